@@ -1,0 +1,77 @@
+//! Which instruction sets this machine has, asked once.
+
+use std::sync::OnceLock;
+
+/// An instruction set that kernels are written for; the order is from slowest to fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Isa {
+    /// Portable Rust: the specification of all others.
+    Scalar,
+    /// x86-64 with AVX2 and FMA.
+    Avx2,
+    /// x86-64 with AVX-512 F, BW, DQ and VL.
+    Avx512,
+    /// [`Isa::Avx512`] with VNNI (`vpdpbusd`).
+    Avx512Vnni,
+}
+
+impl Isa {
+    /// Every instruction set, slowest first.
+    pub const ALL: [Self; 4] = [Self::Scalar, Self::Avx2, Self::Avx512, Self::Avx512Vnni];
+
+    /// The fastest instruction set of this machine, capped by the environment variable `TRIUNE_ISA`
+    /// (`scalar`, `avx2`, `avx512`, `avx512vnni`; other values are ignored). Detected once.
+    pub fn best() -> Self {
+        static BEST: OnceLock<Isa> = OnceLock::new();
+        *BEST.get_or_init(|| {
+            let cap = std::env::var("TRIUNE_ISA")
+                .ok()
+                .and_then(|name| Self::ALL.into_iter().find(|isa| isa.name() == name))
+                .unwrap_or(Self::Avx512Vnni);
+            Self::ALL
+                .into_iter()
+                .filter(|&isa| isa <= cap && isa.is_available())
+                .max()
+                .unwrap_or(Self::Scalar)
+        })
+    }
+
+    /// The instruction sets that this machine has, slowest first, whatever the environment says.
+    pub fn available() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|isa| isa.is_available())
+    }
+
+    /// The name that `TRIUNE_ISA` takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+            Self::Avx512Vnni => "avx512vnni",
+        }
+    }
+
+    /// Whether this machine has the instruction set.
+    pub fn is_available(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::is_x86_feature_detected as has;
+            match self {
+                Self::Scalar => true,
+                Self::Avx2 => has!("avx2") && has!("fma"),
+                Self::Avx512 => {
+                    Self::Avx2.is_available()
+                        && has!("avx512f")
+                        && has!("avx512bw")
+                        && has!("avx512dq")
+                        && has!("avx512vl")
+                }
+                Self::Avx512Vnni => Self::Avx512.is_available() && has!("avx512vnni"),
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            self == Self::Scalar
+        }
+    }
+}

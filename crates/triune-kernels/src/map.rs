@@ -1,0 +1,112 @@
+//! How a feature map lies in memory, and how a window slides over it.
+
+/// The layout of a feature map: batch, rows, columns, channels, with channels contiguous and free strides above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Nhwc {
+    /// Images.
+    pub n: usize,
+    /// Rows.
+    pub h: usize,
+    /// Columns.
+    pub w: usize,
+    /// Channels.
+    pub c: usize,
+    /// Elements from one image to the next.
+    pub stride_n: usize,
+    /// Elements from one row to the next.
+    pub stride_h: usize,
+    /// Elements from one column to the next.
+    pub stride_w: usize,
+}
+
+impl Nhwc {
+    /// The layout without gaps.
+    pub const fn dense(n: usize, h: usize, w: usize, c: usize) -> Self {
+        let stride_h = w.saturating_mul(c);
+        Self { n, h, w, c, stride_n: h.saturating_mul(stride_h), stride_h, stride_w: c }
+    }
+
+    /// Elements from the first to one past the last; 0 when the map is empty. Saturates.
+    pub const fn span(&self) -> usize {
+        if self.n == 0 || self.h == 0 || self.w == 0 || self.c == 0 {
+            return 0;
+        }
+        (self.n - 1)
+            .saturating_mul(self.stride_n)
+            .saturating_add((self.h - 1).saturating_mul(self.stride_h))
+            .saturating_add((self.w - 1).saturating_mul(self.stride_w))
+            .saturating_add(self.c)
+    }
+
+    /// Index of channel 0 of a pixel.
+    pub const fn offset(&self, n: usize, h: usize, w: usize) -> usize {
+        n * self.stride_n + h * self.stride_h + w * self.stride_w
+    }
+
+    /// Pixels in all images.
+    pub const fn pixels(&self) -> usize {
+        self.n * self.h * self.w
+    }
+
+    /// Elements that the map holds, gaps not counted.
+    pub const fn elements(&self) -> usize {
+        self.pixels() * self.c
+    }
+
+    /// Whether the map has no gaps.
+    pub fn is_dense(&self) -> bool {
+        (self.w <= 1 || self.stride_w == self.c)
+            && (self.h <= 1 || self.stride_h == self.w * self.c)
+            && (self.n <= 1 || self.stride_n == self.h * self.w * self.c)
+    }
+
+    /// Whether two pixels can share an element, which an output must not allow.
+    pub fn overlaps_itself(&self) -> bool {
+        (self.w > 1 && self.stride_w < self.c)
+            || (self.h > 1
+                && self.stride_h < (self.w - 1).saturating_mul(self.stride_w).saturating_add(self.c))
+            || (self.n > 1
+                && self.stride_n
+                    < (self.h.saturating_sub(1))
+                        .saturating_mul(self.stride_h)
+                        .saturating_add((self.w.saturating_sub(1)).saturating_mul(self.stride_w))
+                        .saturating_add(self.c))
+    }
+}
+
+/// How a convolution's or a pool's window slides: rows first, columns second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConvGeometry {
+    /// Window rows and columns.
+    pub kernel: [usize; 2],
+    /// Step of the window.
+    pub stride: [usize; 2],
+    /// Distance of two taps.
+    pub dilation: [usize; 2],
+    /// Padding: top, left, bottom, right.
+    pub pad: [usize; 4],
+    /// Channel groups; each sees `in_channels / groups` inputs.
+    pub groups: usize,
+}
+
+impl ConvGeometry {
+    /// A 1×1 window, stride 1, without padding, one group.
+    pub const fn pointwise() -> Self {
+        Self { kernel: [1, 1], stride: [1, 1], dilation: [1, 1], pad: [0; 4], groups: 1 }
+    }
+
+    /// Rows and columns of the output, ⌊(in + pads − dilated window) / stride⌋ + 1, or `None` when the window
+    /// does not fit, a parameter is zero or the arithmetic overflows.
+    pub fn output(&self, in_h: usize, in_w: usize) -> Option<[usize; 2]> {
+        let extent = |axis: usize, size: usize| {
+            let window =
+                self.kernel[axis].checked_sub(1)?.checked_mul(self.dilation[axis])?.checked_add(1)?;
+            let padded = size.checked_add(self.pad[axis])?.checked_add(self.pad[axis + 2])?;
+            padded.checked_sub(window)?.checked_div(self.stride[axis])?.checked_add(1)
+        };
+        if self.dilation.contains(&0) {
+            return None;
+        }
+        Some([extent(0, in_h)?, extent(1, in_w)?])
+    }
+}

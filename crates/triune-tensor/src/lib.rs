@@ -1,0 +1,12 @@
+//! The vocabulary that every other crate shares: element types, shapes, quantization parameters.
+//!
+//! Plain data, no memory and no kernels: nothing here knows where a tensor's bytes lie or who computes them.
+#![forbid(unsafe_code)]
+
+mod dtype;
+mod quant;
+mod shape;
+
+pub use dtype::DType;
+pub use quant::{ChannelQuant, QuantParams};
+pub use shape::{MAX_RANK, Shape};
