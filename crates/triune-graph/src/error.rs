@@ -1,0 +1,45 @@
+//! What is wrong with a model.
+
+/// A model cannot be read, or asks for what no rule covers. Context is added on the way up: file, node, attribute.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be opened or read.
+    #[error("cannot read {path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The bytes are not what the format calls for.
+    #[error("malformed {format} file: {reason}")]
+    Malformed {
+        /// The format's name, such as `ONNX`.
+        format: &'static str,
+        /// What is wrong, and where.
+        reason: String,
+    },
+    /// The graph does not hold together: a name without producer, a cycle, a value made twice.
+    #[error("invalid graph: {0}")]
+    Graph(String),
+    /// An operator or attribute value that Triune does not run.
+    #[error("node '{node}' ({op}): {reason}")]
+    Unsupported {
+        /// The node's name.
+        node: String,
+        /// The operator's name in the source format.
+        op: String,
+        /// What is not supported.
+        reason: String,
+    },
+    /// A node's inputs do not fit its operator.
+    #[error("node '{node}' ({op}): {reason}")]
+    Shape {
+        /// The node's name.
+        node: String,
+        /// The operator.
+        op: String,
+        /// Expected and got.
+        reason: String,
+    },
+}

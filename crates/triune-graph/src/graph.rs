@@ -1,0 +1,148 @@
+//! The graph itself: values in an arena, nodes in execution order, names kept for messages and files.
+
+use std::sync::Arc;
+
+use triune_tensor::{ChannelQuant, DType, QuantParams, Shape};
+
+use crate::{Constant, Op};
+
+/// Index of a value in [`Graph::values`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ValueId(pub u32);
+
+/// Index of a node in [`Graph::nodes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+/// One extent of a value's shape.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Dim {
+    /// Known.
+    Fixed(usize),
+    /// Bound when a caller gives shapes, such as the batch `N`.
+    Symbol(Arc<str>),
+}
+
+/// One tensor of the network: an input, a constant, or what a node makes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// Unique name.
+    pub name: String,
+    /// Element type, once known.
+    pub dtype: Option<DType>,
+    /// Logical extents (NCHW order for images, as ONNX has them), once known.
+    pub shape: Option<Vec<Dim>>,
+    /// The elements, when they are known before the network runs.
+    pub constant: Option<Constant>,
+    /// What an 8-bit value means in reals. Set by the quantization pass on activations: an operator over values that
+    /// have it is the integer operator.
+    pub quant: Option<QuantParams>,
+    /// What 8-bit weights mean in reals, when scales run along an axis.
+    pub channel_quant: Option<ChannelQuant>,
+}
+
+impl Value {
+    /// A value of which only the name is known.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), dtype: None, shape: None, constant: None, quant: None, channel_quant: None }
+    }
+
+    /// The extents, when all are fixed.
+    pub fn fixed_shape(&self) -> Option<Shape> {
+        let dims: Option<Vec<usize>> = self
+            .shape
+            .as_ref()?
+            .iter()
+            .map(|dim| match dim {
+                Dim::Fixed(extent) => Some(*extent),
+                Dim::Symbol(_) => None,
+            })
+            .collect();
+        Shape::new(&dims?)
+    }
+}
+
+/// One operator of the network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Name for messages; unique after import.
+    pub name: String,
+    /// What it computes.
+    pub op: Op,
+    /// Operands; `None` for an optional one that is left out.
+    pub inputs: Vec<Option<ValueId>>,
+    /// Results; `None` for an optional one that nobody asked for.
+    pub outputs: Vec<Option<ValueId>>,
+}
+
+/// A network. `nodes` are in an order in which every operand is made before it is used.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Graph {
+    /// The network's name.
+    pub name: String,
+    /// All tensors; nodes refer to them by [`ValueId`].
+    pub values: Vec<Value>,
+    /// All operators, in execution order.
+    pub nodes: Vec<Node>,
+    /// The tensors that a caller gives, in order.
+    pub inputs: Vec<ValueId>,
+    /// The tensors that a caller gets, in order.
+    pub outputs: Vec<ValueId>,
+}
+
+impl Graph {
+    /// Adds a value and returns its id.
+    pub fn add_value(&mut self, value: Value) -> ValueId {
+        let id = ValueId(u32::try_from(self.values.len()).expect("fewer than 2^32 values"));
+        self.values.push(value);
+        id
+    }
+
+    /// Adds a constant under `name` and returns its id.
+    pub fn add_constant(&mut self, name: impl Into<String>, constant: Constant) -> ValueId {
+        let shape = constant.shape().iter().map(|&dim| Dim::Fixed(dim)).collect();
+        self.add_value(Value {
+            dtype: Some(constant.dtype()),
+            shape: Some(shape),
+            constant: Some(constant),
+            ..Value::named(name)
+        })
+    }
+
+    /// The value with this id.
+    pub fn value(&self, id: ValueId) -> &Value {
+        &self.values[id.0 as usize]
+    }
+
+    /// The value with this id, to be changed.
+    pub fn value_mut(&mut self, id: ValueId) -> &mut Value {
+        &mut self.values[id.0 as usize]
+    }
+
+    /// For every value, the node that makes it.
+    pub fn producers(&self) -> Vec<Option<NodeId>> {
+        let mut producers = vec![None; self.values.len()];
+        for (index, node) in self.nodes.iter().enumerate() {
+            for output in node.outputs.iter().flatten() {
+                producers[output.0 as usize] = Some(NodeId(index as u32));
+            }
+        }
+        producers
+    }
+
+    /// For every value, the nodes that read it, once per operand position.
+    pub fn consumers(&self) -> Vec<Vec<NodeId>> {
+        let mut consumers = vec![Vec::new(); self.values.len()];
+        for (index, node) in self.nodes.iter().enumerate() {
+            for input in node.inputs.iter().flatten() {
+                consumers[input.0 as usize].push(NodeId(index as u32));
+            }
+        }
+        consumers
+    }
+
+    /// The id of the value called `name`.
+    pub fn find_value(&self, name: &str) -> Option<ValueId> {
+        self.values.iter().position(|value| value.name == name).map(|index| ValueId(index as u32))
+    }
+}
