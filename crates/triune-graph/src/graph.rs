@@ -92,6 +92,9 @@ pub struct Graph {
 
 impl Graph {
     /// Adds a value and returns its id.
+    ///
+    /// # Panics
+    /// Above 2³² − 1 values, which no file that fits memory has.
     pub fn add_value(&mut self, value: Value) -> ValueId {
         let id = ValueId(u32::try_from(self.values.len()).expect("fewer than 2^32 values"));
         self.values.push(value);
@@ -99,6 +102,9 @@ impl Graph {
     }
 
     /// Adds a constant under `name` and returns its id.
+    ///
+    /// # Panics
+    /// As [`Graph::add_value`].
     pub fn add_constant(&mut self, name: impl Into<String>, constant: Constant) -> ValueId {
         let shape = constant.shape().iter().map(|&dim| Dim::Fixed(dim)).collect();
         self.add_value(Value {

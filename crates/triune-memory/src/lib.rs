@@ -1,0 +1,2 @@
+//! Where things go: offset allocators and static planners. Addresses only, no memory is ever touched here.
+#![forbid(unsafe_code)]
