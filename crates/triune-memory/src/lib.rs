@@ -1,2 +1,12 @@
-//! Where things go: offset allocators and static planners. Addresses only, no memory is ever touched here.
+//! Where things go: an online offset allocator and a static planner with its independent validator.
+//!
+//! Addresses only; no memory is ever touched here, and nothing is known of tensors, commands or devices.
 #![forbid(unsafe_code)]
+
+mod arena;
+mod plan;
+mod validate;
+
+pub use arena::Arena;
+pub use plan::{Buffer, Plan, plan};
+pub use validate::{Violation, validate};
