@@ -1,0 +1,1 @@
+//! Virtual cards: which there are, and who holds their sub-devices.
