@@ -1,0 +1,93 @@
+# Everything a developer types. It needs Rust, CPython 3.11 or newer and make; the rest goes into .venv by itself.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Stamps: the environment follows pyproject.toml, the native module follows the Rust sources.
+DEV := $(VENV)/.dev
+NATIVE := $(VENV)/.native
+RUST := Cargo.toml $(wildcard Cargo.lock) $(shell find crates -type f \( -name '*.rs' -o -name '*.toml' \))
+
+.PHONY: help
+help: ## show this list
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(f"Python 3.11 or newer is needed, {sys.version.split()[0]} found: try make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(DEV): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --group dev
+	@touch $@
+
+$(NATIVE): $(DEV) $(RUST)
+	env -u CONDA_PREFIX PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
+	@touch $@
+
+.PHONY: build
+build: $(NATIVE) ## build the native module into .venv
+
+.PHONY: demo
+demo: $(NATIVE) ## compile the embedded network, run it on a virtual card, say how it went
+	@$(BIN)/python -m triune.demo
+
+.PHONY: test
+test: test-rust test-python ## run all tests
+
+.PHONY: test-rust
+test-rust: ## run the Rust tests (with cargo-nextest where it is installed) and documentation examples
+	@if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --workspace; else cargo test --workspace --lib --bins --tests; fi
+	cargo test --workspace --doc --quiet
+
+.PHONY: test-python
+test-python: $(NATIVE) ## run the Python tests
+	$(BIN)/python -m pytest
+
+.PHONY: lint
+lint: $(NATIVE) ## check formatting, lints, types and stubs
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	$(BIN)/mypy
+	$(BIN)/stubtest --mypy-config-file pyproject.toml triune._native
+
+.PHONY: format
+format: $(DEV) ## format the Rust and Python sources
+	cargo fmt --all
+	$(BIN)/ruff check --quiet --fix-only .
+	$(BIN)/ruff format --quiet .
+
+.PHONY: bench
+bench: ## run the kernel benchmarks
+	cargo bench --package triune-benches
+
+.PHONY: bench-peers
+bench-peers: $(NATIVE) ## compare images per second with ONNX Runtime (MODELS=folder to choose the models)
+	$(BIN)/python benches/python/bench_onnxruntime.py $(MODELS)
+
+.PHONY: models
+models: $(DEV) ## train and export the embedded network again
+	$(BIN)/python python/triune/models/train_digits.py
+
+.PHONY: wheel
+wheel: $(DEV) ## build the wheel into dist/
+	$(BIN)/maturin build --release --quiet --out dist
+	@ls -l dist
+
+.PHONY: docs
+docs: ## build the Rust documentation, warnings as errors
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+.PHONY: clean
+clean: ## remove everything that was built
+	cargo clean --quiet
+	rm -rf $(VENV) dist python/triune/*.so .mypy_cache .pytest_cache .ruff_cache
+	find python tests benches -type d -name __pycache__ -exec rm -rf {} +

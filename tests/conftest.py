@@ -1,0 +1,30 @@
+"""What every test folder shares: where the large test data lies."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """Return the folder of the checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def test_data() -> Path:
+    """Return the folder of real models and images that is too large for the repository, or skip.
+
+    It is the folder that TRIUNE_TEST_DATA names, else the folder `shared` beside the checkout.
+    """
+    named = os.environ.get("TRIUNE_TEST_DATA")
+    folder = Path(named) if named else ROOT.parent / "shared"
+    if not (folder / "models").is_dir():
+        where = "TRIUNE_TEST_DATA" if named else "set TRIUNE_TEST_DATA"
+        pytest.skip(f"no test data: {folder} holds no folder 'models' ({where})")
+    return folder
