@@ -1,15 +1,17 @@
 """Train the embedded digits network and export it to ONNX, in float and in int8.
 
-Run it with ``make models`` or ``python python/triune/models/train_digits.py [FOLDER]``. It needs numpy, scikit-learn (for the
-images: ``load_digits``, 1797 real 8x8 scans), onnx and onnxruntime, takes some ten seconds on one core and writes
+Run it with ``make models`` or ``python python/triune/models/train_digits.py [FOLDER]``. It needs numpy, scikit-learn
+(for the images: ``load_digits``, 1797 real 8x8 scans), onnx and onnxruntime, takes some ten seconds on one core, and
+writes
 
 - ``digits_f32.onnx``: the float network, batch ``N`` free;
-- ``digits_int8.onnx``: the same in QDQ form, u8 activations, s8 weights per output channel (with s8 activations ONNX Runtime
-  leaves the residual add and the convolutions before it in float);
-- ``digits_heldout.npz``: the held-out images (u8, 0 to 16) and labels, so that the demo needs neither of the libraries;
+- ``digits_int8.onnx``: the same in QDQ form, u8 activations, s8 weights per output channel (with s8 activations ONNX
+  Runtime leaves the residual add and the convolutions before it in float);
+- ``digits_heldout.npz``: the held-out images (u8, 0 to 16) and labels, so that the demo needs numpy only;
 - ``digits.json``: the accuracies reached, which the tests compare with what the committed files do.
 
-Everything is seeded. Two machines may still round a matrix product differently, so the files can differ in the last bits.
+Everything is seeded. Two machines may still round a matrix product differently, and then the files differ in the last
+bits.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +39,7 @@ Labels = npt.NDArray[np.int64]
 
 
 def load_split() -> tuple[F32, Labels, F32, Labels]:
-    """Return training images and labels, then held-out ones. Images are N, 8, 8, 1 in 0 to 1; the split is per class."""
+    """Return training images and labels, then held-out ones: N, 8, 8, 1 in 0 to 1, split class by class."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
@@ -100,7 +103,8 @@ class ConvNorm:
         y = self.columns @ self.weight.value.reshape(-1, self.gamma.value.size)
         self.inverse = 1 / np.sqrt(y.var(0) + 1e-5)
         self.normal = (y - y.mean(0)) * self.inverse
-        return (self.normal * self.gamma.value + self.beta.value).reshape(*x.shape[:3], -1)
+        y: F32 = self.normal * self.gamma.value + self.beta.value
+        return y.reshape(*x.shape[:3], -1)
 
     def backward(self, dy: F32) -> F32:
         rows = dy.reshape(-1, self.gamma.value.size)
@@ -129,7 +133,8 @@ class ConvNorm:
 def pool(x: F32) -> F32:
     """Return the 2x2 maximum."""
     n, h, w, c = x.shape
-    return x.reshape(n, h // 2, 2, w // 2, 2, c).max((2, 4))
+    largest: F32 = x.reshape(n, h // 2, 2, w // 2, 2, c).max((2, 4))
+    return largest
 
 
 class Digits:
@@ -206,7 +211,8 @@ def augmented(rng: np.random.Generator, x: F32) -> F32:
     moved = top * (1 - part[:, 0]) + low * part[:, 0]
     contrast = rng.uniform(0.8, 1.1, (len(x), 1, 1, 1)).astype(np.float32)
     noise = rng.normal(0, 0.03, x.shape).astype(np.float32)
-    return np.clip(moved * contrast + noise, 0, 1).astype(np.float32)
+    changed: F32 = np.clip(moved * contrast + noise, 0, 1).astype(np.float32)
+    return changed
 
 
 def train(images: F32, labels: Labels) -> dict[str, F32]:
@@ -237,15 +243,15 @@ def export_f32(weights: dict[str, F32], path: Path) -> None:
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
-    same = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    same: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
     nodes = [
-        helper.make_node("Conv", ["image", "stem.weight", "stem.bias"], ["stem"], "stem", **same),
+        helper.make_node("Conv", ["image", "stem.weight", "stem.bias"], ["stem"], name="stem", **same),
         helper.make_node("Relu", ["stem"], ["stem.out"], "stem.relu"),
-        helper.make_node("Conv", ["stem.out", "block.weight", "block.bias"], ["block"], "block", **same),
+        helper.make_node("Conv", ["stem.out", "block.weight", "block.bias"], ["block"], name="block", **same),
         helper.make_node("Add", ["block", "stem.out"], ["block.sum"], "block.add"),
         helper.make_node("Relu", ["block.sum"], ["block.out"], "block.relu"),
         helper.make_node("MaxPool", ["block.out"], ["pooled"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
-        helper.make_node("Conv", ["pooled", "wide.weight", "wide.bias"], ["wide"], "wide", **same),
+        helper.make_node("Conv", ["pooled", "wide.weight", "wide.bias"], ["wide"], name="wide", **same),
         helper.make_node("Relu", ["wide"], ["wide.out"], "wide.relu"),
         helper.make_node("Conv", ["wide.out", "mix.weight", "mix.bias"], ["mix"], "mix", kernel_shape=[1, 1]),
         helper.make_node("Relu", ["mix"], ["mix.out"], "mix.relu"),

@@ -1,0 +1,113 @@
+"""The shape of the house: which crate may use which, what each may depend on, and how long a file gets."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# What each crate may use of the others (ARCHITECTURE.md). A crate that does not exist yet has no edges to check.
+MAY_USE: dict[str, set[str]] = {
+    "triune-tensor": set(),
+    "triune-memory": set(),
+    "triune-kernels": {"triune-tensor"},
+    "triune-graph": {"triune-tensor"},
+    "triune-device": {"triune-tensor", "triune-memory", "triune-kernels"},
+    "triune-runtime": {"triune-tensor", "triune-memory", "triune-kernels", "triune-graph", "triune-device"},
+    "triune-remote": {"triune-device"},
+    "triune": {"triune-runtime", "triune-remote"},
+    "triune-python": {"triune"},
+}
+# Never published: they may look at everything.
+UNPUBLISHED = {"triune-testing", "triune-benches"}
+# Only these may contain unsafe code.
+UNSAFE = {"triune-kernels", "triune-device", "triune-python"}
+# The only crate that may know Python.
+PYTHON = {"triune-python"}
+LONGEST_FILE = 800
+
+
+@pytest.fixture(scope="module")
+def packages(root: Path) -> dict[str, dict[str, Any]]:
+    """Return the workspace members as `cargo metadata` describes them."""
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        pytest.skip("cargo is not installed")
+    command = [cargo, "metadata", "--no-deps", "--format-version=1", "--offline"]
+    output = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
+    return {package["name"]: package for package in json.loads(output)["packages"]}
+
+
+def test_every_crate_is_on_the_map(packages: dict[str, dict[str, Any]]) -> None:
+    assert set(packages) <= set(MAY_USE) | UNPUBLISHED
+
+
+def test_edges_are_those_of_the_map(packages: dict[str, dict[str, Any]]) -> None:
+    wrong = []
+    for name, allowed in MAY_USE.items():
+        for dependency in packages.get(name, {}).get("dependencies", []):
+            used = dependency["name"]
+            # A test may use the naive references, and nothing else that its crate may not.
+            fine = allowed | (UNPUBLISHED if dependency["kind"] == "dev" else set())
+            if used.startswith("triune") and used not in fine:
+                wrong.append(f"{name} -> {used} ({dependency['kind'] or 'normal'})")
+    assert wrong == []
+
+
+def test_one_crate_knows_python(packages: dict[str, dict[str, Any]]) -> None:
+    for name, package in packages.items():
+        used = {dependency["name"] for dependency in package["dependencies"]}
+        assert name in PYTHON or not used & {"pyo3", "numpy"}, name
+
+
+def test_versions_come_from_the_workspace(packages: dict[str, dict[str, Any]]) -> None:
+    for field in ("version", "edition", "rust_version", "license"):
+        assert len({package[field] for package in packages.values()}) == 1, field
+
+
+def test_every_crate_takes_the_workspace_lints(packages: dict[str, dict[str, Any]]) -> None:
+    for name, package in packages.items():
+        assert "[lints]\nworkspace = true" in Path(package["manifest_path"]).read_text(), name
+
+
+def test_unsafe_is_forbidden_elsewhere(packages: dict[str, dict[str, Any]]) -> None:
+    for name, package in packages.items():
+        if name in UNSAFE | UNPUBLISHED:
+            continue
+        library = Path(package["manifest_path"]).parent / "src" / "lib.rs"
+        assert "#![forbid(unsafe_code)]" in library.read_text(), name
+
+
+def test_files_stay_short(root: Path) -> None:
+    sources = [path for folder in ("crates", "python", "tests", "benches") for path in (root / folder).rglob("*.*")]
+    long = {
+        str(path.relative_to(root)): lines
+        for path in sources
+        if path.suffix in (".rs", ".py", ".pyi") and (lines := len(path.read_text().splitlines())) > LONGEST_FILE
+    }
+    assert long == {}
+
+
+def test_sources_say_what_they_are_for(root: Path) -> None:
+    silent = [path for path in (root / "crates").glob("*/src/**/*.rs") if not path.read_text().startswith("//!")]
+    silent += [path for path in (root / "python").rglob("*.py") if not ast.get_docstring(ast.parse(path.read_text()))]
+    assert [str(path.relative_to(root)) for path in silent] == []
+
+
+def test_front_ends_do_not_know_each_other(root: Path) -> None:
+    package = root / "python" / "triune"
+    vendors = {"icraft", "axelera", "megenginelite"}
+    for vendor in vendors:
+        for path in (package / vendor).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                if isinstance(node, ast.ImportFrom):
+                    names = [f"{node.module or ''}.{alias.name}" for alias in node.names]
+                for name in names:
+                    known = set(name.split(".")) & (vendors - {vendor})
+                    assert not known, f"{path.relative_to(root)} imports {name}"
