@@ -1,1 +1,169 @@
-//! Virtual cards: which there are, and who holds their sub-devices.
+//! Virtual cards: which there are, how they are set, and who holds their sub-devices.
+//!
+//! A card is a device model plugged into an imagined slot. What a board keeps in silicon, who reserved a sub-device
+//! and which clock it runs at, lies in the runtime directory, so that every process of a user sees the same cards.
+//! Nothing here knows programs or memory.
+
+mod error;
+mod list;
+mod reserve;
+mod settings;
+
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+pub use error::Error;
+pub use list::{BoardType, CardSpec};
+pub use reserve::{Reservation, User};
+pub use settings::{CLOCK_RANGE_MHZ, Settings, Utilisation};
+
+/// The cards that this process sees, in the order in which they are enumerated.
+#[derive(Debug)]
+pub struct Cards {
+    cards: Vec<Arc<Card>>,
+}
+
+impl Cards {
+    /// The cards that the environment describes.
+    ///
+    /// `TRIUNE_CARDS` is a comma-separated list of board types (`pcie,m2`), `none`, or the path of a TOML file (see
+    /// [`CardSpec::parse_toml`]); unset or empty means one `pcie` card. The runtime directory is `TRIUNE_RUNTIME_DIR`, else
+    /// `triune` under `XDG_RUNTIME_DIR`, else `triune-<uid>` under the temporary directory.
+    ///
+    /// # Errors
+    /// [`Error::Description`] if the list or file is wrong, [`Error::Io`] if the directory cannot be used.
+    pub fn from_env() -> Result<Self, Error> {
+        Self::new(list::from_env()?, &runtime_dir()?)
+    }
+
+    /// The cards `specs`, with their state in `directory`, which is made if it is missing.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the directory cannot be made or is somebody else's.
+    pub fn new(specs: Vec<CardSpec>, directory: &Path) -> Result<Self, Error> {
+        prepare(directory)?;
+        let cards = specs.into_iter().map(|spec| Arc::new(Card { spec, directory: directory.to_owned() }));
+        Ok(Self { cards: cards.collect() })
+    }
+
+    /// The cards, in enumeration order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Card>> {
+        self.cards.iter()
+    }
+}
+
+/// One virtual card.
+#[derive(Debug)]
+pub struct Card {
+    spec: CardSpec,
+    directory: PathBuf,
+}
+
+impl Card {
+    /// What the card is.
+    pub fn spec(&self) -> &CardSpec {
+        &self.spec
+    }
+
+    /// Reserves `count` free sub-devices, the lowest numbers first, until the reservation is dropped or the process ends.
+    ///
+    /// # Errors
+    /// [`Error::TooMany`] if the card has fewer, [`Error::InUse`] if fewer are free.
+    pub fn reserve(self: &Arc<Self>, count: usize) -> Result<Reservation, Error> {
+        Reservation::take(self, count)
+    }
+
+    /// Who holds which sub-devices now, in ascending order of the sub-device.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if a lock file cannot be read.
+    pub fn users(&self) -> Result<Vec<User>, Error> {
+        reserve::users(self)
+    }
+
+    /// Changes settings, all or none, and returns whether they are in force already. A changed clock takes
+    /// [`CardSpec::settle`] to lock; until then the card is pending.
+    ///
+    /// # Errors
+    /// [`Error::UnknownSetting`], [`Error::BadSetting`].
+    pub fn configure(&self, changes: &[(&str, &str)]) -> Result<bool, Error> {
+        let gate = self.gate()?;
+        let mut settings = Settings::load(self)?;
+        settings.apply(changes, &self.spec)?;
+        settings.store(self)?;
+        drop(gate);
+        Ok(!settings.is_pending())
+    }
+
+    /// The settings in force or, while the card is pending, about to be.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if they cannot be read.
+    pub fn settings(&self) -> Result<Settings, Error> {
+        let _gate = self.gate()?;
+        Settings::load(self)
+    }
+
+    /// The path of one of the card's state files.
+    fn path(&self, what: &str) -> PathBuf {
+        self.directory.join(format!("{}.{what}", self.spec.name))
+    }
+
+    /// Locks out every other process (and thread) that reads or changes the card's state, until the file is dropped.
+    fn gate(&self) -> Result<fs::File, Error> {
+        let path = self.path("gate");
+        let file = open(&path)?;
+        file.lock().map_err(|source| Error::Io { path, source })?;
+        Ok(file)
+    }
+}
+
+/// Opens a state file for reading and writing; the kernel closes it on exec, so that no child keeps its lock.
+fn open(path: &Path) -> Result<fs::File, Error> {
+    fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(|source| Error::Io { path: path.to_owned(), source })
+}
+
+fn runtime_dir() -> Result<PathBuf, Error> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(path) = variable("TRIUNE_RUNTIME_DIR") {
+        return Ok(path);
+    }
+    if let Some(path) = variable("XDG_RUNTIME_DIR").filter(|path| path.is_dir()) {
+        return Ok(path.join("triune"));
+    }
+    Ok(std::env::temp_dir().join(format!("triune-{}", user_id()?)))
+}
+
+fn user_id() -> Result<u32, Error> {
+    let path = Path::new("/proc/self");
+    let metadata = fs::metadata(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+    Ok(metadata.uid())
+}
+
+/// Makes the directory, and refuses one that another user prepared: below a shared temporary directory the name can be
+/// guessed.
+fn prepare(directory: &Path) -> Result<(), Error> {
+    let error = |source| Error::Io { path: directory.to_owned(), source };
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(error)?;
+    let owner = fs::metadata(directory).map_err(error)?.uid();
+    let user = user_id()?;
+    if owner != user && user != 0 {
+        let message =
+            format!("it belongs to user {owner}; set TRIUNE_RUNTIME_DIR to a directory of your own");
+        return Err(error(io::Error::new(io::ErrorKind::PermissionDenied, message)));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! What can go wrong with cards.
+
+use std::{io, path::PathBuf};
+
+/// A card could not be described, reserved or set.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The list of cards, or the file that describes them, is wrong.
+    #[error("{origin}: {problem}")]
+    Description {
+        /// The environment variable or file.
+        origin: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// More sub-devices were asked for than the card has.
+    #[error("expected 1 to {available} sub-devices of {card}, got {wanted}")]
+    TooMany {
+        /// The card's name.
+        card: String,
+        /// Sub-devices asked for.
+        wanted: usize,
+        /// Sub-devices that the card has.
+        available: usize,
+    },
+    /// Fewer sub-devices are free than were asked for.
+    #[error("{card} has {free} free sub-devices, {wanted} wanted; in use by {users}")]
+    InUse {
+        /// The card's name.
+        card: String,
+        /// Sub-devices asked for.
+        wanted: usize,
+        /// Sub-devices that are free.
+        free: usize,
+        /// Who holds the others, as `user:pid`, comma separated.
+        users: String,
+    },
+    /// There is no such setting.
+    #[error("unknown property {name:?}; valid are {valid}")]
+    UnknownSetting {
+        /// The name asked for.
+        name: String,
+        /// The names that there are.
+        valid: String,
+    },
+    /// A setting's value is not one it can take.
+    #[error("{name}: expected {expected}, got {got:?}")]
+    BadSetting {
+        /// The setting's name.
+        name: String,
+        /// What it can take.
+        expected: String,
+        /// The value asked for.
+        got: String,
+    },
+    /// A state file, or the directory of all of them, cannot be used.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,130 @@
+//! Cards in a directory of their own.
+
+use std::{path::Path, time::Duration};
+
+use super::*;
+
+fn cards(list: &str, directory: &Path) -> Cards {
+    let mut specs = CardSpec::parse_list(list).unwrap();
+    for spec in &mut specs {
+        spec.settle = Duration::from_millis(30);
+    }
+    Cards::new(specs, directory).unwrap()
+}
+
+fn first(cards: &Cards) -> Arc<Card> {
+    cards.iter().next().unwrap().clone()
+}
+
+#[test]
+fn a_list_names_boards_in_slots() {
+    let specs = CardSpec::parse_list("pcie, m2").unwrap();
+    let short: Vec<_> = specs.iter().map(|spec| (spec.name.as_str(), spec.board)).collect();
+    assert_eq!(short, [("metis-0:1:0", BoardType::Pcie), ("metis-0:2:0", BoardType::M2)]);
+    assert!(CardSpec::parse_list("none").unwrap().is_empty());
+    let error = CardSpec::parse_list("pcie,usb").unwrap_err().to_string();
+    assert!(error.contains("\"usb\"") && error.contains("alpha_pcie"), "{error}");
+}
+
+#[test]
+fn a_file_describes_cards() {
+    let text = "[[card]]\nboard = 'm2'\nsub_devices = 2\nsettle_ms = 5\n[[card]]\nname = 'left'\nmax_memory = 1024\n";
+    let specs = CardSpec::parse_toml(text, "cards.toml").unwrap();
+    assert_eq!((specs[0].board, specs[0].sub_devices), (BoardType::M2, 2));
+    assert_eq!(specs[0].settle, Duration::from_millis(5));
+    assert_eq!((specs[1].name.as_str(), specs[1].max_memory), ("left", 1024));
+    for (text, problem) in [
+        ("[[card]]\nname = '../x'", "name"),
+        ("[[card]]\nname = ''", "name"),
+        ("[[card]]\nsub_devices = 0", "sub_devices"),
+        ("[[card]]\nboard = 'usb'", "board"),
+        ("[[card]]\ndevice = 'atari'", "device"),
+        ("[[card]]\ncolour = 'red'", "colour"),
+        ("[[card]]\nname = 'a'\n[[card]]\nname = 'a'", "second"),
+        ("[[card]", "cards.toml"),
+    ] {
+        let error = CardSpec::parse_toml(text, "cards.toml").unwrap_err().to_string();
+        assert!(error.contains(problem), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_sub_device_has_one_holder() {
+    let directory = tempfile::tempdir().unwrap();
+    // Two enumerations, as two contexts or two processes make them.
+    let (one, two) = (first(&cards("pcie", directory.path())), first(&cards("pcie", directory.path())));
+    let held = one.reserve(3).unwrap();
+    assert_eq!(held.sub_devices().collect::<Vec<_>>(), [0, 1, 2]);
+    let me = format!(":{}", std::process::id());
+    let users = two.users().unwrap();
+    assert_eq!(users.iter().map(|user| user.sub_device).collect::<Vec<_>>(), [0, 1, 2]);
+    assert!(users.iter().all(|user| user.holder.ends_with(&me)));
+    match two.reserve(2).unwrap_err() {
+        Error::InUse { wanted: 2, free: 1, users, .. } => assert!(users.ends_with(&me), "{users}"),
+        other => panic!("{other}"),
+    }
+    // The failed attempt let go of the one that it got.
+    let last = two.reserve(1).unwrap();
+    assert_eq!(last.sub_devices().collect::<Vec<_>>(), [3]);
+    drop(held);
+    assert_eq!(two.reserve(3).unwrap().sub_devices().collect::<Vec<_>>(), [0, 1, 2]);
+    assert!(matches!(two.reserve(5), Err(Error::TooMany { wanted: 5, available: 4, .. })));
+    assert!(matches!(two.reserve(0), Err(Error::TooMany { wanted: 0, .. })));
+}
+
+#[test]
+fn a_changed_clock_is_pending_for_a_while() {
+    let directory = tempfile::tempdir().unwrap();
+    let card = first(&cards("pcie", directory.path()));
+    assert!(card.configure(&[("clock_profile", "800")]).unwrap(), "nothing changed");
+    assert!(card.configure(&[("mvm_utilisation_core_2", "50")]).unwrap(), "a limit acts at once");
+    assert!(!card.configure(&[("clock_profile_core_1", "400"), ("clock_profile", "700")]).unwrap());
+    assert!(first(&cards("pcie", directory.path())).settings().unwrap().is_pending());
+    std::thread::sleep(Duration::from_millis(40));
+    let settings = first(&cards("pcie", directory.path())).settings().unwrap();
+    assert!(!settings.is_pending());
+    assert_eq!([0, 1, 2, 3].map(|core| settings.clock_mhz(core)), [700, 400, 700, 700]);
+    assert_eq!([1, 2].map(|core| settings.utilisation(core)), [100, 50]);
+    let map = settings.to_map();
+    assert_eq!(map["clock_profile"], "700");
+    assert_eq!(map["mvm_utilisation_core_2"], "50");
+}
+
+#[test]
+fn settings_are_checked_and_all_or_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let card = first(&cards("pcie", directory.path()));
+    for (name, value) in [
+        ("clock_profile", "19"),
+        ("clock_profile", "1001"),
+        ("clock_profile", "fast"),
+        ("clock_profile_core_0", "-1"),
+        ("mvm_utilisation_core_0", "0"),
+        ("mvm_utilisation_core_0", "101"),
+        ("ddr_size", "0"),
+        ("device_firmware", "a\nb"),
+    ] {
+        let error = card.configure(&[("clock_profile_core_3", "100"), (name, value)]).unwrap_err();
+        assert!(matches!(&error, Error::BadSetting { name: at, .. } if at == name), "{error}");
+    }
+    for name in ["clock", "clock_profile_core_4", "clock_profile_core_", "clock_profile_core_+1", "ready_at"]
+    {
+        let error = card.configure(&[(name, "100")]).unwrap_err();
+        assert!(matches!(error, Error::UnknownSetting { .. }), "{error}");
+    }
+    assert_eq!(card.settings().unwrap(), Settings::new(card.spec()));
+    assert!(!card.configure(&[("clock_profile_core_0-3", "1000"), ("ddr_size", "2147483648")]).unwrap());
+    assert_eq!(card.settings().unwrap().clock_mhz(3), 1000);
+}
+
+#[test]
+fn a_damaged_settings_file_gives_the_defaults() {
+    let directory = tempfile::tempdir().unwrap();
+    let card = first(&cards("pcie", directory.path()));
+    let far = u64::MAX;
+    fs::write(card.path("settings"), format!("ready_at={far}\nclock_profile=99999\nnonsense\n=\n")).unwrap();
+    let settings = card.settings().unwrap();
+    assert_eq!(settings, Settings::new(card.spec()));
+    fs::write(card.path("settings"), [0xff, 0xfe, 0x00]).unwrap();
+    assert_eq!(card.settings().unwrap(), Settings::new(card.spec()));
+}
