@@ -1,8 +1,8 @@
 """The demonstration behind `make demo`: the embedded digits network on a virtual Metis card.
 
 Run it with ``python -m triune.demo``. It compiles the int8 network for the card, runs the held-out scans through the
-vendor's API with an instance per sub-device, each in its own thread, and prints what came out. It needs numpy only; with
-onnxruntime installed it also compares every output.
+vendor's API with an instance per sub-device, each in its own thread, and prints what came out. It needs numpy only;
+with onnxruntime installed it also compares every output.
 """
 
 from __future__ import annotations

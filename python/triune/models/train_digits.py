@@ -103,8 +103,8 @@ class ConvNorm:
         y = self.columns @ self.weight.value.reshape(-1, self.gamma.value.size)
         self.inverse = 1 / np.sqrt(y.var(0) + 1e-5)
         self.normal = (y - y.mean(0)) * self.inverse
-        y: F32 = self.normal * self.gamma.value + self.beta.value
-        return y.reshape(*x.shape[:3], -1)
+        scaled: F32 = self.normal * self.gamma.value + self.beta.value
+        return scaled.reshape(*x.shape[:3], -1)
 
     def backward(self, dy: F32) -> F32:
         rows = dy.reshape(-1, self.gamma.value.size)

@@ -1,0 +1,155 @@
+"""Images per second of Triune and ONNX Runtime on the same models, measured in turns, as a Markdown table.
+
+    python benches/python/bench_onnxruntime.py [FILE OR FOLDER ...] [--threads 1 2] [--batch 1 8]
+
+Without arguments it takes the embedded network and the models of the test data folder (TRIUNE_TEST_DATA, or the folder
+`shared` beside the checkout). Each row warms both runtimes up and then lets them take turns for several rounds, so that
+a machine that changes its clock changes it for both. A model whose batch is fixed gets the rows of that batch only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+
+import triune
+from triune.models import DIGITS_F32, DIGITS_INT8
+
+ROOT = Path(__file__).resolve().parents[2]
+Feeds = dict[str, npt.NDArray[Any]]
+NUMPY = {"tensor(float)": np.float32, "tensor(uint8)": np.uint8, "tensor(int8)": np.int8, "tensor(int64)": np.int64}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; rates are images per second, one per round."""
+
+    model: str
+    threads: int
+    batch: int
+    ours: list[float]
+    theirs: list[float]
+    difference: float
+
+    def __str__(self) -> str:
+        ratios = [mine / peer for mine, peer in zip(self.ours, self.theirs, strict=True)]
+        ours, theirs = statistics.median(self.ours), statistics.median(self.theirs)
+        same = "equal bits" if self.difference == 0 else f"{self.difference:.1e}"
+        return (
+            f"| {self.model} | {self.threads} | {self.batch} | {ours:,.1f} | {theirs:,.1f} "
+            f"| {statistics.median(ratios):.2f} | {min(ratios):.2f} | {same} |"
+        )
+
+
+def peer_session(path: Path, threads: int) -> ort.InferenceSession:
+    """Load a model in ONNX Runtime with its defaults, on `threads` threads."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def feeds(session: ort.InferenceSession, batch: int) -> Feeds | None:
+    """Return seeded random inputs of that batch size, or None when the model's batch is another one."""
+    rng = np.random.default_rng(0)
+    found: Feeds = {}
+    for value in session.get_inputs():
+        first, *rest = value.shape
+        if isinstance(first, int) and first != batch:
+            return None
+        if not all(isinstance(extent, int) for extent in rest):
+            return None
+        array = rng.random((batch, *rest), dtype=np.float32)
+        dtype = NUMPY[value.type]
+        found[value.name] = array if dtype is np.float32 else (array * 100).astype(dtype)
+    return found
+
+
+def rate(run: Callable[[], object], images: int, seconds: float) -> float:
+    """Return images per second of `run`, called for `seconds` at least."""
+    # Threads of the other runtime may still be spinning.
+    time.sleep(0.05)
+    run()
+    calls = 0
+    start = time.perf_counter()
+    while (elapsed := time.perf_counter() - start) < seconds:
+        run()
+        calls += 1
+    return calls * images / elapsed
+
+
+def difference(ours: list[npt.NDArray[Any]], theirs: list[npt.NDArray[Any]]) -> float:
+    """Return the largest absolute difference over all outputs."""
+    pairs = zip(ours, theirs, strict=True)
+    return max(float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max(initial=0)) for a, b in pairs)
+
+
+def rows(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
+    """Measure one model with every number of threads and every batch size that it takes."""
+    for threads in arguments.threads:
+        peer = peer_session(path, threads)
+        mine = triune.Session(path, threads=threads)
+        for batch in arguments.batch:
+            data = feeds(peer, batch)
+            if data is None:
+                continue
+            run_mine, run_peer = partial(mine.run, data), partial(peer.run, None, data)
+            apart = difference(run_mine(), run_peer())
+            ours: list[float] = []
+            theirs: list[float] = []
+            for turn in range(arguments.rounds):
+                order = [(ours, run_mine), (theirs, run_peer)]
+                for rates, run in order if turn % 2 == 0 else reversed(order):
+                    rates.append(rate(run, batch, arguments.seconds))
+            yield Row(path.stem, threads, batch, ours, theirs, apart)
+
+
+def models(chosen: list[Path]) -> list[Path]:
+    """Return the ONNX files that the arguments name."""
+    if not chosen:
+        data = Path(os.environ.get("TRIUNE_TEST_DATA") or ROOT.parent / "shared")
+        chosen = [DIGITS_INT8, DIGITS_F32, data / "models" / "onnx"]
+    return [
+        file for path in chosen for file in (sorted(path.glob("*.onnx")) if path.is_dir() else [path]) if file.exists()
+    ]
+
+
+def main() -> int:
+    """Print the table; a model that fails becomes a row that says why, and the exit status 1."""
+    parser = argparse.ArgumentParser(description="Compare images per second with ONNX Runtime.")
+    parser.add_argument("models", nargs="*", type=Path, help="ONNX files or folders of them")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--batch", nargs="+", type=int, default=[1, 8])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.4, help="length of one turn")
+    arguments = parser.parse_args()
+
+    print(f"Triune {triune.__version__}, ONNX Runtime {ort.__version__}, {os.cpu_count()} CPUs\n")
+    print("| model | threads | batch | Triune img/s | ONNX Runtime img/s | ratio | worst round | max difference |")
+    print("|---|---|---|---|---|---|---|---|")
+    failed = False
+    for path in models(arguments.models):
+        try:
+            for row in rows(path, arguments):
+                print(row, flush=True)
+        except Exception as error:
+            print(f"| {path.stem} | failed: {error} |||||||", flush=True)
+            failed = True
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
