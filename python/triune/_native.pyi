@@ -1,3 +1,5 @@
 from typing import Final
 
+__all__ = ["__version__"]
+
 __version__: Final[str]
