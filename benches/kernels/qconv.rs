@@ -91,7 +91,8 @@ fn bench(criterion: &mut Criterion) {
             let mut scratch = vec![0; conv.scratch_bytes(pool.threads())];
             group.bench_function(BenchmarkId::from_parameter(format!("{isa:?}")), |bencher| {
                 bencher.iter(|| {
-                    conv.run(&input, in_map, None, &mut output, out_map, &mut scratch, &pool).expect("it runs");
+                    conv.run(&input, in_map, None, &mut output, out_map, &mut scratch, &pool)
+                        .expect("it runs");
                 });
             });
         }
