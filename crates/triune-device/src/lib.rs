@@ -1,3 +1,22 @@
 //! The simulated device: its description, its memory, its commands, what they compute and how long they take.
 //!
 //! Devices know commands and addresses; nothing here knows graphs, model files or vendors.
+//!
+//! A program is a stream of [`Command`]s that lies, with its weights and feature maps, in a [`Memory`].
+//! [`Executor`] computes the values; [`timing::timeline`] computes the cycles from the same commands. The two
+//! never meet: timing changes no value, execution reads no clock.
+#![deny(unsafe_code)]
+
+pub mod command;
+mod error;
+pub mod exec;
+pub mod memory;
+pub mod spec;
+pub mod timing;
+
+pub use command::{Addr, Command, FeatureMap};
+pub use error::Error;
+pub use exec::{Decoded, Executor, Segment, SegmentKind, SegmentTable, Stream};
+pub use memory::{Lease, Memory, RangeAccess, RegionId, Watch};
+pub use spec::DeviceSpec;
+pub use timing::{CommandTime, Timeline};

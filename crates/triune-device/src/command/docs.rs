@@ -1,0 +1,84 @@
+//! The field tables of `docs/command-set.md`, made from the command table.
+
+use std::fmt::Write;
+
+use super::{set, types};
+
+/// One field of a command or composite type.
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) type_name: String,
+    pub(super) words: usize,
+    pub(super) doc: &'static str,
+}
+
+/// A command or composite type.
+pub(super) struct Struct {
+    pub(super) name: &'static str,
+    pub(super) words: usize,
+    pub(super) doc: &'static str,
+    pub(super) fields: Vec<Row>,
+}
+
+/// A type with named codes.
+pub(super) struct Codes {
+    pub(super) name: &'static str,
+    pub(super) doc: &'static str,
+    pub(super) values: Vec<(&'static str, u32, &'static str)>,
+}
+
+fn text(doc: &str) -> String {
+    doc.lines().map(str::trim).collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+fn rows(out: &mut String, fields: &[Row], first_word: usize) {
+    if fields.is_empty() {
+        return;
+    }
+    out.push_str("| word | field | type | meaning |\n|---|---|---|---|\n");
+    let mut word = first_word;
+    for row in fields {
+        let last = word + row.words - 1;
+        let span = if row.words == 1 { word.to_string() } else { format!("{word}–{last}") };
+        let _ = writeln!(out, "| {span} | `{}` | {} | {} |", row.name, row.type_name, row.doc.trim());
+        word += row.words;
+    }
+    out.push('\n');
+}
+
+/// The Markdown of every command, composite type and code, as it stands in `docs/command-set.md`.
+pub fn field_tables() -> String {
+    let mut out = String::from("## Commands\n\n");
+    for (code, mnemonic, command) in set::structs() {
+        let _ = writeln!(
+            out,
+            "### `{mnemonic}` ({code:#06x}, {} words)\n\n{}\n",
+            command.words,
+            text(command.doc)
+        );
+        rows(&mut out, &command.fields, super::codec::HEADER_WORDS);
+    }
+    out.push_str("## Composite fields\n\n");
+    for record in types::records() {
+        let _ = writeln!(out, "### {} ({} words)\n\n{}\n", record.name, record.words, text(record.doc));
+        rows(&mut out, &record.fields, 0);
+    }
+    out.push_str("## Codes\n\n");
+    for codes in types::code_tables() {
+        let _ = writeln!(
+            out,
+            "### {}\n\n{}\n\n| code | name | meaning |\n|---|---|---|",
+            codes.name,
+            text(codes.doc)
+        );
+        for (name, code, doc) in codes.values {
+            let _ = writeln!(out, "| {code} | {name} | {} |", doc.trim());
+        }
+        out.push('\n');
+    }
+    let _ = writeln!(out, "### DType\n\nElement type.\n\n| code | name |\n|---|---|");
+    for (index, dtype) in triune_tensor::DType::ALL.iter().enumerate() {
+        let _ = writeln!(out, "| {} | {dtype} |", index + 1);
+    }
+    out
+}

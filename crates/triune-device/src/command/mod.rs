@@ -1,0 +1,22 @@
+//! The command set: op-level commands, and their encoding as little-endian 32-bit words.
+//!
+//! One table (`set.rs`) makes the structs, the encoder, the decoder and the field tables of
+//! `docs/command-set.md`. Decoding is total: any words give commands or an error that names the command and the
+//! field. Whether an address leads anywhere is not known here; [`crate::exec`] checks that.
+
+mod codec;
+mod docs;
+mod set;
+mod types;
+
+pub(crate) use codec::{CommandReader, FieldError};
+pub use codec::{decode, encode};
+pub use docs::field_tables;
+pub use set::{
+    Command, Copy, Dequantize, End, FBinary, FConv, FMatMul, FSoftmax, FUnary, Fill, GlobalPool, Opcode,
+    Pool, QAdd, QConv, QMul, QSoftmax, Quantize, Resize, Table,
+};
+pub use types::{
+    AddParams, Addr, BinaryKind, CoordinateMode, FeatureMap, Function, FunctionKind, Operand, PoolKind,
+    Quant, RequantTarget, ResizeMode, Window,
+};

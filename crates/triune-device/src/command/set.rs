@@ -1,0 +1,422 @@
+//! The table of commands.
+
+use triune_tensor::DType;
+
+use super::codec::{Field, FieldError, HEADER_WORDS};
+use super::types::{
+    AddParams, Addr, BinaryKind, CoordinateMode, FeatureMap, Function, Operand, PoolKind, Quant,
+    RequantTarget, ResizeMode, Window,
+};
+
+macro_rules! commands {
+    ($($(#[doc = $doc:literal])+ $name:ident = $code:literal, $mnemonic:literal {
+        $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty,)*
+    })+) => {
+        $(
+            $(#[doc = $doc])+
+            #[derive(Clone, Copy, Debug, PartialEq)]
+            pub struct $name {
+                $($(#[doc = $field_doc])+ pub $field: $type,)*
+            }
+
+            impl $name {
+                const WORDS: usize = HEADER_WORDS $(+ <$type as Field>::WORDS)*;
+            }
+
+            impl From<$name> for Command {
+                fn from(command: $name) -> Self {
+                    Self::$name(command)
+                }
+            }
+        )+
+
+        /// Which command.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u16)]
+        pub enum Opcode {
+            $($(#[doc = $doc])+ $name = $code,)+
+        }
+
+        impl Opcode {
+            /// Every opcode, in the order of the documentation.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// The command's name in listings and error messages.
+            pub const fn mnemonic(self) -> &'static str {
+                match self {
+                    $(Self::$name => $mnemonic,)+
+                }
+            }
+        }
+
+        /// Length of the longest command in words.
+        pub(super) const MAX_WORDS: usize = {
+            let (mut most, mut index) = (0, 0);
+            let all = [$($name::WORDS),+];
+            while index < all.len() {
+                if all[index] > most {
+                    most = all[index];
+                }
+                index += 1;
+            }
+            most
+        };
+
+        /// One command of a program.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum Command {
+            $($(#[doc = $doc])+ $name($name),)+
+        }
+
+        impl Command {
+            /// Which command it is.
+            pub const fn opcode(&self) -> Opcode {
+                match self {
+                    $(Self::$name(_) => Opcode::$name,)+
+                }
+            }
+
+            /// Length of the encoded command in words, header included.
+            pub const fn words(&self) -> usize {
+                match self {
+                    $(Self::$name(_) => $name::WORDS,)+
+                }
+            }
+
+            /// Appends the command's words.
+            pub fn encode(&self, words: &mut Vec<u32>) {
+                words.extend([u32::from(self.opcode() as u16), self.words() as u32]);
+                match self {
+                    $(Self::$name(_command) => {
+                        $(_command.$field.put(words);)*
+                    })+
+                }
+            }
+
+            /// Decodes the first command of `words`; gives it and its length in words.
+            pub(super) fn decode(words: &[u32]) -> Result<(Self, usize), (&'static str, FieldError)> {
+                let &[tag, length, ..] = words else {
+                    return Err(("?", FieldError::new("the stream ends in the middle of a header").within("header")));
+                };
+                let length = length as usize;
+                match tag as u16 {
+                    $($code => {
+                        let body = body(words, tag, length, $name::WORDS).map_err(|error| ($mnemonic, error))?;
+                        let mut _rest = body;
+                        let command = $name {
+                            $($field: {
+                                let (own, after) = _rest.split_at(<$type as Field>::WORDS);
+                                _rest = after;
+                                <$type as Field>::get(own)
+                                    .map_err(|error| ($mnemonic, error.within(stringify!($field))))?
+                            },)*
+                        };
+                        Ok((Self::$name(command), length))
+                    })+
+                    other => Err(("?", FieldError::new(format!("{other:#06x} is no opcode")).within("opcode"))),
+                }
+            }
+        }
+
+        pub(super) fn structs() -> Vec<(u16, &'static str, super::docs::Struct)> {
+            vec![$(($code, $mnemonic, super::docs::Struct {
+                name: stringify!($name),
+                words: $name::WORDS,
+                doc: concat!($($doc, "\n"),+),
+                fields: vec![$(super::docs::Row {
+                    name: stringify!($field),
+                    type_name: <$type as Field>::type_name(),
+                    words: <$type as Field>::WORDS,
+                    doc: concat!($($field_doc),+),
+                },)*],
+            }),)+]
+        }
+    };
+}
+
+/// The words after a header, which must be as long as the command is and have no flags.
+fn body(words: &[u32], tag: u32, length: usize, expected: usize) -> Result<&[u32], FieldError> {
+    if length != expected {
+        return Err(FieldError::new(format!("{length} words, the command has {expected}")).within("length"));
+    }
+    if tag >> 16 != 0 {
+        return Err(FieldError::new(format!("{:#06x}: reserved flags are set", tag >> 16)).within("flags"));
+    }
+    words.get(HEADER_WORDS..expected).ok_or_else(|| {
+        FieldError::new(format!("{expected} words, the stream has {} left", words.len())).within("length")
+    })
+}
+
+commands! {
+    /// Ends the program; words behind it are not read.
+    End = 0x0000, "end" {}
+
+    /// Copies elements between two strided layouts: transposes, slices, parts of a concatenation, broadcasts.
+    Copy = 0x0001, "copy" {
+        /// Bytes of one element: 1, 2, 4 or 8.
+        elem_bytes: u32,
+        /// Extents, outermost first; unused ones are 1.
+        dims: [u32; 6],
+        /// First element read.
+        src: Addr,
+        /// Bytes from one element read to the next; 0 repeats.
+        src_strides: [u64; 6],
+        /// First element written.
+        dst: Addr,
+        /// Bytes from one element written to the next.
+        dst_strides: [u64; 6],
+    }
+
+    /// Writes one value to every element of a strided layout.
+    Fill = 0x0002, "fill" {
+        /// Bytes of one element: 1, 2, 4 or 8.
+        elem_bytes: u32,
+        /// Extents, outermost first; unused ones are 1.
+        dims: [u32; 6],
+        /// First element written.
+        dst: Addr,
+        /// Bytes from one element written to the next.
+        dst_strides: [u64; 6],
+        /// The element's bytes, little endian, in the low `elem_bytes` bytes; the others 0.
+        value: u64,
+    }
+
+    /// 8-bit convolution: i32 accumulator, plus bias, requantized, then limits, table and addition as given.
+    ///
+    /// acc = Σ (x − zero point)·w + bias; q = clamp(rint(f32(acc)·multiplier) + zero point of `result`). A matrix
+    /// product is a 1×1 convolution over h = 1, w = M.
+    QConv = 0x0010, "qconv" {
+        /// Input, `i8` or `u8`.
+        input: FeatureMap,
+        /// Output, `i8` or `u8`.
+        output: FeatureMap,
+        /// The window.
+        window: Window,
+        /// Weights, i8, dense: output channel, window row, window column, input channel of the group.
+        weights: Addr,
+        /// One i32 per output channel.
+        bias: Option<Addr>,
+        /// f32 multipliers.
+        multiplier: Addr,
+        /// Number of multipliers: 1 or one per output channel.
+        multipliers: u32,
+        /// The input's integer for 0.
+        input_zero_point: i32,
+        /// What the accumulator is requantized to, before table and addition.
+        result: RequantTarget,
+        /// Smallest and largest requantized integer, before table and addition.
+        clamp: [i32; 2],
+        /// 256 bytes, indexed by the requantized byte's unsigned pattern.
+        table: Option<Addr>,
+        /// Second operand of a fused addition; needs `add`.
+        residual: Option<FeatureMap>,
+        /// Parameters of the fused addition; a is the convolution's result if `conv_is_a`.
+        add: Option<AddParams>,
+        /// Whether the convolution's result is the addition's first operand.
+        conv_is_a: bool,
+    }
+
+    /// f32 convolution; the addition of `residual` comes before the activation.
+    FConv = 0x0011, "fconv" {
+        /// Input, f32.
+        input: FeatureMap,
+        /// Output, f32.
+        output: FeatureMap,
+        /// The window.
+        window: Window,
+        /// Weights, f32, dense: output channel, window row, window column, input channel of the group.
+        weights: Addr,
+        /// One f32 per output channel.
+        bias: Option<Addr>,
+        /// Added to the result.
+        residual: Option<FeatureMap>,
+        /// Applied last.
+        activation: Function,
+    }
+
+    /// f32 matrix product of two feature maps: out[b, m, n] = a[b, m, k]·b[b or 0, k, n] + bias[n]; all dense.
+    FMatMul = 0x0012, "fmatmul" {
+        /// Number of products.
+        batch: u32,
+        /// Rows of the result.
+        m: u32,
+        /// Columns of the result.
+        n: u32,
+        /// Length of the inner products.
+        k: u32,
+        /// First operand.
+        a: Addr,
+        /// Whether a is stored as [k, m].
+        transpose_a: bool,
+        /// Second operand.
+        b: Addr,
+        /// Whether b is stored as [n, k].
+        transpose_b: bool,
+        /// Whether all products use the same b.
+        shared_b: bool,
+        /// One f32 per column.
+        bias: Option<Addr>,
+        /// The result.
+        output: Addr,
+        /// Applied last.
+        activation: Function,
+    }
+
+    /// Sliding window without weights, f32 or 8 bit (input and output of one type).
+    Pool = 0x0020, "pool" {
+        /// Input.
+        input: FeatureMap,
+        /// Output.
+        output: FeatureMap,
+        /// The window; `groups` is 1.
+        window: Window,
+        /// What is computed.
+        kind: PoolKind,
+        /// 8 bit: meaning of the input.
+        input_quant: Quant,
+        /// 8 bit: meaning of the output; equal to the input's for a maximum.
+        output_quant: Quant,
+    }
+
+    /// One result per image and channel; the output has h = w = 1.
+    GlobalPool = 0x0021, "gpool" {
+        /// Input.
+        input: FeatureMap,
+        /// Output.
+        output: FeatureMap,
+        /// What is computed; both averages are the same.
+        kind: PoolKind,
+        /// 8 bit: meaning of the input.
+        input_quant: Quant,
+        /// 8 bit: meaning of the output; equal to the input's for a maximum.
+        output_quant: Quant,
+    }
+
+    /// 8-bit addition with broadcast.
+    QAdd = 0x0030, "qadd" {
+        /// Extents, outermost first; unused ones are 1.
+        dims: [u32; 6],
+        /// First operand.
+        a: Operand,
+        /// Second operand.
+        b: Operand,
+        /// Result.
+        output: Operand,
+        /// The operation's constants.
+        params: AddParams,
+    }
+
+    /// 8-bit multiplication with broadcast: clamp(rint(f32((a − a₀)(b − b₀))·multiplier + zero point)).
+    QMul = 0x0031, "qmul" {
+        /// Extents, outermost first; unused ones are 1.
+        dims: [u32; 6],
+        /// First operand.
+        a: Operand,
+        /// Second operand.
+        b: Operand,
+        /// Result.
+        output: Operand,
+        /// Integers of a, b and the result that stand for 0.
+        zero_points: [i32; 3],
+        /// f32(a's scale · b's scale) / the result's scale.
+        multiplier: f32,
+        /// Smallest and largest result.
+        clamp: [i32; 2],
+    }
+
+    /// f32 function of two operands with broadcast.
+    FBinary = 0x0032, "fbinary" {
+        /// Extents, outermost first; unused ones are 1.
+        dims: [u32; 6],
+        /// The function.
+        kind: BinaryKind,
+        /// First operand.
+        a: Operand,
+        /// Second operand.
+        b: Operand,
+        /// Result.
+        output: Operand,
+        /// Applied last.
+        activation: Function,
+    }
+
+    /// f32 function of one operand, element by element; may work in place.
+    FUnary = 0x0033, "funary" {
+        /// Input, f32.
+        input: FeatureMap,
+        /// Output, f32, of the same extents.
+        output: FeatureMap,
+        /// The function.
+        function: Function,
+    }
+
+    /// Map of the 256 byte patterns, element by element; may work in place.
+    Table = 0x0034, "table" {
+        /// Input, of a 1-byte type.
+        input: FeatureMap,
+        /// Output, of a 1-byte type and the same extents.
+        output: FeatureMap,
+        /// 256 bytes, indexed by the unsigned pattern.
+        table: Addr,
+    }
+
+    /// f32 to 8 bit: clamp(rint(x / scale) + zero point).
+    Quantize = 0x0040, "quantize" {
+        /// Input, f32.
+        input: FeatureMap,
+        /// Output, `i8` or `u8`, of the same extents.
+        output: FeatureMap,
+        /// Meaning of the output.
+        quant: Quant,
+    }
+
+    /// 8 bit or i32 to f32: f32(q − zero point)·scale.
+    Dequantize = 0x0041, "dequantize" {
+        /// Input, `i8`, `u8` or `i32`.
+        input: FeatureMap,
+        /// Output, f32, of the same extents.
+        output: FeatureMap,
+        /// Meaning of the input.
+        quant: Quant,
+    }
+
+    /// 8-bit softmax over the middle of [outer, len, inner], dense.
+    QSoftmax = 0x0050, "qsoftmax" {
+        /// Input.
+        input: Addr,
+        /// Output.
+        output: Addr,
+        /// `i8` or `u8`, of both.
+        dtype: DType,
+        /// Extents: outer, len, inner.
+        dims: [u32; 3],
+        /// Meaning of the input.
+        input_quant: Quant,
+        /// Meaning of the output.
+        output_quant: Quant,
+    }
+
+    /// f32 softmax over the middle of [outer, len, inner], dense.
+    FSoftmax = 0x0051, "fsoftmax" {
+        /// Input.
+        input: Addr,
+        /// Output.
+        output: Addr,
+        /// Extents: outer, len, inner.
+        dims: [u32; 3],
+    }
+
+    /// Spatial resampling: nearest for any type, linear for f32.
+    Resize = 0x0060, "resize" {
+        /// Input.
+        input: FeatureMap,
+        /// Output, of the same type, images and channels.
+        output: FeatureMap,
+        /// How an element is made.
+        mode: ResizeMode,
+        /// Where it is taken.
+        coordinates: CoordinateMode,
+        /// Output extent over input extent, rows and columns, as the model gives it.
+        scales: [f32; 2],
+    }
+}

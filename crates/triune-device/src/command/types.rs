@@ -1,0 +1,439 @@
+//! The types of command fields: addresses, feature maps, windows, functions.
+
+use triune_tensor::DType;
+
+use super::codec::{Field, FieldError};
+
+/// Declares a composite field: a struct, its encoding field by field, and its row in the documentation.
+macro_rules! record {
+    ($($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty,)+ })+) => {
+        $(
+            $(#[doc = $doc])+
+            #[derive(Clone, Copy, Debug, PartialEq)]
+            pub struct $name {
+                $($(#[doc = $field_doc])+ pub $field: $type,)+
+            }
+
+            impl Field for $name {
+                const WORDS: usize = 0 $(+ <$type as Field>::WORDS)+;
+                fn type_name() -> String {
+                    stringify!($name).into()
+                }
+                fn put(&self, words: &mut Vec<u32>) {
+                    $(self.$field.put(words);)+
+                }
+                fn get(words: &[u32]) -> Result<Self, FieldError> {
+                    let mut rest = words;
+                    Ok(Self {
+                        $($field: {
+                            let (own, after) = rest.split_at(<$type as Field>::WORDS);
+                            rest = after;
+                            let _ = rest;
+                            <$type as Field>::get(own).map_err(|error| error.within(stringify!($field)))?
+                        },)+
+                    })
+                }
+            }
+        )+
+
+        pub(super) fn records() -> Vec<super::docs::Struct> {
+            vec![$(super::docs::Struct {
+                name: stringify!($name),
+                words: <$name as Field>::WORDS,
+                doc: concat!($($doc, "\n"),+),
+                fields: vec![$(super::docs::Row {
+                    name: stringify!($field),
+                    type_name: <$type as Field>::type_name(),
+                    words: <$type as Field>::WORDS,
+                    doc: concat!($($field_doc),+),
+                },)+],
+            },)+]
+        }
+    };
+}
+
+/// Declares a field with named codes.
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $value_doc:literal])+ $value:ident = $code:literal,)+ })+) => {
+        $(
+            $(#[doc = $doc])+
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+            pub enum $name {
+                $($(#[doc = $value_doc])+ $value = $code,)+
+            }
+
+            impl $name {
+                /// Every value, in the order of the codes.
+                pub const ALL: &[Self] = &[$(Self::$value),+];
+            }
+
+            impl Field for $name {
+                const WORDS: usize = 1;
+                fn type_name() -> String {
+                    stringify!($name).into()
+                }
+                fn put(&self, words: &mut Vec<u32>) {
+                    words.push(*self as u32);
+                }
+                fn get(words: &[u32]) -> Result<Self, FieldError> {
+                    match words[0] {
+                        $($code => Ok(Self::$value),)+
+                        other => Err(FieldError::new(format!(
+                            "{other} is no code of {}", stringify!($name)
+                        ))),
+                    }
+                }
+            }
+        )+
+
+        pub(super) fn code_tables() -> Vec<super::docs::Codes> {
+            vec![$(super::docs::Codes {
+                name: stringify!($name),
+                doc: concat!($($doc, "\n"),+),
+                values: vec![$((stringify!($value), $code, concat!($($value_doc),+)),)+],
+            },)+]
+        }
+    };
+}
+
+/// An address in a program: a segment (top 8 bits) and a byte offset in it (low 56 bits).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Addr(pub u64);
+
+impl Addr {
+    /// The encoding of "no address".
+    const NONE: u64 = u64::MAX;
+    /// Largest offset.
+    pub const MAX_OFFSET: u64 = (1 << 56) - 1;
+
+    /// The address of byte `offset` in `segment`; `offset` is cut to 56 bits.
+    pub const fn new(segment: u8, offset: u64) -> Self {
+        debug_assert!(offset <= Self::MAX_OFFSET);
+        Self((segment as u64) << 56 | offset & Self::MAX_OFFSET)
+    }
+
+    /// The segment's index.
+    pub const fn segment(self) -> u8 {
+        (self.0 >> 56) as u8
+    }
+
+    /// The byte offset in the segment.
+    pub const fn offset(self) -> u64 {
+        self.0 & Self::MAX_OFFSET
+    }
+}
+
+impl std::fmt::Debug for Addr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl std::fmt::Display for Addr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{:#x}", self.segment(), self.offset())
+    }
+}
+
+impl Field for Addr {
+    const WORDS: usize = 2;
+    fn type_name() -> String {
+        "Addr".into()
+    }
+    fn put(&self, words: &mut Vec<u32>) {
+        self.0.put(words);
+    }
+    fn get(words: &[u32]) -> Result<Self, FieldError> {
+        Ok(Self(u64::get(words)?))
+    }
+}
+
+/// All ones mean none: segment 255 has no byte at the largest offset.
+impl Field for Option<Addr> {
+    const WORDS: usize = 2;
+    fn type_name() -> String {
+        "Addr?".into()
+    }
+    fn put(&self, words: &mut Vec<u32>) {
+        self.map_or(Addr::NONE, |addr| addr.0).put(words);
+    }
+    fn get(words: &[u32]) -> Result<Self, FieldError> {
+        let word = u64::get(words)?;
+        Ok((word != Addr::NONE).then_some(Addr(word)))
+    }
+}
+
+/// Code of an element type: its position in [`DType::ALL`] plus one; 0 means absent.
+fn dtype_code(dtype: DType) -> u32 {
+    DType::ALL.iter().position(|&each| each == dtype).map_or(0, |index| index as u32 + 1)
+}
+
+impl Field for DType {
+    const WORDS: usize = 1;
+    fn type_name() -> String {
+        "DType".into()
+    }
+    fn put(&self, words: &mut Vec<u32>) {
+        words.push(dtype_code(*self));
+    }
+    fn get(words: &[u32]) -> Result<Self, FieldError> {
+        (words[0] as usize)
+            .checked_sub(1)
+            .and_then(|index| Self::ALL.get(index).copied())
+            .ok_or_else(|| FieldError::new(format!("{} is no code of DType", words[0])))
+    }
+}
+
+record! {
+    /// A feature map in device memory: batch, rows, columns, channels, with channels contiguous.
+    ///
+    /// Strides are in BYTES and multiples of the element size; a stride along an extent of 1 is ignored.
+    FeatureMap {
+        /// Channel 0 of the first pixel.
+        addr: Addr,
+        /// Element type.
+        dtype: DType,
+        /// Images.
+        n: u32,
+        /// Rows.
+        h: u32,
+        /// Columns.
+        w: u32,
+        /// Channels.
+        c: u32,
+        /// Bytes from one image to the next.
+        stride_n: u64,
+        /// Bytes from one row to the next.
+        stride_h: u64,
+        /// Bytes from one column to the next.
+        stride_w: u64,
+    }
+
+    /// How a convolution's or a pool's window slides: rows first, columns second.
+    Window {
+        /// Window rows and columns.
+        kernel: [u32; 2],
+        /// Step of the window.
+        stride: [u32; 2],
+        /// Distance of two taps.
+        dilation: [u32; 2],
+        /// Padding: top, left, bottom, right.
+        pad: [u32; 4],
+        /// Channel groups; 1 for pools.
+        groups: u32,
+    }
+
+    /// Meaning of an 8-bit integer: real = (q − zero point) × scale.
+    Quant {
+        /// Real value of one step; finite and above 0.
+        scale: f32,
+        /// The integer that stands for 0.
+        zero_point: i32,
+    }
+
+    /// The 8-bit integer that a result is rounded to.
+    RequantTarget {
+        /// `i8` or `u8`.
+        dtype: DType,
+        /// The integer that stands for 0.
+        zero_point: i32,
+    }
+
+    /// Quantized addition: clamp(rint(fma(a, ra, fma(b, rb, k)))), a and b the raw integers.
+    AddParams {
+        /// Meaning of a's bytes.
+        a: RequantTarget,
+        /// Meaning of b's bytes.
+        b: RequantTarget,
+        /// Meaning of the result's bytes.
+        out: RequantTarget,
+        /// a's scale over the result's.
+        ra: f32,
+        /// b's scale over the result's.
+        rb: f32,
+        /// The constant that holds all three zero points.
+        k: f32,
+        /// Smallest and largest result, in the result's integers.
+        clamp: [i32; 2],
+    }
+
+    /// A strided operand of an elementwise command; the extents are the command's.
+    Operand {
+        /// The first element.
+        addr: Addr,
+        /// Element type.
+        dtype: DType,
+        /// Bytes from one element to the next along each dimension; 0 repeats (inputs only).
+        strides: [u64; 6],
+    }
+
+    /// A function of one real, with its parameters (unused ones are 0).
+    Function {
+        /// Which function.
+        kind: FunctionKind,
+        /// α and β, or the lower and upper limit.
+        parameters: [f32; 2],
+    }
+}
+
+codes! {
+    /// A function of one real.
+    FunctionKind {
+        /// x.
+        Identity = 0,
+        /// max(x, 0).
+        Relu = 1,
+        /// x, or α·x below 0.
+        LeakyRelu = 2,
+        /// x, or α·(eˣ − 1) below 0.
+        Elu = 3,
+        /// Limited to α..β.
+        Clip = 4,
+        /// 1/(1 + e⁻ˣ).
+        Sigmoid = 5,
+        /// x/(1 + e⁻ˣ).
+        Silu = 6,
+        /// max(0, min(1, α·x + β)).
+        HardSigmoid = 7,
+        /// x·max(0, min(1, x/6 + 1/2)).
+        HardSwish = 8,
+        /// Hyperbolic tangent.
+        Tanh = 9,
+        /// eˣ.
+        Exp = 10,
+        /// Natural logarithm.
+        Log = 11,
+        /// Square root.
+        Sqrt = 12,
+        /// 1/x.
+        Reciprocal = 13,
+        /// |x|.
+        Abs = 14,
+        /// −x.
+        Neg = 15,
+        /// ln(1 + eˣ).
+        Softplus = 16,
+        /// Gauss error function.
+        Erf = 17,
+        /// x·Φ(x).
+        Gelu = 18,
+        /// Largest integer not above.
+        Floor = 19,
+        /// Smallest integer not below.
+        Ceil = 20,
+        /// Nearest integer, half to even.
+        Round = 21,
+    }
+
+    /// A function of two reals.
+    BinaryKind {
+        /// a + b.
+        Add = 0,
+        /// a − b.
+        Sub = 1,
+        /// a · b.
+        Mul = 2,
+        /// a / b.
+        Div = 3,
+        /// The smaller.
+        Min = 4,
+        /// The larger.
+        Max = 5,
+        /// aᵇ.
+        Pow = 6,
+    }
+
+    /// What a pool makes of its window.
+    PoolKind {
+        /// The largest.
+        Max = 0,
+        /// The mean of the elements inside the input.
+        Average = 1,
+        /// The mean of all taps, those in the padding 0.
+        AverageIncludingPad = 2,
+    }
+
+    /// How a resized element is made.
+    ResizeMode {
+        /// The nearest, half down.
+        NearestRoundPreferFloor = 0,
+        /// The nearest, half up.
+        NearestRoundPreferCeil = 1,
+        /// The one before.
+        NearestFloor = 2,
+        /// The one after.
+        NearestCeil = 3,
+        /// From the two nearest per axis.
+        Linear = 4,
+    }
+
+    /// How an output coordinate maps to an input coordinate.
+    CoordinateMode {
+        /// x/scale.
+        Asymmetric = 0,
+        /// (x + ½)/scale − ½.
+        HalfPixel = 1,
+        /// As half pixel, but 0 where the output extent is 1.
+        PytorchHalfPixel = 2,
+        /// x·(in − 1)/(out − 1).
+        AlignCorners = 3,
+    }
+}
+
+/// All zeros mean none.
+impl Field for Option<FeatureMap> {
+    const WORDS: usize = FeatureMap::WORDS;
+    fn type_name() -> String {
+        "FeatureMap?".into()
+    }
+    fn put(&self, words: &mut Vec<u32>) {
+        match self {
+            Some(map) => map.put(words),
+            None => words.extend([0; Self::WORDS]),
+        }
+    }
+    fn get(words: &[u32]) -> Result<Self, FieldError> {
+        if words.iter().all(|&word| word == 0) { Ok(None) } else { FeatureMap::get(words).map(Some) }
+    }
+}
+
+/// All zeros mean none.
+impl Field for Option<AddParams> {
+    const WORDS: usize = AddParams::WORDS;
+    fn type_name() -> String {
+        "AddParams?".into()
+    }
+    fn put(&self, words: &mut Vec<u32>) {
+        match self {
+            Some(params) => params.put(words),
+            None => words.extend([0; Self::WORDS]),
+        }
+    }
+    fn get(words: &[u32]) -> Result<Self, FieldError> {
+        if words.iter().all(|&word| word == 0) { Ok(None) } else { AddParams::get(words).map(Some) }
+    }
+}
+
+impl FeatureMap {
+    /// A map without gaps.
+    pub const fn dense(addr: Addr, dtype: DType, [n, h, w, c]: [u32; 4]) -> Self {
+        let stride_w = c as u64 * dtype.bytes() as u64;
+        let stride_h = stride_w.saturating_mul(w as u64);
+        Self { addr, dtype, n, h, w, c, stride_n: stride_h.saturating_mul(h as u64), stride_h, stride_w }
+    }
+
+    /// Elements that the map holds, gaps not counted; saturates.
+    pub const fn elements(&self) -> u64 {
+        (self.n as u64 * self.h as u64).saturating_mul(self.w as u64).saturating_mul(self.c as u64)
+    }
+
+    /// Bytes that the map holds, gaps not counted; saturates.
+    pub const fn bytes(&self) -> u64 {
+        self.elements().saturating_mul(self.dtype.bytes() as u64)
+    }
+}
+
+impl Function {
+    /// x itself.
+    pub const IDENTITY: Self = Self { kind: FunctionKind::Identity, parameters: [0.0; 2] };
+}

@@ -1,0 +1,153 @@
+//! What can go wrong with a device: in its description, its memory, a command or a run.
+
+use crate::memory::AccessKind;
+
+/// A failure of the device, its memory or a program on it.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// A device description is wrong.
+    #[error("device spec: {key}: {problem}")]
+    Spec {
+        /// The TOML key, dotted.
+        key: String,
+        /// What is wrong with its value.
+        problem: String,
+    },
+    /// No memory of the device has this name.
+    #[error("the device {device} has no memory named {name:?}; it has {known}")]
+    UnknownMemory {
+        /// The device's name.
+        device: String,
+        /// The name asked for.
+        name: String,
+        /// The names that exist.
+        known: String,
+    },
+    /// An access leaves its region.
+    #[error("{length} bytes at {start:#x} leave the region {region} of {size} bytes")]
+    OutOfRegion {
+        /// The region's name.
+        region: String,
+        /// First byte.
+        start: u64,
+        /// Bytes asked for.
+        length: u64,
+        /// Bytes that the region has.
+        size: u64,
+    },
+    /// A region has no free range that is large enough.
+    #[error(
+        "the region {region} has no free range of {length} bytes aligned to {alignment}; {live} of {size} bytes are in use"
+    )]
+    OutOfMemory {
+        /// The region's name.
+        region: String,
+        /// Bytes asked for.
+        length: u64,
+        /// Alignment asked for.
+        alignment: u64,
+        /// Bytes in use.
+        live: u64,
+        /// Bytes that the region has.
+        size: u64,
+    },
+    /// Nothing is allocated at an address that is to be freed.
+    #[error("nothing is allocated at {start:#x} in the region {region}")]
+    NotAllocated {
+        /// The region's name.
+        region: String,
+        /// The address.
+        start: u64,
+    },
+    /// The host refused to reserve address space for a region.
+    #[error("the host has no address space for the {size} bytes of the region {region}: {reason}")]
+    Map {
+        /// The region's name.
+        region: String,
+        /// Bytes that the region has.
+        size: u64,
+        /// The operating system's words.
+        reason: String,
+    },
+    /// Another lease holds a range, and one of the two writes.
+    #[error(
+        "{wanted} bytes {start:#x}..{end:#x} of {region} conflicts with another lease {held} {held_start:#x}..{held_end:#x}"
+    )]
+    Busy {
+        /// The region's name.
+        region: String,
+        /// First byte asked for.
+        start: u64,
+        /// One past the last byte asked for.
+        end: u64,
+        /// What the new lease would do.
+        wanted: AccessKind,
+        /// First byte held.
+        held_start: u64,
+        /// One past the last byte held.
+        held_end: u64,
+        /// What the holder does.
+        held: AccessKind,
+    },
+    /// A lease was asked for bytes that it does not hold, or to write what it only reads.
+    #[error("the lease does not allow {wanted} {start:#x}..{end:#x} of region {region}")]
+    NotLeased {
+        /// The region's index.
+        region: usize,
+        /// First byte asked for.
+        start: u64,
+        /// One past the last byte asked for.
+        end: u64,
+        /// What was to be done.
+        wanted: AccessKind,
+    },
+    /// Two ranges of which one is written share bytes.
+    #[error("{0} overlap")]
+    Overlap(String),
+    /// A segment table is wrong.
+    #[error("segment {segment}: {problem}")]
+    Segment {
+        /// The segment's index.
+        segment: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A command cannot be decoded, or its operands do not fit the program's segments.
+    #[error("command {index} ({mnemonic}) at byte {offset:#x} of the stream: {field}: {problem}")]
+    Command {
+        /// Position in the stream.
+        index: usize,
+        /// Byte offset of the command's header in the stream.
+        offset: u64,
+        /// The command's name, `?` when the opcode is unknown.
+        mnemonic: &'static str,
+        /// The field, dotted.
+        field: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A kernel refused its operands.
+    #[error("command {index} ({mnemonic}): {source}")]
+    Kernel {
+        /// Position in the stream.
+        index: usize,
+        /// The command's name.
+        mnemonic: &'static str,
+        /// The kernel's words.
+        source: triune_kernels::Error,
+    },
+    /// The instructions or constants changed after the program was decoded.
+    #[error("the program's instructions or constants changed since it was decoded")]
+    Stale,
+    /// The scratch buffer is too small.
+    #[error("scratch: {need} bytes needed, {got} given")]
+    Scratch {
+        /// Bytes needed.
+        need: usize,
+        /// Bytes given.
+        got: usize,
+    },
+    /// A timeline cannot be computed.
+    #[error("timeline: {0}")]
+    Timing(String),
+}

@@ -1,0 +1,308 @@
+//! Operands against segments: bounds, alignment, who may be written, what overlaps.
+//!
+//! Everything that comes from an instruction word is checked here, with checked arithmetic, before a kernel sees it.
+
+use triune_kernels::{Isa, Nhwc};
+use triune_tensor::DType;
+
+use super::operands::{MAX_READS, Prepared, Read, SegRange, Step};
+use super::{SegmentTable, segments::SegmentKind};
+use crate::{
+    Addr, FeatureMap, Lease,
+    command::{FieldError, Operand},
+};
+
+pub(super) type Result<T> = std::result::Result<T, FieldError>;
+
+/// Most elements that an operand can have, repeats counted: keeps every product of extents far from overflow.
+const MAX_ELEMENTS: u64 = 1 << 48;
+
+/// An error about `field`.
+pub(super) fn bad<T>(field: &str, problem: impl Into<String>) -> Result<T> {
+    Err(FieldError::new(problem).within(field))
+}
+
+/// A kernel's complaint while a command is prepared, about `field`.
+pub(super) fn refused(field: &'static str) -> impl Fn(triune_kernels::Error) -> FieldError {
+    move |error| FieldError::new(error.to_string()).within(field)
+}
+
+/// An operand whose bytes all lie in its segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Placed {
+    pub(super) field: &'static str,
+    /// From the first element's first byte to the last one's last.
+    pub(super) range: SegRange,
+    elem_bytes: u64,
+    dims: [u64; 6],
+    /// In bytes; 0 along extents of 1.
+    strides: [u64; 6],
+}
+
+impl Placed {
+    /// Length of the innermost contiguous run, and the greatest common divisor of all strides above it.
+    fn run_and_pitch(&self) -> (u64, u64) {
+        let mut run = self.elem_bytes;
+        let mut pitch = 0;
+        for (&dim, &stride) in self.dims.iter().zip(&self.strides).rev() {
+            if dim > 1 && stride == run && pitch == 0 {
+                run *= dim;
+            } else if dim > 1 {
+                pitch = gcd(pitch, stride);
+            }
+        }
+        (run, pitch)
+    }
+
+    /// Whether the two operands have the same elements in the same order.
+    fn same_elements(&self, other: &Self) -> bool {
+        (self.range, self.dims, self.strides) == (other.range, other.dims, other.strides)
+    }
+
+    /// Whether no byte of the one is a byte of the other, although their ranges may interleave.
+    fn disjoint(&self, other: &Self) -> bool {
+        if !self.range.overlaps(&other.range) {
+            return true;
+        }
+        // All runs of both start at multiples of `pitch` from their first: compare the two runs modulo it.
+        let (own_run, own_pitch) = self.run_and_pitch();
+        let (other_run, other_pitch) = other.run_and_pitch();
+        let pitch = gcd(own_pitch, other_pitch);
+        if pitch == 0 {
+            return false;
+        }
+        let ahead = (other.range.start % pitch + pitch - self.range.start % pitch) % pitch;
+        ahead >= own_run && ahead.checked_add(other_run).is_some_and(|end| end <= pitch)
+    }
+
+    /// Whether two elements could share a byte. Strides are compared from the smallest up, each with the span of those
+    /// below it.
+    fn overlaps_itself(&self) -> bool {
+        let mut axes: Vec<(u64, u64)> =
+            (self.strides.iter().copied().zip(self.dims)).filter(|axis| axis.1 > 1).collect();
+        axes.sort_unstable();
+        let mut span = self.elem_bytes;
+        axes.into_iter().any(|(stride, dim)| {
+            let overlaps = stride < span;
+            span = span.saturating_add((dim - 1).saturating_mul(stride));
+            overlaps
+        })
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// A feature map whose bytes all lie in its segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlacedMap {
+    pub(super) placed: Placed,
+    /// The map in elements.
+    pub(super) nhwc: Nhwc,
+}
+
+/// Checks the operands of one command.
+pub(super) struct Checker<'a> {
+    segments: &'a SegmentTable,
+    lease: &'a Lease<'a>,
+    pub(super) isa: Isa,
+}
+
+impl<'a> Checker<'a> {
+    pub(super) fn new(segments: &'a SegmentTable, lease: &'a Lease<'a>, isa: Isa) -> Self {
+        Self { segments, lease, isa }
+    }
+
+    /// A strided operand.
+    pub(super) fn strided(
+        &self,
+        field: &'static str,
+        addr: Addr,
+        elem_bytes: u64,
+        dims: [u64; 6],
+        strides: [u64; 6],
+    ) -> Result<Placed> {
+        let mut strides = strides;
+        let mut elements = 1_u64;
+        let mut extent = Some(elem_bytes);
+        for (axis, (&dim, stride)) in dims.iter().zip(&mut strides).enumerate() {
+            match dim {
+                0 => return bad(field, format!("extent {axis} is 0")),
+                1 => *stride = 0,
+                _ => {}
+            }
+            if !stride.is_multiple_of(elem_bytes) {
+                return bad(field, format!("the stride of {stride} bytes is not a multiple of {elem_bytes}"));
+            }
+            elements = elements.saturating_mul(dim);
+            extent = extent.and_then(|extent| extent.checked_add((dim - 1).checked_mul(*stride)?));
+        }
+        if elements > MAX_ELEMENTS {
+            return bad(field, format!("more than {MAX_ELEMENTS} elements"));
+        }
+        let range = self.flat(field, addr, extent.unwrap_or(u64::MAX), elem_bytes)?;
+        Ok(Placed { field, range, elem_bytes, dims, strides })
+    }
+
+    /// An operand of an elementwise command.
+    pub(super) fn operand(&self, field: &'static str, operand: &Operand, dims: [u32; 6]) -> Result<Placed> {
+        self.strided(field, operand.addr, operand.dtype.bytes() as u64, dims.map(u64::from), operand.strides)
+    }
+
+    /// A dense operand.
+    pub(super) fn dense(
+        &self,
+        field: &'static str,
+        addr: Addr,
+        elem_bytes: u64,
+        elements: u64,
+    ) -> Result<Placed> {
+        self.strided(field, addr, elem_bytes, [1, 1, 1, 1, 1, elements], [0, 0, 0, 0, 0, elem_bytes])
+    }
+
+    /// A feature map.
+    pub(super) fn map(&self, field: &'static str, map: &FeatureMap) -> Result<PlacedMap> {
+        let elem = map.dtype.bytes() as u64;
+        let placed = self.strided(
+            field,
+            map.addr,
+            elem,
+            [1, 1, map.n.into(), map.h.into(), map.w.into(), map.c.into()],
+            [0, 0, map.stride_n, map.stride_h, map.stride_w, elem],
+        )?;
+        let [.., stride_n, stride_h, stride_w, _] = placed.strides.map(|stride| (stride / elem) as usize);
+        let nhwc = Nhwc {
+            n: map.n as usize,
+            h: map.h as usize,
+            w: map.w as usize,
+            c: map.c as usize,
+            stride_n,
+            stride_h,
+            stride_w,
+        };
+        Ok(PlacedMap { placed, nhwc })
+    }
+
+    /// `len` bytes at an address.
+    pub(super) fn flat(&self, field: &'static str, addr: Addr, len: u64, alignment: u64) -> Result<SegRange> {
+        let Some(segment) = self.segments.get(addr.segment()) else {
+            return bad(field, format!("{addr}: the program has no segment {}", addr.segment()));
+        };
+        if addr.offset().checked_add(len).is_none_or(|end| end > segment.len) {
+            let size = segment.len;
+            let len = if len == u64::MAX { "too many".into() } else { len.to_string() };
+            return bad(field, format!("{len} bytes at {addr} leave the segment's {size} bytes"));
+        }
+        if !addr.offset().is_multiple_of(alignment) {
+            return bad(field, format!("{addr} is not a multiple of {alignment}"));
+        }
+        Ok(SegRange { segment: addr.segment(), start: addr.offset(), len })
+    }
+
+    /// `elements` constants of `elem_bytes` each, from the constants segment.
+    pub(super) fn constants(
+        &self,
+        field: &'static str,
+        addr: Addr,
+        elements: Option<u64>,
+        elem_bytes: u64,
+    ) -> Result<&'a [u8]> {
+        let len = elements.and_then(|elements| elements.checked_mul(elem_bytes)).unwrap_or(u64::MAX);
+        let range = self.flat(field, addr, len, elem_bytes)?;
+        match self.segments.get(addr.segment()) {
+            Some(segment) if segment.kind == SegmentKind::Constants => {}
+            _ => return bad(field, format!("{addr} is not in a segment of constants")),
+        }
+        let resolved = range.resolve(self.segments).and_then(|resolved| self.lease.read(resolved));
+        resolved.map_err(|error| FieldError::new(error.to_string()).within(field))
+    }
+
+    /// f32 constants.
+    pub(super) fn floats(&self, field: &'static str, addr: Addr, elements: Option<u64>) -> Result<Vec<f32>> {
+        let bytes = self.constants(field, addr, elements, 4)?;
+        Ok(bytes.as_chunks::<4>().0.iter().map(|&word| f32::from_le_bytes(word)).collect())
+    }
+
+    /// i32 constants.
+    pub(super) fn ints(&self, field: &'static str, addr: Addr, elements: Option<u64>) -> Result<Vec<i32>> {
+        let bytes = self.constants(field, addr, elements, 4)?;
+        Ok(bytes.as_chunks::<4>().0.iter().map(|&word| i32::from_le_bytes(word)).collect())
+    }
+
+    /// A table of 256 bytes.
+    pub(super) fn table(&self, field: &'static str, addr: Addr) -> Result<[u8; 256]> {
+        let bytes = self.constants(field, addr, Some(256), 1)?;
+        bytes.try_into().or_else(|_| bad(field, "is no table of 256 bytes"))
+    }
+
+    /// The command with its kernel, once its operands are known not to disturb each other: the output must be
+    /// writable, have no element twice and share no byte with an input; `elementwise` commands may work in place.
+    pub(super) fn finish<const N: usize>(
+        &self,
+        reads: [Placed; N],
+        write: Placed,
+        elementwise: bool,
+        kernel: impl Step + 'static,
+    ) -> Result<Prepared> {
+        const { assert!(N <= MAX_READS) };
+        self.check_write(&write)?;
+        let mut all = [None; MAX_READS];
+        for (slot, read) in all.iter_mut().zip(reads) {
+            *slot = Some(place_read(&read, &write, elementwise)?);
+        }
+        Ok(Prepared { reads: all, write: write.range, kernel: Box::new(kernel) })
+    }
+
+    /// As [`Self::finish`], for a window over `reads[0]` whose results are added to `reads[1]`, in place if need be.
+    pub(super) fn finish_fused(
+        &self,
+        [input, residual]: [Placed; 2],
+        write: Placed,
+        kernel: impl Step + 'static,
+    ) -> Result<Prepared> {
+        self.check_write(&write)?;
+        let reads =
+            [Some(place_read(&input, &write, false)?), Some(place_read(&residual, &write, true)?), None];
+        Ok(Prepared { reads, write: write.range, kernel: Box::new(kernel) })
+    }
+
+    fn check_write(&self, write: &Placed) -> Result<()> {
+        let index = write.range.segment;
+        match self.segments.get(index) {
+            Some(segment) if segment.kind.writable() => {}
+            Some(segment) => {
+                return bad(write.field, format!("segment {index} ({:?}) is read-only", segment.kind));
+            }
+            None => return bad(write.field, format!("the program has no segment {index}")),
+        }
+        if write.overlaps_itself() { bad(write.field, "two of its elements share bytes") } else { Ok(()) }
+    }
+}
+
+/// Whether and how `read` can be read while `write` is written.
+fn place_read(read: &Placed, write: &Placed, elementwise: bool) -> Result<Read> {
+    let interleaves = read.range.overlaps(&write.range);
+    if interleaves && !(read.disjoint(write) || elementwise && read.same_elements(write)) {
+        return bad(read.field, format!("shares bytes with {}, which is written", write.field));
+    }
+    Ok(Read { range: read.range, staged: interleaves })
+}
+
+/// Refuses an operand of another type.
+pub(super) fn expect_dtype(field: &str, got: DType, allowed: &[DType]) -> Result<()> {
+    if allowed.contains(&got) {
+        return Ok(());
+    }
+    let names: Vec<_> = allowed.iter().map(|dtype| dtype.name()).collect();
+    bad(field, format!("the type is {got}, it can be {}", names.join(" or ")))
+}
+
+/// Refuses maps of different extents.
+pub(super) fn expect_same_extents(field: &str, got: &Nhwc, expected: &Nhwc) -> Result<()> {
+    let dims = |map: &Nhwc| [map.n, map.h, map.w, map.c];
+    if dims(got) == dims(expected) {
+        return Ok(());
+    }
+    bad(field, format!("the extents are {:?}, {:?} needed", dims(got), dims(expected)))
+}

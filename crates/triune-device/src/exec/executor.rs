@@ -1,0 +1,97 @@
+//! A program on a memory, with all that it needs to run again and again.
+
+use std::sync::Arc;
+
+use triune_kernels::{Isa, Pool};
+
+use super::{Decoded, Observer, SegmentTable, Stream};
+use crate::{Error, Memory};
+
+/// A program bound to a memory: decodes when it must, owns its scratch buffer, runs.
+#[derive(Debug)]
+pub struct Executor {
+    memory: Arc<Memory>,
+    stream: Stream,
+    isa: Isa,
+    decoded: Decoded,
+    scratch: Scratch,
+}
+
+impl Executor {
+    /// Decodes the program at `stream`; weights are packed for `isa`.
+    ///
+    /// # Errors
+    /// As [`Decoded::new`].
+    pub fn new(
+        memory: Arc<Memory>,
+        segments: &SegmentTable,
+        stream: Stream,
+        isa: Isa,
+    ) -> Result<Self, Error> {
+        let decoded = Decoded::new(&memory, segments, stream, isa)?;
+        Ok(Self { memory, stream, isa, decoded, scratch: Scratch::default() })
+    }
+
+    /// The program as last decoded.
+    pub fn decoded(&self) -> &Decoded {
+        &self.decoded
+    }
+
+    /// The memory that the program is bound to.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    /// Moves the program to other segments; decodes again only when instructions or constants move.
+    ///
+    /// # Errors
+    /// As [`Decoded::new`]; the program stays where it was then.
+    pub fn bind(&mut self, segments: &SegmentTable) -> Result<(), Error> {
+        if self.decoded.rebind(&self.memory, segments).is_err() {
+            self.decoded = Decoded::new(&self.memory, segments, self.stream, self.isa)?;
+        }
+        Ok(())
+    }
+
+    /// Allocates all that a run with a pool of `threads` threads needs, so that the first run does not.
+    pub fn reserve(&mut self, threads: usize) {
+        self.scratch.reserve(self.decoded.scratch_bytes(threads));
+    }
+
+    /// Runs the program once; decodes it first if its instructions or constants changed.
+    ///
+    /// Allocates nothing otherwise, the first run with a larger pool aside.
+    ///
+    /// # Errors
+    /// As [`Decoded::new`] and [`Decoded::run`].
+    pub fn run(&mut self, pool: &Pool, observer: Option<&mut Observer<'_>>) -> Result<(), Error> {
+        if self.decoded.is_stale() {
+            let segments = self.decoded.segments().clone();
+            self.decoded = Decoded::new(&self.memory, &segments, self.stream, self.isa)?;
+        }
+        self.reserve(pool.threads());
+        self.decoded.run(&self.memory, self.scratch.bytes(), pool, observer)
+    }
+}
+
+/// Bytes on a boundary of 64.
+#[derive(Debug, Default)]
+struct Scratch {
+    storage: Vec<u8>,
+}
+
+impl Scratch {
+    const ALIGNMENT: usize = 64;
+
+    fn reserve(&mut self, bytes: usize) {
+        let need = bytes.saturating_add(Self::ALIGNMENT);
+        if self.storage.len() < need {
+            self.storage = vec![0; need];
+        }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        let skip = self.storage.as_ptr().align_offset(Self::ALIGNMENT).min(self.storage.len());
+        &mut self.storage[skip..]
+    }
+}

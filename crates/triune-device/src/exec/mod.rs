@@ -1,0 +1,237 @@
+//! What commands compute: decoded from device memory once, then run on the bytes where they lie.
+//!
+//! Decoding checks every operand against its segment and prepacks weights; a run only resolves addresses, takes one
+//! lease and calls kernels, without allocating. Nothing here reads a clock or knows what a command costs.
+
+mod check;
+mod executor;
+mod operands;
+mod segments;
+mod steps;
+
+use triune_kernels::{Isa, Pool};
+
+pub use executor::Executor;
+pub use segments::{SEGMENT_ALIGNMENT, Segment, SegmentKind, SegmentTable};
+
+use check::Checker;
+use operands::{Prepared, SegRange};
+
+use crate::{
+    Addr, Command, Error, Memory, Watch,
+    command::{CommandReader, Opcode},
+    memory::RangeAccess,
+};
+
+/// Where a program's commands lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// The first command.
+    pub addr: Addr,
+    /// Bytes; a stream also ends at its `end` command.
+    pub len: u64,
+}
+
+/// A command that has just run, for tracing and dumps.
+#[derive(Clone, Copy, Debug)]
+pub struct StepView<'a> {
+    /// Position in the stream.
+    pub index: usize,
+    /// The command.
+    pub command: &'a Command,
+    /// The bytes from its output's first element to its last.
+    pub output: &'a [u8],
+}
+
+/// Called after every command.
+pub type Observer<'a> = dyn FnMut(StepView<'_>) + 'a;
+
+/// A program in the form that runs: commands checked, weights packed. Valid while its instructions and constants do
+/// not change.
+#[derive(Debug)]
+pub struct Decoded {
+    commands: Vec<Command>,
+    steps: Vec<Prepared>,
+    segments: SegmentTable,
+    /// One range per segment that is not empty.
+    access: Vec<RangeAccess>,
+    watch: Watch,
+    generation: u64,
+    staging_bytes: usize,
+}
+
+impl Decoded {
+    /// Reads the commands at `stream` from device memory, checks them and packs their weights for `isa`.
+    ///
+    /// # Errors
+    /// [`Error::Command`] names the command and the field: words that are no command, operands that leave their
+    /// segment, are misaligned, written though read-only, overlap, or do not fit each other. [`Error::Segment`],
+    /// [`Error::Busy`] while instructions or constants are being written.
+    pub fn new(memory: &Memory, segments: &SegmentTable, stream: Stream, isa: Isa) -> Result<Self, Error> {
+        segments.check(memory)?;
+        let of_kind = |keep: fn(&Segment) -> bool| -> Vec<RangeAccess> {
+            segments
+                .segments()
+                .iter()
+                .filter(|each| each.len > 0 && keep(each))
+                .map(Segment::access)
+                .collect()
+        };
+        let prepared = of_kind(|segment| segment.kind.prepared());
+        let watch = memory.watch(&prepared);
+        let lease = memory.lease(&prepared)?;
+        // Under the lease: whatever changes a byte from now on raises the generation first.
+        let generation = watch.generation();
+
+        let stream_range = stream_range(segments, stream)?;
+        let mut reader = CommandReader::new(lease.read(stream_range)?);
+        let (mut commands, mut steps) = (Vec::new(), Vec::new());
+        while let Some(command) = reader.next()? {
+            let (index, offset) = (commands.len(), reader.command_offset());
+            let mnemonic = command.opcode().mnemonic();
+            if command.opcode() != Opcode::End {
+                let checker = Checker::new(segments, &lease, isa);
+                let step = steps::prepare(&checker, &command).map_err(|error| Error::Command {
+                    index,
+                    offset,
+                    mnemonic,
+                    field: error.field,
+                    problem: error.problem,
+                })?;
+                steps.push(step);
+                commands.push(command);
+            }
+        }
+        drop(lease);
+        let staging_bytes = steps.iter().map(Prepared::staging_bytes).max().unwrap_or(0);
+        Ok(Self {
+            commands,
+            steps,
+            segments: segments.clone(),
+            access: of_kind(|_| true),
+            watch,
+            generation,
+            staging_bytes,
+        })
+    }
+
+    /// The commands, `end` excluded.
+    pub fn commands(&self) -> &[Command] {
+        &self.commands
+    }
+
+    /// The segments that a run uses.
+    pub fn segments(&self) -> &SegmentTable {
+        &self.segments
+    }
+
+    /// What a run leases: every segment, those that the program writes exclusively.
+    pub fn access(&self) -> &[RangeAccess] {
+        &self.access
+    }
+
+    /// Whether instructions or constants may have changed since they were decoded.
+    pub fn is_stale(&self) -> bool {
+        self.watch.generation() != self.generation
+    }
+
+    /// Moves the program to other segments, as long as instructions and constants stay where they are. Cheap: nothing is
+    /// decoded again.
+    ///
+    /// # Errors
+    /// [`Error::Segment`] when a segment is shorter, of another kind, or holds instructions or constants and moved.
+    pub fn rebind(&mut self, memory: &Memory, segments: &SegmentTable) -> Result<(), Error> {
+        segments.check(memory)?;
+        let (old, new) = (self.segments.segments(), segments.segments());
+        if old.len() != new.len() {
+            return Err(Error::Segment {
+                segment: new.len(),
+                problem: format!("{} segments needed", old.len()),
+            });
+        }
+        for (index, (old, new)) in old.iter().zip(new).enumerate() {
+            let fail = |problem: String| Err(Error::Segment { segment: index, problem });
+            if old.kind != new.kind {
+                return fail(format!("is {:?}, {:?} needed", new.kind, old.kind));
+            }
+            if new.len < old.len {
+                return fail(format!("has {} bytes, {} needed", new.len, old.len));
+            }
+            if old.kind.prepared() && old != new {
+                return fail("moved, and holds what was decoded".into());
+            }
+        }
+        self.access.clear();
+        self.access.extend(new.iter().filter(|each| each.len > 0).map(Segment::access));
+        self.segments.clone_from(segments);
+        Ok(())
+    }
+
+    /// Bytes of scratch that [`Self::run`] needs with a pool of `threads` threads.
+    pub fn scratch_bytes(&self, threads: usize) -> usize {
+        let kernels = self.steps.iter().map(|step| step.scratch_bytes(threads)).max().unwrap_or(0);
+        self.staging_bytes.saturating_add(kernels)
+    }
+
+    /// Runs all commands. Allocates nothing.
+    ///
+    /// `scratch` holds [`Self::scratch_bytes`] bytes of any content, its base aligned to 64 bytes.
+    ///
+    /// # Errors
+    /// [`Error::Stale`], [`Error::Busy`], [`Error::Scratch`]; [`Error::Kernel`] when a kernel refuses operands
+    /// that decoding let through.
+    pub fn run(
+        &self,
+        memory: &Memory,
+        scratch: &mut [u8],
+        pool: &Pool,
+        mut observer: Option<&mut Observer<'_>>,
+    ) -> Result<(), Error> {
+        let need = self.scratch_bytes(pool.threads());
+        if scratch.len() < need {
+            return Err(Error::Scratch { need, got: scratch.len() });
+        }
+        let mut lease = memory.lease(&self.access)?;
+        if self.is_stale() {
+            return Err(Error::Stale);
+        }
+        let (staging, scratch) = scratch.split_at_mut(self.staging_bytes);
+        for (index, (step, command)) in self.steps.iter().zip(&self.commands).enumerate() {
+            step.run(&mut lease, &self.segments, staging, scratch, pool).map_err(|error| match error {
+                operands::RunError::Device(error) => error,
+                operands::RunError::Kernel(source) => {
+                    Error::Kernel { index, mnemonic: command.opcode().mnemonic(), source }
+                }
+            })?;
+            if let Some(observer) = observer.as_deref_mut() {
+                let output = lease.read(step.write.resolve(&self.segments)?)?;
+                observer(StepView { index, command, output });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a stream, which must lie in an instruction segment at a multiple of 4.
+fn stream_range(segments: &SegmentTable, stream: Stream) -> Result<RangeAccess, Error> {
+    let index = stream.addr.segment();
+    let fail = |problem: String| Err(Error::Segment { segment: index.into(), problem });
+    match segments.get(index) {
+        None => fail("the stream's segment does not exist".into()),
+        Some(segment) if segment.kind != SegmentKind::Instructions => {
+            fail(format!("is {:?}, the stream must lie in Instructions", segment.kind))
+        }
+        Some(segment) if stream.addr.offset().checked_add(stream.len).is_none_or(|end| end > segment.len) => {
+            fail(format!(
+                "the stream's {} bytes at {} leave its {} bytes",
+                stream.len, stream.addr, segment.len
+            ))
+        }
+        Some(_) if !stream.addr.offset().is_multiple_of(4) => {
+            fail(format!("the stream's address {} is not a multiple of 4", stream.addr))
+        }
+        Some(_) => {
+            SegRange { segment: index, start: stream.addr.offset(), len: stream.len }.resolve(segments)
+        }
+    }
+}

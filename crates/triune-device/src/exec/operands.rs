@@ -1,0 +1,128 @@
+//! A checked command: which bytes it reads and writes, and the kernel that does it.
+
+use std::fmt;
+
+use triune_kernels::Pool;
+
+use super::SegmentTable;
+use crate::{Error, Lease, memory::RangeAccess};
+
+/// Operands that a command can read beside its constants.
+pub(super) const MAX_READS: usize = 3;
+
+/// A range of a segment, inside its bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SegRange {
+    pub(super) segment: u8,
+    pub(super) start: u64,
+    pub(super) len: u64,
+}
+
+impl SegRange {
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        self.segment == other.segment
+            && self.start < other.start + other.len
+            && other.start < self.start + self.len
+    }
+
+    /// Where the range lies in memory.
+    pub(super) fn resolve(&self, segments: &SegmentTable) -> Result<RangeAccess, Error> {
+        let segment = segments.get(self.segment).ok_or_else(|| Error::Segment {
+            segment: self.segment.into(),
+            problem: "does not exist".into(),
+        })?;
+        Ok(RangeAccess::shared(segment.region, segment.base + self.start, self.len))
+    }
+}
+
+/// A kernel with its parameters. Slices start at their operand's first element and end at its last.
+pub(super) trait Step: Send + Sync + fmt::Debug {
+    /// Bytes of scratch that a run needs.
+    fn scratch_bytes(&self, threads: usize) -> usize {
+        let _ = threads;
+        0
+    }
+
+    /// Computes `write` from `reads`, of which those that the command does not have are empty.
+    fn run(
+        &self,
+        reads: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), triune_kernels::Error>;
+}
+
+/// An operand that is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Read {
+    pub(super) range: SegRange,
+    /// Whether it shares bytes with the output and is copied aside before the kernel runs: a slice that is read must
+    /// not alias one that is written.
+    pub(super) staged: bool,
+}
+
+/// A command that is ready to run.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) reads: [Option<Read>; MAX_READS],
+    pub(super) write: SegRange,
+    pub(super) kernel: Box<dyn Step>,
+}
+
+/// Why a step failed.
+pub(super) enum RunError {
+    Device(Error),
+    Kernel(triune_kernels::Error),
+}
+
+/// Rounds up to the alignment that kernels are given.
+const fn padded(bytes: u64) -> usize {
+    bytes.next_multiple_of(64) as usize
+}
+
+impl Prepared {
+    /// Bytes of scratch that operands copied aside take.
+    pub(super) fn staging_bytes(&self) -> usize {
+        self.reads.iter().flatten().filter(|read| read.staged).map(|read| padded(read.range.len)).sum()
+    }
+
+    pub(super) fn scratch_bytes(&self, threads: usize) -> usize {
+        self.kernel.scratch_bytes(threads)
+    }
+
+    pub(super) fn run(
+        &self,
+        lease: &mut Lease<'_>,
+        segments: &SegmentTable,
+        staging: &mut [u8],
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), RunError> {
+        let write = self.write.resolve(segments).map_err(RunError::Device)?;
+        // An operand that does not exist, or was copied aside, is an empty range where the output starts.
+        let mut ranges = [RangeAccess::shared(write.region, write.start, 0); MAX_READS];
+        let mut copies: [Option<&[u8]>; MAX_READS] = [None; MAX_READS];
+        let mut free = staging;
+        for ((read, range), copy) in self.reads.iter().zip(&mut ranges).zip(&mut copies) {
+            let Some(read) = read else { continue };
+            let resolved = read.range.resolve(segments).map_err(RunError::Device)?;
+            if read.staged {
+                let (own, rest) = free.split_at_mut(padded(resolved.len));
+                let own = &mut own[..resolved.len as usize];
+                own.copy_from_slice(lease.read(resolved).map_err(RunError::Device)?);
+                *copy = Some(own);
+                free = rest;
+            } else {
+                *range = resolved;
+            }
+        }
+        let (mut reads, output) = lease.split(ranges, write).map_err(RunError::Device)?;
+        for (read, copy) in reads.iter_mut().zip(copies) {
+            if let Some(copy) = copy {
+                *read = copy;
+            }
+        }
+        self.kernel.run(reads, output, scratch, pool).map_err(RunError::Kernel)
+    }
+}

@@ -1,0 +1,120 @@
+//! Where a program's segments lie in memory.
+
+use crate::{Error, Memory, memory::RangeAccess, memory::RegionId};
+
+/// Alignment in bytes that every segment's base must have, so that offsets decide the alignment of operands.
+pub const SEGMENT_ALIGNMENT: u64 = 64;
+
+/// What a program does with a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SegmentKind {
+    /// Command words; never written by the program.
+    Instructions,
+    /// Weights, parameters and tables; never written by the program.
+    Constants,
+    /// Feature maps between commands.
+    Scratch,
+    /// An input; never written by the program.
+    Input,
+    /// An output.
+    Output,
+}
+
+impl SegmentKind {
+    /// Whether the program may write the segment.
+    pub const fn writable(self) -> bool {
+        matches!(self, Self::Scratch | Self::Output)
+    }
+
+    /// Whether a decoded program depends on the segment's content.
+    pub const fn prepared(self) -> bool {
+        matches!(self, Self::Instructions | Self::Constants)
+    }
+}
+
+/// One segment: a range of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The region.
+    pub region: RegionId,
+    /// Address of the first byte, a multiple of [`SEGMENT_ALIGNMENT`].
+    pub base: u64,
+    /// Bytes.
+    pub len: u64,
+    /// What the program does with it.
+    pub kind: SegmentKind,
+}
+
+impl Segment {
+    pub(super) const fn access(&self) -> RangeAccess {
+        RangeAccess { region: self.region, start: self.base, len: self.len, exclusive: self.kind.writable() }
+    }
+}
+
+/// The segments of a program, indexed by the top 8 bits of an address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SegmentTable {
+    segments: Vec<Segment>,
+}
+
+impl SegmentTable {
+    /// A table of at most 255 segments. Segments that the program only reads may share bytes; one that it writes
+    /// shares none with any other.
+    ///
+    /// # Errors
+    /// [`Error::Segment`] for a misaligned base or too many segments, [`Error::Overlap`].
+    pub fn new(segments: Vec<Segment>) -> Result<Self, Error> {
+        for (index, segment) in segments.iter().enumerate() {
+            let fail = |problem: String| Err(Error::Segment { segment: index, problem });
+            if index > 254 {
+                return fail("there can be 255 segments".into());
+            }
+            if !segment.base.is_multiple_of(SEGMENT_ALIGNMENT) {
+                return fail(format!(
+                    "the base {:#x} is not a multiple of {SEGMENT_ALIGNMENT}",
+                    segment.base
+                ));
+            }
+            if segment.base.checked_add(segment.len).is_none() {
+                return fail(format!("{} bytes at {:#x} leave the address space", segment.len, segment.base));
+            }
+            let overlaps = |other: &Segment| {
+                (segment.kind.writable() || other.kind.writable())
+                    && other.access().overlaps(&segment.access())
+            };
+            if let Some(other) = segments[..index].iter().position(overlaps) {
+                return Err(Error::Overlap(format!(
+                    "segments {other} ({:?}) and {index} ({:?}), one of which the program writes,",
+                    segments[other].kind, segment.kind
+                )));
+            }
+        }
+        Ok(Self { segments })
+    }
+
+    /// The segments in order.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    pub(super) fn get(&self, index: u8) -> Option<&Segment> {
+        self.segments.get(usize::from(index))
+    }
+
+    /// Whether every segment lies in its region of `memory`.
+    pub(super) fn check(&self, memory: &Memory) -> Result<(), Error> {
+        for (index, segment) in self.segments.iter().enumerate() {
+            let size = memory.size(segment.region)?;
+            if segment.base + segment.len > size {
+                return Err(Error::Segment {
+                    segment: index,
+                    problem: format!(
+                        "{} bytes at {:#x} leave a region of {size} bytes",
+                        segment.len, segment.base
+                    ),
+                });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! Convolutions: weights are packed here, from the bytes in device memory.
+
+use triune_kernels::{ConvGeometry, Error as KernelError, Nhwc, Pool, Q8, QAdd, QConv, QConvSpec};
+use triune_tensor::DType;
+
+use super::super::{
+    check::{Checker, Result, bad, expect_dtype, expect_same_extents, refused},
+    operands::{MAX_READS, Prepared, Step},
+};
+use crate::command::{self, AddParams, RequantTarget, Window};
+
+/// The types that integer operators compute on.
+pub(super) const EIGHT_BIT: &[DType] = &[DType::I8, DType::U8];
+
+/// A window in the kernels' terms. Its output extents are compared with the output map by the kernel.
+pub(super) fn geometry(window: &Window) -> ConvGeometry {
+    ConvGeometry {
+        kernel: window.kernel.map(|each| each as usize),
+        stride: window.stride.map(|each| each as usize),
+        dilation: window.dilation.map(|each| each as usize),
+        pad: window.pad.map(|each| each as usize),
+        groups: window.groups as usize,
+    }
+}
+
+/// Refuses a window that does not make `output` of `input`, before anything is sized by it.
+pub(super) fn expect_window(window: &Window, input: &Nhwc, output: &Nhwc) -> Result<ConvGeometry> {
+    let geometry = geometry(window);
+    let Some([h, w]) = geometry.output(input.h, input.w) else {
+        return bad("window", "does not fit the padded input");
+    };
+    if [output.n, output.h, output.w] == [input.n, h, w] {
+        return Ok(geometry);
+    }
+    let got = [output.n, output.h, output.w];
+    bad("output", format!("the extents n, h, w are {got:?}, the window makes {:?}", [input.n, h, w]))
+}
+
+/// Number of weights: O·KH·KW·I/groups.
+fn weight_count(geometry: &ConvGeometry, input: &Nhwc, output: &Nhwc) -> Result<Option<u64>> {
+    let groups = geometry.groups;
+    if groups == 0 || !input.c.is_multiple_of(groups) || !output.c.is_multiple_of(groups) {
+        return bad(
+            "window.groups",
+            format!("{groups} groups do not divide {} and {} channels", input.c, output.c),
+        );
+    }
+    let factors = [output.c, geometry.kernel[0], geometry.kernel[1], input.c / groups];
+    Ok(factors.into_iter().try_fold(1_u64, |product, factor| product.checked_mul(factor as u64)))
+}
+
+pub(super) fn q8(field: &str, dtype: DType, zero_point: i32) -> Result<Q8> {
+    expect_dtype(field, dtype, EIGHT_BIT)?;
+    Ok(Q8 { signed: dtype == DType::I8, zero_point })
+}
+
+/// An addition in the kernels' terms.
+pub(super) fn qadd_params(params: &AddParams, conv_is_a: bool) -> Result<QAdd> {
+    let target = |field: &str, target: RequantTarget| q8(field, target.dtype, target.zero_point);
+    let AddParams { a, b, out, ra, rb, k, clamp } = *params;
+    let add = QAdd {
+        a: target("a", a)?,
+        b: target("b", b)?,
+        out: target("out", out)?,
+        ra,
+        rb,
+        k,
+        clamp,
+        conv_is_a,
+    };
+    add.check().map_err(refused("ra"))?;
+    Ok(add)
+}
+
+#[derive(Debug)]
+struct QConvStep {
+    kernel: QConv,
+    input: Nhwc,
+    output: Nhwc,
+    residual: Option<Nhwc>,
+}
+
+impl Step for QConvStep {
+    fn scratch_bytes(&self, threads: usize) -> usize {
+        self.kernel.scratch_bytes(threads)
+    }
+
+    fn run(
+        &self,
+        [input, residual, _]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> std::result::Result<(), KernelError> {
+        let residual = self.residual.map(|map| (residual, map));
+        self.kernel.run(input, self.input, residual, write, self.output, scratch, pool)
+    }
+}
+
+pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<Prepared> {
+    expect_dtype("output", command.output.dtype, EIGHT_BIT)?;
+    let input_q8 = q8("input", command.input.dtype, command.input_zero_point)?;
+    let result = q8("result", command.result.dtype, command.result.zero_point)?;
+    let input = checker.map("input", &command.input)?;
+    let output = checker.map("output", &command.output)?;
+    let geometry = expect_window(&command.window, &input.nhwc, &output.nhwc)?;
+    let out_channels = output.nhwc.c;
+
+    let weights = checker.constants(
+        "weights",
+        command.weights,
+        weight_count(&geometry, &input.nhwc, &output.nhwc)?,
+        1,
+    )?;
+    let bias = match command.bias {
+        Some(addr) => Some(checker.ints("bias", addr, Some(out_channels as u64))?),
+        None => None,
+    };
+    if command.multipliers != 1 && command.multipliers as usize != out_channels {
+        return bad("multipliers", format!("{} for {out_channels} channels", command.multipliers));
+    }
+    let multiplier = checker.floats("multiplier", command.multiplier, Some(command.multipliers.into()))?;
+    let table = command.table.map(|addr| checker.table("table", addr)).transpose()?;
+    let add = match &command.add {
+        Some(params) => Some(qadd_params(params, command.conv_is_a).map_err(|error| error.within("add"))?),
+        None => None,
+    };
+    // The last stage's type is the output's.
+    let stored = match (&command.add, table) {
+        (Some(params), _) => params.out.dtype,
+        // A table's bytes are whatever the output says.
+        (None, Some(_)) => command.output.dtype,
+        (None, None) => command.result.dtype,
+    };
+    expect_dtype("output", command.output.dtype, &[stored])?;
+
+    let kernel = QConv::new(
+        &QConvSpec {
+            geometry,
+            in_channels: input.nhwc.c,
+            out_channels,
+            weights: bytemuck::cast_slice(weights),
+            bias: bias.as_deref(),
+            multiplier: &multiplier,
+            input: input_q8,
+            output: result,
+            clamp: command.clamp,
+            table: table.as_ref(),
+            residual: add,
+        },
+        checker.isa,
+    )
+    .map_err(refused("weights"))?;
+
+    match (&command.residual, &command.add) {
+        (None, None) => {
+            let step = QConvStep { kernel, input: input.nhwc, output: output.nhwc, residual: None };
+            checker.finish([input.placed], output.placed, false, step)
+        }
+        (Some(map), Some(params)) => {
+            let residual = checker.map("residual", map)?;
+            let other = if command.conv_is_a { params.b } else { params.a };
+            expect_dtype("residual", map.dtype, &[other.dtype])?;
+            expect_same_extents("residual", &residual.nhwc, &output.nhwc)?;
+            let step =
+                QConvStep { kernel, input: input.nhwc, output: output.nhwc, residual: Some(residual.nhwc) };
+            checker.finish_fused([input.placed, residual.placed], output.placed, step)
+        }
+        (Some(_), None) => bad("add", "is missing, and there is a residual"),
+        (None, Some(_)) => bad("residual", "is missing, and there is an addition"),
+    }
+}

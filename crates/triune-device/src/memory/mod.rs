@@ -1,0 +1,345 @@
+//! Simulated device memory: named regions, allocation in them, host access, and leases for everything else.
+//!
+//! Regions cost address space only; pages are committed when touched. Every byte is reached through a [`Lease`] (the
+//! host's reads and writes take one for their duration), so two threads never race. Nothing here knows commands.
+
+mod slab;
+mod table;
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use triune_memory::Arena;
+
+pub use slab::Lease;
+use slab::Slab;
+use table::LeaseTable;
+
+use crate::{DeviceSpec, Error};
+
+/// Which region of a [`Memory`]: its index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RegionId(pub usize);
+
+/// What a lease is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessKind {
+    /// Any number of readers.
+    Read,
+    /// One writer.
+    Write,
+}
+
+impl fmt::Display for AccessKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "reading",
+            Self::Write => "writing",
+        })
+    }
+}
+
+/// A range of a region, and whether it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangeAccess {
+    /// The region.
+    pub region: RegionId,
+    /// First byte.
+    pub start: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Whether the range may be written, which excludes every other lease on it.
+    pub exclusive: bool,
+}
+
+impl RangeAccess {
+    /// A range that is read.
+    pub const fn shared(region: RegionId, start: u64, len: u64) -> Self {
+        Self { region, start, len, exclusive: false }
+    }
+
+    /// A range that is written.
+    pub const fn exclusive(region: RegionId, start: u64, len: u64) -> Self {
+        Self { region, start, len, exclusive: true }
+    }
+
+    /// What a lease on the range is for.
+    pub const fn kind(&self) -> AccessKind {
+        if self.exclusive { AccessKind::Write } else { AccessKind::Read }
+    }
+
+    /// One past the last byte; saturates.
+    pub const fn end(&self) -> u64 {
+        self.start.saturating_add(self.len)
+    }
+
+    /// Whether the two ranges share a byte.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.region == other.region
+            && self.len > 0
+            && other.len > 0
+            && self.start < other.end()
+            && other.start < self.end()
+    }
+}
+
+/// Counts the times that any byte of some ranges could have been written; see [`Memory::watch`].
+#[derive(Clone, Debug)]
+pub struct Watch {
+    generation: Arc<AtomicU64>,
+}
+
+impl Watch {
+    /// The count. Read it while holding a lease on the ranges, and it cannot change until the lease ends.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+}
+
+struct Region {
+    name: String,
+    reserved: u64,
+    slab: Slab,
+    arena: Mutex<Arena>,
+}
+
+/// All memory of one device.
+pub struct Memory {
+    device: String,
+    regions: Vec<Region>,
+    leases: LeaseTable,
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("device", &self.device).field("regions", &self.regions.len()).finish()
+    }
+}
+
+/// A mutex guards plain data that every step leaves valid, so a panic elsewhere does not spoil it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Memory {
+    /// The memories of a device: one region each, or one per core (`l1.0`, `l1.1`, …) where the description says so.
+    ///
+    /// # Errors
+    /// [`Error::Map`] when the host has no address space for a region.
+    pub fn new(spec: &DeviceSpec) -> Result<Self, Error> {
+        let mut regions = Vec::new();
+        for memory in &spec.memory {
+            let names: Vec<String> = if memory.per_core {
+                (0..spec.cores).map(|core| format!("{}.{core}", memory.name)).collect()
+            } else {
+                vec![memory.name.clone()]
+            };
+            for name in names {
+                let slab = Slab::new(memory.bytes).map_err(|reason| Error::Map {
+                    region: name.clone(),
+                    size: memory.bytes,
+                    reason: reason.to_string(),
+                })?;
+                let mut arena = Arena::new(memory.bytes);
+                if memory.reserved > 0 {
+                    arena.allocate_at(0, memory.reserved);
+                }
+                regions.push(Region { name, reserved: memory.reserved, slab, arena: Mutex::new(arena) });
+            }
+        }
+        Ok(Self { device: spec.name.clone(), regions, leases: LeaseTable::default() })
+    }
+
+    /// The region of this name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownMemory`] lists the names that exist.
+    pub fn region(&self, name: &str) -> Result<RegionId, Error> {
+        self.regions.iter().position(|region| region.name == name).map(RegionId).ok_or_else(|| {
+            Error::UnknownMemory {
+                device: self.device.clone(),
+                name: name.to_owned(),
+                known: self.regions.iter().map(|region| region.name.as_str()).collect::<Vec<_>>().join(", "),
+            }
+        })
+    }
+
+    /// The region that core `core` sees under a memory's name: its own (`l1.2`) where cores have one each.
+    ///
+    /// # Errors
+    /// [`Error::UnknownMemory`].
+    pub fn core_region(&self, name: &str, core: u32) -> Result<RegionId, Error> {
+        self.region(&format!("{name}.{core}")).or_else(|_| self.region(name))
+    }
+
+    /// Every region with its name and size.
+    pub fn regions(&self) -> impl Iterator<Item = (RegionId, &str, u64)> {
+        self.regions
+            .iter()
+            .enumerate()
+            .map(|(index, each)| (RegionId(index), each.name.as_str(), each.slab.size()))
+    }
+
+    /// The region's size in bytes.
+    ///
+    /// # Errors
+    /// [`Error::UnknownMemory`] for an index out of range.
+    pub fn size(&self, region: RegionId) -> Result<u64, Error> {
+        Ok(self.get(region)?.slab.size())
+    }
+
+    /// Allocates `len` bytes at a multiple of `alignment` (a power of two) and gives their address.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], also for a length of 0 or an alignment that is no power of two.
+    pub fn allocate(&self, region: RegionId, len: u64, alignment: u64) -> Result<u64, Error> {
+        let own = self.get(region)?;
+        let mut arena = lock(&own.arena);
+        arena.allocate(len, alignment).ok_or_else(|| own.out_of_memory(&arena, len, alignment))
+    }
+
+    /// Allocates exactly `len` bytes at `start`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] when any of them is in use or outside of the region.
+    pub fn allocate_at(&self, region: RegionId, start: u64, len: u64) -> Result<(), Error> {
+        let own = self.get(region)?;
+        let mut arena = lock(&own.arena);
+        if arena.allocate_at(start, len) { Ok(()) } else { Err(own.out_of_memory(&arena, len, 1)) }
+    }
+
+    /// Frees what was allocated at `start` and gives its length.
+    ///
+    /// # Errors
+    /// [`Error::NotAllocated`], also for the reserved part of a region.
+    pub fn free(&self, region: RegionId, start: u64) -> Result<u64, Error> {
+        let own = self.get(region)?;
+        let refused = || Error::NotAllocated { region: own.name.clone(), start };
+        if start < own.reserved {
+            return Err(refused());
+        }
+        lock(&own.arena).free(start).ok_or_else(refused)
+    }
+
+    /// What is allocated in a region: (address, length), the reserved part included.
+    ///
+    /// # Errors
+    /// [`Error::UnknownMemory`] for an index out of range.
+    pub fn live(&self, region: RegionId) -> Result<Vec<(u64, u64)>, Error> {
+        Ok(lock(&self.get(region)?.arena).live().collect())
+    }
+
+    /// Copies `out.len()` bytes at `start` to the host.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRegion`]; [`Error::Busy`] while any of them is being written.
+    pub fn read(&self, region: RegionId, start: u64, out: &mut [u8]) -> Result<(), Error> {
+        let ranges = [RangeAccess::shared(region, start, out.len() as u64)];
+        out.copy_from_slice(self.lease(&ranges)?.read(ranges[0])?);
+        Ok(())
+    }
+
+    /// Copies `bytes` from the host to `start`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRegion`]; [`Error::Busy`] while any of them is leased.
+    pub fn write(&self, region: RegionId, start: u64, bytes: &[u8]) -> Result<(), Error> {
+        let ranges = [RangeAccess::exclusive(region, start, bytes.len() as u64)];
+        self.lease(&ranges)?.write(ranges[0])?.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Leases all of `ranges`, or none of them.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRegion`]; [`Error::Overlap`] when two of the ranges share bytes and one is exclusive;
+    /// [`Error::Busy`] names the range that another lease holds.
+    pub fn lease<'a>(&'a self, ranges: &'a [RangeAccess]) -> Result<Lease<'a>, Error> {
+        self.check_ranges(ranges)?;
+        let id = self.leases.acquire(ranges).map_err(|conflict| self.busy(&conflict))?;
+        Ok(Lease::new(self, ranges, id))
+    }
+
+    /// Leases all of `ranges`, waiting until no other lease conflicts. A thread that already holds a conflicting
+    /// lease waits for ever.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRegion`] and [`Error::Overlap`] as [`Self::lease`].
+    pub fn lease_wait<'a>(&'a self, ranges: &'a [RangeAccess]) -> Result<Lease<'a>, Error> {
+        self.check_ranges(ranges)?;
+        let id = self.leases.acquire_wait(ranges);
+        Ok(Lease::new(self, ranges, id))
+    }
+
+    /// Starts counting writes to `ranges`: every host write and every exclusive lease that overlaps one of them
+    /// raises the generation before the first byte can change. Ends when the last clone is dropped.
+    pub fn watch(&self, ranges: &[RangeAccess]) -> Watch {
+        Watch { generation: self.leases.watch(ranges) }
+    }
+
+    fn get(&self, region: RegionId) -> Result<&Region, Error> {
+        self.regions.get(region.0).ok_or_else(|| Error::UnknownMemory {
+            device: self.device.clone(),
+            name: format!("#{}", region.0),
+            known: format!("{} regions", self.regions.len()),
+        })
+    }
+
+    fn check_ranges(&self, ranges: &[RangeAccess]) -> Result<(), Error> {
+        for (index, range) in ranges.iter().enumerate() {
+            let region = self.get(range.region)?;
+            let size = region.slab.size();
+            if range.start.checked_add(range.len).is_none_or(|end| end > size) {
+                return Err(Error::OutOfRegion {
+                    region: region.name.clone(),
+                    start: range.start,
+                    length: range.len,
+                    size,
+                });
+            }
+            if let Some(other) = ranges[..index]
+                .iter()
+                .find(|other| other.overlaps(range) && (other.exclusive || range.exclusive))
+            {
+                return Err(Error::Overlap(format!(
+                    "the ranges {:#x}..{:#x} and {:#x}..{:#x} of {}, one of which is written,",
+                    other.start,
+                    other.end(),
+                    range.start,
+                    range.end(),
+                    region.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn busy(&self, conflict: &table::Conflict) -> Error {
+        Error::Busy {
+            region: self.regions[conflict.wanted.region.0].name.clone(),
+            start: conflict.wanted.start,
+            end: conflict.wanted.end(),
+            wanted: conflict.wanted.kind(),
+            held_start: conflict.held.start,
+            held_end: conflict.held.end(),
+            held: conflict.held.kind(),
+        }
+    }
+}
+
+impl Region {
+    fn out_of_memory(&self, arena: &Arena, length: u64, alignment: u64) -> Error {
+        Error::OutOfMemory {
+            region: self.name.clone(),
+            length,
+            alignment,
+            live: arena.used(),
+            size: self.slab.size(),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The bytes of a region, and the leases that make touching them sound. The only unsafe code of the crate.
+//!
+//! Why it is sound. All bytes are reached through [`Lease::read`], [`Lease::write`] and [`Lease::split`].
+//! - *Between leases:* the lease table grants an exclusive range only when no live lease overlaps it, and a shared one
+//!   only when no live exclusive range does, under one mutex (which also orders the memory accesses of the lease
+//!   before with those of the lease after). A lease ends when it is dropped, and the slices borrow it.
+//! - *Within a lease:* its ranges are disjoint wherever one is exclusive. Shared slices are handed out by `&self`; a
+//!   mutable slice needs `&mut self`, so no other slice of the lease is alive; `split` gives one mutable slice together
+//!   with shared ones only after it has checked that they share no byte.
+//! - *Lifetime:* the mapping lives as long as the [`Memory`], which the lease borrows.
+//! - *Content:* anonymous mappings start zeroed, so every byte is initialised, and any bit pattern is a `u8`.
+#![expect(unsafe_code, reason = "turns checked ranges of a mapping into slices; see above")]
+
+use memmap2::{MmapOptions, MmapRaw};
+
+use super::{AccessKind, Memory, RangeAccess};
+use crate::Error;
+
+/// Zeroed memory, committed page by page when touched; its base is aligned to a page.
+pub(super) struct Slab {
+    map: MmapRaw,
+}
+
+impl Slab {
+    /// Reserves address space for `size` bytes, without swap or memory behind it yet.
+    pub(super) fn new(size: u64) -> std::io::Result<Self> {
+        let len = usize::try_from(size).map_err(|_| std::io::ErrorKind::OutOfMemory)?;
+        Ok(Self { map: MmapOptions::new().len(len).no_reserve_swap().map_anon()?.into() })
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.map.len() as u64
+    }
+
+    /// # Safety
+    /// The range lies in the slab, and nobody writes any of it during `'a`.
+    unsafe fn bytes<'a>(&self, range: RangeAccess) -> &'a [u8] {
+        debug_assert!(range.end() <= self.size());
+        // SAFETY: in bounds of the live mapping and not written, says the caller; zeroed at first, so initialised.
+        unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(range.start as usize), range.len as usize) }
+    }
+
+    /// # Safety
+    /// The range lies in the slab, and nobody else reads or writes any of it during `'a`.
+    unsafe fn bytes_mut<'a>(&self, range: RangeAccess) -> &'a mut [u8] {
+        debug_assert!(range.end() <= self.size());
+        // SAFETY: in bounds of the live mapping and unaliased, says the caller; zeroed at first, so initialised.
+        unsafe {
+            std::slice::from_raw_parts_mut(
+                self.map.as_mut_ptr().add(range.start as usize),
+                range.len as usize,
+            )
+        }
+    }
+}
+
+/// The right to touch some ranges of a memory, until it is dropped.
+#[derive(Debug)]
+pub struct Lease<'a> {
+    memory: &'a Memory,
+    ranges: &'a [RangeAccess],
+    id: u64,
+}
+
+impl<'a> Lease<'a> {
+    /// `id` was granted by the memory's lease table for exactly `ranges`, all of which lie in their regions.
+    pub(super) fn new(memory: &'a Memory, ranges: &'a [RangeAccess], id: u64) -> Self {
+        Self { memory, ranges, id }
+    }
+
+    /// The bytes of a range, which must lie in one leased range (its own `exclusive` is ignored).
+    ///
+    /// # Errors
+    /// [`Error::NotLeased`].
+    pub fn read(&self, range: RangeAccess) -> Result<&[u8], Error> {
+        self.check(range, AccessKind::Read)?;
+        // SAFETY: leased, so no other lease writes it; this lease hands out mutable slices for `&mut self` only.
+        Ok(unsafe { self.memory.regions[range.region.0].slab.bytes(range) })
+    }
+
+    /// The bytes of a range, which must lie in one exclusively leased range.
+    ///
+    /// # Errors
+    /// [`Error::NotLeased`].
+    pub fn write(&mut self, range: RangeAccess) -> Result<&mut [u8], Error> {
+        self.check(range, AccessKind::Write)?;
+        // SAFETY: exclusively leased, and `&mut self` excludes every other slice of this lease.
+        Ok(unsafe { self.memory.regions[range.region.0].slab.bytes_mut(range) })
+    }
+
+    /// The bytes of `reads` and of `write` at once, of which `write` shares none.
+    ///
+    /// # Errors
+    /// [`Error::NotLeased`], [`Error::Overlap`].
+    pub fn split<const N: usize>(
+        &mut self,
+        reads: [RangeAccess; N],
+        write: RangeAccess,
+    ) -> Result<([&[u8]; N], &mut [u8]), Error> {
+        self.check(write, AccessKind::Write)?;
+        for read in reads {
+            self.check(read, AccessKind::Read)?;
+            if read.overlaps(&write) {
+                return Err(Error::Overlap(format!(
+                    "the range {:#x}..{:#x} to read and {:#x}..{:#x} to write",
+                    read.start,
+                    read.end(),
+                    write.start,
+                    write.end()
+                )));
+            }
+        }
+        let bytes = |range: RangeAccess| {
+            // SAFETY: leased, so no other lease writes it; disjoint from `write`, the only mutable slice there is.
+            unsafe { self.memory.regions[range.region.0].slab.bytes(range) }
+        };
+        let reads = reads.map(bytes);
+        // SAFETY: exclusively leased, `&mut self` excludes earlier slices, and `reads` are disjoint from it.
+        let write = unsafe { self.memory.regions[write.region.0].slab.bytes_mut(write) };
+        Ok((reads, write))
+    }
+
+    /// Refuses a range that no leased range holds, or holds for reading only when it is to be written.
+    fn check(&self, range: RangeAccess, wanted: AccessKind) -> Result<(), Error> {
+        let held = range.start.checked_add(range.len).is_some_and(|end| {
+            self.ranges.iter().any(|own| {
+                own.region == range.region
+                    && own.start <= range.start
+                    && end <= own.end()
+                    && (own.exclusive || wanted == AccessKind::Read)
+            })
+        });
+        if held {
+            Ok(())
+        } else {
+            Err(Error::NotLeased { region: range.region.0, start: range.start, end: range.end(), wanted })
+        }
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        self.memory.leases.release(self.id);
+    }
+}
