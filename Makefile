@@ -31,7 +31,8 @@ $(DEV): pyproject.toml | $(BIN)/python
 
 $(NATIVE): $(DEV) $(RUST)
 	@echo "building the native module (some minutes the first time)"
-	@env -u CONDA_PREFIX PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet >/dev/null
+	@env -u CONDA_PREFIX VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet >$(VENV)/build.log 2>&1 \
+		|| { cat $(VENV)/build.log >&2; exit 1; }
 	@touch $@
 
 .PHONY: build
