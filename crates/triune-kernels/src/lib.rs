@@ -3,6 +3,7 @@
 //! The scalar kernel is the specification of every SIMD kernel: equal bits, on every instruction set and thread
 //! count. Nothing here knows graphs, commands or devices; unsafe code stays inside this crate's kernels.
 
+mod arch;
 mod conv;
 mod error;
 mod isa;

@@ -4,7 +4,17 @@
 
 mod q8;
 mod qconv;
+mod qdepthwise;
+mod qepilogue;
+mod qgemm;
+mod qpack;
 mod qscalar;
 
 pub use q8::{Q8, QAdd};
 pub use qconv::{QConv, QConvSpec};
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use qdepthwise::{DepthwiseJob, depthwise_row};
+pub(crate) use qgemm::Block;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use qgemm::{GemmJob, gemm_block, gemm_tile};

@@ -2,7 +2,7 @@
 
 use crate::{ConvGeometry, Error, Isa, Nhwc, Pool, Q8, QAdd};
 
-use super::qscalar;
+use super::{qdepthwise::QDepthwise, qgemm::QGemm, qscalar};
 
 /// A quantized convolution: i8 weights, 8-bit activations, i32 sums, 8-bit results.
 ///
@@ -75,6 +75,8 @@ pub struct QConv {
 enum Kernel {
     /// Weights as in [`QConvSpec`].
     Scalar(Vec<i8>),
+    Gemm(QGemm),
+    Depthwise(QDepthwise),
 }
 
 impl QConv {
@@ -85,16 +87,21 @@ impl QConv {
     /// that are not finite, zero points outside of their types, sums that could overflow i32.
     pub fn new(spec: &QConvSpec<'_>, isa: Isa) -> Result<Self, Error> {
         let params = check(spec)?;
-        let _ = isa;
-        let kernel = Kernel::Scalar(spec.weights.to_vec());
+        // A machine without `isa` has some slower one; the scalar kernel runs everywhere.
+        let isa = Isa::available().filter(|&available| available <= isa).max().unwrap_or(Isa::Scalar);
+        let weights = spec.weights;
+        let kernel = QDepthwise::new(&params, weights, isa)
+            .map(Kernel::Depthwise)
+            .or_else(|| QGemm::new(&params, weights, isa).map(Kernel::Gemm))
+            .unwrap_or_else(|| Kernel::Scalar(weights.to_vec()));
         Ok(Self { params, kernel })
     }
 
     /// Bytes of scratch that [`QConv::run`] needs with a pool of `threads` threads.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
-        let _ = threads;
         match &self.kernel {
-            Kernel::Scalar(_) => 0,
+            Kernel::Scalar(_) | Kernel::Depthwise(_) => 0,
+            Kernel::Gemm(gemm) => gemm.scratch_bytes(threads),
         }
     }
 
@@ -153,6 +160,8 @@ impl QConv {
         let views = Views { input, in_map, residual, output: output.as_mut_ptr(), out_map };
         match &self.kernel {
             Kernel::Scalar(weights) => qscalar::run(p, weights, &views, pool),
+            Kernel::Gemm(gemm) => gemm.run(p, &views, scratch, pool),
+            Kernel::Depthwise(depthwise) => depthwise.run(p, &views, pool),
         }
         Ok(())
     }

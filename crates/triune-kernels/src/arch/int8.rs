@@ -1,0 +1,97 @@
+//! The vector operations that the 8-bit kernels are written in, one implementation per instruction set.
+//!
+//! Algorithms lie in `conv/`; nothing here knows windows or maps. Methods are inlined into functions that enable the
+//! instruction set, the only place from which they may be called.
+
+/// How i32 results become bytes: saturate to 16 bits, add, saturate to i8, clamp, flip the sign bit.
+///
+/// Unsigned results are computed 128 lower and flipped at the end, so that one sequence serves both types.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Narrow {
+    pub(crate) zero_point: i16,
+    pub(crate) low: i8,
+    pub(crate) high: i8,
+    pub(crate) flip: u8,
+}
+
+/// How bytes become i32 values: flip the sign bit, extend the sign, add.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Widen {
+    pub(crate) flip: u8,
+    pub(crate) offset: i32,
+}
+
+/// An addition as in [`crate::QAdd`]: a·ra + (b·rb + k), bounded by `high`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sum {
+    pub(crate) ra: f32,
+    pub(crate) rb: f32,
+    pub(crate) k: f32,
+    pub(crate) high: f32,
+}
+
+/// Replaces bytes by their entries in a table: pointer to a whole number of vectors, their number of bytes.
+pub(crate) type Lookup = unsafe fn(*mut u8, usize, &[u8; 256]);
+
+/// A matrix product's block: MR rows of packed activations times NV panels of weights.
+pub(crate) type GemmKernel = unsafe fn(&crate::conv::Block<'_>);
+
+/// Vector operations of one instruction set.
+///
+/// # Safety
+/// Every method: the CPU has the instruction set, and pointers are valid for what is read or written through them:
+/// `n` bytes where a length is given, else a whole vector.
+pub(crate) trait Int8 {
+    /// [`Int8::LANES`] values of 32 bits.
+    type V: Copy;
+    /// 4 · [`Int8::LANES`] bytes: four chunks of `LANES`.
+    type B: Copy;
+    /// 32-bit lanes of a vector.
+    const LANES: usize;
+    /// Bytes that an activation takes when packed: 1 where the dot product takes bytes, 2 where it takes i16.
+    const WIDTH: usize;
+    /// Rows of the block that each number of panels is best at, from large to small: what [`Int8::kernel`] has.
+    const ROWS: &'static [&'static [usize]];
+    /// Output columns that the depthwise kernel keeps in registers.
+    const PIXELS: usize;
+
+    /// The kernel for a number of rows and panels out of [`Int8::ROWS`].
+    fn kernel(rows: usize, panels: usize) -> GemmKernel;
+
+    unsafe fn load(p: *const i32) -> Self::V;
+    /// The 4 bytes at `p` in every lane.
+    unsafe fn splat(p: *const u8) -> Self::V;
+    /// Adds to each lane the dot product of its 4 bytes of activations (`WIDTH` bytes each) and of weights.
+    unsafe fn dot(sum: Self::V, activations: Self::V, weights: Self::V) -> Self::V;
+    /// rint(min(f32(sum) · multiplier, high)); below the range of i32, its least value.
+    unsafe fn scale(sum: Self::V, multiplier: *const f32, high: f32) -> Self::V;
+    /// Narrows; chunk j of the bytes is vector j.
+    unsafe fn pack(v: [Self::V; 4], narrow: Narrow) -> Self::B;
+    /// Narrows vectors that [`Int8::dot4`] computed; channels come out in order.
+    unsafe fn pack_interleaved(v: [Self::V; 4], narrow: Narrow) -> Self::B;
+    /// Widens; vector j is chunk j.
+    unsafe fn widen(bytes: Self::B, widen: Widen) -> [Self::V; 4];
+    /// rint of the sum, as in [`Int8::scale`].
+    unsafe fn sum(a: Self::V, b: Self::V, sum: &Sum) -> Self::V;
+    /// The first `n` ≤ 4 · `LANES` bytes at `p`; the others are unspecified.
+    unsafe fn load_bytes(p: *const u8, n: usize) -> Self::B;
+    unsafe fn store_bytes(p: *mut u8, bytes: Self::B, n: usize);
+    unsafe fn flip(bytes: Self::B, flip: u8) -> Self::B;
+    /// The bytes of each channel in 4 rows become neighbours: four vectors for [`Int8::dot4`], eight if `WIDTH` is 2.
+    unsafe fn interleave(rows: [Self::B; 4]) -> [Self::V; 8];
+    /// Adds the dot product over 4 rows; `weights` points to 16 · `WIDTH` · `LANES` bytes in the same interleaved order.
+    unsafe fn dot4(sum: [Self::V; 4], rows: [Self::V; 8], weights: *const u8) -> [Self::V; 4];
+    /// Packs `n` activations: `n` · `WIDTH` bytes, and up to 64 bytes more may be overwritten with anything.
+    unsafe fn pack_activations(to: *mut u8, from: *const u8, n: usize, flip: u8);
+    /// Packs `n` times the same activation, 0..=255, under the same terms.
+    unsafe fn fill_activations(to: *mut u8, value: u8, n: usize);
+}
+
+/// The lookup without vectors.
+pub(crate) unsafe fn lookup_bytes(bytes: *mut u8, n: usize, table: &[u8; 256]) {
+    // SAFETY: the caller's pointer covers `n` bytes.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(bytes, n) };
+    for byte in bytes {
+        *byte = table[usize::from(*byte)];
+    }
+}

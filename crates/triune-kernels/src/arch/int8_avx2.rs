@@ -1,0 +1,243 @@
+//! 8-bit vector operations in AVX2: activations and weights as i16 pairs in `vpmaddwd`.
+//!
+//! `vpmaddubsw` is not used: it saturates sums of two products, which changes results.
+#![expect(clippy::inline_always, reason = "operations must be inlined where the instruction set is enabled")]
+#![expect(clippy::wildcard_imports, reason = "intrinsics name themselves")]
+
+use std::arch::x86_64::*;
+
+use crate::{
+    arch::int8::{GemmKernel, Int8, Narrow, Sum, Widen},
+    conv::{Block, DepthwiseJob, GemmJob, depthwise_row, gemm_block, gemm_tile},
+};
+
+/// AVX2 and FMA.
+pub(crate) struct Avx2;
+
+impl Int8 for Avx2 {
+    type V = __m256i;
+    type B = __m256i;
+    const LANES: usize = 8;
+    const WIDTH: usize = 2;
+    const ROWS: &'static [&'static [usize]] = &[&[8, 4, 2, 1], &[6, 4, 2, 1]];
+    const PIXELS: usize = 1;
+
+    fn kernel(rows: usize, panels: usize) -> GemmKernel {
+        match (rows, panels) {
+            (8, 1) => block_avx2::<8, 1>,
+            (4, 1) => block_avx2::<4, 1>,
+            (2, 1) => block_avx2::<2, 1>,
+            (1, 1) => block_avx2::<1, 1>,
+            (6, 2) => block_avx2::<6, 2>,
+            (4, 2) => block_avx2::<4, 2>,
+            (2, 2) => block_avx2::<2, 2>,
+            (1, 2) => block_avx2::<1, 2>,
+            _ => unreachable!("no kernel for {rows} rows and {panels} panels"),
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load(p: *const i32) -> __m256i {
+        // SAFETY: the trait's contract.
+        unsafe { _mm256_loadu_si256(p.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn splat(p: *const u8) -> __m256i {
+        // SAFETY: the trait's contract.
+        unsafe { _mm256_set1_epi32(p.cast::<i32>().read_unaligned()) }
+    }
+
+    #[inline(always)]
+    unsafe fn dot(sum: __m256i, activations: __m256i, weights: __m256i) -> __m256i {
+        // SAFETY: the trait's contract.
+        unsafe { _mm256_add_epi32(sum, _mm256_madd_epi16(activations, weights)) }
+    }
+
+    #[inline(always)]
+    unsafe fn scale(sum: __m256i, multiplier: *const f32, high: f32) -> __m256i {
+        // SAFETY: the trait's contract.
+        unsafe {
+            let scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_loadu_ps(multiplier));
+            _mm256_cvtps_epi32(_mm256_min_ps(scaled, _mm256_set1_ps(high)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn pack(v: [__m256i; 4], narrow: Narrow) -> __m256i {
+        // SAFETY: the trait's contract.
+        unsafe {
+            let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+            _mm256_permutevar8x32_epi32(Self::pack_interleaved(v, narrow), order)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn pack_interleaved(v: [__m256i; 4], narrow: Narrow) -> __m256i {
+        // SAFETY: the trait's contract.
+        unsafe {
+            let zero_point = _mm256_set1_epi16(narrow.zero_point);
+            let left = _mm256_adds_epi16(_mm256_packs_epi32(v[0], v[1]), zero_point);
+            let right = _mm256_adds_epi16(_mm256_packs_epi32(v[2], v[3]), zero_point);
+            let bytes = _mm256_packs_epi16(left, right);
+            let bytes = _mm256_max_epi8(bytes, _mm256_set1_epi8(narrow.low));
+            let bytes = _mm256_min_epi8(bytes, _mm256_set1_epi8(narrow.high));
+            Self::flip(bytes, narrow.flip)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn widen(bytes: __m256i, widen: Widen) -> [__m256i; 4] {
+        // SAFETY: the trait's contract.
+        unsafe {
+            let bytes = Self::flip(bytes, widen.flip);
+            let offset = _mm256_set1_epi32(widen.offset);
+            let (low, high) = (_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
+            [
+                _mm256_add_epi32(_mm256_cvtepi8_epi32(low), offset),
+                _mm256_add_epi32(_mm256_cvtepi8_epi32(_mm_srli_si128(low, 8)), offset),
+                _mm256_add_epi32(_mm256_cvtepi8_epi32(high), offset),
+                _mm256_add_epi32(_mm256_cvtepi8_epi32(_mm_srli_si128(high, 8)), offset),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sum(a: __m256i, b: __m256i, sum: &Sum) -> __m256i {
+        // SAFETY: the trait's contract.
+        unsafe {
+            let (a, b) = (_mm256_cvtepi32_ps(a), _mm256_cvtepi32_ps(b));
+            let inner = _mm256_fmadd_ps(b, _mm256_set1_ps(sum.rb), _mm256_set1_ps(sum.k));
+            let outer = _mm256_fmadd_ps(a, _mm256_set1_ps(sum.ra), inner);
+            _mm256_cvtps_epi32(_mm256_min_ps(outer, _mm256_set1_ps(sum.high)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bytes(p: *const u8, n: usize) -> __m256i {
+        // SAFETY: the trait's contract.
+        unsafe {
+            if n >= 32 {
+                return _mm256_loadu_si256(p.cast());
+            }
+            let mut bytes = [0_u8; 32];
+            p.copy_to_nonoverlapping(bytes.as_mut_ptr(), n);
+            _mm256_loadu_si256(bytes.as_ptr().cast())
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_bytes(p: *mut u8, bytes: __m256i, n: usize) {
+        // SAFETY: the trait's contract.
+        unsafe {
+            if n >= 32 {
+                _mm256_storeu_si256(p.cast(), bytes);
+            } else {
+                let mut all = [0_u8; 32];
+                _mm256_storeu_si256(all.as_mut_ptr().cast(), bytes);
+                p.copy_from_nonoverlapping(all.as_ptr(), n);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn flip(bytes: __m256i, flip: u8) -> __m256i {
+        // SAFETY: the trait's contract.
+        unsafe { _mm256_xor_si256(bytes, _mm256_set1_epi8(flip as i8)) }
+    }
+
+    #[inline(always)]
+    unsafe fn interleave(rows: [__m256i; 4]) -> [__m256i; 8] {
+        // SAFETY: the trait's contract.
+        unsafe {
+            let zero = _mm256_setzero_si256();
+            let (low01, high01) =
+                (_mm256_unpacklo_epi8(rows[0], rows[1]), _mm256_unpackhi_epi8(rows[0], rows[1]));
+            let (low23, high23) =
+                (_mm256_unpacklo_epi8(rows[2], rows[3]), _mm256_unpackhi_epi8(rows[2], rows[3]));
+            [
+                _mm256_unpacklo_epi8(low01, zero),
+                _mm256_unpackhi_epi8(low01, zero),
+                _mm256_unpacklo_epi8(high01, zero),
+                _mm256_unpackhi_epi8(high01, zero),
+                _mm256_unpacklo_epi8(low23, zero),
+                _mm256_unpackhi_epi8(low23, zero),
+                _mm256_unpacklo_epi8(high23, zero),
+                _mm256_unpackhi_epi8(high23, zero),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn dot4(mut sum: [__m256i; 4], rows: [__m256i; 8], weights: *const u8) -> [__m256i; 4] {
+        // SAFETY: the trait's contract.
+        unsafe {
+            for j in 0..4 {
+                sum[j] = Self::dot(sum[j], rows[j], Self::load(weights.add(32 * j).cast()));
+                sum[j] = Self::dot(sum[j], rows[4 + j], Self::load(weights.add(128 + 32 * j).cast()));
+            }
+        }
+        sum
+    }
+
+    #[inline(always)]
+    unsafe fn pack_activations(to: *mut u8, from: *const u8, n: usize, flip: u8) {
+        // SAFETY: the trait's contract; a vector that would read past the end starts earlier instead.
+        unsafe {
+            let flip16 = _mm_set1_epi8(flip as i8);
+            if n >= 16 {
+                let mut at = 0;
+                while at < n {
+                    let start = at.min(n - 16);
+                    let bytes = _mm_xor_si128(_mm_loadu_si128(from.add(start).cast()), flip16);
+                    _mm256_storeu_si256(to.add(2 * start).cast(), _mm256_cvtepu8_epi16(bytes));
+                    at += 16;
+                }
+            } else if n >= 8 {
+                for start in [0, n - 8] {
+                    let bytes = _mm_xor_si128(_mm_loadl_epi64(from.add(start).cast()), flip16);
+                    _mm_storeu_si128(to.add(2 * start).cast(), _mm_cvtepu8_epi16(bytes));
+                }
+            } else {
+                for i in 0..n {
+                    to.add(2 * i).cast::<u16>().write_unaligned(u16::from(*from.add(i) ^ flip));
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn fill_activations(to: *mut u8, value: u8, n: usize) {
+        // SAFETY: the trait's contract.
+        unsafe {
+            let value = _mm256_set1_epi16(i16::from(value));
+            let mut at = 0;
+            while at < 2 * n {
+                _mm256_storeu_si256(to.add(at).cast(), value);
+                at += 32;
+            }
+        }
+    }
+}
+
+#[target_feature(enable = "avx2,fma")]
+unsafe fn block_avx2<const MR: usize, const NV: usize>(block: &Block<'_>) {
+    // SAFETY: the caller's contract.
+    unsafe { gemm_block::<Avx2, MR, NV>(block) }
+}
+
+/// # Safety
+/// The CPU has AVX2 and FMA, and [`gemm_tile`]'s terms.
+#[target_feature(enable = "avx2,fma")]
+pub(crate) unsafe fn tile_avx2(job: &GemmJob<'_>, task: usize, worker: usize) {
+    // SAFETY: the caller's contract.
+    unsafe { gemm_tile::<Avx2>(job, task, worker) }
+}
+
+/// # Safety
+/// The CPU has AVX2 and FMA, and [`depthwise_row`]'s terms.
+#[target_feature(enable = "avx2,fma")]
+pub(crate) unsafe fn row_avx2(job: &DepthwiseJob<'_>, task: usize) {
+    // SAFETY: the caller's contract.
+    unsafe { depthwise_row::<Avx2>(job, task) }
+}

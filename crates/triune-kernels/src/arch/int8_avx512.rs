@@ -1,0 +1,298 @@
+//! 8-bit vector operations in AVX-512, with VNNI (bytes in `vpdpbusd`) or without (i16 pairs in `vpmaddwd`).
+//!
+//! `vpmaddubsw` is not used: it saturates sums of two products, which changes results.
+#![expect(clippy::inline_always, reason = "operations must be inlined where the instruction set is enabled")]
+#![expect(clippy::wildcard_imports, reason = "intrinsics name themselves")]
+
+use std::arch::x86_64::*;
+
+use crate::{
+    arch::int8::{GemmKernel, Int8, Lookup, Narrow, Sum, Widen, lookup_bytes},
+    conv::{Block, DepthwiseJob, GemmJob, depthwise_row, gemm_block, gemm_tile},
+};
+
+/// AVX-512 F, BW, DQ, VL; with VNNI if the parameter says so.
+pub(crate) struct Avx512<const VNNI: bool>;
+
+const fn mask64(n: usize) -> u64 {
+    if n >= 64 { u64::MAX } else { (1 << n) - 1 }
+}
+
+impl<const VNNI: bool> Int8 for Avx512<VNNI> {
+    type V = __m512i;
+    type B = __m512i;
+    const LANES: usize = 16;
+    const WIDTH: usize = if VNNI { 1 } else { 2 };
+    const ROWS: &'static [&'static [usize]] =
+        &[&[16, 8, 4, 2, 1], &[12, 8, 4, 2, 1], &[8, 4, 2, 1], &[6, 4, 2, 1]];
+    const PIXELS: usize = 4;
+
+    fn kernel(rows: usize, panels: usize) -> GemmKernel {
+        macro_rules! table {
+            ($($nv:literal: $($mr:literal)*;)*) => {
+                match (rows, panels) {
+                    $($(($mr, $nv) => if VNNI { block_vnni::<$mr, $nv> } else { block_avx512::<$mr, $nv> },)*)*
+                    _ => unreachable!("no kernel for {rows} rows and {panels} panels"),
+                }
+            };
+        }
+        table! {
+            1: 16 8 4 2 1;
+            2: 12 8 4 2 1;
+            3: 8 4 2 1;
+            4: 6 4 2 1;
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load(p: *const i32) -> __m512i {
+        // SAFETY: the trait's contract.
+        unsafe { _mm512_loadu_si512(p.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn splat(p: *const u8) -> __m512i {
+        // SAFETY: the trait's contract.
+        unsafe { _mm512_set1_epi32(p.cast::<i32>().read_unaligned()) }
+    }
+
+    #[inline(always)]
+    unsafe fn dot(sum: __m512i, activations: __m512i, weights: __m512i) -> __m512i {
+        // SAFETY: the trait's contract.
+        unsafe {
+            if VNNI {
+                _mm512_dpbusd_epi32(sum, activations, weights)
+            } else {
+                _mm512_add_epi32(sum, _mm512_madd_epi16(activations, weights))
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn scale(sum: __m512i, multiplier: *const f32, high: f32) -> __m512i {
+        // SAFETY: the trait's contract.
+        unsafe {
+            let scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(multiplier));
+            _mm512_cvtps_epi32(_mm512_min_ps(scaled, _mm512_set1_ps(high)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn pack(v: [__m512i; 4], narrow: Narrow) -> __m512i {
+        // SAFETY: the trait's contract.
+        unsafe {
+            let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+            _mm512_permutexvar_epi32(order, Self::pack_interleaved(v, narrow))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn pack_interleaved(v: [__m512i; 4], narrow: Narrow) -> __m512i {
+        // SAFETY: the trait's contract.
+        unsafe {
+            let zero_point = _mm512_set1_epi16(narrow.zero_point);
+            let left = _mm512_adds_epi16(_mm512_packs_epi32(v[0], v[1]), zero_point);
+            let right = _mm512_adds_epi16(_mm512_packs_epi32(v[2], v[3]), zero_point);
+            let bytes = _mm512_packs_epi16(left, right);
+            let bytes = _mm512_max_epi8(bytes, _mm512_set1_epi8(narrow.low));
+            let bytes = _mm512_min_epi8(bytes, _mm512_set1_epi8(narrow.high));
+            _mm512_xor_si512(bytes, _mm512_set1_epi8(narrow.flip as i8))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn widen(bytes: __m512i, widen: Widen) -> [__m512i; 4] {
+        // SAFETY: the trait's contract.
+        unsafe {
+            let bytes = Self::flip(bytes, widen.flip);
+            let offset = _mm512_set1_epi32(widen.offset);
+            [
+                _mm512_add_epi32(_mm512_cvtepi8_epi32(_mm512_castsi512_si128(bytes)), offset),
+                _mm512_add_epi32(_mm512_cvtepi8_epi32(_mm512_extracti32x4_epi32(bytes, 1)), offset),
+                _mm512_add_epi32(_mm512_cvtepi8_epi32(_mm512_extracti32x4_epi32(bytes, 2)), offset),
+                _mm512_add_epi32(_mm512_cvtepi8_epi32(_mm512_extracti32x4_epi32(bytes, 3)), offset),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sum(a: __m512i, b: __m512i, sum: &Sum) -> __m512i {
+        // SAFETY: the trait's contract.
+        unsafe {
+            let (a, b) = (_mm512_cvtepi32_ps(a), _mm512_cvtepi32_ps(b));
+            let inner = _mm512_fmadd_ps(b, _mm512_set1_ps(sum.rb), _mm512_set1_ps(sum.k));
+            let outer = _mm512_fmadd_ps(a, _mm512_set1_ps(sum.ra), inner);
+            _mm512_cvtps_epi32(_mm512_min_ps(outer, _mm512_set1_ps(sum.high)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bytes(p: *const u8, n: usize) -> __m512i {
+        // SAFETY: the trait's contract; bytes that are masked off are not accessed.
+        unsafe { _mm512_maskz_loadu_epi8(mask64(n), p.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_bytes(p: *mut u8, bytes: __m512i, n: usize) {
+        // SAFETY: the trait's contract; bytes that are masked off are not accessed.
+        unsafe { _mm512_mask_storeu_epi8(p.cast(), mask64(n), bytes) }
+    }
+
+    #[inline(always)]
+    unsafe fn flip(bytes: __m512i, flip: u8) -> __m512i {
+        // SAFETY: the trait's contract.
+        unsafe { _mm512_xor_si512(bytes, _mm512_set1_epi8(flip as i8)) }
+    }
+
+    #[inline(always)]
+    unsafe fn interleave(rows: [__m512i; 4]) -> [__m512i; 8] {
+        // SAFETY: the trait's contract.
+        unsafe {
+            let (low01, high01) =
+                (_mm512_unpacklo_epi8(rows[0], rows[1]), _mm512_unpackhi_epi8(rows[0], rows[1]));
+            let (low23, high23) =
+                (_mm512_unpacklo_epi8(rows[2], rows[3]), _mm512_unpackhi_epi8(rows[2], rows[3]));
+            let zero = _mm512_setzero_si512();
+            if VNNI {
+                [
+                    _mm512_unpacklo_epi16(low01, low23),
+                    _mm512_unpackhi_epi16(low01, low23),
+                    _mm512_unpacklo_epi16(high01, high23),
+                    _mm512_unpackhi_epi16(high01, high23),
+                    zero,
+                    zero,
+                    zero,
+                    zero,
+                ]
+            } else {
+                [
+                    _mm512_unpacklo_epi8(low01, zero),
+                    _mm512_unpackhi_epi8(low01, zero),
+                    _mm512_unpacklo_epi8(high01, zero),
+                    _mm512_unpackhi_epi8(high01, zero),
+                    _mm512_unpacklo_epi8(low23, zero),
+                    _mm512_unpackhi_epi8(low23, zero),
+                    _mm512_unpacklo_epi8(high23, zero),
+                    _mm512_unpackhi_epi8(high23, zero),
+                ]
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn dot4(mut sum: [__m512i; 4], rows: [__m512i; 8], weights: *const u8) -> [__m512i; 4] {
+        // SAFETY: the trait's contract.
+        unsafe {
+            for j in 0..4 {
+                sum[j] = Self::dot(sum[j], rows[j], Self::load(weights.add(64 * j).cast()));
+                if !VNNI {
+                    sum[j] = Self::dot(sum[j], rows[4 + j], Self::load(weights.add(256 + 64 * j).cast()));
+                }
+            }
+        }
+        sum
+    }
+
+    #[inline(always)]
+    unsafe fn pack_activations(to: *mut u8, from: *const u8, n: usize, flip: u8) {
+        // SAFETY: the trait's contract; bytes that are masked off are not read.
+        unsafe {
+            let mut at = 0;
+            while at < n {
+                let bytes = Self::flip(Self::load_bytes(from.add(at), n - at), flip);
+                if VNNI {
+                    _mm512_storeu_si512(to.add(at).cast(), bytes);
+                    at += 64;
+                } else {
+                    let words = _mm512_cvtepu8_epi16(_mm512_castsi512_si256(bytes));
+                    _mm512_storeu_si512(to.add(2 * at).cast(), words);
+                    at += 32;
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn fill_activations(to: *mut u8, value: u8, n: usize) {
+        // SAFETY: the trait's contract.
+        unsafe {
+            let value =
+                if VNNI { _mm512_set1_epi8(value as i8) } else { _mm512_set1_epi16(i16::from(value)) };
+            let mut at = 0;
+            while at < n * Self::WIDTH {
+                _mm512_storeu_si512(to.add(at).cast(), value);
+                at += 64;
+            }
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
+unsafe fn block_avx512<const MR: usize, const NV: usize>(block: &Block<'_>) {
+    // SAFETY: the caller's contract.
+    unsafe { gemm_block::<Avx512<false>, MR, NV>(block) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")]
+unsafe fn block_vnni<const MR: usize, const NV: usize>(block: &Block<'_>) {
+    // SAFETY: the caller's contract.
+    unsafe { gemm_block::<Avx512<true>, MR, NV>(block) }
+}
+
+/// # Safety
+/// The CPU has AVX-512, and [`gemm_tile`]'s terms.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
+pub(crate) unsafe fn tile_avx512(job: &GemmJob<'_>, task: usize, worker: usize) {
+    // SAFETY: the caller's contract.
+    unsafe { gemm_tile::<Avx512<false>>(job, task, worker) }
+}
+
+/// # Safety
+/// The CPU has AVX-512 with VNNI, and [`gemm_tile`]'s terms.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")]
+pub(crate) unsafe fn tile_vnni(job: &GemmJob<'_>, task: usize, worker: usize) {
+    // SAFETY: the caller's contract.
+    unsafe { gemm_tile::<Avx512<true>>(job, task, worker) }
+}
+
+/// # Safety
+/// The CPU has AVX-512, and [`depthwise_row`]'s terms.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
+pub(crate) unsafe fn row_avx512(job: &DepthwiseJob<'_>, task: usize) {
+    // SAFETY: the caller's contract.
+    unsafe { depthwise_row::<Avx512<false>>(job, task) }
+}
+
+/// # Safety
+/// The CPU has AVX-512 with VNNI, and [`depthwise_row`]'s terms.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")]
+pub(crate) unsafe fn row_vnni(job: &DepthwiseJob<'_>, task: usize) {
+    // SAFETY: the caller's contract.
+    unsafe { depthwise_row::<Avx512<true>>(job, task) }
+}
+
+/// The fastest table lookup of a machine with AVX-512.
+pub(crate) fn lookup() -> Lookup {
+    if std::arch::is_x86_feature_detected!("avx512vbmi") { lookup_vbmi } else { lookup_bytes }
+}
+
+/// # Safety
+/// The CPU has AVX-512 VBMI; `bytes` covers `n` bytes, a multiple of 64.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+unsafe fn lookup_vbmi(bytes: *mut u8, n: usize, table: &[u8; 256]) {
+    // SAFETY: the caller's pointers; a table is four vectors.
+    unsafe {
+        let mut t = [_mm512_setzero_si512(); 4];
+        for (i, part) in t.iter_mut().enumerate() {
+            *part = _mm512_loadu_si512(table.as_ptr().add(64 * i).cast());
+        }
+        for at in (0..n).step_by(64) {
+            let index = _mm512_loadu_si512(bytes.add(at).cast());
+            // Each lookup takes 7 bits; the eighth chooses.
+            let low = _mm512_permutex2var_epi8(t[0], index, t[1]);
+            let high = _mm512_permutex2var_epi8(t[2], index, t[3]);
+            let result = _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high);
+            _mm512_storeu_si512(bytes.add(at).cast(), result);
+        }
+    }
+}

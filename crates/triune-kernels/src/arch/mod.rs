@@ -1,0 +1,7 @@
+//! Vector operations and microkernels, one file per operand type and instruction set.
+
+pub(crate) mod int8;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod int8_avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod int8_avx512;

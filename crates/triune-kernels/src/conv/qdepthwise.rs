@@ -1,0 +1,300 @@
+//! Quantized depthwise convolution on NHWC maps, vectorised over channels.
+//!
+//! The bytes of 4 kernel rows are interleaved per channel, so that one dot product adds 4 taps. For kernels of
+//! common width an interleaved column serves every output column of the block whose window covers it: neighbours
+//! share the shuffles, which are what a depthwise convolution spends its time on.
+#![expect(clippy::inline_always, reason = "vector code must be inlined where the instruction set is enabled")]
+
+use crate::{Isa, Pool, arch::int8::Int8};
+
+use super::{
+    qconv::{Params, Views},
+    qepilogue::{Bytes, Epilogue},
+    qpack::{self, Packed, Vector},
+};
+
+/// Groups of 4 kernel rows at most; taller kernels are left to the matrix product.
+const MAX_QUADS: usize = 4;
+
+/// A depthwise convolution with packed weights.
+#[derive(Debug)]
+pub(crate) struct QDepthwise {
+    packed: Packed,
+    epilogue: Epilogue,
+    row: unsafe fn(&DepthwiseJob<'_>, usize),
+}
+
+/// One run over a pair of maps.
+pub(crate) struct DepthwiseJob<'a> {
+    depthwise: &'a QDepthwise,
+    p: &'a Params,
+    views: &'a Views<'a>,
+    /// What padding taps read.
+    zero: &'a Bytes,
+}
+
+/// Where a kernel row of one block of channels reads: columns `from + x · stride`.
+#[derive(Clone, Copy)]
+struct Row {
+    from: *const u8,
+    stride: usize,
+}
+
+/// One output row of one block of channels.
+struct Strip<'a> {
+    job: &'a DepthwiseJob<'a>,
+    rows: [Row; 4 * MAX_QUADS],
+    /// Padding of this block.
+    zero: *const u8,
+    weights: *const u8,
+    bias: *const i32,
+    multiplier: *const f32,
+    /// Channels that exist.
+    n: usize,
+    output: *mut u8,
+    residual: *const u8,
+    residual_stride: usize,
+}
+
+impl QDepthwise {
+    /// `None` where the kernel does not apply.
+    pub(crate) fn new(p: &Params, weights: &[i8], isa: Isa) -> Option<Self> {
+        let g = &p.geometry;
+        if g.groups != p.in_channels || g.groups != p.out_channels || g.kernel[0] > 4 * MAX_QUADS {
+            return None;
+        }
+        let (row, vector): (unsafe fn(&DepthwiseJob<'_>, usize), _) = match isa {
+            Isa::Scalar => return None,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => (crate::arch::int8_avx2::row_avx2, Vector { lanes: 8, width: 2 }),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => (crate::arch::int8_avx512::row_avx512, Vector { lanes: 16, width: 2 }),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni => (crate::arch::int8_avx512::row_vnni, Vector { lanes: 16, width: 1 }),
+            #[cfg(not(target_arch = "x86_64"))]
+            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Vnni => return None,
+        };
+        Some(Self { packed: qpack::depthwise(p, weights, vector), epilogue: Epilogue::new(p, isa), row })
+    }
+
+    pub(crate) fn run(&self, p: &Params, views: &Views<'_>, pool: &Pool) {
+        let zero = Bytes([p.input.zero_point as u8; 64]);
+        let job = DepthwiseJob { depthwise: self, p, views, zero: &zero };
+        pool.run(views.out_map.n * views.out_map.h, &|task, _| {
+            // SAFETY: `new` chose the function for an instruction set that the machine has; QConv::run checked slices.
+            unsafe { (self.row)(&job, task) }
+        });
+    }
+}
+
+/// Computes one output row.
+///
+/// # Safety
+/// The CPU has `S`; the job's maps lie within their slices.
+#[inline(always)]
+pub(crate) unsafe fn depthwise_row<S: Int8>(job: &DepthwiseJob<'_>, task: usize) {
+    let (p, map, out) = (job.p, &job.views.in_map, &job.views.out_map);
+    let packed = &job.depthwise.packed;
+    let g = &p.geometry;
+    let (n, y) = (task / out.h, task % out.h);
+    let zero = job.zero.0.as_ptr();
+    let mut rows = [Row { from: zero, stride: 0 }; 4 * MAX_QUADS];
+    for (ky, row) in rows.iter_mut().enumerate().take(g.kernel[0]) {
+        let y = (y * g.stride[0] + ky * g.dilation[0]).wrapping_sub(g.pad[0]);
+        if y < map.h && map.w > 0 {
+            // SAFETY: the row exists.
+            let from = unsafe { job.views.input.as_ptr().add(map.offset(n, y, 0)) };
+            *row = Row { from, stride: map.stride_w };
+        }
+    }
+    let block_bytes = packed.steps * g.kernel[1] * 16 * S::LANES * S::WIDTH;
+    for block in 0..packed.panels {
+        let channel = block * 4 * S::LANES;
+        let (residual, residual_stride) = match job.views.residual {
+            // SAFETY: the residual has the output's shape.
+            Some((bytes, map)) => unsafe {
+                (bytes.as_ptr().add(map.offset(n, y, 0) + channel), map.stride_w)
+            },
+            None => (std::ptr::null(), 0),
+        };
+        // SAFETY: the block exists in the packed arrays, the row and the channel in the maps.
+        unsafe {
+            let strip = Strip {
+                job,
+                rows,
+                zero,
+                weights: packed.weights.as_ptr().add(block * block_bytes),
+                bias: packed.bias.as_ptr().add(channel),
+                multiplier: packed.multiplier.as_ptr().add(channel),
+                n: (out.c - channel).min(4 * S::LANES),
+                output: job.views.output.add(out.offset(n, y, 0) + channel),
+                residual,
+                residual_stride,
+            };
+            match (g.kernel[1], g.stride[1], g.dilation[1]) {
+                (3, 1, 1) => strip_of::<S, 3, 1>(&strip),
+                (3, 2, 1) => strip_of::<S, 3, 2>(&strip),
+                (5, 1, 1) => strip_of::<S, 5, 1>(&strip),
+                (5, 2, 1) => strip_of::<S, 5, 2>(&strip),
+                _ => {
+                    for x in 0..out.w {
+                        any_width::<S>(&strip, x);
+                    }
+                }
+            }
+        }
+        for row in &mut rows[..g.kernel[0]] {
+            if row.from != zero {
+                row.from = row.from.wrapping_add(4 * S::LANES);
+            }
+        }
+    }
+}
+
+/// Covers a row with blocks of output columns, wide ones first.
+///
+/// # Safety
+/// As [`depthwise_row`].
+#[inline(always)]
+unsafe fn strip_of<S: Int8, const KW: usize, const STEP: usize>(strip: &Strip<'_>) {
+    let width = strip.job.views.out_map.w;
+    let mut x = 0;
+    // SAFETY: the caller's contract; columns are below `width`.
+    unsafe {
+        if S::PIXELS >= 4 {
+            while width - x >= 4 {
+                columns::<S, KW, STEP, 4>(strip, x);
+                x += 4;
+            }
+        }
+        if S::PIXELS >= 2 {
+            while width - x >= 2 {
+                columns::<S, KW, STEP, 2>(strip, x);
+                x += 2;
+            }
+        }
+        while x < width {
+            columns::<S, KW, STEP, 1>(strip, x);
+            x += 1;
+        }
+    }
+}
+
+/// The interleaved bytes of 4 kernel rows at an input column, which may lie in the padding.
+///
+/// # Safety
+/// As [`depthwise_row`].
+#[inline(always)]
+unsafe fn column<S: Int8>(strip: &Strip<'_>, quad: usize, x: usize, flip: u8) -> [S::V; 8] {
+    let rows = &strip.rows[4 * quad..4 * quad + 4];
+    let inside = x < strip.job.views.in_map.w;
+    // SAFETY: a row's columns below the map's width exist, the padding has room for a vector.
+    unsafe {
+        let mut bytes = [S::load_bytes(strip.zero, 4 * S::LANES); 4];
+        if inside {
+            for (bytes, row) in bytes.iter_mut().zip(rows) {
+                *bytes = S::load_bytes(row.from.add(x * row.stride), strip.n);
+            }
+        }
+        S::interleave([
+            S::flip(bytes[0], flip),
+            S::flip(bytes[1], flip),
+            S::flip(bytes[2], flip),
+            S::flip(bytes[3], flip),
+        ])
+    }
+}
+
+/// P output columns from `x` on.
+///
+/// # Safety
+/// As [`depthwise_row`].
+#[inline(always)]
+unsafe fn columns<S: Int8, const KW: usize, const STEP: usize, const P: usize>(strip: &Strip<'_>, x: usize) {
+    let p = strip.job.p;
+    let flip = p.input.flip();
+    let left = (x * STEP).wrapping_sub(p.geometry.pad[1]);
+    let vector = 16 * S::LANES * S::WIDTH;
+    // SAFETY: the caller's contract.
+    unsafe {
+        let bias = [
+            S::load(strip.bias),
+            S::load(strip.bias.add(S::LANES)),
+            S::load(strip.bias.add(2 * S::LANES)),
+            S::load(strip.bias.add(3 * S::LANES)),
+        ];
+        let mut sums = [bias; P];
+        for quad in 0..strip.job.depthwise.packed.steps {
+            let weights = strip.weights.add(quad * KW * vector);
+            // Spelled out, because the sums stay in registers only if every index is a constant.
+            macro_rules! input_columns {
+                ($($c:literal)*) => {$(
+                    if $c < (P - 1) * STEP + KW {
+                        let rows = column::<S>(strip, quad, left.wrapping_add($c), flip);
+                        for (i, sum) in sums.iter_mut().enumerate() {
+                            let tap = ($c as usize).wrapping_sub(i * STEP);
+                            if tap < KW {
+                                *sum = S::dot4(*sum, rows, weights.add(tap * vector));
+                            }
+                        }
+                    }
+                )*};
+            }
+            const { assert!((P - 1) * STEP + KW <= 11) };
+            input_columns!(0 1 2 3 4 5 6 7 8 9 10);
+        }
+        for (i, sum) in sums.iter().enumerate() {
+            finish::<S>(strip, x + i, *sum);
+        }
+    }
+}
+
+/// One output column of a kernel of any width, stride and dilation.
+///
+/// # Safety
+/// As [`depthwise_row`].
+#[inline(always)]
+unsafe fn any_width<S: Int8>(strip: &Strip<'_>, x: usize) {
+    let g = &strip.job.p.geometry;
+    let flip = strip.job.p.input.flip();
+    let vector = 16 * S::LANES * S::WIDTH;
+    // SAFETY: the caller's contract.
+    unsafe {
+        let mut sum = [
+            S::load(strip.bias),
+            S::load(strip.bias.add(S::LANES)),
+            S::load(strip.bias.add(2 * S::LANES)),
+            S::load(strip.bias.add(3 * S::LANES)),
+        ];
+        for quad in 0..strip.job.depthwise.packed.steps {
+            for kx in 0..g.kernel[1] {
+                let column_x = (x * g.stride[1] + kx * g.dilation[1]).wrapping_sub(g.pad[1]);
+                let rows = column::<S>(strip, quad, column_x, flip);
+                sum = S::dot4(sum, rows, strip.weights.add((quad * g.kernel[1] + kx) * vector));
+            }
+        }
+        finish::<S>(strip, x, sum);
+    }
+}
+
+/// Turns one output column's sums into bytes.
+///
+/// # Safety
+/// As [`depthwise_row`].
+#[inline(always)]
+unsafe fn finish<S: Int8>(strip: &Strip<'_>, x: usize, sum: [S::V; 4]) {
+    let epilogue = &strip.job.depthwise.epilogue;
+    let m = strip.multiplier;
+    // SAFETY: the caller's contract.
+    unsafe {
+        let values = [
+            S::scale(sum[0], m, epilogue.high),
+            S::scale(sum[1], m.add(S::LANES), epilogue.high),
+            S::scale(sum[2], m.add(2 * S::LANES), epilogue.high),
+            S::scale(sum[3], m.add(3 * S::LANES), epilogue.high),
+        ];
+        let other = strip.residual.wrapping_add(x * strip.residual_stride);
+        let bytes = epilogue.finish::<S, true>(values, other, strip.n);
+        S::store_bytes(strip.output.add(x * strip.job.views.out_map.stride_w), bytes, strip.n);
+    }
+}

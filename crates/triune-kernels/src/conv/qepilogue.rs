@@ -1,0 +1,124 @@
+//! From i32 sums to stored bytes: requantize, table, residual. Knows vectors, not where results go.
+#![expect(clippy::inline_always, reason = "vector code must be inlined where the instruction set is enabled")]
+
+use crate::{
+    Isa, Q8, QAdd,
+    arch::int8::{Int8, Lookup, Narrow, Sum, Widen, lookup_bytes},
+};
+
+use super::qconv::Params;
+
+/// The epilogue's constants in the form that vectors take.
+#[derive(Debug)]
+pub(crate) struct Epilogue {
+    /// Upper bound of rint(sum · multiplier); the lower one needs no help from f32, the conversion saturates there.
+    pub(crate) high: f32,
+    narrow: Narrow,
+    table: Option<(Box<[u8; 256]>, Lookup)>,
+    residual: Option<Residual>,
+}
+
+#[derive(Debug)]
+struct Residual {
+    conv_is_a: bool,
+    conv: Widen,
+    other: Widen,
+    sum: Sum,
+    narrow: Narrow,
+}
+
+/// Room for one vector of bytes of any instruction set.
+#[repr(align(64))]
+pub(crate) struct Bytes(pub(crate) [u8; 64]);
+
+impl Narrow {
+    fn new(to: Q8, zero_point: i32, [low, high]: [i32; 2]) -> Self {
+        let shift = if to.signed { 0 } else { 128 };
+        Self {
+            zero_point: (zero_point - shift) as i16,
+            low: (low - shift) as i8,
+            high: (high - shift) as i8,
+            flip: if to.signed { 0 } else { 0x80 },
+        }
+    }
+}
+
+impl Widen {
+    const fn new(from: Q8) -> Self {
+        if from.signed { Self { flip: 0, offset: 0 } } else { Self { flip: 0x80, offset: 128 } }
+    }
+}
+
+impl Epilogue {
+    pub(crate) fn new(p: &Params, isa: Isa) -> Self {
+        let residual = |add: QAdd| {
+            let (conv, other) = add.conv_and_other();
+            Residual {
+                conv_is_a: add.conv_is_a,
+                conv: Widen::new(conv),
+                other: Widen::new(other),
+                sum: Sum { ra: add.ra, rb: add.rb, k: add.k, high: add.clamp[1] as f32 },
+                narrow: Narrow::new(add.out, 0, add.clamp),
+            }
+        };
+        Self {
+            high: (p.clamp[1] - p.output.zero_point) as f32,
+            narrow: Narrow::new(p.output, p.output.zero_point, p.clamp),
+            table: p.table.clone().map(|table| (table, lookup(isa))),
+            residual: p.residual.map(residual),
+        }
+    }
+
+    /// Bytes from requantized values, which [`Int8::scale`] made with [`Epilogue::high`].
+    ///
+    /// `INTERLEAVED` says that the values are in the order of [`Int8::interleave`]; the bytes never are. `other` points to
+    /// the residual's bytes, of which `n` exist and are read; it is not used without residual.
+    ///
+    /// # Safety
+    /// That of [`Int8`].
+    #[inline(always)]
+    pub(crate) unsafe fn finish<S: Int8, const INTERLEAVED: bool>(
+        &self,
+        v: [S::V; 4],
+        other: *const u8,
+        n: usize,
+    ) -> S::B {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let mut bytes =
+                if INTERLEAVED { S::pack_interleaved(v, self.narrow) } else { S::pack(v, self.narrow) };
+            if let Some((table, lookup)) = &self.table {
+                let mut room = Bytes([0; 64]);
+                S::store_bytes(room.0.as_mut_ptr(), bytes, 4 * S::LANES);
+                lookup(room.0.as_mut_ptr(), 4 * S::LANES, table);
+                bytes = S::load_bytes(room.0.as_ptr(), 4 * S::LANES);
+            }
+            if let Some(r) = &self.residual {
+                let conv = S::widen(bytes, r.conv);
+                let other = S::widen(S::load_bytes(other, n), r.other);
+                let (a, b) = if r.conv_is_a { (conv, other) } else { (other, conv) };
+                let sum = [
+                    S::sum(a[0], b[0], &r.sum),
+                    S::sum(a[1], b[1], &r.sum),
+                    S::sum(a[2], b[2], &r.sum),
+                    S::sum(a[3], b[3], &r.sum),
+                ];
+                bytes = S::pack(sum, r.narrow);
+            }
+            bytes
+        }
+    }
+
+    pub(crate) const fn has_residual(&self) -> bool {
+        self.residual.is_some()
+    }
+}
+
+fn lookup(isa: Isa) -> Lookup {
+    #[cfg(target_arch = "x86_64")]
+    if isa >= Isa::Avx512 {
+        return crate::arch::int8_avx512::lookup();
+    }
+    let _ = isa;
+    lookup_bytes
+}

@@ -1,0 +1,399 @@
+//! Quantized convolution as a matrix product: rows are output pixels, depth is kernel taps × channels.
+//!
+//! A task takes a tile of pixels. It gathers their windows into scratch, one row of bytes per pixel (im2col, in runs of
+//! channels; a 1×1 window over unsigned bytes is read where it lies), and multiplies them by panels of packed
+//! weights. A microkernel goes over the whole depth, so sums never leave registers before they are bytes.
+#![expect(clippy::inline_always, reason = "vector code must be inlined where the instruction set is enabled")]
+
+use crate::{Isa, Nhwc, Pool, arch::int8::Int8};
+
+use super::{
+    qconv::{Params, Views},
+    qepilogue::{Bytes, Epilogue},
+    qpack::{self, Packed, Vector},
+};
+
+/// Pixels of a tile at most.
+const MAX_ROWS: usize = 192;
+/// What tile sizes are multiples of: the common multiple of the usual microkernels' rows.
+const ROW_STEP: usize = 24;
+/// Bytes of gathered activations that stay in the second-level cache beside the weights that stream through it.
+const TILE_BYTES: usize = 256 << 10;
+/// How far packing may write beyond a row.
+const SLACK: usize = 64;
+
+/// A convolution packed for the matrix product.
+#[derive(Debug)]
+pub(crate) struct QGemm {
+    packed: Packed,
+    epilogue: Epilogue,
+    vector: Vector,
+    tile: unsafe fn(&GemmJob<'_>, usize, usize),
+    /// Bytes from one gathered row to the next.
+    row_bytes: usize,
+    /// Pixels of a tile at most.
+    max_rows: usize,
+    /// Panels that a microkernel takes at most.
+    max_panels: usize,
+}
+
+/// One run over a pair of maps.
+pub(crate) struct GemmJob<'a> {
+    gemm: &'a QGemm,
+    p: &'a Params,
+    views: &'a Views<'a>,
+    /// Pixels of a tile.
+    rows: usize,
+    /// Tasks that share the panels of one tile and group, and the panels of each.
+    chunks: usize,
+    chunk_panels: usize,
+    /// Elements between pixels, if rows are read from the input itself.
+    direct: Option<usize>,
+    scratch: *mut u8,
+}
+
+// SAFETY: tasks write disjoint parts of the output, and workers disjoint parts of the scratch.
+unsafe impl Sync for GemmJob<'_> {}
+
+/// What a microkernel multiplies, and where the bytes go.
+pub(crate) struct Block<'a> {
+    /// First row of activations, and bytes to the next.
+    activations: *const u8,
+    stride: usize,
+    steps: usize,
+    /// First panel of weights, of its biases and multipliers; they follow each other.
+    weights: *const u8,
+    bias: *const i32,
+    multiplier: *const f32,
+    epilogue: &'a Epilogue,
+    /// Columns that exist.
+    columns: usize,
+    /// Where column 0 of each row goes.
+    output: *mut u8,
+    output_at: &'a [usize],
+    residual: *const u8,
+    residual_at: &'a [usize],
+}
+
+impl QGemm {
+    pub(crate) fn new(p: &Params, weights: &[i8], isa: Isa) -> Option<Self> {
+        let (tile, vector, max_panels): (unsafe fn(&GemmJob<'_>, usize, usize), _, _) = match isa {
+            Isa::Scalar => return None,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => (crate::arch::int8_avx2::tile_avx2, Vector { lanes: 8, width: 2 }, 2),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => (crate::arch::int8_avx512::tile_avx512, Vector { lanes: 16, width: 2 }, 4),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni => (crate::arch::int8_avx512::tile_vnni, Vector { lanes: 16, width: 1 }, 4),
+            #[cfg(not(target_arch = "x86_64"))]
+            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Vnni => return None,
+        };
+        let packed = qpack::panels(p, weights, vector);
+        // An odd number of cache lines, so that the rows of a microkernel do not fall into the same cache sets.
+        let row_bytes = (4 * packed.steps).next_multiple_of(64) | 64;
+        let max_rows = (TILE_BYTES / row_bytes / ROW_STEP * ROW_STEP).clamp(ROW_STEP, MAX_ROWS);
+        Some(Self { packed, epilogue: Epilogue::new(p, isa), vector, tile, row_bytes, max_rows, max_panels })
+    }
+
+    fn slot_bytes(&self) -> usize {
+        (self.max_rows * self.row_bytes + SLACK).next_multiple_of(64)
+    }
+
+    pub(crate) fn scratch_bytes(&self, threads: usize) -> usize {
+        threads * self.slot_bytes() + 64
+    }
+
+    pub(crate) fn run(&self, p: &Params, views: &Views<'_>, scratch: &mut [u8], pool: &Pool) {
+        let g = &p.geometry;
+        let depth = p.in_channels / g.groups;
+        let in_place = self.vector.width == 1
+            && g.kernel == [1, 1]
+            && g.stride == [1, 1]
+            && g.pad == [0; 4]
+            && !p.input.signed
+            && depth.is_multiple_of(4);
+        let direct = if in_place { pixel_stride(&views.in_map) } else { None };
+        let pixels = views.out_map.pixels();
+        // Several tasks per thread even out their ends; tiles are cut before panels, because tasks that share a
+        // tile gather it once each.
+        let wanted = if pool.threads() == 1 { 1 } else { 4 * pool.threads() };
+        let tiles = pixels.div_ceil(self.max_rows).max(wanted.div_ceil(g.groups).min(pixels.div_ceil(48)));
+        let rows = pixels.div_ceil(tiles).next_multiple_of(12).min(self.max_rows);
+        let tiles = pixels.div_ceil(rows);
+        let panels = self.packed.panels;
+        let chunks = wanted.div_ceil(tiles * g.groups).clamp(1, panels.div_ceil(self.max_panels));
+        let chunk_panels = panels.div_ceil(chunks).next_multiple_of(self.max_panels);
+        let chunks = panels.div_ceil(chunk_panels);
+        let scratch = scratch.as_mut_ptr();
+        let scratch = scratch.wrapping_add(scratch.align_offset(64).min(64));
+        let job = GemmJob { gemm: self, p, views, rows, chunks, chunk_panels, direct, scratch };
+        pool.run(tiles * g.groups * chunks, &|task, worker| {
+            // SAFETY: `new` chose the function for an instruction set that the machine has; QConv::run checked slices.
+            unsafe { (self.tile)(&job, task, worker) }
+        });
+    }
+}
+
+/// Elements from one pixel to the next, if they are the same throughout.
+fn pixel_stride(map: &Nhwc) -> Option<usize> {
+    let stride = if map.w > 1 {
+        map.stride_w
+    } else if map.h > 1 {
+        map.stride_h
+    } else {
+        map.stride_n
+    };
+    let rows = map.h <= 1 || Some(map.stride_h) == map.w.checked_mul(stride);
+    let images = map.n <= 1 || Some(map.stride_n) == (map.w * map.h).checked_mul(stride);
+    (rows && images).then_some(stride)
+}
+
+/// A walk over the pixels of a map.
+#[derive(Clone, Copy)]
+struct Pixel {
+    n: usize,
+    y: usize,
+    x: usize,
+}
+
+impl Pixel {
+    fn at(map: &Nhwc, index: usize) -> Self {
+        Self { n: index / (map.h * map.w), y: index / map.w % map.h, x: index % map.w }
+    }
+
+    fn step(&mut self, map: &Nhwc) {
+        self.x += 1;
+        if self.x == map.w {
+            (self.x, self.y) = (0, self.y + 1);
+            if self.y == map.h {
+                (self.y, self.n) = (0, self.n + 1);
+            }
+        }
+    }
+}
+
+/// Computes one tile, or a part of its columns.
+///
+/// # Safety
+/// The CPU has `S`; the job's maps lie within their slices, `scratch` has a slot for `worker`.
+#[inline(always)]
+pub(crate) unsafe fn gemm_tile<S: Int8>(job: &GemmJob<'_>, task: usize, worker: usize) {
+    let (gemm, p, views) = (job.gemm, job.p, job.views);
+    let groups = p.geometry.groups;
+    let (chunk, group, tile) = (task % job.chunks, task / job.chunks % groups, task / job.chunks / groups);
+    let first = tile * job.rows;
+    let rows = job.rows.min(views.out_map.pixels() - first);
+    let (mut output_at, mut residual_at) = ([0; MAX_ROWS], [0; MAX_ROWS]);
+    let mut pixel = Pixel::at(&views.out_map, first);
+    for row in 0..rows {
+        output_at[row] = views.out_map.offset(pixel.n, pixel.y, pixel.x);
+        if let Some((_, map)) = views.residual {
+            residual_at[row] = map.offset(pixel.n, pixel.y, pixel.x);
+        }
+        pixel.step(&views.out_map);
+    }
+    let depth = p.in_channels / groups;
+    let columns = p.out_channels / groups;
+    let panels = gemm.packed.panels;
+    let (activations, stride) = if let Some(stride) = job.direct {
+        // SAFETY: pixel `first` exists.
+        (unsafe { views.input.as_ptr().add(first * stride + group * depth) }, stride)
+    } else {
+        // SAFETY: the worker's slot holds `max_rows` ≥ `rows` rows and the slack.
+        unsafe {
+            let to = job.scratch.add(worker * gemm.slot_bytes());
+            gather::<S>(job, group, first, rows, to);
+            (to.cast_const(), gemm.row_bytes)
+        }
+    };
+    let mut panel = chunk * job.chunk_panels;
+    let last = panels.min(panel + job.chunk_panels);
+    while panel < last {
+        let count = (last - panel).min(gemm.max_panels);
+        let packed = group * panels + panel;
+        let column = group * columns + panel * S::LANES;
+        let mut row = 0;
+        for &step in S::ROWS[count - 1] {
+            let kernel = S::kernel(step, count);
+            while rows - row >= step {
+                // SAFETY: the packed arrays have `count` panels from `packed` on; rows and columns exist in all maps.
+                unsafe {
+                    kernel(&Block {
+                        activations: activations.add(row * stride),
+                        stride,
+                        steps: gemm.packed.steps,
+                        weights: gemm.packed.weights.as_ptr().add(packed * gemm.packed.steps * S::LANES * 4),
+                        bias: gemm.packed.bias.as_ptr().add(packed * S::LANES),
+                        multiplier: gemm.packed.multiplier.as_ptr().add(packed * S::LANES),
+                        epilogue: &gemm.epilogue,
+                        columns: columns - panel * S::LANES,
+                        output: views.output.add(column),
+                        output_at: &output_at[row..row + step],
+                        residual: views
+                            .residual
+                            .map_or(std::ptr::null(), |(bytes, _)| bytes.as_ptr().add(column)),
+                        residual_at: &residual_at[row..row + step],
+                    });
+                }
+                row += step;
+            }
+        }
+        panel += count;
+    }
+}
+
+/// Packs the windows of `rows` pixels from `first` on, one row each.
+///
+/// Rows are written from front to back, so that what a run writes beyond its end is overwritten by the next.
+///
+/// # Safety
+/// As [`gemm_tile`]; `to` has room for the rows and the slack.
+#[inline(always)]
+unsafe fn gather<S: Int8>(job: &GemmJob<'_>, group: usize, first: usize, rows: usize, to: *mut u8) {
+    let (p, map, out) = (job.p, &job.views.in_map, &job.views.out_map);
+    let g = &p.geometry;
+    let [kh, kw] = g.kernel;
+    let depth = p.in_channels / g.groups;
+    let flip = p.input.flip();
+    let zero_point = qpack::unsigned_zero_point(p) as u8;
+    // The taps of a kernel row are one run if columns and channels follow each other without gap.
+    let merged = g.groups == 1 && g.dilation[1] == 1 && (map.stride_w == depth || kw == 1);
+    let (runs, run) = if merged { (1, kw * depth) } else { (kw, depth) };
+    let window = (kw - 1) * g.dilation[1] + 1;
+    let input = job.views.input.as_ptr();
+    let mut pixel = Pixel::at(out, first);
+    for row in 0..rows {
+        // SAFETY: rows and taps that lie outside of the map are filled, the others lie within the input's slice.
+        unsafe {
+            let mut to = to.add(row * job.gemm.row_bytes);
+            let left = pixel.x * g.stride[1];
+            let inside = left >= g.pad[1] && left - g.pad[1] + window <= map.w;
+            for ky in 0..kh {
+                let y = (pixel.y * g.stride[0] + ky * g.dilation[0]).wrapping_sub(g.pad[0]);
+                if y >= map.h {
+                    S::fill_activations(to, zero_point, kw * depth);
+                    to = to.add(kw * depth * S::WIDTH);
+                    continue;
+                }
+                let from = input.add(map.offset(pixel.n, y, 0) + group * depth);
+                if inside {
+                    let mut from = from.add((left - g.pad[1]) * map.stride_w);
+                    for _ in 0..runs {
+                        S::pack_activations(to, from, run, flip);
+                        to = to.add(run * S::WIDTH);
+                        from = from.wrapping_add(g.dilation[1] * map.stride_w);
+                    }
+                    continue;
+                }
+                for kx in 0..kw {
+                    let x = (left + kx * g.dilation[1]).wrapping_sub(g.pad[1]);
+                    if x >= map.w {
+                        S::fill_activations(to, zero_point, depth);
+                    } else {
+                        S::pack_activations(to, from.add(x * map.stride_w), depth, flip);
+                    }
+                    to = to.add(depth * S::WIDTH);
+                }
+            }
+        }
+        pixel.step(out);
+    }
+}
+
+/// The microkernel: MR rows times NV panels, then the epilogue.
+///
+/// # Safety
+/// The CPU has `S`; `block` describes MR rows and NV panels that exist.
+#[inline(always)]
+pub(crate) unsafe fn gemm_block<S: Int8, const MR: usize, const NV: usize>(block: &Block<'_>) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let mut sums = [[S::load(block.bias); NV]; MR];
+        for v in 1..NV {
+            let bias = S::load(block.bias.add(v * S::LANES));
+            for row in &mut sums {
+                row[v] = bias;
+            }
+        }
+        let panel = block.steps * S::LANES * 4;
+        let mut weights = block.weights;
+        let mut activations = block.activations;
+        for _ in 0..block.steps {
+            let mut w = [S::load(weights.cast()); NV];
+            for (v, w) in w.iter_mut().enumerate() {
+                *w = S::load(weights.add(v * panel).cast());
+            }
+            for (row, sums) in sums.iter_mut().enumerate() {
+                let a = S::splat(activations.add(row * block.stride));
+                for v in 0..NV {
+                    sums[v] = S::dot(sums[v], a, w[v]);
+                }
+            }
+            weights = weights.add(S::LANES * 4);
+            activations = activations.add(4);
+        }
+        store::<S, MR, NV>(block, sums);
+    }
+}
+
+/// Turns sums into bytes, four vectors at a time.
+///
+/// # Safety
+/// As [`gemm_block`].
+#[inline(always)]
+unsafe fn store<S: Int8, const MR: usize, const NV: usize>(block: &Block<'_>, sums: [[S::V; NV]; MR]) {
+    let total = MR * NV;
+    let sums = sums.as_ptr().cast::<S::V>();
+    let epilogue = block.epilogue;
+    for first in (0..total).step_by(4) {
+        // SAFETY: indices are below `total`; the caller's contract for the maps.
+        unsafe {
+            let mut v = [sums.read(); 4];
+            for (j, v) in v.iter_mut().enumerate() {
+                let i = (first + j).min(total - 1);
+                let sum = sums.add(i).read();
+                *v = S::scale(sum, block.multiplier.add(i % NV * S::LANES), epilogue.high);
+            }
+            if NV == 4 {
+                let row = first / NV;
+                let n = block.columns.min(4 * S::LANES);
+                let other = block.residual.wrapping_add(block.residual_at[row]);
+                let bytes = epilogue.finish::<S, false>(v, other, n);
+                S::store_bytes(block.output.add(block.output_at[row]), bytes, n);
+                continue;
+            }
+            let mut room = Bytes([0; 64]);
+            let chunks = 4.min(total - first);
+            if epilogue.has_residual() {
+                for j in 0..chunks {
+                    let (row, column) = ((first + j) / NV, (first + j) % NV * S::LANES);
+                    let from = block.residual.add(block.residual_at[row] + column);
+                    copy::<S>(from, room.0.as_mut_ptr().add(j * S::LANES), block.columns - column);
+                }
+            }
+            let bytes = epilogue.finish::<S, false>(v, room.0.as_ptr(), 4 * S::LANES);
+            S::store_bytes(room.0.as_mut_ptr(), bytes, 4 * S::LANES);
+            for j in 0..chunks {
+                let (row, column) = ((first + j) / NV, (first + j) % NV * S::LANES);
+                let to = block.output.add(block.output_at[row] + column);
+                copy::<S>(room.0.as_ptr().add(j * S::LANES), to, block.columns - column);
+            }
+        }
+    }
+}
+
+/// Copies `LANES` bytes, or `n` if fewer.
+///
+/// # Safety
+/// Both pointers cover that many bytes.
+#[inline(always)]
+unsafe fn copy<S: Int8>(from: *const u8, to: *mut u8, n: usize) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if n >= S::LANES {
+            from.copy_to_nonoverlapping(to, S::LANES);
+        } else {
+            from.copy_to_nonoverlapping(to, n);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Weights, biases and multipliers in the order in which the 8-bit kernels read them; made once.
+
+use super::qconv::Params;
+
+/// Bytes that start at a cache line.
+#[derive(Debug)]
+pub(crate) struct Lines(Vec<Line>);
+
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Line([u8; 64]);
+
+impl Lines {
+    fn zeroed(bytes: usize) -> Self {
+        Self(vec![Line([0; 64]); bytes.div_ceil(64)])
+    }
+
+    pub(crate) const fn as_ptr(&self) -> *const u8 {
+        self.0.as_ptr().cast()
+    }
+
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        for (i, &byte) in bytes.iter().enumerate() {
+            self.0[(at + i) / 64].0[(at + i) % 64] = byte;
+        }
+    }
+
+    /// Stores weight number `index`, each `width` bytes.
+    fn put_weight(&mut self, index: usize, width: usize, weight: i8) {
+        if width == 1 {
+            self.put(index, &weight.to_le_bytes());
+        } else {
+            self.put(2 * index, &i16::from(weight).to_le_bytes());
+        }
+    }
+}
+
+/// Shape of a vector: 32-bit lanes, and bytes of an activation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Vector {
+    pub(crate) lanes: usize,
+    pub(crate) width: usize,
+}
+
+/// Packed parameters. Weight panels: group, panel of `lanes` output channels, step over 4 bytes of depth, lane, 4 bytes.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    pub(crate) weights: Lines,
+    pub(crate) bias: Vec<i32>,
+    pub(crate) multiplier: Vec<f32>,
+    /// Panels (or blocks of channels) of a group.
+    pub(crate) panels: usize,
+    /// Steps over the depth of the product.
+    pub(crate) steps: usize,
+}
+
+/// What a signed or unsigned activation's zero point is after its byte was made unsigned.
+pub(crate) fn unsigned_zero_point(p: &Params) -> i32 {
+    p.input.zero_point + if p.input.signed { 128 } else { 0 }
+}
+
+/// The bias of sums over unsigned activations: bias − `zero_point` · Σ weights.
+///
+/// Modulo 2³², as the sums are: the final sum fits i32, so that it comes out right whatever overflows on the way.
+fn folded_bias(p: &Params, channel: usize, weights: &[i8]) -> i32 {
+    let total: i64 = weights.iter().map(|&w| i64::from(w)).sum();
+    (i64::from(p.bias[channel]) - i64::from(unsigned_zero_point(p)) * total) as i32
+}
+
+/// Packs for the matrix product.
+pub(crate) fn panels(p: &Params, weights: &[i8], vector: Vector) -> Packed {
+    let Vector { lanes, width } = vector;
+    let groups = p.geometry.groups;
+    let columns = p.out_channels / groups;
+    let depth = weights.len() / p.out_channels;
+    let per_step = 4 / width;
+    let (panels, steps) = (columns.div_ceil(lanes), depth.div_ceil(per_step));
+    let mut packed = Packed {
+        weights: Lines::zeroed(groups * panels * steps * lanes * 4),
+        bias: vec![0; groups * panels * lanes],
+        multiplier: vec![0.0; groups * panels * lanes],
+        panels,
+        steps,
+    };
+    for (channel, row) in weights.chunks_exact(depth).enumerate() {
+        let (group, column) = (channel / columns, channel % columns);
+        let (panel, lane) = (group * panels + column / lanes, column % lanes);
+        packed.bias[panel * lanes + lane] = folded_bias(p, channel, row);
+        packed.multiplier[panel * lanes + lane] = p.multiplier[channel];
+        for (k, &w) in row.iter().enumerate() {
+            let index = ((panel * steps + k / per_step) * lanes + lane) * per_step + k % per_step;
+            packed.weights.put_weight(index, width, w);
+        }
+    }
+    packed
+}
+
+/// Packs for the depthwise kernel: block of 4 · `lanes` channels, group of 4 kernel rows, kernel column, then the
+/// interleaved order: vector, lane, row; with 2-byte weights rows 0 and 1 of all vectors before rows 2 and 3.
+pub(crate) fn depthwise(p: &Params, weights: &[i8], vector: Vector) -> Packed {
+    let Vector { lanes, width } = vector;
+    let [kh, kw] = p.geometry.kernel;
+    let (blocks, quads) = (p.out_channels.div_ceil(4 * lanes), kh.div_ceil(4));
+    let mut packed = Packed {
+        weights: Lines::zeroed(blocks * quads * kw * 16 * lanes * width),
+        bias: vec![0; blocks * 4 * lanes],
+        multiplier: vec![0.0; blocks * 4 * lanes],
+        panels: blocks,
+        steps: quads,
+    };
+    let rows = 4 / width;
+    for (channel, taps) in weights.chunks_exact(kh * kw).enumerate() {
+        let (block, within) = (channel / (4 * lanes), channel % (4 * lanes));
+        // Unpacking works within 16-byte parts: vector j holds channels 4j..4j + 4 of every part.
+        let (j, lane) = (within % 16 / 4, within / 16 * 4 + within % 4);
+        let at = (block * 4 + j) * lanes + lane;
+        packed.bias[at] = folded_bias(p, channel, taps);
+        packed.multiplier[at] = p.multiplier[channel];
+        for (tap, &w) in taps.iter().enumerate() {
+            let (ky, kx) = (tap / kw, tap % kw);
+            let base = ((block * quads + ky / 4) * kw + kx) * 16 * lanes;
+            let (half, row) = (ky % 4 / rows, ky % rows);
+            let index = base + ((half * 4 + j) * lanes + lane) * rows + row;
+            packed.weights.put_weight(index, width, w);
+        }
+    }
+    packed
+}
