@@ -1,0 +1,221 @@
+//! What a command asks of the engines: multiply-accumulates, busy cycles, bytes per segment.
+//!
+//! Bytes are those of elements, never of gaps or padding; a repeated (broadcast) operand counts once.
+
+use crate::{
+    Addr, Command, FeatureMap,
+    command::{Operand, ResizeMode, Window},
+    spec::{ArraySpec, DeviceSpec, VectorSpec},
+};
+
+use super::array::{Gemm, vector_cycles};
+
+/// Bytes at an address.
+pub(super) type Traffic = (Addr, u64);
+
+/// The work of one command.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Work {
+    pub(super) macs: u64,
+    /// Cycles that the array or the vector unit is busy.
+    pub(super) cycles: u64,
+    /// Weights and parameters, which can be loaded before the command's inputs are there.
+    pub(super) constants: [Option<Traffic>; 4],
+    /// Inputs.
+    pub(super) reads: [Option<Traffic>; 3],
+    /// The output.
+    pub(super) write: Option<Traffic>,
+}
+
+/// What a command computes, without saying where.
+struct Amount {
+    macs: u64,
+    /// The dense product, if it is one on 8-bit integers, which is what arrays compute.
+    gemm: Option<Gemm>,
+    /// Vector unit: multiply-accumulates or comparisons.
+    taps: u64,
+    /// Vector unit: results.
+    elements: u64,
+}
+
+impl Amount {
+    const fn elementwise(elements: u64) -> Self {
+        Self { macs: 0, gemm: None, taps: 0, elements }
+    }
+
+    /// Moved by DMA alone.
+    const NONE: Self = Self::elementwise(0);
+
+    fn cycles(&self, array: Option<&ArraySpec>, vector: Option<&VectorSpec>) -> u64 {
+        let on_vector = |taps| vector.map_or(0, |vector| vector_cycles(vector, taps, self.elements));
+        match (self.gemm, array) {
+            // Results pass the vector unit for requantization while they leave the array.
+            (Some(gemm), Some(array)) => gemm.array_cycles(array).max(on_vector(0)),
+            _ => on_vector(self.taps),
+        }
+    }
+}
+
+fn map(map: &FeatureMap) -> Option<Traffic> {
+    Some((map.addr, map.bytes()))
+}
+
+fn product(factors: impl IntoIterator<Item = u32>) -> u64 {
+    factors.into_iter().fold(1, |product: u64, factor| product.saturating_mul(factor.into()))
+}
+
+/// Bytes of a strided layout; repeats count once.
+fn strided(addr: Addr, elem_bytes: u64, dims: [u32; 6], strides: [u64; 6]) -> Option<Traffic> {
+    let distinct = dims.into_iter().zip(strides).map(|(dim, stride)| if stride == 0 { 1 } else { dim });
+    Some((addr, product(distinct).saturating_mul(elem_bytes)))
+}
+
+fn operand(operand: &Operand, dims: [u32; 6]) -> Option<Traffic> {
+    strided(operand.addr, operand.dtype.bytes() as u64, dims, operand.strides)
+}
+
+/// The amount of a convolution: an array computes dense and grouped ones, the vector unit depthwise ones.
+fn convolution(input: &FeatureMap, output: &FeatureMap, window: &Window, on_array: bool) -> Amount {
+    let groups = u64::from(window.groups.max(1));
+    let gemm = Gemm {
+        m: product([output.n, output.h, output.w]),
+        n: u64::from(output.c) / groups,
+        k: product(window.kernel).saturating_mul(u64::from(input.c) / groups),
+        groups,
+    };
+    let depthwise = groups > 1 && u64::from(input.c) == groups;
+    let macs = gemm.macs();
+    Amount { macs, gemm: (on_array && !depthwise).then_some(gemm), taps: macs, elements: output.elements() }
+}
+
+fn weights(
+    addr: Addr,
+    input: &FeatureMap,
+    output: &FeatureMap,
+    window: &Window,
+    elem_bytes: u64,
+) -> Option<Traffic> {
+    let per_output = product(window.kernel).saturating_mul(u64::from(input.c / window.groups.max(1)));
+    Some((addr, per_output.saturating_mul(output.c.into()).saturating_mul(elem_bytes)))
+}
+
+/// The work of `command` on `spec`.
+pub(super) fn work(spec: &DeviceSpec, command: &Command) -> Work {
+    let mut work = Work::default();
+    let amount = match command {
+        Command::End(_) => Amount::NONE,
+        Command::Copy(c) => {
+            work.reads[0] = strided(c.src, c.elem_bytes.into(), c.dims, c.src_strides);
+            work.write = strided(c.dst, c.elem_bytes.into(), c.dims, c.dst_strides);
+            Amount::NONE
+        }
+        Command::Fill(c) => {
+            work.write = strided(c.dst, c.elem_bytes.into(), c.dims, c.dst_strides);
+            Amount::NONE
+        }
+        Command::QConv(c) => {
+            let outputs = u64::from(c.output.c);
+            work.constants = [
+                weights(c.weights, &c.input, &c.output, &c.window, 1),
+                c.bias.map(|addr| (addr, 4 * outputs)),
+                Some((c.multiplier, 4 * u64::from(c.multipliers))),
+                c.table.map(|addr| (addr, 256)),
+            ];
+            work.reads = [map(&c.input), c.residual.as_ref().and_then(map), None];
+            work.write = map(&c.output);
+            convolution(&c.input, &c.output, &c.window, true)
+        }
+        Command::FConv(c) => {
+            work.constants[0] = weights(c.weights, &c.input, &c.output, &c.window, 4);
+            work.constants[1] = c.bias.map(|addr| (addr, 4 * u64::from(c.output.c)));
+            work.reads = [map(&c.input), c.residual.as_ref().and_then(map), None];
+            work.write = map(&c.output);
+            convolution(&c.input, &c.output, &c.window, false)
+        }
+        Command::FMatMul(c) => {
+            let b_batch = if c.shared_b { 1 } else { c.batch };
+            let bytes = |factors: [u32; 3]| product(factors).saturating_mul(4);
+            work.constants[0] = c.bias.map(|addr| (addr, 4 * u64::from(c.n)));
+            work.reads[0] = Some((c.a, bytes([c.batch, c.m, c.k])));
+            work.reads[1] = Some((c.b, bytes([b_batch, c.k, c.n])));
+            work.write = Some((c.output, bytes([c.batch, c.m, c.n])));
+            let macs = product([c.batch, c.m, c.n, c.k]);
+            Amount { macs, gemm: None, taps: macs, elements: product([c.batch, c.m, c.n]) }
+        }
+        Command::Pool(c) => {
+            work.reads[0] = map(&c.input);
+            work.write = map(&c.output);
+            let elements = c.output.elements();
+            Amount { macs: 0, gemm: None, taps: elements.saturating_mul(product(c.window.kernel)), elements }
+        }
+        Command::GlobalPool(c) => {
+            work.reads[0] = map(&c.input);
+            work.write = map(&c.output);
+            Amount { macs: 0, gemm: None, taps: c.input.elements(), elements: c.output.elements() }
+        }
+        Command::QAdd(c) => {
+            work.reads = [operand(&c.a, c.dims), operand(&c.b, c.dims), None];
+            work.write = operand(&c.output, c.dims);
+            Amount::elementwise(product(c.dims))
+        }
+        Command::QMul(c) => {
+            work.reads = [operand(&c.a, c.dims), operand(&c.b, c.dims), None];
+            work.write = operand(&c.output, c.dims);
+            Amount::elementwise(product(c.dims))
+        }
+        Command::FBinary(c) => {
+            work.reads = [operand(&c.a, c.dims), operand(&c.b, c.dims), None];
+            work.write = operand(&c.output, c.dims);
+            Amount::elementwise(product(c.dims))
+        }
+        Command::FUnary(c) => {
+            work.reads[0] = map(&c.input);
+            work.write = map(&c.output);
+            Amount::elementwise(c.output.elements())
+        }
+        Command::Table(c) => {
+            work.constants[0] = Some((c.table, 256));
+            work.reads[0] = map(&c.input);
+            work.write = map(&c.output);
+            Amount::elementwise(c.output.elements())
+        }
+        Command::Quantize(c) => {
+            work.reads[0] = map(&c.input);
+            work.write = map(&c.output);
+            Amount::elementwise(c.output.elements())
+        }
+        Command::Dequantize(c) => {
+            work.reads[0] = map(&c.input);
+            work.write = map(&c.output);
+            Amount::elementwise(c.output.elements())
+        }
+        Command::QSoftmax(c) => {
+            let elements = product(c.dims);
+            let bytes = elements.saturating_mul(c.dtype.bytes() as u64);
+            work.reads[0] = Some((c.input, bytes));
+            work.write = Some((c.output, bytes));
+            softmax(elements)
+        }
+        Command::FSoftmax(c) => {
+            let elements = product(c.dims);
+            work.reads[0] = Some((c.input, elements.saturating_mul(4)));
+            work.write = Some((c.output, elements.saturating_mul(4)));
+            softmax(elements)
+        }
+        Command::Resize(c) => {
+            work.reads[0] = map(&c.input);
+            work.write = map(&c.output);
+            let elements = c.output.elements();
+            let taps = if c.mode == ResizeMode::Linear { 4 } else { 1 };
+            Amount { macs: 0, gemm: None, taps: elements.saturating_mul(taps), elements }
+        }
+    };
+    work.macs = amount.macs;
+    work.cycles = amount.cycles(spec.array.as_ref(), spec.vector.as_ref());
+    work
+}
+
+/// Three passes: maximum, exponentials and their sum, division.
+const fn softmax(elements: u64) -> Amount {
+    Amount::elementwise(elements.saturating_mul(3))
+}
