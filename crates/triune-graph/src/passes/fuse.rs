@@ -1,0 +1,101 @@
+//! Steps that follow an operator, element by element, join it: activations, tables, limits, residual additions.
+//!
+//! Fusing never changes an integer result, and a float result only by what one rounding in between is worth.
+
+mod float;
+mod integer;
+
+use super::rewrite::Rewriter;
+use crate::{
+    Error, Graph, Op, ValueId,
+    ops::{Epilogue, Residual, Stage},
+};
+
+/// Fuses what follows convolutions, matrix products and functions of two operands into their [`Epilogue`]. Returns
+/// whether anything changed.
+pub fn fuse(graph: &mut Graph) -> Result<bool, Error> {
+    let mut rewriter = Rewriter::new(graph);
+    // Products of x and a function of x become one function before anything else looks at it.
+    for step in [float::join_products, integer::compose, float::absorb, integer::absorb] {
+        for index in 0..rewriter.len() {
+            step(&mut rewriter, index);
+        }
+    }
+    Ok(rewriter.commit())
+}
+
+/// The steps behind an operator that can have any.
+fn epilogue(op: &Op) -> Option<&Epilogue> {
+    match op {
+        Op::Conv(op) => Some(&op.epilogue),
+        Op::Gemm(op) => Some(&op.epilogue),
+        Op::MatMul(op) => Some(&op.epilogue),
+        Op::Binary(op) => Some(&op.epilogue),
+        _ => None,
+    }
+}
+
+fn epilogue_mut(op: &mut Op) -> Option<&mut Epilogue> {
+    match op {
+        Op::Conv(op) => Some(&mut op.epilogue),
+        Op::Gemm(op) => Some(&mut op.epilogue),
+        Op::MatMul(op) => Some(&mut op.epilogue),
+        Op::Binary(op) => Some(&mut op.epilogue),
+        _ => None,
+    }
+}
+
+/// Lets the node that makes `input` (for nobody else than `follower`) make `output` itself, after `stage`.
+fn append(
+    rewriter: &mut Rewriter<'_>,
+    follower: usize,
+    input: ValueId,
+    output: ValueId,
+    stage: Stage,
+) -> Option<()> {
+    let (maker, node) = rewriter.producer(input)?;
+    let mut node = node.clone();
+    epilogue_mut(&mut node.op)?.stages.push(stage);
+    node.outputs = vec![Some(output)];
+    rewriter.remove_only(follower);
+    rewriter.replace(maker, node);
+    Some(())
+}
+
+/// Fuses the addition at `addition` into a convolution that makes one of its operands. `admits` says whether a convolution
+/// can take it, given its result.
+fn absorb_residual(
+    rewriter: &mut Rewriter<'_>,
+    addition: usize,
+    admits: impl Fn(&Rewriter<'_>, ValueId, &Epilogue) -> bool,
+) -> Option<()> {
+    let node = rewriter.get(addition)?;
+    let Op::Binary(binary) = &node.op else { return None };
+    let after = binary.epilogue.stages.clone();
+    let (&[Some(a), Some(b)], &[Some(output)]) = (&node.inputs[..], &node.outputs[..]) else { return None };
+    // A node may only start once both operands exist, so it moves to where the addition stood; of two convolutions the
+    // later one moves less.
+    let host = |own: ValueId, other: ValueId| {
+        let (index, node) = rewriter.producer(own)?;
+        let shape = rewriter.value(output).fixed_shape()?;
+        let same = [own, other].iter().all(|&id| rewriter.value(id).fixed_shape() == Some(shape));
+        let Op::Conv(conv) = &node.op else { return None };
+        (same && rewriter.is_private(own) && admits(rewriter, own, &conv.epilogue))
+            .then_some((index, own, other))
+    };
+    let hosts = [host(a, b), host(b, a)];
+    let (index, own, other) =
+        hosts.into_iter().flatten().max_by_key(|(index, _, _)| rewriter.rank(*index))?;
+    let mut node = rewriter.get(index)?.clone();
+    let quant = rewriter.value(own).quant;
+    let epilogue = epilogue_mut(&mut node.op)?;
+    epilogue.stages.push(Stage::Residual(Residual { quant, own_first: own == a }));
+    epilogue.stages.extend(after);
+    node.inputs.resize(3, None);
+    node.inputs.push(Some(other));
+    node.outputs = vec![Some(output)];
+    rewriter.move_to(index, addition);
+    rewriter.remove_only(addition);
+    rewriter.replace(index, node);
+    Some(())
+}

@@ -1,0 +1,145 @@
+//! Float steps: x·σ(x) to one function, constant additions to biases, residual additions and activations to epilogues.
+
+use triune_tensor::{DType, Shape};
+
+use super::{Rewriter, absorb_residual, append, epilogue};
+use crate::{
+    Constant, Node, Op, Value, ValueId,
+    ops::{Binary, BinaryKind, Epilogue, Gemm, Stage, Unary, UnaryKind},
+};
+
+/// x·Sigmoid(x) → Silu, x·`HardSigmoid`(x) → `HardSwish`.
+pub(super) fn join_products(rewriter: &mut Rewriter<'_>, index: usize) {
+    let Some(node) = rewriter.get(index) else { return };
+    let Op::Binary(Binary { kind: BinaryKind::Mul, epilogue }) = &node.op else { return };
+    let &[Some(a), Some(b)] = &node.inputs[..] else { return };
+    if !epilogue.stages.is_empty() {
+        return;
+    }
+    let joined = |x: ValueId, gate: ValueId| {
+        let (_, maker) = rewriter.producer(gate)?;
+        let Op::Unary(unary) = maker.op else { return None };
+        if maker.inputs.first() != Some(&Some(x)) {
+            return None;
+        }
+        match unary.kind {
+            UnaryKind::Sigmoid => Some((x, UnaryKind::Silu)),
+            // The definition of HardSwish; any other slope is another function.
+            UnaryKind::HardSigmoid { alpha, beta } if alpha == 1.0 / 6.0 && beta == 0.5 => {
+                Some((x, UnaryKind::HardSwish))
+            }
+            _ => None,
+        }
+    };
+    let Some((x, kind)) = joined(a, b).or_else(|| joined(b, a)) else { return };
+    let node = Node { op: Op::Unary(Unary { kind }), inputs: vec![Some(x)], ..node.clone() };
+    rewriter.replace(index, node);
+}
+
+/// Fuses the node at `index` into the one that makes its operand, where it is such a step.
+pub(super) fn absorb(rewriter: &mut Rewriter<'_>, index: usize) {
+    let Some(node) = rewriter.get(index) else { return };
+    let result = node.outputs.first().copied().flatten();
+    if result.is_none_or(|id| rewriter.value(id).dtype != Some(DType::F32)) {
+        return;
+    }
+    match node.op {
+        Op::Unary(unary) => absorb_activation(rewriter, index, unary.kind),
+        Op::Binary(Binary { kind: BinaryKind::Add, .. }) => absorb_bias(rewriter, index)
+            .or_else(|| absorb_residual(rewriter, index, |_, _, epilogue| epilogue.stages.is_empty())),
+        _ => None,
+    };
+}
+
+fn absorb_activation(rewriter: &mut Rewriter<'_>, index: usize, kind: UnaryKind) -> Option<()> {
+    let node = rewriter.get(index)?;
+    let (input, output) = (node.inputs.first().copied()??, node.outputs.first().copied()??);
+    let (_, maker) = rewriter.producer(input)?;
+    let takes = |epilogue: &Epilogue| epilogue.stages.iter().all(|stage| matches!(stage, Stage::Residual(_)));
+    (is_activation(kind) && rewriter.is_private(input) && takes(epilogue(&maker.op)?)).then_some(())?;
+    append(rewriter, index, input, output, Stage::Activation(kind))
+}
+
+/// Whether networks put the function behind products; others stay nodes of their own.
+fn is_activation(kind: UnaryKind) -> bool {
+    match kind {
+        UnaryKind::Relu
+        | UnaryKind::LeakyRelu(_)
+        | UnaryKind::Elu(_)
+        | UnaryKind::Clip(_)
+        | UnaryKind::Sigmoid
+        | UnaryKind::Silu
+        | UnaryKind::HardSigmoid { .. }
+        | UnaryKind::HardSwish
+        | UnaryKind::Tanh => true,
+        UnaryKind::Exp
+        | UnaryKind::Log
+        | UnaryKind::Sqrt
+        | UnaryKind::Reciprocal
+        | UnaryKind::Abs
+        | UnaryKind::Neg
+        | UnaryKind::Softplus
+        | UnaryKind::Erf
+        | UnaryKind::Gelu
+        | UnaryKind::Floor
+        | UnaryKind::Ceil
+        | UnaryKind::Round => false,
+    }
+}
+
+/// Conv + constant per channel → bias; matrix product + constant row → Gemm with a bias.
+fn absorb_bias(rewriter: &mut Rewriter<'_>, addition: usize) -> Option<()> {
+    let node = rewriter.get(addition)?;
+    let Op::Binary(binary) = &node.op else { return None };
+    let (&[Some(a), Some(b)], &[Some(output)]) = (&node.inputs[..], &node.outputs[..]) else { return None };
+    binary.epilogue.stages.is_empty().then_some(())?;
+    let (own, addend) = [(a, b), (b, a)].into_iter().find(|&(own, addend)| {
+        rewriter.value(addend).constant.is_some()
+            && rewriter.producer(own).is_some()
+            && rewriter.is_private(own)
+    })?;
+    let shape = rewriter.value(output).fixed_shape()?;
+    (rewriter.value(own).fixed_shape() == Some(shape)).then_some(())?;
+    let (maker, node) = rewriter.producer(own)?;
+    let no_bias = node.inputs.get(2).copied().flatten().is_none();
+    let mut node = node.clone();
+    let axis = match &node.op {
+        Op::Conv(op) if no_bias && op.epilogue.stages.is_empty() => 1,
+        Op::MatMul(op) if op.epilogue.stages.is_empty() => {
+            let rank =
+                |operand: usize| Some(rewriter.value((*node.inputs.get(operand)?)?).fixed_shape()?.rank());
+            (rank(0)? == 2 && rank(1)? == 2).then_some(())?;
+            node.op = Op::Gemm(Gemm {
+                alpha: 1.0,
+                beta: 1.0,
+                trans_a: false,
+                trans_b: false,
+                epilogue: Epilogue::default(),
+            });
+            1
+        }
+        _ => return None,
+    };
+    let row = along_axis(rewriter.value(addend).constant.as_ref()?, &shape, axis)?;
+    let bias = rewriter.add_value(Value {
+        dtype: Some(DType::F32),
+        shape: Some(vec![crate::Dim::Fixed(row.elements())]),
+        constant: Some(row),
+        ..Value::named(rewriter.value(addend).name.clone())
+    });
+    node.inputs.resize(2, None);
+    node.inputs.push(Some(bias));
+    node.outputs = vec![Some(output)];
+    rewriter.remove_only(addition);
+    rewriter.replace(maker, node);
+    Some(())
+}
+
+/// The constant as a row, when it broadcasts to `shape` with its elements along `axis` only.
+fn along_axis(constant: &Constant, shape: &Shape, axis: usize) -> Option<Constant> {
+    let own = constant.shape();
+    let missing = shape.rank().checked_sub(own.rank())?;
+    let fits = own.iter().enumerate().all(|(at, &dim)| dim == 1 || missing + at == axis);
+    (fits && constant.dtype() == DType::F32 && constant.elements() == shape[axis]).then_some(())?;
+    constant.reshaped(Shape::from([shape[axis]]))
+}

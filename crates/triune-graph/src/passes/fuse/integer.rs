@@ -1,0 +1,166 @@
+//! Integer steps: chains of tables to one table, tables and residual additions to epilogues. Not a bit changes.
+
+use std::sync::Arc;
+
+use triune_tensor::DType;
+
+use super::{Rewriter, absorb_residual, append, epilogue};
+use crate::{
+    Node, Op, ValueId,
+    ops::{Binary, BinaryKind, Epilogue, Stage, Table},
+    passes::quantize::table::{Quantized, integer},
+};
+
+type Bytes = Arc<[u8; 256]>;
+
+/// Table after table → one table; a sum or product of two functions of one value → one table.
+pub(super) fn compose(rewriter: &mut Rewriter<'_>, index: usize) {
+    let Some(node) = rewriter.get(index) else { return };
+    let composed = match &node.op {
+        Op::Table(op) => compose_chain(rewriter, node, &op.table),
+        Op::Binary(op) => compose_binary(rewriter, node, op),
+        _ => None,
+    };
+    let Some((root, table)) = composed else { return };
+    let node = Node { op: Op::Table(Table { table }), inputs: vec![Some(root)], ..node.clone() };
+    rewriter.replace(index, node);
+}
+
+fn compose_chain(rewriter: &Rewriter<'_>, node: &Node, outer: &Bytes) -> Option<(ValueId, Bytes)> {
+    let input = node.inputs.first().copied()??;
+    // With other readers the inner table stays, and reading past it would only tie down its operand.
+    let (root, inner) = rewriter.is_private(input).then(|| function_of(rewriter, input))??;
+    Some((root, Arc::new(std::array::from_fn(|byte| outer[usize::from(inner[byte])]))))
+}
+
+/// The operand and the table of the node that makes this value.
+fn function_of(rewriter: &Rewriter<'_>, id: ValueId) -> Option<(ValueId, Bytes)> {
+    let (_, node) = rewriter.producer(id)?;
+    let Op::Table(op) = &node.op else { return None };
+    Some((node.inputs.first().copied()??, op.table.clone()))
+}
+
+fn compose_binary(rewriter: &Rewriter<'_>, node: &Node, op: &Binary) -> Option<(ValueId, Bytes)> {
+    let &[Some(a), Some(b)] = &node.inputs[..] else { return None };
+    let (a_meaning, b_meaning) = (meaning(rewriter, a)?, meaning(rewriter, b)?);
+    let to = meaning(rewriter, node.outputs.first().copied()??)?;
+    let (a_root, a_table) = function_of(rewriter, a).unwrap_or_else(|| (a, identity()));
+    let (b_root, b_table) = function_of(rewriter, b).unwrap_or_else(|| (b, identity()));
+    // One operand may be the other one's own operand.
+    let (root, a_table, b_table) = if a_root == b_root {
+        (a_root, a_table, b_table)
+    } else if a == b_root {
+        (a, identity(), b_table)
+    } else if b == a_root {
+        (b, a_table, identity())
+    } else {
+        return None;
+    };
+    let limits = match op.epilogue.stages[..] {
+        [] => [i32::MIN, i32::MAX],
+        [Stage::Clamp { limits }] => limits,
+        _ => return None,
+    };
+    let function = match op.kind {
+        BinaryKind::Add => add,
+        BinaryKind::Mul => mul,
+        _ => return None,
+    };
+    let table = std::array::from_fn(|byte| {
+        let (x, y) = (integer(a_table[byte], a_meaning.dtype), integer(b_table[byte], b_meaning.dtype));
+        let q = function((x, a_meaning), (y, b_meaning), to);
+        // In this order: limits that leave nothing between them still give a value.
+        q.max(limits[0]).min(limits[1]) as u8
+    });
+    Some((root, Arc::new(table)))
+}
+
+fn identity() -> Bytes {
+    Arc::new(std::array::from_fn(|byte| byte as u8))
+}
+
+fn meaning(rewriter: &Rewriter<'_>, id: ValueId) -> Option<Quantized> {
+    let value = rewriter.value(id);
+    let dtype = value.dtype.filter(|dtype| dtype.is_quantized())?;
+    Some(Quantized { dtype, params: value.quant? })
+}
+
+/// The integer sum: raw integers, one fused multiply-add each, zero points gathered in one constant.
+fn add((a, a_meaning): (i32, Quantized), (b, b_meaning): (i32, Quantized), to: Quantized) -> i32 {
+    let (left, right) = (a_meaning.params, b_meaning.params);
+    let (ra, rb) = (left.scale / to.params.scale, right.scale / to.params.scale);
+    let zero = to.params.zero_point as f32 - ra.mul_add(left.zero_point as f32, rb * right.zero_point as f32);
+    round((a as f32).mul_add(ra, (b as f32).mul_add(rb, zero)), to.dtype)
+}
+
+/// The integer product: one multiplier, the zero point added before rounding.
+fn mul((a, a_meaning): (i32, Quantized), (b, b_meaning): (i32, Quantized), to: Quantized) -> i32 {
+    let (left, right) = (a_meaning.params, b_meaning.params);
+    let multiplier = left.scale * right.scale / to.params.scale;
+    let product = (a - left.zero_point) * (b - right.zero_point);
+    round(product as f32 * multiplier + to.params.zero_point as f32, to.dtype)
+}
+
+fn round(x: f32, dtype: DType) -> i32 {
+    let (low, high) = if dtype == DType::I8 { (-128, 127) } else { (0, 255) };
+    (x.round_ties_even() as i32).clamp(low, high)
+}
+
+/// Fuses the table or addition at `index` into the operator that makes its operand.
+pub(super) fn absorb(rewriter: &mut Rewriter<'_>, index: usize) {
+    let Some(node) = rewriter.get(index) else { return };
+    match &node.op {
+        Op::Table(op) => {
+            let table = op.table.clone();
+            absorb_table(rewriter, index, table)
+        }
+        Op::Binary(Binary { kind: BinaryKind::Add, .. }) => {
+            let to = node.outputs.first().copied().flatten().and_then(|id| meaning(rewriter, id));
+            to.and_then(|to| {
+                absorb_residual(rewriter, index, |rewriter, own, epilogue| {
+                    let own = meaning(rewriter, own);
+                    own.is_some_and(|own| own.dtype == to.dtype) && !has_residual(epilogue)
+                })
+            })
+        }
+        _ => None,
+    };
+}
+
+fn has_residual(epilogue: &Epilogue) -> bool {
+    epilogue.stages.iter().any(|stage| matches!(stage, Stage::Residual(_)))
+}
+
+fn absorb_table(rewriter: &mut Rewriter<'_>, index: usize, table: Bytes) -> Option<()> {
+    let node = rewriter.get(index)?;
+    let (input, output) = (node.inputs.first().copied()??, node.outputs.first().copied()??);
+    let (from, to) = (meaning(rewriter, input)?, meaning(rewriter, output)?);
+    // A stage states no element type: the bytes before and after it are of the result's.
+    (from.dtype == to.dtype && rewriter.is_private(input)).then_some(())?;
+    if from == to && *table == *identity() && !rewriter.is_output(output) {
+        rewriter.remove_only(index);
+        rewriter.replace_uses(output, input);
+        return Some(());
+    }
+    let (_, maker) = rewriter.producer(input)?;
+    let stages = &epilogue(&maker.op)?.stages;
+    let limits = (from == to).then(|| limits_of(&table, from.dtype)).flatten();
+    match limits {
+        Some(limits) if stages.is_empty() => append(rewriter, index, input, output, Stage::Clamp { limits }),
+        _ => {
+            // Additions and products have no room for a table, nor has anything behind a table or an addition.
+            let room = stages.iter().all(|stage| matches!(stage, Stage::Clamp { .. }));
+            (room && !matches!(maker.op, Op::Binary(_))).then_some(())?;
+            append(rewriter, index, input, output, Stage::Table { quant: from.params, table })
+        }
+    }
+}
+
+/// The limits that the table clamps to, when it does nothing else.
+fn limits_of(table: &Bytes, dtype: DType) -> Option<[i32; 2]> {
+    let (first, last) = if dtype == DType::I8 { (-128, 127) } else { (0, 255) };
+    let result = |q: i32| integer(table[usize::from(q as u8)], dtype);
+    let limits = [result(first), result(last)];
+    (limits[0] <= limits[1] && (first..=last).all(|q| result(q) == q.clamp(limits[0], limits[1])))
+        .then_some(limits)
+}

@@ -1,0 +1,56 @@
+//! From `DequantizeLinear` → operator → `QuantizeLinear` to the operator over 8-bit values.
+//!
+//! The result computes what ONNX Runtime's fused integer graph computes, to the bit. What has no integer form, or
+//! only one of its ends quantized, stays in float between explicit `DequantizeLinear` and `QuantizeLinear` nodes.
+//! Knows nothing of fused steps except the limits that a Relu or Clip in front of a `QuantizeLinear` becomes.
+
+mod movement;
+mod operator;
+mod pattern;
+pub(super) mod table;
+
+use super::rewrite::Rewriter;
+use crate::{Error, Graph, Node, Op, ops::Table};
+use pattern::{annotate, dequantized, quantizer};
+use table::tabulate;
+
+/// Turns quantized regions into operators over 8-bit values whose [`crate::Value::quant`] is set. Returns whether
+/// anything changed.
+///
+/// Wants constants folded as far as scales and zero points need it, but dequantized weights left alone.
+pub fn quantize(graph: &mut Graph) -> Result<bool, Error> {
+    let mut rewriter = Rewriter::new(graph);
+    for index in 0..rewriter.len() {
+        annotate(&mut rewriter, index);
+    }
+    // Nodes added on the way need no second look, but the bound moves with them.
+    let mut index = 0;
+    while index < rewriter.len() {
+        if !cancel_pair(&mut rewriter, index) && !movement::lower(&mut rewriter, index) {
+            operator::lower(&mut rewriter, index);
+        }
+        index += 1;
+    }
+    Ok(rewriter.commit())
+}
+
+/// `DequantizeLinear` → `QuantizeLinear`: nothing when the parameters are equal, else one table.
+fn cancel_pair(rewriter: &mut Rewriter<'_>, index: usize) -> bool {
+    let Some((real, output, to)) = quantizer(rewriter, index) else { return false };
+    let Some((source, from)) = dequantized(rewriter, real) else { return false };
+    if from == to && !rewriter.is_output(output) {
+        rewriter.remove(index);
+        rewriter.replace_uses(output, source);
+        return true;
+    }
+    let node = rewriter.get(index).expect("a live node");
+    let table = Table { table: tabulate(from, to, |x| x) };
+    let node = Node {
+        name: node.name.clone(),
+        op: Op::Table(table),
+        inputs: vec![Some(source)],
+        outputs: vec![Some(output)],
+    };
+    rewriter.replace(index, node);
+    true
+}

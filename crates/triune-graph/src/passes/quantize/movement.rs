@@ -1,0 +1,129 @@
+//! Dequantization moves behind operators that only move, repeat or select elements: the same elements come out,
+//! and a `QuantizeLinear` that follows meets its `DequantizeLinear`.
+
+use triune_tensor::{DType, QuantParams, Shape};
+
+use super::{
+    super::rewrite::Rewriter,
+    pattern::{dequantized, quantizer},
+    table::Quantized,
+};
+use crate::{
+    Constant, Node, Op, Value, ValueId,
+    ops::{Pad, PadMode, PoolKind, ResizeMode},
+};
+
+/// Rewrites `DequantizeLinear` → movement to movement → `DequantizeLinear`. Returns whether it did.
+pub(super) fn lower(rewriter: &mut Rewriter<'_>, index: usize) -> bool {
+    let Some(node) = rewriter.get(index) else { return false };
+    if !commutes(rewriter, node) {
+        return false;
+    }
+    let node = node.clone();
+    let operands = if matches!(node.op, Op::Concat(_)) { node.inputs.len() } else { 1 };
+    let sources: Option<Vec<(ValueId, Quantized)>> =
+        node.inputs[..operands].iter().map(|input| dequantized(rewriter, (*input)?)).collect();
+    let Some(sources) = sources else { return false };
+    let Some((_, meaning)) = sources.first().copied() else { return false };
+    if sources.iter().any(|(_, other)| *other != meaning) {
+        return false;
+    }
+    let mut moved = node.clone();
+    for (input, (source, _)) in moved.inputs.iter_mut().zip(&sources) {
+        *input = Some(*source);
+    }
+    if let Op::Pad(_) = node.op {
+        let Some(fill) = fill_value(rewriter, &node, meaning) else { return false };
+        moved.inputs.resize(moved.inputs.len().max(3), None);
+        moved.inputs[2] = Some(fill);
+    }
+    // The operator keeps its place and makes integers; each of its old results comes from a DequantizeLinear behind it.
+    let maker =
+        rewriter.producer(node.inputs[0].expect("a dequantized operand")).expect("its maker").1.clone();
+    let mut dequantizers = Vec::new();
+    for output in moved.outputs.iter_mut().flatten() {
+        let real = *output;
+        let value = rewriter.value(real);
+        let value = Value {
+            dtype: Some(meaning.dtype),
+            shape: value.shape.clone(),
+            quant: Some(meaning.params),
+            ..Value::named(value.name.clone())
+        };
+        *output = rewriter.add_value(value);
+        dequantizers.push(Node {
+            name: format!("{}#dequantize{}", node.name, dequantizers.len()),
+            op: maker.op.clone(),
+            inputs: std::iter::once(Some(*output)).chain(maker.inputs[1..].iter().copied()).collect(),
+            outputs: vec![Some(real)],
+        });
+    }
+    // Old results must have found their new maker before the old node's servants are swept.
+    rewriter.replace(index, moved);
+    for dequantizer in dequantizers {
+        rewriter.add_node(dequantizer, index);
+    }
+    true
+}
+
+/// Whether the operator gives the same elements on integers, and running it there is worth the exchange.
+fn commutes(rewriter: &Rewriter<'_>, node: &Node) -> bool {
+    let consumers = || node.outputs.iter().flatten().flat_map(|&output| rewriter.consumers(output));
+    let only_into = |wanted: fn(&Rewriter<'_>, usize) -> bool| {
+        !node.outputs.iter().flatten().any(|&output| rewriter.is_output(output))
+            && consumers().all(|&reader| wanted(rewriter, reader))
+    };
+    let into_quantize: fn(&Rewriter<'_>, usize) -> bool =
+        |rewriter, reader| quantizer(rewriter, reader).is_some();
+    match &node.op {
+        Op::Reshape(_)
+        | Op::Transpose(_)
+        | Op::Squeeze(_)
+        | Op::Unsqueeze(_)
+        | Op::Slice(_)
+        | Op::Split(_)
+        | Op::Concat(_) => true,
+        // ONNX Runtime keeps a softmax behind an unquantized Flatten in float, whose results differ.
+        Op::Flatten(_) => !consumers()
+            .any(|&reader| rewriter.get(reader).is_some_and(|reader| matches!(reader.op, Op::Softmax(_)))),
+        Op::Pool(op) => op.kind == PoolKind::Max,
+        Op::GlobalPool(op) => op.kind == PoolKind::Max,
+        Op::Identity(_) => only_into(|_, _| true),
+        // These may repeat elements: dequantizing behind them would be more work.
+        Op::Gather(_)
+        | Op::Expand(_)
+        | Op::Pad(Pad { mode: PadMode::Constant | PadMode::Edge | PadMode::Reflect }) => {
+            only_into(into_quantize)
+        }
+        Op::Resize(op) => matches!(op.mode, ResizeMode::Nearest(_)) && only_into(into_quantize),
+        _ => false,
+    }
+}
+
+/// An 8-bit constant for the value that a Pad fills with, when the integers have it exactly.
+fn fill_value(rewriter: &mut Rewriter<'_>, node: &Node, meaning: Quantized) -> Option<ValueId> {
+    let Quantized { dtype, params } = meaning;
+    let real = match node.inputs.get(2).copied().flatten() {
+        Some(id) => rewriter.value(id).constant.as_ref()?.scalar_f32()?,
+        None => 0.0,
+    };
+    let q = params.quantize(real, dtype);
+    (params.dequantize(q) == real).then(|| add_integer(rewriter, &node.name, q, dtype, params))
+}
+
+fn add_integer(
+    rewriter: &mut Rewriter<'_>,
+    name: &str,
+    q: i32,
+    dtype: DType,
+    params: QuantParams,
+) -> ValueId {
+    let constant = Constant::new(dtype, Shape::from([]), vec![q as u8]);
+    rewriter.add_value(Value {
+        dtype: Some(dtype),
+        shape: Some(Vec::new()),
+        constant,
+        quant: Some(params),
+        ..Value::named(format!("{name}#fill"))
+    })
+}

@@ -1,0 +1,243 @@
+//! Operators that compute: each between `DequantizeLinear` nodes and a `QuantizeLinear` becomes its integer form.
+
+use triune_tensor::{ChannelQuant, QuantParams, Shape};
+
+use super::{
+    super::rewrite::Rewriter,
+    pattern::{Weights, bias, dequantized, quantizer, weights},
+    table::{Quantized, evaluate, tabulate},
+};
+use crate::{
+    Node, Op, Value, ValueId,
+    ops::{Binary, BinaryKind, Epilogue, PoolKind, Stage, Table, UnaryKind},
+};
+
+/// Fuses the operator (and a Relu or Clip) before the `QuantizeLinear` at `index` with it. Returns whether it did.
+pub(super) fn lower(rewriter: &mut Rewriter<'_>, index: usize) -> bool {
+    try_lower(rewriter, index).is_some()
+}
+
+fn try_lower(rewriter: &mut Rewriter<'_>, index: usize) -> Option<()> {
+    let (real, output, meaning) = quantizer(rewriter, index)?;
+    let (mut maker, node) = private_producer(rewriter, real)?;
+    let mut replacement = if let Some(replacement) = integer_form(rewriter, &node, meaning) {
+        replacement
+    } else {
+        // Not by itself: perhaps it only limits what the operator before it makes.
+        let limits = limits(rewriter, &node, meaning)?;
+        let (before, mut operator) = private_producer(rewriter, node.inputs.first().copied()??)?;
+        epilogue_mut(&mut operator.op)?;
+        let mut replacement = integer_form(rewriter, &operator, meaning)?;
+        let (low, high) = meaning.dtype.int_range()?;
+        if i64::from(limits[0]) > low || i64::from(limits[1]) < high {
+            epilogue_mut(&mut replacement.op)?.stages.push(Stage::Clamp { limits });
+        }
+        maker = before;
+        replacement
+    };
+    replacement.outputs = vec![Some(output)];
+    // It replaces the QuantizeLinear, so that the float operator goes with what only served that, and stands where the
+    // float operator stood.
+    rewriter.move_to(index, maker);
+    rewriter.replace(index, replacement);
+    Some(())
+}
+
+/// The node that makes this value for one reader only.
+fn private_producer(rewriter: &Rewriter<'_>, id: ValueId) -> Option<(usize, Node)> {
+    let (index, node) = rewriter.producer(id)?;
+    (rewriter.is_private(id) && node.outputs.len() == 1).then(|| (index, node.clone()))
+}
+
+/// The limits in the integer domain that a Relu or Clip amounts to: quantization is monotone, so they commute.
+fn limits(rewriter: &Rewriter<'_>, node: &Node, meaning: Quantized) -> Option<[i32; 2]> {
+    let [low, high] = match &node.op {
+        Op::Unary(unary) => match unary.kind {
+            UnaryKind::Relu => [0.0, f32::INFINITY],
+            UnaryKind::Clip(limits) => limits,
+            _ => return None,
+        },
+        Op::Clip(_) => clip_limits(rewriter, node)?,
+        _ => return None,
+    };
+    (low <= high).then(|| [low, high].map(|limit| meaning.params.quantize(limit, meaning.dtype)))
+}
+
+fn clip_limits(rewriter: &Rewriter<'_>, node: &Node) -> Option<[f32; 2]> {
+    let limit = |operand: usize, default| match node.inputs.get(operand).copied().flatten() {
+        Some(id) => rewriter.value(id).constant.as_ref()?.scalar_f32(),
+        None => Some(default),
+    };
+    Some([limit(1, f32::NEG_INFINITY)?, limit(2, f32::INFINITY)?])
+}
+
+fn epilogue_mut(op: &mut Op) -> Option<&mut Epilogue> {
+    match op {
+        Op::Conv(op) => Some(&mut op.epilogue),
+        Op::Gemm(op) => Some(&mut op.epilogue),
+        Op::MatMul(op) => Some(&mut op.epilogue),
+        Op::Binary(op) => Some(&mut op.epilogue),
+        _ => None,
+    }
+}
+
+/// The operator over 8-bit operands, when it has such a form and all its operands do.
+fn integer_form(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Option<Node> {
+    let x = node.inputs.first().copied()??;
+    match &node.op {
+        Op::Conv(op) if op.epilogue.stages.is_empty() => {
+            let channels = dim(rewriter, node.inputs.get(1).copied()??, 0)?;
+            products(rewriter, node, 0, channels)
+        }
+        Op::Gemm(op) if op.epilogue.stages.is_empty() => {
+            let has_addend = node.inputs.get(2).copied().flatten().is_some();
+            if op.trans_a || op.alpha != 1.0 || (has_addend && op.beta != 1.0) {
+                return None;
+            }
+            let axis = usize::from(!op.trans_b);
+            let channels = dim(rewriter, node.inputs.get(1).copied()??, axis)?;
+            products(rewriter, node, axis, channels)
+        }
+        Op::MatMul(op) if op.epilogue.stages.is_empty() => {
+            let matrix = node.inputs.get(1).copied()??;
+            (rewriter.value(matrix).shape.as_ref()?.len() == 2).then_some(())?;
+            let channels = dim(rewriter, matrix, 1)?;
+            products(rewriter, node, 1, channels)
+        }
+        Op::Binary(Binary { kind: BinaryKind::Add | BinaryKind::Mul, epilogue })
+            if epilogue.stages.is_empty() =>
+        {
+            over_integers(rewriter, node, node.inputs.len())
+        }
+        Op::Pool(op) if matches!(op.kind, PoolKind::Average { .. }) => over_integers(rewriter, node, 1),
+        Op::GlobalPool(op) if matches!(op.kind, PoolKind::Average { .. }) => over_integers(rewriter, node, 1),
+        Op::Softmax(_) => over_integers(rewriter, node, 1),
+        Op::Concat(_) => concat(rewriter, node, to),
+        Op::Unary(unary) => function(rewriter, node, x, to, unary.kind),
+        Op::Clip(_) => {
+            let limits = clip_limits(rewriter, node)?;
+            function(rewriter, node, x, to, UnaryKind::Clip(limits))
+        }
+        _ => None,
+    }
+}
+
+fn dim(rewriter: &Rewriter<'_>, id: ValueId, axis: usize) -> Option<usize> {
+    rewriter.value(id).fixed_shape()?.get(axis).copied()
+}
+
+/// The same operator on the integers behind its first `operands` operands.
+fn over_integers(rewriter: &Rewriter<'_>, node: &Node, operands: usize) -> Option<Node> {
+    let mut node = node.clone();
+    for input in &mut node.inputs[..operands] {
+        *input = Some(dequantized(rewriter, (*input)?)?.0);
+    }
+    Some(node)
+}
+
+fn function(
+    rewriter: &Rewriter<'_>,
+    node: &Node,
+    x: ValueId,
+    to: Quantized,
+    kind: UnaryKind,
+) -> Option<Node> {
+    let (source, from) = dequantized(rewriter, x)?;
+    let table = Table { table: tabulate(from, to, |x| evaluate(kind, x)) };
+    Some(Node { op: Op::Table(table), inputs: vec![Some(source)], ..node.clone() })
+}
+
+/// A joint of integers that all mean the same: parts of other parameters pass a table first.
+fn concat(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Option<Node> {
+    let parts: Option<Vec<(ValueId, Quantized)>> =
+        node.inputs.iter().map(|input| dequantized(rewriter, (*input)?)).collect();
+    let mut joint = node.clone();
+    let place = rewriter.producer(node.outputs.first().copied()??)?.0;
+    for (position, (source, from)) in parts?.into_iter().enumerate() {
+        joint.inputs[position] = Some(source);
+        if from != to {
+            let part = rewriter.value(source);
+            let requantized = Value {
+                dtype: Some(to.dtype),
+                shape: part.shape.clone(),
+                quant: Some(to.params),
+                ..Value::named(part.name.clone())
+            };
+            let requantized = rewriter.add_value(requantized);
+            let table = Node {
+                name: format!("{}#requantize{position}", node.name),
+                op: Op::Table(Table { table: tabulate(from, to, |x| x) }),
+                inputs: vec![Some(source)],
+                outputs: vec![Some(requantized)],
+            };
+            rewriter.add_node(table, place);
+            joint.inputs[position] = Some(requantized);
+        }
+    }
+    Some(joint)
+}
+
+/// Convolution or matrix product with constant weights, whose `channels` run along `axis`.
+fn products(rewriter: &mut Rewriter<'_>, node: &Node, axis: usize, channels: usize) -> Option<Node> {
+    let (x, meaning) = dequantized(rewriter, node.inputs.first().copied()??)?;
+    let found = weights(rewriter, node.inputs.get(1).copied()??, axis, channels)?;
+    let addend = match node.inputs.get(2).copied().flatten() {
+        Some(real) => Some(bias_row(rewriter, real, meaning.params, &found, channels)?),
+        None => None,
+    };
+    let weights = install_weights(rewriter, found, axis);
+    let mut node = node.clone();
+    node.inputs = vec![Some(x), Some(weights)];
+    if addend.is_some() {
+        node.inputs.push(addend);
+    }
+    Some(node)
+}
+
+/// The bias as one row of `channels` integers.
+fn bias_row(
+    rewriter: &mut Rewriter<'_>,
+    real: ValueId,
+    x: QuantParams,
+    weights: &Weights,
+    channels: usize,
+) -> Option<ValueId> {
+    let source = bias(rewriter, real, x.scale, &weights.scales)?;
+    let elements = rewriter.value(source).constant.clone()?;
+    if *elements.shape() == [channels] {
+        return Some(source);
+    }
+    // A Gemm's addend may come as (1, N); one per row would not be a bias.
+    let row = (elements.shape().last() == Some(&channels))
+        .then(|| elements.reshaped(Shape::from([channels])))??;
+    let name = rewriter.value(source).name.clone();
+    Some(rewriter.add_value(Value {
+        dtype: Some(row.dtype()),
+        shape: Some(vec![crate::Dim::Fixed(channels)]),
+        constant: Some(row),
+        ..Value::named(name)
+    }))
+}
+
+/// The value that holds the weights as s8 with their scales.
+fn install_weights(rewriter: &mut Rewriter<'_>, weights: Weights, axis: usize) -> ValueId {
+    let quant = ChannelQuant { scales: weights.scales.into(), axis };
+    let value = rewriter.value(weights.source);
+    let shared = value.channel_quant.as_ref().is_some_and(|other| *other != quant);
+    let fresh = weights.rebased.is_some() || shared;
+    if !fresh {
+        let value = rewriter.value_mut(weights.source);
+        value.quant = None;
+        value.channel_quant = Some(quant);
+        return weights.source;
+    }
+    let constant = weights.rebased.or_else(|| value.constant.clone());
+    let value = Value {
+        dtype: constant.as_ref().map(crate::Constant::dtype),
+        shape: value.shape.clone(),
+        constant,
+        channel_quant: Some(quant),
+        ..Value::named(value.name.clone())
+    };
+    rewriter.add_value(value)
+}

@@ -1,0 +1,146 @@
+//! Recognizing `QuantizeLinear` and `DequantizeLinear`, and quantized constants.
+
+use triune_tensor::{DType, QuantParams};
+
+use super::{super::rewrite::Rewriter, table::Quantized};
+use crate::{Constant, Node, Op, ValueId};
+
+fn constant<'r>(rewriter: &'r Rewriter<'_>, id: Option<ValueId>) -> Option<&'r Constant> {
+    rewriter.value(id?).constant.as_ref()
+}
+
+/// Scale and zero point of a `QuantizeLinear` or `DequantizeLinear` node that has one of each.
+fn params(rewriter: &Rewriter<'_>, node: &Node) -> Option<QuantParams> {
+    let scale = constant(rewriter, *node.inputs.get(1)?)?.scalar_f32()?;
+    let zero_point = match node.inputs.get(2).copied().flatten() {
+        None => 0,
+        Some(id) => match constant(rewriter, Some(id))?.to_i64()?.as_slice() {
+            [zero_point] => i32::try_from(*zero_point).ok()?,
+            _ => return None,
+        },
+    };
+    (scale.is_finite() && scale > 0.0).then_some(QuantParams { scale, zero_point })
+}
+
+/// What a `QuantizeLinear` node (with one scale, to 8 bit) reads and makes, and the meaning of the latter.
+pub(super) fn quantizer(rewriter: &Rewriter<'_>, index: usize) -> Option<(ValueId, ValueId, Quantized)> {
+    let node = rewriter.get(index)?;
+    let Op::QuantizeLinear(op) = &node.op else { return None };
+    let dtype = match node.inputs.get(2).copied().flatten() {
+        Some(id) => rewriter.value(id).constant.as_ref()?.dtype(),
+        None => op.dtype,
+    };
+    let (input, output) = (node.inputs.first().copied()??, node.outputs.first().copied()??);
+    dtype.is_quantized().then_some(())?;
+    Some((input, output, Quantized { dtype, params: params(rewriter, node)? }))
+}
+
+/// The 8-bit value behind a real one, when a `DequantizeLinear` with one scale makes it.
+pub(in crate::passes) fn dequantized(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(ValueId, Quantized)> {
+    let (_, node) = rewriter.producer(real)?;
+    matches!(node.op, Op::DequantizeLinear(_)).then_some(())?;
+    let source = node.inputs.first().copied()??;
+    let params = params(rewriter, node)?;
+    let value = rewriter.value(source);
+    let dtype = value.dtype.filter(|dtype| dtype.is_quantized())?;
+    // Somebody else may read the same integers in another way; the value can state only one.
+    (value.quant == Some(params)).then_some((source, Quantized { dtype, params }))
+}
+
+/// Writes a `QuantizeLinear`'s or `DequantizeLinear`'s parameters to the 8-bit value on its one side.
+pub(super) fn annotate(rewriter: &mut Rewriter<'_>, index: usize) {
+    if let Some((input, output, meaning)) = quantizer(rewriter, index) {
+        let shape = rewriter.value(input).shape.clone();
+        let value = rewriter.value_mut(output);
+        value.dtype = Some(meaning.dtype);
+        value.quant = Some(meaning.params);
+        if value.shape.is_none() {
+            value.shape = shape;
+        }
+        return;
+    }
+    let Some(node) = rewriter.get(index) else { return };
+    let (Op::DequantizeLinear(_), Some(Some(source))) = (&node.op, node.inputs.first().copied()) else {
+        return;
+    };
+    let Some(params) = params(rewriter, node) else { return };
+    let value = rewriter.value_mut(source);
+    if value.quant.is_none() && value.dtype.is_some_and(DType::is_quantized) {
+        value.quant = Some(params);
+    }
+}
+
+/// Quantized weights: the constant, one scale or one per channel.
+pub(super) struct Weights {
+    pub(super) source: ValueId,
+    /// The elements re-based to zero point 0, when the file has them as u8 around 128.
+    pub(super) rebased: Option<Constant>,
+    pub(super) scales: Vec<f32>,
+}
+
+/// The s8 constant with zero point 0 behind a dequantized value of `channels` slices along `axis`.
+pub(super) fn weights(
+    rewriter: &Rewriter<'_>,
+    real: ValueId,
+    axis: usize,
+    channels: usize,
+) -> Option<Weights> {
+    let (source, elements, scales, zero_points) = dequantized_constant(rewriter, real, axis, channels)?;
+    let all = |expected: i64| zero_points.iter().all(|&zero_point| zero_point == expected);
+    let rebased = match elements.dtype() {
+        DType::I8 if all(0) => None,
+        DType::U8 if all(128) => {
+            let bytes: Vec<u8> = elements.bytes().iter().map(|byte| byte ^ 0x80).collect();
+            Some(Constant::new(DType::I8, elements.shape(), bytes)?)
+        }
+        _ => return None,
+    };
+    Some(Weights { source, rebased, scales })
+}
+
+/// The i32 constant behind a dequantized bias whose scales are those of the products, x·w, to within their own rounding.
+pub(super) fn bias(
+    rewriter: &Rewriter<'_>,
+    real: ValueId,
+    x_scale: f32,
+    weight_scales: &[f32],
+) -> Option<ValueId> {
+    let channels =
+        rewriter.producer(real).and_then(|(_, node)| constant(rewriter, *node.inputs.first()?))?.elements();
+    let shape = constant(rewriter, *rewriter.producer(real)?.1.inputs.first()?)?.shape();
+    let axis = shape.iter().position(|&dim| dim == channels).unwrap_or(0);
+    let (source, elements, scales, zero_points) = dequantized_constant(rewriter, real, axis, channels)?;
+    let fits = |scale: f32, weight: f32| {
+        let product = x_scale * weight;
+        (scale - product).abs() <= product.abs() * 1e-5
+    };
+    let count = scales.len().max(weight_scales.len());
+    let at = |list: &[f32], index: usize| list.get(if list.len() == 1 { 0 } else { index }).copied();
+    let all_fit =
+        (0..count).all(|i| at(&scales, i).zip(at(weight_scales, i)).is_some_and(|(s, w)| fits(s, w)));
+    (elements.dtype() == DType::I32 && zero_points.iter().all(|&zero_point| zero_point == 0) && all_fit)
+        .then_some(source)
+}
+
+/// A constant under a `DequantizeLinear` with one scale, or one per index of `axis`.
+fn dequantized_constant<'r>(
+    rewriter: &'r Rewriter<'_>,
+    real: ValueId,
+    axis: usize,
+    channels: usize,
+) -> Option<(ValueId, &'r Constant, Vec<f32>, Vec<i64>)> {
+    let (_, node) = rewriter.producer(real)?;
+    let Op::DequantizeLinear(op) = &node.op else { return None };
+    let source = node.inputs.first().copied()??;
+    let elements = constant(rewriter, Some(source))?;
+    let scales = constant(rewriter, *node.inputs.get(1)?)?.to_f32()?;
+    let zero_points = match node.inputs.get(2).copied().flatten() {
+        Some(id) => constant(rewriter, Some(id))?.to_i64()?,
+        None => vec![0],
+    };
+    let rank = elements.shape().rank() as isize;
+    let along = if op.axis < 0 { op.axis + rank } else { op.axis };
+    let per_channel = scales.len() == channels && along == axis as isize;
+    let sound = scales.iter().all(|scale| scale.is_finite() && *scale > 0.0);
+    (sound && (scales.len() == 1 || per_channel)).then_some((source, elements, scales, zero_points))
+}

@@ -1,0 +1,117 @@
+//! Functions of one 8-bit operand as tables of 256 results.
+
+use std::sync::Arc;
+
+use triune_tensor::{DType, QuantParams};
+
+use crate::ops::UnaryKind;
+
+/// What an 8-bit value means: its element type and its quantization.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::passes) struct Quantized {
+    pub(in crate::passes) dtype: DType,
+    pub(in crate::passes) params: QuantParams,
+}
+
+/// The integer that a byte pattern stands for.
+pub(in crate::passes) fn integer(byte: u8, dtype: DType) -> i32 {
+    if dtype == DType::I8 { i32::from(byte as i8) } else { i32::from(byte) }
+}
+
+/// The table that dequantizes, applies `function` in f64, rounds to f32 and quantizes.
+pub(in crate::passes) fn tabulate(
+    from: Quantized,
+    to: Quantized,
+    function: impl Fn(f64) -> f64,
+) -> Arc<[u8; 256]> {
+    Arc::new(std::array::from_fn(|byte| {
+        let x = from.params.dequantize(integer(byte as u8, from.dtype));
+        to.params.quantize(function(f64::from(x)) as f32, to.dtype) as u8
+    }))
+}
+
+/// The function in f64.
+pub(in crate::passes) fn evaluate(kind: UnaryKind, x: f64) -> f64 {
+    match kind {
+        UnaryKind::Relu => x.max(0.0),
+        UnaryKind::LeakyRelu(alpha) if x < 0.0 => f64::from(alpha) * x,
+        UnaryKind::Elu(alpha) if x < 0.0 => f64::from(alpha) * x.exp_m1(),
+        UnaryKind::LeakyRelu(_) | UnaryKind::Elu(_) => x,
+        // Not `clamp`: the limits come from a file and may be the wrong way round, when the upper one wins.
+        UnaryKind::Clip([low, high]) => x.max(f64::from(low)).min(f64::from(high)),
+        UnaryKind::Sigmoid => sigmoid(x),
+        UnaryKind::Silu => x * sigmoid(x),
+        UnaryKind::HardSigmoid { alpha, beta } => (f64::from(alpha) * x + f64::from(beta)).clamp(0.0, 1.0),
+        UnaryKind::HardSwish => x * (x / 6.0 + 0.5).clamp(0.0, 1.0),
+        UnaryKind::Tanh => x.tanh(),
+        UnaryKind::Exp => x.exp(),
+        UnaryKind::Log => x.ln(),
+        UnaryKind::Sqrt => x.sqrt(),
+        UnaryKind::Reciprocal => x.recip(),
+        UnaryKind::Abs => x.abs(),
+        UnaryKind::Neg => -x,
+        UnaryKind::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
+        UnaryKind::Erf => erf(x),
+        UnaryKind::Gelu => 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2)),
+        UnaryKind::Floor => x.floor(),
+        UnaryKind::Ceil => x.ceil(),
+        UnaryKind::Round => x.round_ties_even(),
+    }
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// The error function as 2/√π · e^(−x²) · Σ 2ⁿ x²ⁿ⁺¹ / (1·3·…·(2n+1)), whose terms are all positive; beyond 6 it is 1 to
+/// the last bit.
+fn erf(x: f64) -> f64 {
+    let magnitude = x.abs();
+    if magnitude > 6.0 {
+        return 1.0_f64.copysign(x);
+    }
+    let square = magnitude * magnitude;
+    let (mut term, mut sum) = (magnitude, magnitude);
+    let mut odd = 1.0;
+    while term > sum * f64::EPSILON / 4.0 {
+        odd += 2.0;
+        term *= 2.0 * square / odd;
+        sum += term;
+    }
+    (std::f64::consts::FRAC_2_SQRT_PI * (-square).exp() * sum).copysign(x)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_function_meets_known_values() {
+        for (x, expected) in [
+            (0.0, 0.0),
+            (0.5, 0.520_499_877_813_046_5),
+            (1.0, 0.842_700_792_949_714_9),
+            (2.0, 0.995_322_265_018_952_7),
+            (3.5, 0.999_999_256_901_627_7),
+        ] {
+            assert!((erf(x) - expected).abs() < 1e-14, "erf({x}) = {}", erf(x));
+            assert_eq!(erf(-x), -erf(x));
+        }
+        assert_eq!(erf(f64::INFINITY), 1.0);
+    }
+
+    #[test]
+    fn same_parameters_make_the_identity() {
+        let quantized = Quantized { dtype: DType::I8, params: QuantParams { scale: 0.037, zero_point: -11 } };
+        let table = tabulate(quantized, quantized, |x| x);
+        assert!((0..=255_u8).all(|byte| table[usize::from(byte)] == byte));
+    }
+
+    #[test]
+    fn signed_bytes_are_indexed_by_their_pattern() {
+        let from = Quantized { dtype: DType::I8, params: QuantParams { scale: 1.0, zero_point: 0 } };
+        let to = Quantized { dtype: DType::U8, params: QuantParams { scale: 1.0, zero_point: 0 } };
+        let table = tabulate(from, to, |x| evaluate(UnaryKind::Abs, x));
+        assert_eq!([table[0], table[5], table[0xfb], table[0x80]], [0, 5, 5, 128]);
+    }
+}

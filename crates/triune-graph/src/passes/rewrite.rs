@@ -1,0 +1,219 @@
+//! Bookkeeping for passes that replace patterns: who makes and who reads each value while nodes come and go.
+//!
+//! Knows no operator. Nodes are only marked while a pass runs; [`Rewriter::commit`] puts the survivors in order.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use crate::{Graph, Node, Value, ValueId};
+
+/// A graph under change. Node indices stay valid until [`Rewriter::commit`].
+pub(super) struct Rewriter<'a> {
+    graph: &'a mut Graph,
+    /// `None` where a node is gone.
+    nodes: Vec<Option<Node>>,
+    /// Where each node should stand: new and moved nodes take the place of another one.
+    rank: Vec<usize>,
+    producers: Vec<Option<usize>>,
+    consumers: Vec<Vec<usize>>,
+    is_output: Vec<bool>,
+    changed: bool,
+}
+
+impl<'a> Rewriter<'a> {
+    pub(super) fn new(graph: &'a mut Graph) -> Self {
+        let mut is_output = vec![false; graph.values.len()];
+        for id in &graph.outputs {
+            is_output[id.0 as usize] = true;
+        }
+        let nodes: Vec<Option<Node>> = std::mem::take(&mut graph.nodes).into_iter().map(Some).collect();
+        let mut rewriter = Self {
+            rank: (0..nodes.len()).collect(),
+            producers: vec![None; graph.values.len()],
+            consumers: vec![Vec::new(); graph.values.len()],
+            graph,
+            nodes,
+            is_output,
+            changed: false,
+        };
+        for index in 0..rewriter.nodes.len() {
+            rewriter.link(index);
+        }
+        rewriter
+    }
+
+    /// One past the largest node index; nodes added later have larger ones.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The node, unless it is gone.
+    pub(super) fn get(&self, index: usize) -> Option<&Node> {
+        self.nodes.get(index)?.as_ref()
+    }
+
+    pub(super) fn value(&self, id: ValueId) -> &Value {
+        self.graph.value(id)
+    }
+
+    pub(super) fn value_mut(&mut self, id: ValueId) -> &mut Value {
+        self.graph.value_mut(id)
+    }
+
+    /// The node that makes this value.
+    pub(super) fn producer(&self, id: ValueId) -> Option<(usize, &Node)> {
+        let index = self.producers[id.0 as usize]?;
+        Some((index, self.get(index)?))
+    }
+
+    /// The nodes that read this value, once per operand position.
+    pub(super) fn consumers(&self, id: ValueId) -> &[usize] {
+        &self.consumers[id.0 as usize]
+    }
+
+    pub(super) fn is_output(&self, id: ValueId) -> bool {
+        self.is_output[id.0 as usize]
+    }
+
+    /// Whether one operand position of the whole network reads this value, and no caller.
+    pub(super) fn is_private(&self, id: ValueId) -> bool {
+        self.consumers(id).len() == 1 && !self.is_output(id)
+    }
+
+    /// Where the node stands in the execution order, to compare with others.
+    pub(super) fn rank(&self, index: usize) -> usize {
+        self.rank[index]
+    }
+
+    /// Lets the node take the place of another one.
+    pub(super) fn move_to(&mut self, index: usize, place: usize) {
+        self.rank[index] = self.rank[place];
+    }
+
+    /// Adds a value under a name made unique from `name`.
+    pub(super) fn add_value(&mut self, mut value: Value) -> ValueId {
+        value.name = format!("{}#{}", value.name, self.graph.values.len());
+        self.producers.push(None);
+        self.consumers.push(Vec::new());
+        self.is_output.push(false);
+        self.graph.add_value(value)
+    }
+
+    /// Adds a node that stands where `place` does.
+    pub(super) fn add_node(&mut self, node: Node, place: usize) -> usize {
+        let index = self.nodes.len();
+        self.nodes.push(Some(node));
+        self.rank.push(self.rank[place]);
+        self.link(index);
+        self.changed = true;
+        index
+    }
+
+    /// Puts another node in this one's place. Nodes that only served the old one go.
+    pub(super) fn replace(&mut self, index: usize, node: Node) {
+        let old = self.unlink(index);
+        self.nodes[index] = Some(node);
+        self.link(index);
+        self.sweep(old.inputs);
+        self.changed = true;
+    }
+
+    /// Takes the node out, and every node that only served it.
+    pub(super) fn remove(&mut self, index: usize) {
+        let old = self.unlink(index);
+        self.sweep(old.inputs);
+        self.changed = true;
+    }
+
+    /// Takes the node out and leaves those that served it to the caller.
+    pub(super) fn remove_only(&mut self, index: usize) {
+        self.unlink(index);
+        self.changed = true;
+    }
+
+    /// Lets every reader of `old` read `new`. `old` must not be a graph output.
+    pub(super) fn replace_uses(&mut self, old: ValueId, new: ValueId) {
+        debug_assert!(!self.is_output(old));
+        for index in std::mem::take(&mut self.consumers[old.0 as usize]) {
+            for input in self.nodes[index].iter_mut().flat_map(|node| &mut node.inputs) {
+                if *input == Some(old) {
+                    *input = Some(new);
+                }
+            }
+            self.consumers[new.0 as usize].push(index);
+        }
+        self.changed = true;
+        self.sweep(vec![Some(old)]);
+    }
+
+    fn link(&mut self, index: usize) {
+        let node = self.nodes[index].as_ref().expect("a live node");
+        for output in node.outputs.iter().flatten() {
+            self.producers[output.0 as usize] = Some(index);
+        }
+        for input in node.inputs.iter().flatten() {
+            self.consumers[input.0 as usize].push(index);
+        }
+    }
+
+    fn unlink(&mut self, index: usize) -> Node {
+        let node = self.nodes[index].take().expect("a live node");
+        for output in node.outputs.iter().flatten() {
+            if self.producers[output.0 as usize] == Some(index) {
+                self.producers[output.0 as usize] = None;
+            }
+        }
+        for input in node.inputs.iter().flatten() {
+            let readers = &mut self.consumers[input.0 as usize];
+            if let Some(position) = readers.iter().position(|&reader| reader == index) {
+                readers.remove(position);
+            }
+        }
+        node
+    }
+
+    /// Removes the producers of these values as far as nobody needs them any more.
+    fn sweep(&mut self, mut values: Vec<Option<ValueId>>) {
+        while let Some(value) = values.pop() {
+            let Some((index, node)) = value.and_then(|id| self.producer(id)) else { continue };
+            let needed = |id: &ValueId| !self.consumers(*id).is_empty() || self.is_output(*id);
+            if !node.outputs.iter().flatten().any(needed) {
+                values.extend(self.unlink(index).inputs);
+            }
+        }
+    }
+
+    /// Writes the nodes back in an order in which every operand is made before it is used, and otherwise by rank.
+    /// Returns whether anything changed.
+    pub(super) fn commit(self) -> bool {
+        let mut nodes = self.nodes;
+        // Operand positions of each node that wait for another node's result.
+        let mut missing = vec![0_usize; nodes.len()];
+        for (id, readers) in self.consumers.iter().enumerate() {
+            if self.producers[id].is_some() {
+                for &reader in readers {
+                    missing[reader] += 1;
+                }
+            }
+        }
+        let key = |index: usize| Reverse((self.rank[index], index));
+        let mut ready: BinaryHeap<_> = (0..nodes.len())
+            .filter(|&index| nodes[index].is_some() && missing[index] == 0)
+            .map(key)
+            .collect();
+        while let Some(Reverse((_, index))) = ready.pop() {
+            let Some(node) = nodes[index].take() else { continue };
+            for output in node.outputs.iter().flatten() {
+                for &reader in &self.consumers[output.0 as usize] {
+                    missing[reader] -= 1;
+                    if missing[reader] == 0 {
+                        ready.push(key(reader));
+                    }
+                }
+            }
+            self.graph.nodes.push(node);
+        }
+        // Only a graph that had a cycle to begin with leaves nodes here; it keeps them.
+        self.graph.nodes.extend(nodes.into_iter().flatten());
+        self.changed
+    }
+}

@@ -1,0 +1,117 @@
+//! What happens to one result between the accumulator and memory.
+
+use triune_graph::ops::{Epilogue, Stage};
+use triune_tensor::{DType, QuantParams};
+
+use super::{Step, unary::unary};
+
+/// f32(value)·multiplier, rounded half to even, zero point added, saturated: how every accumulator becomes 8 bits.
+pub(super) fn requantize(accumulator: i64, multiplier: f32, zero_point: i32, dtype: DType) -> i32 {
+    saturate((accumulator as f32 * multiplier).round_ties_even() as i64 + i64::from(zero_point), dtype)
+}
+
+/// The nearest value of an 8-bit type.
+pub(super) fn saturate(value: i64, dtype: DType) -> i32 {
+    let (low, high) = dtype.int_range().expect("an integer type");
+    value.clamp(low, high) as i32
+}
+
+/// `q` looked up by its byte pattern.
+pub(super) fn look_up(table: &[u8; 256], q: i32, from: DType, to: DType) -> i32 {
+    debug_assert!(from.is_quantized());
+    let byte = table[usize::from(q as u8)];
+    if to == DType::I8 { i32::from(byte as i8) } else { i32::from(byte) }
+}
+
+/// One operand of an integer addition.
+#[derive(Clone, Copy)]
+pub(super) struct Operand {
+    pub(super) q: i32,
+    pub(super) params: QuantParams,
+}
+
+/// The integer addition: one fused multiply-add per operand on the raw integers, zero points gathered in a constant.
+pub(super) fn add(a: Operand, b: Operand, y: QuantParams, dtype: DType) -> i32 {
+    let (ra, rb) = (a.params.scale / y.scale, b.params.scale / y.scale);
+    let zero = y.zero_point as f32 - ra.mul_add(a.params.zero_point as f32, rb * b.params.zero_point as f32);
+    let sum = (a.q as f32).mul_add(ra, (b.q as f32).mul_add(rb, zero));
+    saturate(sum.round_ties_even() as i64, dtype)
+}
+
+/// The integer product.
+pub(super) fn mul(a: Operand, b: Operand, y: QuantParams, dtype: DType) -> i32 {
+    let multiplier = a.params.scale * b.params.scale / y.scale;
+    let product = (a.q - a.params.zero_point) * (b.q - b.params.zero_point);
+    saturate((product as f32 * multiplier + y.zero_point as f32).round_ties_even() as i64, dtype)
+}
+
+impl Step<'_> {
+    /// The parameters that enter stage `index`: its own or those of the next stage that states any, at last the
+    /// result's.
+    pub(super) fn quant_before(&self, epilogue: &Epilogue, index: usize) -> QuantParams {
+        epilogue.stages[index..]
+            .iter()
+            .find_map(|stage| match stage {
+                Stage::Table { quant, .. } => Some(*quant),
+                Stage::Residual(residual) => residual.quant,
+                Stage::Activation(_) | Stage::Clamp { .. } => None,
+            })
+            .unwrap_or_else(|| self.result_quant())
+    }
+
+    /// The integer stages for the requantized result `q` that is stored at `at`.
+    pub(super) fn finish_integer(&self, epilogue: &Epilogue, mut q: i32, at: usize) -> i32 {
+        let dtype = self.result_dtype();
+        for (index, stage) in epilogue.stages.iter().enumerate() {
+            q = match stage {
+                Stage::Clamp { limits } => q.clamp(limits[0], limits[1]),
+                Stage::Table { table, .. } => look_up(table, q, dtype, dtype),
+                Stage::Residual(residual) => {
+                    let last = self.node.inputs.len() - 1;
+                    let other = self.input(last);
+                    assert_eq!(self.result_shape(), other.shape, "residual of '{}'", self.node.name);
+                    let own = Operand { q, params: self.quant_before(epilogue, index) };
+                    let other = Operand { q: other.integer_at(at), params: self.input_quant(last) };
+                    let target = self.quant_before(epilogue, index + 1);
+                    let (a, b) = if residual.own_first { (own, other) } else { (other, own) };
+                    add(a, b, target, dtype)
+                }
+                Stage::Activation(_) => {
+                    panic!("'{}' is an integer operator with a float stage", self.node.name)
+                }
+            };
+        }
+        q
+    }
+
+    /// The float stages for the result that is stored at `at`.
+    pub(super) fn finish_float(&self, epilogue: &Epilogue, mut x: f64, at: usize) -> f32 {
+        for stage in &epilogue.stages {
+            x = match stage {
+                Stage::Activation(kind) => unary(*kind, x),
+                Stage::Residual(_) => {
+                    let other = self.input(self.node.inputs.len() - 1);
+                    assert_eq!(self.result_shape(), other.shape, "residual of '{}'", self.node.name);
+                    x + f64::from(other.as_f32()[at])
+                }
+                Stage::Clamp { .. } | Stage::Table { .. } => {
+                    panic!("'{}' is a float operator with an integer stage", self.node.name)
+                }
+            };
+        }
+        x as f32
+    }
+
+    fn result_shape(&self) -> Vec<usize> {
+        self.result()
+            .fixed_shape()
+            .unwrap_or_else(|| panic!("'{}' has no shape", self.result().name))
+            .to_vec()
+    }
+
+    /// How many operands the stages add behind the operator's own.
+    pub(super) fn own_operands(&self, epilogue: &Epilogue) -> usize {
+        let residuals = epilogue.stages.iter().filter(|stage| matches!(stage, Stage::Residual(_))).count();
+        self.node.inputs.len() - residuals
+    }
+}

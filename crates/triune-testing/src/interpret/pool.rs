@@ -1,0 +1,131 @@
+//! Pooling.
+
+use triune_graph::ops::{AutoPad, GlobalPool, Pool, PoolKind};
+
+use super::{Step, epilogue::saturate};
+use crate::{Data, Tensor, tensor::positions};
+
+/// Padding before and after on one spatial axis.
+pub(super) fn padding(
+    auto: AutoPad,
+    pad: [usize; 4],
+    axis: usize,
+    input: usize,
+    extent: usize,
+    stride: usize,
+) -> [usize; 2] {
+    let total = ((input.div_ceil(stride) - 1) * stride + extent).saturating_sub(input);
+    match auto {
+        AutoPad::Explicit => [pad[axis], pad[axis + 2]],
+        AutoPad::Valid => [0, 0],
+        AutoPad::SameUpper => [total / 2, total - total / 2],
+        AutoPad::SameLower => [total - total / 2, total / 2],
+    }
+}
+
+impl Step<'_> {
+    pub(super) fn pool(&self, op: &Pool) -> Tensor {
+        let x = self.input(0);
+        let (mut start, mut end, mut shape) = ([0; 2], [0; 2], x.shape.clone());
+        for axis in 0..2 {
+            let extent = op.dilation[axis] * (op.kernel[axis] - 1) + 1;
+            let input = x.shape[2 + axis];
+            let [before, after] = padding(op.auto_pad, op.pad, axis, input, extent, op.stride[axis]);
+            let steps = input + before + after - extent;
+            let mut output = steps / op.stride[axis] + 1;
+            // A window that begins behind the input and its padding before makes no result.
+            if op.ceil_mode && !steps.is_multiple_of(op.stride[axis]) && output * op.stride[axis] < input + before {
+                output += 1;
+            }
+            (start[axis], end[axis], shape[2 + axis]) = (before, before + input + after, output);
+        }
+        self.windows(op.kind, &shape, |at| {
+            let mut taps = Vec::new();
+            let mut padded = 0;
+            for kh in 0..op.kernel[0] {
+                for kw in 0..op.kernel[1] {
+                    let h = at[2] * op.stride[0] + kh * op.dilation[0];
+                    let w = at[3] * op.stride[1] + kw * op.dilation[1];
+                    padded += usize::from(h < end[0] && w < end[1]);
+                    let (h, w) = (h.wrapping_sub(start[0]), w.wrapping_sub(start[1]));
+                    if h < x.shape[2] && w < x.shape[3] {
+                        taps.push(((at[0] * x.shape[1] + at[1]) * x.shape[2] + h) * x.shape[3] + w);
+                    }
+                }
+            }
+            (taps, padded)
+        })
+    }
+
+    pub(super) fn global_pool(&self, op: GlobalPool) -> Tensor {
+        let x = self.input(0);
+        let area: usize = x.shape[2..].iter().product();
+        let mut shape = x.shape.clone();
+        shape[2..].fill(1);
+        let all = |at: &[usize]| {
+            ((at[0] * x.shape[1] + at[1]) * area..(at[0] * x.shape[1] + at[1] + 1) * area).collect()
+        };
+        if matches!(op.kind, PoolKind::Average { .. }) && self.is_integer() {
+            let (quant, target, dtype) = (self.input_quant(0), self.result_quant(), self.result_dtype());
+            let integers = x.integers();
+            let values: Vec<i64> = positions(&shape)
+                .map(|at| {
+                    let indices: Vec<usize> = all(&at);
+                    let sum: i64 = indices.iter().map(|&i| integers[i] - i64::from(quant.zero_point)).sum();
+                    let factor = quant.scale / (target.scale * area as f32);
+                    let rounded = (sum as f32 * factor).round_ties_even() as i64;
+                    i64::from(saturate(rounded + i64::from(target.zero_point), dtype))
+                })
+                .collect();
+            return Tensor::of_integers(dtype, &shape, &values);
+        }
+        self.windows(op.kind, &shape, |at| (all(at), area))
+    }
+
+    /// One result per window; `taps` gives the indices inside the input, and how many taps there are with padding.
+    fn windows(
+        &self,
+        kind: PoolKind,
+        shape: &[usize],
+        taps: impl Fn(&[usize]) -> (Vec<usize>, usize),
+    ) -> Tensor {
+        let x = self.input(0);
+        let windows = positions(shape).map(|at| taps(&at));
+        let divisor = |inside: usize, padded: usize| match kind {
+            PoolKind::Average { count_include_pad: true } => padded,
+            PoolKind::Average { count_include_pad: false } | PoolKind::Max => inside,
+        };
+        match (kind, &x.data) {
+            (PoolKind::Max, Data::F32(x)) => {
+                let largest = |taps: Vec<usize>| taps.iter().map(|&i| x[i]).fold(f32::NEG_INFINITY, f32::max);
+                Tensor::new(shape, Data::F32(windows.map(|(taps, _)| largest(taps)).collect()))
+            }
+            (PoolKind::Max, _) => {
+                let (integers, dtype) = (x.integers(), x.dtype());
+                let lowest = dtype.int_range().expect("an integer type").0;
+                let largest = |taps: Vec<usize>| taps.iter().map(|&i| integers[i]).max().unwrap_or(lowest);
+                let values: Vec<i64> = windows.map(|(taps, _)| largest(taps)).collect();
+                Tensor::of_integers(dtype, shape, &values)
+            }
+            (PoolKind::Average { .. }, Data::F32(x)) => {
+                let mean = |(taps, padded): (Vec<usize>, usize)| {
+                    let sum: f64 = taps.iter().map(|&i| f64::from(x[i])).sum();
+                    (sum / divisor(taps.len(), padded) as f64) as f32
+                };
+                Tensor::new(shape, Data::F32(windows.map(mean).collect()))
+            }
+            (PoolKind::Average { .. }, _) => {
+                let (quant, target, dtype) = (self.input_quant(0), self.result_quant(), self.result_dtype());
+                let integers = x.integers();
+                // The reals are summed one by one in f32, and the zero point is added before rounding.
+                let mean = |(taps, padded): (Vec<usize>, usize)| {
+                    let sum = taps.iter().fold(0.0_f32, |sum, &i| sum + quant.dequantize(integers[i] as i32));
+                    let scaled = sum / divisor(taps.len(), padded) as f32 / target.scale;
+                    i64::from(saturate((scaled + target.zero_point as f32).round_ties_even() as i64, dtype))
+                };
+                let values: Vec<i64> = windows.map(mean).collect();
+                Tensor::of_integers(dtype, shape, &values)
+            }
+        }
+    }
+}

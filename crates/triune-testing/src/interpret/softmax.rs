@@ -1,0 +1,67 @@
+//! Softmax.
+
+use triune_graph::ops::Softmax;
+use triune_tensor::DType;
+
+use super::Step;
+use crate::{Data, Tensor, tensor::resolve_axis};
+
+impl Step<'_> {
+    pub(super) fn softmax(&self, op: Softmax) -> Tensor {
+        let x = self.input(0);
+        let axis = resolve_axis(op.axis, x.shape.len());
+        let (length, inner) = if op.flatten {
+            (x.shape[axis..].iter().product(), 1)
+        } else {
+            (x.shape[axis], x.shape[axis + 1..].iter().product::<usize>())
+        };
+        let rows = (0..x.elements() / length.max(1)).map(|row| {
+            let first = row / inner * length * inner + row % inner;
+            (0..length).map(|at| first + at * inner).collect::<Vec<usize>>()
+        });
+        match &x.data {
+            Data::F32(values) => {
+                let mut results = vec![0.0; values.len()];
+                for row in rows {
+                    let largest = row.iter().map(|&i| f64::from(values[i])).fold(f64::NEG_INFINITY, f64::max);
+                    let powers: Vec<f64> =
+                        row.iter().map(|&i| (f64::from(values[i]) - largest).exp()).collect();
+                    let sum: f64 = powers.iter().sum();
+                    for (&i, power) in row.iter().zip(powers) {
+                        results[i] = (power / sum) as f32;
+                    }
+                }
+                Tensor::new(&x.shape, Data::F32(results))
+            }
+            _ => self.integer_softmax(rows, length),
+        }
+    }
+
+    /// Softmax over 8 bits as ONNX Runtime's `QLinearSoftmax` has it: a table of 256 f32 powers, shifted so that the row's
+    /// largest value takes the last entry, f32 sums in order, and one division per result. Signed values are the unsigned
+    /// ones less 128.
+    fn integer_softmax(&self, rows: impl Iterator<Item = Vec<usize>>, length: usize) -> Tensor {
+        let x = self.input(0);
+        let (quant, target, dtype) = (self.input_quant(0), self.result_quant(), self.result_dtype());
+        let bias = if x.dtype() == DType::I8 { 128 } else { 0 };
+        let bytes: Vec<usize> = x.integers().iter().map(|&q| (q + bias) as usize).collect();
+        let scale = f64::from(quant.scale);
+        let headroom = f64::from((f32::MAX / length as f32).ln());
+        let shift = (headroom - 5.0).max(0.0) / scale;
+        let powers: Vec<f32> =
+            (0..256).map(|i| ((f64::from(i) - 255.0 + shift) * scale).exp() as f32).collect();
+        let steps = (1.0 / target.scale).floor();
+        let (low, high) = dtype.int_range().expect("an integer type");
+        let mut results = vec![0; bytes.len()];
+        for row in rows {
+            let largest = row.iter().map(|&i| bytes[i]).max().unwrap_or(0);
+            let power = |i: usize| powers[bytes[i] + 255 - largest];
+            let sum = row.iter().fold(0.0_f32, |sum, &i| sum + power(i));
+            for &i in &row {
+                let rounded = (power(i) * steps / sum).round_ties_even() as i64;
+                results[i] = (rounded + i64::from(target.zero_point)).clamp(low, high);
+            }
+        }
+        Tensor::of_integers(dtype, &x.shape, &results)
+    }
+}

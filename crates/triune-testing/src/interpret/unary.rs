@@ -1,0 +1,106 @@
+//! Functions of one operand.
+
+use triune_graph::ops::{Table, Unary, UnaryKind};
+
+use super::{Step, epilogue::look_up};
+use crate::{Data, Tensor};
+
+/// The function in f64.
+pub(super) fn unary(kind: UnaryKind, x: f64) -> f64 {
+    match kind {
+        UnaryKind::Relu => x.max(0.0),
+        UnaryKind::LeakyRelu(alpha) => {
+            if x < 0.0 {
+                f64::from(alpha) * x
+            } else {
+                x
+            }
+        }
+        UnaryKind::Elu(alpha) => {
+            if x < 0.0 {
+                f64::from(alpha) * x.exp_m1()
+            } else {
+                x
+            }
+        }
+        UnaryKind::Clip([low, high]) => x.max(f64::from(low)).min(f64::from(high)),
+        UnaryKind::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        UnaryKind::Silu => x / (1.0 + (-x).exp()),
+        UnaryKind::HardSigmoid { alpha, beta } => (f64::from(alpha) * x + f64::from(beta)).clamp(0.0, 1.0),
+        UnaryKind::HardSwish => x * (x / 6.0 + 0.5).clamp(0.0, 1.0),
+        UnaryKind::Tanh => x.tanh(),
+        UnaryKind::Exp => x.exp(),
+        UnaryKind::Log => x.ln(),
+        UnaryKind::Sqrt => x.sqrt(),
+        UnaryKind::Reciprocal => 1.0 / x,
+        UnaryKind::Abs => x.abs(),
+        UnaryKind::Neg => -x,
+        UnaryKind::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
+        UnaryKind::Erf => erf(x),
+        UnaryKind::Gelu => 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2)),
+        UnaryKind::Floor => x.floor(),
+        UnaryKind::Ceil => x.ceil(),
+        UnaryKind::Round => x.round_ties_even(),
+    }
+}
+
+/// The error function by its Maclaurin series, which f64 carries far enough up to |x| = 3, and beyond that by the
+/// continued fraction of its complement.
+fn erf(x: f64) -> f64 {
+    let magnitude = x.abs();
+    let value = if magnitude < 3.0 {
+        let mut term = magnitude;
+        let mut sum = magnitude;
+        for n in 1..200_u32 {
+            term *= -magnitude * magnitude / f64::from(n);
+            sum += term / f64::from(2 * n + 1);
+        }
+        sum * std::f64::consts::FRAC_2_SQRT_PI
+    } else {
+        let tail = (1..60_u32).rev().fold(magnitude, |below, k| magnitude + f64::from(k) / 2.0 / below);
+        1.0 - (-magnitude * magnitude).exp() / tail / std::f64::consts::PI.sqrt()
+    };
+    value.copysign(x)
+}
+
+impl Step<'_> {
+    pub(super) fn unary(&self, op: Unary) -> Tensor {
+        let x = self.input(0);
+        let values = x.as_f32().iter().map(|&x| unary(op.kind, f64::from(x)) as f32).collect();
+        Tensor::new(&x.shape, Data::F32(values))
+    }
+
+    pub(super) fn clip(&self) -> Tensor {
+        let x = self.input(0);
+        let limit = |operand, default| self.optional(operand).map_or(default, |limit| limit.as_f32()[0]);
+        let (low, high) = (limit(1, f32::NEG_INFINITY), limit(2, f32::INFINITY));
+        Tensor::new(&x.shape, Data::F32(x.as_f32().iter().map(|x| x.max(low).min(high)).collect()))
+    }
+
+    pub(super) fn table(&self, op: &Table) -> Tensor {
+        let (x, to) = (self.input(0), self.result_dtype());
+        let values: Vec<i64> =
+            x.integers().iter().map(|&q| i64::from(look_up(&op.table, q as i32, x.dtype(), to))).collect();
+        Tensor::of_integers(to, &x.shape, &values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_function_meets_known_values() {
+        for (x, expected) in [
+            (0.0, 0.0),
+            (0.5, 0.520_499_877_813_046_5),
+            (1.0, 0.842_700_792_949_714_9),
+            (2.0, 0.995_322_265_018_952_7),
+            (2.999, 0.999_977_770_260_0),
+            (3.5, 0.999_999_256_901_627_7),
+        ] {
+            assert!((erf(x) - expected).abs() < 2e-10, "erf({x}) = {}", erf(x));
+            assert_eq!(erf(-x), -erf(x));
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! What Triune's tests measure everything against: an interpreter of the network IR made of plain loops, and short
+//! ways to write graphs.
+//!
+//! Nothing here is fast on purpose, and nothing here knows a kernel, a pass or a device. Wrong graphs panic with the
+//! node's name, because only a test can have made them.
+#![forbid(unsafe_code)]
+
+mod builder;
+mod interpret;
+mod tensor;
+
+pub use builder::GraphBuilder;
+pub use interpret::{interpret, trace};
+pub use tensor::{Data, Tensor};
