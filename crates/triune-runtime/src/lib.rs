@@ -3,4 +3,21 @@
 //! The runtime knows graphs and devices; it knows no vendor's API and does no arithmetic on tensors itself.
 #![forbid(unsafe_code)]
 
+mod border;
 pub mod card;
+mod compile;
+mod deploy;
+mod error;
+mod lower;
+mod package;
+mod partition;
+mod program;
+mod session;
+mod view;
+
+pub use compile::{CompileOptions, Compiled, Summary, compile};
+pub use deploy::{DeployOptions, Deployment, Device};
+pub use error::Error;
+pub use package::{MODEL_FILE, Package};
+pub use program::{Operator, Program, TensorIo};
+pub use session::{Session, SessionOptions, Tensor, TensorRef, ValueInfo};

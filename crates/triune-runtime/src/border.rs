@@ -1,0 +1,158 @@
+//! How tensors lie at an NPU's border: rows, columns and channels padded as the array wants them.
+//!
+//! Inputs carry the padding of the one convolution that reads them, images of few channels have 4 and rows of a multiple
+//! of 16 pixels (one 64-byte word holds 16 of them), all else has channels in multiples of 64. These are the paddings
+//! that compiled vendor models show.
+
+use triune_graph::{
+    Graph, Op, ValueId,
+    ops::{AutoPad, Conv},
+};
+use triune_tensor::{DType, Shape};
+
+use crate::{
+    Error, TensorIo,
+    compile::times_batch,
+    lower::{InputPlan, IoPlan},
+    view::{Home, View},
+};
+
+/// Channels of images that have no more.
+const IMAGE_CHANNELS: usize = 4;
+/// Rows of such images have a multiple of this many pixels.
+const IMAGE_COLUMNS: usize = 16;
+/// Channels of all other tensors are a multiple of this.
+const CHANNELS: usize = 64;
+
+/// The border of one image, and how callers see it for a whole batch.
+pub(crate) struct Borders {
+    pub(crate) plan: IoPlan,
+    pub(crate) inputs: Vec<TensorIo>,
+    pub(crate) outputs: Vec<TensorIo>,
+}
+
+/// Lays out the border of an integer core; names are those that callers see.
+pub(crate) fn npu(
+    graph: &Graph,
+    input_names: &[String],
+    output_names: &[String],
+    batch: usize,
+) -> Result<Borders, Error> {
+    let mut borders = Borders { plan: IoPlan::default(), inputs: Vec::new(), outputs: Vec::new() };
+    for (index, (&id, name)) in graph.inputs.iter().zip(input_names).enumerate() {
+        let conv = only_reader(graph, id);
+        let padded = Padded::of(graph, id, conv)?;
+        let home = Home::Input(index as u32);
+        let bordered = conv.filter(|_| padded.dims.rank() == 4).map(|conv| padded.bordered(home, conv));
+        borders.plan.inputs.push(InputPlan { view: padded.view(home), bordered });
+        borders.inputs.push(padded.io(graph, id, name, batch));
+    }
+    for (index, (&id, name)) in graph.outputs.iter().zip(output_names).enumerate() {
+        let padded = Padded::of(graph, id, None)?;
+        borders.plan.outputs.push(padded.view(Home::Output(index as u32)));
+        borders.outputs.push(padded.io(graph, id, name, batch));
+    }
+    Ok(borders)
+}
+
+/// The convolution that is an input's only reader, if its padding can be part of the buffer.
+fn only_reader(graph: &Graph, id: ValueId) -> Option<&Conv> {
+    let mut readers = graph.nodes.iter().filter(|node| node.inputs.contains(&Some(id)));
+    let reader = readers.next()?;
+    let alone = readers.next().is_none() && !graph.outputs.contains(&id);
+    match &reader.op {
+        Op::Conv(conv) if alone && conv.groups == 1 && conv.auto_pad == AutoPad::Explicit => {
+            (reader.inputs.iter().filter(|&&input| input == Some(id)).count() == 1).then_some(conv)
+        }
+        _ => None,
+    }
+}
+
+/// A tensor of one image as it lies in memory: logical extents, physical ones (N, H, W, C), padding between them.
+struct Padded {
+    dims: Shape,
+    dtype: DType,
+    physical: [usize; 4],
+    padding: [(usize, usize); 4],
+}
+
+impl Padded {
+    fn of(graph: &Graph, id: ValueId, conv: Option<&Conv>) -> Result<Self, Error> {
+        let value = graph.value(id);
+        let (Some(dims), Some(dtype)) = (value.fixed_shape(), value.dtype) else {
+            return Err(Error::Target(format!("the shape of '{}' is not known", value.name)));
+        };
+        let [n, h, w, c] = match *dims {
+            [n, c, h, w] => [n, h, w, c],
+            [n, w, c] => [n, 1, w, c],
+            [n, c] => [n, 1, 1, c],
+            _ => {
+                return Err(Error::Target(format!(
+                    "'{}' of shape {dims} crosses the border of the integer core; ranks 2 to 4 can",
+                    value.name
+                )));
+            }
+        };
+        let [top, left, bottom, right] = conv.map_or([0; 4], |conv| conv.pad);
+        let image = dims.rank() == 4 && c <= IMAGE_CHANNELS && graph.inputs.contains(&id);
+        let columns = left + w + right;
+        let (columns, channels) = if image {
+            (columns.next_multiple_of(IMAGE_COLUMNS), IMAGE_CHANNELS)
+        } else {
+            (columns, c.next_multiple_of(CHANNELS))
+        };
+        Ok(Self {
+            dims,
+            dtype,
+            physical: [n, top + h + bottom, columns, channels],
+            padding: [(0, 0), (top, bottom), (left, columns - left - w), (0, channels - c)],
+        })
+    }
+
+    /// The whole buffer, in logical order (N, C, H, W).
+    fn whole(&self, home: Home) -> View {
+        View::dense(home, self.dtype, Shape::from(self.physical)).permuted(&[0, 3, 1, 2])
+    }
+
+    /// The data in the buffer, under its logical extents.
+    fn view(&self, home: Home) -> View {
+        let [_, (top, _), (left, _), _] = self.padding;
+        let whole = self.whole(home);
+        let [n, c, h, w] = match *self.dims {
+            [n, c, h, w] => [n, c, h, w],
+            [n, w, c] => [n, c, 1, w],
+            _ => [self.dims[0], self.dims[1], 1, 1],
+        };
+        let inner = whole.sliced(0, 0, n, 1).sliced(1, 0, c, 1).sliced(2, top, h, 1).sliced(3, left, w, 1);
+        // Lower ranks drop the extents of 1 and have channels last.
+        match self.dims.rank() {
+            4 => inner,
+            3 => View { dims: self.dims, ..inner.permuted(&[0, 3, 1, 2]) },
+            _ => View { dims: self.dims, ..inner },
+        }
+    }
+
+    /// The data with the border that `conv` slides over; images have their padded channels.
+    fn bordered(&self, home: Home, conv: &Conv) -> View {
+        let [top, left, bottom, right] = conv.pad;
+        let (c, h, w) = (self.dims[1], self.dims[2], self.dims[3]);
+        let channels = if self.physical[3] == IMAGE_CHANNELS { IMAGE_CHANNELS } else { c };
+        self.whole(home)
+            .sliced(1, 0, channels, 1)
+            .sliced(2, 0, top + h + bottom, 1)
+            .sliced(3, 0, left + w + right, 1)
+    }
+
+    fn io(&self, graph: &Graph, id: ValueId, name: &str, batch: usize) -> TensorIo {
+        let quant = graph.value(id).quant;
+        TensorIo {
+            name: name.to_owned(),
+            dtype: self.dtype,
+            shape: times_batch(Shape::from(self.physical), batch),
+            padding: self.padding.to_vec(),
+            scale: quant.map_or(1.0, |quant| quant.scale),
+            zero_point: quant.map_or(0, |quant| quant.zero_point),
+            model_shape: times_batch(self.dims, batch),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Compilation: a model and a device description give a program, or a package with what the host must do besides.
+
+use std::time::Duration;
+
+use triune_device::DeviceSpec;
+use triune_graph::{Graph, passes};
+use triune_tensor::Shape;
+
+use crate::{
+    Error, Program, TensorIo, border,
+    lower::{InputPlan, IoPlan, Lowered, lower},
+    partition::{Core, partition},
+    view::{Home, View},
+};
+
+/// How to compile.
+#[derive(Clone, Debug)]
+pub struct CompileOptions {
+    /// Images per run, each on a core of its own.
+    pub batch: usize,
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        Self { batch: 1 }
+    }
+}
+
+/// A program for an NPU, with the parts of the model that stay on the host.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// What the device runs.
+    pub program: Program,
+    /// ONNX file of the nodes before the integer core, if there are any.
+    pub preprocess: Option<Vec<u8>>,
+    /// ONNX file of the nodes behind the integer core, if there are any.
+    pub postprocess: Option<Vec<u8>>,
+    /// What compilation found and chose, for people.
+    pub summary: Summary,
+}
+
+/// What compilation found and chose.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Nodes of the prepared model that the device runs.
+    pub device_nodes: usize,
+    /// Nodes before the integer core.
+    pub preprocess_nodes: usize,
+    /// Nodes behind the integer core.
+    pub postprocess_nodes: usize,
+    /// Commands of one image.
+    pub commands: usize,
+    /// Bytes of weights, parameters and tables.
+    pub constant_bytes: u64,
+    /// Bytes of feature maps, and what no plan can do without.
+    pub scratch_bytes: [u64; 2],
+    /// How long compilation took.
+    pub elapsed: Duration,
+}
+
+/// Compiles the integer core of a quantized model for an NPU.
+///
+/// A symbolic batch is bound to 1: a batch of N runs N images side by side, each on its own core.
+pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Result<Compiled, Error> {
+    let start = std::time::Instant::now();
+    if options.batch == 0 || options.batch > spec.cores as usize {
+        return Err(Error::Target(format!(
+            "a batch of {} on a device of {} cores: each image needs one",
+            options.batch, spec.cores
+        )));
+    }
+    let model = bind_batch(model, 1)?;
+    let Core { graph, preprocess, postprocess, input_names, output_names, nodes } = partition(&model)?;
+    let borders = border::npu(&graph, &input_names, &output_names, options.batch)?;
+    let lowered = lower(&graph, &borders.plan)?;
+    let commands = lowered.commands.len();
+    let program = program(spec, options.batch, lowered, borders.inputs, borders.outputs);
+    let summary = Summary {
+        device_nodes: nodes[1],
+        preprocess_nodes: nodes[0],
+        postprocess_nodes: nodes[2],
+        commands,
+        constant_bytes: program.constants.len() as u64,
+        scratch_bytes: [program.scratch_bytes, program.scratch_lower_bound],
+        elapsed: start.elapsed(),
+    };
+    Ok(Compiled { program, preprocess, postprocess, summary })
+}
+
+/// Compiles a whole bound graph for the host: borders are row-major without padding.
+pub(crate) fn compile_host(mut graph: Graph, spec: &DeviceSpec) -> Result<Program, Error> {
+    passes::prepare(&mut graph)?;
+    let border = |id, home| -> Result<(TensorIo, View), Error> {
+        let value = graph.value(id);
+        let (Some(shape), Some(dtype)) = (value.fixed_shape(), value.dtype) else {
+            return Err(Error::Target(format!("the shape of '{}' is not known", value.name)));
+        };
+        let quant = value.quant;
+        let io = TensorIo {
+            name: value.name.clone(),
+            dtype,
+            shape,
+            padding: vec![(0, 0); shape.rank()],
+            scale: quant.map_or(1.0, |quant| quant.scale),
+            zero_point: quant.map_or(0, |quant| quant.zero_point),
+            model_shape: shape,
+        };
+        Ok((io, View::dense(home, dtype, shape)))
+    };
+    let (mut plan, mut inputs, mut outputs) = (IoPlan::default(), Vec::new(), Vec::new());
+    for (index, &id) in graph.inputs.iter().enumerate() {
+        let (io, view) = border(id, Home::Input(index as u32))?;
+        plan.inputs.push(InputPlan { view, bordered: None });
+        inputs.push(io);
+    }
+    for (index, &id) in graph.outputs.iter().enumerate() {
+        let (io, view) = border(id, Home::Output(index as u32))?;
+        plan.outputs.push(view);
+        outputs.push(io);
+    }
+    let lowered = lower(&graph, &plan)?;
+    Ok(program(spec, 1, lowered, inputs, outputs))
+}
+
+/// The model with every input fixed, a symbolic first extent being `batch`.
+fn bind_batch(model: &Graph, batch: usize) -> Result<Graph, Error> {
+    let mut bound = model.clone();
+    let mut shapes: Vec<(String, Vec<usize>)> = Vec::new();
+    for &id in &model.inputs {
+        let value = model.value(id);
+        let dims = value.shape.as_ref().ok_or_else(|| {
+            Error::Target(format!("input '{}' has no shape; only its batch may be left open", value.name))
+        })?;
+        let mut shape = Vec::with_capacity(dims.len());
+        for (axis, dim) in dims.iter().enumerate() {
+            match dim {
+                triune_graph::Dim::Fixed(extent) => shape.push(*extent),
+                triune_graph::Dim::Symbol(_) if axis == 0 => shape.push(batch),
+                triune_graph::Dim::Symbol(symbol) => {
+                    return Err(Error::Target(format!(
+                        "input '{}': extent '{symbol}' of axis {axis} is open; only the batch may be",
+                        value.name
+                    )));
+                }
+            }
+        }
+        shapes.push((value.name.clone(), shape));
+    }
+    let shapes: Vec<(&str, &[usize])> = shapes.iter().map(|(name, shape)| (&**name, &**shape)).collect();
+    bound.bind(&shapes)?;
+    Ok(bound)
+}
+
+fn program(
+    spec: &DeviceSpec,
+    batch: usize,
+    lowered: Lowered,
+    inputs: Vec<TensorIo>,
+    outputs: Vec<TensorIo>,
+) -> Program {
+    let words = triune_device::command::encode(&lowered.commands);
+    Program {
+        target: spec.name.clone(),
+        batch,
+        instructions: words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>().into(),
+        constants: lowered.constants.into(),
+        scratch_bytes: lowered.plan.peak.next_multiple_of(crate::lower::ALIGNMENT),
+        scratch_lower_bound: lowered.plan.lower_bound,
+        inputs,
+        outputs,
+        operators: lowered.operators,
+    }
+}
+
+/// A shape with its first extent multiplied: that of a batch of such images.
+pub(crate) fn times_batch(mut shape: Shape, batch: usize) -> Shape {
+    if let Some(first) = shape.dims_mut().first_mut() {
+        *first *= batch;
+    }
+    shape
+}

@@ -1,0 +1,311 @@
+//! Deployment: a program's segments get addresses in a device's memory, and runs move data in, execute, move data out.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use triune_device::{
+    Addr, DeviceSpec, Executor, Memory, RegionId, Segment, SegmentKind, SegmentTable, Stream, Timeline, timing,
+};
+use triune_kernels::{Isa, Pool};
+
+use crate::{Error, Program, TensorIo, lower::ALIGNMENT};
+
+/// A simulated device: its description, its memory, and the programs whose constants lie in it.
+#[derive(Debug)]
+pub struct Device {
+    spec: DeviceSpec,
+    memory: Arc<Memory>,
+    loaded: Mutex<HashMap<usize, Weak<Loaded>>>,
+}
+
+impl Device {
+    /// A device with empty memory.
+    pub fn new(spec: DeviceSpec) -> Result<Arc<Self>, Error> {
+        let memory = Arc::new(Memory::new(&spec)?);
+        Ok(Arc::new(Self { spec, memory, loaded: Mutex::default() }))
+    }
+
+    /// The device's description.
+    pub fn spec(&self) -> &DeviceSpec {
+        &self.spec
+    }
+
+    /// The device's memory.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    /// The program's instructions and constants in device memory, once for all deployments of it.
+    fn load(&self, program: &Arc<Program>) -> Result<Arc<Loaded>, Error> {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        loaded.retain(|_, each| each.strong_count() > 0);
+        // The entry keeps the program alive, so that its address cannot come to stand for another.
+        let key = Arc::as_ptr(program) as usize;
+        if let Some(found) = loaded.get(&key).and_then(Weak::upgrade) {
+            return Ok(found);
+        }
+        let place = &self.spec.placement;
+        let instructions =
+            Chunk::new(&self.memory, &[&place.instructions], 0, program.instructions.len() as u64)?;
+        // What the memory near the array cannot hold streams from the one that the host's transfers reach.
+        let constants =
+            Chunk::new(&self.memory, &[&place.constants, &place.io], 0, program.constants.len() as u64)?;
+        self.memory.write(instructions.region, instructions.base, &program.instructions)?;
+        self.memory.write(constants.region, constants.base, &program.constants)?;
+        let new = Arc::new(Loaded { _program: Arc::clone(program), instructions, constants });
+        loaded.insert(key, Arc::downgrade(&new));
+        Ok(new)
+    }
+}
+
+/// What all deployments of one program share.
+#[derive(Debug)]
+struct Loaded {
+    _program: Arc<Program>,
+    instructions: Chunk,
+    constants: Chunk,
+}
+
+/// Allocated bytes of a region; freed on drop.
+#[derive(Debug)]
+struct Chunk {
+    memory: Arc<Memory>,
+    /// The memory's name in the device's description.
+    place: String,
+    region: RegionId,
+    base: u64,
+    len: u64,
+}
+
+impl Chunk {
+    /// `len` bytes in the first memory of `places`, as `core` sees it, that has room for them.
+    fn new(memory: &Arc<Memory>, places: &[&str], core: u32, len: u64) -> Result<Self, Error> {
+        let size = len.max(1).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
+        let mut full = None;
+        for &place in places {
+            let region = memory.core_region(place, core)?;
+            match memory.allocate(region, size, ALIGNMENT) {
+                Ok(base) => {
+                    return Ok(Self { memory: Arc::clone(memory), place: place.to_owned(), region, base, len });
+                }
+                Err(error) => full = Some(error),
+            }
+        }
+        Err(full.map_or_else(|| Error::Target("the device has no memory".into()), Error::from))
+    }
+
+    fn segment(&self, kind: SegmentKind) -> Segment {
+        Segment { region: self.region, base: self.base, len: self.len, kind }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // Nobody else frees it; a failure here would be a second owner, which the allocator reports by itself.
+        let freed = self.memory.free(self.region, self.base);
+        debug_assert!(freed.is_ok(), "{freed:?}");
+    }
+}
+
+/// How to deploy.
+#[derive(Clone, Debug)]
+pub struct DeployOptions {
+    /// Threads that a run uses, the caller's included; 0 means one per CPU core.
+    pub threads: usize,
+    /// Cores of the device, one per image of the batch, in order; empty means 0, 1, ….
+    pub cores: Vec<u32>,
+    /// Core clock in MHz for the timeline; `None` means the device's default.
+    pub clock_mhz: Option<u32>,
+}
+
+impl Default for DeployOptions {
+    fn default() -> Self {
+        Self { threads: 1, cores: Vec::new(), clock_mhz: None }
+    }
+}
+
+/// A program on a device, ready to run. Each deployment has feature maps of its own; constants are shared.
+#[derive(Debug)]
+pub struct Deployment {
+    device: Arc<Device>,
+    program: Arc<Program>,
+    images: Vec<Mutex<Image>>,
+    timeline: Timeline,
+    pool: Pool,
+    _loaded: Arc<Loaded>,
+}
+
+/// What one image of the batch needs: a core's feature maps and border buffers.
+#[derive(Debug)]
+struct Image {
+    executor: Executor,
+    pool: Option<Pool>,
+    inputs: Vec<Chunk>,
+    outputs: Vec<Chunk>,
+    failed: Option<Error>,
+    scratch: Chunk,
+}
+
+impl Deployment {
+    /// Loads the program's segments into the device's memory and decodes its commands.
+    pub fn new(device: &Arc<Device>, program: &Arc<Program>, options: &DeployOptions) -> Result<Self, Error> {
+        if program.target != device.spec.name {
+            return Err(Error::Target(format!(
+                "a program for '{}' on a device '{}'",
+                program.target, device.spec.name
+            )));
+        }
+        let loaded = device.load(program)?;
+        let pool = Pool::new(options.threads);
+        // A batch runs its images side by side, one thread each; a single image is split inside the kernels.
+        let inner = program.batch > 1;
+        let images = (0..program.batch)
+            .map(|image| {
+                let core = options.cores.get(image).copied().unwrap_or(image as u32);
+                Image::new(device, program, &loaded, core, if inner { 1 } else { pool.threads() })
+                    .map(|each| Mutex::new(Image { pool: inner.then(|| Pool::new(1)), ..each }))
+            })
+            .collect::<Result<Vec<_>, Error>>()?;
+        let timeline = timeline(device, &loaded, &images, options)?;
+        let (device, program) = (Arc::clone(device), Arc::clone(program));
+        Ok(Self { device, program, images, timeline, pool, _loaded: loaded })
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// What one image costs on its core; computed when the program was deployed.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    /// Nanoseconds that the host link takes to move one run's inputs and outputs; 0 when the device has no link.
+    pub fn transfer_nanos(&self) -> u64 {
+        let Some(link) = &self.device.spec.link else { return 0 };
+        let bytes = |tensors: &[TensorIo]| tensors.iter().map(|io| io.bytes() as u64).sum::<u64>();
+        let total = u128::from(bytes(&self.program.inputs) + bytes(&self.program.outputs));
+        let moving = total * 1_000_000_000 / u128::from(link.bytes_per_second.max(1));
+        u64::try_from(moving).unwrap_or(u64::MAX).saturating_add(link.call_ns)
+    }
+
+    /// Runs the program once: copies the inputs to the device, executes, copies the outputs back. Allocates nothing.
+    ///
+    /// Each slice has exactly the bytes of its [`TensorIo`].
+    pub fn run(&mut self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), Error> {
+        check("input", &self.program.inputs, inputs.iter().map(|bytes| bytes.len()))?;
+        check("output", &self.program.outputs, outputs.iter().map(|bytes| bytes.len()))?;
+        let (images, pool, batch) = (&self.images, &self.pool, self.program.batch);
+        pool_for(batch, pool, &|image| {
+            let mut guard = images[image].lock().unwrap_or_else(PoisonError::into_inner);
+            let result = guard.execute(inputs, image, batch, pool);
+            guard.failed = result.err();
+        });
+        for (index, each) in self.images.iter_mut().enumerate() {
+            let image = each.get_mut().unwrap_or_else(PoisonError::into_inner);
+            if let Some(error) = image.failed.take() {
+                return Err(error);
+            }
+            for (chunk, output) in image.outputs.iter().zip(outputs.iter_mut()) {
+                let length = output.len() / batch;
+                let part = &mut output[index * length..(index + 1) * length];
+                self.device.memory.read(chunk.region, chunk.base, part)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs one task per image: inline when there is one, so that the kernels can use the pool themselves.
+fn pool_for(batch: usize, pool: &Pool, task: &(dyn Fn(usize) + Sync)) {
+    if batch == 1 { task(0) } else { pool.run(batch, &|image, _| task(image)) }
+}
+
+impl Image {
+    fn new(
+        device: &Arc<Device>,
+        program: &Arc<Program>,
+        loaded: &Loaded,
+        core: u32,
+        threads: usize,
+    ) -> Result<Self, Error> {
+        let (memory, place, batch) = (&device.memory, &device.spec.placement, program.batch as u64);
+        let border = |tensors: &[TensorIo]| -> Result<Vec<Chunk>, Error> {
+            tensors.iter().map(|io| Chunk::new(memory, &[&place.io], core, io.bytes() as u64 / batch)).collect()
+        };
+        let (inputs, outputs) = (border(&program.inputs)?, border(&program.outputs)?);
+        let scratch_places = [&*place.scratch, &*place.constants, &*place.io];
+        let scratch = Chunk::new(memory, &scratch_places, core, program.scratch_bytes)?;
+        for chunk in &outputs {
+            // Padding of outputs is never written by the program; a run must not show what lay there before.
+            memory.write(chunk.region, chunk.base, &vec![0; chunk.len as usize])?;
+        }
+        let mut segments = vec![
+            loaded.instructions.segment(SegmentKind::Instructions),
+            loaded.constants.segment(SegmentKind::Constants),
+            scratch.segment(SegmentKind::Scratch),
+        ];
+        segments.extend(inputs.iter().map(|chunk| chunk.segment(SegmentKind::Input)));
+        segments.extend(outputs.iter().map(|chunk| chunk.segment(SegmentKind::Output)));
+        let stream =
+            Stream { addr: Addr::new(Program::INSTRUCTIONS, 0), len: program.instructions.len() as u64 };
+        let mut executor =
+            Executor::new(Arc::clone(memory), &SegmentTable::new(segments)?, stream, Isa::best())?;
+        executor.reserve(threads);
+        Ok(Self { executor, pool: None, inputs, outputs, failed: None, scratch })
+    }
+
+    fn execute(&mut self, inputs: &[&[u8]], image: usize, batch: usize, pool: &Pool) -> Result<(), Error> {
+        let memory = Arc::clone(self.executor.memory());
+        for (chunk, input) in self.inputs.iter().zip(inputs) {
+            let length = input.len() / batch;
+            memory.write(chunk.region, chunk.base, &input[image * length..(image + 1) * length])?;
+        }
+        self.executor.run(self.pool.as_ref().unwrap_or(pool), None)?;
+        Ok(())
+    }
+}
+
+/// Checks the number of tensors of a run and the bytes of each.
+fn check(what: &str, tensors: &[TensorIo], lengths: impl ExactSizeIterator<Item = usize>) -> Result<(), Error> {
+    if tensors.len() != lengths.len() {
+        return Err(Error::Operand {
+            what: format!("number of {what}s"),
+            expected: tensors.len().to_string(),
+            got: lengths.len().to_string(),
+        });
+    }
+    for (io, length) in tensors.iter().zip(lengths) {
+        if io.bytes() != length {
+            return Err(Error::Operand {
+                what: format!("{what} '{}'", io.name),
+                expected: format!("{} bytes ({} of {})", io.bytes(), io.shape, io.dtype),
+                got: format!("{length} bytes"),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What one image costs; all images cost the same but for the memory that their feature maps found room in.
+fn timeline(
+    device: &Device,
+    loaded: &Loaded,
+    images: &[Mutex<Image>],
+    options: &DeployOptions,
+) -> Result<Timeline, Error> {
+    let image = images.first().ok_or_else(|| Error::Target("a batch of 0".into()))?;
+    let image = image.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut placement = vec![&*loaded.instructions.place, &*loaded.constants.place, &*image.scratch.place];
+    placement.extend(image.inputs.iter().chain(&image.outputs).map(|chunk| &*chunk.place));
+    let commands = image.executor.decoded().commands();
+    Ok(timing::timeline(&device.spec, commands, &placement, options.clock_mhz)?)
+}

@@ -1,0 +1,76 @@
+//! What can go wrong between a model file and a result.
+
+use triune_graph::Error as GraphError;
+
+/// A model cannot be compiled, a package cannot be used, or a run was asked for with operands that do not fit.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The model itself.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// The simulated device.
+    #[error(transparent)]
+    Device(#[from] triune_device::Error),
+    /// A file cannot be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A package on disk is not what its compiler wrote.
+    #[error("{path}: {reason}")]
+    Package {
+        /// The file.
+        path: String,
+        /// What is wrong, and the cure.
+        reason: String,
+    },
+    /// The file is not a Triune program at all: another compiler wrote it.
+    #[error("{path}: {reason}")]
+    Foreign {
+        /// The file.
+        path: String,
+        /// What it seems to be, and the cure.
+        reason: String,
+    },
+    /// The target cannot run an operator.
+    #[error("node '{node}' ({op}): {reason}")]
+    Unsupported {
+        /// The node.
+        node: String,
+        /// Its operator.
+        op: String,
+        /// Why, and the cure.
+        reason: String,
+    },
+    /// The model as a whole does not fit the target.
+    #[error("{0}")]
+    Target(String),
+    /// An operand of a run does not fit the program.
+    #[error("{what}: expected {expected}, got {got}")]
+    Operand {
+        /// Which operand.
+        what: String,
+        /// What the program takes.
+        expected: String,
+        /// What came.
+        got: String,
+    },
+    /// A virtual card refuses: see the variant.
+    #[error(transparent)]
+    Card(#[from] crate::card::Error),
+}
+
+impl Error {
+    /// An I/O error with the path that it happened on.
+    pub(crate) fn io(path: &std::path::Path, source: std::io::Error) -> Self {
+        Self::Io { path: path.display().to_string(), source }
+    }
+
+    /// A package error with the path that it was found in.
+    pub(crate) fn package(path: &std::path::Path, reason: impl Into<String>) -> Self {
+        Self::Package { path: path.display().to_string(), reason: reason.into() }
+    }
+}

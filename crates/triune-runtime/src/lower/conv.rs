@@ -1,0 +1,367 @@
+//! Convolutions, and the matrix products with constant weights that run as 1×1 convolutions.
+
+use triune_device::command::{AddParams, FConv, Function, QConv, RequantTarget, Window};
+use triune_graph::{
+    Constant, Node, ValueId,
+    ops::{AutoPad, Conv, Epilogue, Stage},
+};
+use triune_kernels::{ConvGeometry, Q8, QAdd};
+use triune_tensor::{DType, QuantParams, Shape};
+
+use super::{Form, Lowering, eltwise, extents, operand, result, unsupported};
+use crate::{Error, view::View};
+
+/// What a convolution computes, whatever operator asked for it. Weights are dense OHWI bytes.
+pub(super) struct Product<'a> {
+    pub(super) geometry: ConvGeometry,
+    pub(super) weights: Vec<u8>,
+    pub(super) weight_dtype: DType,
+    pub(super) weight_scales: Option<Vec<f32>>,
+    pub(super) out_channels: usize,
+    pub(super) bias: Option<ValueId>,
+    pub(super) epilogue: &'a Epilogue,
+}
+
+impl Lowering<'_> {
+    pub(super) fn conv(&mut self, node: &Node, op: &Conv) -> Result<(), Error> {
+        let (x, w, y) = (operand(node, 0)?, operand(node, 1)?, result(node)?);
+        let weights = self
+            .graph
+            .value(w)
+            .constant
+            .clone()
+            .ok_or_else(|| unsupported(node, "weights that are computed at run time"))?;
+        let [out_channels, group_channels, kh, kw] = *weights.shape() else {
+            return Err(unsupported(node, format!("weights of shape {}", weights.shape())));
+        };
+        if op.auto_pad != AutoPad::Explicit {
+            return Err(unsupported(node, "auto_pad that shape inference left open"));
+        }
+        let mut geometry = ConvGeometry {
+            kernel: [kh, kw],
+            stride: op.stride,
+            dilation: op.dilation,
+            pad: op.pad,
+            groups: op.groups,
+        };
+        let mut channels = group_channels;
+        let input = match self.bordered(x) {
+            // The border that the caller provides stands for the padding, as on the card.
+            Some(bordered) => {
+                geometry.pad = [0; 4];
+                channels = bordered.dims[1];
+                bordered
+            }
+            None => self.feature_map(node, x)?,
+        };
+        let product = Product {
+            geometry,
+            weights: ohwi(&weights, channels),
+            weight_dtype: weights.dtype(),
+            weight_scales: self.weight_scales(w),
+            out_channels,
+            bias: node.inputs.get(2).copied().flatten(),
+            epilogue: &op.epilogue,
+        };
+        let output = self.place(y, Form::ChannelsLast)?;
+        self.product(node, &product, x, &input, y, &output)
+    }
+
+    /// The input view with its border, if `x` is an input that has one.
+    fn bordered(&self, x: ValueId) -> Option<View> {
+        let index = self.graph.inputs.iter().position(|&input| input == x)?;
+        self.io.inputs[index].bordered
+    }
+
+    /// Scales of quantized weights: one, or one per output channel.
+    pub(super) fn weight_scales(&self, w: ValueId) -> Option<Vec<f32>> {
+        let value = self.graph.value(w);
+        match (&value.channel_quant, value.quant) {
+            (Some(quant), _) => Some(quant.scales.to_vec()),
+            (None, Some(quant)) if quant.zero_point == 0 => Some(vec![quant.scale]),
+            _ => None,
+        }
+    }
+
+    /// Emits the convolution of `input` into `output`, both rank 4 with contiguous channels, with its epilogue.
+    pub(super) fn product(
+        &mut self,
+        node: &Node,
+        product: &Product<'_>,
+        x: ValueId,
+        input: &View,
+        y: ValueId,
+        output: &View,
+    ) -> Result<(), Error> {
+        match (input.dtype, product.weight_dtype) {
+            (DType::F32, DType::F32) => self.float_product(node, product, input, output),
+            (DType::I8 | DType::U8, DType::I8) => self.integer_product(node, product, x, input, y, output),
+            (a, b) => Err(unsupported(node, format!("{a} input with {b} weights"))),
+        }
+    }
+
+    fn float_product(
+        &mut self,
+        node: &Node,
+        product: &Product<'_>,
+        input: &View,
+        output: &View,
+    ) -> Result<(), Error> {
+        // The command adds before it activates; stages in another order run as commands of their own.
+        let mut stages = product.epilogue.stages.as_slice();
+        let mut residual = None;
+        if let [Stage::Residual(_), rest @ ..] = stages {
+            residual = Some(self.residual(node, output)?);
+            stages = rest;
+        }
+        let mut activation = Function::IDENTITY;
+        if let [Stage::Activation(kind), rest @ ..] = stages {
+            activation = eltwise::function(*kind);
+            stages = rest;
+        }
+        let bias = self.float_bias(node, product)?;
+        let weights = self.constants.add(&product.weights);
+        let target = if stages.is_empty() { *output } else { self.temporary(output, DType::F32) };
+        let command = FConv {
+            input: self.map(input)?,
+            output: self.map(&target)?,
+            window: window(&product.geometry)?,
+            weights: super::constant(weights),
+            bias,
+            residual: residual.as_ref().map(|view| self.map(view)).transpose()?,
+            activation,
+        };
+        let mut touched = vec![input, &target];
+        touched.extend(&residual);
+        self.emit(command, &touched);
+        self.float_stages(node, &target, stages, output)
+    }
+
+    fn float_bias(
+        &mut self,
+        node: &Node,
+        product: &Product<'_>,
+    ) -> Result<Option<triune_device::Addr>, Error> {
+        let Some(bias) = product.bias else { return Ok(None) };
+        let values = self
+            .graph
+            .value(bias)
+            .constant
+            .as_ref()
+            .and_then(Constant::to_f32)
+            .ok_or_else(|| unsupported(node, "a bias that is not a constant of f32"))?;
+        let values = spread(values, product.out_channels)
+            .ok_or_else(|| unsupported(node, "a bias of another length than the output channels"))?;
+        Ok(Some(super::constant(self.constants.add_f32(&values))))
+    }
+
+    fn integer_product(
+        &mut self,
+        node: &Node,
+        product: &Product<'_>,
+        x: ValueId,
+        input: &View,
+        y: ValueId,
+        output: &View,
+    ) -> Result<(), Error> {
+        let x_quant = self.quant_of(node, x)?;
+        let y_quant = self.quant_of(node, y)?;
+        let scales =
+            product.weight_scales.clone().ok_or_else(|| unsupported(node, "weights without scales"))?;
+        let channels = product.out_channels;
+        if scales.len() != 1 && scales.len() != channels {
+            return Err(unsupported(node, format!("{} weight scales for {channels} channels", scales.len())));
+        }
+        let epilogue = self.integer_epilogue(node, &product.epilogue.stages, y_quant, output)?;
+        let multiplier: Vec<f32> =
+            scales.iter().map(|&scale| x_quant.scale * scale / epilogue.target.scale).collect();
+        let bias = match product.bias {
+            None => None,
+            Some(bias) => {
+                let values = self
+                    .graph
+                    .value(bias)
+                    .constant
+                    .as_ref()
+                    .and_then(Constant::to_i32)
+                    .and_then(|values| spread(values, channels))
+                    .ok_or_else(|| unsupported(node, "a bias that is not a constant of i32 per channel"))?;
+                Some(super::constant(self.constants.add_i32(&values)))
+            }
+        };
+        let weights = self.constants.add(&product.weights);
+        let table = epilogue.table.map(|table| super::constant(self.constants.add(&table[..])));
+        let command = QConv {
+            input: self.map(input)?,
+            output: self.map(output)?,
+            window: window(&product.geometry)?,
+            weights: super::constant(weights),
+            bias,
+            multiplier: super::constant(self.constants.add_f32(&multiplier)),
+            multipliers: multiplier.len() as u32,
+            input_zero_point: x_quant.zero_point,
+            result: RequantTarget { dtype: output.dtype, zero_point: epilogue.target.zero_point },
+            clamp: epilogue.clamp,
+            table,
+            residual: epilogue.residual.as_ref().map(|view| self.map(view)).transpose()?,
+            add: epilogue.add.as_ref().map(add_params),
+            conv_is_a: epilogue.add.is_some_and(|add| add.conv_is_a),
+        };
+        let mut touched = vec![input, output];
+        touched.extend(&epilogue.residual);
+        self.emit(command, &touched);
+        Ok(())
+    }
+
+    /// The fused addition's other operand: the node's last input.
+    fn residual(&mut self, node: &Node, output: &View) -> Result<View, Error> {
+        let id = operand(node, node.inputs.len() - 1)?;
+        let view = self.view(id)?;
+        let view = match view.reshaped(output.dims) {
+            Some(view) if super::has_contiguous_channels(&view) => view,
+            _ if view.dims == output.dims => self.feature_map(node, id)?,
+            _ => return Err(unsupported(node, "a fused addition of another shape")),
+        };
+        Ok(view)
+    }
+
+    fn integer_epilogue<'s>(
+        &mut self,
+        node: &Node,
+        stages: &'s [Stage],
+        y_quant: QuantParams,
+        output: &View,
+    ) -> Result<IntegerEpilogue<'s>, Error> {
+        let range = byte_range(output.dtype);
+        let meaning = |stage: &Stage| match stage {
+            Stage::Table { quant, .. } => Some(*quant),
+            Stage::Residual(residual) => residual.quant,
+            Stage::Clamp { .. } | Stage::Activation(_) => None,
+        };
+        let mut epilogue = IntegerEpilogue {
+            target: stages.iter().find_map(meaning).unwrap_or(y_quant),
+            clamp: range,
+            table: None,
+            add: None,
+            residual: None,
+        };
+        for (index, stage) in stages.iter().enumerate() {
+            match stage {
+                Stage::Clamp { limits } => {
+                    let clamp = match &mut epilogue.add {
+                        Some(add) => &mut add.clamp,
+                        None if epilogue.table.is_none() => &mut epilogue.clamp,
+                        None => return Err(unsupported(node, "limits behind a table")),
+                    };
+                    *clamp = [clamp[0].max(limits[0]), clamp[1].min(limits[1])];
+                }
+                Stage::Table { table, .. } if epilogue.table.is_none() && epilogue.add.is_none() => {
+                    epilogue.table = Some(table);
+                }
+                Stage::Residual(residual) if epilogue.add.is_none() => {
+                    let own = residual.quant.ok_or_else(|| unsupported(node, "an addition without scales"))?;
+                    let id = operand(node, node.inputs.len() - 1)?;
+                    let other = self.quant_of(node, id)?;
+                    let view = self.residual(node, output)?;
+                    let sum = stages[index + 1..].iter().find_map(meaning).unwrap_or(y_quant);
+                    let own = (q8(output.dtype, own), own.scale);
+                    let other = (q8(view.dtype, other), other.scale);
+                    let (a, b) = if residual.own_first { (own, other) } else { (other, own) };
+                    let add = QAdd::new(a.0, a.1, b.0, b.1, q8(output.dtype, sum), sum.scale)
+                        .map_err(|error| unsupported(node, error.to_string()))?;
+                    epilogue.add = Some(QAdd { conv_is_a: residual.own_first, ..add });
+                    epilogue.residual = Some(view);
+                }
+                Stage::Table { .. } | Stage::Residual(_) | Stage::Activation(_) => {
+                    return Err(unsupported(node, "an epilogue in an order that no command has"));
+                }
+            }
+        }
+        Ok(epilogue)
+    }
+}
+
+struct IntegerEpilogue<'s> {
+    /// What the accumulator is requantized to.
+    target: QuantParams,
+    clamp: [i32; 2],
+    table: Option<&'s [u8; 256]>,
+    add: Option<QAdd>,
+    residual: Option<View>,
+}
+
+/// Encoding of an 8-bit value.
+pub(super) fn q8(dtype: DType, quant: QuantParams) -> Q8 {
+    Q8 { signed: dtype == DType::I8, zero_point: quant.zero_point }
+}
+
+/// Smallest and largest integer of an 8-bit type.
+pub(super) fn byte_range(dtype: DType) -> [i32; 2] {
+    if dtype == DType::I8 { [-128, 127] } else { [0, 255] }
+}
+
+/// A quantized addition's parameters as a command has them.
+pub(super) fn add_params(add: &QAdd) -> AddParams {
+    let target = |q: Q8| RequantTarget {
+        dtype: if q.signed { DType::I8 } else { DType::U8 },
+        zero_point: q.zero_point,
+    };
+    AddParams {
+        a: target(add.a),
+        b: target(add.b),
+        out: target(add.out),
+        ra: add.ra,
+        rb: add.rb,
+        k: add.k,
+        clamp: add.clamp,
+    }
+}
+
+/// A window as a command has it.
+pub(super) fn window(geometry: &ConvGeometry) -> Result<Window, Error> {
+    Ok(Window {
+        kernel: extents(geometry.kernel)?,
+        stride: extents(geometry.stride)?,
+        dilation: extents(geometry.dilation)?,
+        pad: extents(geometry.pad)?,
+        groups: extents([geometry.groups])?[0],
+    })
+}
+
+/// One value per channel from one value or one per channel.
+fn spread<T: Copy>(values: Vec<T>, channels: usize) -> Option<Vec<T>> {
+    match values.len() {
+        length if length == channels => Some(values),
+        1 => Some(vec![values[0]; channels]),
+        _ => None,
+    }
+}
+
+/// Weights (O, I, KH, KW) as dense (O, KH, KW, `channels`), new input channels 0.
+fn ohwi(weights: &Constant, channels: usize) -> Vec<u8> {
+    let [o, i, kh, kw] = *weights.shape() else { return Vec::new() };
+    let size = weights.dtype().bytes();
+    let taps = kh * kw;
+    let mut out = vec![0; o * taps * channels * size];
+    if taps == 1 && channels == i {
+        out.copy_from_slice(weights.bytes());
+        return out;
+    }
+    for (from, to) in
+        weights.bytes().chunks_exact((i * taps * size).max(1)).zip(out.chunks_exact_mut((taps * channels * size).max(1)))
+    {
+        for channel in 0..i {
+            for tap in 0..taps {
+                let (source, target) = ((channel * taps + tap) * size, (tap * channels + channel) * size);
+                to[target..target + size].copy_from_slice(&from[source..source + size]);
+            }
+        }
+    }
+    out
+}
+
+/// The rank-4 view (1, K, 1, M) of a matrix view (M, K): rows are pixels, columns channels.
+pub(super) fn as_pixels(view: &View) -> Option<View> {
+    let [m, k] = *view.dims else { return None };
+    view.permuted(&[1, 0]).reshaped(Shape::from([1, k, 1, m]))
+}

@@ -1,0 +1,212 @@
+//! Operators that work element by element, over one or two operands.
+
+use triune_device::command::{self, FBinary, FUnary, Function, FunctionKind, Operand, QMul, Table};
+use triune_graph::{
+    Node,
+    ops::{Binary, BinaryKind, Stage, UnaryKind},
+};
+use triune_kernels::QAdd;
+use triune_tensor::DType;
+
+use super::{
+    Form, Lowering,
+    conv::{add_params, byte_range, q8},
+    extents, has_contiguous_channels, operand, result, unsupported,
+};
+use crate::{
+    Error,
+    view::{View, merge_axes},
+};
+
+impl Lowering<'_> {
+    pub(super) fn unary(&mut self, node: &Node, kind: UnaryKind) -> Result<(), Error> {
+        let (from, to) = self.elementwise(operand(node, 0)?, result(node)?)?;
+        self.float_unary(node, kind, &from, &to)
+    }
+
+    fn float_unary(&mut self, node: &Node, kind: UnaryKind, from: &View, to: &View) -> Result<(), Error> {
+        if from.dtype != DType::F32 {
+            return Err(unsupported(node, format!("{} operand", from.dtype)));
+        }
+        let command =
+            FUnary { input: self.flat_map(from)?, output: self.flat_map(to)?, function: function(kind) };
+        self.emit(command, &[from, to]);
+        Ok(())
+    }
+
+    pub(super) fn table(&mut self, node: &Node, table: &[u8; 256]) -> Result<(), Error> {
+        let (from, to) = self.elementwise(operand(node, 0)?, result(node)?)?;
+        self.emit_table(table, &from, &to)
+    }
+
+    pub(super) fn emit_table(&mut self, table: &[u8; 256], from: &View, to: &View) -> Result<(), Error> {
+        let table = super::constant(self.constants.add(table));
+        let command = Table { input: self.flat_map(from)?, output: self.flat_map(to)?, table };
+        self.emit(command, &[from, to]);
+        Ok(())
+    }
+
+    pub(super) fn binary(&mut self, node: &Node, op: &Binary) -> Result<(), Error> {
+        let (a, b, y) = (operand(node, 0)?, operand(node, 1)?, result(node)?);
+        let (dims, dtype) = self.meta(y)?;
+        let (a_view, b_view) = (self.view(a)?, self.view(b)?);
+        let lead = [&a_view, &b_view].into_iter().find(|view| view.dims == dims && view.home != super::Home::Constants);
+        let form = match lead {
+            Some(view) if view.dims.rank() == 4 && has_contiguous_channels(view) => Form::ChannelsLast,
+            Some(view) if view.is_compact() => Form::Like(*view),
+            _ if dims.rank() == 4 => Form::ChannelsLast,
+            _ => Form::Dense,
+        };
+        let broadcast = |view: &View| {
+            view.broadcast(dims).ok_or_else(|| unsupported(node, format!("{} does not broadcast to {dims}", view.dims)))
+        };
+        let (a_view, b_view) = (broadcast(&a_view)?, broadcast(&b_view)?);
+        let output = self.place(y, form)?;
+        if dtype == DType::F32 {
+            return self.float_binary(node, op, &a_view, &b_view, &output);
+        }
+        if !dtype.is_quantized() {
+            return Err(unsupported(node, format!("{dtype} operands that are not constant")));
+        }
+        let (a_quant, b_quant, y_quant) = (self.quant_of(node, a)?, self.quant_of(node, b)?, self.quant_of(node, y)?);
+        let (a_q8, b_q8, y_q8) = (q8(a_view.dtype, a_quant), q8(b_view.dtype, b_quant), q8(dtype, y_quant));
+        let mut clamp = byte_range(dtype);
+        for stage in &op.epilogue.stages {
+            let Stage::Clamp { limits } = stage else {
+                return Err(unsupported(node, "an epilogue that no command has"));
+            };
+            clamp = [clamp[0].max(limits[0]), clamp[1].min(limits[1])];
+        }
+        let (dims, operands) = self.operands([&a_view, &b_view, &output])?;
+        let [a, b, output_operand] = operands;
+        match op.kind {
+            BinaryKind::Add => {
+                let add = QAdd::new(a_q8, a_quant.scale, b_q8, b_quant.scale, y_q8, y_quant.scale)
+                    .map_err(|error| unsupported(node, error.to_string()))?;
+                let params = add_params(&QAdd { clamp, ..add });
+                self.emit(command::QAdd { dims, a, b, output: output_operand, params }, &[&a_view, &b_view, &output]);
+            }
+            BinaryKind::Mul => {
+                let command = QMul {
+                    dims,
+                    a,
+                    b,
+                    output: output_operand,
+                    zero_points: [a_quant.zero_point, b_quant.zero_point, y_quant.zero_point],
+                    multiplier: a_quant.scale * b_quant.scale / y_quant.scale,
+                    clamp,
+                };
+                self.emit(command, &[&a_view, &b_view, &output]);
+            }
+            other => return Err(unsupported(node, format!("8-bit {other:?}"))),
+        }
+        Ok(())
+    }
+
+    fn float_binary(&mut self, node: &Node, op: &Binary, a: &View, b: &View, output: &View) -> Result<(), Error> {
+        let mut stages = op.epilogue.stages.as_slice();
+        let mut activation = Function::IDENTITY;
+        if let [Stage::Activation(kind), rest @ ..] = stages {
+            activation = function(*kind);
+            stages = rest;
+        }
+        let target = if stages.is_empty() { *output } else { self.temporary(output, DType::F32) };
+        self.emit_binary(op.kind, a, b, &target, activation)?;
+        self.float_stages(node, &target, stages, output)
+    }
+
+    fn emit_binary(
+        &mut self,
+        kind: BinaryKind,
+        a: &View,
+        b: &View,
+        output: &View,
+        activation: Function,
+    ) -> Result<(), Error> {
+        let (dims, [a_operand, b_operand, output_operand]) = self.operands([a, b, output])?;
+        let kind = match kind {
+            BinaryKind::Add => command::BinaryKind::Add,
+            BinaryKind::Sub => command::BinaryKind::Sub,
+            BinaryKind::Mul => command::BinaryKind::Mul,
+            BinaryKind::Div => command::BinaryKind::Div,
+            BinaryKind::Min => command::BinaryKind::Min,
+            BinaryKind::Max => command::BinaryKind::Max,
+            BinaryKind::Pow => command::BinaryKind::Pow,
+        };
+        let command = FBinary { dims, kind, a: a_operand, b: b_operand, output: output_operand, activation };
+        self.emit(command, &[a, b, output]);
+        Ok(())
+    }
+
+    /// Runs what is left of a float epilogue as commands of their own, from `from` into `output`.
+    pub(super) fn float_stages(
+        &mut self,
+        node: &Node,
+        from: &View,
+        stages: &[Stage],
+        output: &View,
+    ) -> Result<(), Error> {
+        let mut from = *from;
+        for (index, stage) in stages.iter().enumerate() {
+            let last = index + 1 == stages.len();
+            let to = if last { *output } else { self.temporary(output, DType::F32) };
+            match stage {
+                Stage::Activation(kind) => self.float_unary(node, *kind, &from, &to)?,
+                Stage::Residual(_) => {
+                    let id = operand(node, node.inputs.len() - 1)?;
+                    let other = self.view(id)?;
+                    let other = other
+                        .reshaped(to.dims)
+                        .ok_or_else(|| unsupported(node, "a fused addition of another shape"))?;
+                    self.emit_binary(BinaryKind::Add, &from, &other, &to, Function::IDENTITY)?;
+                }
+                Stage::Clamp { .. } | Stage::Table { .. } => {
+                    return Err(unsupported(node, "an integer epilogue behind a float operator"));
+                }
+            }
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// Operands of an elementwise command in as few dimensions as their strides allow.
+    fn operands(&self, views: [&View; 3]) -> Result<([u32; 6], [Operand; 3]), Error> {
+        // Walk in the output's own order, so that neighbouring axes merge.
+        let order = views[2].physical_order();
+        let [a, b, output] = views.map(|view| view.permuted(&order));
+        let (dims, strides) = merge_axes::<6>(&[&a, &b, &output])
+            .ok_or_else(|| Error::Target("an elementwise operator over more than six axes".into()))?;
+        let operand = |view: &View, strides: [u64; 6]| {
+            Ok::<_, Error>(Operand { addr: self.addr(view)?, dtype: view.dtype, strides })
+        };
+        Ok((extents(dims)?, [operand(&a, strides[0])?, operand(&b, strides[1])?, operand(&output, strides[2])?]))
+    }
+}
+
+/// A function as a command has it.
+pub(super) fn function(kind: UnaryKind) -> Function {
+    let (kind, parameters) = match kind {
+        UnaryKind::Relu => (FunctionKind::Relu, [0.0; 2]),
+        UnaryKind::LeakyRelu(alpha) => (FunctionKind::LeakyRelu, [alpha, 0.0]),
+        UnaryKind::Elu(alpha) => (FunctionKind::Elu, [alpha, 0.0]),
+        UnaryKind::Clip(limits) => (FunctionKind::Clip, limits),
+        UnaryKind::Sigmoid => (FunctionKind::Sigmoid, [0.0; 2]),
+        UnaryKind::Silu => (FunctionKind::Silu, [0.0; 2]),
+        UnaryKind::HardSigmoid { alpha, beta } => (FunctionKind::HardSigmoid, [alpha, beta]),
+        UnaryKind::HardSwish => (FunctionKind::HardSwish, [0.0; 2]),
+        UnaryKind::Tanh => (FunctionKind::Tanh, [0.0; 2]),
+        UnaryKind::Exp => (FunctionKind::Exp, [0.0; 2]),
+        UnaryKind::Log => (FunctionKind::Log, [0.0; 2]),
+        UnaryKind::Sqrt => (FunctionKind::Sqrt, [0.0; 2]),
+        UnaryKind::Reciprocal => (FunctionKind::Reciprocal, [0.0; 2]),
+        UnaryKind::Abs => (FunctionKind::Abs, [0.0; 2]),
+        UnaryKind::Neg => (FunctionKind::Neg, [0.0; 2]),
+        UnaryKind::Softplus => (FunctionKind::Softplus, [0.0; 2]),
+        UnaryKind::Erf => (FunctionKind::Erf, [0.0; 2]),
+        UnaryKind::Gelu => (FunctionKind::Gelu, [0.0; 2]),
+        UnaryKind::Floor => (FunctionKind::Floor, [0.0; 2]),
+        UnaryKind::Ceil => (FunctionKind::Ceil, [0.0; 2]),
+        UnaryKind::Round => (FunctionKind::Round, [0.0; 2]),
+    };
+    Function { kind, parameters }
+}

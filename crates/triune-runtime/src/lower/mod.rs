@@ -1,0 +1,468 @@
+//! Lowering: from the operators of a prepared graph to commands of the device, one file per operator family.
+//!
+//! A value is a view of a buffer (see `view.rs`). Operators that only move elements become new views; those that compute
+//! become commands between views. Scratch buffers get addresses from the memory plan when all commands are known.
+
+mod constants;
+mod conv;
+mod eltwise;
+mod gemm;
+mod movement;
+mod patch;
+mod pool;
+mod quant;
+mod softmax;
+
+use std::collections::HashMap;
+
+use triune_device::{Addr, Command, FeatureMap, command::Copy};
+use triune_graph::{Graph, Node, Op, ValueId};
+use triune_memory::{Buffer, Plan};
+use triune_tensor::{DType, QuantParams, Shape};
+
+use crate::{
+    Error, Program,
+    program::Operator,
+    view::{Home, View, merge_axes},
+};
+use constants::ConstantPool;
+
+/// Where the border tensors lie, and what surrounds an input's data.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct IoPlan {
+    /// One per graph input.
+    pub(crate) inputs: Vec<InputPlan>,
+    /// One view per graph output, over the output's data without padding.
+    pub(crate) outputs: Vec<View>,
+}
+
+/// Where an input lies.
+#[derive(Clone, Debug)]
+pub(crate) struct InputPlan {
+    /// The data, without padding.
+    pub(crate) view: View,
+    /// The data with the border that the one convolution that reads it needs, and with padded channels.
+    pub(crate) bordered: Option<View>,
+}
+
+/// What lowering gives: commands with final addresses, and what segments 1 and 2 hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Lowered {
+    pub(crate) commands: Vec<Command>,
+    pub(crate) operators: Vec<Operator>,
+    pub(crate) constants: Vec<u8>,
+    pub(crate) plan: Plan,
+}
+
+/// Alignment of every buffer, in bytes: a cache line and a vector register.
+pub(crate) const ALIGNMENT: u64 = 64;
+
+/// Lowers a prepared graph with fixed shapes.
+pub(crate) fn lower(graph: &Graph, io: &IoPlan) -> Result<Lowered, Error> {
+    let mut lowering = Lowering {
+        graph,
+        io,
+        views: vec![None; graph.values.len()],
+        feature_maps: HashMap::new(),
+        parents: HashMap::new(),
+        commands: Vec::new(),
+        operators: Vec::new(),
+        scratch: Vec::new(),
+        constants: ConstantPool::default(),
+    };
+    for (&id, input) in graph.inputs.iter().zip(&io.inputs) {
+        lowering.views[id.0 as usize] = Some(input.view);
+    }
+    lowering.find_parents();
+    for node in &graph.nodes {
+        let first = lowering.commands.len() as u32;
+        lowering.node(node)?;
+        let last = lowering.commands.len() as u32;
+        if last > first {
+            let kind = node.op.name().to_owned();
+            lowering.operators.push(Operator { name: node.name.clone(), kind, first, last });
+        }
+    }
+    lowering.finish()
+}
+
+/// A scratch buffer: its size and the commands between which it must live.
+#[derive(Clone, Copy, Debug)]
+struct Scratch {
+    bytes: u64,
+    first: u64,
+    last: u64,
+}
+
+/// How a producer can write its result.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// Any view whose channels are contiguous (NHWC with free strides); ranks other than 4 row-major.
+    ChannelsLast,
+    /// Without gaps, axes in the order of this view.
+    Like(View),
+    /// Row-major without gaps.
+    Dense,
+}
+
+struct Lowering<'g> {
+    graph: &'g Graph,
+    io: &'g IoPlan,
+    views: Vec<Option<View>>,
+    /// Channels-last copies of values that lie otherwise.
+    feature_maps: HashMap<ValueId, View>,
+    /// Values that are written straight into a part of a concatenation: its output, and the first channel.
+    parents: HashMap<ValueId, (ValueId, usize)>,
+    commands: Vec<Command>,
+    operators: Vec<Operator>,
+    scratch: Vec<Scratch>,
+    constants: ConstantPool,
+}
+
+impl Lowering<'_> {
+    fn node(&mut self, node: &Node) -> Result<(), Error> {
+        match &node.op {
+            Op::Conv(op) => self.conv(node, op),
+            Op::Gemm(op) => self.gemm(node, op),
+            Op::MatMul(op) => self.matmul(node, op),
+            Op::Pool(op) => self.pool(node, op),
+            Op::GlobalPool(op) => self.global_pool(node, *op),
+            Op::Resize(op) => self.resize(node, *op),
+            Op::Binary(op) => self.binary(node, op),
+            Op::Unary(op) => self.unary(node, op.kind),
+            Op::Table(op) => self.table(node, &op.table),
+            Op::QuantizeLinear(_) => self.quantize(node),
+            Op::DequantizeLinear(_) => self.dequantize(node),
+            Op::Softmax(op) => self.softmax(node, *op),
+            Op::Reshape(_) | Op::Flatten(_) | Op::Unsqueeze(_) | Op::Squeeze(_) => self.reshape(node),
+            Op::Transpose(op) => self.transpose(node, op),
+            Op::Concat(op) => self.concat(node, *op),
+            Op::Slice(_) => self.slice(node),
+            Op::Split(op) => self.split(node, *op),
+            Op::Gather(op) => self.gather(node, *op),
+            Op::Expand(_) => self.expand(node),
+            Op::Pad(op) => self.pad(node, *op),
+            Op::Identity(_) => self.alias(node),
+            Op::Cast(op) => self.cast(node, *op),
+            Op::BatchNormalization(_) | Op::Clip(_) | Op::ShapeOf(_) | Op::ConstantOfShape(_) => {
+                Err(unsupported(node, "its parameters are not constant"))
+            }
+        }
+    }
+
+    /// Marks values that a concatenation along channels can receive in place.
+    fn find_parents(&mut self) {
+        let producers = self.graph.producers();
+        for node in &self.graph.nodes {
+            let (Op::Concat(op), Some(Some(out))) = (&node.op, node.outputs.first()) else { continue };
+            let whole = self.graph.value(*out);
+            if whole.shape.as_ref().map(Vec::len) != Some(4) || !matches!(op.axis, 1 | -3) {
+                continue;
+            }
+            let mut channel = 0;
+            for &input in node.inputs.iter().flatten() {
+                let part = self.graph.value(input);
+                let Some(dims) = part.fixed_shape() else { break };
+                let strided = producers[input.0 as usize]
+                    .is_some_and(|producer| writes_feature_maps(&self.graph.nodes[producer.0 as usize].op));
+                if strided
+                    && part.quant == whole.quant
+                    && part.dtype == whole.dtype
+                    && !self.graph.outputs.contains(&input)
+                {
+                    self.parents.entry(input).or_insert((*out, channel));
+                }
+                channel += dims[1];
+            }
+        }
+    }
+
+    /// Plans memory, patches addresses, ends the stream.
+    fn finish(mut self) -> Result<Lowered, Error> {
+        let first = self.commands.len() as u32;
+        for (index, &id) in self.graph.outputs.iter().enumerate() {
+            let target = self.io.outputs[index];
+            let view = self.view(id)?;
+            if view != target {
+                self.copy(&view, &target)?;
+            }
+        }
+        let last = self.commands.len() as u32;
+        if last > first {
+            self.operators.push(Operator { name: "outputs".into(), kind: "Copy".into(), first, last });
+        }
+        self.commands.push(Command::End(triune_device::command::End {}));
+        let buffers: Vec<Buffer> = self
+            .scratch
+            .iter()
+            .map(|s| Buffer { lower: s.first, upper: s.last + 1, size: s.bytes, alignment: ALIGNMENT })
+            .collect();
+        let plan = triune_memory::plan(&buffers)
+            .ok_or_else(|| Error::Target("the feature maps' sizes overflow 64 bits".into()))?;
+        if cfg!(debug_assertions)
+            && let Err(violation) = triune_memory::validate(&buffers, &plan)
+        {
+            return Err(Error::Target(format!("the memory plan is invalid: {violation}")));
+        }
+        for command in &mut self.commands {
+            patch::addresses(command, &mut |addr| {
+                if addr.segment() == Program::SCRATCH {
+                    let (index, offset) = patch::unpack(*addr);
+                    *addr = Addr::new(Program::SCRATCH, plan.offsets[index] + offset);
+                }
+            });
+        }
+        let (commands, operators, constants) = (self.commands, self.operators, self.constants.into_bytes());
+        Ok(Lowered { commands, operators, constants, plan })
+    }
+
+    // ---- values ----
+
+    /// Dimensions and element type of a value.
+    fn meta(&self, id: ValueId) -> Result<(Shape, DType), Error> {
+        let value = self.graph.value(id);
+        match (value.fixed_shape(), value.dtype) {
+            (Some(shape), Some(dtype)) => Ok((shape, dtype)),
+            _ => Err(Error::Target(format!("the shape of '{}' is not known", value.name))),
+        }
+    }
+
+    /// Meaning of an 8-bit value.
+    fn quant_of(&self, node: &Node, id: ValueId) -> Result<QuantParams, Error> {
+        let value = self.graph.value(id);
+        value
+            .quant
+            .ok_or_else(|| unsupported(node, format!("8-bit value '{}' has no scale and zero point", value.name)))
+    }
+
+    /// Where a value lies; constants are placed when first asked for.
+    fn view(&mut self, id: ValueId) -> Result<View, Error> {
+        if let Some(view) = self.views[id.0 as usize] {
+            return Ok(view);
+        }
+        let value = self.graph.value(id);
+        let Some(constant) = &value.constant else {
+            return Err(Error::Target(format!("'{}' is read before anything makes it", value.name)));
+        };
+        let offset = self.constants.add(constant.bytes());
+        let view = View::dense(Home::Constants, constant.dtype(), constant.shape()).at(offset);
+        self.views[id.0 as usize] = Some(view);
+        Ok(view)
+    }
+
+    /// A view of the value with contiguous channels, copied if it lies otherwise.
+    fn feature_map(&mut self, node: &Node, id: ValueId) -> Result<View, Error> {
+        if let Some(&view) = self.feature_maps.get(&id) {
+            return Ok(view);
+        }
+        let view = self.view(id)?;
+        if view.dims.rank() != 4 {
+            return Err(unsupported(node, format!("rank {} where an image batch is needed", view.dims.rank())));
+        }
+        if has_contiguous_channels(&view) {
+            return Ok(view);
+        }
+        let bytes = view.dims.iter().product::<usize>() as u64 * view.dtype.bytes() as u64;
+        let own = View::channels_last(self.new_scratch(bytes), view.dtype, view.dims);
+        self.copy(&view, &own)?;
+        self.feature_maps.insert(id, own);
+        Ok(own)
+    }
+
+    /// A row-major view of the value, copied if it lies otherwise.
+    fn dense(&mut self, id: ValueId) -> Result<View, Error> {
+        let view = self.view(id)?;
+        self.densified(&view)
+    }
+
+    /// The view itself if it is row-major, else a copy that is.
+    fn densified(&mut self, view: &View) -> Result<View, Error> {
+        if view.is_dense() {
+            return Ok(*view);
+        }
+        let bytes = view.dims.iter().product::<usize>() as u64 * view.dtype.bytes() as u64;
+        let own = View::dense(self.new_scratch(bytes), view.dtype, view.dims);
+        self.copy(view, &own)?;
+        Ok(own)
+    }
+
+    /// Decides where a result goes: its part of a concatenation, an output's segment, or scratch.
+    fn place(&mut self, id: ValueId, form: Form) -> Result<View, Error> {
+        if let Some(view) = self.views[id.0 as usize] {
+            return Ok(view);
+        }
+        let (dims, dtype) = self.meta(id)?;
+        let strided = matches!(form, Form::ChannelsLast) && dims.rank() == 4;
+        let mut view = None;
+        if strided && let Some(&(parent, channel)) = self.parents.get(&id) {
+            view = Some(self.place(parent, Form::ChannelsLast)?.sliced(1, channel, dims[1], 1));
+        } else if let Some(index) = self.graph.outputs.iter().position(|&output| output == id) {
+            let target = self.io.outputs[index];
+            let fits = match form {
+                Form::ChannelsLast if strided => has_contiguous_channels(&target),
+                Form::ChannelsLast | Form::Dense => target.is_dense(),
+                Form::Like(like) => target.same_layout(&like.compact_like(target.home, dtype)),
+            };
+            view = fits.then_some(target);
+        }
+        let view = match view {
+            Some(view) => view,
+            None => {
+                let home = self.new_scratch((dims.iter().product::<usize>() * dtype.bytes()) as u64);
+                match form {
+                    Form::ChannelsLast => View::channels_last(home, dtype, dims),
+                    Form::Like(like) => like.compact_like(home, dtype),
+                    Form::Dense => View::dense(home, dtype, dims),
+                }
+            }
+        };
+        self.views[id.0 as usize] = Some(view);
+        Ok(view)
+    }
+
+    /// Gives a value the place of another, seen differently.
+    fn set_view(&mut self, id: ValueId, view: View) {
+        self.views[id.0 as usize] = Some(view);
+    }
+
+    fn new_scratch(&mut self, bytes: u64) -> Home {
+        self.scratch.push(Scratch { bytes, first: u64::MAX, last: 0 });
+        Home::Scratch(self.scratch.len() as u32 - 1)
+    }
+
+    /// A scratch view for an intermediate that no value of the graph stands for.
+    fn temporary(&mut self, like: &View, dtype: DType) -> View {
+        let bytes = like.dims.iter().product::<usize>() as u64 * dtype.bytes() as u64;
+        let home = self.new_scratch(bytes);
+        like.compact_like(home, dtype)
+    }
+
+    // ---- commands ----
+
+    /// Appends a command and keeps the buffers that it touches alive.
+    fn emit(&mut self, command: impl Into<Command>, touched: &[&View]) {
+        let now = self.commands.len() as u64;
+        for view in touched {
+            if let Home::Scratch(index) = view.home {
+                let scratch = &mut self.scratch[index as usize];
+                scratch.first = scratch.first.min(now);
+                scratch.last = scratch.last.max(now);
+            }
+        }
+        self.commands.push(command.into());
+    }
+
+    /// Copies all elements of `from` to `to`, which has the same extents.
+    fn copy(&mut self, from: &View, to: &View) -> Result<(), Error> {
+        if from.dims.contains(&0) {
+            return Ok(());
+        }
+        let (dims, strides) = merge_axes::<6>(&[to, from])
+            .ok_or_else(|| Error::Target("a copy over more than six axes".into()))?;
+        let command = Copy {
+            elem_bytes: from.dtype.bytes() as u32,
+            dims: extents(dims)?,
+            src: self.addr(from)?,
+            src_strides: strides[1],
+            dst: self.addr(to)?,
+            dst_strides: strides[0],
+        };
+        self.emit(command, &[from, to]);
+        Ok(())
+    }
+
+    /// The address of a view's first element; scratch addresses hold the buffer's index until the plan is made.
+    fn addr(&self, view: &View) -> Result<Addr, Error> {
+        let inputs = self.io.inputs.len() as u32;
+        let segment = |index: u32| {
+            u8::try_from(u32::from(Program::FIRST_IO) + index)
+                .ok()
+                .filter(|&segment| segment < u8::MAX)
+                .ok_or_else(|| Error::Target("more than 250 inputs and outputs".into()))
+        };
+        if view.offset > patch::MAX_OFFSET {
+            return Err(Error::Target(format!("a buffer of more than {} bytes", patch::MAX_OFFSET)));
+        }
+        Ok(match view.home {
+            Home::Constants => Addr::new(Program::CONSTANTS, view.offset),
+            Home::Scratch(index) => patch::pack(index, view.offset)
+                .ok_or_else(|| Error::Target("more than a million feature maps".into()))?,
+            Home::Input(index) => Addr::new(segment(index)?, view.offset),
+            Home::Output(index) => Addr::new(segment(inputs + index)?, view.offset),
+        })
+    }
+
+    /// The descriptor of a view whose channels are contiguous.
+    fn map(&self, view: &View) -> Result<FeatureMap, Error> {
+        let [n, c, h, w] = extents::<4>([view.dims[0], view.dims[1], view.dims[2], view.dims[3]])?;
+        let [stride_n, stride_h, stride_w] = [view.strides[0], view.strides[2], view.strides[3]];
+        Ok(FeatureMap { addr: self.addr(view)?, dtype: view.dtype, n, h, w, c, stride_n, stride_h, stride_w })
+    }
+
+    /// The descriptor of an elementwise operand whatever its rank: a gapless view as rows of its innermost axis, a
+    /// view with contiguous channels as it is.
+    fn flat_map(&self, view: &View) -> Result<FeatureMap, Error> {
+        if view.dims.rank() == 4 && has_contiguous_channels(view) {
+            return self.map(view);
+        }
+        debug_assert!(view.is_compact());
+        let order = view.physical_order();
+        let elements = view.dims.iter().product::<usize>();
+        let inner = order.last().map_or(1, |&axis| view.dims[axis]).max(1);
+        let [rows, inner] = extents::<2>([elements / inner, inner])?;
+        Ok(FeatureMap::dense(self.addr(view)?, view.dtype, [1, 1, rows, inner]))
+    }
+
+    /// Operand and result views of an elementwise command over feature maps, in the operand's order of axes.
+    fn elementwise(&mut self, input: ValueId, output: ValueId) -> Result<(View, View), Error> {
+        let mut from = self.view(input)?;
+        if !(from.is_compact() || from.dims.rank() == 4 && has_contiguous_channels(&from)) {
+            from = self.densified(&from)?;
+        }
+        let form = if from.dims.rank() == 4 && has_contiguous_channels(&from) {
+            Form::ChannelsLast
+        } else {
+            Form::Like(from)
+        };
+        let to = self.place(output, form)?;
+        Ok((from, to))
+    }
+}
+
+/// Whether the operator writes its result as a feature map with free strides.
+fn writes_feature_maps(op: &Op) -> bool {
+    matches!(op, Op::Conv(_) | Op::Pool(_) | Op::GlobalPool(_) | Op::Resize(_) | Op::Binary(_))
+}
+
+/// Whether a rank-4 view can be described as a feature map.
+fn has_contiguous_channels(view: &View) -> bool {
+    view.dims[1] == 1 || view.strides[1] == view.dtype.bytes() as u64
+}
+
+/// Extents as the commands' u32.
+fn extents<const N: usize>(dims: [usize; N]) -> Result<[u32; N], Error> {
+    let mut out = [0; N];
+    for (to, from) in out.iter_mut().zip(dims) {
+        *to = u32::try_from(from).map_err(|_| Error::Target(format!("an extent of {from} exceeds 32 bits")))?;
+    }
+    Ok(out)
+}
+
+/// The operator's operand at `index`.
+fn operand(node: &Node, index: usize) -> Result<ValueId, Error> {
+    node.inputs.get(index).copied().flatten().ok_or_else(|| unsupported(node, format!("operand {index} is missing")))
+}
+
+/// The operator's first result.
+fn result(node: &Node) -> Result<ValueId, Error> {
+    node.outputs.first().copied().flatten().ok_or_else(|| unsupported(node, "its result is unused".to_owned()))
+}
+
+fn unsupported(node: &Node, reason: impl Into<String>) -> Error {
+    Error::Unsupported { node: node.name.clone(), op: node.op.name().to_owned(), reason: reason.into() }
+}
+
+/// The address of a byte of the constants segment.
+fn constant(offset: u64) -> Addr {
+    Addr::new(Program::CONSTANTS, offset)
+}

@@ -1,0 +1,274 @@
+//! Operators that move elements: most become views, the rest copies.
+
+use triune_device::command::Fill;
+use triune_graph::{
+    Constant, Node, ValueId,
+    ops::{Cast, Concat, Gather, Pad, PadMode, Split, Transpose},
+};
+use triune_tensor::{DType, QuantParams};
+
+use super::{Form, Lowering, extents, has_contiguous_channels, operand, result, unsupported};
+use crate::{
+    Error,
+    view::{View, merge_axes},
+};
+
+impl Lowering<'_> {
+    pub(super) fn alias(&mut self, node: &Node) -> Result<(), Error> {
+        let view = self.view(operand(node, 0)?)?;
+        self.set_view(result(node)?, view);
+        Ok(())
+    }
+
+    pub(super) fn cast(&mut self, node: &Node, op: Cast) -> Result<(), Error> {
+        let (_, dtype) = self.meta(operand(node, 0)?)?;
+        if dtype == op.to {
+            self.alias(node)
+        } else {
+            Err(unsupported(node, format!("{dtype} to {} of a value that is not constant", op.to)))
+        }
+    }
+
+    /// Any operator that keeps the elements' order and changes extents.
+    pub(super) fn reshape(&mut self, node: &Node) -> Result<(), Error> {
+        let (x, y) = (operand(node, 0)?, result(node)?);
+        let (dims, _) = self.meta(y)?;
+        let view = self.view(x)?;
+        let reshaped = match view.reshaped(dims) {
+            Some(view) => view,
+            None => self
+                .dense(x)?
+                .reshaped(dims)
+                .ok_or_else(|| unsupported(node, format!("{} elements as {dims}", view.dims)))?,
+        };
+        self.set_view(y, reshaped);
+        Ok(())
+    }
+
+    pub(super) fn transpose(&mut self, node: &Node, op: &Transpose) -> Result<(), Error> {
+        let view = self.view(operand(node, 0)?)?;
+        let rank = view.dims.rank();
+        let perm = if op.perm.is_empty() { (0..rank).rev().collect() } else { op.perm.clone() };
+        if perm.len() != rank || (0..rank).any(|axis| !perm.contains(&axis)) {
+            return Err(unsupported(node, format!("{perm:?} is no permutation of {rank} axes")));
+        }
+        self.set_view(result(node)?, view.permuted(&perm));
+        Ok(())
+    }
+
+    pub(super) fn expand(&mut self, node: &Node) -> Result<(), Error> {
+        let y = result(node)?;
+        let (dims, _) = self.meta(y)?;
+        let view = self.view(operand(node, 0)?)?;
+        let view = view
+            .broadcast(dims)
+            .ok_or_else(|| unsupported(node, format!("{} does not broadcast to {dims}", view.dims)))?;
+        self.set_view(y, view);
+        Ok(())
+    }
+
+    pub(super) fn slice(&mut self, node: &Node) -> Result<(), Error> {
+        let (x, y) = (operand(node, 0)?, result(node)?);
+        let mut view = self.view(x)?;
+        let rank = view.dims.rank();
+        let (starts, ends) = (self.integers(node, 1)?, self.integers(node, 2)?);
+        let axes = match node.inputs.get(3) {
+            Some(Some(_)) => self.integers(node, 3)?,
+            _ => (0..starts.len() as i64).collect(),
+        };
+        let steps = match node.inputs.get(4) {
+            Some(Some(_)) => self.integers(node, 4)?,
+            _ => vec![1; starts.len()],
+        };
+        if ends.len() != starts.len() || axes.len() != starts.len() || steps.len() != starts.len() {
+            return Err(unsupported(node, "starts, ends, axes and steps of different lengths"));
+        }
+        for (index, &axis) in axes.iter().enumerate() {
+            let axis = self::axis(node, axis as isize, rank)?;
+            let extent = view.dims[axis] as i64;
+            let clamp = |at: i64| if at < 0 { at.saturating_add(extent).max(0) } else { at.min(extent) };
+            let (start, end, step) = (clamp(starts[index]), clamp(ends[index]), steps[index]);
+            if step < 1 {
+                return Err(unsupported(node, format!("step {step}")));
+            }
+            let length = (end - start).max(0).cast_unsigned().div_ceil(step.cast_unsigned()) as usize;
+            view = view.sliced(axis, start as usize, length, step as usize);
+        }
+        self.set_view(y, view);
+        Ok(())
+    }
+
+    pub(super) fn split(&mut self, node: &Node, op: Split) -> Result<(), Error> {
+        let view = self.view(operand(node, 0)?)?;
+        let axis = axis(node, op.axis, view.dims.rank())?;
+        let mut start = 0;
+        for output in &node.outputs {
+            let Some(output) = *output else {
+                return Err(unsupported(node, "a part that nobody reads"));
+            };
+            let (dims, _) = self.meta(output)?;
+            self.set_view(output, view.sliced(axis, start, dims[axis], 1));
+            start += dims[axis];
+        }
+        Ok(())
+    }
+
+    pub(super) fn gather(&mut self, node: &Node, op: Gather) -> Result<(), Error> {
+        let y = result(node)?;
+        let (dims, _) = self.meta(y)?;
+        let view = self.view(operand(node, 0)?)?;
+        let axis = axis(node, op.axis, view.dims.rank())?;
+        let extent = view.dims[axis] as i64;
+        let mut indices = self.integers(node, 1)?;
+        for index in &mut indices {
+            if *index < 0 {
+                *index += extent;
+            }
+            if !(0..extent).contains(index) {
+                return Err(unsupported(node, format!("index {index} along an axis of {extent}")));
+            }
+        }
+        if let [index] = *indices {
+            let picked = view.sliced(axis, index as usize, 1, 1);
+            let picked = picked.reshaped(dims).ok_or_else(|| unsupported(node, "indices of this rank"))?;
+            self.set_view(y, picked);
+            return Ok(());
+        }
+        let output = self.place(y, Form::Dense)?;
+        let mut target_dims = view.dims;
+        target_dims.dims_mut()[axis] = indices.len();
+        let target =
+            output.reshaped(target_dims).ok_or_else(|| unsupported(node, "indices of this rank"))?;
+        for (at, &index) in indices.iter().enumerate() {
+            self.copy(&view.sliced(axis, index as usize, 1, 1), &target.sliced(axis, at, 1, 1))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn concat(&mut self, node: &Node, op: Concat) -> Result<(), Error> {
+        let y = result(node)?;
+        let (dims, dtype) = self.meta(y)?;
+        let axis = axis(node, op.axis, dims.rank())?;
+        let first = self.view(operand(node, 0)?)?;
+        let form = match dims.rank() {
+            4 if has_contiguous_channels(&first) || axis == 1 => Form::ChannelsLast,
+            _ => Form::Dense,
+        };
+        let output = self.place(y, form)?;
+        let mut start = 0;
+        for index in 0..node.inputs.len() {
+            let input = operand(node, index)?;
+            let view = self.view(input)?;
+            let part = output.sliced(axis, start, view.dims[axis], 1);
+            start += view.dims[axis];
+            if view == part || view.dims.contains(&0) {
+                continue;
+            }
+            match (dtype.is_quantized(), self.graph.value(input).quant, self.graph.value(y).quant) {
+                (true, Some(from), Some(to)) if from != to || view.dtype != dtype => {
+                    let table = requantize_table((view.dtype, from), (dtype, to));
+                    self.requantize(&table, &view, &part)?;
+                }
+                _ => self.copy(&view, &part)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Maps bytes from `view` to `part`, by way of a temporary where no single command can.
+    fn requantize(&mut self, table: &[u8; 256], view: &View, part: &View) -> Result<(), Error> {
+        let maps = |view: &View| view.dims.rank() == 4 && has_contiguous_channels(view);
+        if maps(view) && maps(part) {
+            return self.emit_table(table, view, part);
+        }
+        let view = if view.is_compact() { *view } else { self.densified(view)? };
+        let own = self.temporary(&view, part.dtype);
+        self.emit_table(table, &view, &own)?;
+        self.copy(&own, part)
+    }
+
+    pub(super) fn pad(&mut self, node: &Node, op: Pad) -> Result<(), Error> {
+        let (x, y) = (operand(node, 0)?, result(node)?);
+        if op.mode != PadMode::Constant {
+            return Err(unsupported(node, format!("{:?} padding", op.mode)));
+        }
+        let view = self.view(x)?;
+        let rank = view.dims.rank();
+        let pads = self.integers(node, 1)?;
+        let axes = match node.inputs.get(3) {
+            Some(Some(_)) => self.integers(node, 3)?,
+            _ => (0..rank as i64).collect(),
+        };
+        if pads.len() != 2 * axes.len() || pads.iter().any(|&pad| pad < 0) {
+            return Err(unsupported(node, format!("pads {pads:?}")));
+        }
+        let value = self.pad_value(node, y, view.dtype)?;
+        let output = self.place(y, if rank == 4 { Form::ChannelsLast } else { Form::Dense })?;
+        let order = output.physical_order();
+        let (dims, strides) = merge_axes::<6>(&[&output.permuted(&order)])
+            .ok_or_else(|| unsupported(node, "more than six axes"))?;
+        let command = Fill {
+            elem_bytes: view.dtype.bytes() as u32,
+            dims: extents(dims)?,
+            dst: self.addr(&output)?,
+            dst_strides: strides[0],
+            value,
+        };
+        self.emit(command, &[&output]);
+        let mut inner = output;
+        for (index, &at) in axes.iter().enumerate() {
+            let at = axis(node, at as isize, rank)?;
+            inner = inner.sliced(at, pads[index] as usize, view.dims[at], 1);
+        }
+        self.copy(&view, &inner)
+    }
+
+    /// The bytes of a border element.
+    fn pad_value(&self, node: &Node, y: ValueId, dtype: DType) -> Result<u64, Error> {
+        let given = node.inputs.get(2).copied().flatten();
+        let constant = given.and_then(|id| self.graph.value(id).constant.as_ref());
+        let quant = self.graph.value(y).quant;
+        let byte = |q: i32| u64::from(q as u8);
+        match (dtype, constant) {
+            (DType::F32, None) if given.is_none() => Some(0),
+            (DType::F32, Some(constant)) => constant.scalar_f32().map(|value| u64::from(value.to_bits())),
+            (DType::I8 | DType::U8, None) if given.is_none() => Some(byte(quant.map_or(0, |quant| quant.zero_point))),
+            (DType::I8 | DType::U8, Some(constant)) => match (constant.scalar_f32(), quant) {
+                (Some(value), Some(quant)) => Some(byte(quant.quantize(value, dtype))),
+                _ => constant.to_i64().and_then(|values| values.first().map(|&value| byte(value as i32))),
+            },
+            _ => None,
+        }
+        .ok_or_else(|| unsupported(node, format!("a border of {dtype} with this value")))
+    }
+
+    /// The operand at `index` as constant integers.
+    fn integers(&self, node: &Node, index: usize) -> Result<Vec<i64>, Error> {
+        let id = operand(node, index)?;
+        self.graph
+            .value(id)
+            .constant
+            .as_ref()
+            .and_then(Constant::to_i64)
+            .ok_or_else(|| unsupported(node, format!("operand {index} is not a constant of integers")))
+    }
+}
+
+/// A byte map from one quantization to another: dequantize, then quantize.
+fn requantize_table((from_dtype, from): (DType, QuantParams), (dtype, to): (DType, QuantParams)) -> [u8; 256] {
+    let mut table = [0; 256];
+    for (byte, entry) in (0..=u8::MAX).zip(&mut table) {
+        let q = if from_dtype == DType::I8 { i32::from(byte.cast_signed()) } else { i32::from(byte) };
+        *entry = to.quantize(from.dequantize(q), dtype) as u8;
+    }
+    table
+}
+
+/// An axis counted from the front.
+fn axis(node: &Node, axis: isize, rank: usize) -> Result<usize, Error> {
+    let at = if axis < 0 { axis + rank as isize } else { axis };
+    usize::try_from(at)
+        .ok()
+        .filter(|&at| at < rank)
+        .ok_or_else(|| unsupported(node, format!("axis {axis} of rank {rank}")))
+}

@@ -1,0 +1,103 @@
+//! Scratch addresses before and after the memory plan.
+
+use triune_device::{Addr, Command};
+
+use crate::Program;
+
+const OFFSET_BITS: u32 = 36;
+
+/// Largest offset in one buffer.
+pub(super) const MAX_OFFSET: u64 = (1 << OFFSET_BITS) - 1;
+
+/// An address that stands for byte `offset` of scratch buffer `index` until the plan is known.
+pub(super) fn pack(index: u32, offset: u64) -> Option<Addr> {
+    let fits = u64::from(index) < 1 << (56 - OFFSET_BITS) && offset <= MAX_OFFSET;
+    fits.then(|| Addr::new(Program::SCRATCH, u64::from(index) << OFFSET_BITS | offset))
+}
+
+/// Buffer index and offset of an address made by [`pack`].
+pub(super) fn unpack(addr: Addr) -> (usize, u64) {
+    ((addr.offset() >> OFFSET_BITS) as usize, addr.offset() & MAX_OFFSET)
+}
+
+/// Calls `f` on every address of feature maps in the command; constants never move.
+pub(super) fn addresses(command: &mut Command, f: &mut dyn FnMut(&mut Addr)) {
+    match command {
+        Command::End(_) => {}
+        Command::Copy(c) => {
+            f(&mut c.src);
+            f(&mut c.dst);
+        }
+        Command::Fill(c) => f(&mut c.dst),
+        Command::QConv(c) => {
+            f(&mut c.input.addr);
+            f(&mut c.output.addr);
+            if let Some(residual) = &mut c.residual {
+                f(&mut residual.addr);
+            }
+        }
+        Command::FConv(c) => {
+            f(&mut c.input.addr);
+            f(&mut c.output.addr);
+            if let Some(residual) = &mut c.residual {
+                f(&mut residual.addr);
+            }
+        }
+        Command::FMatMul(c) => {
+            f(&mut c.a);
+            f(&mut c.b);
+            f(&mut c.output);
+        }
+        Command::Pool(c) => {
+            f(&mut c.input.addr);
+            f(&mut c.output.addr);
+        }
+        Command::GlobalPool(c) => {
+            f(&mut c.input.addr);
+            f(&mut c.output.addr);
+        }
+        Command::QAdd(c) => {
+            for operand in [&mut c.a, &mut c.b, &mut c.output] {
+                f(&mut operand.addr);
+            }
+        }
+        Command::QMul(c) => {
+            for operand in [&mut c.a, &mut c.b, &mut c.output] {
+                f(&mut operand.addr);
+            }
+        }
+        Command::FBinary(c) => {
+            for operand in [&mut c.a, &mut c.b, &mut c.output] {
+                f(&mut operand.addr);
+            }
+        }
+        Command::FUnary(c) => {
+            f(&mut c.input.addr);
+            f(&mut c.output.addr);
+        }
+        Command::Table(c) => {
+            f(&mut c.input.addr);
+            f(&mut c.output.addr);
+        }
+        Command::Quantize(c) => {
+            f(&mut c.input.addr);
+            f(&mut c.output.addr);
+        }
+        Command::Dequantize(c) => {
+            f(&mut c.input.addr);
+            f(&mut c.output.addr);
+        }
+        Command::QSoftmax(c) => {
+            f(&mut c.input);
+            f(&mut c.output);
+        }
+        Command::FSoftmax(c) => {
+            f(&mut c.input);
+            f(&mut c.output);
+        }
+        Command::Resize(c) => {
+            f(&mut c.input.addr);
+            f(&mut c.output.addr);
+        }
+    }
+}

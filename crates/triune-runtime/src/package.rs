@@ -1,0 +1,320 @@
+//! A compiled program on disk: a directory with `model.json`, `manifest.json`, payload files and host graphs.
+//!
+//! `model.json` is Triune's own (schema, version, border tensors, payloads with their SHA-256); `manifest.json` has the
+//! field names that programs for the vendor's compiled models read. Payloads are laid out for mapping: every piece in
+//! them starts at a multiple of 64 bytes.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use triune_device::DeviceSpec;
+use triune_tensor::{DType, Shape};
+
+use crate::{
+    Compiled, Error, Program, TensorIo,
+    program::Operator,
+};
+
+/// Name of the file that `load` takes.
+pub const MODEL_FILE: &str = "model.json";
+const MANIFEST_FILE: &str = "manifest.json";
+const SCHEMA: &str = "triune-program";
+const VERSION: u32 = 1;
+/// `model.json` of the largest networks has some hundred kilobytes.
+const MAX_MODEL_JSON: u64 = 64 << 20;
+
+/// A program as loaded from its directory.
+#[derive(Clone, Debug)]
+pub struct Package {
+    program: Arc<Program>,
+    directory: PathBuf,
+    preprocess: Option<String>,
+    postprocess: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ModelJson {
+    schema: String,
+    schema_version: u32,
+    producer: String,
+    target: String,
+    batch: usize,
+    inputs: Vec<TensorJson>,
+    outputs: Vec<TensorJson>,
+    scratch_bytes: u64,
+    scratch_lower_bound: u64,
+    instructions: PayloadJson,
+    constants: PayloadJson,
+    preprocess_graph: Option<PayloadJson>,
+    postprocess_graph: Option<PayloadJson>,
+    operators: Vec<OperatorJson>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TensorJson {
+    name: String,
+    dtype: String,
+    shape: Vec<usize>,
+    padding: Vec<(usize, usize)>,
+    scale: f32,
+    zero_point: i32,
+    model_shape: Vec<usize>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PayloadJson {
+    file: String,
+    bytes: u64,
+    sha256: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct OperatorJson {
+    name: String,
+    kind: String,
+    commands: [u32; 2],
+}
+
+impl Package {
+    /// Writes a compiled model into `directory`, which is made if it is not there; files of the same names are replaced.
+    pub fn write(compiled: &Compiled, directory: &Path) -> Result<Self, Error> {
+        fs::create_dir_all(directory).map_err(|error| Error::io(directory, error))?;
+        let put = |name: &str, bytes: &[u8]| -> Result<PayloadJson, Error> {
+            let path = directory.join(name);
+            fs::write(&path, bytes).map_err(|error| Error::io(&path, error))?;
+            Ok(PayloadJson { file: name.into(), bytes: bytes.len() as u64, sha256: digest(bytes) })
+        };
+        let graph = |name: &str, bytes: &Option<Vec<u8>>| bytes.as_ref().map(|bytes| put(name, bytes)).transpose();
+        let program = &compiled.program;
+        let model = ModelJson {
+            schema: SCHEMA.into(),
+            schema_version: VERSION,
+            producer: format!("triune {}", env!("CARGO_PKG_VERSION")),
+            target: program.target.clone(),
+            batch: program.batch,
+            inputs: program.inputs.iter().map(TensorJson::new).collect(),
+            outputs: program.outputs.iter().map(TensorJson::new).collect(),
+            scratch_bytes: program.scratch_bytes,
+            scratch_lower_bound: program.scratch_lower_bound,
+            instructions: put("instructions.bin", &program.instructions)?,
+            constants: put("constants.bin", &program.constants)?,
+            preprocess_graph: graph("preprocess_graph.onnx", &compiled.preprocess)?,
+            postprocess_graph: graph("postprocess_graph.onnx", &compiled.postprocess)?,
+            operators: program
+                .operators
+                .iter()
+                .map(|o| OperatorJson { name: o.name.clone(), kind: o.kind.clone(), commands: [o.first, o.last] })
+                .collect(),
+        };
+        let manifest = manifest(program, &model);
+        put(MANIFEST_FILE, json(&manifest).as_bytes())?;
+        // Last, so that a directory with a model.json is a whole package.
+        put(MODEL_FILE, json(&serde_json::to_value(&model).unwrap_or_default()).as_bytes())?;
+        Self::load(&directory.join(MODEL_FILE))
+    }
+
+    /// Loads the package whose `model.json` is at `path`, and checks every payload's size and SHA-256.
+    ///
+    /// [`Error::Foreign`] for another compiler's model, [`Error::Package`] for a truncated, edited or newer package.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let size = fs::metadata(path).map_err(|error| Error::io(path, error))?.len();
+        if size > MAX_MODEL_JSON {
+            return Err(Error::package(path, format!("{size} bytes are too many for a {MODEL_FILE}")));
+        }
+        let text = fs::read(path).map_err(|error| Error::io(path, error))?;
+        let directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let value: serde_json::Value = serde_json::from_slice(&text)
+            .map_err(|error| Error::package(path, format!("not valid JSON ({error}); compile the model again")))?;
+        check_schema(path, &directory, &value)?;
+        let model: ModelJson = serde_json::from_value(value)
+            .map_err(|error| Error::package(path, format!("{error}; compile the model again")))?;
+        let instructions = payload(&directory, &model.instructions)?;
+        let constants = payload(&directory, &model.constants)?;
+        let graph = |payload_json: &Option<PayloadJson>| -> Result<Option<String>, Error> {
+            let Some(json) = payload_json else { return Ok(None) };
+            payload(&directory, json)?;
+            Ok(Some(json.file.clone()))
+        };
+        let (preprocess, postprocess) = (graph(&model.preprocess_graph)?, graph(&model.postprocess_graph)?);
+        let border = |tensors: &[TensorJson]| -> Result<Vec<TensorIo>, Error> {
+            tensors.iter().map(|tensor| tensor.io(path, model.batch)).collect()
+        };
+        let program = Program {
+            target: model.target,
+            batch: model.batch,
+            instructions,
+            constants,
+            scratch_bytes: model.scratch_bytes,
+            scratch_lower_bound: model.scratch_lower_bound,
+            inputs: border(&model.inputs)?,
+            outputs: border(&model.outputs)?,
+            operators: model
+                .operators
+                .into_iter()
+                .map(|o| Operator { name: o.name, kind: o.kind, first: o.commands[0], last: o.commands[1] })
+                .collect(),
+        };
+        let spec = DeviceSpec::builtin(&program.target)
+            .map_err(|_| Error::package(path, format!("unknown target '{}'", program.target)))?;
+        if program.batch == 0 || program.batch > spec.cores as usize {
+            return Err(Error::package(path, format!("a batch of {} on {} cores", program.batch, spec.cores)));
+        }
+        Ok(Self { program: Arc::new(program), directory, preprocess, postprocess })
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// The package's directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// File name of the ONNX graph that the host runs before the program.
+    pub fn preprocess(&self) -> Option<&str> {
+        self.preprocess.as_deref()
+    }
+
+    /// File name of the ONNX graph that the host runs behind the program.
+    pub fn postprocess(&self) -> Option<&str> {
+        self.postprocess.as_deref()
+    }
+}
+
+impl TensorJson {
+    fn new(io: &TensorIo) -> Self {
+        Self {
+            name: io.name.clone(),
+            dtype: io.dtype.name().into(),
+            shape: io.shape.to_vec(),
+            padding: io.padding.clone(),
+            scale: io.scale,
+            zero_point: io.zero_point,
+            model_shape: io.model_shape.to_vec(),
+        }
+    }
+
+    fn io(&self, path: &Path, batch: usize) -> Result<TensorIo, Error> {
+        let fail = |reason: &str| Error::package(path, format!("tensor '{}': {reason}", self.name));
+        let dtype = DType::from_name(&self.dtype).ok_or_else(|| fail("unknown element type"))?;
+        let shape = Shape::new(&self.shape).ok_or_else(|| fail("too many dimensions"))?;
+        let model_shape = Shape::new(&self.model_shape).ok_or_else(|| fail("too many dimensions"))?;
+        let bytes = shape.elements().and_then(|elements| elements.checked_mul(dtype.bytes()));
+        if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
+            return Err(fail("its size overflows"));
+        }
+        if self.padding.len() != shape.rank()
+            || self.padding.iter().zip(shape.iter()).any(|(&(before, after), &dim)| {
+                before.checked_add(after).is_none_or(|sum| sum > dim)
+            })
+        {
+            return Err(fail("padding that does not fit the shape"));
+        }
+        if shape.first().is_none_or(|&first| first % batch != 0) {
+            return Err(fail("its first extent is no multiple of the batch"));
+        }
+        if !(self.scale.is_finite() && self.scale > 0.0) {
+            return Err(fail("a scale that is not positive"));
+        }
+        let padding = self.padding.clone();
+        let (name, scale, zero_point) = (self.name.clone(), self.scale, self.zero_point);
+        Ok(TensorIo { name, dtype, shape, padding, scale, zero_point, model_shape })
+    }
+}
+
+/// Tells Triune's packages from others, and versions that this build reads from newer ones.
+fn check_schema(path: &Path, directory: &Path, value: &serde_json::Value) -> Result<(), Error> {
+    let foreign = |reason: String| Error::Foreign { path: path.display().to_string(), reason };
+    if value.get("schema").and_then(serde_json::Value::as_str) != Some(SCHEMA) {
+        let elf = fs::read_dir(directory).is_ok_and(|entries| {
+            entries.flatten().any(|entry| entry.path().extension().is_some_and(|extension| extension == "elf"))
+        });
+        return Err(foreign(if elf {
+            "compiled by the vendor's compiler to ELF kernels, which only the chip runs; compile the ONNX model with \
+             `triune compile MODEL.onnx --target metis -o DIR` and load DIR/model.json"
+                .into()
+        } else {
+            format!(
+                "not a program of Triune (no \"schema\": \"{SCHEMA}\"); compile the ONNX model with \
+                 `triune compile MODEL.onnx --target metis -o DIR` and load DIR/model.json"
+            )
+        }));
+    }
+    match value.get("schema_version").and_then(serde_json::Value::as_u64) {
+        Some(version) if version == u64::from(VERSION) => Ok(()),
+        Some(version) if version > u64::from(VERSION) => Err(Error::package(
+            path,
+            format!("schema version {version} is newer than {VERSION}, the newest that this Triune reads; upgrade it"),
+        )),
+        other => Err(Error::package(path, format!("schema version {other:?} is not known; compile the model again"))),
+    }
+}
+
+/// Maps a payload and checks that it is what was written.
+fn payload(directory: &Path, json: &PayloadJson) -> Result<Bytes, Error> {
+    let plain = Path::new(&json.file).components().count() == 1
+        && matches!(Path::new(&json.file).components().next(), Some(std::path::Component::Normal(_)));
+    if !plain {
+        return Err(Error::package(directory, format!("payload name '{}' is not a plain file name", json.file)));
+    }
+    let path = directory.join(&json.file);
+    let bytes = Bytes::from(fs::read(&path).map_err(|error| Error::io(&path, error))?);
+    if bytes.len() as u64 != json.bytes {
+        let reason = format!("{} bytes instead of {}: truncated or edited; compile the model again", bytes.len(), json.bytes);
+        return Err(Error::package(&path, reason));
+    }
+    if digest(&bytes) != json.sha256 {
+        return Err(Error::package(&path, "its SHA-256 is not the one in model.json: edited; compile the model again"));
+    }
+    Ok(bytes)
+}
+
+fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn json(value: &serde_json::Value) -> String {
+    let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// `manifest.json` with the field names that programs for compiled models read.
+fn manifest(program: &Program, model: &ModelJson) -> serde_json::Value {
+    let each = |tensors: &[TensorIo], f: &dyn Fn(&TensorIo) -> serde_json::Value| -> serde_json::Value {
+        tensors.iter().map(f).collect()
+    };
+    let quant = |io: &TensorIo| serde_json::json!([io.scale, io.zero_point]);
+    let padding = |io: &TensorIo| io.padding.iter().flat_map(|&(low, high)| [low, high]).collect();
+    let shape = |io: &TensorIo| serde_json::json!(io.shape.to_vec());
+    let original = |io: &TensorIo| serde_json::json!(io.model_shape.to_vec());
+    let dtype = |io: &TensorIo| serde_json::json!(io.dtype.name());
+    let file = |payload: &Option<PayloadJson>| payload.as_ref().map(|payload| payload.file.clone());
+    serde_json::json!({
+        "manifest_version": "1.0",
+        "quantized_model_file": MODEL_FILE,
+        "model_lib_file": MODEL_FILE,
+        "model_params_file": model.constants.file,
+        "input_tensor_layout": "NHWC",
+        "quantize_params": each(&program.inputs, &quant),
+        "dequantize_params": each(&program.outputs, &quant),
+        "n_padded_ch_inputs": each(&program.inputs, &padding),
+        "n_padded_ch_outputs": each(&program.outputs, &padding),
+        "input_shapes": each(&program.inputs, &shape),
+        "output_shapes": each(&program.outputs, &shape),
+        "input_shapes_original": each(&program.inputs, &original),
+        "output_shapes_original": each(&program.outputs, &original),
+        "input_dtypes": each(&program.inputs, &dtype),
+        "output_dtypes": each(&program.outputs, &dtype),
+        "preprocess_graph": file(&model.preprocess_graph),
+        "postprocess_graph": file(&model.postprocess_graph),
+    })
+}

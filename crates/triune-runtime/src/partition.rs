@@ -1,0 +1,333 @@
+//! Partition: which nodes are the integer core that an NPU runs, and what stays before and behind it on the host.
+//!
+//! The core is the largest set of integer nodes that can run in one go: nothing in it may depend on a host node that
+//! depends on it. The cuts lie on quantize and dequantize operators, so the host parts are plain float models.
+
+use std::{collections::HashMap, sync::Arc};
+
+use triune_graph::{Dim, Graph, Node, Op, Value, ValueId, format::onnx, ops, passes};
+use triune_tensor::{DType, QuantParams};
+
+use crate::Error;
+
+/// What a partition gives.
+pub(crate) struct Core {
+    /// The integer core, all tensors at its border i8.
+    pub(crate) graph: Graph,
+    /// ONNX files of the host parts.
+    pub(crate) preprocess: Option<Vec<u8>>,
+    pub(crate) postprocess: Option<Vec<u8>>,
+    /// Names of the float tensors that the core's border tensors stand for.
+    pub(crate) input_names: Vec<String>,
+    pub(crate) output_names: Vec<String>,
+    /// Nodes before, in and behind the core.
+    pub(crate) nodes: [usize; 3],
+}
+
+/// Splits a bound model.
+pub(crate) fn partition(model: &Graph) -> Result<Core, Error> {
+    let mut prepared = model.clone();
+    passes::prepare(&mut prepared)?;
+    let sides = sides(&prepared);
+    let on_device = |index: &usize| sides[*index] == Side::Device;
+    if !(0..prepared.nodes.len()).any(|index| on_device(&index)) {
+        return Err(Error::Target(
+            "the model has no 8-bit operators for the device; quantize it first (QDQ form), for example with \
+             `triune compile --calibrate`"
+                .into(),
+        ));
+    }
+    let (inputs, outputs) = crossings(&prepared, &sides);
+    let cut = Cut::new(model, &prepared, &inputs, &outputs)?;
+    let (preprocess, before) = cut.preprocess(model)?;
+    let (postprocess, behind, order) = cut.postprocess(model)?;
+    let outputs: Vec<ValueId> = order.iter().map(|&index| outputs[index]).collect();
+    let output_names = order.iter().map(|&index| cut.output_floats[index].0.clone()).collect();
+    let mut graph = prepared.extract(&inputs, &outputs);
+    let device_nodes = graph.nodes.len();
+    signed_inputs(&mut graph)?;
+    signed_outputs(&mut graph)?;
+    Ok(Core {
+        graph,
+        preprocess,
+        postprocess,
+        input_names: cut.input_floats.clone(),
+        output_names,
+        nodes: [before, device_nodes, behind],
+    })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Before,
+    Device,
+    Behind,
+}
+
+/// Assigns every node of a prepared graph to a side.
+fn sides(graph: &Graph) -> Vec<Side> {
+    // For a value: the side that makes it; inputs and constants count as before.
+    let mut made: Vec<Side> = vec![Side::Before; graph.values.len()];
+    let producers = graph.producers();
+    graph
+        .nodes
+        .iter()
+        .map(|node| {
+            let operands = || node.inputs.iter().flatten().filter(|id| graph.value(**id).constant.is_none());
+            let behind = operands().any(|id| made[id.0 as usize] == Side::Behind);
+            let runs = is_integer(graph, node) && !matches!(node.op, Op::Softmax(_));
+            let ready = operands().all(|id| {
+                made[id.0 as usize] == Side::Device
+                    || producers[id.0 as usize].is_none_or(|producer| {
+                        matches!(graph.nodes[producer.0 as usize].op, Op::QuantizeLinear(_))
+                    })
+            });
+            let side = if behind || !(runs && ready) {
+                let device = operands().any(|id| made[id.0 as usize] == Side::Device);
+                if behind || device { Side::Behind } else { Side::Before }
+            } else {
+                Side::Device
+            };
+            for output in node.outputs.iter().flatten() {
+                made[output.0 as usize] = side;
+            }
+            side
+        })
+        .collect()
+}
+
+/// Whether all tensors of a node are 8 bit.
+fn is_integer(graph: &Graph, node: &Node) -> bool {
+    let quantized = |id: &ValueId| graph.value(*id).dtype.is_some_and(DType::is_quantized);
+    !matches!(node.op, Op::QuantizeLinear(_) | Op::DequantizeLinear(_))
+        && node.inputs.iter().flatten().filter(|id| graph.value(**id).constant.is_none()).all(quantized)
+        && node.outputs.iter().flatten().all(quantized)
+}
+
+/// Values that enter and leave the core, in order of first use.
+fn crossings(graph: &Graph, sides: &[Side]) -> (Vec<ValueId>, Vec<ValueId>) {
+    let producers = graph.producers();
+    let inside =
+        |id: ValueId| producers[id.0 as usize].is_some_and(|producer| sides[producer.0 as usize] == Side::Device);
+    let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+    for (node, side) in graph.nodes.iter().zip(sides) {
+        for &id in node.inputs.iter().flatten() {
+            if *side == Side::Device {
+                if graph.value(id).constant.is_none() && !inside(id) && !inputs.contains(&id) {
+                    inputs.push(id);
+                }
+            } else if inside(id) && !outputs.contains(&id) {
+                outputs.push(id);
+            }
+        }
+    }
+    for &id in &graph.outputs {
+        if inside(id) && !outputs.contains(&id) {
+            outputs.push(id);
+        }
+    }
+    (inputs, outputs)
+}
+
+/// The core's border in terms of the original model's tensors.
+struct Cut {
+    /// Per core input: the float (or 8-bit model input) tensor that it is the quantized form of.
+    input_floats: Vec<String>,
+    /// Per core output: the float tensor that it dequantizes to, and all names under which the model has it.
+    output_floats: Vec<(String, Vec<ValueId>)>,
+}
+
+impl Cut {
+    fn new(model: &Graph, prepared: &Graph, inputs: &[ValueId], outputs: &[ValueId]) -> Result<Self, Error> {
+        let producers = prepared.producers();
+        let input_floats = inputs
+            .iter()
+            .map(|&id| {
+                let quantize = producers[id.0 as usize].map(|producer| &prepared.nodes[producer.0 as usize]);
+                let float = quantize.and_then(|node| node.inputs.first().copied().flatten()).unwrap_or(id);
+                prepared.value(float).name.clone()
+            })
+            .collect();
+        let output_floats = outputs
+            .iter()
+            .map(|&id| {
+                let name = &prepared.value(id).name;
+                let original = model
+                    .find_value(name)
+                    .ok_or_else(|| Error::Target(format!("the tensor '{name}' at the core's border was rewritten")))?;
+                let floats: Vec<ValueId> = model
+                    .nodes
+                    .iter()
+                    .filter(|node| {
+                        matches!(node.op, Op::DequantizeLinear(_)) && node.inputs.first() == Some(&Some(original))
+                    })
+                    .filter_map(|node| node.outputs.first().copied().flatten())
+                    .collect();
+                match floats.first() {
+                    Some(&first) => Ok((model.value(first).name.clone(), floats)),
+                    None => Ok((name.clone(), vec![original])),
+                }
+            })
+            .collect::<Result<_, Error>>()?;
+        Ok(Self { input_floats, output_floats })
+    }
+
+    /// The host part before the core, unless the core takes the model's own inputs.
+    fn preprocess(&self, model: &Graph) -> Result<(Option<Vec<u8>>, usize), Error> {
+        let is_input = |name: &String| model.inputs.iter().any(|&id| model.value(id).name == *name);
+        if self.input_floats.iter().all(is_input) {
+            return Ok((None, 0));
+        }
+        let mut outputs = Vec::new();
+        for name in &self.input_floats {
+            let id = model
+                .find_value(name)
+                .ok_or_else(|| Error::Target(format!("the tensor '{name}' at the core's border was rewritten")))?;
+            if !outputs.contains(&id) {
+                outputs.push(id);
+            }
+        }
+        let part = model.extract(&model.inputs, &outputs);
+        Ok((Some(onnx::write(&part)), part.nodes.len()))
+    }
+
+    /// The host part behind the core, unless the core gives the model's own outputs; and the order of the core's
+    /// outputs, the model's own where they are the same.
+    fn postprocess(&self, model: &Graph) -> Result<(Option<Vec<u8>>, usize, Vec<usize>), Error> {
+        let order: Option<Vec<usize>> = model
+            .outputs
+            .iter()
+            .map(|output| self.output_floats.iter().position(|(_, floats)| floats.contains(output)))
+            .collect();
+        if let Some(order) = order
+            && order.len() == self.output_floats.len()
+        {
+            return Ok((None, 0, order));
+        }
+        // Every name of a border tensor is replaced by its first.
+        let mut rewired = model.clone();
+        let mut first: HashMap<ValueId, ValueId> = HashMap::new();
+        for (_, floats) in &self.output_floats {
+            first.extend(floats.iter().map(|&float| (float, floats[0])));
+        }
+        for node in &mut rewired.nodes {
+            for input in node.inputs.iter_mut().flatten() {
+                *input = first.get(input).copied().unwrap_or(*input);
+            }
+        }
+        let inputs: Vec<ValueId> = self.output_floats.iter().map(|(_, floats)| floats[0]).collect();
+        let part = rewired.extract(&inputs, &rewired.outputs);
+        if let Some(stray) = part.inputs.get(inputs.len()..).and_then(<[_]>::first) {
+            return Err(Error::Target(format!(
+                "an output needs '{}' besides what the integer core gives; such a model cannot be split in three",
+                part.value(*stray).name
+            )));
+        }
+        check_self_contained(&part)?;
+        Ok((Some(onnx::write(&part)), part.nodes.len(), (0..self.output_floats.len()).collect()))
+    }
+}
+
+/// Refuses a part that reads what neither its inputs nor its nodes provide.
+fn check_self_contained(part: &Graph) -> Result<(), Error> {
+    let producers = part.producers();
+    for id in part.nodes.iter().flat_map(|node| node.inputs.iter().flatten()).chain(&part.outputs) {
+        let value = part.value(*id);
+        if value.constant.is_none() && producers[id.0 as usize].is_none() && !part.inputs.contains(id) {
+            return Err(Error::Target(format!(
+                "an output needs '{}' besides what the integer core gives; such a model cannot be split in three",
+                value.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The byte map between u8 and i8 that keeps the real value when the zero point moves by 128.
+fn flip_table() -> Arc<[u8; 256]> {
+    let mut table = [0; 256];
+    for (byte, entry) in (0..=u8::MAX).zip(&mut table) {
+        *entry = byte ^ 0x80;
+    }
+    Arc::new(table)
+}
+
+fn flipped(quant: QuantParams) -> QuantParams {
+    QuantParams { zero_point: quant.zero_point - 128, ..quant }
+}
+
+/// Makes u8 inputs i8. Convolutions and products see no difference (activation minus zero point stays the same); for
+/// other readers, whose rounding depends on the zero point, a map goes in between.
+fn signed_inputs(graph: &mut Graph) -> Result<(), Error> {
+    for index in 0..graph.inputs.len() {
+        let id = graph.inputs[index];
+        let value = graph.value(id);
+        let (Some(DType::U8), Some(quant)) = (value.dtype, value.quant) else { continue };
+        let only_first_operand = graph.nodes.iter().all(|node| {
+            let uses = node.inputs.iter().filter(|&&input| input == Some(id)).count();
+            uses == 0
+                || uses == 1 && matches!(node.op, Op::Conv(_) | Op::Gemm(_)) && node.inputs[0] == Some(id)
+        });
+        if only_first_operand && !graph.outputs.contains(&id) {
+            let value = graph.value_mut(id);
+            value.dtype = Some(DType::I8);
+            value.quant = Some(flipped(quant));
+        } else {
+            let signed = add_flipped(graph, id, quant);
+            graph.inputs[index] = signed;
+            insert_flip(graph, 0, signed, id)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes u8 outputs i8, in the producing product's own rounding where it has no further stages, else by a map.
+fn signed_outputs(graph: &mut Graph) -> Result<(), Error> {
+    for index in 0..graph.outputs.len() {
+        let id = graph.outputs[index];
+        let value = graph.value(id);
+        let (Some(DType::U8), Some(quant)) = (value.dtype, value.quant) else { continue };
+        let read = graph.nodes.iter().any(|node| node.inputs.contains(&Some(id)));
+        let producer = graph.nodes.iter_mut().find(|node| node.outputs.contains(&Some(id)));
+        let epilogue = match producer.map(|node| &mut node.op) {
+            Some(Op::Conv(op)) => Some(&mut op.epilogue),
+            Some(Op::Gemm(op)) => Some(&mut op.epilogue),
+            _ => None,
+        };
+        let plain = epilogue
+            .filter(|epilogue| epilogue.stages.iter().all(|stage| matches!(stage, ops::Stage::Clamp { .. })));
+        match plain {
+            Some(epilogue) if !read => {
+                for stage in &mut epilogue.stages {
+                    if let ops::Stage::Clamp { limits } = stage {
+                        *limits = limits.map(|limit| limit.saturating_sub(128));
+                    }
+                }
+                let value = graph.value_mut(id);
+                value.dtype = Some(DType::I8);
+                value.quant = Some(flipped(quant));
+            }
+            _ => {
+                let signed = add_flipped(graph, id, quant);
+                graph.outputs[index] = signed;
+                insert_flip(graph, graph.nodes.len(), id, signed)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An i8 value for the same reals as the u8 value `id`.
+fn add_flipped(graph: &mut Graph, id: ValueId, quant: QuantParams) -> ValueId {
+    let value = graph.value(id);
+    let shape: Option<Vec<Dim>> = value.shape.clone();
+    let name = format!("{}:i8", value.name);
+    graph.add_value(Value { dtype: Some(DType::I8), shape, quant: Some(flipped(quant)), ..Value::named(name) })
+}
+
+fn insert_flip(graph: &mut Graph, at: usize, from: ValueId, to: ValueId) -> Result<(), Error> {
+    let name = graph.value(to).name.clone();
+    let op = Op::Table(ops::Table { table: flip_table() });
+    graph.nodes.insert(at, Node { name, op, inputs: vec![Some(from)], outputs: vec![Some(to)] });
+    Ok(())
+}

@@ -1,0 +1,275 @@
+//! Strided views: where each logical element of a value lies in a buffer.
+//!
+//! Slices, transposes, splits and most reshapes only change a view; a copy is emitted when a consumer needs elements
+//! in another order. Logical extents are the graph's (NCHW for images), strides say how they really lie (NHWC).
+
+use triune_tensor::{DType, MAX_RANK, Shape};
+
+/// The buffer that a view looks into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Home {
+    /// The constants segment; offsets are final.
+    Constants,
+    /// A scratch buffer by index; the memory plan gives it an address.
+    Scratch(u32),
+    /// The segment of an input.
+    Input(u32),
+    /// The segment of an output.
+    Output(u32),
+}
+
+/// Elements of a buffer seen under logical extents. Strides and offset are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct View {
+    pub(crate) home: Home,
+    pub(crate) offset: u64,
+    pub(crate) dtype: DType,
+    pub(crate) dims: Shape,
+    pub(crate) strides: [u64; MAX_RANK],
+}
+
+impl View {
+    /// Row-major without gaps.
+    pub(crate) fn dense(home: Home, dtype: DType, dims: Shape) -> Self {
+        let mut strides = [0; MAX_RANK];
+        for (stride, elements) in strides.iter_mut().zip(dims.strides().iter()) {
+            *stride = (elements * dtype.bytes()) as u64;
+        }
+        Self { home, offset: 0, dtype, dims, strides }
+    }
+
+    /// Logical (N, C, H, W) lying as N, H, W, C without gaps; other ranks lie row-major.
+    pub(crate) fn channels_last(home: Home, dtype: DType, dims: Shape) -> Self {
+        let [n, c, h, w] = *dims else { return Self::dense(home, dtype, dims) };
+        let physical = Self::dense(home, dtype, Shape::from([n, h, w, c]));
+        physical.permuted(&[0, 3, 1, 2])
+    }
+
+    /// Bytes from the first element to one past the last; 0 when empty.
+    pub(crate) fn span(&self) -> u64 {
+        if self.dims.contains(&0) {
+            return 0;
+        }
+        let last: u64 = self.dims.iter().zip(&self.strides).map(|(&dim, &stride)| (dim as u64 - 1) * stride).sum();
+        last + self.dtype.bytes() as u64
+    }
+
+    /// Axis i of the result is axis `perm[i]` of this view.
+    pub(crate) fn permuted(&self, perm: &[usize]) -> Self {
+        let mut view = *self;
+        for (axis, &from) in perm.iter().enumerate() {
+            view.dims.dims_mut()[axis] = self.dims[from];
+            view.strides[axis] = self.strides[from];
+        }
+        view
+    }
+
+    /// `length` positions of `axis` from `start`, every `step`-th.
+    pub(crate) fn sliced(&self, axis: usize, start: usize, length: usize, step: usize) -> Self {
+        let mut view = *self;
+        view.offset += start as u64 * self.strides[axis];
+        view.dims.dims_mut()[axis] = length;
+        view.strides[axis] *= step as u64;
+        view
+    }
+
+    /// The same elements under other extents when strides allow it, as numpy reshapes without a copy.
+    pub(crate) fn reshaped(&self, dims: Shape) -> Option<Self> {
+        if self.dims.elements()? != dims.elements()? {
+            return None;
+        }
+        let mut view = Self { dims, strides: [0; MAX_RANK], ..*self };
+        if dims.contains(&0) {
+            return Some(Self { ..Self::dense(self.home, self.dtype, dims) }.at(self.offset));
+        }
+        // Extents of 1 have no say; each run of old axes must merge to cover the same number of elements as a run of
+        // new axes.
+        let old: Vec<(usize, u64)> = self.axes().filter(|&(dim, _)| dim != 1).collect();
+        let (mut i, mut j) = (0, 0);
+        while i < old.len() {
+            let (mut have, mut want) = (old[i].0, 1);
+            let (from_i, from_j) = (i, j);
+            i += 1;
+            while have != want {
+                if want < have {
+                    want *= *dims.get(j)?;
+                    j += 1;
+                } else {
+                    have *= old.get(i)?.0;
+                    i += 1;
+                }
+            }
+            for pair in old[from_i..i].windows(2) {
+                if pair[0].1 != pair[1].1.checked_mul(pair[1].0 as u64)? {
+                    return None;
+                }
+            }
+            let mut stride = old[i - 1].1;
+            for axis in (from_j..j).rev() {
+                view.strides[axis] = stride;
+                stride = stride.checked_mul(dims[axis] as u64)?;
+            }
+        }
+        Some(view)
+    }
+
+    /// The view `bytes` further into its buffer's origin.
+    pub(crate) fn at(&self, offset: u64) -> Self {
+        Self { offset, ..*self }
+    }
+
+    /// Broadcast to `dims` as numpy does: new axes in front and extents of 1 repeat with stride 0.
+    pub(crate) fn broadcast(&self, dims: Shape) -> Option<Self> {
+        let lead = dims.rank().checked_sub(self.dims.rank())?;
+        let mut view = Self { dims, strides: [0; MAX_RANK], ..*self };
+        for axis in 0..self.dims.rank() {
+            match self.dims[axis] {
+                1 => {}
+                dim if dim == dims[axis + lead] => view.strides[axis + lead] = self.strides[axis],
+                _ => return None,
+            }
+        }
+        Some(view)
+    }
+
+    /// Axes from the outermost in memory to the innermost; axes of extent 1 come first.
+    pub(crate) fn physical_order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.dims.rank()).collect();
+        order.sort_by_key(|&axis| {
+            let trivial = self.dims[axis] == 1;
+            (!trivial, std::cmp::Reverse(self.strides[axis]))
+        });
+        order
+    }
+
+    /// Whether the elements fill one run of memory in row-major order.
+    pub(crate) fn is_dense(&self) -> bool {
+        let dense = Self::dense(self.home, self.dtype, self.dims);
+        self.dims.contains(&0)
+            || (0..self.dims.rank()).all(|axis| self.dims[axis] == 1 || self.strides[axis] == dense.strides[axis])
+    }
+
+    /// Whether the elements fill one run of memory, in whatever order of axes.
+    pub(crate) fn is_compact(&self) -> bool {
+        self.permuted(&self.physical_order()).is_dense()
+    }
+
+    /// Whether two views of equal extents lie in the same order with the same gaps.
+    pub(crate) fn same_layout(&self, other: &Self) -> bool {
+        self.dims == other.dims
+            && (0..self.dims.rank()).all(|axis| self.dims[axis] == 1 || self.strides[axis] == other.strides[axis])
+    }
+
+    /// A gapless view of another buffer and element type whose axes lie in this view's order.
+    pub(crate) fn compact_like(&self, home: Home, dtype: DType) -> Self {
+        let order = self.physical_order();
+        let mut physical = self.dims;
+        for (axis, &from) in order.iter().enumerate() {
+            physical.dims_mut()[axis] = self.dims[from];
+        }
+        let mut inverse = [0; MAX_RANK];
+        for (axis, &from) in order.iter().enumerate() {
+            inverse[from] = axis;
+        }
+        Self::dense(home, dtype, physical).permuted(&inverse[..self.dims.rank()])
+    }
+
+    /// (extent, stride) of each axis.
+    pub(crate) fn axes(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.dims.iter().copied().zip(self.strides.iter().copied())
+    }
+}
+
+/// Merges neighbouring axes that every operand walks through in one stride, outermost first, extents of 1 dropped.
+/// Returns extents and, per operand, strides in bytes; `None` when more than `max` axes remain.
+pub(crate) fn merge_axes<const MAX: usize>(views: &[&View]) -> Option<([usize; MAX], Vec<[u64; MAX]>)> {
+    let rank = views.first()?.dims.rank();
+    let mut dims: Vec<usize> = Vec::with_capacity(rank);
+    let mut strides: Vec<Vec<u64>> = vec![Vec::with_capacity(rank); views.len()];
+    for axis in 0..rank {
+        let dim = views[0].dims[axis];
+        if dim == 1 {
+            continue;
+        }
+        let merges = !dims.is_empty()
+            && views.iter().zip(&strides).all(|(view, own)| own.last() == Some(&(view.strides[axis] * dim as u64)));
+        if merges {
+            *dims.last_mut()? *= dim;
+        } else {
+            dims.push(dim);
+        }
+        for (view, own) in views.iter().zip(&mut strides) {
+            if merges {
+                *own.last_mut()? = view.strides[axis];
+            } else {
+                own.push(view.strides[axis]);
+            }
+        }
+    }
+    // Right-aligned: unused leading axes have extent 1.
+    let lead = MAX.checked_sub(dims.len())?;
+    let mut out_dims = [1; MAX];
+    out_dims[lead..].copy_from_slice(&dims);
+    let out_strides = strides
+        .into_iter()
+        .map(|own| {
+            let mut aligned = [0; MAX];
+            aligned[lead..].copy_from_slice(&own);
+            aligned
+        })
+        .collect();
+    Some((out_dims, out_strides))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOME: Home = Home::Constants;
+
+    #[test]
+    fn channels_last_strides() {
+        let view = View::channels_last(HOME, DType::F32, Shape::from([2, 3, 4, 5]));
+        assert_eq!(&view.strides[..4], &[240, 4, 60, 12]);
+        assert!(view.is_compact() && !view.is_dense());
+        assert_eq!(view.span(), 480);
+        // Channels last, seen as (N, H, W, C), is row-major: a head's transpose and reshape cost nothing.
+        let transposed = view.permuted(&[0, 2, 3, 1]);
+        assert!(transposed.is_dense());
+        assert!(transposed.reshaped(Shape::from([2, 20, 3])).is_some_and(|view| view.is_dense()));
+    }
+
+    #[test]
+    fn reshape_needs_mergeable_axes() {
+        let view = View::channels_last(HOME, DType::I8, Shape::from([1, 8, 2, 2]));
+        assert_eq!(view.reshaped(Shape::from([1, 32])), None);
+        assert!(view.reshaped(Shape::from([8, 4])).is_some());
+        let pooled = View::channels_last(HOME, DType::I8, Shape::from([3, 8, 1, 1]));
+        assert!(pooled.reshaped(Shape::from([3, 8])).is_some_and(|view| view.is_dense()));
+        let slice = View::dense(HOME, DType::I8, Shape::from([4, 6])).sliced(1, 1, 2, 2);
+        assert_eq!((slice.offset, slice.strides[1], slice.span()), (1, 2, 21));
+        assert_eq!(slice.reshaped(Shape::from([8])), None);
+        assert!(slice.reshaped(Shape::from([2, 2, 1, 2])).is_some());
+    }
+
+    #[test]
+    fn broadcast_and_merge() {
+        let a = View::dense(HOME, DType::F32, Shape::from([2, 3, 4]));
+        let b = View::dense(HOME, DType::F32, Shape::from([3, 1])).broadcast(a.dims).unwrap();
+        assert_eq!(&b.strides[..3], &[0, 4, 0]);
+        let (dims, strides) = merge_axes::<4>(&[&a, &b]).unwrap();
+        assert_eq!(dims, [1, 2, 3, 4]);
+        assert_eq!(strides[1], [0, 0, 4, 0]);
+        let (dims, strides) = merge_axes::<4>(&[&a, &a]).unwrap();
+        assert_eq!((dims, strides[0]), ([1, 1, 1, 24], [0, 0, 0, 4]));
+        assert!(b.broadcast(Shape::from([2, 2, 4])).is_none());
+    }
+
+    #[test]
+    fn compact_like_keeps_the_order() {
+        let view = View::channels_last(HOME, DType::I8, Shape::from([2, 3, 4, 5])).sliced(1, 0, 2, 1);
+        let like = view.compact_like(Home::Scratch(1), DType::F32);
+        assert_eq!(&like.strides[..4], &[160, 4, 40, 8]);
+        assert!(like.is_compact());
+    }
+}

@@ -1,0 +1,27 @@
+//! Triune for Rust programs: what a program adds to its `Cargo.toml`.
+//!
+//! A model runs whole on the CPU in a [`runtime::Session`], or its integer core is compiled for an NPU, deployed to a
+//! simulated device and run there, with an account of what the device would have taken:
+//!
+//! ```no_run
+//! use std::path::Path;
+//! use triune::runtime::{DeployOptions, Deployment, Device, Package};
+//!
+//! # fn main() -> Result<(), triune::runtime::Error> {
+//! let package = Package::load(Path::new("digits/model.json"))?;
+//! let device = Device::new(triune::device::DeviceSpec::builtin("metis")?)?;
+//! let mut deployment = Deployment::new(&device, package.program(), &DeployOptions::default())?;
+//! let input = vec![0; package.program().inputs[0].bytes()];
+//! let mut output = vec![0; package.program().outputs[0].bytes()];
+//! deployment.run(&[&input], &mut [&mut output])?;
+//! println!("{} µs on the device", deployment.timeline().micros());
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+pub use triune_device as device;
+pub use triune_graph as graph;
+pub use triune_kernels as kernels;
+pub use triune_runtime as runtime;
+pub use triune_tensor as tensor;
