@@ -5,13 +5,35 @@
 
 mod arch;
 mod conv;
+mod copy;
+mod dispatch;
+mod eltwise;
 mod error;
+mod fmatmul;
 mod isa;
 mod map;
+mod math;
+mod parallel;
 mod pool;
+mod pool2d;
+mod quantize;
+mod resize;
+mod softmax;
+mod strided;
+mod tensor_info;
+mod unary;
 
-pub use conv::{Q8, QAdd, QConv, QConvSpec};
+pub use conv::{FConv, FConvSpec, Q8, QAdd, QConv, QConvSpec};
+pub use copy::{CopyNd, CopySpec};
+pub use eltwise::{Binary, Broadcast, QMul, binary, q_add, q_mul};
 pub use error::Error;
+pub use fmatmul::{FMatMul, MatMulSpec};
 pub use isa::Isa;
 pub use map::{ConvGeometry, Nhwc};
 pub use pool::Pool;
+pub use pool2d::{PoolKind, PoolQuant, PoolSpec, global_pool_f32, global_pool_q8, pool_f32, pool_q8};
+pub use quantize::{dequantize, dequantize_channels, dequantize_i32, quantize};
+pub use resize::{Coordinates, Nearest, Resize, ResizeMode, ResizeSpec};
+pub use softmax::{AxisShape, QSoftmax, softmax};
+pub use tensor_info::{MAX_RANK, TensorPad};
+pub use unary::{Activation, Encoding, Unary, evaluate, table, table_f32, table_of, unary, unary_table};

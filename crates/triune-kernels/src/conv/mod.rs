@@ -2,6 +2,12 @@
 //!
 //! Matrix products with constant weights are convolutions with a 1×1 window.
 
+mod fconv;
+mod fdepthwise;
+mod fepilogue;
+pub(crate) mod fgemm;
+#[cfg(target_arch = "x86_64")]
+mod fgemm_x86;
 mod q8;
 mod qconv;
 mod qdepthwise;
@@ -10,6 +16,8 @@ mod qgemm;
 mod qpack;
 mod qscalar;
 
+pub(crate) use fconv::pack_panel;
+pub use fconv::{FConv, FConvSpec};
 pub use q8::{Q8, QAdd};
 pub use qconv::{QConv, QConvSpec};
 

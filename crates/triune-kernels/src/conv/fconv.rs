@@ -1,0 +1,437 @@
+//! The f32 convolution: what callers say, what is checked, how work is cut into tiles. Arithmetic lies in `fgemm`.
+//!
+//! An output is Σ weight · input by fused multiply-adds from 0 in the order kernel row, kernel column, input channel;
+//! then the bias is added, then the residual, then comes the activation. The same on every instruction set and thread
+//! count.
+
+use crate::dispatch::Level;
+use crate::{Activation, ConvGeometry, Error, Isa, Nhwc, Pool, parallel};
+
+use super::fdepthwise::{self, Depthwise};
+use super::fepilogue::Epilogue;
+use super::fgemm::{Acc, Line, MAX_ROWS, Panels};
+
+/// A convolution over f32 maps.
+#[derive(Clone, Copy, Debug)]
+pub struct FConvSpec<'a> {
+    /// Window and groups.
+    pub geometry: ConvGeometry,
+    /// Channels of the input map.
+    pub in_channels: usize,
+    /// Channels of the output map.
+    pub out_channels: usize,
+    /// Weights in the order output channel, kernel row, kernel column, input channel of the group.
+    pub weights: &'a [f32],
+    /// One per output channel.
+    pub bias: Option<&'a [f32]>,
+    /// Whether a second map of the output's shape is added before the activation.
+    pub residual: bool,
+    /// What each result goes through last.
+    pub activation: Activation,
+}
+
+/// A convolution with packed weights, ready to run on any map size.
+#[derive(Debug)]
+pub struct FConv {
+    geometry: ConvGeometry,
+    in_channels: usize,
+    out_channels: usize,
+    residual: bool,
+    level: Level,
+    epilogue: Epilogue,
+    kernel: Kernel,
+}
+
+#[derive(Debug)]
+enum Kernel {
+    /// Panels of each group, one group behind the other.
+    Dense { panels: Panels, weights: Vec<Line>, group_len: usize },
+    /// One input channel, one output channel per group.
+    Depthwise(Depthwise),
+}
+
+/// Tiles whose row pointers a task makes at once; bounds the scratch.
+const MAX_TILES: usize = 16;
+
+/// Bytes of the input that the tiles of one block should cover at most: a share of the second-level cache.
+const BLOCK_BYTES: usize = 1 << 18;
+
+/// Input channels below which a window row is treated as one run, copying windows that touch padding.
+const MERGE_BELOW: usize = 32;
+
+impl FConv {
+    /// Checks the parameters and packs the weights for `isa`, or for the best instruction set below it that this
+    /// machine has.
+    ///
+    /// Errors: lengths that do not fit the channels, zero extents, channels that the groups do not divide.
+    pub fn new(spec: &FConvSpec<'_>, isa: Isa) -> Result<Self, Error> {
+        let g = spec.geometry;
+        let [kh, kw] = g.kernel;
+        if spec.in_channels == 0 || spec.out_channels == 0 || g.groups == 0 {
+            return Err(Error::Invalid("zero channels or groups"));
+        }
+        if g.kernel.contains(&0) || g.stride.contains(&0) || g.dilation.contains(&0) {
+            return Err(Error::Invalid("zero kernel, stride or dilation"));
+        }
+        if !spec.in_channels.is_multiple_of(g.groups) || !spec.out_channels.is_multiple_of(g.groups) {
+            return Err(Error::Invalid("groups do not divide the channels"));
+        }
+        let (group_in, group_out) = (spec.in_channels / g.groups, spec.out_channels / g.groups);
+        let k = kh.checked_mul(kw).and_then(|taps| taps.checked_mul(group_in));
+        let k = k.ok_or(Error::Invalid("kernel size overflows"))?;
+        let elements = k.checked_mul(spec.out_channels).ok_or(Error::Invalid("weight size overflows"))?;
+        Error::check_eq("weights", elements, spec.weights.len())?;
+        if let Some(bias) = spec.bias {
+            Error::check_eq("bias", spec.out_channels, bias.len())?;
+        }
+        let level = Level::new(isa);
+        let bias = spec.bias.map_or_else(|| vec![0.0; spec.out_channels], <[f32]>::to_vec);
+        let kernel = if group_in == 1 && group_out == 1 && g.groups > 1 {
+            Kernel::Depthwise(Depthwise::new(g.groups, kh * kw, spec.weights))
+        } else {
+            let panels = Panels::new(level, group_out);
+            let group_len = panels.packed_len(k).ok_or(Error::Invalid("weight size overflows"))?;
+            let total = group_len.checked_mul(g.groups).ok_or(Error::Invalid("weight size overflows"))?;
+            let mut weights = Line::zeros(total);
+            let packed = Line::floats_mut(&mut weights);
+            for (group, source) in spec.weights.chunks_exact(k * group_out).enumerate() {
+                let packed = &mut packed[group * group_len..][..group_len];
+                pack(&panels, k, packed, |row, column| source[column * k + row]);
+            }
+            Kernel::Dense { panels, weights, group_len }
+        };
+        Ok(Self {
+            geometry: g,
+            in_channels: spec.in_channels,
+            out_channels: spec.out_channels,
+            residual: spec.residual,
+            level,
+            epilogue: Epilogue::new(level, bias, spec.activation),
+            kernel,
+        })
+    }
+
+    /// Bytes of scratch that [`FConv::run`] needs with a pool of `threads` threads.
+    pub fn scratch_bytes(&self, threads: usize) -> usize {
+        match &self.kernel {
+            Kernel::Dense { panels, .. } => self.plan(panels).scratch.saturating_mul(threads.max(1)),
+            Kernel::Depthwise(_) => 0,
+        }
+    }
+
+    /// Computes `output` from `input` and, if the convolution has one, the residual map of the output's shape.
+    ///
+    /// The slices start at the first element of their maps, `scratch` holds [`FConv::scratch_bytes`] bytes of any
+    /// content. Elements in the gaps of the output map are left alone. Errors: extents that do not agree, slices shorter
+    /// than their maps, a residual where none is expected or none where one is, an output map that overlaps itself.
+    pub fn run(
+        &self,
+        input: &[f32],
+        in_map: Nhwc,
+        residual: Option<(&[f32], Nhwc)>,
+        output: &mut [f32],
+        out_map: Nhwc,
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), Error> {
+        Error::check_eq("input channels", self.in_channels, in_map.c)?;
+        Error::check_eq("output channels", self.out_channels, out_map.c)?;
+        Error::check_eq("batch", in_map.n, out_map.n)?;
+        let [h, w] = self
+            .geometry
+            .output(in_map.h, in_map.w)
+            .ok_or(Error::Invalid("the window does not fit the padded input"))?;
+        Error::check_eq("output rows", h, out_map.h)?;
+        Error::check_eq("output columns", w, out_map.w)?;
+        Error::check_len("input", input.len(), in_map.span())?;
+        parallel::check_output(output, out_map)?;
+        Error::check_len("scratch", scratch.len(), self.scratch_bytes(pool.threads()))?;
+        match (residual, self.residual) {
+            (Some((values, map)), true) => {
+                parallel::same_extents(out_map, map)?;
+                Error::check_len("residual", values.len(), map.span())?;
+            }
+            (None, false) => {}
+            (Some(_), false) => {
+                return Err(Error::Invalid("a residual was given to a convolution without one"));
+            }
+            (None, true) => return Err(Error::Invalid("the residual is missing")),
+        }
+        if out_map.n == 0 {
+            return Ok(());
+        }
+        let views = Views { input, in_map, residual, output: output.as_mut_ptr(), out_map };
+        match &self.kernel {
+            Kernel::Dense { panels, weights, group_len } => {
+                self.run_dense(panels, weights, *group_len, &views, scratch, pool);
+            }
+            Kernel::Depthwise(depthwise) => {
+                fdepthwise::run(self.level, depthwise, &self.geometry, &self.epilogue, &views, pool);
+            }
+        }
+        Ok(())
+    }
+
+    /// How much of the work one task prepares at once, and the scratch that takes.
+    fn plan(&self, panels: &Panels) -> Plan {
+        let [kh, kw] = self.geometry.kernel;
+        let group_in = self.in_channels / self.geometry.groups;
+        let k = kh * kw * group_in;
+        // Neighbouring windows share what their step does not skip.
+        let fresh = self.geometry.stride[0].min(kh).saturating_mul(self.geometry.stride[1].min(kw));
+        let tile_bytes = panels.rows.saturating_mul(group_in * 4).saturating_mul(fresh);
+        let may_merge = kw > 1 && group_in < MERGE_BELOW && self.geometry.groups == 1;
+        let copied = if may_merge { k.saturating_mul(4 * panels.rows) } else { 0 };
+        let tiles = (BLOCK_BYTES / tile_bytes.max(copied).max(1)).clamp(1, MAX_TILES);
+        let pointers = (kh * kw).saturating_mul(MAX_ROWS * tiles * size_of::<*const f32>());
+        let scratch = pointers
+            .saturating_add(copied.saturating_mul(tiles))
+            .saturating_add(group_in.saturating_mul(4))
+            .saturating_add(ALIGN);
+        Plan { tiles, pointers, may_merge, scratch }
+    }
+
+    fn run_dense(
+        &self,
+        panels: &Panels,
+        weights: &[Line],
+        group_len: usize,
+        views: &Views<'_>,
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) {
+        let plan = self.plan(panels);
+        let [kh, kw] = self.geometry.kernel;
+        let groups = self.geometry.groups;
+        let group_in = self.in_channels / groups;
+        let k = kh * kw * group_in;
+        let merged =
+            plan.may_merge && self.geometry.dilation[1] == 1 && views.in_map.stride_w == views.in_map.c;
+        let (runs, run_len) = if merged { (kh, kw * group_in) } else { (kh * kw, group_in) };
+
+        let pixels = views.out_map.pixels();
+        let tiles = pixels.div_ceil(panels.rows);
+        // Blocks of equal size, and enough of them to keep all threads busy.
+        let blocks = tiles.div_ceil(plan.tiles);
+        let threads = pool.threads();
+        let blocks = if threads > 1 { blocks.max(tiles.min(2 * threads)) } else { blocks };
+        let splits = if threads > 1 && blocks < 4 * threads {
+            (4 * threads).div_ceil(blocks * groups).min(panels.count())
+        } else {
+            1
+        };
+        let scratch = parallel::Shared::new(scratch);
+        pool.run(blocks * groups * splits, &|task, worker| {
+            let (task, split) = (task / splits, task % splits);
+            let (block, group) = (task / groups, task % groups);
+            // SAFETY: one piece per worker, inside of the scratch as its length was checked.
+            let scratch = unsafe { scratch.piece(worker * plan.scratch, plan.scratch) };
+            let mut rows = Rows::new(scratch, &plan, runs, group_in);
+            let tile_range = block * tiles / blocks..(block + 1) * tiles / blocks;
+            let bounds = |tile: usize| tile * pixels / tiles..(tile + 1) * pixels / tiles;
+            for tile in tile_range.clone() {
+                let range = bounds(tile);
+                rows.add(&self.geometry, views, group * group_in, group_in, merged, range);
+            }
+            let mut acc = Acc([0.0; _]);
+            let panel_range = split * panels.count() / splits..(split + 1) * panels.count() / splits;
+            for panel in panel_range {
+                let start = group * group_len + panels.start(panel, k);
+                let b = weights.as_ptr().cast::<f32>().wrapping_add(start);
+                let (width, used) = (panels.width(panel), panels.used(panel));
+                let channel = group * panels.n + panel * panels.columns;
+                let mut a = rows.pointers;
+                for tile in tile_range.clone() {
+                    let range = bounds(tile);
+                    // SAFETY: the row pointers were made for these tiles and run lengths; the panel holds k rows of
+                    // `width` floats; a tile has at most `panels.rows` rows by the choice of `tiles`.
+                    unsafe {
+                        panels.tile(range.len(), width, a, runs, run_len, b, &mut acc);
+                        a = a.add(range.len() * runs);
+                    }
+                    let len = range.len();
+                    let first = views.pixel(range.start);
+                    // SAFETY: tasks have disjoint pixels or channels; the maps were checked.
+                    unsafe { self.epilogue.store(&mut acc.0, width, used, channel, views, first, len) };
+                }
+            }
+        });
+    }
+}
+
+/// Scratch pieces start at a multiple of this after rounding up.
+const ALIGN: usize = 64;
+
+struct Plan {
+    /// Tiles per block at most.
+    tiles: usize,
+    /// Bytes for row pointers.
+    pointers: usize,
+    may_merge: bool,
+    /// Bytes per worker.
+    scratch: usize,
+}
+
+/// The maps of one run; every access through them was checked.
+#[derive(Clone, Copy)]
+pub(crate) struct Views<'a> {
+    pub(crate) input: &'a [f32],
+    pub(crate) in_map: Nhwc,
+    pub(crate) residual: Option<(&'a [f32], Nhwc)>,
+    pub(crate) output: *mut f32,
+    pub(crate) out_map: Nhwc,
+}
+
+// SAFETY: `output` is the only pointer; tasks write disjoint pixels or channels of it.
+unsafe impl Sync for Views<'_> {}
+
+impl Views<'_> {
+    /// Image, row and column of the output's pixel of that number.
+    pub(crate) fn pixel(&self, index: usize) -> [usize; 3] {
+        let (row, w) = (index / self.out_map.w, index % self.out_map.w);
+        [row / self.out_map.h, row % self.out_map.h, w]
+    }
+
+    /// The pixel behind one.
+    pub(crate) fn next(&self, [n, h, w]: [usize; 3]) -> [usize; 3] {
+        if w + 1 < self.out_map.w {
+            [n, h, w + 1]
+        } else if h + 1 < self.out_map.h {
+            [n, h + 1, 0]
+        } else {
+            [n + 1, 0, 0]
+        }
+    }
+}
+
+/// The row pointers of a block's tiles, and the copies that rows at the border are read from.
+struct Rows {
+    pointers: *const *const f32,
+    next: *mut *const f32,
+    copies: *mut f32,
+    zeros: *const f32,
+    runs: usize,
+}
+
+impl Rows {
+    /// Carves the scratch: zeros, pointers, copies.
+    fn new(scratch: &mut [u8], plan: &Plan, runs: usize, group_in: usize) -> Self {
+        let skip = scratch.as_ptr().align_offset(ALIGN).min(ALIGN - 1);
+        let pointers = scratch[skip..].as_mut_ptr();
+        // Pointers first: their size is a multiple of eight, so that the floats behind them are aligned, too.
+        let zeros = pointers.wrapping_add(plan.pointers).cast::<f32>();
+        for i in 0..group_in {
+            // SAFETY: the plan counts pointers, zeros and copies into the scratch, and ALIGN for the rounding.
+            unsafe { zeros.add(i).write(0.0) };
+        }
+        let pointers: *mut *const f32 = pointers.cast();
+        Self { pointers, next: pointers, copies: zeros.wrapping_add(group_in), zeros, runs }
+    }
+
+    /// Makes the pointers of one tile: run by run, row by row.
+    fn add(
+        &mut self,
+        g: &ConvGeometry,
+        views: &Views<'_>,
+        channel: usize,
+        group_in: usize,
+        merged: bool,
+        pixels: std::ops::Range<usize>,
+    ) {
+        let map = views.in_map;
+        let rows = pixels.len();
+        let [kh, kw] = g.kernel;
+        let base = views.input.as_ptr();
+        let mut pixel = views.pixel(pixels.start);
+        for row in 0..rows {
+            let [n, oh, ow] = pixel;
+            let image = n * map.stride_n + channel;
+            let inside = |start: usize, tap: usize, pad: usize, size: usize| {
+                (start + tap).checked_sub(pad).filter(|&at| at < size)
+            };
+            let (top, left) = (oh * g.stride[0], ow * g.stride[1]);
+            for i in 0..kh {
+                let y = inside(top, i * g.dilation[0], g.pad[0], map.h);
+                if merged {
+                    let pointer = match y {
+                        Some(y) if left >= g.pad[1] && left + kw <= map.w + g.pad[1] => {
+                            base.wrapping_add(image + y * map.stride_h + (left - g.pad[1]) * map.stride_w)
+                        }
+                        _ => self.copy_window_row(views, image, y, left, g.pad[1], kw, group_in),
+                    };
+                    self.put(i * rows + row, pointer);
+                } else {
+                    for j in 0..kw {
+                        let x = inside(left, j * g.dilation[1], g.pad[1], map.w);
+                        let pointer = match (y, x) {
+                            (Some(y), Some(x)) => {
+                                base.wrapping_add(image + y * map.stride_h + x * map.stride_w)
+                            }
+                            _ => self.zeros,
+                        };
+                        self.put((i * kw + j) * rows + row, pointer);
+                    }
+                }
+            }
+            pixel = views.next(pixel);
+        }
+        self.next = self.next.wrapping_add(self.runs * rows);
+    }
+
+    fn put(&mut self, index: usize, pointer: *const f32) {
+        // SAFETY: the plan has room for `MAX_ROWS` pointers per run and tile.
+        unsafe { self.next.add(index).write(pointer) };
+    }
+
+    /// Copies a window row that touches padding, zeros where it does.
+    fn copy_window_row(
+        &mut self,
+        views: &Views<'_>,
+        image: usize,
+        y: Option<usize>,
+        left: usize,
+        pad: usize,
+        kw: usize,
+        group_in: usize,
+    ) -> *const f32 {
+        let len = kw * group_in;
+        // SAFETY: the plan has room for every window of the block.
+        let copy = unsafe { std::slice::from_raw_parts_mut(self.copies, len) };
+        self.copies = self.copies.wrapping_add(len);
+        copy.fill(0.0);
+        if let Some(y) = y {
+            let map = views.in_map;
+            let first = pad.saturating_sub(left).min(kw);
+            let end = (map.w + pad).saturating_sub(left).min(kw);
+            if first < end {
+                let at = image + y * map.stride_h + (left + first - pad) * map.stride_w;
+                let len = (end - first) * group_in;
+                copy[first * group_in..][..len].copy_from_slice(&views.input[at..][..len]);
+            }
+        }
+        copy.as_ptr()
+    }
+}
+
+/// Packs a matrix of `k` rows into panels; columns beyond the matrix become 0.
+pub(crate) fn pack(panels: &Panels, k: usize, packed: &mut [f32], value: impl Fn(usize, usize) -> f32) {
+    for panel in 0..panels.count() {
+        pack_panel(panels, panel, k, &mut packed[panels.start(panel, k)..], &value);
+    }
+}
+
+/// Packs one panel.
+pub(crate) fn pack_panel(
+    panels: &Panels,
+    panel: usize,
+    k: usize,
+    packed: &mut [f32],
+    value: &impl Fn(usize, usize) -> f32,
+) {
+    let (width, used, first) = (panels.width(panel), panels.used(panel), panel * panels.columns);
+    for (row, packed) in packed.chunks_exact_mut(width).take(k).enumerate() {
+        for (column, packed) in packed.iter_mut().enumerate() {
+            *packed = if column < used { value(row, first + column) } else { 0.0 };
+        }
+    }
+}

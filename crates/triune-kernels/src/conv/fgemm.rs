@@ -1,0 +1,150 @@
+//! The f32 tile: rows of A against a packed panel of B, each output one chain of fused multiply-adds in k order.
+//! Knows neither windows nor maps: a row of A is a list of runs.
+//!
+//! ```text
+//! for run in runs: for i in run: for row, column of the tile: acc[row][column] = fma(a[run][row][i], b[k++][column], acc)
+//! ```
+//!
+//! The order within one output never depends on the tile's size, so every instruction set gives the same bits.
+
+use crate::Isa;
+use crate::dispatch::Level;
+
+/// Most rows of any tile.
+pub(crate) const MAX_ROWS: usize = 14;
+/// Most columns of any tile.
+pub(crate) const MAX_COLUMNS: usize = 32;
+
+/// A tile's accumulators, row by row, [`Panels::columns`] apart.
+#[repr(align(64))]
+pub(crate) struct Acc(pub(crate) [f32; MAX_ROWS * MAX_COLUMNS]);
+
+/// A cache line of floats; packed operands are made of these so that vector loads never straddle two.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(crate) struct Line(#[expect(dead_code, reason = "read through pointers")] [f32; 16]);
+
+impl Line {
+    /// Room for `len` zeros.
+    pub(crate) fn zeros(len: usize) -> Vec<Self> {
+        vec![Self([0.0; 16]); len.div_ceil(16)]
+    }
+
+    /// The floats of the lines.
+    pub(crate) fn floats_mut(lines: &mut [Self]) -> &mut [f32] {
+        // SAFETY: a line is sixteen floats without padding.
+        unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * 16) }
+    }
+}
+
+/// How a matrix of `n` columns is cut into panels for one instruction set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Panels {
+    level: Level,
+    /// Rows of a full tile.
+    pub(crate) rows: usize,
+    /// Columns of a full panel.
+    pub(crate) columns: usize,
+    /// Columns of the matrix.
+    pub(crate) n: usize,
+}
+
+impl Panels {
+    pub(crate) fn new(level: Level, n: usize) -> Self {
+        let (rows, columns) = match level.isa() {
+            Isa::Scalar => (4, 16),
+            Isa::Avx2 => (6, 16),
+            Isa::Avx512 | Isa::Avx512Vnni => (14, 32),
+        };
+        Self { level, rows, columns, n }
+    }
+
+    /// Panels of the matrix.
+    pub(crate) fn count(&self) -> usize {
+        self.n.div_ceil(self.columns)
+    }
+
+    /// Columns that panel `index` has room for: the last one is half as wide where that is enough.
+    pub(crate) fn width(&self, index: usize) -> usize {
+        let left = self.n - index * self.columns;
+        if left <= self.columns / 2 { self.columns / 2 } else { self.columns }
+    }
+
+    /// Columns of the matrix in panel `index`.
+    pub(crate) fn used(&self, index: usize) -> usize {
+        (self.n - index * self.columns).min(self.columns)
+    }
+
+    /// Floats of the packed matrix with `k` rows; `None` when that overflows.
+    pub(crate) fn packed_len(&self, k: usize) -> Option<usize> {
+        self.count().checked_mul(self.columns)?.checked_mul(k)
+    }
+
+    /// Where panel `index` starts in the packed matrix with `k` rows.
+    pub(crate) fn start(&self, index: usize, k: usize) -> usize {
+        index * self.columns * k
+    }
+
+    /// Computes a tile of `rows` rows against one panel into `acc`.
+    ///
+    /// # Safety
+    /// `a` holds `runs`·`rows` pointers, run by run, each to `run_len` floats; `b` holds `runs`·`run_len` rows of
+    /// `width` floats; `rows` ≤ `self.rows`; `width` is one that [`Panels::width`] gives.
+    pub(crate) unsafe fn tile(
+        &self,
+        rows: usize,
+        width: usize,
+        a: *const *const f32,
+        runs: usize,
+        run_len: usize,
+        b: *const f32,
+        acc: &mut Acc,
+    ) {
+        debug_assert!(rows <= self.rows && (width == self.columns || width * 2 == self.columns));
+        let acc = acc.0.as_mut_ptr();
+        // SAFETY: as promised by the caller; the level vouches for the instruction set, and the accumulators have room
+        // for the largest tile.
+        unsafe {
+            match self.level.isa() {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 | Isa::Avx512Vnni => {
+                    super::fgemm_x86::tile_avx512(rows, width / 16, a, runs, run_len, b, acc);
+                }
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => super::fgemm_x86::tile_avx2(rows, width / 8, a, runs, run_len, b, acc),
+                _ if width == 16 => tile_scalar::<16>(rows, a, runs, run_len, b, acc),
+                _ => tile_scalar::<8>(rows, a, runs, run_len, b, acc),
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As [`Panels::tile`].
+unsafe fn tile_scalar<const N: usize>(
+    rows: usize,
+    a: *const *const f32,
+    runs: usize,
+    run_len: usize,
+    b: *const f32,
+    acc: *mut f32,
+) {
+    for row in 0..rows {
+        let mut sums = [0.0f32; N];
+        for run in 0..runs {
+            // SAFETY: `run_len` floats behind each pointer of A, rows of `N` floats in B, as the caller promised.
+            unsafe {
+                let a = *a.add(run * rows + row);
+                for i in 0..run_len {
+                    let x = *a.add(i);
+                    let b = b.add((run * run_len + i) * N);
+                    for (column, sum) in sums.iter_mut().enumerate() {
+                        *sum = x.mul_add(*b.add(column), *sum);
+                    }
+                }
+            }
+        }
+        // SAFETY: the accumulators have room for all rows.
+        unsafe { acc.add(row * N).cast::<[f32; N]>().write(sums) };
+    }
+}

@@ -1,0 +1,392 @@
+//! Copies between strided layouts: transposes, slices, pieces of a concatenation, repeats, fills. Knows bytes only.
+
+use crate::parallel::{self, Shared};
+use crate::strided::{Nest, RANK};
+use crate::{Error, Pool};
+
+/// What a copy is: extents and, per operand, strides in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopySpec {
+    /// Bytes per element: 1, 2, 4 or 8.
+    pub elem_bytes: usize,
+    /// Extents, outermost first; unused axes have extent 1.
+    pub dims: [usize; RANK],
+    /// Byte of the source where the element of index 0 lies: negative strides run from there towards the start.
+    pub src_offset: usize,
+    /// Bytes from one element to the next in the source; 0 repeats, negative reverses.
+    pub src_strides: [i64; RANK],
+    /// Bytes from one element to the next in the destination.
+    pub dst_strides: [usize; RANK],
+}
+
+/// A copy brought into its shortest loop nest, checked once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyNd {
+    nest: Nest<2>,
+    elem_bytes: usize,
+    src_offset: usize,
+    shape: Shape,
+}
+
+/// The form of the innermost axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// The innermost axis lies contiguously in both.
+    Runs,
+    /// The innermost axis repeats one element of the source.
+    Repeat,
+    /// The innermost axis is contiguous in the destination, the one before it in the source.
+    Transpose,
+    /// Anything else.
+    Strided,
+}
+
+/// Rows and columns of a tile of a transpose: a few cache lines on either side.
+const TILE: usize = 16;
+
+/// Bytes that one task should move at least.
+const GRAIN_BYTES: usize = 1 << 16;
+
+impl CopyNd {
+    /// Checks and canonicalises a copy.
+    ///
+    /// Errors: element sizes other than 1, 2, 4, 8; products that overflow; a destination in which two elements
+    /// overlap; a source that reaches in front of byte 0.
+    pub fn new(spec: &CopySpec) -> Result<Self, Error> {
+        if ![1, 2, 4, 8].contains(&spec.elem_bytes) {
+            return Err(Error::Invalid("elements of a copy have 1, 2, 4 or 8 bytes"));
+        }
+        let unit = spec.elem_bytes as i64;
+        let mut strides = [[0i64; 2]; RANK];
+        for (axis, strides) in strides.iter_mut().enumerate() {
+            let dst = i64::try_from(spec.dst_strides[axis]);
+            *strides = [dst.map_err(|_| Error::Invalid("strided extents overflow"))?, spec.src_strides[axis]];
+        }
+        let mut nest = Nest::new(spec.dims, strides, [unit; 2])?;
+        let offset =
+            i64::try_from(spec.src_offset).map_err(|_| Error::Invalid("strided extents overflow"))?;
+        if offset.checked_add(nest.span[1][0]).is_none_or(|low| low < 0) {
+            return Err(Error::Invalid("the source reaches in front of its first byte"));
+        }
+        if offset.checked_add(nest.span[1][1]).is_none() {
+            return Err(Error::Invalid("strided extents overflow"));
+        }
+        let [dst, src] = nest.inner_strides();
+        let shape = if dst != unit {
+            Shape::Strided
+        } else if src == unit {
+            Shape::Runs
+        } else if src == 0 {
+            Shape::Repeat
+        } else if let Some(axis) = (0..nest.rank - 1).find(|&axis| nest.strides[axis][1] == unit) {
+            // The order of the outer axes is free: bring the source's contiguous axis next to the destination's.
+            nest.dims[axis..nest.rank - 1].rotate_left(1);
+            nest.strides[axis..nest.rank - 1].rotate_left(1);
+            Shape::Transpose
+        } else {
+            Shape::Strided
+        };
+        Ok(Self { nest, elem_bytes: spec.elem_bytes, src_offset: spec.src_offset, shape })
+    }
+
+    /// A copy that writes one element everywhere: run it with the element's bytes as the source.
+    ///
+    /// Errors: as [`CopyNd::new`].
+    pub fn fill(elem_bytes: usize, dims: [usize; RANK], dst_strides: [usize; RANK]) -> Result<Self, Error> {
+        Self::new(&CopySpec { elem_bytes, dims, src_offset: 0, src_strides: [0; RANK], dst_strides })
+    }
+
+    /// Bytes that the source must hold.
+    pub fn src_bytes(&self) -> usize {
+        if self.nest.is_empty() { 0 } else { self.src_offset + self.nest.span[1][1] as usize }
+    }
+
+    /// Bytes that the destination must hold.
+    pub fn dst_bytes(&self) -> usize {
+        self.nest.span[0][1] as usize
+    }
+
+    /// Copies. Bytes of the destination between its elements are left alone.
+    ///
+    /// Errors: slices shorter than [`CopyNd::src_bytes`] and [`CopyNd::dst_bytes`].
+    pub fn run(&self, src: &[u8], dst: &mut [u8], pool: &Pool) -> Result<(), Error> {
+        Error::check_len("source", src.len(), self.src_bytes())?;
+        Error::check_len("destination", dst.len(), self.dst_bytes())?;
+        if self.nest.is_empty() {
+            return Ok(());
+        }
+        let shared = Shared::new(dst);
+        // SAFETY: the spans of both operands were checked against the slices just now, and the nest refuses
+        // destinations that overlap themselves.
+        unsafe {
+            let src = src.as_ptr().add(self.src_offset);
+            match (self.shape, self.elem_bytes) {
+                (Shape::Runs, _) => self.runs(src, &shared, pool),
+                (Shape::Repeat, 1) => self.repeat::<u8>(src, &shared, pool),
+                (Shape::Repeat, 2) => self.repeat::<u16>(src, &shared, pool),
+                (Shape::Repeat, 4) => self.repeat::<u32>(src, &shared, pool),
+                (Shape::Repeat, _) => self.repeat::<u64>(src, &shared, pool),
+                (Shape::Transpose, 1) => self.transpose::<u8>(src, &shared, pool),
+                (Shape::Transpose, 2) => self.transpose::<u16>(src, &shared, pool),
+                (Shape::Transpose, 4) => self.transpose::<u32>(src, &shared, pool),
+                (Shape::Transpose, _) => self.transpose::<u64>(src, &shared, pool),
+                (Shape::Strided, 1) => self.strided::<u8>(src, &shared, pool),
+                (Shape::Strided, 2) => self.strided::<u16>(src, &shared, pool),
+                (Shape::Strided, 4) => self.strided::<u32>(src, &shared, pool),
+                (Shape::Strided, _) => self.strided::<u64>(src, &shared, pool),
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `f(source, destination, iterations)` for pieces of the second innermost axis, at every position of the
+    /// axes outside of it.
+    ///
+    /// # Safety
+    /// `src` and `dst` cover the nest's spans.
+    unsafe fn pieces(
+        &self,
+        src: *const u8,
+        dst: &Shared<'_, u8>,
+        pool: &Pool,
+        f: &(dyn Fn(*const u8, *mut u8, usize) + Sync),
+    ) {
+        let nest = &self.nest;
+        let count = if nest.rank >= 2 { nest.dims[nest.rank - 2] } else { 1 };
+        let [dst_step, src_step] = if nest.rank >= 2 { nest.strides[nest.rank - 2] } else { [0; 2] };
+        let outer = nest.outer(2);
+        let bytes = nest.inner().saturating_mul(self.elem_bytes).max(1);
+        let src = Source(src);
+        let call = |index: usize, first: usize, len: usize| {
+            let [dst_at, src_at] = nest.position(2, index);
+            let first = first as i64;
+            // SAFETY: a position of the nest, which the caller vouches for.
+            unsafe {
+                let src = src.get().offset((src_at + first * src_step) as isize);
+                f(src, dst.as_ptr().offset((dst_at + first * dst_step) as isize), len);
+            }
+        };
+        if outer == 1 {
+            let grain = GRAIN_BYTES.div_ceil(bytes).next_multiple_of(TILE);
+            parallel::ranges(pool, count, grain, &|range| call(0, range.start, range.len()));
+        } else {
+            parallel::ranges(pool, outer, GRAIN_BYTES.div_ceil(bytes.saturating_mul(count)), &|range| {
+                range.for_each(|index| call(index, 0, count));
+            });
+        }
+    }
+
+    /// Strides of the second innermost axis, destination first.
+    fn steps(&self) -> [isize; 2] {
+        let nest = &self.nest;
+        if nest.rank >= 2 { nest.strides[nest.rank - 2].map(|step| step as isize) } else { [0; 2] }
+    }
+
+    /// # Safety
+    /// As [`CopyNd::pieces`].
+    unsafe fn runs(&self, src: *const u8, dst: &Shared<'_, u8>, pool: &Pool) {
+        let bytes = self.nest.inner() * self.elem_bytes;
+        if self.nest.rank == 1 {
+            let src = Source(src);
+            parallel::ranges(pool, bytes, 16 * GRAIN_BYTES, &|range| {
+                // SAFETY: a part of the only run.
+                unsafe {
+                    let from = src.get().add(range.start);
+                    std::ptr::copy_nonoverlapping(from, dst.as_ptr().add(range.start), range.len());
+                }
+            });
+            return;
+        }
+        let [dst_step, src_step] = self.steps();
+        let copy = |src: *const u8, dst: *mut u8, count: usize| {
+            // Short runs of the usual sizes become moves instead of calls.
+            macro_rules! by_size {
+                ($($size:literal),*) => {
+                    match bytes {
+                        // SAFETY: `count` runs of the nest.
+                        $($size => unsafe { copy_runs(src, dst, src_step, dst_step, count, $size) },)*
+                        // SAFETY: as above.
+                        _ => unsafe { copy_runs(src, dst, src_step, dst_step, count, bytes) },
+                    }
+                };
+            }
+            by_size!(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64);
+        };
+        // SAFETY: passed on.
+        unsafe { self.pieces(src, dst, pool, &copy) };
+    }
+
+    /// # Safety
+    /// As [`CopyNd::pieces`]; `T` has the element's size.
+    unsafe fn repeat<T: Element>(&self, src: *const u8, dst: &Shared<'_, u8>, pool: &Pool) {
+        let (inner, [dst_step, src_step]) = (self.nest.inner(), self.steps());
+        if self.nest.rank == 1 {
+            // SAFETY: the source holds one element; the destination `inner` of them.
+            let value = unsafe { src.cast::<T>().read_unaligned() }.bits();
+            parallel::ranges(pool, inner, GRAIN_BYTES, &|range| {
+                // SAFETY: a part of the only run.
+                unsafe { fill::<T>(dst.as_ptr().add(range.start * size_of::<T>()), value, range.len()) };
+            });
+            return;
+        }
+        let copy = |src: *const u8, dst: *mut u8, count: usize| {
+            for i in 0..count as isize {
+                // SAFETY: iteration i of the second innermost axis.
+                unsafe {
+                    let value = src.offset(i * src_step).cast::<T>().read_unaligned().bits();
+                    fill::<T>(dst.offset(i * dst_step), value, inner);
+                }
+            }
+        };
+        // SAFETY: passed on.
+        unsafe { self.pieces(src, dst, pool, &copy) };
+    }
+
+    /// # Safety
+    /// As [`CopyNd::pieces`]; `T` has the element's size.
+    unsafe fn transpose<T: Element>(&self, src: *const u8, dst: &Shared<'_, u8>, pool: &Pool) {
+        let columns = self.nest.inner();
+        let src_column = self.nest.inner_strides()[1] as isize;
+        let dst_row = self.steps()[0];
+        let copy = |src: *const u8, dst: *mut u8, rows: usize| {
+            // Tiles, so that each cache line is fetched once on either side.
+            for row in (0..rows).step_by(TILE) {
+                for column in (0..columns).step_by(TILE) {
+                    let (height, width) = (TILE.min(rows - row), TILE.min(columns - column));
+                    // SAFETY: rows and columns of the nest.
+                    unsafe {
+                        let src = src.offset(column as isize * src_column).cast::<T>().add(row);
+                        let dst = dst.offset(row as isize * dst_row).cast::<T>().add(column);
+                        if height == TILE && width == TILE {
+                            tile::<T>(src, src_column, dst, dst_row, TILE, TILE);
+                        } else {
+                            tile::<T>(src, src_column, dst, dst_row, height, width);
+                        }
+                    }
+                }
+            }
+        };
+        // SAFETY: passed on.
+        unsafe { self.pieces(src, dst, pool, &copy) };
+    }
+
+    /// # Safety
+    /// As [`CopyNd::pieces`]; `T` has the element's size.
+    unsafe fn strided<T: Element>(&self, src: *const u8, dst: &Shared<'_, u8>, pool: &Pool) {
+        let inner = self.nest.inner();
+        let [dst_inner, src_inner] = self.nest.inner_strides().map(|step| step as isize);
+        let [dst_step, src_step] = self.steps();
+        let copy = |src: *const u8, dst: *mut u8, count: usize| {
+            for i in 0..count as isize {
+                for j in 0..inner as isize {
+                    // SAFETY: positions of the nest.
+                    unsafe {
+                        let value = src.offset(i * src_step + j * src_inner).cast::<T>().read_unaligned();
+                        dst.offset(i * dst_step + j * dst_inner).cast::<T>().write_unaligned(value);
+                    }
+                }
+            }
+        };
+        // SAFETY: passed on.
+        unsafe { self.pieces(src, dst, pool, &copy) };
+    }
+}
+
+/// A source pointer that tasks share.
+#[derive(Clone, Copy)]
+struct Source(*const u8);
+
+// SAFETY: only read through.
+unsafe impl Sync for Source {}
+
+impl Source {
+    fn get(self) -> *const u8 {
+        self.0
+    }
+}
+
+/// Unsigned integers as plain patterns.
+trait Element: Copy {
+    /// The pattern repeated over 64 bits.
+    fn bits(self) -> u64;
+}
+
+impl Element for u8 {
+    fn bits(self) -> u64 {
+        u64::from(self) * 0x0101_0101_0101_0101
+    }
+}
+
+impl Element for u16 {
+    fn bits(self) -> u64 {
+        u64::from(self) * 0x0001_0001_0001_0001
+    }
+}
+
+impl Element for u32 {
+    fn bits(self) -> u64 {
+        u64::from(self) << 32 | u64::from(self)
+    }
+}
+
+impl Element for u64 {
+    fn bits(self) -> u64 {
+        self
+    }
+}
+
+/// # Safety
+/// `count` runs of `bytes` lie `src_step` and `dst_step` apart from `src` and `dst` on.
+#[inline(always)]
+unsafe fn copy_runs(
+    src: *const u8,
+    dst: *mut u8,
+    src_step: isize,
+    dst_step: isize,
+    count: usize,
+    bytes: usize,
+) {
+    for i in 0..count as isize {
+        // SAFETY: run i of the caller's.
+        unsafe {
+            std::ptr::copy_nonoverlapping(src.offset(i * src_step), dst.offset(i * dst_step), bytes);
+        }
+    }
+}
+
+/// # Safety
+/// `dst` has room for `len` elements.
+unsafe fn fill<T>(dst: *mut u8, bits: u64, len: usize) {
+    // SAFETY: as promised by the caller.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(dst, len * size_of::<T>()) };
+    let pattern = bits.to_le_bytes();
+    let mut chunks = bytes.chunks_exact_mut(8);
+    for chunk in &mut chunks {
+        chunk.copy_from_slice(&pattern);
+    }
+    let rest = chunks.into_remainder();
+    let len = rest.len();
+    rest.copy_from_slice(&pattern[..len]);
+}
+
+/// # Safety
+/// `height` rows and `width` columns lie in both operands; steps are in bytes.
+#[inline(always)]
+unsafe fn tile<T: Element>(
+    src: *const T,
+    src_column: isize,
+    dst: *mut T,
+    dst_row: isize,
+    height: usize,
+    width: usize,
+) {
+    for row in 0..height {
+        for column in 0..width {
+            // SAFETY: inside of the tile.
+            unsafe {
+                let value = src.byte_offset(column as isize * src_column).add(row).read_unaligned();
+                dst.byte_offset(row as isize * dst_row).add(column).write_unaligned(value);
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! One body, several instruction sets: the compiler vectorises the same Rust for each. Knows no kernels.
+//!
+//! Rust never contracts or reorders float arithmetic, so a body compiled with AVX-512 gives the bits that it gives
+//! without; `f32::mul_add` is one instruction where the machine has it and a correctly rounded library call where not.
+
+use crate::Isa;
+
+/// Proof that the machine has an instruction set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Level(Isa);
+
+impl Level {
+    /// The best instruction set up to `isa` that this machine has.
+    pub(crate) fn new(isa: Isa) -> Self {
+        Self(Isa::available().filter(|&have| have <= isa).max().unwrap_or(Isa::Scalar))
+    }
+
+    /// The instruction set.
+    pub(crate) const fn isa(self) -> Isa {
+        self.0
+    }
+
+    /// Whether 512-bit registers may be used.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn is_512(self) -> bool {
+        self.0 >= Isa::Avx512
+    }
+}
+
+/// Declares `fn name(level: Level, arguments)` whose body is compiled once per instruction set.
+///
+/// Everything that should be vectorised with the body must be inlined into it: mark it `#[inline(always)]`.
+macro_rules! multiversion {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident $([$($generic:ident : $bound:path),+])? ($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
+        $(#[$meta])*
+        $vis fn $name $(<$($generic: $bound),+>)? (level: $crate::dispatch::Level, $($arg: $ty),*) $(-> $ret)? {
+            #[inline(always)]
+            fn body $(<$($generic: $bound),+>)? ($($arg: $ty),*) $(-> $ret)? $body
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            fn avx2 $(<$($generic: $bound),+>)? ($($arg: $ty),*) $(-> $ret)? {
+                body($($arg),*)
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
+            fn avx512 $(<$($generic: $bound),+>)? ($($arg: $ty),*) $(-> $ret)? {
+                body($($arg),*)
+            }
+
+            match level.isa() {
+                // SAFETY: a `Level` is only made for instruction sets that the machine has.
+                #[cfg(target_arch = "x86_64")]
+                $crate::Isa::Avx512 | $crate::Isa::Avx512Vnni => unsafe { avx512($($arg),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                $crate::Isa::Avx2 => unsafe { avx2($($arg),*) },
+                _ => body($($arg),*),
+            }
+        }
+    };
+}
+pub(crate) use multiversion;

@@ -1,0 +1,298 @@
+//! Element by element over two operands with broadcasting: quantized addition and multiplication, f32 arithmetic.
+
+use crate::dispatch::{Level, multiversion};
+use crate::parallel::{self, GRAIN, Shared};
+use crate::strided::{Nest, RANK};
+use crate::{Error, Isa, Pool, Q8, QAdd, math};
+
+/// The loop nest of a binary operator: extents and, per operand, strides in elements; stride 0 repeats an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broadcast {
+    nest: Nest<3>,
+}
+
+impl Broadcast {
+    /// A nest of six axes, outermost first; unused axes have extent 1. Strides are in elements.
+    ///
+    /// Errors: products that overflow, an output in which two elements overlap.
+    pub fn new(
+        dims: [usize; RANK],
+        a: [usize; RANK],
+        b: [usize; RANK],
+        out: [usize; RANK],
+    ) -> Result<Self, Error> {
+        let mut strides = [[0i64; 3]; RANK];
+        for (axis, strides) in strides.iter_mut().enumerate() {
+            for (stride, value) in strides.iter_mut().zip([out[axis], a[axis], b[axis]]) {
+                *stride = i64::try_from(value).map_err(|_| Error::Invalid("strided extents overflow"))?;
+            }
+        }
+        Ok(Self { nest: Nest::new(dims, strides, [1; 3])? })
+    }
+
+    /// Both operands and the output lie contiguously, `len` elements each.
+    pub fn dense(len: usize) -> Result<Self, Error> {
+        let axes = [1, 1, 1, 1, 1, len];
+        let strides = [0, 0, 0, 0, 0, 1];
+        Self::new(axes, strides, strides, strides)
+    }
+
+    fn check<A, O>(&self, a: &[A], b: &[A], out: &[O]) -> Result<(), Error> {
+        let span = |i: usize| usize::try_from(self.nest.span[i][1]).unwrap_or(usize::MAX);
+        Error::check_len("output", out.len(), span(0))?;
+        Error::check_len("first operand", a.len(), span(1))?;
+        Error::check_len("second operand", b.len(), span(2))
+    }
+
+    /// Calls `f(a, stride of a, b, stride of b, out, stride of out)` for every run of the innermost axis, or for pieces
+    /// of it. The slices end with the run's last element.
+    fn runs<A: Sync, O: Send>(
+        &self,
+        a: &[A],
+        b: &[A],
+        out: &mut [O],
+        pool: &Pool,
+        f: &(dyn Fn(Run<'_, A>, &mut [O], usize) + Sync),
+    ) -> Result<(), Error> {
+        self.check(a, b, out)?;
+        if self.nest.is_empty() {
+            return Ok(());
+        }
+        let inner = self.nest.inner();
+        let [so, sa, sb] = self.nest.inner_strides().map(|stride| stride as usize);
+        let outer = self.nest.outer(1);
+        let shared = Shared::new(out);
+        let run = |index: usize, first: usize, len: usize| {
+            let [o, a_at, b_at] = self.nest.position(1, index).map(|at| at as usize);
+            let (a_at, b_at) = (a_at + first * sa, b_at + first * sb);
+            let run = Run {
+                a: &a[a_at..][..(len - 1) * sa + 1],
+                stride_a: sa,
+                b: &b[b_at..][..(len - 1) * sb + 1],
+                stride_b: sb,
+            };
+            // SAFETY: within the span that was checked; runs, and pieces of one run, are disjoint since the nest
+            // refuses outputs that overlap themselves.
+            f(run, unsafe { shared.piece(o + first * so, (len - 1) * so + 1) }, so);
+        };
+        if outer == 1 {
+            parallel::ranges(pool, inner, GRAIN, &|range| run(0, range.start, range.len()));
+        } else {
+            parallel::ranges(pool, outer, GRAIN.div_ceil(inner), &|range| {
+                for index in range {
+                    run(index, 0, inner);
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+/// One run of both inputs.
+#[derive(Clone, Copy)]
+struct Run<'a, A> {
+    a: &'a [A],
+    stride_a: usize,
+    b: &'a [A],
+    stride_b: usize,
+}
+
+/// out = f(a, b) over one run: the common strides have loops of their own, which vectorise.
+#[inline(always)]
+fn combine<A: Copy, O>(run: Run<'_, A>, out: &mut [O], stride: usize, f: impl Fn(A, A) -> O) {
+    let Run { a, stride_a, b, stride_b } = run;
+    match (stride_a, stride_b, stride) {
+        (1, 1, 1) => {
+            for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
+                *out = f(a, b);
+            }
+        }
+        (1, 0, 1) => {
+            let b = b[0];
+            for (out, &a) in out.iter_mut().zip(a) {
+                *out = f(a, b);
+            }
+        }
+        (0, 1, 1) => {
+            let a = a[0];
+            for (out, &b) in out.iter_mut().zip(b) {
+                *out = f(a, b);
+            }
+        }
+        _ => {
+            for (i, out) in out.iter_mut().step_by(stride.max(1)).enumerate() {
+                *out = f(a[i * stride_a], b[i * stride_b]);
+            }
+        }
+    }
+}
+
+/// out = clamp(rint(fma(a, ra, fma(b, rb, k)))) on the quantized integers, as ONNX Runtime's `QLinearAdd`;
+/// `add.conv_is_a` plays no part.
+///
+/// Errors: slices shorter than the nest's spans, parameters that [`QAdd::check`] refuses.
+pub fn q_add(
+    isa: Isa,
+    add: &QAdd,
+    shape: &Broadcast,
+    a: &[u8],
+    b: &[u8],
+    out: &mut [u8],
+    pool: &Pool,
+) -> Result<(), Error> {
+    add.check()?;
+    let level = Level::new(isa);
+    let mut add = *add;
+    add.clamp = add.out.intersect(add.clamp)?;
+    shape.runs(a, b, out, pool, &|run, out, stride| q_add_run(level, add, run, out, stride))
+}
+
+multiversion! {
+    fn q_add_run(add: QAdd, run: Run<'_, u8>, out: &mut [u8], stride: usize) {
+        let (a_flip, b_flip) = (add.a.flip(), add.b.flip());
+        let (a_bias, b_bias) = (i32::from(a_flip), i32::from(b_flip));
+        let [low, high] = add.clamp.map(|limit| limit as f32);
+        combine(run, out, stride, |a, b| {
+            let a = (i32::from(a ^ a_flip) - a_bias) as f32;
+            let b = (i32::from(b ^ b_flip) - b_bias) as f32;
+            let sum = a.mul_add(add.ra, b.mul_add(add.rb, add.k)).round_ties_even();
+            // SAFETY: finite by the check of the parameters, and clamped to an 8-bit range.
+            unsafe { math::min(math::max(sum, low), high).to_int_unchecked::<i32>() as u8 }
+        });
+    }
+}
+
+/// A quantized multiplication: clamp(rint(f32((a − zero point)(b − zero point)) · multiplier + zero point)).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QMul {
+    /// First factor.
+    pub a: Q8,
+    /// Second factor.
+    pub b: Q8,
+    /// The product.
+    pub out: Q8,
+    /// Scale of a · scale of b / scale of the product.
+    pub multiplier: f32,
+    /// Smallest and largest result, in the quantized domain of `out`.
+    pub clamp: [i32; 2],
+}
+
+impl QMul {
+    /// The multiplication of `a` and `b`, each with its scale, into `out`: full range. The multiplier is
+    /// f32(f32(a·b) / out) as in ONNX Runtime's `QLinearMul`.
+    ///
+    /// Errors: scales that are not positive and finite, zero points outside of their types.
+    pub fn new(a: Q8, a_scale: f32, b: Q8, b_scale: f32, out: Q8, out_scale: f32) -> Result<Self, Error> {
+        if ![a_scale, b_scale, out_scale].iter().all(|scale| scale.is_finite() && *scale > 0.0) {
+            return Err(Error::Invalid("scales must be positive and finite"));
+        }
+        let mul = Self { a, b, out, multiplier: a_scale * b_scale / out_scale, clamp: out.range() };
+        mul.check()?;
+        Ok(mul)
+    }
+
+    /// Refuses parameters on which a product could be NaN or infinite, or that do not fit their types.
+    pub fn check(&self) -> Result<(), Error> {
+        self.a.check()?;
+        self.b.check()?;
+        self.out.check()?;
+        self.out.intersect(self.clamp)?;
+        if f64::from(self.multiplier).abs() * 65_536.0 < f64::from(f32::MAX) {
+            Ok(())
+        } else {
+            Err(Error::Invalid("multiplier overflows f32"))
+        }
+    }
+
+    /// The byte of the product of the bytes `a` and `b`. Parameters must have passed [`QMul::check`].
+    pub fn apply(&self, a: u8, b: u8) -> u8 {
+        let product = (self.a.value(a) - self.a.zero_point) * (self.b.value(b) - self.b.zero_point);
+        // Two roundings: the reference multiplies, then adds.
+        let y = (product as f32 * self.multiplier + self.out.zero_point as f32).round_ties_even();
+        y.clamp(self.clamp[0] as f32, self.clamp[1] as f32) as i32 as u8
+    }
+}
+
+/// out = clamp(rint(f32((a − zero point)(b − zero point)) · multiplier + zero point)), as ONNX Runtime's `QLinearMul`.
+///
+/// Errors: slices shorter than the nest's spans, parameters that [`QMul::check`] refuses.
+pub fn q_mul(
+    isa: Isa,
+    mul: &QMul,
+    shape: &Broadcast,
+    a: &[u8],
+    b: &[u8],
+    out: &mut [u8],
+    pool: &Pool,
+) -> Result<(), Error> {
+    mul.check()?;
+    let level = Level::new(isa);
+    let mut mul = *mul;
+    mul.clamp = mul.out.intersect(mul.clamp)?;
+    shape.runs(a, b, out, pool, &|run, out, stride| q_mul_run(level, mul, run, out, stride))
+}
+
+multiversion! {
+    fn q_mul_run(mul: QMul, run: Run<'_, u8>, out: &mut [u8], stride: usize) {
+        let (a_flip, b_flip) = (mul.a.flip(), mul.b.flip());
+        let a_bias = i32::from(a_flip) + mul.a.zero_point;
+        let b_bias = i32::from(b_flip) + mul.b.zero_point;
+        let [low, high] = mul.clamp.map(|limit| limit as f32);
+        let zero = mul.out.zero_point as f32;
+        combine(run, out, stride, |a, b| {
+            let product = (i32::from(a ^ a_flip) - a_bias) * (i32::from(b ^ b_flip) - b_bias);
+            let y = (product as f32 * mul.multiplier + zero).round_ties_even();
+            // SAFETY: finite by the check of the parameters, and clamped to an 8-bit range.
+            unsafe { math::min(math::max(y, low), high).to_int_unchecked::<i32>() as u8 }
+        });
+    }
+}
+
+/// The function of two f32 operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Binary {
+    /// a + b.
+    Add,
+    /// a − b.
+    Sub,
+    /// a · b.
+    Mul,
+    /// a / b.
+    Div,
+    /// The smaller; NaN when either is.
+    Min,
+    /// The larger; NaN when either is.
+    Max,
+    /// aᵇ.
+    Pow,
+}
+
+/// out = f(a, b) on f32.
+///
+/// Errors: slices shorter than the nest's spans.
+pub fn binary(
+    isa: Isa,
+    kind: Binary,
+    shape: &Broadcast,
+    a: &[f32],
+    b: &[f32],
+    out: &mut [f32],
+    pool: &Pool,
+) -> Result<(), Error> {
+    let level = Level::new(isa);
+    shape.runs(a, b, out, pool, &|run, out, stride| binary_run(level, kind, run, out, stride))
+}
+
+multiversion! {
+    fn binary_run(kind: Binary, run: Run<'_, f32>, out: &mut [f32], stride: usize) {
+        match kind {
+            Binary::Add => combine(run, out, stride, |a, b| a + b),
+            Binary::Sub => combine(run, out, stride, |a, b| a - b),
+            Binary::Mul => combine(run, out, stride, |a, b| a * b),
+            Binary::Div => combine(run, out, stride, |a, b| a / b),
+            Binary::Min => combine(run, out, stride, |a: f32, b: f32| if a < b || a.is_nan() { a } else { b }),
+            Binary::Max => combine(run, out, stride, |a: f32, b: f32| if a > b || a.is_nan() { a } else { b }),
+            Binary::Pow => combine(run, out, stride, math::pow),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Matrix products of f32 operands that are both known at run time only. Constant weights belong in `FConv`.
+
+use crate::conv::fgemm::{Acc, MAX_ROWS, Panels};
+use crate::conv::pack_panel;
+use crate::dispatch::{Level, multiversion};
+use crate::parallel::Shared;
+use crate::{Error, Isa, Pool};
+
+/// C = A·B per batch, all row-major; either operand may lie transposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatMulSpec {
+    /// Matrices.
+    pub batch: usize,
+    /// Rows of C.
+    pub m: usize,
+    /// Columns of C.
+    pub n: usize,
+    /// Length of the sums.
+    pub k: usize,
+    /// Whether A lies as k×m instead of m×k.
+    pub trans_a: bool,
+    /// Whether B lies as n×k instead of k×n.
+    pub trans_b: bool,
+    /// Elements from one row of A, as it lies, to the next.
+    pub stride_a: usize,
+    /// Elements from one row of B, as it lies, to the next.
+    pub stride_b: usize,
+    /// Elements from one row of C to the next.
+    pub stride_c: usize,
+    /// Elements from one matrix of A to the next; 0 uses the same in every batch.
+    pub batch_a: usize,
+    /// Elements from one matrix of B to the next; 0 uses the same in every batch.
+    pub batch_b: usize,
+    /// Elements from one matrix of C to the next.
+    pub batch_c: usize,
+}
+
+impl MatMulSpec {
+    /// Operands without gaps.
+    pub const fn dense(batch: usize, m: usize, n: usize, k: usize, trans_a: bool, trans_b: bool) -> Self {
+        Self {
+            batch,
+            m,
+            n,
+            k,
+            trans_a,
+            trans_b,
+            stride_a: if trans_a { m } else { k },
+            stride_b: if trans_b { k } else { n },
+            stride_c: n,
+            batch_a: m.saturating_mul(k),
+            batch_b: k.saturating_mul(n),
+            batch_c: m.saturating_mul(n),
+        }
+    }
+}
+
+/// A product ready to run.
+#[derive(Debug)]
+pub struct FMatMul {
+    spec: MatMulSpec,
+    panels: Panels,
+    level: Level,
+    packed: usize,
+}
+
+/// Rows of A that a task holds pointers to at once.
+const BLOCK_ROWS: usize = 8 * MAX_ROWS;
+
+impl FMatMul {
+    /// Checks the description.
+    ///
+    /// Errors: strides below the extents they step over, products that overflow.
+    pub fn new(spec: &MatMulSpec, isa: Isa) -> Result<Self, Error> {
+        let level = Level::new(isa);
+        let panels = Panels::new(level, spec.n);
+        let s = spec;
+        let (a_rows, a_columns) = if s.trans_a { (s.k, s.m) } else { (s.m, s.k) };
+        let (b_rows, b_columns) = if s.trans_b { (s.n, s.k) } else { (s.k, s.n) };
+        for (rows, columns, stride) in
+            [(a_rows, a_columns, s.stride_a), (b_rows, b_columns, s.stride_b), (s.m, s.n, s.stride_c)]
+        {
+            if rows > 1 && stride < columns {
+                return Err(Error::Invalid("rows of a matrix overlap"));
+            }
+        }
+        if s.batch > 1 && s.batch_c < span(1, 0, s.m, s.n, s.stride_c) {
+            return Err(Error::Invalid("matrices of the output overlap"));
+        }
+        let packed = panels.packed_len(s.k).and_then(|len| len.checked_add(s.m.checked_mul(s.k)?));
+        let packed = packed.filter(|&len| len < usize::MAX / 8);
+        let packed = packed.ok_or(Error::Invalid("extents overflow"))?;
+        Ok(Self { spec: *spec, panels, level, packed })
+    }
+
+    /// Bytes of scratch that [`FMatMul::run`] needs with a pool of `threads` threads.
+    pub fn scratch_bytes(&self, threads: usize) -> usize {
+        let _ = threads;
+        self.packed * 4 + ALIGN
+    }
+
+    /// Computes `c` from `a` and `b`; `bias`, one per column, is added to each sum.
+    ///
+    /// An element is Σ a·b by fused multiply-adds from 0 in k order. Errors: slices shorter than the strides reach.
+    pub fn run(
+        &self,
+        a: &[f32],
+        b: &[f32],
+        bias: Option<&[f32]>,
+        c: &mut [f32],
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), Error> {
+        let s = &self.spec;
+        let (a_rows, a_columns) = if s.trans_a { (s.k, s.m) } else { (s.m, s.k) };
+        let (b_rows, b_columns) = if s.trans_b { (s.n, s.k) } else { (s.k, s.n) };
+        Error::check_len("a", a.len(), span(s.batch, s.batch_a, a_rows, a_columns, s.stride_a))?;
+        Error::check_len("b", b.len(), span(s.batch, s.batch_b, b_rows, b_columns, s.stride_b))?;
+        Error::check_len("c", c.len(), span(s.batch, s.batch_c, s.m, s.n, s.stride_c))?;
+        Error::check_len("scratch", scratch.len(), self.scratch_bytes(pool.threads()))?;
+        if let Some(bias) = bias {
+            Error::check_eq("bias", s.n, bias.len())?;
+        }
+        if s.batch == 0 || s.m == 0 || s.n == 0 {
+            return Ok(());
+        }
+        let skip = scratch.as_ptr().align_offset(ALIGN).min(ALIGN);
+        // SAFETY: aligned for floats; the scratch holds the packed operands behind what the alignment skips.
+        let floats = unsafe {
+            std::slice::from_raw_parts_mut(scratch[skip..].as_mut_ptr().cast::<f32>(), self.packed)
+        };
+        // Defined before it is read as floats, whatever the scratch held.
+        let (packed_b, packed_a) = floats.split_at_mut(self.packed - s.m * s.k);
+        let c = Shared::new(c);
+        for batch in 0..s.batch {
+            if batch == 0 || s.batch_b > 0 {
+                self.pack_b(b.get(batch * s.batch_b..).unwrap_or_default(), packed_b, pool);
+            }
+            let a = a.get(batch * s.batch_a..).unwrap_or_default();
+            let (rows, row_step): (&[f32], usize) = if s.trans_a {
+                if batch == 0 || s.batch_a > 0 {
+                    for row in 0..s.m {
+                        for k in 0..s.k {
+                            packed_a[row * s.k + k] = a[k * s.stride_a + row];
+                        }
+                    }
+                }
+                (packed_a, s.k)
+            } else {
+                (a, s.stride_a)
+            };
+            self.multiply(rows, row_step, packed_b, bias, &c, batch * s.batch_c, pool);
+        }
+        Ok(())
+    }
+
+    fn pack_b(&self, b: &[f32], packed: &mut [f32], pool: &Pool) {
+        let s = &self.spec;
+        let shared = Shared::new(packed);
+        pool.run(self.panels.count(), &|panel, _| {
+            let len = self.panels.width(panel) * s.k;
+            // SAFETY: panels are disjoint pieces of the packed matrix.
+            let packed = unsafe { shared.piece(self.panels.start(panel, s.k), len) };
+            if s.trans_b {
+                pack_panel(&self.panels, panel, s.k, packed, &|row, column| b[column * s.stride_b + row]);
+            } else {
+                pack_panel(&self.panels, panel, s.k, packed, &|row, column| b[row * s.stride_b + column]);
+            }
+        });
+    }
+
+    fn multiply(
+        &self,
+        a: &[f32],
+        row_step: usize,
+        packed: &[f32],
+        bias: Option<&[f32]>,
+        c: &Shared<'_, f32>,
+        c_start: usize,
+        pool: &Pool,
+    ) {
+        let s = &self.spec;
+        let panels = &self.panels;
+        let tiles = s.m.div_ceil(panels.rows);
+        let per_block = BLOCK_ROWS / panels.rows;
+        let blocks = tiles.div_ceil(per_block);
+        let splits = (4 * pool.threads()).div_ceil(blocks).min(panels.count());
+        let splits = if pool.threads() == 1 { 1 } else { splits };
+        pool.run(blocks * splits, &|task, _| {
+            let (block, split) = (task / splits, task % splits);
+            let mut acc = Acc([0.0; _]);
+            let mut pointers = [std::ptr::null::<f32>(); MAX_ROWS];
+            for panel in split * panels.count() / splits..(split + 1) * panels.count() / splits {
+                let (width, used) = (panels.width(panel), panels.used(panel));
+                let b = packed[panels.start(panel, s.k)..].as_ptr();
+                let first_column = panel * panels.columns;
+                let bias = bias.map(|bias| &bias[first_column..][..used]);
+                for tile in block * tiles / blocks..(block + 1) * tiles / blocks {
+                    let rows = tile * s.m / tiles..(tile + 1) * s.m / tiles;
+                    for (pointer, row) in pointers.iter_mut().zip(rows.clone()) {
+                        *pointer = a.as_ptr().wrapping_add(row * row_step);
+                    }
+                    // SAFETY: each row of A holds k floats, the panel k rows of `width`; both were checked.
+                    unsafe { panels.tile(rows.len(), width, pointers.as_ptr(), 1, s.k, b, &mut acc) };
+                    for (row, sums) in rows.zip(acc.0.chunks_exact(width)) {
+                        // SAFETY: tasks have disjoint rows or columns of C, whose span was checked.
+                        let c = unsafe { c.piece(c_start + row * s.stride_c + first_column, used) };
+                        store(self.level, &sums[..used], bias, c);
+                    }
+                }
+            }
+        });
+    }
+}
+
+multiversion! {
+    fn store(sums: &[f32], bias: Option<&[f32]>, c: &mut [f32]) {
+        match bias {
+            Some(bias) => {
+                for ((c, &sum), &bias) in c.iter_mut().zip(sums).zip(bias) {
+                    *c = sum + bias;
+                }
+            }
+            None => c.copy_from_slice(sums),
+        }
+    }
+}
+
+/// Bytes lost to aligning the scratch.
+const ALIGN: usize = 64;
+
+/// Elements from the first to one past the last of a batch of matrices; saturates.
+fn span(batch: usize, batch_step: usize, rows: usize, columns: usize, row_step: usize) -> usize {
+    if batch == 0 || rows == 0 || columns == 0 {
+        return 0;
+    }
+    (batch - 1)
+        .saturating_mul(batch_step)
+        .saturating_add((rows - 1).saturating_mul(row_step))
+        .saturating_add(columns)
+}

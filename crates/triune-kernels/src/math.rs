@@ -1,0 +1,248 @@
+//! Elementary functions from additions, multiplications and fused multiply-adds alone: the same bits on every machine,
+//! without branches, so that loops over them vectorise. Knows no slices.
+//!
+//! The polynomials are minimax fits of their functions' reduced forms, weighted for relative error, rounded to f32.
+
+// Constants keep the digits that the fit gave.
+#![expect(
+    clippy::excessive_precision,
+    reason = "the shortest decimal that names the f32 is no easier to check"
+)]
+#![expect(clippy::inline_always, reason = "these are vectorised inside of their callers' loops")]
+
+use std::f32::consts::{LN_2, LOG2_E};
+
+/// The larger; the second when either is NaN… except that a NaN first operand stays, as in max(x, limit).
+#[inline(always)]
+pub(crate) fn max(x: f32, limit: f32) -> f32 {
+    if x < limit { limit } else { x }
+}
+
+/// The smaller; a NaN first operand stays.
+#[inline(always)]
+pub(crate) fn min(x: f32, limit: f32) -> f32 {
+    if x > limit { limit } else { x }
+}
+
+/// ln 2 in two parts; the first has so few bits that a product with a small integer is exact.
+const LN2_HIGH: f32 = 0.693_359_375;
+const LN2_LOW: f32 = -2.121_944_4e-4;
+
+/// 1.5·2²³: adding it rounds to an integer, which then stands in the low bits.
+const ROUNDER: f32 = 12_582_912.0;
+
+/// Splits x into n·ln 2 + r and returns n in ROUNDER's low bits, and eʳ − 1.
+#[inline(always)]
+fn exp_parts(x: f32) -> (u32, f32) {
+    let rounded = x.mul_add(LOG2_E, ROUNDER);
+    let n = rounded - ROUNDER;
+    let r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, x));
+    let mut p = 1.979_031_9e-4;
+    p = r.mul_add(p, 1.394_468_94e-3);
+    p = r.mul_add(p, 8.333_497_68e-3);
+    p = r.mul_add(p, 4.166_629_54e-2);
+    p = r.mul_add(p, 1.666_666_57e-1);
+    p = r.mul_add(p, 0.5);
+    (rounded.to_bits(), (r * r).mul_add(p, r))
+}
+
+/// 2ⁿ for the n in ROUNDER's low bits, −126 ≤ n ≤ 127.
+#[inline(always)]
+fn power_of_two(bits: u32) -> f32 {
+    f32::from_bits(bits.wrapping_sub(ROUNDER.to_bits()).wrapping_add(127) << 23)
+}
+
+/// eˣ; correct into the subnormals, 0 and ∞ beyond.
+#[inline(always)]
+pub(crate) fn exp(x: f32) -> f32 {
+    // Beyond these limits the result is 0 or ∞ in f32, which the clamped argument gives as well.
+    let x = min(max(x, -104.5), 89.5);
+    let (bits, p) = exp_parts(x);
+    // 2ⁿ in two factors, since n runs from −151 to 129.
+    let n = bits.wrapping_sub(ROUNDER.to_bits()) as i32;
+    let half = n >> 1;
+    let scale = |n: i32| f32::from_bits(((n + 127) as u32) << 23);
+    (p + 1.0) * scale(half) * scale(n - half)
+}
+
+/// eˣ − 1, accurate near 0, for x ≤ 0.
+#[inline(always)]
+pub(crate) fn expm1(x: f32) -> f32 {
+    let x = max(x, -40.0);
+    let (bits, p) = exp_parts(min(x, 0.0));
+    let scale = power_of_two(bits);
+    let result = scale.mul_add(p, scale - 1.0);
+    if x > 0.0 { f32::NAN } else { result }
+}
+
+/// ln x; NaN below 0, −∞ at 0.
+#[inline(always)]
+pub(crate) fn log(x: f32) -> f32 {
+    let subnormal = x < f32::MIN_POSITIVE;
+    let (scaled, bias) = if subnormal { (x * 8_388_608.0, -23.0) } else { (x, 0.0) };
+    // Mantissa in √½ … √2.
+    let bits = scaled.to_bits().wrapping_sub(0x3f35_04f3);
+    let e = ((bits as i32) >> 23) as f32 + bias;
+    let m = f32::from_bits((bits & 0x007f_ffff).wrapping_add(0x3f35_04f3)) - 1.0;
+    let mut p = 6.747_692_08e-2;
+    p = m.mul_add(p, -1.167_750_49e-1);
+    p = m.mul_add(p, 1.188_870_89e-1);
+    p = m.mul_add(p, -1.240_534_26e-1);
+    p = m.mul_add(p, 1.421_945_1e-1);
+    p = m.mul_add(p, -1.666_800_53e-1);
+    p = m.mul_add(p, 2.000_212_37e-1);
+    p = m.mul_add(p, -2.500_000_89e-1);
+    p = m.mul_add(p, 3.333_331_35e-1);
+    let square = m * m;
+    let mut y = square * m * p;
+    y = e.mul_add(LN2_LOW, y);
+    y = square.mul_add(-0.5, y);
+    let result = e.mul_add(LN2_HIGH, y + m);
+    let result = if x == f32::INFINITY { x } else { result };
+    let result = if x == 0.0 { f32::NEG_INFINITY } else { result };
+    // The comparison is false for NaN, which thus stays NaN.
+    if x >= 0.0 { result } else { f32::NAN }
+}
+
+/// 1/(1 + e⁻ˣ).
+#[inline(always)]
+pub(crate) fn sigmoid(x: f32) -> f32 {
+    let e = exp(-x.abs());
+    let numerator = if x < 0.0 { e } else { 1.0 };
+    numerator / (1.0 + e)
+}
+
+/// tanh x.
+#[inline(always)]
+pub(crate) fn tanh(x: f32) -> f32 {
+    let t = x.abs();
+    let z = x * x;
+    let mut p = 2.142_958_81e-3;
+    p = z.mul_add(p, -8.177_394_98e-3);
+    p = z.mul_add(p, 2.170_070_07e-2);
+    p = z.mul_add(p, -5.394_676_33e-2);
+    p = z.mul_add(p, 1.333_320_59e-1);
+    p = z.mul_add(p, -3.333_333_13e-1);
+    let near = (z * x).mul_add(p, x);
+    let far = (1.0 - 2.0 / (exp(t + t) + 1.0)).copysign(x);
+    if t < 0.625 { near } else { far }
+}
+
+/// ln(1 + eˣ).
+#[inline(always)]
+pub(crate) fn softplus(x: f32) -> f32 {
+    let e = exp(-x.abs());
+    let u = 1.0 + e;
+    // What 1 + e lost to rounding, to first order.
+    let log1p = log(u) + (e - (u - 1.0)) / u;
+    max(x, 0.0) + log1p
+}
+
+/// The error function.
+#[inline(always)]
+pub(crate) fn erf(x: f32) -> f32 {
+    let t = x.abs();
+    let z = x * x;
+    let mut p = -9.641_516_04e-6;
+    p = z.mul_add(p, 1.125_694_76e-4);
+    p = z.mul_add(p, -8.482_828_85e-4);
+    p = z.mul_add(p, 5.220_945_46e-3);
+    p = z.mul_add(p, -2.686_540_04e-2);
+    p = z.mul_add(p, 1.128_378_21e-1);
+    p = z.mul_add(p, -3.761_263_79e-1);
+    p = z.mul_add(p, 1.283_791_66e-1);
+    let near = x.mul_add(p, x);
+    // 1 − e^−q(t), q a fit of −ln erfc.
+    let t = min(t, 4.0);
+    let mut q = 2.169_763_87e-5;
+    q = t.mul_add(q, -4.414_729_19e-4);
+    q = t.mul_add(q, 4.205_286_04e-3);
+    q = t.mul_add(q, -2.521_034_14e-2);
+    q = t.mul_add(q, 1.084_221_01e-1);
+    q = t.mul_add(q, 6.332_163_81e-1);
+    q = t.mul_add(q, 1.129_580_26);
+    q = t.mul_add(q, -1.884_677_77e-4);
+    let far = (1.0 - exp(-q)).copysign(x);
+    if t > 1.0 { far } else { near }
+}
+
+/// x·Φ(x).
+#[inline(always)]
+pub(crate) fn gelu(x: f32) -> f32 {
+    0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
+}
+
+/// xʸ as IEEE 754 `pow`, to f32's last bit in nearly all cases: computed in f64.
+pub(crate) fn pow(x: f32, y: f32) -> f32 {
+    if y == 2.0 {
+        return x * x;
+    }
+    if y == 0.0 || x == 1.0 {
+        return 1.0;
+    }
+    if x.is_nan() || y.is_nan() {
+        return f32::NAN;
+    }
+    let integer = y.floor() == y;
+    let odd = integer && y.abs() < 16_777_216.0 && (y as i32) & 1 == 1;
+    let sign = if x.is_sign_negative() && odd { -1.0 } else { 1.0 };
+    if y.is_infinite() {
+        let grows = (x.abs() > 1.0) == (y > 0.0);
+        return if x.abs() == 1.0 {
+            1.0
+        } else if grows {
+            f32::INFINITY
+        } else {
+            0.0
+        };
+    }
+    if x == 0.0 || x.is_infinite() {
+        let grows = (x != 0.0) == (y > 0.0);
+        return sign * if grows { f32::INFINITY } else { 0.0 };
+    }
+    if x < 0.0 && !integer {
+        return f32::NAN;
+    }
+    sign * exp_f64(f64::from(y) * log_f64(f64::from(x.abs()))) as f32
+}
+
+/// ln x for normal positive x: a series in (m − 1)/(m + 1).
+fn log_f64(x: f64) -> f64 {
+    const ROOT: u64 = 0x3fe6_a09e_667f_3bcd;
+    let bits = x.to_bits().wrapping_sub(ROOT);
+    let e = ((bits as i64) >> 52) as f64;
+    let m = f64::from_bits((bits & 0x000f_ffff_ffff_ffff).wrapping_add(ROOT));
+    let s = (m - 1.0) / (m + 1.0);
+    let z = s * s;
+    // |s| ≤ 0.172: the first term left out is below 2⁻⁵⁵ of the sum.
+    let series = (0..11).rev().fold(0.0, |sum, k| sum * z + 1.0 / f64::from(2 * k + 1));
+    e * std::f64::consts::LN_2 + 2.0 * s * series
+}
+
+/// eˣ, 0 and ∞ beyond f64's exponents.
+fn exp_f64(x: f64) -> f64 {
+    let x = x.clamp(-700.0, 700.0);
+    let n = (x * std::f64::consts::LOG2_E).round_ties_even();
+    let r = x - n * 6.931_471_803_691_238e-1 - n * 1.908_214_929_270_587_7e-10;
+    let series = (1..=14).rev().fold(1.0, |sum, k| 1.0 + sum * r / f64::from(k));
+    series * f64::from_bits(((n as i64 + 1023) as u64) << 52)
+}
+
+/// The error function in f64, for tables: a series of positive terms.
+pub(crate) fn erf_f64(x: f64) -> f64 {
+    if x.is_nan() {
+        return x;
+    }
+    if x.abs() > 6.0 {
+        return 1f64.copysign(x);
+    }
+    let (mut term, mut sum, mut k) = (x, x, 1.0);
+    while term.abs() > 1e-18 * sum.abs() {
+        term *= 2.0 * x * x / (2.0 * k + 1.0);
+        sum += term;
+        k += 1.0;
+    }
+    std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp() * sum
+}
+
+const _: () = assert!(LN2_HIGH > LN_2 && LN2_LOW < 0.0);

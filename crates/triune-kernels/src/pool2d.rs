@@ -1,0 +1,439 @@
+//! Pooling over NHWC maps: maximum, average, global average, for bytes and f32. Vectorised over channels.
+
+use crate::dispatch::{Level, multiversion};
+use crate::{Error, Isa, Nhwc, Pool, Q8, math, parallel};
+
+/// What a pool makes of its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PoolKind {
+    /// The largest; a window that lies in padding alone gives the type's smallest value.
+    Max,
+    /// The mean.
+    Average {
+        /// Whether padding counts as elements of (real) value 0. What lies beyond the padding never counts.
+        count_include_pad: bool,
+    },
+}
+
+/// A sliding window without weights. The output map's extents say how often it slides, so that partial windows at
+/// the end (ONNX `ceil_mode`) need nothing of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PoolSpec {
+    /// Window rows and columns.
+    pub kernel: [usize; 2],
+    /// Step of the window.
+    pub stride: [usize; 2],
+    /// Distance of two taps.
+    pub dilation: [usize; 2],
+    /// Padding: top, left, bottom, right.
+    pub pad: [usize; 4],
+    /// What is computed.
+    pub kind: PoolKind,
+}
+
+/// Encodings and scales of a quantized pool.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PoolQuant {
+    /// The input's encoding.
+    pub input: Q8,
+    /// The input's scale.
+    pub input_scale: f32,
+    /// The output's encoding; a maximum wants the input's.
+    pub output: Q8,
+    /// The output's scale.
+    pub output_scale: f32,
+}
+
+impl PoolQuant {
+    fn check(&self) -> Result<(), Error> {
+        self.input.check()?;
+        self.output.check()?;
+        if [self.input_scale, self.output_scale].iter().all(|scale| scale.is_finite() && *scale > 0.0) {
+            Ok(())
+        } else {
+            Err(Error::Invalid("scales must be positive and finite"))
+        }
+    }
+}
+
+/// The taps of one window along one axis that lie inside of the input, and how many the padding adds.
+#[derive(Clone, Copy)]
+struct Taps {
+    /// Input index of the first tap inside.
+    first: usize,
+    /// Taps inside.
+    count: usize,
+    /// Taps inside of the padded input.
+    padded: usize,
+}
+
+/// A checked window over one input map.
+#[derive(Clone, Copy)]
+struct Window {
+    spec: PoolSpec,
+    map: Nhwc,
+}
+
+impl Window {
+    fn new(spec: PoolSpec, map: Nhwc, out: Nhwc) -> Result<Self, Error> {
+        if spec.kernel.contains(&0) || spec.stride.contains(&0) || spec.dilation.contains(&0) {
+            return Err(Error::Invalid("zero kernel, stride or dilation"));
+        }
+        for (axis, size, out) in [(0, map.h, out.h), (1, map.w, out.w)] {
+            let padded = size.checked_add(spec.pad[axis]).and_then(|x| x.checked_add(spec.pad[axis + 2]));
+            let last = out.saturating_sub(1).checked_mul(spec.stride[axis]);
+            let reach = (spec.kernel[axis] - 1)
+                .checked_mul(spec.dilation[axis])
+                .and_then(|reach| reach.checked_add(last?))
+                .and_then(|reach| i64::try_from(reach).ok());
+            match (padded, last, reach) {
+                (Some(padded), Some(last), Some(_)) if out == 0 || last < padded => {}
+                _ => return Err(Error::Invalid("the window slides out of the padded input")),
+            }
+        }
+        Ok(Self { spec, map })
+    }
+
+    #[inline(always)]
+    fn taps(&self, axis: usize, size: usize, index: usize) -> Taps {
+        let (kernel, step) = (self.spec.kernel[axis], self.spec.dilation[axis]);
+        let start = (index * self.spec.stride[axis]) as i64 - self.spec.pad[axis] as i64;
+        let skipped = if start < 0 { start.unsigned_abs() as usize } else { 0 }.div_ceil(step);
+        // Taps k with start + k·step < limit.
+        let below = |limit: i64| {
+            let room = limit - start;
+            if room <= 0 { 0 } else { (room as usize).div_ceil(step).min(kernel) }
+        };
+        let end = below(size as i64);
+        let count = end.saturating_sub(skipped);
+        let first = if count == 0 { 0 } else { (start + (skipped * step) as i64) as usize };
+        Taps { first, count, padded: below((size + self.spec.pad[axis + 2]) as i64) }
+    }
+}
+
+/// How the taps of a window become one result, for one channel.
+trait Reduce: Copy {
+    type In: Copy;
+    type Sum: Copy;
+    type Out: Copy;
+    /// Whether each row of taps is summed by itself first: keeps the error of long f32 sums small.
+    const BY_ROWS: bool = false;
+    fn start(&self) -> Self::Sum;
+    fn add(&self, sum: Self::Sum, x: Self::In) -> Self::Sum;
+    fn join(&self, sum: Self::Sum, row: Self::Sum) -> Self::Sum;
+    fn finish(&self, sum: Self::Sum, taps: usize) -> Self::Out;
+}
+
+#[inline(always)]
+fn chunk<R: Reduce, const N: usize>(
+    reduce: R,
+    window: &Window,
+    x: &[R::In],
+    rows: Taps,
+    columns: Taps,
+    counted: usize,
+    out: &mut [R::Out],
+) {
+    let mut sum = [reduce.start(); N];
+    let step_h = window.spec.dilation[0] * window.map.stride_h;
+    let step_w = window.spec.dilation[1] * window.map.stride_w;
+    for kh in 0..rows.count {
+        let mut row = if R::BY_ROWS { [reduce.start(); N] } else { sum };
+        let base = rows.first * window.map.stride_h + kh * step_h + columns.first * window.map.stride_w;
+        for kw in 0..columns.count {
+            let x = &x[base + kw * step_w..][..N];
+            for i in 0..N {
+                row[i] = reduce.add(row[i], x[i]);
+            }
+        }
+        if R::BY_ROWS {
+            for i in 0..N {
+                sum[i] = reduce.join(sum[i], row[i]);
+            }
+        } else {
+            sum = row;
+        }
+    }
+    for (out, sum) in out[..N].iter_mut().zip(sum) {
+        *out = reduce.finish(sum, counted);
+    }
+}
+
+multiversion! {
+    /// One output row; `x` starts at the image's first element.
+    fn row_of[R: Reduce](reduce: R, window: &Window, x: &[R::In], oh: usize, out: &mut [R::Out], columns: usize, stride: usize) {
+        let map = window.map;
+        let include_pad = match window.spec.kind {
+            PoolKind::Average { count_include_pad } => count_include_pad,
+            PoolKind::Max => false,
+        };
+        let rows = window.taps(0, map.h, oh);
+        for ow in 0..columns {
+            let taps = window.taps(1, map.w, ow);
+            let counted =
+                if include_pad { rows.padded * taps.padded } else { rows.count * taps.count };
+            let rows = if taps.count == 0 { Taps { count: 0, ..rows } } else { rows };
+            let out = &mut out[ow * stride..][..map.c];
+            let mut c = 0;
+            macro_rules! chunks {
+                ($($size:literal),*) => {$(
+                    while c + $size <= map.c {
+                        chunk::<R, $size>(reduce, window, x.get(c..).unwrap_or_default(), rows, taps, counted, &mut out[c..]);
+                        c += $size;
+                    }
+                )*};
+            }
+            chunks!(64, 16, 4, 1);
+        }
+    }
+}
+
+fn drive<R: Reduce + Sync>(
+    level: Level,
+    reduce: R,
+    spec: &PoolSpec,
+    x: &[R::In],
+    in_map: Nhwc,
+    y: &mut [R::Out],
+    out_map: Nhwc,
+    pool: &Pool,
+) -> Result<(), Error>
+where
+    R::In: Sync,
+    R::Out: Send,
+{
+    Error::check_eq("batch", in_map.n, out_map.n)?;
+    Error::check_eq("channels", in_map.c, out_map.c)?;
+    Error::check_len("input", x.len(), in_map.span())?;
+    parallel::check_output(y, out_map)?;
+    let window = Window::new(*spec, in_map, out_map)?;
+    parallel::rows(pool, y, out_map, &|n, oh, row| {
+        let image = x.get(n * in_map.stride_n..).unwrap_or_default();
+        row_of(level, reduce, &window, image, oh, row, out_map.w, out_map.stride_w);
+    });
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+struct MaxBytes {
+    flip: u8,
+}
+
+impl Reduce for MaxBytes {
+    type In = u8;
+    type Sum = u8;
+    type Out = u8;
+    #[inline(always)]
+    fn start(&self) -> u8 {
+        0
+    }
+    #[inline(always)]
+    fn add(&self, sum: u8, x: u8) -> u8 {
+        sum.max(x ^ self.flip)
+    }
+    #[inline(always)]
+    fn join(&self, sum: u8, row: u8) -> u8 {
+        sum.max(row)
+    }
+    #[inline(always)]
+    fn finish(&self, sum: u8, _taps: usize) -> u8 {
+        sum ^ self.flip
+    }
+}
+
+#[derive(Clone, Copy)]
+struct MaxFloat;
+
+impl Reduce for MaxFloat {
+    type In = f32;
+    type Sum = f32;
+    type Out = f32;
+    #[inline(always)]
+    fn start(&self) -> f32 {
+        f32::NEG_INFINITY
+    }
+    #[inline(always)]
+    fn add(&self, sum: f32, x: f32) -> f32 {
+        // NaN in the input wins and stays.
+        if sum > x || sum.is_nan() { sum } else { x }
+    }
+    #[inline(always)]
+    fn join(&self, sum: f32, row: f32) -> f32 {
+        self.add(sum, row)
+    }
+    #[inline(always)]
+    fn finish(&self, sum: f32, _taps: usize) -> f32 {
+        sum
+    }
+}
+
+#[derive(Clone, Copy)]
+struct MeanFloat<const BY_ROWS: bool>;
+
+impl<const BY_ROWS: bool> Reduce for MeanFloat<BY_ROWS> {
+    type In = f32;
+    type Sum = f32;
+    type Out = f32;
+    const BY_ROWS: bool = BY_ROWS;
+    #[inline(always)]
+    fn start(&self) -> f32 {
+        0.0
+    }
+    #[inline(always)]
+    fn add(&self, sum: f32, x: f32) -> f32 {
+        sum + x
+    }
+    #[inline(always)]
+    fn join(&self, sum: f32, row: f32) -> f32 {
+        sum + row
+    }
+    #[inline(always)]
+    fn finish(&self, sum: f32, taps: usize) -> f32 {
+        if taps == 0 { 0.0 } else { sum / taps as f32 }
+    }
+}
+
+/// Mean of bytes: exact sums, one multiplication.
+#[derive(Clone, Copy)]
+struct MeanBytes {
+    quant: PoolQuant,
+    flip: u8,
+    zero: i32,
+    low: f32,
+    high: f32,
+}
+
+impl MeanBytes {
+    fn new(quant: PoolQuant) -> Self {
+        let (flip, zero) = crate::quantize::unbias(quant.input);
+        let [low, high] = quant.output.range().map(|limit| limit as f32);
+        Self { quant, flip, zero, low, high }
+    }
+}
+
+impl Reduce for MeanBytes {
+    type In = u8;
+    type Sum = i32;
+    type Out = u8;
+    #[inline(always)]
+    fn start(&self) -> i32 {
+        0
+    }
+    #[inline(always)]
+    fn add(&self, sum: i32, x: u8) -> i32 {
+        // Subtracting per tap keeps padding at the real 0 without counting it.
+        sum.wrapping_add(i32::from(x ^ self.flip) - self.zero)
+    }
+    #[inline(always)]
+    fn join(&self, sum: i32, row: i32) -> i32 {
+        sum.wrapping_add(row)
+    }
+    #[inline(always)]
+    fn finish(&self, sum: i32, taps: usize) -> u8 {
+        let multiplier = self.quant.input_scale / (self.quant.output_scale * taps.max(1) as f32);
+        let mean = (sum as f32 * multiplier).round_ties_even() + self.quant.output.zero_point as f32;
+        math::min(math::max(mean, self.low), self.high) as i32 as u8
+    }
+}
+
+/// Slides a window over bytes.
+///
+/// The average is clamp(rint(f32(Σ(x − zero point)) · f32(`input_scale` / f32(`output_scale`·n))) + zero point) with n the
+/// taps counted. Errors: extents that do not agree, slices shorter than their maps, a maximum whose encodings
+/// differ, windows that could overflow the sum.
+pub fn pool_q8(
+    isa: Isa,
+    spec: &PoolSpec,
+    quant: &PoolQuant,
+    x: &[u8],
+    in_map: Nhwc,
+    y: &mut [u8],
+    out_map: Nhwc,
+    pool: &Pool,
+) -> Result<(), Error> {
+    quant.check()?;
+    let level = Level::new(isa);
+    match spec.kind {
+        PoolKind::Max => {
+            if quant.input != quant.output || quant.input_scale != quant.output_scale {
+                return Err(Error::Invalid("a maximum keeps its input's quantization"));
+            }
+            let reduce = MaxBytes { flip: quant.input.flip() };
+            drive(level, reduce, spec, x, in_map, y, out_map, pool)
+        }
+        PoolKind::Average { .. } => {
+            let [kh, kw] = spec.kernel;
+            let taps = kh.min(in_map.h).saturating_mul(kw.min(in_map.w));
+            if taps > (i32::MAX / 255) as usize {
+                return Err(Error::Invalid("the window's sum could overflow"));
+            }
+            drive(level, MeanBytes::new(*quant), spec, x, in_map, y, out_map, pool)
+        }
+    }
+}
+
+/// Slides a window over f32. Sums run in the order of the taps, then divide.
+///
+/// Errors: extents that do not agree, slices shorter than their maps.
+pub fn pool_f32(
+    isa: Isa,
+    spec: &PoolSpec,
+    x: &[f32],
+    in_map: Nhwc,
+    y: &mut [f32],
+    out_map: Nhwc,
+    pool: &Pool,
+) -> Result<(), Error> {
+    let level = Level::new(isa);
+    match spec.kind {
+        PoolKind::Max => drive(level, MaxFloat, spec, x, in_map, y, out_map, pool),
+        PoolKind::Average { .. } => drive(level, MeanFloat::<false>, spec, x, in_map, y, out_map, pool),
+    }
+}
+
+/// The window that covers a whole map.
+fn global(kind: PoolKind, map: Nhwc, out_map: Nhwc) -> Result<PoolSpec, Error> {
+    Error::check_eq("output rows", 1, out_map.h)?;
+    Error::check_eq("output columns", 1, out_map.w)?;
+    Ok(PoolSpec { kernel: [map.h.max(1), map.w.max(1)], stride: [1, 1], dilation: [1, 1], pad: [0; 4], kind })
+}
+
+/// One result per image and channel, of bytes: the average is
+/// clamp(rint(f32(Σx − n·zero point) · f32(`input_scale` / f32(`output_scale`·n))) + zero point), as ONNX Runtime's
+/// `QLinearGlobalAveragePool`. `out_map` has one row and one column.
+///
+/// Errors: as [`pool_q8`].
+pub fn global_pool_q8(
+    isa: Isa,
+    kind: PoolKind,
+    quant: &PoolQuant,
+    x: &[u8],
+    in_map: Nhwc,
+    y: &mut [u8],
+    out_map: Nhwc,
+    pool: &Pool,
+) -> Result<(), Error> {
+    pool_q8(isa, &global(kind, in_map, out_map)?, quant, x, in_map, y, out_map, pool)
+}
+
+/// One result per image and channel, of f32: an average sums each row, then the rows. `out_map` has one row and one
+/// column.
+///
+/// Errors: as [`pool_f32`].
+pub fn global_pool_f32(
+    isa: Isa,
+    kind: PoolKind,
+    x: &[f32],
+    in_map: Nhwc,
+    y: &mut [f32],
+    out_map: Nhwc,
+    pool: &Pool,
+) -> Result<(), Error> {
+    let spec = global(kind, in_map, out_map)?;
+    match kind {
+        PoolKind::Max => pool_f32(isa, &spec, x, in_map, y, out_map, pool),
+        PoolKind::Average { .. } => {
+            drive(Level::new(isa), MeanFloat::<true>, &spec, x, in_map, y, out_map, pool)
+        }
+    }
+}

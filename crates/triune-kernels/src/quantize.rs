@@ -1,0 +1,171 @@
+//! The border between reals and quantized integers, element by element. Knows no padding (see `tensor_info`).
+
+use crate::dispatch::{Level, multiversion};
+use crate::{Error, Isa, Nhwc, Pool, Q8, math, parallel};
+
+/// Limits of a rounded quotient before the zero point is added.
+#[derive(Clone, Copy)]
+struct Steps {
+    low: f32,
+    high: f32,
+    zero: f32,
+}
+
+fn check(scale: f32, q: Q8) -> Result<Steps, Error> {
+    if !(scale.is_finite() && scale > 0.0) {
+        return Err(Error::Invalid("scales must be positive and finite"));
+    }
+    q.check()?;
+    let ([low, high], zero) = (q.range(), q.zero_point);
+    Ok(Steps { low: (low - zero) as f32, high: (high - zero) as f32, zero: zero as f32 })
+}
+
+/// y = clamp(rint(x / scale) + zero point), as ONNX `QuantizeLinear`: a true division, half to even; NaN gives the zero
+/// point.
+///
+/// Errors: extents that differ, slices shorter than their maps, a scale that is not positive and finite.
+pub fn quantize(
+    isa: Isa,
+    scale: f32,
+    q: Q8,
+    x: &[f32],
+    in_map: Nhwc,
+    y: &mut [u8],
+    out_map: Nhwc,
+    pool: &Pool,
+) -> Result<(), Error> {
+    let (level, steps) = (Level::new(isa), check(scale, q)?);
+    parallel::elementwise(pool, x, in_map, y, out_map, &|x, y| quantize_run(level, scale, steps, x, y))
+}
+
+multiversion! {
+    fn quantize_run(scale: f32, steps: Steps, x: &[f32], y: &mut [u8]) {
+        for (y, &x) in y.iter_mut().zip(x) {
+            let rounded = (x / scale).round_ties_even();
+            // Everything is an integer from here on, so that clamping first changes nothing but the overflow.
+            let clamped = math::min(math::max(rounded, steps.low), steps.high);
+            let clamped = if clamped.is_nan() { 0.0 } else { clamped };
+            // SAFETY: neither NaN nor outside of −383..=383.
+            *y = unsafe { (clamped + steps.zero).to_int_unchecked::<i32>() } as u8;
+        }
+    }
+}
+
+/// y = f32(q − zero point) · scale for bytes.
+///
+/// Errors: extents that differ, slices shorter than their maps.
+pub fn dequantize(
+    isa: Isa,
+    scale: f32,
+    q: Q8,
+    x: &[u8],
+    in_map: Nhwc,
+    y: &mut [f32],
+    out_map: Nhwc,
+    pool: &Pool,
+) -> Result<(), Error> {
+    let level = Level::new(isa);
+    q.check()?;
+    let (flip, zero) = unbias(q);
+    parallel::elementwise(pool, x, in_map, y, out_map, &|x, y| dequantize_run(level, scale, flip, zero, x, y))
+}
+
+/// The xor that turns a byte into its value shifted to 0..=255, and the zero point under the same shift.
+pub(crate) fn unbias(q: Q8) -> (u8, i32) {
+    (q.flip(), q.zero_point + i32::from(q.flip()))
+}
+
+multiversion! {
+    /// y = f32((x ^ flip) − zero) · scale.
+    pub(crate) fn dequantize_run(scale: f32, flip: u8, zero: i32, x: &[u8], y: &mut [f32]) {
+        for (y, &x) in y.iter_mut().zip(x) {
+            *y = (i32::from(x ^ flip) - zero) as f32 * scale;
+        }
+    }
+}
+
+/// y = f32(q − zero point) · scale for bytes, with one scale and zero point per channel.
+///
+/// Errors: extents that differ, slices shorter than their maps, parameters that are not one per channel.
+pub fn dequantize_channels(
+    isa: Isa,
+    scales: &[f32],
+    signed: bool,
+    zero_points: &[i32],
+    x: &[u8],
+    in_map: Nhwc,
+    y: &mut [f32],
+    out_map: Nhwc,
+    pool: &Pool,
+) -> Result<(), Error> {
+    let level = Level::new(isa);
+    Error::check_eq("scales", in_map.c, scales.len())?;
+    Error::check_eq("zero points", in_map.c, zero_points.len())?;
+    channels(pool, x, in_map, y, out_map, &|x, y| dequantize_pixel(level, scales, signed, zero_points, x, y))
+}
+
+multiversion! {
+    fn dequantize_pixel(scales: &[f32], signed: bool, zero_points: &[i32], x: &[u8], y: &mut [f32]) {
+        let flip = u8::from(signed) << 7;
+        for (((y, &x), &scale), &zero) in y.iter_mut().zip(x).zip(scales).zip(zero_points) {
+            *y = (i32::from(x ^ flip) - i32::from(flip)).wrapping_sub(zero) as f32 * scale;
+        }
+    }
+}
+
+/// y = f32(q) · scale for 32-bit integers; `scales` holds one scale for all or one per channel.
+///
+/// Errors: extents that differ, slices shorter than their maps, scales that are neither one nor one per channel.
+pub fn dequantize_i32(
+    isa: Isa,
+    scales: &[f32],
+    x: &[i32],
+    in_map: Nhwc,
+    y: &mut [f32],
+    out_map: Nhwc,
+    pool: &Pool,
+) -> Result<(), Error> {
+    let level = Level::new(isa);
+    if let [scale] = *scales {
+        return parallel::elementwise(pool, x, in_map, y, out_map, &|x, y| scale_run(level, scale, x, y));
+    }
+    Error::check_eq("scales", in_map.c, scales.len())?;
+    channels(pool, x, in_map, y, out_map, &|x, y| scale_pixel(level, scales, x, y))
+}
+
+multiversion! {
+    fn scale_run(scale: f32, x: &[i32], y: &mut [f32]) {
+        for (y, &x) in y.iter_mut().zip(x) {
+            *y = x as f32 * scale;
+        }
+    }
+}
+
+multiversion! {
+    fn scale_pixel(scales: &[f32], x: &[i32], y: &mut [f32]) {
+        for ((y, &x), &scale) in y.iter_mut().zip(x).zip(scales) {
+            *y = x as f32 * scale;
+        }
+    }
+}
+
+/// Checks both operands, then calls `f` pixel by pixel.
+fn channels<T: Sync, U: Send>(
+    pool: &Pool,
+    x: &[T],
+    in_map: Nhwc,
+    y: &mut [U],
+    out_map: Nhwc,
+    f: &(dyn Fn(&[T], &mut [U]) + Sync),
+) -> Result<(), Error> {
+    parallel::same_extents(in_map, out_map)?;
+    Error::check_len("input", x.len(), in_map.span())?;
+    parallel::check_output(y, out_map)?;
+    parallel::rows(pool, y, out_map, &|n, h, row| {
+        for w in 0..out_map.w {
+            let x = &x[in_map.offset(n, h, w)..][..in_map.c];
+            f(x, &mut row[w * out_map.stride_w..][..out_map.c]);
+        }
+    });
+    Ok(())
+}

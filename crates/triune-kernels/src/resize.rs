@@ -1,0 +1,205 @@
+//! Spatial resampling: which input elements make an output element is worked out once per axis. Knows no channels.
+
+use crate::dispatch::{Level, multiversion};
+use crate::{Error, Isa, Nhwc, Pool, parallel};
+
+/// How an output coordinate maps to an input coordinate; scale = output extent / input extent unless given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Coordinates {
+    /// x/scale.
+    Asymmetric,
+    /// (x + ½)/scale − ½.
+    HalfPixel,
+    /// As half pixel, but 0 where the output extent is 1.
+    PytorchHalfPixel,
+    /// x·(in − 1)/(out − 1).
+    AlignCorners,
+}
+
+/// Which neighbour nearest-neighbour sampling takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Nearest {
+    /// Half goes down.
+    RoundPreferFloor,
+    /// Half goes up.
+    RoundPreferCeil,
+    /// Down.
+    Floor,
+    /// Up.
+    Ceil,
+}
+
+/// How values between input elements are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ResizeMode {
+    /// One input element.
+    Nearest(Nearest),
+    /// The two nearest per axis.
+    Linear,
+}
+
+/// What a resampling is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ResizeSpec {
+    /// How values are made.
+    pub mode: ResizeMode,
+    /// Where they are taken.
+    pub coordinates: Coordinates,
+    /// Input rows and columns.
+    pub input: [usize; 2],
+    /// Output rows and columns.
+    pub output: [usize; 2],
+    /// Output extent over input extent per axis, where the model gives it (it may differ from the quotient of the
+    /// extents, which are whole numbers).
+    pub scales: Option<[f32; 2]>,
+}
+
+/// The two inputs of an output index along one axis: low + weight·(high − low).
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Tap {
+    low: usize,
+    high: usize,
+    weight: f32,
+}
+
+/// A resampling with its index tables.
+#[derive(Clone, Debug)]
+pub struct Resize {
+    spec: ResizeSpec,
+    rows: Vec<Tap>,
+    columns: Vec<Tap>,
+}
+
+impl Resize {
+    /// Works out the index tables.
+    ///
+    /// Errors: an empty input with an output that is not, scales that are not positive and finite.
+    pub fn new(spec: &ResizeSpec) -> Result<Self, Error> {
+        if spec.scales.is_some_and(|scales| !scales.iter().all(|scale| scale.is_finite() && *scale > 0.0)) {
+            return Err(Error::Invalid("scales must be positive and finite"));
+        }
+        if spec.input.contains(&0) && !spec.output.contains(&0) {
+            return Err(Error::Invalid("an empty map cannot be resized"));
+        }
+        Ok(Self { spec: *spec, rows: axis(spec, 0), columns: axis(spec, 1) })
+    }
+
+    fn check<T>(&self, x: &[T], in_map: Nhwc, y: &[T], out_map: Nhwc) -> Result<(), Error> {
+        Error::check_eq("batch", in_map.n, out_map.n)?;
+        Error::check_eq("channels", in_map.c, out_map.c)?;
+        Error::check_eq("input rows", self.spec.input[0], in_map.h)?;
+        Error::check_eq("input columns", self.spec.input[1], in_map.w)?;
+        Error::check_eq("output rows", self.spec.output[0], out_map.h)?;
+        Error::check_eq("output columns", self.spec.output[1], out_map.w)?;
+        Error::check_len("input", x.len(), in_map.span())?;
+        parallel::check_output(y, out_map)
+    }
+
+    /// Nearest neighbours of elements of any type; for larger or smaller elements than `T`, count channels in `T`s.
+    ///
+    /// Errors: extents other than prepared for, slices shorter than their maps, a resampling that is not nearest.
+    pub fn run_nearest<T: Copy + Send + Sync>(
+        &self,
+        x: &[T],
+        in_map: Nhwc,
+        y: &mut [T],
+        out_map: Nhwc,
+        pool: &Pool,
+    ) -> Result<(), Error> {
+        if self.spec.mode == ResizeMode::Linear {
+            return Err(Error::Invalid("linear resampling is defined for f32"));
+        }
+        self.check(x, in_map, y, out_map)?;
+        parallel::rows(pool, y, out_map, &|n, h, row| {
+            let x = &x[in_map.offset(n, self.rows[h].low, 0)..];
+            for (tap, y) in self.columns.iter().zip(row.chunks_mut(out_map.stride_w.max(1))) {
+                y[..in_map.c].copy_from_slice(&x[tap.low * in_map.stride_w..][..in_map.c]);
+            }
+        });
+        Ok(())
+    }
+
+    /// Nearest or linear over f32. Linear: along the columns first, then along the rows, each
+    /// fma(weight, high − low, low).
+    ///
+    /// Errors: extents other than prepared for, slices shorter than their maps.
+    pub fn run_f32(
+        &self,
+        isa: Isa,
+        x: &[f32],
+        in_map: Nhwc,
+        y: &mut [f32],
+        out_map: Nhwc,
+        pool: &Pool,
+    ) -> Result<(), Error> {
+        if self.spec.mode != ResizeMode::Linear {
+            return self.run_nearest(x, in_map, y, out_map, pool);
+        }
+        self.check(x, in_map, y, out_map)?;
+        let level = Level::new(isa);
+        parallel::rows(pool, y, out_map, &|n, h, row| {
+            let tap = self.rows[h];
+            let low = &x[in_map.offset(n, tap.low, 0)..];
+            let high = &x[in_map.offset(n, tap.high, 0)..];
+            linear_row(level, &self.columns, tap.weight, low, high, in_map, row, out_map.stride_w);
+        });
+        Ok(())
+    }
+}
+
+multiversion! {
+    fn linear_row(columns: &[Tap], weight: f32, low: &[f32], high: &[f32], map: Nhwc, y: &mut [f32], stride: usize) {
+        for (tap, y) in columns.iter().zip(y.chunks_mut(stride.max(1))) {
+            let (left, right) = (tap.low * map.stride_w, tap.high * map.stride_w);
+            let corners = low[left..][..map.c].iter().zip(&low[right..][..map.c]);
+            let corners = corners.zip(high[left..][..map.c].iter().zip(&high[right..][..map.c]));
+            for (y, ((&a, &b), (&c, &d))) in y.iter_mut().zip(corners) {
+                let above = tap.weight.mul_add(b - a, a);
+                let below = tap.weight.mul_add(d - c, c);
+                *y = weight.mul_add(below - above, above);
+            }
+        }
+    }
+}
+
+fn axis(spec: &ResizeSpec, axis: usize) -> Vec<Tap> {
+    let (input, output) = (spec.input[axis], spec.output[axis]);
+    if input == 0 {
+        return Vec::new();
+    }
+    let scale = spec.scales.map_or(output as f32 / input as f32, |scales| scales[axis]);
+    let last = input - 1;
+    (0..output)
+        .map(|index| {
+            let x = index as f32;
+            let at = match spec.coordinates {
+                // An axis that keeps its extent keeps its elements, whatever the rounding.
+                _ if input == output && spec.scales.is_none_or(|scales| scales[axis] == 1.0) => x,
+                Coordinates::Asymmetric => x / scale,
+                Coordinates::PytorchHalfPixel if output == 1 => 0.0,
+                Coordinates::HalfPixel | Coordinates::PytorchHalfPixel => (x + 0.5) / scale - 0.5,
+                Coordinates::AlignCorners if output == 1 => 0.0,
+                Coordinates::AlignCorners => x * last as f32 / (output - 1) as f32,
+            };
+            match spec.mode {
+                ResizeMode::Nearest(nearest) => {
+                    let at = match nearest {
+                        // The tie goes down, everything else to the nearest.
+                        Nearest::RoundPreferFloor => (at - 0.5).ceil(),
+                        Nearest::RoundPreferCeil => (at + 0.5).floor(),
+                        Nearest::Floor => at.floor(),
+                        Nearest::Ceil => at.ceil(),
+                    };
+                    // `as` saturates below at 0.
+                    let low = (at as usize).min(last);
+                    Tap { low, high: low, weight: 0.0 }
+                }
+                ResizeMode::Linear => {
+                    let at = at.clamp(0.0, last as f32);
+                    let low = (at as usize).min(last);
+                    Tap { low, high: (low + 1).min(last), weight: at - low as f32 }
+                }
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,202 @@
+//! Softmax over one axis of a dense tensor seen as (outer, axis, inner): f32, and 8-bit as ONNX Runtime defines it.
+
+use crate::dispatch::{Level, multiversion};
+use crate::parallel::{self, GRAIN, Shared};
+use crate::{Error, Isa, Pool, Q8, math};
+
+/// A dense tensor seen from one axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AxisShape {
+    /// Product of the extents in front of the axis.
+    pub outer: usize,
+    /// Extent of the axis.
+    pub len: usize,
+    /// Product of the extents behind the axis.
+    pub inner: usize,
+}
+
+impl AxisShape {
+    fn elements(&self) -> Result<usize, Error> {
+        self.outer
+            .checked_mul(self.len)
+            .and_then(|elements| elements.checked_mul(self.inner))
+            .ok_or(Error::Invalid("extents overflow"))
+    }
+}
+
+/// Partial sums of every reduction: element i goes to sum i mod `LANES`, then the sums are added pairwise. The order is
+/// the same for every layout, instruction set and thread count.
+const LANES: usize = 16;
+
+/// Columns that are reduced side by side when the axis is not innermost.
+const COLUMNS: usize = 16;
+
+#[inline(always)]
+fn tree(mut lanes: [f32; LANES]) -> f32 {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for i in 0..width {
+            lanes[i] += lanes[i + width];
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+/// y = exp(x − max) / Σ exp(x − max) along the axis.
+///
+/// Errors: slices that do not have the shape's number of elements.
+pub fn softmax(isa: Isa, shape: AxisShape, x: &[f32], y: &mut [f32], pool: &Pool) -> Result<(), Error> {
+    let elements = shape.elements()?;
+    Error::check_eq("input", elements, x.len())?;
+    Error::check_eq("output", elements, y.len())?;
+    if elements == 0 {
+        return Ok(());
+    }
+    let level = Level::new(isa);
+    let shared = Shared::new(y);
+    let block = shape.len * shape.inner;
+    parallel::ranges(pool, shape.outer, GRAIN.div_ceil(4 * block), &|range| {
+        for outer in range {
+            let x = &x[outer * block..][..block];
+            // SAFETY: blocks are disjoint and inside of the slice.
+            let y = unsafe { shared.piece(outer * block, block) };
+            if shape.inner == 1 {
+                softmax_row(level, x, y);
+            } else {
+                softmax_columns(level, shape.len, shape.inner, x, y);
+            }
+        }
+    });
+    Ok(())
+}
+
+multiversion! {
+    fn softmax_row(x: &[f32], y: &mut [f32]) {
+        let mut largest = [f32::NEG_INFINITY; LANES];
+        let chunks = x.chunks_exact(LANES);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            for (largest, &x) in largest.iter_mut().zip(chunk) {
+                *largest = math::max(x, *largest);
+            }
+        }
+        let largest = largest.into_iter().chain(rest.iter().copied()).fold(f32::NEG_INFINITY, |m, x| math::max(x, m));
+        let mut sums = [0.0; LANES];
+        for (x, y) in x.chunks(LANES).zip(y.chunks_mut(LANES)) {
+            for ((x, y), sum) in x.iter().zip(y).zip(&mut sums) {
+                *y = math::exp(x - largest);
+                *sum += *y;
+            }
+        }
+        let sum = tree(sums);
+        for y in y {
+            *y /= sum;
+        }
+    }
+}
+
+multiversion! {
+    fn softmax_columns(len: usize, inner: usize, x: &[f32], y: &mut [f32]) {
+        for first in (0..inner).step_by(COLUMNS) {
+            let width = COLUMNS.min(inner - first);
+            let mut largest = [f32::NEG_INFINITY; COLUMNS];
+            for i in 0..len {
+                for (largest, &x) in largest.iter_mut().zip(&x[i * inner + first..][..width]) {
+                    *largest = math::max(x, *largest);
+                }
+            }
+            let mut sums = [[0.0; LANES]; COLUMNS];
+            for i in 0..len {
+                let at = i * inner + first;
+                let (x, y) = (&x[at..][..width], &mut y[at..][..width]);
+                for column in 0..width {
+                    y[column] = math::exp(x[column] - largest[column]);
+                    sums[column][i % LANES] += y[column];
+                }
+            }
+            let sums = sums.map(tree);
+            for i in 0..len {
+                for (y, sum) in y[i * inner + first..][..width].iter_mut().zip(sums) {
+                    *y /= sum;
+                }
+            }
+        }
+    }
+}
+
+/// A softmax over bytes, with the table of exponentials that its scale and axis call for.
+///
+/// Equal, bit for bit, to ONNX Runtime's `QLinearSoftmax` (domain com.microsoft), whose output takes the input's type.
+#[derive(Clone, Debug)]
+pub struct QSoftmax {
+    /// e^(q·scale + shift), by the byte's value shifted to 0..=255; scaled so that the largest sums stay finite.
+    table: Box<[f32; 256]>,
+    len: usize,
+    output: Q8,
+    /// ⌊1 / output scale⌋.
+    steps: f32,
+}
+
+impl QSoftmax {
+    /// Prepares the softmax of axes of `len` elements. Input bytes are `output.signed` as the output's are; the input's
+    /// zero point plays no part.
+    ///
+    /// Errors: scales that are not positive and finite, a zero point outside of its type.
+    pub fn new(len: usize, input_scale: f32, output: Q8, output_scale: f32) -> Result<Self, Error> {
+        if ![input_scale, output_scale].iter().all(|scale| scale.is_finite() && *scale > 0.0) {
+            return Err(Error::Invalid("scales must be positive and finite"));
+        }
+        output.check()?;
+        // The largest element is moved to the table's last entry; `len` of those may be added.
+        let room = f64::from((f32::MAX / len.max(1) as f32).ln());
+        let shift = (room - 5.0).max(0.0) / f64::from(input_scale);
+        let table =
+            std::array::from_fn(|i| ((i as f64 - 255.0 + shift) * f64::from(input_scale)).exp() as f32);
+        Ok(Self { table: Box::new(table), len, output, steps: (1.0 / output_scale).floor() })
+    }
+
+    /// Computes `y` from `x`, both dense.
+    ///
+    /// Errors: slices that do not have the shape's number of elements, another axis length than prepared for.
+    pub fn run(&self, shape: AxisShape, x: &[u8], y: &mut [u8], pool: &Pool) -> Result<(), Error> {
+        let elements = shape.elements()?;
+        Error::check_eq("axis", self.len, shape.len)?;
+        Error::check_eq("input", elements, x.len())?;
+        Error::check_eq("output", elements, y.len())?;
+        if elements == 0 {
+            return Ok(());
+        }
+        let shared = Shared::new(y);
+        let block = shape.len * shape.inner;
+        parallel::ranges(pool, shape.outer, GRAIN.div_ceil(4 * block), &|range| {
+            for outer in range {
+                let x = &x[outer * block..][..block];
+                // SAFETY: blocks are disjoint and inside of the slice.
+                let y = unsafe { shared.piece(outer * block, block) };
+                for column in 0..shape.inner {
+                    self.column(&x[column..], &mut y[column..], shape.inner);
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn column(&self, x: &[u8], y: &mut [u8], stride: usize) {
+        let flip = self.output.flip();
+        let values = || x.iter().step_by(stride).map(|&x| x ^ flip);
+        let largest = values().max().unwrap_or(255);
+        let exponential = |x: u8| self.table[usize::from(x + (255 - largest))];
+        // The order of this sum is the reference's.
+        let sum = values().fold(0.0f32, |sum, x| sum + exponential(x));
+        for (y, x) in y.iter_mut().step_by(stride).zip(values()) {
+            *y = self.requantize(exponential(x), sum);
+        }
+    }
+
+    fn requantize(&self, exponential: f32, sum: f32) -> u8 {
+        let rounded = (exponential * self.steps / sum).round_ties_even();
+        let q = rounded as i32 + self.output.zero_point;
+        if q > 255 { 255 } else { q as u8 }
+    }
+}
