@@ -326,9 +326,9 @@ fn extreme_operands() {
             ] {
                 for magnitude in [1.0, 1e-3, 1e6, 1e30, 1e38, -1.0, -1e38] {
                     let base = plain(3, 1, [40, 20], 4);
-                    check(&Case { weights, activations, input, magnitude, ..base });
+                    check(&Case { input, weights, activations, magnitude, ..base });
                     let base = plain(3, 40, [40, 40], 6);
-                    check(&Case { weights, activations, input, magnitude, ..base });
+                    check(&Case { input, weights, activations, magnitude, ..base });
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Speed of the quantized convolution on typical layers, one thread; prints and asserts nothing.
 //!
-//! `cargo test --release -p triune-kernels --test qconv_speed -- --ignored --nocapture`
+//! `cargo test --release -p triune-kernels --test qconv_speed -- --ignored --nocapture`; the environment variable
+//! `LAYER` picks the layers whose name contains it.
 
 use std::time::{Duration, Instant};
 
@@ -96,7 +97,8 @@ fn speed_of_typical_layers() {
     println!("GMAC/s, one thread (u8, i8, u8 with table and residual)");
     let instruction_sets: Vec<Isa> = Isa::available().filter(|&isa| isa > Isa::Scalar).collect();
     println!("{:18} {instruction_sets:?}", "layer");
-    for layer in &LAYERS {
+    let wanted = std::env::var("LAYER").unwrap_or_default();
+    for layer in LAYERS.iter().filter(|layer| layer.name.contains(&wanted)) {
         print!("{:18}", layer.name);
         for &isa in &instruction_sets {
             let speeds = [(false, false), (true, false), (false, true)]

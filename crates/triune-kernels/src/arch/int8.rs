@@ -6,18 +6,36 @@
 /// How i32 results become bytes: saturate to 16 bits, add, saturate to i8, clamp, flip the sign bit.
 ///
 /// Unsigned results are computed 128 lower and flipped at the end, so that one sequence serves both types.
+///
+/// Each constant fills an i32: broadcasting one from memory is a mere load, that of a byte takes a shuffle as well.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Narrow {
-    pub(crate) zero_point: i16,
-    pub(crate) low: i8,
-    pub(crate) high: i8,
-    pub(crate) flip: u8,
+    pub(crate) zero_point: i32,
+    pub(crate) low: i32,
+    pub(crate) high: i32,
+    pub(crate) flip: i32,
+}
+
+impl Narrow {
+    pub(crate) const fn new(zero_point: i16, [low, high]: [i8; 2], flip: u8) -> Self {
+        Self {
+            zero_point: zero_point as u16 as i32 | (zero_point as i32) << 16,
+            low: fill(low as u8),
+            high: fill(high as u8),
+            flip: fill(flip),
+        }
+    }
+}
+
+/// Four times the byte.
+pub(crate) const fn fill(byte: u8) -> i32 {
+    i32::from_ne_bytes([byte; 4])
 }
 
 /// How bytes become i32 values: flip the sign bit, extend the sign, add.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Widen {
-    pub(crate) flip: u8,
+    pub(crate) flip: i32,
     pub(crate) offset: i32,
 }
 
@@ -76,7 +94,8 @@ pub(crate) trait Int8 {
     /// The first `n` ≤ 4 · `LANES` bytes at `p`; the others are unspecified.
     unsafe fn load_bytes(p: *const u8, n: usize) -> Self::B;
     unsafe fn store_bytes(p: *mut u8, bytes: Self::B, n: usize);
-    unsafe fn flip(bytes: Self::B, flip: u8) -> Self::B;
+    /// Flips bits; `flip` as in [`fill`].
+    unsafe fn flip(bytes: Self::B, flip: i32) -> Self::B;
     /// The bytes of each channel in 4 rows become neighbours: four vectors for [`Int8::dot4`], eight if `WIDTH` is 2.
     unsafe fn interleave(rows: [Self::B; 4]) -> [Self::V; 8];
     /// Adds the dot product over 4 rows; `weights` points to 16 · `WIDTH` · `LANES` bytes in the same interleaved order.

@@ -2,7 +2,7 @@
 //!
 //! `vpmaddubsw` is not used: it saturates sums of two products, which changes results.
 #![expect(clippy::inline_always, reason = "operations must be inlined where the instruction set is enabled")]
-#![expect(clippy::wildcard_imports, reason = "intrinsics name themselves")]
+#![cfg_attr(not(test), expect(clippy::wildcard_imports, reason = "intrinsics name themselves"))]
 
 use std::arch::x86_64::*;
 
@@ -76,12 +76,12 @@ impl Int8 for Avx2 {
     unsafe fn pack_interleaved(v: [__m256i; 4], narrow: Narrow) -> __m256i {
         // SAFETY: the trait's contract.
         unsafe {
-            let zero_point = _mm256_set1_epi16(narrow.zero_point);
+            let zero_point = _mm256_set1_epi32(narrow.zero_point);
             let left = _mm256_adds_epi16(_mm256_packs_epi32(v[0], v[1]), zero_point);
             let right = _mm256_adds_epi16(_mm256_packs_epi32(v[2], v[3]), zero_point);
             let bytes = _mm256_packs_epi16(left, right);
-            let bytes = _mm256_max_epi8(bytes, _mm256_set1_epi8(narrow.low));
-            let bytes = _mm256_min_epi8(bytes, _mm256_set1_epi8(narrow.high));
+            let bytes = _mm256_max_epi8(bytes, _mm256_set1_epi32(narrow.low));
+            let bytes = _mm256_min_epi8(bytes, _mm256_set1_epi32(narrow.high));
             Self::flip(bytes, narrow.flip)
         }
     }
@@ -141,9 +141,9 @@ impl Int8 for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn flip(bytes: __m256i, flip: u8) -> __m256i {
+    unsafe fn flip(bytes: __m256i, flip: i32) -> __m256i {
         // SAFETY: the trait's contract.
-        unsafe { _mm256_xor_si256(bytes, _mm256_set1_epi8(flip as i8)) }
+        unsafe { _mm256_xor_si256(bytes, _mm256_set1_epi32(flip)) }
     }
 
     #[inline(always)]

@@ -2,12 +2,12 @@
 //!
 //! `vpmaddubsw` is not used: it saturates sums of two products, which changes results.
 #![expect(clippy::inline_always, reason = "operations must be inlined where the instruction set is enabled")]
-#![expect(clippy::wildcard_imports, reason = "intrinsics name themselves")]
+#![cfg_attr(not(test), expect(clippy::wildcard_imports, reason = "intrinsics name themselves"))]
 
 use std::arch::x86_64::*;
 
 use crate::{
-    arch::int8::{GemmKernel, Int8, Lookup, Narrow, Sum, Widen, lookup_bytes},
+    arch::int8::{GemmKernel, Int8, Lookup, Narrow, Sum, Widen, fill, lookup_bytes},
     conv::{Block, DepthwiseJob, GemmJob, depthwise_row, gemm_block, gemm_tile},
 };
 
@@ -90,13 +90,13 @@ impl<const VNNI: bool> Int8 for Avx512<VNNI> {
     unsafe fn pack_interleaved(v: [__m512i; 4], narrow: Narrow) -> __m512i {
         // SAFETY: the trait's contract.
         unsafe {
-            let zero_point = _mm512_set1_epi16(narrow.zero_point);
+            let zero_point = _mm512_set1_epi32(narrow.zero_point);
             let left = _mm512_adds_epi16(_mm512_packs_epi32(v[0], v[1]), zero_point);
             let right = _mm512_adds_epi16(_mm512_packs_epi32(v[2], v[3]), zero_point);
             let bytes = _mm512_packs_epi16(left, right);
-            let bytes = _mm512_max_epi8(bytes, _mm512_set1_epi8(narrow.low));
-            let bytes = _mm512_min_epi8(bytes, _mm512_set1_epi8(narrow.high));
-            _mm512_xor_si512(bytes, _mm512_set1_epi8(narrow.flip as i8))
+            let bytes = _mm512_max_epi8(bytes, _mm512_set1_epi32(narrow.low));
+            let bytes = _mm512_min_epi8(bytes, _mm512_set1_epi32(narrow.high));
+            _mm512_xor_si512(bytes, _mm512_set1_epi32(narrow.flip))
         }
     }
 
@@ -139,9 +139,9 @@ impl<const VNNI: bool> Int8 for Avx512<VNNI> {
     }
 
     #[inline(always)]
-    unsafe fn flip(bytes: __m512i, flip: u8) -> __m512i {
+    unsafe fn flip(bytes: __m512i, flip: i32) -> __m512i {
         // SAFETY: the trait's contract.
-        unsafe { _mm512_xor_si512(bytes, _mm512_set1_epi8(flip as i8)) }
+        unsafe { _mm512_xor_si512(bytes, _mm512_set1_epi32(flip)) }
     }
 
     #[inline(always)]
@@ -199,7 +199,7 @@ impl<const VNNI: bool> Int8 for Avx512<VNNI> {
         unsafe {
             let mut at = 0;
             while at < n {
-                let bytes = Self::flip(Self::load_bytes(from.add(at), n - at), flip);
+                let bytes = Self::flip(Self::load_bytes(from.add(at), n - at), fill(flip));
                 if VNNI {
                     _mm512_storeu_si512(to.add(at).cast(), bytes);
                     at += 64;

@@ -5,7 +5,10 @@
 //! share the shuffles, which are what a depthwise convolution spends its time on.
 #![expect(clippy::inline_always, reason = "vector code must be inlined where the instruction set is enabled")]
 
-use crate::{Isa, Pool, arch::int8::Int8};
+use crate::{
+    Isa, Pool,
+    arch::int8::{Int8, fill},
+};
 
 use super::{
     qconv::{Params, Views},
@@ -131,11 +134,11 @@ pub(crate) unsafe fn depthwise_row<S: Int8>(job: &DepthwiseJob<'_>, task: usize)
                 residual,
                 residual_stride,
             };
-            match (g.kernel[1], g.stride[1], g.dilation[1]) {
-                (3, 1, 1) => strip_of::<S, 3, 1>(&strip),
-                (3, 2, 1) => strip_of::<S, 3, 2>(&strip),
-                (5, 1, 1) => strip_of::<S, 5, 1>(&strip),
-                (5, 2, 1) => strip_of::<S, 5, 2>(&strip),
+            match (g.kernel, g.stride[1], g.dilation[1]) {
+                ([3, 3], 1, 1) => strip_of::<S, 3, 1>(&strip),
+                ([3, 3], 2, 1) => strip_of::<S, 3, 2>(&strip),
+                ([5, 5], 1, 1) => strip_of::<S, 5, 1>(&strip),
+                ([5, 5], 2, 1) => strip_of::<S, 5, 2>(&strip),
                 _ => {
                     for x in 0..out.w {
                         any_width::<S>(&strip, x);
@@ -156,26 +159,95 @@ pub(crate) unsafe fn depthwise_row<S: Int8>(job: &DepthwiseJob<'_>, task: usize)
 /// # Safety
 /// As [`depthwise_row`].
 #[inline(always)]
-unsafe fn strip_of<S: Int8, const KW: usize, const STEP: usize>(strip: &Strip<'_>) {
+unsafe fn strip_of<S: Int8, const K: usize, const STEP: usize>(strip: &Strip<'_>) {
     let width = strip.job.views.out_map.w;
     let mut x = 0;
     // SAFETY: the caller's contract; columns are below `width`.
     unsafe {
         if S::PIXELS >= 4 {
             while width - x >= 4 {
-                columns::<S, KW, STEP, 4>(strip, x);
+                columns::<S, K, STEP, 4>(strip, x);
                 x += 4;
             }
         }
         if S::PIXELS >= 2 {
             while width - x >= 2 {
-                columns::<S, KW, STEP, 2>(strip, x);
+                columns::<S, K, STEP, 2>(strip, x);
                 x += 2;
             }
         }
         while x < width {
-            columns::<S, KW, STEP, 1>(strip, x);
+            columns::<S, K, STEP, 1>(strip, x);
             x += 1;
+        }
+    }
+}
+
+/// P output columns from `x` on of a K×K kernel without dilation.
+///
+/// # Safety
+/// As [`depthwise_row`].
+#[inline(always)]
+unsafe fn columns<S: Int8, const K: usize, const STEP: usize, const P: usize>(strip: &Strip<'_>, x: usize) {
+    let p = strip.job.p;
+    let flip = fill(p.input.flip());
+    let width = strip.job.views.in_map.w;
+    let left = (x * STEP).wrapping_sub(p.geometry.pad[1]);
+    let vector = 16 * S::LANES * S::WIDTH;
+    // SAFETY: the caller's contract; pointers into the padding left and right of a row are not read through.
+    unsafe {
+        let bias = [
+            S::load(strip.bias),
+            S::load(strip.bias.add(S::LANES)),
+            S::load(strip.bias.add(2 * S::LANES)),
+            S::load(strip.bias.add(3 * S::LANES)),
+        ];
+        let padding = S::flip(S::load_bytes(strip.zero, 4 * S::LANES), flip);
+        let mut sums = [bias; P];
+        for quad in 0..K.div_ceil(4) {
+            let weights = strip.weights.add(quad * K * vector);
+            let mut rows = [
+                strip.rows[4 * quad],
+                strip.rows[4 * quad + 1],
+                strip.rows[4 * quad + 2],
+                strip.rows[4 * quad + 3],
+            ];
+            for row in &mut rows {
+                row.from = row.from.wrapping_add(left.wrapping_mul(row.stride));
+            }
+            // Spelled out, because the sums stay in registers only if every index is a constant.
+            macro_rules! input_columns {
+                ($($c:literal)*) => {$(
+                    if $c < (P - 1) * STEP + K {
+                        let mut bytes = [padding; 4];
+                        if left.wrapping_add($c) < width {
+                            for (i, row) in rows.iter().enumerate() {
+                                // Rows that the kernel does not have meet weights of 0.
+                                if 4 * quad + i < K {
+                                    bytes[i] = S::flip(S::load_bytes(row.from, strip.n), flip);
+                                }
+                            }
+                        }
+                        for row in &mut rows {
+                            row.from = row.from.wrapping_add(row.stride);
+                        }
+                        let rows = S::interleave(bytes);
+                        for (i, sum) in sums.iter_mut().enumerate() {
+                            let tap = ($c as usize).wrapping_sub(i * STEP);
+                            if tap < K {
+                                *sum = S::dot4(*sum, rows, weights.add(tap * vector));
+                            }
+                        }
+                    }
+                )*};
+            }
+            const { assert!((P - 1) * STEP + K <= 11) };
+            input_columns!(0 1 2 3 4 5 6 7 8 9 10);
+        }
+        // A copy, so that the loop below does not force the sums above into memory.
+        let done = sums;
+        for (i, sum) in done.iter().enumerate() {
+            finish::<S>(strip, x + i, *sum);
         }
     }
 }
@@ -185,7 +257,7 @@ unsafe fn strip_of<S: Int8, const KW: usize, const STEP: usize>(strip: &Strip<'_
 /// # Safety
 /// As [`depthwise_row`].
 #[inline(always)]
-unsafe fn column<S: Int8>(strip: &Strip<'_>, quad: usize, x: usize, flip: u8) -> [S::V; 8] {
+unsafe fn column<S: Int8>(strip: &Strip<'_>, quad: usize, x: usize, flip: i32) -> [S::V; 8] {
     let rows = &strip.rows[4 * quad..4 * quad + 4];
     let inside = x < strip.job.views.in_map.w;
     // SAFETY: a row's columns below the map's width exist, the padding has room for a vector.
@@ -205,50 +277,6 @@ unsafe fn column<S: Int8>(strip: &Strip<'_>, quad: usize, x: usize, flip: u8) ->
     }
 }
 
-/// P output columns from `x` on.
-///
-/// # Safety
-/// As [`depthwise_row`].
-#[inline(always)]
-unsafe fn columns<S: Int8, const KW: usize, const STEP: usize, const P: usize>(strip: &Strip<'_>, x: usize) {
-    let p = strip.job.p;
-    let flip = p.input.flip();
-    let left = (x * STEP).wrapping_sub(p.geometry.pad[1]);
-    let vector = 16 * S::LANES * S::WIDTH;
-    // SAFETY: the caller's contract.
-    unsafe {
-        let bias = [
-            S::load(strip.bias),
-            S::load(strip.bias.add(S::LANES)),
-            S::load(strip.bias.add(2 * S::LANES)),
-            S::load(strip.bias.add(3 * S::LANES)),
-        ];
-        let mut sums = [bias; P];
-        for quad in 0..strip.job.depthwise.packed.steps {
-            let weights = strip.weights.add(quad * KW * vector);
-            // Spelled out, because the sums stay in registers only if every index is a constant.
-            macro_rules! input_columns {
-                ($($c:literal)*) => {$(
-                    if $c < (P - 1) * STEP + KW {
-                        let rows = column::<S>(strip, quad, left.wrapping_add($c), flip);
-                        for (i, sum) in sums.iter_mut().enumerate() {
-                            let tap = ($c as usize).wrapping_sub(i * STEP);
-                            if tap < KW {
-                                *sum = S::dot4(*sum, rows, weights.add(tap * vector));
-                            }
-                        }
-                    }
-                )*};
-            }
-            const { assert!((P - 1) * STEP + KW <= 11) };
-            input_columns!(0 1 2 3 4 5 6 7 8 9 10);
-        }
-        for (i, sum) in sums.iter().enumerate() {
-            finish::<S>(strip, x + i, *sum);
-        }
-    }
-}
-
 /// One output column of a kernel of any width, stride and dilation.
 ///
 /// # Safety
@@ -256,7 +284,7 @@ unsafe fn columns<S: Int8, const KW: usize, const STEP: usize, const P: usize>(s
 #[inline(always)]
 unsafe fn any_width<S: Int8>(strip: &Strip<'_>, x: usize) {
     let g = &strip.job.p.geometry;
-    let flip = strip.job.p.input.flip();
+    let flip = fill(strip.job.p.input.flip());
     let vector = 16 * S::LANES * S::WIDTH;
     // SAFETY: the caller's contract.
     unsafe {

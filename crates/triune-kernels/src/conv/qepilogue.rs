@@ -3,7 +3,7 @@
 
 use crate::{
     Isa, Q8, QAdd,
-    arch::int8::{Int8, Lookup, Narrow, Sum, Widen, lookup_bytes},
+    arch::int8::{Int8, Lookup, Narrow, Sum, Widen, fill, lookup_bytes},
 };
 
 use super::qconv::Params;
@@ -31,22 +31,14 @@ struct Residual {
 #[repr(align(64))]
 pub(crate) struct Bytes(pub(crate) [u8; 64]);
 
-impl Narrow {
-    fn new(to: Q8, zero_point: i32, [low, high]: [i32; 2]) -> Self {
-        let shift = if to.signed { 0 } else { 128 };
-        Self {
-            zero_point: (zero_point - shift) as i16,
-            low: (low - shift) as i8,
-            high: (high - shift) as i8,
-            flip: if to.signed { 0 } else { 0x80 },
-        }
-    }
+fn narrow(to: Q8, zero_point: i32, [low, high]: [i32; 2]) -> Narrow {
+    let shift = if to.signed { 0 } else { 128 };
+    let flip = if to.signed { 0 } else { 0x80 };
+    Narrow::new((zero_point - shift) as i16, [(low - shift) as i8, (high - shift) as i8], flip)
 }
 
-impl Widen {
-    const fn new(from: Q8) -> Self {
-        if from.signed { Self { flip: 0, offset: 0 } } else { Self { flip: 0x80, offset: 128 } }
-    }
+const fn widen(from: Q8) -> Widen {
+    if from.signed { Widen { flip: 0, offset: 0 } } else { Widen { flip: fill(0x80), offset: 128 } }
 }
 
 impl Epilogue {
@@ -55,15 +47,15 @@ impl Epilogue {
             let (conv, other) = add.conv_and_other();
             Residual {
                 conv_is_a: add.conv_is_a,
-                conv: Widen::new(conv),
-                other: Widen::new(other),
+                conv: widen(conv),
+                other: widen(other),
                 sum: Sum { ra: add.ra, rb: add.rb, k: add.k, high: add.clamp[1] as f32 },
-                narrow: Narrow::new(add.out, 0, add.clamp),
+                narrow: narrow(add.out, 0, add.clamp),
             }
         };
         Self {
             high: (p.clamp[1] - p.output.zero_point) as f32,
-            narrow: Narrow::new(p.output, p.output.zero_point, p.clamp),
+            narrow: narrow(p.output, p.output.zero_point, p.clamp),
             table: p.table.clone().map(|table| (table, lookup(isa))),
             residual: p.residual.map(residual),
         }
