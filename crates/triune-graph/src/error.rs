@@ -11,6 +11,14 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// Something is wrong with one file.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        source: Box<Error>,
+    },
     /// The bytes are not what the format calls for.
     #[error("malformed {format} file: {reason}")]
     Malformed {

@@ -115,6 +115,14 @@ impl Graph {
         })
     }
 
+    /// Makes the elements of a value known, and with them its type and shape.
+    pub fn set_constant(&mut self, id: ValueId, constant: Constant) {
+        let value = self.value_mut(id);
+        value.dtype = Some(constant.dtype());
+        value.shape = Some(constant.shape().iter().map(|&dim| Dim::Fixed(dim)).collect());
+        value.constant = Some(constant);
+    }
+
     /// The value with this id.
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.0 as usize]

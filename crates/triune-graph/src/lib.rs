@@ -5,8 +5,13 @@
 
 mod constant;
 mod error;
+pub mod format;
 mod graph;
+pub mod infer;
+mod known;
 pub mod ops;
+pub mod passes;
+mod subgraph;
 
 pub use constant::Constant;
 pub use error::Error;

@@ -2,9 +2,17 @@
 
 use std::sync::Arc;
 
-use triune_tensor::QuantParams;
+use triune_tensor::{DType, QuantParams, Shape};
 
-use super::UnaryKind;
+use super::{
+    Op, UnaryKind,
+    infer::{Operands, TensorType},
+    window::Window,
+};
+use crate::{
+    Error,
+    format::onnx::{NodeReader, NodeWriter},
+};
 
 /// How a window's padding is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,4 +83,103 @@ pub struct Residual {
     pub quant: Option<QuantParams>,
     /// Whether the operator's own result is the addition's first operand (the order matters to the last bit).
     pub own_first: bool,
+}
+
+impl Conv {
+    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        let window = Window::from_onnx(node, node.rank(1))?;
+        let groups = node.int("group")?.unwrap_or(1);
+        let groups = usize::try_from(groups)
+            .ok()
+            .filter(|&groups| groups > 0)
+            .ok_or_else(|| node.unsupported(format!("attribute 'group' = {groups}")))?;
+        window.lift(node, 2);
+        let Window { kernel, stride, dilation, pad, auto_pad, .. } = window;
+        Ok(Op::Conv(Self { kernel, stride, dilation, pad, auto_pad, groups, epilogue: Epilogue::default() }))
+    }
+
+    fn window(&self) -> Window {
+        Window {
+            kernel: self.kernel,
+            stride: self.stride,
+            dilation: self.dilation,
+            pad: self.pad,
+            auto_pad: self.auto_pad,
+            one_axis: false,
+        }
+    }
+
+    pub(super) fn to_onnx(&self, writer: &mut NodeWriter) -> Result<(), String> {
+        self.epilogue.to_onnx()?;
+        self.window().to_onnx(writer);
+        writer.int("group", self.groups as i64);
+        Ok(())
+    }
+
+    /// Fixes `kernel` and `pad` and gives the result's type.
+    pub(super) fn infer(&mut self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (x, weights) = (at.of_rank(0, 4)?, at.of_rank(1, 4)?);
+        let (channels, outputs) = (x.shape[1], weights.shape[0]);
+        let kernel = [weights.shape[2], weights.shape[3]];
+        if self.kernel.is_some_and(|own| own != kernel) {
+            return Err(
+                at.wrong(format!("weights {} do not have the window {:?}", weights.shape, self.kernel))
+            );
+        }
+        if self.groups == 0
+            || !outputs.is_multiple_of(self.groups)
+            || weights.shape[1].checked_mul(self.groups) != Some(channels)
+        {
+            return Err(at.wrong(format!(
+                "weights {} in {} groups do not fit the input {}",
+                weights.shape, self.groups, x.shape
+            )));
+        }
+        check_types(at, x.dtype, weights.dtype)?;
+        check_bias(at, outputs)?;
+        let (pad, [rows, columns]) = self.window().resolve(at, kernel, [x.shape[2], x.shape[3]], false)?;
+        (self.kernel, self.pad, self.auto_pad) = (Some(kernel), pad, AutoPad::Explicit);
+        let shape = at.shape(&[x.shape[0], outputs, rows, columns])?;
+        self.epilogue.check(at, shape)?;
+        at.like_input(shape)
+    }
+}
+
+/// An error unless operands of these types can be multiplied.
+pub(super) fn check_types(at: &Operands<'_>, x: DType, weights: DType) -> Result<(), Error> {
+    if x == weights && x.is_float() {
+        return Ok(());
+    }
+    if x.is_quantized() && weights.is_quantized() && at.quantized.first().is_some_and(Option::is_some) {
+        return Ok(());
+    }
+    Err(at.wrong(format!("inputs of types {x} and {weights}; equal floats or quantized values are expected")))
+}
+
+/// An error unless the third operand, where given, has one element per result channel.
+fn check_bias(at: &Operands<'_>, channels: usize) -> Result<(), Error> {
+    match at.get(2) {
+        Some(bias) if *bias.shape != [channels] => {
+            Err(at.wrong(format!("bias {} does not have {channels} elements", bias.shape)))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Epilogue {
+    /// An error unless a fused addend, the node's last operand, has the result's shape.
+    pub(super) fn check(&self, at: &Operands<'_>, shape: Shape) -> Result<(), Error> {
+        if self.stages.iter().any(|stage| matches!(stage, Stage::Residual(_))) {
+            let addend = at.input(at.inputs.len().saturating_sub(1))?;
+            if addend.shape != shape {
+                return Err(at.wrong(format!("fused addend {} of a result {shape}", addend.shape)));
+            }
+        }
+        Ok(())
+    }
+
+    /// ONNX has no fused steps.
+    pub(super) fn to_onnx(&self) -> Result<(), String> {
+        if self.stages.is_empty() { Ok(()) } else { Err("a fused epilogue cannot be written as ONNX".into()) }
+    }
 }

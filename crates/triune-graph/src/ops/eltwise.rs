@@ -1,6 +1,10 @@
 //! Element by element over two operands.
 
-use super::Epilogue;
+use super::{
+    Epilogue, Identity, Op,
+    infer::{Operands, TensorType},
+};
+use crate::{Error, format::onnx::NodeReader};
 
 /// The function of two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,4 +32,60 @@ pub struct Binary {
     pub kind: BinaryKind,
     /// What happens to a result before it is stored.
     pub epilogue: Epilogue,
+}
+
+impl Binary {
+    /// The operator without an epilogue.
+    pub fn new(kind: BinaryKind) -> Self {
+        Self { kind, epilogue: Epilogue::default() }
+    }
+
+    pub(crate) fn from_onnx(_: &mut NodeReader<'_, '_>, kind: BinaryKind) -> Result<Op, Error> {
+        Ok(Op::Binary(Self::new(kind)))
+    }
+
+    /// An operator of any number of operands, as a chain from the left.
+    pub(crate) fn chain_from_onnx(node: &mut NodeReader<'_, '_>, kind: BinaryKind) -> Result<Op, Error> {
+        if node.inputs.iter().any(Option::is_none) {
+            return Err(node.unsupported("an input is missing"));
+        }
+        if node.inputs.len() == 1 {
+            return Ok(Op::Identity(Identity));
+        }
+        while node.inputs.len() > 2 {
+            let inner = node.new_value("partial");
+            let operands = [node.inputs[0], node.inputs[1]];
+            node.emit_before(Op::Binary(Self::new(kind)), &operands, inner);
+            node.inputs.splice(..2, [Some(inner)]);
+        }
+        Ok(Op::Binary(Self::new(kind)))
+    }
+
+    pub(super) fn infer(&self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (a, b) = (at.input(0)?, at.input(1)?);
+        let both_quantized = a.dtype.is_quantized()
+            && b.dtype.is_quantized()
+            && at.quantized.first().is_some_and(Option::is_some);
+        if a.dtype != b.dtype && !both_quantized {
+            return Err(at.wrong(format!("inputs of types {} and {}", a.dtype, b.dtype)));
+        }
+        let shape = at.broadcast(&a.shape, &b.shape)?;
+        self.epilogue.check(at, shape)?;
+        at.like_input(shape)
+    }
+}
+
+impl BinaryKind {
+    /// The operator's name in ONNX.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Add => "Add",
+            Self::Sub => "Sub",
+            Self::Mul => "Mul",
+            Self::Div => "Div",
+            Self::Min => "Min",
+            Self::Max => "Max",
+            Self::Pow => "Pow",
+        }
+    }
 }

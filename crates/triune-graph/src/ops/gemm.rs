@@ -1,6 +1,14 @@
 //! Matrix products.
 
-use super::Epilogue;
+use super::{
+    Epilogue, Op,
+    conv::check_types,
+    infer::{Operands, TensorType, broadcast},
+};
+use crate::{
+    Error,
+    format::onnx::{NodeReader, NodeWriter},
+};
 
 /// y = α·A·B + β·C, matrices of rank 2; inputs A, B, optional C.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,4 +30,74 @@ pub struct Gemm {
 pub struct MatMul {
     /// What happens to a result before it is stored.
     pub epilogue: Epilogue,
+}
+
+impl Gemm {
+    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        // Before opset 7 an attribute told whether C is broadcast; now it always may be.
+        Ok(Op::Gemm(Self {
+            alpha: node.float("alpha", 1.0)?,
+            beta: node.float("beta", 1.0)?,
+            trans_a: node.flag("transA")?,
+            trans_b: node.flag("transB")?,
+            epilogue: Epilogue::default(),
+        }))
+    }
+
+    pub(super) fn to_onnx(&self, writer: &mut NodeWriter) -> Result<(), String> {
+        self.epilogue.to_onnx()?;
+        writer.float("alpha", self.alpha);
+        writer.float("beta", self.beta);
+        writer.int("transA", i64::from(self.trans_a));
+        writer.int("transB", i64::from(self.trans_b));
+        Ok(())
+    }
+
+    pub(super) fn infer(&self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (a, b) = (at.of_rank(0, 2)?, at.of_rank(1, 2)?);
+        let (rows, depth) = if self.trans_a { (a.shape[1], a.shape[0]) } else { (a.shape[0], a.shape[1]) };
+        let (other, columns) = if self.trans_b { (b.shape[1], b.shape[0]) } else { (b.shape[0], b.shape[1]) };
+        if depth != other {
+            return Err(at.wrong(format!("{} · {}: inner extents {depth} and {other}", a.shape, b.shape)));
+        }
+        check_types(at, a.dtype, b.dtype)?;
+        let shape = at.shape(&[rows, columns])?;
+        if let Some(c) = at.get(2)
+            && broadcast(&c.shape, &shape).as_deref() != Some(&*shape)
+        {
+            return Err(at.wrong(format!("addend {} cannot be broadcast to {shape}", c.shape)));
+        }
+        self.epilogue.check(at, shape)?;
+        at.like_input(shape)
+    }
+}
+
+impl MatMul {
+    pub(crate) fn from_onnx(_: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        Ok(Op::MatMul(Self::default()))
+    }
+
+    pub(super) fn infer(&self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (a, b) = (at.input(0)?, at.input(1)?);
+        check_types(at, a.dtype, b.dtype)?;
+        if a.shape.rank() == 0 || b.shape.rank() == 0 {
+            return Err(at.wrong("scalars have no matrix product"));
+        }
+        // A vector is a row on the left and a column on the right; the made-up extent goes again.
+        let left = if a.shape.rank() == 1 { [&[1], &*a.shape].concat() } else { a.shape.to_vec() };
+        let right = if b.shape.rank() == 1 { [&*b.shape, &[1]].concat() } else { b.shape.to_vec() };
+        let (left_batch, left) = left.split_at(left.len() - 2);
+        let (right_batch, right) = right.split_at(right.len() - 2);
+        if left[1] != right[0] {
+            return Err(
+                at.wrong(format!("{} · {}: inner extents {} and {}", a.shape, b.shape, left[1], right[0]))
+            );
+        }
+        let mut dims = at.broadcast(left_batch, right_batch)?.to_vec();
+        dims.extend((a.shape.rank() > 1).then_some(left[0]));
+        dims.extend((b.shape.rank() > 1).then_some(right[1]));
+        let shape = at.shape(&dims)?;
+        self.epilogue.check(at, shape)?;
+        at.like_input(shape)
+    }
 }

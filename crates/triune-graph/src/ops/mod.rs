@@ -6,27 +6,31 @@
 mod conv;
 mod eltwise;
 mod gemm;
+pub(crate) mod infer;
 mod movement;
 mod normalization;
 mod pool;
 mod quant;
+mod reshape;
 mod resize;
 mod softmax;
 mod unary;
+mod window;
 
 pub use conv::{AutoPad, Conv, Epilogue, Residual, Stage};
 pub use eltwise::{Binary, BinaryKind};
 pub use gemm::{Gemm, MatMul};
-pub use movement::{
-    Cast, Concat, ConstantOfShape, Expand, Flatten, Gather, Identity, Pad, PadMode, Reshape, ShapeOf, Slice,
-    Split, Squeeze, Transpose, Unsqueeze,
-};
+pub use movement::{Concat, Gather, Pad, PadMode, Slice, SliceRange, Split, Transpose};
 pub use normalization::BatchNormalization;
 pub use pool::{GlobalPool, Pool, PoolKind};
 pub use quant::{DequantizeLinear, QuantizeLinear};
+pub use reshape::{Cast, ConstantOfShape, Expand, Flatten, Identity, Reshape, ShapeOf, Squeeze, Unsqueeze};
 pub use resize::{CoordinateMode, NearestMode, Resize, ResizeMode};
 pub use softmax::Softmax;
 pub use unary::{Clip, Table, Unary, UnaryKind};
+
+use crate::{Error, format::onnx::NodeWriter};
+use infer::{Operands, TensorType};
 
 /// What a node computes.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,4 +93,118 @@ pub enum Op {
     QuantizeLinear(QuantizeLinear),
     /// 8 bit or i32 → f32; inputs x, scale, optional zero point.
     DequantizeLinear(DequantizeLinear),
+}
+
+impl Op {
+    /// The operator's name in ONNX, or ours where ONNX has none.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Conv(_) => "Conv",
+            Self::Gemm(_) => "Gemm",
+            Self::MatMul(_) => "MatMul",
+            Self::BatchNormalization(_) => "BatchNormalization",
+            Self::Pool(Pool { kind: PoolKind::Max, .. }) => "MaxPool",
+            Self::Pool(_) => "AveragePool",
+            Self::GlobalPool(GlobalPool { kind: PoolKind::Max }) => "GlobalMaxPool",
+            Self::GlobalPool(_) => "GlobalAveragePool",
+            Self::Binary(op) => op.kind.name(),
+            Self::Unary(op) => op.kind.name(),
+            Self::Clip(_) => "Clip",
+            Self::Table(_) => "Table",
+            Self::Softmax(_) => "Softmax",
+            Self::Reshape(_) => "Reshape",
+            Self::Flatten(_) => "Flatten",
+            Self::Transpose(_) => "Transpose",
+            Self::Concat(_) => "Concat",
+            Self::Slice(_) => "Slice",
+            Self::Split(_) => "Split",
+            Self::Gather(_) => "Gather",
+            Self::Unsqueeze(_) => "Unsqueeze",
+            Self::Squeeze(_) => "Squeeze",
+            Self::Expand(_) => "Expand",
+            Self::Pad(_) => "Pad",
+            Self::Identity(_) => "Identity",
+            Self::ShapeOf(_) => "Shape",
+            Self::ConstantOfShape(_) => "ConstantOfShape",
+            Self::Cast(_) => "Cast",
+            Self::Resize(_) => "Resize",
+            Self::QuantizeLinear(_) => "QuantizeLinear",
+            Self::DequantizeLinear(_) => "DequantizeLinear",
+        }
+    }
+
+    /// The results' types, one per entry of a node's outputs; attributes that depend on the operands' extents are
+    /// fixed on the way.
+    pub(crate) fn infer(&mut self, at: &Operands<'_>, outputs: usize) -> Result<Vec<TensorType>, Error> {
+        match self {
+            Self::Conv(op) => op.infer(at),
+            Self::Gemm(op) => op.infer(at),
+            Self::MatMul(op) => op.infer(at),
+            Self::BatchNormalization(_) => BatchNormalization::infer(at),
+            Self::Pool(op) => op.infer(at),
+            Self::GlobalPool(op) => op.infer(at),
+            Self::Binary(op) => op.infer(at),
+            Self::Unary(_) | Self::Identity(_) => at.like_input(at.input(0)?.shape),
+            Self::Clip(_) => Clip::infer(at),
+            Self::Table(_) => Table::infer(at),
+            Self::Softmax(op) => op.infer(at),
+            Self::Reshape(op) => op.infer(at),
+            Self::Flatten(op) => op.infer(at),
+            Self::Transpose(op) => op.infer(at),
+            Self::Concat(op) => op.infer(at),
+            Self::Slice(_) => Slice::infer(at),
+            Self::Split(op) => op.infer(at, outputs),
+            Self::Gather(op) => op.infer(at),
+            Self::Unsqueeze(_) => Unsqueeze::infer(at),
+            Self::Squeeze(_) => Squeeze::infer(at),
+            Self::Expand(_) => Expand::infer(at),
+            Self::Pad(op) => op.infer(at),
+            Self::ShapeOf(op) => op.infer(at),
+            Self::ConstantOfShape(op) => op.infer(at),
+            Self::Cast(op) => op.infer(at),
+            Self::Resize(op) => op.infer(at),
+            Self::QuantizeLinear(op) => op.infer(at),
+            Self::DequantizeLinear(op) => op.infer(at),
+        }
+    }
+
+    /// Writes the attributes of a node of which the first `inputs` operands are there or not; the error says why
+    /// ONNX cannot express the operator.
+    pub(crate) fn to_onnx(&self, writer: &mut NodeWriter, inputs: &[bool]) -> Result<(), String> {
+        let has = |index: usize| inputs.get(index).copied().unwrap_or(false);
+        match self {
+            Self::Conv(op) => op.to_onnx(writer)?,
+            Self::Gemm(op) => op.to_onnx(writer)?,
+            Self::MatMul(op) => op.epilogue.to_onnx()?,
+            Self::BatchNormalization(op) => op.to_onnx(writer),
+            Self::Pool(op) => op.to_onnx(writer),
+            Self::Binary(op) => op.epilogue.to_onnx()?,
+            Self::Unary(op) => op.to_onnx(writer)?,
+            Self::Table(_) => return Err("a table of 256 values cannot be written as ONNX".into()),
+            Self::Softmax(op) => op.to_onnx(writer)?,
+            Self::Reshape(op) => op.to_onnx(writer),
+            Self::Flatten(Flatten { axis })
+            | Self::Concat(Concat { axis })
+            | Self::Gather(Gather { axis }) => {
+                writer.int("axis", *axis as i64);
+            }
+            Self::Transpose(op) => op.to_onnx(writer),
+            Self::Split(op) => op.to_onnx(writer),
+            Self::Pad(op) => op.to_onnx(writer, has(3)),
+            Self::ShapeOf(op) => op.to_onnx(writer),
+            Self::ConstantOfShape(op) => writer.tensor("value", &op.value),
+            Self::Cast(op) => writer.dtype("to", op.to),
+            Self::Resize(op) => op.to_onnx(writer),
+            Self::QuantizeLinear(op) => op.to_onnx(writer, has(2)),
+            Self::DequantizeLinear(op) => op.to_onnx(writer),
+            Self::GlobalPool(_)
+            | Self::Clip(_)
+            | Self::Slice(_)
+            | Self::Unsqueeze(_)
+            | Self::Squeeze(_)
+            | Self::Expand(_)
+            | Self::Identity(_) => {}
+        }
+        Ok(())
+    }
 }

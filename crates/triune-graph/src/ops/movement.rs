@@ -1,28 +1,53 @@
-//! Operators that move elements without computing on them, and those about shapes.
+//! Operators that move elements without computing on them.
 
+use super::{
+    Op,
+    infer::{Operands, TensorType, resolve_axis},
+};
+use crate::{
+    Error,
+    format::onnx::{NodeReader, NodeWriter},
+};
 use triune_tensor::DType;
-
-use crate::Constant;
-
-/// Other extents for the same elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reshape {
-    /// Whether a 0 in the shape means 0, rather than "as the input".
-    pub allow_zero: bool,
-}
-
-/// To two dimensions, split before `axis`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flatten {
-    /// The first axis of the second dimension, counted from the back when negative.
-    pub axis: isize,
-}
 
 /// Axes permuted: output axis i is input axis `perm[i]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transpose {
     /// The permutation; empty reverses all axes.
     pub perm: Vec<usize>,
+}
+
+impl Transpose {
+    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        Ok(Op::Transpose(Self { perm: node.extents("perm")?.unwrap_or_default() }))
+    }
+
+    pub(super) fn to_onnx(&self, writer: &mut NodeWriter) {
+        if !self.perm.is_empty() {
+            writer.extents("perm", &self.perm);
+        }
+    }
+
+    /// Writes the permutation out and gives the result's type.
+    pub(super) fn infer(&mut self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        let rank = x.shape.rank();
+        if self.perm.is_empty() {
+            self.perm = (0..rank).rev().collect();
+        }
+        let mut seen = vec![false; rank];
+        for &axis in &self.perm {
+            match seen.get_mut(axis) {
+                Some(seen) if !*seen => *seen = true,
+                _ => return Err(at.wrong(format!("{:?} does not permute {rank} axes", self.perm))),
+            }
+        }
+        if self.perm.len() != rank {
+            return Err(at.wrong(format!("{:?} does not permute {rank} axes", self.perm)));
+        }
+        let dims: Vec<usize> = self.perm.iter().map(|&axis| x.shape[axis]).collect();
+        at.like_input(at.shape(&dims)?)
+    }
 }
 
 /// Inputs joined along `axis`.
@@ -32,9 +57,131 @@ pub struct Concat {
     pub axis: isize,
 }
 
+impl Concat {
+    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        if !node.has("axis") {
+            return Err(node.unsupported("attribute 'axis' is missing"));
+        }
+        if node.inputs.iter().any(Option::is_none) {
+            return Err(node.unsupported("an input is missing"));
+        }
+        Ok(Op::Concat(Self { axis: node.axis("axis", 0)? }))
+    }
+
+    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let first = at.input(0)?;
+        let axis = at.axis(self.axis, first.shape.rank())?;
+        let quantized = at.quantized.first().is_some_and(Option::is_some);
+        let mut dims = first.shape.to_vec();
+        for index in 1..at.inputs.len() {
+            let part = at.input(index)?;
+            let same_type = part.dtype == first.dtype
+                || quantized && part.dtype.is_quantized() && first.dtype.is_quantized();
+            let same_shape = part.shape.rank() == dims.len()
+                && (0..dims.len()).all(|other| other == axis || part.shape[other] == dims[other]);
+            if !same_type || !same_shape {
+                return Err(at.wrong(format!(
+                    "input {index} is {} {}, which cannot be joined to {} {} along axis {axis}",
+                    part.dtype, part.shape, first.dtype, first.shape
+                )));
+            }
+            dims[axis] = dims[axis].saturating_add(part.shape[axis]);
+        }
+        at.like_input(at.shape(&dims)?)
+    }
+}
+
+/// What a [`Slice`] takes along one axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SliceRange {
+    /// The first element.
+    pub start: usize,
+    /// From one element to the next.
+    pub step: isize,
+    /// Number of elements.
+    pub length: usize,
+}
+
 /// A strided part; all parameters are operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice;
+
+impl Slice {
+    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        // Before opset 10 the parameters are attributes.
+        for (index, name) in [(1, "starts"), (2, "ends"), (3, "axes")] {
+            if let Some(values) = node.ints(name)? {
+                let values = node.new_ints(name, &values);
+                node.set_input(index, values);
+            }
+        }
+        if node.inputs.len() < 3 || node.inputs[1].is_none() || node.inputs[2].is_none() {
+            return Err(node.unsupported("starts or ends are missing"));
+        }
+        Ok(Op::Slice(Self))
+    }
+
+    /// What is taken along each axis of a tensor of shape `from`; `None` when the parameters do not fit it.
+    pub fn ranges(
+        from: &[usize],
+        starts: &[i64],
+        ends: &[i64],
+        axes: Option<&[i64]>,
+        steps: Option<&[i64]>,
+    ) -> Option<Vec<SliceRange>> {
+        let mut ranges: Vec<SliceRange> =
+            from.iter().map(|&length| SliceRange { start: 0, step: 1, length }).collect();
+        let fits = |other: Option<&[i64]>| other.is_none_or(|other| other.len() == starts.len());
+        if ends.len() != starts.len() || !fits(axes) || !fits(steps) {
+            return None;
+        }
+        let mut seen = vec![false; from.len()];
+        for (index, (&start, &end)) in starts.iter().zip(ends).enumerate() {
+            let axis = match axes {
+                Some(axes) => resolve_axis(axes[index], from.len())?,
+                None => Some(index).filter(|&axis| axis < from.len())?,
+            };
+            if std::mem::replace(&mut seen[axis], true) {
+                return None;
+            }
+            let extent = i64::try_from(from[axis]).ok()?;
+            let step = steps.map_or(1, |steps| steps[index]);
+            let from_front =
+                |position: i64| if position < 0 { position.saturating_add(extent) } else { position };
+            // Backwards, one before the first element is a place to end.
+            let (start, span) = if step > 0 {
+                let start = from_front(start).clamp(0, extent);
+                (start, from_front(end).clamp(0, extent) - start)
+            } else {
+                let start = from_front(start).clamp(0, (extent - 1).max(0));
+                (start, start - from_front(end).clamp(-1, extent - 1))
+            };
+            let length = match usize::try_from(span) {
+                _ if step == 0 => return None,
+                Ok(span) if extent > 0 => span.div_ceil(usize::try_from(step.unsigned_abs()).ok()?),
+                _ => 0,
+            };
+            ranges[axis] =
+                SliceRange { start: usize::try_from(start).ok()?, step: isize::try_from(step).ok()?, length };
+        }
+        Some(ranges)
+    }
+
+    pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        let (starts, ends) = (at.needed_ints(1)?, at.needed_ints(2)?);
+        let (axes, steps) = (at.ints(3)?, at.ints(4)?);
+        let ranges =
+            Self::ranges(&x.shape, &starts, &ends, axes.as_deref(), steps.as_deref()).ok_or_else(|| {
+                at.wrong(format!(
+                    "starts {starts:?}, ends {ends:?}, axes {axes:?}, steps {steps:?} do not fit {}",
+                    x.shape
+                ))
+            })?;
+        let dims: Vec<usize> = ranges.iter().map(|range| range.length).collect();
+        at.like_input(at.shape(&dims)?)
+    }
+}
 
 /// Parts along `axis`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +192,58 @@ pub struct Split {
     pub parts: Option<usize>,
 }
 
+impl Split {
+    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        let axis = node.axis("axis", 0)?;
+        if let Some(sizes) = node.ints("split")? {
+            let sizes = node.new_ints("split", &sizes);
+            node.set_input(1, sizes);
+        }
+        let outputs = node.outputs.len();
+        let parts = node.int("num_outputs")?.map_or(Ok(outputs), usize::try_from);
+        if parts != Ok(outputs) {
+            return Err(node.unsupported(format!("attribute 'num_outputs', but {outputs} outputs")));
+        }
+        let given = node.inputs.get(1).is_some_and(Option::is_some);
+        Ok(Op::Split(Self { axis, parts: (!given).then_some(outputs) }))
+    }
+
+    pub(super) fn to_onnx(self, writer: &mut NodeWriter) {
+        writer.int("axis", self.axis as i64);
+        if let Some(parts) = self.parts
+            && writer.target >= 18
+        {
+            writer.int("num_outputs", parts as i64);
+        }
+    }
+
+    pub(super) fn infer(self, at: &Operands<'_>, outputs: usize) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        let axis = at.axis(self.axis, x.shape.rank())?;
+        let extent = x.shape[axis];
+        let sizes: Vec<usize> = if let Some(sizes) = at.ints(1)? {
+            let sizes: Option<Vec<usize>> = sizes.iter().map(|&size| usize::try_from(size).ok()).collect();
+            sizes.ok_or_else(|| at.wrong("a negative size"))?
+        } else {
+            // The last part may be smaller.
+            let size = extent.div_ceil(outputs.max(1));
+            (0..outputs).map(|part| extent.saturating_sub(part * size).min(size)).collect()
+        };
+        let total = sizes.iter().try_fold(0_usize, |sum, &size| sum.checked_add(size));
+        if total != Some(extent) || sizes.len() != outputs {
+            return Err(at.wrong(format!("{extent} elements cannot be split into {outputs} parts {sizes:?}")));
+        }
+        let mut types = Vec::with_capacity(outputs);
+        for (index, &size) in sizes.iter().enumerate() {
+            let mut dims = x.shape.to_vec();
+            dims[axis] = size;
+            let dtype = at.quantized.get(index).copied().flatten().unwrap_or(x.dtype);
+            types.push(TensorType { dtype, shape: at.shape(&dims)? });
+        }
+        Ok(types)
+    }
+}
+
 /// Elements picked by index along `axis`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gather {
@@ -52,17 +251,21 @@ pub struct Gather {
     pub axis: isize,
 }
 
-/// Extents of 1 inserted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unsqueeze;
+impl Gather {
+    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        Ok(Op::Gather(Self { axis: node.axis("axis", 0)? }))
+    }
 
-/// Extents of 1 removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Squeeze;
-
-/// Broadcast to a shape.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expand;
+    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (x, indices) = (at.input(0)?, at.input(1)?);
+        let axis = at.axis(self.axis, x.shape.rank())?;
+        if !matches!(indices.dtype, DType::I32 | DType::I64) {
+            return Err(at.wrong(format!("indices of type {}", indices.dtype)));
+        }
+        let dims = [&x.shape[..axis], &indices.shape, &x.shape[axis + 1..]].concat();
+        at.like_input(at.shape(&dims)?)
+    }
+}
 
 /// What a border is filled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,29 +285,84 @@ pub struct Pad {
     pub mode: PadMode,
 }
 
-/// The input itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity;
+impl Pad {
+    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        let mode = node.choice(
+            "mode",
+            "constant",
+            &[("constant", PadMode::Constant), ("reflect", PadMode::Reflect), ("edge", PadMode::Edge)],
+        )?;
+        // Before opset 11 the parameters are attributes.
+        if let Some(pads) = node.ints("pads")? {
+            let pads = node.new_ints("pads", &pads);
+            node.set_input(1, pads);
+        }
+        if let Some(value) = node.maybe_float("value")? {
+            let value = node.new_scalar("value", value);
+            node.set_input(2, value);
+        }
+        if node.inputs.get(1).copied().flatten().is_none() {
+            return Err(node.unsupported("pads are missing"));
+        }
+        Ok(Op::Pad(Self { mode }))
+    }
 
-/// The input's extents from `start` to `end` as i64.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShapeOf {
-    /// First axis, counted from the back when negative.
-    pub start: isize,
-    /// One past the last axis; `None` for all.
-    pub end: Option<isize>,
-}
+    pub(super) fn to_onnx(self, writer: &mut NodeWriter, has_axes: bool) {
+        let mode = match self.mode {
+            PadMode::Constant => "constant",
+            PadMode::Reflect => "reflect",
+            PadMode::Edge => "edge",
+        };
+        writer.text("mode", mode);
+        if has_axes {
+            writer.needs(18);
+        }
+    }
 
-/// One value repeated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConstantOfShape {
-    /// The value: one element.
-    pub value: Constant,
-}
+    /// Elements added (taken, when negative) before and behind each axis of a tensor of `rank` dimensions; `None`
+    /// when the parameters do not fit it.
+    pub fn amounts(rank: usize, pads: &[i64], axes: Option<&[i64]>) -> Option<Vec<(i64, i64)>> {
+        let mut amounts = vec![(0, 0); rank];
+        let count = axes.map_or(rank, <[i64]>::len);
+        if pads.len() != count.checked_mul(2)? {
+            return None;
+        }
+        for index in 0..count {
+            let axis = match axes {
+                Some(axes) => resolve_axis(axes[index], rank)?,
+                None => index,
+            };
+            amounts[axis] = (pads[index], pads[index + count]);
+        }
+        Some(amounts)
+    }
 
-/// Another element type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cast {
-    /// The new type.
-    pub to: DType,
+    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        let (pads, axes) = (at.needed_ints(1)?, at.ints(3)?);
+        let fail = || at.wrong(format!("pads {pads:?} and axes {axes:?} do not fit {}", x.shape));
+        let amounts = Self::amounts(x.shape.rank(), &pads, axes.as_deref()).ok_or_else(fail)?;
+        let mut dims = Vec::with_capacity(amounts.len());
+        for (&extent, (before, behind)) in x.shape.iter().zip(amounts) {
+            // A mirror shows what is in front of it: at most all but the edge. Without an element there is no edge.
+            let limit = match self.mode {
+                PadMode::Constant => i64::MAX,
+                PadMode::Reflect => extent as i64 - 1,
+                PadMode::Edge => {
+                    if extent == 0 {
+                        0
+                    } else {
+                        i64::MAX
+                    }
+                }
+            };
+            let padded = (extent as i64).checked_add(before).and_then(|sum| sum.checked_add(behind));
+            let padded = padded.and_then(|padded| usize::try_from(padded).ok()).ok_or_else(fail)?;
+            if before.max(behind) > limit.max(0) {
+                return Err(fail());
+            }
+            dims.push(padded);
+        }
+        at.like_input(at.shape(&dims)?)
+    }
 }

@@ -1,6 +1,14 @@
 //! Pooling.
 
-use super::AutoPad;
+use super::{
+    AutoPad, Op, Squeeze,
+    infer::{Operands, TensorType},
+    window::Window,
+};
+use crate::{
+    Error,
+    format::onnx::{NodeReader, NodeWriter},
+};
 
 /// What a pool makes of its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,4 +46,116 @@ pub struct Pool {
 pub struct GlobalPool {
     /// What is computed; padding plays no part.
     pub kind: PoolKind,
+}
+
+impl Pool {
+    pub(crate) fn max_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        // The order in which indices would be counted; there are none.
+        node.ignore(&["storage_order"]);
+        node.drop_outputs(1)?;
+        Self::from_onnx(node, PoolKind::Max)
+    }
+
+    pub(crate) fn average_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        let count_include_pad = node.flag("count_include_pad")?;
+        Self::from_onnx(node, PoolKind::Average { count_include_pad })
+    }
+
+    fn from_onnx(node: &mut NodeReader<'_, '_>, kind: PoolKind) -> Result<Op, Error> {
+        let ceil_mode = node.flag("ceil_mode")?;
+        let window = Window::from_onnx(node, None)?;
+        let kernel = window.kernel.ok_or_else(|| node.unsupported("attribute 'kernel_shape' is missing"))?;
+        window.lift(node, 1);
+        let Window { stride, dilation, pad, auto_pad, .. } = window;
+        Ok(Op::Pool(Self { kind, kernel, stride, dilation, pad, auto_pad, ceil_mode }))
+    }
+
+    fn window(&self) -> Window {
+        Window {
+            kernel: Some(self.kernel),
+            stride: self.stride,
+            dilation: self.dilation,
+            pad: self.pad,
+            auto_pad: self.auto_pad,
+            one_axis: false,
+        }
+    }
+
+    pub(super) fn to_onnx(&self, writer: &mut NodeWriter) {
+        let mut window = self.window();
+        if let PoolKind::Average { count_include_pad } = self.kind {
+            writer.int("count_include_pad", i64::from(count_include_pad));
+            // Dilated averages came with opset 19.
+            if self.dilation == [1; 2] && writer.target < 19 {
+                writer.int("ceil_mode", i64::from(self.ceil_mode));
+                window.to_onnx_undilated(writer);
+                return;
+            }
+            writer.needs(19);
+        }
+        writer.int("ceil_mode", i64::from(self.ceil_mode));
+        window.kernel = Some(self.kernel);
+        window.to_onnx(writer);
+    }
+
+    /// Fixes `pad` and gives the result's type.
+    pub(super) fn infer(&mut self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.of_rank(0, 4)?;
+        let (pad, [rows, columns]) =
+            self.window().resolve(at, self.kernel, [x.shape[2], x.shape[3]], self.ceil_mode)?;
+        (self.pad, self.auto_pad) = (pad, AutoPad::Explicit);
+        at.like_input(at.shape(&[x.shape[0], x.shape[1], rows, columns])?)
+    }
+}
+
+impl GlobalPool {
+    pub(crate) fn average_from_onnx(_: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        Ok(Op::GlobalPool(Self::AVERAGE))
+    }
+
+    pub(crate) fn max_from_onnx(_: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        Ok(Op::GlobalPool(Self { kind: PoolKind::Max }))
+    }
+
+    const AVERAGE: Self = Self { kind: PoolKind::Average { count_include_pad: false } };
+
+    pub(crate) fn reduce_mean_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        Self::AVERAGE.reduce(node)
+    }
+
+    pub(crate) fn reduce_max_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        Self { kind: PoolKind::Max }.reduce(node)
+    }
+
+    /// A reduction is one of these when it runs over the axes of rows and columns.
+    fn reduce(self, node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        node.ignore(&["noop_with_empty_axes"]);
+        let keep = node.int("keepdims")?.unwrap_or(1) != 0;
+        let mut axes = match node.ints("axes")? {
+            Some(axes) => axes,
+            None => node
+                .constant(1)
+                .and_then(crate::Constant::to_i64)
+                .ok_or_else(|| node.unsupported("a reduction over all axes or axes that are not constant"))?,
+        };
+        axes.sort_unstable();
+        // Counted from the back they are rows and columns whatever the rank; the shape rule asks for rank 4.
+        if axes != [2, 3] && (axes != [-2, -1] || node.rank(0).is_some_and(|rank| rank != 4)) {
+            return Err(node.unsupported(format!("a reduction over axes {axes:?}; [2, 3] is supported")));
+        }
+        node.inputs.truncate(1);
+        if !keep {
+            let axes = node.new_ints("axes", &[2, 3]);
+            node.emit_after(Op::Squeeze(Squeeze), &[Some(axes)]);
+        }
+        Ok(Op::GlobalPool(self))
+    }
+
+    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.of_rank(0, 4)?;
+        if x.shape[2] == 0 || x.shape[3] == 0 {
+            return Err(at.wrong(format!("input {} has no elements to pool", x.shape)));
+        }
+        at.like_input(at.shape(&[x.shape[0], x.shape[1], 1, 1])?)
+    }
 }

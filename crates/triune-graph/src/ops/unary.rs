@@ -2,6 +2,15 @@
 
 use std::sync::Arc;
 
+use super::{
+    Op,
+    infer::{Operands, TensorType},
+};
+use crate::{
+    Error,
+    format::onnx::{NodeReader, NodeWriter},
+};
+
 /// The function of one operand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum UnaryKind {
@@ -70,4 +79,122 @@ pub struct Clip;
 pub struct Table {
     /// The map.
     pub table: Arc<[u8; 256]>,
+}
+
+impl Unary {
+    #[expect(clippy::unnecessary_wraps, reason = "the registry's signature")]
+    pub(crate) fn simple(kind: UnaryKind) -> Result<Op, Error> {
+        Ok(Op::Unary(Self { kind }))
+    }
+
+    pub(crate) fn leaky_relu_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        Self::simple(UnaryKind::LeakyRelu(node.float("alpha", 0.01)?))
+    }
+
+    pub(crate) fn elu_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        Self::simple(UnaryKind::Elu(node.float("alpha", 1.0)?))
+    }
+
+    pub(crate) fn hard_sigmoid_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        let (alpha, beta) = (node.float("alpha", 0.2)?, node.float("beta", 0.5)?);
+        Self::simple(UnaryKind::HardSigmoid { alpha, beta })
+    }
+
+    pub(crate) fn gelu_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        node.choice("approximate", "none", &[("none", ())])?;
+        Self::simple(UnaryKind::Gelu)
+    }
+
+    pub(super) fn to_onnx(self, writer: &mut NodeWriter) -> Result<(), String> {
+        match self.kind {
+            UnaryKind::LeakyRelu(alpha) | UnaryKind::Elu(alpha) => writer.float("alpha", alpha),
+            UnaryKind::HardSigmoid { alpha, beta } => {
+                writer.float("alpha", alpha);
+                writer.float("beta", beta);
+            }
+            UnaryKind::HardSwish => writer.needs(14),
+            UnaryKind::Gelu => writer.needs(20),
+            UnaryKind::Clip(_) => return Err("limits that are not operands cannot be written as ONNX".into()),
+            UnaryKind::Silu => return Err("the fused Silu cannot be written as ONNX".into()),
+            UnaryKind::Relu
+            | UnaryKind::Sigmoid
+            | UnaryKind::Tanh
+            | UnaryKind::Exp
+            | UnaryKind::Log
+            | UnaryKind::Sqrt
+            | UnaryKind::Reciprocal
+            | UnaryKind::Abs
+            | UnaryKind::Neg
+            | UnaryKind::Softplus
+            | UnaryKind::Erf
+            | UnaryKind::Floor
+            | UnaryKind::Ceil
+            | UnaryKind::Round => {}
+        }
+        Ok(())
+    }
+}
+
+impl UnaryKind {
+    /// The operator's name in ONNX, or ours where ONNX has none.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Relu => "Relu",
+            Self::LeakyRelu(_) => "LeakyRelu",
+            Self::Elu(_) => "Elu",
+            Self::Clip(_) => "Clip",
+            Self::Sigmoid => "Sigmoid",
+            Self::Silu => "Silu",
+            Self::HardSigmoid { .. } => "HardSigmoid",
+            Self::HardSwish => "HardSwish",
+            Self::Tanh => "Tanh",
+            Self::Exp => "Exp",
+            Self::Log => "Log",
+            Self::Sqrt => "Sqrt",
+            Self::Reciprocal => "Reciprocal",
+            Self::Abs => "Abs",
+            Self::Neg => "Neg",
+            Self::Softplus => "Softplus",
+            Self::Erf => "Erf",
+            Self::Gelu => "Gelu",
+            Self::Floor => "Floor",
+            Self::Ceil => "Ceil",
+            Self::Round => "Round",
+        }
+    }
+}
+
+impl Clip {
+    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        // Before opset 11 the limits are attributes.
+        for (index, name) in [(1, "min"), (2, "max")] {
+            if let Some(limit) = node.maybe_float(name)? {
+                let limit = node.new_scalar(name, limit);
+                node.set_input(index, limit);
+            }
+        }
+        Ok(Op::Clip(Self))
+    }
+
+    pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        for index in 1..=2 {
+            if let Some(limit) = at.get(index)
+                && (limit.shape.elements() != Some(1) || limit.dtype != x.dtype)
+            {
+                return Err(at.wrong(format!("limit {index} is not one value of type {}", x.dtype)));
+            }
+        }
+        at.like_input(x.shape)
+    }
+}
+
+impl Table {
+    pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        if !x.dtype.is_quantized() {
+            return Err(at.wrong(format!("an input of type {}; 8 bits are expected", x.dtype)));
+        }
+        at.like_input(x.shape)
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use crate::{Graph, Node, Value, ValueId};
+use crate::{Constant, Graph, Node, Value, ValueId};
 
 /// A graph under change. Node indices stay valid until [`Rewriter::commit`].
 pub(super) struct Rewriter<'a> {
@@ -57,6 +57,11 @@ impl<'a> Rewriter<'a> {
 
     pub(super) fn value_mut(&mut self, id: ValueId) -> &mut Value {
         self.graph.value_mut(id)
+    }
+
+    /// Makes the elements of a value known.
+    pub(super) fn set_constant(&mut self, id: ValueId, constant: Constant) {
+        self.graph.set_constant(id, constant);
     }
 
     /// The node that makes this value.
@@ -117,20 +122,18 @@ impl<'a> Rewriter<'a> {
         self.changed = true;
     }
 
-    /// Takes the node out, and every node that only served it.
-    pub(super) fn remove(&mut self, index: usize) {
-        let old = self.unlink(index);
-        self.sweep(old.inputs);
-        self.changed = true;
-    }
-
-    /// Takes the node out and leaves those that served it to the caller.
+    /// Takes the node out. What served it stays: the caller has another use for it.
     pub(super) fn remove_only(&mut self, index: usize) {
         self.unlink(index);
         self.changed = true;
     }
 
-    /// Lets every reader of `old` read `new`. `old` must not be a graph output.
+    /// Another name for [`Rewriter::remove_only`].
+    pub(super) fn remove(&mut self, index: usize) {
+        self.remove_only(index);
+    }
+
+    /// Lets every reader of `old` read `new`; what only served to make `old` goes. `old` must not be a graph output.
     pub(super) fn replace_uses(&mut self, old: ValueId, new: ValueId) {
         debug_assert!(!self.is_output(old));
         for index in std::mem::take(&mut self.consumers[old.0 as usize]) {
@@ -179,6 +182,16 @@ impl<'a> Rewriter<'a> {
             if !node.outputs.iter().flatten().any(needed) {
                 values.extend(self.unlink(index).inputs);
             }
+        }
+    }
+
+    /// Removes every node whose results nobody needs.
+    pub(super) fn sweep_all(&mut self) {
+        for index in (0..self.len()).rev() {
+            let Some(node) = self.get(index) else { continue };
+            let outputs = node.outputs.clone();
+            self.sweep(outputs);
+            self.changed |= self.nodes[index].is_none();
         }
     }
 

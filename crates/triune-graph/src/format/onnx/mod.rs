@@ -1,0 +1,50 @@
+//! ONNX files: opsets 7 to 24 in, opset 13 (or the first that has all operators) out.
+//!
+//! Everything that differs between opsets ends here and in the operators' `from_onnx`: attributes that became
+//! operands, operators that were renamed, defaults that changed.
+
+mod node;
+mod proto;
+mod read;
+mod registry;
+mod tensor;
+mod write;
+
+use std::{fs, path::Path};
+
+use bytes::Bytes;
+
+pub(crate) use node::{NodeReader, NodeWriter};
+pub use write::write;
+
+use crate::{Error, Graph};
+
+/// The opsets of the default domain that are read.
+const OPSETS: std::ops::RangeInclusive<i64> = 7..=24;
+
+/// Reads an ONNX file; external data is looked for below the file's folder.
+///
+/// Symbolic and unknown extents stay symbols; [`Graph::bind`] fixes them. Errors name the file, and the node,
+/// operator and attribute where one is to blame.
+pub fn read(path: impl AsRef<Path>) -> Result<Graph, Error> {
+    let path = path.as_ref();
+    // Read, not mapped: a mapped file that someone truncates kills the process.
+    let bytes = fs::read(path).map_err(|source| Error::Io { path: path.display().to_string(), source })?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    read_bytes(bytes, Some(folder))
+        .map_err(|source| Error::File { path: path.display().to_string(), source: Box::new(source) })
+}
+
+/// Reads an ONNX model from memory; external data is looked for below `folder` and is an error without one.
+///
+/// Initializers with raw data share the given buffer.
+pub fn read_bytes(bytes: impl Into<Bytes>, folder: Option<&Path>) -> Result<Graph, Error> {
+    let bytes = bytes.into();
+    let model = proto::model(&bytes)?;
+    read::graph(&model, &bytes, folder)
+}
+
+/// The error for bytes that are not what ONNX calls for.
+pub(super) fn malformed(reason: impl Into<String>) -> Error {
+    Error::Malformed { format: "ONNX", reason: reason.into() }
+}

@@ -1,0 +1,320 @@
+//! What an operator sees of ONNX: a node's attributes and operands to read, attributes to write.
+
+use triune_tensor::{DType, Shape};
+
+use super::{
+    proto::{Attribute, AttributeValue},
+    read::Builder,
+    tensor,
+};
+use crate::{Constant, Error, Node, Op, Value, ValueId, format::protobuf::Writer};
+
+/// One node of a file while its operator is made of it.
+///
+/// An operator takes each attribute that it knows; one that is left over makes the node unsupported. It may change
+/// `inputs` and `outputs`, and emit nodes that lie before its own.
+pub(crate) struct NodeReader<'a, 'b> {
+    pub(super) builder: &'a mut Builder<'b>,
+    pub(super) attributes: &'a [Attribute<'b>],
+    pub(super) taken: Vec<bool>,
+    pub(super) name: String,
+    pub(super) op_type: &'a str,
+    /// The version of the operator set.
+    pub(crate) opset: i64,
+    /// Operands of the node to be.
+    pub(crate) inputs: Vec<Option<ValueId>>,
+    /// Results of the node to be.
+    pub(crate) outputs: Vec<Option<ValueId>>,
+    /// Nodes that follow, in order.
+    pub(super) after: Vec<(Op, Vec<Option<ValueId>>, Vec<Option<ValueId>>)>,
+}
+
+impl<'a, 'b> NodeReader<'a, 'b> {
+    /// The error that this node cannot run, because of `reason`.
+    pub(crate) fn unsupported(&self, reason: impl Into<String>) -> Error {
+        Error::Unsupported { node: self.name.clone(), op: self.op_type.into(), reason: reason.into() }
+    }
+
+    fn wrong(&self, attribute: &str, expected: &str) -> Error {
+        self.unsupported(format!("attribute '{attribute}' is not {expected}"))
+    }
+
+    fn take(&mut self, name: &str) -> Option<&'a AttributeValue<'b>> {
+        let index = self.attributes.iter().position(|attribute| attribute.name == name)?;
+        self.taken[index] = true;
+        Some(&self.attributes[index].value)
+    }
+
+    /// Whether the node has this attribute.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.attributes.iter().any(|attribute| attribute.name == name)
+    }
+
+    /// Takes attributes that change nothing at inference.
+    pub(crate) fn ignore(&mut self, names: &[&str]) {
+        for name in names {
+            self.take(name);
+        }
+    }
+
+    /// Takes an integer attribute.
+    pub(crate) fn int(&mut self, name: &str) -> Result<Option<i64>, Error> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(&AttributeValue::Int(value)) => Ok(Some(value)),
+            Some(_) => Err(self.wrong(name, "an integer")),
+        }
+    }
+
+    /// Takes an integer attribute that has to be `only`, where it is given.
+    pub(crate) fn only(&mut self, name: &str, only: i64) -> Result<(), Error> {
+        match self.int(name)? {
+            Some(value) if value != only => {
+                Err(self.unsupported(format!("attribute '{name}' = {value}; only {only} is supported")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes a flag.
+    pub(crate) fn flag(&mut self, name: &str) -> Result<bool, Error> {
+        Ok(self.int(name)?.unwrap_or(0) != 0)
+    }
+
+    /// Takes an axis.
+    pub(crate) fn axis(&mut self, name: &str, default: isize) -> Result<isize, Error> {
+        match self.int(name)? {
+            None => Ok(default),
+            Some(axis) => isize::try_from(axis).map_err(|_| self.wrong(name, "an axis")),
+        }
+    }
+
+    /// Takes a float attribute.
+    pub(crate) fn float(&mut self, name: &str, default: f32) -> Result<f32, Error> {
+        Ok(self.maybe_float(name)?.unwrap_or(default))
+    }
+
+    /// Takes a float attribute without a default.
+    pub(crate) fn maybe_float(&mut self, name: &str) -> Result<Option<f32>, Error> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(&AttributeValue::Float(value)) => Ok(Some(value)),
+            Some(_) => Err(self.wrong(name, "a float")),
+        }
+    }
+
+    /// Takes a string attribute.
+    pub(crate) fn text(&mut self, name: &str, default: &str) -> Result<String, Error> {
+        match self.take(name) {
+            None => Ok(default.into()),
+            Some(&AttributeValue::Text(text)) => {
+                std::str::from_utf8(text).map(Into::into).map_err(|_| self.wrong(name, "UTF-8"))
+            }
+            Some(_) => Err(self.wrong(name, "a string")),
+        }
+    }
+
+    /// Takes a string attribute and maps it by a table of what is supported.
+    pub(crate) fn choice<T: Copy>(
+        &mut self,
+        name: &str,
+        default: &str,
+        table: &[(&str, T)],
+    ) -> Result<T, Error> {
+        let text = self.text(name, default)?;
+        table
+            .iter()
+            .find(|(key, _)| *key == text)
+            .map(|&(_, value)| value)
+            .ok_or_else(|| self.unsupported(format!("attribute '{name}' = '{text}' is not supported")))
+    }
+
+    /// Takes a list of integers.
+    pub(crate) fn ints(&mut self, name: &str) -> Result<Option<Vec<i64>>, Error> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(AttributeValue::Ints(values)) => Ok(Some(values.clone())),
+            Some(_) => Err(self.wrong(name, "a list of integers")),
+        }
+    }
+
+    /// Takes a list of floats.
+    pub(crate) fn floats(&mut self, name: &str) -> Result<Option<Vec<f32>>, Error> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(AttributeValue::Floats(values)) => Ok(Some(values.clone())),
+            Some(_) => Err(self.wrong(name, "a list of floats")),
+        }
+    }
+
+    /// Takes a list of non-negative integers.
+    pub(crate) fn extents(&mut self, name: &str) -> Result<Option<Vec<usize>>, Error> {
+        let Some(values) = self.ints(name)? else { return Ok(None) };
+        let values: Option<Vec<usize>> = values.iter().map(|&v| usize::try_from(v).ok()).collect();
+        values.map(Some).ok_or_else(|| self.unsupported(format!("attribute '{name}' has a negative element")))
+    }
+
+    /// Takes a tensor.
+    pub(crate) fn tensor(&mut self, name: &str) -> Result<Option<Constant>, Error> {
+        let what = format!("node '{}' ({}): attribute '{name}'", self.name, self.op_type);
+        match self.take(name) {
+            None => Ok(None),
+            Some(AttributeValue::Tensor(tensor)) => self.builder.source.constant(tensor, &what).map(Some),
+            Some(_) => Err(self.wrong(name, "a tensor")),
+        }
+    }
+
+    /// Takes an element type; `None` where the attribute is absent or 0.
+    pub(crate) fn dtype(&mut self, name: &str) -> Result<Option<DType>, Error> {
+        match self.int(name)? {
+            None | Some(0) => Ok(None),
+            Some(number) => tensor::dtype(number).map(Some).ok_or_else(|| {
+                self.unsupported(format!("attribute '{name}': element type {number} is not supported"))
+            }),
+        }
+    }
+
+    /// The elements of operand `index`, when it is there and known.
+    pub(crate) fn constant(&self, index: usize) -> Option<&Constant> {
+        let id = (*self.inputs.get(index)?)?;
+        self.builder.graph.value(id).constant.as_ref()
+    }
+
+    /// The rank of operand `index`, when the file tells.
+    pub(crate) fn rank(&self, index: usize) -> Option<usize> {
+        let id = (*self.inputs.get(index)?)?;
+        self.builder.graph.value(id).shape.as_ref().map(Vec::len)
+    }
+
+    /// Whether somebody reads result `index`.
+    pub(crate) fn output_used(&self, index: usize) -> bool {
+        self.outputs.get(index).copied().flatten().is_some_and(|id| {
+            let name = self.builder.graph.value(id).name.as_str();
+            self.builder.used.contains(name)
+        })
+    }
+
+    /// Drops the results from `keep` on; an error when somebody reads one.
+    pub(crate) fn drop_outputs(&mut self, keep: usize) -> Result<(), Error> {
+        for index in keep..self.outputs.len() {
+            if self.output_used(index) {
+                return Err(self.unsupported(format!("output {index} is not supported")));
+            }
+        }
+        self.outputs.truncate(keep);
+        Ok(())
+    }
+
+    /// Makes a new constant called after the node and `suffix`.
+    pub(crate) fn new_constant(&mut self, suffix: &str, constant: Constant) -> ValueId {
+        let name = self.builder.unique_value_name(&format!("{}.{suffix}", self.name));
+        self.builder.graph.add_constant(name, constant)
+    }
+
+    /// Makes a one-dimensional i64 constant.
+    pub(crate) fn new_ints(&mut self, suffix: &str, values: &[i64]) -> ValueId {
+        let constant = Constant::from_i64(Shape::from([values.len()]), values);
+        self.new_constant(suffix, constant.expect("as many elements as the shape says"))
+    }
+
+    /// Makes an f32 scalar constant.
+    pub(crate) fn new_scalar(&mut self, suffix: &str, value: f32) -> ValueId {
+        let constant = Constant::from_f32(Shape::from([]), &[value]);
+        self.new_constant(suffix, constant.expect("one element"))
+    }
+
+    /// Makes a value for a node in between.
+    pub(crate) fn new_value(&mut self, suffix: &str) -> ValueId {
+        let name = self.builder.unique_value_name(&format!("{}.{suffix}", self.name));
+        self.builder.graph.add_value(Value::named(name))
+    }
+
+    /// Sets operand `index`, which may lie behind the present ones.
+    pub(crate) fn set_input(&mut self, index: usize, value: ValueId) {
+        if self.inputs.len() <= index {
+            self.inputs.resize(index + 1, None);
+        }
+        self.inputs[index] = Some(value);
+    }
+
+    /// Adds a node before this one.
+    pub(crate) fn emit_before(&mut self, op: Op, inputs: &[Option<ValueId>], output: ValueId) {
+        let name = self.builder.unique_node_name(&format!("{}.{}", self.name, op.name()));
+        self.builder.graph.nodes.push(Node { name, op, inputs: inputs.into(), outputs: vec![Some(output)] });
+    }
+
+    /// Makes this node's first result an inner one, and adds a node behind that computes the outer result from it
+    /// and `more`.
+    pub(crate) fn emit_after(&mut self, op: Op, more: &[Option<ValueId>]) {
+        let inner = self.new_value("inner");
+        let outer = std::mem::replace(&mut self.outputs[0], Some(inner));
+        let mut inputs = vec![Some(inner)];
+        inputs.extend_from_slice(more);
+        self.after.insert(0, (op, inputs, vec![outer]));
+    }
+}
+
+/// Writes one node's operator and attributes.
+pub(crate) struct NodeWriter {
+    pub(super) attributes: Writer,
+    /// The first opset that has what was written.
+    pub(super) opset: i64,
+    /// The opset that the file will have.
+    pub(crate) target: i64,
+}
+
+impl NodeWriter {
+    /// Says which operator set the node needs, when 13 is too old.
+    pub(crate) fn needs(&mut self, opset: i64) {
+        self.opset = self.opset.max(opset);
+    }
+
+    fn attribute(&mut self, name: &str, kind: i64, fill: impl FnOnce(&mut Writer)) {
+        self.attributes.message(5, |attribute| {
+            attribute.bytes(1, name.as_bytes());
+            fill(attribute);
+            attribute.int(20, kind);
+        });
+    }
+
+    /// An integer attribute.
+    pub(crate) fn int(&mut self, name: &str, value: i64) {
+        self.attribute(name, 2, |attribute| attribute.int(3, value));
+    }
+
+    /// A float attribute.
+    pub(crate) fn float(&mut self, name: &str, value: f32) {
+        self.attribute(name, 1, |attribute| attribute.float(2, value));
+    }
+
+    /// A string attribute.
+    pub(crate) fn text(&mut self, name: &str, value: &str) {
+        self.attribute(name, 3, |attribute| attribute.bytes(4, value.as_bytes()));
+    }
+
+    /// A list of integers.
+    pub(crate) fn ints(&mut self, name: &str, values: impl IntoIterator<Item = i64>) {
+        self.attribute(name, 7, |attribute| {
+            for value in values {
+                attribute.int(8, value);
+            }
+        });
+    }
+
+    /// A list of extents.
+    pub(crate) fn extents(&mut self, name: &str, values: &[usize]) {
+        self.ints(name, values.iter().map(|&value| value as i64));
+    }
+
+    /// An element type.
+    pub(crate) fn dtype(&mut self, name: &str, dtype: DType) {
+        self.int(name, tensor::dtype_number(dtype));
+    }
+
+    /// A tensor.
+    pub(crate) fn tensor(&mut self, name: &str, constant: &Constant) {
+        self.attribute(name, 4, |attribute| {
+            attribute.message(5, |message| super::write::tensor(message, "", constant));
+        });
+    }
+}

@@ -1,0 +1,310 @@
+//! ONNX's messages as borrowed structures: names and attribute values, not their meaning.
+//!
+//! Subgraphs are noticed, never entered, so that the depth of a file is bounded by this code.
+
+use super::malformed;
+use crate::{
+    Error,
+    format::protobuf::{Reader, Wire},
+};
+
+/// `ModelProto`.
+#[derive(Debug, Default)]
+pub(super) struct Model<'a> {
+    /// Domain and version of each operator set.
+    pub(super) opsets: Vec<(&'a str, i64)>,
+    pub(super) graph: Option<Network<'a>>,
+}
+
+/// `GraphProto`.
+#[derive(Debug, Default)]
+pub(super) struct Network<'a> {
+    pub(super) name: &'a str,
+    pub(super) nodes: Vec<NodeProto<'a>>,
+    pub(super) initializers: Vec<TensorProto<'a>>,
+    pub(super) inputs: Vec<ValueInfo<'a>>,
+    pub(super) outputs: Vec<ValueInfo<'a>>,
+    pub(super) infos: Vec<ValueInfo<'a>>,
+    pub(super) has_sparse: bool,
+}
+
+/// `NodeProto`.
+#[derive(Debug, Default)]
+pub(super) struct NodeProto<'a> {
+    pub(super) name: &'a str,
+    pub(super) op_type: &'a str,
+    pub(super) domain: &'a str,
+    pub(super) inputs: Vec<&'a str>,
+    pub(super) outputs: Vec<&'a str>,
+    pub(super) attributes: Vec<Attribute<'a>>,
+}
+
+/// `AttributeProto`.
+#[derive(Debug)]
+pub(super) struct Attribute<'a> {
+    pub(super) name: &'a str,
+    pub(super) value: AttributeValue<'a>,
+}
+
+/// The one value that an attribute has.
+#[derive(Debug)]
+pub(super) enum AttributeValue<'a> {
+    Float(f32),
+    Int(i64),
+    Text(&'a [u8]),
+    Tensor(Box<TensorProto<'a>>),
+    Floats(Vec<f32>),
+    Ints(Vec<i64>),
+    Texts,
+    /// Subgraphs, sparse tensors, types.
+    Other,
+}
+
+/// `TensorProto`. Elements stay encoded: in which field they may lie depends on the element type.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TensorProto<'a> {
+    pub(super) name: &'a str,
+    pub(super) dims: Vec<i64>,
+    pub(super) data_type: i64,
+    pub(super) raw: Option<&'a [u8]>,
+    /// `float_data` as little-endian bytes.
+    pub(super) floats: Vec<u8>,
+    /// `double_data` as little-endian bytes.
+    pub(super) doubles: Vec<u8>,
+    /// `int32_data`, `int64_data` and `uint64_data`.
+    pub(super) int32s: Vec<u64>,
+    pub(super) int64s: Vec<u64>,
+    pub(super) uint64s: Vec<u64>,
+    pub(super) has_strings: bool,
+    pub(super) external: Vec<(&'a str, &'a str)>,
+    pub(super) is_external: bool,
+    pub(super) is_segment: bool,
+}
+
+/// `ValueInfoProto` of a tensor.
+#[derive(Debug, Default)]
+pub(super) struct ValueInfo<'a> {
+    pub(super) name: &'a str,
+    pub(super) data_type: i64,
+    pub(super) shape: Option<Vec<DimInfo<'a>>>,
+    /// Whether the value is a sequence, map or optional.
+    pub(super) not_tensor: bool,
+}
+
+/// One extent as a file declares it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum DimInfo<'a> {
+    Value(i64),
+    Param(&'a str),
+    Unknown,
+}
+
+/// Reads a whole file.
+pub(super) fn model(bytes: &[u8]) -> Result<Model<'_>, Error> {
+    let mut model = Model::default();
+    let mut reader = Reader::new(bytes);
+    while let Some((field, wire)) = reader.next()? {
+        match field {
+            7 if model.graph.is_some() => return Err(malformed("two graphs in one model")),
+            7 => model.graph = Some(network(wire.bytes()?)?),
+            8 => model.opsets.push(opset(wire.bytes()?)?),
+            _ => {}
+        }
+    }
+    Ok(model)
+}
+
+fn opset(bytes: &[u8]) -> Result<(&str, i64), Error> {
+    let (mut domain, mut version) = ("", 0);
+    let mut reader = Reader::new(bytes);
+    while let Some((field, wire)) = reader.next()? {
+        match field {
+            1 => domain = wire.text()?,
+            2 => version = wire.int()?,
+            _ => {}
+        }
+    }
+    Ok((domain, version))
+}
+
+fn network(bytes: &[u8]) -> Result<Network<'_>, Error> {
+    let mut network = Network::default();
+    let mut reader = Reader::new(bytes);
+    while let Some((field, wire)) = reader.next()? {
+        match field {
+            1 => network.nodes.push(node(wire.bytes()?)?),
+            2 => network.name = wire.text()?,
+            5 => network.initializers.push(tensor(wire.bytes()?)?),
+            11 => network.inputs.push(value_info(wire.bytes()?)?),
+            12 => network.outputs.push(value_info(wire.bytes()?)?),
+            13 => network.infos.push(value_info(wire.bytes()?)?),
+            15 => network.has_sparse = true,
+            _ => {}
+        }
+    }
+    Ok(network)
+}
+
+fn node(bytes: &[u8]) -> Result<NodeProto<'_>, Error> {
+    let mut node = NodeProto::default();
+    let mut reader = Reader::new(bytes);
+    while let Some((field, wire)) = reader.next()? {
+        match field {
+            1 => node.inputs.push(wire.text()?),
+            2 => node.outputs.push(wire.text()?),
+            3 => node.name = wire.text()?,
+            4 => node.op_type = wire.text()?,
+            5 => node.attributes.push(attribute(wire.bytes()?)?),
+            7 => node.domain = wire.text()?,
+            _ => {}
+        }
+    }
+    if node.op_type.is_empty() {
+        return Err(malformed(format!("node '{}' has no operator", node.name)));
+    }
+    Ok(node)
+}
+
+fn attribute(bytes: &[u8]) -> Result<Attribute<'_>, Error> {
+    let (mut name, mut kind) = ("", 0);
+    let (mut float, mut int, mut text, mut a_tensor) = (0.0, 0, &[][..], None);
+    let (mut floats, mut ints) = (Vec::new(), Vec::new());
+    // Files before IR version 2 carry no type; then the field that is there tells.
+    let mut seen = 0;
+    let mut reader = Reader::new(bytes);
+    while let Some((field, wire)) = reader.next()? {
+        match field {
+            1 => name = wire.text()?,
+            2 => float = wire.float()?,
+            3 => int = wire.int()?,
+            4 => text = wire.bytes()?,
+            5 => a_tensor = Some(Box::new(tensor(wire.bytes()?)?)),
+            7 => wire.append_fixed::<4>(&mut floats)?,
+            8 => wire.append_varints(&mut ints)?,
+            20 => kind = wire.int()?,
+            _ => {}
+        }
+        if matches!(field, 2..=11 | 14 | 15 | 22 | 23) {
+            seen = match field {
+                7 => 6,
+                8 => 7,
+                9 => 8,
+                2..=5 => i64::from(field) - 1,
+                _ => 100,
+            };
+        }
+    }
+    if name.is_empty() {
+        return Err(malformed("an attribute has no name"));
+    }
+    let value = match if kind == 0 { seen } else { kind } {
+        1 => AttributeValue::Float(float),
+        2 => AttributeValue::Int(int),
+        3 => AttributeValue::Text(text),
+        4 => AttributeValue::Tensor(
+            a_tensor.ok_or_else(|| malformed(format!("tensor attribute '{name}' has no tensor")))?,
+        ),
+        6 => AttributeValue::Floats(
+            floats.chunks_exact(4).map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect(),
+        ),
+        7 => AttributeValue::Ints(ints.into_iter().map(|int| int as i64).collect()),
+        8 => AttributeValue::Texts,
+        _ => AttributeValue::Other,
+    };
+    Ok(Attribute { name, value })
+}
+
+fn tensor(bytes: &[u8]) -> Result<TensorProto<'_>, Error> {
+    let mut tensor = TensorProto::default();
+    let mut dims = Vec::new();
+    let mut reader = Reader::new(bytes);
+    while let Some((field, wire)) = reader.next()? {
+        match field {
+            1 => wire.append_varints(&mut dims)?,
+            2 => tensor.data_type = wire.int()?,
+            3 => tensor.is_segment = true,
+            4 => wire.append_fixed::<4>(&mut tensor.floats)?,
+            5 => wire.append_varints(&mut tensor.int32s)?,
+            6 => tensor.has_strings = true,
+            7 => wire.append_varints(&mut tensor.int64s)?,
+            8 => tensor.name = wire.text()?,
+            9 => tensor.raw = Some(wire.bytes()?),
+            10 => wire.append_fixed::<8>(&mut tensor.doubles)?,
+            11 => wire.append_varints(&mut tensor.uint64s)?,
+            13 => tensor.external.push(text_pair(wire)?),
+            14 => tensor.is_external = wire.int()? == 1,
+            _ => {}
+        }
+    }
+    tensor.dims = dims.into_iter().map(|dim| dim as i64).collect();
+    Ok(tensor)
+}
+
+fn text_pair(wire: Wire<'_>) -> Result<(&str, &str), Error> {
+    let (mut key, mut value) = ("", "");
+    let mut reader = Reader::new(wire.bytes()?);
+    while let Some((field, wire)) = reader.next()? {
+        match field {
+            1 => key = wire.text()?,
+            2 => value = wire.text()?,
+            _ => {}
+        }
+    }
+    Ok((key, value))
+}
+
+fn value_info(bytes: &[u8]) -> Result<ValueInfo<'_>, Error> {
+    let mut info = ValueInfo::default();
+    let mut reader = Reader::new(bytes);
+    while let Some((field, wire)) = reader.next()? {
+        match field {
+            1 => info.name = wire.text()?,
+            2 => {
+                let mut types = Reader::new(wire.bytes()?);
+                while let Some((field, wire)) = types.next()? {
+                    match field {
+                        1 => tensor_type(wire.bytes()?, &mut info)?,
+                        4 | 5 | 7 | 8 | 9 => info.not_tensor = true,
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(info)
+}
+
+fn tensor_type<'a>(bytes: &'a [u8], info: &mut ValueInfo<'a>) -> Result<(), Error> {
+    let mut reader = Reader::new(bytes);
+    while let Some((field, wire)) = reader.next()? {
+        match field {
+            1 => info.data_type = wire.int()?,
+            2 => {
+                let mut dims = Vec::new();
+                let mut shape = Reader::new(wire.bytes()?);
+                while let Some((field, wire)) = shape.next()? {
+                    if field == 1 {
+                        dims.push(dim(wire.bytes()?)?);
+                    }
+                }
+                info.shape = Some(dims);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn dim(bytes: &[u8]) -> Result<DimInfo<'_>, Error> {
+    let mut dim = DimInfo::Unknown;
+    let mut reader = Reader::new(bytes);
+    while let Some((field, wire)) = reader.next()? {
+        match field {
+            1 => dim = DimInfo::Value(wire.int()?),
+            2 => dim = DimInfo::Param(wire.text()?),
+            _ => {}
+        }
+    }
+    Ok(dim)
+}

@@ -1,0 +1,110 @@
+//! The operators that are read: one line each, the rest is in the operator's own file.
+
+use super::NodeReader;
+use crate::{
+    Error, Op,
+    ops::{
+        BatchNormalization, Binary, BinaryKind, Cast, Clip, Concat, ConstantOfShape, Conv, DequantizeLinear,
+        Expand, Flatten, Gather, Gemm, GlobalPool, Identity, MatMul, Pad, Pool, QuantizeLinear, Reshape,
+        Resize, ShapeOf, Slice, Softmax, Split, Squeeze, Transpose, Unary, UnaryKind, Unsqueeze,
+    },
+};
+
+/// How one operator of the format is read.
+pub(super) struct Entry {
+    /// Fewest and most operands.
+    pub(super) inputs: (usize, usize),
+    /// Most results.
+    pub(super) outputs: usize,
+    /// Makes the operator.
+    pub(super) read: fn(&mut NodeReader<'_, '_>) -> Result<Op, Error>,
+}
+
+const MANY: usize = usize::MAX;
+
+macro_rules! operators {
+    ($(($name:literal, $low:expr, $high:expr, $outputs:expr) => $read:expr;)*) => {
+        /// How the default domain's operator `op_type` is read.
+        fn entry(op_type: &str) -> Option<Entry> {
+            match op_type {
+                $($name => Some(Entry { inputs: ($low, $high), outputs: $outputs, read: $read }),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+// Name, fewest and most inputs, most outputs, and who reads it. `Constant` makes a value, not a node: see `read`.
+operators! {
+    ("Abs", 1, 1, 1) => |_| Unary::simple(UnaryKind::Abs);
+    ("Add", 2, 2, 1) => |node| Binary::from_onnx(node, BinaryKind::Add);
+    ("AveragePool", 1, 1, 1) => Pool::average_from_onnx;
+    ("BatchNormalization", 5, 5, 5) => BatchNormalization::from_onnx;
+    ("Cast", 1, 1, 1) => Cast::from_onnx;
+    ("Ceil", 1, 1, 1) => |_| Unary::simple(UnaryKind::Ceil);
+    ("Clip", 1, 3, 1) => Clip::from_onnx;
+    ("Concat", 1, MANY, 1) => Concat::from_onnx;
+    ("ConstantOfShape", 1, 1, 1) => ConstantOfShape::from_onnx;
+    ("Conv", 2, 3, 1) => Conv::from_onnx;
+    ("DequantizeLinear", 2, 3, 1) => DequantizeLinear::from_onnx;
+    ("Div", 2, 2, 1) => |node| Binary::from_onnx(node, BinaryKind::Div);
+    ("Dropout", 1, 3, 2) => Identity::dropout_from_onnx;
+    ("Elu", 1, 1, 1) => Unary::elu_from_onnx;
+    ("Erf", 1, 1, 1) => |_| Unary::simple(UnaryKind::Erf);
+    ("Exp", 1, 1, 1) => |_| Unary::simple(UnaryKind::Exp);
+    ("Expand", 2, 2, 1) => Expand::from_onnx;
+    ("Flatten", 1, 1, 1) => Flatten::from_onnx;
+    ("Floor", 1, 1, 1) => |_| Unary::simple(UnaryKind::Floor);
+    ("Gather", 2, 2, 1) => Gather::from_onnx;
+    ("Gelu", 1, 1, 1) => Unary::gelu_from_onnx;
+    ("Gemm", 2, 3, 1) => Gemm::from_onnx;
+    ("GlobalAveragePool", 1, 1, 1) => GlobalPool::average_from_onnx;
+    ("GlobalMaxPool", 1, 1, 1) => GlobalPool::max_from_onnx;
+    ("HardSigmoid", 1, 1, 1) => Unary::hard_sigmoid_from_onnx;
+    ("HardSwish", 1, 1, 1) => |_| Unary::simple(UnaryKind::HardSwish);
+    ("Identity", 1, 1, 1) => Identity::from_onnx;
+    ("LeakyRelu", 1, 1, 1) => Unary::leaky_relu_from_onnx;
+    ("Log", 1, 1, 1) => |_| Unary::simple(UnaryKind::Log);
+    ("MatMul", 2, 2, 1) => MatMul::from_onnx;
+    ("Max", 1, MANY, 1) => |node| Binary::chain_from_onnx(node, BinaryKind::Max);
+    ("MaxPool", 1, 1, 2) => Pool::max_from_onnx;
+    ("Min", 1, MANY, 1) => |node| Binary::chain_from_onnx(node, BinaryKind::Min);
+    ("Mul", 2, 2, 1) => |node| Binary::from_onnx(node, BinaryKind::Mul);
+    ("Neg", 1, 1, 1) => |_| Unary::simple(UnaryKind::Neg);
+    ("Pad", 1, 4, 1) => Pad::from_onnx;
+    ("Pow", 2, 2, 1) => |node| Binary::from_onnx(node, BinaryKind::Pow);
+    ("QuantizeLinear", 2, 3, 1) => QuantizeLinear::from_onnx;
+    ("Reciprocal", 1, 1, 1) => |_| Unary::simple(UnaryKind::Reciprocal);
+    ("ReduceMax", 1, 2, 1) => GlobalPool::reduce_max_from_onnx;
+    ("ReduceMean", 1, 2, 1) => GlobalPool::reduce_mean_from_onnx;
+    ("Relu", 1, 1, 1) => |_| Unary::simple(UnaryKind::Relu);
+    ("Reshape", 2, 2, 1) => Reshape::from_onnx;
+    ("Resize", 1, 4, 1) => Resize::from_onnx;
+    ("Round", 1, 1, 1) => |_| Unary::simple(UnaryKind::Round);
+    ("Shape", 1, 1, 1) => ShapeOf::from_onnx;
+    ("Sigmoid", 1, 1, 1) => |_| Unary::simple(UnaryKind::Sigmoid);
+    ("Slice", 1, 5, 1) => Slice::from_onnx;
+    ("Softmax", 1, 1, 1) => Softmax::from_onnx;
+    ("Softplus", 1, 1, 1) => |_| Unary::simple(UnaryKind::Softplus);
+    ("Split", 1, 2, MANY) => Split::from_onnx;
+    ("Sqrt", 1, 1, 1) => |_| Unary::simple(UnaryKind::Sqrt);
+    ("Squeeze", 1, 2, 1) => Squeeze::from_onnx;
+    ("Sub", 2, 2, 1) => |node| Binary::from_onnx(node, BinaryKind::Sub);
+    ("Sum", 1, MANY, 1) => |node| Binary::chain_from_onnx(node, BinaryKind::Add);
+    ("Tanh", 1, 1, 1) => |_| Unary::simple(UnaryKind::Tanh);
+    ("Transpose", 1, 1, 1) => Transpose::from_onnx;
+    ("Unsqueeze", 1, 2, 1) => Unsqueeze::from_onnx;
+    ("Upsample", 1, 2, 1) => Resize::upsample_from_onnx;
+}
+
+/// Whether `domain` is the one that ONNX itself defines.
+pub(super) fn is_default_domain(domain: &str) -> bool {
+    matches!(domain, "" | "ai.onnx")
+}
+
+/// How an operator is read; `None` for one that is not known.
+pub(super) fn find(domain: &str, op_type: &str) -> Option<Entry> {
+    // The contributed forms mean the same as the standard's, and some quantizers write them.
+    let same = domain == "com.microsoft" && matches!(op_type, "QuantizeLinear" | "DequantizeLinear");
+    if is_default_domain(domain) || same { entry(op_type) } else { None }
+}

@@ -1,0 +1,149 @@
+//! `TensorProto` to [`Constant`]: raw, typed and external data.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+use bytes::Bytes;
+use triune_tensor::{DType, MAX_RANK, Shape};
+
+use super::{malformed, proto::TensorProto};
+use crate::{Constant, Error};
+
+/// The element type with this `TensorProto.DataType` number.
+pub(super) fn dtype(number: i64) -> Option<DType> {
+    DType::ALL.into_iter().find(|&dtype| dtype_number(dtype) == number)
+}
+
+/// The `TensorProto.DataType` number of an element type.
+pub(super) const fn dtype_number(dtype: DType) -> i64 {
+    match dtype {
+        DType::F32 => 1,
+        DType::U8 => 2,
+        DType::I8 => 3,
+        DType::U16 => 4,
+        DType::I16 => 5,
+        DType::I32 => 6,
+        DType::I64 => 7,
+        DType::Bool => 9,
+        DType::F16 => 10,
+        DType::F64 => 11,
+        DType::U32 => 12,
+        DType::U64 => 13,
+    }
+}
+
+/// Where tensors' bytes come from.
+pub(super) struct Source<'a> {
+    /// The whole model, that raw data are slices of.
+    model: &'a Bytes,
+    folder: Option<&'a Path>,
+    /// External files, each read once however many tensors lie in it.
+    files: HashMap<PathBuf, Bytes>,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(model: &'a Bytes, folder: Option<&'a Path>) -> Self {
+        Self { model, folder, files: HashMap::new() }
+    }
+
+    /// The tensor's elements; `what` names it in errors.
+    pub(super) fn constant(&mut self, tensor: &TensorProto<'_>, what: &str) -> Result<Constant, Error> {
+        let fail = |reason: String| malformed(format!("{what}: {reason}"));
+        if tensor.is_segment {
+            return Err(fail("segmented tensors are not supported".into()));
+        }
+        let dtype = dtype(tensor.data_type)
+            .ok_or_else(|| fail(format!("element type {} is not supported", tensor.data_type)))?;
+        let dims: Option<Vec<usize>> = tensor.dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
+        let dims = dims.ok_or_else(|| fail("a negative extent".into()))?;
+        let shape = Shape::new(&dims)
+            .ok_or_else(|| fail(format!("{} dimensions, at most {MAX_RANK} are supported", dims.len())))?;
+        let bytes = if tensor.is_external {
+            self.external(tensor, what)?
+        } else if let Some(raw) = tensor.raw {
+            self.model.slice_ref(raw)
+        } else {
+            typed_data(tensor, dtype)
+                .ok_or_else(|| fail(format!("element out of the range of {dtype}")))?
+                .into()
+        };
+        let found = bytes.len();
+        Constant::new(dtype, shape, bytes)
+            .ok_or_else(|| fail(format!("shape {shape} of {dtype} does not fit {found} bytes of data")))
+    }
+
+    fn external(&mut self, tensor: &TensorProto<'_>, what: &str) -> Result<Bytes, Error> {
+        let fail = |reason: String| malformed(format!("{what}: external data: {reason}"));
+        let entry = |key: &str| tensor.external.iter().find(|(k, _)| *k == key).map(|&(_, value)| value);
+        let number = |key: &str| {
+            entry(key)
+                .map(|value| {
+                    value.parse::<usize>().map_err(|_| fail(format!("{key} '{value}' is no number")))
+                })
+                .transpose()
+        };
+        let location = entry("location").ok_or_else(|| fail("no location".into()))?;
+        let folder = self
+            .folder
+            .ok_or_else(|| fail(format!("'{location}' cannot be found for a model read from memory")))?;
+        // The file is data from a stranger: it may name files beside the model, not the rest of the disk.
+        let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+        if location.is_empty() || !Path::new(location).components().all(plain) {
+            return Err(fail(format!("location '{location}' leaves the model's folder")));
+        }
+        let path = folder.join(location);
+        let io = |source| Error::Io { path: path.display().to_string(), source };
+        let inside = path.canonicalize().map_err(io)?;
+        if !inside.starts_with(folder.canonicalize().map_err(io)?) {
+            return Err(fail(format!("location '{location}' leads out of the model's folder")));
+        }
+        let file = match self.files.get(&inside) {
+            Some(file) => file.clone(),
+            None => {
+                if !fs::metadata(&inside).map_err(io)?.is_file() {
+                    return Err(fail(format!("location '{location}' is not a file")));
+                }
+                let file = Bytes::from(fs::read(&inside).map_err(io)?);
+                self.files.insert(inside, file.clone());
+                file
+            }
+        };
+        let offset = number("offset")?.unwrap_or(0);
+        let length = number("length")?.unwrap_or(file.len().saturating_sub(offset));
+        let end = offset.checked_add(length).filter(|&end| end <= file.len()).ok_or_else(|| {
+            fail(format!("bytes {offset} + {length} of '{location}', which has {}", file.len()))
+        })?;
+        Ok(file.slice(offset..end))
+    }
+}
+
+/// The elements of the typed field that belongs to `dtype`; `None` when one is out of range.
+fn typed_data(tensor: &TensorProto<'_>, dtype: DType) -> Option<Vec<u8>> {
+    fn narrow<const N: usize>(words: &[u64], low: i64, high: i64) -> Option<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(words.len() * N);
+        for &word in words {
+            let value = word as i64;
+            if !(low..=high).contains(&value) {
+                return None;
+            }
+            bytes.extend_from_slice(&value.to_le_bytes()[..N]);
+        }
+        Some(bytes)
+    }
+    match dtype {
+        DType::F32 => Some(tensor.floats.clone()),
+        DType::F64 => Some(tensor.doubles.clone()),
+        DType::I64 => narrow::<8>(&tensor.int64s, i64::MIN, i64::MAX),
+        DType::U64 => narrow::<8>(&tensor.uint64s, i64::MIN, i64::MAX),
+        DType::U32 => narrow::<4>(&tensor.uint64s, 0, i64::from(u32::MAX)),
+        DType::I32 => narrow::<4>(&tensor.int32s, i64::from(i32::MIN), i64::from(i32::MAX)),
+        DType::U16 | DType::F16 => narrow::<2>(&tensor.int32s, 0, 65_535),
+        DType::I16 => narrow::<2>(&tensor.int32s, -32_768, 32_767),
+        DType::U8 => narrow::<1>(&tensor.int32s, 0, 255),
+        DType::I8 => narrow::<1>(&tensor.int32s, -128, 127),
+        DType::Bool => narrow::<1>(&tensor.int32s, 0, 1),
+    }
+}

@@ -1,0 +1,126 @@
+//! From a [`Graph`] to an ONNX file that other tools read.
+
+use super::{NodeWriter, tensor::dtype_number};
+use crate::{Constant, Dim, Error, Graph, Value, format::protobuf::Writer};
+
+/// The version of the container format, the one that goes with opset 13.
+const IR_VERSION: i64 = 8;
+/// The opset that all operators but a few younger ones are written in.
+const OPSET: i64 = 13;
+
+/// The bytes of an ONNX file with the same network: initializers with raw data, IR version 8, opset 13, or the first
+/// that has all of the graph's operators.
+///
+/// Constants, element types and extents go along; quantization parameters that passes attached to values do not.
+/// Fused epilogues, tables and other things that ONNX cannot express are errors that name the node.
+pub fn write(graph: &Graph) -> Result<Vec<u8>, Error> {
+    // What the first round needs decides how the second one writes; opsets only grow, so two more always settle it.
+    let mut target = OPSET;
+    let nodes = loop {
+        let (nodes, needed) = write_nodes(graph, target)?;
+        if needed <= target {
+            break nodes;
+        }
+        target = needed;
+    };
+    let mut model = Writer::default();
+    model.int(1, IR_VERSION.max(ir_version(target)));
+    model.bytes(2, b"triune");
+    model.message(7, |out| {
+        for node in &nodes {
+            out.bytes(1, node);
+        }
+        out.bytes(2, graph.name.as_bytes());
+        for value in &graph.values {
+            if let Some(constant) = &value.constant {
+                out.message(5, |message| tensor(message, &value.name, constant));
+            }
+        }
+        for (field, ids) in [(11, &graph.inputs), (12, &graph.outputs)] {
+            for &id in ids {
+                out.message(field, |message| value_info(message, graph.value(id)));
+            }
+        }
+        let boundary: std::collections::HashSet<_> = graph.inputs.iter().chain(&graph.outputs).collect();
+        for output in graph.nodes.iter().flat_map(|node| node.outputs.iter().flatten()) {
+            let value = graph.value(*output);
+            if !boundary.contains(output) && value.dtype.is_some() {
+                out.message(13, |message| value_info(message, value));
+            }
+        }
+    });
+    model.message(8, |opset| {
+        opset.bytes(1, b"");
+        opset.int(2, target);
+    });
+    Ok(model.finish())
+}
+
+/// The first container version that goes with an opset.
+const fn ir_version(opset: i64) -> i64 {
+    match opset {
+        ..=18 => 8,
+        19..=20 => 9,
+        21..=22 => 10,
+        _ => 11,
+    }
+}
+
+fn write_nodes(graph: &Graph, target: i64) -> Result<(Vec<Vec<u8>>, i64), Error> {
+    let mut needed = target;
+    let mut nodes = Vec::with_capacity(graph.nodes.len());
+    for node in &graph.nodes {
+        let fail = |reason: String| Error::Unsupported {
+            node: node.name.clone(),
+            op: node.op.name().into(),
+            reason,
+        };
+        let mut writer = NodeWriter { attributes: Writer::default(), opset: OPSET, target };
+        let present: Vec<bool> = node.inputs.iter().map(Option::is_some).collect();
+        node.op.to_onnx(&mut writer, &present).map_err(fail)?;
+        needed = needed.max(writer.opset);
+        let mut out = Writer::default();
+        for (field, ids) in [(1, &node.inputs), (2, &node.outputs)] {
+            for id in ids {
+                let name = id.map_or("", |id| graph.value(id).name.as_str());
+                out.bytes(field, name.as_bytes());
+            }
+        }
+        out.bytes(3, node.name.as_bytes());
+        out.bytes(4, node.op.name().as_bytes());
+        let mut bytes = out.finish();
+        bytes.extend(writer.attributes.finish());
+        nodes.push(bytes);
+    }
+    Ok((nodes, needed))
+}
+
+/// Writes a tensor with raw data.
+pub(super) fn tensor(message: &mut Writer, name: &str, constant: &Constant) {
+    for &dim in &*constant.shape() {
+        message.int(1, dim as i64);
+    }
+    message.int(2, dtype_number(constant.dtype()));
+    if !name.is_empty() {
+        message.bytes(8, name.as_bytes());
+    }
+    message.bytes(9, constant.bytes());
+}
+
+fn value_info(message: &mut Writer, value: &Value) {
+    message.bytes(1, value.name.as_bytes());
+    message.message(2, |types| {
+        types.message(1, |tensor| {
+            tensor.int(1, value.dtype.map_or(0, dtype_number));
+            let Some(dims) = &value.shape else { return };
+            tensor.message(2, |shape| {
+                for dim in dims {
+                    shape.message(1, |out| match dim {
+                        Dim::Fixed(extent) => out.int(1, *extent as i64),
+                        Dim::Symbol(name) => out.bytes(2, name.as_bytes()),
+                    });
+                }
+            });
+        });
+    });
+}

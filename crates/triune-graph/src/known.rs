@@ -1,0 +1,335 @@
+//! Operators over values that are known before the network runs: shape arithmetic, and moving weights about.
+//!
+//! Only what is exact: functions whose last bit depends on an implementation are left to run time. Bounded, since an
+//! extent in a file costs nothing to write.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use half::f16;
+use triune_tensor::{DType, Shape};
+
+use crate::{
+    Constant, Op,
+    ops::{
+        BinaryKind, Slice, UnaryKind,
+        infer::{Operands, TensorType, resolve_axis},
+    },
+};
+
+/// Evaluates nodes, up to a number of bytes per result and altogether.
+#[derive(Debug)]
+pub(crate) struct Evaluator {
+    limit: usize,
+    budget: usize,
+    /// Repeated values, shared by all constants that repeat the same one.
+    fills: HashMap<Bytes, Bytes>,
+}
+
+impl Evaluator {
+    /// Results have at most `limit` bytes each and four times as many altogether, or sixteen MiB if that is more.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, budget: limit.saturating_mul(4).max(16 << 20), fills: HashMap::new() }
+    }
+
+    /// The results of a node, when all that they depend on is known and they are small enough.
+    pub(crate) fn evaluate(
+        &mut self,
+        op: &Op,
+        at: &Operands<'_>,
+        results: &[TensorType],
+    ) -> Option<Vec<Constant>> {
+        let needs_data = !matches!(op, Op::ShapeOf(_));
+        if needs_data && at.inputs.iter().flatten().any(|operand| operand.constant.is_none()) {
+            return None;
+        }
+        let mut total = 0_usize;
+        for TensorType { dtype, shape } in results {
+            let bytes = shape.elements()?.checked_mul(dtype.bytes())?;
+            if bytes > self.limit {
+                return None;
+            }
+            total = total.checked_add(bytes)?;
+        }
+        if let Op::ConstantOfShape(op) = op {
+            return Some(vec![self.fill(&op.value, results.first()?.shape)?]);
+        }
+        // Checked only here: a repeated value costs its buffer once, however many weights it stands for.
+        let budget = self.budget.checked_sub(total)?;
+        let constants = results_of(op, at, results)?;
+        self.budget = budget;
+        Some(constants)
+    }
+
+    fn fill(&mut self, value: &Constant, shape: Shape) -> Option<Constant> {
+        let bytes = shape.elements()?.checked_mul(value.bytes().len())?;
+        let pattern = value.bytes().clone();
+        if self.fills.get(&pattern).is_none_or(|fill| fill.len() < bytes) {
+            // Doubling keeps the sum of all outgrown buffers below twice the last one.
+            let old = self.fills.get(&pattern).map_or(0, Bytes::len);
+            let size = bytes.max(old.saturating_mul(2)).min(self.limit.max(bytes));
+            let size = size - size % pattern.len().max(1);
+            self.budget = self.budget.checked_sub(size)?;
+            let fill = if pattern.iter().all(|&b| b == 0) {
+                vec![0; size]
+            } else {
+                pattern.repeat(size / pattern.len())
+            };
+            self.fills.insert(pattern.clone(), fill.into());
+        }
+        Constant::new(value.dtype(), shape, self.fills.get(&pattern)?.slice(..bytes))
+    }
+}
+
+fn results_of(op: &Op, at: &Operands<'_>, results: &[TensorType]) -> Option<Vec<Constant>> {
+    let TensorType { dtype, shape } = *results.first()?;
+    let x = at.get(0)?;
+    if let Op::ShapeOf(op) = op {
+        return Some(vec![Constant::from_i64(shape, &op.extents(&x.shape))?]);
+    }
+    let data = x.constant?;
+    let one = |bytes: Vec<u8>| Some(vec![Constant::new(dtype, shape, bytes)?]);
+    let quantized = at.quantized.iter().any(Option::is_some);
+    let size = x.dtype.bytes();
+    let source: Vec<isize> = x.shape.strides().iter().map(|&stride| (stride * size) as isize).collect();
+    match op {
+        Op::Identity(_) => Some(vec![data.clone()]),
+        Op::Reshape(_) | Op::Flatten(_) | Op::Squeeze(_) | Op::Unsqueeze(_) => {
+            Some(vec![data.reshaped(shape)?])
+        }
+        Op::Transpose(op) => {
+            let strides: Vec<isize> = op.perm.iter().map(|&axis| source[axis]).collect();
+            one(strided(data.bytes(), 0, &shape, &strides, size))
+        }
+        Op::Expand(_) => one(expanded(data, shape)),
+        Op::Slice(_) => {
+            let (starts, ends) = (at.ints(1).ok()??, at.ints(2).ok()??);
+            let (axes, steps) = (at.ints(3).ok()?, at.ints(4).ok()?);
+            let ranges = Slice::ranges(&x.shape, &starts, &ends, axes.as_deref(), steps.as_deref())?;
+            let start: isize = ranges.iter().zip(&source).map(|(r, stride)| r.start as isize * stride).sum();
+            // A step of an axis with one element may be huge; it is never taken.
+            let strides: Vec<isize> =
+                ranges.iter().zip(&source).map(|(r, stride)| r.step.wrapping_mul(*stride)).collect();
+            one(strided(data.bytes(), start, &shape, &strides, size))
+        }
+        Op::Split(op) => {
+            let axis = resolve_axis(op.axis as i64, x.shape.rank())?;
+            let mut start = 0;
+            let part = |result: &TensorType| {
+                let bytes = strided(data.bytes(), start, &result.shape, &source, size);
+                start += result.shape[axis] as isize * source[axis];
+                Constant::new(dtype, result.shape, bytes)
+            };
+            results.iter().map(part).collect()
+        }
+        Op::Concat(op) if !quantized => {
+            let axis = resolve_axis(op.axis as i64, x.shape.rank())?;
+            let parts: Option<Vec<&Constant>> =
+                at.inputs.iter().map(|operand| operand.as_ref()?.constant).collect();
+            let rows = x.shape[..axis].iter().product::<usize>();
+            let mut bytes = Vec::with_capacity(shape.elements()? * size);
+            for row in 0..rows {
+                for part in parts.as_ref()? {
+                    let length = part.bytes().len() / rows;
+                    bytes.extend_from_slice(&part.bytes()[row * length..][..length]);
+                }
+            }
+            one(bytes)
+        }
+        Op::Gather(op) => gather(data, resolve_axis(op.axis as i64, x.shape.rank())?, at).and_then(one),
+        Op::Cast(op) => one(cast(data, op.to)?),
+        Op::Binary(op) if op.epilogue.stages.is_empty() && !quantized => {
+            let other = at.get(1)?.constant?;
+            one(binary(op.kind, dtype, &expanded(data, shape), &expanded(other, shape))?)
+        }
+        Op::Unary(op) if !quantized => one(unary(op.kind, data)?),
+        _ => None,
+    }
+}
+
+/// The elements at `start` + Σ index·stride (in bytes), row-major over `dims`.
+fn strided(bytes: &[u8], start: isize, dims: &[usize], strides: &[isize], size: usize) -> Vec<u8> {
+    let elements = dims.iter().product::<usize>();
+    let mut out = Vec::with_capacity(elements * size);
+    let mut index = vec![0_usize; dims.len()];
+    let mut at = start;
+    for _ in 0..elements {
+        out.extend_from_slice(&bytes[at as usize..][..size]);
+        for axis in (0..dims.len()).rev() {
+            index[axis] += 1;
+            if index[axis] < dims[axis] {
+                at += strides[axis];
+                break;
+            }
+            at -= (dims[axis] as isize - 1).wrapping_mul(strides[axis]);
+            index[axis] = 0;
+        }
+    }
+    out
+}
+
+/// The elements broadcast to `shape`.
+fn expanded(data: &Constant, shape: Shape) -> Vec<u8> {
+    if data.shape() == shape {
+        return data.bytes().to_vec();
+    }
+    let from = data.shape();
+    let own = from.strides();
+    let size = data.dtype().bytes();
+    let missing = shape.rank() - from.rank();
+    let strides: Vec<isize> = (0..shape.rank())
+        .map(|axis| match axis.checked_sub(missing) {
+            Some(axis) if from[axis] != 1 => (own[axis] * size) as isize,
+            _ => 0,
+        })
+        .collect();
+    strided(data.bytes(), 0, &shape, &strides, size)
+}
+
+fn gather(data: &Constant, axis: usize, at: &Operands<'_>) -> Option<Vec<u8>> {
+    let indices = at.get(1)?.constant?.to_i64()?;
+    let shape = data.shape();
+    let extent = shape[axis];
+    let rows = shape[..axis].iter().product::<usize>();
+    let block = shape[axis + 1..].iter().product::<usize>() * data.dtype().bytes();
+    let mut out = Vec::with_capacity(rows * indices.len() * block);
+    for row in 0..rows {
+        for &index in &indices {
+            let position = row * extent + resolve_axis(index, extent)?;
+            out.extend_from_slice(&data.bytes()[position * block..][..block]);
+        }
+    }
+    Some(out)
+}
+
+fn cast(data: &Constant, to: DType) -> Option<Vec<u8>> {
+    if data.dtype() == to {
+        return Some(data.bytes().to_vec());
+    }
+    if let Some(values) = data.to_i64() {
+        return Some(values.into_iter().flat_map(|value| int_bytes(value, to)).collect());
+    }
+    let values: Vec<f64> = match data.dtype() {
+        DType::F16 => words(data.bytes()).map(|w| f16::from_le_bytes(w).to_f64()).collect(),
+        DType::F32 => words(data.bytes()).map(|w| f64::from(f32::from_le_bytes(w))).collect(),
+        DType::F64 => words(data.bytes()).map(f64::from_le_bytes).collect(),
+        _ => return None,
+    };
+    Some(values.into_iter().flat_map(|value| float_bytes(value, to)).collect())
+}
+
+fn int_bytes(value: i64, to: DType) -> Vec<u8> {
+    match to {
+        DType::Bool => vec![u8::from(value != 0)],
+        DType::F16 => f16::from_f64(value as f64).to_le_bytes().to_vec(),
+        DType::F32 => (value as f32).to_le_bytes().to_vec(),
+        DType::F64 => (value as f64).to_le_bytes().to_vec(),
+        // Narrower integers take the low bits, as in C.
+        _ => value.to_le_bytes()[..to.bytes()].to_vec(),
+    }
+}
+
+fn float_bytes(value: f64, to: DType) -> Vec<u8> {
+    match to {
+        DType::Bool => vec![u8::from(value != 0.0)],
+        DType::F16 => f16::from_f64(value).to_le_bytes().to_vec(),
+        DType::F32 => (value as f32).to_le_bytes().to_vec(),
+        DType::F64 => value.to_le_bytes().to_vec(),
+        DType::U64 => (value as u64).to_le_bytes().to_vec(),
+        _ => (value as i64).to_le_bytes()[..to.bytes()].to_vec(),
+    }
+}
+
+fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
+    bytes.chunks_exact(N).map(|chunk| {
+        let mut word = [0; N];
+        word.copy_from_slice(chunk);
+        word
+    })
+}
+
+fn binary(kind: BinaryKind, dtype: DType, a: &[u8], b: &[u8]) -> Option<Vec<u8>> {
+    match dtype {
+        DType::F32 => {
+            let pairs = words(a).map(f32::from_le_bytes).zip(words(b).map(f32::from_le_bytes));
+            pairs
+                .map(|(a, b)| float_binary(kind, a, b).map(f32::to_le_bytes))
+                .collect::<Option<Vec<_>>>()
+                .map(|words| words.concat())
+        }
+        DType::I64 => {
+            let pairs = words(a).map(i64::from_le_bytes).zip(words(b).map(i64::from_le_bytes));
+            pairs
+                .map(|(a, b)| int_binary(kind, a, b).map(i64::to_le_bytes))
+                .collect::<Option<Vec<_>>>()
+                .map(|words| words.concat())
+        }
+        DType::I32 => {
+            let pairs = words(a).map(i32::from_le_bytes).zip(words(b).map(i32::from_le_bytes));
+            // Wide enough for every product; the low half is what wrapping arithmetic gives.
+            let pairs = pairs.map(|(a, b)| int_binary(kind, i64::from(a), i64::from(b)));
+            pairs
+                .map(|result| result.map(|value| (value as i32).to_le_bytes()))
+                .collect::<Option<Vec<_>>>()
+                .map(|words| words.concat())
+        }
+        _ => None,
+    }
+}
+
+fn float_binary(kind: BinaryKind, a: f32, b: f32) -> Option<f32> {
+    match kind {
+        BinaryKind::Add => Some(a + b),
+        BinaryKind::Sub => Some(a - b),
+        BinaryKind::Mul => Some(a * b),
+        BinaryKind::Div => Some(a / b),
+        // A NaN on either side stays one.
+        BinaryKind::Min => Some(if a.is_nan() || a < b { a } else { b }),
+        BinaryKind::Max => Some(if a.is_nan() || a > b { a } else { b }),
+        BinaryKind::Pow => None,
+    }
+}
+
+fn int_binary(kind: BinaryKind, a: i64, b: i64) -> Option<i64> {
+    match kind {
+        BinaryKind::Add => Some(a.wrapping_add(b)),
+        BinaryKind::Sub => Some(a.wrapping_sub(b)),
+        BinaryKind::Mul => Some(a.wrapping_mul(b)),
+        BinaryKind::Div => a.checked_div(b),
+        BinaryKind::Min => Some(a.min(b)),
+        BinaryKind::Max => Some(a.max(b)),
+        BinaryKind::Pow => u32::try_from(b).ok().map(|b| a.wrapping_pow(b)),
+    }
+}
+
+fn unary(kind: UnaryKind, data: &Constant) -> Option<Vec<u8>> {
+    let function = |x: f32| match kind {
+        UnaryKind::Relu => Some(if x < 0.0 { 0.0 } else { x }),
+        UnaryKind::LeakyRelu(alpha) => Some(if x < 0.0 { alpha * x } else { x }),
+        UnaryKind::Clip([low, high]) => {
+            Some(if x < low { low } else { x }).map(|x| if x > high { high } else { x })
+        }
+        UnaryKind::Sqrt => Some(x.sqrt()),
+        UnaryKind::Reciprocal => Some(1.0 / x),
+        UnaryKind::Abs => Some(x.abs()),
+        UnaryKind::Neg => Some(-x),
+        UnaryKind::Floor => Some(x.floor()),
+        UnaryKind::Ceil => Some(x.ceil()),
+        UnaryKind::Round => Some(x.round_ties_even()),
+        UnaryKind::Elu(_)
+        | UnaryKind::Sigmoid
+        | UnaryKind::Silu
+        | UnaryKind::HardSigmoid { .. }
+        | UnaryKind::HardSwish
+        | UnaryKind::Tanh
+        | UnaryKind::Exp
+        | UnaryKind::Log
+        | UnaryKind::Softplus
+        | UnaryKind::Erf
+        | UnaryKind::Gelu => None,
+    };
+    let values = data.to_f32()?;
+    let values: Option<Vec<[u8; 4]>> =
+        values.into_iter().map(|x| function(x).map(f32::to_le_bytes)).collect();
+    Some(values?.concat())
+}

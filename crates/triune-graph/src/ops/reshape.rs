@@ -1,0 +1,287 @@
+//! Operators that change or tell a tensor's extents or element type, not the elements' order.
+
+use triune_tensor::{DType, MAX_RANK, Shape};
+
+use super::{
+    Op,
+    infer::{Operands, TensorType, resolve_axis},
+};
+use crate::{
+    Constant, Error,
+    format::onnx::{NodeReader, NodeWriter},
+};
+
+/// Other extents for the same elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reshape {
+    /// Whether a 0 in the shape means 0, rather than "as the input".
+    pub allow_zero: bool,
+}
+
+impl Reshape {
+    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        Ok(Op::Reshape(Self { allow_zero: node.flag("allowzero")? }))
+    }
+
+    pub(super) fn to_onnx(self, writer: &mut NodeWriter) {
+        if self.allow_zero {
+            writer.needs(14);
+            writer.int("allowzero", 1);
+        }
+    }
+
+    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        let wish = at.needed_ints(1)?;
+        let dims = self
+            .resolve(&x.shape, &wish)
+            .ok_or_else(|| at.wrong(format!("shape {} cannot become {wish:?}", x.shape)))?;
+        at.like_input(at.shape(&dims)?)
+    }
+
+    /// The extents that `wish` asks for, with 0 as the input's and −1 as what is left; `None` when they do not fit.
+    fn resolve(self, from: &[usize], wish: &[i64]) -> Option<Vec<usize>> {
+        let mut dims = Vec::with_capacity(wish.len());
+        let mut open = None;
+        for (axis, &extent) in wish.iter().enumerate() {
+            dims.push(match extent {
+                0 if !self.allow_zero => *from.get(axis)?,
+                -1 if open.is_none() => {
+                    open = Some(axis);
+                    1
+                }
+                extent => usize::try_from(extent).ok()?,
+            });
+        }
+        let elements = from.iter().product::<usize>();
+        let fixed = dims.iter().try_fold(1_usize, |product, &dim| product.checked_mul(dim))?;
+        if let Some(open) = open {
+            dims[open] = elements.checked_div(fixed)?;
+            return (dims[open] * fixed == elements).then_some(dims);
+        }
+        (fixed == elements).then_some(dims)
+    }
+}
+
+/// To two dimensions, split before `axis`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flatten {
+    /// The first axis of the second dimension, counted from the back when negative.
+    pub axis: isize,
+}
+
+impl Flatten {
+    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        Ok(Op::Flatten(Self { axis: node.axis("axis", 1)? }))
+    }
+
+    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        let rank = x.shape.rank();
+        // Behind the last axis is a place to split, too.
+        let axis = if self.axis == rank as isize { rank } else { at.axis(self.axis, rank)? };
+        let (rows, columns) = x.shape.split_at(axis);
+        at.like_input(at.shape(&[rows.iter().product(), columns.iter().product()])?)
+    }
+}
+
+/// Before opset 13 the axes are an attribute.
+fn axes_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<(), Error> {
+    if let Some(axes) = node.ints("axes")? {
+        let axes = node.new_ints("axes", &axes);
+        node.set_input(1, axes);
+    }
+    Ok(())
+}
+
+/// Which of `rank` axes are listed; an error for one that is not there or listed twice.
+fn marked_axes(at: &Operands<'_>, axes: &[i64], rank: usize) -> Result<Vec<bool>, Error> {
+    let mut marked = vec![false; rank];
+    for &axis in axes {
+        match resolve_axis(axis, rank) {
+            Some(index) if !marked[index] => marked[index] = true,
+            _ => return Err(at.wrong(format!("axes {axes:?} of {rank} dimensions"))),
+        }
+    }
+    Ok(marked)
+}
+
+/// Extents of 1 inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsqueeze;
+
+impl Unsqueeze {
+    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        axes_from_onnx(node)?;
+        if node.inputs.get(1).copied().flatten().is_none() {
+            return Err(node.unsupported("axes are missing"));
+        }
+        Ok(Op::Unsqueeze(Self))
+    }
+
+    pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        let axes = at.needed_ints(1)?;
+        let new = marked_axes(at, &axes, x.shape.rank().saturating_add(axes.len()).min(MAX_RANK + 1))?;
+        let mut old = x.shape.iter();
+        let dims: Vec<usize> =
+            new.iter().map(|&new| if new { 1 } else { old.next().copied().unwrap_or(1) }).collect();
+        at.like_input(at.shape(&dims)?)
+    }
+}
+
+/// Extents of 1 removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Squeeze;
+
+impl Squeeze {
+    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        axes_from_onnx(node)?;
+        Ok(Op::Squeeze(Self))
+    }
+
+    pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        let gone = match at.ints(1)? {
+            Some(axes) => marked_axes(at, &axes, x.shape.rank())?,
+            None => x.shape.iter().map(|&extent| extent == 1).collect(),
+        };
+        let mut dims = Vec::with_capacity(x.shape.rank());
+        for (&extent, gone) in x.shape.iter().zip(gone) {
+            if !gone {
+                dims.push(extent);
+            } else if extent != 1 {
+                return Err(at.wrong(format!("an axis of {} that is not 1 cannot go", x.shape)));
+            }
+        }
+        at.like_input(at.shape(&dims)?)
+    }
+}
+
+fn extents(at: &Operands<'_>, values: &[i64]) -> Result<Vec<usize>, Error> {
+    let extents: Option<Vec<usize>> = values.iter().map(|&value| usize::try_from(value).ok()).collect();
+    extents.ok_or_else(|| at.wrong(format!("a negative extent in {values:?}")))
+}
+
+/// Broadcast to a shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expand;
+
+impl Expand {
+    pub(crate) fn from_onnx(_: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        Ok(Op::Expand(Self))
+    }
+
+    pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        let wish = extents(at, &at.needed_ints(1)?)?;
+        at.like_input(at.broadcast(&x.shape, &wish)?)
+    }
+}
+
+/// The input itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity;
+
+impl Identity {
+    pub(crate) fn from_onnx(_: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        Ok(Op::Identity(Self))
+    }
+
+    /// Dropout does nothing at inference.
+    pub(crate) fn dropout_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        node.ignore(&["ratio", "seed"]);
+        let training = node.inputs.get(2).is_some_and(Option::is_some);
+        let off = node.constant(2).and_then(Constant::to_i64).is_some_and(|flag| flag == [0]);
+        if training && !off {
+            return Err(node.unsupported("input 2 (training_mode) is not false"));
+        }
+        node.drop_outputs(1)?;
+        node.inputs.truncate(1);
+        Ok(Op::Identity(Self))
+    }
+}
+
+/// The input's extents from `start` to `end` as i64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShapeOf {
+    /// First axis, counted from the back when negative.
+    pub start: isize,
+    /// One past the last axis; `None` for all.
+    pub end: Option<isize>,
+}
+
+impl ShapeOf {
+    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        let start = node.axis("start", 0)?;
+        let end = if node.has("end") { Some(node.axis("end", 0)?) } else { None };
+        Ok(Op::ShapeOf(Self { start, end }))
+    }
+
+    pub(super) fn to_onnx(self, writer: &mut NodeWriter) {
+        if self.start != 0 || self.end.is_some() {
+            writer.needs(15);
+            writer.int("start", self.start as i64);
+        }
+        if let Some(end) = self.end {
+            writer.int("end", end as i64);
+        }
+    }
+
+    /// The extents that the operator gives for a tensor of shape `from`.
+    pub fn extents(self, from: &[usize]) -> Vec<i64> {
+        let rank = from.len() as isize;
+        let clamp = |axis: isize| (if axis < 0 { axis.saturating_add(rank) } else { axis }).clamp(0, rank);
+        let (start, end) = (clamp(self.start), self.end.map_or(rank, clamp));
+        from[start as usize..end.max(start) as usize].iter().map(|&extent| extent as i64).collect()
+    }
+
+    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let count = self.extents(&at.input(0)?.shape).len();
+        Ok(vec![TensorType { dtype: DType::I64, shape: Shape::from([count]) }])
+    }
+}
+
+/// One value repeated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConstantOfShape {
+    /// The value: one element.
+    pub value: Constant,
+}
+
+impl ConstantOfShape {
+    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        let value = match node.tensor("value")? {
+            Some(value) if value.elements() == 1 => value.reshaped(Shape::from([1])),
+            Some(_) => return Err(node.unsupported("attribute 'value' does not have one element")),
+            None => Constant::from_f32(Shape::from([1]), &[0.0]),
+        };
+        let value = value.ok_or_else(|| node.unsupported("attribute 'value'"))?;
+        Ok(Op::ConstantOfShape(Self { value }))
+    }
+
+    pub(super) fn infer(&self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let dims = extents(at, &at.needed_ints(0)?)?;
+        Ok(vec![TensorType { dtype: self.value.dtype(), shape: at.shape(&dims)? }])
+    }
+}
+
+/// Another element type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cast {
+    /// The new type.
+    pub to: DType,
+}
+
+impl Cast {
+    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        // Both concern 8-bit floats only.
+        node.ignore(&["saturate", "round_mode"]);
+        let to = node.dtype("to")?.ok_or_else(|| node.unsupported("attribute 'to' is missing"))?;
+        Ok(Op::Cast(Self { to }))
+    }
+
+    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        Ok(vec![TensorType { dtype: self.to, shape: at.input(0)?.shape }])
+    }
+}

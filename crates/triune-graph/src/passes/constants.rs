@@ -1,0 +1,248 @@
+//! Constants folded: nodes whose results are known go, operands that became known simplify the rest.
+
+use triune_tensor::Shape;
+
+use super::rewrite::Rewriter;
+use crate::{
+    Constant, Error, Graph, Node, Op, Value, ValueId,
+    infer::{infer, quantized_type},
+    known::Evaluator,
+    ops::{
+        Reshape, Slice, Unary, UnaryKind,
+        infer::{Operand, Operands, TensorType},
+    },
+};
+
+/// No folded value is larger than this; what would be stays a node.
+const LIMIT: usize = 256 << 20;
+
+/// Evaluates what is known on a bound graph and simplifies what that makes simple; also infers all types.
+///
+/// Shape arithmetic and moved, cast, repeated or exactly computable constants become constants (at most 256 MiB
+/// each). Nodes that change nothing go; clamps with constant limits become [`UnaryKind::Clip`]; flattening, squeezing
+/// and unsqueezing become reshapes to a constant shape. Dequantized constants stay as they are: quantization needs
+/// their integers, see [`fold_dequantize`]. Returns whether anything changed.
+pub fn fold_constants(graph: &mut Graph) -> Result<bool, Error> {
+    infer(graph)?;
+    let evaluated = evaluate(graph);
+    let mut rewriter = Rewriter::new(graph);
+    for index in 0..rewriter.len() {
+        clip_with_limits(&mut rewriter, index);
+        resolve_reshape(&mut rewriter, index);
+        drop_copy(&mut rewriter, index);
+    }
+    Ok(rewriter.commit() || evaluated)
+}
+
+/// Turns dequantized constants that quantization left over into f32 constants. Returns whether anything changed.
+pub fn fold_dequantize(graph: &mut Graph) -> Result<bool, Error> {
+    let mut changed = false;
+    let mut nodes = std::mem::take(&mut graph.nodes);
+    let mut budget = 4 * LIMIT;
+    nodes.retain(|node| {
+        let (Op::DequantizeLinear(op), Some(Some(output))) = (&node.op, node.outputs.first()) else {
+            return true;
+        };
+        let operand = |index: usize| {
+            node.inputs.get(index).copied().flatten().map(|id| graph.value(id).constant.as_ref())
+        };
+        let (Some(Some(x)), Some(Some(scale))) = (operand(0), operand(1)) else { return true };
+        // A zero point that is given but not known has to wait.
+        let zero_point = match operand(2) {
+            Some(None) => return true,
+            Some(zero_point) => zero_point,
+            None => None,
+        };
+        let bytes = x.elements().saturating_mul(4);
+        let Some(constant) =
+            (bytes <= LIMIT.min(budget)).then(|| dequantized(x, scale, zero_point, op.axis)).flatten()
+        else {
+            return true;
+        };
+        budget -= bytes;
+        graph.set_constant(*output, constant);
+        changed = true;
+        false
+    });
+    graph.nodes = nodes;
+    Ok(changed)
+}
+
+fn dequantized(
+    x: &Constant,
+    scale: &Constant,
+    zero_point: Option<&Constant>,
+    axis: isize,
+) -> Option<Constant> {
+    let (values, scales) = (x.to_i64()?, scale.to_f32()?);
+    let zero_points = match zero_point {
+        Some(zero_point) => zero_point.to_i64()?,
+        None => vec![0; scales.len()],
+    };
+    let shape = x.shape();
+    // Elements that share a scale in a row, and scales before they start again.
+    let (run, count) = if scales.len() == 1 {
+        (values.len().max(1), 1)
+    } else {
+        let axis = crate::ops::infer::resolve_axis(axis as i64, shape.rank())?;
+        (shape[axis + 1..].iter().product::<usize>().max(1), shape[axis])
+    };
+    if scales.len() != count || zero_points.len() != count {
+        return None;
+    }
+    let real = |(index, value): (usize, i64)| {
+        let channel = index / run % count;
+        value.wrapping_sub(zero_points[channel]) as f32 * scales[channel]
+    };
+    let reals: Vec<f32> = values.into_iter().enumerate().map(real).collect();
+    Constant::from_f32(shape, &reals)
+}
+
+/// Replaces nodes by their results where those are known.
+fn evaluate(graph: &mut Graph) -> bool {
+    let mut evaluator = Evaluator::new(LIMIT);
+    let nodes = std::mem::take(&mut graph.nodes);
+    let before = nodes.len();
+    let mut kept = Vec::with_capacity(before);
+    for node in nodes {
+        match results(graph, &node, &mut evaluator) {
+            Some(constants) => {
+                for (output, constant) in node.outputs.iter().zip(constants) {
+                    if let Some(id) = output {
+                        graph.set_constant(*id, constant);
+                    }
+                }
+            }
+            None => kept.push(node),
+        }
+    }
+    graph.nodes = kept;
+    graph.nodes.len() != before
+}
+
+fn results(graph: &Graph, node: &Node, evaluator: &mut Evaluator) -> Option<Vec<Constant>> {
+    let operand = |id: &Option<ValueId>| {
+        let value = graph.value((*id)?);
+        Some(Operand { dtype: value.dtype?, shape: value.fixed_shape()?, constant: value.constant.as_ref() })
+    };
+    let inputs: Vec<Option<Operand<'_>>> = node.inputs.iter().map(operand).collect();
+    let quantized: Vec<_> = node.outputs.iter().map(|output| quantized_type(graph, *output)).collect();
+    let at = Operands { node: &node.name, op: node.op.name(), inputs: &inputs, quantized: &quantized };
+    // The types of results that nobody named are not kept anywhere; those nodes stay.
+    let types: Option<Vec<TensorType>> = node
+        .outputs
+        .iter()
+        .map(|id| {
+            let value = graph.value((*id)?);
+            Some(TensorType { dtype: value.dtype?, shape: value.fixed_shape()? })
+        })
+        .collect();
+    evaluator.evaluate(&node.op, &at, &types?)
+}
+
+/// Clamps with constant f32 limits hold them themselves.
+fn clip_with_limits(rewriter: &mut Rewriter<'_>, index: usize) {
+    let Some(node @ Node { op: Op::Clip(_), .. }) = rewriter.get(index) else { return };
+    let mut limits = [f32::NEG_INFINITY, f32::INFINITY];
+    for (limit, operand) in limits.iter_mut().zip(node.inputs.iter().skip(1)) {
+        let Some(id) = operand else { continue };
+        let known = rewriter.value(*id).constant.as_ref().and_then(Constant::scalar_f32);
+        let Some(value) = known.filter(|value| !value.is_nan()) else { return };
+        *limit = value;
+    }
+    let f32_input = node
+        .inputs
+        .first()
+        .copied()
+        .flatten()
+        .is_some_and(|id| rewriter.value(id).dtype == Some(triune_tensor::DType::F32));
+    if f32_input {
+        let mut node = node.clone();
+        node.op = Op::Unary(Unary { kind: UnaryKind::Clip(limits) });
+        node.inputs.truncate(1);
+        rewriter.replace(index, node);
+    }
+}
+
+/// Whatever only regroups elements becomes a reshape to a known shape, from the first value in a row of such.
+fn resolve_reshape(rewriter: &mut Rewriter<'_>, index: usize) {
+    let Some(node) = rewriter.get(index) else { return };
+    if !matches!(node.op, Op::Reshape(_) | Op::Flatten(_) | Op::Squeeze(_) | Op::Unsqueeze(_)) {
+        return;
+    }
+    let (Some(Some(input)), Some(Some(output))) =
+        (node.inputs.first().copied(), node.outputs.first().copied())
+    else {
+        return;
+    };
+    let Some(shape) = rewriter.value(output).fixed_shape() else { return };
+    let plain = |id: ValueId| rewriter.value(id).quant.is_none();
+    let source = match rewriter.producer(input) {
+        Some((_, Node { op: Op::Reshape(_), inputs, .. })) if plain(input) && plain(output) => {
+            inputs.first().copied().flatten().filter(|&id| plain(id)).unwrap_or(input)
+        }
+        _ => input,
+    };
+    let dims: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
+    let op = Op::Reshape(Reshape { allow_zero: dims.contains(&0) });
+    let known = node.inputs.get(1).copied().flatten().and_then(|id| rewriter.value(id).constant.as_ref());
+    let resolved = known.and_then(Constant::to_i64).is_some_and(|known| known == dims);
+    if resolved && source == input && node.op == op {
+        return;
+    }
+    let name = node.name.clone();
+    let Some(constant) = Constant::from_i64(Shape::from([dims.len()]), &dims) else { return };
+    let wish = rewriter.add_value(Value::named(format!("{}.shape", rewriter.value(output).name)));
+    rewriter.set_constant(wish, constant);
+    let inputs = vec![Some(source), Some(wish)];
+    rewriter.replace(index, Node { name, op, inputs, outputs: vec![Some(output)] });
+}
+
+/// Nodes that hand on what they get go.
+fn drop_copy(rewriter: &mut Rewriter<'_>, index: usize) {
+    let Some(node) = rewriter.get(index) else { return };
+    let ([Some(output)], Some(Some(input))) = (node.outputs.as_slice(), node.inputs.first()) else { return };
+    let (input, output) = (*input, *output);
+    let (from, to) = (rewriter.value(input), rewriter.value(output));
+    if from.dtype != to.dtype || from.shape != to.shape || from.quant != to.quant {
+        return;
+    }
+    let copies = match &node.op {
+        Op::Identity(_) | Op::Reshape(_) | Op::Cast(_) | Op::Expand(_) => true,
+        // The same extents, so that nothing but a step backwards could change anything.
+        Op::Slice(_) => takes_all(rewriter, node),
+        Op::Transpose(op) => op.perm.is_sorted(),
+        Op::Concat(_) | Op::Split(_) => node.inputs.len() == 1,
+        _ => false,
+    };
+    if !copies {
+        return;
+    }
+    if !rewriter.is_output(output) {
+        rewriter.remove(index);
+        rewriter.replace_uses(output, input);
+        return;
+    }
+    // A caller gets this value by its name: who makes the input makes the output directly.
+    let Some((maker, node)) = rewriter.producer(input) else { return };
+    if !rewriter.is_private(input) {
+        return;
+    }
+    let mut node = node.clone();
+    for made in node.outputs.iter_mut().filter(|made| **made == Some(input)) {
+        *made = Some(output);
+    }
+    rewriter.remove(index);
+    rewriter.replace(maker, node);
+}
+
+fn takes_all(rewriter: &Rewriter<'_>, node: &Node) -> bool {
+    let ints = |index: usize| {
+        let id = node.inputs.get(index).copied().flatten()?;
+        rewriter.value(id).constant.as_ref()?.to_i64()
+    };
+    let shape = node.inputs[0].and_then(|id| rewriter.value(id).fixed_shape());
+    let (Some(shape), Some(starts), Some(ends)) = (shape, ints(1), ints(2)) else { return false };
+    Slice::ranges(&shape, &starts, &ends, ints(3).as_deref(), ints(4).as_deref())
+        .is_some_and(|ranges| ranges.iter().all(|range| range.step == 1))
+}
