@@ -35,6 +35,9 @@ pub(super) trait Field: Sized {
     fn put(&self, words: &mut Vec<u32>);
     /// Reads exactly [`Self::WORDS`] words; `words` has that length.
     fn get(words: &[u32]) -> Result<Self, FieldError>;
+    /// A random value that the encoding can tell apart from every other.
+    #[cfg(test)]
+    fn sample(random: &mut dyn FnMut() -> u64) -> Self;
 }
 
 impl Field for u32 {
@@ -47,6 +50,10 @@ impl Field for u32 {
     }
     fn get(words: &[u32]) -> Result<Self, FieldError> {
         Ok(words[0])
+    }
+    #[cfg(test)]
+    fn sample(random: &mut dyn FnMut() -> u64) -> Self {
+        random() as Self
     }
 }
 
@@ -61,6 +68,10 @@ impl Field for i32 {
     fn get(words: &[u32]) -> Result<Self, FieldError> {
         Ok(words[0].cast_signed())
     }
+    #[cfg(test)]
+    fn sample(random: &mut dyn FnMut() -> u64) -> Self {
+        random() as Self
+    }
 }
 
 impl Field for f32 {
@@ -74,6 +85,10 @@ impl Field for f32 {
     fn get(words: &[u32]) -> Result<Self, FieldError> {
         Ok(Self::from_bits(words[0]))
     }
+    #[cfg(test)]
+    fn sample(random: &mut dyn FnMut() -> u64) -> Self {
+        (random() as i32) as Self / 1024.0
+    }
 }
 
 impl Field for u64 {
@@ -86,6 +101,10 @@ impl Field for u64 {
     }
     fn get(words: &[u32]) -> Result<Self, FieldError> {
         Ok(Self::from(words[0]) | Self::from(words[1]) << 32)
+    }
+    #[cfg(test)]
+    fn sample(random: &mut dyn FnMut() -> u64) -> Self {
+        random()
     }
 }
 
@@ -103,6 +122,10 @@ impl Field for bool {
             1 => Ok(true),
             other => Err(FieldError::new(format!("{other} is neither 0 nor 1"))),
         }
+    }
+    #[cfg(test)]
+    fn sample(random: &mut dyn FnMut() -> u64) -> Self {
+        random() & 1 == 1
     }
 }
 
@@ -122,6 +145,10 @@ impl<T: Field, const N: usize> Field for [T; N] {
             values.push(T::get(chunk).map_err(|error| error.within(&index.to_string()))?);
         }
         values.try_into().map_err(|_| FieldError::new("wrong number of words"))
+    }
+    #[cfg(test)]
+    fn sample(random: &mut dyn FnMut() -> u64) -> Self {
+        std::array::from_fn(|_| T::sample(random))
     }
 }
 
@@ -191,4 +218,85 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Command>, Error> {
         commands.push(command);
     }
     Ok(commands)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::command::Opcode;
+
+    /// splitmix64: enough randomness to fill a command from one seed.
+    fn random(mut state: u64) -> impl FnMut() -> u64 {
+        move || {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ (z >> 31)
+        }
+    }
+
+    #[test]
+    fn every_command_survives_encoding() {
+        for seed in 0..200 {
+            let mut random = random(seed);
+            let mut commands: Vec<_> =
+                Opcode::ALL.iter().rev().map(|&opcode| Command::sample(opcode, &mut random)).collect();
+            assert_eq!(commands.len(), Opcode::ALL.len());
+            let bytes = encode(&commands);
+            assert_eq!(bytes.len(), 4 * commands.iter().map(Command::words).sum::<usize>());
+            assert_eq!(decode(&bytes).as_deref(), Ok(commands.as_slice()));
+            // What follows the end is not read.
+            commands.truncate(3);
+            let mut bytes = encode(&commands);
+            bytes.extend(encode([&Command::End(crate::command::End {})]));
+            bytes.extend([0xff; 64]);
+            assert_eq!(decode(&bytes).map(|commands| commands.len()), Ok(4));
+        }
+    }
+
+    #[test]
+    fn errors_name_command_and_field() {
+        let mut random = random(7);
+        let pool = Command::sample(Opcode::Pool, &mut random);
+        let bytes = encode([&pool, &pool]);
+        let second = 4 * pool.words();
+        let problem = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = bytes.clone();
+            change(&mut bytes);
+            match decode(&bytes) {
+                Err(Error::Command { index, offset, mnemonic, field, .. }) => {
+                    (index, offset, mnemonic, field)
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        let at = second as u64;
+        assert_eq!(problem(&|bytes| bytes[second] = 0xee), (1, at, "?", "opcode".to_owned()));
+        assert_eq!(problem(&|bytes| bytes[second + 2] = 1), (1, at, "pool", "flags".to_owned()));
+        assert_eq!(problem(&|bytes| bytes[second + 4] += 1), (1, at, "pool", "length".to_owned()));
+        // Word 4 is the input's element type, behind its address.
+        assert_eq!(problem(&|bytes| bytes[second + 16] = 99), (1, at, "pool", "input.dtype".to_owned()));
+        assert_eq!(problem(&|bytes| bytes.truncate(second + 7)), (1, at, "?", "header".to_owned()));
+        assert_eq!(problem(&|bytes| bytes.truncate(second + 20)), (1, at, "pool", "length".to_owned()));
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+            let _ = decode(&bytes);
+        }
+
+        #[test]
+        fn damaged_commands_never_panic(seed: u64, opcode in 0..Opcode::ALL.len(), at: usize, value: u8) {
+            let mut bytes = encode([&Command::sample(Opcode::ALL[opcode], &mut random(seed))]);
+            let at = at % bytes.len();
+            bytes[at] = value;
+            if let Ok(commands) = decode(&bytes) {
+                prop_assert_eq!(encode(&commands), bytes);
+            }
+        }
+    }
 }

@@ -82,3 +82,20 @@ pub fn field_tables() -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    /// `docs/command-set.md` holds the tables between two markers, as the example `command_tables` prints them.
+    #[test]
+    fn documentation_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/command-set.md");
+        let text = std::fs::read_to_string(path).expect("docs/command-set.md is readable");
+        let tables = super::field_tables();
+        let (_, behind) = text.split_once("<!-- tables -->\n\n").expect("the start marker");
+        let (held, _) = behind.split_once("\n<!-- end of tables -->").expect("the end marker");
+        assert!(
+            held == tables,
+            "docs/command-set.md is behind: put there what the example command_tables prints"
+        );
+    }
+}

@@ -118,6 +118,17 @@ macro_rules! commands {
             }
         }
 
+        #[cfg(test)]
+        impl Command {
+            /// A random command.
+            pub(super) fn sample(opcode: Opcode, random: &mut dyn FnMut() -> u64) -> Self {
+                let _ = &random;
+                match opcode {
+                    $(Opcode::$name => Self::$name($name { $($field: Field::sample(random),)* }),)+
+                }
+            }
+        }
+
         pub(super) fn structs() -> Vec<(u16, &'static str, super::docs::Struct)> {
             vec![$(($code, $mnemonic, super::docs::Struct {
                 name: stringify!($name),

@@ -33,6 +33,10 @@ macro_rules! record {
                         },)+
                     })
                 }
+                #[cfg(test)]
+                fn sample(random: &mut dyn FnMut() -> u64) -> Self {
+                    Self { $($field: Field::sample(random),)+ }
+                }
             }
         )+
 
@@ -82,6 +86,10 @@ macro_rules! codes {
                             "{other} is no code of {}", stringify!($name)
                         ))),
                     }
+                }
+                #[cfg(test)]
+                fn sample(random: &mut dyn FnMut() -> u64) -> Self {
+                    Self::ALL[random() as usize % Self::ALL.len()]
                 }
             }
         )+
@@ -146,6 +154,10 @@ impl Field for Addr {
     fn get(words: &[u32]) -> Result<Self, FieldError> {
         Ok(Self(u64::get(words)?))
     }
+    #[cfg(test)]
+    fn sample(random: &mut dyn FnMut() -> u64) -> Self {
+        Self::new(random() as u8 % 255, random() >> 8)
+    }
 }
 
 /// All ones mean none: segment 255 has no byte at the largest offset.
@@ -160,6 +172,10 @@ impl Field for Option<Addr> {
     fn get(words: &[u32]) -> Result<Self, FieldError> {
         let word = u64::get(words)?;
         Ok((word != Addr::NONE).then_some(Addr(word)))
+    }
+    #[cfg(test)]
+    fn sample(random: &mut dyn FnMut() -> u64) -> Self {
+        (random() & 1 == 1).then(|| Addr::sample(random))
     }
 }
 
@@ -181,6 +197,10 @@ impl Field for DType {
             .checked_sub(1)
             .and_then(|index| Self::ALL.get(index).copied())
             .ok_or_else(|| FieldError::new(format!("{} is no code of DType", words[0])))
+    }
+    #[cfg(test)]
+    fn sample(random: &mut dyn FnMut() -> u64) -> Self {
+        Self::ALL[random() as usize % Self::ALL.len()]
     }
 }
 
@@ -395,6 +415,10 @@ impl Field for Option<FeatureMap> {
     fn get(words: &[u32]) -> Result<Self, FieldError> {
         if words.iter().all(|&word| word == 0) { Ok(None) } else { FeatureMap::get(words).map(Some) }
     }
+    #[cfg(test)]
+    fn sample(random: &mut dyn FnMut() -> u64) -> Self {
+        (random() & 1 == 1).then(|| FeatureMap::sample(random))
+    }
 }
 
 /// All zeros mean none.
@@ -411,6 +435,10 @@ impl Field for Option<AddParams> {
     }
     fn get(words: &[u32]) -> Result<Self, FieldError> {
         if words.iter().all(|&word| word == 0) { Ok(None) } else { AddParams::get(words).map(Some) }
+    }
+    #[cfg(test)]
+    fn sample(random: &mut dyn FnMut() -> u64) -> Self {
+        (random() & 1 == 1).then(|| AddParams::sample(random))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     command::{FieldError, Operand},
 };
 
-pub(super) type Result<T> = std::result::Result<T, FieldError>;
+pub(super) type Result<T, E = FieldError> = std::result::Result<T, E>;
 
 /// Most elements that an operand can have, repeats counted: keeps every product of extents far from overflow.
 const MAX_ELEMENTS: u64 = 1 << 48;
@@ -40,6 +40,47 @@ pub(super) struct Placed {
 }
 
 impl Placed {
+    /// Strides in bytes, 0 along extents of 1.
+    pub(super) fn strides(&self) -> [u64; 6] {
+        self.strides
+    }
+
+    /// Strides in elements.
+    pub(super) fn element_strides(&self) -> [usize; 6] {
+        self.strides.map(|stride| (stride / self.elem_bytes) as usize)
+    }
+
+    /// Element strides of the same extents without gaps.
+    pub(super) fn dense_strides(&self) -> [usize; 6] {
+        let mut step = 1;
+        let mut strides = [0; 6];
+        for (stride, &dim) in strides.iter_mut().zip(&self.dims).rev() {
+            *stride = step;
+            step *= dim as usize;
+        }
+        strides
+    }
+
+    /// The operand as a feature map with the same elements in the same order, if four axes are enough for it.
+    pub(super) fn collapse(&self) -> Option<Nhwc> {
+        // Innermost axis first; axes that continue the one inside of them merge with it.
+        let mut axes = vec![(1_u64, self.elem_bytes)];
+        for (&dim, &stride) in self.dims.iter().zip(&self.strides).rev().filter(|&(&dim, _)| dim > 1) {
+            match axes.last_mut() {
+                Some(inner) if inner.0 * inner.1 == stride => inner.0 *= dim,
+                _ => axes.push((dim, stride)),
+            }
+        }
+        if axes.len() > 4 {
+            return None;
+        }
+        axes.resize(4, (1, 0));
+        let [c, w, h, n] = [0, 1, 2, 3].map(|axis| axes[axis].0 as usize);
+        let [_, stride_w, stride_h, stride_n] =
+            [0, 1, 2, 3].map(|axis| (axes[axis].1 / self.elem_bytes) as usize);
+        Some(Nhwc { n, h, w, c, stride_n, stride_h, stride_w })
+    }
+
     /// Length of the innermost contiguous run, and the greatest common divisor of all strides above it.
     fn run_and_pitch(&self) -> (u64, u64) {
         let mut run = self.elem_bytes;

@@ -117,7 +117,7 @@ pub struct Memory {
 
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory").field("device", &self.device).field("regions", &self.regions.len()).finish()
+        f.debug_struct("Memory").field("device", &self.device).finish_non_exhaustive()
     }
 }
 

@@ -41,7 +41,7 @@ impl Gemm {
 }
 
 /// Cycles of a vector unit for `taps` multiply-accumulates and `elements` results.
-pub(super) fn vector_cycles(vector: &VectorSpec, taps: u64, elements: u64) -> u64 {
+pub(super) fn vector_cycles(vector: VectorSpec, taps: u64, elements: u64) -> u64 {
     taps.div_ceil(vector.taps_per_cycle.into()).max(elements.div_ceil(vector.elements_per_cycle.into()))
 }
 

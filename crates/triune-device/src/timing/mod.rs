@@ -312,12 +312,11 @@ impl Walk {
     /// Loads one block's share of constants and inputs; gives the cycle at which all are there.
     fn load_block(&mut self, time: &mut CommandTime, demand: &Demand, block: u64, ready: u64) -> u64 {
         let Demand { bytes, blocks, .. } = demand;
-        let constants = match self.prefetched.take() {
-            Some(transfer) => transfer,
-            None => {
-                self.engine.open_block();
-                self.engine.load(&share_bytes(&bytes.constants, block, *blocks), self.launch)
-            }
+        let constants = if let Some(transfer) = self.prefetched.take() {
+            transfer
+        } else {
+            self.engine.open_block();
+            self.engine.load(&share_bytes(&bytes.constants, block, *blocks), self.launch)
         };
         let data = self.engine.load(&share_bytes(&bytes.data, block, *blocks), ready);
         for transfer in [constants, data] {

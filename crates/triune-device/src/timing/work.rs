@@ -47,7 +47,7 @@ impl Amount {
     const NONE: Self = Self::elementwise(0);
 
     fn cycles(&self, array: Option<&ArraySpec>, vector: Option<&VectorSpec>) -> u64 {
-        let on_vector = |taps| vector.map_or(0, |vector| vector_cycles(vector, taps, self.elements));
+        let on_vector = |taps| vector.map_or(0, |&vector| vector_cycles(vector, taps, self.elements));
         match (self.gemm, array) {
             // Results pass the vector unit for requantization while they leave the array.
             (Some(gemm), Some(array)) => gemm.array_cycles(array).max(on_vector(0)),
@@ -56,8 +56,8 @@ impl Amount {
     }
 }
 
-fn map(map: &FeatureMap) -> Option<Traffic> {
-    Some((map.addr, map.bytes()))
+fn map(map: &FeatureMap) -> Traffic {
+    (map.addr, map.bytes())
 }
 
 fn product(factors: impl IntoIterator<Item = u32>) -> u64 {
@@ -65,12 +65,12 @@ fn product(factors: impl IntoIterator<Item = u32>) -> u64 {
 }
 
 /// Bytes of a strided layout; repeats count once.
-fn strided(addr: Addr, elem_bytes: u64, dims: [u32; 6], strides: [u64; 6]) -> Option<Traffic> {
+fn strided(addr: Addr, elem_bytes: u64, dims: [u32; 6], strides: [u64; 6]) -> Traffic {
     let distinct = dims.into_iter().zip(strides).map(|(dim, stride)| if stride == 0 { 1 } else { dim });
-    Some((addr, product(distinct).saturating_mul(elem_bytes)))
+    (addr, product(distinct).saturating_mul(elem_bytes))
 }
 
-fn operand(operand: &Operand, dims: [u32; 6]) -> Option<Traffic> {
+fn operand(operand: &Operand, dims: [u32; 6]) -> Traffic {
     strided(operand.addr, operand.dtype.bytes() as u64, dims, operand.strides)
 }
 
@@ -88,15 +88,9 @@ fn convolution(input: &FeatureMap, output: &FeatureMap, window: &Window, on_arra
     Amount { macs, gemm: (on_array && !depthwise).then_some(gemm), taps: macs, elements: output.elements() }
 }
 
-fn weights(
-    addr: Addr,
-    input: &FeatureMap,
-    output: &FeatureMap,
-    window: &Window,
-    elem_bytes: u64,
-) -> Option<Traffic> {
+fn weights(addr: Addr, input: &FeatureMap, output: &FeatureMap, window: &Window, elem_bytes: u64) -> Traffic {
     let per_output = product(window.kernel).saturating_mul(u64::from(input.c / window.groups.max(1)));
-    Some((addr, per_output.saturating_mul(output.c.into()).saturating_mul(elem_bytes)))
+    (addr, per_output.saturating_mul(output.c.into()).saturating_mul(elem_bytes))
 }
 
 /// The work of `command` on `spec`.
@@ -105,31 +99,31 @@ pub(super) fn work(spec: &DeviceSpec, command: &Command) -> Work {
     let amount = match command {
         Command::End(_) => Amount::NONE,
         Command::Copy(c) => {
-            work.reads[0] = strided(c.src, c.elem_bytes.into(), c.dims, c.src_strides);
-            work.write = strided(c.dst, c.elem_bytes.into(), c.dims, c.dst_strides);
+            work.reads[0] = Some(strided(c.src, c.elem_bytes.into(), c.dims, c.src_strides));
+            work.write = Some(strided(c.dst, c.elem_bytes.into(), c.dims, c.dst_strides));
             Amount::NONE
         }
         Command::Fill(c) => {
-            work.write = strided(c.dst, c.elem_bytes.into(), c.dims, c.dst_strides);
+            work.write = Some(strided(c.dst, c.elem_bytes.into(), c.dims, c.dst_strides));
             Amount::NONE
         }
         Command::QConv(c) => {
             let outputs = u64::from(c.output.c);
             work.constants = [
-                weights(c.weights, &c.input, &c.output, &c.window, 1),
+                Some(weights(c.weights, &c.input, &c.output, &c.window, 1)),
                 c.bias.map(|addr| (addr, 4 * outputs)),
                 Some((c.multiplier, 4 * u64::from(c.multipliers))),
                 c.table.map(|addr| (addr, 256)),
             ];
-            work.reads = [map(&c.input), c.residual.as_ref().and_then(map), None];
-            work.write = map(&c.output);
+            work.reads = [Some(map(&c.input)), c.residual.as_ref().map(map), None];
+            work.write = Some(map(&c.output));
             convolution(&c.input, &c.output, &c.window, true)
         }
         Command::FConv(c) => {
-            work.constants[0] = weights(c.weights, &c.input, &c.output, &c.window, 4);
+            work.constants[0] = Some(weights(c.weights, &c.input, &c.output, &c.window, 4));
             work.constants[1] = c.bias.map(|addr| (addr, 4 * u64::from(c.output.c)));
-            work.reads = [map(&c.input), c.residual.as_ref().and_then(map), None];
-            work.write = map(&c.output);
+            work.reads = [Some(map(&c.input)), c.residual.as_ref().map(map), None];
+            work.write = Some(map(&c.output));
             convolution(&c.input, &c.output, &c.window, false)
         }
         Command::FMatMul(c) => {
@@ -143,50 +137,50 @@ pub(super) fn work(spec: &DeviceSpec, command: &Command) -> Work {
             Amount { macs, gemm: None, taps: macs, elements: product([c.batch, c.m, c.n]) }
         }
         Command::Pool(c) => {
-            work.reads[0] = map(&c.input);
-            work.write = map(&c.output);
+            work.reads[0] = Some(map(&c.input));
+            work.write = Some(map(&c.output));
             let elements = c.output.elements();
             Amount { macs: 0, gemm: None, taps: elements.saturating_mul(product(c.window.kernel)), elements }
         }
         Command::GlobalPool(c) => {
-            work.reads[0] = map(&c.input);
-            work.write = map(&c.output);
+            work.reads[0] = Some(map(&c.input));
+            work.write = Some(map(&c.output));
             Amount { macs: 0, gemm: None, taps: c.input.elements(), elements: c.output.elements() }
         }
         Command::QAdd(c) => {
-            work.reads = [operand(&c.a, c.dims), operand(&c.b, c.dims), None];
-            work.write = operand(&c.output, c.dims);
+            work.reads = [Some(operand(&c.a, c.dims)), Some(operand(&c.b, c.dims)), None];
+            work.write = Some(operand(&c.output, c.dims));
             Amount::elementwise(product(c.dims))
         }
         Command::QMul(c) => {
-            work.reads = [operand(&c.a, c.dims), operand(&c.b, c.dims), None];
-            work.write = operand(&c.output, c.dims);
+            work.reads = [Some(operand(&c.a, c.dims)), Some(operand(&c.b, c.dims)), None];
+            work.write = Some(operand(&c.output, c.dims));
             Amount::elementwise(product(c.dims))
         }
         Command::FBinary(c) => {
-            work.reads = [operand(&c.a, c.dims), operand(&c.b, c.dims), None];
-            work.write = operand(&c.output, c.dims);
+            work.reads = [Some(operand(&c.a, c.dims)), Some(operand(&c.b, c.dims)), None];
+            work.write = Some(operand(&c.output, c.dims));
             Amount::elementwise(product(c.dims))
         }
         Command::FUnary(c) => {
-            work.reads[0] = map(&c.input);
-            work.write = map(&c.output);
+            work.reads[0] = Some(map(&c.input));
+            work.write = Some(map(&c.output));
             Amount::elementwise(c.output.elements())
         }
         Command::Table(c) => {
             work.constants[0] = Some((c.table, 256));
-            work.reads[0] = map(&c.input);
-            work.write = map(&c.output);
+            work.reads[0] = Some(map(&c.input));
+            work.write = Some(map(&c.output));
             Amount::elementwise(c.output.elements())
         }
         Command::Quantize(c) => {
-            work.reads[0] = map(&c.input);
-            work.write = map(&c.output);
+            work.reads[0] = Some(map(&c.input));
+            work.write = Some(map(&c.output));
             Amount::elementwise(c.output.elements())
         }
         Command::Dequantize(c) => {
-            work.reads[0] = map(&c.input);
-            work.write = map(&c.output);
+            work.reads[0] = Some(map(&c.input));
+            work.write = Some(map(&c.output));
             Amount::elementwise(c.output.elements())
         }
         Command::QSoftmax(c) => {
@@ -203,8 +197,8 @@ pub(super) fn work(spec: &DeviceSpec, command: &Command) -> Work {
             softmax(elements)
         }
         Command::Resize(c) => {
-            work.reads[0] = map(&c.input);
-            work.write = map(&c.output);
+            work.reads[0] = Some(map(&c.input));
+            work.write = Some(map(&c.output));
             let elements = c.output.elements();
             let taps = if c.mode == ResizeMode::Linear { 4 } else { 1 };
             Amount { macs: 0, gemm: None, taps: elements.saturating_mul(taps), elements }

@@ -1,16 +1,16 @@
 //! Convolutions: weights are packed here, from the bytes in device memory.
 
-use triune_kernels::{ConvGeometry, Error as KernelError, Nhwc, Pool, Q8, QAdd, QConv, QConvSpec};
+use triune_kernels::{
+    ConvGeometry, Error as KernelError, FConv, FConvSpec, Nhwc, Pool, Q8, QAdd, QConv, QConvSpec,
+};
 use triune_tensor::DType;
 
 use super::super::{
     check::{Checker, Result, bad, expect_dtype, expect_same_extents, refused},
     operands::{MAX_READS, Prepared, Step},
 };
+use super::{EIGHT_BIT, FLOAT, elements, elements_mut, function};
 use crate::command::{self, AddParams, RequantTarget, Window};
-
-/// The types that integer operators compute on.
-pub(super) const EIGHT_BIT: &[DType] = &[DType::I8, DType::U8];
 
 /// A window in the kernels' terms. Its output extents are compared with the output map by the kernel.
 pub(super) fn geometry(window: &Window) -> ConvGeometry {
@@ -91,7 +91,7 @@ impl Step for QConvStep {
         write: &mut [u8],
         scratch: &mut [u8],
         pool: &Pool,
-    ) -> std::result::Result<(), KernelError> {
+    ) -> Result<(), KernelError> {
         let residual = self.residual.map(|map| (residual, map));
         self.kernel.run(input, self.input, residual, write, self.output, scratch, pool)
     }
@@ -168,5 +168,87 @@ pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<P
         }
         (Some(_), None) => bad("add", "is missing, and there is a residual"),
         (None, Some(_)) => bad("residual", "is missing, and there is an addition"),
+    }
+}
+
+#[derive(Debug)]
+struct FConvStep {
+    kernel: FConv,
+    input: Nhwc,
+    output: Nhwc,
+    residual: Option<Nhwc>,
+}
+
+impl Step for FConvStep {
+    fn scratch_bytes(&self, threads: usize) -> usize {
+        self.kernel.scratch_bytes(threads)
+    }
+
+    fn run(
+        &self,
+        [input, residual, _]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        let residual = match self.residual {
+            Some(map) => Some((elements(residual)?, map)),
+            None => None,
+        };
+        self.kernel.run(
+            elements(input)?,
+            self.input,
+            residual,
+            elements_mut(write)?,
+            self.output,
+            scratch,
+            pool,
+        )
+    }
+}
+
+pub(super) fn fconv(checker: &Checker<'_>, command: &command::FConv) -> Result<Prepared> {
+    expect_dtype("input", command.input.dtype, FLOAT)?;
+    expect_dtype("output", command.output.dtype, FLOAT)?;
+    let input = checker.map("input", &command.input)?;
+    let output = checker.map("output", &command.output)?;
+    let geometry = expect_window(&command.window, &input.nhwc, &output.nhwc)?;
+    let count = weight_count(&geometry, &input.nhwc, &output.nhwc)?;
+    let weights = checker.floats("weights", command.weights, count)?;
+    let bias = match command.bias {
+        Some(addr) => Some(checker.floats("bias", addr, Some(output.nhwc.c as u64))?),
+        None => None,
+    };
+    let residual = match &command.residual {
+        Some(map) => {
+            expect_dtype("residual", map.dtype, FLOAT)?;
+            let residual = checker.map("residual", map)?;
+            expect_same_extents("residual", &residual.nhwc, &output.nhwc)?;
+            Some(residual)
+        }
+        None => None,
+    };
+    let kernel = FConv::new(
+        &FConvSpec {
+            geometry,
+            in_channels: input.nhwc.c,
+            out_channels: output.nhwc.c,
+            weights: &weights,
+            bias: bias.as_deref(),
+            residual: residual.is_some(),
+            activation: function("activation", command.activation)?,
+        },
+        checker.isa,
+    )
+    .map_err(refused("weights"))?;
+    let step = FConvStep {
+        kernel,
+        input: input.nhwc,
+        output: output.nhwc,
+        residual: residual.map(|residual| residual.nhwc),
+    };
+    match residual {
+        Some(residual) => checker.finish_fused([input.placed, residual.placed], output.placed, step),
+        None => checker.finish([input.placed], output.placed, false, step),
     }
 }

@@ -1,17 +1,109 @@
 //! One adapter per command: operands checked against the command's rules, kernel made.
 
 mod conv;
+mod eltwise;
+mod matmul;
+mod movement;
+mod pooling;
+mod quantize;
+mod softmax;
+
+use triune_kernels::{Error as KernelError, Unary};
+use triune_tensor::DType;
 
 use super::{
-    check::{Checker, Result, bad},
+    check::{Checker, Result, bad, expect_dtype},
     operands::Prepared,
 };
-use crate::Command;
+use crate::{
+    Command,
+    command::{Function, FunctionKind},
+};
+
+/// The types that integer operators compute on.
+const EIGHT_BIT: &[DType] = &[DType::I8, DType::U8];
+/// The type that float operators compute on.
+const FLOAT: &[DType] = &[DType::F32];
 
 /// Checks a command and makes it ready to run.
 pub(super) fn prepare(checker: &Checker<'_>, command: &Command) -> Result<Prepared> {
     match command {
+        Command::End(_) => bad("opcode", "end is not executed"),
+        Command::Copy(command) => movement::copy(checker, command),
+        Command::Fill(command) => movement::fill(checker, command),
         Command::QConv(command) => conv::qconv(checker, command),
-        other => bad("opcode", format!("{} cannot be executed", other.opcode().mnemonic())),
+        Command::FConv(command) => conv::fconv(checker, command),
+        Command::FMatMul(command) => matmul::fmatmul(checker, command),
+        Command::Pool(command) => pooling::pool(checker, command),
+        Command::GlobalPool(command) => pooling::global_pool(checker, command),
+        Command::QAdd(command) => eltwise::qadd(checker, command),
+        Command::QMul(command) => eltwise::qmul(checker, command),
+        Command::FBinary(command) => eltwise::fbinary(checker, command),
+        Command::FUnary(command) => eltwise::funary(checker, command),
+        Command::Table(command) => eltwise::table(checker, command),
+        Command::Quantize(command) => quantize::quantize(checker, command),
+        Command::Dequantize(command) => quantize::dequantize(checker, command),
+        Command::QSoftmax(command) => softmax::qsoftmax(checker, command),
+        Command::FSoftmax(command) => softmax::fsoftmax(checker, command),
+        Command::Resize(command) => movement::resize(checker, command),
     }
+}
+
+/// Bytes as elements of another type. Decoding has checked address and strides, so this only fails on a scratch buffer
+/// whose base is not aligned.
+fn elements<T: bytemuck::AnyBitPattern>(bytes: &[u8]) -> std::result::Result<&[T], KernelError> {
+    bytemuck::try_cast_slice(bytes).map_err(|_| KernelError::Invalid("operand is not aligned to its type"))
+}
+
+/// As [`elements`], to be written.
+fn elements_mut<T: bytemuck::Pod>(bytes: &mut [u8]) -> std::result::Result<&mut [T], KernelError> {
+    bytemuck::try_cast_slice_mut(bytes)
+        .map_err(|_| KernelError::Invalid("operand is not aligned to its type"))
+}
+
+/// A function in the kernels' terms.
+fn function(field: &str, function: Function) -> Result<Unary> {
+    let [alpha, beta] = function.parameters;
+    if alpha.is_nan() || beta.is_nan() {
+        return bad(field, "a parameter is NaN");
+    }
+    Ok(match function.kind {
+        FunctionKind::Identity => Unary::None,
+        FunctionKind::Relu => Unary::Relu,
+        FunctionKind::LeakyRelu => Unary::LeakyRelu(alpha),
+        FunctionKind::Elu => Unary::Elu(alpha),
+        FunctionKind::Clip => Unary::Clip([alpha, beta]),
+        FunctionKind::Sigmoid => Unary::Sigmoid,
+        FunctionKind::Silu => Unary::Silu,
+        FunctionKind::HardSigmoid => Unary::HardSigmoid { alpha, beta },
+        FunctionKind::HardSwish => Unary::HardSwish,
+        FunctionKind::Tanh => Unary::Tanh,
+        FunctionKind::Exp => Unary::Exp,
+        FunctionKind::Log => Unary::Log,
+        FunctionKind::Sqrt => Unary::Sqrt,
+        FunctionKind::Reciprocal => Unary::Reciprocal,
+        FunctionKind::Abs => Unary::Abs,
+        FunctionKind::Neg => Unary::Neg,
+        FunctionKind::Softplus => Unary::Softplus,
+        FunctionKind::Erf => Unary::Erf,
+        FunctionKind::Gelu => Unary::Gelu,
+        FunctionKind::Floor => Unary::Floor,
+        FunctionKind::Ceil => Unary::Ceil,
+        FunctionKind::Round => Unary::Round,
+    })
+}
+
+/// Refuses scales that no meaning can be given to.
+fn expect_scale(field: &str, scale: f32) -> Result<()> {
+    if scale.is_finite() && scale > 0.0 {
+        Ok(())
+    } else {
+        bad(field, format!("the scale {scale} is not above 0"))
+    }
+}
+
+/// Both operands' types, equal and allowed.
+fn expect_equal_dtypes(input: DType, output: DType, allowed: &[DType]) -> Result<()> {
+    expect_dtype("input", input, allowed)?;
+    expect_dtype("output", output, &[input])
 }

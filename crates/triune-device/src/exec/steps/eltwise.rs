@@ -1,0 +1,240 @@
+//! Element by element: additions, multiplications, functions, tables.
+
+use triune_kernels::{Binary, Broadcast, Error as KernelError, Isa, Nhwc, Pool, QAdd, QMul, Unary};
+
+use super::super::{
+    check::{Checker, Placed, Result, bad, expect_dtype, expect_same_extents, refused},
+    operands::{MAX_READS, Prepared, Step},
+};
+use super::conv::{q8, qadd_params};
+use super::{EIGHT_BIT, FLOAT, elements, elements_mut, function};
+use crate::command::{self, BinaryKind, Operand};
+
+/// Three checked operands and their loop nest.
+struct Binaries {
+    a: Placed,
+    b: Placed,
+    output: Placed,
+    shape: Broadcast,
+}
+
+fn broadcast(
+    checker: &Checker<'_>,
+    dims: [u32; 6],
+    a: &Operand,
+    b: &Operand,
+    output: &Operand,
+) -> Result<Binaries> {
+    let placed = [
+        checker.operand("a", a, dims)?,
+        checker.operand("b", b, dims)?,
+        checker.operand("output", output, dims)?,
+    ];
+    let [x, y, out] = placed.map(|operand| operand.element_strides());
+    let shape = Broadcast::new(dims.map(|dim| dim as usize), x, y, out).map_err(refused("dims"))?;
+    let [a, b, output] = placed;
+    Ok(Binaries { a, b, output, shape })
+}
+
+#[derive(Debug)]
+struct QAddStep {
+    add: QAdd,
+    shape: Broadcast,
+    isa: Isa,
+}
+
+impl Step for QAddStep {
+    fn run(
+        &self,
+        [a, b, _]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        triune_kernels::q_add(self.isa, &self.add, &self.shape, a, b, write, pool)
+    }
+}
+
+pub(super) fn qadd(checker: &Checker<'_>, command: &command::QAdd) -> Result<Prepared> {
+    let command::QAdd { dims, a, b, output, params } = command;
+    let add = qadd_params(params, true).map_err(|error| error.within("params"))?;
+    expect_dtype("a", a.dtype, &[params.a.dtype])?;
+    expect_dtype("b", b.dtype, &[params.b.dtype])?;
+    expect_dtype("output", output.dtype, &[params.out.dtype])?;
+    let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
+    checker.finish([a, b], output, true, QAddStep { add, shape, isa: checker.isa })
+}
+
+#[derive(Debug)]
+struct QMulStep {
+    mul: QMul,
+    shape: Broadcast,
+    isa: Isa,
+}
+
+impl Step for QMulStep {
+    fn run(
+        &self,
+        [a, b, _]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        triune_kernels::q_mul(self.isa, &self.mul, &self.shape, a, b, write, pool)
+    }
+}
+
+pub(super) fn qmul(checker: &Checker<'_>, command: &command::QMul) -> Result<Prepared> {
+    let command::QMul { dims, a, b, output, zero_points, multiplier, clamp } = command;
+    let [za, zb, zout] = *zero_points;
+    let mul = QMul {
+        a: q8("a", a.dtype, za)?,
+        b: q8("b", b.dtype, zb)?,
+        out: q8("output", output.dtype, zout)?,
+        multiplier: *multiplier,
+        clamp: *clamp,
+    };
+    mul.check().map_err(refused("multiplier"))?;
+    let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
+    checker.finish([a, b], output, true, QMulStep { mul, shape, isa: checker.isa })
+}
+
+#[derive(Debug)]
+struct BinaryStep {
+    kind: Binary,
+    shape: Broadcast,
+    isa: Isa,
+    activation: Option<Activated>,
+}
+
+/// An activation behind a binary function: the function's results go to scratch, densely, and from there to the output.
+#[derive(Debug)]
+struct Activated {
+    function: Unary,
+    dense: Nhwc,
+    output: Nhwc,
+}
+
+impl Step for BinaryStep {
+    fn scratch_bytes(&self, _threads: usize) -> usize {
+        self.activation.as_ref().map_or(0, |activated| 4 * activated.dense.elements())
+    }
+
+    fn run(
+        &self,
+        [a, b, _]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        let (a, b) = (elements(a)?, elements(b)?);
+        let Some(activated) = &self.activation else {
+            return triune_kernels::binary(
+                self.isa,
+                self.kind,
+                &self.shape,
+                a,
+                b,
+                elements_mut(write)?,
+                pool,
+            );
+        };
+        let raw = elements_mut(&mut scratch[..4 * activated.dense.elements()])?;
+        triune_kernels::binary(self.isa, self.kind, &self.shape, a, b, raw, pool)?;
+        let Activated { function, dense, output } = *activated;
+        triune_kernels::unary(self.isa, function, raw, dense, elements_mut(write)?, output, pool)
+    }
+}
+
+pub(super) fn fbinary(checker: &Checker<'_>, command: &command::FBinary) -> Result<Prepared> {
+    let command::FBinary { dims, kind, a, b, output, activation } = command;
+    expect_dtype("a", a.dtype, FLOAT)?;
+    expect_dtype("b", b.dtype, FLOAT)?;
+    expect_dtype("output", output.dtype, FLOAT)?;
+    let kind = match kind {
+        BinaryKind::Add => Binary::Add,
+        BinaryKind::Sub => Binary::Sub,
+        BinaryKind::Mul => Binary::Mul,
+        BinaryKind::Div => Binary::Div,
+        BinaryKind::Min => Binary::Min,
+        BinaryKind::Max => Binary::Max,
+        BinaryKind::Pow => Binary::Pow,
+    };
+    let activation = function("activation", *activation)?;
+    let Binaries { a, b, output, mut shape } = broadcast(checker, *dims, a, b, output)?;
+    let mut activated = None;
+    if activation != Unary::None {
+        let Some(map) = output.collapse() else {
+            return bad("activation", "needs an output of at most four separate axes, the last contiguous");
+        };
+        let dense = Nhwc::dense(map.n, map.h, map.w, map.c);
+        let [x, y] = [a, b].map(|operand| operand.element_strides());
+        shape = Broadcast::new(dims.map(|dim| dim as usize), x, y, output.dense_strides())
+            .map_err(refused("dims"))?;
+        activated = Some(Activated { function: activation, dense, output: map });
+    }
+    checker.finish([a, b], output, true, BinaryStep { kind, shape, isa: checker.isa, activation: activated })
+}
+
+#[derive(Debug)]
+struct UnaryStep {
+    function: Unary,
+    input: Nhwc,
+    output: Nhwc,
+    isa: Isa,
+}
+
+impl Step for UnaryStep {
+    fn run(
+        &self,
+        [input, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        let (input, write) = (elements(input)?, elements_mut(write)?);
+        triune_kernels::unary(self.isa, self.function, input, self.input, write, self.output, pool)
+    }
+}
+
+pub(super) fn funary(checker: &Checker<'_>, command: &command::FUnary) -> Result<Prepared> {
+    expect_dtype("input", command.input.dtype, FLOAT)?;
+    expect_dtype("output", command.output.dtype, FLOAT)?;
+    let function = function("function", command.function)?;
+    let input = checker.map("input", &command.input)?;
+    let output = checker.map("output", &command.output)?;
+    expect_same_extents("output", &output.nhwc, &input.nhwc)?;
+    let step = UnaryStep { function, input: input.nhwc, output: output.nhwc, isa: checker.isa };
+    checker.finish([input.placed], output.placed, true, step)
+}
+
+#[derive(Debug)]
+struct TableStep {
+    table: Box<[u8; 256]>,
+    input: Nhwc,
+    output: Nhwc,
+    isa: Isa,
+}
+
+impl Step for TableStep {
+    fn run(
+        &self,
+        [input, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        triune_kernels::table(self.isa, &self.table, input, self.input, write, self.output, pool)
+    }
+}
+
+pub(super) fn table(checker: &Checker<'_>, command: &command::Table) -> Result<Prepared> {
+    expect_dtype("input", command.input.dtype, EIGHT_BIT)?;
+    expect_dtype("output", command.output.dtype, EIGHT_BIT)?;
+    let table = Box::new(checker.table("table", command.table)?);
+    let input = checker.map("input", &command.input)?;
+    let output = checker.map("output", &command.output)?;
+    expect_same_extents("output", &output.nhwc, &input.nhwc)?;
+    let step = TableStep { table, input: input.nhwc, output: output.nhwc, isa: checker.isa };
+    checker.finish([input.placed], output.placed, true, step)
+}

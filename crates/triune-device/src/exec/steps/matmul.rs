@@ -1,0 +1,80 @@
+//! Matrix products of two feature maps.
+
+use triune_kernels::{Error as KernelError, FMatMul, Isa, MatMulSpec, Nhwc, Pool, Unary};
+
+use super::super::{
+    check::{Checker, Result, refused},
+    operands::{MAX_READS, Prepared, Step},
+};
+use super::{elements, elements_mut, function};
+use crate::command;
+
+#[derive(Debug)]
+struct MatMulStep {
+    product: FMatMul,
+    bias: Option<Vec<f32>>,
+    activation: Unary,
+    /// The result as a flat map.
+    results: Nhwc,
+    isa: Isa,
+}
+
+impl MatMulStep {
+    /// Bytes of the product where an activation follows it.
+    fn raw_bytes(&self) -> usize {
+        if self.activation == Unary::None { 0 } else { (4 * self.results.elements()).next_multiple_of(64) }
+    }
+}
+
+impl Step for MatMulStep {
+    fn scratch_bytes(&self, threads: usize) -> usize {
+        self.raw_bytes() + self.product.scratch_bytes(threads)
+    }
+
+    fn run(
+        &self,
+        [a, b, _]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        let (a, b, write) = (elements(a)?, elements(b)?, elements_mut(write)?);
+        let (raw, scratch) = scratch.split_at_mut(self.raw_bytes());
+        if self.activation == Unary::None {
+            return self.product.run(a, b, self.bias.as_deref(), write, scratch, pool);
+        }
+        let raw: &mut [f32] = &mut elements_mut(raw)?[..self.results.elements()];
+        self.product.run(a, b, self.bias.as_deref(), raw, scratch, pool)?;
+        triune_kernels::unary(self.isa, self.activation, raw, self.results, write, self.results, pool)
+    }
+}
+
+pub(super) fn fmatmul(checker: &Checker<'_>, command: &command::FMatMul) -> Result<Prepared> {
+    let [batch, m, n, k] = [command.batch, command.m, command.n, command.k].map(u64::from);
+    let count = |factors: [u64; 3]| factors.into_iter().fold(1_u64, u64::saturating_mul);
+    let b_batch = if command.shared_b { 1 } else { batch };
+    let a = checker.dense("a", command.a, 4, count([batch, m, k]))?;
+    let b = checker.dense("b", command.b, 4, count([b_batch, k, n]))?;
+    let output = checker.dense("output", command.output, 4, count([batch, m, n]))?;
+    let mut spec = MatMulSpec::dense(
+        batch as usize,
+        m as usize,
+        n as usize,
+        k as usize,
+        command.transpose_a,
+        command.transpose_b,
+    );
+    if command.shared_b {
+        spec.batch_b = 0;
+    }
+    let product = FMatMul::new(&spec, checker.isa).map_err(refused("k"))?;
+    let bias = command.bias.map(|addr| checker.floats("bias", addr, Some(n))).transpose()?;
+    let step = MatMulStep {
+        product,
+        bias,
+        activation: function("activation", command.activation)?,
+        results: Nhwc::dense(1, 1, 1, count([batch, m, n]) as usize),
+        isa: checker.isa,
+    };
+    checker.finish([a, b], output, false, step)
+}

@@ -1,0 +1,167 @@
+//! Copies, fills and resampling: elements move, or are made from their neighbours.
+
+use triune_kernels::{
+    Coordinates, CopyNd, CopySpec, Error as KernelError, Isa, Nearest, Nhwc, Pool, Resize, ResizeMode,
+    ResizeSpec,
+};
+use triune_tensor::DType;
+
+use super::super::{
+    check::{Checker, Result, bad, expect_dtype, refused},
+    operands::{MAX_READS, Prepared, Step},
+};
+use super::{elements, elements_mut};
+use crate::command::{self, CoordinateMode};
+
+/// Refuses element sizes that there is no type of.
+fn expect_elem_bytes(elem_bytes: u32) -> Result<()> {
+    if [1, 2, 4, 8].contains(&elem_bytes) {
+        Ok(())
+    } else {
+        bad("elem_bytes", format!("{elem_bytes} is not 1, 2, 4 or 8"))
+    }
+}
+
+#[derive(Debug)]
+struct CopyStep {
+    copy: CopyNd,
+}
+
+impl Step for CopyStep {
+    fn run(
+        &self,
+        [src, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        self.copy.run(src, write, pool)
+    }
+}
+
+pub(super) fn copy(checker: &Checker<'_>, command: &command::Copy) -> Result<Prepared> {
+    let command::Copy { elem_bytes, dims, src, src_strides, dst, dst_strides } = *command;
+    expect_elem_bytes(elem_bytes)?;
+    let extents = dims.map(u64::from);
+    let src = checker.strided("src", src, elem_bytes.into(), extents, src_strides)?;
+    let dst = checker.strided("dst", dst, elem_bytes.into(), extents, dst_strides)?;
+    let copy = CopyNd::new(&CopySpec {
+        elem_bytes: elem_bytes as usize,
+        dims: dims.map(|dim| dim as usize),
+        src_offset: 0,
+        src_strides: src.strides().map(u64::cast_signed),
+        dst_strides: dst.strides().map(|stride| stride as usize),
+    })
+    .map_err(refused("dims"))?;
+    checker.finish([src], dst, false, CopyStep { copy })
+}
+
+#[derive(Debug)]
+struct FillStep {
+    fill: CopyNd,
+    value: [u8; 8],
+    elem_bytes: usize,
+}
+
+impl Step for FillStep {
+    fn run(
+        &self,
+        _reads: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        self.fill.run(&self.value[..self.elem_bytes], write, pool)
+    }
+}
+
+pub(super) fn fill(checker: &Checker<'_>, command: &command::Fill) -> Result<Prepared> {
+    let command::Fill { elem_bytes, dims, dst, dst_strides, value } = *command;
+    expect_elem_bytes(elem_bytes)?;
+    if elem_bytes < 8 && value >> (8 * elem_bytes) != 0 {
+        return bad("value", format!("{value:#x} has more than {elem_bytes} bytes"));
+    }
+    let dst = checker.strided("dst", dst, elem_bytes.into(), dims.map(u64::from), dst_strides)?;
+    let strides = dst.strides().map(|stride| stride as usize);
+    let fill =
+        CopyNd::fill(elem_bytes as usize, dims.map(|dim| dim as usize), strides).map_err(refused("dims"))?;
+    let step = FillStep { fill, value: value.to_le_bytes(), elem_bytes: elem_bytes as usize };
+    checker.finish([], dst, false, step)
+}
+
+#[derive(Debug)]
+struct ResizeStep {
+    resize: Resize,
+    dtype: DType,
+    input: Nhwc,
+    output: Nhwc,
+    isa: Isa,
+}
+
+impl ResizeStep {
+    fn nearest<T: bytemuck::Pod + Send + Sync>(
+        &self,
+        input: &[u8],
+        write: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        self.resize.run_nearest::<T>(elements(input)?, self.input, elements_mut(write)?, self.output, pool)
+    }
+}
+
+impl Step for ResizeStep {
+    fn run(
+        &self,
+        [input, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        match self.dtype {
+            DType::F32 => {
+                let (input, write) = (elements(input)?, elements_mut(write)?);
+                self.resize.run_f32(self.isa, input, self.input, write, self.output, pool)
+            }
+            DType::Bool | DType::U8 | DType::I8 => self.nearest::<u8>(input, write, pool),
+            DType::U16 | DType::I16 | DType::F16 => self.nearest::<u16>(input, write, pool),
+            DType::U32 | DType::I32 => self.nearest::<u32>(input, write, pool),
+            DType::U64 | DType::I64 | DType::F64 => self.nearest::<u64>(input, write, pool),
+        }
+    }
+}
+
+pub(super) fn resize(checker: &Checker<'_>, command: &command::Resize) -> Result<Prepared> {
+    let mode = match command.mode {
+        command::ResizeMode::NearestRoundPreferFloor => ResizeMode::Nearest(Nearest::RoundPreferFloor),
+        command::ResizeMode::NearestRoundPreferCeil => ResizeMode::Nearest(Nearest::RoundPreferCeil),
+        command::ResizeMode::NearestFloor => ResizeMode::Nearest(Nearest::Floor),
+        command::ResizeMode::NearestCeil => ResizeMode::Nearest(Nearest::Ceil),
+        command::ResizeMode::Linear => ResizeMode::Linear,
+    };
+    let coordinates = match command.coordinates {
+        CoordinateMode::Asymmetric => Coordinates::Asymmetric,
+        CoordinateMode::HalfPixel => Coordinates::HalfPixel,
+        CoordinateMode::PytorchHalfPixel => Coordinates::PytorchHalfPixel,
+        CoordinateMode::AlignCorners => Coordinates::AlignCorners,
+    };
+    if mode == ResizeMode::Linear {
+        expect_dtype("input", command.input.dtype, &[DType::F32])?;
+    }
+    expect_dtype("output", command.output.dtype, &[command.input.dtype])?;
+    let input = checker.map("input", &command.input)?;
+    let output = checker.map("output", &command.output)?;
+    let (from, to) = (input.nhwc, output.nhwc);
+    if (from.n, from.c) != (to.n, to.c) {
+        return bad("output", format!("has n, c = {}, {}, the input {}, {}", to.n, to.c, from.n, from.c));
+    }
+    let resize = Resize::new(&ResizeSpec {
+        mode,
+        coordinates,
+        input: [from.h, from.w],
+        output: [to.h, to.w],
+        scales: (command.scales != [0.0; 2]).then_some(command.scales),
+    })
+    .map_err(refused("scales"))?;
+    let step = ResizeStep { resize, dtype: command.input.dtype, input: from, output: to, isa: checker.isa };
+    checker.finish([input.placed], output.placed, false, step)
+}

@@ -1,0 +1,153 @@
+//! Pools: the element type decides between the 8-bit and the f32 kernel.
+
+use triune_kernels::{Error as KernelError, Isa, Nhwc, Pool, PoolKind, PoolQuant, PoolSpec};
+use triune_tensor::DType;
+
+use super::super::{
+    check::{Checker, PlacedMap, Result, bad, expect_dtype},
+    operands::{MAX_READS, Prepared, Step},
+};
+use super::conv::q8;
+use super::{elements, elements_mut, expect_equal_dtypes, expect_scale};
+use crate::{
+    FeatureMap,
+    command::{self, Quant},
+};
+
+#[derive(Debug)]
+struct PoolStep {
+    /// Without a window: over the whole map.
+    window: Option<PoolSpec>,
+    kind: PoolKind,
+    /// Of 8-bit maps.
+    quant: Option<PoolQuant>,
+    input: Nhwc,
+    output: Nhwc,
+    isa: Isa,
+}
+
+impl Step for PoolStep {
+    fn run(
+        &self,
+        [x, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        let Self { kind, input, output, isa, .. } = *self;
+        match (&self.window, &self.quant) {
+            (Some(window), Some(quant)) => {
+                triune_kernels::pool_q8(isa, window, quant, x, input, write, output, pool)
+            }
+            (None, Some(quant)) => {
+                triune_kernels::global_pool_q8(isa, kind, quant, x, input, write, output, pool)
+            }
+            (Some(window), None) => {
+                triune_kernels::pool_f32(isa, window, elements(x)?, input, elements_mut(write)?, output, pool)
+            }
+            (None, None) => triune_kernels::global_pool_f32(
+                isa,
+                kind,
+                elements(x)?,
+                input,
+                elements_mut(write)?,
+                output,
+                pool,
+            ),
+        }
+    }
+}
+
+fn pool_kind(kind: command::PoolKind) -> PoolKind {
+    match kind {
+        command::PoolKind::Max => PoolKind::Max,
+        command::PoolKind::Average => PoolKind::Average { count_include_pad: false },
+        command::PoolKind::AverageIncludingPad => PoolKind::Average { count_include_pad: true },
+    }
+}
+
+/// The maps of a pool, and their meaning if they hold 8-bit integers.
+fn operands(
+    checker: &Checker<'_>,
+    kind: command::PoolKind,
+    (input, input_quant): (&FeatureMap, Quant),
+    (output, output_quant): (&FeatureMap, Quant),
+) -> Result<(PlacedMap, PlacedMap, Option<PoolQuant>)> {
+    expect_dtype("input", input.dtype, &[DType::I8, DType::U8, DType::F32])?;
+    expect_equal_dtypes(input.dtype, output.dtype, &[input.dtype])?;
+    let quant = if input.dtype == DType::F32 {
+        None
+    } else {
+        expect_scale("input_quant.scale", input_quant.scale)?;
+        expect_scale("output_quant.scale", output_quant.scale)?;
+        if kind == command::PoolKind::Max && input_quant != output_quant {
+            return bad("output_quant", "differs from the input's, and a maximum keeps it");
+        }
+        Some(PoolQuant {
+            input: q8("input", input.dtype, input_quant.zero_point)?,
+            input_scale: input_quant.scale,
+            output: q8("output", output.dtype, output_quant.zero_point)?,
+            output_scale: output_quant.scale,
+        })
+    };
+    let (input, output) = (checker.map("input", input)?, checker.map("output", output)?);
+    if (input.nhwc.n, input.nhwc.c) != (output.nhwc.n, output.nhwc.c) {
+        return bad("output", "has other images or channels than the input");
+    }
+    Ok((input, output, quant))
+}
+
+pub(super) fn pool(checker: &Checker<'_>, command: &command::Pool) -> Result<Prepared> {
+    let window = command.window;
+    if window.groups != 1 {
+        return bad("window.groups", format!("is {}, pools have 1", window.groups));
+    }
+    for (field, values) in [
+        ("window.kernel", window.kernel),
+        ("window.stride", window.stride),
+        ("window.dilation", window.dilation),
+    ] {
+        if values.contains(&0) {
+            return bad(field, "is 0");
+        }
+    }
+    let (input, output, quant) = operands(
+        checker,
+        command.kind,
+        (&command.input, command.input_quant),
+        (&command.output, command.output_quant),
+    )?;
+    let kind = pool_kind(command.kind);
+    let spec = PoolSpec {
+        kernel: window.kernel.map(|each| each as usize),
+        stride: window.stride.map(|each| each as usize),
+        dilation: window.dilation.map(|each| each as usize),
+        pad: window.pad.map(|each| each as usize),
+        kind,
+    };
+    let step = PoolStep {
+        window: Some(spec),
+        kind,
+        quant,
+        input: input.nhwc,
+        output: output.nhwc,
+        isa: checker.isa,
+    };
+    checker.finish([input.placed], output.placed, false, step)
+}
+
+pub(super) fn global_pool(checker: &Checker<'_>, command: &command::GlobalPool) -> Result<Prepared> {
+    let (input, output, quant) = operands(
+        checker,
+        command.kind,
+        (&command.input, command.input_quant),
+        (&command.output, command.output_quant),
+    )?;
+    if (output.nhwc.h, output.nhwc.w) != (1, 1) {
+        return bad("output", "has more than one row or column");
+    }
+    let kind = pool_kind(command.kind);
+    let step =
+        PoolStep { window: None, kind, quant, input: input.nhwc, output: output.nhwc, isa: checker.isa };
+    checker.finish([input.placed], output.placed, false, step)
+}

@@ -1,0 +1,89 @@
+//! The border between reals and integers.
+
+use triune_kernels::{Error as KernelError, Isa, Nhwc, Pool, Q8};
+use triune_tensor::DType;
+
+use super::super::{
+    check::{Checker, Result, bad, expect_dtype, expect_same_extents},
+    operands::{MAX_READS, Prepared, Step},
+};
+use super::conv::q8;
+use super::{EIGHT_BIT, FLOAT, elements, elements_mut, expect_scale};
+use crate::command;
+
+#[derive(Debug)]
+enum Kind {
+    Quantize(Q8),
+    Dequantize(Q8),
+    /// From i32.
+    Widen,
+}
+
+#[derive(Debug)]
+struct ConvertStep {
+    kind: Kind,
+    scale: f32,
+    input: Nhwc,
+    output: Nhwc,
+    isa: Isa,
+}
+
+impl Step for ConvertStep {
+    fn run(
+        &self,
+        [x, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        let Self { scale, input, output, isa, .. } = *self;
+        match self.kind {
+            Kind::Quantize(q) => {
+                triune_kernels::quantize(isa, scale, q, elements(x)?, input, write, output, pool)
+            }
+            Kind::Dequantize(q) => {
+                triune_kernels::dequantize(isa, scale, q, x, input, elements_mut(write)?, output, pool)
+            }
+            Kind::Widen => {
+                let (x, y) = (elements(x)?, elements_mut(write)?);
+                triune_kernels::dequantize_i32(isa, &[scale], x, input, y, output, pool)
+            }
+        }
+    }
+}
+
+pub(super) fn quantize(checker: &Checker<'_>, command: &command::Quantize) -> Result<Prepared> {
+    expect_dtype("input", command.input.dtype, FLOAT)?;
+    expect_dtype("output", command.output.dtype, EIGHT_BIT)?;
+    expect_scale("quant.scale", command.quant.scale)?;
+    let kind = Kind::Quantize(q8("output", command.output.dtype, command.quant.zero_point)?);
+    convert(checker, kind, command.quant.scale, &command.input, &command.output)
+}
+
+pub(super) fn dequantize(checker: &Checker<'_>, command: &command::Dequantize) -> Result<Prepared> {
+    expect_dtype("output", command.output.dtype, FLOAT)?;
+    expect_scale("quant.scale", command.quant.scale)?;
+    let kind = if command.input.dtype == DType::I32 {
+        if command.quant.zero_point != 0 {
+            return bad("quant.zero_point", "must be 0 for i32");
+        }
+        Kind::Widen
+    } else {
+        Kind::Dequantize(q8("input", command.input.dtype, command.quant.zero_point)?)
+    };
+    convert(checker, kind, command.quant.scale, &command.input, &command.output)
+}
+
+fn convert(
+    checker: &Checker<'_>,
+    kind: Kind,
+    scale: f32,
+    input: &command::FeatureMap,
+    output: &command::FeatureMap,
+) -> Result<Prepared> {
+    let input = checker.map("input", input)?;
+    let output = checker.map("output", output)?;
+    expect_same_extents("output", &output.nhwc, &input.nhwc)?;
+    let step = ConvertStep { kind, scale, input: input.nhwc, output: output.nhwc, isa: checker.isa };
+    checker.finish([input.placed], output.placed, false, step)
+}

@@ -1,0 +1,87 @@
+//! Softmax over dense tensors.
+
+use triune_kernels::{AxisShape, Error as KernelError, Isa, Pool, QSoftmax};
+
+use super::super::{
+    check::{Checker, Placed, Result, expect_dtype, refused},
+    operands::{MAX_READS, Prepared, Step},
+};
+use super::conv::q8;
+use super::{EIGHT_BIT, elements, elements_mut};
+use crate::{Addr, command};
+
+fn dense(
+    checker: &Checker<'_>,
+    field: &'static str,
+    addr: Addr,
+    elem_bytes: u64,
+    dims: [u32; 3],
+) -> Result<Placed> {
+    let [outer, len, inner] = dims.map(u64::from);
+    let strides = [len.saturating_mul(inner), inner, 1].map(|stride| stride.saturating_mul(elem_bytes));
+    checker.strided(
+        field,
+        addr,
+        elem_bytes,
+        [1, 1, 1, outer, len, inner],
+        [0, 0, 0, strides[0], strides[1], strides[2]],
+    )
+}
+
+fn axis([outer, len, inner]: [u32; 3]) -> AxisShape {
+    AxisShape { outer: outer as usize, len: len as usize, inner: inner as usize }
+}
+
+#[derive(Debug)]
+struct QSoftmaxStep {
+    softmax: QSoftmax,
+    shape: AxisShape,
+}
+
+impl Step for QSoftmaxStep {
+    fn run(
+        &self,
+        [input, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        self.softmax.run(self.shape, input, write, pool)
+    }
+}
+
+pub(super) fn qsoftmax(checker: &Checker<'_>, command: &command::QSoftmax) -> Result<Prepared> {
+    let command::QSoftmax { input, output, dtype, dims, input_quant, output_quant } = *command;
+    expect_dtype("dtype", dtype, EIGHT_BIT)?;
+    let input = dense(checker, "input", input, 1, dims)?;
+    let output = dense(checker, "output", output, 1, dims)?;
+    let target = q8("output", dtype, output_quant.zero_point)?;
+    let shape = axis(dims);
+    let softmax = QSoftmax::new(shape.len, input_quant.scale, target, output_quant.scale)
+        .map_err(refused("output_quant"))?;
+    checker.finish([input], output, true, QSoftmaxStep { softmax, shape })
+}
+
+#[derive(Debug)]
+struct FSoftmaxStep {
+    shape: AxisShape,
+    isa: Isa,
+}
+
+impl Step for FSoftmaxStep {
+    fn run(
+        &self,
+        [input, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        triune_kernels::softmax(self.isa, self.shape, elements(input)?, elements_mut(write)?, pool)
+    }
+}
+
+pub(super) fn fsoftmax(checker: &Checker<'_>, command: &command::FSoftmax) -> Result<Prepared> {
+    let input = dense(checker, "input", command.input, 4, command.dims)?;
+    let output = dense(checker, "output", command.output, 4, command.dims)?;
+    checker.finish([input], output, true, FSoftmaxStep { shape: axis(command.dims), isa: checker.isa })
+}

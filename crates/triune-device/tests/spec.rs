@@ -1,0 +1,62 @@
+//! Device descriptions: the builtin ones are valid, and errors name the key.
+
+use triune_device::{DeviceSpec, Error, spec::TimingModel};
+
+const METIS: &str = include_str!("../specs/metis.toml");
+
+#[test]
+fn builtins_are_valid() {
+    for name in DeviceSpec::BUILTIN {
+        assert_eq!(DeviceSpec::builtin(name).expect("valid").name, *name);
+    }
+    assert!(DeviceSpec::builtin("abacus").is_err());
+    let metis = DeviceSpec::builtin("metis").expect("valid");
+    assert_eq!((metis.cores, metis.clock_mhz), (4, Some(800)));
+    assert!(metis.allows_clock(600) && !metis.allows_clock(500));
+    assert_eq!(DeviceSpec::builtin("host").expect("valid").timing, TimingModel::None);
+}
+
+/// Every number of the description says where it is from.
+#[test]
+fn every_figure_has_its_source() {
+    let text = METIS.lines().skip_while(|line| !line.starts_with("cores"));
+    for line in text.filter(|line| line.contains('=')) {
+        if line.starts_with("name") {
+            continue;
+        }
+        let comment = line.split_once('#').map(|(_, comment)| comment).unwrap_or_default();
+        assert!(
+            ["ISSCC24", "SDK", "BENCH", "inferred"].iter().any(|source| comment.contains(source)),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn errors_name_the_key() {
+    for (from, to, key) in [
+        ("cores = 4", "cores = 0", "cores"),
+        ("clock_mhz = 800", "clock_mhz = 801", "clock_mhz"),
+        ("[100, 200, 400", "[200, 100, 400", "clocks_mhz"),
+        ("alignment = 64", "alignment = 48", "alignment"),
+        ("rows = 512", "rows = 0", "array.rows"),
+        ("elements_per_cycle = 64", "elements_per_cycle = 0", "vector.elements_per_cycle"),
+        ("name = \"l1\"", "name = \"l2\"", "memory[2].name"),
+        ("bytes = 4_194_304 ", "bytes = 0 ", "memory[2].bytes"),
+        ("reserved = 524_288", "reserved = 4_194_304", "memory[2].reserved"),
+        ("bytes_per_cycle = [45, 1]", "bytes_per_cycle = [45, 0]", "memory[1].bytes_per_cycle"),
+        ("bytes_per_cycle = [45, 1]", "", "memory[1].bytes_per_cycle"),
+        ("constants = \"l2\"", "constants = \"l3\"", "placement.constants"),
+        ("buffers = 2", "buffers = 9", "queues.buffers"),
+        ("blocks = 4", "blocks = 0", "queues.blocks"),
+        ("bytes_per_second = 2_570_000_000", "bytes_per_second = 0", "link.bytes_per_second"),
+        ("cores = 4", "cores = 4\ncolour = 1", "toml"),
+        ("cores = 4", "cores = \"four\"", "toml"),
+    ] {
+        assert!(METIS.contains(from), "{from}");
+        match DeviceSpec::from_toml(&METIS.replacen(from, to, 1)) {
+            Err(Error::Spec { key: named, .. }) => assert_eq!(named, key, "{to}"),
+            other => panic!("{to}: {other:?}"),
+        }
+    }
+}
