@@ -5,6 +5,32 @@ This module holds what belongs to no vendor: `compile`, which turns an ONNX file
 `Session`, which runs a model on this machine's CPU. Importing it is cheap: numpy is loaded by what needs it.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from triune._native import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from triune._compile import compile
+    from triune._native import Session
+
+__all__ = ["Session", "__version__", "compile"]
+
+
+_LAZY = {"Session": "triune._native", "compile": "triune._compile"}
+
+
+def __getattr__(name: str) -> object:
+    """Load `compile` and `Session` on first use."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, the lazy ones included."""
+    return __all__

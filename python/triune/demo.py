@@ -87,11 +87,6 @@ def reference(images: npt.NDArray[np.float32]) -> Reference | None:
     return Reference(np.asarray(session.run(None, {"image": nchw})[0]), ort.__version__)
 
 
-def cycles_per_run(instance: ModelInstance) -> int:
-    """Return the modelled cycles of one `run` on the card."""
-    return int(instance.profile().cycles)
-
-
 def line(label: str, text: str) -> None:
     """Print one line of the report."""
     print(f"  {label:<12} {text}", flush=True)
@@ -108,7 +103,7 @@ def main() -> int:
         line("compiled", f"{DIGITS_INT8.name} for metis in {1000 * (time.perf_counter() - start):.0f} ms")
 
         device = context.list_devices()[0]
-        clock = int(context.read_device_configuration(device)["clock_profile_core_0"])
+        clock = context.read_device_configuration(device)["clock_profile_core_0"]
         line("card", f"{device.name} ({device.board_type.name}), {device.subdevice_count} sub-devices at {clock} MHz")
 
         model = context.load_model(package / "model.json")
@@ -132,9 +127,9 @@ def main() -> int:
         rate = throughput(instances, inputs, outputs) * batch
         line("this machine", f"{rate:,.0f} images/s, {len(instances)} instances in threads, {os.cpu_count()} CPUs")
 
-        cycles = cycles_per_run(instances[0])
-        micros = cycles / clock / batch
-        line("the card", f"{cycles:,} cycles a run = {micros:.1f} µs an image on one core (modelled)")
+        profile = instances[0].profile()
+        micros = profile.microseconds / batch
+        line("the card", f"{profile.cycles:,} cycles a run = {micros:.1f} µs an image on one core (modelled)")
 
     peer = reference(images)
     if peer is None:
