@@ -20,6 +20,7 @@ use table::tabulate;
 /// Wants constants folded as far as scales and zero points need it, but dequantized weights left alone.
 pub fn quantize(graph: &mut Graph) -> Result<bool, Error> {
     let mut rewriter = Rewriter::new(graph);
+    rewriter.sweep_all();
     for index in 0..rewriter.len() {
         annotate(&mut rewriter, index);
     }
@@ -39,7 +40,6 @@ fn cancel_pair(rewriter: &mut Rewriter<'_>, index: usize) -> bool {
     let Some((real, output, to)) = quantizer(rewriter, index) else { return false };
     let Some((source, from)) = dequantized(rewriter, real) else { return false };
     if from == to && !rewriter.is_output(output) {
-        rewriter.remove(index);
         rewriter.replace_uses(output, source);
         return true;
     }

@@ -138,7 +138,6 @@ fn absorb_table(rewriter: &mut Rewriter<'_>, index: usize, table: Bytes) -> Opti
     // A stage states no element type: the bytes before and after it are of the result's.
     (from.dtype == to.dtype && rewriter.is_private(input)).then_some(())?;
     if from == to && *table == *identity() && !rewriter.is_output(output) {
-        rewriter.remove_only(index);
         rewriter.replace_uses(output, input);
         return Some(());
     }

@@ -1,0 +1,292 @@
+//! The quantization pass: each pattern becomes its integer form, and the numbers stay where the float graph has them.
+
+mod passes_common;
+
+use passes_common::{Numbers, count, distance};
+use triune_graph::{
+    Graph, Op, ValueId,
+    ops::{
+        BinaryKind, Concat, Flatten, GlobalPool, Identity, Pad, PadMode, PoolKind, Reshape, Softmax, Stage,
+        Transpose, UnaryKind,
+    },
+    passes::quantize,
+};
+use triune_tensor::{DType, QuantParams};
+use triune_testing::{GraphBuilder, Tensor, interpret};
+
+fn is_border(op: &Op) -> bool {
+    matches!(op, Op::QuantizeLinear(_) | Op::DequantizeLinear(_))
+}
+
+/// A graph of one quantized input, `body`, and one quantized output.
+fn between(
+    numbers: &mut Numbers,
+    shape: &[usize],
+    out: QuantParams,
+    dtype: DType,
+    body: impl FnOnce(&mut GraphBuilder, &mut Numbers, ValueId, QuantParams) -> ValueId,
+) -> Graph {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", DType::F32, shape);
+    let params = numbers.params(dtype, 2.0);
+    let x = builder.quantize_dequantize(x, params, dtype);
+    let y = body(&mut builder, numbers, x, params);
+    let y = builder.quantize_dequantize(y, out, dtype);
+    builder.finish_inferred(&[y])
+}
+
+/// Runs the graph before and after the pass on random reals. Asserts that only the outer QuantizeLinear and
+/// DequantizeLinear are left and that no result is off by more than one step.
+fn check(numbers: &mut Numbers, graph: &Graph, shape: &[usize], step: f32) -> Graph {
+    let mut quantized = graph.clone();
+    assert!(quantize(&mut quantized).expect("a sound graph"));
+    assert_eq!(count(&quantized, is_border), 2, "{:#?}", quantized.nodes);
+    let x = numbers.reals(shape, 2.5);
+    let before = interpret(graph, &[("x", x.clone())]);
+    let after = interpret(&quantized, &[("x", x)]);
+    let worst = distance(&before[0], &after[0]);
+    assert!(worst <= step * 1.001, "off by {worst}, a step is {step}");
+    quantized
+}
+
+fn quantized_conv(
+    builder: &mut GraphBuilder,
+    numbers: &mut Numbers,
+    x: ValueId,
+    params: QuantParams,
+    per_channel: bool,
+) -> ValueId {
+    let scales: Vec<f32> =
+        (0..if per_channel { 4 } else { 1 }).map(|_| 0.001 + 0.01 * numbers.unit()).collect();
+    let weights = numbers.bytes(&[4, 3, 3, 3]);
+    let weights = builder.dequantized_constant(&weights, &scales, 0);
+    let bias_scales: Vec<f32> = scales.iter().map(|scale| scale * params.scale).collect();
+    let bias = numbers.ints(&[4], 5000);
+    let bias = builder.dequantized_constant(&bias, &bias_scales, 0);
+    builder.conv(&[x, weights, bias], 1, 1, 1)
+}
+
+#[test]
+fn convolution_becomes_integer() {
+    for (seed, dtype) in [(1, DType::U8), (2, DType::I8), (3, DType::U8), (4, DType::I8)] {
+        let numbers = &mut Numbers::new(seed);
+        let out = numbers.params(dtype, 8.0);
+        let graph = between(numbers, &[1, 3, 6, 5], out, dtype, |builder, numbers, x, params| {
+            quantized_conv(builder, numbers, x, params, seed % 2 == 0)
+        });
+        let quantized = check(numbers, &graph, &[1, 3, 6, 5], out.scale);
+        let conv = quantized.nodes.iter().find(|node| matches!(node.op, Op::Conv(_))).expect("a convolution");
+        let value = |at: usize| quantized.value(conv.inputs[at].expect("an operand"));
+        assert!(value(0).quant.is_some());
+        assert_eq!(value(1).dtype, Some(DType::I8));
+        let weights = value(1).channel_quant.as_ref().expect("weights' scales");
+        assert_eq!((weights.scales.len(), weights.axis), (if seed % 2 == 0 { 4 } else { 1 }, 0));
+        assert_eq!(value(2).dtype, Some(DType::I32));
+        assert_eq!(quantized.value(conv.outputs[0].expect("a result")).quant, Some(out));
+    }
+}
+
+#[test]
+fn limits_before_quantization_become_a_clamp() {
+    for (kind, expected) in [
+        (UnaryKind::Relu, Some([10, 255])),
+        (UnaryKind::Clip([0.0, 6.0]), Some([10, 130])),
+        (UnaryKind::Clip([-0.5, 100.0]), None),
+    ] {
+        let numbers = &mut Numbers::new(7);
+        let out = QuantParams { scale: 0.05, zero_point: 10 };
+        let graph = between(numbers, &[1, 3, 4, 4], out, DType::U8, |builder, numbers, x, params| {
+            let y = quantized_conv(builder, numbers, x, params, true);
+            builder.unary(kind, y)
+        });
+        let quantized = check(numbers, &graph, &[1, 3, 4, 4], out.scale);
+        let stages = quantized.nodes.iter().find_map(|node| match &node.op {
+            Op::Conv(conv) => Some(conv.epilogue.stages.clone()),
+            _ => None,
+        });
+        let expected: Vec<Stage> = expected.map(|limits| Stage::Clamp { limits }).into_iter().collect();
+        assert_eq!(stages, Some(expected), "{kind:?}");
+    }
+}
+
+#[test]
+fn unsigned_weights_around_128_are_rebased() {
+    let numbers = &mut Numbers::new(11);
+    let mut builder = GraphBuilder::new();
+    let params = QuantParams { scale: 0.02, zero_point: 100 };
+    let x = builder.input("x", DType::F32, &[2, 5]);
+    let x = builder.quantize_dequantize(x, params, DType::U8);
+    let bytes = numbers.bytes(&[5, 3]);
+    let unsigned: Vec<i64> = bytes.integers().iter().map(|byte| byte + 128).collect();
+    let weights = builder.constant(&Tensor::of_integers(DType::U8, &[5, 3], &unsigned));
+    let weights = builder.dequantize(weights, QuantParams { scale: 0.01, zero_point: 128 }, DType::U8);
+    let y = builder.gemm(&[x, weights], false);
+    let out = QuantParams { scale: 0.03, zero_point: 128 };
+    let y = builder.quantize_dequantize(y, out, DType::U8);
+    let graph = builder.finish_inferred(&[y]);
+    let quantized = check(numbers, &graph, &[2, 5], out.scale);
+    let gemm = quantized.nodes.iter().find(|node| matches!(node.op, Op::Gemm(_))).expect("a product");
+    let weights = quantized.value(gemm.inputs[1].expect("weights"));
+    assert_eq!(
+        weights.constant.as_ref().and_then(|c| c.to_i8()),
+        Some(bytes.integers().iter().map(|&b| b as i8).collect())
+    );
+    assert_eq!(weights.channel_quant.as_ref().map(|quant| quant.axis), Some(1));
+}
+
+#[test]
+fn other_weight_zero_points_and_bias_scales_stay_float() {
+    let numbers = &mut Numbers::new(13);
+    for (zero_point, bias_scale) in [(3_i64, 0.0002_f32), (0, 0.0003)] {
+        let mut builder = GraphBuilder::new();
+        let params = QuantParams { scale: 0.02, zero_point: 100 };
+        let x = builder.input("x", DType::F32, &[2, 5]);
+        let x = builder.quantize_dequantize(x, params, DType::U8);
+        let weights = numbers.bytes(&[5, 3]);
+        let weights = builder.constant(&weights);
+        let meaning = QuantParams { scale: 0.01, zero_point: zero_point as i32 };
+        let weights = builder.dequantize(weights, meaning, DType::I8);
+        let bias = builder.dequantized_constant(&Tensor::i32(&[3], &[10, -20, 30]), &[bias_scale], 0);
+        let y = builder.gemm(&[x, weights, bias], false);
+        let y = builder.quantize_dequantize(y, params, DType::U8);
+        let graph = builder.finish_inferred(&[y]);
+        let mut quantized = graph.clone();
+        quantize(&mut quantized).expect("a sound graph");
+        let gemm = quantized.nodes.iter().find(|node| matches!(node.op, Op::Gemm(_))).expect("a product");
+        assert_eq!(quantized.value(gemm.inputs[0].expect("x")).dtype, Some(DType::F32));
+        let x = numbers.reals(&[2, 5], 2.0);
+        assert_eq!(interpret(&graph, &[("x", x.clone())]), interpret(&quantized, &[("x", x)]));
+    }
+}
+
+#[test]
+fn functions_become_tables() {
+    for kind in [
+        UnaryKind::Sigmoid,
+        UnaryKind::Tanh,
+        UnaryKind::HardSwish,
+        UnaryKind::Silu,
+        UnaryKind::LeakyRelu(0.1),
+        UnaryKind::Gelu,
+        UnaryKind::Relu,
+        UnaryKind::Abs,
+    ] {
+        let numbers = &mut Numbers::new(17);
+        let out = numbers.params(DType::I8, 2.0);
+        let graph =
+            between(numbers, &[1, 3, 4, 4], out, DType::I8, |builder, _, x, _| builder.unary(kind, x));
+        let quantized = check(numbers, &graph, &[1, 3, 4, 4], 0.0);
+        assert_eq!(count(&quantized, |op| matches!(op, Op::Table(_))), 1);
+    }
+}
+
+#[test]
+fn sums_products_and_pools_become_integer() {
+    type Body = fn(&mut GraphBuilder, ValueId, ValueId) -> ValueId;
+    let bodies: [Body; 7] = [
+        |builder, x, y| builder.binary(BinaryKind::Add, x, y),
+        |builder, x, y| builder.binary(BinaryKind::Mul, x, y),
+        |builder, x, y| {
+            let sum = builder.binary(BinaryKind::Add, y, x);
+            builder.unary(UnaryKind::Relu, sum)
+        },
+        |builder, x, _| builder.pool(PoolKind::Average { count_include_pad: false }, x, 3, 2, 1),
+        |builder, x, _| {
+            builder.node(
+                Op::GlobalPool(GlobalPool { kind: PoolKind::Average { count_include_pad: false } }),
+                &[x],
+            )
+        },
+        |builder, x, y| builder.node(Op::Concat(Concat { axis: 1 }), &[x, y, x]),
+        |builder, x, _| builder.pool(PoolKind::Max, x, 2, 2, 0),
+    ];
+    for (index, body) in bodies.into_iter().enumerate() {
+        for dtype in [DType::U8, DType::I8] {
+            let numbers = &mut Numbers::new(19 + index as u64);
+            let out = numbers.params(dtype, 3.0);
+            let graph = between(numbers, &[2, 3, 6, 6], out, dtype, |builder, numbers, x, _| {
+                let other = numbers.params(dtype, 1.5);
+                let y = builder.unary(UnaryKind::Tanh, x);
+                let y = builder.quantize_dequantize(y, other, dtype);
+                body(builder, x, y)
+            });
+            check(numbers, &graph, &[2, 3, 6, 6], out.scale);
+        }
+    }
+}
+
+#[test]
+fn movement_runs_on_bytes_and_equal_parameters_vanish() {
+    type Body = fn(&mut GraphBuilder, ValueId) -> ValueId;
+    let bodies: [(Body, usize); 5] = [
+        (|builder, x| builder.node(Op::Transpose(Transpose { perm: vec![0, 2, 3, 1] }), &[x]), 0),
+        (
+            |builder, x| {
+                let shape = builder.constant(&Tensor::i64(&[2], &[6, -1]));
+                builder.node(Op::Reshape(Reshape { allow_zero: false }), &[x, shape])
+            },
+            0,
+        ),
+        (|builder, x| builder.node(Op::Flatten(Flatten { axis: 1 }), &[x]), 0),
+        (
+            |builder, x| {
+                let pads = builder.constant(&Tensor::i64(&[8], &[0, 0, 1, 2, 0, 0, 0, 1]));
+                builder.node(Op::Pad(Pad { mode: PadMode::Constant }), &[x, pads])
+            },
+            0,
+        ),
+        (|builder, x| builder.node(Op::Identity(Identity), &[x]), 0),
+    ];
+    for (body, _) in bodies {
+        for same in [true, false] {
+            let numbers = &mut Numbers::new(23);
+            let mut builder = GraphBuilder::new();
+            let x = builder.input("x", DType::F32, &[2, 3, 4, 5]);
+            let params = numbers.params(DType::U8, 2.0);
+            let out = if same { params } else { numbers.params(DType::U8, 3.0) };
+            let x = builder.quantize_dequantize(x, params, DType::U8);
+            let y = body(&mut builder, x);
+            let y = builder.quantize_dequantize(y, out, DType::U8);
+            let graph = builder.finish_inferred(&[y]);
+            let quantized = check(numbers, &graph, &[2, 3, 4, 5], 0.0);
+            assert_eq!(count(&quantized, |op| matches!(op, Op::Table(_))), usize::from(!same));
+        }
+    }
+}
+
+#[test]
+fn what_has_one_quantized_end_stays_float() {
+    let numbers = &mut Numbers::new(29);
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", DType::F32, &[2, 7]);
+    let params = QuantParams { scale: 0.02, zero_point: 100 };
+    let x = builder.quantize_dequantize(x, params, DType::U8);
+    let y = builder.node(Op::Softmax(Softmax { axis: -1, flatten: false }), &[x]);
+    let graph = builder.finish_inferred(&[y]);
+    let mut quantized = graph.clone();
+    quantize(&mut quantized).expect("a sound graph");
+    assert_eq!(quantized.nodes, graph.nodes);
+    let source = quantized.nodes[1].inputs[0].expect("the quantized value");
+    assert_eq!(quantized.value(source).quant, Some(params));
+    let x = numbers.reals(&[2, 7], 2.0);
+    assert_eq!(interpret(&graph, &[("x", x.clone())]), interpret(&quantized, &[("x", x)]));
+}
+
+#[test]
+fn requantization_of_outputs_keeps_their_names() {
+    for same in [true, false] {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input("x", DType::U8, &[6]);
+        let params = QuantParams { scale: 0.5, zero_point: 3 };
+        let real = builder.dequantize(x, params, DType::U8);
+        let out = if same { params } else { QuantParams { scale: 1.0, zero_point: 0 } };
+        let y = builder.quantize(real, out, DType::U8);
+        let graph = builder.finish_inferred(&[y]);
+        let mut quantized = graph.clone();
+        assert!(quantize(&mut quantized).expect("a sound graph"));
+        assert_eq!(count(&quantized, is_border), 0);
+        assert_eq!(quantized.outputs, graph.outputs);
+        let x = Tensor::u8(&[6], &[0, 1, 4, 5, 100, 255]);
+        assert_eq!(interpret(&graph, &[("x", x.clone())]), interpret(&quantized, &[("x", x)]));
+    }
+}
