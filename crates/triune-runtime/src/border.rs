@@ -137,10 +137,12 @@ impl Padded {
         let [top, left, bottom, right] = conv.pad;
         let (c, h, w) = (self.dims[1], self.dims[2], self.dims[3]);
         let channels = if self.physical[3] == IMAGE_CHANNELS { IMAGE_CHANNELS } else { c };
-        self.whole(home)
-            .sliced(1, 0, channels, 1)
-            .sliced(2, 0, top + h + bottom, 1)
-            .sliced(3, 0, left + w + right, 1)
+        self.whole(home).sliced(1, 0, channels, 1).sliced(2, 0, top + h + bottom, 1).sliced(
+            3,
+            0,
+            left + w + right,
+            1,
+        )
     }
 
     fn io(&self, graph: &Graph, id: ValueId, name: &str, batch: usize) -> TensorIo {

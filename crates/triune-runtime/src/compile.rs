@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use triune_device::DeviceSpec;
-use triune_graph::{Graph, passes};
+use triune_graph::{Graph, infer, passes};
 use triune_tensor::Shape;
 
 use crate::{
@@ -69,8 +69,11 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
             options.batch, spec.cores
         )));
     }
-    let model = bind_batch(model, 1)?;
-    let Core { graph, preprocess, postprocess, input_names, output_names, nodes } = partition(&model)?;
+    let image = bind_batch(model, 1)?;
+    // The host's parts see the whole batch.
+    let mut host = bind_batch(model, options.batch)?;
+    infer::infer(&mut host)?;
+    let Core { graph, preprocess, postprocess, input_names, output_names, nodes } = partition(&image, &host)?;
     let borders = border::npu(&graph, &input_names, &output_names, options.batch)?;
     let lowered = lower(&graph, &borders.plan)?;
     let commands = lowered.commands.len();

@@ -6,7 +6,8 @@ use std::{
 };
 
 use triune_device::{
-    Addr, DeviceSpec, Executor, Memory, RegionId, Segment, SegmentKind, SegmentTable, Stream, Timeline, timing,
+    Addr, DeviceSpec, Executor, Memory, RegionId, Segment, SegmentKind, SegmentTable, Stream, Timeline,
+    timing,
 };
 use triune_kernels::{Isa, Pool};
 
@@ -88,7 +89,13 @@ impl Chunk {
             let region = memory.core_region(place, core)?;
             match memory.allocate(region, size, ALIGNMENT) {
                 Ok(base) => {
-                    return Ok(Self { memory: Arc::clone(memory), place: place.to_owned(), region, base, len });
+                    return Ok(Self {
+                        memory: Arc::clone(memory),
+                        place: place.to_owned(),
+                        region,
+                        base,
+                        len,
+                    });
                 }
                 Err(error) => full = Some(error),
             }
@@ -239,7 +246,10 @@ impl Image {
     ) -> Result<Self, Error> {
         let (memory, place, batch) = (&device.memory, &device.spec.placement, program.batch as u64);
         let border = |tensors: &[TensorIo]| -> Result<Vec<Chunk>, Error> {
-            tensors.iter().map(|io| Chunk::new(memory, &[&place.io], core, io.bytes() as u64 / batch)).collect()
+            tensors
+                .iter()
+                .map(|io| Chunk::new(memory, &[&place.io], core, io.bytes() as u64 / batch))
+                .collect()
         };
         let (inputs, outputs) = (border(&program.inputs)?, border(&program.outputs)?);
         let scratch_places = [&*place.scratch, &*place.constants, &*place.io];
@@ -275,7 +285,11 @@ impl Image {
 }
 
 /// Checks the number of tensors of a run and the bytes of each.
-fn check(what: &str, tensors: &[TensorIo], lengths: impl ExactSizeIterator<Item = usize>) -> Result<(), Error> {
+fn check(
+    what: &str,
+    tensors: &[TensorIo],
+    lengths: impl ExactSizeIterator<Item = usize>,
+) -> Result<(), Error> {
     if tensors.len() != lengths.len() {
         return Err(Error::Operand {
             what: format!("number of {what}s"),

@@ -21,3 +21,4 @@ pub use error::Error;
 pub use package::{MODEL_FILE, Package};
 pub use program::{Operator, Program, TensorIo};
 pub use session::{Session, SessionOptions, Tensor, TensorRef, ValueInfo};
+pub use triune_graph::Dim;

@@ -16,10 +16,7 @@ use sha2::{Digest, Sha256};
 use triune_device::DeviceSpec;
 use triune_tensor::{DType, Shape};
 
-use crate::{
-    Compiled, Error, Program, TensorIo,
-    program::Operator,
-};
+use crate::{Compiled, Error, Program, TensorIo, program::Operator};
 
 /// Name of the file that `load` takes.
 pub const MODEL_FILE: &str = "model.json";
@@ -90,7 +87,8 @@ impl Package {
             fs::write(&path, bytes).map_err(|error| Error::io(&path, error))?;
             Ok(PayloadJson { file: name.into(), bytes: bytes.len() as u64, sha256: digest(bytes) })
         };
-        let graph = |name: &str, bytes: &Option<Vec<u8>>| bytes.as_ref().map(|bytes| put(name, bytes)).transpose();
+        let graph =
+            |name: &str, bytes: &Option<Vec<u8>>| bytes.as_ref().map(|bytes| put(name, bytes)).transpose();
         let program = &compiled.program;
         let model = ModelJson {
             schema: SCHEMA.into(),
@@ -109,7 +107,11 @@ impl Package {
             operators: program
                 .operators
                 .iter()
-                .map(|o| OperatorJson { name: o.name.clone(), kind: o.kind.clone(), commands: [o.first, o.last] })
+                .map(|o| OperatorJson {
+                    name: o.name.clone(),
+                    kind: o.kind.clone(),
+                    commands: [o.first, o.last],
+                })
                 .collect(),
         };
         let manifest = manifest(program, &model);
@@ -129,8 +131,9 @@ impl Package {
         }
         let text = fs::read(path).map_err(|error| Error::io(path, error))?;
         let directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        let value: serde_json::Value = serde_json::from_slice(&text)
-            .map_err(|error| Error::package(path, format!("not valid JSON ({error}); compile the model again")))?;
+        let value: serde_json::Value = serde_json::from_slice(&text).map_err(|error| {
+            Error::package(path, format!("not valid JSON ({error}); compile the model again"))
+        })?;
         check_schema(path, &directory, &value)?;
         let model: ModelJson = serde_json::from_value(value)
             .map_err(|error| Error::package(path, format!("{error}; compile the model again")))?;
@@ -163,7 +166,10 @@ impl Package {
         let spec = DeviceSpec::builtin(&program.target)
             .map_err(|_| Error::package(path, format!("unknown target '{}'", program.target)))?;
         if program.batch == 0 || program.batch > spec.cores as usize {
-            return Err(Error::package(path, format!("a batch of {} on {} cores", program.batch, spec.cores)));
+            return Err(Error::package(
+                path,
+                format!("a batch of {} on {} cores", program.batch, spec.cores),
+            ));
         }
         Ok(Self { program: Arc::new(program), directory, preprocess, postprocess })
     }
@@ -212,9 +218,11 @@ impl TensorJson {
             return Err(fail("its size overflows"));
         }
         if self.padding.len() != shape.rank()
-            || self.padding.iter().zip(shape.iter()).any(|(&(before, after), &dim)| {
-                before.checked_add(after).is_none_or(|sum| sum > dim)
-            })
+            || self
+                .padding
+                .iter()
+                .zip(shape.iter())
+                .any(|(&(before, after), &dim)| before.checked_add(after).is_none_or(|sum| sum > dim))
         {
             return Err(fail("padding that does not fit the shape"));
         }
@@ -235,7 +243,9 @@ fn check_schema(path: &Path, directory: &Path, value: &serde_json::Value) -> Res
     let foreign = |reason: String| Error::Foreign { path: path.display().to_string(), reason };
     if value.get("schema").and_then(serde_json::Value::as_str) != Some(SCHEMA) {
         let elf = fs::read_dir(directory).is_ok_and(|entries| {
-            entries.flatten().any(|entry| entry.path().extension().is_some_and(|extension| extension == "elf"))
+            entries
+                .flatten()
+                .any(|entry| entry.path().extension().is_some_and(|extension| extension == "elf"))
         });
         return Err(foreign(if elf {
             "compiled by the vendor's compiler to ELF kernels, which only the chip runs; compile the ONNX model with \
@@ -252,9 +262,14 @@ fn check_schema(path: &Path, directory: &Path, value: &serde_json::Value) -> Res
         Some(version) if version == u64::from(VERSION) => Ok(()),
         Some(version) if version > u64::from(VERSION) => Err(Error::package(
             path,
-            format!("schema version {version} is newer than {VERSION}, the newest that this Triune reads; upgrade it"),
+            format!(
+                "schema version {version} is newer than {VERSION}, the newest that this Triune reads; upgrade it"
+            ),
         )),
-        other => Err(Error::package(path, format!("schema version {other:?} is not known; compile the model again"))),
+        other => Err(Error::package(
+            path,
+            format!("schema version {other:?} is not known; compile the model again"),
+        )),
     }
 }
 
@@ -263,16 +278,26 @@ fn payload(directory: &Path, json: &PayloadJson) -> Result<Bytes, Error> {
     let plain = Path::new(&json.file).components().count() == 1
         && matches!(Path::new(&json.file).components().next(), Some(std::path::Component::Normal(_)));
     if !plain {
-        return Err(Error::package(directory, format!("payload name '{}' is not a plain file name", json.file)));
+        return Err(Error::package(
+            directory,
+            format!("payload name '{}' is not a plain file name", json.file),
+        ));
     }
     let path = directory.join(&json.file);
     let bytes = Bytes::from(fs::read(&path).map_err(|error| Error::io(&path, error))?);
     if bytes.len() as u64 != json.bytes {
-        let reason = format!("{} bytes instead of {}: truncated or edited; compile the model again", bytes.len(), json.bytes);
+        let reason = format!(
+            "{} bytes instead of {}: truncated or edited; compile the model again",
+            bytes.len(),
+            json.bytes
+        );
         return Err(Error::package(&path, reason));
     }
     if digest(&bytes) != json.sha256 {
-        return Err(Error::package(&path, "its SHA-256 is not the one in model.json: edited; compile the model again"));
+        return Err(Error::package(
+            &path,
+            "its SHA-256 is not the one in model.json: edited; compile the model again",
+        ));
     }
     Ok(bytes)
 }

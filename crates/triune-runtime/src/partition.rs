@@ -24,9 +24,9 @@ pub(crate) struct Core {
     pub(crate) nodes: [usize; 3],
 }
 
-/// Splits a bound model.
-pub(crate) fn partition(model: &Graph) -> Result<Core, Error> {
-    let mut prepared = model.clone();
+/// Splits a model: `image` is bound to one image, `model` to the batch that the host's parts see, shapes known.
+pub(crate) fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
+    let mut prepared = image.clone();
     passes::prepare(&mut prepared)?;
     let sides = sides(&prepared);
     let on_device = |index: &usize| sides[*index] == Side::Device;
@@ -43,7 +43,7 @@ pub(crate) fn partition(model: &Graph) -> Result<Core, Error> {
     let (postprocess, behind, order) = cut.postprocess(model)?;
     let outputs: Vec<ValueId> = order.iter().map(|&index| outputs[index]).collect();
     let output_names = order.iter().map(|&index| cut.output_floats[index].0.clone()).collect();
-    let mut graph = prepared.extract(&inputs, &outputs);
+    let mut graph = prepared.extract(&inputs, &outputs)?;
     let device_nodes = graph.nodes.len();
     signed_inputs(&mut graph)?;
     signed_outputs(&mut graph)?;
@@ -107,8 +107,9 @@ fn is_integer(graph: &Graph, node: &Node) -> bool {
 /// Values that enter and leave the core, in order of first use.
 fn crossings(graph: &Graph, sides: &[Side]) -> (Vec<ValueId>, Vec<ValueId>) {
     let producers = graph.producers();
-    let inside =
-        |id: ValueId| producers[id.0 as usize].is_some_and(|producer| sides[producer.0 as usize] == Side::Device);
+    let inside = |id: ValueId| {
+        producers[id.0 as usize].is_some_and(|producer| sides[producer.0 as usize] == Side::Device)
+    };
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
     for (node, side) in graph.nodes.iter().zip(sides) {
         for &id in node.inputs.iter().flatten() {
@@ -152,14 +153,15 @@ impl Cut {
             .iter()
             .map(|&id| {
                 let name = &prepared.value(id).name;
-                let original = model
-                    .find_value(name)
-                    .ok_or_else(|| Error::Target(format!("the tensor '{name}' at the core's border was rewritten")))?;
+                let original = model.find_value(name).ok_or_else(|| {
+                    Error::Target(format!("the tensor '{name}' at the core's border was rewritten"))
+                })?;
                 let floats: Vec<ValueId> = model
                     .nodes
                     .iter()
                     .filter(|node| {
-                        matches!(node.op, Op::DequantizeLinear(_)) && node.inputs.first() == Some(&Some(original))
+                        matches!(node.op, Op::DequantizeLinear(_))
+                            && node.inputs.first() == Some(&Some(original))
                     })
                     .filter_map(|node| node.outputs.first().copied().flatten())
                     .collect();
@@ -180,15 +182,15 @@ impl Cut {
         }
         let mut outputs = Vec::new();
         for name in &self.input_floats {
-            let id = model
-                .find_value(name)
-                .ok_or_else(|| Error::Target(format!("the tensor '{name}' at the core's border was rewritten")))?;
+            let id = model.find_value(name).ok_or_else(|| {
+                Error::Target(format!("the tensor '{name}' at the core's border was rewritten"))
+            })?;
             if !outputs.contains(&id) {
                 outputs.push(id);
             }
         }
-        let part = model.extract(&model.inputs, &outputs);
-        Ok((Some(onnx::write(&part)), part.nodes.len()))
+        let part = model.extract(&model.inputs, &outputs)?;
+        Ok((Some(onnx::write(&part)?), part.nodes.len()))
     }
 
     /// The host part behind the core, unless the core gives the model's own outputs; and the order of the core's
@@ -216,31 +218,11 @@ impl Cut {
             }
         }
         let inputs: Vec<ValueId> = self.output_floats.iter().map(|(_, floats)| floats[0]).collect();
-        let part = rewired.extract(&inputs, &rewired.outputs);
-        if let Some(stray) = part.inputs.get(inputs.len()..).and_then(<[_]>::first) {
-            return Err(Error::Target(format!(
-                "an output needs '{}' besides what the integer core gives; such a model cannot be split in three",
-                part.value(*stray).name
-            )));
-        }
-        check_self_contained(&part)?;
-        Ok((Some(onnx::write(&part)), part.nodes.len(), (0..self.output_floats.len()).collect()))
+        let part = rewired.extract(&inputs, &rewired.outputs).map_err(|error| {
+            Error::Target(format!("the model cannot be split in host, device and host parts: {error}"))
+        })?;
+        Ok((Some(onnx::write(&part)?), part.nodes.len(), (0..self.output_floats.len()).collect()))
     }
-}
-
-/// Refuses a part that reads what neither its inputs nor its nodes provide.
-fn check_self_contained(part: &Graph) -> Result<(), Error> {
-    let producers = part.producers();
-    for id in part.nodes.iter().flat_map(|node| node.inputs.iter().flatten()).chain(&part.outputs) {
-        let value = part.value(*id);
-        if value.constant.is_none() && producers[id.0 as usize].is_none() && !part.inputs.contains(id) {
-            return Err(Error::Target(format!(
-                "an output needs '{}' besides what the integer core gives; such a model cannot be split in three",
-                value.name
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// The byte map between u8 and i8 that keeps the real value when the zero point moves by 128.
@@ -322,7 +304,12 @@ fn add_flipped(graph: &mut Graph, id: ValueId, quant: QuantParams) -> ValueId {
     let value = graph.value(id);
     let shape: Option<Vec<Dim>> = value.shape.clone();
     let name = format!("{}:i8", value.name);
-    graph.add_value(Value { dtype: Some(DType::I8), shape, quant: Some(flipped(quant)), ..Value::named(name) })
+    graph.add_value(Value {
+        dtype: Some(DType::I8),
+        shape,
+        quant: Some(flipped(quant)),
+        ..Value::named(name)
+    })
 }
 
 fn insert_flip(graph: &mut Graph, at: usize, from: ValueId, to: ValueId) -> Result<(), Error> {

@@ -1,10 +1,6 @@
 //! Sessions: a model file run on the host, whole, with shapes bound by each call.
 
-use std::{
-    collections::HashMap,
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 use bytes::Bytes;
 use triune_device::DeviceSpec;
@@ -128,15 +124,21 @@ impl Session {
                 self.deployments.clear();
             }
             let mut graph = self.model.clone();
-            let named: Vec<(&str, &[usize])> =
-                self.inputs.iter().map(|input| &*input.name).zip(shapes.iter().map(|shape| &**shape)).collect();
+            let named: Vec<(&str, &[usize])> = self
+                .inputs
+                .iter()
+                .map(|input| &*input.name)
+                .zip(shapes.iter().map(|shape| &**shape))
+                .collect();
             graph.bind(&named)?;
             let program = Arc::new(compile_host(graph, self.device.spec())?);
             let options = DeployOptions { threads: self.options.threads, ..DeployOptions::default() };
             let deployment = Deployment::new(&self.device, &program, &options)?;
             self.deployments.insert(shapes.to_vec(), deployment);
         }
-        self.deployments.get_mut(shapes).ok_or_else(|| Error::Target("a program that was just made is gone".into()))
+        self.deployments
+            .get_mut(shapes)
+            .ok_or_else(|| Error::Target("a program that was just made is gone".into()))
     }
 
     /// Runs the model on inputs in the order of [`Self::inputs`].

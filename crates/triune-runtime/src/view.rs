@@ -50,7 +50,8 @@ impl View {
         if self.dims.contains(&0) {
             return 0;
         }
-        let last: u64 = self.dims.iter().zip(&self.strides).map(|(&dim, &stride)| (dim as u64 - 1) * stride).sum();
+        let last: u64 =
+            self.dims.iter().zip(&self.strides).map(|(&dim, &stride)| (dim as u64 - 1) * stride).sum();
         last + self.dtype.bytes() as u64
     }
 
@@ -146,7 +147,8 @@ impl View {
     pub(crate) fn is_dense(&self) -> bool {
         let dense = Self::dense(self.home, self.dtype, self.dims);
         self.dims.contains(&0)
-            || (0..self.dims.rank()).all(|axis| self.dims[axis] == 1 || self.strides[axis] == dense.strides[axis])
+            || (0..self.dims.rank())
+                .all(|axis| self.dims[axis] == 1 || self.strides[axis] == dense.strides[axis])
     }
 
     /// Whether the elements fill one run of memory, in whatever order of axes.
@@ -157,7 +159,8 @@ impl View {
     /// Whether two views of equal extents lie in the same order with the same gaps.
     pub(crate) fn same_layout(&self, other: &Self) -> bool {
         self.dims == other.dims
-            && (0..self.dims.rank()).all(|axis| self.dims[axis] == 1 || self.strides[axis] == other.strides[axis])
+            && (0..self.dims.rank())
+                .all(|axis| self.dims[axis] == 1 || self.strides[axis] == other.strides[axis])
     }
 
     /// A gapless view of another buffer and element type whose axes lie in this view's order.
@@ -192,7 +195,10 @@ pub(crate) fn merge_axes<const MAX: usize>(views: &[&View]) -> Option<([usize; M
             continue;
         }
         let merges = !dims.is_empty()
-            && views.iter().zip(&strides).all(|(view, own)| own.last() == Some(&(view.strides[axis] * dim as u64)));
+            && views
+                .iter()
+                .zip(&strides)
+                .all(|(view, own)| own.last() == Some(&(view.strides[axis] * dim as u64)));
         if merges {
             *dims.last_mut()? *= dim;
         } else {

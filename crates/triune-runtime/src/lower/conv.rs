@@ -259,7 +259,8 @@ impl Lowering<'_> {
                     epilogue.table = Some(table);
                 }
                 Stage::Residual(residual) if epilogue.add.is_none() => {
-                    let own = residual.quant.ok_or_else(|| unsupported(node, "an addition without scales"))?;
+                    let own =
+                        residual.quant.ok_or_else(|| unsupported(node, "an addition without scales"))?;
                     let id = operand(node, node.inputs.len() - 1)?;
                     let other = self.quant_of(node, id)?;
                     let view = self.residual(node, output)?;
@@ -347,8 +348,10 @@ fn ohwi(weights: &Constant, channels: usize) -> Vec<u8> {
         out.copy_from_slice(weights.bytes());
         return out;
     }
-    for (from, to) in
-        weights.bytes().chunks_exact((i * taps * size).max(1)).zip(out.chunks_exact_mut((taps * channels * size).max(1)))
+    for (from, to) in weights
+        .bytes()
+        .chunks_exact((i * taps * size).max(1))
+        .zip(out.chunks_exact_mut((taps * channels * size).max(1)))
     {
         for channel in 0..i {
             for tap in 0..taps {

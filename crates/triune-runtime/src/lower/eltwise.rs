@@ -50,7 +50,9 @@ impl Lowering<'_> {
         let (a, b, y) = (operand(node, 0)?, operand(node, 1)?, result(node)?);
         let (dims, dtype) = self.meta(y)?;
         let (a_view, b_view) = (self.view(a)?, self.view(b)?);
-        let lead = [&a_view, &b_view].into_iter().find(|view| view.dims == dims && view.home != super::Home::Constants);
+        let lead = [&a_view, &b_view]
+            .into_iter()
+            .find(|view| view.dims == dims && view.home != super::Home::Constants);
         let form = match lead {
             Some(view) if view.dims.rank() == 4 && has_contiguous_channels(view) => Form::ChannelsLast,
             Some(view) if view.is_compact() => Form::Like(*view),
@@ -58,7 +60,8 @@ impl Lowering<'_> {
             _ => Form::Dense,
         };
         let broadcast = |view: &View| {
-            view.broadcast(dims).ok_or_else(|| unsupported(node, format!("{} does not broadcast to {dims}", view.dims)))
+            view.broadcast(dims)
+                .ok_or_else(|| unsupported(node, format!("{} does not broadcast to {dims}", view.dims)))
         };
         let (a_view, b_view) = (broadcast(&a_view)?, broadcast(&b_view)?);
         let output = self.place(y, form)?;
@@ -68,7 +71,8 @@ impl Lowering<'_> {
         if !dtype.is_quantized() {
             return Err(unsupported(node, format!("{dtype} operands that are not constant")));
         }
-        let (a_quant, b_quant, y_quant) = (self.quant_of(node, a)?, self.quant_of(node, b)?, self.quant_of(node, y)?);
+        let (a_quant, b_quant, y_quant) =
+            (self.quant_of(node, a)?, self.quant_of(node, b)?, self.quant_of(node, y)?);
         let (a_q8, b_q8, y_q8) = (q8(a_view.dtype, a_quant), q8(b_view.dtype, b_quant), q8(dtype, y_quant));
         let mut clamp = byte_range(dtype);
         for stage in &op.epilogue.stages {
@@ -84,7 +88,10 @@ impl Lowering<'_> {
                 let add = QAdd::new(a_q8, a_quant.scale, b_q8, b_quant.scale, y_q8, y_quant.scale)
                     .map_err(|error| unsupported(node, error.to_string()))?;
                 let params = add_params(&QAdd { clamp, ..add });
-                self.emit(command::QAdd { dims, a, b, output: output_operand, params }, &[&a_view, &b_view, &output]);
+                self.emit(
+                    command::QAdd { dims, a, b, output: output_operand, params },
+                    &[&a_view, &b_view, &output],
+                );
             }
             BinaryKind::Mul => {
                 let command = QMul {
@@ -103,7 +110,14 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn float_binary(&mut self, node: &Node, op: &Binary, a: &View, b: &View, output: &View) -> Result<(), Error> {
+    fn float_binary(
+        &mut self,
+        node: &Node,
+        op: &Binary,
+        a: &View,
+        b: &View,
+        output: &View,
+    ) -> Result<(), Error> {
         let mut stages = op.epilogue.stages.as_slice();
         let mut activation = Function::IDENTITY;
         if let [Stage::Activation(kind), rest @ ..] = stages {
@@ -179,7 +193,10 @@ impl Lowering<'_> {
         let operand = |view: &View, strides: [u64; 6]| {
             Ok::<_, Error>(Operand { addr: self.addr(view)?, dtype: view.dtype, strides })
         };
-        Ok((extents(dims)?, [operand(&a, strides[0])?, operand(&b, strides[1])?, operand(&output, strides[2])?]))
+        Ok((
+            extents(dims)?,
+            [operand(&a, strides[0])?, operand(&b, strides[1])?, operand(&output, strides[2])?],
+        ))
     }
 }
 

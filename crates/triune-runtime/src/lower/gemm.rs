@@ -18,16 +18,13 @@ use crate::Error;
 impl Lowering<'_> {
     pub(super) fn gemm(&mut self, node: &Node, op: &Gemm) -> Result<(), Error> {
         let (a, b, y) = (operand(node, 0)?, operand(node, 1)?, result(node)?);
-        let mut bias = node.inputs.get(2).copied().flatten();
-        let own_inputs = 3;
-        if op.epilogue.stages.iter().any(|stage| matches!(stage, Stage::Residual(_)))
-            && node.inputs.len() <= own_inputs
-        {
-            bias = None;
-        }
+        let bias = node.inputs.get(2).copied().flatten();
         let scaled = op.alpha != 1.0 || (op.beta != 1.0 && bias.is_some());
         if scaled || self.graph.value(b).constant.is_none() {
-            return Err(unsupported(node, "alpha or beta other than 1, or a second matrix that is not constant"));
+            return Err(unsupported(
+                node,
+                "alpha or beta other than 1, or a second matrix that is not constant",
+            ));
         }
         let a_view = self.view(a)?;
         let a_view = if op.trans_a { a_view.permuted(&[1, 0]) } else { a_view };
@@ -107,8 +104,12 @@ impl Lowering<'_> {
 
     /// A constant matrix as (N, K) bytes, given as (K, N) or, if `transposed`, as (N, K).
     fn matrix(&self, node: &Node, b: ValueId, transposed: bool) -> Result<(Vec<u8>, usize, DType), Error> {
-        let constant: &Constant =
-            self.graph.value(b).constant.as_ref().ok_or_else(|| unsupported(node, "a matrix that is not constant"))?;
+        let constant: &Constant = self
+            .graph
+            .value(b)
+            .constant
+            .as_ref()
+            .ok_or_else(|| unsupported(node, "a matrix that is not constant"))?;
         let [rows, columns] = *constant.shape() else {
             return Err(unsupported(node, format!("a matrix of shape {}", constant.shape())));
         };

@@ -230,9 +230,9 @@ impl Lowering<'_> {
     /// Meaning of an 8-bit value.
     fn quant_of(&self, node: &Node, id: ValueId) -> Result<QuantParams, Error> {
         let value = self.graph.value(id);
-        value
-            .quant
-            .ok_or_else(|| unsupported(node, format!("8-bit value '{}' has no scale and zero point", value.name)))
+        value.quant.ok_or_else(|| {
+            unsupported(node, format!("8-bit value '{}' has no scale and zero point", value.name))
+        })
     }
 
     /// Where a value lies; constants are placed when first asked for.
@@ -257,7 +257,10 @@ impl Lowering<'_> {
         }
         let view = self.view(id)?;
         if view.dims.rank() != 4 {
-            return Err(unsupported(node, format!("rank {} where an image batch is needed", view.dims.rank())));
+            return Err(unsupported(
+                node,
+                format!("rank {} where an image batch is needed", view.dims.rank()),
+            ));
         }
         if has_contiguous_channels(&view) {
             return Ok(view);
@@ -443,19 +446,28 @@ fn has_contiguous_channels(view: &View) -> bool {
 fn extents<const N: usize>(dims: [usize; N]) -> Result<[u32; N], Error> {
     let mut out = [0; N];
     for (to, from) in out.iter_mut().zip(dims) {
-        *to = u32::try_from(from).map_err(|_| Error::Target(format!("an extent of {from} exceeds 32 bits")))?;
+        *to =
+            u32::try_from(from).map_err(|_| Error::Target(format!("an extent of {from} exceeds 32 bits")))?;
     }
     Ok(out)
 }
 
 /// The operator's operand at `index`.
 fn operand(node: &Node, index: usize) -> Result<ValueId, Error> {
-    node.inputs.get(index).copied().flatten().ok_or_else(|| unsupported(node, format!("operand {index} is missing")))
+    node.inputs
+        .get(index)
+        .copied()
+        .flatten()
+        .ok_or_else(|| unsupported(node, format!("operand {index} is missing")))
 }
 
 /// The operator's first result.
 fn result(node: &Node) -> Result<ValueId, Error> {
-    node.outputs.first().copied().flatten().ok_or_else(|| unsupported(node, "its result is unused".to_owned()))
+    node.outputs
+        .first()
+        .copied()
+        .flatten()
+        .ok_or_else(|| unsupported(node, "its result is unused".to_owned()))
 }
 
 fn unsupported(node: &Node, reason: impl Into<String>) -> Error {

@@ -137,8 +137,7 @@ impl Lowering<'_> {
         let output = self.place(y, Form::Dense)?;
         let mut target_dims = view.dims;
         target_dims.dims_mut()[axis] = indices.len();
-        let target =
-            output.reshaped(target_dims).ok_or_else(|| unsupported(node, "indices of this rank"))?;
+        let target = output.reshaped(target_dims).ok_or_else(|| unsupported(node, "indices of this rank"))?;
         for (at, &index) in indices.iter().enumerate() {
             self.copy(&view.sliced(axis, index as usize, 1, 1), &target.sliced(axis, at, 1, 1))?;
         }
@@ -232,7 +231,9 @@ impl Lowering<'_> {
         match (dtype, constant) {
             (DType::F32, None) if given.is_none() => Some(0),
             (DType::F32, Some(constant)) => constant.scalar_f32().map(|value| u64::from(value.to_bits())),
-            (DType::I8 | DType::U8, None) if given.is_none() => Some(byte(quant.map_or(0, |quant| quant.zero_point))),
+            (DType::I8 | DType::U8, None) if given.is_none() => {
+                Some(byte(quant.map_or(0, |quant| quant.zero_point)))
+            }
             (DType::I8 | DType::U8, Some(constant)) => match (constant.scalar_f32(), quant) {
                 (Some(value), Some(quant)) => Some(byte(quant.quantize(value, dtype))),
                 _ => constant.to_i64().and_then(|values| values.first().map(|&value| byte(value as i32))),
@@ -255,7 +256,10 @@ impl Lowering<'_> {
 }
 
 /// A byte map from one quantization to another: dequantize, then quantize.
-fn requantize_table((from_dtype, from): (DType, QuantParams), (dtype, to): (DType, QuantParams)) -> [u8; 256] {
+fn requantize_table(
+    (from_dtype, from): (DType, QuantParams),
+    (dtype, to): (DType, QuantParams),
+) -> [u8; 256] {
     let mut table = [0; 256];
     for (byte, entry) in (0..=u8::MAX).zip(&mut table) {
         let q = if from_dtype == DType::I8 { i32::from(byte.cast_signed()) } else { i32::from(byte) };

@@ -58,7 +58,10 @@ impl Lowering<'_> {
         let input = self.feature_map(node, x)?;
         let output = self.place(y, Form::ChannelsLast)?;
         if input.dims[..2] != output.dims[..2] {
-            return Err(unsupported(node, format!("resampling {} to {} changes images or channels", input.dims, output.dims)));
+            return Err(unsupported(
+                node,
+                format!("resampling {} to {} changes images or channels", input.dims, output.dims),
+            ));
         }
         let given = node
             .inputs
@@ -76,8 +79,12 @@ impl Lowering<'_> {
             input: self.map(&input)?,
             output: self.map(&output)?,
             mode: match op.mode {
-                ResizeMode::Nearest(NearestMode::RoundPreferFloor) => command::ResizeMode::NearestRoundPreferFloor,
-                ResizeMode::Nearest(NearestMode::RoundPreferCeil) => command::ResizeMode::NearestRoundPreferCeil,
+                ResizeMode::Nearest(NearestMode::RoundPreferFloor) => {
+                    command::ResizeMode::NearestRoundPreferFloor
+                }
+                ResizeMode::Nearest(NearestMode::RoundPreferCeil) => {
+                    command::ResizeMode::NearestRoundPreferCeil
+                }
                 ResizeMode::Nearest(NearestMode::Floor) => command::ResizeMode::NearestFloor,
                 ResizeMode::Nearest(NearestMode::Ceil) => command::ResizeMode::NearestCeil,
                 ResizeMode::Linear if input.dtype == DType::F32 => command::ResizeMode::Linear,
