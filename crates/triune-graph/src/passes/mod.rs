@@ -1,12 +1,40 @@
 //! Passes: each takes a graph and leaves an equal one that is closer to what runs.
 
+mod affine;
 mod constants;
 mod dead_code;
 mod fuse;
 mod quantize;
 mod rewrite;
 
+pub use affine::fold_batch_norm;
 pub use constants::{fold_constants, fold_dequantize};
 pub use dead_code::dead_code;
 pub use fuse::fuse;
 pub use quantize::quantize;
+
+use crate::{Error, Graph, infer::infer};
+
+/// All passes in the order in which they help each other, on a bound graph. Returns whether anything changed.
+///
+/// Afterwards all types are known, operators between quantized values are integer operators, everything else is
+/// float, and what can be fused is.
+pub fn prepare(graph: &mut Graph) -> Result<bool, Error> {
+    let mut changed = dead_code(graph)?;
+    changed |= fold_constants(graph)?;
+    // Before quantization: a float normalization behind a convolution would keep it from being seen.
+    changed |= fold_batch_norm(graph)?;
+    infer(graph)?;
+    changed |= quantize(graph)?;
+    // What quantization left in float has float weights, which may take in what follows.
+    if fold_dequantize(graph)? {
+        changed = true;
+        fold_constants(graph)?;
+        fold_batch_norm(graph)?;
+    }
+    infer(graph)?;
+    changed |= fuse(graph)?;
+    changed |= dead_code(graph)?;
+    infer(graph)?;
+    Ok(changed)
+}
