@@ -34,14 +34,16 @@ pub struct Binary {
     pub epilogue: Epilogue,
 }
 
+impl From<BinaryKind> for Op {
+    fn from(kind: BinaryKind) -> Self {
+        Self::Binary(Binary::new(kind))
+    }
+}
+
 impl Binary {
     /// The operator without an epilogue.
     pub fn new(kind: BinaryKind) -> Self {
         Self { kind, epilogue: Epilogue::default() }
-    }
-
-    pub(crate) fn from_onnx(_: &mut NodeReader<'_, '_>, kind: BinaryKind) -> Result<Op, Error> {
-        Ok(Op::Binary(Self::new(kind)))
     }
 
     /// An operator of any number of operands, as a chain from the left.
@@ -55,10 +57,10 @@ impl Binary {
         while node.inputs.len() > 2 {
             let inner = node.new_value("partial");
             let operands = [node.inputs[0], node.inputs[1]];
-            node.emit_before(Op::Binary(Self::new(kind)), &operands, inner);
+            node.emit_before(kind.into(), &operands, inner);
             node.inputs.splice(..2, [Some(inner)]);
         }
-        Ok(Op::Binary(Self::new(kind)))
+        Ok(kind.into())
     }
 
     pub(super) fn infer(&self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {

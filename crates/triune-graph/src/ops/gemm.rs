@@ -73,10 +73,6 @@ impl Gemm {
 }
 
 impl MatMul {
-    pub(crate) fn from_onnx(_: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        Ok(Op::MatMul(Self::default()))
-    }
-
     pub(super) fn infer(&self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let (a, b) = (at.input(0)?, at.input(1)?);
         check_types(at, a.dtype, b.dtype)?;

@@ -142,7 +142,7 @@ impl Op {
             Self::MatMul(op) => op.infer(at),
             Self::BatchNormalization(_) => BatchNormalization::infer(at),
             Self::Pool(op) => op.infer(at),
-            Self::GlobalPool(op) => op.infer(at),
+            Self::GlobalPool(_) => GlobalPool::infer(at),
             Self::Binary(op) => op.infer(at),
             Self::Unary(_) | Self::Identity(_) => at.like_input(at.input(0)?.shape),
             Self::Clip(_) => Clip::infer(at),

@@ -109,22 +109,17 @@ impl Pool {
 }
 
 impl GlobalPool {
-    pub(crate) fn average_from_onnx(_: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        Ok(Op::GlobalPool(Self::AVERAGE))
-    }
-
-    pub(crate) fn max_from_onnx(_: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        Ok(Op::GlobalPool(Self { kind: PoolKind::Max }))
-    }
-
-    const AVERAGE: Self = Self { kind: PoolKind::Average { count_include_pad: false } };
+    /// The mean.
+    pub const AVERAGE: Self = Self { kind: PoolKind::Average { count_include_pad: false } };
+    /// The largest.
+    pub const MAX: Self = Self { kind: PoolKind::Max };
 
     pub(crate) fn reduce_mean_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         Self::AVERAGE.reduce(node)
     }
 
     pub(crate) fn reduce_max_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        Self { kind: PoolKind::Max }.reduce(node)
+        Self::MAX.reduce(node)
     }
 
     /// A reduction is one of these when it runs over the axes of rows and columns.
@@ -151,7 +146,7 @@ impl GlobalPool {
         Ok(Op::GlobalPool(self))
     }
 
-    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+    pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let x = at.of_rank(0, 4)?;
         if x.shape[2] == 0 || x.shape[3] == 0 {
             return Err(at.wrong(format!("input {} has no elements to pool", x.shape)));

@@ -168,10 +168,6 @@ fn extents(at: &Operands<'_>, values: &[i64]) -> Result<Vec<usize>, Error> {
 pub struct Expand;
 
 impl Expand {
-    pub(crate) fn from_onnx(_: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        Ok(Op::Expand(Self))
-    }
-
     pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let x = at.input(0)?;
         let wish = extents(at, &at.needed_ints(1)?)?;
@@ -184,10 +180,6 @@ impl Expand {
 pub struct Identity;
 
 impl Identity {
-    pub(crate) fn from_onnx(_: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        Ok(Op::Identity(Self))
-    }
-
     /// Dropout does nothing at inference.
     pub(crate) fn dropout_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         node.ignore(&["ratio", "seed"]);

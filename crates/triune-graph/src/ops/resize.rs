@@ -168,14 +168,11 @@ impl Resize {
             // A product in f32, as the reference implementations have it: 1/3 of 3 is 1.
             scales.iter().zip(x.shape.iter()).map(|(&scale, &dim)| (scale * dim as f32) as usize).collect()
         };
-        if dims.len() != x.shape.rank() || self.asks_for_nothing(&x.shape, &dims) {
+        // Elements cannot be made of none.
+        let from_nothing = x.shape.contains(&0) && !dims.contains(&0);
+        if dims.len() != x.shape.rank() || from_nothing {
             return Err(at.wrong(format!("input {} cannot become {dims:?}", x.shape)));
         }
         at.like_input(at.shape(&dims)?)
-    }
-
-    /// Whether elements are to be made of none.
-    fn asks_for_nothing(self, from: &[usize], to: &[usize]) -> bool {
-        from.contains(&0) && !to.contains(&0)
     }
 }

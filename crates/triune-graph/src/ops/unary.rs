@@ -81,28 +81,29 @@ pub struct Table {
     pub table: Arc<[u8; 256]>,
 }
 
-impl Unary {
-    #[expect(clippy::unnecessary_wraps, reason = "the registry's signature")]
-    pub(crate) fn simple(kind: UnaryKind) -> Result<Op, Error> {
-        Ok(Op::Unary(Self { kind }))
+impl From<UnaryKind> for Op {
+    fn from(kind: UnaryKind) -> Self {
+        Self::Unary(Unary { kind })
     }
+}
 
+impl Unary {
     pub(crate) fn leaky_relu_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        Self::simple(UnaryKind::LeakyRelu(node.float("alpha", 0.01)?))
+        Ok(UnaryKind::LeakyRelu(node.float("alpha", 0.01)?).into())
     }
 
     pub(crate) fn elu_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        Self::simple(UnaryKind::Elu(node.float("alpha", 1.0)?))
+        Ok(UnaryKind::Elu(node.float("alpha", 1.0)?).into())
     }
 
     pub(crate) fn hard_sigmoid_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         let (alpha, beta) = (node.float("alpha", 0.2)?, node.float("beta", 0.5)?);
-        Self::simple(UnaryKind::HardSigmoid { alpha, beta })
+        Ok(UnaryKind::HardSigmoid { alpha, beta }.into())
     }
 
     pub(crate) fn gelu_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         node.choice("approximate", "none", &[("none", ())])?;
-        Self::simple(UnaryKind::Gelu)
+        Ok(UnaryKind::Gelu.into())
     }
 
     pub(super) fn to_onnx(self, writer: &mut NodeWriter) -> Result<(), String> {

@@ -15,7 +15,6 @@ use crate::{
 /// anything else becomes a depthwise 1×1 convolution, or a product and an addition when it is not over images.
 /// Matrix products with a constant right side become [`Gemm`]. Wants a graph with inferred types. Returns whether
 /// anything changed.
-#[expect(clippy::unnecessary_wraps, reason = "all passes have one signature")]
 pub fn fold_batch_norm(graph: &mut Graph) -> Result<bool, Error> {
     let mut rewriter = Rewriter::new(graph);
     for index in 0..rewriter.len() {

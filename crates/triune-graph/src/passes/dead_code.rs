@@ -4,7 +4,6 @@ use crate::{Error, Graph};
 
 /// Drops nodes that no output depends on, and values that nobody refers to; the rest is renumbered in canonical order
 /// (inputs, constants, results in execution order). Inputs stay. Returns whether anything changed.
-#[expect(clippy::unnecessary_wraps, reason = "all passes have one signature")]
 pub fn dead_code(graph: &mut Graph) -> Result<bool, Error> {
     let before = (graph.nodes.len(), graph.values.len());
     let mut live = vec![false; graph.values.len()];

@@ -26,7 +26,7 @@ pub(crate) struct NodeReader<'a, 'b> {
     /// Results of the node to be.
     pub(crate) outputs: Vec<Option<ValueId>>,
     /// Nodes that follow, in order.
-    pub(super) after: Vec<(Op, Vec<Option<ValueId>>, Vec<Option<ValueId>>)>,
+    pub(super) after: Vec<Node>,
 }
 
 impl<'a, 'b> NodeReader<'a, 'b> {
@@ -247,10 +247,11 @@ impl<'a, 'b> NodeReader<'a, 'b> {
     /// and `more`.
     pub(crate) fn emit_after(&mut self, op: Op, more: &[Option<ValueId>]) {
         let inner = self.new_value("inner");
-        let outer = std::mem::replace(&mut self.outputs[0], Some(inner));
+        let outer = self.outputs[0].replace(inner);
         let mut inputs = vec![Some(inner)];
         inputs.extend_from_slice(more);
-        self.after.insert(0, (op, inputs, vec![outer]));
+        let name = self.builder.unique_node_name(&format!("{}.{}", self.name, op.name()));
+        self.after.insert(0, Node { name, op, inputs, outputs: vec![outer] });
     }
 }
 

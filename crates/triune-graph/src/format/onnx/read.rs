@@ -292,10 +292,7 @@ fn node<'b>(
     }
     let NodeReader { inputs, outputs, after, .. } = reader;
     builder.graph.nodes.push(Node { name: name.into(), op, inputs, outputs });
-    for (op, inputs, outputs) in after {
-        let name = builder.unique_node_name(&format!("{name}.{}", op.name()));
-        builder.graph.nodes.push(Node { name, op, inputs, outputs });
-    }
+    builder.graph.nodes.extend(after);
     Ok(())
 }
 

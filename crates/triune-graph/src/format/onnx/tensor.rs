@@ -100,16 +100,15 @@ impl<'a> Source<'a> {
         if !inside.starts_with(folder.canonicalize().map_err(io)?) {
             return Err(fail(format!("location '{location}' leads out of the model's folder")));
         }
-        let file = match self.files.get(&inside) {
-            Some(file) => file.clone(),
-            None => {
-                if !fs::metadata(&inside).map_err(io)?.is_file() {
-                    return Err(fail(format!("location '{location}' is not a file")));
-                }
-                let file = Bytes::from(fs::read(&inside).map_err(io)?);
-                self.files.insert(inside, file.clone());
-                file
+        let file = if let Some(file) = self.files.get(&inside) {
+            file.clone()
+        } else {
+            if !fs::metadata(&inside).map_err(io)?.is_file() {
+                return Err(fail(format!("location '{location}' is not a file")));
             }
+            let file = Bytes::from(fs::read(&inside).map_err(io)?);
+            self.files.insert(inside, file.clone());
+            file
         };
         let offset = number("offset")?.unwrap_or(0);
         let length = number("length")?.unwrap_or(file.len().saturating_sub(offset));
