@@ -32,13 +32,6 @@ pub(crate) const fn fill(byte: u8) -> i32 {
     i32::from_ne_bytes([byte; 4])
 }
 
-/// How bytes become i32 values: flip the sign bit, extend the sign, add.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Widen {
-    pub(crate) flip: i32,
-    pub(crate) offset: i32,
-}
-
 /// An addition as in [`crate::QAdd`]: a·ra + (b·rb + k), bounded by `high`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sum {
@@ -87,13 +80,19 @@ pub(crate) trait Int8 {
     unsafe fn pack(v: [Self::V; 4], narrow: Narrow) -> Self::B;
     /// Narrows vectors that [`Int8::dot4`] computed; channels come out in order.
     unsafe fn pack_interleaved(v: [Self::V; 4], narrow: Narrow) -> Self::B;
-    /// Widens; vector j is chunk j.
-    unsafe fn widen(bytes: Self::B, widen: Widen) -> [Self::V; 4];
+    /// Widens i8 or u8; vector j is chunk j.
+    unsafe fn widen(bytes: Self::B, signed: bool) -> [Self::V; 4];
+    /// Widens the first `n` ≤ `LANES` bytes at `p`; the other lanes are unspecified.
+    unsafe fn load_widen(p: *const u8, n: usize, signed: bool) -> Self::V;
+    /// max(v, low) + offset.
+    unsafe fn raise(v: Self::V, low: i32, offset: i32) -> Self::V;
     /// rint of the sum, as in [`Int8::scale`].
     unsafe fn sum(a: Self::V, b: Self::V, sum: &Sum) -> Self::V;
     /// The first `n` ≤ 4 · `LANES` bytes at `p`; the others are unspecified.
     unsafe fn load_bytes(p: *const u8, n: usize) -> Self::B;
     unsafe fn store_bytes(p: *mut u8, bytes: Self::B, n: usize);
+    /// Stores chunk j to `to[j]`: `LANES` bytes, or `n[j]` if fewer.
+    unsafe fn store_chunks(to: [*mut u8; 4], bytes: Self::B, n: [usize; 4]);
     /// Flips bits; `flip` as in [`fill`].
     unsafe fn flip(bytes: Self::B, flip: i32) -> Self::B;
     /// The bytes of each channel in 4 rows become neighbours: four vectors for [`Int8::dot4`], eight if `WIDTH` is 2.

@@ -7,12 +7,25 @@
 use std::arch::x86_64::*;
 
 use crate::{
-    arch::int8::{GemmKernel, Int8, Narrow, Sum, Widen},
+    arch::int8::{GemmKernel, Int8, Narrow, Sum},
     conv::{Block, DepthwiseJob, GemmJob, depthwise_row, gemm_block, gemm_tile},
 };
 
 /// AVX2 and FMA.
 pub(crate) struct Avx2;
+
+/// The four chunks of a vector of bytes, each in the lower half.
+///
+/// # Safety
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn split(bytes: __m256i) -> [__m128i; 4] {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let (low, high) = (_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
+        [low, _mm_srli_si128(low, 8), high, _mm_srli_si128(high, 8)]
+    }
+}
 
 impl Int8 for Avx2 {
     type V = __m256i;
@@ -87,19 +100,47 @@ impl Int8 for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn widen(bytes: __m256i, widen: Widen) -> [__m256i; 4] {
+    unsafe fn widen(bytes: __m256i, signed: bool) -> [__m256i; 4] {
         // SAFETY: the trait's contract.
         unsafe {
-            let bytes = Self::flip(bytes, widen.flip);
-            let offset = _mm256_set1_epi32(widen.offset);
-            let (low, high) = (_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
-            [
-                _mm256_add_epi32(_mm256_cvtepi8_epi32(low), offset),
-                _mm256_add_epi32(_mm256_cvtepi8_epi32(_mm_srli_si128(low, 8)), offset),
-                _mm256_add_epi32(_mm256_cvtepi8_epi32(high), offset),
-                _mm256_add_epi32(_mm256_cvtepi8_epi32(_mm_srli_si128(high, 8)), offset),
-            ]
+            let chunks = split(bytes);
+            if signed {
+                [
+                    _mm256_cvtepi8_epi32(chunks[0]),
+                    _mm256_cvtepi8_epi32(chunks[1]),
+                    _mm256_cvtepi8_epi32(chunks[2]),
+                    _mm256_cvtepi8_epi32(chunks[3]),
+                ]
+            } else {
+                [
+                    _mm256_cvtepu8_epi32(chunks[0]),
+                    _mm256_cvtepu8_epi32(chunks[1]),
+                    _mm256_cvtepu8_epi32(chunks[2]),
+                    _mm256_cvtepu8_epi32(chunks[3]),
+                ]
+            }
         }
+    }
+
+    #[inline(always)]
+    unsafe fn load_widen(p: *const u8, n: usize, signed: bool) -> __m256i {
+        // SAFETY: the trait's contract.
+        unsafe {
+            let mut bytes = [0_u8; 8];
+            if n >= 8 {
+                p.copy_to_nonoverlapping(bytes.as_mut_ptr(), 8);
+            } else {
+                p.copy_to_nonoverlapping(bytes.as_mut_ptr(), n);
+            }
+            let bytes = _mm_cvtsi64_si128(i64::from_le_bytes(bytes));
+            if signed { _mm256_cvtepi8_epi32(bytes) } else { _mm256_cvtepu8_epi32(bytes) }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn raise(v: __m256i, low: i32, offset: i32) -> __m256i {
+        // SAFETY: the trait's contract.
+        unsafe { _mm256_add_epi32(_mm256_max_epi32(v, _mm256_set1_epi32(low)), _mm256_set1_epi32(offset)) }
     }
 
     #[inline(always)]
@@ -136,6 +177,22 @@ impl Int8 for Avx2 {
                 let mut all = [0_u8; 32];
                 _mm256_storeu_si256(all.as_mut_ptr().cast(), bytes);
                 p.copy_from_nonoverlapping(all.as_ptr(), n);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_chunks(to: [*mut u8; 4], bytes: __m256i, n: [usize; 4]) {
+        // SAFETY: the trait's contract.
+        unsafe {
+            let chunks = split(bytes);
+            for j in 0..4 {
+                if n[j] >= 8 {
+                    _mm_storel_epi64(to[j].cast(), chunks[j]);
+                } else {
+                    let chunk = _mm_cvtsi128_si64(chunks[j]).to_le_bytes();
+                    to[j].copy_from_nonoverlapping(chunk.as_ptr(), n[j]);
+                }
             }
         }
     }

@@ -7,7 +7,7 @@
 use std::arch::x86_64::*;
 
 use crate::{
-    arch::int8::{GemmKernel, Int8, Lookup, Narrow, Sum, Widen, fill, lookup_bytes},
+    arch::int8::{GemmKernel, Int8, Lookup, Narrow, Sum, fill, lookup_bytes},
     conv::{Block, DepthwiseJob, GemmJob, depthwise_row, gemm_block, gemm_tile},
 };
 
@@ -16,6 +16,27 @@ pub(crate) struct Avx512<const VNNI: bool>;
 
 const fn mask64(n: usize) -> u64 {
     if n >= 64 { u64::MAX } else { (1 << n) - 1 }
+}
+
+const fn mask16(n: usize) -> u16 {
+    ((1 << n) - 1) as u16
+}
+
+/// The four chunks of a vector of bytes.
+///
+/// # Safety
+/// The CPU has AVX-512.
+#[inline(always)]
+unsafe fn split(bytes: __m512i) -> [__m128i; 4] {
+    // SAFETY: the caller's contract.
+    unsafe {
+        [
+            _mm512_castsi512_si128(bytes),
+            _mm512_extracti32x4_epi32(bytes, 1),
+            _mm512_extracti32x4_epi32(bytes, 2),
+            _mm512_extracti32x4_epi32(bytes, 3),
+        ]
+    }
 }
 
 impl<const VNNI: bool> Int8 for Avx512<VNNI> {
@@ -101,18 +122,42 @@ impl<const VNNI: bool> Int8 for Avx512<VNNI> {
     }
 
     #[inline(always)]
-    unsafe fn widen(bytes: __m512i, widen: Widen) -> [__m512i; 4] {
+    unsafe fn widen(bytes: __m512i, signed: bool) -> [__m512i; 4] {
         // SAFETY: the trait's contract.
         unsafe {
-            let bytes = Self::flip(bytes, widen.flip);
-            let offset = _mm512_set1_epi32(widen.offset);
-            [
-                _mm512_add_epi32(_mm512_cvtepi8_epi32(_mm512_castsi512_si128(bytes)), offset),
-                _mm512_add_epi32(_mm512_cvtepi8_epi32(_mm512_extracti32x4_epi32(bytes, 1)), offset),
-                _mm512_add_epi32(_mm512_cvtepi8_epi32(_mm512_extracti32x4_epi32(bytes, 2)), offset),
-                _mm512_add_epi32(_mm512_cvtepi8_epi32(_mm512_extracti32x4_epi32(bytes, 3)), offset),
-            ]
+            let chunks = split(bytes);
+            if signed {
+                [
+                    _mm512_cvtepi8_epi32(chunks[0]),
+                    _mm512_cvtepi8_epi32(chunks[1]),
+                    _mm512_cvtepi8_epi32(chunks[2]),
+                    _mm512_cvtepi8_epi32(chunks[3]),
+                ]
+            } else {
+                [
+                    _mm512_cvtepu8_epi32(chunks[0]),
+                    _mm512_cvtepu8_epi32(chunks[1]),
+                    _mm512_cvtepu8_epi32(chunks[2]),
+                    _mm512_cvtepu8_epi32(chunks[3]),
+                ]
+            }
         }
+    }
+
+    #[inline(always)]
+    unsafe fn load_widen(p: *const u8, n: usize, signed: bool) -> __m512i {
+        // SAFETY: the trait's contract; bytes that are masked off are not accessed.
+        unsafe {
+            let bytes =
+                if n >= 16 { _mm_loadu_si128(p.cast()) } else { _mm_maskz_loadu_epi8(mask16(n), p.cast()) };
+            if signed { _mm512_cvtepi8_epi32(bytes) } else { _mm512_cvtepu8_epi32(bytes) }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn raise(v: __m512i, low: i32, offset: i32) -> __m512i {
+        // SAFETY: the trait's contract.
+        unsafe { _mm512_add_epi32(_mm512_max_epi32(v, _mm512_set1_epi32(low)), _mm512_set1_epi32(offset)) }
     }
 
     #[inline(always)]
@@ -136,6 +181,21 @@ impl<const VNNI: bool> Int8 for Avx512<VNNI> {
     unsafe fn store_bytes(p: *mut u8, bytes: __m512i, n: usize) {
         // SAFETY: the trait's contract; bytes that are masked off are not accessed.
         unsafe { _mm512_mask_storeu_epi8(p.cast(), mask64(n), bytes) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_chunks(to: [*mut u8; 4], bytes: __m512i, n: [usize; 4]) {
+        // SAFETY: the trait's contract; bytes that are masked off are not accessed.
+        unsafe {
+            let chunks = split(bytes);
+            for j in 0..4 {
+                if n[j] >= 16 {
+                    _mm_storeu_si128(to[j].cast(), chunks[j]);
+                } else {
+                    _mm_mask_storeu_epi8(to[j].cast(), mask16(n[j]), chunks[j]);
+                }
+            }
+        }
     }
 
     #[inline(always)]

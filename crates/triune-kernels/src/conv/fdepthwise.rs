@@ -1,6 +1,8 @@
 //! The f32 depthwise convolution: channels side by side in vectors, a few pixels at a time so that weights are loaded once
 //! for all of them. Taps in padding are left out.
 
+#![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+
 use crate::dispatch::{Level, multiversion};
 use crate::{ConvGeometry, Pool};
 

@@ -321,8 +321,12 @@ unsafe fn finish<S: Int8>(strip: &Strip<'_>, x: usize, sum: [S::V; 4]) {
             S::scale(sum[2], m.add(2 * S::LANES), epilogue.high),
             S::scale(sum[3], m.add(3 * S::LANES), epilogue.high),
         ];
-        let other = strip.residual.wrapping_add(x * strip.residual_stride);
-        let bytes = epilogue.finish::<S, true>(values, other, strip.n);
+        let (mut other, mut n) = ([strip.residual; 4], [0; 4]);
+        for j in 0..4 {
+            other[j] = strip.residual.wrapping_add(x * strip.residual_stride + j * S::LANES);
+            n[j] = strip.n.saturating_sub(j * S::LANES);
+        }
+        let bytes = epilogue.finish::<S, true>(values, other, n);
         S::store_bytes(strip.output.add(x * strip.job.views.out_map.stride_w), bytes, strip.n);
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::{
     Isa, Q8, QAdd,
-    arch::int8::{Int8, Lookup, Narrow, Sum, Widen, fill, lookup_bytes},
+    arch::int8::{Int8, Lookup, Narrow, Sum, lookup_bytes},
 };
 
 use super::qconv::Params;
@@ -13,6 +13,9 @@ use super::qconv::Params;
 pub(crate) struct Epilogue {
     /// Upper bound of rint(sum · multiplier); the lower one needs no help from f32, the conversion saturates there.
     pub(crate) high: f32,
+    /// Lower bound of the same, and what is added to it.
+    low: i32,
+    zero_point: i32,
     narrow: Narrow,
     table: Option<(Box<[u8; 256]>, Lookup)>,
     residual: Option<Residual>,
@@ -21,8 +24,8 @@ pub(crate) struct Epilogue {
 #[derive(Debug)]
 struct Residual {
     conv_is_a: bool,
-    conv: Widen,
-    other: Widen,
+    conv_signed: bool,
+    other_signed: bool,
     sum: Sum,
     narrow: Narrow,
 }
@@ -37,24 +40,22 @@ fn narrow(to: Q8, zero_point: i32, [low, high]: [i32; 2]) -> Narrow {
     Narrow::new((zero_point - shift) as i16, [(low - shift) as i8, (high - shift) as i8], flip)
 }
 
-const fn widen(from: Q8) -> Widen {
-    if from.signed { Widen { flip: 0, offset: 0 } } else { Widen { flip: fill(0x80), offset: 128 } }
-}
-
 impl Epilogue {
     pub(crate) fn new(p: &Params, isa: Isa) -> Self {
         let residual = |add: QAdd| {
             let (conv, other) = add.conv_and_other();
             Residual {
                 conv_is_a: add.conv_is_a,
-                conv: widen(conv),
-                other: widen(other),
+                conv_signed: conv.signed,
+                other_signed: other.signed,
                 sum: Sum { ra: add.ra, rb: add.rb, k: add.k, high: add.clamp[1] as f32 },
                 narrow: narrow(add.out, 0, add.clamp),
             }
         };
         Self {
             high: (p.clamp[1] - p.output.zero_point) as f32,
+            low: p.clamp[0] - p.output.zero_point,
+            zero_point: p.output.zero_point,
             narrow: narrow(p.output, p.output.zero_point, p.clamp),
             table: p.table.clone().map(|table| (table, lookup(isa))),
             residual: p.residual.map(residual),
@@ -63,8 +64,8 @@ impl Epilogue {
 
     /// Bytes from requantized values, which [`Int8::scale`] made with [`Epilogue::high`].
     ///
-    /// `INTERLEAVED` says that the values are in the order of [`Int8::interleave`]; the bytes never are. `other` points to
-    /// the residual's bytes, of which `n` exist and are read; it is not used without residual.
+    /// `INTERLEAVED` says that the values are in the order of [`Int8::interleave`]; the bytes never are. `other[j]` points to
+    /// the residual's bytes for chunk j, of which `n[j]` exist; it is not used without residual.
     ///
     /// # Safety
     /// That of [`Int8`].
@@ -72,37 +73,59 @@ impl Epilogue {
     pub(crate) unsafe fn finish<S: Int8, const INTERLEAVED: bool>(
         &self,
         v: [S::V; 4],
-        other: *const u8,
-        n: usize,
+        other: [*const u8; 4],
+        n: [usize; 4],
     ) -> S::B {
         // SAFETY: the caller's contract.
         unsafe {
-            let mut bytes =
-                if INTERLEAVED { S::pack_interleaved(v, self.narrow) } else { S::pack(v, self.narrow) };
-            if let Some((table, lookup)) = &self.table {
-                let mut room = Bytes([0; 64]);
-                S::store_bytes(room.0.as_mut_ptr(), bytes, 4 * S::LANES);
-                lookup(room.0.as_mut_ptr(), 4 * S::LANES, table);
-                bytes = S::load_bytes(room.0.as_ptr(), 4 * S::LANES);
-            }
-            if let Some(r) = &self.residual {
-                let conv = S::widen(bytes, r.conv);
-                let other = S::widen(S::load_bytes(other, n), r.other);
-                let (a, b) = if r.conv_is_a { (conv, other) } else { (other, conv) };
-                let sum = [
-                    S::sum(a[0], b[0], &r.sum),
-                    S::sum(a[1], b[1], &r.sum),
-                    S::sum(a[2], b[2], &r.sum),
-                    S::sum(a[3], b[3], &r.sum),
-                ];
-                bytes = S::pack(sum, r.narrow);
-            }
-            bytes
+            let Some(r) = &self.residual else { return self.bytes::<S, INTERLEAVED>(v) };
+            let conv = if INTERLEAVED || self.table.is_some() {
+                S::widen(self.bytes::<S, INTERLEAVED>(v), r.conv_signed)
+            } else {
+                [
+                    S::raise(v[0], self.low, self.zero_point),
+                    S::raise(v[1], self.low, self.zero_point),
+                    S::raise(v[2], self.low, self.zero_point),
+                    S::raise(v[3], self.low, self.zero_point),
+                ]
+            };
+            let other = [
+                S::load_widen(other[0], n[0], r.other_signed),
+                S::load_widen(other[1], n[1], r.other_signed),
+                S::load_widen(other[2], n[2], r.other_signed),
+                S::load_widen(other[3], n[3], r.other_signed),
+            ];
+            let (a, b) = if r.conv_is_a { (conv, other) } else { (other, conv) };
+            let sum = [
+                S::sum(a[0], b[0], &r.sum),
+                S::sum(a[1], b[1], &r.sum),
+                S::sum(a[2], b[2], &r.sum),
+                S::sum(a[3], b[3], &r.sum),
+            ];
+            S::pack(sum, r.narrow)
         }
     }
 
     pub(crate) const fn has_residual(&self) -> bool {
         self.residual.is_some()
+    }
+
+    /// [`Epilogue::finish`] without residual: requantized and looked up.
+    ///
+    /// # Safety
+    /// That of [`Int8`].
+    #[inline(always)]
+    pub(crate) unsafe fn bytes<S: Int8, const INTERLEAVED: bool>(&self, v: [S::V; 4]) -> S::B {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let bytes =
+                if INTERLEAVED { S::pack_interleaved(v, self.narrow) } else { S::pack(v, self.narrow) };
+            let Some((table, lookup)) = &self.table else { return bytes };
+            let mut room = Bytes([0; 64]);
+            S::store_bytes(room.0.as_mut_ptr(), bytes, 4 * S::LANES);
+            lookup(room.0.as_mut_ptr(), 4 * S::LANES, table);
+            S::load_bytes(room.0.as_ptr(), 4 * S::LANES)
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{Isa, Nhwc, Pool, arch::int8::Int8};
 
 use super::{
     qconv::{Params, Views},
-    qepilogue::{Bytes, Epilogue},
+    qepilogue::Epilogue,
     qpack::{self, Packed, Vector},
 };
 
@@ -342,58 +342,62 @@ pub(crate) unsafe fn gemm_block<S: Int8, const MR: usize, const NV: usize>(block
 /// As [`gemm_block`].
 #[inline(always)]
 unsafe fn store<S: Int8, const MR: usize, const NV: usize>(block: &Block<'_>, sums: [[S::V; NV]; MR]) {
-    let total = MR * NV;
-    let sums = sums.as_ptr().cast::<S::V>();
-    let epilogue = block.epilogue;
-    for first in (0..total).step_by(4) {
-        // SAFETY: indices are below `total`; the caller's contract for the maps.
-        unsafe {
-            let mut v = [sums.read(); 4];
-            for (j, v) in v.iter_mut().enumerate() {
-                let i = (first + j).min(total - 1);
-                let sum = sums.add(i).read();
-                *v = S::scale(sum, block.multiplier.add(i % NV * S::LANES), epilogue.high);
+    // SAFETY: the caller's contract.
+    unsafe {
+        if block.epilogue.has_residual() {
+            let spilled = sums;
+            for first in (0..MR * NV).step_by(4) {
+                store_four::<S, MR, NV, true>(block, &spilled, first);
             }
-            if NV == 4 {
-                let row = first / NV;
-                let n = block.columns.min(4 * S::LANES);
-                let other = block.residual.wrapping_add(block.residual_at[row]);
-                let bytes = epilogue.finish::<S, false>(v, other, n);
-                S::store_bytes(block.output.add(block.output_at[row]), bytes, n);
-                continue;
-            }
-            let mut room = Bytes([0; 64]);
-            let chunks = 4.min(total - first);
-            if epilogue.has_residual() {
-                for j in 0..chunks {
-                    let (row, column) = ((first + j) / NV, (first + j) % NV * S::LANES);
-                    let from = block.residual.add(block.residual_at[row] + column);
-                    copy::<S>(from, room.0.as_mut_ptr().add(j * S::LANES), block.columns - column);
-                }
-            }
-            let bytes = epilogue.finish::<S, false>(v, room.0.as_ptr(), 4 * S::LANES);
-            S::store_bytes(room.0.as_mut_ptr(), bytes, 4 * S::LANES);
-            for j in 0..chunks {
-                let (row, column) = ((first + j) / NV, (first + j) % NV * S::LANES);
-                let to = block.output.add(block.output_at[row] + column);
-                copy::<S>(room.0.as_ptr().add(j * S::LANES), to, block.columns - column);
-            }
+            return;
         }
+        const { assert!(MR * NV <= 24) };
+        // Spelled out, so that the sums need not go through memory.
+        macro_rules! quads {
+            ($($first:literal)*) => {$(
+                if $first < MR * NV {
+                    store_four::<S, MR, NV, false>(block, &sums, $first);
+                }
+            )*};
+        }
+        quads!(0 4 8 12 16 20);
     }
 }
 
-/// Copies `LANES` bytes, or `n` if fewer.
+/// Stores the vectors from number `first` on, counted along rows.
 ///
 /// # Safety
-/// Both pointers cover that many bytes.
+/// As [`gemm_block`].
 #[inline(always)]
-unsafe fn copy<S: Int8>(from: *const u8, to: *mut u8, n: usize) {
-    // SAFETY: the caller's contract.
+unsafe fn store_four<S: Int8, const MR: usize, const NV: usize, const RESIDUAL: bool>(
+    block: &Block<'_>,
+    sums: &[[S::V; NV]; MR],
+    first: usize,
+) {
+    // SAFETY: the caller's contract; rows are below MR, which the arrays of offsets have.
     unsafe {
-        if n >= S::LANES {
-            from.copy_to_nonoverlapping(to, S::LANES);
+        let mut v = [sums[0][0]; 4];
+        let (mut to, mut other, mut n) = ([block.output; 4], [block.residual; 4], [0; 4]);
+        for j in 0..4 {
+            let i = (first + j).min(MR * NV - 1);
+            let (row, column) = (i / NV, i % NV * S::LANES);
+            v[j] = S::scale(sums[row][i % NV], block.multiplier.add(column), block.epilogue.high);
+            to[j] = block.output.wrapping_add(*block.output_at.get_unchecked(row) + column);
+            if RESIDUAL {
+                other[j] = block.residual.wrapping_add(*block.residual_at.get_unchecked(row) + column);
+            }
+            // Vectors that repeat the last one to fill up the four are not stored.
+            n[j] = if first + j < MR * NV { block.columns.saturating_sub(column) } else { 0 };
+        }
+        let bytes = if RESIDUAL {
+            block.epilogue.finish::<S, false>(v, other, n)
         } else {
-            from.copy_to_nonoverlapping(to, n);
+            block.epilogue.bytes::<S, false>(v)
+        };
+        if NV == 4 {
+            S::store_bytes(to[0], bytes, n[0].min(4 * S::LANES));
+        } else {
+            S::store_chunks(to, bytes, n);
         }
     }
 }
