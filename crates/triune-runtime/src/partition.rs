@@ -152,23 +152,13 @@ impl Cut {
         let output_floats = outputs
             .iter()
             .map(|&id| {
-                let name = &prepared.value(id).name;
-                let original = model.find_value(name).ok_or_else(|| {
-                    Error::Target(format!("the tensor '{name}' at the core's border was rewritten"))
+                let floats = counterparts(model, prepared, id);
+                let name = floats.first().map(|&first| model.value(first).name.clone());
+                let name = name.ok_or_else(|| {
+                    let name = &prepared.value(id).name;
+                    Error::Target(format!("the model has no float tensor for '{name}' at the core's border"))
                 })?;
-                let floats: Vec<ValueId> = model
-                    .nodes
-                    .iter()
-                    .filter(|node| {
-                        matches!(node.op, Op::DequantizeLinear(_))
-                            && node.inputs.first() == Some(&Some(original))
-                    })
-                    .filter_map(|node| node.outputs.first().copied().flatten())
-                    .collect();
-                match floats.first() {
-                    Some(&first) => Ok((model.value(first).name.clone(), floats)),
-                    None => Ok((name.clone(), vec![original])),
-                }
+                Ok((name, floats))
             })
             .collect::<Result<_, Error>>()?;
         Ok(Self { input_floats, output_floats })
@@ -223,6 +213,38 @@ impl Cut {
         })?;
         Ok((Some(onnx::write(&part)?), part.nodes.len(), (0..self.output_floats.len()).collect()))
     }
+}
+
+/// The float tensors of the original model that an integer value of the prepared one stands for.
+fn counterparts(model: &Graph, prepared: &Graph, id: ValueId) -> Vec<ValueId> {
+    let dequantized = |graph: &Graph, id: ValueId| -> Vec<String> {
+        graph
+            .nodes
+            .iter()
+            .filter(|node| matches!(node.op, Op::DequantizeLinear(_)) && node.inputs.first() == Some(&Some(id)))
+            .filter_map(|node| node.outputs.first().copied().flatten())
+            .map(|float| graph.value(float).name.clone())
+            .collect()
+    };
+    let name = &prepared.value(id).name;
+    let mut names = dequantized(prepared, id);
+    if let Some(same) = model.find_value(name) {
+        names.extend(dequantized(model, same));
+        // Neither side dequantizes it: the model itself gives integers.
+        names.push(name.clone());
+    }
+    let mut derived = name.as_str();
+    while let Some(origin) = passes::origin(derived) {
+        names.push(origin.to_owned());
+        derived = origin;
+    }
+    let mut floats = Vec::new();
+    for float in names.iter().filter_map(|name| model.find_value(name)) {
+        if !floats.contains(&float) {
+            floats.push(float);
+        }
+    }
+    floats
 }
 
 /// The byte map between u8 and i8 that keeps the real value when the zero point moves by 128.

@@ -15,6 +15,12 @@ pub use quantize::quantize;
 
 use crate::{Error, Graph, infer::infer};
 
+/// Name of the value that passes made this one from: a value that they add is called after another, with a mark and a
+/// number behind it. The integer form of a float value has that value's name in front.
+pub fn origin(name: &str) -> Option<&str> {
+    name.rsplit_once(rewrite::DERIVED).map(|(origin, _)| origin)
+}
+
 /// All passes in the order in which they help each other, on a bound graph. Returns whether anything changed.
 ///
 /// Afterwards all types are known, operators between quantized values are integer operators, everything else is

@@ -6,6 +6,9 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use crate::{Constant, Graph, Node, Value, ValueId};
 
+/// Stands between a value's name and the number of one that is derived from it.
+pub(super) const DERIVED: char = '#';
+
 /// A graph under change. Node indices stay valid until [`Rewriter::commit`].
 pub(super) struct Rewriter<'a> {
     graph: &'a mut Graph,
@@ -96,7 +99,7 @@ impl<'a> Rewriter<'a> {
 
     /// Adds a value under a name made unique from `name`.
     pub(super) fn add_value(&mut self, mut value: Value) -> ValueId {
-        value.name = format!("{}#{}", value.name, self.graph.values.len());
+        value.name = format!("{}{DERIVED}{}", value.name, self.graph.values.len());
         self.producers.push(None);
         self.consumers.push(Vec::new());
         self.is_output.push(false);
