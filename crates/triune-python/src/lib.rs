@@ -1,11 +1,43 @@
 //! The native module `triune._native`: conversions between Python objects and the core, and the one map from core errors
 //! to Python exceptions. It holds no algorithm and knows no vendor's names.
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments from Python are extracted into values of our own"
+)]
+
+mod array;
+mod card;
+mod core;
+mod error;
+mod instance;
+mod package;
+mod session;
+mod tensor_info;
+mod timeline;
 
 use pyo3::prelude::*;
 
 /// The native half of the Python package `triune`.
-#[pymodule(name = "_native")]
+#[pymodule(name = "_native", gil_used = false)]
 mod native {
+    #[pymodule_export]
+    use super::card::{Card, Reservation, cards};
+    #[pymodule_export]
+    use super::error::{
+        ArgumentError, Error, FileError, ForeignError, InUseError, InternalError, PendingError,
+        ReleasedError, SettingError, UnsupportedError,
+    };
+    #[pymodule_export]
+    use super::instance::Instance;
+    #[pymodule_export]
+    use super::package::{Package, TensorIo, compile};
+    #[pymodule_export]
+    use super::session::Session;
+    #[pymodule_export]
+    use super::tensor_info::{depad_dequantize, look_up_pad, quantize_pad};
+    #[pymodule_export]
+    use super::timeline::Timeline;
+
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the constant carries its Python name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

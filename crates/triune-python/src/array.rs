@@ -1,0 +1,163 @@
+//! Numpy arrays as bytes, both ways without a copy. What does not fit is named, with what was expected and what came.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use numpy::{
+    BorrowError, PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyReadonlyArray1,
+    PyReadonlyArrayDyn, PyReadwriteArray1, PyReadwriteArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
+};
+use pyo3::{intern, prelude::*};
+use triune::tensor::{DType, Shape};
+
+use crate::error::ArgumentError;
+
+/// The numpy descriptor of an element type.
+pub(crate) fn descriptor(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> {
+    Ok(match dtype {
+        DType::Bool => numpy::dtype::<bool>(py),
+        DType::U8 => numpy::dtype::<u8>(py),
+        DType::I8 => numpy::dtype::<i8>(py),
+        DType::U16 => numpy::dtype::<u16>(py),
+        DType::I16 => numpy::dtype::<i16>(py),
+        DType::U32 => numpy::dtype::<u32>(py),
+        DType::I32 => numpy::dtype::<i32>(py),
+        DType::U64 => numpy::dtype::<u64>(py),
+        DType::I64 => numpy::dtype::<i64>(py),
+        DType::F16 => PyArrayDescr::new(py, dtype.name())?,
+        DType::F32 => numpy::dtype::<f32>(py),
+        DType::F64 => numpy::dtype::<f64>(py),
+    })
+}
+
+/// A Python tuple's spelling of a shape.
+fn tuple(shape: &[usize]) -> String {
+    match shape {
+        [one] => format!("({one},)"),
+        all => format!("({})", all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Checks that `object` is a C-contiguous array of that type and shape (any shape where it is `None`).
+pub(crate) fn check<'a, 'py>(
+    name: &str,
+    object: &'a Bound<'py, PyAny>,
+    dtype: DType,
+    shape: Option<&[usize]>,
+) -> PyResult<&'a Bound<'py, PyUntypedArray>> {
+    let fail = |expected: String, got: String| {
+        Err(ArgumentError::new_err(format!("{name}: expected {expected}, got {got}")))
+    };
+    let Ok(array) = object.cast::<PyUntypedArray>() else {
+        let got =
+            object.get_type().name().map_or_else(|_| "another object".to_owned(), |name| name.to_string());
+        return fail(format!("a numpy array of {dtype}"), got);
+    };
+    let found = array.dtype();
+    if !found.is_equiv_to(&descriptor(object.py(), dtype)?) {
+        let hint =
+            if dtype.is_quantized() && found.kind() == b'f' { " (quantize and pad it first)" } else { "" };
+        return fail(format!("dtype {dtype}"), format!("{found}{hint}"));
+    }
+    if let Some(shape) = shape
+        && array.shape() != shape
+    {
+        return fail(format!("shape {}", tuple(shape)), tuple(array.shape()));
+    }
+    if !array.is_c_contiguous() {
+        return fail(
+            "a C-contiguous array".to_owned(),
+            "another layout (use numpy.ascontiguousarray)".to_owned(),
+        );
+    }
+    Ok(array)
+}
+
+/// The error for an array that somebody else uses.
+pub(crate) fn in_use(name: &str, error: &BorrowError) -> PyErr {
+    ArgumentError::new_err(match error {
+        BorrowError::NotWriteable => format!("{name}: expected a writeable array, got a read-only one"),
+        _ => {
+            format!(
+                "{name}: expected an array that nobody else uses, got one that another argument or call uses now"
+            )
+        }
+    })
+}
+
+/// The array as a flat view of its bytes; no copy, as it is contiguous.
+fn bytes_view<'py>(array: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyArray1<u8>>> {
+    let py = array.py();
+    let flat = array.call_method1(intern!(py, "reshape"), (-1,))?;
+    Ok(flat.call_method1(intern!(py, "view"), (descriptor(py, DType::U8)?,))?.cast_into::<PyArray1<u8>>()?)
+}
+
+/// An array that is read; nobody writes it while this lives.
+pub(crate) enum Input<'py> {
+    I8(PyReadonlyArrayDyn<'py, i8>),
+    U8(PyReadonlyArrayDyn<'py, u8>),
+    Other(PyReadonlyArray1<'py, u8>),
+}
+
+impl<'py> Input<'py> {
+    /// Borrows an array that [`check`] has passed.
+    pub(crate) fn new(name: &str, array: &Bound<'py, PyUntypedArray>) -> PyResult<Self> {
+        let used = |error| in_use(name, &error);
+        Ok(if let Ok(array) = array.cast::<PyArrayDyn<i8>>() {
+            Self::I8(array.try_readonly().map_err(used)?)
+        } else if let Ok(array) = array.cast::<PyArrayDyn<u8>>() {
+            Self::U8(array.try_readonly().map_err(used)?)
+        } else {
+            Self::Other(bytes_view(array)?.try_readonly().map_err(used)?)
+        })
+    }
+
+    /// The array's bytes.
+    pub(crate) fn bytes(&self) -> PyResult<&[u8]> {
+        Ok(match self {
+            Self::I8(array) => cast_slice(array.as_slice()?),
+            Self::U8(array) => array.as_slice()?,
+            Self::Other(array) => array.as_slice()?,
+        })
+    }
+}
+
+/// An array that is written; nobody else uses it while this lives.
+pub(crate) enum Output<'py> {
+    I8(PyReadwriteArrayDyn<'py, i8>),
+    U8(PyReadwriteArrayDyn<'py, u8>),
+    Other(PyReadwriteArray1<'py, u8>),
+}
+
+impl<'py> Output<'py> {
+    /// Borrows an array that [`check`] has passed.
+    pub(crate) fn new(name: &str, array: &Bound<'py, PyUntypedArray>) -> PyResult<Self> {
+        let used = |error| in_use(name, &error);
+        Ok(if let Ok(array) = array.cast::<PyArrayDyn<i8>>() {
+            Self::I8(array.try_readwrite().map_err(used)?)
+        } else if let Ok(array) = array.cast::<PyArrayDyn<u8>>() {
+            Self::U8(array.try_readwrite().map_err(used)?)
+        } else {
+            Self::Other(bytes_view(array)?.try_readwrite().map_err(used)?)
+        })
+    }
+
+    /// The array's bytes.
+    pub(crate) fn bytes(&mut self) -> PyResult<&mut [u8]> {
+        Ok(match self {
+            Self::I8(array) => cast_slice_mut(array.as_slice_mut()?),
+            Self::U8(array) => array.as_slice_mut()?,
+            Self::Other(array) => array.as_slice_mut()?,
+        })
+    }
+}
+
+/// A new array of that type and shape that holds `bytes`.
+pub(crate) fn from_bytes<'py>(
+    py: Python<'py>,
+    dtype: DType,
+    shape: &Shape,
+    bytes: Vec<u8>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let flat = PyArray1::from_vec(py, bytes);
+    let typed = flat.call_method1(intern!(py, "view"), (descriptor(py, dtype)?,))?;
+    typed.call_method1(intern!(py, "reshape"), (shape.to_vec(),))
+}

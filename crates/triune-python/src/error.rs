@@ -1,0 +1,80 @@
+//! The one map from the core's errors to Python exceptions. A front end turns these into its vendor's classes.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use pyo3::{create_exception, exceptions::PyRuntimeError, marker::Ungil, prelude::*};
+use triune::{
+    device::Error as DeviceError,
+    runtime::{Error as RuntimeError, card::Error as CardError},
+};
+
+create_exception!(triune._native, Error, PyRuntimeError, "Base class of everything that the core raises.");
+create_exception!(triune._native, ArgumentError, Error, "An argument, or a file that one names, is wrong.");
+create_exception!(triune._native, FileError, Error, "A file cannot be read or written.");
+create_exception!(
+    triune._native,
+    ForeignError,
+    Error,
+    "A package that another compiler wrote, which only its chip can run."
+);
+create_exception!(triune._native, UnsupportedError, Error, "The model needs what the device does not have.");
+create_exception!(triune._native, InUseError, Error, "Another holder has the sub-devices.");
+create_exception!(triune._native, SettingError, Error, "A card's setting is unknown or out of range.");
+create_exception!(triune._native, PendingError, Error, "A changed setting is not in force yet.");
+create_exception!(triune._native, ReleasedError, Error, "The object has been released.");
+create_exception!(triune._native, InternalError, Error, "The core broke its own rules: please report it.");
+
+/// The exception for an error of the runtime.
+pub(crate) fn runtime(error: RuntimeError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        RuntimeError::Card(error) => card(&error),
+        RuntimeError::Io { .. } => FileError::new_err(text),
+        RuntimeError::Foreign { .. } => ForeignError::new_err(text),
+        RuntimeError::Unsupported { .. }
+        | RuntimeError::Target(_)
+        | RuntimeError::Device(DeviceError::OutOfMemory { .. }) => UnsupportedError::new_err(text),
+        // What a damaged program or a wrong name can cause; all else on the device is ours.
+        RuntimeError::Graph(_)
+        | RuntimeError::Package { .. }
+        | RuntimeError::Operand { .. }
+        | RuntimeError::Device(
+            DeviceError::Spec { .. }
+            | DeviceError::UnknownMemory { .. }
+            | DeviceError::OutOfRegion { .. }
+            | DeviceError::Segment { .. }
+            | DeviceError::Command { .. },
+        ) => ArgumentError::new_err(text),
+        RuntimeError::Device(_) => InternalError::new_err(text),
+    }
+}
+
+/// The exception for an error of a card.
+pub(crate) fn card(error: &CardError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        CardError::TooMany { .. } => ArgumentError::new_err(text),
+        CardError::InUse { .. } => InUseError::new_err(text),
+        CardError::Description { .. } | CardError::UnknownSetting { .. } | CardError::BadSetting { .. } => {
+            SettingError::new_err(text)
+        }
+        CardError::Io { .. } => FileError::new_err(text),
+    }
+}
+
+/// Runs `work` without the interpreter, so that other threads go on; a panic becomes an `InternalError`.
+pub(crate) fn detached<T: Ungil + Send>(
+    py: Python<'_>,
+    work: impl Ungil + Send + FnOnce() -> T,
+) -> PyResult<T> {
+    py.detach(|| catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panic_text(panic.as_ref())))
+        .map_err(InternalError::new_err)
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "unknown panic".to_owned())
+}

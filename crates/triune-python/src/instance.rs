@@ -1,0 +1,199 @@
+//! A program on a device: runs with numpy arrays, one at a time, with results at once or two calls late.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use pyo3::{
+    prelude::*,
+    types::{PyList, PyTuple},
+};
+use triune::runtime::{Deployment, Error, Program, TensorIo};
+
+use crate::{
+    array::{self, Input, Output},
+    card::Card,
+    core,
+    error::{self, ArgumentError, InternalError, ReleasedError},
+    package::Package,
+    timeline::Timeline,
+};
+
+/// Calls until a double-buffered result arrives: one while it is copied in and computed, one while it is copied out.
+const DELAY: usize = 2;
+
+/// A program on a device.
+#[pyclass(frozen, module = "triune._native")]
+pub(crate) struct Instance {
+    program: Arc<Program>,
+    state: Mutex<Option<State>>,
+}
+
+struct State {
+    deployment: Deployment,
+    /// Results under way, the newest at `calls % (DELAY + 1)`; empty without double buffering.
+    late: Vec<Vec<Vec<u8>>>,
+    calls: usize,
+    /// Nanoseconds of each of the last runs; `None` without host profiling.
+    host: Option<Host>,
+}
+
+/// Host times of `run`, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct Host {
+    calls: u64,
+    total: u64,
+    least: u64,
+    most: u64,
+    last: u64,
+}
+
+/// Calls, then seconds: total, least, most, last.
+type HostTimes = (u64, f64, f64, f64, f64);
+
+impl Host {
+    fn add(&mut self, nanos: u64) {
+        self.least = if self.calls == 0 { nanos } else { self.least.min(nanos) };
+        self.most = self.most.max(nanos);
+        self.last = nanos;
+        self.total += nanos;
+        self.calls += 1;
+    }
+}
+
+impl State {
+    fn run(&mut self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), Error> {
+        let start = self.host.is_some().then(Instant::now);
+        if self.late.is_empty() {
+            self.deployment.run(inputs, outputs)?;
+        } else {
+            // A failed run leaves the results under way as they were.
+            let slots = self.late.len();
+            let mut into: Vec<&mut [u8]> =
+                self.late[self.calls % slots].iter_mut().map(Vec::as_mut_slice).collect();
+            self.deployment.run(inputs, &mut into)?;
+            if self.calls >= DELAY {
+                for (output, late) in outputs.iter_mut().zip(&self.late[(self.calls - DELAY) % slots]) {
+                    output.copy_from_slice(late);
+                }
+            }
+        }
+        self.calls += 1;
+        if let (Some(host), Some(start)) = (&mut self.host, start) {
+            host.add(start.elapsed().as_nanos() as u64);
+        }
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Instance {
+    /// Puts the package's program on a card, with one of `cores` per image of the batch. `threads` compute one run (0: one per
+    /// image of the batch).
+    ///
+    /// Raises `UnsupportedError` if the card's memory does not hold it.
+    #[new]
+    #[pyo3(signature = (package, card, cores, *, threads=0, double_buffer=false, host_profiling=false))]
+    fn new(
+        py: Python<'_>,
+        package: &Package,
+        card: &Card,
+        cores: Vec<u32>,
+        threads: usize,
+        double_buffer: bool,
+        host_profiling: bool,
+    ) -> PyResult<Self> {
+        let program = package.program().clone();
+        let threads = if threads == 0 { program.batch } else { threads };
+        let deployment = error::detached(py, || core::deploy(&card.inner, &program, cores, threads))?
+            .map_err(error::runtime)?;
+        let slot = || program.outputs.iter().map(|io| vec![0; io.bytes()]).collect();
+        let late = if double_buffer { (0..=DELAY).map(|_| slot()).collect() } else { Vec::new() };
+        let host = host_profiling.then(Host::default);
+        Ok(Self { program, state: Mutex::new(Some(State { deployment, late, calls: 0, host })) })
+    }
+
+    /// Computes `outputs` from `inputs`: sequences of C-contiguous numpy arrays of the package's types and shapes. With
+    /// double buffering, call n writes the results of call n − 2, and the first two calls write nothing.
+    ///
+    /// Calls from several threads run one after the other.
+    ///
+    /// Raises `ArgumentError` if an array does not fit, `ReleasedError` after `release`.
+    fn run(&self, py: Python<'_>, inputs: &Bound<'_, PyAny>, outputs: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut borrowed = Vec::with_capacity(self.program.inputs.len());
+        for (name, object, io) in operands("inputs", inputs, &self.program.inputs)? {
+            let array = array::check(&name, &object, io.dtype, Some(&io.shape))?;
+            borrowed.push(Input::new(&name, array)?);
+        }
+        let mut written = Vec::with_capacity(self.program.outputs.len());
+        for (name, object, io) in operands("outputs", outputs, &self.program.outputs)? {
+            let array = array::check(&name, &object, io.dtype, Some(&io.shape))?;
+            written.push(Output::new(&name, array)?);
+        }
+        let sources = borrowed.iter().map(Input::bytes).collect::<PyResult<Vec<_>>>()?;
+        let mut targets = written.iter_mut().map(Output::bytes).collect::<PyResult<Vec<_>>>()?;
+        error::detached(py, || {
+            // A run that panicked may have left anything behind.
+            let mut state =
+                self.state.lock().map_err(|_| InternalError::new_err("an earlier run failed midway"))?;
+            let state = state.as_mut().ok_or_else(released)?;
+            state.run(&sources, &mut targets).map_err(error::runtime)
+        })?
+    }
+
+    /// Frees the program's place on the device, after a run that is under way; harmless if it is free already.
+    fn release(&self, py: Python<'_>) -> PyResult<()> {
+        error::detached(py, || drop(self.state.lock().unwrap_or_else(PoisonError::into_inner).take()))
+    }
+
+    /// The modelled time of one run, command by command.
+    fn timeline(&self, py: Python<'_>) -> PyResult<Timeline> {
+        error::detached(py, || {
+            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let state = state.as_ref().ok_or_else(released)?;
+            Ok(Timeline::new(&self.program, state.deployment.timeline()))
+        })?
+    }
+
+    /// Host times of the runs so far in seconds: calls, total, least, most, last. None without host profiling.
+    fn host_times(&self, py: Python<'_>) -> PyResult<Option<HostTimes>> {
+        error::detached(py, || {
+            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let host = state.as_ref().ok_or_else(released)?.host;
+            let seconds = |nanos: u64| nanos as f64 * 1e-9;
+            Ok(host.map(|h| (h.calls, seconds(h.total), seconds(h.least), seconds(h.most), seconds(h.last))))
+        })?
+    }
+}
+
+fn released() -> PyErr {
+    ReleasedError::new_err("the instance has been released")
+}
+
+/// Pairs the items of a list or tuple with what they must be, and names each.
+fn operands<'a, 'py>(
+    what: &'static str,
+    items: &Bound<'py, PyAny>,
+    ios: &'a [TensorIo],
+) -> PyResult<Vec<(String, Bound<'py, PyAny>, &'a TensorIo)>> {
+    let found: Vec<Bound<'py, PyAny>> = if let Ok(list) = items.cast::<PyList>() {
+        list.iter().collect()
+    } else if let Ok(tuple) = items.cast::<PyTuple>() {
+        tuple.iter().collect()
+    } else {
+        let got = items.get_type().name()?;
+        return Err(ArgumentError::new_err(format!("{what}: expected a list of arrays, got {got}")));
+    };
+    if found.len() != ios.len() {
+        let names: Vec<_> = ios.iter().map(|io| io.name.as_str()).collect();
+        return Err(ArgumentError::new_err(format!(
+            "{what}: expected {} ({}), got {}",
+            ios.len(),
+            names.join(", "),
+            found.len()
+        )));
+    }
+    let name = |(index, (object, io)): (usize, (_, &'a TensorIo))| (format!("{what}[{index}]"), object, io);
+    Ok(found.into_iter().zip(ios).enumerate().map(name).collect())
+}

@@ -1,0 +1,113 @@
+//! Compiled packages: opening one, and compiling one from an ONNX file.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use pyo3::prelude::*;
+use triune::runtime::{self, Program};
+
+use crate::{core, error};
+
+/// One tensor at a program's border, as it lies in memory.
+#[pyclass(frozen, get_all, skip_from_py_object, module = "triune._native")]
+#[derive(Debug, Clone)]
+pub(crate) struct TensorIo {
+    name: String,
+    dtype: &'static str,
+    /// Extents of the buffer, padding included.
+    shape: Vec<usize>,
+    /// Elements before and after the data along each axis.
+    padding: Vec<(usize, usize)>,
+    scale: f32,
+    zero_point: i32,
+    /// Extents in the model's own order of axes, without padding.
+    model_shape: Vec<usize>,
+}
+
+impl TensorIo {
+    fn new(io: &runtime::TensorIo) -> Self {
+        Self {
+            name: io.name.clone(),
+            dtype: io.dtype.name(),
+            shape: io.shape.to_vec(),
+            padding: io.padding.clone(),
+            scale: io.scale,
+            zero_point: io.zero_point,
+            model_shape: io.model_shape.to_vec(),
+        }
+    }
+}
+
+/// A compiled package, opened.
+#[pyclass(frozen, module = "triune._native")]
+#[derive(Debug)]
+pub(crate) struct Package {
+    pub(crate) inner: runtime::Package,
+}
+
+#[pymethods]
+impl Package {
+    /// Opens the package whose `model.json` is at `path`.
+    ///
+    /// Raises `FileError` if it cannot be read, `ForeignError` if another compiler wrote it, `ArgumentError` if it is damaged.
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let inner = error::detached(py, || runtime::Package::load(&path))?.map_err(error::runtime)?;
+        Ok(Self { inner })
+    }
+
+    /// The device that the program is for.
+    #[getter]
+    fn target(&self) -> &str {
+        &self.program().target
+    }
+
+    /// Images per run, each on a core of its own.
+    #[getter]
+    fn batch(&self) -> usize {
+        self.program().batch
+    }
+
+    #[getter]
+    fn inputs(&self) -> Vec<TensorIo> {
+        self.program().inputs.iter().map(TensorIo::new).collect()
+    }
+
+    #[getter]
+    fn outputs(&self) -> Vec<TensorIo> {
+        self.program().outputs.iter().map(TensorIo::new).collect()
+    }
+
+    /// File name of the ONNX graph that the host runs before the program, if there is one.
+    #[getter]
+    fn preprocess(&self) -> Option<&str> {
+        self.inner.preprocess()
+    }
+
+    /// File name of the ONNX graph that the host runs behind the program, if there is one.
+    #[getter]
+    fn postprocess(&self) -> Option<&str> {
+        self.inner.postprocess()
+    }
+}
+
+impl Package {
+    pub(crate) fn program(&self) -> &Arc<Program> {
+        self.inner.program()
+    }
+}
+
+/// Compiles a quantized ONNX file for a device and writes the package into the folder `output`, which is made if missing.
+/// Returns what compilation chose, by name.
+///
+/// Raises `FileError`, `ArgumentError` if the model is damaged, `UnsupportedError` if the device cannot run it.
+#[pyfunction]
+#[pyo3(signature = (model, *, target, output, batch=1))]
+pub(crate) fn compile(
+    py: Python<'_>,
+    model: PathBuf,
+    target: &str,
+    output: PathBuf,
+    batch: usize,
+) -> PyResult<BTreeMap<&'static str, u64>> {
+    error::detached(py, || core::compile(&model, target, &output, batch))?.map_err(error::runtime)
+}

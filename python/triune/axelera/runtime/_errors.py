@@ -1,0 +1,83 @@
+"""The vendor's exceptions, and which of the core's errors becomes which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from triune import _native
+
+__all__ = [
+    "ConnectionError",
+    "DeviceInUse",
+    "IncompatibleDevice",
+    "InternalError",
+    "InvalidArgument",
+    "InvalidConfiguration",
+    "NotImplemented",
+    "Pending",
+    "UnknownError",
+]
+
+
+class ConnectionError(RuntimeError):
+    """There is no device to connect to, or it cannot be reached."""
+
+
+class DeviceInUse(RuntimeError):
+    """Others, in this process or another, have reserved the sub-devices."""
+
+
+class IncompatibleDevice(RuntimeError):
+    """The model needs what the device does not have."""
+
+
+class InternalError(RuntimeError):
+    """The runtime broke its own rules."""
+
+
+class InvalidArgument(RuntimeError):
+    """An argument is wrong, or the object has been released."""
+
+
+class InvalidConfiguration(RuntimeError):
+    """A configuration property is unknown, or its value is out of range."""
+
+
+class NotImplemented(RuntimeError):
+    """The runtime does not do this."""
+
+
+class Pending(RuntimeError):
+    """A changed configuration is not in force yet: poll `Context.device_ready`."""
+
+
+class UnknownError(RuntimeError):
+    """Anything else."""
+
+
+_VENDOR: dict[type[_native.Error], type[RuntimeError]] = {
+    _native.ArgumentError: InvalidArgument,
+    _native.FileError: InvalidArgument,
+    _native.ForeignError: IncompatibleDevice,
+    _native.UnsupportedError: IncompatibleDevice,
+    _native.InUseError: DeviceInUse,
+    _native.SettingError: InvalidConfiguration,
+    _native.PendingError: Pending,
+    _native.ReleasedError: InvalidArgument,
+    _native.InternalError: InternalError,
+}
+
+
+def vendor(error: _native.Error) -> RuntimeError:
+    """Return the vendor's exception for one of the core's."""
+    return _VENDOR.get(type(error), UnknownError)(str(error))
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn the core's exceptions into the vendor's."""
+    try:
+        yield
+    except _native.Error as error:
+        raise vendor(error) from None

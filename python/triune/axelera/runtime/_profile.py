@@ -1,0 +1,93 @@
+"""What `ModelInstance.profile` returns: modelled cycles on the card, measured times on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["HostProfile", "OperatorProfile", "Profile"]
+
+
+@dataclass(frozen=True)
+class OperatorProfile:
+    """The modelled time of one operator. Operators overlap: their cycles may add up to more than the whole."""
+
+    name: str
+    """The node's name in the model."""
+    kind: str
+    """The operator, such as ``Conv``."""
+    start: int
+    """The cycle that it starts in, counted from the launch."""
+    end: int
+    """The cycle that its last result is stored in."""
+    cycles: int
+    """`end` − `start`."""
+    compute: int
+    """Cycles that it keeps the array or the vector unit busy."""
+    load: int
+    """Cycles that its loads keep the memory ports busy."""
+    store: int
+    """Cycles that its stores keep the memory ports busy."""
+    stall: int
+    """Cycles in which nothing is computed."""
+    macs: int
+    """Multiply-accumulates."""
+    bytes_read: int
+    """Bytes read from any memory."""
+    bytes_written: int
+    """Bytes written to any memory."""
+
+
+@dataclass(frozen=True)
+class HostProfile:
+    """Measured times of `ModelInstance.run` on this machine, in seconds."""
+
+    calls: int
+    """How many runs so far."""
+    total: float
+    """All together."""
+    minimum: float
+    """The shortest."""
+    maximum: float
+    """The longest."""
+    last: float
+    """The latest."""
+
+    @property
+    def mean(self) -> float:
+        """The average; 0 before the first run."""
+        return self.total / self.calls if self.calls else 0.0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What one run takes on the card, and what runs took on this machine."""
+
+    cycles: int
+    """Modelled cycles of one run."""
+    clock_mhz: int
+    """The clock of the instance's slowest core when it was loaded."""
+    operators: list[OperatorProfile]
+    """Modelled time per operator, in order; empty without ``device_profiling``."""
+    host: HostProfile | None
+    """Measured times; None without ``host_profiling``."""
+
+    @property
+    def microseconds(self) -> float:
+        """Modelled microseconds of one run at `clock_mhz`."""
+        return self.cycles / self.clock_mhz if self.clock_mhz else 0.0
+
+    def __str__(self) -> str:
+        """Return a table: an operator per line, and the sums."""
+        lines = [f"{'operator':<40} {'kind':<16} {'cycles':>12} {'compute':>12} {'stall':>12} {'MACs':>14}"]
+        for row in self.operators:
+            name = row.name if len(row.name) <= 40 else "…" + row.name[-39:]
+            lines.append(
+                f"{name:<40} {row.kind:<16} {row.cycles:>12,} {row.compute:>12,} {row.stall:>12,} {row.macs:>14,}"
+            )
+        lines.append(f"one run: {self.cycles:,} cycles = {self.microseconds:,.1f} µs at {self.clock_mhz} MHz (modelled)")
+        if self.host:
+            lines.append(
+                f"this machine: {self.host.calls} runs, {self.host.mean * 1e6:,.1f} µs each (measured, at best "
+                f"{self.host.minimum * 1e6:,.1f})"
+            )
+        return "\n".join(lines)

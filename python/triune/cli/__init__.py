@@ -1,0 +1,44 @@
+"""The command line: ``triune compile``, ``triune run``, ``triune devices``, ``triune compat run``.
+
+Exit codes: 0 done, 1 the work failed (one line on standard error says why), 2 the arguments are wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from triune import __version__
+
+__all__ = ["main"]
+
+
+def _parser() -> argparse.ArgumentParser:
+    from triune.cli import compat, compile, devices, run
+
+    parser = argparse.ArgumentParser(prog="triune", description="Run NPU programs without the board.")
+    parser.add_argument("--version", action="version", version=f"triune {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for module in (compile, run, devices, compat):
+        module.add(commands)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code. `arguments` are those behind the program's name."""
+    options = _parser().parse_args(arguments)
+    try:
+        code: int = options.command(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough; what is left must not fail at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except (RuntimeError, OSError, ValueError, ImportError) as error:
+        print(f"triune: error: {error}", file=sys.stderr)
+        return 1
+    return code

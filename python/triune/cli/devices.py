@@ -1,0 +1,48 @@
+"""``triune devices``: the virtual cards, a line each, in the manner of the vendor's ``axdevice``."""
+
+from __future__ import annotations
+
+import argparse
+from itertools import groupby
+from operator import itemgetter
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "devices",
+        help="list the virtual cards",
+        description="List the virtual cards that TRIUNE_CARDS describes (by default one PCIe card): a list of board types "
+        "such as pcie,m2, none, or a TOML file.",
+    )
+    parser.set_defaults(command=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from triune import _native
+
+    cards = _native.cards()
+    for number, card in enumerate(cards):
+        settings = card.settings()
+        users = card.users()
+        memory = f" {card.max_memory / 2**30:g}GiB" if card.max_memory else ""
+        use = f" in use: {_cores(users)}" if users else ""
+        ready = "" if card.ready() else " (pending)"
+        clocks = [(core, settings[f"clock_profile_core_{core}"] + "MHz") for core in range(card.sub_devices)]
+        limits = [(core, settings[f"mvm_utilisation_core_{core}"] + "%") for core in range(card.sub_devices)]
+        print(
+            f"Device {number}: {card.name}{memory} {card.board_type} flver={card.flashed_firmware_version} "
+            f"clock={settings['clock_profile']}MHz({_cores(clocks)}){ready} mvm={_cores(limits)}{use}"
+        )
+    if not cards:
+        print("no devices")
+    return 0
+
+
+def _cores(values: list[tuple[int, str]]) -> str:
+    """Join neighbours with the same value: ``0-2:800MHz,3:400MHz``."""
+    parts = []
+    for value, group in groupby(values, key=itemgetter(1)):
+        cores = [core for core, _ in group]
+        parts.append(f"{cores[0]}-{cores[-1]}:{value}" if len(cores) > 1 else f"{cores[0]}:{value}")
+    return ",".join(parts)

@@ -1,0 +1,41 @@
+"""One line that says what long work is at: on a terminal, or on request."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+
+class Progress:
+    """A line on standard error, rewritten on a terminal; elsewhere a line per step, and only if `verbose`."""
+
+    def __init__(self, *, verbose: bool) -> None:
+        """Say nothing yet."""
+        self._terminal = sys.stderr.isatty()
+        self._verbose = verbose
+        self._start = time.perf_counter()
+        self._width = 0
+
+    def __call__(self, text: str) -> None:
+        """Say what comes next."""
+        if not (self._terminal or self._verbose):
+            return
+        line = f"[{time.perf_counter() - self._start:6.1f} s] {text}"
+        if self._terminal and not self._verbose:
+            print(f"\r{line:<{self._width}}", end="", file=sys.stderr, flush=True)
+            self._width = len(line)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    def __enter__(self) -> Self:
+        """Return the line itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Wipe the line."""
+        if self._width:
+            print(f"\r{'':<{self._width}}\r", end="", file=sys.stderr, flush=True)
