@@ -244,11 +244,22 @@ unsafe fn columns<S: Int8, const K: usize, const STEP: usize, const P: usize>(st
             const { assert!((P - 1) * STEP + K <= 11) };
             input_columns!(0 1 2 3 4 5 6 7 8 9 10);
         }
-        // A copy, so that the loop below does not force the sums above into memory.
-        let done = sums;
-        for (i, sum) in done.iter().enumerate() {
-            finish::<S>(strip, x + i, *sum);
+        if strip.job.depthwise.epilogue.has_residual() {
+            let spilled = sums;
+            for (i, sum) in spilled.iter().enumerate() {
+                finish::<S, true>(strip, x + i, *sum);
+            }
+            return;
         }
+        const { assert!(P <= 4) };
+        macro_rules! finish {
+            ($($i:literal)*) => {$(
+                if $i < P {
+                    finish::<S, false>(strip, x + $i, sums[$i]);
+                }
+            )*};
+        }
+        finish!(0 1 2 3);
     }
 }
 
@@ -301,16 +312,16 @@ unsafe fn any_width<S: Int8>(strip: &Strip<'_>, x: usize) {
                 sum = S::dot4(sum, rows, strip.weights.add((quad * g.kernel[1] + kx) * vector));
             }
         }
-        finish::<S>(strip, x, sum);
+        finish::<S, true>(strip, x, sum);
     }
 }
 
-/// Turns one output column's sums into bytes.
+/// Turns one output column's sums into bytes; `RESIDUAL` says that there may be one.
 ///
 /// # Safety
 /// As [`depthwise_row`].
 #[inline(always)]
-unsafe fn finish<S: Int8>(strip: &Strip<'_>, x: usize, sum: [S::V; 4]) {
+unsafe fn finish<S: Int8, const RESIDUAL: bool>(strip: &Strip<'_>, x: usize, sum: [S::V; 4]) {
     let epilogue = &strip.job.depthwise.epilogue;
     let m = strip.multiplier;
     // SAFETY: the caller's contract.
@@ -321,12 +332,16 @@ unsafe fn finish<S: Int8>(strip: &Strip<'_>, x: usize, sum: [S::V; 4]) {
             S::scale(sum[2], m.add(2 * S::LANES), epilogue.high),
             S::scale(sum[3], m.add(3 * S::LANES), epilogue.high),
         ];
-        let (mut other, mut n) = ([strip.residual; 4], [0; 4]);
-        for j in 0..4 {
-            other[j] = strip.residual.wrapping_add(x * strip.residual_stride + j * S::LANES);
-            n[j] = strip.n.saturating_sub(j * S::LANES);
-        }
-        let bytes = epilogue.finish::<S, true>(values, other, n);
+        let bytes = if RESIDUAL {
+            let (mut other, mut n) = ([strip.residual; 4], [0; 4]);
+            for j in 0..4 {
+                other[j] = strip.residual.wrapping_add(x * strip.residual_stride + j * S::LANES);
+                n[j] = strip.n.saturating_sub(j * S::LANES);
+            }
+            epilogue.finish::<S, true>(values, other, n)
+        } else {
+            epilogue.bytes::<S, true>(values)
+        };
         S::store_bytes(strip.output.add(x * strip.job.views.out_map.stride_w), bytes, strip.n);
     }
 }
