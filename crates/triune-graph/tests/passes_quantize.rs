@@ -4,7 +4,7 @@ mod passes_common;
 
 use passes_common::{Numbers, count, distance};
 use triune_graph::{
-    Graph, Op, ValueId,
+    Constant, Graph, Op, ValueId,
     ops::{
         BinaryKind, Concat, Flatten, GlobalPool, Identity, Pad, PadMode, PoolKind, Reshape, Softmax, Stage,
         Transpose, UnaryKind,
@@ -35,8 +35,8 @@ fn between(
     builder.finish_inferred(&[y])
 }
 
-/// Runs the graph before and after the pass on random reals. Asserts that only the outer QuantizeLinear and
-/// DequantizeLinear are left and that no result is off by more than one step.
+/// Runs the graph before and after the pass on random reals. Asserts that only the outer `QuantizeLinear` and
+/// `DequantizeLinear` are left and that no result is off by more than one step.
 fn check(numbers: &mut Numbers, graph: &Graph, shape: &[usize], step: f32) -> Graph {
     let mut quantized = graph.clone();
     assert!(quantize(&mut quantized).expect("a sound graph"));
@@ -128,7 +128,7 @@ fn unsigned_weights_around_128_are_rebased() {
     let gemm = quantized.nodes.iter().find(|node| matches!(node.op, Op::Gemm(_))).expect("a product");
     let weights = quantized.value(gemm.inputs[1].expect("weights"));
     assert_eq!(
-        weights.constant.as_ref().and_then(|c| c.to_i8()),
+        weights.constant.as_ref().and_then(Constant::to_i8),
         Some(bytes.integers().iter().map(|&b| b as i8).collect())
     );
     assert_eq!(weights.channel_quant.as_ref().map(|quant| quant.axis), Some(1));

@@ -49,17 +49,13 @@ fn census(graph: &Graph) -> BTreeMap<String, usize> {
 /// How many elements differ, by how much at most, of how many.
 fn differences(a: &Tensor, b: &Tensor) -> (usize, f32, usize) {
     assert_eq!(a.shape, b.shape, "shapes");
-    match (&a.data, &b.data) {
-        (Data::F32(a), Data::F32(b)) => {
-            let differ = a.iter().zip(b).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
-            (differ, a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max), a.len())
-        }
-        _ => {
-            let (a, b) = (a.integers(), b.integers());
-            let differ = a.iter().zip(&b).filter(|(a, b)| a != b).count();
-            (differ, a.iter().zip(&b).map(|(a, b)| (a - b).abs()).max().unwrap_or(0) as f32, a.len())
-        }
+    if let (Data::F32(a), Data::F32(b)) = (&a.data, &b.data) {
+        let differ = a.iter().zip(b).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
+        return (differ, a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max), a.len());
     }
+    let (a, b) = (a.integers(), b.integers());
+    let differ = a.iter().zip(&b).filter(|(a, b)| a != b).count();
+    (differ, a.iter().zip(&b).map(|(a, b)| (a - b).abs()).max().unwrap_or(0) as f32, a.len())
 }
 
 fn run() -> Result<bool, Box<dyn Error>> {
@@ -90,7 +86,10 @@ fn run() -> Result<bool, Box<dyn Error>> {
         let results = interpret(graph, &[(&input, x.clone())]);
         for ((name, expected), result) in expected.iter().zip(&results) {
             let (differ, worst, of) = differences(expected, result);
-            println!("  {stage} '{name}': {differ} of {of} differ, by at most {worst:e} ({:.1?})", start.elapsed());
+            println!(
+                "  {stage} '{name}': {differ} of {of} differ, by at most {worst:e} ({:.1?})",
+                start.elapsed()
+            );
             equal &= differ == 0;
         }
     }

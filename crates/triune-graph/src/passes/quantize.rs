@@ -4,7 +4,7 @@
 //! only one of its ends quantized, stays in float between explicit `DequantizeLinear` and `QuantizeLinear` nodes.
 //! Knows nothing of fused steps except the limits that a Relu or Clip in front of a `QuantizeLinear` becomes.
 
-mod movement;
+pub(super) mod movement;
 mod operator;
 mod pattern;
 pub(super) mod table;
@@ -24,7 +24,13 @@ pub fn quantize(graph: &mut Graph) -> Result<bool, Error> {
     for index in 0..rewriter.len() {
         annotate(&mut rewriter, index);
     }
-    // Nodes added on the way need no second look, but the bound moves with them.
+    for index in (0..rewriter.len()).rev() {
+        let mut raised = Some(index);
+        while let Some(index) = raised {
+            raised = movement::raise_quantizer(&mut rewriter, index);
+        }
+    }
+    // The bound moves with the nodes that are added on the way.
     let mut index = 0;
     while index < rewriter.len() {
         if !cancel_pair(&mut rewriter, index) && !movement::lower(&mut rewriter, index) {

@@ -45,7 +45,7 @@ impl Numbers {
     /// Parameters whose range holds about ±`reach`.
     pub(crate) fn params(&mut self, dtype: DType, reach: f32) -> QuantParams {
         let (low, high) = dtype.int_range().expect("an 8-bit type");
-        let middle = ((low + high) / 2) as i32;
+        let middle = i64::midpoint(low, high) as i32;
         QuantParams {
             scale: reach / 128.0 * (0.7 + 0.6 * self.unit()),
             zero_point: middle + self.below(61) as i32 - 30,

@@ -6,9 +6,12 @@ use triune_tensor::DType;
 
 use super::{Rewriter, absorb_residual, append, epilogue};
 use crate::{
-    Node, Op, ValueId,
+    Node, Op, Value, ValueId,
     ops::{Binary, BinaryKind, Epilogue, Stage, Table},
-    passes::quantize::table::{Quantized, integer},
+    passes::quantize::{
+        movement::is_reordering,
+        table::{Quantized, integer},
+    },
 };
 
 type Bytes = Arc<[u8; 256]>;
@@ -142,17 +145,67 @@ fn absorb_table(rewriter: &mut Rewriter<'_>, index: usize, table: Bytes) -> Opti
         return Some(());
     }
     let (_, maker) = rewriter.producer(input)?;
+    if is_reordering(&maker.op) {
+        return raise_table(rewriter, index, table);
+    }
     let stages = &epilogue(&maker.op)?.stages;
     let limits = (from == to).then(|| limits_of(&table, from.dtype)).flatten();
     match limits {
         Some(limits) if stages.is_empty() => append(rewriter, index, input, output, Stage::Clamp { limits }),
         _ => {
-            // Additions and products have no room for a table, nor has anything behind a table or an addition.
-            let room = stages.iter().all(|stage| matches!(stage, Stage::Clamp { .. }));
-            (room && !matches!(maker.op, Op::Binary(_))).then_some(())?;
+            has_room_for_table(&maker.op).then_some(())?;
             append(rewriter, index, input, output, Stage::Table { quant: from.params, table })
         }
     }
+}
+
+/// Rewrites operator → reordering → table to operator → table → reordering, and fuses the table into the operator.
+fn raise_table(rewriter: &mut Rewriter<'_>, index: usize, table: Bytes) -> Option<()> {
+    let node = rewriter.get(index)?;
+    let (input, output) = (node.inputs.first().copied()??, node.outputs.first().copied()??);
+    let (place, mover) = rewriter.producer(input)?;
+    let mut mover = mover.clone();
+    let x = mover.inputs.first().copied()??;
+    // Only all the way: on its own the table is best where it is.
+    let mut origin = x;
+    let maker = loop {
+        let (_, maker) = rewriter.is_private(origin).then(|| rewriter.producer(origin))??;
+        if !is_reordering(&maker.op) {
+            break maker;
+        }
+        origin = maker.inputs.first().copied()??;
+    };
+    (has_room_for_table(&maker.op) && meaning(rewriter, origin)? == meaning(rewriter, input)?)
+        .then_some(())?;
+    let value = rewriter.value(x);
+    let to = rewriter.value(output);
+    let value = Value {
+        dtype: to.dtype,
+        shape: value.shape.clone(),
+        quant: to.quant,
+        ..Value::named(value.name.clone())
+    };
+    let raised = rewriter.add_value(value);
+    mover.inputs[0] = Some(raised);
+    mover.outputs = vec![Some(output)];
+    let before = Node {
+        op: Op::Table(Table { table: table.clone() }),
+        inputs: vec![Some(x)],
+        outputs: vec![Some(raised)],
+        ..rewriter.get(index)?.clone()
+    };
+    let before = rewriter.add_node(before, place);
+    rewriter.move_to(index, place);
+    rewriter.replace(index, mover);
+    absorb_table(rewriter, before, table)
+}
+
+/// Whether the operator can still take a table: functions of two operands have no room for one, nor is there any
+/// behind another table or an addition.
+fn has_room_for_table(op: &Op) -> bool {
+    !matches!(op, Op::Binary(_))
+        && epilogue(op)
+            .is_some_and(|epilogue| epilogue.stages.iter().all(|stage| matches!(stage, Stage::Clamp { .. })))
 }
 
 /// The limits that the table clamps to, when it does nothing else.

@@ -77,15 +77,13 @@ fn commutes(rewriter: &Rewriter<'_>, node: &Node) -> bool {
         |rewriter, reader| quantizer(rewriter, reader).is_some();
     match &node.op {
         Op::Reshape(_)
+        | Op::Flatten(_)
         | Op::Transpose(_)
         | Op::Squeeze(_)
         | Op::Unsqueeze(_)
         | Op::Slice(_)
         | Op::Split(_)
         | Op::Concat(_) => true,
-        // ONNX Runtime keeps a softmax behind an unquantized Flatten in float, whose results differ.
-        Op::Flatten(_) => !consumers()
-            .any(|&reader| rewriter.get(reader).is_some_and(|reader| matches!(reader.op, Op::Softmax(_)))),
         Op::Pool(op) => op.kind == PoolKind::Max,
         Op::GlobalPool(op) => op.kind == PoolKind::Max,
         Op::Identity(_) => only_into(|_, _| true),
@@ -98,6 +96,58 @@ fn commutes(rewriter: &Rewriter<'_>, node: &Node) -> bool {
         Op::Resize(op) => matches!(op.mode, ResizeMode::Nearest(_)) && only_into(into_quantize),
         _ => false,
     }
+}
+
+/// Rewrites reordering → `QuantizeLinear` to `QuantizeLinear` → reordering, so that the operator before meets its
+/// `QuantizeLinear` and fewer bytes move. Returns the index of the `QuantizeLinear` above, which may go on moving up.
+pub(super) fn raise_quantizer(rewriter: &mut Rewriter<'_>, index: usize) -> Option<usize> {
+    let (real, output, meaning) = quantizer(rewriter, index)?;
+    let (place, node) = rewriter.producer(real)?;
+    (rewriter.is_private(real) && is_reordering(&node.op)).then_some(())?;
+    let mut node = node.clone();
+    let x = node.inputs.first().copied()??;
+    let shape = rewriter.value(x).fixed_shape()?;
+    // A small part of something large is better quantized by itself.
+    let part = rewriter.value(real).fixed_shape()?.elements()?;
+    (part.checked_mul(2)? >= shape.elements()?).then_some(())?;
+    let existing = rewriter.consumers(x).iter().find_map(|&reader| {
+        let (_, quantized, other) = quantizer(rewriter, reader)?;
+        (other == meaning).then_some((reader, quantized))
+    });
+    let (raised, quantized) = existing.unwrap_or_else(|| {
+        let value = rewriter.value(x);
+        let value = Value {
+            dtype: Some(meaning.dtype),
+            shape: value.shape.clone(),
+            quant: Some(meaning.params),
+            ..Value::named(value.name.clone())
+        };
+        let quantized = rewriter.add_value(value);
+        let mut quantizer = rewriter.get(index).expect("a live node").clone();
+        quantizer.name.push_str("#raised");
+        quantizer.inputs[0] = Some(x);
+        quantizer.outputs = vec![Some(quantized)];
+        (rewriter.add_node(quantizer, place), quantized)
+    });
+    node.inputs[0] = Some(quantized);
+    node.outputs = vec![Some(output)];
+    rewriter.move_to(index, place);
+    rewriter.replace(index, node);
+    Some(raised)
+}
+
+/// Whether the operator's only result has elements of its first operand, each at most once.
+pub(in crate::passes) fn is_reordering(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Reshape(_)
+            | Op::Flatten(_)
+            | Op::Transpose(_)
+            | Op::Squeeze(_)
+            | Op::Unsqueeze(_)
+            | Op::Slice(_)
+            | Op::Identity(_)
+    )
 }
 
 /// An 8-bit constant for the value that a Pad fills with, when the integers have it exactly.
