@@ -1,5 +1,7 @@
 //! Copies between strided layouts: transposes, slices, pieces of a concatenation, repeats, fills. Knows bytes only.
 
+#![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+
 use crate::parallel::{self, Shared};
 use crate::strided::{Nest, RANK};
 use crate::{Error, Pool};

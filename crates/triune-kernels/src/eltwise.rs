@@ -1,5 +1,7 @@
 //! Element by element over two operands with broadcasting: quantized addition and multiplication, f32 arithmetic.
 
+#![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::{self, GRAIN, Shared};
 use crate::strided::{Nest, RANK};
@@ -52,7 +54,7 @@ impl Broadcast {
         b: &[A],
         out: &mut [O],
         pool: &Pool,
-        f: &(dyn Fn(Run<'_, A>, &mut [O], usize) + Sync),
+        f: &Kernel<'_, A, O>,
     ) -> Result<(), Error> {
         self.check(a, b, out)?;
         if self.nest.is_empty() {
@@ -66,9 +68,9 @@ impl Broadcast {
             let [o, a_at, b_at] = self.nest.position(1, index).map(|at| at as usize);
             let (a_at, b_at) = (a_at + first * sa, b_at + first * sb);
             let run = Run {
-                a: &a[a_at..][..(len - 1) * sa + 1],
+                a: &a[a_at..][..=(len - 1) * sa],
                 stride_a: sa,
-                b: &b[b_at..][..(len - 1) * sb + 1],
+                b: &b[b_at..][..=(len - 1) * sb],
                 stride_b: sb,
             };
             // SAFETY: within the span that was checked; runs, and pieces of one run, are disjoint since the nest
@@ -87,6 +89,9 @@ impl Broadcast {
         Ok(())
     }
 }
+
+/// What computes one run: inputs, output, the output's stride.
+type Kernel<'a, A, O> = dyn Fn(Run<'_, A>, &mut [O], usize) + Sync + 'a;
 
 /// One run of both inputs.
 #[derive(Clone, Copy)]

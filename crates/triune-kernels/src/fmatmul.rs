@@ -1,6 +1,6 @@
 //! Matrix products of f32 operands that are both known at run time only. Constant weights belong in `FConv`.
 
-use crate::conv::fgemm::{Acc, MAX_ROWS, Panels};
+use crate::conv::fgemm::{Acc, Line, MAX_ROWS, Panels};
 use crate::conv::pack_panel;
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::Shared;
@@ -96,7 +96,8 @@ impl FMatMul {
     /// Bytes of scratch that [`FMatMul::run`] needs with a pool of `threads` threads.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
         let _ = threads;
-        self.packed * 4 + ALIGN
+        // A line is lost at either end to alignment.
+        self.packed * 4 + 2 * size_of::<Line>()
     }
 
     /// Computes `c` from `a` and `b`; `bias`, one per column, is added to each sum.
@@ -124,12 +125,10 @@ impl FMatMul {
         if s.batch == 0 || s.m == 0 || s.n == 0 {
             return Ok(());
         }
-        let skip = scratch.as_ptr().align_offset(ALIGN).min(ALIGN);
-        // SAFETY: aligned for floats; the scratch holds the packed operands behind what the alignment skips.
-        let floats = unsafe {
-            std::slice::from_raw_parts_mut(scratch[skip..].as_mut_ptr().cast::<f32>(), self.packed)
-        };
-        // Defined before it is read as floats, whatever the scratch held.
+        // SAFETY: any bytes are floats.
+        let (_, lines, _) = unsafe { scratch.align_to_mut::<Line>() };
+        let floats = Line::floats_mut(lines);
+        Error::check_len("aligned scratch", floats.len(), self.packed)?;
         let (packed_b, packed_a) = floats.split_at_mut(self.packed - s.m * s.k);
         let c = Shared::new(c);
         for batch in 0..s.batch {
@@ -225,9 +224,6 @@ multiversion! {
         }
     }
 }
-
-/// Bytes lost to aligning the scratch.
-const ALIGN: usize = 64;
 
 /// Elements from the first to one past the last of a batch of matrices; saturates.
 fn span(batch: usize, batch_step: usize, rows: usize, columns: usize, row_step: usize) -> usize {

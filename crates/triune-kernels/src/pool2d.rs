@@ -1,5 +1,7 @@
 //! Pooling over NHWC maps: maximum, average, global average, for bytes and f32. Vectorised over channels.
 
+#![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+
 use crate::dispatch::{Level, multiversion};
 use crate::{Error, Isa, Nhwc, Pool, Q8, math, parallel};
 
@@ -116,6 +118,8 @@ trait Reduce: Copy {
     type In: Copy;
     type Sum: Copy;
     type Out: Copy;
+    /// Whether a mean that counts padding counts every tap of the window, also those beyond the padding.
+    const COUNT_ALL: bool = false;
     /// Whether each row of taps is summed by itself first: keeps the error of long f32 sums small.
     const BY_ROWS: bool = false;
     fn start(&self) -> Self::Sum;
@@ -171,7 +175,9 @@ multiversion! {
         for ow in 0..columns {
             let taps = window.taps(1, map.w, ow);
             let counted =
-                if include_pad { rows.padded * taps.padded } else { rows.count * taps.count };
+                if include_pad && R::COUNT_ALL {
+                window.spec.kernel[0] * window.spec.kernel[1]
+            } else if include_pad { rows.padded * taps.padded } else { rows.count * taps.count };
             let rows = if taps.count == 0 { Taps { count: 0, ..rows } } else { rows };
             let out = &mut out[ow * stride..][..map.c];
             let mut c = 0;
@@ -183,7 +189,11 @@ multiversion! {
                     }
                 )*};
             }
-            chunks!(64, 16, 4, 1);
+            chunks!(64, 16, 4);
+            while c < map.c {
+                chunk::<R, 1>(reduce, window, x.get(c..).unwrap_or_default(), rows, taps, counted, &mut out[c..]);
+                c += 1;
+            }
         }
     }
 }
@@ -293,7 +303,52 @@ impl<const BY_ROWS: bool> Reduce for MeanFloat<BY_ROWS> {
     }
 }
 
-/// Mean of bytes: exact sums, one multiplication.
+/// Mean of the bytes of a window as ONNX Runtime's `QLinearAveragePool` rounds it: dequantized taps, added in f32.
+#[derive(Clone, Copy)]
+struct WindowMeanBytes {
+    quant: PoolQuant,
+    flip: u8,
+    zero: i32,
+    low: f32,
+    high: f32,
+}
+
+impl WindowMeanBytes {
+    fn new(quant: PoolQuant) -> Self {
+        let (flip, zero) = crate::quantize::unbias(quant.input);
+        let [low, high] = quant.output.range().map(|limit| limit as f32);
+        Self { quant, flip, zero, low, high }
+    }
+}
+
+impl Reduce for WindowMeanBytes {
+    type In = u8;
+    type Sum = f32;
+    type Out = u8;
+    const COUNT_ALL: bool = true;
+    #[inline(always)]
+    fn start(&self) -> f32 {
+        0.0
+    }
+    #[inline(always)]
+    fn add(&self, sum: f32, x: u8) -> f32 {
+        // Two roundings: the reference dequantizes the whole map first.
+        sum + (i32::from(x ^ self.flip) - self.zero) as f32 * self.quant.input_scale
+    }
+    #[inline(always)]
+    fn join(&self, sum: f32, row: f32) -> f32 {
+        sum + row
+    }
+    #[inline(always)]
+    fn finish(&self, sum: f32, taps: usize) -> u8 {
+        let mean = sum / taps.max(1) as f32;
+        // The zero point is added before rounding, as the reference does here and only here.
+        let y = (mean / self.quant.output_scale + self.quant.output.zero_point as f32).round_ties_even();
+        math::min(math::max(y, self.low), self.high) as i32 as u8
+    }
+}
+
+/// Mean of all bytes of a channel: exact sums, one multiplication.
 #[derive(Clone, Copy)]
 struct MeanBytes {
     quant: PoolQuant,
@@ -338,9 +393,10 @@ impl Reduce for MeanBytes {
 
 /// Slides a window over bytes.
 ///
-/// The average is clamp(rint(f32(Σ(x − zero point)) · f32(`input_scale` / f32(`output_scale`·n))) + zero point) with n the
-/// taps counted. Errors: extents that do not agree, slices shorter than their maps, a maximum whose encodings
-/// differ, windows that could overflow the sum.
+/// The average equals ONNX Runtime's `QLinearAveragePool`: taps are dequantized, (x − zero point)·`input_scale`, and added
+/// in f32 in their order, divided by their number n, then clamp(rint(mean / `output_scale` + zero point)). With
+/// `count_include_pad` n is the window's size, also where the window reaches beyond the padding. Errors: extents that
+/// do not agree, slices shorter than their maps, a maximum whose encodings differ.
 pub fn pool_q8(
     isa: Isa,
     spec: &PoolSpec,
@@ -362,12 +418,7 @@ pub fn pool_q8(
             drive(level, reduce, spec, x, in_map, y, out_map, pool)
         }
         PoolKind::Average { .. } => {
-            let [kh, kw] = spec.kernel;
-            let taps = kh.min(in_map.h).saturating_mul(kw.min(in_map.w));
-            if taps > (i32::MAX / 255) as usize {
-                return Err(Error::Invalid("the window's sum could overflow"));
-            }
-            drive(level, MeanBytes::new(*quant), spec, x, in_map, y, out_map, pool)
+            drive(level, WindowMeanBytes::new(*quant), spec, x, in_map, y, out_map, pool)
         }
     }
 }
@@ -402,7 +453,7 @@ fn global(kind: PoolKind, map: Nhwc, out_map: Nhwc) -> Result<PoolSpec, Error> {
 /// clamp(rint(f32(Σx − n·zero point) · f32(`input_scale` / f32(`output_scale`·n))) + zero point), as ONNX Runtime's
 /// `QLinearGlobalAveragePool`. `out_map` has one row and one column.
 ///
-/// Errors: as [`pool_q8`].
+/// Errors: as [`pool_q8`], a map so large that the sum could overflow.
 pub fn global_pool_q8(
     isa: Isa,
     kind: PoolKind,
@@ -413,7 +464,15 @@ pub fn global_pool_q8(
     out_map: Nhwc,
     pool: &Pool,
 ) -> Result<(), Error> {
-    pool_q8(isa, &global(kind, in_map, out_map)?, quant, x, in_map, y, out_map, pool)
+    let spec = global(kind, in_map, out_map)?;
+    if kind == PoolKind::Max {
+        return pool_q8(isa, &spec, quant, x, in_map, y, out_map, pool);
+    }
+    quant.check()?;
+    if in_map.h.saturating_mul(in_map.w) > (i32::MAX / 255) as usize {
+        return Err(Error::Invalid("the map's sum could overflow"));
+    }
+    drive(Level::new(isa), MeanBytes::new(*quant), &spec, x, in_map, y, out_map, pool)
 }
 
 /// One result per image and channel, of f32: an average sums each row, then the rows. `out_map` has one row and one

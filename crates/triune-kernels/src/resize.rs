@@ -175,10 +175,9 @@ fn axis(spec: &ResizeSpec, axis: usize) -> Vec<Tap> {
             let at = match spec.coordinates {
                 // An axis that keeps its extent keeps its elements, whatever the rounding.
                 _ if input == output && spec.scales.is_none_or(|scales| scales[axis] == 1.0) => x,
+                Coordinates::PytorchHalfPixel | Coordinates::AlignCorners if output == 1 => 0.0,
                 Coordinates::Asymmetric => x / scale,
-                Coordinates::PytorchHalfPixel if output == 1 => 0.0,
                 Coordinates::HalfPixel | Coordinates::PytorchHalfPixel => (x + 0.5) / scale - 0.5,
-                Coordinates::AlignCorners if output == 1 => 0.0,
                 Coordinates::AlignCorners => x * last as f32 / (output - 1) as f32,
             };
             match spec.mode {

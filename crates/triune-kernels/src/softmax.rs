@@ -1,5 +1,7 @@
 //! Softmax over one axis of a dense tensor seen as (outer, axis, inner): f32, and 8-bit as ONNX Runtime defines it.
 
+#![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::{self, GRAIN, Shared};
 use crate::{Error, Isa, Pool, Q8, math};
@@ -149,7 +151,7 @@ impl QSoftmax {
         }
         output.check()?;
         // The largest element is moved to the table's last entry; `len` of those may be added.
-        let room = f64::from((f32::MAX / len.max(1) as f32).ln());
+        let room = f64::from(f32::MAX / len.max(1) as f32).ln();
         let shift = (room - 5.0).max(0.0) / f64::from(input_scale);
         let table =
             std::array::from_fn(|i| ((i as f64 - 255.0 + shift) * f64::from(input_scale)).exp() as f32);
@@ -196,7 +198,15 @@ impl QSoftmax {
 
     fn requantize(&self, exponential: f32, sum: f32) -> u8 {
         let rounded = (exponential * self.steps / sum).round_ties_even();
-        let q = rounded as i32 + self.output.zero_point;
-        if q > 255 { 255 } else { q as u8 }
+        let [low, high] = self.output.range();
+        // An axis of one element makes the product infinite. The reference converts that as x86 does: to the type's
+        // smallest integer, which wraps when a negative zero point is added, or, unsigned, to 0.
+        if self.output.signed {
+            let q = if rounded < 2_147_483_648.0 { rounded as i32 } else { i32::MIN };
+            q.wrapping_add(self.output.zero_point).clamp(low, high) as u8
+        } else {
+            let q = if rounded < 9_223_372_036_854_775_808.0 { rounded as i64 as u32 } else { 0 };
+            q.wrapping_add(self.output.zero_point as u32).min(high as u32) as u8
+        }
     }
 }

@@ -48,7 +48,7 @@ impl<const N: usize> Nest<N> {
             if strides[0] < inner {
                 return Err(Error::Invalid("output elements overlap"));
             }
-            inner = strides[0] * (dim as i64 - 1) + inner;
+            inner += strides[0] * (dim as i64 - 1);
         }
         let mut nest = Self { rank: 0, dims: [1; RANK], strides: [[0; N]; RANK], span };
         for (dim, strides) in axes.into_iter().filter(|(dim, _)| *dim > 1) {

@@ -1,5 +1,7 @@
 //! Element by element over one operand: float functions, tables of 256 entries and how they are made.
 
+#![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+
 use triune_tensor::QuantParams;
 
 use crate::dispatch::{Level, multiversion};
@@ -280,8 +282,8 @@ pub fn evaluate(kind: Unary, x: f64) -> f64 {
         Unary::Clip([low, high]) => x.max(f64::from(low)).min(f64::from(high)),
         Unary::Sigmoid => 1.0 / (1.0 + (-x).exp()),
         Unary::Silu => x / (1.0 + (-x).exp()),
-        Unary::HardSigmoid { alpha, beta } => (f64::from(alpha) * x + f64::from(beta)).min(1.0).max(0.0),
-        Unary::HardSwish => x * (x / 6.0 + 0.5).min(1.0).max(0.0),
+        Unary::HardSigmoid { alpha, beta } => (f64::from(alpha) * x + f64::from(beta)).clamp(0.0, 1.0),
+        Unary::HardSwish => x * (x / 6.0 + 0.5).clamp(0.0, 1.0),
         Unary::Tanh => x.tanh(),
         Unary::Exp => x.exp(),
         Unary::Log => x.ln(),

@@ -1,0 +1,68 @@
+//! What the kernel tests share: deterministic numbers, maps with gaps, bit-exact comparison.
+
+// Each test binary compiles this file and uses a part of it.
+#![allow(dead_code, reason = "each test binary uses a part")]
+#![allow(unreachable_pub, reason = "a module of several test binaries")]
+
+use triune_kernels::{Isa, Nhwc};
+
+/// Deterministic numbers.
+pub struct Noise(pub u64);
+
+impl Noise {
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+
+    pub fn between(&mut self, low: usize, high: usize) -> usize {
+        low + self.below(high - low + 1)
+    }
+
+    pub fn bytes(&mut self, n: usize) -> Vec<u8> {
+        (0..n).map(|_| self.next() as u8).collect()
+    }
+
+    /// −1 … 1.
+    pub fn unit(&mut self) -> f32 {
+        (self.next() & 0xFF_FFFF) as f32 / 8_388_608.0 - 1.0
+    }
+
+    pub fn floats(&mut self, n: usize) -> Vec<f32> {
+        (0..n).map(|_| self.unit()).collect()
+    }
+}
+
+/// A map with free elements after each pixel, row and image.
+pub fn gapped(n: usize, [h, w]: [usize; 2], c: usize, gaps: [usize; 3]) -> Nhwc {
+    let stride_w = c + gaps[0];
+    let stride_h = w * stride_w + gaps[1];
+    Nhwc { n, h, w, c, stride_n: h * stride_h + gaps[2], stride_h, stride_w }
+}
+
+/// Every index of a map.
+pub fn indices(map: Nhwc) -> impl Iterator<Item = (usize, usize, usize, usize)> {
+    (0..map.n).flat_map(move |n| {
+        (0..map.h).flat_map(move |h| (0..map.w).flat_map(move |w| (0..map.c).map(move |c| (n, h, w, c))))
+    })
+}
+
+/// Asserts equal bits.
+#[track_caller]
+pub fn same_bits(expected: &[f32], got: &[f32], what: &str) {
+    assert_eq!(expected.len(), got.len(), "{what}");
+    for (i, (e, g)) in expected.iter().zip(got).enumerate() {
+        assert!(e.to_bits() == g.to_bits() || (e.is_nan() && g.is_nan()), "{what}: [{i}] {e} is {g}");
+    }
+}
+
+/// The instruction sets of this machine.
+pub fn isas() -> Vec<Isa> {
+    Isa::available().collect()
+}

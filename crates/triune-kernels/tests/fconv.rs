@@ -1,0 +1,284 @@
+//! The float convolution and product on every instruction set, against loop nests that define them to the bit.
+
+mod common;
+
+use common::{Noise, gapped, indices, isas, same_bits};
+use triune_kernels::{
+    Activation, ConvGeometry, Error, FConv, FConvSpec, FMatMul, Isa, MatMulSpec, Nhwc, Pool,
+};
+
+struct Case {
+    geometry: ConvGeometry,
+    batch: usize,
+    size: [usize; 2],
+    channels: [usize; 2],
+    bias: bool,
+    residual: bool,
+    activation: Activation,
+    gaps: [usize; 3],
+}
+
+/// The definition: one output at a time, fused multiply-adds from 0 in k order.
+fn oracle(
+    case: &Case,
+    x: &[f32],
+    map: Nhwc,
+    weights: &[f32],
+    n: usize,
+    oh: usize,
+    ow: usize,
+    o: usize,
+) -> f32 {
+    let g = &case.geometry;
+    let (group_in, group_out) = (case.channels[0] / g.groups, case.channels[1] / g.groups);
+    let group = o / group_out;
+    let mut sum = 0.0f32;
+    for kh in 0..g.kernel[0] {
+        for kw in 0..g.kernel[1] {
+            for i in 0..group_in {
+                let h = (oh * g.stride[0] + kh * g.dilation[0]).wrapping_sub(g.pad[0]);
+                let w = (ow * g.stride[1] + kw * g.dilation[1]).wrapping_sub(g.pad[1]);
+                let value =
+                    if h < map.h && w < map.w { x[map.offset(n, h, w) + group * group_in + i] } else { 0.0 };
+                let weight = weights[((o * g.kernel[0] + kh) * g.kernel[1] + kw) * group_in + i];
+                sum = value.mul_add(weight, sum);
+            }
+        }
+    }
+    sum
+}
+
+fn check(case: &Case, seed: u64) {
+    let mut noise = Noise(seed | 1);
+    let g = case.geometry;
+    let [ci, co] = case.channels;
+    let Some(out) = g.output(case.size[0], case.size[1]) else { return };
+    let in_map = gapped(case.batch, case.size, ci, case.gaps);
+    let out_map = gapped(case.batch, out, co, [case.gaps[1], case.gaps[2], case.gaps[0]]);
+    let x = noise.floats(in_map.span());
+    let weights = noise.floats(co * g.kernel[0] * g.kernel[1] * (ci / g.groups));
+    let bias = noise.floats(co);
+    let residual = noise.floats(out_map.span());
+
+    let mut expected = vec![777.0f32; out_map.span()];
+    for (n, h, w, c) in indices(out_map) {
+        let at = out_map.offset(n, h, w) + c;
+        let mut y = oracle(case, &x, in_map, &weights, n, h, w, c) + if case.bias { bias[c] } else { 0.0 };
+        if case.residual {
+            y += residual[at];
+        }
+        expected[at] = match case.activation {
+            Activation::Relu => y.max(0.0),
+            Activation::Clip([low, high]) => y.clamp(low, high),
+            _ => y,
+        };
+    }
+    let functional = !matches!(case.activation, Activation::None | Activation::Relu | Activation::Clip(_));
+    if functional {
+        // The function itself is tested elsewhere; here it must be applied once, to every element and nothing else.
+        let (mut flat, map) = (vec![0.0; expected.len()], Nhwc::dense(1, 1, expected.len(), 1));
+        triune_kernels::unary(Isa::Scalar, case.activation, &expected, map, &mut flat, map, &Pool::new(1))
+            .unwrap();
+        for (n, h, w, c) in indices(out_map) {
+            let at = out_map.offset(n, h, w) + c;
+            expected[at] = flat[at];
+        }
+    }
+
+    let spec = FConvSpec {
+        geometry: g,
+        in_channels: ci,
+        out_channels: co,
+        weights: &weights,
+        bias: case.bias.then_some(&bias),
+        residual: case.residual,
+        activation: case.activation,
+    };
+    for isa in isas() {
+        let conv = FConv::new(&spec, isa).unwrap();
+        for threads in [1, 3] {
+            let pool = Pool::new(threads);
+            // An odd start, so that nothing relies on the scratch's alignment or content.
+            let mut scratch = vec![0xA5u8; conv.scratch_bytes(threads) + 3];
+            let mut y = vec![777.0f32; out_map.span()];
+            let added = case.residual.then_some((residual.as_slice(), out_map));
+            conv.run(&x, in_map, added, &mut y, out_map, &mut scratch[3..], &pool).unwrap();
+            let what = format!("{isa:?} {threads} threads {g:?} {:?} {:?}", case.size, case.channels);
+            same_bits(&expected, &y, &what);
+        }
+    }
+}
+
+#[test]
+fn convolutions_equal_their_definition() {
+    let mut noise = Noise(42);
+    let activations = [
+        Activation::None,
+        Activation::Relu,
+        Activation::Clip([-0.5, 0.75]),
+        Activation::Silu,
+        Activation::LeakyRelu(0.1),
+    ];
+    for round in 0..60 {
+        let kernel = [noise.between(1, 4), noise.between(1, 5)];
+        let groups = [1, 1, 1, 2, 3][noise.below(5)];
+        let case = Case {
+            geometry: ConvGeometry {
+                kernel,
+                stride: [noise.between(1, 2), noise.between(1, 3)],
+                dilation: [noise.between(1, 2), [1, 1, 2][noise.below(3)]],
+                pad: [noise.below(3), noise.below(4), noise.below(3), noise.below(2)],
+                groups,
+            },
+            batch: noise.between(1, 2),
+            size: [noise.between(1, 9), noise.between(1, 12)],
+            channels: [groups * noise.between(1, 9), groups * [1, 5, 8, 16, 17, 33, 40][noise.below(7)]],
+            bias: round % 3 != 0,
+            residual: round % 4 == 1,
+            activation: activations[round % activations.len()],
+            gaps: [[0, 0, 0], [0, 2, 1], [3, 0, 5]][round % 3],
+        };
+        check(&case, round as u64 + 1);
+    }
+}
+
+#[test]
+fn pointwise_and_first_layers() {
+    for (geometry, size, channels) in [
+        (ConvGeometry::pointwise(), [7, 7], [64, 48]),
+        (ConvGeometry::pointwise(), [1, 1], [130, 100]),
+        (ConvGeometry { stride: [2, 2], ..ConvGeometry::pointwise() }, [9, 7], [40, 33]),
+        (
+            ConvGeometry { kernel: [7, 7], stride: [2, 2], pad: [3; 4], dilation: [1, 1], groups: 1 },
+            [30, 31],
+            [3, 64],
+        ),
+        (
+            ConvGeometry { kernel: [3, 3], stride: [1, 1], pad: [1; 4], dilation: [1, 1], groups: 1 },
+            [14, 14],
+            [40, 40],
+        ),
+    ] {
+        let case = Case {
+            geometry,
+            batch: 1,
+            size,
+            channels,
+            bias: true,
+            residual: false,
+            activation: Activation::Relu,
+            gaps: [0; 3],
+        };
+        check(&case, 9);
+    }
+}
+
+#[test]
+fn depthwise_convolutions_equal_their_definition() {
+    let mut noise = Noise(7);
+    for round in 0..30 {
+        let channels = [2, 3, 16, 17, 32, 50][round % 6];
+        let case = Case {
+            geometry: ConvGeometry {
+                kernel: [noise.between(1, 5), noise.between(1, 5)],
+                stride: [noise.between(1, 2), noise.between(1, 2)],
+                dilation: [noise.between(1, 2), noise.between(1, 2)],
+                pad: [noise.below(3), noise.below(3), noise.below(3), noise.below(3)],
+                groups: channels,
+            },
+            batch: noise.between(1, 2),
+            size: [noise.between(1, 9), noise.between(1, 20)],
+            channels: [channels, channels],
+            bias: round % 3 != 0,
+            residual: round % 4 == 1,
+            activation: if round % 2 == 0 { Activation::Relu } else { Activation::Tanh },
+            gaps: [[0, 0, 0], [1, 2, 1]][round % 2],
+        };
+        check(&case, round as u64 + 1);
+    }
+}
+
+#[test]
+fn misfits_are_errors() {
+    let weights = vec![0.0; 12];
+    let spec = FConvSpec {
+        geometry: ConvGeometry::pointwise(),
+        in_channels: 3,
+        out_channels: 4,
+        weights: &weights,
+        bias: None,
+        residual: false,
+        activation: Activation::None,
+    };
+    assert!(FConv::new(&FConvSpec { weights: &weights[1..], ..spec }, Isa::Scalar).is_err());
+    assert!(FConv::new(&FConvSpec { bias: Some(&[0.0; 3]), ..spec }, Isa::Scalar).is_err());
+    let uneven = ConvGeometry { groups: 2, ..ConvGeometry::pointwise() };
+    assert!(FConv::new(&FConvSpec { geometry: uneven, ..spec }, Isa::Scalar).is_err());
+    let conv = FConv::new(&spec, Isa::best()).unwrap();
+    let (i, o) = (Nhwc::dense(1, 2, 2, 3), Nhwc::dense(1, 2, 2, 4));
+    let (x, mut y) = ([0.0; 12], [0.0; 16]);
+    let mut scratch = vec![0; conv.scratch_bytes(1)];
+    let pool = Pool::new(1);
+    conv.run(&x, i, None, &mut y, o, &mut scratch, &pool).unwrap();
+    assert!(matches!(conv.run(&x[1..], i, None, &mut y, o, &mut scratch, &pool), Err(Error::Short { .. })));
+    assert!(matches!(conv.run(&x, i, None, &mut y[1..], o, &mut scratch, &pool), Err(Error::Short { .. })));
+    assert!(conv.run(&x, i, None, &mut y, o, &mut scratch[1..], &pool).is_err());
+    assert!(conv.run(&x, i, Some((&x, i)), &mut y, o, &mut scratch, &pool).is_err());
+    let overlapping = Nhwc { stride_w: 3, ..o };
+    assert!(conv.run(&x, i, None, &mut y, overlapping, &mut scratch, &pool).is_err());
+}
+
+#[test]
+fn products_equal_their_definition() {
+    let mut noise = Noise(3);
+    for round in 0..40 {
+        let (batch, m, n, k) =
+            (noise.between(1, 3), noise.between(1, 40), noise.between(1, 70), noise.between(0, 50));
+        let (trans_a, trans_b) = (round % 2 == 1, round % 4 >= 2);
+        let mut spec = MatMulSpec::dense(batch, m, n, k, trans_a, trans_b);
+        if round % 3 == 0 {
+            spec.stride_a += 2;
+            spec.stride_b += 1;
+            spec.stride_c += 3;
+            spec.batch_a = spec.stride_a * m.max(k);
+            spec.batch_b = if round % 2 == 0 { 0 } else { spec.stride_b * n.max(k) };
+            spec.batch_c = spec.stride_c * m;
+        }
+        let a = noise.floats(spec.batch_a * batch + spec.stride_a * m.max(k));
+        let b = noise.floats(spec.batch_b * batch + spec.stride_b * n.max(k));
+        let bias = noise.floats(n);
+        let bias = (round % 5 == 0).then_some(bias.as_slice());
+        let mut expected = vec![777.0f32; spec.batch_c * batch];
+        for i in 0..batch {
+            for row in 0..m {
+                for column in 0..n {
+                    let mut sum = 0.0f32;
+                    for t in 0..k {
+                        let (ar, ac) = if trans_a { (t, row) } else { (row, t) };
+                        let (br, bc) = if trans_b { (column, t) } else { (t, column) };
+                        let x = a[i * spec.batch_a + ar * spec.stride_a + ac];
+                        sum = x.mul_add(b[i * spec.batch_b + br * spec.stride_b + bc], sum);
+                    }
+                    expected[i * spec.batch_c + row * spec.stride_c + column] =
+                        bias.map_or(sum, |bias| sum + bias[column]);
+                }
+            }
+        }
+        for isa in isas() {
+            let product = FMatMul::new(&spec, isa).unwrap();
+            for threads in [1, 2] {
+                let mut scratch = vec![0xA5; product.scratch_bytes(threads) + 1];
+                let mut c = vec![777.0f32; expected.len()];
+                product.run(&a, &b, bias, &mut c, &mut scratch[1..], &Pool::new(threads)).unwrap();
+                same_bits(&expected, &c, &format!("{isa:?} {spec:?}"));
+            }
+        }
+        let product = FMatMul::new(&spec, Isa::best()).unwrap();
+        let mut c = vec![0.0; expected.len()];
+        assert!(product.run(&a, &b, bias, &mut c, &mut [], &Pool::new(1)).is_err());
+        if k > 0 {
+            let mut scratch = vec![0; product.scratch_bytes(1)];
+            assert!(product.run(&[], &b, bias, &mut c, &mut scratch, &Pool::new(1)).is_err());
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Pools on every instruction set, against one window at a time.
+
+#[path = "fixtures/average_pool.rs"]
+mod averages;
+mod common;
+
+use common::{Noise, gapped, indices, isas, same_bits};
+use triune_kernels::{
+    Isa, Nhwc, Pool, PoolKind, PoolQuant, PoolSpec, Q8, global_pool_f32, global_pool_q8, pool_f32, pool_q8,
+};
+
+/// The taps of a window inside of the input, and how many lie inside of the padded input.
+fn taps(spec: &PoolSpec, map: Nhwc, oh: usize, ow: usize) -> (Vec<(usize, usize)>, usize) {
+    let (mut inside, mut padded) = (Vec::new(), 0);
+    for kh in 0..spec.kernel[0] {
+        for kw in 0..spec.kernel[1] {
+            let h = (oh * spec.stride[0] + kh * spec.dilation[0]) as i64 - spec.pad[0] as i64;
+            let w = (ow * spec.stride[1] + kw * spec.dilation[1]) as i64 - spec.pad[1] as i64;
+            if h < (map.h + spec.pad[2]) as i64 && w < (map.w + spec.pad[3]) as i64 {
+                padded += 1;
+            }
+            if (0..map.h as i64).contains(&h) && (0..map.w as i64).contains(&w) {
+                inside.push((h as usize, w as usize));
+            }
+        }
+    }
+    (inside, padded)
+}
+
+struct Case {
+    spec: PoolSpec,
+    in_map: Nhwc,
+    out_map: Nhwc,
+}
+
+fn cases() -> Vec<Case> {
+    let mut noise = Noise(5);
+    let kinds = [
+        PoolKind::Max,
+        PoolKind::Average { count_include_pad: false },
+        PoolKind::Average { count_include_pad: true },
+    ];
+    let mut cases = Vec::new();
+    for round in 0..60 {
+        let kernel = [noise.between(1, 4), noise.between(1, 4)];
+        let spec = PoolSpec {
+            kernel,
+            stride: [noise.between(1, 3), noise.between(1, 2)],
+            dilation: [noise.between(1, 2), noise.between(1, 2)],
+            pad: [noise.below(3), noise.below(3), noise.below(3), noise.below(3)],
+            kind: kinds[round % 3],
+        };
+        let size = [noise.between(1, 9), noise.between(1, 9)];
+        let extent = |axis: usize| {
+            // As many windows as start inside of the padded input: more than without partial windows.
+            (size[axis] + spec.pad[axis] + spec.pad[axis + 2]).div_ceil(spec.stride[axis])
+        };
+        let c = [1, 3, 4, 19, 64, 87][round % 6];
+        let gaps = [[0, 0, 0], [2, 1, 3]][round % 2];
+        let in_map = gapped(2, size, c, gaps);
+        let out_map = gapped(2, [extent(0), extent(1)], c, [gaps[2], gaps[0], gaps[1]]);
+        cases.push(Case { spec, in_map, out_map });
+    }
+    cases
+}
+
+#[test]
+fn float_pools_equal_one_window_at_a_time() {
+    let mut noise = Noise(11);
+    for Case { spec, in_map, out_map } in cases() {
+        let x = noise.floats(in_map.span());
+        let mut expected = vec![777.0f32; out_map.span()];
+        for (n, h, w, c) in indices(out_map) {
+            let (inside, padded) = taps(&spec, in_map, h, w);
+            let values = inside.iter().map(|&(h, w)| x[in_map.offset(n, h, w) + c]);
+            expected[out_map.offset(n, h, w) + c] = match spec.kind {
+                PoolKind::Max => values.fold(f32::NEG_INFINITY, f32::max),
+                PoolKind::Average { count_include_pad } => {
+                    let count = if count_include_pad { padded } else { inside.len() };
+                    if count == 0 { 0.0 } else { values.fold(0.0, |sum, x| sum + x) / count as f32 }
+                }
+            };
+        }
+        for isa in isas() {
+            for threads in [1, 2] {
+                let mut y = vec![777.0f32; out_map.span()];
+                pool_f32(isa, &spec, &x, in_map, &mut y, out_map, &Pool::new(threads)).unwrap();
+                same_bits(&expected, &y, &format!("{isa:?} {spec:?} {in_map:?}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn byte_pools_equal_one_window_at_a_time() {
+    let mut noise = Noise(13);
+    for (round, Case { spec, in_map, out_map }) in cases().into_iter().enumerate() {
+        let q = |signed: bool, zero: i32| Q8 { signed, zero_point: if signed { zero - 128 } else { zero } };
+        let input = q(round % 2 == 0, noise.below(256) as i32);
+        let mut quant = PoolQuant { input, input_scale: 0.03, output: input, output_scale: 0.03 };
+        if spec.kind != PoolKind::Max {
+            quant.output = q(round % 4 < 2, noise.below(256) as i32);
+            quant.output_scale = 0.0217;
+        }
+        let x = noise.bytes(in_map.span());
+        let mut expected = vec![0xEE; out_map.span()];
+        for (n, h, w, c) in indices(out_map) {
+            let (inside, _) = taps(&spec, in_map, h, w);
+            let values = inside.iter().map(|&(h, w)| input.value(x[in_map.offset(n, h, w) + c]));
+            let [low, high] = quant.output.range();
+            let y = match spec.kind {
+                PoolKind::Max => values.max().unwrap_or(low),
+                PoolKind::Average { count_include_pad } => {
+                    let all = spec.kernel[0] * spec.kernel[1];
+                    let count = if count_include_pad { all } else { inside.len() };
+                    let real = |q: i32| (q - input.zero_point) as f32 * quant.input_scale;
+                    let mean = values.fold(0.0, |sum, q| sum + real(q)) / count.max(1) as f32;
+                    let y = mean / quant.output_scale + quant.output.zero_point as f32;
+                    (y.round_ties_even() as i32).clamp(low, high)
+                }
+            };
+            expected[out_map.offset(n, h, w) + c] = y as u8;
+        }
+        for isa in isas() {
+            for threads in [1, 2] {
+                let mut y = vec![0xEE; out_map.span()];
+                pool_q8(isa, &spec, &quant, &x, in_map, &mut y, out_map, &Pool::new(threads)).unwrap();
+                assert_eq!(expected, y, "{isa:?} {spec:?} {in_map:?} {quant:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn global_pools_equal_their_formulas() {
+    let mut noise = Noise(17);
+    let average = PoolKind::Average { count_include_pad: false };
+    for (c, size) in [(1, [1, 1]), (37, [7, 7]), (64, [3, 5]), (130, [1, 9])] {
+        let in_map = gapped(2, size, c, [1, 0, 2]);
+        let out_map = gapped(2, [1, 1], c, [0, 0, 3]);
+        let x = noise.bytes(in_map.span());
+        let floats = noise.floats(in_map.span());
+        let quant = PoolQuant {
+            input: Q8 { signed: true, zero_point: -3 },
+            input_scale: 0.013,
+            output: Q8 { signed: false, zero_point: 120 },
+            output_scale: 0.0031,
+        };
+        let count = size[0] * size[1];
+        let mut expected = vec![0xEE; out_map.span()];
+        let mut expected_floats = vec![777.0f32; out_map.span()];
+        for (n, _, _, c) in indices(out_map) {
+            let (mut sum, mut total) = (0, 0.0f32);
+            for h in 0..size[0] {
+                let mut row = 0.0f32;
+                for w in 0..size[1] {
+                    let at = in_map.offset(n, h, w) + c;
+                    sum += i32::from(x[at] as i8) + 3;
+                    row += floats[at];
+                }
+                total += row;
+            }
+            let multiplier = quant.input_scale / (quant.output_scale * count as f32);
+            let y = (sum as f32 * multiplier).round_ties_even() as i32 + 120;
+            expected[out_map.offset(n, 0, 0) + c] = y.clamp(0, 255) as u8;
+            expected_floats[out_map.offset(n, 0, 0) + c] = total / count as f32;
+        }
+        for isa in isas() {
+            let pool = Pool::new(2);
+            let mut y = vec![0xEE; out_map.span()];
+            global_pool_q8(isa, average, &quant, &x, in_map, &mut y, out_map, &pool).unwrap();
+            assert_eq!(expected, y, "{isa:?}");
+            let mut y = vec![777.0; out_map.span()];
+            global_pool_f32(isa, average, &floats, in_map, &mut y, out_map, &pool).unwrap();
+            same_bits(&expected_floats, &y, "global average");
+            let mut largest = vec![777.0; out_map.span()];
+            global_pool_f32(isa, PoolKind::Max, &floats, in_map, &mut largest, out_map, &pool).unwrap();
+            assert!(largest.iter().zip(&y).all(|(max, mean)| max >= mean));
+        }
+    }
+}
+
+/// Windows 3×3, stride 2, padding 1 over one channel of 5×7, as ONNX Runtime 1.31 computes them.
+#[test]
+fn averages_round_as_the_reference() {
+    for case in averages::CASES {
+        let spec = PoolSpec {
+            kernel: [3, 3],
+            stride: [2, 2],
+            dilation: [1, 1],
+            pad: [1; 4],
+            kind: PoolKind::Average { count_include_pad: case.include_pad },
+        };
+        let quant = PoolQuant {
+            input: Q8 { signed: case.signed, zero_point: case.input.1 },
+            input_scale: case.input.0,
+            output: Q8 { signed: case.signed, zero_point: case.output.1 },
+            output_scale: case.output.0,
+        };
+        for isa in isas() {
+            let mut y = [0; 12];
+            let (i, o) = (Nhwc::dense(1, 5, 7, 1), Nhwc::dense(1, 3, 4, 1));
+            pool_q8(isa, &spec, &quant, &case.x, i, &mut y, o, &Pool::new(1)).unwrap();
+            assert_eq!(case.y, y, "{isa:?}");
+        }
+    }
+}
+
+#[test]
+fn misfits_are_errors() {
+    let spec =
+        PoolSpec { kernel: [2, 2], stride: [2, 2], dilation: [1, 1], pad: [0; 4], kind: PoolKind::Max };
+    let (i, o) = (Nhwc::dense(1, 4, 4, 3), Nhwc::dense(1, 2, 2, 3));
+    let (x, mut y) = (vec![0.0; 48], vec![0.0; 12]);
+    let pool = Pool::new(1);
+    let isa = Isa::best();
+    pool_f32(isa, &spec, &x, i, &mut y, o, &pool).unwrap();
+    assert!(pool_f32(isa, &spec, &x[1..], i, &mut y, o, &pool).is_err());
+    assert!(pool_f32(isa, &spec, &x, i, &mut y[1..], o, &pool).is_err());
+    assert!(pool_f32(isa, &spec, &x, i, &mut y, Nhwc { c: 2, ..o }, &pool).is_err());
+    let mut more = vec![0.0; 100];
+    assert!(pool_f32(isa, &spec, &x, i, &mut more, Nhwc::dense(1, 3, 2, 3), &pool).is_err());
+    assert!(pool_f32(isa, &PoolSpec { stride: [0, 1], ..spec }, &x, i, &mut y, o, &pool).is_err());
+    assert!(pool_f32(isa, &PoolSpec { pad: [usize::MAX; 4], ..spec }, &x, i, &mut y, o, &pool).is_err());
+    let empty = Nhwc::dense(0, 4, 4, 3);
+    pool_f32(isa, &spec, &[], empty, &mut [], Nhwc::dense(0, 2, 2, 3), &pool).unwrap();
+}
