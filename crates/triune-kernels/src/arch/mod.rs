@@ -5,3 +5,5 @@ pub(crate) mod int8;
 pub(crate) mod int8_avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod int8_avx512;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod int8_vnni256;

@@ -5,6 +5,10 @@
 //! share the shuffles, which are what a depthwise convolution spends its time on.
 #![expect(clippy::inline_always, reason = "vector code must be inlined where the instruction set is enabled")]
 
+use std::ops::Range;
+
+#[cfg(target_arch = "x86_64")]
+use crate::arch::{int8_avx2, int8_avx512, int8_vnni256};
 use crate::{
     Isa, Pool,
     arch::int8::{Int8, fill},
@@ -22,14 +26,24 @@ const MAX_QUADS: usize = 4;
 /// A depthwise convolution with packed weights.
 #[derive(Debug)]
 pub(crate) struct QDepthwise {
-    packed: Packed,
+    parts: Vec<Part>,
     epilogue: Epilogue,
-    row: unsafe fn(&DepthwiseJob<'_>, usize),
 }
+
+/// Channels that one vector length takes.
+#[derive(Debug)]
+struct Part {
+    channels: Range<usize>,
+    packed: Packed,
+    row: RowFn,
+}
+
+type RowFn = unsafe fn(&DepthwiseJob<'_>, usize);
 
 /// One run over a pair of maps.
 pub(crate) struct DepthwiseJob<'a> {
-    depthwise: &'a QDepthwise,
+    part: &'a Part,
+    epilogue: &'a Epilogue,
     p: &'a Params,
     views: &'a Views<'a>,
     /// What padding taps read.
@@ -66,26 +80,52 @@ impl QDepthwise {
         if g.groups != p.in_channels || g.groups != p.out_channels || g.kernel[0] > 4 * MAX_QUADS {
             return None;
         }
-        let (row, vector): (unsafe fn(&DepthwiseJob<'_>, usize), _) = match isa {
+        let (row, vector, half): (RowFn, _, Option<(RowFn, Vector)>) = match isa {
             Isa::Scalar => return None,
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => (crate::arch::int8_avx2::row_avx2, Vector { lanes: 8, width: 2 }),
+            Isa::Avx2 => (int8_avx2::row_avx2, Vector { lanes: 8, width: 2 }, None),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => (crate::arch::int8_avx512::row_avx512, Vector { lanes: 16, width: 2 }),
+            Isa::Avx512 => {
+                let half = (int8_avx2::row_avx2 as RowFn, Vector { lanes: 8, width: 2 });
+                (int8_avx512::row_avx512, Vector { lanes: 16, width: 2 }, Some(half))
+            }
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Vnni => (crate::arch::int8_avx512::row_vnni, Vector { lanes: 16, width: 1 }),
+            Isa::Avx512Vnni => {
+                let half = (int8_vnni256::row_vnni256 as RowFn, Vector { lanes: 8, width: 1 });
+                (int8_avx512::row_vnni, Vector { lanes: 16, width: 1 }, Some(half))
+            }
             #[cfg(not(target_arch = "x86_64"))]
             Isa::Avx2 | Isa::Avx512 | Isa::Avx512Vnni => return None,
         };
-        Some(Self { packed: qpack::depthwise(p, weights, vector), epilogue: Epilogue::new(p, isa), row })
+        let part = |channels: Range<usize>, row, vector| {
+            let packed = qpack::depthwise(p, weights, channels.clone(), vector);
+            Part { channels, packed, row }
+        };
+        let channels = p.out_channels;
+        let whole = channels / (4 * vector.lanes) * 4 * vector.lanes;
+        let parts = match half {
+            // What is left fits a half vector.
+            Some((half_row, half)) if (1..=4 * half.lanes).contains(&(channels - whole)) => {
+                let mut parts = vec![part(whole..channels, half_row, half)];
+                if whole > 0 {
+                    parts.insert(0, part(0..whole, row, vector));
+                }
+                parts
+            }
+            _ => vec![part(0..channels, row, vector)],
+        };
+        Some(Self { parts, epilogue: Epilogue::new(p, isa) })
     }
 
     pub(crate) fn run(&self, p: &Params, views: &Views<'_>, pool: &Pool) {
         let zero = Bytes([p.input.zero_point as u8; 64]);
-        let job = DepthwiseJob { depthwise: self, p, views, zero: &zero };
-        pool.run(views.out_map.n * views.out_map.h, &|task, _| {
-            // SAFETY: `new` chose the function for an instruction set that the machine has; QConv::run checked slices.
-            unsafe { (self.row)(&job, task) }
+        pool.run(views.out_map.n * views.out_map.h, &|row, _| {
+            for part in &self.parts {
+                let job = DepthwiseJob { part, epilogue: &self.epilogue, p, views, zero: &zero };
+                // SAFETY: `new` chose the function for an instruction set that the machine has; QConv::run checked
+                // the slices.
+                unsafe { (part.row)(&job, row) }
+            }
         });
     }
 }
@@ -95,24 +135,25 @@ impl QDepthwise {
 /// # Safety
 /// The CPU has `S`; the job's maps lie within their slices.
 #[inline(always)]
-pub(crate) unsafe fn depthwise_row<S: Int8>(job: &DepthwiseJob<'_>, task: usize) {
+pub(crate) unsafe fn depthwise_row<S: Int8>(job: &DepthwiseJob<'_>, row: usize) {
     let (p, map, out) = (job.p, &job.views.in_map, &job.views.out_map);
-    let packed = &job.depthwise.packed;
+    let (packed, channels) = (&job.part.packed, &job.part.channels);
     let g = &p.geometry;
-    let (n, y) = (task / out.h, task % out.h);
+    let (n, y) = (row / out.h, row % out.h);
     let zero = job.zero.0.as_ptr();
     let mut rows = [Row { from: zero, stride: 0 }; 4 * MAX_QUADS];
     for (ky, row) in rows.iter_mut().enumerate().take(g.kernel[0]) {
         let y = (y * g.stride[0] + ky * g.dilation[0]).wrapping_sub(g.pad[0]);
         if y < map.h && map.w > 0 {
             // SAFETY: the row exists.
-            let from = unsafe { job.views.input.as_ptr().add(map.offset(n, y, 0)) };
+            let from = unsafe { job.views.input.as_ptr().add(map.offset(n, y, 0) + channels.start) };
             *row = Row { from, stride: map.stride_w };
         }
     }
     let block_bytes = packed.steps * g.kernel[1] * 16 * S::LANES * S::WIDTH;
     for block in 0..packed.panels {
-        let channel = block * 4 * S::LANES;
+        let within = block * 4 * S::LANES;
+        let channel = channels.start + within;
         let (residual, residual_stride) = match job.views.residual {
             // SAFETY: the residual has the output's shape.
             Some((bytes, map)) => unsafe {
@@ -127,9 +168,9 @@ pub(crate) unsafe fn depthwise_row<S: Int8>(job: &DepthwiseJob<'_>, task: usize)
                 rows,
                 zero,
                 weights: packed.weights.as_ptr().add(block * block_bytes),
-                bias: packed.bias.as_ptr().add(channel),
-                multiplier: packed.multiplier.as_ptr().add(channel),
-                n: (out.c - channel).min(4 * S::LANES),
+                bias: packed.bias.as_ptr().add(within),
+                multiplier: packed.multiplier.as_ptr().add(within),
+                n: (channels.end - channel).min(4 * S::LANES),
                 output: job.views.output.add(out.offset(n, y, 0) + channel),
                 residual,
                 residual_stride,
@@ -244,7 +285,7 @@ unsafe fn columns<S: Int8, const K: usize, const STEP: usize, const P: usize>(st
             const { assert!((P - 1) * STEP + K <= 11) };
             input_columns!(0 1 2 3 4 5 6 7 8 9 10);
         }
-        if strip.job.depthwise.epilogue.has_residual() {
+        if strip.job.epilogue.has_residual() {
             let spilled = sums;
             for (i, sum) in spilled.iter().enumerate() {
                 finish::<S, true>(strip, x + i, *sum);
@@ -305,7 +346,7 @@ unsafe fn any_width<S: Int8>(strip: &Strip<'_>, x: usize) {
             S::load(strip.bias.add(2 * S::LANES)),
             S::load(strip.bias.add(3 * S::LANES)),
         ];
-        for quad in 0..strip.job.depthwise.packed.steps {
+        for quad in 0..strip.job.part.packed.steps {
             for kx in 0..g.kernel[1] {
                 let column_x = (x * g.stride[1] + kx * g.dilation[1]).wrapping_sub(g.pad[1]);
                 let rows = column::<S>(strip, quad, column_x, flip);
@@ -322,7 +363,7 @@ unsafe fn any_width<S: Int8>(strip: &Strip<'_>, x: usize) {
 /// As [`depthwise_row`].
 #[inline(always)]
 unsafe fn finish<S: Int8, const RESIDUAL: bool>(strip: &Strip<'_>, x: usize, sum: [S::V; 4]) {
-    let epilogue = &strip.job.depthwise.epilogue;
+    let epilogue = &strip.job.epilogue;
     let m = strip.multiplier;
     // SAFETY: the caller's contract.
     unsafe {

@@ -1,5 +1,7 @@
 //! Weights, biases and multipliers in the order in which the 8-bit kernels read them; made once.
 
+use std::ops::Range;
+
 use super::qconv::Params;
 
 /// Bytes that start at a cache line.
@@ -95,12 +97,12 @@ pub(crate) fn panels(p: &Params, weights: &[i8], vector: Vector) -> Packed {
     packed
 }
 
-/// Packs for the depthwise kernel: block of 4 · `lanes` channels, group of 4 kernel rows, kernel column, then the
+/// Packs a range of channels for the depthwise kernel: block of 4 · `lanes` channels, group of 4 kernel rows, kernel column, then the
 /// interleaved order: vector, lane, row; with 2-byte weights rows 0 and 1 of all vectors before rows 2 and 3.
-pub(crate) fn depthwise(p: &Params, weights: &[i8], vector: Vector) -> Packed {
+pub(crate) fn depthwise(p: &Params, weights: &[i8], channels: Range<usize>, vector: Vector) -> Packed {
     let Vector { lanes, width } = vector;
     let [kh, kw] = p.geometry.kernel;
-    let (blocks, quads) = (p.out_channels.div_ceil(4 * lanes), kh.div_ceil(4));
+    let (blocks, quads) = (channels.len().div_ceil(4 * lanes), kh.div_ceil(4));
     let mut packed = Packed {
         weights: Lines::zeroed(blocks * quads * kw * 16 * lanes * width),
         bias: vec![0; blocks * 4 * lanes],
@@ -109,8 +111,10 @@ pub(crate) fn depthwise(p: &Params, weights: &[i8], vector: Vector) -> Packed {
         steps: quads,
     };
     let rows = 4 / width;
-    for (channel, taps) in weights.chunks_exact(kh * kw).enumerate() {
-        let (block, within) = (channel / (4 * lanes), channel % (4 * lanes));
+    for channel in channels.clone() {
+        let taps = &weights[channel * kh * kw..][..kh * kw];
+        let index = channel - channels.start;
+        let (block, within) = (index / (4 * lanes), index % (4 * lanes));
         // Unpacking works within 16-byte parts: vector j holds channels 4j..4j + 4 of every part.
         let (j, lane) = (within % 16 / 4, within / 16 * 4 + within % 4);
         let at = (block * 4 + j) * lanes + lane;
