@@ -20,7 +20,15 @@ MAY_USE: dict[str, set[str]] = {
     "triune-device": {"triune-tensor", "triune-memory", "triune-kernels"},
     "triune-runtime": {"triune-tensor", "triune-memory", "triune-kernels", "triune-graph", "triune-device"},
     "triune-remote": {"triune-device"},
-    "triune": {"triune-runtime", "triune-remote"},
+    # The façade gives its users everything below it.
+    "triune": {
+        "triune-tensor",
+        "triune-kernels",
+        "triune-graph",
+        "triune-device",
+        "triune-runtime",
+        "triune-remote",
+    },
     "triune-python": {"triune"},
 }
 # Never published: they may look at everything.
