@@ -139,8 +139,10 @@ impl Graph {
             (0..self.values.len()).filter(|&index| wanted[index] && self.values[index].constant.is_some());
         let constants: Vec<ValueId> = constants.map(|index| ValueId(index as u32)).collect();
         let made = self.nodes.iter().flat_map(|node| node.outputs.iter().flatten());
+        // What nobody makes is a fault for shape inference to name; it must not get lost here.
+        let rest = (0..self.values.len()).filter(|&index| wanted[index]).map(|index| ValueId(index as u32));
         let order: Vec<ValueId> =
-            self.inputs.iter().chain(&constants).chain(made).chain(&self.outputs).copied().collect();
+            self.inputs.iter().chain(&constants).chain(made).copied().chain(rest).collect();
 
         let mut new_ids: Vec<Option<ValueId>> = vec![None; self.values.len()];
         let mut old = std::mem::take(&mut self.values).into_iter().map(Some).collect::<Vec<_>>();
