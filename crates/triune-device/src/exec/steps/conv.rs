@@ -10,7 +10,7 @@ use super::super::{
     operands::{MAX_READS, Prepared, Step},
 };
 use super::{EIGHT_BIT, FLOAT, elements, elements_mut, function};
-use crate::command::{self, AddParams, RequantTarget, Window};
+use crate::command::{self, AddParams, FieldError, RequantTarget, Window};
 
 /// A window in the kernels' terms. Its output extents are compared with the output map by the kernel.
 pub(super) fn geometry(window: &Window) -> ConvGeometry {
@@ -68,7 +68,7 @@ pub(super) fn qadd_params(params: &AddParams, conv_is_a: bool) -> Result<QAdd> {
         clamp,
         conv_is_a,
     };
-    add.check().map_err(refused("ra"))?;
+    add.check().map_err(|error| FieldError::new(error.to_string()))?;
     Ok(add)
 }
 

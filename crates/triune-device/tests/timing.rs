@@ -1,0 +1,220 @@
+//! The timeline: closed forms, limits, monotonicity.
+
+use proptest::prelude::*;
+use triune_device::{
+    Addr, Command, DeviceSpec, Error, FeatureMap, Timeline,
+    command::{Copy, End, Opcode, QConv, RequantTarget, Window},
+    timeline,
+};
+use triune_tensor::DType;
+
+const PLACEMENT: [&str; 4] = ["ddr", "l2", "l1", "ddr"];
+
+fn metis() -> DeviceSpec {
+    DeviceSpec::builtin("metis").expect("builtin")
+}
+
+/// A metis without fixed costs and latencies.
+fn bare() -> DeviceSpec {
+    let mut spec = metis();
+    spec.launch.program_ns = 0;
+    spec.launch.command_cycles = 0;
+    for memory in &mut spec.memory {
+        memory.latency_cycles = 0;
+    }
+    spec
+}
+
+fn map(segment: u8, [h, w, c]: [u32; 3]) -> FeatureMap {
+    FeatureMap::dense(Addr::new(segment, 0), DType::I8, [1, h, w, c])
+}
+
+fn conv(from: u8, to: u8, size: u32, kernel: u32, channels: [u32; 2], groups: u32) -> Command {
+    QConv {
+        input: map(from, [size, size, channels[0]]),
+        output: map(to, [size, size, channels[1]]),
+        window: Window {
+            kernel: [kernel; 2],
+            stride: [1; 2],
+            dilation: [1; 2],
+            pad: [kernel / 2; 4],
+            groups,
+        },
+        weights: Addr::new(1, 0),
+        bias: Some(Addr::new(1, 0)),
+        multiplier: Addr::new(1, 0),
+        multipliers: 1,
+        input_zero_point: 0,
+        result: RequantTarget { dtype: DType::I8, zero_point: 0 },
+        clamp: [-128, 127],
+        table: None,
+        residual: None,
+        add: None,
+        conv_is_a: false,
+    }
+    .into()
+}
+
+fn copy(from: u8, to: u8, bytes: u32) -> Command {
+    let strides = [0, 0, 0, 0, 0, 1];
+    Copy {
+        elem_bytes: 1,
+        dims: [1, 1, 1, 1, 1, bytes],
+        src: Addr::new(from, 0),
+        src_strides: strides,
+        dst: Addr::new(to, 0),
+        dst_strides: strides,
+    }
+    .into()
+}
+
+fn time(spec: &DeviceSpec, commands: &[Command]) -> Timeline {
+    timeline(spec, commands, &PLACEMENT, None).expect("timed")
+}
+
+/// All memories at `factor` times metis' bandwidth of [`bare`].
+fn scaled(spec: &DeviceSpec, factor: u32) -> DeviceSpec {
+    let mut spec = spec.clone();
+    for memory in &mut spec.memory {
+        memory.bytes_per_cycle = memory.bytes_per_cycle.map(|[bytes, cycles]| [bytes * factor, cycles]);
+        memory.bytes_per_second = memory.bytes_per_second.map(|bytes| bytes * u64::from(factor));
+    }
+    spec
+}
+
+#[test]
+fn one_convolution_by_hand() {
+    // 14·14 pixels, K = 9·256 = 2304 → 5 tiles, N = 256 → 1 tile: 5·196·8 cycles.
+    let commands = [conv(3, 3, 14, 3, [256, 256], 1), End {}.into()];
+    let timeline = time(&metis(), &commands);
+    let [command] = timeline.commands[..] else { panic!("end has no entry") };
+    assert_eq!(command.opcode, Opcode::QConv);
+    assert_eq!(command.compute, 5 * 196 * 8);
+    assert_eq!(command.macs, 196 * 2304 * 256);
+    assert_eq!(timeline.memories, ["ddr", "l2", "l1"]);
+    assert_eq!(command.bytes_read[..3], [196 * 256, 2304 * 256 + 4 * 256 + 4, 0]);
+    assert_eq!(command.bytes_written[..3], [196 * 256, 0, 0]);
+    assert_eq!(timeline.launch_cycles, 28_800);
+    // Weights at 45 bytes per cycle take longer than the array.
+    let weights = (2304 * 256 + 1028_u64).div_ceil(45);
+    assert!(timeline.total_cycles >= timeline.launch_cycles + weights);
+    assert_eq!(timeline.total_cycles, command.end);
+    assert_eq!(timeline.nanos(8), 10);
+    assert!((timeline.micros() - timeline.total_cycles as f64 / 800.0).abs() < 0.01);
+}
+
+#[test]
+fn depthwise_windows_run_on_the_vector_unit() {
+    let timeline = time(&bare(), &[conv(3, 3, 32, 3, [64, 64], 64)]);
+    assert_eq!(timeline.commands[0].compute, (32 * 32 * 64 * 9_u64).div_ceil(576));
+}
+
+#[test]
+fn a_slower_clock_changes_the_ratio_to_ddr() {
+    let commands = [copy(0, 3, 1 << 20)];
+    let at = |clock| timeline(&bare(), &commands, &PLACEMENT, Some(clock)).expect("timed");
+    let (slow, fast) = (at(200), at(800));
+    // DDR has a clock of its own: the same nanoseconds, a quarter of the cycles.
+    assert!(slow.nanos(slow.total_cycles).abs_diff(fast.nanos(fast.total_cycles)) < 100);
+    assert!(fast.total_cycles.abs_diff(4 * slow.total_cycles) < 32);
+    assert!(matches!(timeline(&bare(), &commands, &PLACEMENT, Some(500)), Err(Error::Timing(_))));
+}
+
+#[test]
+fn the_host_has_no_time_but_counts_bytes() {
+    let host = DeviceSpec::builtin("host").expect("builtin");
+    let timeline = timeline(&host, &[conv(2, 3, 8, 3, [8, 8], 1)], &["ram"; 4], None).expect("timed");
+    assert_eq!((timeline.total_cycles, timeline.clock_mhz, timeline.micros()), (0, 0, 0.0));
+    assert_eq!(timeline.commands[0].bytes_written[0], 512);
+    assert_eq!(timeline.macs(), 64 * 72 * 8);
+}
+
+#[test]
+fn errors_name_what_is_missing() {
+    let commands = [conv(3, 3, 8, 3, [8, 8], 1)];
+    let error = timeline(&metis(), &commands, &["ddr", "l2"], None).expect_err("no memory for segment 3");
+    assert!(error.to_string().contains("command 0") && error.to_string().contains("segment 3"), "{error}");
+    assert!(matches!(timeline(&metis(), &commands, &["l9"; 4], None), Err(Error::UnknownMemory { .. })));
+}
+
+#[test]
+fn two_buffers_hide_loads_that_one_cannot() {
+    let commands: Vec<_> = (0..6).map(|_| conv(2, 2, 16, 3, [128, 128], 1)).collect();
+    let mut single = bare();
+    single.queues.buffers = 1;
+    let (single, double) = (time(&single, &commands), time(&bare(), &commands));
+    assert!(double.total_cycles < single.total_cycles, "{} {}", double.total_cycles, single.total_cycles);
+}
+
+/// A chain over scratch, now and then from the input or to the output.
+fn programs() -> impl Strategy<Value = Vec<Command>> {
+    let segment = || prop_oneof![4 => Just(2_u8), 1 => Just(3_u8)];
+    let command = (0..3, segment(), segment(), 1..40_u32, 1..4_u32, 1..300_u32, 1..300_u32).prop_map(
+        |(kind, from, to, size, kernel, c, o)| match kind {
+            0 => copy(from, to, size * size * c),
+            1 => conv(from, to, size, 2 * kernel - 1, [c, c], c),
+            _ => conv(from, to, size, 2 * kernel - 1, [c, o], 1),
+        },
+    );
+    proptest::collection::vec(command, 1..12)
+}
+
+proptest! {
+    #[test]
+    fn more_bandwidth_is_never_slower(commands in programs(), buffers in 1..4_u32, blocks in 1..9_u32) {
+        let mut spec = metis();
+        (spec.queues.buffers, spec.queues.blocks) = (buffers, blocks);
+        let times = [1, 2, 3, 8].map(|factor| time(&scaled(&spec, factor), &commands).total_cycles);
+        prop_assert!(times.is_sorted_by(|a, b| a >= b), "{times:?}");
+    }
+
+    #[test]
+    fn unlimited_bandwidth_leaves_the_computation(commands in programs(), buffers in 1..4_u32, blocks in 1..9_u32) {
+        let mut spec = bare();
+        (spec.queues.buffers, spec.queues.blocks) = (buffers, blocks);
+        for memory in &mut spec.memory {
+            memory.bytes_per_cycle = None;
+            memory.bytes_per_second = Some(u64::MAX);
+        }
+        let timeline = time(&spec, &commands);
+        let compute: u64 = timeline.commands.iter().map(|command| command.compute).sum();
+        // A transfer is never shorter than a cycle: one load ahead of each computation and one store behind it.
+        let transfers = 3 * u64::from(blocks) * commands.len() as u64;
+        prop_assert!((compute..=compute + transfers).contains(&timeline.total_cycles));
+    }
+
+    #[test]
+    fn time_lies_between_its_bounds(commands in programs(), buffers in 1..4_u32, blocks in 1..9_u32) {
+        let mut spec = bare();
+        (spec.queues.buffers, spec.queues.blocks) = (buffers, blocks);
+        let timeline = time(&spec, &commands);
+        let rates = [(34_100_000_000_u128, 800_000_000_u128), (45, 1), (128, 1)];
+        let (mut compute, mut serial, mut ports) = (0, 0, [0; 3]);
+        for command in &timeline.commands {
+            compute += command.compute;
+            for (memory, (bytes, cycles)) in rates.into_iter().enumerate() {
+                let moved = u128::from(command.bytes_read[memory] + command.bytes_written[memory]);
+                ports[memory] += (moved * cycles / bytes) as u64;
+                // Each block rounds its constants, inputs and results up by itself.
+                serial += (moved * cycles / bytes) as u64 + 3 * u64::from(blocks);
+            }
+            prop_assert!(command.end >= command.start);
+            prop_assert!(command.end <= timeline.total_cycles);
+        }
+        let least = ports.into_iter().fold(compute, u64::max);
+        prop_assert!(least <= timeline.total_cycles, "{least} {}", timeline.total_cycles);
+        prop_assert!(timeline.total_cycles <= compute + serial, "{} {}", timeline.total_cycles, compute + serial);
+        // Computing and waiting for loads or stores are disjoint in time.
+        let busy: u64 = timeline.commands.iter().map(|command| command.compute + command.stall).sum();
+        prop_assert!(busy <= timeline.total_cycles);
+    }
+
+    #[test]
+    fn fixed_costs_only_add(commands in programs()) {
+        let (with, without) = (time(&metis(), &commands), time(&bare(), &commands));
+        let fixed = with.launch_cycles + 400 * commands.len() as u64;
+        prop_assert!(with.total_cycles >= without.total_cycles);
+        let latencies = 4 * 3 * (160 + 40 + 8) * commands.len() as u64;
+        prop_assert!(with.total_cycles <= without.total_cycles + fixed + latencies);
+    }
+}
