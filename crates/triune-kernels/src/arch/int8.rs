@@ -41,7 +41,7 @@ pub(crate) struct Sum {
     pub(crate) high: f32,
 }
 
-/// Replaces bytes by their entries in a table: pointer to a whole number of vectors, their number of bytes.
+/// Replaces bytes by their entries in a table: pointer to the first byte, number of bytes.
 pub(crate) type Lookup = unsafe fn(*mut u8, usize, &[u8; 256]);
 
 /// A matrix product's block: MR rows of packed activations times NV panels of weights.

@@ -353,22 +353,23 @@ pub(crate) fn lookup() -> Lookup {
 }
 
 /// # Safety
-/// The CPU has AVX-512 VBMI; `bytes` covers `n` bytes, a multiple of 64.
+/// The CPU has AVX-512 VBMI; `bytes` covers `n` bytes.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 unsafe fn lookup_vbmi(bytes: *mut u8, n: usize, table: &[u8; 256]) {
-    // SAFETY: the caller's pointers; a table is four vectors.
+    // SAFETY: the caller's pointers, bytes that are masked off are not accessed; a table is four vectors.
     unsafe {
         let mut t = [_mm512_setzero_si512(); 4];
         for (i, part) in t.iter_mut().enumerate() {
             *part = _mm512_loadu_si512(table.as_ptr().add(64 * i).cast());
         }
         for at in (0..n).step_by(64) {
-            let index = _mm512_loadu_si512(bytes.add(at).cast());
+            let mask = mask64(n - at);
+            let index = _mm512_maskz_loadu_epi8(mask, bytes.add(at).cast());
             // Each lookup takes 7 bits; the eighth chooses.
             let low = _mm512_permutex2var_epi8(t[0], index, t[1]);
             let high = _mm512_permutex2var_epi8(t[2], index, t[3]);
             let result = _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high);
-            _mm512_storeu_si512(bytes.add(at).cast(), result);
+            _mm512_mask_storeu_epi8(bytes.add(at).cast(), mask, result);
         }
     }
 }

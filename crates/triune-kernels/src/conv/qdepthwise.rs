@@ -126,6 +126,17 @@ impl QDepthwise {
                 // the slices.
                 unsafe { (part.row)(&job, row) }
             }
+            if self.epilogue.looks_up_stored() {
+                let out = &views.out_map;
+                let (run, step) = if out.stride_w == out.c { (out.w, out.w) } else { (1, 1) };
+                for x in (0..out.w).step_by(step) {
+                    // SAFETY: these bytes of the output have just been written by this task.
+                    unsafe {
+                        let bytes = views.output.add(out.offset(row / out.h, row % out.h, x));
+                        self.epilogue.look_up_stored(bytes, run * out.c);
+                    }
+                }
+            }
         });
     }
 }

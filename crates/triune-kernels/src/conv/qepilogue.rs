@@ -62,7 +62,7 @@ impl Epilogue {
         }
     }
 
-    /// Bytes from requantized values, which [`Int8::scale`] made with [`Epilogue::high`].
+    /// Bytes from scaled values, which [`Int8::scale`] made with [`Epilogue::high`].
     ///
     /// `INTERLEAVED` says that the values are in the order of [`Int8::interleave`]; the bytes never are. `other[j]` points to
     /// the residual's bytes for chunk j, of which `n[j]` exist; it is not used without residual.
@@ -80,7 +80,7 @@ impl Epilogue {
         unsafe {
             let Some(r) = &self.residual else { return self.bytes::<S, INTERLEAVED>(v) };
             let conv = if INTERLEAVED || self.table.is_some() {
-                S::widen(self.bytes::<S, INTERLEAVED>(v), r.conv_signed)
+                S::widen(self.looked_up::<S, INTERLEAVED>(v), r.conv_signed)
             } else {
                 [
                     S::raise(v[0], self.low, self.zero_point),
@@ -110,16 +110,41 @@ impl Epilogue {
         self.residual.is_some()
     }
 
-    /// [`Epilogue::finish`] without residual: requantized and looked up.
+    /// Looks up `n` stored bytes, which [`Epilogue::bytes`] has left to do for many at once.
+    ///
+    /// # Safety
+    /// `bytes` covers `n` bytes that no other thread uses; the CPU has the instruction set of the epilogue.
+    pub(crate) unsafe fn look_up_stored(&self, bytes: *mut u8, n: usize) {
+        if let (Some((table, lookup)), None) = (&self.table, &self.residual) {
+            // SAFETY: the caller's contract.
+            unsafe { lookup(bytes, n, table) }
+        }
+    }
+
+    /// Whether [`Epilogue::look_up_stored`] has anything to do.
+    pub(crate) const fn looks_up_stored(&self) -> bool {
+        self.table.is_some() && self.residual.is_none()
+    }
+
+    /// [`Epilogue::finish`] without residual, up to the table: requantized.
     ///
     /// # Safety
     /// That of [`Int8`].
     #[inline(always)]
     pub(crate) unsafe fn bytes<S: Int8, const INTERLEAVED: bool>(&self, v: [S::V; 4]) -> S::B {
         // SAFETY: the caller's contract.
+        unsafe { if INTERLEAVED { S::pack_interleaved(v, self.narrow) } else { S::pack(v, self.narrow) } }
+    }
+
+    /// Requantized and looked up.
+    ///
+    /// # Safety
+    /// That of [`Int8`].
+    #[inline(always)]
+    unsafe fn looked_up<S: Int8, const INTERLEAVED: bool>(&self, v: [S::V; 4]) -> S::B {
+        // SAFETY: the caller's contract.
         unsafe {
-            let bytes =
-                if INTERLEAVED { S::pack_interleaved(v, self.narrow) } else { S::pack(v, self.narrow) };
+            let bytes = self.bytes::<S, INTERLEAVED>(v);
             let Some((table, lookup)) = &self.table else { return bytes };
             let mut room = Bytes([0; 64]);
             S::store_bytes(room.0.as_mut_ptr(), bytes, 4 * S::LANES);

@@ -240,6 +240,21 @@ pub(crate) unsafe fn gemm_tile<S: Int8>(job: &GemmJob<'_>, task: usize, worker: 
         }
         panel += count;
     }
+    if gemm.epilogue.looks_up_stored() {
+        let begin = chunk * job.chunk_panels * S::LANES;
+        let n = columns.min(last * S::LANES) - begin;
+        // SAFETY: these bytes of the output have just been written by this task.
+        unsafe {
+            let output = views.output.add(group * columns + begin);
+            if output_at[rows - 1] - output_at[0] == (rows - 1) * n {
+                gemm.epilogue.look_up_stored(output.add(output_at[0]), rows * n);
+            } else {
+                for &at in &output_at[..rows] {
+                    gemm.epilogue.look_up_stored(output.add(at), n);
+                }
+            }
+        }
+    }
 }
 
 /// Packs the windows of `rows` pixels from `first` on, one row each.
