@@ -160,6 +160,26 @@ fn other_weight_zero_points_and_bias_scales_stay_float() {
 }
 
 #[test]
+fn float_biases_beside_quantized_weights_are_quantized() {
+    let numbers = &mut Numbers::new(14);
+    let mut builder = GraphBuilder::new();
+    let params = QuantParams { scale: 0.5, zero_point: 100 };
+    let x = builder.input("x", DType::F32, &[2, 5]);
+    let x = builder.quantize_dequantize(x, params, DType::U8);
+    let weights = builder.dequantized_constant(&numbers.bytes(&[3, 5]), &[0.25, 0.5, 1.0], 0);
+    let bias = builder.constant(&Tensor::f32(&[3], &[0.3125, 0.375, -7.6]));
+    let y = builder.gemm(&[x, weights, bias], true);
+    let out = QuantParams { scale: 4.0, zero_point: 128 };
+    let y = builder.quantize_dequantize(y, out, DType::U8);
+    let graph = builder.finish_inferred(&[y]);
+    let quantized = check(numbers, &graph, &[2, 5], out.scale);
+    let gemm = quantized.nodes.iter().find(|node| matches!(node.op, Op::Gemm(_))).expect("a product");
+    let bias = quantized.value(gemm.inputs[2].expect("a bias")).constant.as_ref();
+    // 2.5 and 1.5 are ties, which go to the even neighbour.
+    assert_eq!(bias.and_then(Constant::to_i32), Some(vec![2, 2, -15]));
+}
+
+#[test]
 fn functions_become_tables() {
     for kind in [
         UnaryKind::Sigmoid,

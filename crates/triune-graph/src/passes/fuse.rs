@@ -57,7 +57,7 @@ fn append(
     let mut node = node.clone();
     epilogue_mut(&mut node.op)?.stages.push(stage);
     node.outputs = vec![Some(output)];
-    rewriter.remove_only(follower);
+    rewriter.remove(follower);
     rewriter.replace(maker, node);
     Some(())
 }
@@ -95,7 +95,7 @@ fn absorb_residual(
     node.inputs.push(Some(other));
     node.outputs = vec![Some(output)];
     rewriter.move_to(index, addition);
-    rewriter.remove_only(addition);
+    rewriter.remove(addition);
     rewriter.replace(index, node);
     Some(())
 }

@@ -126,14 +126,9 @@ impl<'a> Rewriter<'a> {
     }
 
     /// Takes the node out. What served it stays: the caller has another use for it.
-    pub(super) fn remove_only(&mut self, index: usize) {
+    pub(super) fn remove(&mut self, index: usize) {
         self.unlink(index);
         self.changed = true;
-    }
-
-    /// Another name for [`Rewriter::remove_only`].
-    pub(super) fn remove(&mut self, index: usize) {
-        self.remove_only(index);
     }
 
     /// Lets every reader of `old` read `new`; what only served to make `old` goes. `old` must not be a graph output.

@@ -130,7 +130,7 @@ fn absorb_bias(rewriter: &mut Rewriter<'_>, addition: usize) -> Option<()> {
     node.inputs.resize(2, None);
     node.inputs.push(Some(bias));
     node.outputs = vec![Some(output)];
-    rewriter.remove_only(addition);
+    rewriter.remove(addition);
     rewriter.replace(maker, node);
     Some(())
 }

@@ -8,7 +8,7 @@ use super::{
     table::{Quantized, evaluate, tabulate},
 };
 use crate::{
-    Node, Op, Value, ValueId,
+    Constant, Node, Op, Value, ValueId,
     ops::{Binary, BinaryKind, Epilogue, PoolKind, Stage, Table, UnaryKind},
 };
 
@@ -202,14 +202,18 @@ fn bias_row(
     weights: &Weights,
     channels: usize,
 ) -> Option<ValueId> {
-    let source = bias(rewriter, real, x.scale, &weights.scales)?;
-    let elements = rewriter.value(source).constant.clone()?;
-    if *elements.shape() == [channels] {
-        return Some(source);
-    }
-    // A Gemm's addend may come as (1, N); one per row would not be a bias.
-    let row = (elements.shape().last() == Some(&channels))
-        .then(|| elements.reshaped(Shape::from([channels])))??;
+    let (source, row) = if let Some(reals) = &rewriter.value(real).constant {
+        (real, quantize_bias(reals, x.scale, &weights.scales, channels)?)
+    } else {
+        let source = bias(rewriter, real, x.scale, &weights.scales)?;
+        let elements = rewriter.value(source).constant.as_ref()?;
+        if *elements.shape() == [channels] {
+            return Some(source);
+        }
+        // A Gemm's addend may come as (1, N); one per row would not be a bias.
+        let is_row = elements.shape().last() == Some(&channels);
+        (source, is_row.then(|| elements.reshaped(Shape::from([channels])))??)
+    };
     let name = rewriter.value(source).name.clone();
     Some(rewriter.add_value(Value {
         dtype: Some(row.dtype()),
@@ -217,6 +221,19 @@ fn bias_row(
         constant: Some(row),
         ..Value::named(name)
     }))
+}
+
+/// A float bias beside quantized weights, as ONNX Runtime quantizes it: divided by the f32 product of the scales and rounded.
+fn quantize_bias(reals: &Constant, x_scale: f32, weight_scales: &[f32], channels: usize) -> Option<Constant> {
+    let reals = (*reals.shape() == [channels]).then(|| reals.to_f32())??;
+    let scales = weight_scales.iter().cycle();
+    // `as` saturates.
+    let row: Vec<i32> = reals
+        .iter()
+        .zip(scales)
+        .map(|(real, scale)| (real / (x_scale * scale)).round_ties_even() as i32)
+        .collect();
+    Constant::from_i32(Shape::from([channels]), &row)
 }
 
 /// The value that holds the weights as s8 with their scales.
@@ -233,7 +250,7 @@ fn install_weights(rewriter: &mut Rewriter<'_>, weights: Weights, axis: usize) -
     }
     let constant = weights.rebased.or_else(|| value.constant.clone());
     let value = Value {
-        dtype: constant.as_ref().map(crate::Constant::dtype),
+        dtype: constant.as_ref().map(Constant::dtype),
         shape: value.shape.clone(),
         constant,
         channel_quant: Some(quant),
