@@ -1,0 +1,176 @@
+//! Softmax and resampling, against f64 and against numbers of ONNX Runtime.
+
+mod common;
+#[path = "fixtures/softmax.rs"]
+mod pinned;
+
+use common::{Noise, gapped, indices, isas, same_bits};
+use triune_kernels::{
+    AxisShape, Coordinates, Isa, Nearest, Nhwc, Pool, Q8, QSoftmax, Resize, ResizeMode, ResizeSpec, softmax,
+};
+
+#[test]
+fn softmax_is_accurate_and_independent_of_layout_and_machine() {
+    let mut noise = Noise(71);
+    for (outer, len, inner) in
+        [(3, 1, 1), (2, 10, 1), (5, 1000, 1), (2, 21, 7), (3, 33, 40), (0, 4, 1), (1, 0, 3)]
+    {
+        let shape = AxisShape { outer, len, inner };
+        let x: Vec<f32> = noise.floats(outer * len * inner).iter().map(|x| x * 30.0).collect();
+        let mut first = None;
+        for isa in isas() {
+            let mut y = vec![0.0; x.len()];
+            softmax(isa, shape, &x, &mut y, &Pool::new(2)).unwrap();
+            for o in 0..outer {
+                for i in 0..inner {
+                    let at = |t: usize| (o * len + t) * inner + i;
+                    let largest = (0..len).map(|t| x[at(t)]).fold(f32::NEG_INFINITY, f32::max);
+                    let exponential = |t: usize| f64::from(x[at(t)] - largest).exp();
+                    let sum: f64 = (0..len).map(exponential).sum();
+                    let row: Vec<f32> = (0..len).map(|t| x[at(t)]).collect();
+                    let mut flat = vec![0.0; len];
+                    let flat_shape = AxisShape { outer: 1, len, inner: 1 };
+                    softmax(Isa::Scalar, flat_shape, &row, &mut flat, &Pool::new(1)).unwrap();
+                    for t in 0..len {
+                        let exact = exponential(t) / sum;
+                        assert!((f64::from(y[at(t)]) - exact).abs() <= 1e-6 * exact + 1e-40);
+                        assert_eq!(flat[t].to_bits(), y[at(t)].to_bits());
+                    }
+                }
+            }
+            same_bits(first.get_or_insert_with(|| y.clone()), &y, "softmax");
+        }
+    }
+    let shape = AxisShape { outer: 1, len: 4, inner: 1 };
+    assert!(softmax(Isa::best(), shape, &[0.0; 3], &mut [0.0; 4], &Pool::new(1)).is_err());
+    assert!(softmax(Isa::best(), shape, &[0.0; 4], &mut [0.0; 3], &Pool::new(1)).is_err());
+    let huge = AxisShape { outer: usize::MAX, len: 4, inner: 1 };
+    assert!(softmax(Isa::best(), huge, &[0.0; 4], &mut [0.0; 4], &Pool::new(1)).is_err());
+}
+
+#[test]
+fn quantized_softmax_equals_the_reference() {
+    for case in pinned::CASES {
+        let output = Q8 { signed: case.signed, zero_point: case.output.1 };
+        let len = case.x.len();
+        let softmax = QSoftmax::new(len, case.input_scale, output, case.output.0).unwrap();
+        let mut y = vec![0xEE; len];
+        softmax.run(AxisShape { outer: 1, len, inner: 1 }, case.x, &mut y, &Pool::new(1)).unwrap();
+        assert_eq!(case.y, y, "scale {} {output:?} {:?}", case.input_scale, case.x);
+        // The same rows as columns.
+        let x: Vec<u8> = case.x.iter().flat_map(|&x| [x; 3]).collect();
+        let mut columns = vec![0; 3 * len];
+        softmax.run(AxisShape { outer: 1, len, inner: 3 }, &x, &mut columns, &Pool::new(1)).unwrap();
+        assert!(columns.chunks(3).zip(&y).all(|(three, &y)| three == [y; 3]));
+        assert!(
+            softmax.run(AxisShape { outer: 1, len: len + 1, inner: 1 }, &x, &mut y, &Pool::new(1)).is_err()
+        );
+    }
+}
+
+/// The ONNX definition of a coordinate, in f64.
+fn coordinate(mode: Coordinates, x: usize, input: usize, output: usize) -> f64 {
+    let (x, i, o) = (x as f64, input as f64, output as f64);
+    match mode {
+        Coordinates::Asymmetric => x * i / o,
+        Coordinates::PytorchHalfPixel | Coordinates::AlignCorners if output == 1 => 0.0,
+        Coordinates::HalfPixel | Coordinates::PytorchHalfPixel => (x + 0.5) * i / o - 0.5,
+        Coordinates::AlignCorners => x * (i - 1.0) / (o - 1.0),
+    }
+}
+
+const COORDINATES: [Coordinates; 4] = [
+    Coordinates::Asymmetric,
+    Coordinates::HalfPixel,
+    Coordinates::PytorchHalfPixel,
+    Coordinates::AlignCorners,
+];
+
+#[test]
+fn nearest_takes_the_defined_neighbour() {
+    let mut noise = Noise(73);
+    for (input, output) in
+        [([4, 6], [8, 12]), ([8, 8], [4, 2]), ([1, 5], [3, 1]), ([5, 3], [5, 6]), ([16, 2], [4, 8])]
+    {
+        for coordinates in COORDINATES {
+            for nearest in
+                [Nearest::Floor, Nearest::Ceil, Nearest::RoundPreferFloor, Nearest::RoundPreferCeil]
+            {
+                let mode = ResizeMode::Nearest(nearest);
+                let resize =
+                    Resize::new(&ResizeSpec { mode, coordinates, input, output, scales: None }).unwrap();
+                let (i, o) = (gapped(2, input, 5, [1, 0, 2]), gapped(2, output, 5, [0, 3, 1]));
+                let x = noise.bytes(i.span());
+                let mut y = vec![0xEE; o.span()];
+                resize.run_nearest(&x, i, &mut y, o, &Pool::new(2)).unwrap();
+                let mut expected = vec![0xEE; o.span()];
+                for (n, h, w, c) in indices(o) {
+                    let pick = |axis: usize, at: usize| {
+                        let x = coordinate(coordinates, at, input[axis], output[axis]);
+                        let x = match nearest {
+                            Nearest::Floor => x.floor(),
+                            Nearest::Ceil => x.ceil(),
+                            Nearest::RoundPreferFloor if x.fract().abs() == 0.5 => x.floor(),
+                            Nearest::RoundPreferCeil if x.fract().abs() == 0.5 => x.ceil(),
+                            _ => x.round(),
+                        };
+                        x.clamp(0.0, (input[axis] - 1) as f64) as usize
+                    };
+                    expected[o.offset(n, h, w) + c] = x[i.offset(n, pick(0, h), pick(1, w)) + c];
+                }
+                assert_eq!(expected, y, "{coordinates:?} {nearest:?} {input:?} {output:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn linear_interpolates_between_the_defined_neighbours() {
+    let mut noise = Noise(79);
+    for (input, output) in [([4, 6], [8, 12]), ([8, 9], [3, 5]), ([1, 5], [3, 1]), ([5, 3], [5, 7])] {
+        for coordinates in COORDINATES {
+            let spec = ResizeSpec { mode: ResizeMode::Linear, coordinates, input, output, scales: None };
+            let resize = Resize::new(&spec).unwrap();
+            let (i, o) = (gapped(2, input, 19, [1, 0, 2]), gapped(2, output, 19, [0, 3, 1]));
+            let x = noise.floats(i.span());
+            let mut first = None;
+            for isa in isas() {
+                let mut y = vec![777.0; o.span()];
+                resize.run_f32(isa, &x, i, &mut y, o, &Pool::new(2)).unwrap();
+                let mut touched = 0;
+                for (n, h, w, c) in indices(o) {
+                    let taps = |axis: usize, at: usize| {
+                        let last = input[axis] - 1;
+                        let x =
+                            coordinate(coordinates, at, input[axis], output[axis]).clamp(0.0, last as f64);
+                        (x.floor() as usize, (x.floor() as usize + 1).min(last), x.fract())
+                    };
+                    let ((top, bottom, down), (left, right, along)) = (taps(0, h), taps(1, w));
+                    let value = |h, w| f64::from(x[i.offset(n, h, w) + c]);
+                    let row = |h| value(h, left) * (1.0 - along) + value(h, right) * along;
+                    let exact = row(top) * (1.0 - down) + row(bottom) * down;
+                    let got = y[o.offset(n, h, w) + c];
+                    assert!((f64::from(got) - exact).abs() < 2e-6, "{coordinates:?} {exact} {got}");
+                    touched += 1;
+                }
+                assert_eq!(y.iter().filter(|&&y| y == 777.0).count(), o.span() - touched);
+                same_bits(first.get_or_insert_with(|| y.clone()), &y, "linear");
+            }
+            assert!(resize.run_nearest(&x, i, &mut vec![0.0; o.span()], o, &Pool::new(1)).is_err());
+            assert!(
+                resize.run_f32(Isa::best(), &x[1..], i, &mut vec![0.0; o.span()], o, &Pool::new(1)).is_err()
+            );
+            let other = Nhwc { h: o.h + 1, ..o };
+            assert!(resize.run_f32(Isa::best(), &x, i, &mut vec![0.0; 9999], other, &Pool::new(1)).is_err());
+        }
+    }
+    let spec = ResizeSpec {
+        mode: ResizeMode::Linear,
+        coordinates: Coordinates::HalfPixel,
+        input: [0, 3],
+        output: [2, 2],
+        scales: None,
+    };
+    assert!(Resize::new(&spec).is_err());
+    assert!(Resize::new(&ResizeSpec { input: [1, 3], scales: Some([0.0, 1.0]), ..spec }).is_err());
+}
