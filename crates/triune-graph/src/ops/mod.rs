@@ -162,7 +162,7 @@ impl Op {
             Self::ShapeOf(op) => op.infer(at),
             Self::ConstantOfShape(op) => op.infer(at),
             Self::Cast(op) => op.infer(at),
-            Self::Resize(op) => op.infer(at),
+            Self::Resize(_) => Resize::infer(at),
             Self::QuantizeLinear(op) => op.infer(at),
             Self::DequantizeLinear(op) => op.infer(at),
         }

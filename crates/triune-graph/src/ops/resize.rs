@@ -148,7 +148,7 @@ impl Resize {
         }
     }
 
-    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+    pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let x = at.input(0)?;
         let dims: Vec<usize> = if at.get(3).is_some() {
             at.needed_ints(3)?
