@@ -4,9 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{
-    Bench, CONSTANTS, Constants, INPUT, OUTPUT, Random, SCRATCH, input, memory, operand, output, window,
-};
+use common::{Bench, CONSTANTS, Constants, INPUT, OUTPUT, Random, SCRATCH, input, memory, operand, window};
 use triune_device::{
     Addr, Command, DeviceSpec, Error, FeatureMap, RangeAccess, Segment, SegmentKind, SegmentTable,
     command::{AddParams, QAdd, QConv, RequantTarget},
@@ -78,7 +76,7 @@ const SIZES: [u64; 3] = [64 + MAP, (SIZE * SIZE * IN) as u64, MAP];
 /// The program in the plainest way.
 fn naive(program: &Program, x: &[u8]) -> Vec<u8> {
     let mut y = Vec::new();
-    let (size, channels, outputs) = (SIZE as i64, IN as usize, OUT as usize);
+    let (size, channels, outputs) = (i64::from(SIZE), IN as usize, OUT as usize);
     for row in 0..size {
         for column in 0..size {
             for out in 0..outputs {

@@ -12,16 +12,16 @@ use triune_kernels::Isa;
 use triune_tensor::DType;
 
 /// Segments as compiled programs number them, with one input and one output.
-pub const CONSTANTS: u8 = 1;
-pub const SCRATCH: u8 = 2;
-pub const INPUT: u8 = 3;
-pub const OUTPUT: u8 = 4;
+pub(crate) const CONSTANTS: u8 = 1;
+pub(crate) const SCRATCH: u8 = 2;
+pub(crate) const INPUT: u8 = 3;
+pub(crate) const OUTPUT: u8 = 4;
 
 /// splitmix64.
-pub struct Random(pub u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -29,50 +29,50 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.next() as u8).collect()
     }
 
     /// Reals in −4..4.
-    pub fn floats(&mut self, count: usize) -> Vec<f32> {
+    pub(crate) fn floats(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| (self.next() >> 40) as f32 / 2_097_152.0 - 4.0).collect()
     }
 }
 
 /// Collects what goes into the constants segment.
 #[derive(Default)]
-pub struct Constants {
-    pub bytes: Vec<u8>,
+pub(crate) struct Constants {
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Constants {
-    pub fn add(&mut self, bytes: impl IntoIterator<Item = u8>) -> Addr {
+    pub(crate) fn add(&mut self, bytes: impl IntoIterator<Item = u8>) -> Addr {
         self.bytes.resize(self.bytes.len().next_multiple_of(64), 0);
         let addr = Addr::new(CONSTANTS, self.bytes.len() as u64);
         self.bytes.extend(bytes);
         addr
     }
 
-    pub fn floats(&mut self, values: &[f32]) -> Addr {
+    pub(crate) fn floats(&mut self, values: &[f32]) -> Addr {
         self.add(values.iter().flat_map(|value| value.to_le_bytes()))
     }
 
-    pub fn ints(&mut self, values: &[i32]) -> Addr {
+    pub(crate) fn ints(&mut self, values: &[i32]) -> Addr {
         self.add(values.iter().flat_map(|value| value.to_le_bytes()))
     }
 }
 
 /// A program in a memory.
-pub struct Bench {
-    pub memory: Arc<Memory>,
-    pub region: RegionId,
-    pub table: SegmentTable,
-    pub stream: Stream,
+pub(crate) struct Bench {
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) region: RegionId,
+    pub(crate) table: SegmentTable,
+    pub(crate) stream: Stream,
 }
 
 impl Bench {
     /// Puts a program into `memory`; scratch, input and output have the given sizes.
-    pub fn new(
+    pub(crate) fn new(
         memory: &Arc<Memory>,
         commands: &[Command],
         constants: &Constants,
@@ -101,51 +101,51 @@ impl Bench {
     }
 
     /// On a memory of its own.
-    pub fn alone(commands: &[Command], constants: &Constants, sizes: [u64; 3]) -> Self {
+    pub(crate) fn alone(commands: &[Command], constants: &Constants, sizes: [u64; 3]) -> Self {
         Self::new(&memory("host"), commands, constants, sizes)
     }
 
-    pub fn executor(&self, isa: Isa) -> Result<Executor, Error> {
+    pub(crate) fn executor(&self, isa: Isa) -> Result<Executor, Error> {
         Executor::new(Arc::clone(&self.memory), &self.table, self.stream, isa)
     }
 
-    pub fn base(&self, segment: u8) -> u64 {
+    pub(crate) fn base(&self, segment: u8) -> u64 {
         self.table.segments()[usize::from(segment)].base
     }
 
-    pub fn write(&self, segment: u8, offset: u64, bytes: &[u8]) {
+    pub(crate) fn write(&self, segment: u8, offset: u64, bytes: &[u8]) {
         self.memory.write(self.region, self.base(segment) + offset, bytes).expect("free");
     }
 
-    pub fn read(&self, segment: u8, offset: u64, len: usize) -> Vec<u8> {
+    pub(crate) fn read(&self, segment: u8, offset: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.memory.read(self.region, self.base(segment) + offset, &mut bytes).expect("free");
         bytes
     }
 }
 
-pub fn memory(device: &str) -> Arc<Memory> {
+pub(crate) fn memory(device: &str) -> Arc<Memory> {
     Arc::new(Memory::new(&DeviceSpec::builtin(device).expect("builtin")).expect("address space"))
 }
 
-pub fn window(kernel: [u32; 2], stride: [u32; 2], pad: [u32; 4], groups: u32) -> Window {
+pub(crate) fn window(kernel: [u32; 2], stride: [u32; 2], pad: [u32; 4], groups: u32) -> Window {
     Window { kernel, stride, dilation: [1, 1], pad, groups }
 }
 
-pub fn input(dtype: DType, dims: [u32; 4]) -> FeatureMap {
+pub(crate) fn input(dtype: DType, dims: [u32; 4]) -> FeatureMap {
     FeatureMap::dense(Addr::new(INPUT, 0), dtype, dims)
 }
 
-pub fn output(dtype: DType, dims: [u32; 4]) -> FeatureMap {
+pub(crate) fn output(dtype: DType, dims: [u32; 4]) -> FeatureMap {
     FeatureMap::dense(Addr::new(OUTPUT, 0), dtype, dims)
 }
 
-pub fn quant(scale: f32, zero_point: i32) -> Quant {
+pub(crate) fn quant(scale: f32, zero_point: i32) -> Quant {
     Quant { scale, zero_point }
 }
 
 /// A dense operand of 8-bit or float elements over the last axes.
-pub fn operand(addr: Addr, dtype: DType, dims: [u32; 6]) -> command::Operand {
+pub(crate) fn operand(addr: Addr, dtype: DType, dims: [u32; 6]) -> command::Operand {
     let mut strides = [0; 6];
     let mut step = dtype.bytes() as u64;
     for (stride, dim) in strides.iter_mut().zip(dims).rev() {
@@ -155,10 +155,10 @@ pub fn operand(addr: Addr, dtype: DType, dims: [u32; 6]) -> command::Operand {
     command::Operand { addr, dtype, strides }
 }
 
-pub fn to_floats(bytes: &[u8]) -> Vec<f32> {
+pub(crate) fn to_floats(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|&word| f32::from_le_bytes(word)).collect()
 }
 
-pub fn to_bytes(values: &[f32]) -> Vec<u8> {
+pub(crate) fn to_bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }

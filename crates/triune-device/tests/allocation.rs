@@ -1,0 +1,79 @@
+//! A run allocates nothing: counted by the allocator itself.
+
+mod common;
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use common::{Bench, Constants, INPUT, Random, input, output, window};
+use triune_device::{
+    Addr, Command, FeatureMap,
+    command::{FConv, FSoftmax, Function, FunctionKind, Pool, PoolKind},
+};
+use triune_kernels::Isa;
+use triune_tensor::DType;
+
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: the system allocator does the work; counting changes nothing about it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's layout, as it is.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: allocated by `alloc` with this layout.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn a_run_allocates_nothing() {
+    let mut random = Random(1);
+    let mut constants = Constants::default();
+    let scratch = |offset| FeatureMap::dense(Addr::new(common::SCRATCH, offset), DType::F32, [1, 16, 16, 8]);
+    let commands: [Command; 3] = [
+        FConv {
+            input: input(DType::F32, [1, 16, 16, 8]),
+            output: scratch(0),
+            window: window([3, 3], [1, 1], [1; 4], 1),
+            weights: constants.floats(&random.floats(8 * 9 * 8)),
+            bias: None,
+            residual: Some(scratch(0)),
+            activation: Function { kind: FunctionKind::Silu, parameters: [0.0; 2] },
+        }
+        .into(),
+        Pool {
+            input: scratch(0),
+            output: output(DType::F32, [1, 8, 8, 8]),
+            window: window([2, 2], [2, 2], [0; 4], 1),
+            kind: PoolKind::Max,
+            input_quant: common::quant(1.0, 0),
+            output_quant: common::quant(1.0, 0),
+        }
+        .into(),
+        FSoftmax { input: Addr::new(INPUT, 0), output: Addr::new(common::SCRATCH, 0), dims: [8, 16, 16] }
+            .into(),
+    ];
+    let bench = Bench::alone(&commands, &constants, [8192, 8192, 2048]);
+    bench.write(INPUT, 0, &common::to_bytes(&random.floats(2048)));
+    for threads in [1, 2] {
+        let pool = triune_kernels::Pool::new(threads);
+        let mut executor = bench.executor(Isa::best()).expect("valid");
+        executor.run(&pool, None).expect("runs");
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        for _ in 0..10 {
+            executor.run(&pool, None).expect("runs");
+        }
+        assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0, "{threads} threads");
+    }
+}
