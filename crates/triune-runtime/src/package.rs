@@ -5,6 +5,7 @@
 //! them starts at a multiple of 64 bytes.
 
 use std::{
+    fmt::Write,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -303,7 +304,11 @@ fn payload(directory: &Path, json: &PayloadJson) -> Result<Bytes, Error> {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn json(value: &serde_json::Value) -> String {

@@ -39,21 +39,21 @@ pub(crate) fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
     }
     let (inputs, outputs) = crossings(&prepared, &sides);
     let cut = Cut::new(model, &prepared, &inputs, &outputs)?;
-    let (preprocess, before) = cut.preprocess(model)?;
-    let (postprocess, behind, order) = cut.postprocess(model)?;
+    let before = cut.preprocess(model)?;
+    let (behind, order) = cut.postprocess(model)?;
     let outputs: Vec<ValueId> = order.iter().map(|&index| outputs[index]).collect();
     let output_names = order.iter().map(|&index| cut.output_floats[index].0.clone()).collect();
     let mut graph = prepared.extract(&inputs, &outputs)?;
     let device_nodes = graph.nodes.len();
-    signed_inputs(&mut graph)?;
-    signed_outputs(&mut graph)?;
+    signed_inputs(&mut graph);
+    signed_outputs(&mut graph);
     Ok(Core {
         graph,
-        preprocess,
-        postprocess,
-        input_names: cut.input_floats.clone(),
+        nodes: [before.nodes, device_nodes, behind.nodes],
+        preprocess: before.onnx,
+        postprocess: behind.onnx,
+        input_names: cut.input_floats,
         output_names,
-        nodes: [before, device_nodes, behind],
     })
 }
 
@@ -130,6 +130,20 @@ fn crossings(graph: &Graph, sides: &[Side]) -> (Vec<ValueId>, Vec<ValueId>) {
     (inputs, outputs)
 }
 
+/// What stays on the host on one side of the core.
+#[derive(Default)]
+struct HostPart {
+    /// An ONNX file, when there is anything to compute.
+    onnx: Option<Vec<u8>>,
+    nodes: usize,
+}
+
+impl HostPart {
+    fn of(part: &Graph) -> Result<Self, Error> {
+        Ok(Self { onnx: Some(onnx::write(part)?), nodes: part.nodes.len() })
+    }
+}
+
 /// The core's border in terms of the original model's tensors.
 struct Cut {
     /// Per core input: the float (or 8-bit model input) tensor that it is the quantized form of.
@@ -165,10 +179,10 @@ impl Cut {
     }
 
     /// The host part before the core, unless the core takes the model's own inputs.
-    fn preprocess(&self, model: &Graph) -> Result<(Option<Vec<u8>>, usize), Error> {
+    fn preprocess(&self, model: &Graph) -> Result<HostPart, Error> {
         let is_input = |name: &String| model.inputs.iter().any(|&id| model.value(id).name == *name);
         if self.input_floats.iter().all(is_input) {
-            return Ok((None, 0));
+            return Ok(HostPart::default());
         }
         let mut outputs = Vec::new();
         for name in &self.input_floats {
@@ -180,12 +194,12 @@ impl Cut {
             }
         }
         let part = model.extract(&model.inputs, &outputs)?;
-        Ok((Some(onnx::write(&part)?), part.nodes.len()))
+        HostPart::of(&part)
     }
 
     /// The host part behind the core, unless the core gives the model's own outputs; and the order of the core's
     /// outputs, the model's own where they are the same.
-    fn postprocess(&self, model: &Graph) -> Result<(Option<Vec<u8>>, usize, Vec<usize>), Error> {
+    fn postprocess(&self, model: &Graph) -> Result<(HostPart, Vec<usize>), Error> {
         let order: Option<Vec<usize>> = model
             .outputs
             .iter()
@@ -194,7 +208,7 @@ impl Cut {
         if let Some(order) = order
             && order.len() == self.output_floats.len()
         {
-            return Ok((None, 0, order));
+            return Ok((HostPart::default(), order));
         }
         // Every name of a border tensor is replaced by its first.
         let mut rewired = model.clone();
@@ -211,7 +225,7 @@ impl Cut {
         let part = rewired.extract(&inputs, &rewired.outputs).map_err(|error| {
             Error::Target(format!("the model cannot be split in host, device and host parts: {error}"))
         })?;
-        Ok((Some(onnx::write(&part)?), part.nodes.len(), (0..self.output_floats.len()).collect()))
+        Ok((HostPart::of(&part)?, (0..self.output_floats.len()).collect()))
     }
 }
 
@@ -221,7 +235,9 @@ fn counterparts(model: &Graph, prepared: &Graph, id: ValueId) -> Vec<ValueId> {
         graph
             .nodes
             .iter()
-            .filter(|node| matches!(node.op, Op::DequantizeLinear(_)) && node.inputs.first() == Some(&Some(id)))
+            .filter(|node| {
+                matches!(node.op, Op::DequantizeLinear(_)) && node.inputs.first() == Some(&Some(id))
+            })
             .filter_map(|node| node.outputs.first().copied().flatten())
             .map(|float| graph.value(float).name.clone())
             .collect()
@@ -262,7 +278,7 @@ fn flipped(quant: QuantParams) -> QuantParams {
 
 /// Makes u8 inputs i8. Convolutions and products see no difference (activation minus zero point stays the same); for
 /// other readers, whose rounding depends on the zero point, a map goes in between.
-fn signed_inputs(graph: &mut Graph) -> Result<(), Error> {
+fn signed_inputs(graph: &mut Graph) {
     for index in 0..graph.inputs.len() {
         let id = graph.inputs[index];
         let value = graph.value(id);
@@ -279,14 +295,13 @@ fn signed_inputs(graph: &mut Graph) -> Result<(), Error> {
         } else {
             let signed = add_flipped(graph, id, quant);
             graph.inputs[index] = signed;
-            insert_flip(graph, 0, signed, id)?;
+            insert_flip(graph, 0, signed, id);
         }
     }
-    Ok(())
 }
 
 /// Makes u8 outputs i8, in the producing product's own rounding where it has no further stages, else by a map.
-fn signed_outputs(graph: &mut Graph) -> Result<(), Error> {
+fn signed_outputs(graph: &mut Graph) {
     for index in 0..graph.outputs.len() {
         let id = graph.outputs[index];
         let value = graph.value(id);
@@ -314,11 +329,10 @@ fn signed_outputs(graph: &mut Graph) -> Result<(), Error> {
             _ => {
                 let signed = add_flipped(graph, id, quant);
                 graph.outputs[index] = signed;
-                insert_flip(graph, graph.nodes.len(), id, signed)?;
+                insert_flip(graph, graph.nodes.len(), id, signed);
             }
         }
     }
-    Ok(())
 }
 
 /// An i8 value for the same reals as the u8 value `id`.
@@ -334,9 +348,8 @@ fn add_flipped(graph: &mut Graph, id: ValueId, quant: QuantParams) -> ValueId {
     })
 }
 
-fn insert_flip(graph: &mut Graph, at: usize, from: ValueId, to: ValueId) -> Result<(), Error> {
+fn insert_flip(graph: &mut Graph, at: usize, from: ValueId, to: ValueId) {
     let name = graph.value(to).name.clone();
     let op = Op::Table(ops::Table { table: flip_table() });
     graph.nodes.insert(at, Node { name, op, inputs: vec![Some(from)], outputs: vec![Some(to)] });
-    Ok(())
 }

@@ -46,6 +46,7 @@ impl View {
     }
 
     /// Bytes from the first element to one past the last; 0 when empty.
+    #[cfg(test)]
     pub(crate) fn span(&self) -> u64 {
         if self.dims.contains(&0) {
             return 0;

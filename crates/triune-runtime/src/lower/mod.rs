@@ -280,9 +280,11 @@ impl Lowering<'_> {
 
     /// The view itself if it is row-major, else a copy that is.
     fn densified(&mut self, view: &View) -> Result<View, Error> {
-        if view.is_dense() {
-            return Ok(*view);
-        }
+        if view.is_dense() { Ok(*view) } else { self.duplicate(view) }
+    }
+
+    /// A row-major copy.
+    fn duplicate(&mut self, view: &View) -> Result<View, Error> {
         let bytes = view.dims.iter().product::<usize>() as u64 * view.dtype.bytes() as u64;
         let own = View::dense(self.new_scratch(bytes), view.dtype, view.dims);
         self.copy(view, &own)?;
@@ -298,7 +300,9 @@ impl Lowering<'_> {
         let strided = matches!(form, Form::ChannelsLast) && dims.rank() == 4;
         let mut view = None;
         if strided && let Some(&(parent, channel)) = self.parents.get(&id) {
-            view = Some(self.place(parent, Form::ChannelsLast)?.sliced(1, channel, dims[1], 1));
+            let whole = self.place(parent, Form::ChannelsLast)?;
+            // No command reads and writes one buffer: pixels of two parts lie in turn.
+            view = (!self.producer_reads(id, whole.home)).then(|| whole.sliced(1, channel, dims[1], 1));
         } else if let Some(index) = self.graph.outputs.iter().position(|&output| output == id) {
             let target = self.io.outputs[index];
             let fits = match form {
@@ -308,19 +312,25 @@ impl Lowering<'_> {
             };
             view = fits.then_some(target);
         }
-        let view = match view {
-            Some(view) => view,
-            None => {
-                let home = self.new_scratch((dims.iter().product::<usize>() * dtype.bytes()) as u64);
-                match form {
-                    Form::ChannelsLast => View::channels_last(home, dtype, dims),
-                    Form::Like(like) => like.compact_like(home, dtype),
-                    Form::Dense => View::dense(home, dtype, dims),
-                }
+        let view = view.unwrap_or_else(|| {
+            let home = self.new_scratch((dims.iter().product::<usize>() * dtype.bytes()) as u64);
+            match form {
+                Form::ChannelsLast => View::channels_last(home, dtype, dims),
+                Form::Like(like) => like.compact_like(home, dtype),
+                Form::Dense => View::dense(home, dtype, dims),
             }
-        };
+        });
         self.views[id.0 as usize] = Some(view);
         Ok(view)
+    }
+
+    /// Whether an operand of the node that makes the value lies in `home`.
+    fn producer_reads(&self, id: ValueId, home: Home) -> bool {
+        let producer = self.graph.nodes.iter().find(|node| node.outputs.contains(&Some(id)));
+        producer.is_some_and(|node| {
+            let mut views = node.inputs.iter().flatten().filter_map(|input| self.views[input.0 as usize]);
+            views.any(|view| view.home == home)
+        })
     }
 
     /// Gives a value the place of another, seen differently.

@@ -163,6 +163,7 @@ impl Lowering<'_> {
             if view == part || view.dims.contains(&0) {
                 continue;
             }
+            let view = if view.home == part.home { self.duplicate(&view)? } else { view };
             match (dtype.is_quantized(), self.graph.value(input).quant, self.graph.value(y).quant) {
                 (true, Some(from), Some(to)) if from != to || view.dtype != dtype => {
                     let table = requantize_table((view.dtype, from), (dtype, to));

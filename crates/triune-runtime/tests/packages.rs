@@ -1,0 +1,210 @@
+//! Packages on disk: what is written loads; what was truncated, edited, made newer or made by others says so.
+
+use std::{fs, path::Path, sync::Arc};
+
+use triune_device::DeviceSpec;
+use triune_graph::ops::UnaryKind;
+use triune_runtime::{
+    CompileOptions, DeployOptions, Deployment, Device, Error, MODEL_FILE, Package, Session, SessionOptions,
+    TensorRef, compile,
+};
+use triune_tensor::{DType, QuantParams};
+use triune_testing::{GraphBuilder, Tensor};
+
+const PARAMS: QuantParams = QuantParams { scale: 0.02, zero_point: 3 };
+
+/// One quantized convolution between quantize and dequantize, with a float function before and behind.
+fn graph(around: bool) -> triune_graph::Graph {
+    let mut builder = GraphBuilder::new();
+    let mut x = builder.input("x", DType::F32, &[1, 3, 8, 8]);
+    if around {
+        x = builder.unary(UnaryKind::Tanh, x);
+    }
+    let x = builder.quantize_dequantize(x, PARAMS, DType::I8);
+    let integers: Vec<i8> = (0..5 * 3 * 9).map(|i| (i * 37 % 255 - 127) as i8).collect();
+    let weights = builder.dequantized_constant(&Tensor::i8(&[5, 3, 3, 3], &integers), &[0.01], 0);
+    let y = builder.conv(&[x, weights], 1, 1, 1);
+    let mut y = builder.quantize_dequantize(y, PARAMS, DType::I8);
+    if around {
+        y = builder.unary(UnaryKind::Sigmoid, y);
+    }
+    builder.finish(&[y])
+}
+
+fn package(folder: &Path, around: bool) -> Package {
+    let spec = DeviceSpec::builtin("metis").expect("a built-in device");
+    let compiled = compile(&graph(around), &spec, &CompileOptions::default()).expect("a program");
+    Package::write(&compiled, folder).expect("a package")
+}
+
+fn load(folder: &Path) -> Result<Package, Error> {
+    Package::load(&folder.join(MODEL_FILE))
+}
+
+#[test]
+fn host_parts_are_models_of_their_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let package = package(folder.path(), true);
+    let run = |file: &str, dtype, shape: &[usize], bytes: &[u8]| {
+        let mut session =
+            Session::open(&folder.path().join(file), &SessionOptions::default()).expect("a model");
+        session.run(&[TensorRef { dtype, shape, bytes }]).expect("a run").remove(0)
+    };
+    let half: Vec<u8> = (0..3 * 64).flat_map(|_| 0.5_f32.to_le_bytes()).collect();
+    let before = run(package.preprocess().expect("a part before"), DType::F32, &[1, 3, 8, 8], &half);
+    let first = f32::from_le_bytes([before.bytes[0], before.bytes[1], before.bytes[2], before.bytes[3]]);
+    assert!((first - 0.5_f32.tanh()).abs() < 1e-6, "{first}");
+    let zeros = vec![0; 5 * 64 * 4];
+    let behind = run(package.postprocess().expect("a part behind"), DType::F32, &[1, 5, 8, 8], &zeros);
+    assert!(behind.bytes.chunks_exact(4).all(|b| b == 0.5_f32.to_le_bytes()));
+}
+
+#[test]
+fn damaged_packages_say_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    package(folder.path(), false);
+    let says = |words: &str| {
+        let error = load(folder.path()).expect_err("damaged").to_string();
+        assert!(error.contains(words), "'{error}' does not say '{words}'");
+    };
+    let model = folder.path().join(MODEL_FILE);
+    let text = fs::read_to_string(&model).expect("model.json");
+    let constants = folder.path().join("constants.bin");
+    let bytes = fs::read(&constants).expect("constants.bin");
+
+    fs::write(&constants, &bytes[..bytes.len() - 1]).expect("a truncated file");
+    says("truncated");
+    let mut edited = bytes.clone();
+    edited[5] ^= 1;
+    fs::write(&constants, &edited).expect("an edited file");
+    says("SHA-256");
+    fs::remove_file(&constants).expect("a removed file");
+    says("constants.bin");
+    fs::write(&constants, &bytes).expect("the file again");
+    load(folder.path()).expect("whole again");
+
+    for (from, to, words) in [
+        ("\"schema_version\": 1", "\"schema_version\": 2", "newer"),
+        ("\"schema_version\": 1", "\"schema_version\": \"x\"", "not known"),
+        ("triune-program", "other", "triune compile"),
+        ("\"batch\": 1", "\"batch\": 0", "batch"),
+        ("\"batch\": 1", "\"batch\": 5", "multiple of the batch"),
+        ("\"constants.bin\"", "\"../constants.bin\"", "plain file name"),
+        ("\"target\": \"metis\"", "\"target\": \"moon\"", "unknown target"),
+        ("\"scale\": 0.02", "\"scale\": -1.0", "scale"),
+        ("\"int8\"", "\"int9\"", "element type"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        fs::write(&model, text.replace(from, to)).expect("an edited file");
+        says(words);
+    }
+    for length in (0..text.len()).step_by(7) {
+        fs::write(&model, &text[..length]).expect("a truncated file");
+        assert!(load(folder.path()).is_err(), "{length} of {} bytes", text.len());
+    }
+}
+
+#[test]
+fn foreign_models_name_the_cure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join(MODEL_FILE), "{\"inputs\": []}").expect("a model.json");
+    fs::write(folder.path().join("kernel_function_0.elf"), [0x7f]).expect("a kernel");
+    let error = load(folder.path()).expect_err("not ours");
+    assert!(matches!(error, Error::Foreign { .. }), "{error}");
+    assert!(error.to_string().contains("ELF") && error.to_string().contains("triune compile"), "{error}");
+}
+
+#[test]
+fn runs_check_their_operands() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let package = package(folder.path(), false);
+    let device = Device::new(DeviceSpec::builtin("metis").expect("a built-in device")).expect("a device");
+    let mut deployment =
+        Deployment::new(&device, package.program(), &DeployOptions::default()).expect("a deployment");
+    let (input, mut output) =
+        (vec![0; package.program().inputs[0].bytes()], vec![0; package.program().outputs[0].bytes()]);
+    deployment.run(&[&input], &mut [&mut output]).expect("a run");
+    let error = deployment.run(&[&input[1..]], &mut [&mut output]).expect_err("too short").to_string();
+    assert!(error.contains("input 'x'"), "{error}");
+    let error = deployment.run(&[], &mut [&mut output]).expect_err("too few").to_string();
+    assert!(error.contains("number of inputs: expected 1, got 0"), "{error}");
+    assert!(deployment.timeline().total_cycles > 0 && deployment.transfer_nanos() > 0);
+}
+
+/// Deployments of one program share its constants and give back all memory.
+#[test]
+fn memory_returns_when_deployments_go() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let package = package(folder.path(), false);
+    let device = Device::new(DeviceSpec::builtin("metis").expect("a built-in device")).expect("a device");
+    let live = || -> u64 {
+        let memory = device.memory();
+        memory
+            .regions()
+            .map(|(id, _, _)| memory.live(id).expect("a region").iter().map(|(_, len)| len).sum::<u64>())
+            .sum()
+    };
+    let empty = live();
+    let deploy =
+        || Deployment::new(&device, package.program(), &DeployOptions::default()).expect("a deployment");
+    let first = deploy();
+    let one = live() - empty;
+    let second = deploy();
+    let constants = package.program().constants.len() as u64;
+    assert!(live() - empty < 2 * one && live() - empty + constants > one, "constants lie there once");
+    drop(first);
+    drop(second);
+    assert_eq!(live(), empty);
+}
+
+#[test]
+fn threads_run_side_by_side() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let package = package(folder.path(), false);
+    let device = Device::new(DeviceSpec::builtin("metis").expect("a built-in device")).expect("a device");
+    let program = package.program();
+    let run = |fill: u8| {
+        let mut deployment =
+            Deployment::new(&device, program, &DeployOptions::default()).expect("a deployment");
+        let input = vec![fill; program.inputs[0].bytes()];
+        let mut output = vec![0; program.outputs[0].bytes()];
+        (0..50)
+            .map(|_| {
+                deployment.run(&[&input], &mut [&mut output]).expect("a run");
+                output.clone()
+            })
+            .collect::<Vec<_>>()
+    };
+    let alone: Vec<_> = (0..4).map(|fill| run(fill * 40)[0].clone()).collect();
+    let run = Arc::new(run);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|fill| {
+                (
+                    fill,
+                    scope.spawn({
+                        let run = &run;
+                        move || run(fill * 40)
+                    }),
+                )
+            })
+            .collect();
+        for (fill, thread) in threads {
+            for output in thread.join().expect("no panic") {
+                assert_eq!(output, alone[fill as usize]);
+            }
+        }
+    });
+}
+
+#[test]
+fn float_models_are_refused_with_the_cure() {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", DType::F32, &[1, 3, 8, 8]);
+    let y = builder.unary(UnaryKind::Relu, x);
+    let spec = DeviceSpec::builtin("metis").expect("a built-in device");
+    let error = compile(&builder.finish(&[y]), &spec, &CompileOptions::default())
+        .expect_err("no integers")
+        .to_string();
+    assert!(error.contains("--calibrate"), "{error}");
+}
