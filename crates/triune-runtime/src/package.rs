@@ -138,6 +138,11 @@ impl Package {
         check_schema(path, &directory, &value)?;
         let model: ModelJson = serde_json::from_value(value)
             .map_err(|error| Error::package(path, format!("{error}; compile the model again")))?;
+        let spec = DeviceSpec::builtin(&model.target)
+            .map_err(|_| Error::package(path, format!("unknown target '{}'", model.target)))?;
+        if model.batch == 0 || model.batch > spec.cores as usize {
+            return Err(Error::package(path, format!("a batch of {} on {} cores", model.batch, spec.cores)));
+        }
         let instructions = payload(&directory, &model.instructions)?;
         let constants = payload(&directory, &model.constants)?;
         let graph = |payload_json: &Option<PayloadJson>| -> Result<Option<String>, Error> {
@@ -164,14 +169,6 @@ impl Package {
                 .map(|o| Operator { name: o.name, kind: o.kind, first: o.commands[0], last: o.commands[1] })
                 .collect(),
         };
-        let spec = DeviceSpec::builtin(&program.target)
-            .map_err(|_| Error::package(path, format!("unknown target '{}'", program.target)))?;
-        if program.batch == 0 || program.batch > spec.cores as usize {
-            return Err(Error::package(
-                path,
-                format!("a batch of {} on {} cores", program.batch, spec.cores),
-            ));
-        }
         Ok(Self { program: Arc::new(program), directory, preprocess, postprocess })
     }
 
