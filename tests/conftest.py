@@ -1,13 +1,23 @@
-"""What every test folder shares: where the large test data lies."""
+"""What every test folder shares: virtual cards of their own, and where the large test data lies."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True, scope="session")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the tests' reservations apart from those of other programs on this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRIUNE_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
+        patch.delenv("TRIUNE_CARDS", raising=False)
+        yield
 
 
 @pytest.fixture(scope="session")
