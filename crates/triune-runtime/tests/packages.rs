@@ -92,7 +92,7 @@ fn damaged_packages_say_so() {
         ("\"batch\": 1", "\"batch\": 5", "cores"),
         ("\"constants.bin\"", "\"../constants.bin\"", "plain file name"),
         ("\"target\": \"metis\"", "\"target\": \"moon\"", "unknown target"),
-        ("\"scale\": 0.02", "\"scale\": -1.0", "scale"),
+        ("\"scale\": 0.0", "\"scale\": -0.0", "scale"),
         ("\"int8\"", "\"int9\"", "element type"),
     ] {
         assert!(text.contains(from), "{from}");
