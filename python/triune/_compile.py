@@ -33,12 +33,12 @@ def compile(
 ) -> Path:
     """Compile an ONNX file for a device and return the package's directory, which is `output`.
 
-    `model` is an int8 network in QDQ form or, with `calibration`, a float network: then onnxruntime (extra ``onnx``) first
-    quantizes it, activations per tensor and weights per output channel, with ranges from those samples. `batch` images make
-    one run, each on a core of its own. `progress` is called with a word on what comes next.
+    `model` is an int8 network in QDQ form or, with `calibration`, a float network: then onnxruntime (extra ``onnx``)
+    first quantizes it, activations per tensor and weights per output channel, with ranges from those samples. `batch`
+    images make one run, each on a core of its own. `progress` is called with a word on what comes next.
 
-    Raises a subclass of `RuntimeError` if a file cannot be read or written, the model is damaged, or the device cannot run
-    it; ImportError if calibration needs what is not installed; ValueError if it has no samples.
+    Raises a subclass of `RuntimeError` if a file cannot be read or written, the model is damaged, or the device cannot
+    run it; ImportError if calibration needs what is not installed; ValueError if it has no samples.
     """
     say = progress or (lambda _: None)
     folder = Path(output)

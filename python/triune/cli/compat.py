@@ -47,6 +47,6 @@ def _run(options: argparse.Namespace) -> int:
         traceback = error.__traceback__
         while traceback and traceback.tb_frame.f_code.co_filename in (__file__, runpy.__file__, "<frozen runpy>"):
             traceback = traceback.tb_next
-        sys.excepthook(type(error), error, traceback)
+        sys.excepthook(type(error), error.with_traceback(traceback), traceback)
         return 1
     return 0

@@ -30,7 +30,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="quantize a float model with ranges from these: a directory of images, or a .npz of samples",
     )
     add_image_options(parser)
-    parser.add_argument("--limit", metavar="N", type=positive, default=200, help="samples at most (default: %(default)s)")
+    parser.add_argument(
+        "--limit", metavar="N", type=positive, default=200, help="samples at most (default: %(default)s)"
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="show progress even if this is no terminal")
     parser.set_defaults(command=_run)
 

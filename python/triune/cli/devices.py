@@ -12,8 +12,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "devices",
         help="list the virtual cards",
-        description="List the virtual cards that TRIUNE_CARDS describes (by default one PCIe card): a list of board types "
-        "such as pcie,m2, none, or a TOML file.",
+        description="List the virtual cards that TRIUNE_CARDS describes (by default one PCIe card): a list of board "
+        "types such as pcie,m2, none, or a TOML file.",
     )
     parser.set_defaults(command=_run)
 

@@ -1,7 +1,7 @@
 """The vendors' import names, for programs that must not be changed. Nothing here is on the path unless it is asked for.
 
-`import triune.compat.axelera` makes `axelera.runtime` importable. ``python -m triune compat run program.py`` does so and
-runs the program.
+`import triune.compat.axelera` makes `axelera.runtime` importable. ``python -m triune compat run program.py`` does so
+and runs the program.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def install(vendor: str, module: str, *, force: bool = False, environment: bool 
         found = _origin(module)
         if found is not None and not force:
             raise ImportError(
-                f"{module} of the vendor is installed ({found}); Triune does not replace it silently. Uninstall it, or ask for it: "
-                f"triune.compat.install({vendor!r}, {module!r}, force=True), or --force on the command line",
+                f"{module} of the vendor is installed ({found}); Triune does not replace it silently. Uninstall it, "
+                f"or ask for it: triune.compat.install({vendor!r}, {module!r}, force=True), or --force on the command line",
                 name=module,
             )
         for loaded in [name for name in sys.modules if name == module or name.startswith(module + ".")]:

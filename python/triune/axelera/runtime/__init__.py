@@ -1,9 +1,9 @@
 """`axelera.runtime`: Metis cards, as the vendor documents them, run on virtual ones.
 
 Names, signatures, defaults and exceptions are the vendor's. What Triune adds to them, each marked as such in its
-documentation, is `TensorInfo.quantize` and `dequantize`, `ModelInstance.profile`, and `with` for every object. The exceptions
-`ConnectionError` and `NotImplemented` have the names of Python's builtins: after ``from axelera.runtime import *`` those
-names mean these classes.
+documentation, is `TensorInfo.quantize` and `dequantize`, `ModelInstance.profile`, and `with` for every object. The
+exceptions `ConnectionError` and `NotImplemented` have the names of Python's builtins: after
+``from axelera.runtime import *`` those names mean these classes.
 """
 
 from triune.axelera.runtime._errors import (

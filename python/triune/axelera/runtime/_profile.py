@@ -84,7 +84,9 @@ class Profile:
             lines.append(
                 f"{name:<40} {row.kind:<16} {row.cycles:>12,} {row.compute:>12,} {row.stall:>12,} {row.macs:>14,}"
             )
-        lines.append(f"one run: {self.cycles:,} cycles = {self.microseconds:,.1f} µs at {self.clock_mhz} MHz (modelled)")
+        lines.append(
+            f"one run: {self.cycles:,} cycles = {self.microseconds:,.1f} µs at {self.clock_mhz} MHz (modelled)"
+        )
         if self.host:
             lines.append(
                 f"this machine: {self.host.calls} runs, {self.host.mean * 1e6:,.1f} µs each (measured, at best "

@@ -105,7 +105,9 @@ class TensorInfo:
         self.dtype = np.dtype(self.dtype)
         self.padding = [(int(before), int(after)) for before, after in self.padding or [(0, 0)] * len(self.shape)]
         if len(self.padding) != len(self.shape):
-            raise InvalidArgument(f"padding: expected {len(self.shape)} pairs for shape {self.shape}, got {self.padding}")
+            raise InvalidArgument(
+                f"padding: expected {len(self.shape)} pairs for shape {self.shape}, got {self.padding}"
+            )
         if any(b < 0 or a < 0 or b + a > n for n, (b, a) in zip(self.shape, self.padding, strict=True)):
             raise InvalidArgument(f"padding: expected pairs within shape {self.shape}, got {self.padding}")
 

@@ -1,7 +1,7 @@
 """The vendor's objects: `Context`, `Connection`, `Model`, `ModelInstance`.
 
-A child keeps its parent alive, and no parent its children: what a program still holds goes on working, and what it lets go of
-is freed by garbage collection, in any order. `release` frees an object and its children at once.
+A child keeps its parent alive, and no parent its children: what a program still holds goes on working, and what it lets
+go of is freed by garbage collection, in any order. `release` frees an object and its children at once.
 """
 
 from __future__ import annotations
@@ -211,8 +211,8 @@ class Context(Object):
     def load_model(self, path: str | os.PathLike[str]) -> Model:
         """Load a model from its ``model.json``, for any number of connections.
 
-        Raises `InvalidArgument` if the file is missing or damaged, `IncompatibleDevice` if the vendor's compiler wrote it:
-        such models hold machine code that only the chip runs.
+        Raises `InvalidArgument` if the file is missing or damaged, `IncompatibleDevice` if the vendor's compiler wrote
+        it: such models hold machine code that only the chip runs.
         """
         self._live()
         try:
@@ -220,7 +220,9 @@ class Context(Object):
         except TypeError:
             raise InvalidArgument(f"path: expected str or Path, got {type(path).__name__}") from None
         if file.is_dir():
-            raise InvalidArgument(f"path: expected a model.json file, got the directory {str(file)!r}; try {str(file / 'model.json')!r}")
+            raise InvalidArgument(
+                f"path: expected a model.json file, got the directory {str(file)!r}; try {str(file / 'model.json')!r}"
+            )
         if not file.exists():
             raise InvalidArgument(f"path: expected a model.json file, got {str(file)!r}, which does not exist")
         with translated():
@@ -252,9 +254,9 @@ class Connection(Object):
         ``elf_in_ddr``        1       accepted; Triune's programs hold no ELF files
         ===================== ======= ====================================================================
 
-        Raises `InvalidArgument` if a property is unknown or out of range, or too few sub-devices of the connection are free;
-        `Pending` while a changed clock has not locked; `IncompatibleDevice` if the model is for another device or does
-        not fit its memory.
+        Raises `InvalidArgument` if a property is unknown or out of range, or too few sub-devices of the connection are
+        free; `Pending` while a changed clock has not locked; `IncompatibleDevice` if the model is for another device or
+        does not fit its memory.
         """
         self._live()
         if not isinstance(model, Model):
@@ -280,8 +282,8 @@ class Connection(Object):
             if count > len(free):
                 total = len(self._reservation.sub_devices)
                 raise InvalidArgument(
-                    f"num_sub_devices: expected at most {len(free)} (the connection has {total}, its other instances hold "
-                    f"{total - len(free)}; release them or connect to more), got {count}"
+                    f"num_sub_devices: expected at most {len(free)} (the connection has {total}, its other instances "
+                    f"hold {total - len(free)}; release them or connect to more), got {count}"
                 )
             if not self._card.ready():
                 raise Pending(f"{self._card.name}: a changed clock has not locked yet; poll Context.device_ready")
@@ -537,4 +539,3 @@ def _device_info(card: _native.Card) -> DeviceInfo:
             board_controller_board_type=card.board_controller_board_type.encode(),
         )
     )
-

@@ -1,0 +1,121 @@
+"""A whole model: the ONNX graphs on the host around a program on a virtual card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from triune import _native
+from triune.axelera.runtime import Context, Profile, TensorInfo
+from triune.cli.data import Input
+
+Tensor = npt.NDArray[Any]
+
+
+class Pipeline:
+    """A package, loaded onto a card. Tensors are the model's own: float, channels in front, any number of images."""
+
+    def __init__(self, path: Path, device: int | str | None, threads: int) -> None:
+        """Load the package whose `model.json` is at `path` onto a device (None: the first that is free)."""
+        self._context = Context()
+        try:
+            model = self._context.load_model(path)
+            self._package = _native.Package(path)
+            self._infos = (model.inputs(), model.outputs())
+            self._batch = self._package.batch
+            connection = self._context.device_connect(device, self._batch)
+            self._instance = connection.load_model_instance(model, device_profiling=True)
+            folder = path.parent
+            before, behind = self._package.preprocess, self._package.postprocess
+            self._before = _native.Session(folder / before, threads=threads) if before else None
+            self._behind = _native.Session(folder / behind, threads=threads) if behind else None
+        except BaseException:
+            self._context.release()
+            raise
+        made = {name for name, *_ in self._before.outputs} if self._before else set()
+        inputs = [Input(name, _shape(shape)) for name, _, shape in self._before.inputs] if self._before else []
+        known = made | {item.name for item in inputs}
+        inputs += [Input(io.name, tuple(io.model_shape)) for io in self._package.inputs if io.name not in known]
+        self.inputs = inputs
+        """What the model takes."""
+
+    def run(self, arrays: dict[str, Tensor], progress: Callable[[int, int], None]) -> dict[str, Tensor]:
+        """Run every image, a batch at a time; `progress` is called with images done and to do."""
+        count = len(next(iter(arrays.values()))) if arrays else 0
+        if count == 0:
+            raise ValueError("inputs: expected at least one image, got none")
+        parts: dict[str, list[Tensor]] = {}
+        for first in range(0, count, self._batch):
+            # A last batch that is not full repeats its last image.
+            pick = np.minimum(np.arange(first, first + self._batch), count - 1)
+            kept = min(self._batch, count - first)
+            for name, array in self._run_batch({name: array[pick] for name, array in arrays.items()}).items():
+                parts.setdefault(name, []).append(array[:kept] if array.ndim else array[None])
+            progress(first + kept, count)
+        return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+
+    def _run_batch(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        if self._before:
+            tensors |= _session(self._before, tensors)
+        sources = [
+            _to_device(tensors[io.name], info) for io, info in zip(self._package.inputs, self._infos[0], strict=True)
+        ]
+        targets = [np.empty(info.shape, info.dtype) for info in self._infos[1]]
+        self._instance.run(sources, targets)
+        found = {
+            io.name: _from_device(target, info, tuple(io.model_shape))
+            for io, info, target in zip(self._package.outputs, self._infos[1], targets, strict=True)
+        }
+        if self._behind is None:
+            return found
+        # A result of the device that the host does not go on with is one of the model's own.
+        read = {name for name, *_ in self._behind.inputs}
+        final = {name: array for name, array in found.items() if name not in read}
+        return final | _session(self._behind, tensors | found)
+
+    def profile(self) -> Profile:
+        """Return the modelled time of the device's part."""
+        return self._instance.profile()
+
+    def __enter__(self) -> Self:
+        """Return the pipeline itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Free the card."""
+        self._context.release()
+
+
+def _shape(extents: list[int | str]) -> tuple[int, ...]:
+    # An open extent is the batch, which is checked by nobody.
+    return tuple(extent if isinstance(extent, int) else 1 for extent in extents)
+
+
+def _session(session: _native.Session, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    wanted = [name for name, *_ in session.inputs]
+    missing = [name for name in wanted if name not in tensors]
+    if missing:
+        raise ValueError(f"the host's part of the model reads {', '.join(missing)}, which nothing before it makes")
+    results = session.run({name: np.ascontiguousarray(tensors[name]) for name in wanted})
+    return {name: array for (name, *_), array in zip(session.outputs, results, strict=True)}
+
+
+def _to_device(real: Tensor, info: TensorInfo) -> Tensor:
+    """Lay out and quantize as ONNX `QuantizeLinear` does: the zero point is added after rounding."""
+    laid = np.moveaxis(real, 1, -1) if real.ndim == 4 else real
+    limits = np.iinfo(info.dtype)
+    steps = np.rint(laid.astype(np.float32) / np.float32(info.scale)) + np.float32(info.zero_point)
+    quantized = steps.clip(limits.min, limits.max).astype(info.dtype).reshape(info.unpadded_shape)
+    return np.ascontiguousarray(np.pad(quantized, info.padding, constant_values=info.zero_point))
+
+
+def _from_device(buffer: Tensor, info: TensorInfo, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    real = info.dequantize(buffer)
+    return (np.moveaxis(real, -1, 1) if len(shape) == 4 else real).reshape(shape)

@@ -1,0 +1,245 @@
+"""Virtual cards: which there are, how they are set, and that a sub-device has one holder on the whole machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from triune.axelera.runtime import (
+    BoardType,
+    ConnectionError,
+    Context,
+    DeviceInUse,
+    InvalidArgument,
+    InvalidConfiguration,
+    Model,
+    Pending,
+)
+
+HOLD = """
+import sys
+from triune.axelera.runtime import Context
+connection = Context().device_connect(None, int(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def holder(count: int) -> Iterator[subprocess.Popen[str]]:
+    """Hold sub-devices in another process."""
+    command = [sys.executable, "-c", HOLD, str(count)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_default_is_one_pcie_card(context: Context) -> None:
+    (device,) = context.list_devices()
+    assert device.name == "metis-0:1:0"
+    assert device.board_type is BoardType.pcie
+    assert device.subdevice_count == 4
+    assert device.max_memory == 0
+    assert device.in_use is False
+    assert device.in_use_by == ""
+    assert device.firmware_version.startswith("v")
+
+
+def test_cards_from_a_list(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIUNE_CARDS", "pcie,m2,alpha_pcie,sbc")
+    devices = context.list_devices()
+    assert [device.board_type.name for device in devices] == ["pcie", "m2", "alpha_pcie", "sbc"]
+    assert len({device.name for device in devices}) == 4
+
+
+def test_cards_from_a_file(context: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "cards.toml"
+    file.write_text("[[card]]\nname = 'metis-0:9:0'\nboard = 'm2'\nsub_devices = 2\nmax_memory = 1073741824\n")
+    monkeypatch.setenv("TRIUNE_CARDS", str(file))
+    (device,) = context.list_devices()
+    assert (device.name, device.subdevice_count, device.max_memory) == ("metis-0:9:0", 2, 2**30)
+
+
+@pytest.mark.parametrize("value", ["usb", "/there/is/no/such.toml"])
+def test_wrong_description_of_cards(context: Context, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("TRIUNE_CARDS", value)
+    with pytest.raises(InvalidConfiguration, match=f"TRIUNE_CARDS.*{re.escape(value)}"):
+        context.list_devices()
+
+
+def test_no_card_at_all(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIUNE_CARDS", "none")
+    assert context.list_devices() == []
+    with pytest.raises(ConnectionError, match="no device"):
+        context.device_connect()
+    with pytest.raises(InvalidArgument, match="no device"):
+        context.device_connect(0)
+
+
+def test_ways_to_name_a_device(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIUNE_CARDS", "pcie,m2")
+    second = context.list_devices()[1]
+    for name in (1, "metis-0:2:0", second):
+        with context.device_connect(name, 4):
+            assert [device.in_use for device in context.list_devices()] == [False, True]
+    with context.device_connect(None, 3), context.device_connect(None, 2):
+        assert [device.in_use for device in context.list_devices()] == [True, True]
+
+
+@pytest.mark.parametrize("device", [1, -1, "metis-0:7:0", 1.0, True, b"metis-0:1:0"])
+def test_wrong_devices(context: Context, device: object) -> None:
+    with pytest.raises(InvalidArgument, match="device: "):
+        context.device_connect(device)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("count", [0, 5, -1, "1", True])
+def test_wrong_number_of_sub_devices(context: Context, count: object) -> None:
+    with pytest.raises(InvalidArgument, match=f"num_sub_devices: expected .*, got {count!r}"):
+        context.device_connect(None, count)  # type: ignore[arg-type]
+
+
+def test_unknown_connection_properties_are_logged(context: Context, caplog: pytest.LogCaptureFixture) -> None:
+    context.device_connect(speed="fast")
+    assert [(record.name, "'speed'" in record.getMessage()) for record in caplog.records] == [("axelera.runtime", True)]
+
+
+def test_sub_devices_are_exclusive_within_a_process(context: Context) -> None:
+    first = context.device_connect(None, 3)
+    with Context() as other:
+        with pytest.raises(DeviceInUse, match=rf"1 free sub-devices, 2 wanted; in use by .*:{os.getpid()}"):
+            other.device_connect(None, 2)
+        last = other.device_connect()
+        assert other.list_devices()[0].in_use_by.endswith(f":{os.getpid()}")
+        first.release()
+        other.device_connect(None, 3)
+        last.release()
+
+
+def test_a_second_process_gets_device_in_use(context: Context) -> None:
+    with holder(3) as process:
+        with pytest.raises(DeviceInUse, match=rf"in use by .*:{process.pid}"):
+            context.device_connect(None, 2)
+        (device,) = context.list_devices()
+        assert device.in_use
+        assert device.in_use_by.endswith(f":{process.pid}")
+        context.device_connect().release()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+def test_a_killed_process_leaves_nothing_locked(context: Context, how: signal.Signals) -> None:
+    with holder(4) as process:
+        process.send_signal(how)
+        process.wait()
+        assert not context.list_devices()[0].in_use
+        context.device_connect(None, 4)
+
+
+def test_processes_race_for_a_card_and_one_wins() -> None:
+    """Each wants all four sub-devices at once; taking them one by one, all could fail."""
+    code = (
+        "import sys\nfrom triune.axelera import runtime as axr\n"
+        "c = axr.Context(); print(flush=True); sys.stdin.readline()\n"
+        "try: k = c.device_connect(None, 4); print('won', flush=True)\n"
+        "except axr.DeviceInUse: print('lost', flush=True)\n"
+        "sys.stdin.read()"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen([sys.executable, "-c", code], **pipes) for _ in range(4)]  # type: ignore[call-overload]
+    try:
+        for process in processes:
+            process.stdout.readline()
+        for process in processes:
+            process.stdin.write("\n")
+            process.stdin.flush()
+        assert sorted(process.stdout.readline().strip() for process in processes) == ["lost"] * 3 + ["won"]
+    finally:
+        for process in processes:
+            process.communicate()
+
+
+def test_documented_defaults(context: Context) -> None:
+    configuration = context.read_device_configuration(context.list_devices()[0])
+    expected = {"clock_profile": "800"}
+    expected |= {f"clock_profile_core_{core}": "800" for core in range(4)}
+    expected |= {f"mvm_utilisation_core_{core}": "100" for core in range(4)}
+    assert configuration == expected
+
+
+def test_documented_loop_over_two_devices(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIUNE_CARDS", "pcie,pcie")
+    device0, device1 = context.list_devices()
+    polls = 0
+    res0 = context.configure_device(device0, clock_profile=1000)
+    res1 = context.configure_device(device1, clock_profile=1000)
+    assert res0 is False
+    assert res1 is False
+    while not res0 or not res1:
+        time.sleep(0.05)
+        res0 = context.device_ready(device0)
+        res1 = context.device_ready(device1)
+        polls += 1
+    assert polls > 1, "the pending phase must be seen"
+    assert context.read_device_configuration(device1)["clock_profile_core_3"] == "1000"
+
+
+def test_a_limit_is_in_force_at_once(context: Context) -> None:
+    assert context.configure_device(0, mvm_utilisation_core_1="50", clock_profile=800) is True
+    assert context.read_device_configuration(0)["mvm_utilisation_core_1"] == "50"
+
+
+def test_properties_of_old_programs(context: Context) -> None:
+    assert context.configure_device(0, ddr_size=0x80000000, device_firmware="1") is True
+    configuration = context.read_device_configuration(0)
+    assert (configuration["ddr_size"], configuration["device_firmware"]) == ("2147483648", "1")
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({"clock": 800}, 'unknown property "clock"; valid are clock_profile, clock_profile_core_0-3'),
+        ({"clock_profile_core_4": 800}, "unknown property"),
+        ({"clock_profile": 1001}, "clock_profile: expected an integer from 20 to 1000"),
+        ({"clock_profile_core_0": "fast"}, 'clock_profile_core_0: .* got "fast"'),
+        ({"mvm_utilisation_core_3": 0}, "mvm_utilisation_core_3: expected an integer from 1 to 100"),
+        ({"clock_profile": 1.5}, "clock_profile: expected an int or str, got 1.5"),
+        ({"clock_profile": True}, "clock_profile: expected an int or str, got True"),
+        ({"ddr_size": -1}, "ddr_size: expected a positive number"),
+    ],
+)
+def test_wrong_properties(context: Context, properties: dict[str, int], message: str) -> None:
+    before = context.read_device_configuration(0)
+    with pytest.raises(InvalidConfiguration, match=message):
+        context.configure_device(0, mvm_utilisation_core_0=7, **properties)
+    assert context.read_device_configuration(0) == before
+
+
+def test_loading_while_pending(context: Context, model: Model) -> None:
+    connection = context.device_connect()
+    assert context.configure_device(0, clock_profile=400) is False
+    with pytest.raises(Pending, match="device_ready"):
+        connection.load_model_instance(model)
+    while not context.device_ready(0):
+        time.sleep(0.02)
+    profile = connection.load_model_instance(model).profile()
+    assert profile.clock_mhz == 400
+    assert profile.microseconds == pytest.approx(profile.cycles / 400)
+
+
+def test_other_processes_see_the_configuration(context: Context) -> None:
+    context.configure_device(0, clock_profile_core_2=600)
+    code = (
+        "from triune.axelera.runtime import Context\n"
+        "print(Context().read_device_configuration(0)['clock_profile_core_2'])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "600\n"

@@ -1,0 +1,188 @@
+"""`load_model` and `load_model_instance`: what they take, what they refuse and how they say so."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from triune.axelera.runtime import Context, IncompatibleDevice, InvalidArgument, Model
+
+LOAD = [
+    "aipu_cores",
+    "num_sub_devices",
+    "input_dmabuf",
+    "device_profiling",
+    "host_profiling",
+    "output_dmabuf",
+    "double_buffer",
+    "elf_in_ddr",
+]
+
+
+@pytest.fixture
+def copy(package: Path, tmp_path: Path) -> Path:
+    """Return the model.json of a copy that may be damaged."""
+    shutil.copytree(package.parent, tmp_path / "copy")
+    return tmp_path / "copy" / "model.json"
+
+
+def test_path_or_str(context: Context, package: Path) -> None:
+    assert context.load_model(package).inputs() == context.load_model(str(package)).inputs()
+
+
+def test_tensors(model: Model) -> None:
+    (source,) = model.inputs()
+    (result,) = model.outputs()
+    assert source.unpadded_shape == (1, 8, 8, 1)
+    assert source.shape[3] == 4
+    assert result.unpadded_shape == (1, 1, 1, 10)
+    assert result.shape == (1, 1, 1, 64)
+    assert source.dtype == result.dtype == np.int8, "the vendor's programs allocate int8, whatever the network's type"
+    assert (source.name, result.name) == ("image", "logits")
+
+
+def test_tensors_are_the_callers_own(model: Model) -> None:
+    model.inputs()[0].scale = 99.0
+    assert model.inputs()[0].scale != 99.0
+
+
+def test_without_manifest_there_is_no_quantization(context: Context, copy: Path) -> None:
+    copy.with_name("manifest.json").unlink()
+    info = context.load_model(copy).inputs()[0]
+    assert (info.scale, info.zero_point, info.padding) == (1.0, 0, [(0, 0)] * 4)
+
+
+def test_properties(model: Model) -> None:
+    assert model.properties == {"preamble_graph": "", "postamble_graph": "", "input_tensor_layout": "NHWC"}
+
+
+def test_batch_is_the_first_extent(context: Context, package_of_two: Path) -> None:
+    model = context.load_model(package_of_two)
+    assert model.inputs()[0].shape[0] == model.outputs()[0].shape[0] == 2
+
+
+def test_directory(context: Context, package: Path) -> None:
+    with pytest.raises(InvalidArgument, match=r"expected a model.json file, got the directory .*; try .*model.json"):
+        context.load_model(package.parent)
+
+
+def test_missing_file(context: Context, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="does not exist"):
+        context.load_model(tmp_path / "model.json")
+
+
+def test_no_path(context: Context) -> None:
+    with pytest.raises(InvalidArgument, match="path: expected str or Path, got int"):
+        context.load_model(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("elf", [True, False])
+def test_models_of_the_vendors_compiler(context: Context, tmp_path: Path, elf: bool) -> None:
+    (tmp_path / "model.json").write_text(json.dumps({"inputs": [{"shape": [1, 230, 240, 4]}], "outputs": []}))
+    if elf:
+        (tmp_path / "kernel_function_0.elf").write_bytes(b"\x7fELF")
+    with pytest.raises(IncompatibleDevice, match="triune compile"):
+        context.load_model(tmp_path / "model.json")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 3}', "\x00\xff"])
+def test_nonsense(context: Context, tmp_path: Path, text: str) -> None:
+    (tmp_path / "model.json").write_text(text)
+    with pytest.raises((InvalidArgument, IncompatibleDevice), match=r"model\.json"):
+        context.load_model(tmp_path / "model.json")
+
+
+def test_truncated_payload(context: Context, copy: Path) -> None:
+    payload = copy.with_name("constants.bin")
+    payload.write_bytes(payload.read_bytes()[:-1])
+    with pytest.raises(InvalidArgument, match=r"constants\.bin"):
+        context.load_model(copy)
+
+
+def test_edited_payload(context: Context, copy: Path) -> None:
+    payload = copy.with_name("constants.bin")
+    content = bytearray(payload.read_bytes())
+    content[0] ^= 1
+    payload.write_bytes(content)
+    with pytest.raises(InvalidArgument, match=r"constants\.bin"):
+        context.load_model(copy)
+
+
+def test_newer_package(context: Context, copy: Path) -> None:
+    content = json.loads(copy.read_text())
+    content["schema_version"] += 1
+    copy.write_text(json.dumps(content))
+    with pytest.raises(InvalidArgument, match="version"):
+        context.load_model(copy)
+
+
+@pytest.mark.parametrize("name", LOAD)
+@pytest.mark.parametrize("value", [0, 1, False, True, np.int64(1)])
+def test_every_property_takes_ints_and_bools(context: Context, model: Model, name: str, value: Any) -> None:
+    context.device_connect().load_model_instance(model, **{name: value})
+
+
+def test_all_properties_at_once(context: Context, model: Model) -> None:
+    context.device_connect().load_model_instance(model, **dict.fromkeys(LOAD, 1))
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        (
+            {"doublebuffer": 1},
+            "unknown property 'doublebuffer'; valid are aipu_cores, num_sub_devices, .*double_buffer",
+        ),
+        ({"double_buffer": 2}, "double_buffer: expected 0, 1, False or True, got 2"),
+        ({"double_buffer": "1"}, "double_buffer: expected an int, got '1'"),
+        ({"host_profiling": None}, "host_profiling: expected an int, got None"),
+        ({"aipu_cores": -1}, "aipu_cores: expected a number of at least 0, got -1"),
+        ({"aipu_cores": 5}, "aipu_cores: expected 0 to 4, got 5"),
+        ({"num_sub_devices": 2}, "num_sub_devices: expected at most 1 .*, got 2"),
+    ],
+)
+def test_wrong_properties(context: Context, model: Model, properties: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        context.device_connect().load_model_instance(model, **properties)
+
+
+def test_one_core_may_take_all_of_l2(context: Context, model: Model) -> None:
+    context.device_connect().load_model_instance(model, num_sub_devices=1, aipu_cores=4)
+
+
+def test_instances_share_out_the_connections_sub_devices(context: Context, model: Model) -> None:
+    connection = context.device_connect(None, 2)
+    first = connection.load_model_instance(model)
+    second = connection.load_model_instance(model)
+    with pytest.raises(InvalidArgument, match=r"at most 0 \(the connection has 2, its other instances hold 2"):
+        connection.load_model_instance(model)
+    first.release()
+    third = connection.load_model_instance(model)
+    del second
+    connection.load_model_instance(model)
+    assert third.context is context
+
+
+def test_a_batch_needs_as_many_sub_devices(context: Context, package_of_two: Path) -> None:
+    model = context.load_model(package_of_two)
+    with pytest.raises(InvalidArgument, match=r"num_sub_devices: expected at most 1 .* got 2"):
+        context.device_connect().load_model_instance(model)
+    connection = context.device_connect(None, 2)
+    with pytest.raises(InvalidArgument, match=r"num_sub_devices: expected at least 2, .* got 1"):
+        connection.load_model_instance(model, num_sub_devices=1)
+    connection.load_model_instance(model, num_sub_devices=2, aipu_cores=2)
+
+
+def test_model_of_another_context(context: Context, package: Path) -> None:
+    with Context() as other, pytest.raises(InvalidArgument, match="another context"):
+        context.device_connect().load_model_instance(other.load_model(package))
+
+
+def test_no_model(context: Context) -> None:
+    with pytest.raises(InvalidArgument, match="model: expected a Model, got str"):
+        context.device_connect().load_model_instance("model.json")  # type: ignore[arg-type]

@@ -1,0 +1,174 @@
+"""The command line: what it prints, what it exits with, and that errors are one line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import triune
+from triune.cli import main
+from triune.models import DIGITS_F32, DIGITS_INT8, digits_held_out
+
+
+@pytest.fixture(autouse=True)
+def own_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test cards of its own."""
+    monkeypatch.setenv("TRIUNE_RUNTIME_DIR", str(tmp_path / "run"))
+    monkeypatch.delenv("TRIUNE_CARDS", raising=False)
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of the digits network for batches of 2."""
+    return triune.compile(DIGITS_INT8, target="metis", output=tmp_path_factory.mktemp("digits"), batch=2)
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """Return a file with five scans, NCHW."""
+    np.save(tmp_path / "images.npy", digits_held_out()[0][:5].transpose(0, 3, 1, 2))
+    return tmp_path / "images.npy"
+
+
+def test_compile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", str(DIGITS_INT8), "--target", "metis", "-o", str(tmp_path / "out"), "--batch", "2"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == f"{tmp_path / 'out' / 'model.json'}\n"
+    assert captured.err == "", "no progress where nobody watches"
+    assert (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_compile_verbose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", str(DIGITS_INT8), "-o", str(tmp_path / "out"), "-v"]) == 0
+    assert "compiling" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["npz", "images"])
+def test_compile_a_float_model(tmp_path: Path, capsys: pytest.CaptureFixture[str], images: Path, kind: str) -> None:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    scans, labels = digits_held_out()
+    if kind == "npz":
+        source = tmp_path / "calibration.npz"
+        np.savez(source, image=scans[100:200].transpose(0, 3, 1, 2))
+    else:
+        image = pytest.importorskip("PIL.Image")
+        source = tmp_path / "calibration"
+        source.mkdir()
+        for index, scan in enumerate(scans[100:140]):
+            image.fromarray((scan[..., 0] * 255).astype(np.uint8)).save(source / f"{index}.png")
+    out = tmp_path / "out"
+    # The quantizer warns where nobody can act on it: in a process of its own.
+    command = [sys.executable, "-W", "ignore", "-m", "triune", "compile", str(DIGITS_F32), "-o", str(out)]
+    subprocess.run([*command, "--calibrate", str(source)], check=True, capture_output=True)
+    assert main(["run", str(out), "--input", str(images)]) == 0
+    assert capsys.readouterr().out.strip().endswith("argmax " + ", ".join(map(str, labels[:5])))
+
+
+def test_run(package: Path, images: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(package), "--input", str(images)]) == 0
+    labels = ", ".join(map(str, digits_held_out()[1][:5]))
+    out = capsys.readouterr().out
+    assert out.startswith("logits: float32 (5, 10) min ")
+    assert out.endswith(f" argmax {labels}\n")
+
+
+def test_run_equals_the_session(package: Path, images: Path, tmp_path: Path) -> None:
+    """Batches on the card, the last one not full, and the CPU: the same bits."""
+    out = tmp_path / "out.npz"
+    assert main(["run", str(package / "model.json"), "--input", str(images), "--output", str(out)]) == 0
+    (expected,) = triune.Session(DIGITS_INT8).run({"image": np.ascontiguousarray(np.load(images))})
+    with np.load(out) as found:
+        assert found.files == ["logits"]
+        assert np.array_equal(found["logits"].view(np.uint32), expected.view(np.uint32))
+
+
+def test_run_an_image(package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    image = pytest.importorskip("PIL.Image")
+    scan = (digits_held_out()[0][0, ..., 0] * 255).astype(np.uint8)
+    image.fromarray(scan).save(tmp_path / "scan.png")
+    assert main(["run", str(package), "--input", str(tmp_path / "scan.png"), "--profile"]) == 0
+    out = capsys.readouterr().out
+    assert "(1, 10) min" in out
+    assert f"argmax {digits_held_out()[1][0]}\n" in out
+    assert "Conv" in out
+    assert "cycles" in out
+
+
+def test_devices(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from triune.axelera.runtime import Context
+
+    monkeypatch.setenv("TRIUNE_CARDS", "pcie,m2")
+    with Context() as context:
+        context.configure_device(1, clock_profile_core_3=400, mvm_utilisation_core_0=50)
+        connection = context.device_connect(0, 3)
+        assert main(["devices"]) == 0
+        first, second = capsys.readouterr().out.splitlines()
+        assert first.startswith("Device 0: metis-0:1:0 pcie flver=")
+        assert f":{os.getpid()}" in first
+        assert " in use: 0-2:" in first
+        assert "clock=800MHz(0-2:800MHz,3:400MHz) (pending) mvm=0:50%,1-3:100%" in second
+        connection.release()
+
+
+def test_no_devices(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIUNE_CARDS", "none")
+    assert main(["devices"]) == 0
+    assert capsys.readouterr().out == "no devices\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compile", "{tmp}/no.onnx", "-o", "{tmp}/out"], "no.onnx"),
+        (["compile", "{images}", "-o", "{tmp}/out"], "images.npy"),
+        (["compile", str(DIGITS_F32), "-o", "{tmp}/out"], "--calibrate"),
+        (["compile", str(DIGITS_INT8), "-o", "{tmp}/out", "--target", "atari"], "atari"),
+        (["compile", str(DIGITS_INT8), "-o", "{tmp}/out", "--batch", "5"], "5"),
+        (["compile", str(DIGITS_INT8), "-o", "{images}/out"], "images.npy"),
+        (["run", "{tmp}", "--input", "{images}"], "model.json"),
+        (["run", "{package}", "--input", "{tmp}/no.npy"], "no.npy"),
+        (["run", "{package}", "--input", "{package}/model.json"], "expected .npy, .npz or an image, got .json"),
+        (["run", "{package}", "--input", "{wrong}"], "input 'image': expected shape (N, 1, 8, 8), got (1, 2, 3)"),
+        (["run", "{package}", "--input", "{images}", "--device", "7"], "no device number 7"),
+        (["run", "{package}", "--input", "{images}", "--device", "metis-9:9:9"], "no device named 'metis-9:9:9'"),
+        (["compat", "run", "{tmp}/no.py"], "no.py"),
+    ],
+)
+def test_errors_are_one_line(
+    package: Path, images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    np.save(tmp_path / "wrong.npy", np.zeros((1, 2, 3), np.float32))
+    names = {"tmp": tmp_path, "images": images, "package": package, "wrong": tmp_path / "wrong.npy"}
+    assert main([argument.format(**names) for argument in arguments]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("triune: error: ")
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["fly"], ["compile"], ["run", "x"], ["compile", "x", "-o", "y", "--batch", "0"]]
+)
+def test_wrong_arguments(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(arguments)
+    assert exited.value.code == 2
+    assert "usage: triune" in capsys.readouterr().err
+
+
+def test_version_and_module() -> None:
+    command = [sys.executable, "-m", "triune", "--version"]
+    assert subprocess.check_output(command, text=True) == f"triune {triune.__version__}\n"
+
+
+def test_a_reader_that_has_seen_enough() -> None:
+    command = f"{sys.executable} -m triune devices | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("0\n", "")

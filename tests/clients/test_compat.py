@@ -1,0 +1,174 @@
+"""Programs written for the vendor's package, run as they are; and the import names that make it possible."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import triune
+from triune.models import DIGITS_INT8, digits_held_out
+
+PROGRAMS = Path(__file__).parent / "programs"
+FRAMES = 21
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the digits network for batches of 1 and 2, and some scans."""
+    folder = tmp_path_factory.mktemp("clients")
+    for batch in (1, 2):
+        triune.compile(DIGITS_INT8, target="metis", output=folder / str(batch), batch=batch)
+    np.save(folder / "images.npy", digits_held_out()[0][:FRAMES])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[int]:
+    """Return what the network says of the scans, computed in the CPU session."""
+    images = digits_held_out()[0][:FRAMES]
+    (logits,) = triune.Session(DIGITS_INT8).run({"image": np.ascontiguousarray(images.transpose(0, 3, 1, 2))})
+    answers: list[int] = logits.argmax(1).tolist()
+    assert answers.count(answers[0]) < FRAMES
+    return answers
+
+
+def run(folder: Path, *arguments: object, path: str = "") -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"TRIUNE_RUNTIME_DIR": str(folder / "run")}
+    if path:
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (path, os.environ.get("PYTHONPATH"))))
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+
+COMPAT = ("-m", "triune", "compat", "run")
+
+
+@pytest.mark.parametrize("double", [[], ["--double-buffer"]])
+@pytest.mark.parametrize("batch", ["1", "2"])
+@pytest.mark.parametrize("cores", ["2", "4"])
+def test_classify(folder: Path, expected: list[int], batch: str, cores: str, double: list[str]) -> None:
+    model = folder / batch / "model.json"
+    images = folder / "images.npy"
+    done = run(folder, *COMPAT, PROGRAMS / "classify.py", model, images, "--aipu-cores", cores, *double)
+    assert done.stderr == ""
+    assert list(map(int, done.stdout.split())) == expected
+
+
+def test_dmabuf(folder: Path, expected: list[int]) -> None:
+    done = run(folder, *COMPAT, PROGRAMS / "dmabuf.py", folder / "1" / "model.json", folder / "images.npy")
+    assert done.stderr == ""
+    assert list(map(int, done.stdout.split())) == expected
+
+
+def test_objects_and_release(folder: Path, expected: list[int]) -> None:
+    model = folder / "1" / "model.json"
+    done = run(folder, *COMPAT, PROGRAMS / "objects_and_release.py", model, folder / "images.npy")
+    assert done.stderr == ""
+    assert done.stdout == f"{expected[0]}\n"
+
+
+def test_a_program_finds_its_neighbours_and_arguments(tmp_path: Path) -> None:
+    (tmp_path / "neighbour.py").write_text("from axelera.runtime import Context\n")
+    program = tmp_path / "program.py"
+    program.write_text("import neighbour, sys; print(__name__, sys.argv[1:]); sys.exit(3)\n")
+    done = run(tmp_path, *COMPAT, program, "--flag", "-m", "x")
+    assert (done.returncode, done.stdout) == (3, "__main__ ['--flag', '-m', 'x']\n")
+
+
+def test_a_module(tmp_path: Path) -> None:
+    (tmp_path / "module.py").write_text("import sys, axelera.runtime; print(__name__, sys.argv[1:])\n")
+    command = [sys.executable, *COMPAT, "-m", "module", "x"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "__main__ ['x']\n"
+
+
+def test_child_processes_have_the_name_too(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import subprocess, sys\ncode = 'import axelera.runtime as a; print(a.__name__)'\n"
+        "subprocess.check_call([sys.executable, '-c', code])\n"
+    )
+    assert run(tmp_path, *COMPAT, program).stdout == "triune.axelera.runtime\n"
+
+
+def test_a_programs_failure_is_shown_as_its_own(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("def fail():\n    raise KeyError('mine')\n\n\nfail()\n")
+    done = run(tmp_path, *COMPAT, program)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f'Traceback (most recent call last):\n  File "{program}", line 5')
+    assert done.stderr.endswith("KeyError: 'mine'\n")
+
+
+def test_import_installs_the_very_same_modules(tmp_path: Path) -> None:
+    code = (
+        "import triune.compat.axelera, axelera.runtime, axelera.runtime.objects, axelera.runtime.axruntime\n"
+        "import triune.axelera.runtime as ours\n"
+        "import triune.compat.axelera\n"
+        "from axelera.runtime import Context, objects as o\n"
+        "import sys, importlib\n"
+        "assert axelera.runtime is ours and Context is ours.Context\n"
+        "assert o is ours.objects is axelera.runtime.objects is importlib.import_module('axelera.runtime.objects')\n"
+        "assert axelera.runtime.axruntime is ours.axruntime\n"
+        "assert axelera.__file__ is None, 'a namespace'\n"
+    )
+    assert run(tmp_path, "-c", code).stderr == ""
+
+
+def test_nothing_is_importable_unasked(tmp_path: Path) -> None:
+    code = "import triune, triune.axelera.runtime, triune.compat\nimport axelera"
+    assert "No module named 'axelera'" in run(tmp_path, "-c", code).stderr
+
+
+def test_the_vendors_siblings_stay_importable(tmp_path: Path) -> None:
+    sibling = tmp_path / "site" / "axelera" / "app"
+    sibling.mkdir(parents=True)
+    (sibling / "__init__.py").write_text("word = 'real'\n")
+    code = (
+        "import triune.compat.axelera, axelera.runtime, axelera.app, sys\n"
+        "print(axelera.app.word, axelera.runtime.__name__)\n"
+        "sys.path.append(sys.argv[1])\n"
+        "import axelera.later"
+    )
+    later = tmp_path / "later" / "axelera"
+    later.mkdir(parents=True)
+    (later / "later.py").write_text("print('later')\n")
+    done = run(tmp_path, "-c", code, tmp_path / "later", path=str(tmp_path / "site"))
+    assert (done.stdout, done.stderr) == ("real triune.axelera.runtime\nlater\n", "")
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> str:
+    """Return a path with something that is not ours under the vendor's name."""
+    folder = tmp_path / "site" / "axelera" / "runtime"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("real = True\n")
+    return str(tmp_path / "site")
+
+
+def test_an_installed_vendor_package_is_not_replaced_silently(tmp_path: Path, real: str) -> None:
+    done = run(tmp_path, "-c", "import triune.compat.axelera", path=real)
+    assert "ImportError: axelera.runtime of the vendor is installed" in done.stderr
+    assert "force=True" in done.stderr
+    program = tmp_path / "program.py"
+    program.write_text("import axelera.runtime\nprint(axelera.runtime.__name__)\n")
+    done = run(tmp_path, *COMPAT, program, path=real)
+    assert done.returncode == 1
+    assert done.stderr.startswith("triune: error: axelera.runtime of the vendor is installed")
+
+
+def test_an_installed_vendor_package_is_replaced_on_request(tmp_path: Path, real: str) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import axelera.runtime\nprint(axelera.runtime.__name__)\n")
+    assert run(tmp_path, *COMPAT, "--force", program, path=real).stdout == "triune.axelera.runtime\n"
+    code = (
+        "import axelera.runtime as before\nassert before.real\n"
+        "import triune.compat\ntriune.compat.install('axelera', 'axelera.runtime', force=True)\n"
+        "import importlib\nprint(importlib.import_module('axelera.runtime').__name__)"
+    )
+    assert run(tmp_path, "-c", code, path=real).stdout == "triune.axelera.runtime\n"
