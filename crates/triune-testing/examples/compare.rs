@@ -1,7 +1,9 @@
-//! Runs an ONNX model through the passes and the naive interpreter and counts where its outputs differ from recorded ones.
+//! Runs an ONNX model through the naive interpreter, as imported and as prepared by the passes, and counts where its
+//! outputs differ from recorded ones.
 //!
 //! `compare model.onnx folder`: the folder holds `meta.txt` (one line per tensor, input first: name, element type, extents,
-//! raw file) and the raw little-endian files. Exits with 1 on any difference.
+//! raw file) and the raw little-endian files. Exits with 1 if
+//! the prepared network differs anywhere.
 
 use std::{collections::BTreeMap, error::Error, fs, path::Path, process::ExitCode, time::Instant};
 
@@ -67,21 +69,18 @@ fn run() -> Result<bool, Box<dyn Error>> {
     let (input, x) = tensors.next().ok_or("an empty meta.txt")??;
     let expected = tensors.collect::<Result<Vec<_>, _>>()?;
 
-    let mut graph = onnx::read(model)?;
-    graph.bind(&[(&input, &x.shape)])?;
-    infer::infer(&mut graph)?;
-    passes::fold_constants(&mut graph)?;
-    let before = graph.nodes.len();
-    passes::quantize(&mut graph)?;
-    let quantized = graph.clone();
-    passes::fuse(&mut graph)?;
-    infer::infer(&mut graph)?;
-    println!("{model}: {before} nodes, {} quantized, {} fused", quantized.nodes.len(), graph.nodes.len());
-    for (name, count) in census(&graph) {
+    let mut imported = onnx::read(model)?;
+    imported.bind(&[(&input, &x.shape)])?;
+    infer::infer(&mut imported)?;
+    let mut prepared = imported.clone();
+    passes::prepare(&mut prepared)?;
+    println!("{model}: {} nodes, {} prepared", imported.nodes.len(), prepared.nodes.len());
+    for (name, count) in census(&prepared) {
         println!("  {count:5} {name}");
     }
     let mut equal = true;
-    for (stage, graph) in [("fused", &graph), ("quantized", &quantized)] {
+    // As imported, a quantized network runs in float between its quantizers: close, not equal.
+    for (stage, graph) in [("imported", &imported), ("prepared", &prepared)] {
         let start = Instant::now();
         let results = interpret(graph, &[(&input, x.clone())]);
         for ((name, expected), result) in expected.iter().zip(&results) {
@@ -90,7 +89,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
                 "  {stage} '{name}': {differ} of {of} differ, by at most {worst:e} ({:.1?})",
                 start.elapsed()
             );
-            equal &= differ == 0;
+            equal &= stage == "imported" || differ == 0;
         }
     }
     Ok(equal)

@@ -34,7 +34,10 @@ impl Step<'_> {
             let steps = input + before + after - extent;
             let mut output = steps / op.stride[axis] + 1;
             // A window that begins behind the input and its padding before makes no result.
-            if op.ceil_mode && !steps.is_multiple_of(op.stride[axis]) && output * op.stride[axis] < input + before {
+            if op.ceil_mode
+                && !steps.is_multiple_of(op.stride[axis])
+                && output * op.stride[axis] < input + before
+            {
                 output += 1;
             }
             (start[axis], end[axis], shape[2 + axis]) = (before, before + input + after, output);

@@ -22,7 +22,7 @@ pub(super) fn lower(rewriter: &mut Rewriter<'_>, index: usize) -> bool {
     let node = node.clone();
     let operands = if matches!(node.op, Op::Concat(_)) { node.inputs.len() } else { 1 };
     let sources: Option<Vec<(ValueId, Quantized)>> =
-        node.inputs[..operands].iter().map(|input| dequantized(rewriter, (*input)?)).collect();
+        node.inputs.iter().take(operands).map(|input| dequantized(rewriter, (*input)?)).collect();
     let Some(sources) = sources else { return false };
     let Some((_, meaning)) = sources.first().copied() else { return false };
     if sources.iter().any(|(_, other)| *other != meaning) {

@@ -129,7 +129,7 @@ fn dim(rewriter: &Rewriter<'_>, id: ValueId, axis: usize) -> Option<usize> {
 /// The same operator on the integers behind its first `operands` operands.
 fn over_integers(rewriter: &Rewriter<'_>, node: &Node, operands: usize) -> Option<Node> {
     let mut node = node.clone();
-    for input in &mut node.inputs[..operands] {
+    for input in node.inputs.iter_mut().take(operands) {
         *input = Some(dequantized(rewriter, (*input)?)?.0);
     }
     Some(node)
