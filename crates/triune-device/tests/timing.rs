@@ -146,6 +146,40 @@ fn two_buffers_hide_loads_that_one_cannot() {
     assert!(double.total_cycles < single.total_cycles, "{} {}", double.total_cycles, single.total_cycles);
 }
 
+#[test]
+fn a_read_waits_for_the_store_before_it() {
+    let mut spec = bare();
+    spec.queues.blocks = 1;
+    let bytes = 1 << 16;
+    let commands = [copy(3, 2, bytes), copy(2, 3, bytes)];
+    let (ddr, l1) = ((u64::from(bytes) * 800).div_ceil(34_100), u64::from(bytes) / 128);
+    // In from DDR, out to L1; only then in from L1 and out to DDR.
+    let timeline = time(&spec, &commands);
+    assert_eq!(timeline.total_cycles, 2 * ddr + 2 * l1);
+    assert_eq!([timeline.commands[0].end, timeline.commands[1].start], [ddr + l1; 2]);
+    assert_eq!(timeline.commands[1].stall, 2 * l1, "the wait for the store and the load behind it");
+    // Independent of each other, the second one's load does not wait for the first one's store.
+    let commands = [copy(3, 2, bytes), copy(3, 2, bytes)];
+    assert_eq!(time(&spec, &commands).total_cycles, 2 * ddr + l1);
+}
+
+#[test]
+fn loads_run_ahead_as_far_as_there_are_buffers() {
+    let mut spec = bare();
+    spec.queues.blocks = 1;
+    // Results are never read again; computing takes far longer than loading.
+    let commands: Vec<_> = (0..5).map(|_| conv(3, 2, 32, 3, [8, 8], 1)).collect();
+    for buffers in [1, 2] {
+        spec.queues.buffers = buffers;
+        let timeline = time(&spec, &commands);
+        for (index, command) in timeline.commands.iter().enumerate() {
+            let loaded_during = command.start / command.compute;
+            let expected = (index + 1).saturating_sub(buffers as usize);
+            assert_eq!(loaded_during, expected as u64, "command {index}, {buffers} buffers");
+        }
+    }
+}
+
 /// A chain over scratch, now and then from the input or to the output.
 fn programs() -> impl Strategy<Value = Vec<Command>> {
     let segment = || prop_oneof![4 => Just(2_u8), 1 => Just(3_u8)];
