@@ -31,6 +31,38 @@ impl Level {
 ///
 /// Everything that should be vectorised with the body must be inlined into it: mark it `#[inline(always)]`.
 macro_rules! multiversion {
+    ($(#[$meta:meta])* $vis:vis unsafe fn $name:ident ($($arg:ident : $ty:ty),* $(,)?) $body:block) => {
+        $(#[$meta])*
+        $vis unsafe fn $name(level: $crate::dispatch::Level, $($arg: $ty),*) {
+            #[inline(always)]
+            unsafe fn body($($arg: $ty),*) $body
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            unsafe fn avx2($($arg: $ty),*) {
+                // SAFETY: passed on.
+                unsafe { body($($arg),*) }
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
+            unsafe fn avx512($($arg: $ty),*) {
+                // SAFETY: passed on.
+                unsafe { body($($arg),*) }
+            }
+
+            // SAFETY: a `Level` is only made for instruction sets that the machine has; the rest is passed on.
+            unsafe {
+                match level.isa() {
+                    #[cfg(target_arch = "x86_64")]
+                    $crate::Isa::Avx512 | $crate::Isa::Avx512Vnni => avx512($($arg),*),
+                    #[cfg(target_arch = "x86_64")]
+                    $crate::Isa::Avx2 => avx2($($arg),*),
+                    _ => body($($arg),*),
+                }
+            }
+        }
+    };
     ($(#[$meta:meta])* $vis:vis fn $name:ident $([$($generic:ident : $bound:path),+])? ($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
         $(#[$meta])*
         $vis fn $name $(<$($generic: $bound),+>)? (level: $crate::dispatch::Level, $($arg: $ty),*) $(-> $ret)? {

@@ -160,9 +160,7 @@ multiversion! {
         combine(run, out, stride, |a, b| {
             let a = (i32::from(a ^ a_flip) - a_bias) as f32;
             let b = (i32::from(b ^ b_flip) - b_bias) as f32;
-            let sum = a.mul_add(add.ra, b.mul_add(add.rb, add.k)).round_ties_even();
-            // SAFETY: finite by the check of the parameters, and clamped to an 8-bit range.
-            unsafe { math::min(math::max(sum, low), high).to_int_unchecked::<i32>() as u8 }
+            math::round_to_byte(a.mul_add(add.ra, b.mul_add(add.rb, add.k)), low, high)
         });
     }
 }
@@ -246,9 +244,7 @@ multiversion! {
         let zero = mul.out.zero_point as f32;
         combine(run, out, stride, |a, b| {
             let product = (i32::from(a ^ a_flip) - a_bias) * (i32::from(b ^ b_flip) - b_bias);
-            let y = (product as f32 * mul.multiplier + zero).round_ties_even();
-            // SAFETY: finite by the check of the parameters, and clamped to an 8-bit range.
-            unsafe { math::min(math::max(y, low), high).to_int_unchecked::<i32>() as u8 }
+            math::round_to_byte(product as f32 * mul.multiplier + zero, low, high)
         });
     }
 }

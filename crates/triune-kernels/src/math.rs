@@ -31,6 +31,14 @@ const LN2_LOW: f32 = -2.121_944_4e-4;
 /// 1.5·2²³: adding it rounds to an integer, which then stands in the low bits.
 const ROUNDER: f32 = 12_582_912.0;
 
+/// The byte, in two's complement, of y rounded half to even and clamped to integers within −2²²..2²²; not for NaN.
+///
+/// Clamping first changes nothing since the limits are integers, and leaves one addition for rounding and conversion.
+#[inline(always)]
+pub(crate) fn round_to_byte(y: f32, low: f32, high: f32) -> u8 {
+    (min(max(y, low), high) + ROUNDER).to_bits() as u8
+}
+
 /// Splits x into n·ln 2 + r and returns n in ROUNDER's low bits, and eʳ − 1.
 #[inline(always)]
 fn exp_parts(x: f32) -> (u32, f32) {

@@ -8,7 +8,7 @@ use crate::{Error, Isa, Nhwc, Pool, Q8, math, parallel};
 /// What a pool makes of its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PoolKind {
-    /// The largest; a window that lies in padding alone gives the type's smallest value.
+    /// The largest; a window that lies in padding alone gives the type's smallest value (f32: −∞). NaN never wins.
     Max,
     /// The mean.
     Average {
@@ -264,8 +264,7 @@ impl Reduce for MaxFloat {
     }
     #[inline(always)]
     fn add(&self, sum: f32, x: f32) -> f32 {
-        // NaN in the input wins and stays.
-        if sum > x || sum.is_nan() { sum } else { x }
+        if x > sum { x } else { sum }
     }
     #[inline(always)]
     fn join(&self, sum: f32, row: f32) -> f32 {

@@ -8,7 +8,7 @@ use crate::{Error, Isa, Nhwc, Pool, Q8, math, parallel};
 struct Steps {
     low: f32,
     high: f32,
-    zero: f32,
+    zero: u8,
 }
 
 fn check(scale: f32, q: Q8) -> Result<Steps, Error> {
@@ -17,7 +17,7 @@ fn check(scale: f32, q: Q8) -> Result<Steps, Error> {
     }
     q.check()?;
     let ([low, high], zero) = (q.range(), q.zero_point);
-    Ok(Steps { low: (low - zero) as f32, high: (high - zero) as f32, zero: zero as f32 })
+    Ok(Steps { low: (low - zero) as f32, high: (high - zero) as f32, zero: zero as u8 })
 }
 
 /// y = clamp(rint(x / scale) + zero point), as ONNX `QuantizeLinear`: a true division, half to even; NaN gives the zero
@@ -41,12 +41,9 @@ pub fn quantize(
 multiversion! {
     fn quantize_run(scale: f32, steps: Steps, x: &[f32], y: &mut [u8]) {
         for (y, &x) in y.iter_mut().zip(x) {
-            let rounded = (x / scale).round_ties_even();
-            // Everything is an integer from here on, so that clamping first changes nothing but the overflow.
-            let clamped = math::min(math::max(rounded, steps.low), steps.high);
-            let clamped = if clamped.is_nan() { 0.0 } else { clamped };
-            // SAFETY: neither NaN nor outside of −383..=383.
-            *y = unsafe { (clamped + steps.zero).to_int_unchecked::<i32>() } as u8;
+            let quotient = x / scale;
+            let quotient = if quotient.is_nan() { 0.0 } else { quotient };
+            *y = math::round_to_byte(quotient, steps.low, steps.high).wrapping_add(steps.zero);
         }
     }
 }

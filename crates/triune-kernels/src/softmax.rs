@@ -101,28 +101,38 @@ multiversion! {
 multiversion! {
     fn softmax_columns(len: usize, inner: usize, x: &[f32], y: &mut [f32]) {
         for first in (0..inner).step_by(COLUMNS) {
-            let width = COLUMNS.min(inner - first);
-            let mut largest = [f32::NEG_INFINITY; COLUMNS];
-            for i in 0..len {
-                for (largest, &x) in largest.iter_mut().zip(&x[i * inner + first..][..width]) {
-                    *largest = math::max(x, *largest);
-                }
+            // The common width is a constant, for which the loops over columns become vectors.
+            if inner - first >= COLUMNS {
+                columns(len, inner, first, COLUMNS, x, y);
+            } else {
+                columns(len, inner, first, inner - first, x, y);
             }
-            let mut sums = [[0.0; LANES]; COLUMNS];
-            for i in 0..len {
-                let at = i * inner + first;
-                let (x, y) = (&x[at..][..width], &mut y[at..][..width]);
-                for column in 0..width {
-                    y[column] = math::exp(x[column] - largest[column]);
-                    sums[column][i % LANES] += y[column];
-                }
-            }
-            let sums = sums.map(tree);
-            for i in 0..len {
-                for (y, sum) in y[i * inner + first..][..width].iter_mut().zip(sums) {
-                    *y /= sum;
-                }
-            }
+        }
+    }
+}
+
+#[inline(always)]
+fn columns(len: usize, inner: usize, first: usize, width: usize, x: &[f32], y: &mut [f32]) {
+    let mut largest = [f32::NEG_INFINITY; COLUMNS];
+    for i in 0..len {
+        for (largest, &x) in largest.iter_mut().zip(&x[i * inner + first..][..width]) {
+            *largest = math::max(x, *largest);
+        }
+    }
+    let mut sums = [[0.0; COLUMNS]; LANES];
+    for i in 0..len {
+        let at = i * inner + first;
+        let (x, y) = (&x[at..][..width], &mut y[at..][..width]);
+        let lane = &mut sums[i % LANES];
+        for column in 0..width {
+            y[column] = math::exp(x[column] - largest[column]);
+            lane[column] += y[column];
+        }
+    }
+    let sums: [f32; COLUMNS] = std::array::from_fn(|column| tree(sums.map(|lane| lane[column])));
+    for i in 0..len {
+        for (y, sum) in y[i * inner + first..][..width].iter_mut().zip(sums) {
+            *y /= sum;
         }
     }
 }

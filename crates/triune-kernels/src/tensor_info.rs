@@ -254,8 +254,14 @@ impl TensorPad {
                 let mut stage = [0u8; 256];
                 for (block, y) in inside.chunks_mut(256 * width).enumerate() {
                     let count = y.len() / width;
+                    let first = image * channels.len * plane + row * columns.len + block * 256;
+                    if channels == (Axis { before: 0, len: 3, after: 1 }) {
+                        let planes = [0, 1, 2].map(|channel| &x[first + channel * plane..][..count]);
+                        quantize_3_to_4(level, self.scale, self.q, planes, y);
+                        continue;
+                    }
                     for channel in 0..channels.len {
-                        let at = (image * channels.len + channel) * plane + row * columns.len + block * 256;
+                        let at = first + channel * plane;
                         quantize_run(level, self.scale, self.q, &x[at..][..count], &mut stage[..count]);
                         let y = y[channels.before + channel..].iter_mut().step_by(width);
                         for (y, &q) in y.zip(&stage[..count]) {
@@ -327,11 +333,26 @@ multiversion! {
         let [low, high] = q.range().map(|limit| limit as f32);
         let zero = q.zero_point as f32;
         for (y, &x) in y.iter_mut().zip(x) {
-            let rounded = (x / scale + zero).round_ties_even();
-            let clamped = math::min(math::max(rounded, low), high);
-            let clamped = if clamped.is_nan() { zero } else { clamped };
-            // SAFETY: neither NaN nor outside of the 8-bit range.
-            *y = unsafe { clamped.to_int_unchecked::<i32>() } as u8;
+            let shifted = x / scale + zero;
+            *y = math::round_to_byte(if shifted.is_nan() { zero } else { shifted }, low, high);
+        }
+    }
+}
+
+multiversion! {
+    /// Three planes to pixels of four bytes, the last of which is the zero point.
+    fn quantize_3_to_4(scale: f32, q: Q8, planes: [&[f32]; 3], y: &mut [u8]) {
+        let [low, high] = q.range().map(|limit| limit as f32);
+        let zero = q.zero_point as f32;
+        let byte = |x: f32| {
+            let shifted = x / scale + zero;
+            u32::from(math::round_to_byte(if shifted.is_nan() { zero } else { shifted }, low, high))
+        };
+        let fill = u32::from(q.zero_point as u8) << 24;
+        let [a, b, c] = planes;
+        for (((y, &a), &b), &c) in y.chunks_exact_mut(4).zip(a).zip(b).zip(c) {
+            let pixel = byte(a) | byte(b) << 8 | byte(c) << 16 | fill;
+            y.copy_from_slice(&pixel.to_le_bytes());
         }
     }
 }

@@ -71,7 +71,7 @@ pub type Activation = Unary;
 macro_rules! with_function {
     ($kind:expr, $call:ident ( $($arg:expr),* )) => {
         match $kind {
-            Unary::None => {}
+            Unary::None => $call($($arg,)* |x| x),
             Unary::Relu => $call($($arg,)* |x| math::max(x, 0.0)),
             Unary::LeakyRelu(alpha) => $call($($arg,)* |x| if x < 0.0 { alpha * x } else { x }),
             Unary::Elu(alpha) => $call($($arg,)* |x| if x < 0.0 { alpha * math::expm1(x) } else { x }),
@@ -101,17 +101,18 @@ macro_rules! with_function {
     };
 }
 
+// Never in place: where a function leaves some elements alone, that would become a conditional store.
 #[inline(always)]
-fn each(x: &mut [f32], f: impl Fn(f32) -> f32) {
-    for x in x {
-        *x = f(*x);
+fn each(x: &[f32], y: &mut [f32], f: impl Fn(f32) -> f32) {
+    for (x, y) in x.iter().zip(y) {
+        *y = f(*x);
     }
 }
 
 multiversion! {
-    /// Applies the function in place.
-    pub(crate) fn apply(kind: Unary, x: &mut [f32]) {
-        with_function!(kind, each(x));
+    /// y = f(x).
+    pub(crate) fn apply(kind: Unary, x: &[f32], y: &mut [f32]) {
+        with_function!(kind, each(x, y));
     }
 }
 
@@ -128,13 +129,7 @@ pub fn unary(
     pool: &Pool,
 ) -> Result<(), Error> {
     let level = Level::new(isa);
-    parallel::elementwise(pool, x, in_map, y, out_map, &|x, y| {
-        // Blocks that stay in the first-level cache between the copy and the function.
-        for (x, y) in x.chunks(2048).zip(y.chunks_mut(2048)) {
-            y.copy_from_slice(x);
-            apply(level, kind, y);
-        }
-    })
+    parallel::elementwise(pool, x, in_map, y, out_map, &|x, y| apply(level, kind, x, y))
 }
 
 /// y = `table[x]`, byte by byte, indexed by the byte's unsigned pattern.

@@ -4,7 +4,7 @@
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
 use crate::dispatch::{Level, multiversion};
-use crate::{ConvGeometry, Pool};
+use crate::{ConvGeometry, Pool, math};
 
 use super::fconv::Views;
 use super::fepilogue::Epilogue;
@@ -24,137 +24,157 @@ impl Depthwise {
     }
 }
 
-/// Pixels computed side by side.
-const PIXELS: usize = 6;
 /// Channels computed side by side.
 const CHANNELS: usize = 16;
 
-/// Taps `first..end` of a window whose first tap lies at `start` − `pad`.
+/// Taps of a window whose first tap lies at `start` − `pad` that lie inside of the input.
 fn taps_inside(start: usize, pad: usize, step: usize, kernel: usize, size: usize) -> std::ops::Range<usize> {
     let first = pad.saturating_sub(start).div_ceil(step).min(kernel);
     let end = (size + pad).saturating_sub(start).div_ceil(step).min(kernel);
     first..end.max(first)
 }
 
-/// The window of some neighbouring pixels, clipped to the input.
-#[derive(Clone)]
-struct Window {
-    rows: std::ops::Range<usize>,
-    columns: std::ops::Range<usize>,
-    /// Index of tap (0, 0) of the first pixel; may lie outside, the taps in range do not.
-    origin: usize,
-    kernel_columns: usize,
-    step_row: usize,
-    step_column: usize,
-    step_pixel: usize,
-    channels: usize,
+/// One output row.
+struct Row<'a> {
+    depthwise: &'a Depthwise,
+    geometry: &'a ConvGeometry,
+    epilogue: &'a Epilogue,
+    views: &'a Views<'a>,
+    n: usize,
+    oh: usize,
+    /// Kernel rows inside of the input.
+    taps: std::ops::Range<usize>,
 }
 
 pub(crate) fn run(
     level: Level,
     depthwise: &Depthwise,
-    g: &ConvGeometry,
+    geometry: &ConvGeometry,
     epilogue: &Epilogue,
     views: &Views<'_>,
     pool: &Pool,
 ) {
-    let (map, out) = (views.in_map, views.out_map);
-    let channels = depthwise.channels;
+    let out = views.out_map;
     pool.run(out.n * out.h, &|task, _| {
         let (n, oh) = (task / out.h, task % out.h);
-        let rows = taps_inside(oh * g.stride[0], g.pad[0], g.dilation[0], g.kernel[0], map.h);
-        let mut sums = [0.0f32; PIXELS * CHANNELS];
-        let mut ow = 0;
-        while ow < out.w {
-            let columns =
-                |ow: usize| taps_inside(ow * g.stride[1], g.pad[1], g.dilation[1], g.kernel[1], map.w);
-            let all = 0..g.kernel[1];
-            let last = ow + PIXELS - 1;
-            let many = last < out.w && columns(ow) == all && columns(last) == all;
-            let origin = (n * map.stride_n)
-                .wrapping_add((oh * g.stride[0]).wrapping_sub(g.pad[0]).wrapping_mul(map.stride_h))
-                .wrapping_add((ow * g.stride[1]).wrapping_sub(g.pad[1]).wrapping_mul(map.stride_w));
-            let window = Window {
-                rows: rows.clone(),
-                columns: columns(ow),
-                origin,
-                kernel_columns: g.kernel[1],
-                step_row: g.dilation[0] * map.stride_h,
-                step_column: g.dilation[1] * map.stride_w,
-                step_pixel: g.stride[1] * map.stride_w,
-                channels,
-            };
-            let pixels = if many { PIXELS } else { 1 };
-            for c in (0..channels).step_by(CHANNELS) {
-                let used = CHANNELS.min(channels - c);
-                accumulate(level, &window, &depthwise.weights, views.input, c, used, pixels, &mut sums);
-                // SAFETY: pixels of this task's row, inside of the checked maps.
-                unsafe { epilogue.store(&mut sums, CHANNELS, used, c, views, [n, oh, ow], pixels) };
-            }
-            ow += pixels;
-        }
+        let g = geometry;
+        let taps = taps_inside(oh * g.stride[0], g.pad[0], g.dilation[0], g.kernel[0], views.in_map.h);
+        let row = Row { depthwise, geometry, epilogue, views, n, oh, taps };
+        // SAFETY: the row belongs to this task, and its taps lie inside of the checked input.
+        unsafe { compute_row(level, &row) };
     });
 }
 
 multiversion! {
-    fn accumulate(window: &Window, weights: &[f32], x: &[f32], c: usize, used: usize, pixels: usize, sums: &mut [f32; PIXELS * CHANNELS]) {
-        match (pixels, used) {
-            (PIXELS, CHANNELS) => block::<PIXELS>(window, weights, x, c, sums),
-            (_, CHANNELS) => block::<1>(window, weights, x, c, sums),
-            _ => {
-                for pixel in 0..pixels {
-                    for i in 0..used {
-                        sums[pixel * CHANNELS + i] = single(window, weights, x, c + i, pixel);
+    /// One output row; # Safety: the maps were checked, and no other task writes the row.
+    unsafe fn compute_row(row: &Row<'_>) {
+        let g = row.geometry;
+        let (map, out) = (row.views.in_map, row.views.out_map);
+        let columns = |ow: usize| taps_inside(ow * g.stride[1], g.pad[1], g.dilation[1], g.kernel[1], map.w);
+        let mut ow = 0;
+        while ow < out.w {
+            let taps = columns(ow);
+            let inner = |ow: usize| columns(ow).len() == g.kernel[1];
+            let fits = |pixels: usize| ow + pixels <= out.w && inner(ow) && inner(ow + pixels - 1);
+            // SAFETY: all pixels of a group have all taps of a kernel row, or there is only one.
+            ow += unsafe {
+                if fits(6) {
+                    group::<6>(row, ow, taps)
+                } else if fits(3) {
+                    group::<3>(row, ow, taps)
+                } else {
+                    group::<1>(row, ow, taps)
+                }
+            };
+        }
+    }
+}
+
+/// All channels of `P` pixels from `ow` on; returns `P`.
+///
+/// # Safety
+/// The taps of all pixels lie inside of the input, the pixels inside of the output.
+#[inline(always)]
+unsafe fn group<const P: usize>(row: &Row<'_>, ow: usize, taps: std::ops::Range<usize>) -> usize {
+    let channels = row.depthwise.channels;
+    let mut c = 0;
+    // SAFETY: passed on; channels are in range.
+    unsafe {
+        while c + CHANNELS <= channels {
+            block::<P, CHANNELS>(row, ow, taps.clone(), c);
+            c += CHANNELS;
+        }
+        while c + 4 <= channels {
+            block::<P, 4>(row, ow, taps.clone(), c);
+            c += 4;
+        }
+        while c < channels {
+            block::<P, 1>(row, ow, taps.clone(), c);
+            c += 1;
+        }
+    }
+    P
+}
+
+/// `P` pixels from `ow` on, `C` channels from `c` on.
+///
+/// # Safety
+/// The taps of all pixels lie inside of the input, the pixels and channels inside of the output.
+#[inline(always)]
+unsafe fn block<const P: usize, const C: usize>(
+    row: &Row<'_>,
+    ow: usize,
+    columns: std::ops::Range<usize>,
+    c: usize,
+) {
+    let g = row.geometry;
+    let map = row.views.in_map;
+    // Where tap (0, 0) of the first pixel lies or, in padding, would lie.
+    let origin = (row.n * map.stride_n + c)
+        .wrapping_add((row.oh * g.stride[0]).wrapping_sub(g.pad[0]).wrapping_mul(map.stride_h))
+        .wrapping_add((ow * g.stride[1]).wrapping_sub(g.pad[1]).wrapping_mul(map.stride_w));
+    let pixel_step = g.stride[1] * map.stride_w;
+    let (line_step, column_step) = (g.dilation[0] * map.stride_h, g.dilation[1] * map.stride_w);
+    let channels = row.depthwise.channels;
+    let mut acc = [[0.0f32; C]; P];
+    for kh in row.taps.clone() {
+        let first = origin.wrapping_add(kh * line_step).wrapping_add(columns.start * column_step);
+        let mut x = row.views.input.as_ptr().wrapping_add(first);
+        let tap = (kh * g.kernel[1] + columns.start) * channels + c;
+        let mut w = row.depthwise.weights.as_ptr().wrapping_add(tap);
+        for _ in columns.clone() {
+            // SAFETY: a tap inside of the input by the caller's promise, `C` channels from `c` on; the weights hold
+            // every tap.
+            unsafe {
+                let w = w.cast::<[f32; C]>().read_unaligned();
+                for (pixel, acc) in acc.iter_mut().enumerate() {
+                    let x = x.add(pixel * pixel_step).cast::<[f32; C]>().read_unaligned();
+                    for i in 0..C {
+                        acc[i] = x[i].mul_add(w[i], acc[i]);
                     }
                 }
             }
+            x = x.wrapping_add(column_step);
+            w = w.wrapping_add(channels);
         }
     }
-}
-
-/// The index of a tap's first channel.
-#[inline(always)]
-fn tap(window: &Window, row: usize, column: usize, pixel: usize) -> usize {
-    window
-        .origin
-        .wrapping_add(row * window.step_row)
-        .wrapping_add(column * window.step_column)
-        .wrapping_add(pixel * window.step_pixel)
-}
-
-#[inline(always)]
-fn block<const N: usize>(
-    window: &Window,
-    weights: &[f32],
-    x: &[f32],
-    c: usize,
-    sums: &mut [f32; PIXELS * CHANNELS],
-) {
-    let mut acc = [[0.0f32; CHANNELS]; N];
-    for row in window.rows.clone() {
-        for column in window.columns.clone() {
-            let w = &weights[(row * window.kernel_columns + column) * window.channels + c..][..CHANNELS];
-            for (pixel, acc) in acc.iter_mut().enumerate() {
-                let x = &x[tap(window, row, column, pixel) + c..][..CHANNELS];
-                for i in 0..CHANNELS {
-                    acc[i] = x[i].mul_add(w[i], acc[i]);
-                }
+    let epilogue = row.epilogue;
+    let out = row.views.out_map;
+    if epilogue.function.is_none() && row.views.residual.is_none() {
+        let [low, high] = epilogue.limits;
+        let bias = &epilogue.bias[c..][..C];
+        for (pixel, acc) in acc.iter().enumerate() {
+            let y: [f32; C] = std::array::from_fn(|i| math::min(math::max(acc[i] + bias[i], low), high));
+            // SAFETY: channels of a pixel of the output by the caller's promise.
+            unsafe {
+                let at = row.views.output.add(out.offset(row.n, row.oh, ow + pixel) + c);
+                at.cast::<[f32; C]>().write_unaligned(y);
             }
         }
+    } else {
+        // A copy: accumulators whose address is known would not stay in registers.
+        let mut sums = acc;
+        // SAFETY: as above.
+        unsafe { epilogue.store(sums.as_flattened_mut(), C, C, c, row.views, [row.n, row.oh, ow], P) };
     }
-    for (acc, sums) in acc.iter().zip(sums.chunks_exact_mut(CHANNELS)) {
-        sums.copy_from_slice(acc);
-    }
-}
-
-#[inline(always)]
-fn single(window: &Window, weights: &[f32], x: &[f32], c: usize, pixel: usize) -> f32 {
-    let mut sum = 0.0f32;
-    for row in window.rows.clone() {
-        for column in window.columns.clone() {
-            let w = weights[(row * window.kernel_columns + column) * window.channels + c];
-            sum = x[tap(window, row, column, pixel) + c].mul_add(w, sum);
-        }
-    }
-    sum
 }

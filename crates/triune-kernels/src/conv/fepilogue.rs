@@ -1,5 +1,7 @@
 //! What happens to finished f32 sums: bias, residual, activation, store. Knows no windows.
 
+#![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+
 use crate::dispatch::{Level, multiversion};
 use crate::{Activation, math, unary};
 
@@ -10,19 +12,28 @@ use super::fconv::Views;
 pub(crate) struct Epilogue {
     level: Level,
     /// One per output channel.
-    bias: Vec<f32>,
+    pub(crate) bias: Vec<f32>,
     /// Limits that the store applies; infinite where the activation is none or not a clamp.
-    limits: [f32; 2],
+    pub(crate) limits: [f32; 2],
     /// The activation where it is more than a clamp.
-    function: Option<Activation>,
+    pub(crate) function: Option<Activation>,
 }
 
-/// One row of a tile on its way out.
+/// A tile of finished sums on its way out.
 #[derive(Clone, Copy)]
-struct Target<'a> {
+struct Tile<'a> {
+    views: &'a Views<'a>,
     bias: &'a [f32],
-    residual: Option<&'a [f32]>,
     limits: [f32; 2],
+    /// Floats from one row of sums to the next.
+    width: usize,
+    /// Sums per row that belong to channels.
+    used: usize,
+    /// First channel.
+    channel: usize,
+    /// Image, row, column of the first pixel.
+    pixel: [usize; 3],
+    rows: usize,
 }
 
 impl Epilogue {
@@ -48,42 +59,99 @@ impl Epilogue {
         used: usize,
         channel: usize,
         views: &Views<'_>,
-        mut pixel: [usize; 3],
+        pixel: [usize; 3],
         rows: usize,
     ) {
         let bias = &self.bias[channel..][..used];
+        let tile = Tile { views, bias, limits: self.limits, width, used, channel, pixel, rows };
+        let Some(function) = self.function else {
+            // SAFETY: passed on.
+            return unsafe { finish(self.level, &tile, sums) };
+        };
+        add(self.level, &tile, sums);
+        let mut at = pixel;
         for row in 0..rows {
-            let [n, h, w] = pixel;
-            let sums = &mut sums[row * width..][..used];
-            let residual =
-                views.residual.map(|(values, map)| &values[map.offset(n, h, w) + channel..][..used]);
             // SAFETY: a pixel of the checked output map, this task's own by the caller's promise.
-            let output = unsafe {
-                let at = views.output.add(views.out_map.offset(n, h, w) + channel);
-                std::slice::from_raw_parts_mut(at, used)
-            };
-            let target = Target { bias, residual, limits: self.limits };
-            finish(self.level, target, sums, output);
-            if let Some(function) = self.function {
-                unary::apply(self.level, function, output);
+            let output = unsafe { output(&tile, at) };
+            unary::apply(self.level, function, &sums[row * width..][..used], output);
+            at = views.next(at);
+        }
+    }
+}
+
+/// The channels of a pixel that the tile covers.
+///
+/// # Safety
+/// The pixel lies in the output map, and no other task writes these channels of it.
+#[inline(always)]
+unsafe fn output<'a>(tile: &Tile<'a>, [n, h, w]: [usize; 3]) -> &'a mut [f32] {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        let at = tile.views.output.add(tile.views.out_map.offset(n, h, w) + tile.channel);
+        std::slice::from_raw_parts_mut(at, tile.used)
+    }
+}
+
+#[inline(always)]
+fn residual<'a>(tile: &Tile<'a>, [n, h, w]: [usize; 3]) -> Option<&'a [f32]> {
+    let (values, map) = tile.views.residual?;
+    Some(&values[map.offset(n, h, w) + tile.channel..][..tile.used])
+}
+
+multiversion! {
+    /// Adds bias and residual in place.
+    fn add(tile: &Tile<'_>, sums: &mut [f32]) {
+        let mut at = tile.pixel;
+        for row in 0..tile.rows {
+            let sums = &mut sums[row * tile.width..][..tile.used];
+            for (sum, &bias) in sums.iter_mut().zip(tile.bias) {
+                *sum += bias;
             }
-            pixel = views.next(pixel);
+            for (sum, &other) in sums.iter_mut().zip(residual(tile, at).unwrap_or_default()) {
+                *sum += other;
+            }
+            at = tile.views.next(at);
         }
     }
 }
 
 multiversion! {
-    fn finish(target: Target<'_>, sums: &[f32], output: &mut [f32]) {
-        let [low, high] = target.limits;
-        let sums = output.iter_mut().zip(sums).zip(target.bias);
-        if let Some(residual) = target.residual {
-            for (((y, &sum), &bias), &other) in sums.zip(residual) {
-                *y = math::min(math::max(sum + bias + other, low), high);
-            }
-        } else {
-            for ((y, &sum), &bias) in sums {
-                *y = math::min(math::max(sum + bias, low), high);
+    /// Bias, residual, limits, store; # Safety of `Epilogue::store`.
+    unsafe fn finish(tile: &Tile<'_>, sums: &[f32]) {
+        // The common widths are constants, so that rows become a few vectors without loops.
+        // SAFETY: passed on.
+        unsafe {
+            match tile.used {
+                32 => finish_rows::<32>(tile, sums),
+                16 => finish_rows::<16>(tile, sums),
+                _ => finish_rows::<0>(tile, sums),
             }
         }
+    }
+}
+
+/// # Safety
+/// As [`Epilogue::store`]; `N` is the tile's `used` or 0 for any.
+#[inline(always)]
+unsafe fn finish_rows<const N: usize>(tile: &Tile<'_>, sums: &[f32]) {
+    let [low, high] = tile.limits;
+    let used = if N > 0 { N } else { tile.used };
+    let bias = &tile.bias[..used];
+    let mut at = tile.pixel;
+    for row in 0..tile.rows {
+        let sums = &sums[row * tile.width..][..used];
+        // SAFETY: a pixel of the checked output map, this task's own by the caller's promise.
+        let output = &mut unsafe { output(tile, at) }[..used];
+        if let Some(residual) = residual(tile, at) {
+            let residual = &residual[..used];
+            for i in 0..used {
+                output[i] = math::min(math::max(sums[i] + bias[i] + residual[i], low), high);
+            }
+        } else {
+            for i in 0..used {
+                output[i] = math::min(math::max(sums[i] + bias[i], low), high);
+            }
+        }
+        at = tile.views.next(at);
     }
 }
