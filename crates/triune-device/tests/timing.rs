@@ -150,9 +150,10 @@ fn two_buffers_hide_loads_that_one_cannot() {
 fn a_read_waits_for_the_store_before_it() {
     let mut spec = bare();
     spec.queues.blocks = 1;
+    spec.memory[2].latency_cycles = 100;
     let bytes = 1 << 16;
     let commands = [copy(3, 2, bytes), copy(2, 3, bytes)];
-    let (ddr, l1) = ((u64::from(bytes) * 800).div_ceil(34_100), u64::from(bytes) / 128);
+    let (ddr, l1) = ((u64::from(bytes) * 800).div_ceil(34_100), u64::from(bytes) / 128 + 100);
     // In from DDR, out to L1; only then in from L1 and out to DDR.
     let timeline = time(&spec, &commands);
     assert_eq!(timeline.total_cycles, 2 * ddr + 2 * l1);

@@ -245,7 +245,7 @@ commands! {
         activation: Function,
     }
 
-    /// f32 matrix product of two feature maps: out[b, m, n] = a[b, m, k]·b[b or 0, k, n] + bias[n]; all dense.
+    /// f32 matrix product of two feature maps: `out[b, m, n] = Σ a[b, m, k]·b[b or 0, k, n] + bias[n]`; all dense.
     FMatMul = 0x0012, "fmatmul" {
         /// Number of products.
         batch: u32,
@@ -257,11 +257,11 @@ commands! {
         k: u32,
         /// First operand.
         a: Addr,
-        /// Whether a is stored as [k, m].
+        /// Whether a is stored as `[k, m]`.
         transpose_a: bool,
         /// Second operand.
         b: Addr,
-        /// Whether b is stored as [n, k].
+        /// Whether b is stored as `[n, k]`.
         transpose_b: bool,
         /// Whether all products use the same b.
         shared_b: bool,
@@ -363,9 +363,9 @@ commands! {
 
     /// Map of the 256 byte patterns, element by element; may work in place.
     Table = 0x0034, "table" {
-        /// Input, of a 1-byte type.
+        /// Input, `i8` or `u8`.
         input: FeatureMap,
-        /// Output, of a 1-byte type and the same extents.
+        /// Output, `i8` or `u8`, of the same extents.
         output: FeatureMap,
         /// 256 bytes, indexed by the unsigned pattern.
         table: Addr,
@@ -391,7 +391,7 @@ commands! {
         quant: Quant,
     }
 
-    /// 8-bit softmax over the middle of [outer, len, inner], dense.
+    /// 8-bit softmax over the middle of `[outer, len, inner]`, dense.
     QSoftmax = 0x0050, "qsoftmax" {
         /// Input.
         input: Addr,
@@ -407,7 +407,7 @@ commands! {
         output_quant: Quant,
     }
 
-    /// f32 softmax over the middle of [outer, len, inner], dense.
+    /// f32 softmax over the middle of `[outer, len, inner]`, dense.
     FSoftmax = 0x0051, "fsoftmax" {
         /// Input.
         input: Addr,
@@ -427,7 +427,7 @@ commands! {
         mode: ResizeMode,
         /// Where it is taken.
         coordinates: CoordinateMode,
-        /// Output extent over input extent, rows and columns, as the model gives it.
+        /// Output extent over input extent, rows and columns, as the model gives it; zeros: the extents' quotient.
         scales: [f32; 2],
     }
 }
