@@ -133,6 +133,42 @@ proptest! {
     }
 }
 
+/// Sums and products of two functions of one value, on all 256 bytes. Scales are multiples of one number, so that many
+/// results are ties but for rounding on the way, where the order of operations shows.
+#[test]
+fn functions_of_one_value_compose_to_the_bit() {
+    let numbers = &mut Numbers::new(41);
+    for round in 0..400 {
+        let dtype = if round % 2 == 0 { DType::U8 } else { DType::I8 };
+        let mut params = || {
+            let zero_point = numbers.params(dtype, 1.0).zero_point;
+            QuantParams { scale: 0.1 * (1 + numbers.below(7)) as f32, zero_point }
+        };
+        let (first, second, third) = (params(), params(), params());
+        let mut builder = GraphBuilder::new();
+        let x = builder.input("x", dtype, &[256]);
+        let real = builder.dequantize(x, first, dtype);
+        let gate = builder.unary(UnaryKind::LeakyRelu(0.5), real);
+        let gate = builder.quantize_dequantize(gate, second, dtype);
+        let kind = if round % 4 < 2 { BinaryKind::Add } else { BinaryKind::Mul };
+        let y =
+            if round % 8 < 4 { builder.binary(kind, real, gate) } else { builder.binary(kind, gate, real) };
+        let y = builder.quantize(y, third, dtype);
+        let mut graph = builder.finish_inferred(&[y]);
+        quantize(&mut graph).expect("a sound graph");
+        let mut fused = graph.clone();
+        fuse(&mut fused).expect("a sound graph");
+        assert_eq!(fused.nodes.len(), 1);
+        let bytes: Vec<u8> = (0..=255).collect();
+        let x = Tensor::from_bytes(dtype, &[256], &bytes);
+        assert_eq!(
+            interpret(&graph, &[("x", x.clone())]),
+            interpret(&fused, &[("x", x)]),
+            "{first:?} {second:?} {third:?}"
+        );
+    }
+}
+
 #[test]
 fn swish_behind_a_convolution_becomes_its_table() {
     let mut network = Network::new(3);
