@@ -1,7 +1,7 @@
-//! Speed of the quantized convolution on typical layers, one thread; prints and asserts nothing.
+//! Speed of the quantized convolution on typical layers; prints and asserts nothing.
 //!
 //! `cargo test --release -p triune-kernels --test qconv_speed -- --ignored --nocapture`; the environment variable
-//! `LAYER` picks the layers whose name contains it.
+//! `LAYER` picks the layers whose name contains it, `THREADS` is 1 if not set.
 
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,10 @@ const LAYERS: [Layer; 18] = [
     depthwise("dw5 64 52", 5, 1, 64, 52),
 ];
 
+fn threads() -> usize {
+    std::env::var("THREADS").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
+}
+
 fn giga_macs(layer: &Layer, isa: Isa, signed: bool, add: bool, look: bool) -> f64 {
     let [ci, co] = layer.channels;
     let groups = if layer.depthwise { ci } else { 1 };
@@ -78,8 +82,8 @@ fn giga_macs(layer: &Layer, isa: Isa, signed: bool, add: bool, look: bool) -> f6
     let input: Vec<u8> = (0..im.span()).map(|i| (i * 31 % 253) as u8).collect();
     let mut output = vec![0; om.span()];
     let other = vec![7; om.span()];
-    let pool = Pool::new(1);
-    let mut scratch = vec![0; conv.scratch_bytes(1)];
+    let pool = Pool::new(threads());
+    let mut scratch = vec![0; conv.scratch_bytes(pool.threads())];
     let mut best = f64::MAX;
     let end = Instant::now() + Duration::from_millis(120);
     while Instant::now() < end {
@@ -94,7 +98,7 @@ fn giga_macs(layer: &Layer, isa: Isa, signed: bool, add: bool, look: bool) -> f6
 #[test]
 #[ignore = "a measurement"]
 fn speed_of_typical_layers() {
-    println!("GMAC/s, one thread (u8, i8, u8 with residual, u8 with table)");
+    println!("GMAC/s, {} threads (u8, i8, u8 with residual, u8 with table)", threads());
     let instruction_sets: Vec<Isa> = Isa::available().filter(|&isa| isa > Isa::Scalar).collect();
     println!("{:18} {instruction_sets:?}", "layer");
     let wanted = std::env::var("LAYER").unwrap_or_default();
