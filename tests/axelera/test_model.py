@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import triune
 from triune.axelera.runtime import Context, IncompatibleDevice, InvalidArgument, Model
 
 LOAD = [
@@ -186,3 +187,12 @@ def test_model_of_another_context(context: Context, package: Path) -> None:
 def test_no_model(context: Context) -> None:
     with pytest.raises(InvalidArgument, match="model: expected a Model, got str"):
         context.device_connect().load_model_instance("model.json")  # type: ignore[arg-type]
+
+
+def test_properties_name_the_parts_on_the_host(context: Context, test_data: Path, tmp_path: Path) -> None:
+    source = test_data / "models" / "onnx" / "ultraface_u8s8_qdq.onnx"
+    model = context.load_model(triune.compile(source, target="metis", output=tmp_path / "out") / "model.json")
+    assert model.properties["preamble_graph"] == ""
+    postamble = tmp_path / "out" / model.properties["postamble_graph"]
+    read = {name for name, *_ in triune.Session(postamble).inputs}
+    assert read <= {info.name for info in model.outputs()}

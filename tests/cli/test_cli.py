@@ -172,3 +172,21 @@ def test_a_reader_that_has_seen_enough() -> None:
     command = f"{sys.executable} -m triune devices | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+def test_run_with_parts_on_the_host(test_data: Path, tmp_path: Path) -> None:
+    """A detector whose last nodes stay on the host: outputs of either kind, in the model's own order of axes."""
+    source = test_data / "models" / "onnx" / "ultraface_u8s8_qdq.onnx"
+    assert main(["compile", str(source), "-o", str(tmp_path / "out")]) == 0
+    session = triune.Session(source)
+    ((name, _, shape),) = session.inputs
+    image = np.random.default_rng(3).normal(0, 0.5, [1, *shape[1:]]).astype(np.float32)  # type: ignore[list-item]
+    np.save(tmp_path / "x.npy", image)
+    out = tmp_path / "out.npz"
+    assert main(["run", str(tmp_path / "out"), "--input", str(tmp_path / "x.npy"), "--output", str(out)]) == 0
+    expected = dict(zip([name for name, *_ in session.outputs], session.run({name: image}), strict=True))
+    with np.load(out) as found:
+        assert set(found.files) == set(expected)
+        assert np.array_equal(found["boxes"], expected["boxes"])
+        # Softmax runs in float on the host, in integers in the session: one step apart at most.
+        assert np.abs(found["scores"] - expected["scores"]).max() <= 1 / 255
