@@ -3,7 +3,7 @@
 use crate::{
     Constant, Dim, Error, Graph, ValueId,
     known::Evaluator,
-    ops::infer::{Operand, Operands, TensorType},
+    ops::infer::{Operand, Operands, TensorType, is_countable},
 };
 
 /// Values up to this many elements are followed through shape arithmetic.
@@ -18,10 +18,15 @@ const KNOWN_ELEMENTS: usize = 1024;
 pub fn infer(graph: &mut Graph) -> Result<(), Error> {
     let mut types: Vec<Option<TensorType>> = vec![None; graph.values.len()];
     for (index, value) in graph.values.iter().enumerate() {
-        types[index] = value
-            .constant
-            .as_ref()
-            .map(|constant| TensorType { dtype: constant.dtype(), shape: constant.shape() });
+        let Some(constant) = &value.constant else { continue };
+        if !is_countable(&constant.shape()) {
+            return Err(Error::Graph(format!(
+                "'{}' has too many elements: {}",
+                value.name,
+                constant.shape()
+            )));
+        }
+        types[index] = Some(TensorType { dtype: constant.dtype(), shape: constant.shape() });
     }
     for &id in &graph.inputs {
         let value = graph.value(id);
@@ -31,7 +36,7 @@ pub fn infer(graph: &mut Graph) -> Result<(), Error> {
                 value.name
             )));
         };
-        if shape.elements().is_none_or(|elements| elements > isize::MAX as usize / 8) {
+        if !is_countable(&shape) {
             return Err(Error::Graph(format!("input '{}' has too many elements: {shape}", value.name)));
         }
         types[id.0 as usize] = Some(TensorType { dtype, shape });

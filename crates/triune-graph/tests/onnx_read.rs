@@ -316,6 +316,20 @@ fn operands_that_do_not_fit_are_named() {
 }
 
 #[test]
+fn an_extent_of_zero_hides_no_overflow() {
+    let flatten = Model::new(
+        13,
+        &["0", "4611686018427387904", "4611686018427387904"],
+        &[node("Flatten", &["x"], &["y"], &[])],
+    );
+    infer_fails(&flatten, &["'x'", "too many"]);
+    let huge = tensor("w", 1, &[0, 1 << 62, 1 << 62]).bytes(9, &[]);
+    infer_fails(&Model::new(13, &["1"], &[node("Add", &["x", "w"], &["y"], &[])]).with(&[huge]), &["'w'"]);
+    let empty = Model::new(13, &["0", "4"], &[node("Flatten", &["x"], &["y"], &[])]);
+    assert_eq!(inferred(&empty).1, [0, 4]);
+}
+
+#[test]
 fn resizing_takes_scales_or_sizes() {
     let scales = f32s("s", &[4], &[1.0, 1.0, 0.5, 1.5]);
     let resize = |inputs: &[&str]| node("Resize", inputs, &["y"], &[text("mode", "linear")]);
@@ -513,4 +527,78 @@ fn no_flipped_bytes_panic() {
         survivors > 100,
         "{survivors} models were still sound: too few to have tested anything behind reading"
     );
+}
+
+/// The integers that y is folded to, `None` when it stays a node's result.
+fn folded(nodes: &[Message], constants: &[Message]) -> Option<Vec<i64>> {
+    let mut model = Model::new(13, &["1"], nodes).with(constants);
+    model.inputs.clear();
+    let mut graph = load(&model);
+    passes::fold_constants(&mut graph).unwrap_or_else(|error| panic!("{error}"));
+    graph.value(graph.outputs[0]).constant.as_ref().and_then(triune_graph::Constant::to_i64)
+}
+
+#[test]
+fn integers_are_computed() {
+    let (a, b) = (i64s("a", &[7, -7, 9]), i64s("b", &[2, 2, -4]));
+    for (op, expected) in [
+        ("Add", [9, -5, 5]),
+        ("Sub", [5, -9, 13]),
+        ("Mul", [14, -14, -36]),
+        ("Div", [3, -3, -2]),
+        ("Min", [2, -7, -4]),
+        ("Max", [7, 2, 9]),
+    ] {
+        let node = node(op, &["a", "b"], &["y"], &[]);
+        assert_eq!(folded(&[node], &[a.clone(), b.clone()]), Some(expected.to_vec()), "{op}");
+    }
+    let by_zero = node("Div", &["a", "z"], &["y"], &[]);
+    assert_eq!(folded(&[by_zero], &[a.clone(), i64s("z", &[0])]), None);
+    let power = node("Pow", &["a", "z"], &["y"], &[]);
+    assert_eq!(folded(&[power], &[a.clone(), i64s("z", &[2])]), Some(vec![49, 49, 81]));
+    // Through i32, which keeps the low half, and f32, which is cut off towards zero.
+    let casts = [
+        node("Cast", &["a"], &["i"], &[int("to", 6)]),
+        node("Sub", &["i", "i"], &["zero"], &[]),
+        node("Sub", &["zero", "i"], &["negative"], &[]),
+        node("Cast", &["negative"], &["f"], &[int("to", 1)]),
+        node("Mul", &["f", "half"], &["h"], &[]),
+        node("Cast", &["h"], &["y"], &[int("to", 7)]),
+    ];
+    let wide = i64s("a", &[7, -7, (1 << 32) + 9]);
+    assert_eq!(folded(&casts, &[wide, f32s("half", &[], &[0.5])]), Some(vec![-3, 3, -4]));
+}
+
+#[test]
+fn a_step_backwards_is_not_nothing() {
+    let constants = [i64s("s", &[-1]), i64s("e", &[i64::MIN]), i64s("axes", &[0]), i64s("steps", &[-1])];
+    let slice = node("Slice", &["x", "s", "e", "axes", "steps"], &["z"], &[]);
+    let model = Model::new(13, &["3"], &[slice.clone(), node("Relu", &["z"], &["y"], &[])]).with(&constants);
+    let mut graph = load(&model);
+    passes::fold_constants(&mut graph).unwrap();
+    assert_eq!(graph.nodes.len(), 2);
+    let of_constant = node("Slice", &["a", "s", "e", "axes", "steps"], &["y"], &[]);
+    let constants = [constants.to_vec(), vec![i64s("a", &[1, 2, 3])]].concat();
+    assert_eq!(folded(&[of_constant], &constants), Some(vec![3, 2, 1]));
+}
+
+#[test]
+fn leftover_weights_are_dequantized_per_channel() {
+    let weights = tensor("w", 3, &[2, 2, 2]).bytes(9, &[1, 2, 3, 4, 0xff, 0xfe, 0xfd, 0x80]);
+    let zero = tensor("z", 3, &[2]).bytes(9, &[1, 0]);
+    let dequantize = |axis| {
+        let nodes = [
+            node("DequantizeLinear", &["w", "s", "z"], &["r"], &[int("axis", axis)]),
+            node("Add", &["x", "r"], &["y"], &[]),
+        ];
+        let scales = f32s("s", &[2], &[0.5, 2.0]);
+        let mut graph = load(&Model::new(13, &["1"], &nodes).with(&[weights.clone(), scales, zero.clone()]));
+        passes::fold_constants(&mut graph).unwrap();
+        assert_eq!(graph.nodes.len(), 2, "quantization comes first");
+        assert!(passes::fold_dequantize(&mut graph).unwrap());
+        assert_eq!(graph.nodes.len(), 1);
+        graph.value(graph.find_value("r").unwrap()).constant.as_ref().unwrap().to_f32().unwrap()
+    };
+    assert_eq!(dequantize(0), [0.0, 0.5, 1.0, 1.5, -2.0, -4.0, -6.0, -256.0]);
+    assert_eq!(dequantize(-2), [0.0, 0.5, 6.0, 8.0, -1.0, -1.5, -6.0, -256.0]);
 }

@@ -94,7 +94,7 @@ impl<'a> Operands<'a> {
     /// A shape of `dims`, whose elements have to be countable.
     pub(crate) fn shape(&self, dims: &[usize]) -> Result<Shape, Error> {
         Shape::new(dims)
-            .filter(|shape| shape.elements().is_some_and(|elements| elements <= isize::MAX as usize / 8))
+            .filter(is_countable)
             .ok_or_else(|| self.wrong(format!("the result's shape {dims:?} is too large")))
     }
 
@@ -104,6 +104,12 @@ impl<'a> Operands<'a> {
             .ok_or_else(|| self.wrong(format!("shapes {a:?} and {b:?} cannot be broadcast")))
             .and_then(|dims| self.shape(&dims))
     }
+}
+
+/// Whether any part of such a tensor's extents can be multiplied and addressed, also beside an extent of 0.
+pub(crate) fn is_countable(shape: &Shape) -> bool {
+    let product = shape.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent.max(1)));
+    product.is_some_and(|product| product <= isize::MAX as usize / 8)
 }
 
 /// An axis counted from the front.

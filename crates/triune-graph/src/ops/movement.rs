@@ -366,3 +366,67 @@ impl Pad {
         at.like_input(at.shape(&dims)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What ONNX defines, walked step by step; unlike numpy's, a start before the first element is the first one.
+    fn naive(extent: i64, start: i64, end: i64, step: i64) -> Vec<usize> {
+        let from_front = |at: i64| if at < 0 { at.saturating_add(extent) } else { at };
+        let (mut at, end) = if step > 0 {
+            (from_front(start).clamp(0, extent), from_front(end).clamp(0, extent))
+        } else if extent == 0 {
+            (0, 0)
+        } else {
+            (from_front(start).clamp(0, extent - 1), from_front(end).clamp(-1, extent - 1))
+        };
+        let mut taken = Vec::new();
+        while if step > 0 { at < end } else { at > end } {
+            taken.push(at as usize);
+            at = at.saturating_add(step);
+        }
+        taken
+    }
+
+    #[test]
+    fn slices_are_those_of_the_definition() {
+        for extent in 0..5 {
+            for start in -7..7 {
+                for end in (-7..7).chain([i64::MIN, i64::MAX]) {
+                    for step in [-3, -2, -1, 1, 2, 3, i64::MAX] {
+                        let ranges = Slice::ranges(
+                            &[9, extent as usize],
+                            &[start],
+                            &[end],
+                            Some(&[-1]),
+                            Some(&[step]),
+                        );
+                        let SliceRange { start: first, step: stride, length } = ranges.unwrap()[1];
+                        let taken: Vec<usize> = (0..length)
+                            .map(|index| (first as isize + index as isize * stride) as usize)
+                            .collect();
+                        assert_eq!(taken, naive(extent, start, end, step), "{extent} {start}:{end}:{step}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn slices_that_do_not_fit_are_none() {
+        assert_eq!(Slice::ranges(&[4], &[0], &[4], None, Some(&[0])), None);
+        assert_eq!(Slice::ranges(&[4], &[0, 0], &[4, 4], None, None), None);
+        assert_eq!(Slice::ranges(&[4, 4], &[0, 0], &[4, 4], Some(&[1, -1]), None), None);
+        assert_eq!(Slice::ranges(&[4], &[0], &[4], Some(&[i64::MIN]), None), None);
+        assert_eq!(Slice::ranges(&[4], &[0], &[], None, None), None);
+    }
+
+    #[test]
+    fn pads_belong_to_their_axes() {
+        assert_eq!(Pad::amounts(2, &[1, 2, 3, 4], None), Some(vec![(1, 3), (2, 4)]));
+        assert_eq!(Pad::amounts(3, &[1, 2], Some(&[-1])), Some(vec![(0, 0), (0, 0), (1, 2)]));
+        assert_eq!(Pad::amounts(2, &[1, 2], None), None);
+        assert_eq!(Pad::amounts(2, &[1, 2], Some(&[2])), None);
+    }
+}
