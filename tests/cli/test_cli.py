@@ -189,4 +189,4 @@ def test_run_with_parts_on_the_host(test_data: Path, tmp_path: Path) -> None:
         assert set(found.files) == set(expected)
         assert np.array_equal(found["boxes"], expected["boxes"])
         # Softmax runs in float on the host, in integers in the session: one step apart at most.
-        assert np.abs(found["scores"] - expected["scores"]).max() <= 1 / 255
+        assert np.abs(found["scores"] - expected["scores"]).max() < 1.5 / 255
