@@ -241,6 +241,16 @@ fn initializers_that_are_inputs_are_weights() {
 }
 
 #[test]
+fn nodes_of_one_name_are_told_apart() {
+    let called = |input: &str, output: &str| node("Relu", &[input], &[output], &[]).text(3, "same");
+    let mut nodes = vec![called("x", "v0")];
+    nodes.extend((1..30_000).map(|index| called(&format!("v{}", index - 1), &format!("v{index}"))));
+    nodes.push(called("v29999", "y"));
+    let graph = load(&Model::new(13, &["2"], &nodes));
+    assert_eq!((graph.nodes[0].name.as_str(), graph.nodes[30_000].name.as_str()), ("same", "same_30001"));
+}
+
+#[test]
 fn names_that_do_not_fit_are_errors() {
     let relu = |input, output| node("Relu", &[input], &[output], &[]);
     fails(&Model::new(13, &["2"], &[relu("q", "y")]), &["Relu_0", "'q'"]);

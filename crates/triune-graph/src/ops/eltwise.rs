@@ -54,12 +54,15 @@ impl Binary {
         if node.inputs.len() == 1 {
             return Ok(Op::Identity(Identity));
         }
-        while node.inputs.len() > 2 {
+        let operands = std::mem::take(&mut node.inputs);
+        let last = operands.len() - 1;
+        let mut left = operands[0];
+        for &right in &operands[1..last] {
             let inner = node.new_value("partial");
-            let operands = [node.inputs[0], node.inputs[1]];
-            node.emit_before(kind.into(), &operands, inner);
-            node.inputs.splice(..2, [Some(inner)]);
+            node.emit_before(kind.into(), &[left, right], inner);
+            left = Some(inner);
         }
+        node.inputs = vec![left, operands[last]];
         Ok(kind.into())
     }
 

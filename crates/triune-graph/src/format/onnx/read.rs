@@ -24,8 +24,9 @@ pub(super) struct Builder<'b> {
     pub(super) source: Source<'b>,
     /// Names that some node or the caller reads.
     pub(super) used: HashSet<&'b str>,
-    value_names: HashSet<String>,
-    node_names: HashSet<String>,
+    /// Names that are taken, each with the number that the next one like it gets.
+    value_names: HashMap<String, usize>,
+    node_names: HashMap<String, usize>,
 }
 
 impl Builder<'_> {
@@ -40,13 +41,22 @@ impl Builder<'_> {
     }
 }
 
-fn unique(names: &mut HashSet<String>, wish: &str) -> String {
-    let mut name = wish.to_owned();
-    let mut number = 2_usize;
-    while !names.insert(name.clone()) {
-        name = format!("{wish}_{number}");
+fn unique(names: &mut HashMap<String, usize>, wish: &str) -> String {
+    let Some(&start) = names.get(wish) else {
+        names.insert(wish.into(), 2);
+        return wish.into();
+    };
+    // The count goes on where it stopped: a file may call all its nodes the same.
+    let mut number = start;
+    let name = loop {
+        let name = format!("{wish}_{number}");
         number += 1;
-    }
+        if !names.contains_key(&name) {
+            break name;
+        }
+    };
+    names.insert(wish.into(), number);
+    names.insert(name.clone(), 2);
     name
 }
 
@@ -61,8 +71,8 @@ pub(super) fn graph(model: &Model<'_>, bytes: &Bytes, folder: Option<&Path>) -> 
         graph: Graph { name: network.name.into(), ..Graph::default() },
         source: Source::new(bytes, folder),
         used: HashSet::new(),
-        value_names: HashSet::new(),
-        node_names: HashSet::new(),
+        value_names: HashMap::new(),
+        node_names: HashMap::new(),
     };
     let mut ids = boundary(&mut builder, network)?;
 
@@ -71,7 +81,7 @@ pub(super) fn graph(model: &Model<'_>, bytes: &Bytes, folder: Option<&Path>) -> 
     // Names of the file are taken before any name is made up.
     builder
         .value_names
-        .extend(network.nodes.iter().flat_map(|node| &node.outputs).map(|&name| String::from(name)));
+        .extend(network.nodes.iter().flat_map(|node| &node.outputs).map(|&name| (String::from(name), 2)));
     let names = node_names(&mut builder, &network.nodes);
     let infos: HashMap<&str, &ValueInfo<'_>> =
         network.infos.iter().chain(&network.outputs).map(|info| (info.name, info)).collect();
@@ -130,7 +140,7 @@ fn boundary<'b>(
         declare(&mut ids, tensor.name, builder.graph.values.len(), "initializer")?;
         builder.graph.add_constant(tensor.name, constant);
     }
-    builder.value_names.extend(ids.keys().map(|&name| String::from(name)));
+    builder.value_names.extend(ids.keys().map(|&name| (String::from(name), 2)));
     Ok(ids)
 }
 
