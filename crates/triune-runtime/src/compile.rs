@@ -72,6 +72,8 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
     let image = bind_batch(model, 1)?;
     // The host's parts see the whole batch.
     let mut host = bind_batch(model, options.batch)?;
+    // Arithmetic on shapes would tie the part behind the core to the model's inputs.
+    passes::fold_constants(&mut host)?;
     infer::infer(&mut host)?;
     let Core { graph, preprocess, postprocess, input_names, output_names, nodes } = partition(&image, &host)?;
     let borders = border::npu(&graph, &input_names, &output_names, options.batch)?;
@@ -161,11 +163,10 @@ fn program(
     inputs: Vec<TensorIo>,
     outputs: Vec<TensorIo>,
 ) -> Program {
-    let words = triune_device::command::encode(&lowered.commands);
     Program {
         target: spec.name.clone(),
         batch,
-        instructions: words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>().into(),
+        instructions: triune_device::command::encode(&lowered.commands).into(),
         constants: lowered.constants.into(),
         scratch_bytes: lowered.plan.peak.next_multiple_of(crate::lower::ALIGNMENT),
         scratch_lower_bound: lowered.plan.lower_bound,

@@ -2,11 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
 };
 
 use triune_device::{
-    Addr, DeviceSpec, Executor, Memory, RegionId, Segment, SegmentKind, SegmentTable, Stream, Timeline,
+    Addr, Decoded, DeviceSpec, Executor, Memory, RegionId, Segment, SegmentKind, SegmentTable, Stream, Timeline,
     timing,
 };
 use triune_kernels::{Isa, Pool};
@@ -55,7 +55,7 @@ impl Device {
             Chunk::new(&self.memory, &[&place.constants, &place.io], 0, program.constants.len() as u64)?;
         self.memory.write(instructions.region, instructions.base, &program.instructions)?;
         self.memory.write(constants.region, constants.base, &program.constants)?;
-        let new = Arc::new(Loaded { _program: Arc::clone(program), instructions, constants });
+        let new = Arc::new(Loaded { _program: Arc::clone(program), instructions, constants, decoded: OnceLock::new() });
         loaded.insert(key, Arc::downgrade(&new));
         Ok(new)
     }
@@ -67,6 +67,8 @@ struct Loaded {
     _program: Arc<Program>,
     instructions: Chunk,
     constants: Chunk,
+    /// The program as its first deployment decoded it, for the others to share its packed weights.
+    decoded: OnceLock<Decoded>,
 }
 
 /// Allocated bytes of a region; freed on drop.
@@ -267,8 +269,15 @@ impl Image {
         segments.extend(outputs.iter().map(|chunk| chunk.segment(SegmentKind::Output)));
         let stream =
             Stream { addr: Addr::new(Program::INSTRUCTIONS, 0), len: program.instructions.len() as u64 };
-        let mut executor =
-            Executor::new(Arc::clone(memory), &SegmentTable::new(segments)?, stream, Isa::best())?;
+        let segments = SegmentTable::new(segments)?;
+        let memory = Arc::clone(memory);
+        let shared = loaded.decoded.get().filter(|decoded| !decoded.is_stale());
+        let mut executor = match shared {
+            Some(decoded) => Executor::sharing(memory, decoded, &segments, stream, Isa::best())?,
+            None => Executor::new(memory, &segments, stream, Isa::best())?,
+        };
+        // A second deployment that decoded at the same time keeps its own.
+        let _ = loaded.decoded.set(executor.decoded().clone());
         executor.reserve(threads);
         Ok(Self { executor, pool: None, inputs, outputs, failed: None, scratch })
     }

@@ -5,8 +5,8 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use triune_graph::{Dim, Graph, Node, Op, Value, ValueId, format::onnx, ops, passes};
-use triune_tensor::{DType, QuantParams};
+use triune_graph::{Constant, Dim, Graph, Node, Op, Value, ValueId, format::onnx, ops, passes};
+use triune_tensor::{DType, QuantParams, Shape};
 
 use crate::Error;
 
@@ -150,6 +150,8 @@ struct Cut {
     input_floats: Vec<String>,
     /// Per core output: the float tensor that it dequantizes to, and all names under which the model has it.
     output_floats: Vec<(String, Vec<ValueId>)>,
+    /// Per core output: element type and meaning of its integers in the model.
+    meanings: Vec<Option<(DType, QuantParams)>>,
 }
 
 impl Cut {
@@ -175,7 +177,8 @@ impl Cut {
                 Ok((name, floats))
             })
             .collect::<Result<_, Error>>()?;
-        Ok(Self { input_floats, output_floats })
+        let meaning = |&id: &ValueId| prepared.value(id).dtype.zip(prepared.value(id).quant);
+        Ok(Self { input_floats, output_floats, meanings: outputs.iter().map(meaning).collect() })
     }
 
     /// The host part before the core, unless the core takes the model's own inputs.
@@ -222,11 +225,55 @@ impl Cut {
             }
         }
         let inputs: Vec<ValueId> = self.output_floats.iter().map(|(_, floats)| floats[0]).collect();
-        let part = rewired.extract(&inputs, &rewired.outputs).map_err(|error| {
+        let mut part = rewired.extract(&inputs, &rewired.outputs).map_err(|error| {
             Error::Target(format!("the model cannot be split in host, device and host parts: {error}"))
         })?;
+        for (index, meaning) in self.meanings.iter().enumerate() {
+            if let Some((dtype, quant)) = *meaning {
+                quantize_input(&mut part, index, dtype, quant);
+            }
+        }
         Ok((HostPart::of(&part)?, (0..self.output_floats.len()).collect()))
     }
+}
+
+/// Puts a quantize and a dequantize operator behind an input. They change no value that the core can give, but let
+/// whoever runs the part see that it takes integers, and compute on them where the model does.
+fn quantize_input(part: &mut Graph, index: usize, dtype: DType, quant: QuantParams) {
+    let input = part.inputs[index];
+    let derived = |suffix: &str| format!("{}:{suffix}", part.value(input).name);
+    let names = ["scale", "zero_point", "quantized", "dequantized"].map(derived);
+    let shape = part.value(input).shape.clone();
+    let [scale, zero_point, quantized, dequantized] = names.clone();
+    let (Some(scale_value), Some(zero_value)) = (
+        Constant::from_f32(Shape::from([]), &[quant.scale]),
+        Constant::new(dtype, Shape::from([]), vec![quant.zero_point as u8]),
+    ) else {
+        return;
+    };
+    let scale = part.add_constant(scale, scale_value);
+    let zero_point = part.add_constant(zero_point, zero_value);
+    let integers =
+        part.add_value(Value { dtype: Some(dtype), shape: shape.clone(), ..Value::named(quantized) });
+    let reals = part.add_value(Value { dtype: Some(DType::F32), shape, ..Value::named(dequantized) });
+    for node in &mut part.nodes {
+        for operand in node.inputs.iter_mut().filter(|operand| **operand == Some(input)) {
+            *operand = Some(reals);
+        }
+    }
+    let axis = 1;
+    let node = |name: &str, op, input, output| Node {
+        name: name.to_owned(),
+        op,
+        inputs: vec![Some(input), Some(scale), Some(zero_point)],
+        outputs: vec![Some(output)],
+    };
+    let quantize = Op::QuantizeLinear(ops::QuantizeLinear { axis, dtype });
+    let dequantize = Op::DequantizeLinear(ops::DequantizeLinear { axis });
+    part.nodes.splice(
+        0..0,
+        [node(&names[2], quantize, input, integers), node(&names[3], dequantize, integers, reals)],
+    );
 }
 
 /// The float tensors of the original model that an integer value of the prepared one stands for.

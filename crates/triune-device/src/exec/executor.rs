@@ -32,6 +32,22 @@ impl Executor {
         Ok(Self { memory, stream, isa, decoded, scratch: Scratch::default() })
     }
 
+    /// The program of `decoded` on segments of its own, with the same packed weights.
+    ///
+    /// # Errors
+    /// As [`Decoded::rebind`].
+    pub fn sharing(
+        memory: Arc<Memory>,
+        decoded: &Decoded,
+        segments: &SegmentTable,
+        stream: Stream,
+        isa: Isa,
+    ) -> Result<Self, Error> {
+        let mut decoded = decoded.clone();
+        decoded.rebind(&memory, segments)?;
+        Ok(Self { memory, stream, isa, decoded, scratch: Scratch::default() })
+    }
+
     /// The program as last decoded.
     pub fn decoded(&self) -> &Decoded {
         &self.decoded

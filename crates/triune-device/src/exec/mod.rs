@@ -9,6 +9,8 @@ mod operands;
 mod segments;
 mod steps;
 
+use std::sync::Arc;
+
 use triune_kernels::{Isa, Pool};
 
 pub use executor::Executor;
@@ -47,11 +49,11 @@ pub struct StepView<'a> {
 pub type Observer<'a> = dyn FnMut(StepView<'_>) + 'a;
 
 /// A program in the form that runs: commands checked, weights packed. Valid while its instructions and constants do
-/// not change.
-#[derive(Debug)]
+/// not change. Clones share the packed weights.
+#[derive(Clone, Debug)]
 pub struct Decoded {
-    commands: Vec<Command>,
-    steps: Vec<Prepared>,
+    commands: Arc<[Command]>,
+    steps: Arc<[Prepared]>,
     segments: SegmentTable,
     /// One range per segment that is not empty.
     access: Vec<RangeAccess>,
@@ -105,8 +107,8 @@ impl Decoded {
         drop(lease);
         let staging_bytes = steps.iter().map(Prepared::staging_bytes).max().unwrap_or(0);
         Ok(Self {
-            commands,
-            steps,
+            commands: commands.into(),
+            steps: steps.into(),
             segments: segments.clone(),
             access: of_kind(|_| true),
             watch,
@@ -196,7 +198,7 @@ impl Decoded {
             return Err(Error::Stale);
         }
         let (staging, scratch) = scratch.split_at_mut(self.staging_bytes);
-        for (index, (step, command)) in self.steps.iter().zip(&self.commands).enumerate() {
+        for (index, (step, command)) in self.steps.iter().zip(&*self.commands).enumerate() {
             step.run(&mut lease, &self.segments, staging, scratch, pool).map_err(|error| match error {
                 operands::RunError::Device(error) => error,
                 operands::RunError::Kernel(source) => {
