@@ -38,7 +38,7 @@ pub struct DeviceSpec {
     pub cores: u32,
     /// Default clock in MHz; absent when time is not modelled.
     pub clock_mhz: Option<u32>,
-    /// Clocks that can be set, in MHz, ascending.
+    /// Clocks in MHz, ascending: any from the first to the last can be set.
     #[serde(default)]
     pub clocks_mhz: Vec<u32>,
     /// Alignment of feature maps and weights in bytes, a power of two of at least 64.
@@ -202,7 +202,7 @@ impl DeviceSpec {
 
     /// Whether `mhz` can be set.
     pub fn allows_clock(&self, mhz: u32) -> bool {
-        self.clocks_mhz.contains(&mhz)
+        matches!((self.clocks_mhz.first(), self.clocks_mhz.last()), (Some(low), Some(high)) if (low..=high).contains(&&mhz))
     }
 
     fn validate(&self) -> Result<(), Error> {
@@ -224,7 +224,7 @@ impl DeviceSpec {
         if let Some(clock) = self.clock_mhz
             && !self.allows_clock(clock)
         {
-            return Err(error("clock_mhz", format!("{clock} is not in clocks_mhz")));
+            return Err(error("clock_mhz", format!("{clock} is not within clocks_mhz")));
         }
         if let Some(array) = &self.array {
             positive("array.rows", array.rows.into())?;

@@ -6,8 +6,8 @@ use std::{
 };
 
 use triune_device::{
-    Addr, Decoded, DeviceSpec, Executor, Memory, RegionId, Segment, SegmentKind, SegmentTable, Stream, Timeline,
-    timing,
+    Addr, Decoded, DeviceSpec, Executor, Memory, RegionId, Segment, SegmentKind, SegmentTable, Stream,
+    Timeline, timing,
 };
 use triune_kernels::{Isa, Pool};
 
@@ -55,7 +55,12 @@ impl Device {
             Chunk::new(&self.memory, &[&place.constants, &place.io], 0, program.constants.len() as u64)?;
         self.memory.write(instructions.region, instructions.base, &program.instructions)?;
         self.memory.write(constants.region, constants.base, &program.constants)?;
-        let new = Arc::new(Loaded { _program: Arc::clone(program), instructions, constants, decoded: OnceLock::new() });
+        let new = Arc::new(Loaded {
+            _program: Arc::clone(program),
+            instructions,
+            constants,
+            decoded: OnceLock::new(),
+        });
         loaded.insert(key, Arc::downgrade(&new));
         Ok(new)
     }

@@ -188,9 +188,18 @@ impl ValueInfo {
         let Some(shape) = shape else {
             return Err(fail(format!("shape {}", self.shape_text()), format!("{:?}", input.shape)));
         };
+        if shape.contains(&0) {
+            return Err(fail(format!("shape {} without empty axes", self.shape_text()), shape.to_string()));
+        }
         let bytes = shape.elements().and_then(|elements| elements.checked_mul(self.dtype.bytes()));
-        if bytes != Some(input.bytes.len()) {
-            return Err(fail(format!("{bytes:?} bytes"), format!("{} bytes", input.bytes.len())));
+        let Some(bytes) = bytes else {
+            return Err(fail("a size that fits memory".into(), format!("shape {shape}")));
+        };
+        if bytes != input.bytes.len() {
+            return Err(fail(
+                format!("{bytes} bytes for shape {shape}"),
+                format!("{} bytes", input.bytes.len()),
+            ));
         }
         Ok(shape)
     }

@@ -209,3 +209,35 @@ fn float_models_are_refused_with_the_cure() {
         .to_string();
     assert!(error.contains("--calibrate"), "{error}");
 }
+
+#[test]
+fn sessions_name_what_does_not_fit() {
+    let mut session = Session::new(graph(false), &SessionOptions::default()).expect("a session");
+    let bytes = vec![0; 3 * 64 * 4];
+    let mut says = |dtype, shape: &[usize], bytes: &[u8], words: &str| {
+        let error = session.run(&[TensorRef { dtype, shape, bytes }]).expect_err("does not fit").to_string();
+        assert!(error.contains("input 'x'") && error.contains(words), "'{error}' does not say '{words}'");
+    };
+    says(DType::I8, &[1, 3, 8, 8], &bytes, "expected float32, got int8");
+    says(DType::F32, &[1, 3, 8], &bytes, "expected shape (1, 3, 8, 8), got [1, 3, 8]");
+    says(DType::F32, &[2, 3, 8, 8], &bytes, "got [2, 3, 8, 8]");
+    says(DType::F32, &[1, 3, 8, 8], &bytes[1..], "expected 768 bytes for shape (1, 3, 8, 8), got 767 bytes");
+}
+
+/// An open batch is bound by each call; an empty one is refused, an absurd one does not allocate.
+#[test]
+fn sessions_bind_the_batch() {
+    let mut graph = graph(false);
+    let input = graph.inputs[0];
+    graph.value_mut(input).shape.as_mut().expect("a shape")[0] = triune_graph::Dim::Symbol("N".into());
+    let mut session = Session::new(graph, &SessionOptions::default()).expect("a session");
+    for images in [1, 7, 2, 1] {
+        let bytes = vec![0; images * 3 * 64 * 4];
+        let input = TensorRef { dtype: DType::F32, shape: &[images, 3, 8, 8], bytes: &bytes };
+        assert_eq!(&*session.run(&[input]).expect("a run")[0].shape, &[images, 5, 8, 8]);
+    }
+    let empty = TensorRef { dtype: DType::F32, shape: &[0, 3, 8, 8], bytes: &[] };
+    assert!(session.run(&[empty]).expect_err("empty").to_string().contains("without empty axes"));
+    let absurd = TensorRef { dtype: DType::F32, shape: &[usize::MAX / 2, 3, 8, 8], bytes: &[] };
+    assert!(session.run(&[absurd]).expect_err("absurd").to_string().contains("fits memory"));
+}

@@ -171,8 +171,10 @@ pub fn timeline(
         && !spec.allows_clock(clock)
     {
         return Err(Error::Timing(format!(
-            "{} cannot run at {clock} MHz; it can at {:?}",
-            spec.name, spec.clocks_mhz
+            "{} cannot run at {clock} MHz; any clock from {} to {} can be set",
+            spec.name,
+            spec.clocks_mhz.first().unwrap_or(&0),
+            spec.clocks_mhz.last().unwrap_or(&0)
         )));
     }
     let clock = match spec.timing {
