@@ -32,8 +32,8 @@ pub(crate) fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
     let on_device = |index: &usize| sides[*index] == Side::Device;
     if !(0..prepared.nodes.len()).any(|index| on_device(&index)) {
         return Err(Error::Target(
-            "the model has no 8-bit operators for the device; quantize it first (QDQ form), for example with \
-             `triune compile --calibrate`"
+            "the model has no 8-bit operators for the device; quantize it first (QDQ form), or give samples: \
+             `calibration=` of triune.compile in Python, `triune compile --calibrate` on the command line"
                 .into(),
         ));
     }

@@ -186,7 +186,8 @@ impl ValueInfo {
             });
         let shape = Shape::new(input.shape).filter(|_| matches);
         let Some(shape) = shape else {
-            return Err(fail(format!("shape {}", self.shape_text()), format!("{:?}", input.shape)));
+            let extents: Vec<String> = input.shape.iter().map(ToString::to_string).collect();
+            return Err(fail(format!("shape {}", self.shape_text()), format!("({})", extents.join(", "))));
         };
         if shape.contains(&0) {
             return Err(fail(format!("shape {} without empty axes", self.shape_text()), shape.to_string()));
