@@ -105,6 +105,22 @@ def test_a_programs_failure_is_shown_as_its_own(tmp_path: Path) -> None:
     assert done.stderr.endswith("KeyError: 'mine'\n")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-m", "no_such_module"], "No module named no_such_module"),
+        (["-m", "no_such.module"], "No module named 'no_such'"),
+        (["."], "can't find '__main__' module in '.'"),
+    ],
+)
+def test_what_cannot_begin_is_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:
+    done = subprocess.run([sys.executable, *COMPAT, *arguments], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("triune: error: ")
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+
+
 def test_import_installs_the_very_same_modules(tmp_path: Path) -> None:
     code = (
         "import triune.compat.axelera, axelera.runtime, axelera.runtime.objects, axelera.runtime.axruntime\n"

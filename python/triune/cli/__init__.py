@@ -39,6 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except (RuntimeError, OSError, ValueError, ImportError) as error:
-        print(f"triune: error: {error}", file=sys.stderr)
+        print(f"triune: error: {_text(error)}", file=sys.stderr)
         return 1
     return code
+
+
+def _text(error: Exception) -> str:
+    """Return the error in one line; the system's own with the file first."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split())

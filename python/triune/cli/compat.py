@@ -47,6 +47,9 @@ def _run(options: argparse.Namespace) -> int:
         traceback = error.__traceback__
         while traceback and traceback.tb_frame.f_code.co_filename in (__file__, runpy.__file__, "<frozen runpy>"):
             traceback = traceback.tb_next
+        if traceback is None and isinstance(error, ImportError | OSError):
+            # It never began: there is no such module, or nothing in it to run.
+            raise
         sys.excepthook(type(error), error.with_traceback(traceback), traceback)
         return 1
     return 0

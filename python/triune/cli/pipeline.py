@@ -38,7 +38,9 @@ class Pipeline:
             self._context.release()
             raise
         made = {name for name, *_ in self._before.outputs} if self._before else set()
-        inputs = [Input(name, _shape(shape)) for name, _, shape in self._before.inputs] if self._before else []
+        inputs = (
+            [Input(name, _shape(shape), dtype) for name, dtype, shape in self._before.inputs] if self._before else []
+        )
         known = made | {item.name for item in inputs}
         inputs += [Input(io.name, tuple(io.model_shape)) for io in self._package.inputs if io.name not in known]
         self.inputs = inputs
