@@ -12,6 +12,7 @@ import pytest
 
 import triune
 from triune.axelera.runtime import Context, IncompatibleDevice, InvalidArgument, Model
+from triune.models import DIGITS_INT8
 
 LOAD = [
     "aipu_cores",
@@ -114,6 +115,14 @@ def test_edited_payload(context: Context, copy: Path) -> None:
         context.load_model(copy)
 
 
+def test_an_onnx_file(context: Context, tmp_path: Path) -> None:
+    """The way to go on, ready to be pasted."""
+    model = tmp_path / "my model.onnx"
+    model.write_bytes(DIGITS_INT8.read_bytes())
+    with pytest.raises(InvalidArgument, match=f"the ONNX file.*`triune compile '{model}' --target metis -o DIR`"):
+        context.load_model(model)
+
+
 def test_newer_package(context: Context, copy: Path) -> None:
     content = json.loads(copy.read_text())
     content["schema_version"] += 1
@@ -140,9 +149,10 @@ def test_all_properties_at_once(context: Context, model: Model) -> None:
             "unknown property 'doublebuffer'; valid are aipu_cores, num_sub_devices, .*double_buffer",
         ),
         ({"double_buffer": 2}, "double_buffer: expected 0, 1, False or True, got 2"),
-        ({"double_buffer": "1"}, "double_buffer: expected an int, got '1'"),
-        ({"host_profiling": None}, "host_profiling: expected an int, got None"),
+        ({"double_buffer": "1"}, "double_buffer: expected 0, 1, False or True, got '1'"),
+        ({"host_profiling": None}, "host_profiling: expected 0, 1, False or True, got None"),
         ({"aipu_cores": -1}, "aipu_cores: expected a number of at least 0, got -1"),
+        ({"aipu_cores": 1.0}, "aipu_cores: expected a number of at least 0, got 1.0"),
         ({"aipu_cores": 5}, "aipu_cores: expected 0 to 4, got 5"),
         ({"num_sub_devices": 2}, "num_sub_devices: expected at most 1 .*, got 2"),
     ],

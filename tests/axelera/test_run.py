@@ -452,6 +452,7 @@ def test_cycles_are_always_there(instance: ModelInstance) -> None:
     assert profile.cycles > 0
     assert profile.clock_mhz == 800
     assert profile.operators == []
+    assert str(profile).startswith("one run: "), "no heading without a table"
     assert profile.host is None
 
 
