@@ -136,6 +136,26 @@ def test_import_installs_the_very_same_modules(tmp_path: Path) -> None:
     assert run(tmp_path, "-c", code).stderr == ""
 
 
+def test_type_checkers_see_the_names(tmp_path: Path) -> None:
+    """The directory that the documentation gives to mypy has stubs for the vendor's import names."""
+    pytest.importorskip("mypy")
+    folder = Path(triune.__file__).parent / "compat" / "paths" / "axelera"
+    (tmp_path / "program.py").write_text(
+        "from axelera.runtime import Context, objects\nimport axelera.runtime.axruntime\n"
+        "reveal_type(objects.Context().list_devices()[0].name)\nnumber: int = Context().load_model('x')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "program.py"],
+        cwd=tmp_path,
+        env=os.environ | {"MYPYPATH": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+    assert 'Revealed type is "str"' in done.stdout.replace("builtins.", "")
+    assert "[assignment]" in done.stdout
+    assert "Found 1 error " in done.stdout
+
+
 def test_nothing_is_importable_unasked(tmp_path: Path) -> None:
     code = "import triune, triune.axelera.runtime, triune.compat\nimport axelera"
     assert "No module named 'axelera'" in run(tmp_path, "-c", code).stderr
