@@ -36,8 +36,8 @@ class Session:
     `model` is a path or the bytes of an ONNX file; bytes cannot refer to external data. `threads` compute one run: 1 by
     default, 0 for every CPU. Results do not depend on their number.
 
-    Memory is planned for the shapes of the first run. Other extents on an axis that the model leaves open, such as
-    another batch, are planned when they first come, and kept.
+    A model without open extents is planned at once. Where it leaves an extent open, such as the batch, a run with other
+    extents than before takes the time to plan for them; some plans are kept.
 
     Raises `triune.errors.FileError` if the file cannot be read, `ArgumentError` if it is no ONNX model, is damaged, or
     `threads` is negative, `UnsupportedError` if it holds an operator that does not run here.
@@ -73,7 +73,7 @@ class Session:
         several threads run one after the other.
 
         Raises `triune.errors.ArgumentError` if a name is unknown or missing, or an array does not fit: it names the
-        input, what was expected and what came.
+        input, what was expected and what came; `UnsupportedError` if the model does not run with such extents.
         """
         if not isinstance(feeds, dict):
             if not isinstance(feeds, Mapping):
