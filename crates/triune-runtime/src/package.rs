@@ -7,6 +7,7 @@
 use std::{
     fmt::Write,
     fs,
+    io::Read,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -126,11 +127,7 @@ impl Package {
     ///
     /// [`Error::Foreign`] for another compiler's model, [`Error::Package`] for a truncated, edited or newer package.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let size = fs::metadata(path).map_err(|error| Error::io(path, error))?.len();
-        if size > MAX_MODEL_JSON {
-            return Err(Error::package(path, format!("{size} bytes are too many for a {MODEL_FILE}")));
-        }
-        let text = fs::read(path).map_err(|error| Error::io(path, error))?;
+        let text = read_file(path, MAX_MODEL_JSON)?;
         let directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let value: serde_json::Value = serde_json::from_slice(&text).map_err(|error| {
             Error::package(path, format!("not valid JSON ({error}); compile the model again"))
@@ -282,7 +279,7 @@ fn payload(directory: &Path, json: &PayloadJson) -> Result<Bytes, Error> {
         ));
     }
     let path = directory.join(&json.file);
-    let bytes = Bytes::from(fs::read(&path).map_err(|error| Error::io(&path, error))?);
+    let bytes = Bytes::from(read_file(&path, json.bytes.saturating_add(1))?);
     if bytes.len() as u64 != json.bytes {
         let reason = format!(
             "{} bytes instead of {}: truncated or edited; compile the model again",
@@ -297,6 +294,17 @@ fn payload(directory: &Path, json: &PayloadJson) -> Result<Bytes, Error> {
             "its SHA-256 is not the one in model.json: edited; compile the model again",
         ));
     }
+    Ok(bytes)
+}
+
+/// The content of a plain file, `limit` bytes of it at most: a pipe or a device could go on for ever.
+fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
+    let io = |error| Error::io(path, error);
+    if !fs::metadata(path).map_err(io)?.is_file() {
+        return Err(Error::package(path, "not a plain file"));
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path).map_err(io)?.take(limit).read_to_end(&mut bytes).map_err(io)?;
     Ok(bytes)
 }
 

@@ -3,7 +3,10 @@
 use std::{fs, path::Path, sync::Arc};
 
 use triune_device::DeviceSpec;
-use triune_graph::ops::UnaryKind;
+use triune_graph::{
+    Op,
+    ops::{self, UnaryKind},
+};
 use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, Error, MODEL_FILE, Package, Session, SessionOptions,
     TensorRef, compile,
@@ -219,8 +222,8 @@ fn sessions_name_what_does_not_fit() {
         assert!(error.contains("input 'x'") && error.contains(words), "'{error}' does not say '{words}'");
     };
     says(DType::I8, &[1, 3, 8, 8], &bytes, "expected float32, got int8");
-    says(DType::F32, &[1, 3, 8], &bytes, "expected shape (1, 3, 8, 8), got [1, 3, 8]");
-    says(DType::F32, &[2, 3, 8, 8], &bytes, "got [2, 3, 8, 8]");
+    says(DType::F32, &[1, 3, 8], &bytes, "expected shape (1, 3, 8, 8), got (1, 3, 8)");
+    says(DType::F32, &[2, 3, 8, 8], &bytes, "got (2, 3, 8, 8)");
     says(DType::F32, &[1, 3, 8, 8], &bytes[1..], "expected 768 bytes for shape (1, 3, 8, 8), got 767 bytes");
 }
 
@@ -240,4 +243,58 @@ fn sessions_bind_the_batch() {
     assert!(session.run(&[empty]).expect_err("empty").to_string().contains("without empty axes"));
     let absurd = TensorRef { dtype: DType::F32, shape: &[usize::MAX / 2, 3, 8, 8], bytes: &[] };
     assert!(session.run(&[absurd]).expect_err("absurd").to_string().contains("fits memory"));
+}
+
+/// A clamp with constant limits that stays on the host is written as ONNX has it.
+#[test]
+fn host_parts_hold_clamps() {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", DType::F32, &[1, 3, 8, 8]);
+    let x = builder.quantize_dequantize(x, PARAMS, DType::I8);
+    let weights = builder.dequantized_constant(&Tensor::i8(&[5, 3, 1, 1], &[3; 15]), &[0.01], 0);
+    let y = builder.conv(&[x, weights], 1, 0, 1);
+    let y = builder.quantize_dequantize(y, PARAMS, DType::I8);
+    let y = builder.unary(UnaryKind::Tanh, y);
+    let y = builder.unary(UnaryKind::Clip([0.0, 0.5]), y);
+    let spec = DeviceSpec::builtin("metis").expect("a built-in device");
+    let graph = builder.finish(&[y]);
+    let compiled = compile(&graph, &spec, &CompileOptions::default()).expect("a program");
+    let mut session =
+        Session::from_bytes(compiled.postprocess.expect("a part behind"), &SessionOptions::default())
+            .expect("a model");
+    let ones: Vec<u8> = (0..5 * 64).flat_map(|_| 1.0_f32.to_le_bytes()).collect();
+    let run =
+        session.run(&[TensorRef { dtype: DType::F32, shape: &[1, 5, 8, 8], bytes: &ones }]).expect("a run");
+    assert!(run[0].bytes.chunks_exact(4).all(|b| b == 0.5_f32.to_le_bytes()));
+    // The host's part is for one image: no batch can be made of it.
+    let error = compile(&graph, &spec, &CompileOptions { batch: 2 }).expect_err("a fixed batch").to_string();
+    assert!(error.contains("open batch"), "{error}");
+}
+
+/// A tensor that a joint requantizes has no float form in the model: what makes it stays on the host with the joint.
+#[test]
+fn requantized_parts_stay_with_their_joint() {
+    let mut builder = GraphBuilder::new();
+    let input = builder.input("x", DType::F32, &[1, 4, 3, 3]);
+    let x = builder.quantize_dequantize(input, PARAMS, DType::I8);
+    let weights = builder.dequantized_constant(&Tensor::i8(&[4, 4, 1, 1], &[7; 16]), &[0.01], 0);
+    let a = builder.conv(&[x, weights], 1, 0, 1);
+    let a = builder.quantize_dequantize(a, QuantParams { scale: 0.01, zero_point: -9 }, DType::I8);
+    let soft = builder.node(Op::Softmax(ops::Softmax { axis: 1, flatten: false }), &[a]);
+    let soft = builder.quantize_dequantize(soft, QuantParams { scale: 0.004, zero_point: -128 }, DType::I8);
+    let y = builder.node(Op::Concat(ops::Concat { axis: 1 }), &[a, soft, a]);
+    let y = builder.quantize_dequantize(y, QuantParams { scale: 0.025, zero_point: 5 }, DType::I8);
+    let spec = DeviceSpec::builtin("metis").expect("a built-in device");
+    let compiled = compile(&builder.finish(&[y]), &spec, &CompileOptions::default()).expect("a program");
+    let behind = compiled.postprocess.expect("a part behind");
+    let session =
+        Session::from_bytes(behind, &SessionOptions::default()).expect("a model that holds together");
+    assert_eq!(session.inputs().len(), compiled.program.outputs.len());
+}
+
+#[test]
+fn pipes_are_no_packages() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let error = Package::load(folder.path()).expect_err("a folder").to_string();
+    assert!(error.contains("not a plain file"), "{error}");
 }
