@@ -29,7 +29,8 @@ window.addEventListener("load", () => setTimeout(() => {
     const things = {};
     all(".xtitle, .ytitle, .x2title, .y2title, .legend, .updatemenu-container, .modebar-container, .annotation")
       .forEach((each, at) => things[each.getAttribute("class") + at] = box(each));
-    all(".xtick text, .x2tick text, .ytick text, .y2tick text").forEach((each, at) => things["tick " + at + " " + each.textContent] = box(each));
+    all(".xtick text, .x2tick text, .ytick text, .y2tick text")
+      .forEach((each, at) => things["tick " + at + " " + each.textContent] = box(each));
     things.plot = box(chart.querySelector(".nsewdrag"));
     found.charts[chart.id] = {
       things, frame: box(chart), bars: all(".barlayer .point").length, lines: all(".scatterlayer .js-line").length,
