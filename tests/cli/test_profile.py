@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 import triune
 from triune.axelera.runtime import Context
 from triune.cli import main
-from triune.models import DIGITS_INT8
 from triune.profiling import Command, Memory, Profile, profile
 from triune.profiling._table import compact, shorten, size
 
@@ -236,14 +235,20 @@ def test_a_package_of_before_the_plan_was_kept(edited: Callable[..., Path], digi
     ("arguments", "message"),
     [
         (["{tmp}"], "model.json"),
-        (["{digits}", "--clock", "801"], "801 MHz"),
+        (["{digits}", "--clock", "9999"], "9999 MHz"),
         (["{digits}", "--csv", "{tmp}/no/out.csv"], "out.csv"),
         (["{host}"], "'host' is not modelled"),
     ],
 )
 @pytest.mark.parametrize("verb", ["profile", "report"])
 def test_errors_are_one_line(
-    digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, arguments: list[str], message: str
+    digits: Path,
+    edited: Callable[..., Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    verb: str,
+    arguments: list[str],
+    message: str,
 ) -> None:
     if verb == "report":
         if "--csv" in arguments:
@@ -251,7 +256,7 @@ def test_errors_are_one_line(
             pytest.importorskip("plotly", reason="needs the extra 'report'")
         else:
             arguments = [*arguments, "-o", "{tmp}/out.html"]
-    host = triune.compile(DIGITS_INT8, target="host", output=tmp_path / "host")
+    host = edited(lambda model: model.update(target="host", batch=1))
     names = {"tmp": tmp_path, "digits": digits, "host": host}
     assert main([verb, *(argument.format(**names) for argument in arguments)]) == 1
     captured = capsys.readouterr()
