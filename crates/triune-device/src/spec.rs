@@ -158,6 +158,22 @@ pub struct LinkSpec {
     pub call_ns: u64,
 }
 
+impl MemorySpec {
+    /// Bytes that programs can use.
+    pub fn usable_bytes(&self) -> u64 {
+        self.bytes.saturating_sub(self.reserved)
+    }
+
+    /// Bytes per cycle of one core's port at a core clock in MHz; 0 when bandwidth is not modelled.
+    pub fn bytes_per_cycle_at(&self, clock_mhz: u32) -> f64 {
+        match (self.bytes_per_cycle, self.bytes_per_second) {
+            (Some([bytes, cycles]), _) => f64::from(bytes) / f64::from(cycles),
+            (None, Some(bytes)) if clock_mhz > 0 => bytes as f64 / (f64::from(clock_mhz) * 1e6),
+            _ => 0.0,
+        }
+    }
+}
+
 impl DeviceSpec {
     /// Names of the descriptions that come with this crate.
     pub const BUILTIN: &[&str] = &["host", "metis"];
@@ -198,6 +214,19 @@ impl DeviceSpec {
             name: name.to_owned(),
             known: self.memory.iter().map(|memory| memory.name.as_str()).collect::<Vec<_>>().join(", "),
         })
+    }
+
+    /// Most 8-bit multiply-accumulates that a core can do per cycle: those of its array, or failing that of its vector unit.
+    pub fn peak_macs_per_cycle(&self) -> f64 {
+        match (&self.array, &self.vector) {
+            (Some(array), _) => {
+                let results = array.columns.div_ceil(array.results_per_cycle);
+                let cycles = array.cycles_per_vector.max(results);
+                f64::from(array.rows) * f64::from(array.columns) / f64::from(cycles)
+            }
+            (None, Some(vector)) => f64::from(vector.taps_per_cycle),
+            (None, None) => 0.0,
+        }
     }
 
     /// Whether `mhz` can be set.

@@ -38,6 +38,22 @@ fn every_figure_has_its_source() {
 }
 
 #[test]
+fn peaks_follow_from_the_description() {
+    let mut spec = DeviceSpec::builtin("metis").expect("builtin");
+    // 512 x 512 / 8, which is 52.4 TOPS at 800 MHz.
+    assert!((spec.peak_macs_per_cycle() - 32_768.0).abs() < 1e-9);
+    let ddr = &spec.memory[0];
+    assert!((ddr.bytes_per_cycle_at(800) - 42.625).abs() < 1e-9);
+    assert!((ddr.bytes_per_cycle_at(400) - 85.25).abs() < 1e-9, "its clock is its own");
+    assert!((spec.memory[1].bytes_per_cycle_at(400) - 45.0).abs() < 1e-9, "its clock is the core's");
+    assert_eq!(spec.memory[2].usable_bytes(), 4_194_304 - 524_288);
+    spec.array = None;
+    assert!((spec.peak_macs_per_cycle() - 576.0).abs() < 1e-9);
+    let host = DeviceSpec::builtin("host").expect("builtin");
+    assert!(host.memory[0].bytes_per_cycle_at(0).abs() < 1e-9, "not modelled");
+}
+
+#[test]
 fn errors_name_the_key() {
     for (from, to, key) in [
         ("cores = 4", "cores = 0", "cores"),

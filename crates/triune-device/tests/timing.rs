@@ -245,6 +245,27 @@ proptest! {
     }
 
     #[test]
+    fn spans_say_when(commands in programs(), buffers in 1..4_u32, blocks in 1..9_u32) {
+        let mut spec = metis();
+        (spec.queues.buffers, spec.queues.blocks) = (buffers, blocks);
+        let timeline = time(&spec, &commands);
+        let mut free = timeline.launch_cycles;
+        for command in &timeline.commands {
+            let (loading, computing, storing) = (command.loading, command.computing, command.storing);
+            // The execute queue is never idle without a name: fixed cost, waiting, computing.
+            let fixed = u64::from(spec.launch.command_cycles);
+            prop_assert_eq!(computing.end - free, fixed + command.stall + command.compute);
+            free = computing.end;
+            let moves = command.bytes_read.iter().any(|&bytes| bytes > 0);
+            prop_assert_eq!(loading.start < loading.end, moves);
+            prop_assert_eq!(command.start, if moves { loading.start.min(computing.start) } else { computing.start });
+            prop_assert!(loading.end <= computing.end);
+            prop_assert!(computing.start <= storing.start && storing.end <= command.end);
+            prop_assert!(command.store <= storing.end - storing.start);
+        }
+    }
+
+    #[test]
     fn fixed_costs_only_add(commands in programs()) {
         let (with, without) = (time(&metis(), &commands), time(&bare(), &commands));
         let fixed = with.launch_cycles + 400 * commands.len() as u64;

@@ -48,6 +48,12 @@ pub(crate) fn deploy(
     Deployment::new(&device, program, &DeployOptions { threads, cores, clock_mhz })
 }
 
+/// Deploys a program to an empty device of its kind, to ask what it costs.
+pub(crate) fn timed(program: &Arc<Program>, clock_mhz: Option<u32>) -> Result<Deployment, Error> {
+    let device = Device::new(DeviceSpec::builtin(&program.target)?)?;
+    Deployment::new(&device, program, &DeployOptions { clock_mhz, ..DeployOptions::default() })
+}
+
 /// Compiles an ONNX file into a package, and says what was found and chosen.
 pub(crate) fn compile(
     model: &Path,

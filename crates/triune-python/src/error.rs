@@ -54,7 +54,8 @@ pub(crate) fn runtime(error: RuntimeError) -> PyErr {
             | DeviceError::UnknownMemory { .. }
             | DeviceError::OutOfRegion { .. }
             | DeviceError::Segment { .. }
-            | DeviceError::Command { .. },
+            | DeviceError::Command { .. }
+            | DeviceError::Timing(_),
         ) => ArgumentError::new_err(text),
         RuntimeError::Device(_) => InternalError::new_err(text),
     }

@@ -177,6 +177,7 @@ fn program(
         constants: lowered.constants.into(),
         scratch_bytes: lowered.plan.peak.next_multiple_of(crate::lower::ALIGNMENT),
         scratch_lower_bound: lowered.plan.lower_bound,
+        buffers: lowered.buffers,
         inputs,
         outputs,
         operators: lowered.operators,

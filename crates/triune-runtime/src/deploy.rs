@@ -81,7 +81,7 @@ struct Loaded {
 struct Chunk {
     memory: Arc<Memory>,
     /// The memory's name in the device's description.
-    place: String,
+    memory_name: String,
     region: RegionId,
     base: u64,
     len: u64,
@@ -98,7 +98,7 @@ impl Chunk {
                 Ok(base) => {
                     return Ok(Self {
                         memory: Arc::clone(memory),
-                        place: place.to_owned(),
+                        memory_name: place.to_owned(),
                         region,
                         base,
                         len,
@@ -112,6 +112,10 @@ impl Chunk {
 
     fn segment(&self, kind: SegmentKind) -> Segment {
         Segment { region: self.region, base: self.base, len: self.len, kind }
+    }
+
+    fn place(&self, kind: SegmentKind) -> Place {
+        Place { kind, memory: self.memory_name.clone(), base: self.base, bytes: self.len }
     }
 }
 
@@ -147,8 +151,22 @@ pub struct Deployment {
     program: Arc<Program>,
     images: Vec<Mutex<Image>>,
     timeline: Timeline,
+    places: Vec<Place>,
     pool: Pool,
     _loaded: Arc<Loaded>,
+}
+
+/// Where one segment of a deployed program lies; for a batch, that of its first image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// What it holds.
+    pub kind: SegmentKind,
+    /// The memory's name in the device's description.
+    pub memory: String,
+    /// Its first byte's address there.
+    pub base: u64,
+    /// Size.
+    pub bytes: u64,
 }
 
 /// What one image of the batch needs: a core's feature maps and border buffers.
@@ -182,9 +200,9 @@ impl Deployment {
                     .map(|each| Mutex::new(Image { pool: inner.then(|| Pool::new(1)), ..each }))
             })
             .collect::<Result<Vec<_>, Error>>()?;
-        let timeline = timeline(device, &loaded, &images, options)?;
+        let (places, timeline) = places_and_timeline(device, &loaded, &images, options)?;
         let (device, program) = (Arc::clone(device), Arc::clone(program));
-        Ok(Self { device, program, images, timeline, pool, _loaded: loaded })
+        Ok(Self { device, program, images, timeline, places, pool, _loaded: loaded })
     }
 
     /// The program.
@@ -200,6 +218,11 @@ impl Deployment {
     /// What one image costs on its core; computed when the program was deployed.
     pub fn timeline(&self) -> &Timeline {
         &self.timeline
+    }
+
+    /// Where the segments of the first image lie: instructions, constants, feature maps, inputs, outputs.
+    pub fn places(&self) -> &[Place] {
+        &self.places
     }
 
     /// Nanoseconds that the host link takes to move one run's inputs and outputs; 0 when the device has no link.
@@ -327,16 +350,23 @@ fn check(
 }
 
 /// What one image costs; all images cost the same but for the memory that their feature maps found room in.
-fn timeline(
+fn places_and_timeline(
     device: &Device,
     loaded: &Loaded,
     images: &[Mutex<Image>],
     options: &DeployOptions,
-) -> Result<Timeline, Error> {
+) -> Result<(Vec<Place>, Timeline), Error> {
     let image = images.first().ok_or_else(|| Error::Target("a batch of 0".into()))?;
     let image = image.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut placement = vec![&*loaded.instructions.place, &*loaded.constants.place, &*image.scratch.place];
-    placement.extend(image.inputs.iter().chain(&image.outputs).map(|chunk| &*chunk.place));
+    let mut places = vec![
+        loaded.instructions.place(SegmentKind::Instructions),
+        loaded.constants.place(SegmentKind::Constants),
+        image.scratch.place(SegmentKind::Scratch),
+    ];
+    places.extend(image.inputs.iter().map(|chunk| chunk.place(SegmentKind::Input)));
+    places.extend(image.outputs.iter().map(|chunk| chunk.place(SegmentKind::Output)));
+    let placement: Vec<&str> = places.iter().map(|place| &*place.memory).collect();
     let commands = image.executor.decoded().commands();
-    Ok(timing::timeline(&device.spec, commands, &placement, options.clock_mhz)?)
+    let timeline = timing::timeline(&device.spec, commands, &placement, options.clock_mhz)?;
+    Ok((places, timeline))
 }

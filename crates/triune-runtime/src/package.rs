@@ -18,7 +18,10 @@ use sha2::{Digest, Sha256};
 use triune_device::DeviceSpec;
 use triune_tensor::{DType, Shape};
 
-use crate::{Compiled, Error, Program, TensorIo, program::Operator};
+use crate::{
+    Compiled, Error, Program, TensorIo,
+    program::{Operator, PlannedBuffer},
+};
 
 /// Name of the file that `load` takes.
 pub const MODEL_FILE: &str = "model.json";
@@ -48,6 +51,9 @@ struct ModelJson {
     outputs: Vec<TensorJson>,
     scratch_bytes: u64,
     scratch_lower_bound: u64,
+    /// Offset, bytes, first command, one past the last.
+    #[serde(default)]
+    scratch_buffers: Vec<(u64, u64, u32, u32)>,
     instructions: PayloadJson,
     constants: PayloadJson,
     preprocess_graph: Option<PayloadJson>,
@@ -102,6 +108,7 @@ impl Package {
             outputs: program.outputs.iter().map(TensorJson::new).collect(),
             scratch_bytes: program.scratch_bytes,
             scratch_lower_bound: program.scratch_lower_bound,
+            scratch_buffers: program.buffers.iter().map(|b| (b.offset, b.bytes, b.first, b.last)).collect(),
             instructions: put("instructions.bin", &program.instructions)?,
             constants: put("constants.bin", &program.constants)?,
             preprocess_graph: graph("preprocess_graph.onnx", &compiled.preprocess)?,
@@ -151,6 +158,7 @@ impl Package {
         let border = |tensors: &[TensorJson]| -> Result<Vec<TensorIo>, Error> {
             tensors.iter().map(|tensor| tensor.io(path, model.batch)).collect()
         };
+        let buffers = model.buffers(path)?;
         let program = Program {
             target: model.target,
             batch: model.batch,
@@ -158,6 +166,7 @@ impl Package {
             constants,
             scratch_bytes: model.scratch_bytes,
             scratch_lower_bound: model.scratch_lower_bound,
+            buffers,
             inputs: border(&model.inputs)?,
             outputs: border(&model.outputs)?,
             operators: model
@@ -187,6 +196,19 @@ impl Package {
     /// File name of the ONNX graph that the host runs behind the program.
     pub fn postprocess(&self) -> Option<&str> {
         self.postprocess.as_deref()
+    }
+}
+
+impl ModelJson {
+    fn buffers(&self, path: &Path) -> Result<Vec<PlannedBuffer>, Error> {
+        let buffer = |&(offset, bytes, first, last): &(u64, u64, u32, u32)| {
+            let fits = offset.checked_add(bytes).is_some_and(|end| end <= self.scratch_bytes) && first < last;
+            fits.then_some(PlannedBuffer { offset, bytes, first, last })
+        };
+        let found: Option<Vec<_>> = self.scratch_buffers.iter().map(buffer).collect();
+        found.ok_or_else(|| {
+            Error::package(path, "a feature map outside of the memory plan; compile the model again")
+        })
     }
 }
 

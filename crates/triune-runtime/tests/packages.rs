@@ -108,6 +108,58 @@ fn damaged_packages_say_so() {
     }
 }
 
+/// The memory plan is kept, is optional, and is what the deployment's numbers say.
+#[test]
+fn the_memory_plan_is_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", DType::F32, &[1, 3, 8, 8]);
+    let mut x = builder.quantize_dequantize(x, PARAMS, DType::I8);
+    for _ in 0..4 {
+        let weights = builder.dequantized_constant(&Tensor::i8(&[3, 3, 3, 3], &[1; 81]), &[0.01], 0);
+        x = builder.conv(&[x, weights], 1, 1, 1);
+        x = builder.quantize_dequantize(x, PARAMS, DType::I8);
+    }
+    let spec = DeviceSpec::builtin("metis").expect("a built-in device");
+    let compiled = compile(&builder.finish(&[x]), &spec, &CompileOptions::default()).expect("a program");
+    let package = Package::write(&compiled, folder.path()).expect("a package");
+    let program = package.program();
+    assert_eq!(program.buffers, compiled.program.buffers);
+    assert_eq!(program.buffers.len(), 3, "between four convolutions");
+    let ends = program.buffers.iter().map(|buffer| buffer.offset + buffer.bytes);
+    assert_eq!(ends.max().expect("a buffer").next_multiple_of(64), program.scratch_bytes);
+    let steps = program.buffers.iter().map(|buffer| buffer.last).max().expect("a buffer");
+    let live = |step| {
+        let alive = program.buffers.iter().filter(|buffer| (buffer.first..buffer.last).contains(&step));
+        alive.map(|buffer| buffer.bytes).sum::<u64>()
+    };
+    assert_eq!((0..steps).map(live).max(), Some(program.scratch_lower_bound));
+    let device = Device::new(spec).expect("a device");
+    let deployment = Deployment::new(&device, program, &DeployOptions::default()).expect("a deployment");
+    let places: Vec<_> = deployment.places().iter().map(|place| (&*place.memory, place.bytes)).collect();
+    let border = |tensors: &[triune_runtime::TensorIo]| tensors[0].bytes() as u64;
+    assert_eq!(
+        places,
+        [
+            ("ddr", program.instructions.len() as u64),
+            ("l2", program.constants.len() as u64),
+            ("l1", program.scratch_bytes),
+            ("ddr", border(&program.inputs)),
+            ("ddr", border(&program.outputs)),
+        ]
+    );
+
+    let model = folder.path().join(MODEL_FILE);
+    let text = fs::read_to_string(&model).expect("model.json");
+    let mut json: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
+    json["scratch_buffers"][0] = serde_json::json!([u64::MAX, 64, 0, 1]);
+    fs::write(&model, json.to_string()).expect("an edited file");
+    assert!(load(folder.path()).expect_err("outside").to_string().contains("memory plan"));
+    json.as_object_mut().expect("an object").remove("scratch_buffers");
+    fs::write(&model, json.to_string()).expect("an older file");
+    assert_eq!(load(folder.path()).expect("still readable").program().buffers, []);
+}
+
 #[test]
 fn foreign_models_name_the_cure() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -16,6 +16,26 @@ use crate::{Addr, Error};
 /// Bytes per memory, in the order of the device's description; unused entries are 0.
 pub type MemoryBytes = [u64; MAX_MEMORIES];
 
+/// Cycles from `start` until `end`; empty when they are equal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// The first cycle.
+    pub start: u64,
+    /// One past the last cycle.
+    pub end: u64,
+}
+
+impl Span {
+    /// Grows to hold `other` too; an empty span holds nothing.
+    fn cover(&mut self, other: Self) {
+        *self = match (self.start < self.end, other.start < other.end) {
+            (true, true) => Self { start: self.start.min(other.start), end: self.end.max(other.end) },
+            (false, true) => other,
+            (_, false) => *self,
+        };
+    }
+}
+
 /// What one command costs. All times in cycles of the core's clock, counted from the program's launch.
 ///
 /// The loads of a command can start while the one before computes, so that `start..end` of neighbours overlap; `compute`
@@ -38,6 +58,12 @@ pub struct CommandTime {
     pub store: u64,
     /// Cycles that the array or vector unit waited for this command's loads or for room for its results.
     pub stall: u64,
+    /// From its first byte on a memory port until its last, without the latency behind; may hold gaps.
+    pub loading: Span,
+    /// From its first block in the array or vector unit until its last; may hold gaps. Never overlaps a neighbour's.
+    pub computing: Span,
+    /// As `loading`, for its results.
+    pub storing: Span,
     /// Bytes read from each memory.
     pub bytes_read: MemoryBytes,
     /// Bytes written to each memory.
@@ -248,6 +274,9 @@ impl Walk {
             load: 0,
             store: 0,
             stall: 0,
+            loading: Span::default(),
+            computing: Span::default(),
+            storing: Span::default(),
             bytes_read: sum(&bytes.constants, &bytes.data),
             bytes_written: bytes.stores,
             macs: work.macs,
@@ -269,9 +298,13 @@ impl Walk {
             let (start, computed, waited) =
                 self.engine.execute(loaded, overhead, share(work.cycles, block, *blocks));
             time.start = time.start.min(start);
+            // Not `cover`: a command that only moves data still has its place between its neighbours.
+            let first = if block == 0 { start } else { time.computing.start };
+            time.computing = Span { start: first, end: computed };
             time.stall = time.stall.saturating_add(waited);
             let stored = self.engine.store(&share_bytes(&bytes.stores, block, *blocks), computed);
             time.store = time.store.saturating_add(stored.busy);
+            time.storing.cover(stored.ports);
             time.end = time.end.max(stored.finish);
             if !self.engine.double_buffered() {
                 following = self.load_ahead(&mut time, demand, next, block, last, ready);
@@ -323,6 +356,7 @@ impl Walk {
         let data = self.engine.load(&share_bytes(&bytes.data, block, *blocks), ready);
         for transfer in [constants, data] {
             time.load = time.load.saturating_add(transfer.busy);
+            time.loading.cover(transfer.ports);
             if transfer.busy > 0 {
                 time.start = time.start.min(transfer.start);
             }
