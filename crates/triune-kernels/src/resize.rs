@@ -112,8 +112,10 @@ impl Resize {
         self.check(x, in_map, y, out_map)?;
         parallel::rows(pool, y, out_map, &|n, h, row| {
             let x = &x[in_map.offset(n, self.rows[h].low, 0)..];
-            for (tap, y) in self.columns.iter().zip(row.chunks_mut(out_map.stride_w.max(1))) {
-                y[..in_map.c].copy_from_slice(&x[tap.low * in_map.stride_w..][..in_map.c]);
+            // Not in chunks of the stride: a map of one column may have any, even one below its channels.
+            for (w, tap) in self.columns.iter().enumerate() {
+                let x = &x[tap.low * in_map.stride_w..][..in_map.c];
+                row[w * out_map.stride_w..][..in_map.c].copy_from_slice(x);
             }
         });
         Ok(())
@@ -149,7 +151,8 @@ impl Resize {
 
 multiversion! {
     fn linear_row(columns: &[Tap], weight: f32, low: &[f32], high: &[f32], map: Nhwc, y: &mut [f32], stride: usize) {
-        for (tap, y) in columns.iter().zip(y.chunks_mut(stride.max(1))) {
+        for (w, tap) in columns.iter().enumerate() {
+            let y = &mut y[w * stride..][..map.c];
             let (left, right) = (tap.low * map.stride_w, tap.high * map.stride_w);
             let corners = low[left..][..map.c].iter().zip(&low[right..][..map.c]);
             let corners = corners.zip(high[left..][..map.c].iter().zip(&high[right..][..map.c]));

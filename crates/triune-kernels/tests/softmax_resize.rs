@@ -124,6 +124,55 @@ fn nearest_takes_the_defined_neighbour() {
     }
 }
 
+/// A map of one column or row: the stride that says nothing may be anything.
+#[test]
+fn one_column_has_all_its_channels() {
+    let mut noise = Noise(83);
+    let spec = |mode, output| ResizeSpec {
+        mode,
+        coordinates: Coordinates::HalfPixel,
+        input: [4, 5],
+        output,
+        scales: None,
+    };
+    let nearest = ResizeMode::Nearest(Nearest::Floor);
+    for c in [1, 3, 4, 19, 40] {
+        let from = Nhwc::dense(2, 4, 5, c);
+        let x = noise.floats(from.span());
+        for output in [[3, 1], [1, 1], [1, 3]] {
+            let dense = Nhwc::dense(2, output[0], output[1], c);
+            for mode in [nearest, ResizeMode::Linear] {
+                let resize = Resize::new(&spec(mode, output)).unwrap();
+                // Channel by channel, where no stride is needed.
+                let mut expected = vec![0.0; dense.span()];
+                for channel in 0..c {
+                    let plane: Vec<f32> = x.iter().skip(channel).step_by(c).copied().collect();
+                    let mut y = vec![0.0; 2 * output[0] * output[1]];
+                    let (i, o) = (Nhwc::dense(2, 4, 5, 1), Nhwc::dense(2, output[0], output[1], 1));
+                    resize.run_f32(Isa::Scalar, &plane, i, &mut y, o, &Pool::new(1)).unwrap();
+                    for (at, y) in y.into_iter().enumerate() {
+                        expected[at * c + channel] = y;
+                    }
+                }
+                for stride in [0, 1, c, 1 << 40] {
+                    let mut map = dense;
+                    if output[1] == 1 {
+                        map.stride_w = stride;
+                    }
+                    if output[0] == 1 {
+                        map.stride_h = stride;
+                    }
+                    for isa in isas() {
+                        let mut y = vec![777.0; map.span()];
+                        resize.run_f32(isa, &x, from, &mut y, map, &Pool::new(2)).unwrap();
+                        same_bits(&expected, &y, &format!("{isa:?} {mode:?} {output:?} stride {stride}"));
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn linear_interpolates_between_the_defined_neighbours() {
     let mut noise = Noise(79);
