@@ -7,6 +7,6 @@ mod arena;
 mod plan;
 mod validate;
 
-pub use arena::Arena;
-pub use plan::{Buffer, Plan, plan};
+pub use arena::{Arena, Report};
+pub use plan::{Buffer, Limits, Outcome, Plan, minimize, plan, solve};
 pub use validate::{Violation, validate};

@@ -77,7 +77,15 @@ impl Arena {
             live: HashMap::default(),
         };
         if size > 0 {
-            arena.blocks.push(Block { start: 0, size, below: NONE, above: NONE, previous: NONE, next: NONE, free: true });
+            arena.blocks.push(Block {
+                start: 0,
+                size,
+                below: NONE,
+                above: NONE,
+                previous: NONE,
+                next: NONE,
+                free: true,
+            });
             arena.index.set_first(0, 0);
             arena.link(0);
         }
@@ -246,7 +254,9 @@ impl Arena {
         block.free = false;
         self.live.insert(offset, chunk);
         self.used += size;
-        if self.blocks.len() - self.spare.len() > self.index.cells() && self.index.cells() < self.size as usize {
+        if self.blocks.len() - self.spare.len() > self.index.cells()
+            && self.index.cells() < self.size as usize
+        {
             self.reindex();
         }
         Some(())

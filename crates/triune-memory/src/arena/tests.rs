@@ -52,10 +52,7 @@ fn fixed_offsets_and_merging() {
     assert_eq!(arena.find(149), Some((100, 50)));
     assert_eq!(arena.find(150), None);
     assert_eq!(arena.find(u64::MAX), None);
-    assert_eq!(
-        arena.report(),
-        Report { size: 1024, used: 50, chunks: 1, gaps: 2, largest_gap: 874 }
-    );
+    assert_eq!(arena.report(), Report { size: 1024, used: 50, chunks: 1, gaps: 2, largest_gap: 874 });
     assert_eq!(arena.free(100), Some(50));
     assert_eq!(arena.free(100), None);
     assert_eq!(arena.largest_gap(), 1024);
