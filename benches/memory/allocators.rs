@@ -12,7 +12,11 @@ fn bench<P: Peer>(criterion: &mut Criterion, name: &str) {
     let mut group = criterion.benchmark_group("churn");
     group.throughput(Throughput::Elements(OPERATIONS as u64));
     group.bench_function(name, |bencher| {
-        bencher.iter_batched_ref(P::region, |peer| workload.run(peer, 64, 0.9), criterion::BatchSize::LargeInput);
+        bencher.iter_batched_ref(
+            P::region,
+            |peer| workload.run(peer, 64, 0.9),
+            criterion::BatchSize::LargeInput,
+        );
     });
     group.finish();
 }

@@ -27,14 +27,17 @@ fn measure<P: Peer>(workload: &Workload, alignment: u32, occupancy: f64) -> (f64
 }
 
 fn main() {
-    println!("| sizes | alignment | occupancy | Arena ns/op, failed % | offset-allocator | B-tree best fit |");
+    println!(
+        "| sizes | alignment | occupancy | Arena ns/op, failed % | offset-allocator | B-tree best fit |"
+    );
     println!("|---|---|---|---|---|---|");
     for sizes in [Sizes::Logarithmic, Sizes::Uniform] {
         let workload = Workload::new(sizes, OPERATIONS);
         for alignment in [1, 64] {
             for occupancy in [0.7, 0.9, 0.95] {
                 let (own, own_failed) = measure::<triune_memory::Arena>(&workload, alignment, occupancy);
-                let (peer, peer_failed) = measure::<offset_allocator::Allocator>(&workload, alignment, occupancy);
+                let (peer, peer_failed) =
+                    measure::<offset_allocator::Allocator>(&workload, alignment, occupancy);
                 let (tree, tree_failed) = measure::<peers::Tree>(&workload, alignment, occupancy);
                 println!(
                     "| {sizes:?} | {alignment} | {:.0} % | {own:.1}, {own_failed:.3} | {peer:.1}, {peer_failed:.3} | \

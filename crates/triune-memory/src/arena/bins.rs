@@ -98,12 +98,16 @@ mod tests {
         let mut bins = Bins::new(1 << 20);
         let all = Bins::class(1 << 20) + 1;
         for filled in [[0, 1, 63], [64, 65, 700], [5, 127, all - 1]] {
-            filled.iter().for_each(|&class| bins.set_head(class, 7));
+            for &class in &filled {
+                bins.set_head(class, 7);
+            }
             for class in 0..all {
                 assert_eq!(bins.at_least(class), filled.iter().copied().find(|&other| other >= class));
             }
             assert_eq!(bins.largest(), Some(filled[2]));
-            filled.iter().for_each(|&class| bins.set_head(class, Bins::NONE));
+            for &class in &filled {
+                bins.set_head(class, Bins::NONE);
+            }
             assert_eq!((bins.at_least(0), bins.largest()), (None, None));
         }
     }

@@ -145,14 +145,13 @@ proptest! {
                         below + bytes[start as usize..].iter().take_while(|taken| !**taken).count()
                     };
                     let smallest = (0..512).step_by(alignment as usize).filter(|&at| fits(at)).map(gap).min();
-                    match arena.allocate(size, alignment) {
-                        Some(start) => {
-                            prop_assert!(start % alignment == 0 && fits(start));
-                            prop_assert!(gap(start) <= smallest.unwrap() * 65 / 64);
-                            bytes[start as usize..(start + size) as usize].fill(true);
-                            live.insert(start, size);
-                        }
-                        None => prop_assert_eq!(smallest, None),
+                    if let Some(start) = arena.allocate(size, alignment) {
+                        prop_assert!(start % alignment == 0 && fits(start));
+                        prop_assert!(gap(start) <= smallest.unwrap() * 65 / 64);
+                        bytes[start as usize..(start + size) as usize].fill(true);
+                        live.insert(start, size);
+                    } else {
+                        prop_assert_eq!(smallest, None);
                     }
                 }
                 Step::At(start, size) => {
