@@ -6,42 +6,49 @@
 
 mod peers;
 
-use std::time::Instant;
+use std::{fmt, time::Instant};
 
 use peers::{Peer, Sizes, Workload};
 
 const OPERATIONS: usize = 2_000_000;
 
-/// The best of three runs in ns per operation, and the share of allocations that failed.
-fn measure<P: Peer>(workload: &Workload, alignment: u32, occupancy: f64) -> (f64, f64) {
-    let mut fastest = f64::INFINITY;
-    let mut rate = 0.0;
-    for _ in 0..3 {
-        let mut peer = P::region();
+/// The fastest run so far in ns per operation, and the share of allocations that failed.
+#[derive(Clone, Copy)]
+struct Figures(f64, f64);
+
+impl Figures {
+    fn better<P: Peer>(&mut self, workload: &Workload, alignment: u32, occupancy: f64) {
+        let mut peer = P::region(alignment);
         let start = Instant::now();
         let (operations, tried, failed) = workload.run(&mut peer, alignment, occupancy);
-        fastest = fastest.min(start.elapsed().as_nanos() as f64 / operations as f64);
-        rate = 100.0 * failed as f64 / tried as f64;
+        self.0 = self.0.min(start.elapsed().as_nanos() as f64 / operations as f64);
+        self.1 = 100.0 * failed as f64 / tried as f64;
     }
-    (fastest, rate)
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.0} ns, {:.2} %", self.0, self.1)
+    }
 }
 
 fn main() {
-    println!(
-        "| sizes | alignment | occupancy | Arena ns/op, failed % | offset-allocator | B-tree best fit |"
-    );
+    println!("| sizes | alignment | occupancy | Arena | offset-allocator | B-tree best fit |");
     println!("|---|---|---|---|---|---|");
-    for sizes in [Sizes::Logarithmic, Sizes::Uniform] {
+    for sizes in [Sizes::Uniform, Sizes::Logarithmic] {
         let workload = Workload::new(sizes, OPERATIONS);
         for alignment in [1, 64] {
-            for occupancy in [0.7, 0.9, 0.95] {
-                let (own, own_failed) = measure::<triune_memory::Arena>(&workload, alignment, occupancy);
-                let (peer, peer_failed) =
-                    measure::<offset_allocator::Allocator>(&workload, alignment, occupancy);
-                let (tree, tree_failed) = measure::<peers::Tree>(&workload, alignment, occupancy);
+            for occupancy in [0.7, 0.8, 0.9, 0.95] {
+                let mut results = [Figures(f64::INFINITY, 0.0); 3];
+                // In turn, so that a busy machine slows them alike.
+                for _ in 0..5 {
+                    results[0].better::<triune_memory::Arena>(&workload, alignment, occupancy);
+                    results[1].better::<offset_allocator::Allocator>(&workload, alignment, occupancy);
+                    results[2].better::<peers::Tree>(&workload, alignment, occupancy);
+                }
+                let [own, peer, tree] = results;
                 println!(
-                    "| {sizes:?} | {alignment} | {:.0} % | {own:.1}, {own_failed:.3} | {peer:.1}, {peer_failed:.3} | \
-                     {tree:.1}, {tree_failed:.3} |",
+                    "| {sizes:?} | {alignment} | {:.0} % | {own} | {peer} | {tree} |",
                     100.0 * occupancy
                 );
             }

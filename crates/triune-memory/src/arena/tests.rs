@@ -14,8 +14,8 @@ fn check(arena: &Arena) {
     while number != NONE {
         let block = &arena.blocks[number as usize];
         assert_eq!((block.start, block.below), (start, below));
-        assert!(block.size > 0 && !(was_free && block.free), "an empty block, or two gaps side by side");
-        if block.free {
+        assert!(block.size > 0 && !(was_free && block.free()), "an empty block, or two gaps side by side");
+        if block.free() {
             gaps += 1;
             let class = Bins::class(block.size);
             assert_eq!(arena.class(class).filter(|&(other, _)| other == number).count(), 1);
@@ -26,7 +26,7 @@ fn check(arena: &Arena) {
         for offset in [start, start + block.size / 2, start + block.size - 1] {
             assert_eq!(arena.covering(offset), number);
         }
-        (start, was_free, below, number) = (start + block.size, block.free, number, block.above);
+        (start, was_free, below, number) = (start + block.size, block.free(), number, block.above);
     }
     assert_eq!((start, used, chunks), (arena.size, arena.used, arena.live.len()));
     assert_eq!(arena.blocks.len() - arena.spare.len(), gaps + chunks);
@@ -106,6 +106,28 @@ fn many_blocks_grow_the_index() {
     assert!(arena.index.cells() >= 5000);
     check(&arena);
     starts.iter().step_by(3).for_each(|&start| assert_eq!(arena.free(start), Some(96)));
+    check(&arena);
+}
+
+#[test]
+fn chunks_fill_granules_and_keep_their_size() {
+    let mut arena = Arena::with_granule(1000, 64);
+    assert_eq!(arena.size(), 960);
+    assert_eq!(arena.allocate(100, 1), Some(0));
+    assert_eq!(arena.allocate(1, 16), Some(128));
+    assert!(!arena.allocate_at(200, 8));
+    assert!(arena.allocate_at(192, 65));
+    assert!(!arena.allocate_at(256, 64));
+    assert_eq!(arena.find(99), Some((0, 100)));
+    assert_eq!(arena.find(100), None);
+    assert!(arena.live().eq([(0, 100), (128, 1), (192, 65)]));
+    assert_eq!(arena.used(), 128 + 64 + 128);
+    check(&arena);
+    assert_eq!(arena.free(192), Some(65));
+    assert_eq!(arena.free(0), Some(100));
+    assert_eq!(arena.allocate(961 - 192, 1), None);
+    assert_eq!(arena.allocate(960 - 192, 256), None);
+    assert_eq!(arena.allocate(960 - 192, 64), Some(192));
     check(&arena);
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Hands out parts of `[0, size)`. An offset's alignment is relative to 0, so the region's base must be aligned.
 #[derive(Debug)]
-pub struct BestFit {
+pub(crate) struct BestFit {
     live: BTreeMap<u64, u64>,
     gaps: BTreeMap<u64, u64>,
     by_size: BTreeSet<(u64, u64)>,
@@ -14,7 +14,7 @@ pub struct BestFit {
 
 impl BestFit {
     /// A region of `size` bytes, all free.
-    pub fn new(size: u64) -> Self {
+    pub(crate) fn new(size: u64) -> Self {
         let mut region = Self { live: BTreeMap::new(), gaps: BTreeMap::new(), by_size: BTreeSet::new() };
         region.insert_gap(0, size);
         region
@@ -22,7 +22,7 @@ impl BestFit {
 
     /// The offset of a new chunk of `size` bytes at a multiple of `alignment`, in the smallest gap that holds it;
     /// `None` when there is none, `size` is 0 or `alignment` is not a power of two.
-    pub fn allocate(&mut self, size: u64, alignment: u64) -> Option<u64> {
+    pub(crate) fn allocate(&mut self, size: u64, alignment: u64) -> Option<u64> {
         if size == 0 || !alignment.is_power_of_two() {
             return None;
         }
@@ -35,7 +35,7 @@ impl BestFit {
     }
 
     /// Frees the chunk that starts at `offset` and returns its size; `None` when there is none.
-    pub fn free(&mut self, offset: u64) -> Option<u64> {
+    pub(crate) fn free(&mut self, offset: u64) -> Option<u64> {
         let size = self.live.remove(&offset)?;
         let (mut start, mut length) = (offset, size);
         if let Some((&gap, &before)) = self.gaps.range(..offset).next_back()
