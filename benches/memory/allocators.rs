@@ -8,17 +8,19 @@ use peers::{Peer, Sizes, Workload};
 const OPERATIONS: usize = 20_000;
 
 fn bench<P: Peer>(criterion: &mut Criterion, name: &str) {
-    let workload = Workload::new(Sizes::Logarithmic, OPERATIONS);
-    let mut group = criterion.benchmark_group("churn");
-    group.throughput(Throughput::Elements(OPERATIONS as u64));
-    group.bench_function(name, |bencher| {
-        bencher.iter_batched_ref(
-            P::region,
-            |peer| workload.run(peer, 64, 0.9),
-            criterion::BatchSize::LargeInput,
-        );
-    });
-    group.finish();
+    for sizes in [Sizes::Uniform, Sizes::Logarithmic] {
+        let workload = Workload::new(sizes, OPERATIONS);
+        let mut group = criterion.benchmark_group(format!("{sizes:?} churn"));
+        group.throughput(Throughput::Elements(OPERATIONS as u64));
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched_ref(
+                || P::region(64),
+                |peer| workload.run(peer, 64, 0.9),
+                criterion::BatchSize::LargeInput,
+            );
+        });
+        group.finish();
+    }
 }
 
 fn all(criterion: &mut Criterion) {
