@@ -3,7 +3,13 @@
 //! Greedy placement, several orders tried, the lowest peak kept. A peak that equals the live lower bound is proven
 //! optimal, the usual case on real networks. The words are those of the literature: buffer, lifespan, offset, peak.
 
-use std::cmp::Reverse;
+mod search;
+mod sections;
+mod solve;
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+pub use solve::{Limits, Outcome, minimize, solve};
 
 /// Something that needs `size` bytes while steps `lower..upper` run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +38,7 @@ pub struct Plan {
     pub offsets: Vec<u64>,
     /// Bytes that the plan needs.
     pub peak: u64,
-    /// Largest sum of live sizes over all steps: no plan needs less.
+    /// No plan needs less: the largest sum of live sizes over all steps, each but one padded to the least alignment.
     pub lower_bound: u64,
     /// Whether no plan can need less than `peak`.
     pub proven_optimal: bool,
@@ -98,18 +104,34 @@ fn place(buffers: &[Buffer], order: &[usize]) -> Option<(u64, Vec<u64>)> {
     Some((peak, offsets))
 }
 
+/// The largest sum of live sizes over all steps. All offsets are multiples of the least alignment, so what lies under
+/// another buffer fills whole multiples; only the topmost one, at best the one with the most padding, need not.
 fn live_lower_bound(buffers: &[Buffer]) -> Option<u64> {
-    let mut events: Vec<(u64, bool, u64)> = Vec::with_capacity(buffers.len() * 2);
-    for buffer in buffers {
-        events.push((buffer.lower, true, buffer.size));
-        events.push((buffer.upper, false, buffer.size));
+    let sized = || buffers.iter().filter(|buffer| buffer.size > 0);
+    let grain = sized().map(|buffer| buffer.alignment).min().unwrap_or(1);
+    let mut events: Vec<(u64, bool, u64, u64)> = Vec::with_capacity(buffers.len() * 2);
+    for buffer in sized() {
+        let padded = buffer.size.checked_next_multiple_of(grain)?;
+        events.push((buffer.lower, true, padded, padded - buffer.size));
+        events.push((buffer.upper, false, padded, padded - buffer.size));
     }
     // Ends sort before starts of the same step: lifespans are half open.
     events.sort_unstable();
     let (mut live, mut most) = (0_u64, 0);
-    for (_, starts, size) in events {
-        live = if starts { live.checked_add(size)? } else { live - size };
-        most = most.max(live);
+    let mut pads: BTreeMap<u64, usize> = BTreeMap::new();
+    for (_, starts, padded, pad) in events {
+        if starts {
+            live = live.checked_add(padded)?;
+            *pads.entry(pad).or_default() += 1;
+            most = most.max(live - pads.last_key_value().map_or(0, |(&pad, _)| pad));
+        } else {
+            live -= padded;
+            let count = pads.entry(pad).or_default();
+            *count -= 1;
+            if *count == 0 {
+                pads.remove(&pad);
+            }
+        }
     }
     Some(most)
 }

@@ -1,0 +1,63 @@
+//! Which block covers an offset: the arena cut into equal cells, each naming the first block that starts in it.
+//!
+//! Knows block numbers and starts, not what blocks are. Upkeep costs one or two words per block that comes or goes; a
+//! lookup walks the blocks that start in one cell, about one while the arena keeps as many cells as blocks.
+
+use super::bins::Bins;
+
+/// First block per cell, and a bitmap of the cells that have one.
+#[derive(Clone, Debug)]
+pub(super) struct Index {
+    shift: u32,
+    first: Vec<u32>,
+    filled: Vec<u64>,
+}
+
+impl Index {
+    /// An index of `size` bytes that expects about `blocks` blocks.
+    pub(super) fn new(size: u64, blocks: usize) -> Self {
+        let wanted = blocks.clamp(256, 1 << 30).next_power_of_two() as u64;
+        let shift = size.div_ceil(wanted).max(1).next_power_of_two().trailing_zeros();
+        let cells = ((size.max(1) - 1) >> shift) as usize + 1;
+        Self { shift, first: vec![Bins::NONE; cells], filled: vec![0; cells.div_ceil(64)] }
+    }
+
+    /// Cells: the number of blocks for which lookups stay short.
+    pub(super) fn cells(&self) -> usize {
+        self.first.len()
+    }
+
+    /// The cell of an offset.
+    pub(super) fn cell(&self, offset: u64) -> usize {
+        (offset >> self.shift) as usize
+    }
+
+    /// The first block that starts in a cell.
+    pub(super) fn first(&self, cell: usize) -> u32 {
+        self.first[cell]
+    }
+
+    /// Sets the first block that starts in a cell.
+    pub(super) fn set_first(&mut self, cell: usize, block: u32) {
+        self.first[cell] = block;
+        if block == Bins::NONE {
+            self.filled[cell / 64] &= !(1 << (cell % 64));
+        } else {
+            self.filled[cell / 64] |= 1 << (cell % 64);
+        }
+    }
+
+    /// The first block of the nearest cell below `cell` that has one.
+    pub(super) fn before(&self, cell: usize) -> u32 {
+        let mut word = cell / 64;
+        let mut bits = self.filled[word] & ((1 << (cell % 64)) - 1);
+        while bits == 0 {
+            if word == 0 {
+                return Bins::NONE;
+            }
+            word -= 1;
+            bits = self.filled[word];
+        }
+        self.first[word * 64 + bits.ilog2() as usize]
+    }
+}
