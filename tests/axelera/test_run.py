@@ -489,7 +489,7 @@ def test_a_program_may_end_with_threads_in_run(package: Path) -> None:
 import threading, time
 import numpy as np
 from triune.axelera.runtime import Context
-model = (context := Context()).load_model({str(package / "model.json")!r})
+model = (context := Context()).load_model({str(package)!r})
 instance = context.device_connect().load_model_instance(model)
 def work():
     source, result = (np.zeros(info.shape, np.int8) for info in (*model.inputs(), *model.outputs()))
@@ -507,7 +507,7 @@ def test_a_signal_handler_may_release(package: Path) -> None:
     program = f"""
 import os, signal
 from triune.axelera.runtime import Context, InvalidArgument
-model = (context := Context()).load_model({str(package / "model.json")!r})
+model = (context := Context()).load_model({str(package)!r})
 connection = context.device_connect()
 def buffer(size):
     fd = os.memfd_create("buffer")

@@ -37,8 +37,8 @@ pub(crate) fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
         let sides = sides(&prepared, &kept);
         if !sides.contains(&Side::Device) {
             return Err(Error::Target(
-                "the model has no 8-bit operators for the device; quantize it first (QDQ form), for example with \
-                 `triune compile --calibrate`"
+                "the model has no 8-bit operators for the device; quantize it first (QDQ form), or give samples: \
+                 `calibration=` of triune.compile in Python, `triune compile --calibrate` on the command line"
                     .into(),
             ));
         }
