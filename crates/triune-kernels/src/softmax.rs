@@ -160,8 +160,9 @@ impl QSoftmax {
             return Err(Error::Invalid("scales must be positive and finite"));
         }
         output.check()?;
-        // The largest element is moved to the table's last entry; `len` of those may be added.
-        let room = f64::from(f32::MAX / len.max(1) as f32).ln();
+        // The largest element is moved to the table's last entry; `len` of those may be added. The logarithm is rounded to
+        // f32, which decides ties.
+        let room = f64::from((f32::MAX / len.max(1) as f32).ln());
         let shift = (room - 5.0).max(0.0) / f64::from(input_scale);
         let table =
             std::array::from_fn(|i| ((i as f64 - 255.0 + shift) * f64::from(input_scale)).exp() as f32);
