@@ -3,7 +3,7 @@
 use crate::dispatch::{Level, multiversion};
 use crate::{Error, Isa, Nhwc, Pool, parallel};
 
-/// How an output coordinate maps to an input coordinate; scale = output extent / input extent unless given.
+/// How an output coordinate maps to an input coordinate, in f32; scale = output extent / input extent unless given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coordinates {
     /// x/scale.
@@ -15,6 +15,9 @@ pub enum Coordinates {
     /// x·(in − 1)/(out − 1).
     AlignCorners,
 }
+
+/// How near to the middle of two elements a coordinate is a tie, as ONNX Runtime has it.
+const TIE: f32 = 1e-6;
 
 /// Which neighbour nearest-neighbour sampling takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -176,8 +179,8 @@ fn axis(spec: &ResizeSpec, axis: usize) -> Vec<Tap> {
         .map(|index| {
             let x = index as f32;
             let at = match spec.coordinates {
-                // An axis that keeps its extent keeps its elements, whatever the rounding.
-                _ if input == output && spec.scales.is_none_or(|scales| scales[axis] == 1.0) => x,
+                // A map that keeps its extents keeps its elements, whatever its scales.
+                _ if spec.input == spec.output || scale == 1.0 => x,
                 Coordinates::PytorchHalfPixel | Coordinates::AlignCorners if output == 1 => 0.0,
                 Coordinates::Asymmetric => x / scale,
                 Coordinates::HalfPixel | Coordinates::PytorchHalfPixel => (x + 0.5) / scale - 0.5,
@@ -185,11 +188,13 @@ fn axis(spec: &ResizeSpec, axis: usize) -> Vec<Tap> {
             };
             match spec.mode {
                 ResizeMode::Nearest(nearest) => {
+                    let (floor, above) = (at.floor(), at - at.floor());
+                    // A rounded quotient may miss the tie that the exact one is.
+                    let tie = (above - 0.5).abs() < TIE;
                     let at = match nearest {
-                        // The tie goes down, everything else to the nearest.
-                        Nearest::RoundPreferFloor => (at - 0.5).ceil(),
-                        Nearest::RoundPreferCeil => (at + 0.5).floor(),
-                        Nearest::Floor => at.floor(),
+                        Nearest::RoundPreferFloor => floor + f32::from(!tie && above > 0.5),
+                        Nearest::RoundPreferCeil => floor + f32::from(tie || above > 0.5),
+                        Nearest::Floor => floor,
                         Nearest::Ceil => at.ceil(),
                     };
                     // `as` saturates below at 0.

@@ -3,6 +3,8 @@
 mod common;
 #[path = "fixtures/softmax.rs"]
 mod pinned;
+#[path = "fixtures/resize.rs"]
+mod resized;
 
 use common::{Noise, gapped, indices, isas, same_bits};
 use triune_kernels::{
@@ -121,6 +123,25 @@ fn nearest_takes_the_defined_neighbour() {
                 assert_eq!(expected, y, "{coordinates:?} {nearest:?} {input:?} {output:?}");
             }
         }
+    }
+}
+
+#[test]
+fn nearest_rounds_as_the_reference() {
+    for case in resized::CASES {
+        let (input, output) = (case.input, case.columns.len());
+        let spec = ResizeSpec {
+            mode: ResizeMode::Nearest(case.nearest),
+            coordinates: case.coordinates,
+            input: [1, input],
+            output: [1, output],
+            scales: case.scale.map(|scale| [1.0, scale]),
+        };
+        let x: Vec<usize> = (0..input).collect();
+        let (i, o) = (Nhwc::dense(1, 1, input, 1), Nhwc::dense(1, 1, output, 1));
+        let mut y = vec![0; output];
+        Resize::new(&spec).unwrap().run_nearest(&x, i, &mut y, o, &Pool::new(1)).unwrap();
+        assert_eq!(case.columns, y, "{spec:?}");
     }
 }
 

@@ -23,7 +23,8 @@ impl Step<'_> {
         let coordinate = |axis: usize, at: usize| {
             let (input, output, scale) = (x.shape[axis] as f32, shape[axis] as f32, scales[axis]);
             let at = at as f32;
-            if scale == 1.0 {
+            // A tensor that keeps its shape is copied, whatever its scales.
+            if shape == x.shape || scale == 1.0 {
                 return at;
             }
             match op.coordinates {
@@ -37,9 +38,12 @@ impl Step<'_> {
             ResizeMode::Nearest(mode) => {
                 let nearest = |axis: usize, at: usize| {
                     let place = coordinate(axis, at);
+                    // ONNX Runtime takes what lies this near to the middle for a tie.
+                    let tie = (place - place.floor() - 0.5).abs() < 1e-6;
                     let rounded = match mode {
-                        NearestMode::RoundPreferFloor => (place - 0.5).ceil(),
-                        NearestMode::RoundPreferCeil => (place + 0.5).floor(),
+                        NearestMode::RoundPreferFloor if tie => place.floor(),
+                        NearestMode::RoundPreferCeil if tie => place.ceil(),
+                        NearestMode::RoundPreferFloor | NearestMode::RoundPreferCeil => place.round(),
                         NearestMode::Floor => place.floor(),
                         NearestMode::Ceil => place.ceil(),
                     };
