@@ -400,8 +400,9 @@ impl Reduce for MeanBytes {
 ///
 /// The average equals ONNX Runtime's `QLinearAveragePool`: taps are dequantized, (x − zero point)·`input_scale`, and added
 /// in f32 in their order, divided by their number n, then clamp(rint(mean / `output_scale` + zero point)). With
-/// `count_include_pad` n is the window's size, also where the window reaches beyond the padding. Errors: extents that
-/// do not agree, slices shorter than their maps, a maximum whose encodings differ.
+/// `count_include_pad` n is the window's size, also where the window reaches beyond the padding. A window that is the
+/// whole map, without padding, averages as [`global_pool_q8`]. Errors: extents that do not agree, slices shorter than
+/// their maps, a maximum whose encodings differ, a window so large that a sum could overflow.
 pub fn pool_q8(
     isa: Isa,
     spec: &PoolSpec,
@@ -421,6 +422,10 @@ pub fn pool_q8(
             }
             let reduce = MaxBytes { flip: quant.input.flip() };
             drive(level, reduce, spec, x, in_map, y, out_map, pool)
+        }
+        PoolKind::Average { .. } if spec.kernel == [in_map.h, in_map.w] && spec.pad == [0; 4] => {
+            check_sum(in_map)?;
+            drive(level, MeanBytes::new(*quant), spec, x, in_map, y, out_map, pool)
         }
         PoolKind::Average { .. } => {
             drive(level, WindowMeanBytes::new(*quant), spec, x, in_map, y, out_map, pool)
@@ -445,6 +450,14 @@ pub fn pool_f32(
         PoolKind::Max => drive(level, MaxFloat, spec, x, in_map, y, out_map, pool),
         PoolKind::Average { .. } => drive(level, MeanFloat::<false>, spec, x, in_map, y, out_map, pool),
     }
+}
+
+/// Refuses a map whose bytes could have a sum beyond an i32.
+fn check_sum(map: Nhwc) -> Result<(), Error> {
+    if map.h.saturating_mul(map.w) > (i32::MAX / 255) as usize {
+        return Err(Error::Invalid("the map's sum could overflow"));
+    }
+    Ok(())
 }
 
 /// The window that covers a whole map.
@@ -474,9 +487,7 @@ pub fn global_pool_q8(
         return pool_q8(isa, &spec, quant, x, in_map, y, out_map, pool);
     }
     quant.check()?;
-    if in_map.h.saturating_mul(in_map.w) > (i32::MAX / 255) as usize {
-        return Err(Error::Invalid("the map's sum could overflow"));
-    }
+    check_sum(in_map)?;
     drive(Level::new(isa), MeanBytes::new(*quant), &spec, x, in_map, y, out_map, pool)
 }
 

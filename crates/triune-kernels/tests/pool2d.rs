@@ -108,8 +108,15 @@ fn byte_pools_equal_one_window_at_a_time() {
             let (inside, _) = taps(&spec, in_map, h, w);
             let values = inside.iter().map(|&(h, w)| input.value(x[in_map.offset(n, h, w) + c]));
             let [low, high] = quant.output.range();
+            let whole = spec.kernel == [in_map.h, in_map.w] && spec.pad == [0; 4];
             let y = match spec.kind {
                 PoolKind::Max => values.max().unwrap_or(low),
+                PoolKind::Average { .. } if whole => {
+                    let sum: i32 = values.map(|q| q - input.zero_point).sum();
+                    let multiplier = quant.input_scale / (quant.output_scale * inside.len() as f32);
+                    let y = (sum as f32 * multiplier).round_ties_even() as i32 + quant.output.zero_point;
+                    y.clamp(low, high)
+                }
                 PoolKind::Average { count_include_pad } => {
                     let all = spec.kernel[0] * spec.kernel[1];
                     let count = if count_include_pad { all } else { inside.len() };
@@ -202,6 +209,29 @@ fn averages_round_as_the_reference() {
             let (i, o) = (Nhwc::dense(1, 5, 7, 1), Nhwc::dense(1, 3, 4, 1));
             pool_q8(isa, &spec, &quant, &case.x, i, &mut y, o, &Pool::new(1)).unwrap();
             assert_eq!(case.y, y, "{isa:?}");
+        }
+    }
+}
+
+/// A window over the whole map rounds as a global pool, at any stride.
+#[test]
+fn averages_of_whole_maps_round_as_the_reference() {
+    for case in averages::WHOLE {
+        for (stride, include_pad) in [([1, 1], case.include_pad), ([2, 3], true)] {
+            let kind = PoolKind::Average { count_include_pad: include_pad };
+            let spec = PoolSpec { kernel: [2, 2], stride, dilation: [1, 1], pad: [0; 4], kind };
+            let quant = PoolQuant {
+                input: Q8 { signed: case.signed, zero_point: case.input.1 },
+                input_scale: case.input.0,
+                output: Q8 { signed: case.signed, zero_point: case.output.1 },
+                output_scale: case.output.0,
+            };
+            for isa in isas() {
+                let mut y = [0; 16];
+                let (i, o) = (Nhwc::dense(1, 2, 2, 16), Nhwc::dense(1, 1, 1, 16));
+                pool_q8(isa, &spec, &quant, &case.x, i, &mut y, o, &Pool::new(1)).unwrap();
+                assert_eq!(case.y, y, "{isa:?}");
+            }
         }
     }
 }

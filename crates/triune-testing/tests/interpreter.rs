@@ -92,6 +92,32 @@ fn resampling_follows_its_coordinates() {
     assert_eq!(corners, Tensor::f32(&[1, 1, 2, 3], &[1.0, 1.5, 2.0, 3.0, 3.5, 4.0]));
 }
 
+/// Numbers of ONNX Runtime: coordinates that f32 puts beside a tie, and a scale on an extent that stays.
+#[test]
+fn neighbours_are_the_references() {
+    let resize =
+        |shape: [usize; 2], nearest, coordinates, sizes: Option<[i64; 4]>, scales: Option<[f32; 4]>| {
+            let op = Op::Resize(Resize { mode: ResizeMode::Nearest(nearest), coordinates });
+            let image = ramp(&[1, 1, shape[0], shape[1]]);
+            let sizes = sizes.map(|sizes| Tensor::i64(&[4], &sizes));
+            let scales = scales.map(|scales| Tensor::f32(&[4], &scales));
+            evaluate(op, &[Some(image), None, scales, sizes], 1).remove(0).as_f32().to_vec()
+        };
+    let half = CoordinateMode::HalfPixel;
+    let plain = CoordinateMode::Asymmetric;
+    assert_eq!(resize([1, 7], NearestMode::RoundPreferCeil, plain, Some([1, 1, 1, 2]), None), [0.0, 4.0]);
+    assert_eq!(
+        resize([1, 14], NearestMode::RoundPreferFloor, half, Some([1, 1, 1, 19]), None),
+        [0, 1, 1, 2, 3, 4, 4, 5, 6, 6, 7, 8, 9, 9, 10, 11, 12, 12, 13].map(|at: u8| f32::from(at))
+    );
+    let both = |scales| resize([4, 2], NearestMode::Floor, plain, None, Some(scales));
+    assert_eq!(both([1.0, 1.0, 1.2, 1.0]), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
+    assert_eq!(
+        both([1.0, 1.0, 1.2, 2.0]),
+        [0, 0, 1, 1, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5].map(|at: u8| f32::from(at))
+    );
+}
+
 #[test]
 fn pools_count_what_they_should() {
     let pool = |kind, pad, ceil_mode| {
@@ -164,6 +190,33 @@ fn integer_sums_use_raw_integers() {
     graph.value_mut(y).quant = Some(QuantParams { scale: 0.5, zero_point: 100 });
     graph.value_mut(y).dtype = Some(DType::U8);
     assert_eq!(interpret(&builder.finish(&[y]), &[]), [Tensor::u8(&[1], &[107])]);
+}
+
+/// As ONNX Runtime: a window that is the whole map rounds before the zero point is added, any other after it.
+#[test]
+fn integer_averages_round_as_the_reference() {
+    let mean = |x: &Tensor| {
+        let mut builder = GraphBuilder::new();
+        let x = builder.constant(x);
+        let op = Op::Pool(Pool {
+            kind: PoolKind::Average { count_include_pad: false },
+            kernel: [1, 2],
+            stride: [1, 2],
+            dilation: [1, 1],
+            pad: [0; 4],
+            auto_pad: AutoPad::Explicit,
+            ceil_mode: false,
+        });
+        let y = builder.node(op, &[x]);
+        let graph = builder.graph_mut();
+        let params = QuantParams { scale: 1.0, zero_point: 3 };
+        graph.value_mut(x).quant = Some(params);
+        graph.value_mut(y).quant = Some(params);
+        graph.value_mut(y).dtype = Some(DType::I8);
+        interpret(&builder.finish(&[y]), &[]).remove(0).integers()
+    };
+    assert_eq!(mean(&Tensor::i8(&[1, 1, 1, 2], &[4, 5])), [5]);
+    assert_eq!(mean(&Tensor::i8(&[1, 1, 1, 4], &[4, 5, 5, 6])), [4, 6]);
 }
 
 #[test]

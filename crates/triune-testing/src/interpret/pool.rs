@@ -42,6 +42,11 @@ impl Step<'_> {
             }
             (start[axis], end[axis], shape[2 + axis]) = (before, before + input + after, output);
         }
+        // A window that is the whole map is a global pool, as ONNX Runtime rounds it.
+        let whole = x.shape[2..] == op.kernel && (start, &end[..]) == ([0; 2], &x.shape[2..]);
+        if whole && matches!(op.kind, PoolKind::Average { .. }) && self.is_integer() {
+            return self.integer_mean(&shape, op.kernel.iter().product());
+        }
         self.windows(op.kind, &shape, |at| {
             let mut taps = Vec::new();
             let mut padded = 0;
@@ -56,7 +61,8 @@ impl Step<'_> {
                     }
                 }
             }
-            (taps, padded)
+            // Over integers ONNX Runtime counts the whole window, also what lies beyond the padding.
+            (taps, if self.is_integer() { op.kernel.iter().product() } else { padded })
         })
     }
 
@@ -69,20 +75,23 @@ impl Step<'_> {
             ((at[0] * x.shape[1] + at[1]) * area..(at[0] * x.shape[1] + at[1] + 1) * area).collect()
         };
         if matches!(op.kind, PoolKind::Average { .. }) && self.is_integer() {
-            let (quant, target, dtype) = (self.input_quant(0), self.result_quant(), self.result_dtype());
-            let integers = x.integers();
-            let values: Vec<i64> = positions(&shape)
-                .map(|at| {
-                    let indices: Vec<usize> = all(&at);
-                    let sum: i64 = indices.iter().map(|&i| integers[i] - i64::from(quant.zero_point)).sum();
-                    let factor = quant.scale / (target.scale * area as f32);
-                    let rounded = (sum as f32 * factor).round_ties_even() as i64;
-                    i64::from(saturate(rounded + i64::from(target.zero_point), dtype))
-                })
-                .collect();
-            return Tensor::of_integers(dtype, &shape, &values);
+            return self.integer_mean(&shape, area);
         }
         self.windows(op.kind, &shape, |at| (all(at), area))
+    }
+
+    /// The mean of each channel of each image: the integers are summed exactly, then scaled once.
+    fn integer_mean(&self, shape: &[usize], area: usize) -> Tensor {
+        let (quant, target, dtype) = (self.input_quant(0), self.result_quant(), self.result_dtype());
+        let factor = quant.scale / (target.scale * area as f32);
+        let integers = self.input(0).integers();
+        let mean = |map: &[i64]| {
+            let sum: i64 = map.iter().map(|q| q - i64::from(quant.zero_point)).sum();
+            let rounded = (sum as f32 * factor).round_ties_even() as i64;
+            i64::from(saturate(rounded + i64::from(target.zero_point), dtype))
+        };
+        let values: Vec<i64> = integers.chunks(area.max(1)).map(mean).collect();
+        Tensor::of_integers(dtype, shape, &values)
     }
 
     /// One result per window; `taps` gives the indices inside the input, and how many taps there are with padding.
