@@ -20,8 +20,8 @@ fn check(scale: f32, q: Q8) -> Result<Steps, Error> {
     Ok(Steps { low: (low - zero) as f32, high: (high - zero) as f32, zero: zero as u8 })
 }
 
-/// y = clamp(rint(x / scale) + zero point), as ONNX `QuantizeLinear`: a true division, half to even; NaN gives the zero
-/// point.
+/// y = clamp(rint(x / scale) + zero point), as ONNX `QuantizeLinear`: a true division, half to even; NaN gives the
+/// type's lowest value, as in ONNX Runtime.
 ///
 /// Errors: extents that differ, slices shorter than their maps, a scale that is not positive and finite.
 pub fn quantize(
@@ -42,7 +42,8 @@ multiversion! {
     fn quantize_run(scale: f32, steps: Steps, x: &[f32], y: &mut [u8]) {
         for (y, &x) in y.iter_mut().zip(x) {
             let quotient = x / scale;
-            let quotient = if quotient.is_nan() { 0.0 } else { quotient };
+            // NaN fails the comparison.
+            let quotient = if quotient >= steps.low { quotient } else { steps.low };
             *y = math::round_to_byte(quotient, steps.low, steps.high).wrapping_add(steps.zero);
         }
     }

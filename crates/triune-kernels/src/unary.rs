@@ -237,9 +237,12 @@ impl Encoding {
         (f64::from(q) - f64::from(self.quant.zero_point)) * f64::from(self.quant.scale)
     }
 
-    /// The byte of a real value: clamp(rint(x/scale) + zero point); NaN gives the zero point.
+    /// The byte of a real value: clamp(rint(x/scale) + zero point); NaN gives the lowest byte.
     pub fn byte(self, x: f64) -> u8 {
         let [low, high] = if self.signed { [-128, 127] } else { [0, 255] };
+        if x.is_nan() {
+            return low as u8;
+        }
         let steps = (x / f64::from(self.quant.scale)).round_ties_even();
         (steps as i64).saturating_add(i64::from(self.quant.zero_point)).clamp(low, high) as u8
     }

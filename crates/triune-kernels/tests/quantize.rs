@@ -70,6 +70,24 @@ fn quantize_equals_the_vocabulary_and_dequantize_inverts() {
     }
 }
 
+/// What ONNX Runtime makes of NaN, in vectors and in what remains of them.
+#[test]
+fn nan_gives_the_lowest_value() {
+    for (signed, zero_point, low, zero) in [(true, 3, 0x80, 3), (false, 100, 0, 100)] {
+        let q = Q8 { signed, zero_point };
+        for len in [1, 7, 70] {
+            let map = Nhwc::dense(1, 1, len, 1);
+            let x: Vec<f32> = (0..len).map(|i| if i % 2 == 0 { f32::NAN } else { 0.0 }).collect();
+            let expected: Vec<u8> = (0..len).map(|i| if i % 2 == 0 { low } else { zero }).collect();
+            for isa in isas() {
+                let mut y = vec![0xEE; len];
+                quantize(isa, 0.1, q, &x, map, &mut y, map, &Pool::new(1)).unwrap();
+                assert_eq!(expected, y, "{isa:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn wide_integers_dequantize_with_one_scale_or_many() {
     let map = Nhwc::dense(1, 3, 5, 19);

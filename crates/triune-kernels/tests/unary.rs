@@ -160,6 +160,7 @@ fn quantized_functions_are_tables_of_reals() {
         let exact = 256.0 / (1.0 + (-f64::from(*real)).exp());
         assert!((exact - f64::from(byte)).abs() <= 0.5001 || byte == 255, "{real}: {exact} {byte}");
     }
+    assert_eq!(input.byte(f64::NAN), 0x80);
     assert_eq!(output.byte(f64::NAN), 0);
     assert_eq!(output.byte(2.5 / 256.0), 2);
     assert_eq!(output.byte(3.5 / 256.0), 4);

@@ -16,11 +16,15 @@ pub struct QuantParams {
 impl QuantParams {
     /// Quantizes one value in the order of ONNX `QuantizeLinear`: divide, round half to even, add the zero
     /// point, saturate to `dtype` (an integer type of at most 32 bits; others saturate to i32). NaN, for which ONNX
-    /// defines nothing, gives the zero point.
+    /// defines nothing, gives the type's lowest value, as in ONNX Runtime.
     pub fn quantize(self, x: f32, dtype: DType) -> i32 {
         let (low, high) = dtype.int_range().unwrap_or((i64::from(i32::MIN), i64::from(i32::MAX)));
-        // `as` saturates, so that infinities and huge quotients stay in range; NaN becomes 0.
-        let rounded = (x / self.scale).round_ties_even() as i64;
+        let quotient = x / self.scale;
+        if quotient.is_nan() {
+            return low as i32;
+        }
+        // `as` saturates, so that infinities and huge quotients stay in range.
+        let rounded = quotient.round_ties_even() as i64;
         rounded.saturating_add(i64::from(self.zero_point)).clamp(low, high) as i32
     }
 
@@ -50,6 +54,7 @@ mod tests {
         assert_eq!(params.quantize(0.75, DType::I8), 1);
         assert_eq!(params.quantize(1e30, DType::I8), 127);
         assert_eq!(params.quantize(f32::NEG_INFINITY, DType::U8), 0);
+        assert_eq!([DType::I8, DType::U8].map(|dtype| params.quantize(f32::NAN, dtype)), [-128, 0]);
         assert_eq!(params.dequantize(-128), -63.5);
     }
 }

@@ -168,13 +168,13 @@ fn broadcasts_and_functions() {
 #[test]
 fn quantization_rounds_half_to_even_and_saturates() {
     let mut builder = GraphBuilder::new();
-    let x = builder.constant(&Tensor::f32(&[5], &[0.25, 0.75, -0.25, 1000.0, -1000.0]));
+    let x = builder.constant(&Tensor::f32(&[6], &[0.25, 0.75, -0.25, 1000.0, -1000.0, f32::NAN]));
     let params = QuantParams { scale: 0.5, zero_point: -1 };
     let q = builder.quantize(x, params, DType::I8);
     let back = builder.dequantize(q, params, DType::I8);
     let results = interpret(&builder.finish(&[q, back]), &[]);
-    assert_eq!(results[0], Tensor::i8(&[5], &[-1, 1, -1, 127, -128]));
-    assert_eq!(results[1], Tensor::f32(&[5], &[0.0, 1.0, 0.0, 64.0, -63.5]));
+    assert_eq!(results[0], Tensor::i8(&[6], &[-1, 1, -1, 127, -128, -128]));
+    assert_eq!(results[1], Tensor::f32(&[6], &[0.0, 1.0, 0.0, 64.0, -63.5, -63.5]));
 }
 
 #[test]
