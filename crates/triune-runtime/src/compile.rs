@@ -76,7 +76,7 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
     passes::fold_constants(&mut host)?;
     infer::infer(&mut host)?;
     let Core { graph, preprocess, postprocess, input_names, output_names, nodes } = partition(&image, &host)?;
-    let borders = border::npu(&graph, &input_names, &output_names, options.batch)?;
+    let borders = border::npu(&spec.border, &graph, &input_names, &output_names, options.batch)?;
     let lowered = lower(&graph, &borders.plan)?;
     let commands = lowered.commands.len();
     let program = program(spec, options.batch, lowered, borders.inputs, borders.outputs);

@@ -6,8 +6,8 @@ use std::{
 };
 
 use triune_device::{
-    Addr, Decoded, DeviceSpec, Executor, Memory, RegionId, Segment, SegmentKind, SegmentTable, Stream, Timeline,
-    timing,
+    Addr, Decoded, DeviceSpec, Executor, Memory, RegionId, Segment, SegmentKind, SegmentTable, Stream,
+    Timeline, TimingOptions, timing,
 };
 use triune_kernels::{Isa, Pool};
 
@@ -55,7 +55,12 @@ impl Device {
             Chunk::new(&self.memory, &[&place.constants, &place.io], 0, program.constants.len() as u64)?;
         self.memory.write(instructions.region, instructions.base, &program.instructions)?;
         self.memory.write(constants.region, constants.base, &program.constants)?;
-        let new = Arc::new(Loaded { _program: Arc::clone(program), instructions, constants, decoded: OnceLock::new() });
+        let new = Arc::new(Loaded {
+            _program: Arc::clone(program),
+            instructions,
+            constants,
+            decoded: OnceLock::new(),
+        });
         loaded.insert(key, Arc::downgrade(&new));
         Ok(new)
     }
@@ -143,7 +148,7 @@ pub struct Deployment {
     images: Vec<Mutex<Image>>,
     timeline: Timeline,
     pool: Pool,
-    _loaded: Arc<Loaded>,
+    loaded: Arc<Loaded>,
 }
 
 /// What one image of the batch needs: a core's feature maps and border buffers.
@@ -177,9 +182,15 @@ impl Deployment {
                     .map(|each| Mutex::new(Image { pool: inner.then(|| Pool::new(1)), ..each }))
             })
             .collect::<Result<Vec<_>, Error>>()?;
-        let timeline = timeline(device, &loaded, &images, options)?;
+        // The images of a batch run at the same time and share the memories.
+        let circumstances = TimingOptions {
+            clock_mhz: options.clock_mhz,
+            active_cores: program.batch as u32,
+            ..TimingOptions::default()
+        };
+        let timeline = timeline(device, &loaded, &images, &circumstances)?;
         let (device, program) = (Arc::clone(device), Arc::clone(program));
-        Ok(Self { device, program, images, timeline, pool, _loaded: loaded })
+        Ok(Self { device, program, images, timeline, pool, loaded })
     }
 
     /// The program.
@@ -195,6 +206,11 @@ impl Deployment {
     /// What one image costs on its core; computed when the program was deployed.
     pub fn timeline(&self) -> &Timeline {
         &self.timeline
+    }
+
+    /// The timeline under other circumstances: another clock, 16-bit elements, other cores at work besides.
+    pub fn retime(&self, options: &TimingOptions) -> Result<Timeline, Error> {
+        timeline(&self.device, &self.loaded, &self.images, options)
     }
 
     /// Nanoseconds that the host link takes to move one run's inputs and outputs; 0 when the device has no link.
@@ -323,12 +339,12 @@ fn timeline(
     device: &Device,
     loaded: &Loaded,
     images: &[Mutex<Image>],
-    options: &DeployOptions,
+    options: &TimingOptions,
 ) -> Result<Timeline, Error> {
     let image = images.first().ok_or_else(|| Error::Target("a batch of 0".into()))?;
     let image = image.lock().unwrap_or_else(PoisonError::into_inner);
     let mut placement = vec![&*loaded.instructions.place, &*loaded.constants.place, &*image.scratch.place];
     placement.extend(image.inputs.iter().chain(&image.outputs).map(|chunk| &*chunk.place));
     let commands = image.executor.decoded().commands();
-    Ok(timing::timeline(&device.spec, commands, &placement, options.clock_mhz)?)
+    Ok(timing::timeline(&device.spec, commands, &placement, options)?)
 }

@@ -1,0 +1,215 @@
+//! A device as data: cores, array, memories, clocks, costs. Read from TOML, checked once, never changed.
+//!
+//! The schema is documented in `docs/device-spec.md`. Nothing here computes a time or holds memory.
+
+mod array;
+mod builtin;
+mod validate;
+
+use serde::Deserialize;
+
+use crate::Error;
+
+pub use array::{ArraySpec, Dataflow, Fold, Precision};
+
+/// Most memories that a device can have.
+pub const MAX_MEMORIES: usize = 8;
+
+/// Largest memory that a description may ask for: 1 TiB of address space.
+const MAX_MEMORY_BYTES: u64 = 1 << 40;
+
+/// Whether a device's time is modelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TimingModel {
+    /// Not at all: every command takes 0 cycles.
+    None,
+    /// By the engines of the description.
+    #[default]
+    Modelled,
+}
+
+/// A device's description.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceSpec {
+    /// The name that programs and users call it by.
+    pub name: String,
+    /// One sentence for listings.
+    pub description: String,
+    /// Whether time is modelled.
+    #[serde(default)]
+    pub timing: TimingModel,
+    /// Cores (sub-devices) that can run one program each.
+    pub cores: u32,
+    /// Default clock in MHz; absent when time is not modelled.
+    pub clock_mhz: Option<u32>,
+    /// Clocks that can be set, in MHz, ascending.
+    #[serde(default)]
+    pub clocks_mhz: Vec<u32>,
+    /// Alignment of feature maps and weights in bytes, a power of two of at least 64.
+    pub alignment: u64,
+    /// The matrix array of a core, if it has one.
+    pub array: Option<ArraySpec>,
+    /// The vector unit of a core; needed when time is modelled.
+    pub vector: Option<VectorSpec>,
+    /// Memories, the first being the one that the host reaches by DMA.
+    pub memory: Vec<MemorySpec>,
+    /// Which memory holds what unless a plan says otherwise.
+    pub placement: PlacementSpec,
+    /// How loads, computation and stores overlap.
+    #[serde(default)]
+    pub queues: QueueSpec,
+    /// Fixed costs.
+    #[serde(default)]
+    pub launch: LaunchSpec,
+    /// How tensors lie at a program's border; without padding unless it says otherwise.
+    #[serde(default)]
+    pub border: BorderSpec,
+    /// The way to the host, if it is modelled.
+    pub link: Option<LinkSpec>,
+}
+
+/// A vector unit, for everything that is not a dense product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VectorSpec {
+    /// Elementwise results per cycle.
+    pub elements_per_cycle: u32,
+    /// Multiply-accumulates (or comparisons) per cycle of depthwise windows and pools.
+    pub taps_per_cycle: u32,
+}
+
+/// One memory.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemorySpec {
+    /// Name, unique in the device.
+    pub name: String,
+    /// Size in bytes, of each core's when `per_core`.
+    pub bytes: u64,
+    /// Bytes at its start that programs do not get.
+    #[serde(default)]
+    pub reserved: u64,
+    /// Whether every core has its own; regions are then named `name.0`, `name.1`, ….
+    #[serde(default)]
+    pub per_core: bool,
+    /// Bandwidth of one core's port as `[bytes, cycles]`, for memories in the core's clock domain.
+    pub bytes_per_cycle: Option<[u32; 2]>,
+    /// Bandwidth of the port in bytes per second, for memories with a clock of their own.
+    pub bytes_per_second: Option<u64>,
+    /// Cores that can have that bandwidth at the same time; with more at work, they share it evenly.
+    #[serde(default = "one")]
+    pub ports: u32,
+    /// Cycles from a transfer's last byte leaving to its being usable.
+    #[serde(default)]
+    pub latency_cycles: u32,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// How tensors lie at the border of a program: what their extents are rounded up to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BorderSpec {
+    /// Channels are a multiple of this.
+    pub channels: u32,
+    /// Channels of image inputs: those that have no more have exactly as many. 0: images are like other tensors.
+    pub image_channels: u32,
+    /// Rows of such images have a multiple of this many pixels.
+    pub image_columns: u32,
+    /// Whether an input's buffer has the zero padding of the one convolution that reads it.
+    pub window_padding: bool,
+}
+
+impl Default for BorderSpec {
+    fn default() -> Self {
+        Self { channels: 1, image_channels: 0, image_columns: 1, window_padding: false }
+    }
+}
+
+/// Names of the memories that hold a program's parts by default.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlacementSpec {
+    /// Command words.
+    pub instructions: String,
+    /// Weights, parameters, tables.
+    pub constants: String,
+    /// Feature maps between commands.
+    pub scratch: String,
+    /// Inputs and outputs.
+    pub io: String,
+}
+
+/// How a core's queues overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueSpec {
+    /// On-chip buffers per direction: 2 lets a load run beside the computation on the block before.
+    pub buffers: u32,
+    /// Blocks that a command's work is streamed in.
+    pub blocks: u32,
+}
+
+impl Default for QueueSpec {
+    fn default() -> Self {
+        Self { buffers: 2, blocks: 4 }
+    }
+}
+
+/// Fixed costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaunchSpec {
+    /// Nanoseconds from a program's launch to its first command, at any clock.
+    pub program_ns: u64,
+    /// Cycles that each command costs its core before it starts.
+    pub command_cycles: u32,
+}
+
+/// The way to the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSpec {
+    /// Bytes per second in each direction.
+    pub bytes_per_second: u64,
+    /// Nanoseconds of host work per call.
+    pub call_ns: u64,
+}
+
+impl DeviceSpec {
+    /// Reads and checks a description.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] names the key and what is wrong with it.
+    pub fn from_toml(text: &str) -> Result<Self, Error> {
+        let spec: Self =
+            toml::from_str(text).map_err(|problem| error("toml", problem.to_string().trim().to_owned()))?;
+        spec.validate()?;
+        Ok(spec)
+    }
+
+    /// The index of a memory in [`Self::memory`].
+    ///
+    /// # Errors
+    /// [`Error::UnknownMemory`].
+    pub fn memory_index(&self, name: &str) -> Result<usize, Error> {
+        self.memory.iter().position(|memory| memory.name == name).ok_or_else(|| Error::UnknownMemory {
+            device: self.name.clone(),
+            name: name.to_owned(),
+            known: self.memory.iter().map(|memory| memory.name.as_str()).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// Whether `mhz` can be set.
+    pub fn allows_clock(&self, mhz: u32) -> bool {
+        self.clocks_mhz.contains(&mhz)
+    }
+}
+
+fn error(key: &str, problem: String) -> Error {
+    Error::Spec { key: key.to_owned(), problem }
+}
