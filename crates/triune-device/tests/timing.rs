@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use triune_device::{
     Addr, Command, CommandTime, DeviceSpec, Error, FeatureMap, Timeline,
     command::{Copy, End, Opcode, QConv, RequantTarget, Window},
-    spec::Precision,
+    spec::{LaunchSpec, Precision, VectorSpec},
     timeline,
     timing::{BoundBy, TimingOptions},
 };
@@ -12,8 +12,15 @@ use triune_tensor::DType;
 
 const PLACEMENT: [&str; 4] = ["ddr", "l2", "l1", "ddr"];
 
+/// The shape of a Metis with round figures: the tests are about the model, not about what was fitted.
 fn metis() -> DeviceSpec {
-    DeviceSpec::builtin("metis").expect("builtin")
+    let mut spec = DeviceSpec::builtin("metis").expect("builtin");
+    let array = spec.array.as_mut().expect("an array");
+    (array.partial_sums_per_cycle, array.weight_bytes_per_cycle, array.replication) = (None, None, 1);
+    spec.vector = Some(VectorSpec { elements_per_cycle: 64, taps_per_cycle: 576 });
+    spec.memory[1].bytes_per_cycle = Some([45, 1]);
+    spec.launch = LaunchSpec { program_ns: 36_000, command_cycles: 400 };
+    spec
 }
 
 /// A metis without fixed costs and latencies.

@@ -146,9 +146,10 @@ pub struct Deployment {
     device: Arc<Device>,
     program: Arc<Program>,
     images: Vec<Mutex<Image>>,
+    placement: Vec<String>,
     timeline: Timeline,
     pool: Pool,
-    loaded: Arc<Loaded>,
+    _loaded: Arc<Loaded>,
 }
 
 /// What one image of the batch needs: a core's feature maps and border buffers.
@@ -188,9 +189,13 @@ impl Deployment {
             active_cores: program.batch as u32,
             ..TimingOptions::default()
         };
-        let timeline = timeline(device, &loaded, &images, &circumstances)?;
+        let placement = match images.first() {
+            Some(image) => placement(&loaded, &image.lock().unwrap_or_else(PoisonError::into_inner)),
+            None => Vec::new(),
+        };
+        let timeline = timeline(device, &placement, &images, &circumstances)?;
         let (device, program) = (Arc::clone(device), Arc::clone(program));
-        Ok(Self { device, program, images, timeline, pool, loaded })
+        Ok(Self { device, program, images, placement, timeline, pool, _loaded: loaded })
     }
 
     /// The program.
@@ -210,7 +215,13 @@ impl Deployment {
 
     /// The timeline under other circumstances: another clock, 16-bit elements, other cores at work besides.
     pub fn retime(&self, options: &TimingOptions) -> Result<Timeline, Error> {
-        timeline(&self.device, &self.loaded, &self.images, options)
+        timeline(&self.device, &self.placement, &self.images, options)
+    }
+
+    /// The memory that each of the first image's segments lies in, by name: instructions, constants, scratch, inputs,
+    /// outputs.
+    pub fn placement(&self) -> Vec<&str> {
+        self.placement.iter().map(String::as_str).collect()
     }
 
     /// Nanoseconds that the host link takes to move one run's inputs and outputs; 0 when the device has no link.
@@ -334,17 +345,21 @@ fn check(
     Ok(())
 }
 
+/// The memory of each of an image's segments.
+fn placement(loaded: &Loaded, image: &Image) -> Vec<String> {
+    let chunks = [&loaded.instructions, &loaded.constants, &image.scratch];
+    chunks.into_iter().chain(&image.inputs).chain(&image.outputs).map(|chunk| chunk.place.clone()).collect()
+}
+
 /// What one image costs; all images cost the same but for the memory that their feature maps found room in.
 fn timeline(
     device: &Device,
-    loaded: &Loaded,
+    placement: &[String],
     images: &[Mutex<Image>],
     options: &TimingOptions,
 ) -> Result<Timeline, Error> {
     let image = images.first().ok_or_else(|| Error::Target("a batch of 0".into()))?;
     let image = image.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut placement = vec![&*loaded.instructions.place, &*loaded.constants.place, &*image.scratch.place];
-    placement.extend(image.inputs.iter().chain(&image.outputs).map(|chunk| &*chunk.place));
-    let commands = image.executor.decoded().commands();
-    Ok(timing::timeline(&device.spec, commands, &placement, options)?)
+    let placement: Vec<&str> = placement.iter().map(String::as_str).collect();
+    Ok(timing::timeline(&device.spec, image.executor.decoded().commands(), &placement, options)?)
 }
