@@ -118,11 +118,11 @@ impl Row {
     }
 }
 
-/// Weighted mean square of the logarithm of predicted over published, over the rows that the fit may see.
-fn loss(rows: &[Row], spec: &DeviceSpec) -> f64 {
-    let seen = || rows.iter().filter(|row| row.weight > 0.0);
-    let square = |row: &Row| row.weight * (row.predicted(spec) / row.published).ln().powi(2);
-    seen().map(square).sum::<f64>() / seen().map(|row| row.weight).sum::<f64>()
+/// Weighted mean square of the logarithm of predicted over published, over the rows that have a weight.
+fn loss(rows: &[Row], weight: &dyn Fn(&Row) -> f64, spec: &DeviceSpec) -> f64 {
+    let weighted = || rows.iter().map(|row| (row, weight(row))).filter(|(_, weight)| *weight > 0.0);
+    let square = |(row, weight): (&Row, f64)| weight * (row.predicted(spec) / row.published).ln().powi(2);
+    weighted().map(square).sum::<f64>() / weighted().map(|(_, weight)| weight).sum::<f64>()
 }
 
 fn metis_parameters() -> Vec<Parameter> {
@@ -260,7 +260,7 @@ fn report(
     parameters: &[Parameter],
 ) -> Outcome<()> {
     let starts: Vec<u64> = parameters.iter().map(|parameter| parameter.start).collect();
-    let values = fit(&boards[0], parameters, &|spec| loss(rows, spec));
+    let values = fit(&boards[0], parameters, &|spec| loss(rows, &|row| row.weight, spec));
     writeln!(text, "\n## {title}\n\n| parameter | before | fitted |\n|---|---:|---:|")?;
     for ((parameter, start), value) in parameters.iter().zip(&starts).zip(&values) {
         writeln!(text, "| `{}` | {start} | {value} |", parameter.key)?;
@@ -307,6 +307,32 @@ fn report(
             "{what}: mean error {:.1} % (largest {:.1} %) on rows of the fit, {:.1} % (largest {:.1} %) on the others.  ",
             seen.0, seen.1, unseen.0, unseen.1
         )?;
+    }
+    left_out(text, boards, rows, parameters)
+}
+
+/// Writes how each network is predicted by a fit to all the others.
+fn left_out(text: &mut String, boards: &[DeviceSpec], rows: &[Row], parameters: &[Parameter]) -> Outcome<()> {
+    let network = |row: &Row| row.name.split_once(", ").map(|(name, _)| name.to_owned());
+    let mut names: Vec<String> = rows.iter().filter_map(network).collect();
+    names.dedup();
+    writeln!(
+        text,
+        "\nEach network predicted by a fit to all the others (the first board's) and the products:\n"
+    )?;
+    writeln!(text, "| left out | errors | parameters, in the order above |\n|---|---|---|")?;
+    for name in names {
+        let weight = |row: &Row| match network(row) {
+            Some(other) if other == name || row.board > 0 => 0.0,
+            Some(_) => 1.0,
+            None => row.weight,
+        };
+        let values = fit(&boards[0], parameters, &|spec| loss(rows, &weight, spec));
+        let errors: Vec<String> = (rows.iter())
+            .filter(|row| network(row).as_ref() == Some(&name))
+            .map(|row| format!("{:+.1} %", row.error(&with(&boards[row.board], parameters, &values))))
+            .collect();
+        writeln!(text, "| {name} | {} | {values:?} |", errors.join(", "))?;
     }
     Ok(())
 }
