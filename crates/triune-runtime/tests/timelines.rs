@@ -3,6 +3,9 @@
 #[path = "../examples/validate_timing/quantize.rs"]
 mod quantize;
 
+#[path = "../examples/validate_timing/published.rs"]
+mod published;
+
 mod data;
 
 use std::{sync::Arc, time::Instant};
@@ -85,6 +88,39 @@ fn sixteen_bit_takes_longer_and_fewer_units_too() {
     assert!(time("buyi", Precision::Int16).is_some_and(|wide| wide > narrow));
     assert!(time("buyi-1x1", Precision::Int8).is_some_and(|small| small > narrow));
     assert!(time("zg330", Precision::Int8).is_some_and(|other| other > 0));
+}
+
+/// The descriptions that come with the crate predict the rows that they were fitted to within 15 %.
+#[test]
+fn fitted_rows_are_met() {
+    let near = |what: &str, predicted: f64, published: f64| {
+        let error = predicted / published - 1.0;
+        assert!(error.abs() < 0.15, "{what}: {predicted:.3} for {published:.3}");
+    };
+    let metis = DeviceSpec::builtin("metis").expect("builtin");
+    for row in published::METIS.iter().filter(|row| row.fitted) {
+        let Some(deployment) = deploy(row.topology, &metis, 4) else { return };
+        near(row.name, 4e6 / deployment.timeline().micros(), f64::from(row.fps[0]));
+    }
+    for row in &published::PRODUCTS {
+        let graph = quantize::quantized(quantize::product(row.k, row.n, row.m)).expect("quantized");
+        let program = compile(&graph, &metis, &CompileOptions { batch: 4 }).expect("compiled").program;
+        let device = Device::new(metis.clone()).expect("a device");
+        let deployment = Deployment::new(&device, &Arc::new(program), &DeployOptions::default());
+        let micros = deployment.expect("deployed").timeline().micros() / 4.0;
+        near(&format!("{}x{} by {}", row.k, row.n, row.m), micros, row.micros);
+    }
+    let buyi = DeviceSpec::builtin("buyi").expect("builtin");
+    for row in &published::BUYI {
+        let Some(deployment) = deploy(row.topology, &buyi, 1) else { return };
+        for (index, precision) in [Precision::Int8, Precision::Int16].into_iter().enumerate() {
+            if row.fitted[index] {
+                let timeline = retimed(&deployment, |options| options.precision = precision);
+                let nanos = timeline.nanos(timeline.total_cycles - timeline.launch_cycles);
+                near(row.name, nanos as f64 / 1e6, row.millis[index]);
+            }
+        }
+    }
 }
 
 /// The figure that matters is release mode's; the limit here leaves room for checks and a busy machine.
