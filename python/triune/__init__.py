@@ -1,8 +1,9 @@
 """NPU programs without the board: one core in Rust under the vendors' own Python APIs.
 
 The vendors' modules are `triune.axelera.runtime` and, for unmodified programs, the import names of `triune.compat`.
-This module holds what belongs to no vendor: `compile`, which turns an ONNX file into a package for a device, and
-`Session`, which runs a model on this machine's CPU. Importing it is cheap: numpy is loaded by what needs it.
+This module holds what belongs to no vendor: `compile`, which turns an ONNX file into a package for a device,
+`Session`, which runs a model on this machine's CPU, and `errors`, what both raise. Importing it is cheap: numpy is
+loaded by what needs it.
 """
 
 from __future__ import annotations
@@ -10,20 +11,26 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from triune import errors
 from triune._native import __version__
 
 if TYPE_CHECKING:
     from triune._compile import compile
-    from triune._native import Session
+    from triune._session import Feeds, Session, ValueInfo
 
-__all__ = ["Session", "__version__", "compile"]
+__all__ = ["Feeds", "Session", "ValueInfo", "__version__", "compile", "errors"]
 
 
-_LAZY = {"Session": "triune._native", "compile": "triune._compile"}
+_LAZY = {
+    "Feeds": "triune._session",
+    "Session": "triune._session",
+    "ValueInfo": "triune._session",
+    "compile": "triune._compile",
+}
 
 
 def __getattr__(name: str) -> object:
-    """Load `compile` and `Session` on first use."""
+    """Load a lazy name on first use."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(import_module(_LAZY[name]), name)

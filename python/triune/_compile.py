@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from triune import _native
+from triune._session import Feeds
+from triune.errors import ArgumentError, FileError
 
 __all__ = ["compile"]
-
-Feeds = Mapping[str, npt.NDArray[Any]]
-"""One sample: an array per input, batch included, by the input's name."""
 
 
 def compile(
@@ -34,63 +29,57 @@ def compile(
     """Compile an ONNX file for a device and return the package's directory, which is `output`.
 
     `model` is an int8 network in QDQ form or, with `calibration`, a float network: then onnxruntime (extra ``onnx``)
-    first quantizes it, activations per tensor and weights per output channel, with ranges from those samples. `batch`
-    images make one run, each on a core of its own. `progress` is called with a word on what comes next.
+    first quantizes it, int8 activations per tensor and int8 weights per output channel, with ranges from those samples.
+    Some hundred samples like the network's real inputs do.
 
-    Raises a subclass of `RuntimeError` if a file cannot be read or written, the model is damaged, or the device cannot
-    run it; ImportError if calibration needs what is not installed; ValueError if it has no samples.
+    Each sample (`triune.Feeds`) is a dict with an array for every input of the model, as the float model takes it: the
+    input's own dtype (float32, as a rule), its own order of axes (for images N, C, H, W), batch axis included,
+    normalised, finite: ``{"image": np.zeros((1, 3, 224, 224), np.float32)}``. An iterator works, too: samples are taken
+    one by one.
+
+    `batch` images make one run, each on a core of its own. `progress` is called with a word on what comes next.
+
+    Raises subclasses of `triune.errors.Error` (a `RuntimeError`): `FileError` if a file cannot be read or written or
+    `output` is no directory, `ArgumentError` if `model` is no ONNX model or a damaged one, or an argument is wrong,
+    `UnsupportedError` if the device cannot run the model, or onnxruntime cannot quantize it. ValueError if there are no
+    samples, one does not fit the model, or the model is quantized already; ImportError if calibration needs what is not
+    installed. What the iterator of samples raises passes through.
     """
+    return build(model, target, output, batch, calibration, progress, quiet=True)
+
+
+def build(
+    model: str | os.PathLike[str],
+    target: str,
+    output: str | os.PathLike[str],
+    batch: int,
+    calibration: Iterable[Feeds] | None,
+    progress: Callable[[str], None] | None,
+    *,
+    quiet: bool,
+) -> Path:
+    """Do what `compile` says; unless `quiet`, the quantizer's own warnings are shown."""
     say = progress or (lambda _: None)
-    folder = Path(output)
+    source, folder = Path(model), Path(output)
+    if target == "host":
+        raise ArgumentError("target: packages are for cards; on this machine's CPU, triune.Session runs the ONNX file")
+    if folder.exists() and not folder.is_dir():
+        raise FileError(f"{folder}: expected a directory for the package, got a file")
     if calibration is None:
         say("compiling")
-        _native.compile(model, target=target, output=folder, batch=batch)
+        _native.compile(source, target=target, output=folder, batch=batch)
         return folder
+    from triune._quantize import quantize
+
     with tempfile.TemporaryDirectory(prefix="triune-") as scratch:
-        quantized = Path(scratch) / "quantized.onnx"
-        _quantize(Path(model), quantized, calibration, say)
+        quantized = quantize(source, Path(scratch), calibration, say, quiet=quiet)
         say("compiling")
-        _native.compile(quantized, target=target, output=folder, batch=batch)
+        try:
+            _native.compile(quantized, target=target, output=folder, batch=batch)
+        except _native.Error as error:
+            # The model's file is what the user knows.
+            raise type(error)(str(error).replace(str(quantized), str(source))) from None
     return folder
 
 
-def _quantize(model: Path, output: Path, samples: Iterable[Feeds], say: Callable[[str], None]) -> None:
-    try:
-        from onnxruntime import quantization
-        from onnxruntime.quantization.shape_inference import quant_pre_process
-    except ImportError as error:
-        raise ImportError(f"calibration needs the extra 'onnx': pip install 'triune[onnx]' ({error})") from None
-
-    class Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
-        """Hands the samples out one by one."""
-
-        def __init__(self, samples: Iterable[Feeds]) -> None:
-            self.samples: Iterator[Feeds] = iter(samples)
-            self.count = 0
-
-        def get_next(self) -> dict[str, npt.NDArray[Any]] | None:
-            sample = next(self.samples, None)
-            if sample is None:
-                return None
-            self.count += 1
-            say(f"calibrating: sample {self.count}")
-            return {name: np.asarray(array) for name, array in sample.items()}
-
-    prepared = output.with_name("prepared.onnx")
-    say("preparing")
-    quant_pre_process(str(model), str(prepared), skip_symbolic_shape=True)
-    reader = Reader(samples)
-    try:
-        quantization.quantize_static(
-            str(prepared),
-            str(output),
-            reader,
-            quant_format=quantization.QuantFormat.QDQ,
-            activation_type=quantization.QuantType.QInt8,
-            weight_type=quantization.QuantType.QInt8,
-            per_channel=True,
-        )
-    except ValueError as error:
-        if reader.count == 0:
-            raise ValueError("calibration: expected at least one sample, got none") from None
-        raise ValueError(f"calibration: {error}") from error
+compile.__module__ = "triune"

@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import numpy.typing as npt
 import pytest
 
 from triune.axelera.runtime import (
@@ -24,6 +26,8 @@ from triune.axelera.runtime import (
     Model,
     Pending,
 )
+
+Tensor = npt.NDArray[Any]
 
 HOLD = """
 import sys
@@ -176,7 +180,9 @@ def test_documented_defaults(context: Context) -> None:
     assert configuration == expected
 
 
-def test_documented_loop_over_two_devices(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documented_loop_over_two_devices(
+    context: Context, package: Path, frames: list[Tensor], output: Callable[[], Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TRIUNE_CARDS", "pcie,pcie")
     device0, device1 = context.list_devices()
     polls = 0
@@ -191,6 +197,31 @@ def test_documented_loop_over_two_devices(context: Context, monkeypatch: pytest.
         polls += 1
     assert polls > 1, "the pending phase must be seen"
     assert context.read_device_configuration(device1)["clock_profile_core_3"] == "1000"
+    model = context.load_model(package)
+    for device in (device0, device1):
+        instance = context.device_connect(device).load_model_instance(model)
+        instance.run([frames[0]], [output()])
+        assert instance.profile().clock_mhz == 1000
+
+
+@pytest.mark.parametrize("clocks", [(1000, 20), (20, 1000), (1000, 1000), (21, 999)])
+def test_every_clock_in_range_runs(context: Context, package_of_two: Path, clocks: tuple[int, int]) -> None:
+    """The slowest core's clock gives the time, whichever core that is."""
+    context.configure_device(0, clock_profile_core_0=clocks[0], clock_profile_core_1=clocks[1])
+    while not context.device_ready(0):
+        time.sleep(0.02)
+    profile = context.device_connect(0, 2).load_model_instance(context.load_model(package_of_two)).profile()
+    assert profile.clock_mhz == min(clocks)
+    assert profile.cycles > 0
+
+
+@pytest.mark.parametrize("count", [0, 5])
+def test_a_card_has_the_sub_devices_of_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    description = tmp_path / "cards.toml"
+    description.write_text(f"[[card]]\nsub_devices = {count}\n")
+    monkeypatch.setenv("TRIUNE_CARDS", str(description))
+    with pytest.raises(InvalidConfiguration, match=f"sub_devices: expected 1 to 4, the cores of metis, got {count}"):
+        Context().list_devices()
 
 
 def test_a_limit_is_in_force_at_once(context: Context) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import triune
 from triune.axelera.runtime import Context, IncompatibleDevice, InvalidArgument, Model
+from triune.models import DIGITS_INT8
 
 LOAD = [
     "aipu_cores",
@@ -114,6 +115,14 @@ def test_edited_payload(context: Context, copy: Path) -> None:
         context.load_model(copy)
 
 
+def test_an_onnx_file(context: Context, tmp_path: Path) -> None:
+    """The way to go on, ready to be pasted."""
+    model = tmp_path / "my model.onnx"
+    model.write_bytes(DIGITS_INT8.read_bytes())
+    with pytest.raises(InvalidArgument, match=f"the ONNX file.*`triune compile '{model}' --target metis -o DIR`"):
+        context.load_model(model)
+
+
 def test_newer_package(context: Context, copy: Path) -> None:
     content = json.loads(copy.read_text())
     content["schema_version"] += 1
@@ -140,9 +149,10 @@ def test_all_properties_at_once(context: Context, model: Model) -> None:
             "unknown property 'doublebuffer'; valid are aipu_cores, num_sub_devices, .*double_buffer",
         ),
         ({"double_buffer": 2}, "double_buffer: expected 0, 1, False or True, got 2"),
-        ({"double_buffer": "1"}, "double_buffer: expected an int, got '1'"),
-        ({"host_profiling": None}, "host_profiling: expected an int, got None"),
+        ({"double_buffer": "1"}, "double_buffer: expected 0, 1, False or True, got '1'"),
+        ({"host_profiling": None}, "host_profiling: expected 0, 1, False or True, got None"),
         ({"aipu_cores": -1}, "aipu_cores: expected a number of at least 0, got -1"),
+        ({"aipu_cores": 1.0}, "aipu_cores: expected a number of at least 0, got 1.0"),
         ({"aipu_cores": 5}, "aipu_cores: expected 0 to 4, got 5"),
         ({"num_sub_devices": 2}, "num_sub_devices: expected at most 1 .*, got 2"),
     ],
@@ -196,3 +206,27 @@ def test_properties_name_the_parts_on_the_host(context: Context, test_data: Path
     postamble = tmp_path / "out" / model.properties["postamble_graph"]
     read = {name for name, *_ in triune.Session(postamble).inputs}
     assert read <= {info.name for info in model.outputs()}
+
+
+def test_documented_lines_for_the_parts_on_the_host(context: Context, test_data: Path, tmp_path: Path) -> None:
+    """Buffers of the card to the model's own tensors, through the postamble graph: what the whole model computes."""
+    source = test_data / "models" / "onnx" / "ultraface_u8s8_qdq.onnx"
+    package = triune.compile(source, target="metis", output=tmp_path / "out")
+    model = context.load_model(package / "model.json")
+    image = np.random.default_rng(4).normal(0, 0.5, (1, 3, 240, 320)).astype(np.float32)
+    buffers = [np.zeros(info.shape, np.int8) for info in model.outputs()]
+    instance = context.device_connect().load_model_instance(model)
+    instance.run([model.inputs()[0].quantize(np.ascontiguousarray(image.transpose(0, 2, 3, 1)))], buffers)
+
+    shapes = json.loads((package / "manifest.json").read_text())["output_shapes_original"]
+    tensors = {}
+    for info, buffer, shape in zip(model.outputs(), buffers, shapes, strict=True):
+        real = info.dequantize(buffer)
+        tensors[info.name] = np.ascontiguousarray(np.moveaxis(real, -1, 1) if len(shape) == 4 else real).reshape(shape)
+    postamble = triune.Session(package / model.properties["postamble_graph"])
+    results = postamble.run({info.name: tensors[info.name] for info in postamble.inputs})
+
+    found = tensors | dict(zip([info.name for info in postamble.outputs], results, strict=True))
+    whole = triune.Session(source)
+    for info, expected in zip(whole.outputs, whole.run({whole.inputs[0].name: image}), strict=True):
+        assert np.abs(found[info.name] - expected).mean() < 1 / 255, info.name

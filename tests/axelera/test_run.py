@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -452,6 +454,7 @@ def test_cycles_are_always_there(instance: ModelInstance) -> None:
     assert profile.cycles > 0
     assert profile.clock_mhz == 800
     assert profile.operators == []
+    assert str(profile).startswith("one run: "), "no heading without a table"
     assert profile.host is None
 
 
@@ -479,3 +482,47 @@ def test_host_profiling(context: Context, model: Model, frames: list[Tensor], ou
     assert host.calls == 5
     assert 0 < host.minimum <= host.mean <= host.maximum < 10
     assert host.minimum <= host.last <= host.maximum
+
+
+def test_a_program_may_end_with_threads_in_run(package: Path) -> None:
+    program = f"""
+import threading, time
+import numpy as np
+from triune.axelera.runtime import Context
+model = (context := Context()).load_model({str(package / "model.json")!r})
+instance = context.device_connect().load_model_instance(model)
+def work():
+    source, result = (np.zeros(info.shape, np.int8) for info in (*model.inputs(), *model.outputs()))
+    while True:
+        instance.run([source], [result])
+for _ in range(2):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.1)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_signal_handler_may_release(package: Path) -> None:
+    program = f"""
+import os, signal
+from triune.axelera.runtime import Context, InvalidArgument
+model = (context := Context()).load_model({str(package / "model.json")!r})
+connection = context.device_connect()
+def buffer(size):
+    fd = os.memfd_create("buffer")
+    os.ftruncate(fd, size)
+    return fd
+source, result = buffer(model.inputs()[0].size), buffer(model.outputs()[0].size)
+signal.signal(signal.SIGALRM, lambda *_: instance.release())
+for attempt in range(200):
+    instance = connection.load_model_instance(model, input_dmabuf=1, output_dmabuf=1)
+    signal.setitimer(signal.ITIMER_REAL, 0.0003 + attempt % 50 * 1e-5)
+    try:
+        while True:
+            instance.run([source], [result])
+    except InvalidArgument:
+        pass
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")

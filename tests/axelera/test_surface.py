@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 import inspect
+import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,18 @@ def test_every_documented_name_is_public() -> None:
 def test_exceptions_are_runtime_errors(name: str) -> None:
     assert issubclass(getattr(axr, name), RuntimeError)
     assert getattr(axr, name).__name__ == name
+    assert getattr(axr, name).__module__ == "triune.axelera.runtime", "what tracebacks say"
+    copy = pickle.loads(pickle.dumps(getattr(axr, name)("why")))
+    assert (type(copy), copy.args) == (getattr(axr, name), ("why",))
+
+
+def test_tracebacks_hold_no_helpers(tmp_path: Path) -> None:
+    """An error of the core ends in the method that the program called."""
+    (tmp_path / "model.json").write_text("no JSON")
+    with axr.Context() as context, pytest.raises(axr.InvalidArgument) as raised:
+        context.load_model(tmp_path / "model.json")
+    assert [entry.name for entry in raised.traceback] == ["test_tracebacks_hold_no_helpers", "load_model"]
+    assert raised.value.__cause__ is None
 
 
 @pytest.mark.parametrize("name", ["Context", "Connection", "Model", "ModelInstance"])

@@ -105,6 +105,22 @@ def test_a_programs_failure_is_shown_as_its_own(tmp_path: Path) -> None:
     assert done.stderr.endswith("KeyError: 'mine'\n")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-m", "no_such_module"], "No module named no_such_module"),
+        (["-m", "no_such.module"], "No module named 'no_such'"),
+        (["."], "can't find '__main__' module in '.'"),
+    ],
+)
+def test_what_cannot_begin_is_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:
+    done = subprocess.run([sys.executable, *COMPAT, *arguments], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("triune: error: ")
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+
+
 def test_import_installs_the_very_same_modules(tmp_path: Path) -> None:
     code = (
         "import triune.compat.axelera, axelera.runtime, axelera.runtime.objects, axelera.runtime.axruntime\n"
@@ -118,6 +134,26 @@ def test_import_installs_the_very_same_modules(tmp_path: Path) -> None:
         "assert axelera.__file__ is None, 'a namespace'\n"
     )
     assert run(tmp_path, "-c", code).stderr == ""
+
+
+def test_type_checkers_see_the_names(tmp_path: Path) -> None:
+    """The directory that the documentation gives to mypy has stubs for the vendor's import names."""
+    pytest.importorskip("mypy")
+    folder = Path(triune.__file__).parent / "compat" / "paths" / "axelera"
+    (tmp_path / "program.py").write_text(
+        "from axelera.runtime import Context, objects\nimport axelera.runtime.axruntime\n"
+        "reveal_type(objects.Context().list_devices()[0].name)\nnumber: int = Context().load_model('x')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "program.py"],
+        cwd=tmp_path,
+        env=os.environ | {"MYPYPATH": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+    assert 'Revealed type is "str"' in done.stdout.replace("builtins.", "")
+    assert "[assignment]" in done.stdout
+    assert "Found 1 error " in done.stdout
 
 
 def test_nothing_is_importable_unasked(tmp_path: Path) -> None:

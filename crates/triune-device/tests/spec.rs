@@ -22,7 +22,12 @@ fn builtins_are_valid() {
     assert!(DeviceSpec::builtin("abacus").is_err());
     let metis = DeviceSpec::builtin("metis").expect("valid");
     assert_eq!((metis.cores, metis.clock_mhz), (4, Some(800)));
-    assert!(metis.allows_clock(600) && !metis.allows_clock(500));
+    assert!(
+        metis.allows_clock(600)
+            && metis.allows_clock(1000)
+            && !metis.allows_clock(1001)
+            && !metis.allows_clock(19)
+    );
     assert_eq!(DeviceSpec::builtin("host").expect("valid").timing, TimingModel::None);
 }
 
@@ -108,11 +113,27 @@ fn systolic_arrays_refuse_what_broadcast_ones_have() {
 }
 
 #[test]
+fn peaks_follow_from_the_description() {
+    let mut spec = DeviceSpec::builtin("metis").expect("builtin");
+    // 512 x 512 / 8, which is 52.4 TOPS at 800 MHz.
+    assert!((spec.peak_macs_per_cycle() - 32_768.0).abs() < 1e-9);
+    let ddr = &spec.memory[0];
+    assert!((ddr.bytes_per_cycle_at(800) - 42.625).abs() < 1e-9);
+    assert!((ddr.bytes_per_cycle_at(400) - 85.25).abs() < 1e-9, "its clock is its own");
+    assert!((spec.memory[1].bytes_per_cycle_at(400) - 128.0).abs() < 1e-9, "its clock is the core's");
+    assert_eq!(spec.memory[2].usable_bytes(), 4_194_304 - 524_288);
+    spec.array = None;
+    assert!((spec.peak_macs_per_cycle() - 171.0).abs() < 1e-9);
+    let host = DeviceSpec::builtin("host").expect("builtin");
+    assert!(host.memory[0].bytes_per_cycle_at(0).abs() < 1e-9, "not modelled");
+}
+
+#[test]
 fn errors_name_the_key() {
     for (from, to, key) in [
         ("cores = 4", "cores = 0", "cores"),
-        ("clock_mhz = 800", "clock_mhz = 801", "clock_mhz"),
-        ("[100, 200, 400", "[200, 100, 400", "clocks_mhz"),
+        ("clock_mhz = 800", "clock_mhz = 1001", "clock_mhz"),
+        ("[20, 100, 200, 400", "[20, 200, 100, 400", "clocks_mhz"),
         ("alignment = 64", "alignment = 48", "alignment"),
         ("rows = 512", "rows = 0", "array.rows"),
         ("elements_per_cycle = 64", "elements_per_cycle = 0", "vector.elements_per_cycle"),

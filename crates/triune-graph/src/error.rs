@@ -20,7 +20,7 @@ pub enum Error {
         source: Box<Error>,
     },
     /// The bytes are not what the format calls for.
-    #[error("malformed {format} file: {reason}")]
+    #[error("not an {format} model, or a damaged one: {reason}")]
     Malformed {
         /// The format's name, such as `ONNX`.
         format: &'static str,

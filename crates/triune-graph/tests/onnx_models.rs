@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use triune_graph::{Dim, Graph, Op, format::onnx, infer::infer, passes};
+use triune_testing::test_data;
 
 /// Model, batch where the model leaves it open, and what ONNX Runtime gave for it.
 type Row = (&'static str, usize, &'static [(&'static str, &'static [usize])]);
@@ -49,16 +50,10 @@ const EXPECTED: &[Row] = &[
     ("yolox_s_640x640", 1, &[("812", &[1, 4, 80, 80]), ("813", &[1, 1, 80, 80]), ("814", &[1, 80, 80, 80]), ("835", &[1, 4, 40, 40]), ("836", &[1, 1, 40, 40]), ("837", &[1, 80, 40, 40]), ("858", &[1, 4, 20, 20]), ("859", &[1, 1, 20, 20]), ("860", &[1, 80, 20, 20])]),
 ];
 
-fn data() -> PathBuf {
-    std::env::var_os("TRIUNE_TEST_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from)
-}
-
 fn find(model: &str) -> Option<PathBuf> {
     ["models/onnx", "refdata/topologies", "resnets"]
         .iter()
-        .map(|folder| data().join(folder).join(format!("{model}.onnx")))
-        .find(|path| path.is_file())
+        .find_map(|folder| test_data(&format!("{folder}/{model}.onnx")))
 }
 
 fn bound(path: &Path, batch: usize) -> Graph {
@@ -98,7 +93,7 @@ fn for_each_model(mut check: impl FnMut(&str, Graph, Vec<(String, Vec<usize>)>))
         check(&format!("{model}, batch {batch}"), bound(&path, batch), expected);
     }
     if found < EXPECTED.len() {
-        println!("skipped {} models that are not in {}", EXPECTED.len() - found, data().display());
+        println!("skipped {} models that are not there", EXPECTED.len() - found);
     }
 }
 

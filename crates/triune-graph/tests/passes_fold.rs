@@ -7,7 +7,7 @@ use growth::{Growth, KINDS};
 use proptest::prelude::*;
 use triune_graph::{Constant, Graph, Op, format::onnx, infer::infer, passes};
 use triune_tensor::Shape;
-use triune_testing::{Data, Tensor, interpret};
+use triune_testing::{Data, Tensor, interpret, test_data};
 
 /// The interpreter has no half floats.
 const WITHOUT_HALF: [u8; 1] = [19];
@@ -104,15 +104,7 @@ proptest! {
 /// The models are not part of the sources, see `onnx_models.rs`.
 #[test]
 fn a_real_network_computes_the_same_after_folding() {
-    let folder = std::env::var_os("TRIUNE_TEST_DATA").map_or_else(
-        || std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
-        std::path::PathBuf::from,
-    );
-    let path = folder.join("models/onnx/ultraface_f32.onnx");
-    if !path.is_file() {
-        println!("skipped: there is no {}", path.display());
-        return;
-    }
+    let Some(path) = test_data("models/onnx/ultraface_f32.onnx") else { return };
     let mut graph = onnx::read(path).unwrap();
     graph.bind(&[]).unwrap();
     infer(&mut graph).unwrap();

@@ -1,8 +1,8 @@
 //! Matrix products of f32 operands that are both known at run time only. Constant weights belong in `FConv`.
 
-use crate::conv::fgemm::{Acc, Line, MAX_ROWS, Panels};
+use crate::conv::fgemm::{Finish, Line, MAX_COLUMNS, MAX_ROWS, Panels};
 use crate::conv::pack_panel;
-use crate::dispatch::{Level, multiversion};
+use crate::dispatch::Level;
 use crate::parallel::Shared;
 use crate::{Error, Isa, Pool};
 
@@ -60,7 +60,6 @@ impl MatMulSpec {
 pub struct FMatMul {
     spec: MatMulSpec,
     panels: Panels,
-    level: Level,
     packed: usize,
 }
 
@@ -90,7 +89,7 @@ impl FMatMul {
         let packed = panels.packed_len(s.k).and_then(|len| len.checked_add(s.m.checked_mul(s.k)?));
         let packed = packed.filter(|&len| len < usize::MAX / 8);
         let packed = packed.ok_or(Error::Invalid("extents overflow"))?;
-        Ok(Self { spec: *spec, panels, level, packed })
+        Ok(Self { spec: *spec, panels, packed })
     }
 
     /// Bytes of scratch that [`FMatMul::run`] needs with a pool of `threads` threads.
@@ -100,7 +99,7 @@ impl FMatMul {
         self.packed * 4 + 2 * size_of::<Line>()
     }
 
-    /// Computes `c` from `a` and `b`; `bias`, one per column, is added to each sum.
+    /// Computes `c` from `a` and `b`; `bias`, one per column or 0, is added to each sum.
     ///
     /// An element is Σ a·b by fused multiply-adds from 0 in k order. Errors: slices shorter than the strides reach.
     pub fn run(
@@ -187,41 +186,36 @@ impl FMatMul {
         let splits = if pool.threads() == 1 { 1 } else { splits };
         pool.run(blocks * splits, &|task, _| {
             let (block, split) = (task / splits, task % splits);
-            let mut acc = Acc([0.0; _]);
+            let mut outputs = [std::ptr::null_mut::<f32>(); MAX_ROWS];
             let mut pointers = [std::ptr::null::<f32>(); MAX_ROWS];
             for panel in split * panels.count() / splits..(split + 1) * panels.count() / splits {
                 let (width, used) = (panels.width(panel), panels.used(panel));
                 let b = packed[panels.start(panel, s.k)..].as_ptr();
                 let first_column = panel * panels.columns;
-                let bias = bias.map(|bias| &bias[first_column..][..used]);
+                let mut bias_row = [0.0f32; MAX_COLUMNS];
+                if let Some(bias) = bias {
+                    bias_row[..used].copy_from_slice(&bias[first_column..][..used]);
+                }
                 for tile in block * tiles / blocks..(block + 1) * tiles / blocks {
                     let rows = tile * s.m / tiles..(tile + 1) * s.m / tiles;
-                    for (pointer, row) in pointers.iter_mut().zip(rows.clone()) {
+                    for ((pointer, output), row) in pointers.iter_mut().zip(&mut outputs).zip(rows.clone()) {
                         *pointer = a.as_ptr().wrapping_add(row * row_step);
+                        *output = c.as_ptr().wrapping_add(c_start + row * s.stride_c);
                     }
-                    // SAFETY: each row of A holds k floats, the panel k rows of `width`; both were checked.
-                    unsafe { panels.tile(rows.len(), width, pointers.as_ptr(), 1, s.k, b, &mut acc) };
-                    for (row, sums) in rows.zip(acc.0.chunks_exact(width)) {
-                        // SAFETY: tasks have disjoint rows or columns of C, whose span was checked.
-                        let c = unsafe { c.piece(c_start + row * s.stride_c + first_column, used) };
-                        store(self.level, &sums[..used], bias, c);
-                    }
+                    let finish = Finish {
+                        bias: bias_row.as_ptr(),
+                        residual: std::ptr::null(),
+                        output: outputs.as_ptr(),
+                        offset: first_column,
+                        used,
+                        limits: [f32::NEG_INFINITY, f32::INFINITY],
+                    };
+                    // SAFETY: each row of A holds k floats, the panel k rows of `width`, C's span was checked; tasks
+                    // have disjoint rows or columns of C.
+                    unsafe { panels.tile(rows.len(), width, pointers.as_ptr(), 1, s.k, b, &finish) };
                 }
             }
         });
-    }
-}
-
-multiversion! {
-    fn store(sums: &[f32], bias: Option<&[f32]>, c: &mut [f32]) {
-        match bias {
-            Some(bias) => {
-                for ((c, &sum), &bias) in c.iter_mut().zip(sums).zip(bias) {
-                    *c = sum + bias;
-                }
-            }
-            None => c.copy_from_slice(sums),
-        }
     }
 }
 

@@ -189,7 +189,13 @@ multiversion! {
                     }
                 )*};
             }
-            chunks!(64, 16, 4);
+            // Accumulators that fit registers: more of them when they are bytes.
+            if size_of::<R::Sum>() == 1 {
+                chunks!(64);
+            } else {
+                chunks!(32);
+            }
+            chunks!(16, 4);
             while c < map.c {
                 chunk::<R, 1>(reduce, window, x.get(c..).unwrap_or_default(), rows, taps, counted, &mut out[c..]);
                 c += 1;

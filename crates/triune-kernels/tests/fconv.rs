@@ -55,7 +55,11 @@ fn check(case: &Case, seed: u64) {
     let Some(out) = g.output(case.size[0], case.size[1]) else { return };
     let in_map = gapped(case.batch, case.size, ci, case.gaps);
     let out_map = gapped(case.batch, out, co, [case.gaps[1], case.gaps[2], case.gaps[0]]);
-    let x = noise.floats(in_map.span());
+    let mut x = noise.floats(in_map.span());
+    if seed.is_multiple_of(5) {
+        let at = noise.below(x.len());
+        x[at] = f32::NAN;
+    }
     let weights = noise.floats(co * g.kernel[0] * g.kernel[1] * (ci / g.groups));
     let bias = noise.floats(co);
     let residual = noise.floats(out_map.span());
@@ -68,7 +72,8 @@ fn check(case: &Case, seed: u64) {
             y += residual[at];
         }
         expected[at] = match case.activation {
-            Activation::Relu => y.max(0.0),
+            // NaN passes.
+            Activation::Relu if y < 0.0 => 0.0,
             Activation::Clip([low, high]) => y.clamp(low, high),
             _ => y,
         };
@@ -147,6 +152,9 @@ fn pointwise_and_first_layers() {
     for (geometry, size, channels) in [
         (ConvGeometry::pointwise(), [7, 7], [64, 48]),
         (ConvGeometry::pointwise(), [1, 1], [130, 100]),
+        // Rows a page apart, which are copied.
+        (ConvGeometry::pointwise(), [3, 5], [1024, 20]),
+        (ConvGeometry { stride: [2, 1], ..ConvGeometry::pointwise() }, [3, 4], [2048, 7]),
         (ConvGeometry { stride: [2, 2], ..ConvGeometry::pointwise() }, [9, 7], [40, 33]),
         (
             ConvGeometry { kernel: [7, 7], stride: [2, 2], pad: [3; 4], dilation: [1, 1], groups: 1 },
@@ -159,17 +167,10 @@ fn pointwise_and_first_layers() {
             [40, 40],
         ),
     ] {
-        let case = Case {
-            geometry,
-            batch: 1,
-            size,
-            channels,
-            bias: true,
-            residual: false,
-            activation: Activation::Relu,
-            gaps: [0; 3],
-        };
-        check(&case, 9);
+        for (residual, gaps) in [(false, [0; 3]), (true, [0; 3]), (true, [2, 0, 0]), (true, [1, 2, 3])] {
+            let activation = if gaps[2] == 0 { Activation::Relu } else { Activation::Sigmoid };
+            check(&Case { geometry, batch: 2, size, channels, bias: true, residual, activation, gaps }, 10);
+        }
     }
 }
 
@@ -260,7 +261,7 @@ fn products_equal_their_definition() {
                         sum = x.mul_add(b[i * spec.batch_b + br * spec.stride_b + bc], sum);
                     }
                     expected[i * spec.batch_c + row * spec.stride_c + column] =
-                        bias.map_or(sum, |bias| sum + bias[column]);
+                        sum + bias.map_or(0.0, |bias| bias[column]);
                 }
             }
         }

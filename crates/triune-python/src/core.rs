@@ -26,7 +26,7 @@ fn device(card: &Card) -> Result<Arc<Device>, Error> {
     Ok(device)
 }
 
-/// Deploys a program to cores of a card, timed at the slowest one's clock.
+/// Deploys a program to cores of a card, timed at the slowest one's clock; each core's clock must be one that the device has.
 pub(crate) fn deploy(
     card: &Card,
     program: &Arc<Program>,
@@ -34,8 +34,24 @@ pub(crate) fn deploy(
     threads: usize,
 ) -> Result<Deployment, Error> {
     let settings = card.settings()?;
-    let clock_mhz = cores.iter().map(|&core| settings.clock_mhz(core as usize)).min();
-    Deployment::new(&device(card)?, program, &DeployOptions { threads, cores, clock_mhz })
+    let device = device(card)?;
+    let clock = |&core: &u32| settings.clock_mhz(core as usize);
+    if let Some(core) = cores.iter().find(|&core| !device.spec().allows_clock(clock(core))) {
+        return Err(Error::Target(format!(
+            "{}: core {core} is set to {} MHz, at which a {} does not run",
+            card.spec().name,
+            clock(core),
+            card.spec().device
+        )));
+    }
+    let clock_mhz = cores.iter().map(clock).min();
+    Deployment::new(&device, program, &DeployOptions { threads, cores, clock_mhz })
+}
+
+/// Deploys a program to an empty device of its kind, to ask what it costs.
+pub(crate) fn timed(program: &Arc<Program>, clock_mhz: Option<u32>) -> Result<Deployment, Error> {
+    let device = Device::new(DeviceSpec::builtin(&program.target)?)?;
+    Deployment::new(&device, program, &DeployOptions { clock_mhz, ..DeployOptions::default() })
 }
 
 /// Compiles an ONNX file into a package, and says what was found and chosen.

@@ -8,31 +8,39 @@ use std::{
 use pyo3::{create_exception, exceptions::PyRuntimeError, marker::Ungil, prelude::*};
 use triune::{
     device::Error as DeviceError,
+    graph::Error as GraphError,
     runtime::{Error as RuntimeError, card::Error as CardError},
 };
 
-create_exception!(triune._native, Error, PyRuntimeError, "Base class of everything that the core raises.");
-create_exception!(triune._native, ArgumentError, Error, "An argument, or a file that one names, is wrong.");
-create_exception!(triune._native, FileError, Error, "A file cannot be read or written.");
+use crate::exit;
+
 create_exception!(
-    triune._native,
+    triune.errors,
+    Error,
+    PyRuntimeError,
+    "Base class of everything that Triune's core raises."
+);
+create_exception!(triune.errors, ArgumentError, Error, "An argument, or a file that one names, is wrong.");
+create_exception!(triune.errors, FileError, Error, "A file cannot be read or written.");
+create_exception!(
+    triune.errors,
     ForeignError,
     Error,
     "A package that another compiler wrote, which only its chip can run."
 );
-create_exception!(triune._native, UnsupportedError, Error, "The model needs what the device does not have.");
-create_exception!(triune._native, InUseError, Error, "Another holder has the sub-devices.");
-create_exception!(triune._native, SettingError, Error, "A card's setting is unknown or out of range.");
-create_exception!(triune._native, PendingError, Error, "A changed setting is not in force yet.");
-create_exception!(triune._native, ReleasedError, Error, "The object has been released.");
-create_exception!(triune._native, InternalError, Error, "The core broke its own rules: please report it.");
+create_exception!(triune.errors, UnsupportedError, Error, "The model needs what the device does not have.");
+create_exception!(triune.errors, InUseError, Error, "Another holder has the sub-devices.");
+create_exception!(triune.errors, SettingError, Error, "A card's setting is unknown or out of range.");
+create_exception!(triune.errors, PendingError, Error, "A changed setting is not in force yet.");
+create_exception!(triune.errors, ReleasedError, Error, "The object has been released.");
+create_exception!(triune.errors, InternalError, Error, "The core broke its own rules: please report it.");
 
 /// The exception for an error of the runtime.
 pub(crate) fn runtime(error: RuntimeError) -> PyErr {
     let text = error.to_string();
     match error {
         RuntimeError::Card(error) => card(&error),
-        RuntimeError::Io { .. } => FileError::new_err(text),
+        RuntimeError::Io { .. } | RuntimeError::Graph(GraphError::Io { .. }) => FileError::new_err(text),
         RuntimeError::Foreign { .. } => ForeignError::new_err(text),
         RuntimeError::Unsupported { .. }
         | RuntimeError::Target(_)
@@ -46,7 +54,8 @@ pub(crate) fn runtime(error: RuntimeError) -> PyErr {
             | DeviceError::UnknownMemory { .. }
             | DeviceError::OutOfRegion { .. }
             | DeviceError::Segment { .. }
-            | DeviceError::Command { .. },
+            | DeviceError::Command { .. }
+            | DeviceError::Timing(_),
         ) => ArgumentError::new_err(text),
         RuntimeError::Device(_) => InternalError::new_err(text),
     }
@@ -70,8 +79,13 @@ pub(crate) fn detached<T: Ungil + Send>(
     py: Python<'_>,
     work: impl Ungil + Send + FnOnce() -> T,
 ) -> PyResult<T> {
-    py.detach(|| catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panic_text(panic.as_ref())))
-        .map_err(InternalError::new_err)
+    let result = py.detach(|| {
+        let result = catch_unwind(AssertUnwindSafe(work));
+        exit::before_return();
+        result
+    });
+    exit::after_return();
+    result.map_err(|panic| InternalError::new_err(panic_text(panic.as_ref())))
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {

@@ -152,7 +152,7 @@ impl Instance {
         error::detached(py, || {
             let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let state = state.as_ref().ok_or_else(released)?;
-            Ok(Timeline::new(&self.program, state.deployment.timeline()))
+            Ok(Timeline::new(&state.deployment))
         })?
     }
 

@@ -9,6 +9,7 @@ mod array;
 mod card;
 mod core;
 mod error;
+mod exit;
 mod instance;
 mod package;
 mod session;
@@ -41,4 +42,9 @@ mod native {
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the constant carries its Python name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_init]
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        super::exit::register(module)
+    }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use pyo3::prelude::*;
 use triune::runtime::{self, Program};
 
-use crate::{core, error};
+use crate::{core, error, timeline::Timeline};
 
 /// One tensor at a program's border, as it lies in memory.
 #[pyclass(frozen, get_all, skip_from_py_object, module = "triune._native")]
@@ -87,6 +87,16 @@ impl Package {
     #[getter]
     fn postprocess(&self) -> Option<&str> {
         self.inner.postprocess()
+    }
+
+    /// The modelled time of one run on an empty device of its kind, at the device's clock or `clock_mhz`.
+    ///
+    /// Raises `ArgumentError` if the device has no such clock, `UnsupportedError` if its memory does not hold the program.
+    #[pyo3(signature = (*, clock_mhz=None))]
+    fn timeline(&self, py: Python<'_>, clock_mhz: Option<u32>) -> PyResult<Timeline> {
+        let deployment =
+            error::detached(py, || core::timed(self.program(), clock_mhz))?.map_err(error::runtime)?;
+        Ok(Timeline::new(&deployment))
     }
 }
 

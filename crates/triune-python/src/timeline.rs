@@ -1,9 +1,15 @@
 //! The modelled time of a program: the core's table as Python lists.
 
+use std::sync::Arc;
+
 use pyo3::{prelude::*, types::PyDict};
 use triune::{
-    device::timing::{CommandTime, Timeline as Inner},
-    runtime::Program,
+    device::{
+        DeviceSpec, SegmentKind,
+        spec::MemorySpec,
+        timing::{CommandTime, MemoryBytes, Span, Timeline as Inner},
+    },
+    runtime::{Deployment, Place, PlannedBuffer, Program},
 };
 
 /// The modelled time of one run. Cycles count from the launch.
@@ -11,6 +17,9 @@ use triune::{
 #[derive(Debug)]
 pub(crate) struct Timeline {
     inner: Inner,
+    spec: DeviceSpec,
+    program: Arc<Program>,
+    places: Vec<Place>,
     operators: Vec<Operator>,
 }
 
@@ -23,7 +32,8 @@ struct Operator {
 }
 
 impl Timeline {
-    pub(crate) fn new(program: &Program, inner: &Inner) -> Self {
+    pub(crate) fn new(deployment: &Deployment) -> Self {
+        let (program, inner) = (deployment.program(), deployment.timeline());
         let mut operators: Vec<Operator> = Vec::with_capacity(program.operators.len());
         for command in &inner.commands {
             let (name, kind) = match program.operator_of(command.index) {
@@ -39,7 +49,13 @@ impl Timeline {
                 }),
             }
         }
-        Self { inner: inner.clone(), operators }
+        Self {
+            inner: inner.clone(),
+            spec: deployment.device().spec().clone(),
+            program: program.clone(),
+            places: deployment.places().to_vec(),
+            operators,
+        }
     }
 }
 
@@ -93,13 +109,89 @@ impl Timeline {
         self.operators.iter().map(row).collect()
     }
 
-    /// One dict per command: index, opcode, then as `operators`.
+    /// Most 8-bit multiply-accumulates per cycle and core.
+    #[getter]
+    fn peak_macs_per_cycle(&self) -> f64 {
+        self.spec.peak_macs_per_cycle()
+    }
+
+    /// Bytes of the feature maps' segment.
+    #[getter]
+    fn scratch_bytes(&self) -> u64 {
+        self.program.scratch_bytes
+    }
+
+    /// What no plan of the feature maps can do without.
+    #[getter]
+    fn scratch_lower_bound(&self) -> u64 {
+        self.program.scratch_lower_bound
+    }
+
+    /// One dict per memory of the device: name, bytes that programs can use, `bytes_per_cycle` of a core's port.
+    fn memories<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let row = |memory: &MemorySpec| {
+            let row = PyDict::new(py);
+            row.set_item("name", &memory.name)?;
+            row.set_item("bytes", memory.usable_bytes())?;
+            row.set_item("bytes_per_cycle", memory.bytes_per_cycle_at(self.inner.clock_mhz))?;
+            Ok(row)
+        };
+        self.spec.memory.iter().map(row).collect()
+    }
+
+    /// One dict per segment of the first image: kind (`instructions`, `constants`, `scratch`, `input`, `output`), memory,
+    /// base, bytes.
+    fn segments<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let row = |place: &Place| {
+            let row = PyDict::new(py);
+            let kind = match place.kind {
+                SegmentKind::Instructions => "instructions",
+                SegmentKind::Constants => "constants",
+                SegmentKind::Scratch => "scratch",
+                SegmentKind::Input => "input",
+                SegmentKind::Output => "output",
+            };
+            row.set_item("kind", kind)?;
+            row.set_item("memory", &place.memory)?;
+            row.set_item("base", place.base)?;
+            row.set_item("bytes", place.bytes)?;
+            Ok(row)
+        };
+        self.places.iter().map(row).collect()
+    }
+
+    /// One dict per feature map of the plan: offset, bytes, first and last (one past) command. Empty for packages of before
+    /// the plan was kept.
+    fn buffers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let row = |buffer: &PlannedBuffer| {
+            let row = PyDict::new(py);
+            row.set_item("offset", buffer.offset)?;
+            row.set_item("bytes", buffer.bytes)?;
+            row.set_item("first", buffer.first)?;
+            row.set_item("last", buffer.last)?;
+            Ok(row)
+        };
+        self.program.buffers.iter().map(row).collect()
+    }
+
+    /// One dict per command: index, opcode, as `operators`, then loading, computing, storing (first cycle, one past the
+    /// last), read and written (bytes of each memory).
     fn commands<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let row = |command: &CommandTime| {
             let row = PyDict::new(py);
             row.set_item("index", command.index)?;
             row.set_item("opcode", format!("{:?}", command.opcode))?;
+            let operator = self.program.operator_of(command.index);
+            row.set_item("name", operator.map_or("", |operator| &operator.name))?;
+            row.set_item("kind", operator.map_or("", |operator| &operator.kind))?;
             times(&row, std::slice::from_ref(command))?;
+            let span = |span: Span| (span.start, span.end);
+            row.set_item("loading", span(command.loading))?;
+            row.set_item("computing", span(command.computing))?;
+            row.set_item("storing", span(command.storing))?;
+            let bytes = |bytes: &MemoryBytes| bytes[..self.spec.memory.len()].to_vec();
+            row.set_item("read", bytes(&command.bytes_read))?;
+            row.set_item("written", bytes(&command.bytes_written))?;
             Ok(row)
         };
         self.inner.commands.iter().map(row).collect()

@@ -37,7 +37,12 @@ impl Cards {
     /// # Errors
     /// [`Error::Description`] if the list or file is wrong, [`Error::Io`] if the directory cannot be used.
     pub fn from_env() -> Result<Self, Error> {
-        Self::new(list::from_env()?, &runtime_dir()?)
+        let specs = list::from_env()?;
+        let directory = match runtime_dir() {
+            Some(directory) => directory,
+            None => guessable_dir()?,
+        };
+        Self::new(specs, &directory)
     }
 
     /// The cards `specs`, with their state in `directory`, which is made if it is missing.
@@ -133,15 +138,31 @@ fn open(path: &Path) -> Result<fs::File, Error> {
         .map_err(|source| Error::Io { path: path.to_owned(), source })
 }
 
-fn runtime_dir() -> Result<PathBuf, Error> {
+/// The directory that the user or the system named.
+fn runtime_dir() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(path) = variable("TRIUNE_RUNTIME_DIR") {
-        return Ok(path);
+    variable("TRIUNE_RUNTIME_DIR")
+        .or_else(|| variable("XDG_RUNTIME_DIR").filter(|path| path.is_dir()).map(|path| path.join("triune")))
+}
+
+/// The directory below the shared temporary one. Its name can be guessed, so it must be this user's own, root included:
+/// another user could have put links in it that lead the writer elsewhere.
+fn guessable_dir() -> Result<PathBuf, Error> {
+    let user = user_id()?;
+    let directory = std::env::temp_dir().join(format!("triune-{user}"));
+    make(&directory)?;
+    let error = |source| Error::Io { path: directory.clone(), source };
+    let metadata = fs::symlink_metadata(&directory).map_err(error)?;
+    if !metadata.is_dir() || metadata.uid() != user || metadata.mode() & 0o022 != 0 {
+        let message = "it is not a directory of this user alone; set TRIUNE_RUNTIME_DIR to one";
+        return Err(error(io::Error::new(io::ErrorKind::PermissionDenied, message)));
     }
-    if let Some(path) = variable("XDG_RUNTIME_DIR").filter(|path| path.is_dir()) {
-        return Ok(path.join("triune"));
-    }
-    Ok(std::env::temp_dir().join(format!("triune-{}", user_id()?)))
+    Ok(directory)
+}
+
+fn make(directory: &Path) -> Result<(), Error> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|source| Error::Io { path: directory.to_owned(), source })
 }
 
 fn user_id() -> Result<u32, Error> {
@@ -150,11 +171,10 @@ fn user_id() -> Result<u32, Error> {
     Ok(metadata.uid())
 }
 
-/// Makes the directory, and refuses one that another user prepared: below a shared temporary directory the name can be
-/// guessed.
+/// Makes the directory, and refuses one that another user prepared.
 fn prepare(directory: &Path) -> Result<(), Error> {
+    make(directory)?;
     let error = |source| Error::Io { path: directory.to_owned(), source };
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(error)?;
     let owner = fs::metadata(directory).map_err(error)?.uid();
     let user = user_id()?;
     if owner != user && user != 0 {

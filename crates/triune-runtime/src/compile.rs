@@ -76,6 +76,13 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
     passes::fold_constants(&mut host)?;
     infer::infer(&mut host)?;
     let Core { graph, preprocess, postprocess, input_names, output_names, nodes } = partition(&image, &host)?;
+    let fixed = model.inputs.iter().any(|&id| model.value(id).fixed_shape().is_some());
+    if options.batch > 1 && fixed && (preprocess.is_some() || postprocess.is_some()) {
+        return Err(Error::Target(format!(
+            "a batch of {} of a model whose batch is fixed, of which parts stay on the host: export it with an open batch",
+            options.batch
+        )));
+    }
     let borders = border::npu(&spec.border, &graph, &input_names, &output_names, options.batch)?;
     let lowered = lower(&graph, &borders.plan)?;
     let commands = lowered.commands.len();
@@ -170,6 +177,7 @@ fn program(
         constants: lowered.constants.into(),
         scratch_bytes: lowered.plan.peak.next_multiple_of(crate::lower::ALIGNMENT),
         scratch_lower_bound: lowered.plan.lower_bound,
+        buffers: lowered.buffers,
         inputs,
         outputs,
         operators: lowered.operators,

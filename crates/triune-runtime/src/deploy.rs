@@ -81,7 +81,7 @@ struct Loaded {
 struct Chunk {
     memory: Arc<Memory>,
     /// The memory's name in the device's description.
-    place: String,
+    memory_name: String,
     region: RegionId,
     base: u64,
     len: u64,
@@ -98,7 +98,7 @@ impl Chunk {
                 Ok(base) => {
                     return Ok(Self {
                         memory: Arc::clone(memory),
-                        place: place.to_owned(),
+                        memory_name: place.to_owned(),
                         region,
                         base,
                         len,
@@ -112,6 +112,10 @@ impl Chunk {
 
     fn segment(&self, kind: SegmentKind) -> Segment {
         Segment { region: self.region, base: self.base, len: self.len, kind }
+    }
+
+    fn place(&self, kind: SegmentKind) -> Place {
+        Place { kind, memory: self.memory_name.clone(), base: self.base, bytes: self.len }
     }
 }
 
@@ -146,10 +150,23 @@ pub struct Deployment {
     device: Arc<Device>,
     program: Arc<Program>,
     images: Vec<Mutex<Image>>,
-    placement: Vec<String>,
     timeline: Timeline,
+    places: Vec<Place>,
     pool: Pool,
     _loaded: Arc<Loaded>,
+}
+
+/// Where one segment of a deployed program lies; for a batch, that of its first image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// What it holds.
+    pub kind: SegmentKind,
+    /// The memory's name in the device's description.
+    pub memory: String,
+    /// Its first byte's address there.
+    pub base: u64,
+    /// Size.
+    pub bytes: u64,
 }
 
 /// What one image of the batch needs: a core's feature maps and border buffers.
@@ -189,13 +206,13 @@ impl Deployment {
             active_cores: program.batch as u32,
             ..TimingOptions::default()
         };
-        let placement = match images.first() {
-            Some(image) => placement(&loaded, &image.lock().unwrap_or_else(PoisonError::into_inner)),
+        let places = match images.first() {
+            Some(image) => places(&loaded, &image.lock().unwrap_or_else(PoisonError::into_inner)),
             None => Vec::new(),
         };
-        let timeline = timeline(device, &placement, &images, &circumstances)?;
+        let timeline = timeline(device, &places, &images, &circumstances)?;
         let (device, program) = (Arc::clone(device), Arc::clone(program));
-        Ok(Self { device, program, images, placement, timeline, pool, _loaded: loaded })
+        Ok(Self { device, program, images, timeline, places, pool, _loaded: loaded })
     }
 
     /// The program.
@@ -215,13 +232,12 @@ impl Deployment {
 
     /// The timeline under other circumstances: another clock, 16-bit elements, other cores at work besides.
     pub fn retime(&self, options: &TimingOptions) -> Result<Timeline, Error> {
-        timeline(&self.device, &self.placement, &self.images, options)
+        timeline(&self.device, &self.places, &self.images, options)
     }
 
-    /// The memory that each of the first image's segments lies in, by name: instructions, constants, scratch, inputs,
-    /// outputs.
-    pub fn placement(&self) -> Vec<&str> {
-        self.placement.iter().map(String::as_str).collect()
+    /// Where the segments of the first image lie: instructions, constants, feature maps, inputs, outputs.
+    pub fn places(&self) -> &[Place] {
+        &self.places
     }
 
     /// Nanoseconds that the host link takes to move one run's inputs and outputs; 0 when the device has no link.
@@ -283,7 +299,10 @@ impl Image {
         let (inputs, outputs) = (border(&program.inputs)?, border(&program.outputs)?);
         let scratch_places = [&*place.scratch, &*place.constants, &*place.io];
         let scratch = Chunk::new(memory, &scratch_places, core, program.scratch_bytes)?;
-        for chunk in &outputs {
+        for (chunk, io) in outputs.iter().zip(&program.outputs) {
+            if io.padding.iter().all(|&padding| padding == (0, 0)) {
+                continue;
+            }
             // Padding of outputs is never written by the program; a run must not show what lay there before.
             memory.write(chunk.region, chunk.base, &vec![0; chunk.len as usize])?;
         }
@@ -345,21 +364,27 @@ fn check(
     Ok(())
 }
 
-/// The memory of each of an image's segments.
-fn placement(loaded: &Loaded, image: &Image) -> Vec<String> {
-    let chunks = [&loaded.instructions, &loaded.constants, &image.scratch];
-    chunks.into_iter().chain(&image.inputs).chain(&image.outputs).map(|chunk| chunk.place.clone()).collect()
+/// Where an image's segments lie.
+fn places(loaded: &Loaded, image: &Image) -> Vec<Place> {
+    let mut places = vec![
+        loaded.instructions.place(SegmentKind::Instructions),
+        loaded.constants.place(SegmentKind::Constants),
+        image.scratch.place(SegmentKind::Scratch),
+    ];
+    places.extend(image.inputs.iter().map(|chunk| chunk.place(SegmentKind::Input)));
+    places.extend(image.outputs.iter().map(|chunk| chunk.place(SegmentKind::Output)));
+    places
 }
 
 /// What one image costs; all images cost the same but for the memory that their feature maps found room in.
 fn timeline(
     device: &Device,
-    placement: &[String],
+    places: &[Place],
     images: &[Mutex<Image>],
     options: &TimingOptions,
 ) -> Result<Timeline, Error> {
     let image = images.first().ok_or_else(|| Error::Target("a batch of 0".into()))?;
     let image = image.lock().unwrap_or_else(PoisonError::into_inner);
-    let placement: Vec<&str> = placement.iter().map(String::as_str).collect();
+    let placement: Vec<&str> = places.iter().map(|place| &*place.memory).collect();
     Ok(timing::timeline(&device.spec, image.executor.decoded().commands(), &placement, options)?)
 }

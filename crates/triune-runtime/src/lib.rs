@@ -16,9 +16,9 @@ mod session;
 mod view;
 
 pub use compile::{CompileOptions, Compiled, Summary, compile};
-pub use deploy::{DeployOptions, Deployment, Device};
+pub use deploy::{DeployOptions, Deployment, Device, Place};
 pub use error::Error;
 pub use package::{MODEL_FILE, Package};
-pub use program::{Operator, Program, TensorIo};
+pub use program::{Operator, PlannedBuffer, Program, TensorIo};
 pub use session::{Session, SessionOptions, Tensor, TensorRef, ValueInfo};
 pub use triune_graph::Dim;

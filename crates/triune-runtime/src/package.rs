@@ -7,6 +7,7 @@
 use std::{
     fmt::Write,
     fs,
+    io::Read,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -17,7 +18,10 @@ use sha2::{Digest, Sha256};
 use triune_device::DeviceSpec;
 use triune_tensor::{DType, Shape};
 
-use crate::{Compiled, Error, Program, TensorIo, program::Operator};
+use crate::{
+    Compiled, Error, Program, TensorIo,
+    program::{Operator, PlannedBuffer},
+};
 
 /// Name of the file that `load` takes.
 pub const MODEL_FILE: &str = "model.json";
@@ -47,6 +51,9 @@ struct ModelJson {
     outputs: Vec<TensorJson>,
     scratch_bytes: u64,
     scratch_lower_bound: u64,
+    /// Offset, bytes, first command, one past the last.
+    #[serde(default)]
+    scratch_buffers: Vec<(u64, u64, u32, u32)>,
     instructions: PayloadJson,
     constants: PayloadJson,
     preprocess_graph: Option<PayloadJson>,
@@ -101,6 +108,7 @@ impl Package {
             outputs: program.outputs.iter().map(TensorJson::new).collect(),
             scratch_bytes: program.scratch_bytes,
             scratch_lower_bound: program.scratch_lower_bound,
+            scratch_buffers: program.buffers.iter().map(|b| (b.offset, b.bytes, b.first, b.last)).collect(),
             instructions: put("instructions.bin", &program.instructions)?,
             constants: put("constants.bin", &program.constants)?,
             preprocess_graph: graph("preprocess_graph.onnx", &compiled.preprocess)?,
@@ -126,11 +134,7 @@ impl Package {
     ///
     /// [`Error::Foreign`] for another compiler's model, [`Error::Package`] for a truncated, edited or newer package.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let size = fs::metadata(path).map_err(|error| Error::io(path, error))?.len();
-        if size > MAX_MODEL_JSON {
-            return Err(Error::package(path, format!("{size} bytes are too many for a {MODEL_FILE}")));
-        }
-        let text = fs::read(path).map_err(|error| Error::io(path, error))?;
+        let text = read_file(path, MAX_MODEL_JSON)?;
         let directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let value: serde_json::Value = serde_json::from_slice(&text).map_err(|error| {
             Error::package(path, format!("not valid JSON ({error}); compile the model again"))
@@ -154,6 +158,7 @@ impl Package {
         let border = |tensors: &[TensorJson]| -> Result<Vec<TensorIo>, Error> {
             tensors.iter().map(|tensor| tensor.io(path, model.batch)).collect()
         };
+        let buffers = model.buffers(path)?;
         let program = Program {
             target: model.target,
             batch: model.batch,
@@ -161,6 +166,7 @@ impl Package {
             constants,
             scratch_bytes: model.scratch_bytes,
             scratch_lower_bound: model.scratch_lower_bound,
+            buffers,
             inputs: border(&model.inputs)?,
             outputs: border(&model.outputs)?,
             operators: model
@@ -190,6 +196,19 @@ impl Package {
     /// File name of the ONNX graph that the host runs behind the program.
     pub fn postprocess(&self) -> Option<&str> {
         self.postprocess.as_deref()
+    }
+}
+
+impl ModelJson {
+    fn buffers(&self, path: &Path) -> Result<Vec<PlannedBuffer>, Error> {
+        let buffer = |&(offset, bytes, first, last): &(u64, u64, u32, u32)| {
+            let fits = offset.checked_add(bytes).is_some_and(|end| end <= self.scratch_bytes) && first < last;
+            fits.then_some(PlannedBuffer { offset, bytes, first, last })
+        };
+        let found: Option<Vec<_>> = self.scratch_buffers.iter().map(buffer).collect();
+        found.ok_or_else(|| {
+            Error::package(path, "a feature map outside of the memory plan; compile the model again")
+        })
     }
 }
 
@@ -282,7 +301,7 @@ fn payload(directory: &Path, json: &PayloadJson) -> Result<Bytes, Error> {
         ));
     }
     let path = directory.join(&json.file);
-    let bytes = Bytes::from(fs::read(&path).map_err(|error| Error::io(&path, error))?);
+    let bytes = Bytes::from(read_file(&path, json.bytes.saturating_add(1))?);
     if bytes.len() as u64 != json.bytes {
         let reason = format!(
             "{} bytes instead of {}: truncated or edited; compile the model again",
@@ -297,6 +316,17 @@ fn payload(directory: &Path, json: &PayloadJson) -> Result<Bytes, Error> {
             "its SHA-256 is not the one in model.json: edited; compile the model again",
         ));
     }
+    Ok(bytes)
+}
+
+/// The content of a plain file, `limit` bytes of it at most: a pipe or a device could go on for ever.
+fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
+    let io = |error| Error::io(path, error);
+    if !fs::metadata(path).map_err(io)?.is_file() {
+        return Err(Error::package(path, "not a plain file"));
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path).map_err(io)?.take(limit).read_to_end(&mut bytes).map_err(io)?;
     Ok(bytes)
 }
 

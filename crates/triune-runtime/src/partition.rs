@@ -3,9 +3,12 @@
 //! The core is the largest set of integer nodes that can run in one go: nothing in it may depend on a host node that
 //! depends on it. The cuts lie on quantize and dequantize operators, so the host parts are plain float models.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
-use triune_graph::{Constant, Dim, Graph, Node, Op, Value, ValueId, format::onnx, ops, passes};
+use triune_graph::{Constant, Dim, Graph, Node, NodeId, Op, Value, ValueId, format::onnx, ops, passes};
 use triune_tensor::{DType, QuantParams, Shape};
 
 use crate::Error;
@@ -28,16 +31,26 @@ pub(crate) struct Core {
 pub(crate) fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
     let mut prepared = image.clone();
     passes::prepare(&mut prepared)?;
-    let sides = sides(&prepared);
-    let on_device = |index: &usize| sides[*index] == Side::Device;
-    if !(0..prepared.nodes.len()).any(|index| on_device(&index)) {
-        return Err(Error::Target(
-            "the model has no 8-bit operators for the device; quantize it first (QDQ form), for example with \
-             `triune compile --calibrate`"
-                .into(),
-        ));
-    }
-    let (inputs, outputs) = crossings(&prepared, &sides);
+    // What leaves the core must have a float tensor in the model; a node whose result has none stays on the host.
+    let mut kept = HashSet::new();
+    let (inputs, outputs) = loop {
+        let sides = sides(&prepared, &kept);
+        if !sides.contains(&Side::Device) {
+            return Err(Error::Target(
+                "the model has no 8-bit operators for the device; quantize it first (QDQ form), for example with \
+                 `triune compile --calibrate`"
+                    .into(),
+            ));
+        }
+        let (inputs, outputs) = crossings(&prepared, &sides);
+        let producers = prepared.producers();
+        let nameless = outputs.iter().filter(|&&id| counterparts(model, &prepared, id).is_empty());
+        let before = kept.len();
+        kept.extend(nameless.filter_map(|id| producers[id.0 as usize]));
+        if kept.len() == before {
+            break (inputs, outputs);
+        }
+    };
     let cut = Cut::new(model, &prepared, &inputs, &outputs)?;
     let before = cut.preprocess(model)?;
     let (behind, order) = cut.postprocess(model)?;
@@ -64,18 +77,21 @@ enum Side {
     Behind,
 }
 
-/// Assigns every node of a prepared graph to a side.
-fn sides(graph: &Graph) -> Vec<Side> {
+/// Assigns every node of a prepared graph to a side; those in `kept` stay on the host.
+fn sides(graph: &Graph, kept: &HashSet<NodeId>) -> Vec<Side> {
     // For a value: the side that makes it; inputs and constants count as before.
     let mut made: Vec<Side> = vec![Side::Before; graph.values.len()];
     let producers = graph.producers();
     graph
         .nodes
         .iter()
-        .map(|node| {
+        .zip(0..)
+        .map(|(node, index)| {
             let operands = || node.inputs.iter().flatten().filter(|id| graph.value(**id).constant.is_none());
             let behind = operands().any(|id| made[id.0 as usize] == Side::Behind);
-            let runs = is_integer(graph, node) && !matches!(node.op, Op::Softmax(_));
+            let runs = is_integer(graph, node)
+                && !matches!(node.op, Op::Softmax(_))
+                && !kept.contains(&NodeId(index));
             let ready = operands().all(|id| {
                 made[id.0 as usize] == Side::Device
                     || producers[id.0 as usize].is_none_or(|producer| {
@@ -293,14 +309,12 @@ fn counterparts(model: &Graph, prepared: &Graph, id: ValueId) -> Vec<ValueId> {
     let mut names = dequantized(prepared, id);
     if let Some(same) = model.find_value(name) {
         names.extend(dequantized(model, same));
-        // Neither side dequantizes it: the model itself gives integers.
-        names.push(name.clone());
+        if names.is_empty() {
+            // Nothing dequantizes it: the model itself gives integers.
+            names.push(name.clone());
+        }
     }
-    let mut derived = name.as_str();
-    while let Some(origin) = passes::origin(derived) {
-        names.push(origin.to_owned());
-        derived = origin;
-    }
+    names.extend(passes::origin(name).map(str::to_owned));
     let mut floats = Vec::new();
     for float in names.iter().filter_map(|name| model.find_value(name)) {
         if !floats.contains(&float) {

@@ -55,6 +55,19 @@ pub struct Operator {
     pub last: u32,
 }
 
+/// A feature map's place in segment 2, as the memory plan chose it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedBuffer {
+    /// First byte in the segment.
+    pub offset: u64,
+    /// Size.
+    pub bytes: u64,
+    /// Index of the first command that touches it: the one that writes it.
+    pub first: u32,
+    /// One past the last command that touches it.
+    pub last: u32,
+}
+
 /// A program for one kind of device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
@@ -70,6 +83,8 @@ pub struct Program {
     pub scratch_bytes: u64,
     /// What no plan for segment 2 can do without.
     pub scratch_lower_bound: u64,
+    /// What lies in segment 2 and when; empty in packages of before the plan was kept. Execution does not read it.
+    pub buffers: Vec<PlannedBuffer>,
     /// What a run takes, batch included: segments 3 and up.
     pub inputs: Vec<TensorIo>,
     /// What a run gives, batch included: the segments after the inputs'.

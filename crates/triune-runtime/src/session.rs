@@ -7,7 +7,7 @@ use triune_device::DeviceSpec;
 use triune_graph::{Dim, Graph, format::onnx};
 use triune_tensor::{DType, Shape};
 
-use crate::{DeployOptions, Deployment, Device, Error, compile::compile_host};
+use crate::{DeployOptions, Deployment, Device, Error, Program, compile::compile_host, lower::ALIGNMENT};
 
 /// How a session runs.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ pub struct Tensor {
 #[derive(Debug)]
 pub struct Session {
     model: Graph,
-    device: Arc<Device>,
+    host: DeviceSpec,
     options: SessionOptions,
     inputs: Vec<ValueInfo>,
     outputs: Vec<ValueInfo>,
@@ -95,9 +95,9 @@ impl Session {
                 .collect()
         };
         let (inputs, outputs) = (info(&model.inputs), info(&model.outputs));
-        let device = Device::new(DeviceSpec::builtin("host")?)?;
+        let host = DeviceSpec::builtin("host")?;
         let mut session =
-            Self { model, device, options: options.clone(), inputs, outputs, deployments: HashMap::new() };
+            Self { model, host, options: options.clone(), inputs, outputs, deployments: HashMap::new() };
         // A model without open extents is compiled at once, so that its errors show here and the first run is fast.
         let fixed: Option<Vec<Shape>> =
             session.model.inputs.iter().map(|&id| session.model.value(id).fixed_shape()).collect();
@@ -131,9 +131,10 @@ impl Session {
                 .zip(shapes.iter().map(|shape| &**shape))
                 .collect();
             graph.bind(&named)?;
-            let program = Arc::new(compile_host(graph, self.device.spec())?);
+            let program = Arc::new(compile_host(graph, &self.host)?);
             let options = DeployOptions { threads: self.options.threads, ..DeployOptions::default() };
-            let deployment = Deployment::new(&self.device, &program, &options)?;
+            let device = Device::new(sized(&self.host, &program))?;
+            let deployment = Deployment::new(&device, &program, &options)?;
             self.deployments.insert(shapes.to_vec(), deployment);
         }
         self.deployments
@@ -168,6 +169,20 @@ impl Session {
     }
 }
 
+/// The host with as much memory as one deployment of the program takes: address space is not free everywhere.
+fn sized(host: &DeviceSpec, program: &Program) -> DeviceSpec {
+    let border = program.inputs.iter().chain(&program.outputs).map(|io| io.bytes() as u64);
+    let parts = [program.instructions.len() as u64, program.constants.len() as u64, program.scratch_bytes];
+    let bytes = parts.into_iter().chain(border).fold(ALIGNMENT, |sum, part| {
+        sum.saturating_add(part.max(1).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX))
+    });
+    let mut spec = host.clone();
+    for memory in &mut spec.memory {
+        memory.bytes = memory.reserved.saturating_add(bytes);
+    }
+    spec
+}
+
 impl ValueInfo {
     /// Checks an operand against this and gives its shape.
     fn check(&self, input: &TensorRef<'_>) -> Result<Shape, Error> {
@@ -186,11 +201,21 @@ impl ValueInfo {
             });
         let shape = Shape::new(input.shape).filter(|_| matches);
         let Some(shape) = shape else {
-            return Err(fail(format!("shape {}", self.shape_text()), format!("{:?}", input.shape)));
+            let extents: Vec<String> = input.shape.iter().map(ToString::to_string).collect();
+            return Err(fail(format!("shape {}", self.shape_text()), format!("({})", extents.join(", "))));
         };
+        if shape.contains(&0) {
+            return Err(fail(format!("shape {} without empty axes", self.shape_text()), shape.to_string()));
+        }
         let bytes = shape.elements().and_then(|elements| elements.checked_mul(self.dtype.bytes()));
-        if bytes != Some(input.bytes.len()) {
-            return Err(fail(format!("{bytes:?} bytes"), format!("{} bytes", input.bytes.len())));
+        let Some(bytes) = bytes else {
+            return Err(fail("a size that fits memory".into(), format!("shape {shape}")));
+        };
+        if bytes != input.bytes.len() {
+            return Err(fail(
+                format!("{bytes} bytes for shape {shape}"),
+                format!("{} bytes", input.bytes.len()),
+            ));
         }
         Ok(shape)
     }

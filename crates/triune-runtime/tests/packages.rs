@@ -3,7 +3,10 @@
 use std::{fs, path::Path, sync::Arc};
 
 use triune_device::DeviceSpec;
-use triune_graph::ops::UnaryKind;
+use triune_graph::{
+    Op,
+    ops::{self, UnaryKind},
+};
 use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, Error, MODEL_FILE, Package, Session, SessionOptions,
     TensorRef, compile,
@@ -103,6 +106,58 @@ fn damaged_packages_say_so() {
         fs::write(&model, &text[..length]).expect("a truncated file");
         assert!(load(folder.path()).is_err(), "{length} of {} bytes", text.len());
     }
+}
+
+/// The memory plan is kept, is optional, and is what the deployment's numbers say.
+#[test]
+fn the_memory_plan_is_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", DType::F32, &[1, 3, 8, 8]);
+    let mut x = builder.quantize_dequantize(x, PARAMS, DType::I8);
+    for _ in 0..4 {
+        let weights = builder.dequantized_constant(&Tensor::i8(&[3, 3, 3, 3], &[1; 81]), &[0.01], 0);
+        x = builder.conv(&[x, weights], 1, 1, 1);
+        x = builder.quantize_dequantize(x, PARAMS, DType::I8);
+    }
+    let spec = DeviceSpec::builtin("metis").expect("a built-in device");
+    let compiled = compile(&builder.finish(&[x]), &spec, &CompileOptions::default()).expect("a program");
+    let package = Package::write(&compiled, folder.path()).expect("a package");
+    let program = package.program();
+    assert_eq!(program.buffers, compiled.program.buffers);
+    assert_eq!(program.buffers.len(), 3, "between four convolutions");
+    let ends = program.buffers.iter().map(|buffer| buffer.offset + buffer.bytes);
+    assert_eq!(ends.max().expect("a buffer").next_multiple_of(64), program.scratch_bytes);
+    let steps = program.buffers.iter().map(|buffer| buffer.last).max().expect("a buffer");
+    let live = |step| {
+        let alive = program.buffers.iter().filter(|buffer| (buffer.first..buffer.last).contains(&step));
+        alive.map(|buffer| buffer.bytes).sum::<u64>()
+    };
+    assert_eq!((0..steps).map(live).max(), Some(program.scratch_lower_bound));
+    let device = Device::new(spec).expect("a device");
+    let deployment = Deployment::new(&device, program, &DeployOptions::default()).expect("a deployment");
+    let places: Vec<_> = deployment.places().iter().map(|place| (&*place.memory, place.bytes)).collect();
+    let border = |tensors: &[triune_runtime::TensorIo]| tensors[0].bytes() as u64;
+    assert_eq!(
+        places,
+        [
+            ("ddr", program.instructions.len() as u64),
+            ("l2", program.constants.len() as u64),
+            ("l1", program.scratch_bytes),
+            ("ddr", border(&program.inputs)),
+            ("ddr", border(&program.outputs)),
+        ]
+    );
+
+    let model = folder.path().join(MODEL_FILE);
+    let text = fs::read_to_string(&model).expect("model.json");
+    let mut json: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
+    json["scratch_buffers"][0] = serde_json::json!([u64::MAX, 64, 0, 1]);
+    fs::write(&model, json.to_string()).expect("an edited file");
+    assert!(load(folder.path()).expect_err("outside").to_string().contains("memory plan"));
+    json.as_object_mut().expect("an object").remove("scratch_buffers");
+    fs::write(&model, json.to_string()).expect("an older file");
+    assert_eq!(load(folder.path()).expect("still readable").program().buffers, []);
 }
 
 #[test]
@@ -208,4 +263,90 @@ fn float_models_are_refused_with_the_cure() {
         .expect_err("no integers")
         .to_string();
     assert!(error.contains("--calibrate"), "{error}");
+}
+
+#[test]
+fn sessions_name_what_does_not_fit() {
+    let mut session = Session::new(graph(false), &SessionOptions::default()).expect("a session");
+    let bytes = vec![0; 3 * 64 * 4];
+    let mut says = |dtype, shape: &[usize], bytes: &[u8], words: &str| {
+        let error = session.run(&[TensorRef { dtype, shape, bytes }]).expect_err("does not fit").to_string();
+        assert!(error.contains("input 'x'") && error.contains(words), "'{error}' does not say '{words}'");
+    };
+    says(DType::I8, &[1, 3, 8, 8], &bytes, "expected float32, got int8");
+    says(DType::F32, &[1, 3, 8], &bytes, "expected shape (1, 3, 8, 8), got (1, 3, 8)");
+    says(DType::F32, &[2, 3, 8, 8], &bytes, "got (2, 3, 8, 8)");
+    says(DType::F32, &[1, 3, 8, 8], &bytes[1..], "expected 768 bytes for shape (1, 3, 8, 8), got 767 bytes");
+}
+
+/// An open batch is bound by each call; an empty one is refused, an absurd one does not allocate.
+#[test]
+fn sessions_bind_the_batch() {
+    let mut graph = graph(false);
+    let input = graph.inputs[0];
+    graph.value_mut(input).shape.as_mut().expect("a shape")[0] = triune_graph::Dim::Symbol("N".into());
+    let mut session = Session::new(graph, &SessionOptions::default()).expect("a session");
+    for images in [1, 7, 2, 1] {
+        let bytes = vec![0; images * 3 * 64 * 4];
+        let input = TensorRef { dtype: DType::F32, shape: &[images, 3, 8, 8], bytes: &bytes };
+        assert_eq!(&*session.run(&[input]).expect("a run")[0].shape, &[images, 5, 8, 8]);
+    }
+    let empty = TensorRef { dtype: DType::F32, shape: &[0, 3, 8, 8], bytes: &[] };
+    assert!(session.run(&[empty]).expect_err("empty").to_string().contains("without empty axes"));
+    let absurd = TensorRef { dtype: DType::F32, shape: &[usize::MAX / 2, 3, 8, 8], bytes: &[] };
+    assert!(session.run(&[absurd]).expect_err("absurd").to_string().contains("fits memory"));
+}
+
+/// A clamp with constant limits that stays on the host is written as ONNX has it.
+#[test]
+fn host_parts_hold_clamps() {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", DType::F32, &[1, 3, 8, 8]);
+    let x = builder.quantize_dequantize(x, PARAMS, DType::I8);
+    let weights = builder.dequantized_constant(&Tensor::i8(&[5, 3, 1, 1], &[3; 15]), &[0.01], 0);
+    let y = builder.conv(&[x, weights], 1, 0, 1);
+    let y = builder.quantize_dequantize(y, PARAMS, DType::I8);
+    let y = builder.unary(UnaryKind::Tanh, y);
+    let y = builder.unary(UnaryKind::Clip([0.0, 0.5]), y);
+    let spec = DeviceSpec::builtin("metis").expect("a built-in device");
+    let graph = builder.finish(&[y]);
+    let compiled = compile(&graph, &spec, &CompileOptions::default()).expect("a program");
+    let mut session =
+        Session::from_bytes(compiled.postprocess.expect("a part behind"), &SessionOptions::default())
+            .expect("a model");
+    let ones: Vec<u8> = (0..5 * 64).flat_map(|_| 1.0_f32.to_le_bytes()).collect();
+    let run =
+        session.run(&[TensorRef { dtype: DType::F32, shape: &[1, 5, 8, 8], bytes: &ones }]).expect("a run");
+    assert!(run[0].bytes.chunks_exact(4).all(|b| b == 0.5_f32.to_le_bytes()));
+    // The host's part is for one image: no batch can be made of it.
+    let error = compile(&graph, &spec, &CompileOptions { batch: 2 }).expect_err("a fixed batch").to_string();
+    assert!(error.contains("open batch"), "{error}");
+}
+
+/// A tensor that a joint requantizes has no float form in the model: what makes it stays on the host with the joint.
+#[test]
+fn requantized_parts_stay_with_their_joint() {
+    let mut builder = GraphBuilder::new();
+    let input = builder.input("x", DType::F32, &[1, 4, 3, 3]);
+    let x = builder.quantize_dequantize(input, PARAMS, DType::I8);
+    let weights = builder.dequantized_constant(&Tensor::i8(&[4, 4, 1, 1], &[7; 16]), &[0.01], 0);
+    let a = builder.conv(&[x, weights], 1, 0, 1);
+    let a = builder.quantize_dequantize(a, QuantParams { scale: 0.01, zero_point: -9 }, DType::I8);
+    let soft = builder.node(Op::Softmax(ops::Softmax { axis: 1, flatten: false }), &[a]);
+    let soft = builder.quantize_dequantize(soft, QuantParams { scale: 0.004, zero_point: -128 }, DType::I8);
+    let y = builder.node(Op::Concat(ops::Concat { axis: 1 }), &[a, soft, a]);
+    let y = builder.quantize_dequantize(y, QuantParams { scale: 0.025, zero_point: 5 }, DType::I8);
+    let spec = DeviceSpec::builtin("metis").expect("a built-in device");
+    let compiled = compile(&builder.finish(&[y]), &spec, &CompileOptions::default()).expect("a program");
+    let behind = compiled.postprocess.expect("a part behind");
+    let session =
+        Session::from_bytes(behind, &SessionOptions::default()).expect("a model that holds together");
+    assert_eq!(session.inputs().len(), compiled.program.outputs.len());
+}
+
+#[test]
+fn pipes_are_no_packages() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let error = Package::load(folder.path()).expect_err("a folder").to_string();
+    assert!(error.contains("not a plain file"), "{error}");
 }

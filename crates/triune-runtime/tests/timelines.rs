@@ -41,7 +41,8 @@ fn a_deployment_is_retimed_under_other_circumstances() {
         Deployment::new(&device, &Arc::new(program), &DeployOptions::default()).expect("deployed")
     };
     let deployment = deploy(1);
-    assert_eq!(deployment.placement(), ["ddr", "l2", "l1", "ddr", "ddr"]);
+    let placement: Vec<&str> = deployment.places().iter().map(|place| &*place.memory).collect();
+    assert_eq!(placement, ["ddr", "l2", "l1", "ddr", "ddr"]);
     let usual = deployment.timeline();
     assert_eq!(*usual, retimed(&deployment, |_| {}));
     // Half the clock: as many cycles for what is on the chip, fewer for the rest, but longer.

@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod data;
 mod interpret;
 mod tensor;
 
 pub use builder::GraphBuilder;
+pub use data::test_data;
 pub use interpret::{interpret, trace};
 pub use tensor::{Data, Tensor};

@@ -5,10 +5,8 @@
 //! integer graph. The models are not part of the sources: `TRIUNE_TEST_DATA` names the folder that holds
 //! `models/onnx`; without it a folder `shared` beside the repository is tried.
 
-use std::path::{Path, PathBuf};
-
 use triune_graph::{Op, format::onnx, passes};
-use triune_testing::{Tensor, interpret};
+use triune_testing::{Tensor, interpret, test_data};
 
 /// Model, range of the input, checksum of each output.
 const EXPECTED: &[(&str, [f32; 2], &[u64])] = &[
@@ -18,12 +16,6 @@ const EXPECTED: &[(&str, [f32; 2], &[u64])] = &[
     ("ultraface_u8s8_qdq", [-1.0, 1.0], &[0x5c4e_bef4_886f_6275, 0x6f06_dae5_fb1d_916d]),
     ("ultraface_s8s8_qdq", [-1.0, 1.0], &[0x5c4e_bef4_886f_6275, 0x6f06_dae5_fb1d_916d]),
 ];
-
-fn models() -> PathBuf {
-    let data = std::env::var_os("TRIUNE_TEST_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    data.join("models/onnx")
-}
 
 /// 256 levels between the limits in a scattered order.
 fn input(shape: &[usize], [low, high]: [f32; 2]) -> Tensor {
@@ -42,11 +34,7 @@ fn checksum(tensor: &Tensor) -> u64 {
 #[test]
 fn integer_networks_give_the_same_bits() {
     for (model, range, sums) in EXPECTED {
-        let path = models().join(format!("{model}.onnx"));
-        if !path.is_file() {
-            eprintln!("skipped: no {}", path.display());
-            continue;
-        }
+        let Some(path) = test_data(&format!("models/onnx/{model}.onnx")) else { continue };
         let mut graph = onnx::read(&path).expect("a readable model");
         let id = graph.inputs[0];
         let name = graph.value(id).name.clone();

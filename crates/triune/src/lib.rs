@@ -25,3 +25,8 @@ pub use triune_graph as graph;
 pub use triune_kernels as kernels;
 pub use triune_runtime as runtime;
 pub use triune_tensor as tensor;
+
+/// The Rust snippet of the repository's first page, compiled as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,4 +1,4 @@
-"""The command line: ``triune compile``, ``triune run``, ``triune devices``, ``triune compat run``.
+"""The command line: ``triune compile``, ``run``, ``profile``, ``report``, ``devices``, ``compat run``.
 
 Exit codes: 0 done, 1 the work failed (one line on standard error says why), 2 the arguments are wrong, 130 interrupted.
 """
@@ -16,12 +16,12 @@ __all__ = ["main"]
 
 
 def _parser() -> argparse.ArgumentParser:
-    from triune.cli import compat, compile, devices, run
+    from triune.cli import compat, compile, devices, profile, report, run
 
     parser = argparse.ArgumentParser(prog="triune", description="Run NPU programs without the board.")
     parser.add_argument("--version", action="version", version=f"triune {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (compile, run, devices, compat):
+    for module in (compile, run, profile, report, devices, compat):
         module.add(commands)
     return parser
 
@@ -39,6 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except (RuntimeError, OSError, ValueError, ImportError) as error:
-        print(f"triune: error: {error}", file=sys.stderr)
+        print(f"triune: error: {_text(error)}", file=sys.stderr)
         return 1
     return code
+
+
+def _text(error: Exception) -> str:
+    """Return the error in one line; the system's own with the file first."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split())

@@ -30,10 +30,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def _run(options: argparse.Namespace) -> int:
     from triune.compat import install
 
-    for vendor, module in VENDORS.items():
-        install(vendor, module, force=options.force, environment=True)
     if not options.module and not Path(options.program).exists():
         raise FileNotFoundError(f"{options.program}: there is no such program")
+    for vendor, module in VENDORS.items():
+        install(vendor, module, force=options.force, environment=True)
     sys.argv = [options.program, *options.arguments]
     # What python itself puts first: the program's directory, or for a module the working directory.
     sys.path.insert(0, "" if options.module else str(Path(options.program).resolve().parent))
@@ -47,6 +47,9 @@ def _run(options: argparse.Namespace) -> int:
         traceback = error.__traceback__
         while traceback and traceback.tb_frame.f_code.co_filename in (__file__, runpy.__file__, "<frozen runpy>"):
             traceback = traceback.tb_next
+        if traceback is None and isinstance(error, ImportError | OSError):
+            # It never began: there is no such module, or nothing in it to run.
+            raise
         sys.excepthook(type(error), error.with_traceback(traceback), traceback)
         return 1
     return 0

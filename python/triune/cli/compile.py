@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("model", metavar="MODEL.onnx", type=Path, help="the model: int8 in QDQ form, or float")
     parser.add_argument("--target", default="metis", help="the device (default: %(default)s)")
     parser.add_argument("-o", "--output", metavar="DIR", type=Path, required=True, help="where the package goes")
-    parser.add_argument("--batch", metavar="N", type=positive, default=1, help="images per run, each on its own core")
+    parser.add_argument(
+        "--batch", metavar="N", type=positive, default=1, help="images per run, each on its own core (default: 1)"
+    )
     parser.add_argument(
         "--calibrate",
         metavar="IMAGES|NPZ",
@@ -33,21 +36,40 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--limit", metavar="N", type=positive, default=200, help="samples at most (default: %(default)s)"
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="show progress even if this is no terminal")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="show progress off a terminal, too, and the quantizer's warnings"
+    )
     parser.set_defaults(command=_run)
 
 
 def add_image_options(parser: argparse.ArgumentParser) -> None:
-    """Add what images are normalised with."""
-    for name, default in (("mean", 0.0), ("std", 1.0)):
-        parser.add_argument(
-            f"--{name}",
-            metavar="X",
-            type=float,
-            nargs="+",
-            default=[default],
-            help=f"images become (x / 255 − mean) / std, per channel (default: {default})",
-        )
+    """Add how images become numbers."""
+    images = parser.add_argument_group("image files", "Pixels of 0 to 255 become (x / scale − mean) / std.")
+    images.add_argument(
+        "--color", choices=("rgb", "bgr"), default="rgb", help="order of the channels (default: %(default)s)"
+    )
+    images.add_argument(
+        "--scale", metavar="X", type=nonzero, default=255.0, help="1 keeps 0 to 255 (default: 255, for 0 to 1)"
+    )
+    per = "one for all channels, or one per channel in the order of --color"
+    images.add_argument("--mean", metavar="X", type=finite, nargs="+", default=[0.0], help=f"{per} (default: 0)")
+    images.add_argument("--std", metavar="X", type=nonzero, nargs="+", default=[1.0], help=f"{per} (default: 1)")
+
+
+def finite(text: str) -> float:
+    """Read a finite number."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f"expected a finite number, got {text}")
+    return number
+
+
+def nonzero(text: str) -> float:
+    """Read a finite number other than 0."""
+    number = finite(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError("expected a number other than 0, got 0")
+    return number
 
 
 def positive(text: str) -> int:
@@ -61,22 +83,23 @@ def positive(text: str) -> int:
 def _run(options: argparse.Namespace) -> int:
     from itertools import islice
 
-    from triune._compile import compile
+    from triune._compile import build
 
     with Progress(verbose=options.verbose) as progress:
         calibration = None
         if options.calibrate:
-            from triune.cli.data import samples
+            from triune.cli.data import Pixels, samples
 
-            found = samples(options.calibrate, _inputs(options.model), options.mean, options.std)
+            found = samples(options.calibrate, _inputs(options.model), Pixels.of(options))
             calibration = islice(found, options.limit)
-        package = compile(
+        package = build(
             options.model,
-            target=options.target,
-            output=options.output,
-            batch=options.batch,
-            calibration=calibration,
-            progress=progress,
+            options.target,
+            options.output,
+            options.batch,
+            calibration,
+            progress,
+            quiet=not options.verbose,
         )
     print(package / "model.json")
     return 0
@@ -88,4 +111,6 @@ def _inputs(model: Path) -> list[Input]:
 
     described = _native.Session(model).inputs
     # An open extent is the batch.
-    return [Input(name, tuple(n if isinstance(n, int) else 1 for n in shape)) for name, _, shape in described]
+    return [
+        Input(name, tuple(n if isinstance(n, int) else 1 for n in shape), dtype) for name, dtype, shape in described
+    ]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Input", "feeds", "load", "samples"]
+__all__ = ["Input", "Pixels", "feeds", "load", "samples"]
 
 IMAGES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 
@@ -23,12 +24,28 @@ class Input:
 
     name: str
     shape: tuple[int, ...]
+    dtype: str = "float32"
 
 
-def load(path: Path, inputs: Sequence[Input], mean: Sequence[float], std: Sequence[float]) -> dict[str, Tensor]:
+@dataclass(frozen=True)
+class Pixels:
+    """How an image file becomes numbers: (x / scale − mean) / std, channels in the order `color`."""
+
+    color: str
+    scale: float
+    mean: Sequence[float]
+    std: Sequence[float]
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> Self:
+        """Take them from the command line."""
+        return cls(options.color, options.scale, options.mean, options.std)
+
+
+def load(path: Path, inputs: Sequence[Input], pixels: Pixels) -> dict[str, Tensor]:
     """Return an array per input from a .npz (by name), or from a .npy or image if there is one input.
 
-    Images are scaled to the input's size, divided by 255 and normalised: (x − mean) / std.
+    Images are scaled to the input's size and turned into numbers as `pixels` says.
 
     Raises ValueError if the file is of another kind or does not hold the inputs.
     """
@@ -36,26 +53,43 @@ def load(path: Path, inputs: Sequence[Input], mean: Sequence[float], std: Sequen
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file")
     if kind == ".npz":
-        with np.load(path) as file:
-            arrays = {name: file[name] for name in file.files}
-        if len(inputs) == 1 and len(arrays) == 1:
-            return {inputs[0].name: next(iter(arrays.values()))}
-        missing = [item.name for item in inputs if item.name not in arrays]
-        if missing:
-            raise ValueError(f"{path}: expected arrays {', '.join(missing)}, got {', '.join(arrays)}")
+        arrays = _arrays(path)
+        for name in arrays:
+            if name not in {item.name for item in inputs}:
+                raise ValueError(
+                    f"{path}: unknown input {name!r}; the model has {', '.join(item.name for item in inputs)}"
+                )
+        for item in inputs:
+            if item.name not in arrays:
+                raise ValueError(f"{path}: input {item.name!r}: expected an array, got none")
         return {item.name: arrays[item.name] for item in inputs}
     if len(inputs) != 1:
         names = ", ".join(item.name for item in inputs)
         raise ValueError(f"{path}: expected a .npz file with the arrays {names}, got {kind or 'no extension'}")
     if kind == ".npy":
-        return {inputs[0].name: np.load(path)}
+        return {inputs[0].name: _arrays(path)[""]}
     if kind in IMAGES:
-        return {inputs[0].name: image(path, inputs[0], mean, std)}
+        return {inputs[0].name: image(path, inputs[0], pixels)}
     raise ValueError(f"{path}: expected .npy, .npz or an image, got {kind or 'no extension'}")
 
 
-def image(path: Path, item: Input, mean: Sequence[float], std: Sequence[float]) -> npt.NDArray[np.float32]:
-    """Return an image file as the float32 array of an input, batch 1, values (x / 255 − mean) / std."""
+def _arrays(path: Path) -> dict[str, Tensor]:
+    """Return what a .npz holds, or a .npy under the empty name."""
+    try:
+        with open(path, "rb") as file:
+            found = np.load(file, allow_pickle=False)
+            return {"": found} if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise ValueError(f"{path}: cannot be read: {error}") from None
+    except Exception as error:
+        # Whatever unpickling, inflating or parsing a damaged file raises.
+        raise ValueError(f"{path}: not an array file that can be read: {error}") from None
+
+
+def image(path: Path, item: Input, pixels: Pixels) -> npt.NDArray[np.float32]:
+    """Return an image file as the float32 array of an input, batch 1."""
     try:
         from PIL import Image
     except ImportError:
@@ -63,41 +97,62 @@ def image(path: Path, item: Input, mean: Sequence[float], std: Sequence[float]) 
     if len(item.shape) != 4 or item.shape[1] not in (1, 3):
         raise ValueError(f"input {item.name!r}: expected shape (N, 1 or 3, H, W) for an image, got {item.shape}")
     _, channels, height, width = item.shape
-    with Image.open(path) as picture:
-        sized = picture.convert("L" if channels == 1 else "RGB").resize((width, height), Image.Resampling.BILINEAR)
-    pixels = np.asarray(sized, np.float32).reshape(height, width, channels) / np.float32(255)
-    normal = (pixels - np.asarray(mean, np.float32)) / np.asarray(std, np.float32)
+    for option, given in (("--mean", pixels.mean), ("--std", pixels.std)):
+        if len(given) not in (1, channels):
+            counts = "1 value" if channels == 1 else f"1 or {channels} values"
+            raise ValueError(f"{option}: expected {counts} for input {item.name!r}, got {len(given)}")
+    try:
+        with Image.open(path) as picture:
+            sized = picture.convert("L" if channels == 1 else "RGB").resize((width, height), Image.Resampling.BILINEAR)
+    except Exception as error:
+        # Decoders raise OSError, SyntaxError, ValueError and their own, and seldom name the file.
+        if isinstance(error, OSError) and error.filename is not None:
+            raise
+        raise ValueError(f"{path}: not an image that can be read: {error}") from None
+    values = np.asarray(sized, np.float32).reshape(height, width, channels) / np.float32(pixels.scale)
+    if pixels.color == "bgr":
+        values = values[..., ::-1]
+    normal = (values - np.asarray(pixels.mean, np.float32)) / np.asarray(pixels.std, np.float32)
     return np.ascontiguousarray(normal.transpose(2, 0, 1)[None], np.float32)
 
 
-def samples(
-    path: Path, inputs: Sequence[Input], mean: Sequence[float], std: Sequence[float]
-) -> Iterator[dict[str, Tensor]]:
-    """Yield calibration samples of batch 1: from a .npz or .npy with many, from an image, or a directory of images."""
+def samples(path: Path, inputs: Sequence[Input], pixels: Pixels) -> Iterator[dict[str, Tensor]]:
+    """Return calibration samples of batch 1: from a .npz or .npy with many, from an image, or a directory of images."""
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.suffix.lower() in IMAGES)
         if not files:
             raise ValueError(f"{path}: expected images, got none")
-        for file in files:
-            yield load(file, inputs, mean, std)
-        return
-    arrays = load(path, inputs, mean, std)
-    counts = {len(array) for array in arrays.values()}
-    if len(counts) != 1:
-        raise ValueError(f"{path}: expected arrays with the same number of samples, got {sorted(counts)}")
-    for index in range(counts.pop()):
-        yield {name: array[index : index + 1] for name, array in arrays.items()}
+        return (load(file, inputs, pixels) for file in files)
+    arrays = load(path, inputs, pixels)
+    count = _count(arrays, str(path))
+    return ({name: array[index : index + 1] for name, array in arrays.items()} for index in range(count))
 
 
-def feeds(arrays: dict[str, Tensor], inputs: Sequence[Input]) -> dict[str, Tensor]:
-    """Check arrays against the inputs: float32, the shape behind the batch."""
+def feeds(arrays: Mapping[str, Tensor], inputs: Sequence[Input]) -> dict[str, Tensor]:
+    """Check arrays against the inputs: real numbers, all finite, the shape behind the batch; return the inputs' dtypes."""
     checked: dict[str, Tensor] = {}
     for item in inputs:
         array = arrays[item.name]
+        where = f"input {item.name!r}"
         if array.ndim != len(item.shape) or array.shape[1:] != item.shape[1:]:
             expected = ", ".join(["N", *map(str, item.shape[1:])])
-            raise ValueError(f"input {item.name!r}: expected shape ({expected}), got {array.shape}")
-        checked[item.name] = np.ascontiguousarray(array)
-    if len({len(array) for array in checked.values()}) > 1:
-        raise ValueError("inputs: expected the same number of images in each")
+            raise ValueError(f"{where}: expected shape ({expected}), got {array.shape}")
+        if array.dtype != item.dtype and not (array.dtype.kind in "buif" and np.dtype(item.dtype).kind == "f"):
+            raise ValueError(f"{where}: expected dtype {item.dtype}, got {array.dtype}")
+        with np.errstate(over="ignore"):
+            checked[item.name] = np.ascontiguousarray(array, item.dtype)
+        if not np.isfinite(checked[item.name]).all():
+            raise ValueError(f"{where}: expected finite values ({item.dtype}), got NaN or infinity")
+    _count(checked, "inputs")
     return checked
+
+
+def _count(arrays: Mapping[str, Tensor], where: str) -> int:
+    """Return how many images there are in each of the arrays."""
+    counts = {len(array) if array.ndim else 0 for array in arrays.values()}
+    if len(counts) != 1:
+        raise ValueError(f"{where}: expected the same number of images in each array, got {sorted(counts)}")
+    (count,) = counts
+    if count == 0:
+        raise ValueError(f"{where}: expected at least one image, got none")
+    return count

@@ -25,7 +25,7 @@ def _run(options: argparse.Namespace) -> int:
     for number, card in enumerate(cards):
         settings = card.settings()
         users = card.users()
-        memory = f" {card.max_memory / 2**30:g}GiB" if card.max_memory else ""
+        memory = f" {_memory(card.max_memory)}" if card.max_memory else ""
         use = f" in use: {_cores(users)}" if users else ""
         ready = "" if card.ready() else " (pending)"
         clocks = [(core, settings[f"clock_profile_core_{core}"] + "MHz") for core in range(card.sub_devices)]
@@ -37,6 +37,14 @@ def _run(options: argparse.Namespace) -> int:
     if not cards:
         print("no devices")
     return 0
+
+
+def _memory(size: int) -> str:
+    """Return a size in the largest unit that it is a whole number of: ``16GiB``."""
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size % 2**power == 0:
+            return f"{size >> power}{unit}"
+    return f"{size}B"
 
 
 def _cores(values: list[tuple[int, str]]) -> str:

@@ -38,7 +38,9 @@ class Pipeline:
             self._context.release()
             raise
         made = {name for name, *_ in self._before.outputs} if self._before else set()
-        inputs = [Input(name, _shape(shape)) for name, _, shape in self._before.inputs] if self._before else []
+        inputs = (
+            [Input(name, _shape(shape), dtype) for name, dtype, shape in self._before.inputs] if self._before else []
+        )
         known = made | {item.name for item in inputs}
         inputs += [Input(io.name, tuple(io.model_shape)) for io in self._package.inputs if io.name not in known]
         self.inputs = inputs
@@ -55,7 +57,10 @@ class Pipeline:
             pick = np.minimum(np.arange(first, first + self._batch), count - 1)
             kept = min(self._batch, count - first)
             for name, array in self._run_batch({name: array[pick] for name, array in arrays.items()}).items():
-                parts.setdefault(name, []).append(array[:kept] if array.ndim else array[None])
+                # A result whose first axis is not the batch is whole, one per run.
+                of_images = array.ndim > 0 and len(array) == self._batch
+                whole = array if count == 1 and array.ndim else array[None]
+                parts.setdefault(name, []).append(array[:kept] if of_images else whole)
             progress(first + kept, count)
         return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -29,22 +30,27 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--output", metavar="FILE.npz", type=Path, help="where the outputs go; else a line for each")
     parser.add_argument("--profile", action="store_true", help="show modelled cycles per operator")
     parser.add_argument("--device", metavar="NAME|NUMBER", help="the card (default: the first that is free)")
-    parser.add_argument("--threads", metavar="N", type=positive, default=1, help="for the parts on the host")
+    parser.add_argument(
+        "--threads", metavar="N", type=positive, default=1, help="for the parts on the host (default: 1)"
+    )
     add_image_options(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="show progress even if this is no terminal")
     parser.set_defaults(command=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
-    from triune.cli.data import feeds, load
+    from triune.cli.data import Pixels, feeds, load
     from triune.cli.pipeline import Pipeline
 
     path: Path = options.package
+    if options.output and not options.output.parent.is_dir():
+        # Before the work, not after it.
+        raise FileNotFoundError(f"{options.output}: there is no directory {options.output.parent}")
     device = int(options.device) if (options.device or "").isdigit() else options.device
     with Progress(verbose=options.verbose) as progress:
         progress("loading")
         with Pipeline(path / "model.json" if path.is_dir() else path, device, options.threads) as pipeline:
-            arrays = feeds(load(options.input, pipeline.inputs, options.mean, options.std), pipeline.inputs)
+            arrays = feeds(load(options.input, pipeline.inputs, Pixels.of(options)), pipeline.inputs)
             results = pipeline.run(arrays, lambda done, of: progress(f"image {done} of {of}"))
             profile = str(pipeline.profile()) if options.profile else ""
     if options.output:
@@ -53,7 +59,8 @@ def _run(options: argparse.Namespace) -> int:
             _save(file, results)
     else:
         for name, array in results.items():
-            print(f"{name}: {array.dtype} {array.shape} {_summary(array)}")
+            for line in _summary(name, array):
+                print(line)
     if profile:
         print(profile, file=sys.stderr if options.output else sys.stdout)
     return 0
@@ -70,11 +77,21 @@ def _save(file: BinaryIO, results: dict[str, npt.NDArray[Any]]) -> None:
                 np.lib.format.write_array(entry, array, allow_pickle=False)
 
 
-def _summary(array: npt.NDArray[Any]) -> str:
+def _summary(name: str, array: npt.NDArray[Any]) -> Iterator[str]:
+    """Yield a line on the whole, and for scores of classes, (N, C) or (N, C, 1, 1), one per image with the best."""
     if not array.size:
-        return "empty"
-    text = f"min {array.min():g} max {array.max():g}"
-    if array.ndim == 2 and array.shape[1] > 1:
-        best = array.argmax(1).tolist()
-        text += f" argmax {', '.join(map(str, best[:10]))}{', …' if len(best) > 10 else ''}"
-    return text
+        yield f"{name}: {array.dtype} {array.shape} empty"
+        return
+    yield f"{name}: {array.dtype} {array.shape} min {array.min():g} max {array.max():g}"
+    if array.ndim < 2 or array.shape[1] < 2 or array[0].size != array.shape[1]:
+        return
+    scores = array.reshape(array.shape[:2])
+    for index, row in enumerate(scores[:_IMAGES_SHOWN]):
+        best = (-row.astype(float)).argsort(kind="stable")[:_CLASSES_SHOWN]
+        yield f"  image {index}: best {', '.join(f'{number} ({row[number]:.4g})' for number in best)}"
+    if len(scores) > _IMAGES_SHOWN:
+        yield f"  … {len(scores) - _IMAGES_SHOWN} more"
+
+
+_IMAGES_SHOWN = 10
+_CLASSES_SHOWN = 5

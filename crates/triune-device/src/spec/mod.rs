@@ -44,7 +44,7 @@ pub struct DeviceSpec {
     pub cores: u32,
     /// Default clock in MHz; absent when time is not modelled.
     pub clock_mhz: Option<u32>,
-    /// Clocks that can be set, in MHz, ascending.
+    /// Clocks in MHz, ascending: any from the first to the last can be set.
     #[serde(default)]
     pub clocks_mhz: Vec<u32>,
     /// Alignment of feature maps and weights in bytes, a power of two of at least 64.
@@ -180,6 +180,22 @@ pub struct LinkSpec {
     pub call_ns: u64,
 }
 
+impl MemorySpec {
+    /// Bytes that programs can use.
+    pub fn usable_bytes(&self) -> u64 {
+        self.bytes.saturating_sub(self.reserved)
+    }
+
+    /// Bytes per cycle of one core's port at a core clock in MHz; 0 when bandwidth is not modelled.
+    pub fn bytes_per_cycle_at(&self, clock_mhz: u32) -> f64 {
+        match (self.bytes_per_cycle, self.bytes_per_second) {
+            (Some([bytes, cycles]), _) => f64::from(bytes) / f64::from(cycles),
+            (None, Some(bytes)) if clock_mhz > 0 => bytes as f64 / (f64::from(clock_mhz) * 1e6),
+            _ => 0.0,
+        }
+    }
+}
+
 impl DeviceSpec {
     /// Reads and checks a description.
     ///
@@ -204,9 +220,23 @@ impl DeviceSpec {
         })
     }
 
+    /// Most 8-bit multiply-accumulates that a core can do per cycle: those of its array, or failing that of its vector unit.
+    pub fn peak_macs_per_cycle(&self) -> f64 {
+        match (&self.array, &self.vector) {
+            (Some(array), _) => {
+                let leaving = array.results_per_cycle.map_or(0, |rate| array.columns.div_ceil(rate));
+                let units = f64::from(array.units[0]) * f64::from(array.units[1]);
+                let cycles = array.cycles_per_vector.max(leaving);
+                units * f64::from(array.rows) * f64::from(array.columns) / f64::from(cycles)
+            }
+            (None, Some(vector)) => f64::from(vector.taps_per_cycle),
+            (None, None) => 0.0,
+        }
+    }
+
     /// Whether `mhz` can be set.
     pub fn allows_clock(&self, mhz: u32) -> bool {
-        self.clocks_mhz.contains(&mhz)
+        matches!((self.clocks_mhz.first(), self.clocks_mhz.last()), (Some(low), Some(high)) if (low..=high).contains(&&mhz))
     }
 }
 

@@ -23,7 +23,7 @@ impl DeviceSpec {
         if let Some(clock) = self.clock_mhz
             && !self.allows_clock(clock)
         {
-            return Err(error("clock_mhz", format!("{clock} is not in clocks_mhz")));
+            return Err(error("clock_mhz", format!("{clock} is not within clocks_mhz")));
         }
         if let Some(array) = &self.array {
             array.validate()?;

@@ -9,7 +9,7 @@
 
 use crate::spec::{DeviceSpec, MAX_MEMORIES, MemorySpec};
 
-use super::MemoryBytes;
+use super::{MemoryBytes, Span};
 
 /// Most buffers that a description can ask for.
 const MAX_BUFFERS: usize = 8;
@@ -63,6 +63,8 @@ pub(super) struct Transfer {
     pub(super) finish: u64,
     /// Cycles of the busiest port.
     pub(super) busy: u64,
+    /// From the first port's start until the last port is free.
+    pub(super) ports: Span,
 }
 
 /// A computation's place in time.
@@ -152,7 +154,7 @@ impl Engine {
     }
 
     fn transfer(&mut self, bytes: &MemoryBytes, ready: u64) -> Transfer {
-        let mut transfer = Transfer { start: u64::MAX, finish: ready, busy: 0 };
+        let mut transfer = Transfer { start: u64::MAX, finish: ready, ..Transfer::default() };
         for (port, &bytes) in self.ports.iter_mut().zip(bytes) {
             let Some(port) = port else { continue };
             if bytes == 0 {
@@ -164,6 +166,7 @@ impl Engine {
             transfer.start = transfer.start.min(start);
             transfer.finish = transfer.finish.max(port.free.saturating_add(port.latency));
             transfer.busy = transfer.busy.max(duration);
+            transfer.ports.cover(Span { start, end: port.free });
         }
         transfer.start = transfer.start.min(transfer.finish);
         transfer

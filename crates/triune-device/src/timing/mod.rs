@@ -20,6 +20,26 @@ use crate::spec::{DeviceSpec, MAX_MEMORIES, Precision, TimingModel};
 /// Bytes per memory, in the order of the device's description; unused entries are 0.
 pub type MemoryBytes = [u64; MAX_MEMORIES];
 
+/// Cycles from `start` until `end`; empty when they are equal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// The first cycle.
+    pub start: u64,
+    /// One past the last cycle.
+    pub end: u64,
+}
+
+impl Span {
+    /// Grows to hold `other` too; an empty span holds nothing.
+    fn cover(&mut self, other: Self) {
+        *self = match (self.start < self.end, other.start < other.end) {
+            (true, true) => Self { start: self.start.min(other.start), end: self.end.max(other.end) },
+            (false, true) => other,
+            (_, false) => *self,
+        };
+    }
+}
+
 /// What one command costs. All times in cycles of the core's clock, counted from the program's launch.
 ///
 /// The loads of a command can start while the one before computes, so that `start..end` of neighbours overlap; `compute`
@@ -50,6 +70,12 @@ pub struct CommandTime {
     pub ideal: u64,
     /// Accesses to the array's operand buffers in elements.
     pub sram: SramAccesses,
+    /// From its first byte on a memory port until its last, without the latency behind; may hold gaps.
+    pub loading: Span,
+    /// From its first block in the array or vector unit until its last; may hold gaps. Never overlaps a neighbour's.
+    pub computing: Span,
+    /// As `loading`, for its results.
+    pub storing: Span,
     /// Bytes read from each memory.
     pub bytes_read: MemoryBytes,
     /// Bytes written to each memory.
@@ -148,8 +174,10 @@ fn clock(spec: &DeviceSpec, options: &TimingOptions) -> Result<u32, Error> {
     }
     match options.clock_mhz {
         Some(clock) if !spec.allows_clock(clock) => Err(Error::Timing(format!(
-            "{} cannot run at {clock} MHz; it can at {:?}",
-            spec.name, spec.clocks_mhz
+            "{} cannot run at {clock} MHz; any clock from {} to {} can be set",
+            spec.name,
+            spec.clocks_mhz.first().unwrap_or(&0),
+            spec.clocks_mhz.last().unwrap_or(&0)
         ))),
         clock => Ok(clock.or(spec.clock_mhz).unwrap_or(0)),
     }

@@ -1,7 +1,7 @@
 //! The walk over a program's commands: each is cut into blocks, which stream through the engine's queues.
 
 use super::{
-    CommandTime, MemoryBytes,
+    CommandTime, MemoryBytes, Span,
     engine::{Engine, Transfer},
     work::{self, Traffic, Work},
 };
@@ -131,6 +131,9 @@ impl Walk {
             launch: 0,
             ideal: work.ideal,
             sram: work.sram,
+            loading: Span::default(),
+            computing: Span::default(),
+            storing: Span::default(),
             bytes_read: sum(&bytes.constants, &bytes.data),
             bytes_written: bytes.stores,
             macs: work.macs,
@@ -152,10 +155,14 @@ impl Walk {
             let overhead = if block == 0 { self.overhead } else { 0 };
             let run = self.engine.execute(loaded, overhead, share(work.cycles, block, *blocks));
             time.start = time.start.min(run.start);
+            // Not `cover`: a command that only moves data still has its place between its neighbours.
+            let first = if block == 0 { run.start } else { time.computing.start };
+            time.computing = Span { start: first, end: run.finish };
             time.stall = time.stall.saturating_add(run.stall);
             time.load_stall = time.load_stall.saturating_add(run.load_stall);
             let stored = self.engine.store(&share_bytes(&bytes.stores, block, *blocks), run.finish);
             time.store = time.store.saturating_add(stored.busy);
+            time.storing.cover(stored.ports);
             time.end = time.end.max(stored.finish);
             if !self.engine.double_buffered() {
                 following = self.load_ahead(&mut time, demand, next, block, last, ready);
@@ -207,6 +214,7 @@ impl Walk {
         let data = self.engine.load(&share_bytes(&bytes.data, block, *blocks), ready);
         for transfer in [constants, data] {
             time.load = time.load.saturating_add(transfer.busy);
+            time.loading.cover(transfer.ports);
             if transfer.busy > 0 {
                 time.start = time.start.min(transfer.start);
             }

@@ -15,8 +15,8 @@ pub use quantize::quantize;
 
 use crate::{Error, Graph, infer::infer};
 
-/// Name of the value that passes made this one from: a value that they add is called after another, with a mark and a
-/// number behind it. The integer form of a float value has that value's name in front.
+/// Name of the value that one which passes added is called after: it has a mark and a number behind it. An integer value
+/// that is called after a float value stands for the same reals.
 pub fn origin(name: &str) -> Option<&str> {
     name.rsplit_once(rewrite::DERIVED).map(|(origin, _)| origin)
 }

@@ -9,7 +9,7 @@ use crate::{Activation, ConvGeometry, Error, Isa, Nhwc, Pool, parallel};
 
 use super::fdepthwise::{self, Depthwise};
 use super::fepilogue::Epilogue;
-use super::fgemm::{Acc, Line, MAX_ROWS, Panels};
+use super::fgemm::{Finish, Line, MAX_COLUMNS, MAX_ROWS, Panels, Staged};
 
 /// A convolution over f32 maps.
 #[derive(Clone, Copy, Debug)]
@@ -160,7 +160,10 @@ impl FConv {
         if out_map.n == 0 {
             return Ok(());
         }
-        let views = Views { input, in_map, residual, output: output.as_mut_ptr(), out_map };
+        let mut views = Views { input, in_map, residual, output: output.as_mut_ptr(), out_map };
+        if self.geometry == (ConvGeometry { groups: self.geometry.groups, ..ConvGeometry::pointwise() }) {
+            views.flatten();
+        }
         match &self.kernel {
             Kernel::Dense { panels, weights, group_len } => {
                 self.run_dense(panels, weights, *group_len, &views, scratch, pool);
@@ -181,14 +184,16 @@ impl FConv {
         let fresh = self.geometry.stride[0].min(kh).saturating_mul(self.geometry.stride[1].min(kw));
         let tile_bytes = panels.rows.saturating_mul(group_in * 4).saturating_mul(fresh);
         let may_merge = kw > 1 && group_in < MERGE_BELOW && self.geometry.groups == 1;
-        let copied = if may_merge { k.saturating_mul(4 * panels.rows) } else { 0 };
+        let may_copy = kh * kw == 1 && self.geometry.groups == 1 && k * 4 >= PAGE;
+        let copied = if may_merge || may_copy { (k + kh * GAP).saturating_mul(4 * panels.rows) } else { 0 };
         let tiles = (BLOCK_BYTES / tile_bytes.max(copied).max(1)).clamp(1, MAX_TILES);
-        let pointers = (kh * kw).saturating_mul(MAX_ROWS * tiles * size_of::<*const f32>());
+        // Per row and run one pointer, then one each for output and residual.
+        let pointers = (kh * kw + 2).saturating_mul(MAX_ROWS * tiles * size_of::<*const f32>());
         let scratch = pointers
             .saturating_add(copied.saturating_mul(tiles))
             .saturating_add(group_in.saturating_mul(4))
             .saturating_add(ALIGN);
-        Plan { tiles, pointers, may_merge, scratch }
+        Plan { tiles, pointers, may_merge, may_copy, scratch }
     }
 
     fn run_dense(
@@ -207,6 +212,9 @@ impl FConv {
         let k = kh * kw * group_in;
         let merged =
             plan.may_merge && self.geometry.dilation[1] == 1 && views.in_map.stride_w == views.in_map.c;
+        // Rows a multiple of a page apart compete for the same lines of the first-level cache.
+        let step = views.in_map.stride_w.saturating_mul(4 * self.geometry.stride[1]);
+        let copied = plan.may_copy && step.is_multiple_of(PAGE);
         let (runs, run_len) = if merged { (kh, kw * group_in) } else { (kh * kw, group_in) };
 
         let pixels = views.out_map.pixels();
@@ -231,9 +239,8 @@ impl FConv {
             let bounds = |tile: usize| tile * pixels / tiles..(tile + 1) * pixels / tiles;
             for tile in tile_range.clone() {
                 let range = bounds(tile);
-                rows.add(&self.geometry, views, group * group_in, group_in, merged, range);
+                rows.add(&self.geometry, views, group * group_in, group_in, [merged, copied], range);
             }
-            let mut acc = Acc([0.0; _]);
             let panel_range = split * panels.count() / splits..(split + 1) * panels.count() / splits;
             for panel in panel_range {
                 let start = group * group_len + panels.start(panel, k);
@@ -241,23 +248,74 @@ impl FConv {
                 let (width, used) = (panels.width(panel), panels.used(panel));
                 let channel = group * panels.n + panel * panels.columns;
                 let mut a = rows.pointers;
+                let mut finish = Finish {
+                    bias: self.epilogue.bias[channel..].as_ptr(),
+                    residual: if self.residual { rows.residuals } else { std::ptr::null() },
+                    output: rows.outputs,
+                    offset: channel,
+                    used,
+                    limits: self.epilogue.limits,
+                };
                 for tile in tile_range.clone() {
-                    let range = bounds(tile);
+                    let len = bounds(tile).len();
                     // SAFETY: the row pointers were made for these tiles and run lengths; the panel holds k rows of
-                    // `width` floats; a tile has at most `panels.rows` rows by the choice of `tiles`.
+                    // `width` floats; a tile has at most `panels.rows` rows by the choice of `tiles`; tasks have
+                    // disjoint pixels or channels of the checked maps.
                     unsafe {
-                        panels.tile(range.len(), width, a, runs, run_len, b, &mut acc);
-                        a = a.add(range.len() * runs);
+                        if self.epilogue.function.is_some() {
+                            self.staged_tile(panels, len, width, a, [runs, run_len], b, finish);
+                        } else {
+                            panels.tile(len, width, a, runs, run_len, b, &finish);
+                        }
+                        a = a.add(len * runs);
+                        finish.output = finish.output.add(len);
+                        finish.residual = finish.residual.wrapping_add(if self.residual { len } else { 0 });
                     }
-                    let len = range.len();
-                    let first = views.pixel(range.start);
-                    // SAFETY: tasks have disjoint pixels or channels; the maps were checked.
-                    unsafe { self.epilogue.store(&mut acc.0, width, used, channel, views, first, len) };
                 }
             }
         });
     }
 }
+
+impl FConv {
+    /// A tile whose results go through a function on their way out.
+    ///
+    /// # Safety
+    /// As [`Panels::tile`].
+    unsafe fn staged_tile(
+        &self,
+        panels: &Panels,
+        rows: usize,
+        width: usize,
+        a: *const *const f32,
+        [runs, run_len]: [usize; 2],
+        b: *const f32,
+        finish: Finish,
+    ) {
+        let mut staged = Staged([0.0; _]);
+        // The tile adds the offset to its pointers; the stage starts at column 0.
+        let stage = staged.0.as_mut_ptr().wrapping_sub(finish.offset);
+        let rows_out: [*mut f32; MAX_ROWS] = std::array::from_fn(|row| stage.wrapping_add(row * MAX_COLUMNS));
+        // SAFETY: passed on; the stage has room for the largest tile.
+        unsafe {
+            panels.tile(rows, width, a, runs, run_len, b, &Finish { output: rows_out.as_ptr(), ..finish });
+        }
+        for (row, staged) in staged.0.chunks_exact(MAX_COLUMNS).enumerate().take(rows) {
+            // SAFETY: this row's used channels, as the caller promised.
+            let output = unsafe {
+                let first = (*finish.output.add(row)).add(finish.offset);
+                std::slice::from_raw_parts_mut(first, finish.used)
+            };
+            self.epilogue.activate(&staged[..finish.used], output);
+        }
+    }
+}
+
+/// Bytes after which addresses share a line of the first-level cache again.
+const PAGE: usize = 4096;
+
+/// Floats between copied rows, so that they do not compete as the originals did.
+const GAP: usize = 16;
 
 /// Scratch pieces start at a multiple of this after rounding up.
 const ALIGN: usize = 64;
@@ -268,6 +326,7 @@ struct Plan {
     /// Bytes for row pointers.
     pointers: usize,
     may_merge: bool,
+    may_copy: bool,
     /// Bytes per worker.
     scratch: usize,
 }
@@ -286,6 +345,23 @@ pub(crate) struct Views<'a> {
 unsafe impl Sync for Views<'_> {}
 
 impl Views<'_> {
+    /// Sees all pixels as one row where they lie evenly spaced in every map.
+    fn flatten(&mut self) {
+        let flat = |map: Nhwc| {
+            let even = (map.h == 1 || map.stride_h == map.w * map.stride_w)
+                && (map.n == 1 || map.stride_n == map.h * map.w * map.stride_w);
+            // A map of one column may have any distance between columns.
+            let even = even && (map.w > 1 || map.n * map.h == 1);
+            even.then_some(Nhwc { n: 1, h: 1, w: map.pixels(), ..map })
+        };
+        let residual = self.residual.map(|(values, map)| flat(map).map(|map| (values, map)));
+        if let (Some(input), Some(output), None | Some(Some(_))) =
+            (flat(self.in_map), flat(self.out_map), residual)
+        {
+            (self.in_map, self.out_map, self.residual) = (input, output, residual.flatten());
+        }
+    }
+
     /// Image, row and column of the output's pixel of that number.
     pub(crate) fn pixel(&self, index: usize) -> [usize; 3] {
         let (row, w) = (index / self.out_map.w, index % self.out_map.w);
@@ -308,6 +384,10 @@ impl Views<'_> {
 struct Rows {
     pointers: *const *const f32,
     next: *mut *const f32,
+    outputs: *const *mut f32,
+    residuals: *const *const f32,
+    /// Rows whose outputs were noted.
+    noted: usize,
     copies: *mut f32,
     zeros: *const f32,
     runs: usize,
@@ -326,7 +406,18 @@ impl Rows {
             unsafe { zeros.add(i).write(0.0) };
         }
         let pointers: *mut *const f32 = pointers.cast();
-        Self { pointers, next: pointers, copies: zeros.wrapping_add(group_in), zeros, runs }
+        let residuals = pointers.wrapping_add(runs * MAX_ROWS * plan.tiles);
+        let outputs = residuals.wrapping_add(MAX_ROWS * plan.tiles).cast();
+        Self {
+            pointers,
+            next: pointers,
+            outputs,
+            residuals,
+            noted: 0,
+            copies: zeros.wrapping_add(group_in),
+            zeros,
+            runs,
+        }
     }
 
     /// Makes the pointers of one tile: run by run, row by row.
@@ -336,14 +427,30 @@ impl Rows {
         views: &Views<'_>,
         channel: usize,
         group_in: usize,
-        merged: bool,
+        [merged, copied]: [bool; 2],
         pixels: std::ops::Range<usize>,
     ) {
         let map = views.in_map;
         let rows = pixels.len();
         let [kh, kw] = g.kernel;
         let base = views.input.as_ptr();
+        self.add_outputs(views, pixels.clone());
         let mut pixel = views.pixel(pixels.start);
+        if kh * kw == 1 && g.pad == [0; 4] && !copied {
+            let mut row = 0;
+            while row < rows {
+                let [n, oh, ow] = pixel;
+                let count = (rows - row).min(views.out_map.w - ow);
+                let first = map.offset(n, oh * g.stride[0], ow * g.stride[1]) + channel;
+                for i in 0..count {
+                    self.put(row + i, base.wrapping_add(first + i * g.stride[1] * map.stride_w));
+                }
+                row += count;
+                pixel = views.next([n, oh, ow + count - 1]);
+            }
+            self.next = self.next.wrapping_add(rows);
+            return;
+        }
         for row in 0..rows {
             let [n, oh, ow] = pixel;
             let image = n * map.stride_n + channel;
@@ -353,9 +460,9 @@ impl Rows {
             let (top, left) = (oh * g.stride[0], ow * g.stride[1]);
             for i in 0..kh {
                 let y = inside(top, i * g.dilation[0], g.pad[0], map.h);
-                if merged {
+                if merged || copied {
                     let pointer = match y {
-                        Some(y) if left >= g.pad[1] && left + kw <= map.w + g.pad[1] => {
+                        Some(y) if !copied && left >= g.pad[1] && left + kw <= map.w + g.pad[1] => {
                             base.wrapping_add(image + y * map.stride_h + (left - g.pad[1]) * map.stride_w)
                         }
                         _ => self.copy_window_row(views, image, y, left, g.pad[1], kw, group_in),
@@ -379,6 +486,33 @@ impl Rows {
         self.next = self.next.wrapping_add(self.runs * rows);
     }
 
+    /// Notes where the results of these pixels go and their residuals come from.
+    fn add_outputs(&mut self, views: &Views<'_>, pixels: std::ops::Range<usize>) {
+        let [mut n, mut h, mut w] = views.pixel(pixels.start);
+        let (mut left, out) = (pixels.len(), views.out_map);
+        while left > 0 {
+            let count = left.min(out.w - w);
+            let output = views.output.wrapping_add(out.offset(n, h, w));
+            let residual =
+                views.residual.map(|(x, map)| (x.as_ptr().wrapping_add(map.offset(n, h, w)), map.stride_w));
+            for i in 0..count {
+                // SAFETY: the plan has room for `MAX_ROWS` of each per tile.
+                unsafe {
+                    self.outputs.cast_mut().add(self.noted + i).write(output.wrapping_add(i * out.stride_w));
+                    if let Some((residual, stride)) = residual {
+                        self.residuals
+                            .cast_mut()
+                            .add(self.noted + i)
+                            .write(residual.wrapping_add(i * stride));
+                    }
+                }
+            }
+            self.noted += count;
+            left -= count;
+            [n, h, w] = views.next([n, h, w + count - 1]);
+        }
+    }
+
     fn put(&mut self, index: usize, pointer: *const f32) {
         // SAFETY: the plan has room for `MAX_ROWS` pointers per run and tile.
         unsafe { self.next.add(index).write(pointer) };
@@ -398,7 +532,7 @@ impl Rows {
         let len = kw * group_in;
         // SAFETY: the plan has room for every window of the block.
         let copy = unsafe { std::slice::from_raw_parts_mut(self.copies, len) };
-        self.copies = self.copies.wrapping_add(len);
+        self.copies = self.copies.wrapping_add(len + GAP);
         copy.fill(0.0);
         if let Some(y) = y {
             let map = views.in_map;

@@ -175,6 +175,6 @@ unsafe fn block<const P: usize, const C: usize>(
         // A copy: accumulators whose address is known would not stay in registers.
         let mut sums = acc;
         // SAFETY: as above.
-        unsafe { epilogue.store(sums.as_flattened_mut(), C, C, c, row.views, [row.n, row.oh, ow], P) };
+        unsafe { epilogue.store(sums.as_flattened_mut(), C, c, row.views, [row.n, row.oh, ow]) };
     }
 }

@@ -7,17 +7,34 @@
 //!
 //! The order within one output never depends on the tile's size, so every instruction set gives the same bits.
 
-use crate::Isa;
 use crate::dispatch::Level;
+use crate::{Isa, math};
 
 /// Most rows of any tile.
 pub(crate) const MAX_ROWS: usize = 14;
 /// Most columns of any tile.
 pub(crate) const MAX_COLUMNS: usize = 32;
 
-/// A tile's accumulators, row by row, [`Panels::columns`] apart.
+/// What happens to a tile's sums: y = min(max(sum + bias (+ residual), low), high), then the store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Finish {
+    /// One per column of the panel; readable for the panel's whole width.
+    pub(crate) bias: *const f32,
+    /// Per row, where the residual of column 0 lies `offset` floats on; null without a residual.
+    pub(crate) residual: *const *const f32,
+    /// Per row, where the result of column 0 goes `offset` floats on.
+    pub(crate) output: *const *mut f32,
+    /// Added to every row's pointers: the panel's first channel.
+    pub(crate) offset: usize,
+    /// Columns of the panel that exist; nothing beyond them is touched.
+    pub(crate) used: usize,
+    /// Low and high.
+    pub(crate) limits: [f32; 2],
+}
+
+/// Room for the results of one tile, for steps that follow the store.
 #[repr(align(64))]
-pub(crate) struct Acc(pub(crate) [f32; MAX_ROWS * MAX_COLUMNS]);
+pub(crate) struct Staged(pub(crate) [f32; MAX_ROWS * MAX_COLUMNS]);
 
 /// A cache line of floats; packed operands are made of these so that vector loads never straddle two.
 #[derive(Clone, Copy, Debug)]
@@ -85,11 +102,12 @@ impl Panels {
         index * self.columns * k
     }
 
-    /// Computes a tile of `rows` rows against one panel into `acc`.
+    /// Computes a tile of `rows` rows against one panel.
     ///
     /// # Safety
     /// `a` holds `runs`·`rows` pointers, run by run, each to `run_len` floats; `b` holds `runs`·`run_len` rows of
-    /// `width` floats; `rows` ≤ `self.rows`; `width` is one that [`Panels::width`] gives.
+    /// `width` floats; `rows` ≤ `self.rows`; `width` is one that [`Panels::width`] gives; `finish` describes `rows` rows
+    /// that may be read and written as it says.
     pub(crate) unsafe fn tile(
         &self,
         rows: usize,
@@ -98,22 +116,21 @@ impl Panels {
         runs: usize,
         run_len: usize,
         b: *const f32,
-        acc: &mut Acc,
+        finish: &Finish,
     ) {
         debug_assert!(rows <= self.rows && (width == self.columns || width * 2 == self.columns));
-        let acc = acc.0.as_mut_ptr();
-        // SAFETY: as promised by the caller; the level vouches for the instruction set, and the accumulators have room
-        // for the largest tile.
+        debug_assert!(finish.used <= width);
+        // SAFETY: as promised by the caller; the level vouches for the instruction set.
         unsafe {
             match self.level.isa() {
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 | Isa::Avx512Vnni => {
-                    super::fgemm_x86::tile_avx512(rows, width / 16, a, runs, run_len, b, acc);
+                    super::fgemm_x86::tile_avx512(rows, width / 16, a, runs, run_len, b, finish);
                 }
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => super::fgemm_x86::tile_avx2(rows, width / 8, a, runs, run_len, b, acc),
-                _ if width == 16 => tile_scalar::<16>(rows, a, runs, run_len, b, acc),
-                _ => tile_scalar::<8>(rows, a, runs, run_len, b, acc),
+                Isa::Avx2 => super::fgemm_x86::tile_avx2(rows, width / 8, a, runs, run_len, b, finish),
+                _ if width == 16 => tile_scalar::<16>(rows, a, runs, run_len, b, finish),
+                _ => tile_scalar::<8>(rows, a, runs, run_len, b, finish),
             }
         }
     }
@@ -127,8 +144,9 @@ unsafe fn tile_scalar<const N: usize>(
     runs: usize,
     run_len: usize,
     b: *const f32,
-    acc: *mut f32,
+    finish: &Finish,
 ) {
+    let [low, high] = finish.limits;
     for row in 0..rows {
         let mut sums = [0.0f32; N];
         for run in 0..runs {
@@ -144,7 +162,16 @@ unsafe fn tile_scalar<const N: usize>(
                 }
             }
         }
-        // SAFETY: the accumulators have room for all rows.
-        unsafe { acc.add(row * N).cast::<[f32; N]>().write(sums) };
+        for (column, sum) in sums.into_iter().enumerate().take(finish.used) {
+            // SAFETY: the row's pointers and the used columns, as the caller promised.
+            unsafe {
+                let mut y = sum + *finish.bias.add(column);
+                if !finish.residual.is_null() {
+                    y += *(*finish.residual.add(row)).add(finish.offset + column);
+                }
+                let output = (*finish.output.add(row)).add(finish.offset + column);
+                *output = math::min(math::max(y, low), high);
+            }
+        }
     }
 }

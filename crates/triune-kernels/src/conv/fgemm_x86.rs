@@ -2,13 +2,21 @@
 //! pair. Accumulators stay in registers for the whole of k: 6×16 of 16 registers, 14×32 of 32.
 
 use std::arch::x86_64::{
-    _mm256_broadcast_ss, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_setzero_ps, _mm256_storeu_ps,
-    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+    __m256i, __mmask16, _mm256_add_ps, _mm256_broadcast_ss, _mm256_cmpgt_epi32, _mm256_fmadd_ps,
+    _mm256_loadu_ps, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps, _mm256_min_ps,
+    _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_setzero_ps, _mm256_storeu_ps, _mm512_add_ps,
+    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_max_ps,
+    _mm512_min_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
 };
 
+use std::mem::MaybeUninit;
+
+use super::fgemm::{Finish, Staged};
+
 macro_rules! tile {
-    ($name:ident, $kernel:ident, $features:literal, $lanes:literal, $zero:ident, $load:ident, $store:ident, $fma:ident,
-     $broadcast:expr, [$($rows:literal),*]) => {
+    ($name:ident, $kernel:ident, $finish:ident, $features:literal, $lanes:literal, $zero:ident, $splat:ident,
+     $load:ident, $store:ident, $fma:ident, $add:ident, $min:ident, $max:ident, $mask:ident, $masked_load:expr,
+     $masked_store:ident, $broadcast:expr, [$($rows:literal),*]) => {
         /// # Safety
         /// As `Panels::tile`, with `vectors` the panel's width in registers, on a machine with the features.
         #[target_feature(enable = $features)]
@@ -19,14 +27,14 @@ macro_rules! tile {
             runs: usize,
             run_len: usize,
             b: *const f32,
-            acc: *mut f32,
+            finish: &Finish,
         ) {
             // SAFETY: passed on; the number of rows and vectors is the one that the kernel is made for.
             unsafe {
                 match (rows, vectors) {
                     $(
-                        ($rows, 2) => $kernel::<$rows, 2>(a, runs, run_len, b, acc),
-                        ($rows, 1) => $kernel::<$rows, 1>(a, runs, run_len, b, acc),
+                        ($rows, 2) => $kernel::<$rows, 2>(a, runs, run_len, b, finish),
+                        ($rows, 1) => $kernel::<$rows, 1>(a, runs, run_len, b, finish),
                     )*
                     _ => unreachable!("no tile of {rows} rows and {vectors} vectors"),
                 }
@@ -41,7 +49,7 @@ macro_rules! tile {
             runs: usize,
             run_len: usize,
             mut b: *const f32,
-            acc: *mut f32,
+            finish: &Finish,
         ) {
             let mut sums = [[$zero(); VECTORS]; ROWS];
             for run in 0..runs {
@@ -63,37 +71,103 @@ macro_rules! tile {
                     }
                 }
             }
+            // Through memory: a loop over rows with anything more in it would not be unrolled, and accumulators that
+            // are indexed at run time cannot be registers.
+            let mut staged = MaybeUninit::<Staged>::uninit();
             for (row, sums) in sums.iter().enumerate() {
                 for (vector, sum) in sums.iter().enumerate() {
-                    // SAFETY: the accumulators have room for the tile.
-                    unsafe { $store(acc.add((row * VECTORS + vector) * $lanes), *sum) };
+                    // SAFETY: the stage has room for the largest tile.
+                    unsafe { $store(staged.as_mut_ptr().cast::<f32>().add((row * VECTORS + vector) * $lanes), *sum) };
+                }
+            }
+            // SAFETY: passed on.
+            unsafe { $finish::<VECTORS>(staged.as_ptr().cast(), ROWS, finish) };
+        }
+
+        /// # Safety
+        /// As `Panels::tile`; `staged` holds `rows` rows of `VECTORS` vectors.
+        #[target_feature(enable = $features)]
+        unsafe fn $finish<const VECTORS: usize>(staged: *const f32, rows: usize, finish: &Finish) {
+            let [low, high] = finish.limits.map(|limit| $splat(limit));
+            for row in 0..rows {
+                for vector in 0..VECTORS {
+                    let column = vector * $lanes;
+                    let left = finish.used.saturating_sub(column);
+                    // SAFETY: rows and used columns as the caller promised; masked lanes are not touched. The order of
+                    // operands lets NaN pass the limits.
+                    unsafe {
+                        let sum = $load(staged.add((row * VECTORS + vector) * $lanes));
+                        let mut y = $add(sum, $load(finish.bias.add(column)));
+                        if !finish.residual.is_null() {
+                            let residual = (*finish.residual.add(row)).wrapping_add(finish.offset + column);
+                            y = $add(y, $masked_load(residual, $mask(left)));
+                        }
+                        let y = $min(high, $max(low, y));
+                        let output = (*finish.output.add(row)).wrapping_add(finish.offset + column);
+                        if left >= $lanes {
+                            $store(output, y);
+                        } else {
+                            $masked_store(output, $mask(left), y);
+                        }
+                    }
                 }
             }
         }
     };
 }
 
+/// The lanes of the first `left` floats.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn mask_512(left: usize) -> __mmask16 {
+    if left >= 16 { !0 } else { (1 << left) - 1 }
+}
+
+/// The lanes of the first `left` floats.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn mask_256(left: usize) -> __m256i {
+    let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    _mm256_cmpgt_epi32(_mm256_set1_epi32(left.min(8) as i32), lanes)
+}
+
 tile!(
     tile_avx512,
     kernel_avx512,
+    finish_avx512,
     "avx512f",
     16,
     _mm512_setzero_ps,
+    _mm512_set1_ps,
     _mm512_loadu_ps,
     _mm512_storeu_ps,
     _mm512_fmadd_ps,
+    _mm512_add_ps,
+    _mm512_min_ps,
+    _mm512_max_ps,
+    mask_512,
+    |from: *const f32, mask| _mm512_maskz_loadu_ps(mask, from),
+    _mm512_mask_storeu_ps,
     |x: *const f32| _mm512_set1_ps(*x),
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]
 );
 tile!(
     tile_avx2,
     kernel_avx2,
+    finish_avx2,
     "avx2,fma",
     8,
     _mm256_setzero_ps,
+    _mm256_set1_ps,
     _mm256_loadu_ps,
     _mm256_storeu_ps,
     _mm256_fmadd_ps,
+    _mm256_add_ps,
+    _mm256_min_ps,
+    _mm256_max_ps,
+    mask_256,
+    |from: *const f32, mask| _mm256_maskload_ps(from, mask),
+    _mm256_maskstore_ps,
     |x: *const f32| _mm256_broadcast_ss(&*x),
     [1, 2, 3, 4, 5, 6]
 );

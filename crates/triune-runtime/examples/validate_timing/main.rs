@@ -36,7 +36,7 @@ impl Case {
         let program = Arc::new(compile(&quantize::quantized(float)?, spec, &options)?.program);
         let device = Device::new(spec.clone())?;
         let deployment = Deployment::new(&device, &program, &DeployOptions::default())?;
-        let placement = deployment.placement().iter().map(|&name| name.to_owned()).collect();
+        let placement = deployment.places().iter().map(|place| place.memory.clone()).collect();
         let bytes = |tensors: &[TensorIo]| tensors.iter().map(TensorIo::bytes).sum::<usize>() / program.batch;
         let link_bytes = bytes(&program.inputs).max(bytes(&program.outputs));
         Ok(Self { commands: decode(&program.instructions)?, placement, link_bytes })

@@ -3,6 +3,7 @@
 use std::{fmt, path::Path, time::Duration};
 
 use serde::Deserialize;
+use triune_device::DeviceSpec;
 
 use super::Error;
 
@@ -11,9 +12,6 @@ const SETTLE: Duration = Duration::from_millis(100);
 
 /// More cards than a machine has slots for are a mistake in the description.
 const MAX_CARDS: usize = 64;
-
-/// More sub-devices than this are a mistake in the description.
-const MAX_SUB_DEVICES: usize = 64;
 
 /// The form of a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
@@ -173,8 +171,12 @@ impl CardSpec {
         if self.device != "metis" {
             return Err(format!("device: expected \"metis\", got {:?}", self.device));
         }
-        if !(1..=MAX_SUB_DEVICES).contains(&self.sub_devices) {
-            return Err(format!("sub_devices: expected 1 to {MAX_SUB_DEVICES}, got {}", self.sub_devices));
+        let device = DeviceSpec::builtin(&self.device).map_err(|error| format!("device: {error}"))?;
+        if !(1..=device.cores as usize).contains(&self.sub_devices) {
+            return Err(format!(
+                "sub_devices: expected 1 to {}, the cores of {}, got {}",
+                device.cores, self.device, self.sub_devices
+            ));
         }
         Ok(())
     }

@@ -154,6 +154,10 @@ impl Settings {
         let path = card.path("settings");
         let error = |source| Error::Io { path: path.clone(), source };
         let mut settings = Self::new(&card.spec);
+        // Opening a pipe would wait for a writer.
+        if fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(error(std::io::Error::other("not a plain file")));
+        }
         let file = match fs::File::open(&path) {
             Ok(file) => file,
             Err(missing) if missing.kind() == ErrorKind::NotFound => return Ok(settings),

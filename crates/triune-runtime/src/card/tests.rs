@@ -37,6 +37,7 @@ fn a_file_describes_cards() {
         ("[[card]]\nname = '../x'", "name"),
         ("[[card]]\nname = ''", "name"),
         ("[[card]]\nsub_devices = 0", "sub_devices"),
+        ("[[card]]\nsub_devices = 5", "sub_devices: expected 1 to 4, the cores of metis, got 5"),
         ("[[card]]\nboard = 'usb'", "board"),
         ("[[card]]\ndevice = 'atari'", "device"),
         ("[[card]]\ncolour = 'red'", "colour"),

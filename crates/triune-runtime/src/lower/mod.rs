@@ -22,7 +22,7 @@ use triune_tensor::{DType, QuantParams, Shape};
 
 use crate::{
     Error, Program,
-    program::Operator,
+    program::{Operator, PlannedBuffer},
     view::{Home, View, merge_axes},
 };
 use constants::ConstantPool;
@@ -52,6 +52,8 @@ pub(crate) struct Lowered {
     pub(crate) operators: Vec<Operator>,
     pub(crate) constants: Vec<u8>,
     pub(crate) plan: Plan,
+    /// The plan's buffers with their lifespans in commands.
+    pub(crate) buffers: Vec<PlannedBuffer>,
 }
 
 /// Alignment of every buffer, in bytes: a cache line and a vector register.
@@ -212,8 +214,15 @@ impl Lowering<'_> {
                 }
             });
         }
+        let planned = buffers.iter().zip(&plan.offsets).map(|(buffer, &offset)| PlannedBuffer {
+            offset,
+            bytes: buffer.size,
+            first: buffer.lower as u32,
+            last: buffer.upper as u32,
+        });
+        let buffers = planned.collect();
         let (commands, operators, constants) = (self.commands, self.operators, self.constants.into_bytes());
-        Ok(Lowered { commands, operators, constants, plan })
+        Ok(Lowered { commands, operators, constants, plan, buffers })
     }
 
     // ---- values ----

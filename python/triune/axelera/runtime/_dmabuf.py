@@ -11,7 +11,6 @@ import math
 import mmap
 import operator
 import os
-from collections import OrderedDict
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -35,7 +34,7 @@ class Buffers:
 
     def __init__(self) -> None:
         """Start with nothing mapped."""
-        self._maps: OrderedDict[tuple[int, int, int, bool], mmap.mmap] = OrderedDict()
+        self._maps: dict[tuple[int, int, int, bool], mmap.mmap] = {}
 
     def tensor(self, name: str, fd: object, info: TensorInfo, *, write: bool) -> Tensor:
         """Return the buffer behind `fd` as an array of the tensor's type and shape.
@@ -55,14 +54,13 @@ class Buffers:
                 f"{number} of {status.st_size} bytes"
             )
         key = (status.st_dev, status.st_ino, status.st_size, write)
-        mapped = self._maps.get(key)
+        # Taken out and put in last: a signal handler may clear the mappings between any two steps.
+        mapped = self._maps.pop(key, None)
         if mapped is None:
             mapped = self._map(name, number, status.st_size, write=write)
-            self._maps[key] = mapped
-            while len(self._maps) > _KEPT:
-                self._maps.popitem(last=False)
-        else:
-            self._maps.move_to_end(key)
+        self._maps[key] = mapped
+        for oldest in list(self._maps)[:-_KEPT]:
+            self._maps.pop(oldest, None)
         count = math.prod(info.shape)
         return np.frombuffer(mapped, info.dtype, count).reshape(info.shape)
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from triune import _native
 
 __all__ = [
@@ -74,10 +71,6 @@ def vendor(error: _native.Error) -> RuntimeError:
     return _VENDOR.get(type(error), UnknownError)(str(error))
 
 
-@contextmanager
-def translated() -> Iterator[None]:
-    """Turn the core's exceptions into the vendor's."""
-    try:
-        yield
-    except _native.Error as error:
-        raise vendor(error) from None
+# Where programs find them, and so what tracebacks and pickles say.
+for _name in __all__:
+    globals()[_name].__module__ = "triune.axelera.runtime"

@@ -77,8 +77,10 @@ class Profile:
         return self.cycles / self.clock_mhz if self.clock_mhz else 0.0
 
     def __str__(self) -> str:
-        """Return a table: an operator per line, and the sums."""
-        lines = [f"{'operator':<40} {'kind':<16} {'cycles':>12} {'compute':>12} {'stall':>12} {'MACs':>14}"]
+        """Return a table: an operator per line where they are known, and the sums."""
+        lines = []
+        if self.operators:
+            lines.append(f"{'operator':<40} {'kind':<16} {'cycles':>12} {'compute':>12} {'stall':>12} {'MACs':>14}")
         for row in self.operators:
             name = row.name if len(row.name) <= 40 else "…" + row.name[-39:]
             lines.append(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import operator
 import os
+import shlex
 import threading
 import weakref
 from collections.abc import Iterable
@@ -29,7 +30,6 @@ from ._errors import (
     InvalidArgument,
     InvalidConfiguration,
     Pending,
-    translated,
     vendor,
 )
 from ._profile import HostProfile, OperatorProfile, Profile
@@ -154,22 +154,28 @@ class Context(Object):
         self._live()
         card = _find(device)
         changes = [(name, _setting(name, value)) for name, value in kwargs.items()]
-        with translated():
+        try:
             done = card.configure(changes)
+        except _native.Error as error:
+            raise vendor(error) from None
         LOG.debug("%s: configured %s%s", card.name, dict(changes), "" if done else " (pending)")
         return done
 
     def device_ready(self, device: Device) -> bool:
         """Return True if every changed property is in force, False if that is pending."""
         self._live()
-        with translated():
+        try:
             return _find(device).ready()
+        except _native.Error as error:
+            raise vendor(error) from None
 
     def read_device_configuration(self, device: Device) -> dict[str, str]:
         """Read all properties of a device."""
         self._live()
-        with translated():
+        try:
             return _find(device).settings()
+        except _native.Error as error:
+            raise vendor(error) from None
 
     def device_connect(self, device: Device | None = None, num_sub_devices: int = 1, **kwargs: object) -> Connection:
         """Reserve sub-devices, so that nobody else, in this process or another, can use them.
@@ -223,10 +229,17 @@ class Context(Object):
             raise InvalidArgument(
                 f"path: expected a model.json file, got the directory {str(file)!r}; try {str(file / 'model.json')!r}"
             )
+        if file.suffix.lower() == ".onnx":
+            raise InvalidArgument(
+                f"path: expected a model.json file, got the ONNX file {str(file)!r}; compile it with "
+                f"`triune compile {shlex.quote(str(file))} --target metis -o DIR` and load DIR/model.json"
+            )
         if not file.exists():
             raise InvalidArgument(f"path: expected a model.json file, got {str(file)!r}, which does not exist")
-        with translated():
+        try:
             return Model(self, file, _native.Package(file))
+        except _native.Error as error:
+            raise vendor(error) from None
 
 
 class Connection(Object):
@@ -244,7 +257,7 @@ class Connection(Object):
         ===================== ======= ====================================================================
         property              default
         ===================== ======= ====================================================================
-        ``aipu_cores``        0       L2 shares (quarters) for the model, 1 to 4; 0: the model's batch size
+        ``aipu_cores``        0       quarters of the L2 memory, 1 to 4; 0: the model's batch size. No effect on time yet
         ``num_sub_devices``   0       sub-devices to use; 0: the model's batch size
         ``input_dmabuf``      0       1 if the inputs of `run` are dma-buf file descriptors
         ``output_dmabuf``     0       1 if the outputs of `run` are dma-buf file descriptors
@@ -277,7 +290,7 @@ class Connection(Object):
             raise IncompatibleDevice(
                 f"{model} is compiled for {model._package.target}, {self._card.name} is a {self._card.device}"
             )
-        with self._lock, translated():
+        with self._lock:
             free = self._free_sub_devices()
             if count > len(free):
                 total = len(self._reservation.sub_devices)
@@ -285,9 +298,12 @@ class Connection(Object):
                     f"num_sub_devices: expected at most {len(free)} (the connection has {total}, its other instances "
                     f"hold {total - len(free)}; release them or connect to more), got {count}"
                 )
-            if not self._card.ready():
-                raise Pending(f"{self._card.name}: a changed clock has not locked yet; poll Context.device_ready")
-            return ModelInstance(self, model, free[:count], properties)
+            try:
+                if not self._card.ready():
+                    raise Pending(f"{self._card.name}: a changed clock has not locked yet; poll Context.device_ready")
+                return ModelInstance(self, model, free[:count], properties)
+            except _native.Error as error:
+                raise vendor(error) from None
 
     def _free_sub_devices(self) -> list[int]:
         held = {index for child in self._children if isinstance(child, ModelInstance) for index in child._held()}
@@ -358,7 +374,8 @@ class ModelInstance(Object):
         self._device_profiling = bool(properties["device_profiling"])
         self._inputs = _Border("inputs", model.inputs(), dmabuf=bool(properties["input_dmabuf"]), write=False)
         self._outputs = _Border("outputs", model.outputs(), dmabuf=bool(properties["output_dmabuf"]), write=True)
-        self._buffers_lock = threading.Lock()
+        # Reentrant: a signal handler may release the instance while this thread is between two steps of a run.
+        self._buffers_lock = threading.RLock()
         self._native = _native.Instance(
             model._package,
             parent._card,
@@ -404,9 +421,11 @@ class ModelInstance(Object):
         ``host_profiling``. ``print(instance.profile())`` shows a table.
         """
         self._live()
-        with translated():
+        try:
             timeline = self._native.timeline()
             times = self._native.host_times()
+        except _native.Error as error:
+            raise vendor(error) from None
         operators = [OperatorProfile(**row) for row in timeline.operators()] if self._device_profiling else []
         return Profile(timeline.cycles, timeline.clock_mhz, operators, HostProfile(*times) if times else None)
 
@@ -477,9 +496,10 @@ def _load_properties(kwargs: dict[str, Any]) -> dict[str, int]:
     for name, value in kwargs.items():
         if name not in properties:
             raise InvalidArgument(f"unknown property {name!r}; valid are {', '.join(properties)}")
-        number = int(value) if isinstance(value, bool | np.bool_) else _integer(name, value)
+        expected = "a number of at least 0" if name in _COUNTS else "0, 1, False or True"
+        whole = isinstance(value, bool | np.bool_ | SupportsIndex)
+        number = int(value) if whole else -1
         if number < 0 or (name not in _COUNTS and number > 1):
-            expected = "a number of at least 0" if name in _COUNTS else "0, 1, False or True"
             raise InvalidArgument(f"{name}: expected {expected}, got {value!r}")
         properties[name] = number
     return properties
@@ -500,8 +520,10 @@ def _setting(name: str, value: object) -> str:
 
 
 def _cards() -> list[_native.Card]:
-    with translated():
+    try:
         return _native.cards()
+    except _native.Error as error:
+        raise vendor(error) from None
 
 
 def _find(device: object) -> _native.Card:
@@ -522,8 +544,10 @@ def _find(device: object) -> _native.Card:
 
 
 def _device_info(card: _native.Card) -> DeviceInfo:
-    with translated():
+    try:
         users = card.users()
+    except _native.Error as error:
+        raise vendor(error) from None
     return DeviceInfo(
         axruntime.DeviceInfo(
             name=card.name.encode(),

@@ -1,7 +1,15 @@
 //! From a [`Graph`] to an ONNX file that other tools read.
 
+use std::borrow::Cow;
+
+use triune_tensor::Shape;
+
 use super::{NodeWriter, tensor::dtype_number};
-use crate::{Constant, Dim, Error, Graph, Value, format::protobuf::Writer};
+use crate::{
+    Constant, Dim, Error, Graph, Op, Value,
+    format::protobuf::Writer,
+    ops::{Clip, Unary, UnaryKind},
+};
 
 /// The version of the container format, the one that goes with opset 13.
 const IR_VERSION: i64 = 8;
@@ -14,6 +22,7 @@ const OPSET: i64 = 13;
 /// Constants, element types and extents go along; quantization parameters that passes attached to values do not.
 /// Fused epilogues, tables and other things that ONNX cannot express are errors that name the node.
 pub fn write(graph: &Graph) -> Result<Vec<u8>, Error> {
+    let graph = &with_limits_as_operands(graph);
     // What the first round needs decides how the second one writes; opsets only grow, so two more always settle it.
     let mut target = OPSET;
     let nodes = loop {
@@ -54,6 +63,24 @@ pub fn write(graph: &Graph) -> Result<Vec<u8>, Error> {
         opset.int(2, target);
     });
     Ok(model.finish())
+}
+
+/// The graph with the limits of its clamps as operands, where ONNX has them.
+fn with_limits_as_operands(graph: &Graph) -> Cow<'_, Graph> {
+    let mut graph = Cow::Borrowed(graph);
+    for index in 0..graph.nodes.len() {
+        let node = &graph.nodes[index];
+        let Op::Unary(Unary { kind: UnaryKind::Clip(limits) }) = node.op else { continue };
+        let names = ["low", "high"].map(|limit| format!("{}:{limit}", node.name));
+        for (name, limit) in names.into_iter().zip(limits) {
+            let Some(constant) = Constant::from_f32(Shape::from([]), &[limit]) else { continue };
+            let graph = graph.to_mut();
+            let id = graph.add_constant(name, constant);
+            graph.nodes[index].inputs.push(Some(id));
+        }
+        graph.to_mut().nodes[index].op = Op::Clip(Clip);
+    }
+    graph
 }
 
 /// The first container version that goes with an opset.

@@ -183,7 +183,7 @@ fn raise_table(rewriter: &mut Rewriter<'_>, index: usize, table: Bytes) -> Optio
         dtype: to.dtype,
         shape: value.shape.clone(),
         quant: to.quant,
-        ..Value::named(value.name.clone())
+        ..Value::named(format!("{}:mapped", value.name))
     };
     let raised = rewriter.add_value(value);
     mover.inputs[0] = Some(raised);

@@ -120,7 +120,7 @@ pub(super) fn raise_quantizer(rewriter: &mut Rewriter<'_>, index: usize) -> Opti
             dtype: Some(meaning.dtype),
             shape: value.shape.clone(),
             quant: Some(meaning.params),
-            ..Value::named(value.name.clone())
+            ..Value::named(format!("{}:quantized", value.name))
         };
         let quantized = rewriter.add_value(value);
         let mut quantizer = rewriter.get(index).expect("a live node").clone();

@@ -161,7 +161,8 @@ fn concat(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Option<Nod
                 dtype: Some(to.dtype),
                 shape: part.shape.clone(),
                 quant: Some(to.params),
-                ..Value::named(part.name.clone())
+                // Not its source's name: it stands for other reals.
+                ..Value::named(format!("{}:requantized", part.name))
             };
             let requantized = rewriter.add_value(requantized);
             let table = Node {

@@ -1,0 +1,1 @@
+from triune.axelera.runtime.axruntime import *  # noqa: F403

@@ -1,0 +1,1 @@
+from triune.axelera.runtime.objects import *  # noqa: F403

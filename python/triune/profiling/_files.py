@@ -1,0 +1,61 @@
+"""The profile for programs: CSV and JSON, every number exact."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from triune.profiling._model import Operator, Profile
+
+NUMBERS = ("start", "end", "held", "compute", "load", "store", "stall", "control", "macs")
+
+
+def write_csv(profile: Profile, path: Path) -> None:
+    """Write a line per operator, with a header."""
+    memories = [memory.name for memory in profile.memories]
+    sides = [f"{name}_{side}" for name in memories for side in ("read", "written")]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["name", "kind", *NUMBERS, *sides, "share", "utilization", "bottleneck"])
+        for operator in profile.operators:
+            moved = [side[name] for name in memories for side in (operator.read, operator.written)]
+            numbers = [getattr(operator, name) for name in NUMBERS]
+            row = [operator.name, operator.kind, *numbers, *moved]
+            writer.writerow([*row, operator.share, operator.utilization, operator.bottleneck])
+
+
+def write_json(profile: Profile, path: Path) -> None:
+    """Write totals, operators, memories and the memory plan."""
+    scratch = profile.segment("scratch")
+    content = {
+        "schema": "triune-profile",
+        "schema_version": 1,
+        "name": profile.name,
+        "device": profile.device,
+        "clock_mhz": profile.clock_mhz,
+        "batch": profile.batch,
+        "cycles": profile.cycles,
+        "microseconds": profile.microseconds,
+        "causes": profile.causes,
+        "macs": profile.macs,
+        "macs_per_second": profile.macs_per_second,
+        "peak_macs_per_cycle": profile.peak_macs_per_cycle,
+        "utilization": profile.utilization,
+        "memories": [asdict(memory) for memory in profile.memories],
+        "segments": [asdict(segment) for segment in profile.segments],
+        "memory_plan": {
+            "memory": scratch.memory,
+            "peak": profile.scratch_bytes,
+            "lower_bound": profile.scratch_lower_bound,
+            "feature_maps": [asdict(buffer) for buffer in profile.feature_maps],
+        },
+        "operators": [_operator(operator) for operator in profile.operators],
+    }
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _operator(operator: Operator) -> dict[str, Any]:
+    return asdict(operator) | {"held": operator.held}

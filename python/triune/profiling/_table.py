@@ -1,0 +1,108 @@
+"""The profile as text: an operator per line in 100 columns, then the sums."""
+
+from __future__ import annotations
+
+from triune.profiling._model import Profile
+
+LEAST_WIDTH = 100
+"""Columns that the table may always use."""
+
+LEAST_NAME, LEAST_KIND = 8, 9
+
+
+def compact(number: float) -> str:
+    """Return a number in at most five characters: exact below 100 000, else three digits and k, M, G, T or P."""
+    if number < 100_000:
+        return f"{number:.0f}"
+    units = iter("kMGTP")
+    value, unit = number / 1000, next(units)
+    # Three digits: 999.5 would round to four.
+    while value >= 999.5 and unit != "P":
+        value, unit = value / 1000, next(units)
+    digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{digits}f}{unit}"
+
+
+def size(count: int) -> str:
+    """Return bytes in binary units."""
+    units = iter(("B", "KiB", "MiB", "GiB"))
+    value, unit = float(count), next(units)
+    while value >= 1024 and unit != "GiB":
+        value, unit = value / 1024, next(units)
+    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def shorten(text: str, width: int) -> str:
+    """Cut a name to `width` columns; its end tells more than its start."""
+    return text if len(text) <= width else "…" + text[1 - width :]
+
+
+def table(profile: Profile, width: int) -> str:
+    """Return operators and totals as text of at most `width` columns, or `LEAST_WIDTH`."""
+    memories = [memory.name for memory in profile.memories]
+    head = [
+        "operator",
+        "kind",
+        "start",
+        "end",
+        "comp.",
+        "load",
+        "store",
+        "stall",
+        *memories,
+        "MACs",
+        "share",
+        "bound by",
+    ]
+    rows = []
+    for operator in profile.operators:
+        cycles = (operator.start, operator.end, operator.compute, operator.load, operator.store, operator.stall)
+        moved = [operator.read[name] + operator.written[name] for name in memories]
+        numbers = [compact(number) for number in (*cycles, *moved, operator.macs)]
+        rows.append([operator.name, operator.kind, *numbers, f"{operator.share:.1%}", operator.bottleneck])
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    room = max(width, LEAST_WIDTH) - sum(widths[2:]) - len(widths) + 1
+    # Kinds give way first, then names.
+    widths[1] = min(widths[1], max(LEAST_KIND, room - widths[0]))
+    widths[0] = min(widths[0], max(LEAST_NAME, room - widths[1]))
+    left = {0, 1, len(head) - 1}
+
+    def line(cells: list[str]) -> str:
+        # The end of a name, the start of a kind tell most.
+        cells[0] = shorten(cells[0], widths[0])
+        cells[1] = cells[1] if len(cells[1]) <= widths[1] else cells[1][: widths[1] - 1] + "…"
+        columns = enumerate(zip(cells, widths, strict=True))
+        text = " ".join(f"{cell:<{size}}" if at in left else f"{cell:>{size}}" for at, (cell, size) in columns)
+        return text.rstrip()
+
+    return "\n".join([line(head), *map(line, rows), "", *_totals(profile)])
+
+
+def _totals(profile: Profile) -> list[str]:
+    causes = ", ".join(f"{cause} {cycles / profile.cycles:.1%}" for cause, cycles in profile.causes.items() if cycles)
+    lines = [
+        f"time         {profile.cycles:,} cycles = {profile.microseconds:,.1f} µs on one core of {profile.device} at "
+        f"{profile.clock_mhz} MHz",
+        f"             {causes}",
+        f"work         {profile.macs:,} MACs, {compact(profile.macs_per_second)} MACs/s, "
+        f"{profile.utilization:.1%} of the core's peak",
+    ]
+    if profile.batch > 1:
+        lines.append(f"batch        {profile.batch} images, each on a core of its own at the same time")
+    label = "traffic"
+    for memory in profile.memories:
+        read = sum(operator.read[memory.name] for operator in profile.operators)
+        written = sum(operator.written[memory.name] for operator in profile.operators)
+        if read or written:
+            lines.append(f"{label:<12} {memory.name}: {size(read)} read, {size(written)} written")
+            label = ""
+    for kind, what in (("constants", "constants"), ("scratch", "feature maps")):
+        segment = profile.segment(kind)
+        capacity = profile.memory(segment.memory).bytes
+        bound = ""
+        if kind == "scratch" and profile.scratch_lower_bound:
+            over = profile.scratch_bytes / profile.scratch_lower_bound - 1
+            bound = f", lower bound {size(profile.scratch_lower_bound)} (+{over:.1%})"
+        text = f"{size(segment.bytes)} of {segment.memory}'s {size(capacity)}{bound}"
+        lines.append(f"{what:<12} {text}")
+    return lines

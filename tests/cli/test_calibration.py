@@ -1,0 +1,183 @@
+"""Float models: what the samples must be, which models the quantizer takes, and that errors are ours."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import triune
+from triune import errors
+from triune.cli import main
+from triune.models import DIGITS_F32, DIGITS_INT8, digits_held_out
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+SCAN = np.ascontiguousarray(digits_held_out()[0][:1].transpose(0, 3, 1, 2))
+
+
+@pytest.fixture(autouse=True)
+def own_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test cards of its own."""
+    monkeypatch.setenv("TRIUNE_RUNTIME_DIR", str(tmp_path / "run"))
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        ([], "expected at least one sample, got none"),
+        (3, "expected an iterable of samples, got int"),
+        ([SCAN], "sample 1: expected a dict of arrays by input name, got ndarray"),
+        (SCAN, "sample 1: expected a dict of arrays by input name, got ndarray"),
+        ([{"image": SCAN}, {}], "sample 2: expected the inputs image, got none"),
+        ([{"image": SCAN, "x": SCAN}], "sample 1: expected the inputs image, got image, x"),
+        ([{"image": [1.0]}], "sample 1: input 'image': expected a numpy array, got list"),
+        ([{"image": SCAN.astype(float)}], "sample 1: input 'image': expected dtype float32, got float64"),
+        ([{"image": SCAN[0]}], r"input 'image': expected shape \(N, 1, 8, 8\), got \(1, 8, 8\)"),
+        ([{"image": SCAN[:0]}], "input 'image': expected no empty axis"),
+        ([{"image": SCAN}, {"image": SCAN * np.float32(np.nan)}], "sample 2: input 'image': expected finite values"),
+    ],
+)
+def test_wrong_samples(tmp_path: Path, samples: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^calibration: .*{message}"):
+        triune.compile(DIGITS_F32, output=tmp_path / "out", calibration=samples)
+    assert not (tmp_path / "out").exists()
+
+
+def test_values_that_overflow(tmp_path: Path) -> None:
+    with pytest.raises(errors.UnsupportedError, match="becomes infinite or NaN with these samples") as raised:
+        triune.compile(DIGITS_F32, output=tmp_path / "out", calibration=[{"image": SCAN * np.float32(1e38)}])
+    assert str(raised.value).startswith(f"{DIGITS_F32}: ")
+
+
+def test_failures_of_the_iterator_pass_through(tmp_path: Path) -> None:
+    def samples() -> Iterator[dict[str, npt.NDArray[np.float32]]]:
+        yield {"image": SCAN}
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        triune.compile(DIGITS_F32, output=tmp_path / "out", calibration=samples())
+
+
+def test_wrong_models(tmp_path: Path) -> None:
+    text = tmp_path / "text.onnx"
+    text.write_text("no model")
+    some = [{"image": SCAN}]
+    with pytest.raises(errors.ArgumentError, match=r"text\.onnx: not an ONNX model"):
+        triune.compile(text, output=tmp_path / "out", calibration=some)
+    with pytest.raises(errors.FileError, match=r"no\.onnx"):
+        triune.compile(tmp_path / "no.onnx", output=tmp_path / "out", calibration=some)
+    with pytest.raises(ValueError, match=r"digits_int8\.onnx: already quantized; leave out calibration="):
+        triune.compile(DIGITS_INT8, output=tmp_path / "out", calibration=some)
+    with pytest.raises(errors.UnsupportedError, match=r"`calibration=` of triune\.compile in Python"):
+        triune.compile(DIGITS_F32, output=tmp_path / "out")
+    with pytest.raises(errors.FileError, match="expected a directory for the package, got a file"):
+        triune.compile(DIGITS_F32, output=text, calibration=some)
+
+
+def dense(path: Path, bias: npt.NDArray[np.float32], opset: int = 17) -> Path:
+    """Write a float model with one dense layer."""
+    weights = np.random.default_rng(1).normal(0, 1, (6, 4)).astype(np.float32)
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Gemm", ["x", "w", "b"], ["y"], name="dense")],
+        "dense",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 6])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 4])],
+        [onnx.numpy_helper.from_array(array, name) for name, array in (("w", weights), ("b", bias))],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=8)
+    onnx.save(model, path)
+    return path
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 4), (1,), (1, 1), ()])
+@pytest.mark.parametrize("opset", [9, 13, 17])
+def test_bias_shapes_and_old_operator_sets(tmp_path: Path, shape: tuple[int, ...], opset: int) -> None:
+    """The quantizer itself takes neither a bias of two axes nor what was before a scale per channel."""
+    random = np.random.default_rng(2)
+    model = dense(tmp_path / "dense.onnx", random.normal(0, 1, shape).astype(np.float32), opset)
+    samples = [{"x": random.normal(0, 1, (1, 6)).astype(np.float32)} for _ in range(20)]
+    package = triune.compile(model, output=tmp_path / "out", calibration=samples)
+    np.save(tmp_path / "x.npy", samples[0]["x"])
+    out = tmp_path / "y.npz"
+    assert main(["run", str(package), "--input", str(tmp_path / "x.npy"), "--output", str(out)]) == 0
+    (expected,) = triune.Session(model).run(samples[0])
+    with np.load(out) as found:
+        assert np.abs(found["y"] - expected).max() < 0.1
+
+
+def test_a_bias_that_is_none_per_channel_is_named(tmp_path: Path) -> None:
+    """A batch of 2 with a bias of its own for each image."""
+    model = onnx.load(dense(tmp_path / "dense.onnx", np.ones((2, 4), np.float32)))
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = 2
+    onnx.save(model, tmp_path / "dense.onnx")
+    samples = [{"x": np.ones((2, 6), np.float32)}]
+    with pytest.raises(errors.UnsupportedError, match=r"dense\.onnx: it cannot be quantized: node 'dense' \(Gemm\)"):
+        triune.compile(tmp_path / "dense.onnx", output=tmp_path / "out", calibration=samples)
+
+
+def test_a_real_float_model_of_an_old_operator_set(test_data: Path, tmp_path: Path) -> None:
+    model = test_data / "models" / "onnx" / "mnist8_f32.onnx"
+    random = np.random.default_rng(3)
+    samples = [{"Input3": random.uniform(0, 255, (1, 1, 28, 28)).astype(np.float32)} for _ in range(20)]
+    package = triune.compile(model, output=tmp_path / "out", calibration=samples)
+    np.save(tmp_path / "x.npy", samples[0]["Input3"])
+    out = tmp_path / "y.npz"
+    assert main(["run", str(package), "--input", str(tmp_path / "x.npy"), "--output", str(out)]) == 0
+    (expected,) = triune.Session(model).run(samples[0])
+    with np.load(out) as found:
+        assert np.abs(found["Plus214_Output_0"] - expected).max() < 0.05 * np.abs(expected).max()
+
+
+def test_silence_is_left_as_it_was(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    root = logging.getLogger()
+    before = list(root.filters)
+    triune.compile(DIGITS_F32, output=tmp_path / "out", calibration=[{"image": SCAN}])
+    assert [record for record in caplog.records if "onnxruntime" in record.pathname and record.levelno > 20] == []
+    assert root.filters == before
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "message"),
+    [
+        ("empty", [], "calibration: expected images, got none"),
+        ("text", [], "calibration/x.png: not an image that can be read"),
+        ("image", ["--mean", "1", "2"], "--mean: expected 1 value for input 'image', got 2"),
+        ("no", [], "calibration: there is no such file"),
+        ("npy", [], r"sample 1: input 'image': expected shape (N, 1, 8, 8), got (1, 3)"),
+    ],
+)
+def test_errors_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], make: str, arguments: list[str], message: str
+) -> None:
+    source = tmp_path / "calibration"
+    if make in ("empty", "text", "image"):
+        source.mkdir()
+    if make == "text":
+        (source / "x.png").write_text("no image")
+    if make == "image":
+        pytest.importorskip("PIL.Image").new("L", (8, 8)).save(source / "x.png")
+    if make == "npy":
+        source = tmp_path / "calibration.npy"
+        np.save(source, np.zeros((2, 3), np.float32))
+    command = ["compile", str(DIGITS_F32), "-o", str(tmp_path / "out"), "--calibrate", str(source), *arguments]
+    assert main(command) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("triune: error: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert "triune-" not in err.replace(str(tmp_path), ""), "no names of temporary files"
+
+
+def test_calibration_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ImportError, match=r"pip install 'triune\[onnx\]'"):
+        triune.compile(DIGITS_F32, output=tmp_path / "out", calibration=[{"image": SCAN}])

@@ -1,0 +1,289 @@
+"""`triune profile`: the numbers add up, equal those that a run reports, and are the same in table, files and trace."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import triune
+from triune.axelera.runtime import Context
+from triune.cli import main
+from triune.profiling import Command, Memory, Profile, profile
+from triune.profiling._table import compact, shorten, size
+
+NETWORKS = ["squeezenet_u8s8_qdq", "yolox_nano_u8s8_qdq"]
+
+
+@pytest.fixture(scope="module", params=["digits", *NETWORKS])
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    """Return the profile of the embedded network, and of real ones where they are."""
+    if request.param == "digits":
+        return profile(request.getfixturevalue("digits"))
+    source = request.getfixturevalue("test_data") / "models" / "onnx" / f"{request.param}.onnx"
+    return profile(triune.compile(source, output=tmp_path_factory.mktemp("profile") / request.param))
+
+
+def test_every_cycle_has_a_cause(found: Profile) -> None:
+    assert sum(found.causes.values()) == found.cycles
+    assert min(found.causes.values()) >= 0
+    assert found.launch + sum(o.held for o in found.operators) + found.causes["last store"] == found.cycles
+    assert sum(o.share for o in found.operators) < 1
+    assert all(0 <= o.utilization <= 1 for o in found.operators)
+    assert 0 < found.utilization < 1
+
+
+def test_fixed_cost_per_command(found: Profile) -> None:
+    """What is neither computing nor waiting is the description's 400 cycles, for each command."""
+    assert {command.control for command in found.commands} == {400}
+
+
+def test_commands_add_up_to_operators(found: Profile) -> None:
+    for field in ("compute", "load", "store", "stall", "macs"):
+        each = sum(getattr(command, field) for command in found.commands)
+        assert each == sum(getattr(operator, field) for operator in found.operators), field
+    for memory in found.memories:
+        for side in ("read", "written"):
+            moved = sum(getattr(command, side)[memory.name] for command in found.commands)
+            assert moved == sum(getattr(operator, side)[memory.name] for operator in found.operators)
+
+
+def test_live_bytes_reach_the_lower_bound(found: Profile) -> None:
+    """Equal to the definition at every change, and never above what the plan gives."""
+    steps = found.live_bytes()
+    for cycle, live in steps:
+        assert live == sum(b.bytes for b in found.feature_maps if b.start <= cycle < b.end)
+    assert max(live for _, live in steps) == found.scratch_lower_bound <= found.scratch_bytes
+    assert max(b.offset + b.bytes for b in found.feature_maps) <= found.scratch_bytes
+    assert steps[-1][1] == 0
+    # A feature map is born when its producer computes, not when that one's weights are loaded.
+    computing = {(command.operator, command.computing[0]) for command in found.commands}
+    assert {(buffer.operator, buffer.start) for buffer in found.feature_maps} <= computing
+
+
+def test_feature_maps_alive_together_do_not_overlap(found: Profile) -> None:
+    for index, one in enumerate(found.feature_maps):
+        for other in found.feature_maps[:index]:
+            together = one.start < other.end and other.start < one.end
+            assert not (together and one.offset < other.offset + other.bytes and other.offset < one.offset + one.bytes)
+
+
+def test_bandwidth_adds_up_to_the_bytes(found: Profile) -> None:
+    for memory in found.memories:
+        steps = found.bandwidth(memory.name)
+        sums = [0.0, 0.0]
+        for (cycle, *rates), (end, *_) in pairwise(steps):
+            sums = [total + rate * (end - cycle) for total, rate in zip(sums, rates, strict=True)]
+        moved = [sum(getattr(c, side)[memory.name] for c in found.commands) for side in ("read", "written")]
+        assert sums == pytest.approx(moved)
+        assert not steps or steps[-1][1:] == (0.0, 0.0)
+
+
+def test_table_fits_100_columns(found: Profile) -> None:
+    lines = found.table().splitlines()
+    assert max(map(len, lines)) <= 100
+    rows = lines[1 : 1 + len(found.operators)]
+    for row, operator in zip(rows, found.operators, strict=True):
+        assert row.endswith(operator.bottleneck)
+        assert f"{operator.share:.1%}" in row
+    assert f"{found.cycles:,} cycles" in lines[len(rows) + 2]
+
+
+def test_long_names_are_cut(edited: Callable[..., Path]) -> None:
+    def rename(model: dict[str, Any]) -> None:
+        for number, operator in enumerate(model["operators"]):
+            operator["name"] = "/very/deep/network/" * 10 + str(number)
+            operator["kind"] = "Convolution" * 10
+
+    lines = profile(edited(rename)).table().splitlines()
+    assert max(map(len, lines)) <= 100
+    assert lines[1].startswith("…")
+    assert lines[1].split()[0].endswith("0")
+
+
+def test_equals_what_a_run_reports(digits: Path) -> None:
+    with Context() as context:
+        model = context.load_model(digits / "model.json")
+        instance = context.device_connect(None, 2).load_model_instance(model, device_profiling=True)
+        told = instance.profile()
+    found = profile(digits / "model.json")
+    assert (found.cycles, found.clock_mhz, found.batch) == (told.cycles, told.clock_mhz, 2)
+    for one, other in zip(found.operators, told.operators, strict=True):
+        for field in ("name", "kind", "start", "end", "compute", "load", "store", "stall", "macs"):
+            assert getattr(one, field) == getattr(other, field)
+        assert sum(one.read.values()) == other.bytes_read
+
+
+def test_a_slower_clock_changes_the_ratio_to_ddr(digits: Path) -> None:
+    fast, slow = profile(digits), profile(digits, clock_mhz=400)
+    assert slow.cycles < fast.cycles
+    assert slow.microseconds > fast.microseconds
+    assert slow.memory("ddr").bytes_per_cycle == 2 * fast.memory("ddr").bytes_per_cycle
+    assert slow.memory("l1").bytes_per_cycle == fast.memory("l1").bytes_per_cycle
+
+
+def test_where_the_parts_lie(digits: Path) -> None:
+    found = profile(digits)
+    places = {(segment.kind, segment.memory) for segment in found.segments}
+    expected = {("instructions", "ddr"), ("constants", "l2"), ("scratch", "l1"), ("input", "ddr"), ("output", "ddr")}
+    assert places == expected
+    assert found.segment("constants").bytes == (digits / "constants.bin").stat().st_size
+    assert found.segment("scratch").bytes == found.scratch_bytes
+
+
+def command(**fields: Any) -> Command:
+    zero = {"near": 0, "far": 0}
+    base: dict[str, Any] = dict.fromkeys(
+        ("index", "start", "end", "compute", "load", "store", "stall", "control", "macs"), 0
+    )
+    base |= {"opcode": "Copy", "operator": "x", "kind": "Copy", "read": zero, "written": zero}
+    return Command(**(base | dict.fromkeys(("loading", "computing", "storing"), (0, 0)) | fields))
+
+
+@pytest.mark.parametrize(
+    ("fields", "bottleneck"),
+    [
+        ({"compute": 10, "stall": 9, "control": 8}, "compute"),
+        ({"compute": 8, "stall": 9, "control": 10}, "control"),
+        ({"compute": 8, "stall": 90, "read": {"near": 200, "far": 70}}, "far load"),
+        ({"compute": 8, "stall": 90, "written": {"near": 200, "far": 70}}, "far store"),
+        ({"compute": 8, "stall": 90, "read": {"near": 800, "far": 0}}, "near load"),
+        ({"compute": 8, "stall": 90, "read": {"near": 100, "far": 0}}, "wait"),
+        # Transfers that are hidden behind the computation bound nothing.
+        ({"compute": 50, "stall": 9, "read": {"near": 0, "far": 70}}, "compute"),
+    ],
+)
+def test_the_bottleneck_is_what_most_cycles_go_to(fields: dict[str, Any], bottleneck: str) -> None:
+    memories = (Memory("near", 1, 10.0), Memory("far", 1, 1.0))
+    fields = {key: {"near": 0, "far": 0} | value if isinstance(value, dict) else value for key, value in fields.items()}
+    causes = command(**fields).causes(memories)
+    assert max(causes, key=lambda cause: causes[cause]) == bottleneck
+
+
+def test_files(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = {kind: tmp_path / f"out.{kind}" for kind in ("csv", "json", "trace")}
+    options = [text for kind, path in paths.items() for text in (f"--{kind}", str(path))]
+    assert main(["profile", str(digits), "--clock", "700", *options]) == 0
+    found = profile(digits, clock_mhz=700)
+    captured = capsys.readouterr()
+    assert captured.out == found.table() + "\n"
+    assert captured.err == ""
+    with paths["csv"].open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    told = json.loads(paths["json"].read_text())
+    assert (told["cycles"], told["clock_mhz"], told["batch"]) == (found.cycles, 700, 2)
+    assert told["memory_plan"]["lower_bound"] == found.scratch_lower_bound
+    assert len(told["memory_plan"]["feature_maps"]) == len(found.feature_maps) > 0
+    for row, entry, operator in zip(rows, told["operators"], found.operators, strict=True):
+        assert row["name"] == entry["name"] == operator.name
+        assert row["bottleneck"] == entry["bottleneck"] == operator.bottleneck
+        assert int(row["held"]) == entry["held"] == operator.held
+        assert int(row["l2_read"]) == entry["read"]["l2"] == operator.read["l2"]
+        assert float(row["share"]) == entry["share"] == operator.share
+    assert json.loads(paths["trace"].read_text())["otherData"]["cycles"] == found.cycles
+
+
+def test_trace(found: Profile, tmp_path: Path) -> None:
+    found.write_trace(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    tracks = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert {"load", "execute", "store"} <= set(tracks.values())
+    slices = [e for e in events if e["ph"] == "X"]
+    assert {e["tid"] for e in slices} == set(tracks)
+    for event in slices:
+        cycles = event["args"]
+        assert all(isinstance(cycles[key], int) for key in ("start_cycle", "end_cycle", "cycles"))
+        assert event["ts"] == cycles["start_cycle"] / found.clock_mhz
+        assert event["dur"] == cycles["cycles"] / found.clock_mhz > 0
+    for track in tracks:
+        # Viewers nest what overlaps on a track, and drop what does not nest.
+        spans = [(e["args"]["start_cycle"], e["args"]["end_cycle"]) for e in slices if e["tid"] == track]
+        assert all(end <= start for (_, end), (start, _) in pairwise(sorted(spans)))
+    for name, queue in (("load", "load"), ("store", "store")):
+        busy = sum(e["args"]["busy_cycles"] for e in slices if e["cat"] == queue)
+        assert busy == sum(getattr(o, name) for o in found.operators)
+    counters = {
+        name: [e for e in events if e["ph"] == "C" and e["name"] == name] for name in {e["name"] for e in events}
+    }
+    live = [e["args"]["bytes"] for e in counters["live feature maps, bytes"]]
+    assert max(live) == found.scratch_lower_bound
+    assert live[0] == live[-1] == 0
+    rates = counters["l2 GB/s"]
+    moved = sum(e["args"]["read"] * (after["ts"] - e["ts"]) for e, after in pairwise(rates)) * 1000
+    assert moved == pytest.approx(sum(o.read["l2"] for o in found.operators), rel=1e-3)
+
+
+def test_a_package_of_before_the_plan_was_kept(edited: Callable[..., Path], digits: Path, tmp_path: Path) -> None:
+    found = profile(edited(lambda model: model.pop("scratch_buffers")))
+    assert found.feature_maps == ()
+    assert found.operators == profile(digits).operators
+    found.write_trace(tmp_path / "trace.json")
+    found.write_json(tmp_path / "out.json")
+    assert json.loads((tmp_path / "out.json").read_text())["memory_plan"]["peak"] == found.scratch_bytes
+    assert "live feature maps" not in (tmp_path / "trace.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{tmp}"], "model.json"),
+        (["{digits}", "--clock", "9999"], "9999 MHz"),
+        (["{digits}", "--csv", "{tmp}/no/out.csv"], "out.csv"),
+        (["{host}"], "'host' is not modelled"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["profile", "report"])
+def test_errors_are_one_line(
+    digits: Path,
+    edited: Callable[..., Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    verb: str,
+    arguments: list[str],
+    message: str,
+) -> None:
+    if verb == "report":
+        if "--csv" in arguments:
+            arguments, message = ["{digits}", "-o", "{tmp}/no/out.html"], "out.html"
+            pytest.importorskip("plotly", reason="needs the extra 'report'")
+        else:
+            arguments = [*arguments, "-o", "{tmp}/out.html"]
+    host = edited(lambda model: model.update(target="host", batch=1))
+    names = {"tmp": tmp_path, "digits": digits, "host": host}
+    assert main([verb, *(argument.format(**names) for argument in arguments)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("triune: error: ")
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+
+
+@pytest.mark.parametrize("arguments", [["profile"], ["profile", "x", "--clock", "0"], ["report", "x"]])
+def test_wrong_arguments(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(arguments)
+    assert exited.value.code == 2
+    assert "usage: triune" in capsys.readouterr().err
+
+
+@given(st.integers(0, 10**17))
+def test_compact_numbers_are_short_and_close(number: int) -> None:
+    text = compact(number)
+    assert len(text) <= 5
+    unit = text[-1] if text[-1].isalpha() else ""
+    value = float(text.removesuffix(unit)) * 1000 ** " kMGTP".index(unit or " ")
+    assert value == number if number < 100_000 else value == pytest.approx(number, rel=0.006)
+
+
+def test_sizes_and_names() -> None:
+    assert [size(n) for n in (0, 1023, 1024, 3 << 20, 5 << 30)] == ["0 B", "1023 B", "1.0 KiB", "3.0 MiB", "5.0 GiB"]
+    assert [shorten("abcdef", n) for n in (7, 6, 5, 2)] == ["abcdef", "abcdef", "…cdef", "…f"]
+    assert np.all([len(shorten("abcdef", n)) == n for n in range(2, 6)])
