@@ -19,4 +19,4 @@ pub use error::Error;
 pub use exec::{Decoded, Executor, Segment, SegmentKind, SegmentTable, Stream};
 pub use memory::{Lease, Memory, RangeAccess, RegionId, Watch};
 pub use spec::DeviceSpec;
-pub use timing::{CommandTime, Timeline, timeline};
+pub use timing::{CommandTime, Timeline, TimingOptions, timeline};

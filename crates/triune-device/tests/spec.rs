@@ -1,8 +1,18 @@
 //! Device descriptions: the builtin ones are valid, and errors name the key.
 
-use triune_device::{DeviceSpec, Error, spec::TimingModel};
+use triune_device::{
+    DeviceSpec, Error,
+    spec::{Dataflow, Fold, TimingModel},
+};
 
 const METIS: &str = include_str!("../specs/metis.toml");
+const SPECS: [&str; 5] = [
+    METIS,
+    include_str!("../specs/metis-m2.toml"),
+    include_str!("../specs/buyi.toml"),
+    include_str!("../specs/zg330.toml"),
+    include_str!("../specs/scalesim.toml"),
+];
 
 #[test]
 fn builtins_are_valid() {
@@ -21,20 +31,85 @@ fn builtins_are_valid() {
     assert_eq!(DeviceSpec::builtin("host").expect("valid").timing, TimingModel::None);
 }
 
-/// Every number of the description says where it is from.
+/// Every number of the descriptions says where it is from.
 #[test]
 fn every_figure_has_its_source() {
-    let text = METIS.lines().skip_while(|line| !line.starts_with("cores"));
-    for line in text.filter(|line| line.contains('=')) {
-        if line.starts_with("name") {
-            continue;
+    for text in SPECS {
+        // The files name their sources, indented, in the comment that they open with.
+        let mut sources: Vec<&str> = text
+            .lines()
+            .take_while(|line| line.starts_with('#'))
+            .filter_map(|line| line.strip_prefix("#   ")?.split_whitespace().next())
+            .collect();
+        sources.extend(["inferred", "replaced"]);
+        for line in text.lines() {
+            let Some((_, rest)) = line.split_once('=').filter(|_| !line.starts_with('#')) else { continue };
+            let (value, comment) = rest.split_once('#').unwrap_or((rest, ""));
+            if value.contains(|c: char| c.is_ascii_digit()) && !value.contains('"') {
+                assert!(sources.iter().any(|source| comment.contains(source)), "{line}");
+            }
         }
-        let comment = line.split_once('#').map(|(_, comment)| comment).unwrap_or_default();
-        assert!(
-            ["ISSCC24", "SDK", "BENCH", "inferred"].iter().any(|source| comment.contains(source)),
-            "{line}"
-        );
     }
+}
+
+#[test]
+fn names_carry_parameters() {
+    let array = |name: &str| DeviceSpec::builtin(name).expect("valid").array.expect("an array");
+    let os = array("scalesim-os-32x64");
+    assert_eq!((os.dataflow, os.rows, os.columns, os.fold), (Dataflow::Os, 32, 64, Fold::Serial));
+    assert_eq!(array("scalesim-is").dataflow, Dataflow::Is);
+    assert_eq!(array("scalesim-ws-8x4096").columns, 4096);
+    assert_eq!(DeviceSpec::builtin("scalesim-ws-8x16").expect("valid").name, "scalesim-ws-8x16");
+    assert_eq!(array("buyi").units, [4, 4]);
+    assert_eq!(array("buyi-2x3").units, [2, 3]);
+    assert_eq!(DeviceSpec::builtin("buyi-2x3").expect("valid").name, "buyi-2x3");
+    assert_eq!(DeviceSpec::builtin("buyi-4x4").expect("valid").name, "buyi");
+    assert_eq!(
+        DeviceSpec::builtin("metis-pcie").expect("valid"),
+        DeviceSpec::builtin("metis").expect("valid")
+    );
+    for name in [
+        "buyi-5x4",
+        "buyi-0x1",
+        "buyi-2",
+        "scalesim-xs",
+        "scalesim-os-0x4",
+        "scalesim-os-04x4",
+        "scalesim-os-9999x1",
+        "metis-2x2",
+    ] {
+        assert!(matches!(DeviceSpec::builtin(name), Err(Error::Spec { .. })), "{name}");
+    }
+}
+
+#[test]
+fn metis_boards_differ_in_name_and_external_memory_only() {
+    let (pcie, mut m2) =
+        (DeviceSpec::builtin("metis").expect("valid"), DeviceSpec::builtin("metis-m2").expect("valid"));
+    assert!(m2.memory[0].bytes < pcie.memory[0].bytes);
+    assert!(m2.memory[0].bytes_per_second < pcie.memory[0].bytes_per_second);
+    m2.memory[0] = pcie.memory[0].clone();
+    (m2.name, m2.description) = (pcie.name.clone(), pcie.description.clone());
+    assert_eq!(m2, pcie);
+}
+
+#[test]
+fn systolic_arrays_refuse_what_broadcast_ones_have() {
+    let text = include_str!("../specs/scalesim.toml");
+    for (line, key) in [
+        ("replication = 2", "array.replication"),
+        ("units = [2, 2]", "array.units"),
+        ("results_per_cycle = 64", "array.results_per_cycle"),
+        ("fold = \"folded\"", "toml"),
+    ] {
+        let text = text.replacen("[array]", &format!("[array]\n{line}"), 1);
+        match DeviceSpec::from_toml(&text) {
+            Err(Error::Spec { key: named, .. }) => assert_eq!(named, key),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+    let pipelined = METIS.replacen("[array]", "[array]\nfold = \"pipelined\"", 1);
+    assert!(DeviceSpec::from_toml(&pipelined).is_err());
 }
 
 #[test]
@@ -45,10 +120,10 @@ fn peaks_follow_from_the_description() {
     let ddr = &spec.memory[0];
     assert!((ddr.bytes_per_cycle_at(800) - 42.625).abs() < 1e-9);
     assert!((ddr.bytes_per_cycle_at(400) - 85.25).abs() < 1e-9, "its clock is its own");
-    assert!((spec.memory[1].bytes_per_cycle_at(400) - 45.0).abs() < 1e-9, "its clock is the core's");
+    assert!((spec.memory[1].bytes_per_cycle_at(400) - 128.0).abs() < 1e-9, "its clock is the core's");
     assert_eq!(spec.memory[2].usable_bytes(), 4_194_304 - 524_288);
     spec.array = None;
-    assert!((spec.peak_macs_per_cycle() - 576.0).abs() < 1e-9);
+    assert!((spec.peak_macs_per_cycle() - 171.0).abs() < 1e-9);
     let host = DeviceSpec::builtin("host").expect("builtin");
     assert!(host.memory[0].bytes_per_cycle_at(0).abs() < 1e-9, "not modelled");
 }
@@ -65,8 +140,9 @@ fn errors_name_the_key() {
         ("name = \"l1\"", "name = \"l2\"", "memory[2].name"),
         ("bytes = 4_194_304 ", "bytes = 0 ", "memory[2].bytes"),
         ("reserved = 524_288", "reserved = 4_194_304", "memory[2].reserved"),
-        ("bytes_per_cycle = [45, 1]", "bytes_per_cycle = [45, 0]", "memory[1].bytes_per_cycle"),
-        ("bytes_per_cycle = [45, 1]", "", "memory[1].bytes_per_cycle"),
+        ("bytes_per_cycle = [128, 1]        #", "bytes_per_cycle = [128, 0] #", "memory[1].bytes_per_cycle"),
+        ("bytes_per_cycle = [128, 1]        #", "#", "memory[1].bytes_per_cycle"),
+        ("ports = 4", "ports = 0", "memory[1].ports"),
         ("constants = \"l2\"", "constants = \"l3\"", "placement.constants"),
         ("buffers = 2", "buffers = 9", "queues.buffers"),
         ("blocks = 4", "blocks = 0", "queues.blocks"),

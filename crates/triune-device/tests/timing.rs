@@ -2,16 +2,25 @@
 
 use proptest::prelude::*;
 use triune_device::{
-    Addr, Command, DeviceSpec, Error, FeatureMap, Timeline,
+    Addr, Command, CommandTime, DeviceSpec, Error, FeatureMap, Timeline,
     command::{Copy, End, Opcode, QConv, RequantTarget, Window},
+    spec::{LaunchSpec, Precision, VectorSpec},
     timeline,
+    timing::{BoundBy, TimingOptions},
 };
 use triune_tensor::DType;
 
 const PLACEMENT: [&str; 4] = ["ddr", "l2", "l1", "ddr"];
 
+/// The shape of a Metis with round figures: the tests are about the model, not about what was fitted.
 fn metis() -> DeviceSpec {
-    DeviceSpec::builtin("metis").expect("builtin")
+    let mut spec = DeviceSpec::builtin("metis").expect("builtin");
+    let array = spec.array.as_mut().expect("an array");
+    (array.partial_sums_per_cycle, array.weight_bytes_per_cycle, array.replication) = (None, None, 1);
+    spec.vector = Some(VectorSpec { elements_per_cycle: 64, taps_per_cycle: 576 });
+    spec.memory[1].bytes_per_cycle = Some([45, 1]);
+    spec.launch = LaunchSpec { program_ns: 36_000, command_cycles: 400 };
+    spec
 }
 
 /// A metis without fixed costs and latencies.
@@ -68,8 +77,12 @@ fn copy(from: u8, to: u8, bytes: u32) -> Command {
     .into()
 }
 
+fn at_clock(clock_mhz: u32) -> TimingOptions {
+    TimingOptions { clock_mhz: Some(clock_mhz), ..TimingOptions::default() }
+}
+
 fn time(spec: &DeviceSpec, commands: &[Command]) -> Timeline {
-    timeline(spec, commands, &PLACEMENT, None).expect("timed")
+    timeline(spec, commands, &PLACEMENT, &TimingOptions::default()).expect("timed")
 }
 
 /// All memories at `factor` times metis' bandwidth of [`bare`].
@@ -112,18 +125,19 @@ fn depthwise_windows_run_on_the_vector_unit() {
 #[test]
 fn a_slower_clock_changes_the_ratio_to_ddr() {
     let commands = [copy(0, 3, 1 << 20)];
-    let at = |clock| timeline(&bare(), &commands, &PLACEMENT, Some(clock)).expect("timed");
+    let at = |clock| timeline(&bare(), &commands, &PLACEMENT, &at_clock(clock)).expect("timed");
     let (slow, fast) = (at(200), at(800));
     // DDR has a clock of its own: the same nanoseconds, a quarter of the cycles.
     assert!(slow.nanos(slow.total_cycles).abs_diff(fast.nanos(fast.total_cycles)) < 100);
     assert!(fast.total_cycles.abs_diff(4 * slow.total_cycles) < 32);
-    assert!(matches!(timeline(&bare(), &commands, &PLACEMENT, Some(1)), Err(Error::Timing(_))));
+    assert!(matches!(timeline(&bare(), &commands, &PLACEMENT, &at_clock(1)), Err(Error::Timing(_))));
 }
 
 #[test]
 fn the_host_has_no_time_but_counts_bytes() {
     let host = DeviceSpec::builtin("host").expect("builtin");
-    let timeline = timeline(&host, &[conv(2, 3, 8, 3, [8, 8], 1)], &["ram"; 4], None).expect("timed");
+    let timeline = timeline(&host, &[conv(2, 3, 8, 3, [8, 8], 1)], &["ram"; 4], &TimingOptions::default())
+        .expect("timed");
     assert_eq!((timeline.total_cycles, timeline.clock_mhz, timeline.micros()), (0, 0, 0.0));
     assert_eq!(timeline.commands[0].bytes_written[0], 512);
     assert_eq!(timeline.macs(), 64 * 72 * 8);
@@ -132,9 +146,13 @@ fn the_host_has_no_time_but_counts_bytes() {
 #[test]
 fn errors_name_what_is_missing() {
     let commands = [conv(3, 3, 8, 3, [8, 8], 1)];
-    let error = timeline(&metis(), &commands, &["ddr", "l2"], None).expect_err("no memory for segment 3");
+    let error = timeline(&metis(), &commands, &["ddr", "l2"], &TimingOptions::default())
+        .expect_err("no memory for segment 3");
     assert!(error.to_string().contains("command 0") && error.to_string().contains("segment 3"), "{error}");
-    assert!(matches!(timeline(&metis(), &commands, &["l9"; 4], None), Err(Error::UnknownMemory { .. })));
+    assert!(matches!(
+        timeline(&metis(), &commands, &["l9"; 4], &TimingOptions::default()),
+        Err(Error::UnknownMemory { .. })
+    ));
 }
 
 #[test]
@@ -179,6 +197,78 @@ fn loads_run_ahead_as_far_as_there_are_buffers() {
             assert_eq!(loaded_during, expected as u64, "command {index}, {buffers} buffers");
         }
     }
+}
+
+#[test]
+fn cores_beyond_the_ports_share_them() {
+    let commands = [copy(0, 1, 1 << 20)];
+    let at = |active_cores| {
+        let options = TimingOptions { active_cores, ..TimingOptions::default() };
+        timeline(&bare(), &commands, &["ddr", "ddr", "l1"], &options)
+    };
+    // Read from and written to DDR, which has one port: half of it each is half as fast.
+    let [one, two, four] = [1, 2, 4].map(|cores| at(cores).expect("timed").total_cycles);
+    assert!(two.abs_diff(2 * one) < 32 && four.abs_diff(4 * one) < 32, "{one} {two} {four}");
+    assert!(matches!(at(5), Err(Error::Timing(_))) && matches!(at(0), Err(Error::Timing(_))));
+    // L2 has four ports and every core its own L1.
+    let commands = [copy(1, 2, 1 << 20)];
+    let at = |active_cores| {
+        let options = TimingOptions { active_cores, ..TimingOptions::default() };
+        timeline(&bare(), &commands, &["ddr", "l2", "l1"], &options).expect("timed").total_cycles
+    };
+    assert_eq!(at(1), at(4));
+}
+
+#[test]
+fn wider_integers_move_twice_the_bytes() {
+    let buyi = DeviceSpec::builtin("buyi").expect("builtin");
+    let commands = [conv(3, 2, 16, 3, [64, 64], 1), End {}.into()];
+    let at = |spec: &DeviceSpec, precision| {
+        let options = TimingOptions { precision, ..TimingOptions::default() };
+        timeline(spec, &commands, &["ddr", "ddr", "ocm", "ddr"], &options)
+    };
+    let narrow = at(&buyi, Precision::Int8).expect("timed").commands[0];
+    let wide = at(&buyi, Precision::Int16).expect("timed").commands[0];
+    // 16 x 16 pixels on 16 units, two tiles of outputs, 18 of inputs; biases and multipliers stay as they are.
+    assert_eq!([narrow.compute, wide.compute], [16 * 2 * 18, 2 * 16 * 2 * 18]);
+    let parameters = 4 * 64 + 4;
+    assert_eq!(narrow.bytes_read[0], 16 * 16 * 64 + 9 * 64 * 64 + parameters);
+    assert_eq!(wide.bytes_read[0] - parameters, 2 * (narrow.bytes_read[0] - parameters));
+    assert_eq!([narrow.bytes_written[1], wide.bytes_written[1]], [16 * 16 * 64, 2 * 16 * 16 * 64]);
+    assert_eq!([narrow.macs, wide.macs], [16 * 16 * 64 * 576; 2]);
+    assert!(matches!(at(&metis(), Precision::Int16), Err(Error::UnknownMemory { .. } | Error::Timing(_))));
+}
+
+#[test]
+fn a_smaller_array_takes_longer() {
+    let commands = [conv(2, 2, 32, 3, [64, 64], 1)];
+    let compute = |name: &str| {
+        let spec = DeviceSpec::builtin(name).expect("builtin");
+        let options = TimingOptions::default();
+        timeline(&spec, &commands, &["ddr", "ddr", "ocm"], &options).expect("timed").commands[0].compute
+    };
+    assert_eq!(compute("buyi-2x2"), 4 * compute("buyi"));
+    assert_eq!(compute("buyi-1x1"), 16 * compute("buyi"));
+}
+
+#[test]
+fn commands_are_bound_by_what_takes_longest() {
+    let bound = |change: fn(&mut DeviceSpec), commands: &[Command]| {
+        let mut spec = bare();
+        change(&mut spec);
+        time(&spec, commands).commands[0].bound_by()
+    };
+    let heavy = [conv(2, 2, 32, 3, [512, 512], 1)];
+    assert_eq!(bound(|_| {}, &heavy), BoundBy::Compute);
+    assert_eq!(bound(|spec| spec.launch.command_cycles = 1 << 30, &heavy), BoundBy::Launch);
+    assert_eq!(bound(|spec| spec.memory[1].bytes_per_cycle = Some([1, 10]), &heavy), BoundBy::Load);
+    // Constants by a fast port, results by a slow one that nothing is read from; several blocks, so that they wait.
+    let results = [conv(2, 3, 32, 1, [64, 512], 1)];
+    let slow = |spec: &mut DeviceSpec| {
+        spec.memory[0].bytes_per_second = Some(100_000_000);
+        spec.queues.blocks = 16;
+    };
+    assert_eq!(bound(slow, &results), BoundBy::Store);
 }
 
 /// A chain over scratch, now and then from the input or to the output.
@@ -240,8 +330,15 @@ proptest! {
         prop_assert!(least <= timeline.total_cycles, "{least} {}", timeline.total_cycles);
         prop_assert!(timeline.total_cycles <= compute + serial, "{} {}", timeline.total_cycles, compute + serial);
         // Computing and waiting for loads or stores are disjoint in time.
-        let busy: u64 = timeline.commands.iter().map(|command| command.compute + command.stall).sum();
+        let busy: u64 = timeline.commands.iter().map(CommandTime::occupied).sum();
         prop_assert!(busy <= timeline.total_cycles);
+        // What is left is the launch and the stores behind the last computation.
+        let stores: u64 = timeline.commands.iter().map(|command| command.store).sum();
+        prop_assert!(timeline.total_cycles - busy <= timeline.launch_cycles + stores);
+        for command in &timeline.commands {
+            prop_assert!(command.load_stall <= command.stall);
+            prop_assert!(command.ideal <= command.compute && command.utilization() <= command.array_utilization());
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! How tensors lie at an NPU's border: rows, columns and channels padded as the array wants them.
 //!
-//! Inputs carry the padding of the one convolution that reads them, images of few channels have 4 and rows of a multiple
-//! of 16 pixels (one 64-byte word holds 16 of them), all else has channels in multiples of 64. These are the paddings
-//! that compiled vendor models show.
+//! The multiples are the device description's ([`BorderSpec`]): those of channels, and of images with few channels; and
+//! whether an input carries the padding of the one convolution that reads it. Nothing here knows a device.
 
+use triune_device::spec::BorderSpec;
 use triune_graph::{
     Graph, Op, ValueId,
     ops::{AutoPad, Conv},
@@ -17,13 +17,6 @@ use crate::{
     view::{Home, View},
 };
 
-/// Channels of images that have no more.
-const IMAGE_CHANNELS: usize = 4;
-/// Rows of such images have a multiple of this many pixels.
-const IMAGE_COLUMNS: usize = 16;
-/// Channels of all other tensors are a multiple of this.
-const CHANNELS: usize = 64;
-
 /// The border of one image, and how callers see it for a whole batch.
 pub(crate) struct Borders {
     pub(crate) plan: IoPlan,
@@ -33,6 +26,7 @@ pub(crate) struct Borders {
 
 /// Lays out the border of an integer core; names are those that callers see.
 pub(crate) fn npu(
+    spec: &BorderSpec,
     graph: &Graph,
     input_names: &[String],
     output_names: &[String],
@@ -40,15 +34,15 @@ pub(crate) fn npu(
 ) -> Result<Borders, Error> {
     let mut borders = Borders { plan: IoPlan::default(), inputs: Vec::new(), outputs: Vec::new() };
     for (index, (&id, name)) in graph.inputs.iter().zip(input_names).enumerate() {
-        let conv = only_reader(graph, id);
-        let padded = Padded::of(graph, id, conv)?;
+        let conv = only_reader(graph, id).filter(|_| spec.window_padding);
+        let padded = Padded::of(spec, graph, id, conv)?;
         let home = Home::Input(index as u32);
         let bordered = conv.filter(|_| padded.dims.rank() == 4).map(|conv| padded.bordered(home, conv));
         borders.plan.inputs.push(InputPlan { view: padded.view(home), bordered });
         borders.inputs.push(padded.io(graph, id, name, batch));
     }
     for (index, (&id, name)) in graph.outputs.iter().zip(output_names).enumerate() {
-        let padded = Padded::of(graph, id, None)?;
+        let padded = Padded::of(spec, graph, id, None)?;
         borders.plan.outputs.push(padded.view(Home::Output(index as u32)));
         borders.outputs.push(padded.io(graph, id, name, batch));
     }
@@ -72,12 +66,14 @@ fn only_reader(graph: &Graph, id: ValueId) -> Option<&Conv> {
 struct Padded {
     dims: Shape,
     dtype: DType,
+    /// Whether it is an image, whose padded channels the convolution reads.
+    image: bool,
     physical: [usize; 4],
     padding: [(usize, usize); 4],
 }
 
 impl Padded {
-    fn of(graph: &Graph, id: ValueId, conv: Option<&Conv>) -> Result<Self, Error> {
+    fn of(spec: &BorderSpec, graph: &Graph, id: ValueId, conv: Option<&Conv>) -> Result<Self, Error> {
         let value = graph.value(id);
         let (Some(dims), Some(dtype)) = (value.fixed_shape(), value.dtype) else {
             return Err(Error::Target(format!("the shape of '{}' is not known", value.name)));
@@ -94,16 +90,18 @@ impl Padded {
             }
         };
         let [top, left, bottom, right] = conv.map_or([0; 4], |conv| conv.pad);
-        let image = dims.rank() == 4 && c <= IMAGE_CHANNELS && graph.inputs.contains(&id);
+        let image_channels = spec.image_channels as usize;
+        let image = dims.rank() == 4 && c <= image_channels && graph.inputs.contains(&id);
         let columns = left + w + right;
         let (columns, channels) = if image {
-            (columns.next_multiple_of(IMAGE_COLUMNS), IMAGE_CHANNELS)
+            (columns.next_multiple_of(spec.image_columns as usize), image_channels)
         } else {
-            (columns, c.next_multiple_of(CHANNELS))
+            (columns, c.next_multiple_of(spec.channels as usize))
         };
         Ok(Self {
             dims,
             dtype,
+            image,
             physical: [n, top + h + bottom, columns, channels],
             padding: [(0, 0), (top, bottom), (left, columns - left - w), (0, channels - c)],
         })
@@ -136,7 +134,7 @@ impl Padded {
     fn bordered(&self, home: Home, conv: &Conv) -> View {
         let [top, left, bottom, right] = conv.pad;
         let (c, h, w) = (self.dims[1], self.dims[2], self.dims[3]);
-        let channels = if self.physical[3] == IMAGE_CHANNELS { IMAGE_CHANNELS } else { c };
+        let channels = if self.image { self.physical[3] } else { c };
         self.whole(home).sliced(1, 0, channels, 1).sliced(2, 0, top + h + bottom, 1).sliced(
             3,
             0,

@@ -83,7 +83,7 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
             options.batch
         )));
     }
-    let borders = border::npu(&graph, &input_names, &output_names, options.batch)?;
+    let borders = border::npu(&spec.border, &graph, &input_names, &output_names, options.batch)?;
     let lowered = lower(&graph, &borders.plan)?;
     let commands = lowered.commands.len();
     let program = program(spec, options.batch, lowered, borders.inputs, borders.outputs);

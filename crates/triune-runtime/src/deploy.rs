@@ -7,7 +7,7 @@ use std::{
 
 use triune_device::{
     Addr, Decoded, DeviceSpec, Executor, Memory, RegionId, Segment, SegmentKind, SegmentTable, Stream,
-    Timeline, timing,
+    Timeline, TimingOptions, timing,
 };
 use triune_kernels::{Isa, Pool};
 
@@ -200,7 +200,17 @@ impl Deployment {
                     .map(|each| Mutex::new(Image { pool: inner.then(|| Pool::new(1)), ..each }))
             })
             .collect::<Result<Vec<_>, Error>>()?;
-        let (places, timeline) = places_and_timeline(device, &loaded, &images, options)?;
+        // The images of a batch run at the same time and share the memories.
+        let circumstances = TimingOptions {
+            clock_mhz: options.clock_mhz,
+            active_cores: program.batch as u32,
+            ..TimingOptions::default()
+        };
+        let places = match images.first() {
+            Some(image) => places(&loaded, &image.lock().unwrap_or_else(PoisonError::into_inner)),
+            None => Vec::new(),
+        };
+        let timeline = timeline(device, &places, &images, &circumstances)?;
         let (device, program) = (Arc::clone(device), Arc::clone(program));
         Ok(Self { device, program, images, timeline, places, pool, _loaded: loaded })
     }
@@ -218,6 +228,11 @@ impl Deployment {
     /// What one image costs on its core; computed when the program was deployed.
     pub fn timeline(&self) -> &Timeline {
         &self.timeline
+    }
+
+    /// The timeline under other circumstances: another clock, 16-bit elements, other cores at work besides.
+    pub fn retime(&self, options: &TimingOptions) -> Result<Timeline, Error> {
+        timeline(&self.device, &self.places, &self.images, options)
     }
 
     /// Where the segments of the first image lie: instructions, constants, feature maps, inputs, outputs.
@@ -349,15 +364,8 @@ fn check(
     Ok(())
 }
 
-/// What one image costs; all images cost the same but for the memory that their feature maps found room in.
-fn places_and_timeline(
-    device: &Device,
-    loaded: &Loaded,
-    images: &[Mutex<Image>],
-    options: &DeployOptions,
-) -> Result<(Vec<Place>, Timeline), Error> {
-    let image = images.first().ok_or_else(|| Error::Target("a batch of 0".into()))?;
-    let image = image.lock().unwrap_or_else(PoisonError::into_inner);
+/// Where an image's segments lie.
+fn places(loaded: &Loaded, image: &Image) -> Vec<Place> {
     let mut places = vec![
         loaded.instructions.place(SegmentKind::Instructions),
         loaded.constants.place(SegmentKind::Constants),
@@ -365,8 +373,18 @@ fn places_and_timeline(
     ];
     places.extend(image.inputs.iter().map(|chunk| chunk.place(SegmentKind::Input)));
     places.extend(image.outputs.iter().map(|chunk| chunk.place(SegmentKind::Output)));
+    places
+}
+
+/// What one image costs; all images cost the same but for the memory that their feature maps found room in.
+fn timeline(
+    device: &Device,
+    places: &[Place],
+    images: &[Mutex<Image>],
+    options: &TimingOptions,
+) -> Result<Timeline, Error> {
+    let image = images.first().ok_or_else(|| Error::Target("a batch of 0".into()))?;
+    let image = image.lock().unwrap_or_else(PoisonError::into_inner);
     let placement: Vec<&str> = places.iter().map(|place| &*place.memory).collect();
-    let commands = image.executor.decoded().commands();
-    let timeline = timing::timeline(&device.spec, commands, &placement, options.clock_mhz)?;
-    Ok((places, timeline))
+    Ok(timing::timeline(&device.spec, image.executor.decoded().commands(), &placement, options)?)
 }

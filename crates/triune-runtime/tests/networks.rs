@@ -242,6 +242,12 @@ fn prepared(graph: &Graph) -> Graph {
     graph
 }
 
+/// Every built-in device but the host, and some of those with parameters in their names.
+fn npus() -> Vec<&'static str> {
+    let parametrised = ["buyi-1x3", "scalesim-ws-8x16"];
+    DeviceSpec::BUILTIN.iter().copied().filter(|&name| name != "host").chain(parametrised).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -272,12 +278,19 @@ proptest! {
         }
     }
 
-    /// The integer core on an NPU, through a package on disk: its outputs are the interpreter's integers.
+    /// The integer core on any NPU, through a package on disk: its outputs are the interpreter's integers.
     #[test]
-    fn npu_programs_agree(seed: u64, signed: bool, batch in 1_usize..3, steps in 1_usize..12) {
+    fn npu_programs_agree(
+        seed: u64,
+        signed: bool,
+        batch in 1_usize..3,
+        steps in 1_usize..12,
+        name in prop::sample::select(npus()),
+    ) {
         let dtype = if signed { DType::I8 } else { DType::U8 };
         let (graph, _) = Net::new(seed, Some(dtype), 1).finish(steps);
-        let spec = DeviceSpec::builtin("metis").expect("a built-in device");
+        let spec = DeviceSpec::builtin(name).expect("a built-in device");
+        let batch = batch.min(spec.cores as usize);
         let compiled = compile(&graph, &spec, &CompileOptions { batch }).expect("a program");
         prop_assume!(compiled.preprocess.is_none());
         let folder = tempfile::tempdir().expect("a folder");
@@ -287,6 +300,8 @@ proptest! {
         let device = Device::new(spec).expect("a device");
         let mut deployment = Deployment::new(&device, &program, &DeployOptions { threads: 2, ..DeployOptions::default() })
             .expect("a deployment");
+        prop_assert_eq!(&deployment.timeline().device, name);
+        prop_assert!(deployment.timeline().total_cycles > 0);
 
         // Per image: random integers in the data, whatever the zero point asks for in the border.
         let mut random = Random(seed ^ 1);

@@ -7,14 +7,14 @@
 //! A load needs an input buffer, which the computation `buffers` blocks before frees; a computation needs an output
 //! buffer, which the store `buffers` blocks before frees. Knows no commands: blocks only.
 
-use crate::spec::{DeviceSpec, MAX_MEMORIES};
+use crate::spec::{DeviceSpec, MAX_MEMORIES, MemorySpec};
 
 use super::{MemoryBytes, Span};
 
 /// Most buffers that a description can ask for.
 const MAX_BUFFERS: usize = 8;
 
-/// A bandwidth as an integer fraction, and the latency behind it.
+/// A bandwidth as an integer fraction in lowest terms, and the latency behind it.
 #[derive(Clone, Copy, Debug)]
 struct Port {
     bytes: u64,
@@ -24,7 +24,31 @@ struct Port {
 }
 
 impl Port {
+    /// The port of one of `active` cores at a clock; none for memories without a bandwidth.
+    fn new(memory: &MemorySpec, clock_mhz: u32, active: u32, free: u64) -> Option<Self> {
+        let (bytes, cycles) = match (memory.bytes_per_cycle, memory.bytes_per_second) {
+            (Some([bytes, cycles]), _) => (u128::from(bytes), u128::from(cycles)),
+            (None, Some(bytes)) => (u128::from(bytes), u128::from(clock_mhz) * 1_000_000),
+            (None, None) => return None,
+        };
+        // Cores beyond the ports share them evenly.
+        let [ports, sharing] =
+            if memory.per_core { [1, 1] } else { [memory.ports, active.max(memory.ports)].map(u128::from) };
+        let (bytes, cycles) = (bytes * ports, cycles * sharing);
+        let divisor = greatest_common_divisor(bytes, cycles).max(1);
+        let (mut bytes, mut cycles) = (bytes / divisor, cycles / divisor);
+        // Beyond 64 bits, the last of some twenty digits do not matter.
+        while bytes > u128::from(u64::MAX) || cycles > u128::from(u64::MAX) {
+            (bytes, cycles) = ((bytes >> 1).max(1), cycles >> 1);
+        }
+        let latency = u64::from(memory.latency_cycles);
+        Some(Self { bytes: bytes as u64, cycles: cycles as u64, latency, free })
+    }
+
     fn duration(&self, bytes: u64) -> u64 {
+        if let Some(product) = bytes.checked_mul(self.cycles) {
+            return product.div_ceil(self.bytes);
+        }
         let cycles = (u128::from(bytes) * u128::from(self.cycles)).div_ceil(u128::from(self.bytes));
         u64::try_from(cycles).unwrap_or(u64::MAX)
     }
@@ -41,6 +65,17 @@ pub(super) struct Transfer {
     pub(super) busy: u64,
     /// From the first port's start until the last port is free.
     pub(super) ports: Span,
+}
+
+/// A computation's place in time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub(super) start: u64,
+    pub(super) finish: u64,
+    /// Cycles that the unit waited for loads or room.
+    pub(super) stall: u64,
+    /// Those in which loads were missing.
+    pub(super) load_stall: u64,
 }
 
 /// The state of a core's queues.
@@ -60,17 +95,11 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// A core's queues at a clock, all free from cycle `start` on.
-    pub(super) fn new(spec: &DeviceSpec, clock_mhz: u32, start: u64) -> Self {
+    /// The queues of one of `active_cores` cores at a clock, all free from cycle `start` on.
+    pub(super) fn new(spec: &DeviceSpec, clock_mhz: u32, active_cores: u32, start: u64) -> Self {
         let mut ports = [None; MAX_MEMORIES];
         for (port, memory) in ports.iter_mut().zip(&spec.memory) {
-            let rate = match (memory.bytes_per_cycle, memory.bytes_per_second) {
-                (Some([bytes, cycles]), _) => Some((u64::from(bytes), u64::from(cycles))),
-                (None, Some(bytes)) => Some((bytes, u64::from(clock_mhz) * 1_000_000)),
-                (None, None) => None,
-            };
-            let latency = u64::from(memory.latency_cycles);
-            *port = rate.map(|(bytes, cycles)| Port { bytes, cycles, latency, free: start });
+            *port = Port::new(memory, clock_mhz, active_cores, start);
         }
         Self {
             ports,
@@ -104,15 +133,15 @@ impl Engine {
         transfer
     }
 
-    /// Computes the next block once its loads are there: (start, finish, cycles that the unit waited).
-    pub(super) fn execute(&mut self, loaded: u64, overhead: u64, cycles: u64) -> (u64, u64, u64) {
+    /// Computes the next block once its loads are there.
+    pub(super) fn execute(&mut self, loaded: u64, overhead: u64, cycles: u64) -> Run {
         let slot = self.blocks % self.buffers;
         let free = self.execute_free.saturating_add(overhead);
         let start = free.max(loaded).max(self.stored[slot]);
         let finish = start.saturating_add(cycles);
         self.executed[slot] = finish;
         self.execute_free = finish;
-        (start, finish, start - free)
+        Run { start, finish, stall: start - free, load_stall: loaded.saturating_sub(free) }
     }
 
     /// Stores the block that was computed last.
@@ -142,4 +171,11 @@ impl Engine {
         transfer.start = transfer.start.min(transfer.finish);
         transfer
     }
+}
+
+fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }

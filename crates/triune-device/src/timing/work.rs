@@ -5,10 +5,10 @@
 use crate::{
     Addr, Command, FeatureMap,
     command::{Operand, ResizeMode, Window},
-    spec::{ArraySpec, DeviceSpec, VectorSpec},
+    spec::{DeviceSpec, Precision},
 };
 
-use super::array::{Gemm, vector_cycles};
+use super::array::{Gemm, SramAccesses, bytes_of, vector_cycles};
 
 /// Bytes at an address.
 pub(super) type Traffic = (Addr, u64);
@@ -19,6 +19,10 @@ pub(super) struct Work {
     pub(super) macs: u64,
     /// Cycles that the array or the vector unit is busy.
     pub(super) cycles: u64,
+    /// Accesses to the array's operand buffers; none for what runs on the vector unit.
+    pub(super) sram: SramAccesses,
+    /// Cycles that the array would be busy if all of it worked all the time; 0 for what runs on the vector unit.
+    pub(super) ideal: u64,
     /// Weights and parameters, which can be loaded before the command's inputs are there.
     pub(super) constants: [Option<Traffic>; 4],
     /// Inputs.
@@ -46,32 +50,58 @@ impl Amount {
     /// Moved by DMA alone.
     const NONE: Self = Self::elementwise(0);
 
-    fn cycles(&self, array: Option<&ArraySpec>, vector: Option<&VectorSpec>) -> u64 {
-        let on_vector = |taps| vector.map_or(0, |&vector| vector_cycles(vector, taps, self.elements));
-        match (self.gemm, array) {
+    fn put(&self, work: &mut Work, spec: &DeviceSpec, precision: Precision) {
+        // The vector unit's registers hold half as many elements of twice the width.
+        let wide = bytes_of(precision);
+        let on_vector = |taps: u64| {
+            let (taps, elements) = (taps.saturating_mul(wide), self.elements.saturating_mul(wide));
+            spec.vector.map_or(0, |vector| vector_cycles(vector, taps, elements))
+        };
+        work.macs = self.macs;
+        work.cycles = match (self.gemm, &spec.array) {
             // Results pass the vector unit for requantization while they leave the array.
-            (Some(gemm), Some(array)) => gemm.array_cycles(array).max(on_vector(0)),
+            (Some(gemm), Some(array)) => {
+                work.sram = gemm.sram(array);
+                work.ideal = self.macs.div_ceil(array.macs_per_cycle().max(1));
+                gemm.array_cycles(array, precision).max(on_vector(0))
+            }
             _ => on_vector(self.taps),
-        }
+        };
     }
 }
 
-fn map(map: &FeatureMap) -> Traffic {
-    (map.addr, map.bytes())
+/// Bytes of the elements that the commands have as 8-bit ones.
+#[derive(Clone, Copy)]
+struct Width(u64);
+
+impl Width {
+    fn element(self, bytes: u64) -> u64 {
+        if bytes == 1 { self.0 } else { bytes }
+    }
+
+    fn map(self, map: &FeatureMap) -> Traffic {
+        (map.addr, map.elements().saturating_mul(self.element(map.dtype.bytes() as u64)))
+    }
+
+    /// Bytes of a strided layout; repeats count once.
+    fn strided(self, addr: Addr, elem_bytes: u64, dims: [u32; 6], strides: [u64; 6]) -> Traffic {
+        let distinct = dims.into_iter().zip(strides).map(|(dim, stride)| if stride == 0 { 1 } else { dim });
+        (addr, product(distinct).saturating_mul(self.element(elem_bytes)))
+    }
+
+    fn operand(self, operand: &Operand, dims: [u32; 6]) -> Traffic {
+        self.strided(operand.addr, operand.dtype.bytes() as u64, dims, operand.strides)
+    }
+
+    fn weights(self, addr: Addr, input: &FeatureMap, output: &FeatureMap, window: &Window) -> Traffic {
+        let per_output = product(window.kernel).saturating_mul(u64::from(input.c / window.groups.max(1)));
+        let bytes = self.element(input.dtype.bytes() as u64);
+        (addr, per_output.saturating_mul(output.c.into()).saturating_mul(bytes))
+    }
 }
 
 fn product(factors: impl IntoIterator<Item = u32>) -> u64 {
     factors.into_iter().fold(1, |product: u64, factor| product.saturating_mul(factor.into()))
-}
-
-/// Bytes of a strided layout; repeats count once.
-fn strided(addr: Addr, elem_bytes: u64, dims: [u32; 6], strides: [u64; 6]) -> Traffic {
-    let distinct = dims.into_iter().zip(strides).map(|(dim, stride)| if stride == 0 { 1 } else { dim });
-    (addr, product(distinct).saturating_mul(elem_bytes))
-}
-
-fn operand(operand: &Operand, dims: [u32; 6]) -> Traffic {
-    strided(operand.addr, operand.dtype.bytes() as u64, dims, operand.strides)
 }
 
 /// The amount of a convolution: an array computes dense and grouped ones, the vector unit depthwise ones.
@@ -81,6 +111,7 @@ fn convolution(input: &FeatureMap, output: &FeatureMap, window: &Window, on_arra
         m: product([output.n, output.h, output.w]),
         n: u64::from(output.c) / groups,
         k: product(window.kernel).saturating_mul(u64::from(input.c) / groups),
+        step: product([window.kernel[0], window.stride[1].min(window.kernel[1]), input.c]) / groups,
         groups,
     };
     let depthwise = groups > 1 && u64::from(input.c) == groups;
@@ -88,42 +119,38 @@ fn convolution(input: &FeatureMap, output: &FeatureMap, window: &Window, on_arra
     Amount { macs, gemm: (on_array && !depthwise).then_some(gemm), taps: macs, elements: output.elements() }
 }
 
-fn weights(addr: Addr, input: &FeatureMap, output: &FeatureMap, window: &Window, elem_bytes: u64) -> Traffic {
-    let per_output = product(window.kernel).saturating_mul(u64::from(input.c / window.groups.max(1)));
-    (addr, per_output.saturating_mul(output.c.into()).saturating_mul(elem_bytes))
-}
-
-/// The work of `command` on `spec`.
-pub(super) fn work(spec: &DeviceSpec, command: &Command) -> Work {
+/// The work of `command` on `spec`, whose 8-bit elements are of `precision`.
+pub(super) fn work(spec: &DeviceSpec, command: &Command, precision: Precision) -> Work {
+    let width = Width(bytes_of(precision));
     let mut work = Work::default();
     let amount = match command {
         Command::End(_) => Amount::NONE,
         Command::Copy(c) => {
-            work.reads[0] = Some(strided(c.src, c.elem_bytes.into(), c.dims, c.src_strides));
-            work.write = Some(strided(c.dst, c.elem_bytes.into(), c.dims, c.dst_strides));
+            work.reads[0] = Some(width.strided(c.src, c.elem_bytes.into(), c.dims, c.src_strides));
+            work.write = Some(width.strided(c.dst, c.elem_bytes.into(), c.dims, c.dst_strides));
             Amount::NONE
         }
         Command::Fill(c) => {
-            work.write = Some(strided(c.dst, c.elem_bytes.into(), c.dims, c.dst_strides));
+            work.write = Some(width.strided(c.dst, c.elem_bytes.into(), c.dims, c.dst_strides));
             Amount::NONE
         }
         Command::QConv(c) => {
             let outputs = u64::from(c.output.c);
             work.constants = [
-                Some(weights(c.weights, &c.input, &c.output, &c.window, 1)),
+                Some(width.weights(c.weights, &c.input, &c.output, &c.window)),
                 c.bias.map(|addr| (addr, 4 * outputs)),
                 Some((c.multiplier, 4 * u64::from(c.multipliers))),
                 c.table.map(|addr| (addr, 256)),
             ];
-            work.reads = [Some(map(&c.input)), c.residual.as_ref().map(map), None];
-            work.write = Some(map(&c.output));
+            work.reads = [Some(width.map(&c.input)), c.residual.as_ref().map(|map| width.map(map)), None];
+            work.write = Some(width.map(&c.output));
             convolution(&c.input, &c.output, &c.window, true)
         }
         Command::FConv(c) => {
-            work.constants[0] = Some(weights(c.weights, &c.input, &c.output, &c.window, 4));
+            work.constants[0] = Some(width.weights(c.weights, &c.input, &c.output, &c.window));
             work.constants[1] = c.bias.map(|addr| (addr, 4 * u64::from(c.output.c)));
-            work.reads = [Some(map(&c.input)), c.residual.as_ref().map(map), None];
-            work.write = Some(map(&c.output));
+            work.reads = [Some(width.map(&c.input)), c.residual.as_ref().map(|map| width.map(map)), None];
+            work.write = Some(width.map(&c.output));
             convolution(&c.input, &c.output, &c.window, false)
         }
         Command::FMatMul(c) => {
@@ -137,55 +164,55 @@ pub(super) fn work(spec: &DeviceSpec, command: &Command) -> Work {
             Amount { macs, gemm: None, taps: macs, elements: product([c.batch, c.m, c.n]) }
         }
         Command::Pool(c) => {
-            work.reads[0] = Some(map(&c.input));
-            work.write = Some(map(&c.output));
+            work.reads[0] = Some(width.map(&c.input));
+            work.write = Some(width.map(&c.output));
             let elements = c.output.elements();
             Amount { macs: 0, gemm: None, taps: elements.saturating_mul(product(c.window.kernel)), elements }
         }
         Command::GlobalPool(c) => {
-            work.reads[0] = Some(map(&c.input));
-            work.write = Some(map(&c.output));
+            work.reads[0] = Some(width.map(&c.input));
+            work.write = Some(width.map(&c.output));
             Amount { macs: 0, gemm: None, taps: c.input.elements(), elements: c.output.elements() }
         }
         Command::QAdd(c) => {
-            work.reads = [Some(operand(&c.a, c.dims)), Some(operand(&c.b, c.dims)), None];
-            work.write = Some(operand(&c.output, c.dims));
+            work.reads = [Some(width.operand(&c.a, c.dims)), Some(width.operand(&c.b, c.dims)), None];
+            work.write = Some(width.operand(&c.output, c.dims));
             Amount::elementwise(product(c.dims))
         }
         Command::QMul(c) => {
-            work.reads = [Some(operand(&c.a, c.dims)), Some(operand(&c.b, c.dims)), None];
-            work.write = Some(operand(&c.output, c.dims));
+            work.reads = [Some(width.operand(&c.a, c.dims)), Some(width.operand(&c.b, c.dims)), None];
+            work.write = Some(width.operand(&c.output, c.dims));
             Amount::elementwise(product(c.dims))
         }
         Command::FBinary(c) => {
-            work.reads = [Some(operand(&c.a, c.dims)), Some(operand(&c.b, c.dims)), None];
-            work.write = Some(operand(&c.output, c.dims));
+            work.reads = [Some(width.operand(&c.a, c.dims)), Some(width.operand(&c.b, c.dims)), None];
+            work.write = Some(width.operand(&c.output, c.dims));
             Amount::elementwise(product(c.dims))
         }
         Command::FUnary(c) => {
-            work.reads[0] = Some(map(&c.input));
-            work.write = Some(map(&c.output));
+            work.reads[0] = Some(width.map(&c.input));
+            work.write = Some(width.map(&c.output));
             Amount::elementwise(c.output.elements())
         }
         Command::Table(c) => {
             work.constants[0] = Some((c.table, 256));
-            work.reads[0] = Some(map(&c.input));
-            work.write = Some(map(&c.output));
+            work.reads[0] = Some(width.map(&c.input));
+            work.write = Some(width.map(&c.output));
             Amount::elementwise(c.output.elements())
         }
         Command::Quantize(c) => {
-            work.reads[0] = Some(map(&c.input));
-            work.write = Some(map(&c.output));
+            work.reads[0] = Some(width.map(&c.input));
+            work.write = Some(width.map(&c.output));
             Amount::elementwise(c.output.elements())
         }
         Command::Dequantize(c) => {
-            work.reads[0] = Some(map(&c.input));
-            work.write = Some(map(&c.output));
+            work.reads[0] = Some(width.map(&c.input));
+            work.write = Some(width.map(&c.output));
             Amount::elementwise(c.output.elements())
         }
         Command::QSoftmax(c) => {
             let elements = product(c.dims);
-            let bytes = elements.saturating_mul(c.dtype.bytes() as u64);
+            let bytes = elements.saturating_mul(width.element(c.dtype.bytes() as u64));
             work.reads[0] = Some((c.input, bytes));
             work.write = Some((c.output, bytes));
             softmax(elements)
@@ -197,15 +224,14 @@ pub(super) fn work(spec: &DeviceSpec, command: &Command) -> Work {
             softmax(elements)
         }
         Command::Resize(c) => {
-            work.reads[0] = Some(map(&c.input));
-            work.write = Some(map(&c.output));
+            work.reads[0] = Some(width.map(&c.input));
+            work.write = Some(width.map(&c.output));
             let elements = c.output.elements();
             let taps = if c.mode == ResizeMode::Linear { 4 } else { 1 };
             Amount { macs: 0, gemm: None, taps: elements.saturating_mul(taps), elements }
         }
     };
-    work.macs = amount.macs;
-    work.cycles = amount.cycles(spec.array.as_ref(), spec.vector.as_ref());
+    amount.put(&mut work, spec, precision);
     work
 }
 

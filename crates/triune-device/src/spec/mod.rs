@@ -2,9 +2,15 @@
 //!
 //! The schema is documented in `docs/device-spec.md`. Nothing here computes a time or holds memory.
 
+mod array;
+mod builtin;
+mod validate;
+
 use serde::Deserialize;
 
 use crate::Error;
+
+pub use array::{ArraySpec, Dataflow, Fold, Precision};
 
 /// Most memories that a device can have.
 pub const MAX_MEMORIES: usize = 8;
@@ -57,22 +63,11 @@ pub struct DeviceSpec {
     /// Fixed costs.
     #[serde(default)]
     pub launch: LaunchSpec,
+    /// How tensors lie at a program's border; without padding unless it says otherwise.
+    #[serde(default)]
+    pub border: BorderSpec,
     /// The way to the host, if it is modelled.
     pub link: Option<LinkSpec>,
-}
-
-/// A matrix array: `rows` inputs by `columns` outputs of int8 multiply-accumulates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ArraySpec {
-    /// Inputs per vector: the length of one tile's inner product.
-    pub rows: u32,
-    /// Outputs per vector.
-    pub columns: u32,
-    /// Cycles from one activation vector to the next.
-    pub cycles_per_vector: u32,
-    /// i32 results that leave the array per cycle.
-    pub results_per_cycle: u32,
 }
 
 /// A vector unit, for everything that is not a dense product.
@@ -103,9 +98,36 @@ pub struct MemorySpec {
     pub bytes_per_cycle: Option<[u32; 2]>,
     /// Bandwidth of the port in bytes per second, for memories with a clock of their own.
     pub bytes_per_second: Option<u64>,
+    /// Cores that can have that bandwidth at the same time; with more at work, they share it evenly.
+    #[serde(default = "one")]
+    pub ports: u32,
     /// Cycles from a transfer's last byte leaving to its being usable.
     #[serde(default)]
     pub latency_cycles: u32,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// How tensors lie at the border of a program: what their extents are rounded up to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BorderSpec {
+    /// Channels are a multiple of this.
+    pub channels: u32,
+    /// Channels of image inputs: those that have no more have exactly as many. 0: images are like other tensors.
+    pub image_channels: u32,
+    /// Rows of such images have a multiple of this many pixels.
+    pub image_columns: u32,
+    /// Whether an input's buffer has the zero padding of the one convolution that reads it.
+    pub window_padding: bool,
+}
+
+impl Default for BorderSpec {
+    fn default() -> Self {
+        Self { channels: 1, image_channels: 0, image_columns: 1, window_padding: false }
+    }
 }
 
 /// Names of the memories that hold a program's parts by default.
@@ -175,24 +197,6 @@ impl MemorySpec {
 }
 
 impl DeviceSpec {
-    /// Names of the descriptions that come with this crate.
-    pub const BUILTIN: &[&str] = &["host", "metis"];
-
-    /// A description that comes with this crate.
-    ///
-    /// # Errors
-    /// [`Error::Spec`] when there is none of that name.
-    pub fn builtin(name: &str) -> Result<Self, Error> {
-        match name {
-            "host" => Self::from_toml(include_str!("../specs/host.toml")),
-            "metis" => Self::from_toml(include_str!("../specs/metis.toml")),
-            other => Err(error(
-                "name",
-                format!("{other:?} is no builtin device; there are {}", Self::BUILTIN.join(", ")),
-            )),
-        }
-    }
-
     /// Reads and checks a description.
     ///
     /// # Errors
@@ -220,9 +224,10 @@ impl DeviceSpec {
     pub fn peak_macs_per_cycle(&self) -> f64 {
         match (&self.array, &self.vector) {
             (Some(array), _) => {
-                let results = array.columns.div_ceil(array.results_per_cycle);
-                let cycles = array.cycles_per_vector.max(results);
-                f64::from(array.rows) * f64::from(array.columns) / f64::from(cycles)
+                let leaving = array.results_per_cycle.map_or(0, |rate| array.columns.div_ceil(rate));
+                let units = f64::from(array.units[0]) * f64::from(array.units[1]);
+                let cycles = array.cycles_per_vector.max(leaving);
+                units * f64::from(array.rows) * f64::from(array.columns) / f64::from(cycles)
             }
             (None, Some(vector)) => f64::from(vector.taps_per_cycle),
             (None, None) => 0.0,
@@ -232,110 +237,6 @@ impl DeviceSpec {
     /// Whether `mhz` can be set.
     pub fn allows_clock(&self, mhz: u32) -> bool {
         matches!((self.clocks_mhz.first(), self.clocks_mhz.last()), (Some(low), Some(high)) if (low..=high).contains(&&mhz))
-    }
-
-    fn validate(&self) -> Result<(), Error> {
-        let positive = |key: &str, value: u64| {
-            if value == 0 { Err(error(key, "must be above 0".into())) } else { Ok(()) }
-        };
-        if self.name.is_empty() {
-            return Err(error("name", "is empty".into()));
-        }
-        if !(1..=64).contains(&self.cores) {
-            return Err(error("cores", format!("{} is not in 1..=64", self.cores)));
-        }
-        if !self.alignment.is_power_of_two() || !(64..=1 << 20).contains(&self.alignment) {
-            return Err(error("alignment", format!("{} is no power of two in 64..=1048576", self.alignment)));
-        }
-        if !self.clocks_mhz.is_sorted_by(|a, b| a < b) || self.clocks_mhz.first() == Some(&0) {
-            return Err(error("clocks_mhz", "must be positive and ascending".into()));
-        }
-        if let Some(clock) = self.clock_mhz
-            && !self.allows_clock(clock)
-        {
-            return Err(error("clock_mhz", format!("{clock} is not within clocks_mhz")));
-        }
-        if let Some(array) = &self.array {
-            positive("array.rows", array.rows.into())?;
-            positive("array.columns", array.columns.into())?;
-            positive("array.cycles_per_vector", array.cycles_per_vector.into())?;
-            positive("array.results_per_cycle", array.results_per_cycle.into())?;
-        }
-        if let Some(vector) = &self.vector {
-            positive("vector.elements_per_cycle", vector.elements_per_cycle.into())?;
-            positive("vector.taps_per_cycle", vector.taps_per_cycle.into())?;
-        }
-        if !(1..=8).contains(&self.queues.buffers) {
-            return Err(error("queues.buffers", format!("{} is not in 1..=8", self.queues.buffers)));
-        }
-        if !(1..=64).contains(&self.queues.blocks) {
-            return Err(error("queues.blocks", format!("{} is not in 1..=64", self.queues.blocks)));
-        }
-        if self.launch.program_ns > 1_000_000_000 {
-            return Err(error("launch.program_ns", "is above one second".into()));
-        }
-        if let Some(link) = &self.link {
-            positive("link.bytes_per_second", link.bytes_per_second)?;
-        }
-        self.validate_memories()?;
-        if self.timing == TimingModel::Modelled {
-            if self.clock_mhz.is_none() {
-                return Err(error("clock_mhz", "is missing, and timing is modelled".into()));
-            }
-            if self.vector.is_none() {
-                return Err(error("vector", "is missing, and timing is modelled".into()));
-            }
-        }
-        Ok(())
-    }
-
-    fn validate_memories(&self) -> Result<(), Error> {
-        if self.memory.is_empty() || self.memory.len() > MAX_MEMORIES {
-            return Err(error(
-                "memory",
-                format!("{} memories, 1 to {MAX_MEMORIES} can be", self.memory.len()),
-            ));
-        }
-        for (index, memory) in self.memory.iter().enumerate() {
-            let key = |field: &str| format!("memory[{index}].{field}");
-            if memory.name.is_empty() || self.memory[..index].iter().any(|other| other.name == memory.name) {
-                return Err(error(&key("name"), format!("{:?} is empty or taken", memory.name)));
-            }
-            if memory.bytes == 0 || memory.bytes > MAX_MEMORY_BYTES {
-                return Err(error(
-                    &key("bytes"),
-                    format!("{} is not in 1..={MAX_MEMORY_BYTES}", memory.bytes),
-                ));
-            }
-            if memory.reserved >= memory.bytes {
-                return Err(error(&key("reserved"), "leaves nothing of the memory".into()));
-            }
-            match (memory.bytes_per_cycle, memory.bytes_per_second) {
-                (Some(_), Some(_)) => {
-                    return Err(error(
-                        &key("bytes_per_second"),
-                        "and bytes_per_cycle exclude each other".into(),
-                    ));
-                }
-                (Some([bytes, cycles]), None) if bytes == 0 || cycles == 0 => {
-                    return Err(error(&key("bytes_per_cycle"), "must be two positive numbers".into()));
-                }
-                (None, Some(0)) => return Err(error(&key("bytes_per_second"), "must be above 0".into())),
-                (None, None) if self.timing == TimingModel::Modelled => {
-                    return Err(error(&key("bytes_per_cycle"), "is missing, and timing is modelled".into()));
-                }
-                _ => {}
-            }
-        }
-        for (key, name) in [
-            ("placement.instructions", &self.placement.instructions),
-            ("placement.constants", &self.placement.constants),
-            ("placement.scratch", &self.placement.scratch),
-            ("placement.io", &self.placement.io),
-        ] {
-            self.memory_index(name).map_err(|problem| error(key, problem.to_string()))?;
-        }
-        Ok(())
     }
 }
 

@@ -1,0 +1,149 @@
+//! The matrix array of a core, as data. What its fields mean in cycles is in `timing/array.rs`.
+
+use serde::Deserialize;
+
+use super::error;
+use crate::Error;
+
+/// How operands move through an array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dataflow {
+    /// Weights stay; a vector of inputs reaches all columns at once and all its results leave at once. In-memory and
+    /// bit-serial arrays (`cycles_per_vector` = bits) and arrays of inner-product units are of this kind.
+    #[default]
+    Broadcast,
+    /// Systolic, output stationary.
+    Os,
+    /// Systolic, weight stationary.
+    Ws,
+    /// Systolic, input stationary.
+    Is,
+}
+
+/// How the folds (tiles) of a systolic array follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fold {
+    /// One after the other: fill, stream, drain.
+    #[default]
+    Serial,
+    /// The fill of a fold is hidden behind the stream of the one before.
+    Pipelined,
+}
+
+/// Width of the integers that an array multiplies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// 8 bit, as the commands have them.
+    #[default]
+    Int8,
+    /// 16 bit: the same commands on elements of twice the bytes.
+    Int16,
+}
+
+/// A matrix array: `rows` by `columns` int8 multiply-accumulates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArraySpec {
+    /// Rows: inputs of one tile's inner product (`broadcast`), or the systolic array's height.
+    pub rows: u32,
+    /// Columns: outputs of one tile, or the systolic array's width.
+    pub columns: u32,
+    /// How operands move.
+    #[serde(default)]
+    pub dataflow: Dataflow,
+    /// How folds follow each other; systolic arrays only.
+    #[serde(default)]
+    pub fold: Fold,
+    /// Arrays side by side as `[rows, columns]`; they share the output pixels of a command.
+    #[serde(default = "one_by_one")]
+    pub units: [u32; 2],
+    /// Cycles from one vector to the next at 8 bit.
+    #[serde(default = "one")]
+    pub cycles_per_vector: u32,
+    /// Cycles from one vector to the next at 16 bit; absent: the array has no 16 bit.
+    pub cycles_per_vector_16: Option<u32>,
+    /// i32 results that leave a `broadcast` array per cycle; absent: all at once.
+    pub results_per_cycle: Option<u32>,
+    /// i32 partial sums per cycle that are added up again when an inner product takes several tiles of a `broadcast`
+    /// array; absent: for nothing.
+    pub partial_sums_per_cycle: Option<u32>,
+    /// Bytes per cycle in which weights enter a `broadcast` array, which does not compute meanwhile; absent: hidden.
+    pub weight_bytes_per_cycle: Option<u32>,
+    /// Most copies of small weights that a `broadcast` array holds, for neighbouring pixels of a row at once.
+    #[serde(default = "one")]
+    pub replication: u32,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+const fn one_by_one() -> [u32; 2] {
+    [1, 1]
+}
+
+impl ArraySpec {
+    /// A systolic array without further limits.
+    pub const fn systolic(dataflow: Dataflow, rows: u32, columns: u32) -> Self {
+        Self {
+            rows,
+            columns,
+            dataflow,
+            fold: Fold::Serial,
+            units: one_by_one(),
+            cycles_per_vector: 1,
+            cycles_per_vector_16: None,
+            results_per_cycle: None,
+            partial_sums_per_cycle: None,
+            weight_bytes_per_cycle: None,
+            replication: 1,
+        }
+    }
+
+    /// Multiply-accumulates per cycle of all units at 8 bit, when every one of them works.
+    pub fn macs_per_cycle(&self) -> u64 {
+        let all = u64::from(self.rows) * u64::from(self.columns);
+        all * u64::from(self.units[0] * self.units[1]) / u64::from(self.cycles_per_vector.max(1))
+    }
+
+    pub(super) fn validate(&self) -> Result<(), Error> {
+        for (key, value, most) in [
+            ("rows", self.rows, 1 << 16),
+            ("columns", self.columns, 1 << 16),
+            ("units[0]", self.units[0], 64),
+            ("units[1]", self.units[1], 64),
+            ("cycles_per_vector", self.cycles_per_vector, 1 << 16),
+            ("cycles_per_vector_16", self.cycles_per_vector_16.unwrap_or(1), 1 << 16),
+            ("results_per_cycle", self.results_per_cycle.unwrap_or(1), u32::MAX),
+            ("partial_sums_per_cycle", self.partial_sums_per_cycle.unwrap_or(1), u32::MAX),
+            ("weight_bytes_per_cycle", self.weight_bytes_per_cycle.unwrap_or(1), u32::MAX),
+            ("replication", self.replication, 64),
+        ] {
+            if !(1..=most).contains(&value) {
+                return Err(error(&format!("array.{key}"), format!("{value} is not in 1..={most}")));
+            }
+        }
+        if self.dataflow == Dataflow::Broadcast {
+            return if self.fold == Fold::Serial {
+                Ok(())
+            } else {
+                Err(error("array.fold", "\"pipelined\" is for systolic arrays".into()))
+            };
+        }
+        for (key, set) in [
+            ("cycles_per_vector", self.cycles_per_vector != 1),
+            ("results_per_cycle", self.results_per_cycle.is_some()),
+            ("partial_sums_per_cycle", self.partial_sums_per_cycle.is_some()),
+            ("weight_bytes_per_cycle", self.weight_bytes_per_cycle.is_some()),
+            ("replication", self.replication != 1),
+            ("units", self.units != one_by_one()),
+        ] {
+            if set {
+                return Err(error(&format!("array.{key}"), "is for broadcast arrays".into()));
+            }
+        }
+        Ok(())
+    }
+}

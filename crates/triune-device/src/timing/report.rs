@@ -1,0 +1,100 @@
+//! What a timeline says: totals, utilization, what bounds a command.
+
+use super::{CommandTime, Timeline};
+
+/// What a command's time goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BoundBy {
+    /// The array or the vector unit.
+    Compute,
+    /// Waiting for weights or inputs.
+    Load,
+    /// Waiting for room for results.
+    Store,
+    /// Starting the command.
+    Launch,
+}
+
+impl BoundBy {
+    /// The word for tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Load => "load",
+            Self::Store => "store",
+            Self::Launch => "launch",
+        }
+    }
+}
+
+impl CommandTime {
+    /// Cycles in which the core worked for this command alone: computed, waited, started it. Those of all commands, the
+    /// program's launch and the stores behind the last computation add up to the timeline's total.
+    pub const fn occupied(&self) -> u64 {
+        self.compute.saturating_add(self.stall).saturating_add(self.launch)
+    }
+
+    /// The part of the command's time that is longest; the first of the enumeration's order when several are.
+    pub fn bound_by(&self) -> BoundBy {
+        [
+            (BoundBy::Load, self.load_stall),
+            (BoundBy::Store, self.stall - self.load_stall),
+            (BoundBy::Launch, self.launch),
+        ]
+        .into_iter()
+        .fold((BoundBy::Compute, self.compute), |most, other| if other.1 > most.1 { other } else { most })
+        .0
+    }
+
+    /// Multiply-accumulates over what the array can do in `compute` cycles, in thousandths: how well the shape fits.
+    pub fn array_utilization(&self) -> u64 {
+        permille(self.ideal, self.compute)
+    }
+
+    /// Multiply-accumulates over what the array can do in all of [`Self::occupied`], in thousandths.
+    pub fn utilization(&self) -> u64 {
+        permille(self.ideal, self.occupied())
+    }
+}
+
+fn permille(part: u64, whole: u64) -> u64 {
+    if whole == 0 { 0 } else { (u128::from(part) * 1000 / u128::from(whole)) as u64 }
+}
+
+impl Timeline {
+    /// Cycles in nanoseconds at the timeline's clock, rounded down; 0 when time is not modelled.
+    pub fn nanos(&self, cycles: u64) -> u64 {
+        match self.clock_mhz {
+            0 => 0,
+            clock => (u128::from(cycles) * 1000 / u128::from(clock)) as u64,
+        }
+    }
+
+    /// The whole program in microseconds at the timeline's clock.
+    pub fn micros(&self) -> f64 {
+        self.nanos(self.total_cycles) as f64 / 1000.0
+    }
+
+    /// Multiply-accumulates of the whole program.
+    pub fn macs(&self) -> u64 {
+        self.commands.iter().map(|command| command.macs).sum()
+    }
+
+    /// Multiply-accumulates over what the array can do in the whole time, in thousandths.
+    pub fn utilization(&self) -> u64 {
+        permille(self.commands.iter().map(|command| command.ideal).sum(), self.total_cycles)
+    }
+
+    /// Bytes that the whole program reads from and writes to each of [`Self::memories`].
+    pub fn traffic(&self) -> Vec<[u64; 2]> {
+        let sum = |memory: usize| {
+            self.commands.iter().fold([0_u64; 2], |[read, written], command| {
+                [
+                    read.saturating_add(command.bytes_read[memory]),
+                    written.saturating_add(command.bytes_written[memory]),
+                ]
+            })
+        };
+        (0..self.memories.len()).map(sum).collect()
+    }
+}

@@ -1,0 +1,357 @@
+//! Predicted against published throughput, before and after the fit of a few parameters: makes the tables of
+//! `docs/timing-model.md`.
+//!
+//! ```text
+//! cargo run --release -p triune-runtime --example validate_timing -- <folder with the topologies> [docs/timing-model.md]
+//! ```
+//! With a file, its tables are replaced; else they are printed.
+//! Every network is quantized, compiled and deployed as any other; what is timed is the command stream that it runs.
+
+mod fit;
+mod published;
+mod quantize;
+
+use std::{error::Error, fmt::Write as _, path::Path, sync::Arc};
+
+use fit::{Parameter, fit, with};
+use published::{BUYI, METIS, PRODUCTS};
+use triune_device::{Command, DeviceSpec, TimingOptions, command::decode, spec::Precision, timeline};
+use triune_graph::{Graph, format::onnx};
+use triune_runtime::{CompileOptions, DeployOptions, Deployment, Device, TensorIo, compile};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// A program, ready to be timed under changed descriptions.
+struct Case {
+    commands: Vec<Command>,
+    placement: Vec<String>,
+    /// Bytes of one image that cross the host link, in its busier direction.
+    link_bytes: usize,
+}
+
+impl Case {
+    /// The quantized network on every core of the device.
+    fn new(float: Graph, spec: &DeviceSpec) -> Outcome<Self> {
+        let options = CompileOptions { batch: spec.cores as usize };
+        let program = Arc::new(compile(&quantize::quantized(float)?, spec, &options)?.program);
+        let device = Device::new(spec.clone())?;
+        let deployment = Deployment::new(&device, &program, &DeployOptions::default())?;
+        let placement = deployment.places().iter().map(|place| place.memory.clone()).collect();
+        let bytes = |tensors: &[TensorIo]| tensors.iter().map(TensorIo::bytes).sum::<usize>() / program.batch;
+        let link_bytes = bytes(&program.inputs).max(bytes(&program.outputs));
+        Ok(Self { commands: decode(&program.instructions)?, placement, link_bytes })
+    }
+
+    fn read(folder: &Path, topology: &str, spec: &DeviceSpec) -> Outcome<Self> {
+        Self::new(onnx::read(folder.join(format!("{topology}.onnx")))?, spec)
+    }
+
+    /// Microseconds of one run with all cores at work, with or without the launch.
+    fn micros(&self, spec: &DeviceSpec, precision: Precision, launch: bool) -> f64 {
+        let placement: Vec<&str> = self.placement.iter().map(String::as_str).collect();
+        let options = TimingOptions { precision, active_cores: spec.cores, ..TimingOptions::default() };
+        let timeline = timeline(spec, &self.commands, &placement, &options).expect("it was deployed");
+        let skipped = if launch { 0 } else { timeline.launch_cycles };
+        timeline.nanos(timeline.total_cycles - skipped) as f64 / 1000.0
+    }
+}
+
+/// A published figure, as a time, and what the model says.
+struct Row {
+    name: String,
+    /// Published microseconds between results.
+    published: f64,
+    unit: Unit,
+    weight: f64,
+    /// What the row was used for.
+    used: &'static str,
+    case: Arc<Case>,
+    precision: Precision,
+    /// Which of the specs it is for.
+    board: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Unit {
+    FramesPerSecond,
+    Micros,
+    Millis,
+}
+
+impl Unit {
+    fn show(self, micros: f64) -> String {
+        match self {
+            Self::FramesPerSecond => format!("{:.0}", 1e6 / micros),
+            Self::Micros => format!("{micros:.2}"),
+            Self::Millis => format!("{:.3}", micros / 1000.0),
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::FramesPerSecond => "frames/s",
+            Self::Micros => "µs",
+            Self::Millis => "ms",
+        }
+    }
+}
+
+impl Row {
+    fn predicted(&self, spec: &DeviceSpec) -> f64 {
+        // The times of one NPU are those of its hardware; the others contain the launch.
+        let launch = !matches!(self.unit, Unit::Millis);
+        let cores = self.case.micros(spec, self.precision, launch) / f64::from(spec.cores);
+        // Frames come and go over the link, which works beside the cores; single products were timed without it.
+        let link = match (self.unit, &spec.link) {
+            (Unit::FramesPerSecond, Some(link)) => {
+                1e6 * self.case.link_bytes as f64 / link.bytes_per_second as f64
+            }
+            _ => 0.0,
+        };
+        cores.max(link)
+    }
+
+    /// Error in the published figure's own terms, in percent.
+    fn error(&self, spec: &DeviceSpec) -> f64 {
+        let ratio = self.predicted(spec) / self.published;
+        100.0 * if matches!(self.unit, Unit::FramesPerSecond) { ratio.recip() - 1.0 } else { ratio - 1.0 }
+    }
+}
+
+/// Weighted mean square of the logarithm of predicted over published, over the rows that have a weight.
+fn loss(rows: &[Row], weight: &dyn Fn(&Row) -> f64, spec: &DeviceSpec) -> f64 {
+    let weighted = || rows.iter().map(|row| (row, weight(row))).filter(|(_, weight)| *weight > 0.0);
+    let square = |(row, weight): (&Row, f64)| weight * (row.predicted(spec) / row.published).ln().powi(2);
+    weighted().map(square).sum::<f64>() / weighted().map(|(_, weight)| weight).sum::<f64>()
+}
+
+fn metis_parameters() -> Vec<Parameter> {
+    vec![
+        Parameter {
+            key: "launch.program_ns",
+            start: 36_000,
+            range: [1000, 100_000],
+            power_of_two: false,
+            set: |spec, value| spec.launch.program_ns = value,
+        },
+        Parameter {
+            key: "launch.command_cycles",
+            start: 400,
+            range: [1, 40_000],
+            power_of_two: false,
+            set: |spec, value| spec.launch.command_cycles = value as u32,
+        },
+        Parameter {
+            key: "memory[1].bytes_per_cycle",
+            start: 45,
+            range: [45, 128],
+            power_of_two: false,
+            set: |spec, value| spec.memory[1].bytes_per_cycle = Some([value as u32, 1]),
+        },
+        Parameter {
+            key: "array.weight_bytes_per_cycle",
+            start: 45,
+            range: [41, 54],
+            power_of_two: false,
+            set: |spec, value| {
+                spec.array.iter_mut().for_each(|array| array.weight_bytes_per_cycle = Some(value as u32));
+            },
+        },
+        Parameter {
+            key: "array.replication",
+            start: 1,
+            range: [1, 8],
+            power_of_two: true,
+            set: |spec, value| spec.array.iter_mut().for_each(|array| array.replication = value as u32),
+        },
+        Parameter {
+            key: "vector.taps_per_cycle",
+            start: 576,
+            range: [8, 4096],
+            power_of_two: false,
+            set: |spec, value| spec.vector.iter_mut().for_each(|vector| vector.taps_per_cycle = value as u32),
+        },
+    ]
+}
+
+fn metis(folder: &Path, text: &mut String) -> Outcome<()> {
+    let boards = [DeviceSpec::builtin("metis")?, DeviceSpec::builtin("metis-m2")?];
+    let mut rows = Vec::new();
+    for figure in &METIS {
+        for (board, spec) in boards.iter().enumerate() {
+            rows.push(Row {
+                name: format!("{}, {}", figure.name, ["PCIe", "M.2"][board]),
+                published: 1e6 / f64::from(figure.fps[board]),
+                unit: Unit::FramesPerSecond,
+                weight: if figure.fitted && board == 0 { 1.0 } else { 0.0 },
+                used: match (figure.name, board) {
+                    ("Wide ResNet-50", 1) => "M.2's DDR",
+                    (_, 0) if figure.fitted => "fit",
+                    _ => "",
+                },
+                case: Arc::new(Case::read(folder, figure.topology, spec)?),
+                precision: Precision::Int8,
+                board,
+            });
+        }
+    }
+    for figure in &PRODUCTS {
+        let [k, n, m] = [figure.k, figure.n, figure.m];
+        rows.push(Row {
+            name: format!("{k}×{n} by {m}"),
+            published: figure.micros,
+            unit: Unit::Micros,
+            weight: 4.0 / PRODUCTS.len() as f64,
+            used: "fit",
+            case: Arc::new(Case::new(quantize::product(k, n, m), &boards[0])?),
+            precision: Precision::Int8,
+            board: 0,
+        });
+    }
+    report(text, "Metis", &boards, &rows, &metis_parameters())
+}
+
+fn buyi_parameters() -> Vec<Parameter> {
+    vec![
+        Parameter {
+            key: "memory[0].bytes_per_second",
+            start: 12_800_000_000,
+            range: [1_000_000_000, 40_000_000_000],
+            power_of_two: false,
+            set: |spec, value| spec.memory[0].bytes_per_second = Some(value),
+        },
+        Parameter {
+            key: "launch.command_cycles",
+            start: 400,
+            range: [1, 40_000],
+            power_of_two: false,
+            set: |spec, value| spec.launch.command_cycles = value as u32,
+        },
+    ]
+}
+
+fn buyi(folder: &Path, text: &mut String) -> Outcome<()> {
+    let boards = [DeviceSpec::builtin("buyi")?];
+    let mut rows = Vec::new();
+    for figure in &BUYI {
+        let case = Arc::new(Case::read(folder, figure.topology, &boards[0])?);
+        for (index, precision) in [Precision::Int8, Precision::Int16].into_iter().enumerate() {
+            rows.push(Row {
+                name: format!("{}, {} bit", figure.name, [8, 16][index]),
+                published: figure.millis[index] * 1000.0,
+                unit: Unit::Millis,
+                weight: if figure.fitted[index] { 1.0 } else { 0.0 },
+                used: if figure.fitted[index] { "fit" } else { "" },
+                case: Arc::clone(&case),
+                precision,
+                board: 0,
+            });
+        }
+    }
+    report(text, "BUYI", &boards, &rows, &buyi_parameters())
+}
+
+/// Writes the parameters, then every row before and after the fit.
+fn report(
+    text: &mut String,
+    title: &str,
+    boards: &[DeviceSpec],
+    rows: &[Row],
+    parameters: &[Parameter],
+) -> Outcome<()> {
+    let starts: Vec<u64> = parameters.iter().map(|parameter| parameter.start).collect();
+    let values = fit(&boards[0], parameters, &|spec| loss(rows, &|row| row.weight, spec));
+    writeln!(text, "\n## {title}\n\n| parameter | before | fitted |\n|---|---:|---:|")?;
+    for ((parameter, start), value) in parameters.iter().zip(&starts).zip(&values) {
+        writeln!(text, "| `{}` | {start} | {value} |", parameter.key)?;
+    }
+    let specs = |values: &[u64]| -> Vec<DeviceSpec> {
+        boards.iter().map(|board| with(board, parameters, values)).collect()
+    };
+    let (before, after) = (specs(&starts), specs(&values));
+    if after != boards {
+        writeln!(text, "\nThe descriptions that come with the crate are not those of this fit.")?;
+    }
+    writeln!(
+        text,
+        "\n| row | published | | before | error | fitted | error | used for |\n|---|---:|---|---:|---:|---:|---:|---|"
+    )?;
+    for row in rows {
+        let columns = |specs: &[DeviceSpec]| {
+            let spec = &specs[row.board];
+            format!("{} | {:+.1} %", row.unit.show(row.predicted(spec)), row.error(spec))
+        };
+        writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} |",
+            row.name,
+            row.unit.show(row.published),
+            row.unit.name(),
+            columns(&before),
+            columns(&after),
+            row.used
+        )?;
+    }
+    let mean = |specs: &[DeviceSpec], seen: bool| {
+        let errors: Vec<f64> = (rows.iter())
+            .filter(|row| row.used.is_empty() != seen)
+            .map(|row| row.error(&specs[row.board]).abs())
+            .collect();
+        (errors.iter().sum::<f64>() / errors.len().max(1) as f64, errors.iter().copied().fold(0.0, f64::max))
+    };
+    writeln!(text)?;
+    for (what, specs) in [("Before", &before), ("Fitted", &after)] {
+        let (seen, unseen) = (mean(specs, true), mean(specs, false));
+        writeln!(
+            text,
+            "{what}: mean error {:.1} % (largest {:.1} %) on rows of the fit, {:.1} % (largest {:.1} %) on the others.  ",
+            seen.0, seen.1, unseen.0, unseen.1
+        )?;
+    }
+    left_out(text, boards, rows, parameters)
+}
+
+/// Writes how each network is predicted by a fit to all the others.
+fn left_out(text: &mut String, boards: &[DeviceSpec], rows: &[Row], parameters: &[Parameter]) -> Outcome<()> {
+    let network = |row: &Row| row.name.split_once(", ").map(|(name, _)| name.to_owned());
+    let mut names: Vec<String> = rows.iter().filter_map(network).collect();
+    names.dedup();
+    writeln!(
+        text,
+        "\nEach network predicted by a fit to all the others (the first board's) and the products:\n"
+    )?;
+    writeln!(text, "| left out | errors | parameters, in the order above |\n|---|---|---|")?;
+    for name in names {
+        let weight = |row: &Row| match network(row) {
+            Some(other) if other == name || row.board > 0 => 0.0,
+            Some(_) => 1.0,
+            None => row.weight,
+        };
+        let values = fit(&boards[0], parameters, &|spec| loss(rows, &weight, spec));
+        let errors: Vec<String> = (rows.iter())
+            .filter(|row| network(row).as_ref() == Some(&name))
+            .map(|row| format!("{:+.1} %", row.error(&with(&boards[row.board], parameters, &values))))
+            .collect();
+        writeln!(text, "| {name} | {} | {values:?} |", errors.join(", "))?;
+    }
+    Ok(())
+}
+
+/// Where the tables begin in the documentation.
+const MARK: &str = "<!-- made by `validate_timing`; what follows is replaced -->\n";
+
+fn main() -> Outcome<()> {
+    let usage = "usage: validate_timing <folder with the topologies> [docs/timing-model.md]";
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments.next().ok_or(usage)?;
+    let mut text = String::new();
+    metis(Path::new(&folder), &mut text)?;
+    buyi(Path::new(&folder), &mut text)?;
+    let Some(page) = arguments.next() else {
+        print!("{text}");
+        return Ok(());
+    };
+    let old = std::fs::read_to_string(&page)?;
+    let (before, _) = old.split_once(MARK).ok_or("the page has no mark where the tables begin")?;
+    Ok(std::fs::write(&page, format!("{before}{MARK}{text}"))?)
+}

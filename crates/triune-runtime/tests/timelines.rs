@@ -1,0 +1,145 @@
+//! Timelines of deployed programs: other circumstances, several cores, and what computing one costs.
+
+#[path = "../examples/validate_timing/quantize.rs"]
+mod quantize;
+
+#[path = "../examples/validate_timing/published.rs"]
+mod published;
+
+mod data;
+
+use std::{sync::Arc, time::Instant};
+
+use triune_device::{DeviceSpec, Timeline, TimingOptions, spec::Precision};
+use triune_graph::format::onnx;
+use triune_runtime::{CompileOptions, DeployOptions, Deployment, Device, compile};
+
+/// A network of the topologies, deployed.
+fn deploy(topology: &str, spec: &DeviceSpec, batch: usize) -> Option<Deployment> {
+    let path = data::folder()?.join(format!("refdata/topologies/{topology}.onnx"));
+    let graph =
+        quantize::quantized(onnx::read(path).expect("a model")).expect("a network that can be quantized");
+    let program = compile(&graph, spec, &CompileOptions { batch }).expect("compiled").program;
+    let device = Device::new(spec.clone()).expect("a device");
+    Some(Deployment::new(&device, &Arc::new(program), &DeployOptions::default()).expect("deployed"))
+}
+
+fn retimed(deployment: &Deployment, change: impl FnOnce(&mut TimingOptions)) -> Timeline {
+    let mut options = TimingOptions::default();
+    change(&mut options);
+    deployment.retime(&options).expect("timed")
+}
+
+#[test]
+fn a_deployment_is_retimed_under_other_circumstances() {
+    // A product of many weights, which fit L2 and are most of its traffic.
+    let graph = quantize::quantized(quantize::product(2048, 3072, 64)).expect("quantized");
+    let spec = DeviceSpec::builtin("metis").expect("builtin");
+    let device = Device::new(spec.clone()).expect("a device");
+    let deploy = |batch| {
+        let program = compile(&graph, &spec, &CompileOptions { batch }).expect("compiled").program;
+        Deployment::new(&device, &Arc::new(program), &DeployOptions::default()).expect("deployed")
+    };
+    let deployment = deploy(1);
+    let placement: Vec<&str> = deployment.places().iter().map(|place| &*place.memory).collect();
+    assert_eq!(placement, ["ddr", "l2", "l1", "ddr", "ddr"]);
+    let usual = deployment.timeline();
+    assert_eq!(*usual, retimed(&deployment, |_| {}));
+    // Half the clock: as many cycles for what is on the chip, fewer for the rest, but longer.
+    let slow = retimed(&deployment, |options| options.clock_mhz = Some(400));
+    assert!(slow.total_cycles < usual.total_cycles && slow.micros() > usual.micros());
+    assert_eq!(slow.commands[0].compute, usual.commands[0].compute);
+    // Four cores share DDR: each takes longer, together they do more. A batch of four runs like that.
+    let four = retimed(&deployment, |options| options.active_cores = 4);
+    assert!((usual.total_cycles..4 * usual.total_cycles).contains(&four.total_cycles));
+    assert!(four.total_cycles > usual.total_cycles);
+    assert_eq!(deploy(4).timeline().total_cycles, four.total_cycles);
+    assert!(deployment.retime(&TimingOptions { active_cores: 5, ..TimingOptions::default() }).is_err());
+    let wide = TimingOptions { precision: Precision::Int16, ..TimingOptions::default() };
+    assert!(deployment.retime(&wide).is_err(), "the array has no 16-bit integers");
+}
+
+#[test]
+fn totals_add_up_over_a_network() {
+    let spec = DeviceSpec::builtin("metis").expect("builtin");
+    let Some(deployment) = deploy("resnet18_224x224", &spec, 1) else { return };
+    let timeline = deployment.timeline();
+    // The stem has one input channel more than the network: images are padded to four.
+    let padding = 112 * 112 * 64 * 49;
+    assert_eq!(timeline.macs(), 1_814_073_344 + padding);
+    let traffic = timeline.traffic();
+    let constants = traffic[1][0];
+    let held = deployment.program().constants.len() as u64;
+    assert!(constants.abs_diff(held) * 100 < held, "every weight is read once: {constants} {held}");
+    assert_eq!(traffic[1][1], 0, "weights are never written");
+    // Outputs carry no padding in what is stored.
+    assert_eq!(traffic[0][1], 1000);
+    assert!(timeline.utilization() > 0 && timeline.utilization() <= 1000);
+    assert!(timeline.commands.iter().all(|command| command.ideal <= command.compute));
+}
+
+#[test]
+fn sixteen_bit_takes_longer_and_fewer_units_too() {
+    let time = |name: &str, precision| {
+        let spec = DeviceSpec::builtin(name).expect("builtin");
+        let deployment = deploy("yolov8n_cls_224x224", &spec, 1)?;
+        Some(retimed(&deployment, |options| options.precision = precision).total_cycles)
+    };
+    let Some(narrow) = time("buyi", Precision::Int8) else { return };
+    assert!(time("buyi", Precision::Int16).is_some_and(|wide| wide > narrow));
+    assert!(time("buyi-1x1", Precision::Int8).is_some_and(|small| small > narrow));
+    assert!(time("zg330", Precision::Int8).is_some_and(|other| other > 0));
+}
+
+/// The descriptions that come with the crate predict the rows that they were fitted to within 15 %.
+#[test]
+fn fitted_rows_are_met() {
+    let near = |what: &str, predicted: f64, published: f64| {
+        let error = predicted / published - 1.0;
+        assert!(error.abs() < 0.15, "{what}: {predicted:.3} for {published:.3}");
+    };
+    let metis = DeviceSpec::builtin("metis").expect("builtin");
+    for row in published::METIS.iter().filter(|row| row.fitted) {
+        let Some(deployment) = deploy(row.topology, &metis, 4) else { return };
+        near(row.name, 4e6 / deployment.timeline().micros(), f64::from(row.fps[0]));
+    }
+    for row in &published::PRODUCTS {
+        let graph = quantize::quantized(quantize::product(row.k, row.n, row.m)).expect("quantized");
+        let program = compile(&graph, &metis, &CompileOptions { batch: 4 }).expect("compiled").program;
+        let device = Device::new(metis.clone()).expect("a device");
+        let deployment = Deployment::new(&device, &Arc::new(program), &DeployOptions::default());
+        let micros = deployment.expect("deployed").timeline().micros() / 4.0;
+        near(&format!("{}x{} by {}", row.k, row.n, row.m), micros, row.micros);
+    }
+    let buyi = DeviceSpec::builtin("buyi").expect("builtin");
+    for row in &published::BUYI {
+        let Some(deployment) = deploy(row.topology, &buyi, 1) else { return };
+        for (index, precision) in [Precision::Int8, Precision::Int16].into_iter().enumerate() {
+            if row.fitted[index] {
+                let timeline = retimed(&deployment, |options| options.precision = precision);
+                let nanos = timeline.nanos(timeline.total_cycles - timeline.launch_cycles);
+                near(row.name, nanos as f64 / 1e6, row.millis[index]);
+            }
+        }
+    }
+}
+
+/// The figure that matters is release mode's; the limit here leaves room for checks and a busy machine.
+#[test]
+fn timing_a_network_takes_microseconds() {
+    let spec = DeviceSpec::builtin("metis").expect("builtin");
+    let Some(deployment) = deploy("resnet50_224x224", &spec, 1) else { return };
+    let options = TimingOptions { active_cores: 4, ..TimingOptions::default() };
+    let mut best = u128::MAX;
+    for _ in 0..500 {
+        let start = Instant::now();
+        std::hint::black_box(deployment.retime(&options).expect("timed"));
+        best = best.min(start.elapsed().as_nanos());
+    }
+    println!(
+        "ResNet-50: {} commands in {:.1} µs",
+        deployment.timeline().commands.len(),
+        best as f64 / 1000.0
+    );
+    assert!(best < 2_000_000, "{best} ns");
+}
