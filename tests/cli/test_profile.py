@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import tomllib
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -41,9 +42,10 @@ def test_every_cycle_has_a_cause(found: Profile) -> None:
     assert 0 < found.utilization < 1
 
 
-def test_fixed_cost_per_command(found: Profile) -> None:
-    """What is neither computing nor waiting is the description's 400 cycles, for each command."""
-    assert {command.control for command in found.commands} == {400}
+def test_fixed_cost_per_command(found: Profile, root: Path) -> None:
+    """What is neither computing nor waiting is what the description has for each command."""
+    description = tomllib.loads((root / "crates/triune-device/specs/metis.toml").read_text())
+    assert {command.control for command in found.commands} == {description["launch"]["command_cycles"]}
 
 
 def test_commands_add_up_to_operators(found: Profile) -> None:
