@@ -23,7 +23,6 @@ from triune.axelera.runtime import (
     DeviceInUse,
     InvalidArgument,
     InvalidConfiguration,
-    Model,
     Pending,
 )
 
@@ -180,10 +179,18 @@ def test_documented_defaults(context: Context) -> None:
     assert configuration == expected
 
 
+@pytest.fixture
+def slow_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set up two cards that settle slowly: a busy machine must not overlook the pending phase."""
+    cards = tmp_path / "cards.toml"
+    cards.write_text("[[card]]\nsettle_ms = 1000\n" * 2)
+    monkeypatch.setenv("TRIUNE_CARDS", str(cards))
+
+
+@pytest.mark.usefixtures("slow_cards")
 def test_documented_loop_over_two_devices(
-    context: Context, package: Path, frames: list[Tensor], output: Callable[[], Tensor], monkeypatch: pytest.MonkeyPatch
+    context: Context, package: Path, frames: list[Tensor], output: Callable[[], Tensor]
 ) -> None:
-    monkeypatch.setenv("TRIUNE_CARDS", "pcie,pcie")
     device0, device1 = context.list_devices()
     polls = 0
     res0 = context.configure_device(device0, clock_profile=1000)
@@ -255,7 +262,10 @@ def test_wrong_properties(context: Context, properties: dict[str, int], message:
     assert context.read_device_configuration(0) == before
 
 
-def test_loading_while_pending(context: Context, model: Model) -> None:
+@pytest.mark.usefixtures("slow_cards")
+def test_loading_while_pending(package: Path) -> None:
+    context = Context()
+    model = context.load_model(package)
     connection = context.device_connect()
     assert context.configure_device(0, clock_profile=400) is False
     with pytest.raises(Pending, match="device_ready"):
@@ -265,6 +275,7 @@ def test_loading_while_pending(context: Context, model: Model) -> None:
     profile = connection.load_model_instance(model).profile()
     assert profile.clock_mhz == 400
     assert profile.microseconds == pytest.approx(profile.cycles / 400)
+    context.release()
 
 
 def test_other_processes_see_the_configuration(context: Context) -> None:
