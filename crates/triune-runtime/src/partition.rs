@@ -32,6 +32,7 @@ pub(crate) fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
     let mut prepared = image.clone();
     passes::prepare(&mut prepared)?;
     // What leaves the core must have a float tensor in the model; a node whose result has none stays on the host.
+    let producers = prepared.producers();
     let mut kept = HashSet::new();
     let (inputs, outputs) = loop {
         let sides = sides(&prepared, &kept);
@@ -43,7 +44,6 @@ pub(crate) fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
             ));
         }
         let (inputs, outputs) = crossings(&prepared, &sides);
-        let producers = prepared.producers();
         let nameless = outputs.iter().filter(|&&id| counterparts(model, &prepared, id).is_empty());
         let before = kept.len();
         kept.extend(nameless.filter_map(|id| producers[id.0 as usize]));

@@ -16,7 +16,7 @@ mod softmax;
 use std::collections::HashMap;
 
 use triune_device::{Addr, Command, FeatureMap, command::Copy};
-use triune_graph::{Graph, Node, Op, ValueId};
+use triune_graph::{Graph, Node, NodeId, Op, ValueId};
 use triune_memory::{Buffer, Plan};
 use triune_tensor::{DType, QuantParams, Shape};
 
@@ -64,6 +64,7 @@ pub(crate) fn lower(graph: &Graph, io: &IoPlan) -> Result<Lowered, Error> {
     let mut lowering = Lowering {
         graph,
         io,
+        producers: graph.producers(),
         views: vec![None; graph.values.len()],
         feature_maps: HashMap::new(),
         parents: HashMap::new(),
@@ -110,6 +111,8 @@ enum Form {
 struct Lowering<'g> {
     graph: &'g Graph,
     io: &'g IoPlan,
+    /// For every value, the node that makes it.
+    producers: Vec<Option<NodeId>>,
     views: Vec<Option<View>>,
     /// Channels-last copies of values that lie otherwise.
     feature_maps: HashMap<ValueId, View>,
@@ -154,7 +157,6 @@ impl Lowering<'_> {
 
     /// Marks values that a concatenation along channels can receive in place.
     fn find_parents(&mut self) {
-        let producers = self.graph.producers();
         for node in &self.graph.nodes {
             let (Op::Concat(op), Some(Some(out))) = (&node.op, node.outputs.first()) else { continue };
             let whole = self.graph.value(*out);
@@ -165,7 +167,7 @@ impl Lowering<'_> {
             for &input in node.inputs.iter().flatten() {
                 let part = self.graph.value(input);
                 let Some(dims) = part.fixed_shape() else { break };
-                let strided = producers[input.0 as usize]
+                let strided = self.producers[input.0 as usize]
                     .is_some_and(|producer| writes_feature_maps(&self.graph.nodes[producer.0 as usize].op));
                 if strided
                     && part.quant == whole.quant
@@ -274,8 +276,7 @@ impl Lowering<'_> {
         if has_contiguous_channels(&view) {
             return Ok(view);
         }
-        let bytes = view.dims.iter().product::<usize>() as u64 * view.dtype.bytes() as u64;
-        let own = View::channels_last(self.new_scratch(bytes), view.dtype, view.dims);
+        let own = View::channels_last(self.new_scratch(view.dims, view.dtype), view.dtype, view.dims);
         self.copy(&view, &own)?;
         self.feature_maps.insert(id, own);
         Ok(own)
@@ -294,8 +295,7 @@ impl Lowering<'_> {
 
     /// A row-major copy.
     fn duplicate(&mut self, view: &View) -> Result<View, Error> {
-        let bytes = view.dims.iter().product::<usize>() as u64 * view.dtype.bytes() as u64;
-        let own = View::dense(self.new_scratch(bytes), view.dtype, view.dims);
+        let own = View::dense(self.new_scratch(view.dims, view.dtype), view.dtype, view.dims);
         self.copy(view, &own)?;
         Ok(own)
     }
@@ -322,7 +322,7 @@ impl Lowering<'_> {
             view = fits.then_some(target);
         }
         let view = view.unwrap_or_else(|| {
-            let home = self.new_scratch((dims.iter().product::<usize>() * dtype.bytes()) as u64);
+            let home = self.new_scratch(dims, dtype);
             match form {
                 Form::ChannelsLast => View::channels_last(home, dtype, dims),
                 Form::Like(like) => like.compact_like(home, dtype),
@@ -335,8 +335,8 @@ impl Lowering<'_> {
 
     /// Whether an operand of the node that makes the value lies in `home`.
     fn producer_reads(&self, id: ValueId, home: Home) -> bool {
-        let producer = self.graph.nodes.iter().find(|node| node.outputs.contains(&Some(id)));
-        producer.is_some_and(|node| {
+        self.producers[id.0 as usize].is_some_and(|producer| {
+            let node = &self.graph.nodes[producer.0 as usize];
             let mut views = node.inputs.iter().flatten().filter_map(|input| self.views[input.0 as usize]);
             views.any(|view| view.home == home)
         })
@@ -347,15 +347,16 @@ impl Lowering<'_> {
         self.views[id.0 as usize] = Some(view);
     }
 
-    fn new_scratch(&mut self, bytes: u64) -> Home {
+    /// A scratch buffer for the elements of these extents, without gaps.
+    fn new_scratch(&mut self, dims: Shape, dtype: DType) -> Home {
+        let bytes = dims.iter().product::<usize>() as u64 * dtype.bytes() as u64;
         self.scratch.push(Scratch { bytes, first: u64::MAX, last: 0 });
         Home::Scratch(self.scratch.len() as u32 - 1)
     }
 
     /// A scratch view for an intermediate that no value of the graph stands for.
     fn temporary(&mut self, like: &View, dtype: DType) -> View {
-        let bytes = like.dims.iter().product::<usize>() as u64 * dtype.bytes() as u64;
-        let home = self.new_scratch(bytes);
+        let home = self.new_scratch(like.dims, dtype);
         like.compact_like(home, dtype)
     }
 
