@@ -6,11 +6,13 @@
 )]
 
 mod array;
+mod bound;
 mod card;
 mod core;
 mod error;
 mod exit;
 mod instance;
+mod network;
 mod package;
 mod session;
 mod tensor_info;
@@ -30,6 +32,8 @@ mod native {
     };
     #[pymodule_export]
     use super::instance::Instance;
+    #[pymodule_export]
+    use super::network::Network;
     #[pymodule_export]
     use super::package::{Package, TensorIo, compile};
     #[pymodule_export]

@@ -99,9 +99,7 @@ impl Session {
         let mut session =
             Self { model, host, options: options.clone(), inputs, outputs, deployments: HashMap::new() };
         // A model without open extents is compiled at once, so that its errors show here and the first run is fast.
-        let fixed: Option<Vec<Shape>> =
-            session.model.inputs.iter().map(|&id| session.model.value(id).fixed_shape()).collect();
-        if let Some(shapes) = fixed {
+        if let Some(shapes) = session.default_shapes() {
             session.prepare(&shapes)?;
         }
         Ok(session)
@@ -140,6 +138,17 @@ impl Session {
         self.deployments
             .get_mut(shapes)
             .ok_or_else(|| Error::Target("a program that was just made is gone".into()))
+    }
+
+    /// The shapes that the model gives its inputs, unless it leaves an extent open.
+    pub fn default_shapes(&self) -> Option<Vec<Shape>> {
+        self.model.inputs.iter().map(|&id| self.model.value(id).fixed_shape()).collect()
+    }
+
+    /// The outputs' shapes for inputs of these shapes, for which a program is compiled unless that is done.
+    pub fn output_shapes(&mut self, shapes: &[Shape]) -> Result<Vec<Option<Shape>>, Error> {
+        let deployment = self.prepare(shapes)?;
+        Ok(deployment.program().outputs.iter().map(|io| Some(io.shape)).collect())
     }
 
     /// Runs the model on inputs in the order of [`Self::inputs`].

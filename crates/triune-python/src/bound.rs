@@ -1,0 +1,152 @@
+//! Arrays that a network reads and writes in place, run after run. The only unsafe code of the crate.
+//!
+//! Why it is sound. A [`Bound`] owns references to its arrays, so their memory lives at least as long; a run holds the
+//! `Bound` by an `Arc`, so a new binding cannot free what a run under way uses. An array can still be moved by
+//! `resize(refcheck=False)`: its address and size are compared with those of the binding, with the interpreter held,
+//! before every run. Outputs share no byte with any other bound array, which is checked when they are bound, so the slices
+//! of a run alias nothing that Rust knows of. That nobody else writes the arrays during a run is the caller's part, as for
+//! every operation of numpy that releases the interpreter.
+#![expect(unsafe_code, reason = "reads the addresses of arrays, and their bytes; see above")]
+
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods, npyffi::NPY_ARRAY_WRITEABLE};
+use pyo3::prelude::*;
+use triune::{runtime::Tensor, tensor::DType};
+
+use crate::{array, error::ArgumentError};
+
+/// What an array must be.
+pub(crate) struct Expected<'a> {
+    pub(crate) name: String,
+    pub(crate) dtype: DType,
+    pub(crate) shape: &'a [usize],
+}
+
+/// One array: a reference that keeps it alive, and where its elements were when it was bound.
+struct Array {
+    name: String,
+    object: Py<PyUntypedArray>,
+    data: *mut u8,
+    bytes: usize,
+}
+
+/// What runs on the bytes of inputs and outputs.
+type Run<'a, E> = dyn FnMut(&[&[u8]], &mut [&mut [u8]]) -> Result<(), E> + 'a;
+
+/// A network's inputs and outputs.
+pub(crate) struct Bound {
+    inputs: Vec<Array>,
+    /// `None` where the network keeps the result itself.
+    outputs: Vec<Option<Array>>,
+    plan: u64,
+}
+
+// SAFETY: the pointers are only followed under the conditions that the module describes, on whatever thread.
+unsafe impl Send for Bound {}
+// SAFETY: as above; a network runs one at a time, so no two threads write through them.
+unsafe impl Sync for Bound {}
+
+impl Array {
+    fn new(object: &pyo3::Bound<'_, PyAny>, expected: &Expected<'_>, written: bool) -> PyResult<Self> {
+        let array = array::check(&expected.name, object, expected.dtype, Some(expected.shape))?;
+        let (data, writeable) = address(array);
+        if written && !writeable {
+            let text = format!("{}: expected a writeable array, got a read-only one", expected.name);
+            return Err(ArgumentError::new_err(text));
+        }
+        let bytes = array.len() * expected.dtype.bytes();
+        Ok(Self { name: expected.name.clone(), object: array.clone().unbind(), data, bytes })
+    }
+
+    /// Refuses an array whose elements have moved since it was bound.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        let array = self.object.bind(py);
+        if address(array).0 == self.data && array.len() * array.dtype().itemsize() == self.bytes {
+            return Ok(());
+        }
+        Err(ArgumentError::new_err(format!(
+            "{}: the array was resized after it was bound; bind it again",
+            self.name
+        )))
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        let (a, b) = (self.data.addr(), other.data.addr());
+        self.bytes > 0 && other.bytes > 0 && a < b + other.bytes && b < a + self.bytes
+    }
+}
+
+/// Where an array's elements are, and whether they may be written.
+fn address(array: &pyo3::Bound<'_, PyUntypedArray>) -> (*mut u8, bool) {
+    let array = array.as_array_ptr();
+    // SAFETY: the interpreter is held and the object is alive and an array, says the type.
+    unsafe { ((*array).data.cast(), (*array).flags & NPY_ARRAY_WRITEABLE != 0) }
+}
+
+impl Bound {
+    /// Binds arrays, each with what it must be. Raises `ArgumentError` if one does not fit, or is written and shares
+    /// memory with another.
+    pub(crate) fn new(
+        inputs: &[(pyo3::Bound<'_, PyAny>, Expected<'_>)],
+        outputs: &[Option<(pyo3::Bound<'_, PyAny>, Expected<'_>)>],
+        plan: u64,
+    ) -> PyResult<Self> {
+        let inputs: Vec<Array> = inputs
+            .iter()
+            .map(|(object, expected)| Array::new(object, expected, false))
+            .collect::<PyResult<_>>()?;
+        let outputs: Vec<Option<Array>> = outputs
+            .iter()
+            .map(|output| {
+                output.as_ref().map(|(object, expected)| Array::new(object, expected, true)).transpose()
+            })
+            .collect::<PyResult<_>>()?;
+        let written: Vec<&Array> = outputs.iter().flatten().collect();
+        for (index, &array) in written.iter().enumerate() {
+            if let Some(other) =
+                inputs.iter().chain(written[..index].iter().copied()).find(|each| each.overlaps(array))
+            {
+                let text = format!(
+                    "{}: expected memory of its own, got memory that {} has, too",
+                    array.name, other.name
+                );
+                return Err(ArgumentError::new_err(text));
+            }
+        }
+        Ok(Self { inputs, outputs, plan })
+    }
+
+    /// Refuses arrays that have moved since they were bound; to be called before every run.
+    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.inputs.iter().chain(self.outputs.iter().flatten()).try_for_each(|array| array.check(py))
+    }
+
+    /// The plan that the arrays were bound for.
+    pub(crate) fn plan(&self) -> u64 {
+        self.plan
+    }
+
+    /// Whether output `index` is an array of the caller's.
+    pub(crate) fn has_output(&self, index: usize) -> bool {
+        matches!(self.outputs.get(index), Some(Some(_)))
+    }
+
+    /// Calls `run` with the bytes of all inputs and outputs; `own` has room for the outputs without an array.
+    ///
+    /// To be called by one thread at a time, after [`Self::check`] and before the interpreter is held again.
+    pub(crate) fn run<E>(&self, own: &mut [Option<Tensor>], run: &mut Run<'_, E>) -> Result<(), E> {
+        // SAFETY: alive and of this size as `check` found; an array always has an address, an empty one, too.
+        let input = |array: &Array| unsafe { std::slice::from_raw_parts(array.data, array.bytes) };
+        // SAFETY: as for inputs; disjoint from every other bound array as `new` found.
+        let output = |array: &Array| unsafe { std::slice::from_raw_parts_mut(array.data, array.bytes) };
+        let inputs: Vec<&[u8]> = self.inputs.iter().map(input).collect();
+        let mut outputs: Vec<&mut [u8]> = Vec::with_capacity(self.outputs.len());
+        for (array, own) in self.outputs.iter().zip(own) {
+            match (array, own) {
+                (Some(array), _) => outputs.push(output(array)),
+                (None, Some(tensor)) => outputs.push(&mut tensor.bytes),
+                (None, None) => outputs.push(&mut []),
+            }
+        }
+        run(&inputs, &mut outputs)
+    }
+}
