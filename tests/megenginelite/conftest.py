@@ -1,11 +1,40 @@
-"""Devices as they are by default, whatever the environment says."""
+"""Devices as they are by default, whatever the environment says, and some small models."""
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+from pathlib import Path
+
 import pytest
+
+# What makes the models, for the tests to import: test folders are no packages here.
+_SPEC = importlib.util.spec_from_file_location("lite_models", Path(__file__).with_name("lite_models.py"))
+assert _SPEC is not None
+assert _SPEC.loader is not None
+models = sys.modules["lite_models"] = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(models)
 
 
 @pytest.fixture(autouse=True)
 def default_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the configuration of simulated devices away."""
     monkeypatch.delenv("TRIUNE_LITE_DEVICES", raising=False)
+
+
+@pytest.fixture(scope="session")
+def adder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return c = a + b on (2, 3)."""
+    return models.add(tmp_path_factory.mktemp("adder") / "add.onnx", [2, 3])
+
+
+@pytest.fixture(scope="session")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return ``data`` (1, 3, 16, 16) to ``prob`` (1, 10)."""
+    return models.classifier(tmp_path_factory.mktemp("classifier") / "net.onnx")
+
+
+@pytest.fixture(scope="session")
+def flexible(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the classifier for any batch and size."""
+    return models.classifier(tmp_path_factory.mktemp("flexible") / "net.onnx", "N", "S")

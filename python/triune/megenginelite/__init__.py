@@ -9,6 +9,21 @@ from __future__ import annotations
 import os
 
 from triune.megenginelite.base import get_log_level, set_log_level, version
+from triune.megenginelite.global_setting import LiteDecryptionFunc, LiteGlobal, decryption_func
+from triune.megenginelite.network import (
+    LiteAsyncCallback,
+    LiteConfig,
+    LiteExtraConfig,
+    LiteFinishCallback,
+    LiteIO,
+    LiteNetwork,
+    LiteNetworkIO,
+    LiteOptions,
+    LiteStartCallback,
+    get_model_io_info,
+    start_finish_callback,
+    wrap_async_callback,
+)
 from triune.megenginelite.struct import (
     LiteAlgoSelectStrategy,
     LiteBackend,
@@ -31,12 +46,23 @@ from triune.megenginelite.utils import TensorBatchCollector
 __all__ = [
     "MAX_DIM",
     "LiteAlgoSelectStrategy",
+    "LiteAsyncCallback",
     "LiteBackend",
+    "LiteConfig",
     "LiteDataType",
+    "LiteDecryptionFunc",
     "LiteDeviceType",
+    "LiteExtraConfig",
+    "LiteFinishCallback",
+    "LiteGlobal",
+    "LiteIO",
     "LiteIOType",
     "LiteLayout",
     "LiteLogLevel",
+    "LiteNetwork",
+    "LiteNetworkIO",
+    "LiteOptions",
+    "LiteStartCallback",
     "LiteTensor",
     "LiteTensorConcat",
     "LiteTensorPhase",
@@ -44,10 +70,14 @@ __all__ = [
     "__version__",
     "config_env",
     "ctype_to_lite_dtypes",
+    "decryption_func",
     "get_log_level",
+    "get_model_io_info",
     "lite_dtype_2_numpy",
     "set_log_level",
+    "start_finish_callback",
     "version",
+    "wrap_async_callback",
 ]
 
 __version__ = version

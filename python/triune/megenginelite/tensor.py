@@ -205,6 +205,7 @@ class LiteTensor:
                 self._array = block[:size].view(NAMES[LiteDataType(kind)]).reshape(shape) if shape else None
             else:
                 self._array = self._block = None
+                self._user_memory = False
         self._shape, self._kind = shape, kind
         self._changed()
 

@@ -1,0 +1,173 @@
+"""From a file to the bytes of a model: packed models are taken apart, encrypted ones decrypted."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from triune.megenginelite import _ciphers
+from triune.megenginelite._config import LiteIO, LiteNetworkIO, LiteOptions, Settings
+from triune.megenginelite._layout import LiteLayout
+from triune.megenginelite.struct import LiteDeviceType, LiteIOType
+
+__all__ = ["Model", "open_model"]
+
+_PACKED = b"packed_model"
+
+Path = str | os.PathLike[str]
+
+
+@dataclass
+class Model:
+    """A model, and what came with it."""
+
+    source: str | bytes
+    """The path of a file that is the bare model, or the model's bytes."""
+    ios: LiteNetworkIO = field(default_factory=LiteNetworkIO)
+    """How the inputs and outputs are wanted, by what a packed model says."""
+
+    def content(self) -> bytes:
+        """Return the bytes of the bare model."""
+        if isinstance(self.source, bytes):
+            return self.source
+        with open(self.source, "rb") as file:
+            return file.read()
+
+
+def open_model(file: Any, settings: Settings, *, configure: bool = True) -> Model:
+    """Find the model in a path or a binary file object; with `configure`, a packed one's configuration goes to `settings`.
+
+    A bare model in a file stays there: the native module maps or reads it.
+
+    Raises FileNotFoundError, RuntimeError if the file cannot be read or is damaged, AssertionError if `file` is neither.
+    """
+    if isinstance(file, str | os.PathLike):
+        path = os.fspath(file)
+        with open(path, "rb") as opened:
+            if not settings.cipher and opened.read(len(_PACKED)) != _PACKED:
+                return Model(path)
+            opened.seek(0)
+            data = opened.read()
+    else:
+        assert hasattr(file, "read"), f"load: expected a path or a binary file, got {type(file).__name__}"
+        data = file.read()
+        assert isinstance(data, bytes), "load: expected a file that is open for reading bytes ('rb')"
+    if data.startswith(_PACKED):
+        return _unpack(data, settings, configure)
+    if settings.cipher:
+        data = _ciphers.decrypt(settings.cipher, data)
+        if data.startswith(_PACKED):
+            return _unpack(data, settings, configure)
+    return Model(data)
+
+
+def _unpack(data: bytes, settings: Settings, configure: bool) -> Model:
+    from triune import _native
+
+    unpack: Callable[[bytes], dict[str, Any]] | None = getattr(_native, "unpack_model", None)
+    if unpack is None:
+        raise NotImplementedError("load: this core reads no packed models")
+    packed = unpack(data)
+    name: str = packed["name"]
+    info: bytes = packed["info"]
+    ios = LiteNetworkIO()
+    if info:
+        if packed["info_decryption"] not in ("", "NONE"):
+            info = _ciphers.decrypt(packed["info_decryption"], info)
+        if packed["info_parser"] not in ("", "LITE_default"):
+            raise RuntimeError(f"packed model {name!r}: its information is for the parser {packed['info_parser']!r}")
+        parsed = _parse(info, name)
+        if configure:
+            _apply(parsed, settings, ios, name)
+    model: bytes = packed["model"]
+    if packed["model_decryption"] not in ("", "NONE"):
+        model = _ciphers.decrypt(packed["model_decryption"], model)
+    return Model(model, ios)
+
+
+def _parse(info: bytes, name: str) -> dict[str, Any]:
+    where = f"packed model {name!r}"
+    try:
+        # Ciphers pad: what follows the object is no part of it.
+        text = info.decode("utf-8", errors="replace")
+        parsed, _ = json.JSONDecoder().raw_decode(text[text.find("{") :])
+    except (ValueError, RecursionError) as error:
+        raise RuntimeError(f"{where}: its information is no JSON: {error}") from None
+    if not isinstance(parsed, dict):
+        raise RuntimeError(f"{where}: its information is no JSON object")
+    if parsed.get("name") != name:
+        raise RuntimeError(f"{where}: its information is for {parsed.get('name')!r}")
+    return parsed
+
+
+def _apply(info: dict[str, Any], settings: Settings, ios: LiteNetworkIO, name: str) -> None:
+    """Let a packed model's information override what the program configured."""
+    if not info.get("valid", True):
+        return
+    take = _Taker(info, f"packed model {name!r}")
+    take(info, "has_compression", bool, lambda value: setattr(settings, "compressed", value))
+    if take.section("device") is not None:
+        device = take.section("device")
+        take(device, "type", str, lambda value: setattr(settings, "device_type", take.device_type(value)))
+        take(device, "device_id", int, lambda value: setattr(settings, "device_id", value))
+        take(device, "number_threads", int, lambda value: setattr(settings, "threads", max(value, 1)))
+        take(device, "enable_inplace_model", bool, lambda value: setattr(settings, "inplace", value))
+        take(device, "use_tensorrt", bool, lambda value: setattr(settings, "tensorrt", value))
+    options = take.section("options")
+    for option, *_ in LiteOptions._fields_ if options is not None else ():
+        take(options, option, int, functools.partial(settings.options.__setitem__, option))
+    both = take.section("IO")
+    for kind, items in (("inputs", ios.inputs), ("outputs", ios.outputs)) if both is not None else ():
+        listed = both.get(kind, [])
+        if not isinstance(listed, list):
+            raise take.error(f"IO.{kind} is no list")
+        items.extend(take.io(item) for item in listed)
+
+
+class _Taker:
+    """Takes values out of parsed JSON, once they are of the right type."""
+
+    def __init__(self, info: dict[str, Any], where: str) -> None:
+        self._info, self._where = info, where
+
+    def error(self, text: str) -> RuntimeError:
+        return RuntimeError(f"{self._where}: {text}")
+
+    def section(self, name: str) -> Any:
+        found = self._info.get(name)
+        if found is not None and not isinstance(found, dict):
+            raise self.error(f"{name} is no object")
+        return found
+
+    def __call__(self, values: Any, name: str, kind: type, use: Callable[[Any], None]) -> None:
+        value = values.get(name)
+        if value is None:
+            return
+        # The vendor writes flags as numbers and as booleans.
+        if not isinstance(value, int if kind is bool else kind) or (isinstance(value, int) and abs(value) >= 2**31):
+            raise self.error(f"{name}: expected {kind.__name__}, got {value!r}")
+        use(kind(value))
+
+    def device_type(self, name: str) -> LiteDeviceType:
+        try:
+            return LiteDeviceType[f"LITE_{name}"]
+        except KeyError:
+            raise self.error(f"there is no device type {name!r}") from None
+
+    def io(self, item: Any) -> LiteIO:
+        if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+            raise self.error(f"an input or output without a name: {item!r}")
+        shape = item.get("shape") or {}
+        kind = {"value": LiteIOType.LITE_IO_VALUE, "shape": LiteIOType.LITE_IO_SHAPE}.get(item.get("io_type", "value"))
+        if kind is None or not isinstance(shape, dict):
+            raise self.error(f"{item['name']!r} is described as {item!r}")
+        try:
+            extents = [shape[f"dim{axis}"] for axis in range(len(shape))]
+            layout = LiteLayout(extents, item.get("dtype")) if extents else None
+        except (KeyError, RuntimeError, AssertionError) as error:
+            raise self.error(f"the layout of {item['name']!r}: {error}") from None
+        return LiteIO(item["name"], bool(item.get("is_host", True)), kind, layout)

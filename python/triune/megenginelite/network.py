@@ -1,0 +1,930 @@
+"""Networks: a model, tensors for its inputs and outputs, and what runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import functools
+import operator
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, SupportsIndex
+
+from triune.megenginelite import _devices
+from triune.megenginelite._config import (
+    EFFECTS,
+    LiteConfig,
+    LiteExtraConfig,
+    LiteIO,
+    LiteNetworkIO,
+    LiteOptions,
+    Settings,
+)
+from triune.megenginelite._layout import NAMES, LiteLayout, Shape
+from triune.megenginelite._load import Model, open_model
+from triune.megenginelite.base import LOG
+from triune.megenginelite.struct import (
+    LiteAlgoSelectStrategy,
+    LiteDataType,
+    LiteDeviceType,
+    LiteIOType,
+    LiteTensorPhase,
+)
+from triune.megenginelite.tensor import LiteTensor
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from triune import _native
+else:
+    from triune.megenginelite._numpy import np
+
+__all__ = [
+    "LiteAsyncCallback",
+    "LiteConfig",
+    "LiteExtraConfig",
+    "LiteFinishCallback",
+    "LiteIO",
+    "LiteNetwork",
+    "LiteNetworkIO",
+    "LiteOptions",
+    "LiteStartCallback",
+    "get_model_io_info",
+    "start_finish_callback",
+    "wrap_async_callback",
+]
+
+LiteAsyncCallback = ctypes.CFUNCTYPE(ctypes.c_int)
+"""The C type of a callback without arguments."""
+LiteStartCallback = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(LiteIO), ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t
+)
+"""The vendor's C type of a callback over tensors. Here callbacks are Python functions, which is what methods take."""
+LiteFinishCallback = LiteStartCallback
+
+Ios = dict[LiteIO, LiteTensor]
+"""What a start callback gets of the inputs, and a finish callback of the outputs."""
+TensorCallback = Callable[[Ios], Any]
+AsyncCallback = Callable[[], Any]
+
+_KINDS = {name: kind for kind, name in NAMES.items()}
+_KINDS["bool"] = LiteDataType.LITE_UINT8
+_MOST_THREADS = 1024
+
+
+def wrap_async_callback(func: AsyncCallback) -> AsyncCallback:
+    """Return a function of no arguments that calls `func`, as `LiteNetwork.async_with_callback` takes it."""
+
+    @functools.wraps(func)
+    def wrapper() -> Any:
+        return func()
+
+    return wrapper
+
+
+def start_finish_callback(func: TensorCallback) -> TensorCallback:
+    """Return a function over tensors that calls `func`, as `LiteNetwork.set_start_callback` takes it."""
+
+    @functools.wraps(func)
+    def wrapper(ios: Ios) -> Any:
+        return func(ios)
+
+    return wrapper
+
+
+class _State:
+    """Whether the next forward is more than one native call. Tensors set it when they change."""
+
+    __slots__ = ("dirty",)
+
+    def __init__(self) -> None:
+        self.dirty = True
+
+
+class _Port:
+    """An input or output: its tensor, and how the model wants it."""
+
+    def __init__(self, index: int, name: str, dtype: str, shape: Shape | None, what: str) -> None:
+        if dtype not in _KINDS:
+            raise RuntimeError(
+                f"{what} {name!r} is of {dtype}, which no tensor can have; there are {', '.join(_KINDS)}"
+            )
+        self.index = index
+        self.name = name
+        self.dtype = dtype
+        self.kind = int(_KINDS[dtype])
+        self.io: LiteIO = LiteIO(name)
+        self.tensor: LiteTensor
+        # The model's own idea of the shape: () for a scalar, which is a tensor of one element here.
+        self.shape = shape
+        self.staged: npt.NDArray[Any] | None = None
+
+    def native(self, array: npt.NDArray[Any], shape: Shape) -> npt.NDArray[Any]:
+        """Return elements as the native module knows them."""
+        if self.dtype == "bool":
+            array = array.view(np.bool_)
+        return array if array.shape == shape else array.reshape(shape)
+
+    def layout(self) -> LiteLayout:
+        """Return the model's layout; an empty shape if it is not known."""
+        return LiteLayout(_tensor_shape(self.shape) if self.shape is not None else (), LiteDataType(self.kind))
+
+
+def _tensor_shape(shape: Shape) -> Shape:
+    return shape or (1,)
+
+
+class LiteNetwork:
+    """A network: configured, loaded, and run on what its input tensors hold.
+
+    `config` says how to load a model, `io` how its inputs and outputs are wanted; both are read when the network is made.
+    It is a context manager, which lets go of the model in the end.
+
+    Raises RuntimeError if the configuration names what there is not.
+    """
+
+    def __init__(self, config: LiteConfig | None = None, io: LiteNetworkIO | None = None) -> None:
+        """Keep the configuration; nothing is loaded."""
+        self.config = LiteConfig() if config is None else config
+        self.network_io = LiteNetworkIO() if io is None else io
+        self.model_bytes: bytes | None = None
+        self._settings = Settings.of(self.config)
+        self._configure_by_model = True
+        self._model: Model | None = None
+        self._native: _native.Network | None = None
+        self._inputs: list[_Port] = []
+        self._outputs: list[_Port] = []
+        self._discrete: dict[str, list[LiteTensor]] = {}
+        self._shapes: list[Shape] | None = None
+        self._state = _State()
+        # Whether wait() has more to do than return.
+        self._waits = True
+        self._run: Callable[[], None] = self._forward
+        self._lock = threading.RLock()
+        self._start: TensorCallback | None = None
+        self._finish: TensorCallback | None = None
+        self._async: AsyncCallback | None = None
+        # Whether there was a run that nobody waited for, and whether there was any.
+        self._ran = False
+        self._computed = False
+        self._warned = False
+        self._pool: ThreadPoolExecutor | None = None
+        self._pending: Future[None] | None = None
+        self._worker = 0
+        self._memory_of: LiteNetwork | None = None
+        self._dumps: list[Callable[[], None]] = []
+        self._profile_file: str | None = None
+
+    # ---- before a model is loaded
+
+    def _settable(self, what: str) -> Settings:
+        if self._native is not None:
+            raise RuntimeError(f"{what} is set before a model is loaded; this network has loaded one")
+        return self._settings
+
+    def _loaded(self) -> _native.Network:
+        if self._native is None:
+            raise RuntimeError("the network has loaded no model: call load or share_weights_with first")
+        return self._native
+
+    @property
+    def device_id(self) -> int:
+        """The number of the device; in inplace mode the vendor's marks for it. Set it before loading.
+
+        Raises RuntimeError if it is set later.
+        """
+        if self._settings.inplace:
+            return -1 if self._settings.threads == 1 else -1025
+        return self._settings.device_id
+
+    @device_id.setter
+    def device_id(self, device_id: int) -> None:
+        self._settable("device_id").device_id = _integer("device_id", device_id)
+
+    @property
+    def stream_id(self) -> int:
+        """The number of the stream, without effect: there is one queue. Set it before loading.
+
+        Raises RuntimeError if it is set later.
+        """
+        return self._settings.stream_id
+
+    @stream_id.setter
+    def stream_id(self, stream_id: int) -> None:
+        self._settable("stream_id").stream_id = _integer("stream_id", stream_id)
+
+    @property
+    def threads_number(self) -> int:
+        """How many threads compute a run, 1 by default; 0 leaves it so. Set it before loading.
+
+        Raises RuntimeError if it is set later, or out of range.
+        """
+        return self._settings.threads
+
+    @threads_number.setter
+    def threads_number(self, nr_threads: int) -> None:
+        settings = self._settable("threads_number")
+        count = _integer("threads_number", nr_threads)
+        if not 0 <= count <= _MOST_THREADS:
+            raise RuntimeError(f"threads_number: expected 0 (leave it) to {_MOST_THREADS}, got {count}")
+        settings.threads = max(count, 1)
+
+    def is_cpu_inplace_mode(self) -> bool:
+        """Return whether runs are computed in the thread that calls `forward` and nowhere else."""
+        return self._settings.inplace
+
+    def enable_cpu_inplace_mode(self) -> None:
+        """Compute runs in the thread that calls `forward`, which they are anyway unless a callback makes them async.
+
+        Raises RuntimeError if a model is loaded, an async callback is set, or the network is not for the host.
+        """
+        settings = self._settable("inplace mode")
+        if self._async is not None:
+            raise RuntimeError("inplace mode and an async callback exclude each other")
+        if settings.device_type not in _devices.HOSTS:
+            raise RuntimeError(f"inplace mode is for LITE_CPU, this network is for {settings.device_type.name}")
+        settings.inplace = True
+
+    def use_tensorrt(self) -> None:
+        """Ask for TensorRT, without effect: there is none.
+
+        Raises RuntimeError if a model is loaded.
+        """
+        self._settable("TensorRT").tensorrt = True
+
+    def enable_global_layout_transform(self) -> None:
+        """Ask for the search for layouts, without effect: kernels choose theirs. `dump_layout_transform_model` needs it.
+
+        Raises RuntimeError if a model is loaded.
+        """
+        self._settable("the layout transform").layout_transform = True
+
+    def dump_layout_transform_model(self, model_file: str | os.PathLike[str]) -> None:
+        """Write the model, which `load` takes again.
+
+        Raises RuntimeError if no model is loaded, `enable_global_layout_transform` was not called, or it cannot be written.
+        """
+        self._loaded()
+        assert self._model is not None
+        if not self._settings.layout_transform:
+            raise RuntimeError("dump_layout_transform_model: call enable_global_layout_transform before loading")
+        content = self._model.content()
+        try:
+            with open(model_file, "wb") as file:
+                file.write(content)
+        except OSError as error:
+            raise RuntimeError(f"dump_layout_transform_model: {error}") from None
+
+    def extra_configure(self, extra_config: LiteExtraConfig) -> None:
+        """Say whether the configuration that a packed model brings counts.
+
+        Raises AssertionError if `extra_config` is no `LiteExtraConfig`, RuntimeError if a model is loaded that was
+        configured so already.
+        """
+        assert isinstance(extra_config, LiteExtraConfig), "extra_configure: expected a LiteExtraConfig"
+        configure = not extra_config.disable_configure_by_model_info
+        if self._native is not None and configure:
+            raise RuntimeError("extra_configure is set before a model is loaded; this network has loaded one")
+        self._configure_by_model = configure
+
+    def share_runtime_memroy(self, src_network: LiteNetwork) -> None:
+        """Use the memory for intermediate results of a network that is loaded, once this one is. (The name is the vendor's.)
+
+        The two must not run at the same time; if they do, one waits for the other.
+
+        Raises AssertionError if `src_network` is no network, RuntimeError if it has no model or this one has.
+        """
+        assert isinstance(src_network, LiteNetwork), "share_runtime_memroy: expected a LiteNetwork"
+        self._settable("shared memory")
+        if src_network is self:
+            raise RuntimeError("share_runtime_memroy: a network cannot share with itself")
+        src_network._loaded()
+        self._memory_of = src_network
+
+    @property
+    def effective_options(self) -> dict[str, str]:
+        """What was asked for and differs from the default, and what it does here. An addition to the vendor's class."""
+        return {name: f"{value!r}: {EFFECTS[name] or 'in force'}" for name, value in self._asked().items()}
+
+    def _asked(self) -> dict[str, Any]:
+        defaults = LiteOptions()
+        settings = self._settings
+        found: dict[str, Any] = {
+            name: value for name, value in settings.options.items() if value != getattr(defaults, name)
+        }
+        found |= {
+            name: value
+            for name, value in (
+                ("auto_optimize_inference", settings.auto_optimize),
+                ("stream_id", settings.stream_id),
+                ("use_tensorrt", settings.tensorrt),
+                ("enable_global_layout_transform", settings.layout_transform),
+            )
+            if value
+        }
+        return found | settings.asked
+
+    # ---- loading
+
+    def load(self, file: str | os.PathLike[str] | BinaryIO) -> None:
+        """Load a model: MegEngine's, bare, encrypted or packed, or ONNX; from a path or a file open for reading bytes.
+
+        The tensors of an earlier model are no longer this network's.
+
+        Raises FileNotFoundError, AssertionError if `file` is neither, RuntimeError if the model is damaged, encrypted by
+        other means, holds an operator that does not run here (it is named), or the configuration does not fit.
+        """
+        self._settle()
+        with self._lock:
+            model = open_model(file, self._settings, configure=self._configure_by_model)
+            self.model_bytes = model.source if isinstance(model.source, bytes) else None
+            self._open(model, None)
+
+    def share_weights_with(self, src_network: LiteNetwork) -> None:
+        """Load the model of another network, with one copy of the weights for both. Either may run, or go, at any time.
+
+        Raises AssertionError if `src_network` is no network, RuntimeError if it has no model or this one has.
+        """
+        assert isinstance(src_network, LiteNetwork), "share_weights_with: expected a LiteNetwork"
+        with self._lock:
+            self._settable("shared weights")
+            native = src_network._loaded()
+            assert src_network._model is not None
+            self._settings.compressed = src_network._settings.compressed
+            self._open(src_network._model, native)
+
+    def _open(self, model: Model, weights_of: _native.Network | None) -> None:
+        from triune import _native
+
+        settings = self._settings
+        self._report()
+        _devices.check(settings.device_type, settings.device_id)
+        options: dict[str, Any] = {"threads": 1 if settings.inplace else settings.threads}
+        if settings.compressed:
+            options["compressed"] = True
+        if settings.device_type == LiteDeviceType.LITE_NPU:
+            options["device"] = _devices.npu_names()[settings.device_id]
+        if weights_of is not None:
+            options["sharing_weights"] = weights_of
+        if self._memory_of is not None:
+            options["sharing_scratch"] = self._memory_of._loaded()
+        native = _native.Network(model.source, **options)
+        inputs = [_port(index, described, "input") for index, described in enumerate(native.inputs)]
+        outputs = [_port(index, described, "output") for index, described in enumerate(native.outputs)]
+        state = _State()
+        self._place(inputs, model.ios.inputs, self.network_io.inputs, "input", state)
+        self._place(outputs, model.ios.outputs, self.network_io.outputs, "output", state)
+        discrete = self._make_discrete(inputs, state)
+        self._native, self._model = native, model
+        self._inputs, self._outputs, self._discrete = inputs, outputs, discrete
+        self._shapes = None
+        known = [port.shape for port in inputs]
+        if all(shape is not None for shape in known):
+            self._shapes = [shape for shape in known if shape is not None]
+        self._state, self._run = state, native.forward
+        self._ran = self._computed = self._warned = False
+        self._waits = self._must_wait()
+
+    def _report(self) -> None:
+        for name, value in self._asked().items():
+            if EFFECTS[name]:
+                LOG.info("%s=%r: %s", name, value, EFFECTS[name])
+
+    def _place(self, ports: list[_Port], packed: list[LiteIO], asked: list[LiteIO], what: str, state: _State) -> None:
+        """Make the tensors, where and as the program wants them; a packed model's wishes count less."""
+        settings = self._settings
+        by_name = {port.name: port for port in ports}
+        for io in [*packed, *asked]:
+            port = by_name.get(io.name)
+            if port is None:
+                LOG.warning("the model has no %s %r: its configuration is ignored", what, io.name)
+                continue
+            port.io = LiteIO(io.name, io.is_host, io.io_type, io.config_layout)
+        on_host = settings.device_type in _devices.HOSTS
+        for port in ports:
+            if on_host:
+                port.io.is_host = True
+            layout = port.layout()
+            if what == "input" and port.io.config_layout.ndim:
+                layout.shapes = port.io.config_layout.shapes
+            if port.io.is_host:
+                port.tensor = LiteTensor(layout, is_pinned_host=not on_host)
+            else:
+                port.tensor = LiteTensor(layout, settings.device_type, settings.device_id)
+            port.tensor._binding = state
+
+    def _make_discrete(self, inputs: list[_Port], state: _State) -> dict[str, list[LiteTensor]]:
+        name = self._settings.discrete_input
+        if not name:
+            return {}
+        port = next((port for port in inputs if port.name == name), None)
+        if port is None:
+            raise RuntimeError(f"discrete_input_name: the model has no input {name!r}")
+        shape = port.tensor._shape
+        if not shape:
+            raise RuntimeError(
+                f"discrete_input_name: the shape of {name!r} is open; configure its layout with a LiteIO"
+            )
+        layout = LiteLayout([1, *shape[1:]], LiteDataType(port.kind))
+        tensors = [
+            LiteTensor(layout, port.tensor._device_type, port.tensor._device_id, port.tensor._is_pinned_host)
+            for _ in range(shape[0])
+        ]
+        for tensor in tensors:
+            tensor._binding = state
+        return {name: tensors}
+
+    # ---- names and tensors
+
+    def get_io_tensor(self, name: str | bytes, phase: LiteTensorPhase | int = LiteTensorPhase.LITE_IO) -> LiteTensor:
+        """Return the tensor of an input or output, the same object every time; `phase` tells two of one name apart.
+
+        Raises RuntimeError if there is none of that name, or no model is loaded.
+        """
+        self._loaded()
+        name = name.decode() if isinstance(name, bytes) else name
+        ports = {
+            LiteTensorPhase.LITE_INPUT: self._inputs,
+            LiteTensorPhase.LITE_OUTPUT: self._outputs,
+        }.get(LiteTensorPhase(phase), [*self._inputs, *self._outputs])
+        for port in ports:
+            if port.name == name:
+                return port.tensor
+        raise RuntimeError(f"there is no tensor {name!r}; there are {', '.join(repr(port.name) for port in ports)}")
+
+    def get_discrete_tensor(
+        self, name: str | bytes, n_idx: int, phase: LiteTensorPhase | int = LiteTensorPhase.LITE_INPUT
+    ) -> LiteTensor:
+        """Return sample `n_idx` of the input that `LiteConfig.discrete_input_name` names: a tensor of its own.
+
+        Raises RuntimeError if the input is not named there, or has no such sample.
+        """
+        self._loaded()
+        name = name.decode() if isinstance(name, bytes) else name
+        tensors = self._discrete.get(name)
+        if tensors is None or phase == LiteTensorPhase.LITE_OUTPUT:
+            raise RuntimeError(f"{name!r} is no discrete input: name it in LiteConfig.discrete_input_name")
+        if not 0 <= n_idx < len(tensors):
+            raise RuntimeError(f"{name!r} has {len(tensors)} discrete tensors, there is no {n_idx}")
+        return tensors[n_idx]
+
+    def get_input_name(self, index: SupportsIndex) -> str:
+        """Return the name of input `index`.
+
+        Raises RuntimeError if there is no such input, or no model is loaded.
+        """
+        return self._name(self._inputs, index, "input")
+
+    def get_output_name(self, index: SupportsIndex) -> str:
+        """Return the name of output `index`.
+
+        Raises RuntimeError if there is no such output, or no model is loaded.
+        """
+        return self._name(self._outputs, index, "output")
+
+    def _name(self, ports: list[_Port], index: SupportsIndex, what: str) -> str:
+        self._loaded()
+        number = operator.index(index)
+        if not 0 <= number < len(ports):
+            raise RuntimeError(f"there is no {what} {number}: the model has {len(ports)}")
+        return ports[number].name
+
+    def get_all_input_name(self) -> list[str] | None:
+        """Return the names of all inputs; None if there are none, as before a model is loaded."""
+        return [port.name for port in self._inputs] or None
+
+    def get_all_output_name(self) -> list[str] | None:
+        """Return the names of all outputs; None if there are none, as before a model is loaded."""
+        return [port.name for port in self._outputs] or None
+
+    # ---- running
+
+    def forward(self) -> None:
+        """Compute the outputs from the inputs; in async mode, have it done, and return at once.
+
+        Raises RuntimeError if no model is loaded, an input has another element type than the model's, or a shape that the
+        model does not take; and what a start callback raises.
+        """
+        if self._state.dirty:
+            self._forward()
+        else:
+            self._run()
+
+    def wait(self) -> None:
+        """Wait until the last `forward` is done, and call the finish callback, here, once for each run.
+
+        Raises what the run or an async callback raised, and what the finish callback raises.
+        """
+        if self._waits:
+            self._wait()
+
+    async def forward_async(self) -> None:
+        """Compute the outputs while other tasks go on. An addition to the vendor's class.
+
+        The start callback is called before, the finish callback after, both in the event loop's thread.
+
+        Raises what `forward` and `wait` raise.
+        """
+        with self._lock:
+            self._begin()
+        await asyncio.get_running_loop().run_in_executor(self._workers(), self._compute)
+        self._finished()
+
+    def _forward(self) -> None:
+        """Do what a forward is beyond the native call."""
+        # Not with the lock: the callback of the run under way may call this, too.
+        self._settle()
+        with self._lock:
+            self._loaded()
+            if self._settings.options["fake_next_exec"]:
+                # All but the computing; the next one is real.
+                self._begin()
+                self._settings.options["fake_next_exec"] = 0
+                self.config.options.fake_next_exec = 0
+                self._ran = True
+                return
+            self._begin()
+            if self._async is not None:
+                self._pending = self._workers().submit(self._compute_async, self._async)
+                return
+            self._compute()
+
+    def _begin(self) -> None:
+        """Call the start callback, and see to it that the native module knows of the tensors as they are."""
+        native = self._loaded()
+        if self._start is not None:
+            self._start({port.io: port.tensor for port in self._inputs})
+        if self._settings.options["force_output_dynamic_alloc"]:
+            for port in self._outputs:
+                port.tensor._array = port.tensor._block = None
+                self._state.dirty = True
+        if self._discrete:
+            self._gather()
+        if self._state.dirty:
+            self._bind(native)
+        self._state.dirty = self._always_slow()
+
+    def _always_slow(self) -> bool:
+        return bool(
+            self._start is not None
+            or self._finish is not None
+            or self._async is not None
+            or self._profile_file is not None
+            or self._discrete
+            or self._dumps
+            or self._settings.options["force_output_dynamic_alloc"]
+            or self._settings.options["fake_next_exec"]
+            or any(port.staged is not None for port in [*self._inputs, *self._outputs])
+            or any(port.shape is None for port in self._outputs)
+        )
+
+    def _bind(self, native: _native.Network) -> None:
+        shapes = [self._shape_of(port) for port in self._inputs]
+        if shapes != self._shapes or any(port.shape is None for port in self._inputs):
+            self._replan(native, shapes)
+        for port in self._outputs:
+            if port.shape is not None:
+                port.tensor._relayout(_tensor_shape(port.shape), port.kind)
+        if self._settings.options["force_output_use_user_specified_memory"]:
+            for port in self._outputs:
+                if not port.tensor._user_memory:
+                    raise RuntimeError(
+                        f"force_output_use_user_specified_memory: output {port.name!r} has no memory of the program's, or "
+                        f"too little of it: give it {port.tensor.nbytes} bytes with set_data_by_share"
+                    )
+        bound: list[npt.NDArray[Any]] = []
+        for port, shape in zip(self._inputs, shapes, strict=True):
+            self._check_set(port)
+            array = port.tensor._elements()
+            port.staged = None if _plain(array) else np.empty(array.shape, array.dtype)
+            bound.append(port.native(array if port.staged is None else port.staged, shape))
+        results: list[npt.NDArray[Any] | None] = []
+        for port in self._outputs:
+            port.staged = None
+            if port.shape is None:
+                results.append(None)
+                continue
+            if port.io.io_type == LiteIOType.LITE_IO_SHAPE:
+                # Only the shape is wanted: the values go nowhere.
+                array = np.empty(port.tensor._shape, NAMES[LiteDataType(port.kind)])
+            else:
+                array = port.tensor._elements()
+                shared = [*bound, *(result for result in results if result is not None)]
+                if (
+                    not _plain(array)
+                    or not array.flags.writeable
+                    or any(np.may_share_memory(array, other) for other in shared)
+                ):
+                    port.tensor._writable()
+                    array = port.staged = np.empty(array.shape, array.dtype)
+            results.append(port.native(array, port.shape))
+        native.bind(bound, results)
+
+    def _shape_of(self, port: _Port) -> Shape:
+        tensor = port.tensor
+        if tensor._kind != port.kind:
+            raise RuntimeError(
+                f"input {port.name!r}: the model takes {port.dtype}, the tensor is of {NAMES[LiteDataType(tensor._kind)]}"
+            )
+        if not tensor._shape:
+            raise RuntimeError(
+                f"input {port.name!r} has no layout: its shape is open in the model; set data, or a layout"
+            )
+        return () if port.shape == () and tensor._shape == (1,) else tensor._shape
+
+    def _replan(self, native: _native.Network, shapes: list[Shape]) -> None:
+        options = self._settings.options
+        if self._shapes is not None and shapes != self._shapes:
+            names = [
+                f"{port.name!r} from {list(old)} to {list(new)}"
+                for port, old, new in zip(self._inputs, self._shapes, shapes, strict=True)
+                if old != new
+            ]
+            if options["const_shape"]:
+                raise RuntimeError(f"const_shape: the shapes of inputs changed: {', '.join(names)}")
+            if options["comp_node_seq_record_level"] == 2 and self._computed:
+                raise RuntimeError(f"comp_node_seq_record_level=2: the shapes of inputs changed: {', '.join(names)}")
+        self._shapes = None
+        found = native.prepare(shapes)
+        self._shapes = shapes
+        for port, shape in zip(self._inputs, shapes, strict=True):
+            port.shape = shape
+        for port, result in zip(self._outputs, found, strict=True):
+            port.shape = None if result is None else tuple(result)
+
+    def _check_set(self, port: _Port) -> None:
+        if self._warned or port.tensor._written or port.io.io_type == LiteIOType.LITE_IO_SHAPE:
+            return
+        self._warned = True
+        LOG.warning("input %r was never set: it is zero", port.name)
+
+    def _gather(self) -> None:
+        """Bring the samples of a discrete input together."""
+        for name, tensors in self._discrete.items():
+            whole = self.get_io_tensor(name, LiteTensorPhase.LITE_INPUT)
+            if not any(tensor._written for tensor in tensors) and whole._written:
+                # The program set the input as a whole.
+                continue
+            first = tensors[0]
+            for number, tensor in enumerate(tensors):
+                if tensor._shape != first._shape or tensor._kind != first._kind or tensor._shape[:1] != (1,):
+                    raise RuntimeError(
+                        f"discrete input {name!r}: sample {number} has the layout {list(tensor._shape)} {tensor._name}, "
+                        f"sample 0 {list(first._shape)} {first._name}; each has a leading extent of 1"
+                    )
+            whole._relayout((len(tensors), *first._shape[1:]), first._kind)
+            np.concatenate([tensor._elements() for tensor in tensors], out=whole._writable())
+
+    def _compute(self) -> None:
+        """Run, in whatever thread, and put the results where nothing else could."""
+        native = self._loaded()
+        for port in self._inputs:
+            if port.staged is not None:
+                np.copyto(port.staged, port.tensor._elements())
+        native.forward()
+        for port in self._outputs:
+            if port.staged is not None:
+                np.copyto(port.tensor._writable(), port.staged)
+            elif port.shape is None:
+                result = native.output(port.index)
+                port.tensor._relayout(_tensor_shape(result.shape), port.kind)
+                if port.io.io_type == LiteIOType.LITE_IO_VALUE:
+                    array = port.tensor._writable()
+                    np.copyto(array, result.reshape(array.shape), casting="unsafe")
+        for dump in self._dumps:
+            dump()
+        self._ran = self._computed = True
+
+    # ---- async mode
+
+    def _workers(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            # One thread, which the interpreter joins when it exits and which ends when the network goes.
+            self._pool = ThreadPoolExecutor(1, "megenginelite")
+        return self._pool
+
+    def _compute_async(self, callback: AsyncCallback) -> None:
+        self._worker = threading.get_ident()
+        try:
+            self._compute()
+            callback()
+        except BaseException:
+            # Whether anybody waits, nobody knows.
+            LOG.exception("an asynchronous forward failed")
+            raise
+
+    def _settle(self) -> None:
+        """Wait for a run under way, unless this is its own callback. Raises what it raised."""
+        pending = self._pending
+        if pending is None or threading.get_ident() == self._worker:
+            return
+        self._pending = None
+        pending.result()
+
+    def _wait(self) -> None:
+        self._loaded()
+        self._settle()
+        self._finished()
+
+    def _finished(self) -> None:
+        if not self._ran:
+            return
+        self._ran = False
+        if self._profile_file is not None:
+            self._write_profile()
+        if self._finish is not None:
+            self._finish({port.io: port.tensor for port in self._outputs})
+
+    def _must_wait(self) -> bool:
+        return bool(
+            self._native is None
+            or self._finish is not None
+            or self._async is not None
+            or self._pending is not None
+            or self._profile_file is not None
+        )
+
+    def _changed(self) -> None:
+        self._state.dirty = True
+        self._waits = self._must_wait()
+
+    def async_with_callback(self, async_callback: AsyncCallback | None) -> None:
+        """Run asynchronously from now on: `forward` returns at once, and `async_callback` is called from the thread that
+        computed, once the outputs are there. None: no longer.
+
+        What it raises comes out of the next `wait` or `forward`, and is logged.
+
+        Raises RuntimeError in inplace mode, or with `force_output_use_user_specified_memory`.
+        """
+        if async_callback is not None:
+            if self._settings.inplace:
+                raise RuntimeError("an async callback and inplace mode exclude each other")
+            if self._settings.options["force_output_use_user_specified_memory"]:
+                raise RuntimeError("an async callback and force_output_use_user_specified_memory exclude each other")
+        self._async = _callback("async_with_callback", async_callback)
+        self._changed()
+
+    def set_start_callback(self, start_callback: TensorCallback | None) -> None:
+        """Call a function with the inputs, a dict of tensors by `LiteIO`, within `forward` before it computes. None: no longer.
+
+        What it raises comes out of `forward`, and nothing is computed.
+        """
+        self._start = _callback("set_start_callback", start_callback)
+        self._changed()
+
+    def set_finish_callback(self, finish_callback: TensorCallback | None) -> None:
+        """Call a function with the outputs, a dict of tensors by `LiteIO`, within `wait`. None: no longer.
+
+        What it raises comes out of `wait`.
+        """
+        self._finish = _callback("set_finish_callback", finish_callback)
+        self._changed()
+
+    # ---- what would tune algorithms, were there several
+
+    def set_network_algo_policy(
+        self,
+        policy: LiteAlgoSelectStrategy | int,
+        shared_batch_size: int = 0,
+        binary_equal_between_batch: bool = False,
+    ) -> None:
+        """Accept a strategy for choosing algorithms, without effect: there is one for each operator and shape.
+
+        Its results are the same for every run, and for every sample of a batch that is alike.
+
+        Raises RuntimeError if `policy` is no combination of strategies.
+        """
+        value = _integer("policy", policy)
+        every = functools.reduce(operator.or_, LiteAlgoSelectStrategy)
+        if not 0 < value <= every:
+            raise RuntimeError(f"policy: expected a combination of LiteAlgoSelectStrategy, got {policy!r}")
+        if _integer("shared_batch_size", shared_batch_size) < 0:
+            raise RuntimeError(f"shared_batch_size: expected 0 or more, got {shared_batch_size}")
+        self._settings.asked["set_network_algo_policy"] = value
+        LOG.info("set_network_algo_policy: %s", EFFECTS["set_network_algo_policy"])
+
+    def set_network_algo_workspace_limit(self, size_limit: int) -> None:
+        """Accept a limit of an algorithm's workspace in bytes, without effect: memory is planned for the least.
+
+        Raises RuntimeError if it is negative.
+        """
+        if _integer("size_limit", size_limit) < 0:
+            raise RuntimeError(f"size_limit: expected 0 or more bytes, got {size_limit}")
+        self._settings.asked["set_network_algo_workspace_limit"] = size_limit
+        LOG.info("set_network_algo_workspace_limit: %s", EFFECTS["set_network_algo_workspace_limit"])
+
+    # ---- looking inside
+
+    def enable_profile_performance(self, profile_file: str | os.PathLike[str]) -> None:
+        """Measure every operator from now on, and write the times to a JSON file at each `wait`.
+
+        Raises RuntimeError if no model is loaded.
+        """
+        from triune.megenginelite import _dumps
+
+        _dumps.enable_profile(self._loaded())
+        self._profile_file = os.fspath(profile_file)
+        self._changed()
+
+    def _write_profile(self) -> None:
+        from triune.megenginelite import _dumps
+
+        assert self._profile_file is not None
+        _dumps.write_profile(self._loaded(), self._profile_file)
+
+    def io_txt_dump(self, txt_file: str | os.PathLike[str]) -> None:
+        """Write every intermediate result of each `forward` from now on to a text file, as the vendor's tools read it.
+
+        Raises RuntimeError if no model is loaded, or the file cannot be written.
+        """
+        from triune.megenginelite import _dumps
+
+        self._dumps.append(_dumps.text(self._loaded(), os.fspath(txt_file)))
+        self._changed()
+
+    def io_bin_dump(self, bin_dir: str | os.PathLike[str]) -> None:
+        """Write every intermediate result of each `forward` from now on to a file of its own in a directory that is there.
+
+        Raises RuntimeError if no model is loaded, or there is no such directory.
+        """
+        from triune.megenginelite import _dumps
+
+        self._dumps.append(_dumps.binary(self._loaded(), os.fspath(bin_dir)))
+        self._changed()
+
+    def get_static_memory_alloc_info(self, log_dir: str | os.PathLike[str] = "logs/test") -> None:
+        """Write the plan of the memory for intermediate results to a directory, made if need be: as JSON and as a picture.
+
+        Raises RuntimeError if no model is loaded, its shapes are open, or the files cannot be written.
+        """
+        from triune.megenginelite import _dumps
+
+        with self._lock:
+            _dumps.write_memory(self._loaded(), os.fspath(log_dir))
+
+    def __enter__(self) -> Self:
+        """Return the network."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Wait for a run under way, and let go of the model."""
+        try:
+            self._settle()
+        finally:
+            with self._lock:
+                self._native, self._model, self.model_bytes = None, None, None
+                self._inputs, self._outputs, self._discrete, self._dumps = [], [], {}, []
+                self._run = self._forward
+                self._profile_file = None
+                self._changed()
+
+    def __repr__(self) -> str:
+        """Return configuration, inputs and outputs, as the vendor shows them."""
+        return repr({"config": self.config, "IOs": self.network_io})
+
+
+def get_model_io_info(model_path: str | os.PathLike[str] | BinaryIO, config: LiteConfig | None = None) -> LiteNetworkIO:
+    """Return the names and layouts of a model's inputs and outputs, packed ones included.
+
+    A layout that is open, or depends on data, has no axes. Raises what `LiteNetwork.load` raises.
+    """
+    network = LiteNetwork(config)
+    network.load(model_path)
+    found = LiteNetworkIO()
+    for ports, add in ((network._inputs, found.add_input), (network._outputs, found.add_output)):
+        for port in ports:
+            add(LiteIO(port.name, True, LiteIOType.LITE_IO_VALUE, port.layout()))
+    return found
+
+
+def _port(index: int, described: tuple[str, str, list[int] | None], what: str) -> _Port:
+    name, dtype, shape = described
+    return _Port(index, name, dtype, None if shape is None else tuple(shape), what)
+
+
+def _plain(array: npt.NDArray[Any]) -> bool:
+    """Return whether the native module can use the array where it lies."""
+    return bool(array.flags.c_contiguous and array.flags.aligned)
+
+
+def _integer(argument: str, value: object) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise RuntimeError(f"{argument}: expected an int, got {value!r}") from None
+
+
+def _callback(argument: str, value: Any) -> Any:
+    if value is not None and not callable(value):
+        raise RuntimeError(f"{argument}: expected a function, got {value!r}")
+    return value
