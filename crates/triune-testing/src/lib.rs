@@ -8,6 +8,7 @@
 mod builder;
 mod data;
 mod interpret;
+pub mod npz;
 mod tensor;
 
 pub use builder::GraphBuilder;

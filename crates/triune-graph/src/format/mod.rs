@@ -1,4 +1,33 @@
 //! Model files: one module per format. Versions and dialects of a format end here; what leaves is the one IR.
 
+mod flatbuffer;
+pub mod mge;
 pub mod onnx;
 mod protobuf;
+
+use std::{fs, path::Path};
+
+use bytes::Bytes;
+
+use crate::{Error, Graph};
+
+/// Reads a model file of any supported format, told by its content: ONNX, or a bare MegEngine model.
+///
+/// External data of an ONNX file is looked for below the file's folder. Errors name the file.
+pub fn read(path: impl AsRef<Path>) -> Result<Graph, Error> {
+    let path = path.as_ref();
+    // Read, not mapped: a mapped file that someone truncates kills the process.
+    let bytes = fs::read(path).map_err(|source| Error::Io { path: path.display().to_string(), source })?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    read_bytes(bytes, Some(folder))
+        .map_err(|source| Error::File { path: path.display().to_string(), source: Box::new(source) })
+}
+
+/// Reads a model of any supported format from memory; see [`read`].
+pub fn read_bytes(bytes: impl Into<Bytes>, folder: Option<&Path>) -> Result<Graph, Error> {
+    let bytes = bytes.into();
+    if mge::is_model(&bytes) {
+        return mge::read(bytes, &mge::ReadOptions::default()).map(|model| model.graph);
+    }
+    onnx::read_bytes(bytes, folder)
+}

@@ -1,0 +1,209 @@
+//! Convolutions.
+
+use triune_tensor::{ChannelQuant, DType};
+
+use super::{channels_last, kind};
+use crate::{
+    Constant, Error, ValueId,
+    format::mge::node::{NodeReader, Params},
+    ops::{AutoPad, BinaryKind, Conv, Epilogue, Op, Slice, Stage, UnaryKind},
+};
+
+/// Attributes that plain and biased convolutions share, and where the tables have them.
+struct Attributes {
+    flipped: bool,
+    grouped: bool,
+    channels_last: bool,
+    pad: [usize; 2],
+    stride: [usize; 2],
+    dilation: [usize; 2],
+}
+
+/// Slots of the shared attributes.
+struct Slots {
+    mode: usize,
+    sparse: usize,
+    format: usize,
+    pad: usize,
+}
+
+impl Attributes {
+    fn read(node: &NodeReader<'_, '_, '_>, params: &Params<'_>, slots: &Slots) -> Result<Self, Error> {
+        let flipped = match params.u32(slots.mode, 0)? {
+            0 => false,
+            1 => true,
+            mode => return Err(node.unsupported(format!("mode {mode}"))),
+        };
+        let grouped = match params.u32(slots.sparse, 0)? {
+            0 => false,
+            1 => true,
+            sparse => return Err(node.unsupported(format!("sparsity {sparse}"))),
+        };
+        Ok(Self {
+            flipped,
+            grouped,
+            channels_last: channels_last(node, params, slots.format, 0)?,
+            pad: params.pair(slots.pad, 0)?,
+            stride: params.pair(slots.pad + 2, 1)?,
+            dilation: params.pair(slots.pad + 4, 1)?,
+        })
+    }
+}
+
+/// y = x ∗ w.
+pub(in super::super) fn convolution(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
+    let params = node.params(kind::CONVOLUTION)?;
+    let attributes = Attributes::read(node, &params, &Slots { mode: 0, sparse: 7, format: 8, pad: 1 })?;
+    build(node, &attributes, 0)
+}
+
+/// y = f(x ∗ w + b + z), where b and z may be left out.
+pub(in super::super) fn conv_bias(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
+    let params = node.params(kind::CONV_BIAS)?;
+    let attributes = Attributes::read(node, &params, &Slots { mode: 1, sparse: 2, format: 3, pad: 4 })?;
+    let activation = params.u32(0, 0)?;
+    build(node, &attributes, activation)
+}
+
+fn build(
+    node: &mut NodeReader<'_, '_, '_>,
+    attributes: &Attributes,
+    activation: u32,
+) -> Result<ValueId, Error> {
+    if attributes.channels_last {
+        return Err(node.unsupported("format NHWC; NCHW is supported"));
+    }
+    let x = node.input(0)?;
+    let element = node.output_element()?;
+    let (weights, groups) = weights(node, attributes)?;
+    // Upstream's optimizer also puts whole feature maps where the bias is.
+    let (mut bias, mut addends) = (None, Vec::new());
+    if let Some(&operand) = node.inputs.get(2) {
+        match channel_row(node, operand)? {
+            Some(row) => bias = Some(row),
+            None => addends.push(operand),
+        }
+    }
+    addends.extend(node.inputs.get(3));
+    let quantized = node.quant(x).is_some();
+    if !quantized && (!node.dtype(x)?.is_float() || !node.dtype(weights)?.is_float()) {
+        return Err(node.unsupported(format!(
+            "inputs of types {} and {}",
+            node.dtype(x)?,
+            node.dtype(weights)?
+        )));
+    }
+    let mut epilogue = Epilogue::default();
+    if quantized {
+        let Some(element) = element else {
+            return Err(node.unsupported("quantized inputs without an output type"));
+        };
+        let Some(quant) = element.quant.filter(|_| element.dtype.is_quantized()) else {
+            return Err(
+                node.unsupported(format!("quantized inputs with an output of type {}", element.dtype))
+            );
+        };
+        if !addends.is_empty() {
+            return Err(node.unsupported("a quantized convolution with an addend"));
+        }
+        match activation {
+            0 => {}
+            1 => epilogue.stages.push(relu(element.dtype, quant.zero_point)),
+            _ => {
+                return Err(node.unsupported(format!("a quantized convolution with activation {activation}")));
+            }
+        }
+    }
+    let [rows, columns] = attributes.pad;
+    let conv = Conv {
+        kernel: None,
+        stride: attributes.stride,
+        dilation: attributes.dilation,
+        pad: [rows, columns, rows, columns],
+        auto_pad: AutoPad::Explicit,
+        groups,
+        epilogue,
+    };
+    if conv.stride.contains(&0) || conv.dilation.contains(&0) {
+        return Err(node.unsupported("a step or dilation of 0"));
+    }
+    let mut inputs = vec![Some(x), Some(weights)];
+    inputs.extend(bias.map(Some));
+    let mut value = node.emit_as(Op::Conv(conv), &inputs, element.filter(|_| quantized))?;
+    if quantized {
+        return Ok(value);
+    }
+    for addend in addends {
+        value = node.binary(BinaryKind::Add, value, addend)?;
+    }
+    match activation {
+        0 => Ok(value),
+        1 => node.unary(UnaryKind::Relu, value),
+        2 => node.unary(UnaryKind::Sigmoid, value),
+        3 => node.unary(UnaryKind::HardSwish, value),
+        _ => Err(node.unsupported(format!("activation {activation}"))),
+    }
+}
+
+/// A Relu over integers: nothing below what stands for 0.
+pub(super) fn relu(dtype: DType, zero_point: i32) -> Stage {
+    let (low, high) = if dtype == DType::U8 { (0, 255) } else { (-128, 127) };
+    Stage::Clamp { limits: [zero_point.clamp(low, high), high] }
+}
+
+/// Weights as (O, I/groups, KH, KW), and the number of groups; the file has an axis for the groups.
+fn weights(node: &mut NodeReader<'_, '_, '_>, attributes: &Attributes) -> Result<(ValueId, usize), Error> {
+    let mut weights = node.input(1)?;
+    if node.dtype(weights)? == DType::U8 {
+        weights = around_zero(node, weights)?;
+    }
+    let shape = node.shape(weights)?;
+    let groups = match (attributes.grouped, &*shape) {
+        (false, [_, _, _, _]) => 1,
+        (true, &[groups, outputs, inputs, rows, columns]) => {
+            let dims = [groups.saturating_mul(outputs), inputs, rows, columns].map(|dim| dim as i64);
+            weights = node.reshaped(weights, &dims)?;
+            groups
+        }
+        _ => return Err(node.unsupported(format!("weights of extents {shape}"))),
+    };
+    if attributes.flipped {
+        let starts = node.ints("last", &[-1, -1])?;
+        let ends = node.ints("first", &[i64::MIN, i64::MIN])?;
+        let axes = node.ints("axes", &[2, 3])?;
+        weights = node.emit_like(Op::Slice(Slice), &[weights, starts, ends, axes, starts])?;
+    }
+    if let Some(quant) = node.quant(weights)
+        && node.constant(weights).is_some()
+    {
+        let value = node.builder.graph.value_mut(weights);
+        value.channel_quant = Some(ChannelQuant { scales: [quant.scale].into(), axis: 0 });
+    }
+    Ok((weights, groups))
+}
+
+/// Unsigned weights around 128 as signed ones around 0, which is what kernels take.
+fn around_zero(node: &mut NodeReader<'_, '_, '_>, weights: ValueId) -> Result<ValueId, Error> {
+    let quant = node.quant(weights);
+    let rebased = match (quant, node.constant(weights)) {
+        (Some(quant), Some(constant)) if quant.zero_point == 128 => {
+            let bytes: Vec<u8> = constant.bytes().iter().map(|byte| byte ^ 0x80).collect();
+            Constant::new(DType::I8, constant.shape(), bytes).map(|constant| (quant.scale, constant))
+        }
+        _ => None,
+    };
+    let (scale, constant) = rebased.ok_or_else(|| {
+        node.unsupported("unsigned weights that are not constant or have a zero point other than 128")
+    })?;
+    let id = node.new_constant("weights", constant);
+    node.builder.graph.value_mut(id).quant = Some(triune_tensor::QuantParams { scale, zero_point: 0 });
+    Ok(id)
+}
+
+/// A bias of extents (1, C, 1, 1) as one row; `None` for one of other extents.
+fn channel_row(node: &mut NodeReader<'_, '_, '_>, bias: ValueId) -> Result<Option<ValueId>, Error> {
+    match *node.shape(bias)? {
+        [1, channels, 1, 1] => node.reshaped(bias, &[channels as i64]).map(Some),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,83 @@
+//! Element types changed, and the border between reals and integers.
+
+use std::sync::Arc;
+
+use triune_tensor::{DType, QuantParams, Shape};
+
+use super::kind;
+use crate::{
+    Constant, Error, ValueId,
+    format::mge::{element::Element, node::NodeReader},
+    ops::{DequantizeLinear, Op, QuantizeLinear, Table},
+};
+
+/// To another element type: quantize, dequantize, requantize or cast.
+pub(in super::super) fn type_cvt(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
+    let x = node.input(0)?;
+    let to = Element::read(node.params(kind::DTYPE)?.table()).map_err(|reason| node.unsupported(reason))?;
+    let from = Element { dtype: node.dtype(x)?, quant: node.quant(x) };
+    match (from.quant, to.quant) {
+        _ if from == to => Ok(x),
+        (None, None) => node.cast(x, to.dtype),
+        (None, Some(quant)) => {
+            let x = node.cast(x, DType::F32)?;
+            quantize(node, x, to, quant)
+        }
+        (Some(quant), None) => {
+            let real = dequantize(node, x, from.dtype, quant)?;
+            node.cast(real, to.dtype)
+        }
+        (Some(a), Some(b)) if from.dtype.is_quantized() && to.dtype.is_quantized() => {
+            let mut table = [0; 256];
+            for (pattern, entry) in table.iter_mut().enumerate() {
+                let byte = pattern as u8;
+                let q = if from.dtype == DType::I8 { i32::from(byte as i8) } else { i32::from(byte) };
+                *entry = b.quantize(a.dequantize(q), to.dtype) as u8;
+            }
+            node.emit_as(Op::Table(Table { table: Arc::new(table) }), &[Some(x)], Some(to))
+        }
+        (Some(a), Some(b)) => {
+            let real = dequantize(node, x, from.dtype, a)?;
+            quantize(node, real, to, b)
+        }
+    }
+}
+
+fn parameters(
+    node: &mut NodeReader<'_, '_, '_>,
+    dtype: DType,
+    quant: QuantParams,
+) -> Result<[ValueId; 2], Error> {
+    let scale = node.scalar(quant.scale);
+    let bytes = quant.zero_point.to_le_bytes()[..dtype.bytes().min(4)].to_vec();
+    let zero_point = Constant::new(dtype, Shape::from([]), bytes);
+    let zero_point = zero_point.ok_or_else(|| node.unsupported(format!("integers of type {dtype}")))?;
+    Ok([scale, node.new_constant("zero_point", zero_point)])
+}
+
+/// Reals to integers that mean `quant`.
+fn quantize(
+    node: &mut NodeReader<'_, '_, '_>,
+    x: ValueId,
+    to: Element,
+    quant: QuantParams,
+) -> Result<ValueId, Error> {
+    if !to.dtype.is_quantized() {
+        return Err(node.unsupported(format!("reals quantized to {}", to.dtype)));
+    }
+    let [scale, zero_point] = parameters(node, to.dtype, quant)?;
+    let op = Op::QuantizeLinear(QuantizeLinear { axis: 0, dtype: to.dtype });
+    node.emit_as(op, &[Some(x), Some(scale), Some(zero_point)], Some(to))
+}
+
+/// The reals that integers mean.
+pub(super) fn dequantize(
+    node: &mut NodeReader<'_, '_, '_>,
+    x: ValueId,
+    dtype: DType,
+    quant: QuantParams,
+) -> Result<ValueId, Error> {
+    let [scale, zero_point] = parameters(node, dtype, quant)?;
+    let op = Op::DequantizeLinear(DequantizeLinear { axis: 0 });
+    node.emit(op, &[x, scale, zero_point])
+}

@@ -1,0 +1,250 @@
+//! From a file's operators to a [`Graph`]: numbers to values, operators by the registry.
+
+use std::{collections::HashMap, sync::Arc};
+
+use bytes::Bytes;
+
+use super::{
+    Model, ReadOptions, damaged,
+    file::{File, Operator},
+    node::NodeReader,
+    registry, tensor,
+};
+use crate::{
+    Constant, Dim, Error, Graph, Op, Value, ValueId,
+    infer::quantized_type,
+    known::Evaluator,
+    ops::infer::{Operand, Operands, TensorType},
+};
+
+/// The version of the library that this reader knows; files of younger ones may use what it does not.
+const LIBRARY: u32 = 101_399;
+
+/// The graph while it grows, with what every operator may need.
+pub(super) struct Builder<'f> {
+    pub(super) graph: Graph,
+    pub(super) bytes: &'f Bytes,
+    pub(super) options: ReadOptions,
+    /// For every value of the graph, its type and extents with the file's default shapes.
+    types: Vec<Option<TensorType>>,
+    /// For every value, its elements where they follow from those shapes.
+    known: Vec<Option<Constant>>,
+    evaluator: Evaluator,
+    names: Names,
+    node_names: Names,
+    /// For every variable of the file, the value it became.
+    pub(super) variables: Vec<Option<ValueId>>,
+    pub(super) default_shapes: Vec<Vec<usize>>,
+}
+
+/// Names that are taken, each with the number that the next one like it gets.
+#[derive(Default)]
+struct Names(HashMap<String, usize>);
+
+impl Names {
+    fn unique(&mut self, wish: &str) -> String {
+        let Some(&start) = self.0.get(wish) else {
+            self.0.insert(wish.into(), 2);
+            return wish.into();
+        };
+        let mut number = start;
+        let name = loop {
+            let name = format!("{wish}_{number}");
+            number += 1;
+            if !self.0.contains_key(&name) {
+                break name;
+            }
+        };
+        self.0.insert(wish.into(), number);
+        self.0.insert(name.clone(), 2);
+        name
+    }
+}
+
+/// Builds the graph of a file whose bytes are `bytes`.
+pub(super) fn model(file: &File<'_>, bytes: &Bytes, options: ReadOptions) -> Result<Model, Error> {
+    let mut builder = Builder {
+        graph: Graph::default(),
+        bytes,
+        options,
+        types: Vec::new(),
+        known: Vec::new(),
+        evaluator: Evaluator::new(64 << 10),
+        names: Names::default(),
+        node_names: Names::default(),
+        variables: Vec::new(),
+        default_shapes: Vec::new(),
+    };
+    // The file's names are taken before any is made up; of equal ones, the first keeps it.
+    let variables = file.operators.last().map_or(0, |operator| operator.outputs.end);
+    let mut names: Vec<String> = Vec::new();
+    for operator in &file.operators {
+        for variable in operator.outputs.clone() {
+            let own = file.names.get(variable as usize).cloned().flatten();
+            // An input goes by its tensor's name, which a caller knows.
+            let own = if registry::is_input(&operator.kind) {
+                operator.tensors.first().and_then(|tensor| tensor.name.clone()).or(own)
+            } else {
+                own
+            };
+            let name = own.unwrap_or_else(|| format!("{}[{variable}]", operator.kind));
+            names.push(builder.names.unique(&name));
+        }
+    }
+    debug_assert_eq!(names.len(), variables as usize);
+    for operator in &file.operators {
+        builder.variables.resize(operator.outputs.end as usize, None);
+        read_operator(&mut builder, operator, &names)?;
+    }
+    for (variable, alias) in &file.outputs {
+        let id = builder.variables.get(*variable as usize).copied().flatten();
+        let id = id.ok_or_else(|| damaged(format!("output {variable} is made by no operator")))?;
+        if let Some(alias) = alias {
+            let name = &builder.graph.value(id).name;
+            if name != alias && !builder.graph.outputs.contains(&id) && !builder.graph.inputs.contains(&id) {
+                let name = builder.names.unique(alias);
+                builder.graph.value_mut(id).name = name;
+            }
+        }
+        builder.graph.outputs.push(id);
+    }
+    if builder.graph.outputs.is_empty() {
+        return Err(damaged("the model has no outputs"));
+    }
+    // Upstream keeps inputs in a map that gives them back in this order.
+    builder.graph.inputs.reverse();
+    builder.default_shapes.reverse();
+    let mut warnings = Vec::new();
+    if file.library > LIBRARY {
+        let [major, minor, patch] = [file.library / 10_000, file.library / 100 % 100, file.library % 100];
+        warnings.push(format!("the model was written by a younger library, version {major}.{minor}.{patch}"));
+    }
+    Ok(Model {
+        graph: builder.graph,
+        default_shapes: builder.default_shapes,
+        container: file.container,
+        library: file.library,
+        warnings,
+    })
+}
+
+fn read_operator(builder: &mut Builder<'_>, operator: &Operator<'_>, names: &[String]) -> Result<(), Error> {
+    let results = operator.outputs.start as usize..operator.outputs.end as usize;
+    let own_names = names.get(results.clone()).unwrap_or_default();
+    let wish = operator.name.as_ref().or_else(|| own_names.last()).unwrap_or(&operator.kind);
+    let name = builder.node_names.unique(wish);
+    let unsupported =
+        |reason: String| Error::Unsupported { node: name.clone(), op: operator.kind.clone(), reason };
+    let entry = registry::find(&operator.kind)
+        .ok_or_else(|| unsupported("operators of this type are not supported".into()))?;
+    let (low, high) = entry.inputs;
+    if operator.inputs.len() < low || operator.inputs.len() > high {
+        return Err(unsupported(format!("{} inputs; {low} to {high} are expected", operator.inputs.len())));
+    }
+    let mut inputs = Vec::with_capacity(operator.inputs.len());
+    for &input in &operator.inputs {
+        let id = builder.variables.get(input as usize).copied().flatten();
+        inputs
+            .push(id.ok_or_else(|| unsupported(format!("input {input} is made by no operator before it")))?);
+    }
+    let mut node = NodeReader { builder, operator, name: name.clone(), names: own_names, inputs };
+    let value = (entry.read)(&mut node)?;
+    node.finish(entry.result(own_names.len()), value)
+}
+
+impl Builder<'_> {
+    /// A name that no value has yet.
+    pub(super) fn unique_name(&mut self, wish: &str) -> String {
+        self.names.unique(wish)
+    }
+
+    /// A name that no node has yet.
+    pub(super) fn unique_node_name(&mut self, wish: &str) -> String {
+        self.node_names.unique(wish)
+    }
+
+    /// Adds a value whose name is taken for it, with its type under the default shapes.
+    pub(super) fn add(&mut self, value: Value, found: Option<TensorType>) -> ValueId {
+        let id = self.graph.add_value(value);
+        self.types.push(found);
+        self.known.push(None);
+        id
+    }
+
+    /// Adds a constant.
+    pub(super) fn add_constant(&mut self, name: String, constant: Constant) -> ValueId {
+        let found = TensorType { dtype: constant.dtype(), shape: constant.shape() };
+        let id = self.graph.add_constant(name, constant);
+        self.types.push(Some(found));
+        self.known.push(None);
+        id
+    }
+
+    /// Adds an input with these default extents.
+    pub(super) fn add_input(
+        &mut self,
+        name: &str,
+        found: TensorType,
+        quant: Option<triune_tensor::QuantParams>,
+    ) -> ValueId {
+        let dim = |axis: usize| Dim::Symbol(Arc::from(format!("{name}.{axis}")));
+        let value = Value {
+            dtype: Some(found.dtype),
+            shape: Some((0..found.shape.rank()).map(dim).collect()),
+            quant,
+            ..Value::named(name)
+        };
+        let id = self.add(value, Some(found));
+        self.graph.inputs.push(id);
+        self.default_shapes.push(found.shape.to_vec());
+        id
+    }
+
+    /// Type and extents of a value under the default shapes; `None` behind something that depends on data.
+    pub(super) fn type_of(&self, id: ValueId) -> Option<TensorType> {
+        self.types[id.0 as usize]
+    }
+
+    /// The elements of a value under the default shapes, where they follow from those.
+    pub(super) fn known(&self, id: ValueId) -> Option<&Constant> {
+        self.graph.value(id).constant.as_ref().or(self.known[id.0 as usize].as_ref())
+    }
+
+    /// The results' types, and elements where known, of an operator that would make the values `outputs`.
+    pub(super) fn infer(
+        &mut self,
+        node: &str,
+        op: &Op,
+        inputs: &[Option<ValueId>],
+        outputs: &[ValueId],
+    ) -> Result<(), Error> {
+        let mut operands = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            operands.push(match input {
+                None => None,
+                Some(id) => {
+                    let Some(TensorType { dtype, shape }) = self.type_of(*id) else { return Ok(()) };
+                    let constant =
+                        self.graph.value(*id).constant.as_ref().or(self.known[id.0 as usize].as_ref());
+                    Some(Operand { dtype, shape, constant })
+                }
+            });
+        }
+        let quantized: Vec<_> = outputs.iter().map(|&id| quantized_type(&self.graph, Some(id))).collect();
+        let at = Operands { node, op: op.name(), inputs: &operands, quantized: &quantized };
+        // On a copy: what inference fixes may differ for other extents.
+        let found = op.clone().infer(&at, outputs.len())?;
+        let values = self.evaluator.evaluate(op, &at, &found);
+        for (index, (&id, found)) in outputs.iter().zip(&found).enumerate() {
+            self.types[id.0 as usize] = Some(*found);
+            self.known[id.0 as usize] = values.as_ref().and_then(|values| values.get(index).cloned());
+            self.graph.value_mut(id).dtype = Some(found.dtype);
+        }
+        Ok(())
+    }
+
+    /// The constant of an operator's tensor.
+    pub(super) fn tensor(&self, tensor: &super::file::Tensor) -> Result<Constant, String> {
+        tensor::constant(tensor, self.bytes, self.options)
+    }
+}

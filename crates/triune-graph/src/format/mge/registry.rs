@@ -1,0 +1,169 @@
+//! The operators that are read: one line each, the rest is in the family's own file.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use twox_hash::XxHash64;
+
+use super::{
+    node::NodeReader,
+    ops::{arithmetic, conv, convert, image, matrix, pool, reduce, shape, source},
+};
+use crate::{Error, ValueId};
+
+/// How one operator type is read.
+pub(super) struct Entry {
+    /// Fewest and most operands.
+    pub(super) inputs: (usize, usize),
+    results: Results,
+    /// Makes the nodes and gives the value that they end in.
+    pub(super) read: fn(&mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error>,
+}
+
+/// Which of an operator's variables the reader's value is, and how many there are where the file does not say.
+#[derive(Clone, Copy)]
+enum Results {
+    /// The only one, or the first of this many.
+    First(usize),
+    /// The last of this many.
+    Last(usize),
+}
+
+impl Entry {
+    /// The number of the result that the reader's value is, of `count`.
+    pub(super) fn result(&self, count: usize) -> usize {
+        match self.results {
+            Results::First(_) => 0,
+            Results::Last(_) => count.saturating_sub(1),
+        }
+    }
+}
+
+const ONE: Results = Results::First(1);
+const MANY: usize = usize::MAX;
+
+macro_rules! operators {
+    ($(($name:literal, $low:expr, $high:expr, $results:expr) => $read:expr;)*) => {
+        /// The operator types that are read, in alphabetical order.
+        pub const OPERATORS: &[&str] = &[$($name),*];
+
+        /// How operators of the type `kind` are read.
+        pub(super) fn find(kind: &str) -> Option<Entry> {
+            match kind {
+                $($name => Some(Entry { inputs: ($low, $high), results: $results, read: $read }),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+// Name, fewest and most inputs, results, and who reads it.
+operators! {
+    ("AxisAddRemove", 1, 1, ONE) => shape::axis_add_remove;
+    ("BatchNormV1", 5, 5, Results::Last(4)) => arithmetic::batch_norm;
+    ("Broadcast", 2, 2, ONE) => shape::broadcast;
+    ("Concat", 1, MANY, ONE) => shape::concat;
+    ("ConvBiasForward", 2, 4, ONE) => conv::conv_bias;
+    ("Convolution", 2, 2, ONE) => conv::convolution;
+    ("Copy", 1, 1, ONE) => shape::identity;
+    ("Dimshuffle", 1, 1, ONE) => shape::dimshuffle;
+    ("Elemwise", 1, 4, ONE) => arithmetic::elemwise;
+    ("ElemwiseMultiType", 1, 3, ONE) => arithmetic::elemwise_multi_type;
+    ("GetVarShapeV1", 1, 1, ONE) => shape::get_var_shape;
+    ("Host2DeviceCopy", 0, 0, ONE) => source::input;
+    ("Identity", 1, 1, ONE) => shape::identity;
+    ("ImmutableTensor", 0, 0, ONE) => source::constant;
+    ("MatrixMulV2", 2, 2, ONE) => matrix::matrix_mul;
+    ("MultipleDeviceTensorHolder", 0, 0, ONE) => source::constants;
+    ("MultipleDeviceTensorWithFormatHolder", 0, 0, ONE) => source::constants;
+    ("PoolingV1", 1, 1, ONE) => pool::pooling;
+    ("ReduceV2", 1, 2, ONE) => reduce::reduce;
+    ("ReshapeV1", 2, 2, ONE) => shape::reshape;
+    ("ResizeV2", 2, 2, ONE) => image::resize;
+    ("SharedDeviceTensor", 0, 0, ONE) => source::constant;
+    ("SharedDeviceTensorWithFormat", 0, 0, ONE) => source::constant;
+    ("Softmax", 1, 1, ONE) => arithmetic::softmax;
+    ("Subtensor", 1, MANY, ONE) => shape::subtensor;
+    ("TypeCvtV2", 1, 1, ONE) => convert::type_cvt;
+}
+
+/// Whether operators of this type are a network's inputs.
+pub(super) fn is_input(kind: &str) -> bool {
+    kind == "Host2DeviceCopy"
+}
+
+/// The number of results of a type, for files that do not name them.
+pub(super) fn results_of(kind: &str) -> usize {
+    find(kind).map_or(1, |entry| match entry.results {
+        Results::First(count) | Results::Last(count) => count,
+    })
+}
+
+/// Class names of version 1 whose types have another name in version 2.
+const RENAMED: &[(&str, &str)] =
+    &[("ConvBiasForwardV4", "ConvBiasForward"), ("ConvolutionV2", "Convolution")];
+
+/// The name of the type with this number: the XXH64 hash of a class name under upstream's seed. Version 1 hashes the
+/// zero byte behind the name, too; version 2 does it for some classes, and leaves out the version suffix for others.
+pub(super) fn name_of(id: u64) -> String {
+    const SEED: u64 = 20_160_701;
+    static NAMES: LazyLock<HashMap<u64, &'static str>> = LazyLock::new(|| {
+        let mut names = HashMap::new();
+        let own = OPERATORS.iter().map(|&name| (name, name));
+        for (class, name) in own.chain(RENAMED.iter().copied()) {
+            let bare =
+                class.strip_suffix(|c: char| c.is_ascii_digit()).and_then(|stem| stem.strip_suffix('V'));
+            for stem in [Some(class), bare].into_iter().flatten() {
+                names.insert(XxHash64::oneshot(SEED, stem.as_bytes()), name);
+                names.insert(XxHash64::oneshot(SEED, format!("{stem}\0").as_bytes()), name);
+            }
+        }
+        names
+    });
+    NAMES.get(&id).map_or_else(|| format!("type number {id:#x}"), |&name| name.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_name_their_types() {
+        // Numbers as files of upstream 1.13.0 have them.
+        for (id, name) in [
+            (0x21d0_9889_fd70_9229, "Host2DeviceCopy"),
+            (0x60d5_2856_bbd5_a2b1, "ImmutableTensor"),
+            (0xd6c4_88c1_1172_ec08, "Elemwise"),
+            (0xbc19_3eef_48c2_7b7e, "Convolution"),
+            (0xc291_0e49_be9f_970a, "ConvBiasForward"),
+            (0x53b8_bba0_2175_dc4f, "BatchNormV1"),
+            (0xe95b_d6e9_4fd8_1bd8, "ReduceV2"),
+            (0xe6dd_0c8b_5670_e6c2, "AxisAddRemove"),
+            (0x3107_308c_558d_e242, "MatrixMulV2"),
+            (0x4787_2bbd_ca5f_8c6b, "PoolingV1"),
+            (0x108a_555a_9ec4_f635, "GetVarShapeV1"),
+            (0x52cb_7ce0_df4c_8825, "Subtensor"),
+            (0x806e_9167_b0ba_086b, "Concat"),
+            (0xba32_96a9_aa9b_5098, "ReshapeV1"),
+            (0x32e6_5278_0d10_8cb9, "TypeCvtV2"),
+            (0xffd4_7c23_333d_d94d, "Identity"),
+            (0x6827_faf7_90d6_934a, "ElemwiseMultiType"),
+            (0x2918_b915_afc1_a872, "ResizeV2"),
+            (0xafb8_0bbe_c293_ea6c, "Dimshuffle"),
+            // And those of version 1.
+            (0xebb3_9bdd_9278_b6da, "Elemwise"),
+            (0x74be_6b80_925c_a90e, "BatchNormV1"),
+            (0x0589_235f_9727_3d9f, "Convolution"),
+            (0x327b_f927_970e_4459, "ConvBiasForward"),
+            (0xe920_40b5_c01c_1a61, "ReduceV2"),
+            (0xa806_5dd1_54f6_da37, "ReshapeV1"),
+        ] {
+            assert_eq!(name_of(id), name);
+        }
+        assert_eq!(name_of(7), "type number 0x7");
+    }
+
+    #[test]
+    fn the_list_is_sorted() {
+        assert!(OPERATORS.is_sorted());
+    }
+}

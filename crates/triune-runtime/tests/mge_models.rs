@@ -1,0 +1,109 @@
+//! Models written by the real MegEngine, against the outputs that it gave for the inputs beside them.
+
+use std::{collections::HashMap, fs, path::PathBuf};
+
+use bytes::Bytes;
+use triune_graph::format::mge;
+use triune_runtime::{Session, SessionOptions, TensorRef};
+use triune_tensor::DType;
+use triune_testing::npz::{self, Array};
+
+/// The folder with the models, which lies beside the checkout; `None` where it does not.
+fn folder() -> Option<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/models/mge");
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    eprintln!("skipped: no models in {}", folder.display());
+    None
+}
+
+fn read(bytes: Vec<u8>) -> mge::Model {
+    mge::read(bytes, &mge::ReadOptions::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs the model on arrays by name.
+fn run(session: &mut Session, inputs: &HashMap<&str, &Array>) -> Vec<Array> {
+    let names: Vec<String> = session.inputs().iter().map(|input| input.name.clone()).collect();
+    let operands: Vec<TensorRef<'_>> = names
+        .iter()
+        .map(|name| {
+            let array = inputs[name.as_str()];
+            TensorRef { dtype: array.dtype, shape: &array.shape, bytes: &array.bytes }
+        })
+        .collect();
+    let outputs = session.run(&operands).unwrap_or_else(|error| panic!("{error}"));
+    outputs
+        .into_iter()
+        .map(|tensor| Array { dtype: tensor.dtype, shape: tensor.shape.to_vec(), bytes: tensor.bytes })
+        .collect()
+}
+
+/// The largest difference in units of the largest magnitude.
+fn difference(got: &Array, want: &Array) -> f32 {
+    assert_eq!((got.dtype, &got.shape), (want.dtype, &want.shape));
+    if want.dtype != DType::F32 {
+        assert_eq!(got.bytes, want.bytes);
+        return 0.0;
+    }
+    let (got, want) = (got.to_f32(), want.to_f32());
+    let largest = want.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+    got.iter().zip(&want).map(|(got, want)| (got - want).abs()).fold(0.0, f32::max) / largest
+}
+
+fn check(model: mge::Model, data: &str, bound: f32) {
+    let Some(folder) = folder() else { return };
+    let arrays = npz::load(&folder.join(data));
+    let shapes: Vec<Vec<usize>> = model
+        .graph
+        .inputs
+        .iter()
+        .map(|&id| arrays[&format!("in:{}", model.graph.value(id).name)].shape.clone())
+        .collect();
+    assert_eq!(model.default_shapes, shapes);
+    let inputs: HashMap<&str, &Array> =
+        arrays.iter().filter_map(|(name, array)| Some((name.strip_prefix("in:")?, array))).collect();
+    let mut session = Session::new(model.graph, &SessionOptions::default()).expect("a session");
+    let outputs = run(&mut session, &inputs);
+    assert_eq!(outputs.len(), arrays.len() - inputs.len());
+    for (index, got) in outputs.iter().enumerate() {
+        let difference = difference(got, &arrays[&format!("out:{index}")]);
+        println!("{data}: output {index} differs by {difference:e}");
+        assert!(difference <= bound, "{data}: output {index} differs by {difference}");
+    }
+}
+
+macro_rules! models {
+    ($($test:ident: $model:literal, $data:literal, $bound:expr;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                let Some(folder) = folder() else { return };
+                check(read(fs::read(folder.join($model)).unwrap()), $data, $bound);
+            }
+        )*
+    };
+}
+
+models! {
+    simple_add: "simple_add.mge", "simple_add.npz", 0.0;
+    mnist: "mnist_b1.mge", "mnist_b1.npz", 1e-5;
+    resnet: "resnet18_w16_64.mge", "resnet18_w16_64.npz", 1e-5;
+    resnet_optimized: "resnet18_w16_64_opt.mge", "resnet18_w16_64_opt.npz", 1e-5;
+    resnet_v1: "resnet18_w16_64_v1.mge", "resnet18_w16_64_v1.npz", 1e-5;
+}
+
+#[test]
+fn weights_share_the_files_buffer() {
+    let Some(folder) = folder() else { return };
+    let bytes = Bytes::from(fs::read(folder.join("resnet18_w16_64.mge")).unwrap());
+    let model = mge::read(bytes.clone(), &mge::ReadOptions::default()).unwrap();
+    let range = bytes.as_ptr_range();
+    let big = model.graph.values.iter().filter_map(|value| value.constant.as_ref());
+    let mut count = 0;
+    for constant in big.filter(|constant| constant.bytes().len() > 1000) {
+        assert!(range.contains(&constant.bytes().as_ptr()));
+        count += 1;
+    }
+    assert!(count > 15);
+}
