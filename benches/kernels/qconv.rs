@@ -7,6 +7,7 @@ mod layers;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use layers::{LAYERS, config, noise};
 use triune_kernels::{Isa, Pool, Q8, QConv, QConvSpec};
+use triune_tensor::Rounding;
 
 fn bench(criterion: &mut Criterion) {
     let pool = Pool::new(1);
@@ -25,6 +26,7 @@ fn bench(criterion: &mut Criterion) {
             multiplier: &multiplier,
             input: encoding,
             output: encoding,
+            rounding: Rounding::HalfToEven,
             clamp: [0, 255],
             table: None,
             residual: None,

@@ -10,7 +10,7 @@ use std::{
 use common::{Bench, Constants, INPUT, Random, input, output, window};
 use triune_device::{
     Addr, Command, FeatureMap,
-    command::{FConv, FSoftmax, Function, FunctionKind, Pool, PoolKind},
+    command::{FConv, FSoftmax, Function, FunctionKind, Pool, PoolKind, Rounding},
 };
 use triune_kernels::Isa;
 use triune_tensor::DType;
@@ -59,6 +59,7 @@ fn a_run_allocates_nothing() {
             kind: PoolKind::Max,
             input_quant: common::quant(1.0, 0),
             output_quant: common::quant(1.0, 0),
+            rounding: Rounding::HalfToEven,
         }
         .into(),
         FSoftmax { input: Addr::new(INPUT, 0), output: Addr::new(common::SCRATCH, 0), dims: [8, 16, 16] }

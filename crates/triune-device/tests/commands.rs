@@ -11,7 +11,7 @@ use triune_device::{
     command::{
         self, BinaryKind, CoordinateMode, Copy, Dequantize, FBinary, FConv, FMatMul, FSoftmax, FUnary, Fill,
         Function, FunctionKind, GlobalPool, Opcode, Pool, PoolKind, QMul, QSoftmax, Quantize, Resize,
-        ResizeMode, Table,
+        ResizeMode, Rounding, Table,
     },
 };
 use triune_kernels::Isa;
@@ -143,6 +143,7 @@ fn pools() {
         kind,
         input_quant: quant(0.5, 1),
         output_quant: if kind == PoolKind::Max { quant(0.5, 1) } else { quant(0.25, -2) },
+        rounding: Rounding::HalfToEven,
     };
     let four = |row: usize, column: usize, channel: usize| {
         [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(y, z)| at(2 * row + y, 2 * column + z, channel))
@@ -169,6 +170,7 @@ fn pools() {
         kind: PoolKind::Average,
         input_quant: quant(1.0, 0),
         output_quant: quant(1.0, 0),
+        rounding: Rounding::HalfToEven,
     };
     let expected: Vec<f32> =
         (0..2).map(|channel| (0..25).map(|i| x[2 * i + channel]).sum::<f32>() / 25.0).collect();
@@ -190,6 +192,7 @@ fn eight_bit_multiplication_broadcasts() {
         output: operand(Addr::new(OUTPUT, 0), DType::I8, dims),
         zero_points: [2, 128, -5],
         multiplier: 0.01,
+        rounding: Rounding::HalfToEven,
         clamp: [-50, 50],
     };
     let expected: Vec<u8> = x
@@ -292,8 +295,12 @@ fn tables_and_borders() {
     assert_eq!(run(command, &constants, &x, 24), expected);
 
     let reals = Random(8).floats(24);
-    let command =
-        Quantize { input: input(DType::F32, map), output: output(DType::I8, map), quant: quant(0.03, 5) };
+    let command = Quantize {
+        input: input(DType::F32, map),
+        output: output(DType::I8, map),
+        quant: quant(0.03, 5),
+        rounding: Rounding::HalfToEven,
+    };
     let expected: Vec<u8> = reals
         .iter()
         .map(|x| ((x / 0.03).round_ties_even() as i32 + 5).clamp(-128, 127) as i8)
@@ -420,6 +427,7 @@ fn damaged_commands_never_panic() {
             kind: PoolKind::Average,
             input_quant: quant(1.0, 0),
             output_quant: quant(1.0, 0),
+            rounding: Rounding::HalfToEven,
         }
         .into(),
         GlobalPool {
@@ -428,6 +436,7 @@ fn damaged_commands_never_panic() {
             kind: PoolKind::Max,
             input_quant: quant(1.0, 0),
             output_quant: quant(1.0, 0),
+            rounding: Rounding::HalfToEven,
         }
         .into(),
         FBinary {
@@ -441,7 +450,13 @@ fn damaged_commands_never_panic() {
         .into(),
         FUnary { input: scratch(DType::F32), output: scratch(DType::F32), function: RELU }.into(),
         Table { input: scratch(DType::U8), output: scratch(DType::I8), table: weights }.into(),
-        Quantize { input: input(DType::F32, map), output: scratch(DType::I8), quant: quant(0.1, 0) }.into(),
+        Quantize {
+            input: input(DType::F32, map),
+            output: scratch(DType::I8),
+            quant: quant(0.1, 0),
+            rounding: Rounding::HalfToEven,
+        }
+        .into(),
         FSoftmax { input: Addr::new(INPUT, 0), output: Addr::new(OUTPUT, 0), dims: [2, 4, 4] }.into(),
         Resize {
             input: input(DType::F32, map),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use common::{Bench, CONSTANTS, Constants, INPUT, OUTPUT, Random, SCRATCH, input, memory, operand, window};
 use triune_device::{
     Addr, Command, DeviceSpec, Error, FeatureMap, RangeAccess, Segment, SegmentKind, SegmentTable,
-    command::{AddParams, QAdd, QConv, RequantTarget},
+    command::{AddParams, QAdd, QConv, RequantTarget, Rounding},
 };
 use triune_kernels::{Isa, Pool};
 use triune_tensor::DType;
@@ -46,6 +46,7 @@ fn program(seed: u64) -> Program {
         multipliers: OUT,
         input_zero_point: 120,
         result: target(DType::I8, -3),
+        rounding: Rounding::HalfToEven,
         clamp: [-100, 127],
         table: None,
         residual: None,
@@ -65,6 +66,7 @@ fn program(seed: u64) -> Program {
             ra: 1.0,
             rb: 0.5,
             k: 128.0 + 4.5,
+            rounding: Rounding::HalfToEven,
             clamp: [0, 250],
         },
     };

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use triune_device::{
     Addr, Command, CommandTime, DeviceSpec, Error, FeatureMap, Timeline,
-    command::{Copy, End, Opcode, QConv, RequantTarget, Window},
+    command::{Copy, End, Opcode, QConv, RequantTarget, Rounding, Window},
     spec::{LaunchSpec, Precision, VectorSpec},
     timeline,
     timing::{BoundBy, TimingOptions},
@@ -55,6 +55,7 @@ fn conv(from: u8, to: u8, size: u32, kernel: u32, channels: [u32; 2], groups: u3
         multipliers: 1,
         input_zero_point: 0,
         result: RequantTarget { dtype: DType::I8, zero_point: 0 },
+        rounding: Rounding::HalfToEven,
         clamp: [-128, 127],
         table: None,
         residual: None,

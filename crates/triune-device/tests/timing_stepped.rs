@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use stepped::{Core, Cost, MEMORIES, Task, simulate};
 use triune_device::{
     Addr, Command, DeviceSpec, FeatureMap, TimingOptions,
-    command::{Copy, Fill, Operand, QMul, Table},
+    command::{Copy, Fill, Operand, QMul, Rounding, Table},
     timeline,
 };
 use triune_tensor::DType;
@@ -88,6 +88,7 @@ fn multiply(a: u8, b: u8, to: u8, count: u32) -> Step {
         output: operand(to, u64::from(count)),
         zero_points: [0; 3],
         multiplier: 1.0,
+        rounding: Rounding::HalfToEven,
         clamp: [-128, 127],
     };
     let count = u64::from(count);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use triune_tensor::{ChannelQuant, DType, QuantParams, Shape};
+use triune_tensor::{ChannelQuant, DType, QuantParams, Rounding, Shape};
 
 use crate::{Constant, Op};
 
@@ -88,6 +88,17 @@ pub struct Graph {
     pub inputs: Vec<ValueId>,
     /// The tensors that a caller gets, in order.
     pub outputs: Vec<ValueId>,
+    /// How operators over 8-bit values make integers of reals: half to even unless the source format says otherwise.
+    ///
+    /// An 8-bit value is a quantized one when its [`Value::quant`] is set. Operators between such values are integer
+    /// operators: `Conv` (x, weights of zero point 0 with [`Value::quant`] or [`Value::channel_quant`], bias in i32 of
+    /// the scale x · weights and of shape (O)), `Gemm` and `MatMul` with constant weights, `Binary` Add and Mul, average
+    /// pools, [`crate::ops::Table`]. A Relu behind one of them is [`crate::ops::Stage::Clamp`] with the result's zero
+    /// point as lower limit, other functions of one value are tables ([`crate::passes::table`]). What has no integer
+    /// form (other functions of two operands, products of activations) goes by way of `DequantizeLinear` and
+    /// `QuantizeLinear`, which the quantization pass fuses where it can. docs/numerics.md has the formulas of both
+    /// roundings.
+    pub rounding: Rounding,
 }
 
 impl Graph {

@@ -122,6 +122,7 @@ impl Graph {
             nodes: nodes.map(|(node, _)| node.clone()).collect(),
             inputs: inputs.to_vec(),
             outputs: outputs.to_vec(),
+            rounding: self.rounding,
         };
         part.renumber();
         Ok(part)

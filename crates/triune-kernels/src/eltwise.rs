@@ -2,6 +2,8 @@
 
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
+use triune_tensor::Rounding;
+
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::{self, GRAIN, Shared};
 use crate::strided::{Nest, RANK};
@@ -132,8 +134,8 @@ fn combine<A: Copy, O>(run: Run<'_, A>, out: &mut [O], stride: usize, f: impl Fn
     }
 }
 
-/// out = clamp(rint(fma(a, ra, fma(b, rb, k)))) on the quantized integers, as ONNX Runtime's `QLinearAdd`;
-/// `add.conv_is_a` plays no part.
+/// out = a + b on the quantized integers by the formula of [`QAdd`], with halves to even that of ONNX Runtime's
+/// `QLinearAdd`; `add.conv_is_a` plays no part.
 ///
 /// Errors: slices shorter than the nest's spans, parameters that [`QAdd::check`] refuses.
 pub fn q_add(
@@ -156,16 +158,24 @@ multiversion! {
     fn q_add_run(add: QAdd, run: Run<'_, u8>, out: &mut [u8], stride: usize) {
         let (a_flip, b_flip) = (add.a.flip(), add.b.flip());
         let (a_bias, b_bias) = (i32::from(a_flip), i32::from(b_flip));
-        let [low, high] = add.clamp.map(|limit| limit as f32);
-        combine(run, out, stride, |a, b| {
+        let zero_point = add.added_zero_point();
+        let [low, high] = add.clamp.map(|limit| (limit - zero_point) as f32);
+        let sum = |a: u8, b: u8| {
             let a = (i32::from(a ^ a_flip) - a_bias) as f32;
             let b = (i32::from(b ^ b_flip) - b_bias) as f32;
-            math::round_to_byte(a.mul_add(add.ra, b.mul_add(add.rb, add.k)), low, high)
-        });
+            a.mul_add(add.ra, b.mul_add(add.rb, add.k))
+        };
+        match add.rounding {
+            Rounding::HalfToEven => combine(run, out, stride, |a, b| math::round_to_byte(sum(a, b), low, high)),
+            Rounding::HalfAwayFromZero => combine(run, out, stride, |a, b| {
+                math::round_away_to_byte(sum(a, b), low, high).wrapping_add(zero_point as u8)
+            }),
+        }
     }
 }
 
-/// A quantized multiplication: clamp(rint(f32((a − zero point)(b − zero point)) · multiplier + zero point)).
+/// A quantized multiplication: clamp(rint(f32((a − zero point)(b − zero point)) · multiplier + zero point)); when halves go
+/// away from zero, the zero point is added to what was rounded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QMul {
     /// First factor.
@@ -176,6 +186,8 @@ pub struct QMul {
     pub out: Q8,
     /// Scale of a · scale of b / scale of the product.
     pub multiplier: f32,
+    /// How the product becomes an integer.
+    pub rounding: Rounding,
     /// Smallest and largest result, in the quantized domain of `out`.
     pub clamp: [i32; 2],
 }
@@ -185,11 +197,19 @@ impl QMul {
     /// f32(f32(a·b) / out) as in ONNX Runtime's `QLinearMul`.
     ///
     /// Errors: scales that are not positive and finite, zero points outside of their types.
-    pub fn new(a: Q8, a_scale: f32, b: Q8, b_scale: f32, out: Q8, out_scale: f32) -> Result<Self, Error> {
+    pub fn new(
+        a: Q8,
+        a_scale: f32,
+        b: Q8,
+        b_scale: f32,
+        out: Q8,
+        out_scale: f32,
+        rounding: Rounding,
+    ) -> Result<Self, Error> {
         if ![a_scale, b_scale, out_scale].iter().all(|scale| scale.is_finite() && *scale > 0.0) {
             return Err(Error::Invalid("scales must be positive and finite"));
         }
-        let mul = Self { a, b, out, multiplier: a_scale * b_scale / out_scale, clamp: out.range() };
+        let mul = Self { a, b, out, multiplier: a_scale * b_scale / out_scale, rounding, clamp: out.range() };
         mul.check()?;
         Ok(mul)
     }
@@ -210,13 +230,18 @@ impl QMul {
     /// The byte of the product of the bytes `a` and `b`. Parameters must have passed [`QMul::check`].
     pub fn apply(&self, a: u8, b: u8) -> u8 {
         let product = (self.a.value(a) - self.a.zero_point) * (self.b.value(b) - self.b.zero_point);
-        // Two roundings: the reference multiplies, then adds.
-        let y = (product as f32 * self.multiplier + self.out.zero_point as f32).round_ties_even();
+        let (scaled, zero) = (product as f32 * self.multiplier, self.out.zero_point as f32);
+        let y = match self.rounding {
+            // Two roundings: the reference multiplies, then adds.
+            Rounding::HalfToEven => (scaled + zero).round_ties_even(),
+            Rounding::HalfAwayFromZero => scaled.round() + zero,
+        };
         y.clamp(self.clamp[0] as f32, self.clamp[1] as f32) as i32 as u8
     }
 }
 
-/// out = clamp(rint(f32((a − zero point)(b − zero point)) · multiplier + zero point)), as ONNX Runtime's `QLinearMul`.
+/// out = a · b on the quantized integers by the formula of [`QMul`], with halves to even that of ONNX Runtime's
+/// `QLinearMul`.
 ///
 /// Errors: slices shorter than the nest's spans, parameters that [`QMul::check`] refuses.
 pub fn q_mul(
@@ -240,12 +265,24 @@ multiversion! {
         let (a_flip, b_flip) = (mul.a.flip(), mul.b.flip());
         let a_bias = i32::from(a_flip) + mul.a.zero_point;
         let b_bias = i32::from(b_flip) + mul.b.zero_point;
-        let [low, high] = mul.clamp.map(|limit| limit as f32);
-        let zero = mul.out.zero_point as f32;
-        combine(run, out, stride, |a, b| {
+        let scaled = |a: u8, b: u8| {
             let product = (i32::from(a ^ a_flip) - a_bias) * (i32::from(b ^ b_flip) - b_bias);
-            math::round_to_byte(product as f32 * mul.multiplier + zero, low, high)
-        });
+            product as f32 * mul.multiplier
+        };
+        let zero_point = mul.out.zero_point;
+        match mul.rounding {
+            Rounding::HalfToEven => {
+                let [low, high] = mul.clamp.map(|limit| limit as f32);
+                let zero = zero_point as f32;
+                combine(run, out, stride, |a, b| math::round_to_byte(scaled(a, b) + zero, low, high));
+            }
+            Rounding::HalfAwayFromZero => {
+                let [low, high] = mul.clamp.map(|limit| (limit - zero_point) as f32);
+                combine(run, out, stride, |a, b| {
+                    math::round_away_to_byte(scaled(a, b), low, high).wrapping_add(zero_point as u8)
+                });
+            }
+        }
     }
 }
 

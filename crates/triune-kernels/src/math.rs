@@ -39,6 +39,17 @@ pub(crate) fn round_to_byte(y: f32, low: f32, high: f32) -> u8 {
     (min(max(y, low), high) + ROUNDER).to_bits() as u8
 }
 
+/// The largest f32 below ½. Added with x's sign to x, it makes truncation round halves away from zero and nothing else;
+/// ½ itself would also lift what lies an ulp below ½.
+pub(crate) const BELOW_HALF: f32 = 0.5 - f32::EPSILON / 4.0;
+
+/// As [`round_to_byte`], halves away from zero.
+#[inline(always)]
+pub(crate) fn round_away_to_byte(y: f32, low: f32, high: f32) -> u8 {
+    let y = min(max(y, low), high);
+    ((y + BELOW_HALF.copysign(y)).trunc() + ROUNDER).to_bits() as u8
+}
+
 /// Splits x into n·ln 2 + r and returns n in ROUNDER's low bits, and eʳ − 1.
 #[inline(always)]
 fn exp_parts(x: f32) -> (u32, f32) {

@@ -2,6 +2,8 @@
 
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
+use triune_tensor::Rounding;
+
 use crate::dispatch::{Level, multiversion};
 use crate::{Error, Isa, Nhwc, Pool, Q8, math, parallel};
 
@@ -44,6 +46,8 @@ pub struct PoolQuant {
     pub output: Q8,
     /// The output's scale.
     pub output_scale: f32,
+    /// How a mean becomes an integer.
+    pub rounding: Rounding,
 }
 
 impl PoolQuant {
@@ -396,12 +400,65 @@ impl Reduce for MeanBytes {
     }
 }
 
+/// The mean of a window as `MegEngine` rounds it: the integers themselves are averaged, taps in the padding are the zero
+/// point, halves go away from zero. A change of scale comes before rounding.
+#[derive(Clone, Copy)]
+struct PlainMeanBytes {
+    flip: u8,
+    zero: i32,
+    zero_out: i32,
+    /// Input scale / output scale, when they differ.
+    ratio: Option<f32>,
+    low: f32,
+    high: f32,
+}
+
+impl PlainMeanBytes {
+    fn new(quant: PoolQuant) -> Self {
+        let (flip, zero) = crate::quantize::unbias(quant.input);
+        let [low, high] = quant.output.range().map(|limit| limit as f32);
+        let same = quant.input == quant.output && quant.input_scale == quant.output_scale;
+        let ratio = (!same).then(|| quant.input_scale / quant.output_scale);
+        Self { flip, zero, zero_out: quant.output.zero_point, ratio, low, high }
+    }
+}
+
+impl Reduce for PlainMeanBytes {
+    type In = u8;
+    type Sum = i32;
+    type Out = u8;
+    const COUNT_ALL: bool = true;
+    #[inline(always)]
+    fn start(&self) -> i32 {
+        0
+    }
+    #[inline(always)]
+    fn add(&self, sum: i32, x: u8) -> i32 {
+        sum.wrapping_add(i32::from(x ^ self.flip) - self.zero)
+    }
+    #[inline(always)]
+    fn join(&self, sum: i32, row: i32) -> i32 {
+        sum.wrapping_add(row)
+    }
+    #[inline(always)]
+    fn finish(&self, sum: i32, taps: usize) -> u8 {
+        let taps = taps.max(1);
+        let mean = match self.ratio {
+            // The mean of the raw integers, zero point included: a half rounds by its sign.
+            None => (sum.wrapping_add(self.zero_out.wrapping_mul(taps as i32)) as f32 / taps as f32).round(),
+            Some(ratio) => (sum as f32 / taps as f32 * ratio).round() + self.zero_out as f32,
+        };
+        math::min(math::max(mean, self.low), self.high) as i32 as u8
+    }
+}
+
 /// Slides a window over bytes.
 ///
 /// The average equals ONNX Runtime's `QLinearAveragePool`: taps are dequantized, (x − zero point)·`input_scale`, and added
 /// in f32 in their order, divided by their number n, then clamp(rint(mean / `output_scale` + zero point)). With
 /// `count_include_pad` n is the window's size, also where the window reaches beyond the padding. A window that is the
-/// whole map, without padding, averages as [`global_pool_q8`]. Errors: extents that do not agree, slices shorter than
+/// whole map, without padding, averages as [`global_pool_q8`]. Half away from zero, the integers are averaged exactly,
+/// padding is the zero point, and clamp(round(sum / n)) is the result (a change of scale comes before rounding). Errors: extents that do not agree, slices shorter than
 /// their maps, a maximum whose encodings differ, a window so large that a sum could overflow.
 pub fn pool_q8(
     isa: Isa,
@@ -422,6 +479,10 @@ pub fn pool_q8(
             }
             let reduce = MaxBytes { flip: quant.input.flip() };
             drive(level, reduce, spec, x, in_map, y, out_map, pool)
+        }
+        PoolKind::Average { .. } if quant.rounding == Rounding::HalfAwayFromZero => {
+            check_sum(Nhwc { h: spec.kernel[0], w: spec.kernel[1], ..in_map })?;
+            drive(level, PlainMeanBytes::new(*quant), spec, x, in_map, y, out_map, pool)
         }
         PoolKind::Average { .. } if spec.kernel == [in_map.h, in_map.w] && spec.pad == [0; 4] => {
             check_sum(in_map)?;
@@ -469,7 +530,7 @@ fn global(kind: PoolKind, map: Nhwc, out_map: Nhwc) -> Result<PoolSpec, Error> {
 
 /// One result per image and channel, of bytes: the average is
 /// clamp(rint(f32(Σx − n·zero point) · f32(`input_scale` / f32(`output_scale`·n))) + zero point), as ONNX Runtime's
-/// `QLinearGlobalAveragePool`. `out_map` has one row and one column.
+/// `QLinearGlobalAveragePool`; half away from zero as [`pool_q8`]. `out_map` has one row and one column.
 ///
 /// Errors: as [`pool_q8`], a map so large that the sum could overflow.
 pub fn global_pool_q8(
@@ -483,7 +544,7 @@ pub fn global_pool_q8(
     pool: &Pool,
 ) -> Result<(), Error> {
     let spec = global(kind, in_map, out_map)?;
-    if kind == PoolKind::Max {
+    if kind == PoolKind::Max || quant.rounding == Rounding::HalfAwayFromZero {
         return pool_q8(isa, &spec, quant, x, in_map, y, out_map, pool);
     }
     quant.check()?;

@@ -1,5 +1,7 @@
 //! The border between reals and quantized integers, element by element. Knows no padding (see `tensor_info`).
 
+use triune_tensor::Rounding;
+
 use crate::dispatch::{Level, multiversion};
 use crate::{Error, Isa, Nhwc, Pool, Q8, math, parallel};
 
@@ -21,13 +23,15 @@ fn check(scale: f32, q: Q8) -> Result<Steps, Error> {
 }
 
 /// y = clamp(rint(x / scale) + zero point), as ONNX `QuantizeLinear`: a true division, half to even; NaN gives the
-/// type's lowest value, as in ONNX Runtime.
+/// type's lowest value, as in ONNX Runtime. Half away from zero, y = clamp(round(x · f32(1/scale)) + zero point) (see
+/// [`triune_tensor::QuantParams::quantize_by`]).
 ///
 /// Errors: extents that differ, slices shorter than their maps, a scale that is not positive and finite.
 pub fn quantize(
     isa: Isa,
     scale: f32,
     q: Q8,
+    rounding: Rounding,
     x: &[f32],
     in_map: Nhwc,
     y: &mut [u8],
@@ -35,7 +39,21 @@ pub fn quantize(
     pool: &Pool,
 ) -> Result<(), Error> {
     let (level, steps) = (Level::new(isa), check(scale, q)?);
-    parallel::elementwise(pool, x, in_map, y, out_map, &|x, y| quantize_run(level, scale, steps, x, y))
+    parallel::elementwise(pool, x, in_map, y, out_map, &|x, y| match rounding {
+        Rounding::HalfToEven => quantize_run(level, scale, steps, x, y),
+        Rounding::HalfAwayFromZero => quantize_away_run(level, 1.0 / scale, steps, x, y),
+    })
+}
+
+multiversion! {
+    fn quantize_away_run(inverse: f32, steps: Steps, x: &[f32], y: &mut [u8]) {
+        for (y, &x) in y.iter_mut().zip(x) {
+            let quotient = x * inverse;
+            // NaN fails the comparison.
+            let quotient = if quotient >= steps.low { quotient } else { steps.low };
+            *y = math::round_away_to_byte(quotient, steps.low, steps.high).wrapping_add(steps.zero);
+        }
+    }
 }
 
 multiversion! {

@@ -4,6 +4,7 @@ mod common;
 
 use common::{Noise, isas, same_bits};
 use triune_kernels::{Binary, Broadcast, Isa, Pool, Q8, QAdd, QMul, binary, q_add, q_mul};
+use triune_tensor::Rounding;
 
 struct Case {
     dims: [usize; 6],
@@ -89,8 +90,11 @@ fn quantized_sums_and_products_equal_their_formulas() {
         let [a_len, b_len, out_len] = case.spans();
         let (a, b) = (noise.bytes(a_len), noise.bytes(b_len));
         let [qa, qb, qo] = encodings(&mut noise);
-        let mut add = QAdd::new(qa, 0.021, qb, 0.034, qo, 0.047).unwrap();
-        let mut mul = QMul::new(qa, 0.021, qb, 0.034, qo, 0.08).unwrap();
+        let rounding = [Rounding::HalfToEven, Rounding::HalfAwayFromZero][noise.below(2)];
+        // Scales by which halves are frequent, or rare.
+        let scales = [[0.021, 0.034, 0.047], [0.5, 0.25, 1.0]][noise.below(2)];
+        let mut add = QAdd::new(qa, scales[0], qb, scales[1], qo, scales[2], rounding).unwrap();
+        let mut mul = QMul::new(qa, scales[0], qb, scales[1], qo, 2.0 * scales[2], rounding).unwrap();
         if noise.below(3) == 0 {
             let [low, high] = qo.range();
             add.clamp = [low + 40, high - 30];
@@ -120,6 +124,21 @@ fn quantized_sums_and_products_equal_their_formulas() {
             assert!(q_add(Isa::best(), &add, &shape, &a, &b, &mut out[1..], &pool).is_err());
         }
     }
+}
+
+/// Halves, with the zero point of the result behind the rounding.
+#[test]
+fn halves_go_away_from_zero_on_request() {
+    let q = Q8 { signed: false, zero_point: 0 };
+    let out = Q8 { signed: true, zero_point: -3 };
+    let away = Rounding::HalfAwayFromZero;
+    let minus = Q8 { zero_point: 10, ..q };
+    let add = QAdd::new(q, 0.5, minus, 1.0, out, 1.0, away).unwrap();
+    let mul = QMul::new(q, 0.5, minus, 1.0, out, 1.0, away).unwrap();
+    // 5·½ + (10 − 10) = 2.5 → 3; 5·½ + (0 − 10) = −7.5 → −8; likewise ½·5·(11 − 10) and ½·5·(9 − 10).
+    let value = |byte: u8| i32::from(byte.cast_signed());
+    assert_eq!([value(add.apply(5, 10)), value(add.apply(5, 0))], [3 - 3, -8 - 3]);
+    assert_eq!([value(mul.apply(5, 11)), value(mul.apply(5, 9))], [3 - 3, -3 - 3]);
 }
 
 #[test]
@@ -188,7 +207,7 @@ fn misfits_are_errors() {
     assert!(Broadcast::new([usize::MAX, 4, 1, 1, 1, 1], [0; 6], [0; 6], ones).is_err());
     assert!(Broadcast::new([2; 6], [usize::MAX; 6], [0; 6], ones).is_err());
     let q = Q8 { signed: true, zero_point: 0 };
-    assert!(QMul::new(q, 0.0, q, 1.0, q, 1.0).is_err());
-    assert!(QMul::new(q, 1e30, q, 1e30, q, 1.0).is_err());
-    assert!(QMul::new(q, 1.0, q, 1.0, Q8 { zero_point: 200, ..q }, 1.0).is_err());
+    assert!(QMul::new(q, 0.0, q, 1.0, q, 1.0, Rounding::HalfToEven).is_err());
+    assert!(QMul::new(q, 1e30, q, 1e30, q, 1.0, Rounding::HalfToEven).is_err());
+    assert!(QMul::new(q, 1.0, q, 1.0, Q8 { zero_point: 200, ..q }, 1.0, Rounding::HalfToEven).is_err());
 }

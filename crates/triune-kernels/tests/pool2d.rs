@@ -8,6 +8,7 @@ use common::{Noise, gapped, indices, isas, same_bits};
 use triune_kernels::{
     Isa, Nhwc, Pool, PoolKind, PoolQuant, PoolSpec, Q8, global_pool_f32, global_pool_q8, pool_f32, pool_q8,
 };
+use triune_tensor::Rounding;
 
 /// The taps of a window inside of the input, and how many lie inside of the padded input.
 fn taps(spec: &PoolSpec, map: Nhwc, oh: usize, ow: usize) -> (Vec<(usize, usize)>, usize) {
@@ -97,7 +98,13 @@ fn byte_pools_equal_one_window_at_a_time() {
     for (round, Case { spec, in_map, out_map }) in cases().into_iter().enumerate() {
         let q = |signed: bool, zero: i32| Q8 { signed, zero_point: if signed { zero - 128 } else { zero } };
         let input = q(round % 2 == 0, noise.below(256) as i32);
-        let mut quant = PoolQuant { input, input_scale: 0.03, output: input, output_scale: 0.03 };
+        let mut quant = PoolQuant {
+            input,
+            input_scale: 0.03,
+            output: input,
+            output_scale: 0.03,
+            rounding: Rounding::HalfToEven,
+        };
         if spec.kind != PoolKind::Max {
             quant.output = q(round % 4 < 2, noise.below(256) as i32);
             quant.output_scale = 0.0217;
@@ -138,6 +145,55 @@ fn byte_pools_equal_one_window_at_a_time() {
     }
 }
 
+/// With halves away from zero, the integers themselves are averaged, in f64 here, and padding is the zero point.
+#[test]
+fn byte_averages_half_away_equal_one_window_at_a_time() {
+    let mut noise = Noise(14);
+    let mut halves = 0;
+    for (round, Case { spec, in_map, out_map }) in cases().into_iter().enumerate() {
+        let PoolKind::Average { count_include_pad } = spec.kind else { continue };
+        let signed = round % 2 == 0;
+        let input = Q8 { signed, zero_point: noise.below(256) as i32 - if signed { 128 } else { 0 } };
+        let mut quant = PoolQuant {
+            input,
+            input_scale: 0.03,
+            output: input,
+            output_scale: 0.03,
+            rounding: Rounding::HalfAwayFromZero,
+        };
+        if round % 3 == 0 {
+            quant.output = Q8 { zero_point: input.zero_point / 2, ..input };
+            quant.output_scale = 0.06;
+        }
+        let x = noise.bytes(in_map.span());
+        let mut expected = vec![0xEE; out_map.span()];
+        for (n, h, w, c) in indices(out_map) {
+            let (inside, _) = taps(&spec, in_map, h, w);
+            let all = spec.kernel[0] * spec.kernel[1];
+            let count = if count_include_pad { all } else { inside.len() }.max(1);
+            let zero = f64::from(input.zero_point);
+            let sum: f64 = inside
+                .iter()
+                .map(|&(h, w)| f64::from(input.value(x[in_map.offset(n, h, w) + c])) - zero)
+                .sum();
+            let mean = sum / count as f64;
+            let y = if quant.output == input { mean + zero } else { mean / 2.0 };
+            halves += usize::from(y.fract().abs() == 0.5);
+            let behind = if quant.output == input { 0.0 } else { f64::from(quant.output.zero_point) };
+            let [low, high] = input.range().map(f64::from);
+            expected[out_map.offset(n, h, w) + c] = (y.round() + behind).clamp(low, high) as i32 as u8;
+        }
+        for isa in isas() {
+            for threads in [1, 2] {
+                let mut y = vec![0xEE; out_map.span()];
+                pool_q8(isa, &spec, &quant, &x, in_map, &mut y, out_map, &Pool::new(threads)).unwrap();
+                assert_eq!(expected, y, "{isa:?} {spec:?} {in_map:?} {quant:?}");
+            }
+        }
+    }
+    assert!(halves > 100, "{halves} halves");
+}
+
 #[test]
 fn global_pools_equal_their_formulas() {
     let mut noise = Noise(17);
@@ -152,6 +208,7 @@ fn global_pools_equal_their_formulas() {
             input_scale: 0.013,
             output: Q8 { signed: false, zero_point: 120 },
             output_scale: 0.0031,
+            rounding: Rounding::HalfToEven,
         };
         let count = size[0] * size[1];
         let mut expected = vec![0xEE; out_map.span()];
@@ -203,6 +260,7 @@ fn averages_round_as_the_reference() {
             input_scale: case.input.0,
             output: Q8 { signed: case.signed, zero_point: case.output.1 },
             output_scale: case.output.0,
+            rounding: Rounding::HalfToEven,
         };
         for isa in isas() {
             let mut y = [0; 12];
@@ -225,6 +283,7 @@ fn averages_of_whole_maps_round_as_the_reference() {
                 input_scale: case.input.0,
                 output: Q8 { signed: case.signed, zero_point: case.output.1 },
                 output_scale: case.output.0,
+                rounding: Rounding::HalfToEven,
             };
             for isa in isas() {
                 let mut y = [0; 16];

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use triune_kernels::{ConvGeometry, Error, Isa, Nhwc, Pool, Q8, QAdd, QConv, QConvSpec};
+use triune_tensor::Rounding;
 
 /// Deterministic bytes.
 struct Noise(u64);
@@ -37,6 +38,7 @@ struct Case {
     out_channels: usize,
     input: Q8,
     output: Q8,
+    rounding: Rounding,
     clamp: [i32; 2],
     /// Elements left free after each pixel, row and image: input, residual, output.
     gaps: [[usize; 3]; 3],
@@ -108,7 +110,7 @@ fn oracle(
                         }
                     }
                     let m = if spec.multiplier.len() == 1 { spec.multiplier[0] } else { spec.multiplier[o] };
-                    let scaled = f64::from((sum as f32 * m).round_ties_even());
+                    let scaled = f64::from(spec.rounding.round(sum as f32 * m));
                     let mut byte =
                         saturate(scaled + f64::from(spec.output.zero_point), spec.clamp, spec.output);
                     if let Some(table) = spec.table {
@@ -118,8 +120,12 @@ fn oracle(
                         let other = other[map.offset(n, y, x) + o];
                         let (a, b) = if add.conv_is_a { (byte, other) } else { (other, byte) };
                         let (a, b) = (decode(add.a, a) as f32, decode(add.b, b) as f32);
-                        let sum = a.mul_add(add.ra, b.mul_add(add.rb, add.k)).round_ties_even();
-                        byte = saturate(f64::from(sum), add.clamp, add.out);
+                        let sum = add.rounding.round(a.mul_add(add.ra, b.mul_add(add.rb, add.k)));
+                        let zero = match add.rounding {
+                            Rounding::HalfToEven => 0,
+                            Rounding::HalfAwayFromZero => add.out.zero_point,
+                        };
+                        byte = saturate(f64::from(sum) + f64::from(zero), add.clamp, add.out);
                     }
                     out[om.offset(n, y, x) + o] = byte;
                 }
@@ -146,7 +152,7 @@ fn check(case: &Case) {
     let table: Option<[u8; 256]> = case.table.then(|| noise.bytes(256).try_into().unwrap());
     let residual = case.residual.map(|(other, out, conv_is_a)| {
         let (a, b) = if conv_is_a { (case.output, other) } else { (other, case.output) };
-        QAdd { conv_is_a, ..QAdd::new(a, 0.031, b, 0.027, out, 0.04).unwrap() }
+        QAdd { conv_is_a, ..QAdd::new(a, 0.031, b, 0.027, out, 0.04, case.rounding).unwrap() }
     });
     let spec = QConvSpec {
         geometry: g,
@@ -157,6 +163,7 @@ fn check(case: &Case) {
         multiplier: &multiplier,
         input: case.input,
         output: case.output,
+        rounding: case.rounding,
         clamp: case.clamp,
         table: table.as_ref(),
         residual,
@@ -242,6 +249,7 @@ fn cases() -> impl Strategy<Value = Case> {
             out_channels,
             input,
             output,
+            rounding: if seed % 5 < 2 { Rounding::HalfAwayFromZero } else { Rounding::HalfToEven },
             clamp: if seed % 3 == 0 { [low, (low + width).max(range[0])] } else { range },
             gaps: maps.0,
             bias: rest.0[0],
@@ -277,6 +285,7 @@ fn plain(kernel: usize, groups: usize, channels: [usize; 2], size: usize) -> Cas
         out_channels: channels[1],
         input: U8,
         output: I8,
+        rounding: Rounding::HalfToEven,
         clamp: [-128, 127],
         gaps: [[0; 3]; 3],
         bias: true,
@@ -336,11 +345,13 @@ fn extreme_operands() {
 }
 
 #[test]
-fn rounds_half_to_even_and_saturates_beyond_i32() {
+fn rounds_halves_as_asked_and_saturates_beyond_i32() {
     let halves: Vec<i32> = (-9..9).map(|i| 2 * i + 1).chain([i32::MAX / 2, i32::MIN / 2]).collect();
     let n = halves.len();
-    for output in [U8, I8] {
-        for multiplier in [0.5_f32, f32::MAX] {
+    let both = [Rounding::HalfToEven, Rounding::HalfAwayFromZero];
+    for (output, rounding) in [U8, I8].into_iter().flat_map(|output| both.map(|each| (output, each))) {
+        // The second lifts 1 to the largest f32 below ½, which neither rounding takes for a half.
+        for multiplier in [0.5_f32, 0.499_999_97, f32::MAX] {
             let spec = QConvSpec {
                 geometry: ConvGeometry::pointwise(),
                 in_channels: 1,
@@ -350,6 +361,7 @@ fn rounds_half_to_even_and_saturates_beyond_i32() {
                 multiplier: &[multiplier],
                 input: U8,
                 output,
+                rounding,
                 clamp: [-128, 255],
                 table: None,
                 residual: None,
@@ -357,8 +369,8 @@ fn rounds_half_to_even_and_saturates_beyond_i32() {
             let expected: Vec<u8> = halves
                 .iter()
                 .map(|&sum| {
-                    let exact = f64::from(sum) * f64::from(multiplier);
-                    saturate(exact.round_ties_even() + f64::from(output.zero_point), spec.clamp, output)
+                    let rounded = rounding.round(sum as f32 * multiplier);
+                    saturate(f64::from(rounded) + f64::from(output.zero_point), spec.clamp, output)
                 })
                 .collect();
             for isa in Isa::available() {
@@ -394,6 +406,7 @@ fn spec_of_ones(weights: &[i8]) -> QConvSpec<'_> {
         multiplier: &[1.0],
         input: U8,
         output: U8,
+        rounding: Rounding::HalfToEven,
         clamp: [0, 255],
         table: None,
         residual: None,
@@ -464,12 +477,13 @@ fn parameters_that_make_no_sense_are_refused() {
     ] {
         refused(QConvSpec { geometry, ..good });
     }
-    let add = QAdd::new(U8, 1.0, I8, 1.0, U8, 1.0).unwrap();
+    let even = Rounding::HalfToEven;
+    let add = QAdd::new(U8, 1.0, I8, 1.0, U8, 1.0, even).unwrap();
     QConv::new(&QConvSpec { residual: Some(add), ..good }, Isa::best()).unwrap();
     refused(QConvSpec { residual: Some(QAdd { ra: f32::NAN, ..add }), ..good });
     refused(QConvSpec { residual: Some(QAdd { ra: 3e38, rb: -3e38, ..add }), ..good });
     refused(QConvSpec { residual: Some(QAdd { clamp: [9, 8], ..add }), ..good });
     refused(QConvSpec { residual: Some(QAdd { conv_is_a: false, ..add }), ..good });
-    QAdd::new(U8, 0.0, I8, 1.0, U8, 1.0).unwrap_err();
-    QAdd::new(U8, 1.0, I8, f32::MAX, U8, 1e-6).unwrap_err();
+    QAdd::new(U8, 0.0, I8, 1.0, U8, 1.0, even).unwrap_err();
+    QAdd::new(U8, 1.0, I8, f32::MAX, U8, 1e-6, even).unwrap_err();
 }

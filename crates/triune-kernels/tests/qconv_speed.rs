@@ -1,11 +1,13 @@
 //! Speed of the quantized convolution on typical layers; prints and asserts nothing.
 //!
 //! `cargo test --release -p triune-kernels --test qconv_speed -- --ignored --nocapture`; the environment variable
-//! `LAYER` picks the layers whose name contains it, `THREADS` is 1 if not set.
+//! `LAYER` picks the layers whose name contains it, `THREADS` is 1 if not set, with `AWAY` halves
+//! are rounded away from zero.
 
 use std::time::{Duration, Instant};
 
 use triune_kernels::{ConvGeometry, Isa, Nhwc, Pool, Q8, QAdd, QConv, QConvSpec};
+use triune_tensor::Rounding;
 
 struct Layer {
     name: &'static str,
@@ -72,9 +74,14 @@ fn giga_macs(layer: &Layer, isa: Isa, signed: bool, add: bool, look: bool) -> f6
         multiplier: &vec![1e-3; co],
         input: q,
         output: q,
+        rounding: if std::env::var_os("AWAY").is_some() {
+            Rounding::HalfAwayFromZero
+        } else {
+            Rounding::HalfToEven
+        },
         clamp: [-128, 255],
         table: look.then_some(&table),
-        residual: add.then(|| QAdd::new(q, 0.1, q, 0.2, q, 0.25).unwrap()),
+        residual: add.then(|| QAdd::new(q, 0.1, q, 0.2, q, 0.25, Rounding::HalfToEven).unwrap()),
     };
     let conv = QConv::new(&spec, isa).unwrap();
     let [h, w] = geometry.output(layer.size, layer.size).unwrap();

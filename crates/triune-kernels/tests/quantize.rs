@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use triune_kernels::{
     Isa, Nhwc, Pool, Q8, TensorPad, dequantize, dequantize_channels, dequantize_i32, quantize,
 };
-use triune_tensor::{DType, QuantParams};
+use triune_tensor::{DType, QuantParams, Rounding};
 
 fn awkward(noise: &mut Noise, len: usize, scale: f32) -> Vec<f32> {
     let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, -1e30, -0.0];
@@ -36,6 +36,7 @@ fn quantize_equals_the_vocabulary_and_dequantize_inverts() {
         let (i, o) = (gapped(2, size, c, gaps), gapped(2, size, c, [gaps[1], 0, gaps[0]]));
         let x = awkward(&mut noise, i.span(), scale);
         let dtype = if signed { DType::I8 } else { DType::U8 };
+        let rounding = [Rounding::HalfToEven, Rounding::HalfAwayFromZero][round / 2 % 2];
         let params = QuantParams { scale, zero_point };
         let mut expected = vec![0xEE; o.span()];
         let mut real = vec![777.0; i.span()];
@@ -44,7 +45,7 @@ fn quantize_equals_the_vocabulary_and_dequantize_inverts() {
         let zeros: Vec<i32> = (0..c as i32).map(|c| zero_point - c).collect();
         for (n, h, w, c) in indices(o) {
             let (from, to) = (i.offset(n, h, w) + c, o.offset(n, h, w) + c);
-            let byte = params.quantize(x[from], dtype) as u8;
+            let byte = params.quantize_by(rounding, x[from], dtype) as u8;
             expected[to] = byte;
             real[from] = params.dequantize(q.value(byte));
             per_channel[from] = (q.value(byte) - zeros[c]) as f32 * scales[c];
@@ -52,7 +53,7 @@ fn quantize_equals_the_vocabulary_and_dequantize_inverts() {
         for isa in isas() {
             let pool = Pool::new(2);
             let mut y = vec![0xEE; o.span()];
-            quantize(isa, scale, q, &x, i, &mut y, o, &pool).unwrap();
+            quantize(isa, scale, q, rounding, &x, i, &mut y, o, &pool).unwrap();
             assert_eq!(expected, y, "{isa:?}");
             let mut back = vec![777.0; i.span()];
             dequantize(isa, scale, q, &y, o, &mut back, i, &pool).unwrap();
@@ -63,10 +64,11 @@ fn quantize_equals_the_vocabulary_and_dequantize_inverts() {
         }
         let pool = Pool::new(1);
         let mut y = vec![0; o.span()];
-        assert!(quantize(Isa::best(), scale, q, &x[1..], i, &mut y, o, &pool).is_err());
-        assert!(quantize(Isa::best(), scale, q, &x, i, &mut y[1..], o, &pool).is_err());
-        assert!(quantize(Isa::best(), 0.0, q, &x, i, &mut y, o, &pool).is_err());
-        assert!(quantize(Isa::best(), 1.0, Q8 { signed, zero_point: 300 }, &x, i, &mut y, o, &pool).is_err());
+        assert!(quantize(Isa::best(), scale, q, rounding, &x[1..], i, &mut y, o, &pool).is_err());
+        assert!(quantize(Isa::best(), scale, q, rounding, &x, i, &mut y[1..], o, &pool).is_err());
+        assert!(quantize(Isa::best(), 0.0, q, rounding, &x, i, &mut y, o, &pool).is_err());
+        let wrong = Q8 { signed, zero_point: 300 };
+        assert!(quantize(Isa::best(), 1.0, wrong, rounding, &x, i, &mut y, o, &pool).is_err());
     }
 }
 
@@ -81,7 +83,7 @@ fn nan_gives_the_lowest_value() {
             let expected: Vec<u8> = (0..len).map(|i| if i % 2 == 0 { low } else { zero }).collect();
             for isa in isas() {
                 let mut y = vec![0xEE; len];
-                quantize(isa, 0.1, q, &x, map, &mut y, map, &Pool::new(1)).unwrap();
+                quantize(isa, 0.1, q, Rounding::HalfToEven, &x, map, &mut y, map, &Pool::new(1)).unwrap();
                 assert_eq!(expected, y, "{isa:?}");
             }
         }

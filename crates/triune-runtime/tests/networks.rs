@@ -13,7 +13,7 @@ use triune_graph::{
 use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, Package, Session, SessionOptions, TensorRef, compile,
 };
-use triune_tensor::{DType, QuantParams};
+use triune_tensor::{DType, QuantParams, Rounding};
 use triune_testing::{Data, GraphBuilder, Tensor, interpret};
 
 /// A small random generator: the sequence is the seed's, on every machine.
@@ -248,6 +248,10 @@ fn npus() -> Vec<&'static str> {
     DeviceSpec::BUILTIN.iter().copied().filter(|&name| name != "host").chain(parametrised).collect()
 }
 
+fn rounding(away: bool) -> Rounding {
+    if away { Rounding::HalfAwayFromZero } else { Rounding::HalfToEven }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -267,9 +271,16 @@ proptest! {
     }
 
     #[test]
-    fn quantized_networks_agree(seed: u64, signed: bool, images in 1_usize..3, steps in 1_usize..14) {
+    fn quantized_networks_agree(
+        seed: u64,
+        signed: bool,
+        away: bool,
+        images in 1_usize..3,
+        steps in 1_usize..14,
+    ) {
         let dtype = if signed { DType::I8 } else { DType::U8 };
-        let (graph, values) = Net::new(seed, Some(dtype), images).finish(steps);
+        let (mut graph, values) = Net::new(seed, Some(dtype), images).finish(steps);
+        graph.rounding = rounding(away);
         let graph = prepared(&graph);
         let expected = interpret(&graph, &[("x", Tensor::f32(&input_shape(&graph), &values))]);
         let got = run_session(&graph, &values, 2);
@@ -283,12 +294,14 @@ proptest! {
     fn npu_programs_agree(
         seed: u64,
         signed: bool,
+        away: bool,
         batch in 1_usize..3,
         steps in 1_usize..12,
         name in prop::sample::select(npus()),
     ) {
         let dtype = if signed { DType::I8 } else { DType::U8 };
-        let (graph, _) = Net::new(seed, Some(dtype), 1).finish(steps);
+        let (mut graph, _) = Net::new(seed, Some(dtype), 1).finish(steps);
+        graph.rounding = rounding(away);
         let spec = DeviceSpec::builtin(name).expect("a built-in device");
         let batch = batch.min(spec.cores as usize);
         let compiled = compile(&graph, &spec, &CompileOptions { batch }).expect("a program");

@@ -8,5 +8,5 @@ mod quant;
 mod shape;
 
 pub use dtype::DType;
-pub use quant::{ChannelQuant, QuantParams};
+pub use quant::{ChannelQuant, QuantParams, Rounding};
 pub use shape::{MAX_RANK, Shape};

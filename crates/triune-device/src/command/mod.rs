@@ -18,5 +18,5 @@ pub use set::{
 };
 pub use types::{
     AddParams, Addr, BinaryKind, CoordinateMode, FeatureMap, Function, FunctionKind, Operand, PoolKind,
-    Quant, RequantTarget, ResizeMode, Window,
+    Quant, RequantTarget, ResizeMode, Rounding, Window,
 };

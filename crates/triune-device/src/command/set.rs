@@ -5,7 +5,7 @@ use triune_tensor::DType;
 use super::codec::{Field, FieldError, HEADER_WORDS};
 use super::types::{
     AddParams, Addr, BinaryKind, CoordinateMode, FeatureMap, Function, Operand, PoolKind, Quant,
-    RequantTarget, ResizeMode, Window,
+    RequantTarget, ResizeMode, Rounding, Window,
 };
 
 macro_rules! commands {
@@ -194,7 +194,7 @@ commands! {
 
     /// 8-bit convolution: i32 accumulator, plus bias, requantized, then limits, table and addition as given.
     ///
-    /// acc = Σ (x − zero point)·w + bias; q = clamp(rint(f32(acc)·multiplier) + zero point of `result`). A matrix
+    /// acc = Σ (x − zero point)·w + bias; q = clamp(round(f32(acc)·multiplier) + zero point of `result`). A matrix
     /// product is a 1×1 convolution over h = 1, w = M.
     QConv = 0x0010, "qconv" {
         /// Input, `i8` or `u8`.
@@ -215,6 +215,8 @@ commands! {
         input_zero_point: i32,
         /// What the accumulator is requantized to, before table and addition.
         result: RequantTarget,
+        /// How the scaled accumulator becomes an integer.
+        rounding: Rounding,
         /// Smallest and largest requantized integer, before table and addition.
         clamp: [i32; 2],
         /// 256 bytes, indexed by the requantized byte's unsigned pattern.
@@ -287,6 +289,8 @@ commands! {
         input_quant: Quant,
         /// 8 bit: meaning of the output; equal to the input's for a maximum.
         output_quant: Quant,
+        /// 8 bit: how a mean becomes an integer; half away from zero also means the mean of the raw integers.
+        rounding: Rounding,
     }
 
     /// One result per image and channel; the output has h = w = 1.
@@ -301,6 +305,8 @@ commands! {
         input_quant: Quant,
         /// 8 bit: meaning of the output; equal to the input's for a maximum.
         output_quant: Quant,
+        /// 8 bit: how a mean becomes an integer; half away from zero also means the mean of the raw integers.
+        rounding: Rounding,
     }
 
     /// 8-bit addition with broadcast.
@@ -317,7 +323,8 @@ commands! {
         params: AddParams,
     }
 
-    /// 8-bit multiplication with broadcast: clamp(rint(f32((a − a₀)(b − b₀))·multiplier + zero point)).
+    /// 8-bit multiplication with broadcast: clamp(rint(f32((a − a₀)(b − b₀))·multiplier + zero point)) when halves go to
+    /// even, clamp(round(f32((a − a₀)(b − b₀))·multiplier) + zero point) when they go away from zero.
     QMul = 0x0031, "qmul" {
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],
@@ -331,6 +338,8 @@ commands! {
         zero_points: [i32; 3],
         /// f32(a's scale · b's scale) / the result's scale.
         multiplier: f32,
+        /// How the product becomes an integer.
+        rounding: Rounding,
         /// Smallest and largest result.
         clamp: [i32; 2],
     }
@@ -371,7 +380,8 @@ commands! {
         table: Addr,
     }
 
-    /// f32 to 8 bit: clamp(rint(x / scale) + zero point).
+    /// f32 to 8 bit: clamp(rint(x / scale) + zero point) when halves go to even, clamp(round(x · f32(1/scale)) + zero
+    /// point) when they go away from zero.
     Quantize = 0x0040, "quantize" {
         /// Input, f32.
         input: FeatureMap,
@@ -379,6 +389,8 @@ commands! {
         output: FeatureMap,
         /// Meaning of the output.
         quant: Quant,
+        /// How a quotient becomes an integer.
+        rounding: Rounding,
     }
 
     /// 8 bit or i32 to f32: f32(q − zero point)·scale.

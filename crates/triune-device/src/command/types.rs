@@ -259,7 +259,8 @@ record! {
         zero_point: i32,
     }
 
-    /// Quantized addition: clamp(rint(fma(a, ra, fma(b, rb, k)))), a and b the raw integers.
+    /// Quantized addition of the raw integers a and b: clamp(rint(fma(a, ra, fma(b, rb, k)))) when halves go to even,
+    /// clamp(round(fma(a, ra, fma(b, rb, k))) + zero point of `out`) when they go away from zero.
     AddParams {
         /// Meaning of a's bytes.
         a: RequantTarget,
@@ -271,8 +272,10 @@ record! {
         ra: f32,
         /// b's scale over the result's.
         rb: f32,
-        /// The constant that holds all three zero points.
+        /// The constant that holds the zero points: all three, or a's and b's when halves go away from zero.
         k: f32,
+        /// How the sum becomes an integer.
+        rounding: Rounding,
         /// Smallest and largest result, in the result's integers.
         clamp: [i32; 2],
     }
@@ -363,6 +366,14 @@ codes! {
         Pow = 6,
     }
 
+    /// How a real becomes an integer, and where the result's zero point is added.
+    Rounding {
+        /// Halves go to the even neighbour, as in ONNX.
+        HalfToEven = 0,
+        /// Halves go away from zero; the zero point is added to what was rounded.
+        HalfAwayFromZero = 1,
+    }
+
     /// What a pool makes of its window.
     PoolKind {
         /// The largest.
@@ -439,6 +450,24 @@ impl Field for Option<AddParams> {
     #[cfg(test)]
     fn sample(random: &mut dyn FnMut() -> u64) -> Self {
         (random() & 1 == 1).then(|| AddParams::sample(random))
+    }
+}
+
+impl From<triune_tensor::Rounding> for Rounding {
+    fn from(rounding: triune_tensor::Rounding) -> Self {
+        match rounding {
+            triune_tensor::Rounding::HalfToEven => Self::HalfToEven,
+            triune_tensor::Rounding::HalfAwayFromZero => Self::HalfAwayFromZero,
+        }
+    }
+}
+
+impl From<Rounding> for triune_tensor::Rounding {
+    fn from(rounding: Rounding) -> Self {
+        match rounding {
+            Rounding::HalfToEven => Self::HalfToEven,
+            Rounding::HalfAwayFromZero => Self::HalfAwayFromZero,
+        }
     }
 }
 

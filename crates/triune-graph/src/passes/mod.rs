@@ -11,7 +11,7 @@ pub use affine::fold_batch_norm;
 pub use constants::{fold_constants, fold_dequantize};
 pub use dead_code::dead_code;
 pub use fuse::fuse;
-pub use quantize::quantize;
+pub use quantize::{quantize, table::table};
 
 use crate::{Error, Graph, infer::infer};
 

@@ -50,7 +50,7 @@ fn cancel_pair(rewriter: &mut Rewriter<'_>, index: usize) -> bool {
         return true;
     }
     let node = rewriter.get(index).expect("a live node");
-    let table = Table { table: tabulate(from, to, |x| x) };
+    let table = Table { table: tabulate(from, to, rewriter.rounding(), |x| x) };
     let node = Node {
         name: node.name.clone(),
         op: Op::Table(table),

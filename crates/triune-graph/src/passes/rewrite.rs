@@ -4,6 +4,8 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
+use triune_tensor::Rounding;
+
 use crate::{Constant, Graph, Node, Value, ValueId};
 
 /// Stands between a value's name and the number of one that is derived from it.
@@ -52,6 +54,11 @@ impl<'a> Rewriter<'a> {
     /// The node, unless it is gone.
     pub(super) fn get(&self, index: usize) -> Option<&Node> {
         self.nodes.get(index)?.as_ref()
+    }
+
+    /// How the graph's operators make integers.
+    pub(super) fn rounding(&self) -> Rounding {
+        self.graph.rounding
     }
 
     pub(super) fn value(&self, id: ValueId) -> &Value {

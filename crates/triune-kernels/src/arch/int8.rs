@@ -32,13 +32,14 @@ pub(crate) const fn fill(byte: u8) -> i32 {
     i32::from_ne_bytes([byte; 4])
 }
 
-/// An addition as in [`crate::QAdd`]: a·ra + (b·rb + k), bounded by `high`.
+/// An addition as in [`crate::QAdd`]: a·ra + (b·rb + k), bounded by `high`; halves go to even or `away` from zero.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sum {
     pub(crate) ra: f32,
     pub(crate) rb: f32,
     pub(crate) k: f32,
     pub(crate) high: f32,
+    pub(crate) away: bool,
 }
 
 /// Replaces bytes by their entries in a table: pointer to the first byte, number of bytes.
@@ -74,8 +75,8 @@ pub(crate) trait Int8 {
     unsafe fn splat(p: *const u8) -> Self::V;
     /// Adds to each lane the dot product of its 4 bytes of activations (`WIDTH` bytes each) and of weights.
     unsafe fn dot(sum: Self::V, activations: Self::V, weights: Self::V) -> Self::V;
-    /// rint(min(f32(sum) · multiplier, high)); below the range of i32, its least value.
-    unsafe fn scale(sum: Self::V, multiplier: *const f32, high: f32) -> Self::V;
+    /// round(min(f32(sum) · multiplier, high)), halves to even or `away` from zero; below the range of i32, its least value.
+    unsafe fn scale(sum: Self::V, multiplier: *const f32, high: f32, away: bool) -> Self::V;
     /// Narrows; chunk j of the bytes is vector j.
     unsafe fn pack(v: [Self::V; 4], narrow: Narrow) -> Self::B;
     /// Narrows vectors that [`Int8::dot4`] computed; channels come out in order.
@@ -86,7 +87,7 @@ pub(crate) trait Int8 {
     unsafe fn load_widen(p: *const u8, n: usize, signed: bool) -> Self::V;
     /// max(v, low) + offset.
     unsafe fn raise(v: Self::V, low: i32, offset: i32) -> Self::V;
-    /// rint of the sum, as in [`Int8::scale`].
+    /// The rounded sum, as in [`Int8::scale`].
     unsafe fn sum(a: Self::V, b: Self::V, sum: &Sum) -> Self::V;
     /// The first `n` ≤ 4 · `LANES` bytes at `p`; the others are unspecified.
     unsafe fn load_bytes(p: *const u8, n: usize) -> Self::B;

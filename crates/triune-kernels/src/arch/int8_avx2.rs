@@ -9,6 +9,7 @@ use std::arch::x86_64::*;
 use crate::{
     arch::int8::{GemmKernel, Int8, Narrow, Sum},
     conv::{Block, DepthwiseJob, GemmJob, depthwise_row, gemm_block, gemm_tile},
+    math::BELOW_HALF,
 };
 
 /// AVX2 and FMA.
@@ -24,6 +25,23 @@ unsafe fn split(bytes: __m256i) -> [__m128i; 4] {
     unsafe {
         let (low, high) = (_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
         [low, _mm_srli_si128(low, 8), high, _mm_srli_si128(high, 8)]
+    }
+}
+
+/// The nearest integers; halves to even, or away from zero.
+///
+/// # Safety
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn round(x: __m256, away: bool) -> __m256i {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if away {
+            let sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0));
+            _mm256_cvttps_epi32(_mm256_add_ps(x, _mm256_or_ps(_mm256_set1_ps(BELOW_HALF), sign)))
+        } else {
+            _mm256_cvtps_epi32(x)
+        }
     }
 }
 
@@ -68,11 +86,11 @@ impl Int8 for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn scale(sum: __m256i, multiplier: *const f32, high: f32) -> __m256i {
+    unsafe fn scale(sum: __m256i, multiplier: *const f32, high: f32, away: bool) -> __m256i {
         // SAFETY: the trait's contract.
         unsafe {
             let scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_loadu_ps(multiplier));
-            _mm256_cvtps_epi32(_mm256_min_ps(scaled, _mm256_set1_ps(high)))
+            round(_mm256_min_ps(scaled, _mm256_set1_ps(high)), away)
         }
     }
 
@@ -150,7 +168,7 @@ impl Int8 for Avx2 {
             let (a, b) = (_mm256_cvtepi32_ps(a), _mm256_cvtepi32_ps(b));
             let inner = _mm256_fmadd_ps(b, _mm256_set1_ps(sum.rb), _mm256_set1_ps(sum.k));
             let outer = _mm256_fmadd_ps(a, _mm256_set1_ps(sum.ra), inner);
-            _mm256_cvtps_epi32(_mm256_min_ps(outer, _mm256_set1_ps(sum.high)))
+            round(_mm256_min_ps(outer, _mm256_set1_ps(sum.high)), sum.away)
         }
     }
 

@@ -9,6 +9,7 @@ use std::arch::x86_64::*;
 use crate::{
     arch::int8::{GemmKernel, Int8, Lookup, Narrow, Sum, fill, lookup_bytes},
     conv::{Block, DepthwiseJob, GemmJob, depthwise_row, gemm_block, gemm_tile},
+    math::BELOW_HALF,
 };
 
 /// AVX-512 F, BW, DQ, VL; with VNNI if the parameter says so.
@@ -36,6 +37,23 @@ unsafe fn split(bytes: __m512i) -> [__m128i; 4] {
             _mm512_extracti32x4_epi32(bytes, 2),
             _mm512_extracti32x4_epi32(bytes, 3),
         ]
+    }
+}
+
+/// The nearest integers; halves to even, or away from zero.
+///
+/// # Safety
+/// The CPU has AVX-512.
+#[inline(always)]
+unsafe fn round(x: __m512, away: bool) -> __m512i {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if away {
+            let sign = _mm512_and_ps(x, _mm512_set1_ps(-0.0));
+            _mm512_cvttps_epi32(_mm512_add_ps(x, _mm512_or_ps(_mm512_set1_ps(BELOW_HALF), sign)))
+        } else {
+            _mm512_cvtps_epi32(x)
+        }
     }
 }
 
@@ -90,11 +108,11 @@ impl<const VNNI: bool> Int8 for Avx512<VNNI> {
     }
 
     #[inline(always)]
-    unsafe fn scale(sum: __m512i, multiplier: *const f32, high: f32) -> __m512i {
+    unsafe fn scale(sum: __m512i, multiplier: *const f32, high: f32, away: bool) -> __m512i {
         // SAFETY: the trait's contract.
         unsafe {
             let scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(multiplier));
-            _mm512_cvtps_epi32(_mm512_min_ps(scaled, _mm512_set1_ps(high)))
+            round(_mm512_min_ps(scaled, _mm512_set1_ps(high)), away)
         }
     }
 
@@ -167,7 +185,7 @@ impl<const VNNI: bool> Int8 for Avx512<VNNI> {
             let (a, b) = (_mm512_cvtepi32_ps(a), _mm512_cvtepi32_ps(b));
             let inner = _mm512_fmadd_ps(b, _mm512_set1_ps(sum.rb), _mm512_set1_ps(sum.k));
             let outer = _mm512_fmadd_ps(a, _mm512_set1_ps(sum.ra), inner);
-            _mm512_cvtps_epi32(_mm512_min_ps(outer, _mm512_set1_ps(sum.high)))
+            round(_mm512_min_ps(outer, _mm512_set1_ps(sum.high)), sum.away)
         }
     }
 

@@ -1,5 +1,7 @@
 //! What an 8-bit quantized operand is, and the quantized addition. Knows no maps and no memory.
 
+use triune_tensor::Rounding;
+
 use crate::Error;
 
 /// How a byte encodes a quantized value; the scale lives in the multipliers of whoever uses it.
@@ -45,7 +47,8 @@ impl Q8 {
     }
 }
 
-/// A quantized addition: clamp(rint(fma(a, ra, fma(b, rb, k)))) on the raw quantized integers a and b.
+/// A quantized addition on the raw quantized integers a and b: clamp(rint(fma(a, ra, fma(b, rb, k)))) when halves go to
+/// even, clamp(round(fma(a, ra, fma(b, rb, k))) + zero point of the sum) when they go away from zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QAdd {
     /// First operand.
@@ -58,8 +61,11 @@ pub struct QAdd {
     pub ra: f32,
     /// Scale of b over scale of the sum.
     pub rb: f32,
-    /// What the zero points add up to: `out.zero_point` − fma(ra, `a.zero_point`, rb · `b.zero_point`).
+    /// What the zero points add up to: −fma(ra, `a.zero_point`, rb · `b.zero_point`), plus `out.zero_point` when halves
+    /// go to even.
     pub k: f32,
+    /// How the sum becomes an integer.
+    pub rounding: Rounding,
     /// Smallest and largest result, in the quantized domain of `out`.
     pub clamp: [i32; 2],
     /// Whether the operator that the addition is fused into provides a; otherwise b.
@@ -69,16 +75,28 @@ pub struct QAdd {
 impl QAdd {
     /// The addition of `a` and `b`, each with its scale, into `out`: full range, the fused operator provides a.
     ///
-    /// The order of roundings is that of ONNX Runtime's `QLinearAdd`. Errors: a scale that is not positive and
-    /// finite or quotients that overflow, a zero point outside of its type.
-    pub fn new(a: Q8, a_scale: f32, b: Q8, b_scale: f32, out: Q8, out_scale: f32) -> Result<Self, Error> {
+    /// Half to even, the order of roundings is that of ONNX Runtime's `QLinearAdd`. Errors: a scale that is not
+    /// positive and finite or quotients that overflow, a zero point outside of its type.
+    pub fn new(
+        a: Q8,
+        a_scale: f32,
+        b: Q8,
+        b_scale: f32,
+        out: Q8,
+        out_scale: f32,
+        rounding: Rounding,
+    ) -> Result<Self, Error> {
         if ![a_scale, b_scale, out_scale].iter().all(|scale| scale.is_finite() && *scale > 0.0) {
             return Err(Error::Invalid("scales must be positive and finite"));
         }
         let ra = a_scale / out_scale;
         let rb = b_scale / out_scale;
-        let k = out.zero_point as f32 - ra.mul_add(a.zero_point as f32, rb * b.zero_point as f32);
-        let add = Self { a, b, out, ra, rb, k, clamp: out.range(), conv_is_a: true };
+        let zero = match rounding {
+            Rounding::HalfToEven => out.zero_point as f32,
+            Rounding::HalfAwayFromZero => 0.0,
+        };
+        let k = zero - ra.mul_add(a.zero_point as f32, rb * b.zero_point as f32);
+        let add = Self { a, b, out, ra, rb, k, rounding, clamp: out.range(), conv_is_a: true };
         add.check()?;
         Ok(add)
     }
@@ -101,9 +119,19 @@ impl QAdd {
     /// The byte of the sum of the bytes `a` and `b`. Parameters must have passed [`QAdd::check`].
     pub fn apply(&self, a: u8, b: u8) -> u8 {
         let (a, b) = (self.a.value(a) as f32, self.b.value(b) as f32);
-        let sum = a.mul_add(self.ra, b.mul_add(self.rb, self.k)).round_ties_even();
+        let sum = self.rounding.round(a.mul_add(self.ra, b.mul_add(self.rb, self.k)));
         // The bounds are integers in f32, so clamping before the conversion changes nothing but the overflow.
-        sum.clamp(self.clamp[0] as f32, self.clamp[1] as f32) as i32 as u8
+        let zero_point = self.added_zero_point();
+        let [low, high] = self.clamp.map(|limit| (limit - zero_point) as f32);
+        (sum.clamp(low, high) as i32 + zero_point) as u8
+    }
+
+    /// What is added to the rounded sum.
+    pub(crate) const fn added_zero_point(&self) -> i32 {
+        match self.rounding {
+            Rounding::HalfToEven => 0,
+            Rounding::HalfAwayFromZero => self.out.zero_point,
+        }
     }
 
     /// The two operands' encodings: of the fused operator's result, and of the map that is added to it.

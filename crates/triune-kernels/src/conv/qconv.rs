@@ -1,12 +1,14 @@
 //! The quantized convolution: what callers say, what is checked, which path runs. Arithmetic lies elsewhere.
 
+use triune_tensor::Rounding;
+
 use crate::{ConvGeometry, Error, Isa, Nhwc, Pool, Q8, QAdd};
 
 use super::{qdepthwise::QDepthwise, qgemm::QGemm, qscalar};
 
 /// A quantized convolution: i8 weights, 8-bit activations, i32 sums, 8-bit results.
 ///
-/// A result is clamp(rint(f32(sum) · multiplier) + zero point), then looked up in the table, then added to the residual;
+/// A result is clamp(round(f32(sum) · multiplier) + zero point), then looked up in the table, then added to the residual;
 /// sum = bias + Σ weight · (activation − zero point) is exact, padding taps count as the zero point.
 #[derive(Clone, Copy, Debug)]
 pub struct QConvSpec<'a> {
@@ -26,6 +28,8 @@ pub struct QConvSpec<'a> {
     pub input: Q8,
     /// What the sums are requantized to.
     pub output: Q8,
+    /// How scaled sums become integers.
+    pub rounding: Rounding,
     /// Smallest and largest requantized value, in the quantized domain of `output`; cut to its type's range.
     pub clamp: [i32; 2],
     /// Maps the requantized byte to the byte that is stored or added.
@@ -42,6 +46,7 @@ pub(crate) struct Params {
     pub(crate) out_channels: usize,
     pub(crate) input: Q8,
     pub(crate) output: Q8,
+    pub(crate) rounding: Rounding,
     pub(crate) clamp: [i32; 2],
     pub(crate) table: Option<Box<[u8; 256]>>,
     pub(crate) residual: Option<QAdd>,
@@ -230,6 +235,7 @@ fn check(spec: &QConvSpec<'_>) -> Result<Params, Error> {
         out_channels: spec.out_channels,
         input: spec.input,
         output: spec.output,
+        rounding: spec.rounding,
         clamp,
         table: spec.table.copied().map(Box::new),
         residual,

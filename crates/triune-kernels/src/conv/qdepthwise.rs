@@ -379,10 +379,10 @@ unsafe fn finish<S: Int8, const RESIDUAL: bool>(strip: &Strip<'_>, x: usize, sum
     // SAFETY: the caller's contract.
     unsafe {
         let values = [
-            S::scale(sum[0], m, epilogue.high),
-            S::scale(sum[1], m.add(S::LANES), epilogue.high),
-            S::scale(sum[2], m.add(2 * S::LANES), epilogue.high),
-            S::scale(sum[3], m.add(3 * S::LANES), epilogue.high),
+            S::scale(sum[0], m, epilogue.high, epilogue.away),
+            S::scale(sum[1], m.add(S::LANES), epilogue.high, epilogue.away),
+            S::scale(sum[2], m.add(2 * S::LANES), epilogue.high, epilogue.away),
+            S::scale(sum[3], m.add(3 * S::LANES), epilogue.high, epilogue.away),
         ];
         let bytes = if RESIDUAL {
             let (mut other, mut n) = ([strip.residual; 4], [0; 4]);

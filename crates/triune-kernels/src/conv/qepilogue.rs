@@ -1,6 +1,8 @@
 //! From i32 sums to stored bytes: requantize, table, residual. Knows vectors, not where results go.
 #![expect(clippy::inline_always, reason = "vector code must be inlined where the instruction set is enabled")]
 
+use triune_tensor::Rounding;
+
 use crate::{
     Isa, Q8, QAdd,
     arch::int8::{Int8, Lookup, Narrow, Sum, lookup_bytes},
@@ -11,8 +13,10 @@ use super::qconv::Params;
 /// The epilogue's constants in the form that vectors take.
 #[derive(Debug)]
 pub(crate) struct Epilogue {
-    /// Upper bound of rint(sum · multiplier); the lower one needs no help from f32, the conversion saturates there.
+    /// Upper bound of round(sum · multiplier); the lower one needs no help from f32, the conversion saturates there.
     pub(crate) high: f32,
+    /// Whether halves go away from zero instead of to even.
+    pub(crate) away: bool,
     /// Lower bound of the same, and what is added to it.
     low: i32,
     zero_point: i32,
@@ -48,12 +52,19 @@ impl Epilogue {
                 conv_is_a: add.conv_is_a,
                 conv_signed: conv.signed,
                 other_signed: other.signed,
-                sum: Sum { ra: add.ra, rb: add.rb, k: add.k, high: add.clamp[1] as f32 },
-                narrow: narrow(add.out, 0, add.clamp),
+                sum: Sum {
+                    ra: add.ra,
+                    rb: add.rb,
+                    k: add.k,
+                    high: (add.clamp[1] - add.added_zero_point()) as f32,
+                    away: add.rounding == Rounding::HalfAwayFromZero,
+                },
+                narrow: narrow(add.out, add.added_zero_point(), add.clamp),
             }
         };
         Self {
             high: (p.clamp[1] - p.output.zero_point) as f32,
+            away: p.rounding == Rounding::HalfAwayFromZero,
             low: p.clamp[0] - p.output.zero_point,
             zero_point: p.output.zero_point,
             narrow: narrow(p.output, p.output.zero_point, p.clamp),

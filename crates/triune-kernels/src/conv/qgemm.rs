@@ -396,7 +396,12 @@ unsafe fn store_four<S: Int8, const MR: usize, const NV: usize, const RESIDUAL: 
         for j in 0..4 {
             let i = (first + j).min(MR * NV - 1);
             let (row, column) = (i / NV, i % NV * S::LANES);
-            v[j] = S::scale(sums[row][i % NV], block.multiplier.add(column), block.epilogue.high);
+            v[j] = S::scale(
+                sums[row][i % NV],
+                block.multiplier.add(column),
+                block.epilogue.high,
+                block.epilogue.away,
+            );
             to[j] = block.output.wrapping_add(*block.output_at.get_unchecked(row) + column);
             if RESIDUAL {
                 other[j] = block.residual.wrapping_add(*block.residual_at.get_unchecked(row) + column);

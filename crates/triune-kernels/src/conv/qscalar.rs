@@ -52,9 +52,9 @@ fn accumulate(p: &Params, weights: &[i8], views: &Views<'_>, [n, y, x]: [usize; 
     sum
 }
 
-/// clamp(rint(f32(sum) · multiplier) + zero point), as a byte of the output's type.
+/// clamp(round(f32(sum) · multiplier) + zero point), as a byte of the output's type.
 pub(crate) fn requantize(p: &Params, sum: i32, channel: usize) -> u8 {
-    let rounded = (sum as f32 * p.multiplier[channel]).round_ties_even();
+    let rounded = p.rounding.round(sum as f32 * p.multiplier[channel]);
     // The bounds are integers in f32, so clamping before the conversion changes nothing but the overflow.
     let zero_point = p.output.zero_point;
     let [low, high] = p.clamp;

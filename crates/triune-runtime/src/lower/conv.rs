@@ -201,6 +201,7 @@ impl Lowering<'_> {
             multipliers: multiplier.len() as u32,
             input_zero_point: x_quant.zero_point,
             result: RequantTarget { dtype: output.dtype, zero_point: epilogue.target.zero_point },
+            rounding: self.graph.rounding.into(),
             clamp: epilogue.clamp,
             table,
             residual: epilogue.residual.as_ref().map(|view| self.map(view)).transpose()?,
@@ -268,7 +269,8 @@ impl Lowering<'_> {
                     let own = (q8(output.dtype, own), own.scale);
                     let other = (q8(view.dtype, other), other.scale);
                     let (a, b) = if residual.own_first { (own, other) } else { (other, own) };
-                    let add = QAdd::new(a.0, a.1, b.0, b.1, q8(output.dtype, sum), sum.scale)
+                    let to = q8(output.dtype, sum);
+                    let add = QAdd::new(a.0, a.1, b.0, b.1, to, sum.scale, self.graph.rounding)
                         .map_err(|error| unsupported(node, error.to_string()))?;
                     epilogue.add = Some(QAdd { conv_is_a: residual.own_first, ..add });
                     epilogue.residual = Some(view);
@@ -314,6 +316,7 @@ pub(super) fn add_params(add: &QAdd) -> AddParams {
         ra: add.ra,
         rb: add.rb,
         k: add.k,
+        rounding: add.rounding.into(),
         clamp: add.clamp,
     }
 }

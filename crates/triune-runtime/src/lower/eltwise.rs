@@ -85,7 +85,8 @@ impl Lowering<'_> {
         let [a, b, output_operand] = operands;
         match op.kind {
             BinaryKind::Add => {
-                let add = QAdd::new(a_q8, a_quant.scale, b_q8, b_quant.scale, y_q8, y_quant.scale)
+                let (a_scale, b_scale, rounding) = (a_quant.scale, b_quant.scale, self.graph.rounding);
+                let add = QAdd::new(a_q8, a_scale, b_q8, b_scale, y_q8, y_quant.scale, rounding)
                     .map_err(|error| unsupported(node, error.to_string()))?;
                 let params = add_params(&QAdd { clamp, ..add });
                 self.emit(
@@ -101,6 +102,7 @@ impl Lowering<'_> {
                     output: output_operand,
                     zero_points: [a_quant.zero_point, b_quant.zero_point, y_quant.zero_point],
                     multiplier: a_quant.scale * b_quant.scale / y_quant.scale,
+                    rounding: self.graph.rounding.into(),
                     clamp,
                 };
                 self.emit(command, &[&a_view, &b_view, &output]);

@@ -5,7 +5,7 @@ use triune_graph::{
     Constant, Node, ValueId,
     ops::{Cast, Concat, Gather, Pad, PadMode, Split, Transpose},
 };
-use triune_tensor::{DType, QuantParams};
+use triune_tensor::{DType, QuantParams, Rounding};
 
 use super::{Form, Lowering, extents, has_contiguous_channels, operand, result, unsupported};
 use crate::{
@@ -166,7 +166,7 @@ impl Lowering<'_> {
             let view = if view.home == part.home { self.duplicate(&view)? } else { view };
             match (dtype.is_quantized(), self.graph.value(input).quant, self.graph.value(y).quant) {
                 (true, Some(from), Some(to)) if from != to || view.dtype != dtype => {
-                    let table = requantize_table((view.dtype, from), (dtype, to));
+                    let table = requantize_table((view.dtype, from), (dtype, to), self.graph.rounding);
                     self.requantize(&table, &view, &part)?;
                 }
                 _ => self.copy(&view, &part)?,
@@ -236,7 +236,9 @@ impl Lowering<'_> {
                 Some(byte(quant.map_or(0, |quant| quant.zero_point)))
             }
             (DType::I8 | DType::U8, Some(constant)) => match (constant.scalar_f32(), quant) {
-                (Some(value), Some(quant)) => Some(byte(quant.quantize(value, dtype))),
+                (Some(value), Some(quant)) => {
+                    Some(byte(quant.quantize_by(self.graph.rounding, value, dtype)))
+                }
                 _ => constant.to_i64().and_then(|values| values.first().map(|&value| byte(value as i32))),
             },
             _ => None,
@@ -260,11 +262,12 @@ impl Lowering<'_> {
 fn requantize_table(
     (from_dtype, from): (DType, QuantParams),
     (dtype, to): (DType, QuantParams),
+    rounding: Rounding,
 ) -> [u8; 256] {
     let mut table = [0; 256];
     for (byte, entry) in (0..=u8::MAX).zip(&mut table) {
         let q = if from_dtype == DType::I8 { i32::from(byte.cast_signed()) } else { i32::from(byte) };
-        *entry = to.quantize(from.dequantize(q), dtype) as u8;
+        *entry = to.quantize_by(rounding, from.dequantize(q), dtype) as u8;
     }
     table
 }

@@ -33,6 +33,7 @@ impl Lowering<'_> {
             kind: pool_kind(op.kind),
             input_quant: self.meaning(node, x)?,
             output_quant: self.meaning(node, y)?,
+            rounding: self.graph.rounding.into(),
         };
         self.emit(command, &[&input, &output]);
         Ok(())
@@ -48,6 +49,7 @@ impl Lowering<'_> {
             kind: pool_kind(op.kind),
             input_quant: self.meaning(node, x)?,
             output_quant: self.meaning(node, y)?,
+            rounding: self.graph.rounding.into(),
         };
         self.emit(command, &[&input, &output]);
         Ok(())

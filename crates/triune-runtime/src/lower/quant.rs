@@ -11,7 +11,8 @@ impl Lowering<'_> {
         let (x, y) = (operand(node, 0)?, result(node)?);
         let quant = self.meaning(node, y)?;
         let (from, to) = self.elementwise(x, y)?;
-        let command = Quantize { input: self.flat_map(&from)?, output: self.flat_map(&to)?, quant };
+        let rounding = self.graph.rounding.into();
+        let command = Quantize { input: self.flat_map(&from)?, output: self.flat_map(&to)?, quant, rounding };
         self.emit(command, &[&from, &to]);
         Ok(())
     }

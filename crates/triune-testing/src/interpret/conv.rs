@@ -159,7 +159,7 @@ impl Step<'_> {
                 let c = channel(at);
                 let sum = sum + bias.as_ref().map_or(0, |bias| bias[c]);
                 let multiplier = multiplier[if multiplier.len() == 1 { 0 } else { c }];
-                let q = requantize(sum, multiplier, target.zero_point, dtype);
+                let q = requantize(sum, multiplier, target.zero_point, dtype, self.graph.rounding);
                 i64::from(self.finish_integer(epilogue, q, at))
             })
             .collect();

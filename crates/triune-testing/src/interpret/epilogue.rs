@@ -1,13 +1,27 @@
 //! What happens to one result between the accumulator and memory.
 
 use triune_graph::ops::{Epilogue, Stage};
-use triune_tensor::{DType, QuantParams};
+use triune_tensor::{DType, QuantParams, Rounding};
 
 use super::{Step, unary::unary};
 
-/// f32(value)·multiplier, rounded half to even, zero point added, saturated: how every accumulator becomes 8 bits.
-pub(super) fn requantize(accumulator: i64, multiplier: f32, zero_point: i32, dtype: DType) -> i32 {
-    saturate((accumulator as f32 * multiplier).round_ties_even() as i64 + i64::from(zero_point), dtype)
+/// f32(value)·multiplier, rounded, zero point added, saturated: how every accumulator becomes 8 bits.
+pub(super) fn requantize(
+    accumulator: i64,
+    multiplier: f32,
+    zero_point: i32,
+    dtype: DType,
+    rounding: Rounding,
+) -> i32 {
+    saturate(rounding.round(accumulator as f32 * multiplier) as i64 + i64::from(zero_point), dtype)
+}
+
+/// What of a sum's or product's zero point is added before rounding, and what behind it.
+fn zero_points(y: QuantParams, rounding: Rounding) -> (f32, i64) {
+    match rounding {
+        Rounding::HalfToEven => (y.zero_point as f32, 0),
+        Rounding::HalfAwayFromZero => (0.0, i64::from(y.zero_point)),
+    }
 }
 
 /// The nearest value of an 8-bit type.
@@ -31,18 +45,20 @@ pub(super) struct Operand {
 }
 
 /// The integer addition: one fused multiply-add per operand on the raw integers, zero points gathered in a constant.
-pub(super) fn add(a: Operand, b: Operand, y: QuantParams, dtype: DType) -> i32 {
+pub(super) fn add(a: Operand, b: Operand, y: QuantParams, dtype: DType, rounding: Rounding) -> i32 {
     let (ra, rb) = (a.params.scale / y.scale, b.params.scale / y.scale);
-    let zero = y.zero_point as f32 - ra.mul_add(a.params.zero_point as f32, rb * b.params.zero_point as f32);
+    let (inside, behind) = zero_points(y, rounding);
+    let zero = inside - ra.mul_add(a.params.zero_point as f32, rb * b.params.zero_point as f32);
     let sum = (a.q as f32).mul_add(ra, (b.q as f32).mul_add(rb, zero));
-    saturate(sum.round_ties_even() as i64, dtype)
+    saturate(rounding.round(sum) as i64 + behind, dtype)
 }
 
 /// The integer product.
-pub(super) fn mul(a: Operand, b: Operand, y: QuantParams, dtype: DType) -> i32 {
+pub(super) fn mul(a: Operand, b: Operand, y: QuantParams, dtype: DType, rounding: Rounding) -> i32 {
     let multiplier = a.params.scale * b.params.scale / y.scale;
     let product = (a.q - a.params.zero_point) * (b.q - b.params.zero_point);
-    saturate((product as f32 * multiplier + y.zero_point as f32).round_ties_even() as i64, dtype)
+    let (inside, behind) = zero_points(y, rounding);
+    saturate(rounding.round(product as f32 * multiplier + inside) as i64 + behind, dtype)
 }
 
 impl Step<'_> {
@@ -74,7 +90,7 @@ impl Step<'_> {
                     let other = Operand { q: other.integer_at(at), params: self.input_quant(last) };
                     let target = self.quant_before(epilogue, index + 1);
                     let (a, b) = if residual.own_first { (own, other) } else { (other, own) };
-                    add(a, b, target, dtype)
+                    add(a, b, target, dtype, self.graph.rounding)
                 }
                 Stage::Activation(_) => {
                     panic!("'{}' is an integer operator with a float stage", self.node.name)

@@ -174,7 +174,7 @@ impl<'a> Step<'a> {
             .map(|(at, &x)| {
                 let params =
                     QuantParams { scale: scales[channel(at)], zero_point: zero_points[channel(at)] as i32 };
-                i64::from(params.quantize(x, dtype))
+                i64::from(params.quantize_by(self.graph.rounding, x, dtype))
             })
             .collect();
         Tensor::of_integers(dtype, &x.shape, &quantized)

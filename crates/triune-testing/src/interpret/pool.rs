@@ -4,6 +4,7 @@ use triune_graph::ops::{AutoPad, GlobalPool, Pool, PoolKind};
 
 use super::{Step, epilogue::saturate};
 use crate::{Data, Tensor, tensor::positions};
+use triune_tensor::Rounding;
 
 /// Padding before and after on one spatial axis.
 pub(super) fn padding(
@@ -44,7 +45,8 @@ impl Step<'_> {
         }
         // A window that is the whole map is a global pool, as ONNX Runtime rounds it.
         let whole = x.shape[2..] == op.kernel && (start, &end[..]) == ([0; 2], &x.shape[2..]);
-        if whole && matches!(op.kind, PoolKind::Average { .. }) && self.is_integer() {
+        let to_even = self.graph.rounding == Rounding::HalfToEven;
+        if whole && to_even && matches!(op.kind, PoolKind::Average { .. }) && self.is_integer() {
             return self.integer_mean(&shape, op.kernel.iter().product());
         }
         self.windows(op.kind, &shape, |at| {
@@ -74,7 +76,8 @@ impl Step<'_> {
         let all = |at: &[usize]| {
             ((at[0] * x.shape[1] + at[1]) * area..(at[0] * x.shape[1] + at[1] + 1) * area).collect()
         };
-        if matches!(op.kind, PoolKind::Average { .. }) && self.is_integer() {
+        let to_even = self.graph.rounding == Rounding::HalfToEven;
+        if to_even && matches!(op.kind, PoolKind::Average { .. }) && self.is_integer() {
             return self.integer_mean(&shape, area);
         }
         self.windows(op.kind, &shape, |at| (all(at), area))
@@ -129,6 +132,23 @@ impl Step<'_> {
             (PoolKind::Average { .. }, _) => {
                 let (quant, target, dtype) = (self.input_quant(0), self.result_quant(), self.result_dtype());
                 let integers = x.integers();
+                if self.graph.rounding == Rounding::HalfAwayFromZero {
+                    // The mean of the integers, those in the padding at the zero point.
+                    let zero = f64::from(quant.zero_point);
+                    let mean = |(taps, padded): (Vec<usize>, usize)| {
+                        let sum: f64 = taps.iter().map(|&i| integers[i] as f64 - zero).sum();
+                        let mean = sum / divisor(taps.len(), padded).max(1) as f64;
+                        let y = if quant == target {
+                            ((mean + zero) as f32).round() as i64
+                        } else {
+                            let ratio = quant.scale / target.scale;
+                            (mean as f32 * ratio).round() as i64 + i64::from(target.zero_point)
+                        };
+                        i64::from(saturate(y, dtype))
+                    };
+                    let values: Vec<i64> = windows.map(mean).collect();
+                    return Tensor::of_integers(dtype, shape, &values);
+                }
                 // The reals are summed one by one in f32, and the zero point is added before rounding.
                 let mean = |(taps, padded): (Vec<usize>, usize)| {
                     let sum = taps.iter().fold(0.0_f32, |sum, &i| sum + quant.dequantize(integers[i] as i32));

@@ -57,7 +57,7 @@ pub(super) fn q8(field: &str, dtype: DType, zero_point: i32) -> Result<Q8> {
 /// An addition in the kernels' terms.
 pub(super) fn qadd_params(params: &AddParams, conv_is_a: bool) -> Result<QAdd> {
     let target = |field: &str, target: RequantTarget| q8(field, target.dtype, target.zero_point);
-    let AddParams { a, b, out, ra, rb, k, clamp } = *params;
+    let AddParams { a, b, out, ra, rb, k, rounding, clamp } = *params;
     let add = QAdd {
         a: target("a", a)?,
         b: target("b", b)?,
@@ -65,6 +65,7 @@ pub(super) fn qadd_params(params: &AddParams, conv_is_a: bool) -> Result<QAdd> {
         ra,
         rb,
         k,
+        rounding: rounding.into(),
         clamp,
         conv_is_a,
     };
@@ -144,6 +145,7 @@ pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<P
             multiplier: &multiplier,
             input: input_q8,
             output: result,
+            rounding: command.rounding.into(),
             clamp: command.clamp,
             table: table.as_ref(),
             residual: add,

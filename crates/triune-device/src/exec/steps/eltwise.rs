@@ -85,13 +85,14 @@ impl Step for QMulStep {
 }
 
 pub(super) fn qmul(checker: &Checker<'_>, command: &command::QMul) -> Result<Prepared> {
-    let command::QMul { dims, a, b, output, zero_points, multiplier, clamp } = command;
+    let command::QMul { dims, a, b, output, zero_points, multiplier, rounding, clamp } = command;
     let [za, zb, zout] = *zero_points;
     let mul = QMul {
         a: q8("a", a.dtype, za)?,
         b: q8("b", b.dtype, zb)?,
         out: q8("output", output.dtype, zout)?,
         multiplier: *multiplier,
+        rounding: (*rounding).into(),
         clamp: *clamp,
     };
     mul.check().map_err(refused("multiplier"))?;

@@ -1,7 +1,7 @@
 //! The border between reals and integers.
 
 use triune_kernels::{Error as KernelError, Isa, Nhwc, Pool, Q8};
-use triune_tensor::DType;
+use triune_tensor::{DType, Rounding};
 
 use super::super::{
     check::{Checker, Result, bad, expect_dtype, expect_same_extents},
@@ -13,7 +13,7 @@ use crate::command;
 
 #[derive(Debug)]
 enum Kind {
-    Quantize(Q8),
+    Quantize(Q8, Rounding),
     Dequantize(Q8),
     /// From i32.
     Widen,
@@ -38,8 +38,8 @@ impl Step for ConvertStep {
     ) -> Result<(), KernelError> {
         let Self { scale, input, output, isa, .. } = *self;
         match self.kind {
-            Kind::Quantize(q) => {
-                triune_kernels::quantize(isa, scale, q, elements(x)?, input, write, output, pool)
+            Kind::Quantize(q, rounding) => {
+                triune_kernels::quantize(isa, scale, q, rounding, elements(x)?, input, write, output, pool)
             }
             Kind::Dequantize(q) => {
                 triune_kernels::dequantize(isa, scale, q, x, input, elements_mut(write)?, output, pool)
@@ -56,7 +56,8 @@ pub(super) fn quantize(checker: &Checker<'_>, command: &command::Quantize) -> Re
     expect_dtype("input", command.input.dtype, FLOAT)?;
     expect_dtype("output", command.output.dtype, EIGHT_BIT)?;
     expect_scale("quant.scale", command.quant.scale)?;
-    let kind = Kind::Quantize(q8("output", command.output.dtype, command.quant.zero_point)?);
+    let encoding = q8("output", command.output.dtype, command.quant.zero_point)?;
+    let kind = Kind::Quantize(encoding, command.rounding.into());
     convert(checker, kind, command.quant.scale, &command.input, &command.output)
 }
 

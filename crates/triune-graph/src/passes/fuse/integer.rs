@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use triune_tensor::DType;
+use triune_tensor::{DType, Rounding};
 
 use super::{Rewriter, absorb_residual, append, epilogue};
 use crate::{
@@ -71,7 +71,7 @@ fn compose_binary(rewriter: &Rewriter<'_>, node: &Node, op: &Binary) -> Option<(
     };
     let table = std::array::from_fn(|byte| {
         let (x, y) = (integer(a_table[byte], a_meaning.dtype), integer(b_table[byte], b_meaning.dtype));
-        let q = function((x, a_meaning), (y, b_meaning), to);
+        let q = function((x, a_meaning), (y, b_meaning), to, rewriter.rounding());
         // In this order: limits that leave nothing between them still give a value.
         q.max(limits[0]).min(limits[1]) as u8
     });
@@ -89,24 +89,45 @@ fn meaning(rewriter: &Rewriter<'_>, id: ValueId) -> Option<Quantized> {
 }
 
 /// The integer sum: raw integers, one fused multiply-add each, zero points gathered in one constant.
-fn add((a, a_meaning): (i32, Quantized), (b, b_meaning): (i32, Quantized), to: Quantized) -> i32 {
+fn add(
+    (a, a_meaning): (i32, Quantized),
+    (b, b_meaning): (i32, Quantized),
+    to: Quantized,
+    rounding: Rounding,
+) -> i32 {
     let (left, right) = (a_meaning.params, b_meaning.params);
     let (ra, rb) = (left.scale / to.params.scale, right.scale / to.params.scale);
-    let zero = to.params.zero_point as f32 - ra.mul_add(left.zero_point as f32, rb * right.zero_point as f32);
-    round((a as f32).mul_add(ra, (b as f32).mul_add(rb, zero)), to.dtype)
+    let (inside, behind) = zero_points(to, rounding);
+    let zero = inside as f32 - ra.mul_add(left.zero_point as f32, rb * right.zero_point as f32);
+    let sum = rounding.round((a as f32).mul_add(ra, (b as f32).mul_add(rb, zero)));
+    saturate(sum, behind, to.dtype)
 }
 
-/// The integer product: one multiplier, the zero point added before rounding.
-fn mul((a, a_meaning): (i32, Quantized), (b, b_meaning): (i32, Quantized), to: Quantized) -> i32 {
+/// The integer product: one multiplier; the zero point is added before rounding when halves go to even.
+fn mul(
+    (a, a_meaning): (i32, Quantized),
+    (b, b_meaning): (i32, Quantized),
+    to: Quantized,
+    rounding: Rounding,
+) -> i32 {
     let (left, right) = (a_meaning.params, b_meaning.params);
     let multiplier = left.scale * right.scale / to.params.scale;
     let product = (a - left.zero_point) * (b - right.zero_point);
-    round(product as f32 * multiplier + to.params.zero_point as f32, to.dtype)
+    let (inside, behind) = zero_points(to, rounding);
+    saturate(rounding.round(product as f32 * multiplier + inside as f32), behind, to.dtype)
 }
 
-fn round(x: f32, dtype: DType) -> i32 {
+/// What of the result's zero point is added before rounding, and what behind it.
+fn zero_points(to: Quantized, rounding: Rounding) -> (i32, i32) {
+    match rounding {
+        Rounding::HalfToEven => (to.params.zero_point, 0),
+        Rounding::HalfAwayFromZero => (0, to.params.zero_point),
+    }
+}
+
+fn saturate(rounded: f32, zero_point: i32, dtype: DType) -> i32 {
     let (low, high) = if dtype == DType::I8 { (-128, 127) } else { (0, 255) };
-    (x.round_ties_even() as i32).clamp(low, high)
+    (rounded as i32).saturating_add(zero_point).clamp(low, high)
 }
 
 /// Fuses the table or addition at `index` into the operator that makes its operand.

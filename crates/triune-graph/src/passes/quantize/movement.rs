@@ -157,7 +157,7 @@ fn fill_value(rewriter: &mut Rewriter<'_>, node: &Node, meaning: Quantized) -> O
         Some(id) => rewriter.value(id).constant.as_ref()?.scalar_f32()?,
         None => 0.0,
     };
-    let q = params.quantize(real, dtype);
+    let q = params.quantize_by(rewriter.rounding(), real, dtype);
     (params.dequantize(q) == real).then(|| add_integer(rewriter, &node.name, q, dtype, params))
 }
 

@@ -1,6 +1,6 @@
 //! Operators that compute: each between `DequantizeLinear` nodes and a `QuantizeLinear` becomes its integer form.
 
-use triune_tensor::{ChannelQuant, QuantParams, Shape};
+use triune_tensor::{ChannelQuant, QuantParams, Rounding, Shape};
 
 use super::{
     super::rewrite::Rewriter,
@@ -60,7 +60,8 @@ fn limits(rewriter: &Rewriter<'_>, node: &Node, meaning: Quantized) -> Option<[i
         Op::Clip(_) => clip_limits(rewriter, node)?,
         _ => return None,
     };
-    (low <= high).then(|| [low, high].map(|limit| meaning.params.quantize(limit, meaning.dtype)))
+    let rounding = rewriter.rounding();
+    (low <= high).then(|| [low, high].map(|limit| meaning.params.quantize_by(rounding, limit, meaning.dtype)))
 }
 
 fn clip_limits(rewriter: &Rewriter<'_>, node: &Node) -> Option<[f32; 2]> {
@@ -143,7 +144,7 @@ fn function(
     kind: UnaryKind,
 ) -> Option<Node> {
     let (source, from) = dequantized(rewriter, x)?;
-    let table = Table { table: tabulate(from, to, |x| evaluate(kind, x)) };
+    let table = Table { table: tabulate(from, to, rewriter.rounding(), |x| evaluate(kind, x)) };
     Some(Node { op: Op::Table(table), inputs: vec![Some(source)], ..node.clone() })
 }
 
@@ -167,7 +168,7 @@ fn concat(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Option<Nod
             let requantized = rewriter.add_value(requantized);
             let table = Node {
                 name: format!("{}#requantize{position}", node.name),
-                op: Op::Table(Table { table: tabulate(from, to, |x| x) }),
+                op: Op::Table(Table { table: tabulate(from, to, rewriter.rounding(), |x| x) }),
                 inputs: vec![Some(source)],
                 outputs: vec![Some(requantized)],
             };
@@ -204,7 +205,7 @@ fn bias_row(
     channels: usize,
 ) -> Option<ValueId> {
     let (source, row) = if let Some(reals) = &rewriter.value(real).constant {
-        (real, quantize_bias(reals, x.scale, &weights.scales, channels)?)
+        (real, quantize_bias(reals, x.scale, &weights.scales, channels, rewriter.rounding())?)
     } else {
         let source = bias(rewriter, real, x.scale, &weights.scales)?;
         let elements = rewriter.value(source).constant.as_ref()?;
@@ -225,14 +226,20 @@ fn bias_row(
 }
 
 /// A float bias beside quantized weights, as ONNX Runtime quantizes it: divided by the f32 product of the scales and rounded.
-fn quantize_bias(reals: &Constant, x_scale: f32, weight_scales: &[f32], channels: usize) -> Option<Constant> {
+fn quantize_bias(
+    reals: &Constant,
+    x_scale: f32,
+    weight_scales: &[f32],
+    channels: usize,
+    rounding: Rounding,
+) -> Option<Constant> {
     let reals = (*reals.shape() == [channels]).then(|| reals.to_f32())??;
     let scales = weight_scales.iter().cycle();
     // `as` saturates.
     let row: Vec<i32> = reals
         .iter()
         .zip(scales)
-        .map(|(real, scale)| (real / (x_scale * scale)).round_ties_even() as i32)
+        .map(|(real, scale)| rounding.round(real / (x_scale * scale)) as i32)
         .collect();
     Constant::from_i32(Shape::from([channels]), &row)
 }
