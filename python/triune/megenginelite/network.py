@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, SupportsIndex
 
 from triune.megenginelite import _devices
+from triune.megenginelite._binding import Binding, Flag, Port
 from triune.megenginelite._config import (
     EFFECTS,
     LiteConfig,
@@ -23,12 +24,10 @@ from triune.megenginelite._config import (
     LiteOptions,
     Settings,
 )
-from triune.megenginelite._layout import NAMES, LiteLayout, Shape
 from triune.megenginelite._load import Model, open_model
 from triune.megenginelite.base import LOG
 from triune.megenginelite.struct import (
     LiteAlgoSelectStrategy,
-    LiteDataType,
     LiteDeviceType,
     LiteIOType,
     LiteTensorPhase,
@@ -38,12 +37,9 @@ from triune.megenginelite.tensor import LiteTensor
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    import numpy as np
-    import numpy.typing as npt
-
     from triune import _native
 else:
-    from triune.megenginelite._numpy import np
+    pass
 
 __all__ = [
     "LiteAsyncCallback",
@@ -73,8 +69,6 @@ Ios = dict[LiteIO, LiteTensor]
 TensorCallback = Callable[[Ios], Any]
 AsyncCallback = Callable[[], Any]
 
-_KINDS = {name: kind for kind, name in NAMES.items()}
-_KINDS["bool"] = LiteDataType.LITE_UINT8
 _MOST_THREADS = 1024
 
 
@@ -98,48 +92,6 @@ def start_finish_callback(func: TensorCallback) -> TensorCallback:
     return wrapper
 
 
-class _State:
-    """Whether the next forward is more than one native call. Tensors set it when they change."""
-
-    __slots__ = ("dirty",)
-
-    def __init__(self) -> None:
-        self.dirty = True
-
-
-class _Port:
-    """An input or output: its tensor, and how the model wants it."""
-
-    def __init__(self, index: int, name: str, dtype: str, shape: Shape | None, what: str) -> None:
-        if dtype not in _KINDS:
-            raise RuntimeError(
-                f"{what} {name!r} is of {dtype}, which no tensor can have; there are {', '.join(_KINDS)}"
-            )
-        self.index = index
-        self.name = name
-        self.dtype = dtype
-        self.kind = int(_KINDS[dtype])
-        self.io: LiteIO = LiteIO(name)
-        self.tensor: LiteTensor
-        # The model's own idea of the shape: () for a scalar, which is a tensor of one element here.
-        self.shape = shape
-        self.staged: npt.NDArray[Any] | None = None
-
-    def native(self, array: npt.NDArray[Any], shape: Shape) -> npt.NDArray[Any]:
-        """Return elements as the native module knows them."""
-        if self.dtype == "bool":
-            array = array.view(np.bool_)
-        return array if array.shape == shape else array.reshape(shape)
-
-    def layout(self) -> LiteLayout:
-        """Return the model's layout; an empty shape if it is not known."""
-        return LiteLayout(_tensor_shape(self.shape) if self.shape is not None else (), LiteDataType(self.kind))
-
-
-def _tensor_shape(shape: Shape) -> Shape:
-    return shape or (1,)
-
-
 class LiteNetwork:
     """A network: configured, loaded, and run on what its input tensors hold.
 
@@ -157,23 +109,18 @@ class LiteNetwork:
         self._settings = Settings.of(self.config)
         self._configure_by_model = True
         self._model: Model | None = None
-        self._native: _native.Network | None = None
-        self._inputs: list[_Port] = []
-        self._outputs: list[_Port] = []
-        self._discrete: dict[str, list[LiteTensor]] = {}
-        self._shapes: list[Shape] | None = None
-        self._state = _State()
+        self._binding: Binding | None = None
+        self._flag = Flag()
+        # The native call, which is all of a forward unless the flag is set.
+        self._run: Callable[[], None] = _nothing
         # Whether wait() has more to do than return.
         self._waits = True
-        self._run: Callable[[], None] = self._forward
         self._lock = threading.RLock()
         self._start: TensorCallback | None = None
         self._finish: TensorCallback | None = None
         self._async: AsyncCallback | None = None
-        # Whether there was a run that nobody waited for, and whether there was any.
+        # Whether there was a run that nobody waited for.
         self._ran = False
-        self._computed = False
-        self._warned = False
         self._pool: ThreadPoolExecutor | None = None
         self._pending: Future[None] | None = None
         self._worker = 0
@@ -184,14 +131,14 @@ class LiteNetwork:
     # ---- before a model is loaded
 
     def _settable(self, what: str) -> Settings:
-        if self._native is not None:
+        if self._binding is not None:
             raise RuntimeError(f"{what} is set before a model is loaded; this network has loaded one")
         return self._settings
 
-    def _loaded(self) -> _native.Network:
-        if self._native is None:
+    def _loaded(self) -> Binding:
+        if self._binding is None:
             raise RuntimeError("the network has loaded no model: call load or share_weights_with first")
-        return self._native
+        return self._binding
 
     @property
     def device_id(self) -> int:
@@ -289,7 +236,7 @@ class LiteNetwork:
         """
         assert isinstance(extra_config, LiteExtraConfig), "extra_configure: expected a LiteExtraConfig"
         configure = not extra_config.disable_configure_by_model_info
-        if self._native is not None and configure:
+        if self._binding is not None and configure:
             raise RuntimeError("extra_configure is set before a model is loaded; this network has loaded one")
         self._configure_by_model = configure
 
@@ -354,7 +301,7 @@ class LiteNetwork:
         assert isinstance(src_network, LiteNetwork), "share_weights_with: expected a LiteNetwork"
         with self._lock:
             self._settable("shared weights")
-            native = src_network._loaded()
+            native = src_network._loaded().native
             assert src_network._model is not None
             self._settings.compressed = src_network._settings.compressed
             self._open(src_network._model, native)
@@ -373,72 +320,19 @@ class LiteNetwork:
         if weights_of is not None:
             options["sharing_weights"] = weights_of
         if self._memory_of is not None:
-            options["sharing_scratch"] = self._memory_of._loaded()
+            options["sharing_scratch"] = self._memory_of._loaded().native
         native = _native.Network(model.source, **options)
-        inputs = [_port(index, described, "input") for index, described in enumerate(native.inputs)]
-        outputs = [_port(index, described, "output") for index, described in enumerate(native.outputs)]
-        state = _State()
-        self._place(inputs, model.ios.inputs, self.network_io.inputs, "input", state)
-        self._place(outputs, model.ios.outputs, self.network_io.outputs, "output", state)
-        discrete = self._make_discrete(inputs, state)
-        self._native, self._model = native, model
-        self._inputs, self._outputs, self._discrete = inputs, outputs, discrete
-        self._shapes = None
-        known = [port.shape for port in inputs]
-        if all(shape is not None for shape in known):
-            self._shapes = [shape for shape in known if shape is not None]
-        self._state, self._run = state, native.forward
-        self._ran = self._computed = self._warned = False
+        packed, asked = model.ios, self.network_io
+        binding = Binding(native, settings, (packed.inputs, packed.outputs), (asked.inputs, asked.outputs))
+        self._binding, self._flag, self._run = binding, binding.flag, native.forward
+        self._model = model
+        self._ran = False
         self._waits = self._must_wait()
 
     def _report(self) -> None:
         for name, value in self._asked().items():
             if EFFECTS[name]:
                 LOG.info("%s=%r: %s", name, value, EFFECTS[name])
-
-    def _place(self, ports: list[_Port], packed: list[LiteIO], asked: list[LiteIO], what: str, state: _State) -> None:
-        """Make the tensors, where and as the program wants them; a packed model's wishes count less."""
-        settings = self._settings
-        by_name = {port.name: port for port in ports}
-        for io in [*packed, *asked]:
-            port = by_name.get(io.name)
-            if port is None:
-                LOG.warning("the model has no %s %r: its configuration is ignored", what, io.name)
-                continue
-            port.io = LiteIO(io.name, io.is_host, io.io_type, io.config_layout)
-        on_host = settings.device_type in _devices.HOSTS
-        for port in ports:
-            if on_host:
-                port.io.is_host = True
-            layout = port.layout()
-            if what == "input" and port.io.config_layout.ndim:
-                layout.shapes = port.io.config_layout.shapes
-            if port.io.is_host:
-                port.tensor = LiteTensor(layout, is_pinned_host=not on_host)
-            else:
-                port.tensor = LiteTensor(layout, settings.device_type, settings.device_id)
-            port.tensor._binding = state
-
-    def _make_discrete(self, inputs: list[_Port], state: _State) -> dict[str, list[LiteTensor]]:
-        name = self._settings.discrete_input
-        if not name:
-            return {}
-        port = next((port for port in inputs if port.name == name), None)
-        if port is None:
-            raise RuntimeError(f"discrete_input_name: the model has no input {name!r}")
-        shape = port.tensor._shape
-        if not shape:
-            raise RuntimeError(
-                f"discrete_input_name: the shape of {name!r} is open; configure its layout with a LiteIO"
-            )
-        layout = LiteLayout([1, *shape[1:]], LiteDataType(port.kind))
-        tensors = [
-            LiteTensor(layout, port.tensor._device_type, port.tensor._device_id, port.tensor._is_pinned_host)
-            for _ in range(shape[0])
-        ]
-        for tensor in tensors:
-            tensor._binding = state
-        return {name: tensors}
 
     # ---- names and tensors
 
@@ -447,12 +341,12 @@ class LiteNetwork:
 
         Raises RuntimeError if there is none of that name, or no model is loaded.
         """
-        self._loaded()
+        binding = self._loaded()
         name = name.decode() if isinstance(name, bytes) else name
         ports = {
-            LiteTensorPhase.LITE_INPUT: self._inputs,
-            LiteTensorPhase.LITE_OUTPUT: self._outputs,
-        }.get(LiteTensorPhase(phase), [*self._inputs, *self._outputs])
+            LiteTensorPhase.LITE_INPUT: binding.inputs,
+            LiteTensorPhase.LITE_OUTPUT: binding.outputs,
+        }.get(LiteTensorPhase(phase), [*binding.inputs, *binding.outputs])
         for port in ports:
             if port.name == name:
                 return port.tensor
@@ -465,9 +359,8 @@ class LiteNetwork:
 
         Raises RuntimeError if the input is not named there, or has no such sample.
         """
-        self._loaded()
         name = name.decode() if isinstance(name, bytes) else name
-        tensors = self._discrete.get(name)
+        tensors = self._loaded().discrete.get(name)
         if tensors is None or phase == LiteTensorPhase.LITE_OUTPUT:
             raise RuntimeError(f"{name!r} is no discrete input: name it in LiteConfig.discrete_input_name")
         if not 0 <= n_idx < len(tensors):
@@ -479,29 +372,22 @@ class LiteNetwork:
 
         Raises RuntimeError if there is no such input, or no model is loaded.
         """
-        return self._name(self._inputs, index, "input")
+        return _name(self._loaded().inputs, index, "input")
 
     def get_output_name(self, index: SupportsIndex) -> str:
         """Return the name of output `index`.
 
         Raises RuntimeError if there is no such output, or no model is loaded.
         """
-        return self._name(self._outputs, index, "output")
-
-    def _name(self, ports: list[_Port], index: SupportsIndex, what: str) -> str:
-        self._loaded()
-        number = operator.index(index)
-        if not 0 <= number < len(ports):
-            raise RuntimeError(f"there is no {what} {number}: the model has {len(ports)}")
-        return ports[number].name
+        return _name(self._loaded().outputs, index, "output")
 
     def get_all_input_name(self) -> list[str] | None:
         """Return the names of all inputs; None if there are none, as before a model is loaded."""
-        return [port.name for port in self._inputs] or None
+        return None if self._binding is None else [port.name for port in self._binding.inputs] or None
 
     def get_all_output_name(self) -> list[str] | None:
         """Return the names of all outputs; None if there are none, as before a model is loaded."""
-        return [port.name for port in self._outputs] or None
+        return None if self._binding is None else [port.name for port in self._binding.outputs] or None
 
     # ---- running
 
@@ -511,7 +397,7 @@ class LiteNetwork:
         Raises RuntimeError if no model is loaded, an input has another element type than the model's, or a shape that the
         model does not take; and what a start callback raises.
         """
-        if self._state.dirty:
+        if self._flag.dirty:
             self._forward()
         else:
             self._run()
@@ -557,149 +443,26 @@ class LiteNetwork:
 
     def _begin(self) -> None:
         """Call the start callback, and see to it that the native module knows of the tensors as they are."""
-        native = self._loaded()
+        binding = self._loaded()
         if self._start is not None:
-            self._start({port.io: port.tensor for port in self._inputs})
-        if self._settings.options["force_output_dynamic_alloc"]:
-            for port in self._outputs:
-                port.tensor._array = port.tensor._block = None
-                self._state.dirty = True
-        if self._discrete:
-            self._gather()
-        if self._state.dirty:
-            self._bind(native)
-        self._state.dirty = self._always_slow()
-
-    def _always_slow(self) -> bool:
-        return bool(
+            self._start({port.io: port.tensor for port in binding.inputs})
+        binding.prepare()
+        binding.flag.dirty = bool(
             self._start is not None
             or self._finish is not None
             or self._async is not None
             or self._profile_file is not None
-            or self._discrete
             or self._dumps
-            or self._settings.options["force_output_dynamic_alloc"]
             or self._settings.options["fake_next_exec"]
-            or any(port.staged is not None for port in [*self._inputs, *self._outputs])
-            or any(port.shape is None for port in self._outputs)
+            or binding.busy()
         )
 
-    def _bind(self, native: _native.Network) -> None:
-        shapes = [self._shape_of(port) for port in self._inputs]
-        if shapes != self._shapes or any(port.shape is None for port in self._inputs):
-            self._replan(native, shapes)
-        for port in self._outputs:
-            if port.shape is not None:
-                port.tensor._relayout(_tensor_shape(port.shape), port.kind)
-        if self._settings.options["force_output_use_user_specified_memory"]:
-            for port in self._outputs:
-                if not port.tensor._user_memory:
-                    raise RuntimeError(
-                        f"force_output_use_user_specified_memory: output {port.name!r} has no memory of the program's, or "
-                        f"too little of it: give it {port.tensor.nbytes} bytes with set_data_by_share"
-                    )
-        bound: list[npt.NDArray[Any]] = []
-        for port, shape in zip(self._inputs, shapes, strict=True):
-            self._check_set(port)
-            array = port.tensor._elements()
-            port.staged = None if _plain(array) else np.empty(array.shape, array.dtype)
-            bound.append(port.native(array if port.staged is None else port.staged, shape))
-        results: list[npt.NDArray[Any] | None] = []
-        for port in self._outputs:
-            port.staged = None
-            if port.shape is None:
-                results.append(None)
-                continue
-            if port.io.io_type == LiteIOType.LITE_IO_SHAPE:
-                # Only the shape is wanted: the values go nowhere.
-                array = np.empty(port.tensor._shape, NAMES[LiteDataType(port.kind)])
-            else:
-                array = port.tensor._elements()
-                shared = [*bound, *(result for result in results if result is not None)]
-                if (
-                    not _plain(array)
-                    or not array.flags.writeable
-                    or any(np.may_share_memory(array, other) for other in shared)
-                ):
-                    port.tensor._writable()
-                    array = port.staged = np.empty(array.shape, array.dtype)
-            results.append(port.native(array, port.shape))
-        native.bind(bound, results)
-
-    def _shape_of(self, port: _Port) -> Shape:
-        tensor = port.tensor
-        if tensor._kind != port.kind:
-            raise RuntimeError(
-                f"input {port.name!r}: the model takes {port.dtype}, the tensor is of {NAMES[LiteDataType(tensor._kind)]}"
-            )
-        if not tensor._shape:
-            raise RuntimeError(
-                f"input {port.name!r} has no layout: its shape is open in the model; set data, or a layout"
-            )
-        return () if port.shape == () and tensor._shape == (1,) else tensor._shape
-
-    def _replan(self, native: _native.Network, shapes: list[Shape]) -> None:
-        options = self._settings.options
-        if self._shapes is not None and shapes != self._shapes:
-            names = [
-                f"{port.name!r} from {list(old)} to {list(new)}"
-                for port, old, new in zip(self._inputs, self._shapes, shapes, strict=True)
-                if old != new
-            ]
-            if options["const_shape"]:
-                raise RuntimeError(f"const_shape: the shapes of inputs changed: {', '.join(names)}")
-            if options["comp_node_seq_record_level"] == 2 and self._computed:
-                raise RuntimeError(f"comp_node_seq_record_level=2: the shapes of inputs changed: {', '.join(names)}")
-        self._shapes = None
-        found = native.prepare(shapes)
-        self._shapes = shapes
-        for port, shape in zip(self._inputs, shapes, strict=True):
-            port.shape = shape
-        for port, result in zip(self._outputs, found, strict=True):
-            port.shape = None if result is None else tuple(result)
-
-    def _check_set(self, port: _Port) -> None:
-        if self._warned or port.tensor._written or port.io.io_type == LiteIOType.LITE_IO_SHAPE:
-            return
-        self._warned = True
-        LOG.warning("input %r was never set: it is zero", port.name)
-
-    def _gather(self) -> None:
-        """Bring the samples of a discrete input together."""
-        for name, tensors in self._discrete.items():
-            whole = self.get_io_tensor(name, LiteTensorPhase.LITE_INPUT)
-            if not any(tensor._written for tensor in tensors) and whole._written:
-                # The program set the input as a whole.
-                continue
-            first = tensors[0]
-            for number, tensor in enumerate(tensors):
-                if tensor._shape != first._shape or tensor._kind != first._kind or tensor._shape[:1] != (1,):
-                    raise RuntimeError(
-                        f"discrete input {name!r}: sample {number} has the layout {list(tensor._shape)} {tensor._name}, "
-                        f"sample 0 {list(first._shape)} {first._name}; each has a leading extent of 1"
-                    )
-            whole._relayout((len(tensors), *first._shape[1:]), first._kind)
-            np.concatenate([tensor._elements() for tensor in tensors], out=whole._writable())
-
     def _compute(self) -> None:
-        """Run, in whatever thread, and put the results where nothing else could."""
-        native = self._loaded()
-        for port in self._inputs:
-            if port.staged is not None:
-                np.copyto(port.staged, port.tensor._elements())
-        native.forward()
-        for port in self._outputs:
-            if port.staged is not None:
-                np.copyto(port.tensor._writable(), port.staged)
-            elif port.shape is None:
-                result = native.output(port.index)
-                port.tensor._relayout(_tensor_shape(result.shape), port.kind)
-                if port.io.io_type == LiteIOType.LITE_IO_VALUE:
-                    array = port.tensor._writable()
-                    np.copyto(array, result.reshape(array.shape), casting="unsafe")
+        """Run, in whatever thread."""
+        self._loaded().compute()
         for dump in self._dumps:
             dump()
-        self._ran = self._computed = True
+        self._ran = True
 
     # ---- async mode
 
@@ -741,11 +504,11 @@ class LiteNetwork:
         if self._profile_file is not None:
             self._write_profile()
         if self._finish is not None:
-            self._finish({port.io: port.tensor for port in self._outputs})
+            self._finish({port.io: port.tensor for port in self._loaded().outputs})
 
     def _must_wait(self) -> bool:
         return bool(
-            self._native is None
+            self._binding is None
             or self._finish is not None
             or self._async is not None
             or self._pending is not None
@@ -753,7 +516,7 @@ class LiteNetwork:
         )
 
     def _changed(self) -> None:
-        self._state.dirty = True
+        self._flag.dirty = True
         self._waits = self._must_wait()
 
     def async_with_callback(self, async_callback: AsyncCallback | None) -> None:
@@ -830,7 +593,7 @@ class LiteNetwork:
         """
         from triune.megenginelite import _dumps
 
-        _dumps.enable_profile(self._loaded())
+        _dumps.enable_profile(self._loaded().native)
         self._profile_file = os.fspath(profile_file)
         self._changed()
 
@@ -838,7 +601,7 @@ class LiteNetwork:
         from triune.megenginelite import _dumps
 
         assert self._profile_file is not None
-        _dumps.write_profile(self._loaded(), self._profile_file)
+        _dumps.write_profile(self._loaded().native, self._profile_file)
 
     def io_txt_dump(self, txt_file: str | os.PathLike[str]) -> None:
         """Write every intermediate result of each `forward` from now on to a text file, as the vendor's tools read it.
@@ -847,7 +610,7 @@ class LiteNetwork:
         """
         from triune.megenginelite import _dumps
 
-        self._dumps.append(_dumps.text(self._loaded(), os.fspath(txt_file)))
+        self._dumps.append(_dumps.text(self._loaded().native, os.fspath(txt_file)))
         self._changed()
 
     def io_bin_dump(self, bin_dir: str | os.PathLike[str]) -> None:
@@ -857,7 +620,7 @@ class LiteNetwork:
         """
         from triune.megenginelite import _dumps
 
-        self._dumps.append(_dumps.binary(self._loaded(), os.fspath(bin_dir)))
+        self._dumps.append(_dumps.binary(self._loaded().native, os.fspath(bin_dir)))
         self._changed()
 
     def get_static_memory_alloc_info(self, log_dir: str | os.PathLike[str] = "logs/test") -> None:
@@ -868,7 +631,7 @@ class LiteNetwork:
         from triune.megenginelite import _dumps
 
         with self._lock:
-            _dumps.write_memory(self._loaded(), os.fspath(log_dir))
+            _dumps.write_memory(self._loaded().native, os.fspath(log_dir))
 
     def __enter__(self) -> Self:
         """Return the network."""
@@ -882,10 +645,9 @@ class LiteNetwork:
             self._settle()
         finally:
             with self._lock:
-                self._native, self._model, self.model_bytes = None, None, None
-                self._inputs, self._outputs, self._discrete, self._dumps = [], [], {}, []
-                self._run = self._forward
-                self._profile_file = None
+                self._binding, self._model, self.model_bytes = None, None, None
+                self._flag, self._run = Flag(), _nothing
+                self._dumps, self._profile_file = [], None
                 self._changed()
 
     def __repr__(self) -> str:
@@ -901,20 +663,22 @@ def get_model_io_info(model_path: str | os.PathLike[str] | BinaryIO, config: Lit
     network = LiteNetwork(config)
     network.load(model_path)
     found = LiteNetworkIO()
-    for ports, add in ((network._inputs, found.add_input), (network._outputs, found.add_output)):
+    binding = network._loaded()
+    for ports, add in ((binding.inputs, found.add_input), (binding.outputs, found.add_output)):
         for port in ports:
             add(LiteIO(port.name, True, LiteIOType.LITE_IO_VALUE, port.layout()))
     return found
 
 
-def _port(index: int, described: tuple[str, str, list[int] | None], what: str) -> _Port:
-    name, dtype, shape = described
-    return _Port(index, name, dtype, None if shape is None else tuple(shape), what)
+def _nothing() -> None:
+    """Stand for the native call while there is none."""
 
 
-def _plain(array: npt.NDArray[Any]) -> bool:
-    """Return whether the native module can use the array where it lies."""
-    return bool(array.flags.c_contiguous and array.flags.aligned)
+def _name(ports: list[Port], index: SupportsIndex, what: str) -> str:
+    number = operator.index(index)
+    if not 0 <= number < len(ports):
+        raise RuntimeError(f"there is no {what} {number}: the model has {len(ports)}")
+    return ports[number].name
 
 
 def _integer(argument: str, value: object) -> int:

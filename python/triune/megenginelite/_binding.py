@@ -1,0 +1,293 @@
+"""A loaded model and the tensors of its inputs and outputs: which memory the native module computes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from triune.megenginelite import _devices
+from triune.megenginelite._config import LiteIO, Settings
+from triune.megenginelite._layout import NAMES, LiteLayout, Shape
+from triune.megenginelite.base import LOG
+from triune.megenginelite.struct import LiteDataType, LiteIOType
+from triune.megenginelite.tensor import LiteTensor
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from triune import _native
+else:
+    from triune.megenginelite._numpy import np
+
+__all__ = ["Binding", "Flag", "Port"]
+
+_KINDS = {name: kind for kind, name in NAMES.items()}
+_KINDS["bool"] = LiteDataType.LITE_UINT8
+
+
+class Flag:
+    """Whether the next run needs more than one native call. Tensors set it when they change.
+
+    It is an object of its own so that tensors keep no network alive, nor itself through them.
+    """
+
+    __slots__ = ("dirty",)
+
+    def __init__(self) -> None:
+        """Be set, as nothing is bound yet."""
+        self.dirty = True
+
+
+class Port:
+    """An input or output: its tensor, and how the model wants it."""
+
+    def __init__(self, index: int, described: tuple[str, str, list[int] | None], what: str) -> None:
+        """Take what the native module says of it.
+
+        Raises RuntimeError if no tensor can be of its element type.
+        """
+        name, dtype, shape = described
+        if dtype not in _KINDS:
+            raise RuntimeError(
+                f"{what} {name!r} is of {dtype}, which no tensor can have; there are {', '.join(_KINDS)}"
+            )
+        self.index = index
+        self.name = name
+        self.dtype = dtype
+        self.kind = int(_KINDS[dtype])
+        self.io: LiteIO = LiteIO(name)
+        self.tensor: LiteTensor
+        # The model's own idea of the shape: () for a scalar, which is a tensor of one element here.
+        self.shape: Shape | None = None if shape is None else tuple(shape)
+        self.staged: npt.NDArray[Any] | None = None
+
+    def native(self, array: npt.NDArray[Any], shape: Shape) -> npt.NDArray[Any]:
+        """Return elements as the native module knows them."""
+        if self.dtype == "bool":
+            array = array.view(np.bool_)
+        return array if array.shape == shape else array.reshape(shape)
+
+    def layout(self) -> LiteLayout:
+        """Return the model's layout; an empty shape if it is not known."""
+        return LiteLayout(_tensor_shape(self.shape) if self.shape is not None else (), LiteDataType(self.kind))
+
+
+class Binding:
+    """A loaded model, its tensors, and what the native module was told of them."""
+
+    def __init__(
+        self,
+        native: _native.Network,
+        settings: Settings,
+        packed: tuple[list[LiteIO], list[LiteIO]],
+        asked: tuple[list[LiteIO], list[LiteIO]],
+    ) -> None:
+        """Make the tensors, where and as the program (`asked`) wants them; what a packed model wants counts less.
+
+        Raises RuntimeError if a tensor cannot be of an element type, or the discrete input is not there.
+        """
+        self.flag = Flag()
+        self.native = native
+        self.inputs = [Port(index, described, "input") for index, described in enumerate(native.inputs)]
+        self.outputs = [Port(index, described, "output") for index, described in enumerate(native.outputs)]
+        self.computed = False
+        """Whether there was any run."""
+        self._settings = settings
+        self._warned = False
+        known = [port.shape for port in self.inputs]
+        # What the native module plans for.
+        self._shapes = None if None in known else [shape for shape in known if shape is not None]
+        self._place(self.inputs, [*packed[0], *asked[0]], "input")
+        self._place(self.outputs, [*packed[1], *asked[1]], "output")
+        self.discrete = self._make_discrete()
+        """The samples of the discrete input, by its name."""
+
+    def _place(self, ports: list[Port], wishes: list[LiteIO], what: str) -> None:
+        by_name = {port.name: port for port in ports}
+        for io in wishes:
+            port = by_name.get(io.name)
+            if port is None:
+                LOG.warning("the model has no %s %r: its configuration is ignored", what, io.name)
+                continue
+            port.io = LiteIO(io.name, io.is_host, io.io_type, io.config_layout)
+        settings = self._settings
+        on_host = settings.device_type in _devices.HOSTS
+        for port in ports:
+            if on_host:
+                port.io.is_host = True
+            layout = port.layout()
+            if what == "input" and port.io.config_layout.ndim:
+                layout.shapes = port.io.config_layout.shapes
+            if port.io.is_host:
+                port.tensor = LiteTensor(layout, is_pinned_host=not on_host)
+            else:
+                port.tensor = LiteTensor(layout, settings.device_type, settings.device_id)
+            port.tensor._binding = self.flag
+
+    def _make_discrete(self) -> dict[str, list[LiteTensor]]:
+        name = self._settings.discrete_input
+        if not name:
+            return {}
+        port = next((port for port in self.inputs if port.name == name), None)
+        if port is None:
+            raise RuntimeError(f"discrete_input_name: the model has no input {name!r}")
+        shape = port.tensor._shape
+        if not shape:
+            raise RuntimeError(
+                f"discrete_input_name: the shape of {name!r} is open; configure its layout with a LiteIO"
+            )
+        layout = LiteLayout([1, *shape[1:]], LiteDataType(port.kind))
+        tensors = [
+            LiteTensor(layout, port.tensor._device_type, port.tensor._device_id, port.tensor._is_pinned_host)
+            for _ in range(shape[0])
+        ]
+        for tensor in tensors:
+            tensor._binding = self.flag
+        return {name: tensors}
+
+    def busy(self) -> bool:
+        """Return whether every run needs more than the native call."""
+        return bool(
+            self.discrete
+            or self._settings.options["force_output_dynamic_alloc"]
+            or any(port.staged is not None for port in [*self.inputs, *self.outputs])
+            or any(port.shape is None for port in self.outputs)
+        )
+
+    def prepare(self) -> None:
+        """See to it that the native module knows of the tensors as they are.
+
+        Raises RuntimeError if they are not as the model, or an option, needs them.
+        """
+        if self._settings.options["force_output_dynamic_alloc"]:
+            for port in self.outputs:
+                port.tensor._array = port.tensor._block = None
+                self.flag.dirty = True
+        if self.discrete:
+            self._gather()
+        if self.flag.dirty:
+            self._bind()
+            self.flag.dirty = False
+
+    def _bind(self) -> None:
+        shapes = [self._shape_of(port) for port in self.inputs]
+        if shapes != self._shapes or any(port.shape is None for port in self.inputs):
+            self._replan(shapes)
+        for port in self.outputs:
+            if port.shape is not None:
+                port.tensor._relayout(_tensor_shape(port.shape), port.kind)
+        if self._settings.options["force_output_use_user_specified_memory"]:
+            for port in self.outputs:
+                if not port.tensor._user_memory:
+                    raise RuntimeError(
+                        f"force_output_use_user_specified_memory: output {port.name!r} has no memory of the program's, or "
+                        f"too little of it: give it {port.tensor.nbytes} bytes with set_data_by_share"
+                    )
+        bound: list[npt.NDArray[Any]] = []
+        for port, shape in zip(self.inputs, shapes, strict=True):
+            self._check_set(port)
+            array = port.tensor._elements()
+            port.staged = None if _plain(array) else np.empty(array.shape, array.dtype)
+            bound.append(port.native(array if port.staged is None else port.staged, shape))
+        results: list[npt.NDArray[Any] | None] = []
+        for port in self.outputs:
+            port.staged = None
+            if port.shape is None:
+                results.append(None)
+                continue
+            if port.io.io_type == LiteIOType.LITE_IO_SHAPE:
+                # Only the shape is wanted: the values go nowhere.
+                array = np.empty(port.tensor._shape, NAMES[LiteDataType(port.kind)])
+            else:
+                array = port.tensor._elements()
+                shared = [*bound, *(result for result in results if result is not None)]
+                if (
+                    not _plain(array)
+                    or not array.flags.writeable
+                    or any(np.may_share_memory(array, other) for other in shared)
+                ):
+                    port.tensor._writable()
+                    array = port.staged = np.empty(array.shape, array.dtype)
+            results.append(port.native(array, port.shape))
+        self.native.bind(bound, results)
+
+    def _shape_of(self, port: Port) -> Shape:
+        tensor = port.tensor
+        if tensor._kind != port.kind:
+            raise RuntimeError(
+                f"input {port.name!r}: the model takes {port.dtype}, the tensor is of {NAMES[LiteDataType(tensor._kind)]}"
+            )
+        if not tensor._shape:
+            raise RuntimeError(
+                f"input {port.name!r} has no layout: its shape is open in the model; set data, or a layout"
+            )
+        return () if port.shape == () and tensor._shape == (1,) else tensor._shape
+
+    def _replan(self, shapes: list[Shape]) -> None:
+        options = self._settings.options
+        if self.computed and self._shapes is not None and shapes != self._shapes:
+            names = [
+                f"{port.name!r} from {list(old)} to {list(new)}"
+                for port, old, new in zip(self.inputs, self._shapes, shapes, strict=True)
+                if old != new
+            ]
+            if options["const_shape"]:
+                raise RuntimeError(f"const_shape: the shapes of inputs changed: {', '.join(names)}")
+            if options["comp_node_seq_record_level"] == 2:
+                raise RuntimeError(f"comp_node_seq_record_level=2: the shapes of inputs changed: {', '.join(names)}")
+        self._shapes = None
+        found = self.native.prepare(shapes)
+        self._shapes = shapes
+        for port, shape in zip(self.inputs, shapes, strict=True):
+            port.shape = shape
+        for port, result in zip(self.outputs, found, strict=True):
+            port.shape = None if result is None else tuple(result)
+
+    def _check_set(self, port: Port) -> None:
+        if self._warned or port.tensor._written or port.io.io_type == LiteIOType.LITE_IO_SHAPE:
+            return
+        self._warned = True
+        LOG.warning("input %r was never set: it is zero", port.name)
+
+    def _gather(self) -> None:
+        """Bring the samples of a discrete input together."""
+        for name, tensors in self.discrete.items():
+            whole = next(port.tensor for port in self.inputs if port.name == name)
+            if not any(tensor._written for tensor in tensors) and whole._written:
+                # The program set the input as a whole.
+                continue
+            first = tensors[0]
+            for number, tensor in enumerate(tensors):
+                if tensor._shape != first._shape or tensor._kind != first._kind or tensor._shape[:1] != (1,):
+                    raise RuntimeError(
+                        f"discrete input {name!r}: sample {number} has the layout {list(tensor._shape)} {tensor._name}, "
+                        f"sample 0 {list(first._shape)} {first._name}; each has a leading extent of 1"
+                    )
+            whole._relayout((len(tensors), *first._shape[1:]), first._kind)
+            np.concatenate([tensor._elements() for tensor in tensors], out=whole._writable())
+
+    def compute(self) -> None:
+        """Run, in whatever thread, and put the results where nothing else could."""
+        for port in self.inputs:
+            if port.staged is not None:
+                np.copyto(port.staged, port.tensor._elements())
+        self.native.forward()
+        for port in self.outputs:
+            if port.staged is not None:
+                np.copyto(port.tensor._writable(), port.staged)
+            elif port.shape is None:
+                result = self.native.output(port.index)
+                port.tensor._relayout(_tensor_shape(result.shape), port.kind)
+                if port.io.io_type == LiteIOType.LITE_IO_VALUE:
+                    array = port.tensor._writable()
+                    np.copyto(array, result.reshape(array.shape), casting="unsafe")
+        self.computed = True
+
+
+def _tensor_shape(shape: Shape) -> Shape:
+    return shape or (1,)
+
+
+def _plain(array: npt.NDArray[Any]) -> bool:
+    """Return whether the native module can use the array where it lies."""
+    return bool(array.flags.c_contiguous and array.flags.aligned)
