@@ -208,3 +208,45 @@ def test_an_installed_vendor_package_is_replaced_on_request(tmp_path: Path, real
         "import importlib\nprint(importlib.import_module('axelera.runtime').__name__)"
     )
     assert run(tmp_path, "-c", code, path=real).stdout == "triune.axelera.runtime\n"
+
+
+# ---- MegEngine Lite
+
+
+def test_lite(folder: Path, expected: list[int]) -> None:
+    images = digits_held_out()[0][:1]
+    np.save(folder / "image.npy", np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
+    done = run(folder, *COMPAT, PROGRAMS / "lite.py", DIGITS_INT8, folder / "image.npy")
+    assert (done.stdout, done.stderr) == (f"{expected[0]}\n", "")
+
+
+def test_lite_is_the_very_same_module(tmp_path: Path) -> None:
+    code = (
+        "import triune.compat.megenginelite, megenginelite, megenginelite.network, megenginelite.struct\n"
+        "import triune.megenginelite as ours, importlib\n"
+        "assert megenginelite is ours and megenginelite.network is ours.network\n"
+        "assert importlib.import_module('megenginelite.global_setting').LiteGlobal is ours.LiteGlobal\n"
+        "from megenginelite import *\n"
+        "assert LiteNetwork is ours.LiteNetwork and version == ours.__version__\n"
+    )
+    assert run(tmp_path, "-c", code).stderr == ""
+    assert "No module named 'megenginelite'" in run(tmp_path, "-c", "import triune.compat, megenginelite").stderr
+
+
+def test_type_checkers_see_lite(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    folder = Path(triune.__file__).parent / "compat" / "paths" / "megenginelite"
+    (tmp_path / "program.py").write_text(
+        "from megenginelite import *\nfrom megenginelite.tensor import LiteLayout as L\n"
+        "reveal_type(LiteNetwork().get_input_name(0))\nnumber: int = LiteTensor(L([1])).to_numpy()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "program.py"],
+        cwd=tmp_path,
+        env=os.environ | {"MYPYPATH": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+    assert 'Revealed type is "str"' in done.stdout.replace("builtins.", "")
+    assert "[assignment]" in done.stdout
+    assert "Found 1 error " in done.stdout

@@ -7,7 +7,7 @@ import runpy
 import sys
 from pathlib import Path
 
-VENDORS = {"axelera": "axelera.runtime"}
+VENDORS = {"axelera": "axelera.runtime", "megenginelite": "megenginelite"}
 """Front ends with vendor import names, and the names."""
 
 

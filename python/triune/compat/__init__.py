@@ -1,7 +1,7 @@
 """The vendors' import names, for programs that must not be changed. Nothing here is on the path unless it is asked for.
 
-`import triune.compat.axelera` makes `axelera.runtime` importable. ``python -m triune compat run program.py`` does so
-and runs the program.
+`import triune.compat.axelera` makes `axelera.runtime` importable, `import triune.compat.megenginelite` `megenginelite`.
+``python -m triune compat run program.py`` does both and runs the program.
 """
 
 from __future__ import annotations
