@@ -117,11 +117,8 @@ utils TensorBatchCollector get_tensor_at(idx)
 utils TensorBatchCollector get()
 utils TensorBatchCollector to_numpy()
 """
-MEMBERS = [
-    line.replace("@", "physic_construct=True").replace("+", "tensor=None").split(maxsplit=2)
-    for line in SURFACE.split("\n")
-    if line
-]
+LONG = {"@": "physic_construct=True", "+": "tensor=None"}
+MEMBERS = [line.split(maxsplit=2) for line in SURFACE.split("\n") if line]
 
 # The last are not the vendor's: see LiteDeviceType and LiteDataType.
 ENUMS: dict[str, dict[str, int]] = {
@@ -206,6 +203,8 @@ def test_member(module: str, owner: str, member: str) -> None:
     static = isinstance(found, staticmethod)
     assert static == (owner == "LiteGlobal")
     expected = kind.replace("=CPU", f"={CPU}").replace("=CUDA", f"={CUDA}")
+    for short, text in LONG.items():
+        expected = expected.replace(short, text)
     assert shown(getattr(place, name), owner != "-" and not static) == f"({expected}"
     if owner == "-":
         assert getattr(lite, name) is found
