@@ -1,6 +1,6 @@
 //! What can go wrong with a device: in its description, its memory, a command or a run.
 
-use crate::memory::AccessKind;
+use crate::memory::{AccessKind, sanitizer::Report};
 
 /// A failure of the device, its memory or a program on it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -146,6 +146,18 @@ pub enum Error {
         need: usize,
         /// Bytes given.
         got: usize,
+    },
+    /// The sanitizer found a fault; what was asked for was not done.
+    #[error("sanitizer: {0}")]
+    Sanitizer(Box<Report>),
+    /// The environment variable that turns the sanitizer on has an unknown value.
+    #[error(
+        "{}={value} is no mode of the sanitizer: it can be 0, 1 (or report) or log",
+        crate::memory::Sanitize::VARIABLE
+    )]
+    SanitizerMode {
+        /// The variable's value.
+        value: String,
     },
     /// A timeline cannot be computed.
     #[error("timeline: {0}")]

@@ -17,6 +17,6 @@ pub mod timing;
 pub use command::{Addr, Command, FeatureMap};
 pub use error::Error;
 pub use exec::{Decoded, Executor, Segment, SegmentKind, SegmentTable, Stream};
-pub use memory::{Lease, Memory, RangeAccess, RegionId, Watch};
+pub use memory::{Lease, Memory, RangeAccess, RegionId, Sanitize, Watch};
 pub use spec::DeviceSpec;
 pub use timing::{CommandTime, Timeline, TimingOptions, timeline};

@@ -5,12 +5,15 @@
 use triune_kernels::{Isa, Nhwc};
 use triune_tensor::DType;
 
+use super::guard::Guard;
 use super::operands::{MAX_READS, Prepared, Read, SegRange, Step};
 use super::{SegmentTable, segments::SegmentKind};
 use crate::{
-    Addr, FeatureMap, Lease,
+    Addr, Error, FeatureMap, Lease,
     command::{FieldError, Operand},
+    memory::sanitizer::rows::Rows,
 };
+use std::cell::RefCell;
 
 pub(super) type Result<T, E = FieldError> = std::result::Result<T, E>;
 
@@ -40,6 +43,11 @@ pub(super) struct Placed {
 }
 
 impl Placed {
+    /// Which bytes of its range the operand has.
+    pub(super) fn rows(&self) -> Rows {
+        Rows::strided(self.elem_bytes, self.dims, self.strides)
+    }
+
     /// Strides in bytes, 0 along extents of 1.
     pub(super) fn strides(&self) -> [u64; 6] {
         self.strides
@@ -148,11 +156,24 @@ pub(super) struct Checker<'a> {
     segments: &'a SegmentTable,
     lease: &'a Lease<'a>,
     pub(super) isa: Isa,
+    guard: Option<Guard<'a>>,
+    /// What the sanitizer found in constants.
+    fault: RefCell<Option<Error>>,
 }
 
 impl<'a> Checker<'a> {
-    pub(super) fn new(segments: &'a SegmentTable, lease: &'a Lease<'a>, isa: Isa) -> Self {
-        Self { segments, lease, isa }
+    pub(super) fn new(
+        segments: &'a SegmentTable,
+        lease: &'a Lease<'a>,
+        isa: Isa,
+        guard: Option<Guard<'a>>,
+    ) -> Self {
+        Self { segments, lease, isa, guard, fault: RefCell::new(None) }
+    }
+
+    /// The sanitizer's fault behind the last error, if that is what it was.
+    pub(super) fn take_fault(&self) -> Option<Error> {
+        self.fault.take()
     }
 
     /// A strided operand.
@@ -255,6 +276,11 @@ impl<'a> Checker<'a> {
             Some(segment) if segment.kind == SegmentKind::Constants => {}
             _ => return bad(field, format!("{addr} is not in a segment of constants")),
         }
+        if let Some(Err(error)) = self.guard.as_ref().map(|guard| guard.constants(field, range)) {
+            let text = FieldError::new(error.to_string()).within(field);
+            self.fault.replace(Some(error));
+            return Err(text);
+        }
         let resolved = range.resolve(self.segments).and_then(|resolved| self.lease.read(resolved));
         resolved.map_err(|error| FieldError::new(error.to_string()).within(field))
     }
@@ -292,7 +318,7 @@ impl<'a> Checker<'a> {
         for (slot, read) in all.iter_mut().zip(reads) {
             *slot = Some(place_read(&read, &write, elementwise)?);
         }
-        Ok(Prepared { reads: all, write: write.range, kernel: Box::new(kernel) })
+        Ok(Prepared { reads: all, write, kernel: Box::new(kernel) })
     }
 
     /// As [`Self::finish`], for a window over `reads[0]` whose results are added to `reads[1]`, in place if need be.
@@ -305,7 +331,7 @@ impl<'a> Checker<'a> {
         self.check_write(&write)?;
         let reads =
             [Some(place_read(&input, &write, false)?), Some(place_read(&residual, &write, true)?), None];
-        Ok(Prepared { reads, write: write.range, kernel: Box::new(kernel) })
+        Ok(Prepared { reads, write, kernel: Box::new(kernel) })
     }
 
     fn check_write(&self, write: &Placed) -> Result<()> {
@@ -327,7 +353,7 @@ fn place_read(read: &Placed, write: &Placed, elementwise: bool) -> Result<Read> 
     if interleaves && !(read.disjoint(write) || elementwise && read.same_elements(write)) {
         return bad(read.field, format!("shares bytes with {}, which is written", write.field));
     }
-    Ok(Read { range: read.range, staged: interleaves })
+    Ok(Read { placed: *read, staged: interleaves })
 }
 
 /// Refuses an operand of another type.

@@ -82,6 +82,7 @@ impl Executor {
     /// As [`Decoded::new`] and [`Decoded::run`].
     pub fn run(&mut self, pool: &Pool, observer: Option<&mut Observer<'_>>) -> Result<(), Error> {
         if self.decoded.is_stale() {
+            self.decoded.check_chunks(&self.memory)?;
             let segments = self.decoded.segments().clone();
             self.decoded = Decoded::new(&self.memory, &segments, self.stream, self.isa)?;
         }

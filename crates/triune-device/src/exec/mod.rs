@@ -5,6 +5,7 @@
 
 mod check;
 mod executor;
+mod guard;
 mod operands;
 mod segments;
 mod steps;
@@ -17,6 +18,7 @@ pub use executor::Executor;
 pub use segments::{SEGMENT_ALIGNMENT, Segment, SegmentKind, SegmentTable};
 
 use check::Checker;
+use guard::{Bound, Guard};
 use operands::{Prepared, SegRange};
 
 use crate::{
@@ -60,6 +62,8 @@ pub struct Decoded {
     watch: Watch,
     generation: u64,
     staging_bytes: usize,
+    /// The chunks that the segments lie in; empty while the sanitizer is off.
+    bound: Bound,
 }
 
 impl Decoded {
@@ -68,7 +72,7 @@ impl Decoded {
     /// # Errors
     /// [`Error::Command`] names the command and the field: words that are no command, operands that leave their
     /// segment, are misaligned, written though read-only, overlap, or do not fit each other. [`Error::Segment`],
-    /// [`Error::Busy`] while instructions or constants are being written.
+    /// [`Error::Busy`] while instructions or constants are being written, [`Error::Sanitizer`].
     pub fn new(memory: &Memory, segments: &SegmentTable, stream: Stream, isa: Isa) -> Result<Self, Error> {
         segments.check(memory)?;
         let of_kind = |keep: fn(&Segment) -> bool| -> Vec<RangeAccess> {
@@ -81,24 +85,32 @@ impl Decoded {
         };
         let prepared = of_kind(|segment| segment.kind.prepared());
         let watch = memory.watch(&prepared);
-        let lease = memory.lease(&prepared)?;
+        let lease = memory.lease_for_program(&prepared)?;
         // Under the lease: whatever changes a byte from now on raises the generation first.
         let generation = watch.generation();
 
+        let bound = Bound::new(memory, segments);
+        let guard = Guard::new(memory, segments, &bound);
         let stream_range = stream_range(segments, stream)?;
+        if let Some(guard) = &guard {
+            guard.stream(stream.addr.segment(), stream_range)?;
+        }
         let mut reader = CommandReader::new(lease.read(stream_range)?);
         let (mut commands, mut steps) = (Vec::new(), Vec::new());
         while let Some(command) = reader.next()? {
             let (index, offset) = (commands.len(), reader.command_offset());
             let mnemonic = command.opcode().mnemonic();
             if command.opcode() != Opcode::End {
-                let checker = Checker::new(segments, &lease, isa);
-                let step = steps::prepare(&checker, &command).map_err(|error| Error::Command {
-                    index,
-                    offset,
-                    mnemonic,
-                    field: error.field,
-                    problem: error.problem,
+                let guard = guard.as_ref().map(|guard| guard.at(index, mnemonic));
+                let checker = Checker::new(segments, &lease, isa, guard);
+                let step = steps::prepare(&checker, &command).map_err(|error| {
+                    checker.take_fault().unwrap_or(Error::Command {
+                        index,
+                        offset,
+                        mnemonic,
+                        field: error.field,
+                        problem: error.problem,
+                    })
                 })?;
                 steps.push(step);
                 commands.push(command);
@@ -114,6 +126,7 @@ impl Decoded {
             watch,
             generation,
             staging_bytes,
+            bound,
         })
     }
 
@@ -166,7 +179,16 @@ impl Decoded {
         self.access.clear();
         self.access.extend(new.iter().filter(|each| each.len > 0).map(Segment::access));
         self.segments.clone_from(segments);
+        self.bound = Bound::new(memory, segments);
         Ok(())
+    }
+
+    /// With the sanitizer on, whether instructions and constants still lie in the chunks that they were decoded from.
+    ///
+    /// # Errors
+    /// [`Error::Sanitizer`].
+    pub(super) fn check_chunks(&self, memory: &Memory) -> Result<(), Error> {
+        Guard::new(memory, &self.segments, &self.bound).map_or(Ok(()), |guard| guard.begin())
     }
 
     /// Bytes of scratch that [`Self::run`] needs with a pool of `threads` threads.
@@ -181,7 +203,7 @@ impl Decoded {
     ///
     /// # Errors
     /// [`Error::Stale`], [`Error::Busy`], [`Error::Scratch`]; [`Error::Kernel`] when a kernel refuses operands
-    /// that decoding let through.
+    /// that decoding let through; [`Error::Sanitizer`].
     pub fn run(
         &self,
         memory: &Memory,
@@ -193,12 +215,19 @@ impl Decoded {
         if scratch.len() < need {
             return Err(Error::Scratch { need, got: scratch.len() });
         }
-        let mut lease = memory.lease(&self.access)?;
+        let mut lease = memory.lease_for_program(&self.access)?;
         if self.is_stale() {
             return Err(Error::Stale);
         }
+        let guard = Guard::new(memory, &self.segments, &self.bound);
+        if let Some(guard) = &guard {
+            guard.begin()?;
+        }
         let (staging, scratch) = scratch.split_at_mut(self.staging_bytes);
         for (index, (step, command)) in self.steps.iter().zip(&*self.commands).enumerate() {
+            if let Some(guard) = &guard {
+                guard.at(index, command.opcode().mnemonic()).step(step)?;
+            }
             step.run(&mut lease, &self.segments, staging, scratch, pool).map_err(|error| match error {
                 operands::RunError::Device(error) => error,
                 operands::RunError::Kernel(source) => {
@@ -206,7 +235,7 @@ impl Decoded {
                 }
             })?;
             if let Some(observer) = observer.as_deref_mut() {
-                let output = lease.read(step.write.resolve(&self.segments)?)?;
+                let output = lease.read(step.write.range.resolve(&self.segments)?)?;
                 observer(StepView { index, command, output });
             }
         }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use triune_kernels::Pool;
 
-use super::SegmentTable;
+use super::{SegmentTable, check::Placed};
 use crate::{Error, Lease, memory::RangeAccess};
 
 /// Operands that a command can read beside its constants.
@@ -56,7 +56,7 @@ pub(super) trait Step: Send + Sync + fmt::Debug {
 /// An operand that is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
-    pub(super) range: SegRange,
+    pub(super) placed: Placed,
     /// Whether it shares bytes with the output and is copied aside before the kernel runs: a slice that is read must
     /// not alias one that is written.
     pub(super) staged: bool,
@@ -66,7 +66,7 @@ pub(super) struct Read {
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) reads: [Option<Read>; MAX_READS],
-    pub(super) write: SegRange,
+    pub(super) write: Placed,
     pub(super) kernel: Box<dyn Step>,
 }
 
@@ -84,7 +84,7 @@ const fn padded(bytes: u64) -> usize {
 impl Prepared {
     /// Bytes of scratch that operands copied aside take.
     pub(super) fn staging_bytes(&self) -> usize {
-        self.reads.iter().flatten().filter(|read| read.staged).map(|read| padded(read.range.len)).sum()
+        self.reads.iter().flatten().filter(|read| read.staged).map(|read| padded(read.placed.range.len)).sum()
     }
 
     pub(super) fn scratch_bytes(&self, threads: usize) -> usize {
@@ -99,14 +99,14 @@ impl Prepared {
         scratch: &mut [u8],
         pool: &Pool,
     ) -> Result<(), RunError> {
-        let write = self.write.resolve(segments).map_err(RunError::Device)?;
+        let write = self.write.range.resolve(segments).map_err(RunError::Device)?;
         // An operand that does not exist, or was copied aside, is an empty range where the output starts.
         let mut ranges = [RangeAccess::shared(write.region, write.start, 0); MAX_READS];
         let mut copies: [Option<&[u8]>; MAX_READS] = [None; MAX_READS];
         let mut free = staging;
         for ((read, range), copy) in self.reads.iter().zip(&mut ranges).zip(&mut copies) {
             let Some(read) = read else { continue };
-            let resolved = read.range.resolve(segments).map_err(RunError::Device)?;
+            let resolved = read.placed.range.resolve(segments).map_err(RunError::Device)?;
             if read.staged {
                 let (own, rest) = free.split_at_mut(padded(resolved.len));
                 let own = &mut own[..resolved.len as usize];

@@ -26,6 +26,11 @@ impl SegmentKind {
         matches!(self, Self::Scratch | Self::Output)
     }
 
+    /// Whether the segment's content means nothing before a run and after it.
+    pub const fn transient(self) -> bool {
+        self.writable() && !matches!(self, Self::Output)
+    }
+
     /// Whether a decoded program depends on the segment's content.
     pub const fn prepared(self) -> bool {
         matches!(self, Self::Instructions | Self::Constants)

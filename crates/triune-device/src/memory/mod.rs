@@ -3,11 +3,13 @@
 //! Regions cost address space only; pages are committed when touched. Every byte is reached through a [`Lease`] (the
 //! host's reads and writes take one for their duration), so two threads never race. Nothing here knows commands.
 
+pub mod sanitizer;
 mod slab;
 mod table;
 
 use std::{
     fmt,
+    panic::Location,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -19,6 +21,9 @@ use triune_memory::Arena;
 pub use slab::Lease;
 use slab::Slab;
 use table::LeaseTable;
+
+pub use sanitizer::Sanitize;
+use sanitizer::{ChunkInfo, Report, Sanitizer};
 
 use crate::{DeviceSpec, Error};
 
@@ -113,6 +118,7 @@ pub struct Memory {
     device: String,
     regions: Vec<Region>,
     leases: LeaseTable,
+    sanitizer: Option<Box<Sanitizer>>,
 }
 
 impl fmt::Debug for Memory {
@@ -127,11 +133,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Memory {
-    /// The memories of a device: one region each, or one per core (`l1.0`, `l1.1`, …) where the description says so.
+    /// The memories of a device: one region each, or one per core (`l1.0`, `l1.1`, …) where the description says so;
+    /// watched by the sanitizer if the environment asks for it ([`Sanitize::from_environment`]).
     ///
     /// # Errors
-    /// [`Error::Map`] when the host has no address space for a region.
+    /// [`Error::Map`] when the host has no address space for a region, [`Error::SanitizerMode`].
     pub fn new(spec: &DeviceSpec) -> Result<Self, Error> {
+        Self::with_sanitizer(spec, Sanitize::from_environment()?)
+    }
+
+    /// As [`Self::new`], with the sanitizer as said here.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn with_sanitizer(spec: &DeviceSpec, sanitize: Sanitize) -> Result<Self, Error> {
         let mut regions = Vec::new();
         for memory in &spec.memory {
             let names: Vec<String> = if memory.per_core {
@@ -152,7 +167,9 @@ impl Memory {
                 regions.push(Region { name, reserved: memory.reserved, slab, arena: Mutex::new(arena) });
             }
         }
-        Ok(Self { device: spec.name.clone(), regions, leases: LeaseTable::default() })
+        let named = regions.iter().map(|region| (&*region.name, region.reserved));
+        let sanitizer = Sanitizer::new(&spec.name, sanitize, named).map(Box::new);
+        Ok(Self { device: spec.name.clone(), regions, leases: LeaseTable::default(), sanitizer })
     }
 
     /// The region of this name.
@@ -197,33 +214,93 @@ impl Memory {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], also for a length of 0 or an alignment that is no power of two.
+    #[track_caller]
     pub fn allocate(&self, region: RegionId, len: u64, alignment: u64) -> Result<u64, Error> {
         let own = self.get(region)?;
         let mut arena = lock(&own.arena);
-        arena.allocate(len, alignment).ok_or_else(|| own.out_of_memory(&arena, len, alignment))
+        let start =
+            arena.allocate(len, alignment).ok_or_else(|| own.out_of_memory(&arena, len, alignment))?;
+        if let Some(sanitizer) = &self.sanitizer {
+            sanitizer.allocated(region.0, start, len, Location::caller())?;
+        }
+        Ok(start)
     }
 
     /// Allocates exactly `len` bytes at `start`.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] when any of them is in use or outside of the region.
+    #[track_caller]
     pub fn allocate_at(&self, region: RegionId, start: u64, len: u64) -> Result<(), Error> {
         let own = self.get(region)?;
         let mut arena = lock(&own.arena);
-        if arena.allocate_at(start, len) { Ok(()) } else { Err(own.out_of_memory(&arena, len, 1)) }
+        if !arena.allocate_at(start, len) {
+            return Err(own.out_of_memory(&arena, len, 1));
+        }
+        if let Some(sanitizer) = &self.sanitizer {
+            sanitizer.allocated(region.0, start, len, Location::caller())?;
+        }
+        Ok(())
     }
 
     /// Frees what was allocated at `start` and gives its length.
     ///
     /// # Errors
-    /// [`Error::NotAllocated`], also for the reserved part of a region.
+    /// [`Error::NotAllocated`], also for the reserved part of a region; [`Error::Sanitizer`] instead where the sanitizer
+    /// knows more.
+    #[track_caller]
     pub fn free(&self, region: RegionId, start: u64) -> Result<u64, Error> {
         let own = self.get(region)?;
         let refused = || Error::NotAllocated { region: own.name.clone(), start };
         if start < own.reserved {
             return Err(refused());
         }
-        lock(&own.arena).free(start).ok_or_else(refused)
+        // Held until the shadow knows, so that nobody is given the bytes meanwhile.
+        let mut arena = lock(&own.arena);
+        let freed = arena.free(start);
+        if let Some(sanitizer) = &self.sanitizer {
+            match freed {
+                Some(_) => sanitizer.freed(region.0, start, Location::caller()),
+                None => sanitizer.not_allocated(region.0, start)?,
+            }
+        }
+        freed.ok_or_else(refused)
+    }
+
+    /// Says what the chunk at `start` is for, in the words that sanitizer reports shall use. Does nothing, and does not
+    /// call `label`, while the sanitizer is off.
+    pub fn label(&self, region: RegionId, start: u64, label: impl FnOnce() -> String) {
+        if let Some(sanitizer) = &self.sanitizer
+            && region.0 < self.regions.len()
+        {
+            sanitizer.name(region.0, start, label);
+        }
+    }
+
+    /// Says that the chunk at `start` holds instructions or constants of a live program: until it is freed, the sanitizer
+    /// reports writes to it, the host's and programs'. Does nothing while the sanitizer is off.
+    pub fn seal(&self, region: RegionId, start: u64) {
+        if let Some(sanitizer) = &self.sanitizer
+            && region.0 < self.regions.len()
+        {
+            sanitizer.seal(region.0, start);
+        }
+    }
+
+    /// What is allocated at this moment, in the order of allocation, without the regions' reserved parts: what would leak
+    /// if the memory were dropped now. Empty while the sanitizer is off. At drop the same list goes to standard error.
+    pub fn leaks(&self) -> Vec<ChunkInfo> {
+        self.sanitizer.as_ref().map_or_else(Vec::new, |sanitizer| sanitizer.live())
+    }
+
+    /// The different faults that were logged so far, at most 1,000; see [`Sanitize::Log`].
+    pub fn faults(&self) -> Vec<Report> {
+        self.sanitizer.as_ref().map_or_else(Vec::new, |sanitizer| sanitizer.logged())
+    }
+
+    /// The sanitizer, if it is on.
+    pub(crate) fn sanitizer(&self) -> Option<&Sanitizer> {
+        self.sanitizer.as_deref()
     }
 
     /// What is allocated in a region: (address, length), the reserved part included.
@@ -237,7 +314,7 @@ impl Memory {
     /// Copies `out.len()` bytes at `start` to the host.
     ///
     /// # Errors
-    /// [`Error::OutOfRegion`]; [`Error::Busy`] while any of them is being written.
+    /// [`Error::OutOfRegion`]; [`Error::Busy`] while any of them is being written; [`Error::Sanitizer`].
     pub fn read(&self, region: RegionId, start: u64, out: &mut [u8]) -> Result<(), Error> {
         let ranges = [RangeAccess::shared(region, start, out.len() as u64)];
         out.copy_from_slice(self.lease(&ranges)?.read(ranges[0])?);
@@ -247,7 +324,8 @@ impl Memory {
     /// Copies `bytes` from the host to `start`.
     ///
     /// # Errors
-    /// [`Error::OutOfRegion`]; [`Error::Busy`] while any of them is leased.
+    /// [`Error::OutOfRegion`]; [`Error::Busy`] while any of them is leased; [`Error::Sanitizer`], also for bytes of
+    /// instructions and constants of a live program.
     pub fn write(&self, region: RegionId, start: u64, bytes: &[u8]) -> Result<(), Error> {
         let ranges = [RangeAccess::exclusive(region, start, bytes.len() as u64)];
         self.lease(&ranges)?.write(ranges[0])?.copy_from_slice(bytes);
@@ -260,9 +338,19 @@ impl Memory {
     /// [`Error::OutOfRegion`]; [`Error::Overlap`] when two of the ranges share bytes and one is exclusive;
     /// [`Error::Busy`] names the range that another lease holds.
     pub fn lease<'a>(&'a self, ranges: &'a [RangeAccess]) -> Result<Lease<'a>, Error> {
+        let id = self.acquire(ranges)?;
+        Ok(Lease::new(self, ranges, id, self.sanitizer()))
+    }
+
+    /// As [`Self::lease`], for programs, which tell the sanitizer themselves what they touch.
+    pub(crate) fn lease_for_program<'a>(&'a self, ranges: &'a [RangeAccess]) -> Result<Lease<'a>, Error> {
+        let id = self.acquire(ranges)?;
+        Ok(Lease::new(self, ranges, id, None))
+    }
+
+    fn acquire(&self, ranges: &[RangeAccess]) -> Result<u64, Error> {
         self.check_ranges(ranges)?;
-        let id = self.leases.acquire(ranges).map_err(|conflict| self.busy(&conflict))?;
-        Ok(Lease::new(self, ranges, id))
+        self.leases.acquire(ranges).map_err(|conflict| self.busy(&conflict))
     }
 
     /// Leases all of `ranges`, waiting until no other lease conflicts. A thread that already holds a conflicting
@@ -273,7 +361,7 @@ impl Memory {
     pub fn lease_wait<'a>(&'a self, ranges: &'a [RangeAccess]) -> Result<Lease<'a>, Error> {
         self.check_ranges(ranges)?;
         let id = self.leases.acquire_wait(ranges);
-        Ok(Lease::new(self, ranges, id))
+        Ok(Lease::new(self, ranges, id, self.sanitizer()))
     }
 
     /// Starts counting writes to `ranges`: every host write and every exclusive lease that overlaps one of them

@@ -13,7 +13,10 @@
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::{AccessKind, Memory, RangeAccess};
+use super::{
+    AccessKind, Memory, RangeAccess,
+    sanitizer::{Actor, Sanitizer, Touch, rows::Rows},
+};
 use crate::Error;
 
 /// Zeroed memory, committed page by page when touched; its base is aligned to a page.
@@ -60,18 +63,25 @@ pub struct Lease<'a> {
     memory: &'a Memory,
     ranges: &'a [RangeAccess],
     id: u64,
+    /// Is told of what is touched, in leases of the host.
+    sanitizer: Option<&'a Sanitizer>,
 }
 
 impl<'a> Lease<'a> {
     /// `id` was granted by the memory's lease table for exactly `ranges`, all of which lie in their regions.
-    pub(super) fn new(memory: &'a Memory, ranges: &'a [RangeAccess], id: u64) -> Self {
-        Self { memory, ranges, id }
+    pub(super) fn new(
+        memory: &'a Memory,
+        ranges: &'a [RangeAccess],
+        id: u64,
+        sanitizer: Option<&'a Sanitizer>,
+    ) -> Self {
+        Self { memory, ranges, id, sanitizer }
     }
 
     /// The bytes of a range, which must lie in one leased range (its own `exclusive` is ignored).
     ///
     /// # Errors
-    /// [`Error::NotLeased`].
+    /// [`Error::NotLeased`], [`Error::Sanitizer`].
     pub fn read(&self, range: RangeAccess) -> Result<&[u8], Error> {
         self.check(range, AccessKind::Read)?;
         // SAFETY: leased, so no other lease writes it; this lease hands out mutable slices for `&mut self` only.
@@ -81,7 +91,7 @@ impl<'a> Lease<'a> {
     /// The bytes of a range, which must lie in one exclusively leased range.
     ///
     /// # Errors
-    /// [`Error::NotLeased`].
+    /// [`Error::NotLeased`], [`Error::Sanitizer`].
     pub fn write(&mut self, range: RangeAccess) -> Result<&mut [u8], Error> {
         self.check(range, AccessKind::Write)?;
         // SAFETY: exclusively leased, and `&mut self` excludes every other slice of this lease.
@@ -91,15 +101,18 @@ impl<'a> Lease<'a> {
     /// The bytes of `reads` and of `write` at once, of which `write` shares none.
     ///
     /// # Errors
-    /// [`Error::NotLeased`], [`Error::Overlap`].
+    /// [`Error::NotLeased`], [`Error::Overlap`], [`Error::Sanitizer`].
     pub fn split<const N: usize>(
         &mut self,
         reads: [RangeAccess; N],
         write: RangeAccess,
     ) -> Result<([&[u8]; N], &mut [u8]), Error> {
-        self.check(write, AccessKind::Write)?;
+        // Reads first: their bytes must have been written before this write.
         for read in reads {
             self.check(read, AccessKind::Read)?;
+        }
+        self.check(write, AccessKind::Write)?;
+        for read in reads {
             if read.overlaps(&write) {
                 return Err(Error::Overlap(format!(
                     "the range {:#x}..{:#x} to read and {:#x}..{:#x} to write",
@@ -130,11 +143,17 @@ impl<'a> Lease<'a> {
                     && (own.exclusive || wanted == AccessKind::Read)
             })
         });
-        if held {
-            Ok(())
-        } else {
-            Err(Error::NotLeased { region: range.region.0, start: range.start, end: range.end(), wanted })
+        if !held {
+            return Err(Error::NotLeased {
+                region: range.region.0,
+                start: range.start,
+                end: range.end(),
+                wanted,
+            });
         }
+        let Some(sanitizer) = self.sanitizer else { return Ok(()) };
+        let rows = Rows::dense(range.len);
+        sanitizer.touch(&Touch { actor: Actor::Host, kind: wanted, range, rows, meant: None })
     }
 }
 
