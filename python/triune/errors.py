@@ -8,6 +8,7 @@ Each message names what is wrong, what was expected and what came. The vendors' 
 - `ForeignError`: a package that another compiler wrote, which only its chip can run.
 - `InUseError`, `SettingError`, `PendingError`, `ReleasedError`: about virtual cards; the vendors' modules turn them into
   their own.
+- `SanitizerError`: the device-memory sanitizer, which the environment variable `TRIUNE_SANITIZE=1` turns on, found a fault.
 - `InternalError`: the core broke its own rules: please report it.
 """
 
@@ -20,6 +21,7 @@ from triune._native import (
     InUseError,
     PendingError,
     ReleasedError,
+    SanitizerError,
     SettingError,
     UnsupportedError,
 )
@@ -33,6 +35,7 @@ __all__ = [
     "InternalError",
     "PendingError",
     "ReleasedError",
+    "SanitizerError",
     "SettingError",
     "UnsupportedError",
 ]

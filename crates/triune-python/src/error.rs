@@ -33,6 +33,12 @@ create_exception!(triune.errors, InUseError, Error, "Another holder has the sub-
 create_exception!(triune.errors, SettingError, Error, "A card's setting is unknown or out of range.");
 create_exception!(triune.errors, PendingError, Error, "A changed setting is not in force yet.");
 create_exception!(triune.errors, ReleasedError, Error, "The object has been released.");
+create_exception!(
+    triune.errors,
+    SanitizerError,
+    Error,
+    "The device-memory sanitizer (TRIUNE_SANITIZE=1) found a fault; what was asked for was not done."
+);
 create_exception!(triune.errors, InternalError, Error, "The core broke its own rules: please report it.");
 
 /// The exception for an error of the runtime.
@@ -55,8 +61,10 @@ pub(crate) fn runtime(error: RuntimeError) -> PyErr {
             | DeviceError::OutOfRegion { .. }
             | DeviceError::Segment { .. }
             | DeviceError::Command { .. }
+            | DeviceError::SanitizerMode { .. }
             | DeviceError::Timing(_),
         ) => ArgumentError::new_err(text),
+        RuntimeError::Device(DeviceError::Sanitizer(_)) => SanitizerError::new_err(text),
         RuntimeError::Device(_) => InternalError::new_err(text),
     }
 }

@@ -28,7 +28,7 @@ mod native {
     #[pymodule_export]
     use super::error::{
         ArgumentError, Error, FileError, ForeignError, InUseError, InternalError, PendingError,
-        ReleasedError, SettingError, UnsupportedError,
+        ReleasedError, SanitizerError, SettingError, UnsupportedError,
     };
     #[pymodule_export]
     use super::instance::Instance;

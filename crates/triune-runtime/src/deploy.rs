@@ -6,8 +6,8 @@ use std::{
 };
 
 use triune_device::{
-    Addr, Decoded, DeviceSpec, Executor, Memory, RegionId, Segment, SegmentKind, SegmentTable, Stream,
-    Timeline, TimingOptions, timing,
+    Addr, Decoded, DeviceSpec, Executor, Memory, RegionId, Sanitize, Segment, SegmentKind, SegmentTable,
+    Stream, Timeline, TimingOptions, timing,
 };
 use triune_kernels::{Isa, Pool};
 
@@ -22,9 +22,15 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device with empty memory.
+    /// A device with empty memory, watched by the sanitizer if the environment asks for it
+    /// ([`Sanitize::from_environment`]).
     pub fn new(spec: DeviceSpec) -> Result<Arc<Self>, Error> {
-        let memory = Arc::new(Memory::new(&spec)?);
+        Self::with_sanitizer(spec, Sanitize::from_environment()?)
+    }
+
+    /// As [`Self::new`], with the sanitizer as said here.
+    pub fn with_sanitizer(spec: DeviceSpec, sanitize: Sanitize) -> Result<Arc<Self>, Error> {
+        let memory = Arc::new(Memory::with_sanitizer(&spec, sanitize)?);
         Ok(Arc::new(Self { spec, memory, loaded: Mutex::default() }))
     }
 
@@ -49,12 +55,16 @@ impl Device {
         }
         let place = &self.spec.placement;
         let instructions =
-            Chunk::new(&self.memory, &[&place.instructions], 0, program.instructions.len() as u64)?;
+            Chunk::new(&self.memory, &[&place.instructions], 0, program.instructions.len() as u64)?
+                .labelled(|| format!("instructions of {}", title(program)));
         // What the memory near the array cannot hold streams from the one that the host's transfers reach.
         let constants =
-            Chunk::new(&self.memory, &[&place.constants, &place.io], 0, program.constants.len() as u64)?;
+            Chunk::new(&self.memory, &[&place.constants, &place.io], 0, program.constants.len() as u64)?
+                .labelled(|| format!("constants of {}", title(program)));
         self.memory.write(instructions.region, instructions.base, &program.instructions)?;
         self.memory.write(constants.region, constants.base, &program.constants)?;
+        instructions.seal();
+        constants.seal();
         let new = Arc::new(Loaded {
             _program: Arc::clone(program),
             instructions,
@@ -110,6 +120,21 @@ impl Chunk {
         Err(full.map_or_else(|| Error::Target("the device has no memory".into()), Error::from))
     }
 
+    /// Says what it is for, in the words of the memory's sanitizer.
+    fn labelled(self, label: impl FnOnce() -> String) -> Self {
+        if self.len > 0 {
+            self.memory.label(self.region, self.base, label);
+        }
+        self
+    }
+
+    /// From now on, the memory's sanitizer lets nobody write here.
+    fn seal(&self) {
+        if self.len > 0 {
+            self.memory.seal(self.region, self.base);
+        }
+    }
+
     fn segment(&self, kind: SegmentKind) -> Segment {
         Segment { region: self.region, base: self.base, len: self.len, kind }
     }
@@ -125,6 +150,12 @@ impl Drop for Chunk {
         let freed = self.memory.free(self.region, self.base);
         debug_assert!(freed.is_ok(), "{freed:?}");
     }
+}
+
+/// A program as its user knows it: by its border.
+fn title(program: &Program) -> String {
+    let names = |tensors: &[TensorIo]| tensors.iter().map(|io| &*io.name).collect::<Vec<_>>().join(", ");
+    format!("the program that makes {} of {}", names(&program.outputs), names(&program.inputs))
 }
 
 /// How to deploy.
@@ -290,15 +321,19 @@ impl Image {
         threads: usize,
     ) -> Result<Self, Error> {
         let (memory, place, batch) = (&device.memory, &device.spec.placement, program.batch as u64);
-        let border = |tensors: &[TensorIo]| -> Result<Vec<Chunk>, Error> {
+        let border = |what: &str, tensors: &[TensorIo]| -> Result<Vec<Chunk>, Error> {
             tensors
                 .iter()
-                .map(|io| Chunk::new(memory, &[&place.io], core, io.bytes() as u64 / batch))
+                .map(|io| {
+                    Chunk::new(memory, &[&place.io], core, io.bytes() as u64 / batch)
+                        .map(|chunk| chunk.labelled(|| format!("{what} '{}' of {}", io.name, title(program))))
+                })
                 .collect()
         };
-        let (inputs, outputs) = (border(&program.inputs)?, border(&program.outputs)?);
+        let (inputs, outputs) = (border("input", &program.inputs)?, border("output", &program.outputs)?);
         let scratch_places = [&*place.scratch, &*place.constants, &*place.io];
-        let scratch = Chunk::new(memory, &scratch_places, core, program.scratch_bytes)?;
+        let scratch = Chunk::new(memory, &scratch_places, core, program.scratch_bytes)?
+            .labelled(|| format!("feature maps of {}", title(program)));
         for (chunk, io) in outputs.iter().zip(&program.outputs) {
             if io.padding.iter().all(|&padding| padding == (0, 0)) {
                 continue;

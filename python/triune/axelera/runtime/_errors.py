@@ -62,6 +62,7 @@ _VENDOR: dict[type[_native.Error], type[RuntimeError]] = {
     _native.SettingError: InvalidConfiguration,
     _native.PendingError: Pending,
     _native.ReleasedError: InvalidArgument,
+    _native.SanitizerError: InternalError,
     _native.InternalError: InternalError,
 }
 
