@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use triune_device::{DeviceSpec, Error as DeviceError, Memory, Sanitize, memory::sanitizer::Fault};
+use triune_device::{
+    DeviceSpec, Error as DeviceError, Memory, Sanitize,
+    command::{End, decode, encode},
+    memory::sanitizer::Fault,
+};
 use triune_graph::{Graph, format::onnx, ops::BinaryKind};
 use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, Error, PlannedBuffer, Program, compile,
@@ -146,7 +150,7 @@ fn two_live_maps_in_one_place_show() {
                     let bad = Arc::new(moved(&good, from, to));
                     match run(&bad, Sanitize::Report) {
                         Err(Error::Device(DeviceError::Sanitizer(_) | DeviceError::Command { .. })) => {
-                            shown += 1
+                            shown += 1;
                         }
                         Err(error) => panic!("{error}"),
                         Ok((outputs, _)) => {
@@ -164,29 +168,22 @@ fn two_live_maps_in_one_place_show() {
     assert!(shown + wrong > 30, "{shown} shown, {wrong} with wrong numbers");
 }
 
-/// A command that reads a map which nobody writes is refused with the names that its user knows.
+/// The first two commands in the wrong order: a map is read before it is written. The report has its user's names.
 #[test]
 fn a_map_that_nobody_wrote_is_named() {
     let good = program(&branches(7, 1), "metis");
-    let last = good.buffers.iter().max_by_key(|buffer| buffer.last).expect("a map");
-    // Of the readers alone: the writer's address is the first of the two.
-    let mut bad = good.clone();
-    bad.scratch_bytes += last.bytes;
-    let beyond = PlannedBuffer { offset: good.scratch_bytes, ..*last };
-    let mut words: Vec<u8> = moved(&bad, last, &beyond).instructions.to_vec();
-    let original = &good.instructions;
-    let first = (0..words.len()).find(|&at| words[at] != original[at]).expect("moved") / 4 * 4;
-    words[first..first + 4].copy_from_slice(&original[first..first + 4]);
-    bad.instructions = Bytes::from(words);
+    let mut commands = decode(&good.instructions).expect("commands");
+    commands.swap(0, 1);
+    commands.push(End {}.into());
+    let bad = Program { instructions: Bytes::from(encode(&commands)), ..good };
+    let output = &bad.outputs[0].name.clone();
     let error = run(&Arc::new(bad), Sanitize::Report).expect_err("never written");
     let Error::Device(DeviceError::Sanitizer(report)) = &error else { panic!("{error}") };
-    assert_eq!(report.fault, Fault::NeverWritten);
+    assert_eq!((report.fault, report.first), (Fault::NeverWritten, report.start));
     let text = error.to_string();
-    let output = &good.outputs[0].name;
-    for part in [
-        "read of never-written bytes: command ",
-        &format!("\"feature maps of the program that makes {output} of x\""),
-    ] {
+    let label = format!("of the program that makes {output} of x\" (");
+    for part in ["read of never-written bytes: command 0 (qconv), operand input,", "\"feature maps ", &label]
+    {
         assert!(text.contains(part), "{part} in {text}");
     }
 }
