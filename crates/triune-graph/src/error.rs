@@ -27,6 +27,14 @@ pub enum Error {
         /// What is wrong, and where.
         reason: String,
     },
+    /// Encrypted bytes that the cipher cannot turn into others, or a cipher that is not there.
+    #[error("{cipher}: {reason}")]
+    Cipher {
+        /// The cipher's name.
+        cipher: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// The graph does not hold together: a name without producer, a cycle, a value made twice.
     #[error("invalid graph: {0}")]
     Graph(String),

@@ -4,10 +4,12 @@
 //! that keep their axis, grouped weights with an axis of their own, parameters that a file leaves out where they are
 //! the default. Facts of the format: upstream's schemas `schema_v2.fbs`, `schema.fbs` and `opr_param_defs.py`.
 
+pub mod cipher;
 mod element;
 mod file;
 mod node;
 mod ops;
+pub mod packed;
 mod read;
 mod registry;
 mod tensor;
