@@ -12,6 +12,7 @@ mod core;
 mod error;
 mod exit;
 mod instance;
+mod model_file;
 mod network;
 mod package;
 mod session;
@@ -32,6 +33,8 @@ mod native {
     };
     #[pymodule_export]
     use super::instance::Instance;
+    #[pymodule_export]
+    use super::model_file::{decrypt, encrypt, pack_model, unpack_model};
     #[pymodule_export]
     use super::network::Network;
     #[pymodule_export]

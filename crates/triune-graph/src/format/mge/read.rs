@@ -3,6 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
+use triune_tensor::Rounding;
 
 use super::{
     Model, ReadOptions, damaged,
@@ -64,7 +65,7 @@ impl Names {
 /// Builds the graph of a file whose bytes are `bytes`.
 pub(super) fn model(file: &File<'_>, bytes: &Bytes, options: ReadOptions) -> Result<Model, Error> {
     let mut builder = Builder {
-        graph: Graph::default(),
+        graph: Graph { rounding: Rounding::HalfAwayFromZero, ..Graph::default() },
         bytes,
         options,
         types: Vec::new(),

@@ -104,7 +104,9 @@ pub(super) fn encrypt(key: &[u8; 16], data: &[u8]) -> Vec<u8> {
     let [hash_key, stream_key] = keys(key);
     let mut words = words(data);
     let mut plain_hash = Hash(hash_key);
-    words.iter().for_each(|&word| plain_hash.add(word));
+    for &word in &words {
+        plain_hash.add(word);
+    }
     let (mut inner, mut outer) = (Stream::new(plain_hash.0), Stream::new(stream_key));
     let mut inner_hash = Hash(hash_key);
     for word in &mut words {

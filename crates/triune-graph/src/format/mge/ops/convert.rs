@@ -1,14 +1,13 @@
 //! Element types changed, and the border between reals and integers.
 
-use std::sync::Arc;
-
 use triune_tensor::{DType, QuantParams, Shape};
 
 use super::kind;
 use crate::{
     Constant, Error, ValueId,
     format::mge::{element::Element, node::NodeReader},
-    ops::{DequantizeLinear, Op, QuantizeLinear, Table},
+    ops::{DequantizeLinear, Op, QuantizeLinear},
+    passes::table,
 };
 
 /// To another element type: quantize, dequantize, requantize or cast.
@@ -28,13 +27,8 @@ pub(in super::super) fn type_cvt(node: &mut NodeReader<'_, '_, '_>) -> Result<Va
             node.cast(real, to.dtype)
         }
         (Some(a), Some(b)) if from.dtype.is_quantized() && to.dtype.is_quantized() => {
-            let mut table = [0; 256];
-            for (pattern, entry) in table.iter_mut().enumerate() {
-                let byte = pattern as u8;
-                let q = if from.dtype == DType::I8 { i32::from(byte as i8) } else { i32::from(byte) };
-                *entry = b.quantize(a.dequantize(q), to.dtype) as u8;
-            }
-            node.emit_as(Op::Table(Table { table: Arc::new(table) }), &[Some(x)], Some(to))
+            let table = table(None, (from.dtype, a), (to.dtype, b), node.builder.graph.rounding);
+            node.emit_as(Op::Table(table), &[Some(x)], Some(to))
         }
         (Some(a), Some(b)) => {
             let real = dequantize(node, x, from.dtype, a)?;

@@ -1,0 +1,111 @@
+//! Model files as bytes: the ciphers and the packed form.
+
+use pyo3::{
+    prelude::*,
+    pybacked::PyBackedBytes,
+    types::{PyBytes, PyDict},
+};
+use triune::{
+    graph::{
+        Error,
+        format::mge::{
+            cipher,
+            packed::{self, Packed},
+        },
+    },
+    runtime::Error as RuntimeError,
+};
+
+use crate::error;
+
+/// The plain bytes of what the cipher called `name` made of them.
+///
+/// Without a key, the cipher's public default one is taken. Raises `ArgumentError` for an unknown cipher, a key that is
+/// too short, and data that cannot be the cipher's.
+#[pyfunction]
+#[pyo3(signature = (name, data, key=None))]
+pub(crate) fn decrypt<'py>(
+    py: Python<'py>,
+    name: &str,
+    data: PyBackedBytes,
+    key: Option<&[u8]>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let key = key.or(cipher::default_key(name)).unwrap_or_default();
+    let plain = error::detached(py, || cipher::decrypt(name, key, &data))?;
+    Ok(PyBytes::new(py, &plain.map_err(graph)?))
+}
+
+/// Bytes that `decrypt` with the same name and key turns into `data` again.
+///
+/// Raises `ArgumentError` for an unknown cipher and a key that is too short.
+#[pyfunction]
+#[pyo3(signature = (name, data, key=None))]
+pub(crate) fn encrypt<'py>(
+    py: Python<'py>,
+    name: &str,
+    data: PyBackedBytes,
+    key: Option<&[u8]>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let key = key.or(cipher::default_key(name)).unwrap_or_default();
+    let secret = error::detached(py, || cipher::encrypt(name, key, &data))?;
+    Ok(PyBytes::new(py, &secret.map_err(graph)?))
+}
+
+/// The parts of a packed model by name, nothing decrypted.
+///
+/// Text: `name`, `info_decryption`, `info_parser`, `model_decryption`, `cache_parser`. Bytes: `info`, `algo_policy`,
+/// `binary_cache`, `model`. Flag: `is_fast_run_cache`. Raises `ArgumentError` for bytes that are no packed model.
+#[pyfunction]
+pub(crate) fn unpack_model(py: Python<'_>, data: PyBackedBytes) -> PyResult<Bound<'_, PyDict>> {
+    let parts = error::detached(py, || packed::read(bytes::Bytes::from_owner(data)))?.map_err(graph)?;
+    let dict = PyDict::new(py);
+    dict.set_item("name", parts.name)?;
+    dict.set_item("info_decryption", parts.info_decryption)?;
+    dict.set_item("info_parser", parts.info_parser)?;
+    dict.set_item("model_decryption", parts.model_decryption)?;
+    dict.set_item("cache_parser", parts.cache_parser)?;
+    dict.set_item("is_fast_run_cache", parts.is_fast_run_cache)?;
+    for (name, part) in [
+        ("info", parts.info),
+        ("algo_policy", parts.algo_policy),
+        ("binary_cache", parts.binary_cache),
+        ("model", parts.model),
+    ] {
+        dict.set_item(name, PyBytes::new(py, &part))?;
+    }
+    Ok(dict)
+}
+
+/// A packed model: `info` is its description as JSON, which repeats `name`.
+///
+/// The parts are taken as they are; `info_decryption` and `model_decryption` name the ciphers that they are encrypted with.
+#[pyfunction]
+#[pyo3(signature = (name, model, *, info=None, info_decryption="NONE", model_decryption="NONE", binary_cache=None))]
+pub(crate) fn pack_model<'py>(
+    py: Python<'py>,
+    name: &str,
+    model: PyBackedBytes,
+    info: Option<Vec<u8>>,
+    info_decryption: &str,
+    model_decryption: &str,
+    binary_cache: Option<Vec<u8>>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let parts = Packed {
+        name: name.into(),
+        info_decryption: info_decryption.into(),
+        info_parser: "LITE_default".into(),
+        model_decryption: model_decryption.into(),
+        cache_parser: "LITE_parse_cache".into(),
+        is_fast_run_cache: binary_cache.is_some(),
+        info: info.unwrap_or_default().into(),
+        algo_policy: bytes::Bytes::new(),
+        binary_cache: binary_cache.unwrap_or_default().into(),
+        model: bytes::Bytes::from_owner(model),
+    };
+    let packed = error::detached(py, || packed::write(&parts))?;
+    Ok(PyBytes::new(py, &packed))
+}
+
+fn graph(error: Error) -> PyErr {
+    error::runtime(RuntimeError::Graph(error))
+}
