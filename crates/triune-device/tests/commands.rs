@@ -10,8 +10,8 @@ use triune_device::{
     Addr, Command, FeatureMap,
     command::{
         self, BinaryKind, CoordinateMode, Copy, Dequantize, FBinary, FConv, FMatMul, FSoftmax, FUnary, Fill,
-        Function, FunctionKind, GlobalPool, Opcode, Pool, PoolKind, QMul, QSoftmax, Quantize, Resize,
-        ResizeMode, Rounding, Table,
+        Function, FunctionKind, GlobalPool, Opcode, Pool, PoolKind, QMul, QSoftmax, Quantize, Reduce,
+        ReduceKind, Resize, ResizeMode, Rounding, Table,
     },
 };
 use triune_kernels::Isa;
@@ -383,7 +383,7 @@ fn damaged_commands_never_panic() {
     let dims = [1, 1, 1, 1, 8, 4];
     let scratch = |dtype| FeatureMap::dense(Addr::new(SCRATCH, 0), dtype, map);
     let float = |addr| operand(addr, DType::F32, dims);
-    let commands: [Command; 12] = [
+    let commands: [Command; 14] = [
         Copy {
             elem_bytes: 4,
             dims,
@@ -464,6 +464,23 @@ fn damaged_commands_never_panic() {
             mode: ResizeMode::Linear,
             coordinates: CoordinateMode::AlignCorners,
             scales: [1.0, 1.0],
+        }
+        .into(),
+        Reduce {
+            dims,
+            axes: 0b10_0000,
+            kind: ReduceKind::Sum,
+            input: float(Addr::new(INPUT, 0)),
+            output: operand(Addr::new(OUTPUT, 0), DType::F32, [1, 1, 1, 1, 8, 1]),
+        }
+        .into(),
+        ArgReduce {
+            dims,
+            axis: 4,
+            largest: true,
+            last: false,
+            input: float(Addr::new(INPUT, 0)),
+            output: operand(Addr::new(OUTPUT, 0), DType::I64, [1, 1, 1, 1, 1, 4]),
         }
         .into(),
     ];

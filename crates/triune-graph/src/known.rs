@@ -12,7 +12,7 @@ use triune_tensor::{DType, Shape};
 use crate::{
     Constant, Op,
     ops::{
-        BinaryKind, Slice, UnaryKind,
+        BinaryKind, Reduce, ReduceKind, Slice, UnaryKind,
         infer::{Operands, TensorType, resolve_axis},
     },
 };
@@ -143,6 +143,7 @@ fn results_of(op: &Op, at: &Operands<'_>, results: &[TensorType]) -> Option<Vec<
             one(binary(op.kind, dtype, &expanded(data, shape), &expanded(other, shape))?)
         }
         Op::Unary(op) if !quantized => one(unary(op.kind, data)?),
+        Op::Reduce(op) if !quantized => one(reduce(op, data, shape)?),
         _ => None,
     }
 }
@@ -238,6 +239,44 @@ fn float_bytes(value: f64, to: DType) -> Vec<u8> {
         DType::U64 => (value as u64).to_le_bytes().to_vec(),
         _ => (value as i64).to_le_bytes()[..to.bytes()].to_vec(),
     }
+}
+
+/// Sums, products and extremes of integers.
+fn reduce(op: &Reduce, data: &Constant, shape: Shape) -> Option<Vec<u8>> {
+    if data.dtype() == DType::Bool {
+        return None;
+    }
+    let values = data.to_i64()?;
+    let reduced = op.reduced(data.shape().rank())?;
+    let start = match op.kind {
+        ReduceKind::Sum | ReduceKind::SumSquare => 0,
+        ReduceKind::Product => 1,
+        ReduceKind::Min => i64::MAX,
+        ReduceKind::Max => i64::MIN,
+        ReduceKind::Mean => return None,
+    };
+    let mut results = vec![start; shape.elements()?];
+    let dims = data.shape();
+    for (mut flat, &value) in values.iter().enumerate() {
+        let (mut target, mut step) = (0, 1);
+        for axis in (0..dims.rank()).rev() {
+            if !reduced[axis] {
+                target += flat % dims[axis] * step;
+                step *= dims[axis];
+            }
+            flat /= dims[axis];
+        }
+        let result = results.get_mut(target)?;
+        *result = match op.kind {
+            ReduceKind::Sum => result.wrapping_add(value),
+            ReduceKind::SumSquare => result.wrapping_add(value.wrapping_mul(value)),
+            ReduceKind::Product => result.wrapping_mul(value),
+            ReduceKind::Min => value.min(*result),
+            ReduceKind::Max => value.max(*result),
+            ReduceKind::Mean => return None,
+        };
+    }
+    Some(results.into_iter().flat_map(|value| int_bytes(value, data.dtype())).collect())
 }
 
 fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {

@@ -68,6 +68,12 @@ fn attributes_become_operands() {
         (node("Upsample", &["x"], &["y"], &[floats("scales", &[1.0, 1.0, 2.0, 2.5])]), 7, vec![1, 4, 16, 15]),
         (node("ReduceMean", &["x"], &["y"], &[ints("axes", &[2, 3])]), 13, vec![1, 4, 1, 1]),
         (node("ReduceMax", &["x"], &["y"], &[ints("axes", &[-1, -2]), int("keepdims", 0)]), 13, vec![1, 4]),
+        (node("ReduceSum", &["x"], &["y"], &[]), 13, vec![1, 1, 1, 1]),
+        (node("ReduceProd", &["x"], &["y"], &[ints("axes", &[1])]), 11, vec![1, 1, 8, 6]),
+        (node("ReduceL2", &["x"], &["y"], &[ints("axes", &[1]), int("keepdims", 0)]), 13, vec![1, 8, 6]),
+        (node("ReduceMin", &["x"], &["y"], &[int("noop_with_empty_axes", 1)]), 18, vec![1, 4, 8, 6]),
+        (node("ArgMax", &["x"], &["y"], &[int("axis", 1)]), 13, vec![1, 1, 8, 6]),
+        (node("ArgMin", &["x"], &["y"], &[int("axis", -1), int("keepdims", 0)]), 13, vec![1, 4, 8]),
         (node("Flatten", &["x"], &["y"], &[int("axis", -2)]), 13, vec![4, 48]),
         (node("Transpose", &["x"], &["y"], &[]), 13, vec![6, 8, 4, 1]),
     ];
@@ -284,7 +290,6 @@ fn what_is_not_supported_is_named() {
         (node("MaxPool", &["x"], &["y"], &[window.clone(), window.clone()]), vec!["twice"]),
         (node("Conv", &["x", "x"], &["y"], &[int("group", -1)]), vec!["'group' = -1"]),
         (node("DequantizeLinear", &["x", "x"], &["y"], &[int("block_size", 32)]), vec!["'block_size' = 32"]),
-        (node("ReduceMean", &["x"], &["y"], &[ints("axes", &[1])]), vec!["[1]"]),
         (node("Cast", &["x"], &["y"], &[int("to", 16)]), vec!["'to'", "16"]),
         (node("If", &["x"], &["y"], &[Message::default().text(1, "then").int(20, 5)]), vec!["'then'"]),
     ] {

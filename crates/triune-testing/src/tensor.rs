@@ -1,5 +1,6 @@
 //! A tensor that owns its elements: row-major, logical extents, no layout.
 
+use half::f16;
 use triune_graph::Constant;
 use triune_tensor::{DType, Shape};
 
@@ -18,6 +19,18 @@ pub enum Data {
     I8(Vec<i8>),
     /// bool.
     Bool(Vec<bool>),
+    /// u16.
+    U16(Vec<u16>),
+    /// i16.
+    I16(Vec<i16>),
+    /// u32.
+    U32(Vec<u32>),
+    /// u64.
+    U64(Vec<u64>),
+    /// f16.
+    F16(Vec<f16>),
+    /// f64.
+    F64(Vec<f64>),
 }
 
 /// A row-major tensor.
@@ -39,6 +52,12 @@ macro_rules! each_type {
             Data::U8($values) => $body,
             Data::I8($values) => $body,
             Data::Bool($values) => $body,
+            Data::U16($values) => $body,
+            Data::I16($values) => $body,
+            Data::U32($values) => $body,
+            Data::U64($values) => $body,
+            Data::F16($values) => $body,
+            Data::F64($values) => $body,
         }
     };
 }
@@ -53,6 +72,12 @@ macro_rules! same_type {
             Data::U8($values) => Data::U8($body),
             Data::I8($values) => Data::I8($body),
             Data::Bool($values) => Data::Bool($body),
+            Data::U16($values) => Data::U16($body),
+            Data::I16($values) => Data::I16($body),
+            Data::U32($values) => Data::U32($body),
+            Data::U64($values) => Data::U64($body),
+            Data::F16($values) => Data::F16($body),
+            Data::F64($values) => Data::F64($body),
         }
     };
 }
@@ -108,7 +133,38 @@ impl Tensor {
             DType::U8 => Data::U8(values.iter().map(|&v| u8::try_from(v).expect("a u8")).collect()),
             DType::I8 => Data::I8(values.iter().map(|&v| i8::try_from(v).expect("an i8")).collect()),
             DType::Bool => Data::Bool(values.iter().map(|&v| v != 0).collect()),
-            other => panic!("no integer tensors of {other}"),
+            DType::U16 => Data::U16(values.iter().map(|&v| u16::try_from(v).expect("a u16")).collect()),
+            DType::I16 => Data::I16(values.iter().map(|&v| i16::try_from(v).expect("an i16")).collect()),
+            DType::U32 => Data::U32(values.iter().map(|&v| u32::try_from(v).expect("a u32")).collect()),
+            DType::U64 => Data::U64(values.iter().map(|&v| v.cast_unsigned()).collect()),
+            DType::F16 | DType::F32 | DType::F64 => panic!("no integer tensors of {dtype}"),
+        };
+        Self::new(shape, data)
+    }
+
+    /// A tensor of integers wrapped around into `dtype`; those of u64 are the bit patterns of i64.
+    ///
+    /// # Panics
+    /// For a float type.
+    pub fn wrapped(dtype: DType, shape: &[usize], values: &[i64]) -> Self {
+        let bytes: Vec<u8> = match dtype {
+            DType::Bool => values.iter().map(|&v| u8::from(v != 0)).collect(),
+            _ => values.iter().flat_map(|v| v.to_le_bytes()[..dtype.bytes()].to_vec()).collect(),
+        };
+        assert!(!dtype.is_float(), "no integer tensors of {dtype}");
+        Self::from_bytes(dtype, shape, &bytes)
+    }
+
+    /// A tensor of floats rounded to a float type.
+    ///
+    /// # Panics
+    /// For an integer type.
+    pub fn of_floats(dtype: DType, shape: &[usize], values: &[f64]) -> Self {
+        let data = match dtype {
+            DType::F16 => Data::F16(values.iter().map(|&v| f16::from_f64(v)).collect()),
+            DType::F32 => Data::F32(values.iter().map(|&v| v as f32).collect()),
+            DType::F64 => Data::F64(values.to_vec()),
+            other => panic!("no float tensors of {other}"),
         };
         Self::new(shape, data)
     }
@@ -121,6 +177,18 @@ impl Tensor {
         let shape = constant.shape();
         match constant.dtype() {
             DType::F32 => Self::new(&shape, Data::F32(constant.to_f32().expect("f32"))),
+            DType::F16 => {
+                let words = constant.bytes().as_chunks::<2>().0;
+                Self::new(&shape, Data::F16(words.iter().map(|&word| f16::from_le_bytes(word)).collect()))
+            }
+            DType::F64 => {
+                let words = constant.bytes().as_chunks::<8>().0;
+                Self::new(&shape, Data::F64(words.iter().map(|&word| f64::from_le_bytes(word)).collect()))
+            }
+            DType::U64 => {
+                let words = constant.bytes().as_chunks::<8>().0;
+                Self::new(&shape, Data::U64(words.iter().map(|&word| u64::from_le_bytes(word)).collect()))
+            }
             dtype => Self::of_integers(dtype, &shape, &constant.to_i64().expect("integers")),
         }
     }
@@ -152,6 +220,12 @@ impl Tensor {
             Data::U8(values) => values.clone(),
             Data::I8(values) => values.iter().map(|&v| v as u8).collect(),
             Data::Bool(values) => values.iter().map(|&v| u8::from(v)).collect(),
+            Data::U16(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            Data::I16(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            Data::U32(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            Data::U64(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            Data::F16(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            Data::F64(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
         }
     }
 
@@ -164,6 +238,12 @@ impl Tensor {
             Data::U8(_) => DType::U8,
             Data::I8(_) => DType::I8,
             Data::Bool(_) => DType::Bool,
+            Data::U16(_) => DType::U16,
+            Data::I16(_) => DType::I16,
+            Data::U32(_) => DType::U32,
+            Data::U64(_) => DType::U64,
+            Data::F16(_) => DType::F16,
+            Data::F64(_) => DType::F64,
         }
     }
 
@@ -183,13 +263,28 @@ impl Tensor {
         }
     }
 
-    /// Integer (or bool) elements widened to i64.
+    /// Float elements widened to f64, integers converted.
+    pub fn reals(&self) -> Vec<f64> {
+        match &self.data {
+            Data::F16(values) => values.iter().map(|v| v.to_f64()).collect(),
+            Data::F32(values) => values.iter().map(|&v| f64::from(v)).collect(),
+            Data::F64(values) => values.clone(),
+            Data::U64(values) => values.iter().map(|&v| v as f64).collect(),
+            _ => self.integers().into_iter().map(|v| v as f64).collect(),
+        }
+    }
+
+    /// Integer (or bool) elements widened to i64; those of u64 are the bit patterns.
     ///
     /// # Panics
     /// For floats.
     pub fn integers(&self) -> Vec<i64> {
         match &self.data {
-            Data::F32(_) => panic!("expected integers, got float32"),
+            Data::F16(_) | Data::F32(_) | Data::F64(_) => panic!("expected integers, got {}", self.dtype()),
+            Data::U16(values) => values.iter().map(|&v| i64::from(v)).collect(),
+            Data::I16(values) => values.iter().map(|&v| i64::from(v)).collect(),
+            Data::U32(values) => values.iter().map(|&v| i64::from(v)).collect(),
+            Data::U64(values) => values.iter().map(|&v| v.cast_signed()).collect(),
             Data::I64(values) => values.clone(),
             Data::I32(values) => values.iter().map(|&v| i64::from(v)).collect(),
             Data::U8(values) => values.iter().map(|&v| i64::from(v)).collect(),
@@ -205,7 +300,11 @@ impl Tensor {
             Data::U8(values) => i32::from(values[index]),
             Data::I8(values) => i32::from(values[index]),
             Data::Bool(values) => i32::from(values[index]),
-            Data::F32(_) | Data::I64(_) => panic!("expected small integers, got {}", self.dtype()),
+            Data::U16(values) => i32::from(values[index]),
+            Data::I16(values) => i32::from(values[index]),
+            Data::F16(_) | Data::F32(_) | Data::F64(_) | Data::I64(_) | Data::U32(_) | Data::U64(_) => {
+                panic!("expected small integers, got {}", self.dtype())
+            }
         }
     }
 
@@ -236,6 +335,12 @@ impl Tensor {
             (Data::U8(own), Data::U8(more)) => own.extend(more),
             (Data::I8(own), Data::I8(more)) => own.extend(more),
             (Data::Bool(own), Data::Bool(more)) => own.extend(more),
+            (Data::U16(own), Data::U16(more)) => own.extend(more),
+            (Data::I16(own), Data::I16(more)) => own.extend(more),
+            (Data::U32(own), Data::U32(more)) => own.extend(more),
+            (Data::U64(own), Data::U64(more)) => own.extend(more),
+            (Data::F16(own), Data::F16(more)) => own.extend(more),
+            (Data::F64(own), Data::F64(more)) => own.extend(more),
             _ => panic!("cannot join elements of two types"),
         }
     }

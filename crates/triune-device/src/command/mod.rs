@@ -13,10 +13,10 @@ pub(crate) use codec::{CommandReader, FieldError};
 pub use codec::{decode, encode};
 pub use docs::field_tables;
 pub use set::{
-    Command, Copy, Dequantize, End, FBinary, FConv, FMatMul, FSoftmax, FUnary, Fill, GlobalPool, Opcode,
-    Pool, QAdd, QConv, QMul, QSoftmax, Quantize, Resize, Table,
+    ArgReduce, Command, Copy, Dequantize, End, FBinary, FConv, FMatMul, FSoftmax, FUnary, Fill, GlobalPool,
+    Opcode, Pool, QAdd, QConv, QMul, QSoftmax, Quantize, Reduce, Resize, Table,
 };
 pub use types::{
     AddParams, Addr, BinaryKind, CoordinateMode, FeatureMap, Function, FunctionKind, Operand, PoolKind,
-    Quant, RequantTarget, ResizeMode, Rounding, Window,
+    Quant, ReduceKind, RequantTarget, ResizeMode, Rounding, Window,
 };

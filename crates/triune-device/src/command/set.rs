@@ -4,7 +4,7 @@ use triune_tensor::DType;
 
 use super::codec::{Field, FieldError, HEADER_WORDS};
 use super::types::{
-    AddParams, Addr, BinaryKind, CoordinateMode, FeatureMap, Function, Operand, PoolKind, Quant,
+    AddParams, Addr, BinaryKind, CoordinateMode, FeatureMap, Function, Operand, PoolKind, Quant, ReduceKind,
     RequantTarget, ResizeMode, Rounding, Window,
 };
 
@@ -441,5 +441,36 @@ commands! {
         coordinates: CoordinateMode,
         /// Output extent over input extent, rows and columns, as the model gives it; zeros: the extents' quotient.
         scales: [f32; 2],
+    }
+
+    /// One result of all elements along the axes that go. Sums, means and products of floats are carried in f64;
+    /// integers in 64 bits, and wrap around in their type.
+    Reduce = 0x0070, "reduce" {
+        /// The input's extents, outermost first; unused ones are 1.
+        dims: [u32; 6],
+        /// The axes that go: bit i is axis i.
+        axes: u32,
+        /// What is computed.
+        kind: ReduceKind,
+        /// Input, any integer type, bool (smallest and largest only), f32 or f64.
+        input: Operand,
+        /// Output, of the same type; strides along axes that go are not read.
+        output: Operand,
+    }
+
+    /// Where along one axis the largest or smallest element stands. A NaN wins.
+    ArgReduce = 0x0071, "argreduce" {
+        /// The input's extents, outermost first; unused ones are 1.
+        dims: [u32; 6],
+        /// The axis that goes.
+        axis: u32,
+        /// Whether the largest is looked for.
+        largest: bool,
+        /// Whether the last of equal ones is taken, rather than the first.
+        last: bool,
+        /// Input, any integer type, f32 or f64.
+        input: Operand,
+        /// Output, `i32` or `i64`; the stride along the axis is not read.
+        output: Operand,
     }
 }

@@ -374,6 +374,22 @@ codes! {
         HalfAwayFromZero = 1,
     }
 
+    /// What a reduction makes of its elements.
+    ReduceKind {
+        /// Σ x.
+        Sum = 0,
+        /// Σ x².
+        SumSquare = 1,
+        /// Π x.
+        Product = 2,
+        /// The smallest; NaN when any is.
+        Min = 3,
+        /// The largest; NaN when any is.
+        Max = 4,
+        /// Σ x / n; integers towards 0.
+        Mean = 5,
+    }
+
     /// What a pool makes of its window.
     PoolKind {
         /// The largest.

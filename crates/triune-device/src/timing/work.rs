@@ -230,9 +230,31 @@ pub(super) fn work(spec: &DeviceSpec, command: &Command, precision: Precision) -
             let taps = if c.mode == ResizeMode::Linear { 4 } else { 1 };
             Amount { macs: 0, gemm: None, taps: elements.saturating_mul(taps), elements }
         }
+        Command::Reduce(c) => {
+            work.reads[0] = Some(width.operand(&c.input, c.dims));
+            let kept = kept(c.dims, |axis| c.axes >> axis & 1 == 1);
+            work.write = Some(width.operand(&c.output, kept));
+            Amount { macs: 0, gemm: None, taps: product(c.dims), elements: product(kept) }
+        }
+        Command::ArgReduce(c) => {
+            work.reads[0] = Some(width.operand(&c.input, c.dims));
+            let kept = kept(c.dims, |axis| c.axis as usize == axis);
+            work.write = Some(width.operand(&c.output, kept));
+            Amount { macs: 0, gemm: None, taps: product(c.dims), elements: product(kept) }
+        }
     };
     amount.put(&mut work, spec, precision);
     work
+}
+
+/// The extents of a reduction's result.
+fn kept(mut dims: [u32; 6], goes: impl Fn(usize) -> bool) -> [u32; 6] {
+    for (axis, dim) in dims.iter_mut().enumerate() {
+        if goes(axis) {
+            *dim = 1;
+        }
+    }
+    dims
 }
 
 /// Three passes: maximum, exponentials and their sum, division.

@@ -11,6 +11,7 @@ mod movement;
 mod normalization;
 mod pool;
 mod quant;
+mod reduce;
 mod reshape;
 mod resize;
 mod softmax;
@@ -24,6 +25,7 @@ pub use movement::{Concat, Gather, Pad, PadMode, Slice, SliceRange, Split, Trans
 pub use normalization::BatchNormalization;
 pub use pool::{GlobalPool, Pool, PoolKind};
 pub use quant::{DequantizeLinear, QuantizeLinear};
+pub use reduce::{ArgReduce, Reduce, ReduceKind};
 pub use reshape::{Cast, ConstantOfShape, Expand, Flatten, Identity, Reshape, ShapeOf, Squeeze, Unsqueeze};
 pub use resize::{CoordinateMode, NearestMode, Resize, ResizeMode};
 pub use softmax::Softmax;
@@ -55,6 +57,10 @@ pub enum Op {
     Clip(Clip),
     /// A 256-entry map of 8-bit values.
     Table(Table),
+    /// Sum, product, mean or extreme along axes; inputs x, optionally the shape to reduce to.
+    Reduce(Reduce),
+    /// Position of an extreme along an axis.
+    ArgReduce(ArgReduce),
     /// exp(x − max)/Σ along an axis.
     Softmax(Softmax),
     /// Other extents for the same elements; inputs x, shape.
@@ -111,6 +117,9 @@ impl Op {
             Self::Unary(op) => op.kind.name(),
             Self::Clip(_) => "Clip",
             Self::Table(_) => "Table",
+            Self::Reduce(op) => op.kind.name(),
+            Self::ArgReduce(ArgReduce { kind: ReduceKind::Min, .. }) => "ArgMin",
+            Self::ArgReduce(_) => "ArgMax",
             Self::Softmax(_) => "Softmax",
             Self::Reshape(_) => "Reshape",
             Self::Flatten(_) => "Flatten",
@@ -147,6 +156,8 @@ impl Op {
             Self::Unary(_) | Self::Identity(_) => at.like_input(at.input(0)?.shape),
             Self::Clip(_) => Clip::infer(at),
             Self::Table(_) => Table::infer(at),
+            Self::Reduce(op) => op.infer(at),
+            Self::ArgReduce(op) => op.infer(at),
             Self::Softmax(op) => op.infer(at),
             Self::Reshape(op) => op.infer(at),
             Self::Flatten(op) => op.infer(at),
@@ -181,6 +192,8 @@ impl Op {
             Self::Binary(op) => op.epilogue.to_onnx()?,
             Self::Unary(op) => op.to_onnx(writer)?,
             Self::Table(_) => return Err("a table of 256 values cannot be written as ONNX".into()),
+            Self::Reduce(op) => op.to_onnx(writer, has(1))?,
+            Self::ArgReduce(op) => op.to_onnx(writer)?,
             Self::Softmax(op) => op.to_onnx(writer)?,
             Self::Reshape(op) => op.to_onnx(writer),
             Self::Flatten(Flatten { axis })

@@ -1,7 +1,7 @@
 //! Pooling.
 
 use super::{
-    AutoPad, Op, Squeeze,
+    AutoPad, Op,
     infer::{Operands, TensorType},
     window::Window,
 };
@@ -113,38 +113,6 @@ impl GlobalPool {
     pub const AVERAGE: Self = Self { kind: PoolKind::Average { count_include_pad: false } };
     /// The largest.
     pub const MAX: Self = Self { kind: PoolKind::Max };
-
-    pub(crate) fn reduce_mean_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        Self::AVERAGE.reduce(node)
-    }
-
-    pub(crate) fn reduce_max_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        Self::MAX.reduce(node)
-    }
-
-    /// A reduction is one of these when it runs over the axes of rows and columns.
-    fn reduce(self, node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        node.ignore(&["noop_with_empty_axes"]);
-        let keep = node.int("keepdims")?.unwrap_or(1) != 0;
-        let mut axes = match node.ints("axes")? {
-            Some(axes) => axes,
-            None => node
-                .constant(1)
-                .and_then(crate::Constant::to_i64)
-                .ok_or_else(|| node.unsupported("a reduction over all axes or axes that are not constant"))?,
-        };
-        axes.sort_unstable();
-        // Counted from the back they are rows and columns whatever the rank; the shape rule asks for rank 4.
-        if axes != [2, 3] && (axes != [-2, -1] || node.rank(0).is_some_and(|rank| rank != 4)) {
-            return Err(node.unsupported(format!("a reduction over axes {axes:?}; [2, 3] is supported")));
-        }
-        node.inputs.truncate(1);
-        if !keep {
-            let axes = node.new_ints("axes", &[2, 3]);
-            node.emit_after(Op::Squeeze(Squeeze), &[Some(axes)]);
-        }
-        Ok(Op::GlobalPool(self))
-    }
 
     pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let x = at.of_rank(0, 4)?;

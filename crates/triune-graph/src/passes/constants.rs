@@ -1,14 +1,14 @@
 //! Constants folded: nodes whose results are known go, operands that became known simplify the rest.
 
-use triune_tensor::Shape;
+use triune_tensor::{DType, Shape};
 
 use super::rewrite::Rewriter;
 use crate::{
-    Constant, Error, Graph, Node, Op, Value, ValueId,
+    Constant, Dim, Error, Graph, Node, Op, Value, ValueId,
     infer::{infer, quantized_type},
     known::Evaluator,
     ops::{
-        Reshape, Slice, Unary, UnaryKind,
+        GlobalPool, ReduceKind, Reshape, Slice, Unary, UnaryKind,
         infer::{Operand, Operands, TensorType},
     },
 };
@@ -28,6 +28,7 @@ pub fn fold_constants(graph: &mut Graph) -> Result<bool, Error> {
     let mut rewriter = Rewriter::new(graph);
     for index in 0..rewriter.len() {
         clip_with_limits(&mut rewriter, index);
+        reduce_as_pool(&mut rewriter, index);
         resolve_reshape(&mut rewriter, index);
         drop_copy(&mut rewriter, index);
     }
@@ -150,18 +151,61 @@ fn clip_with_limits(rewriter: &mut Rewriter<'_>, index: usize) {
         let Some(value) = known.filter(|value| !value.is_nan()) else { return };
         *limit = value;
     }
-    let f32_input = node
-        .inputs
-        .first()
-        .copied()
-        .flatten()
-        .is_some_and(|id| rewriter.value(id).dtype == Some(triune_tensor::DType::F32));
+    let f32_input =
+        node.inputs.first().copied().flatten().is_some_and(|id| rewriter.value(id).dtype == Some(DType::F32));
     if f32_input {
         let mut node = node.clone();
         node.op = Op::Unary(Unary { kind: UnaryKind::Clip(limits) });
         node.inputs.truncate(1);
         rewriter.replace(index, node);
     }
+}
+
+/// Means and maxima of f32 over rows and columns are global pools, which quantization knows.
+fn reduce_as_pool(rewriter: &mut Rewriter<'_>, index: usize) {
+    let Some(node @ Node { op: Op::Reduce(op), .. }) = rewriter.get(index) else { return };
+    let pool = match op.kind {
+        ReduceKind::Mean => GlobalPool::AVERAGE,
+        ReduceKind::Max => GlobalPool::MAX,
+        ReduceKind::Sum | ReduceKind::SumSquare | ReduceKind::Product | ReduceKind::Min => return,
+    };
+    let (Some(Some(input)), [Some(output)]) = (node.inputs.first().copied(), node.outputs.as_slice()) else {
+        return;
+    };
+    let (from, output) = (rewriter.value(input), *output);
+    let (Some(DType::F32), Some(shape)) = (from.dtype, from.fixed_shape()) else { return };
+    if shape.rank() != 4 || op.reduced(4).as_deref() != Some(&[false, false, true, true]) {
+        return;
+    }
+    let (name, keep_dims) = (node.name.clone(), op.keep_dims);
+    let node = |output| Node {
+        name: name.clone(),
+        op: Op::GlobalPool(pool),
+        inputs: vec![Some(input)],
+        outputs: vec![Some(output)],
+    };
+    if keep_dims {
+        rewriter.replace(index, node(output));
+        return;
+    }
+    let dims = [shape[0], shape[1]].map(|extent| extent as i64);
+    let Some(constant) = Constant::from_i64(Shape::from([2]), &dims) else { return };
+    let stem = rewriter.value(output).name.clone();
+    let wish = rewriter.add_value(Value::named(format!("{stem}.shape")));
+    rewriter.set_constant(wish, constant);
+    let extents = [shape[0], shape[1], 1, 1].map(Dim::Fixed).to_vec();
+    let pooled =
+        Value { dtype: Some(DType::F32), shape: Some(extents), ..Value::named(format!("{stem}.pooled")) };
+    let pooled = rewriter.add_value(pooled);
+    rewriter.add_node(node(pooled), index);
+    let op = Op::Reshape(Reshape { allow_zero: dims.contains(&0) });
+    let reshape = Node {
+        name: format!("{name}.Reshape"),
+        op,
+        inputs: vec![Some(pooled), Some(wish)],
+        outputs: vec![Some(output)],
+    };
+    rewriter.replace(index, reshape);
 }
 
 /// Whatever only regroups elements becomes a reshape to a known shape, from the first value in a row of such.

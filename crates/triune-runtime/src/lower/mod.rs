@@ -11,6 +11,7 @@ mod movement;
 mod patch;
 mod pool;
 mod quant;
+mod reduce;
 mod softmax;
 
 use std::collections::HashMap;
@@ -139,6 +140,8 @@ impl Lowering<'_> {
             Op::QuantizeLinear(_) => self.quantize(node),
             Op::DequantizeLinear(_) => self.dequantize(node),
             Op::Softmax(op) => self.softmax(node, *op),
+            Op::Reduce(op) => self.reduce(node, op),
+            Op::ArgReduce(op) => self.arg_reduce(node, *op),
             Op::Reshape(_) | Op::Flatten(_) | Op::Unsqueeze(_) | Op::Squeeze(_) => self.reshape(node),
             Op::Transpose(op) => self.transpose(node, op),
             Op::Concat(op) => self.concat(node, *op),

@@ -99,5 +99,13 @@ pub(super) fn addresses(command: &mut Command, f: &mut dyn FnMut(&mut Addr)) {
             f(&mut c.input.addr);
             f(&mut c.output.addr);
         }
+        Command::Reduce(c) => {
+            f(&mut c.input.addr);
+            f(&mut c.output.addr);
+        }
+        Command::ArgReduce(c) => {
+            f(&mut c.input.addr);
+            f(&mut c.output.addr);
+        }
     }
 }

@@ -8,6 +8,7 @@ mod eltwise;
 mod epilogue;
 mod movement;
 mod pool;
+mod reduce;
 mod resize;
 mod softmax;
 mod unary;
@@ -129,6 +130,8 @@ impl<'a> Step<'a> {
             Op::Clip(_) => self.clip(),
             Op::Table(op) => self.table(op),
             Op::Softmax(op) => self.softmax(*op),
+            Op::Reduce(op) => self.reduce(op),
+            Op::ArgReduce(op) => self.arg_reduce(*op),
             Op::Reshape(op) => self.reshape(*op),
             Op::Flatten(op) => self.flatten(*op),
             Op::Transpose(op) => self.transpose(op),

@@ -6,6 +6,7 @@ mod matmul;
 mod movement;
 mod pooling;
 mod quantize;
+mod reduce;
 mod softmax;
 
 use triune_kernels::{Error as KernelError, Unary};
@@ -46,8 +47,32 @@ pub(super) fn prepare(checker: &Checker<'_>, command: &Command) -> Result<Prepar
         Command::QSoftmax(command) => softmax::qsoftmax(checker, command),
         Command::FSoftmax(command) => softmax::fsoftmax(checker, command),
         Command::Resize(command) => movement::resize(checker, command),
+        Command::Reduce(command) => reduce::reduce(checker, command),
+        Command::ArgReduce(command) => reduce::arg_reduce(checker, command),
     }
 }
+
+/// Evaluates an expression with `$type` as the element type that a `DType` stands for; bool counts as u8, and half
+/// precision has no arithmetic of its own.
+macro_rules! with_number {
+    ($dtype:expr, $type:ident => $body:expr) => {
+        with_number!(@each $dtype, $type, $body, [
+            Bool: u8, U8: u8, I8: i8, U16: u16, I16: i16, U32: u32, I32: i32, U64: u64, I64: i64, F32: f32, F64: f64
+        ])
+    };
+    (@each $dtype:expr, $type:ident, $body:expr, [$($variant:ident: $element:ty),*]) => {
+        match $dtype {
+            $(triune_tensor::DType::$variant => {
+                type $type = $element;
+                $body
+            })*
+            triune_tensor::DType::F16 => Err(triune_kernels::Error::Invalid(
+                "half precision is converted before it is computed on",
+            )),
+        }
+    };
+}
+use with_number;
 
 /// Bytes as elements of another type. Decoding has checked address and strides, so this only fails on a scratch buffer
 /// whose base is not aligned.

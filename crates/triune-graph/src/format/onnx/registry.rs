@@ -4,9 +4,10 @@ use super::NodeReader;
 use crate::{
     Error, Op,
     ops::{
-        BatchNormalization, Binary, BinaryKind, Cast, Clip, Concat, ConstantOfShape, Conv, DequantizeLinear,
-        Expand, Flatten, Gather, Gemm, GlobalPool, Identity, MatMul, Pad, Pool, QuantizeLinear, Reshape,
-        Resize, ShapeOf, Slice, Softmax, Split, Squeeze, Transpose, Unary, UnaryKind, Unsqueeze,
+        ArgReduce, BatchNormalization, Binary, BinaryKind, Cast, Clip, Concat, ConstantOfShape, Conv,
+        DequantizeLinear, Expand, Flatten, Gather, Gemm, GlobalPool, Identity, MatMul, Pad, Pool,
+        QuantizeLinear, Reduce, ReduceKind, Reshape, Resize, ShapeOf, Slice, Softmax, Split, Squeeze,
+        Transpose, Unary, UnaryKind, Unsqueeze,
     },
 };
 
@@ -38,6 +39,8 @@ macro_rules! operators {
 operators! {
     ("Abs", 1, 1, 1) => |_| Ok(UnaryKind::Abs.into());
     ("Add", 2, 2, 1) => |_| Ok(BinaryKind::Add.into());
+    ("ArgMax", 1, 1, 1) => |node| ArgReduce::from_onnx(node, ReduceKind::Max);
+    ("ArgMin", 1, 1, 1) => |node| ArgReduce::from_onnx(node, ReduceKind::Min);
     ("AveragePool", 1, 1, 1) => Pool::average_from_onnx;
     ("BatchNormalization", 5, 5, 5) => BatchNormalization::from_onnx;
     ("Cast", 1, 1, 1) => Cast::from_onnx;
@@ -75,8 +78,16 @@ operators! {
     ("Pow", 2, 2, 1) => |_| Ok(BinaryKind::Pow.into());
     ("QuantizeLinear", 2, 3, 1) => QuantizeLinear::from_onnx;
     ("Reciprocal", 1, 1, 1) => |_| Ok(UnaryKind::Reciprocal.into());
-    ("ReduceMax", 1, 2, 1) => GlobalPool::reduce_max_from_onnx;
-    ("ReduceMean", 1, 2, 1) => GlobalPool::reduce_mean_from_onnx;
+    ("ReduceL1", 1, 2, 1) => Reduce::l1_from_onnx;
+    ("ReduceL2", 1, 2, 1) => Reduce::l2_from_onnx;
+    ("ReduceLogSum", 1, 2, 1) => Reduce::log_sum_from_onnx;
+    ("ReduceLogSumExp", 1, 2, 1) => Reduce::log_sum_exp_from_onnx;
+    ("ReduceMax", 1, 2, 1) => |node| Reduce::from_onnx(node, ReduceKind::Max);
+    ("ReduceMean", 1, 2, 1) => |node| Reduce::from_onnx(node, ReduceKind::Mean);
+    ("ReduceMin", 1, 2, 1) => |node| Reduce::from_onnx(node, ReduceKind::Min);
+    ("ReduceProd", 1, 2, 1) => |node| Reduce::from_onnx(node, ReduceKind::Product);
+    ("ReduceSum", 1, 2, 1) => |node| Reduce::from_onnx(node, ReduceKind::Sum);
+    ("ReduceSumSquare", 1, 2, 1) => |node| Reduce::from_onnx(node, ReduceKind::SumSquare);
     ("Relu", 1, 1, 1) => |_| Ok(UnaryKind::Relu.into());
     ("Reshape", 2, 2, 1) => Reshape::from_onnx;
     ("Resize", 1, 4, 1) => Resize::from_onnx;

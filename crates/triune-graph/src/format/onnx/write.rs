@@ -25,13 +25,15 @@ pub fn write(graph: &Graph) -> Result<Vec<u8>, Error> {
     let graph = &with_limits_as_operands(graph);
     // What the first round needs decides how the second one writes; opsets only grow, so two more always settle it.
     let mut target = OPSET;
-    let nodes = loop {
-        let (nodes, needed) = write_nodes(graph, target)?;
+    let (graph, nodes) = loop {
+        let graph = with_axes_as_operands(graph, target);
+        let (nodes, needed) = write_nodes(&graph, target)?;
         if needed <= target {
-            break nodes;
+            break (graph, nodes);
         }
         target = needed;
     };
+    let graph = &graph;
     let mut model = Writer::default();
     model.int(1, IR_VERSION.max(ir_version(target)));
     model.bytes(2, b"triune");
@@ -79,6 +81,27 @@ fn with_limits_as_operands(graph: &Graph) -> Cow<'_, Graph> {
             graph.nodes[index].inputs.push(Some(id));
         }
         graph.to_mut().nodes[index].op = Op::Clip(Clip);
+    }
+    graph
+}
+
+/// The graph with the axes of its reductions as operands, where the opset `target` has them so.
+fn with_axes_as_operands(graph: &Graph, target: i64) -> Cow<'_, Graph> {
+    let mut graph = Cow::Borrowed(graph);
+    for index in 0..graph.nodes.len() {
+        let node = &graph.nodes[index];
+        let Op::Reduce(op) = &node.op else { continue };
+        let Some(axes) = op.axes.as_ref().filter(|axes| !axes.is_empty() && op.has_axes_operand(target))
+        else {
+            continue;
+        };
+        let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
+        let Some(constant) = Constant::from_i64(Shape::from([axes.len()]), &axes) else { continue };
+        let name = format!("{}:axes", node.name);
+        let graph = graph.to_mut();
+        let id = graph.add_constant(name, constant);
+        graph.nodes[index].inputs.truncate(1);
+        graph.nodes[index].inputs.push(Some(id));
     }
     graph
 }

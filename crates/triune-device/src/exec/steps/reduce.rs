@@ -1,0 +1,128 @@
+//! Reductions: sums, products, extremes and their positions.
+
+use triune_kernels::{Error as KernelError, Isa, Pool, ReduceKind, Reduction};
+use triune_tensor::DType;
+
+use super::super::{
+    check::{Checker, Placed, Result, bad, expect_dtype, refused},
+    operands::{MAX_READS, Prepared, Step},
+};
+use super::{elements, elements_mut, with_number};
+use crate::command::{self, Operand};
+
+/// Checks both operands and makes the loop nest.
+fn nest(
+    checker: &Checker<'_>,
+    dims: [u32; 6],
+    reduced: [bool; 6],
+    input: &Operand,
+    output: &Operand,
+) -> Result<(Placed, Placed, Reduction)> {
+    let mut kept = dims;
+    for (dim, _) in kept.iter_mut().zip(reduced).filter(|(_, reduced)| *reduced) {
+        *dim = 1;
+    }
+    let input = checker.operand("input", input, dims)?;
+    let output = checker.operand("output", output, kept)?;
+    let extents = dims.map(|dim| dim as usize);
+    let nest = Reduction::new(extents, input.element_strides(), output.element_strides(), reduced)
+        .map_err(refused("dims"))?;
+    Ok((input, output, nest))
+}
+
+#[derive(Debug)]
+struct ReduceStep {
+    kind: ReduceKind,
+    nest: Reduction,
+    dtype: DType,
+    isa: Isa,
+}
+
+impl Step for ReduceStep {
+    fn run(
+        &self,
+        [x, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        let Self { kind, nest, isa, .. } = self;
+        with_number!(self.dtype, T => {
+            triune_kernels::reduce::<T>(*isa, *kind, nest, elements(x)?, elements_mut(write)?, pool)
+        })
+    }
+}
+
+pub(super) fn reduce(checker: &Checker<'_>, command: &command::Reduce) -> Result<Prepared> {
+    let command::Reduce { dims, axes, kind, input, output } = command;
+    if *axes >= 1 << 6 {
+        return bad("axes", format!("{axes:#x} names axes beyond the sixth"));
+    }
+    if input.dtype == DType::F16 {
+        return bad("input", "half precision is converted before it is computed on");
+    }
+    expect_dtype("output", output.dtype, &[input.dtype])?;
+    let kind = match kind {
+        command::ReduceKind::Sum => ReduceKind::Sum,
+        command::ReduceKind::SumSquare => ReduceKind::SumSquare,
+        command::ReduceKind::Product => ReduceKind::Product,
+        command::ReduceKind::Min => ReduceKind::Min,
+        command::ReduceKind::Max => ReduceKind::Max,
+        command::ReduceKind::Mean => ReduceKind::Mean,
+    };
+    if input.dtype == DType::Bool && !matches!(kind, ReduceKind::Min | ReduceKind::Max) {
+        return bad("kind", format!("no {kind:?} of bool"));
+    }
+    let dtype = input.dtype;
+    let reduced = std::array::from_fn(|axis| axes >> axis & 1 == 1);
+    let (input, output, nest) = nest(checker, *dims, reduced, input, output)?;
+    checker.finish([input], output, false, ReduceStep { kind, nest, dtype, isa: checker.isa })
+}
+
+#[derive(Debug)]
+struct ArgReduceStep {
+    largest: bool,
+    last: bool,
+    nest: Reduction,
+    dtype: DType,
+    wide: bool,
+}
+
+impl Step for ArgReduceStep {
+    fn run(
+        &self,
+        [x, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        let Self { largest, last, nest, .. } = *self;
+        with_number!(self.dtype, T => {
+            let x = elements::<T>(x)?;
+            if self.wide {
+                triune_kernels::arg_reduce::<T, i64>(largest, last, &nest, x, elements_mut(write)?, pool)
+            } else {
+                triune_kernels::arg_reduce::<T, i32>(largest, last, &nest, x, elements_mut(write)?, pool)
+            }
+        })
+    }
+}
+
+pub(super) fn arg_reduce(checker: &Checker<'_>, command: &command::ArgReduce) -> Result<Prepared> {
+    let command::ArgReduce { dims, axis, largest, last, input, output } = command;
+    if *axis >= 6 {
+        return bad("axis", format!("{axis} is none of six axes"));
+    }
+    if matches!(input.dtype, DType::F16 | DType::Bool) {
+        return bad(
+            "input",
+            format!("the type is {}, it can be an integer type, float32 or float64", input.dtype),
+        );
+    }
+    expect_dtype("output", output.dtype, &[DType::I32, DType::I64])?;
+    let (dtype, wide) = (input.dtype, output.dtype == DType::I64);
+    let reduced = std::array::from_fn(|index| index == *axis as usize);
+    let (input, output, nest) = nest(checker, *dims, reduced, input, output)?;
+    let step = ArgReduceStep { largest: *largest, last: *last, nest, dtype, wide };
+    checker.finish([input], output, false, step)
+}

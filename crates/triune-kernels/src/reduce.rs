@@ -1,0 +1,519 @@
+//! Sums, products, extremes and their positions along axes of strided tensors.
+//!
+//! Each result is accumulated by one task in an order that only extents and strides decide, so that instruction sets
+//! and thread counts change no bit. Sums, means and products of floats are carried in f64 and rounded once.
+
+#![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+
+use std::ops::Range;
+
+use crate::dispatch::{Level, multiversion};
+use crate::parallel::{self, GRAIN, Shared};
+use crate::strided::{Nest, RANK};
+use crate::{Error, Isa, Pool};
+
+/// Results that are accumulated side by side where neighbours lie side by side.
+const BLOCK: usize = 128;
+/// Partial results of one row: element i of a run goes to partial result i mod `LANES`.
+const LANES: usize = 16;
+
+/// What is made of the elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReduceKind {
+    /// Σ x; integers wrap around in their type.
+    Sum,
+    /// Σ x²; integers wrap around in their type.
+    SumSquare,
+    /// Π x; integers wrap around in their type.
+    Product,
+    /// The smallest; NaN when any is.
+    Min,
+    /// The largest; NaN when any is.
+    Max,
+    /// Σ x / n; integers divide a sum in 64 bits, towards 0.
+    Mean,
+}
+
+/// The loop nest of a reduction: axes that stay and axes that go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reduction {
+    /// Axes of the result; operand 0 is the output, operand 1 the input.
+    kept: Nest<2>,
+    /// Extents and input strides of the axes that go, outermost first.
+    axes: [(usize, usize); RANK],
+    /// Elements per result.
+    count: usize,
+    /// Elements from the input's first to one past its last.
+    input_span: usize,
+}
+
+impl Reduction {
+    /// A nest of six axes, of which those in `reduced` go; unused axes have extent 1. Strides are in elements, the
+    /// output's along axes that go are not looked at.
+    ///
+    /// Errors: extents of 0, products that overflow, an output in which two elements overlap.
+    pub fn new(
+        dims: [usize; RANK],
+        input: [usize; RANK],
+        output: [usize; RANK],
+        reduced: [bool; RANK],
+    ) -> Result<Self, Error> {
+        let overflow = Error::Invalid("strided extents overflow");
+        if dims.contains(&0) {
+            return Err(Error::Invalid("nothing to reduce: an extent is 0"));
+        }
+        let mut kept_dims = dims;
+        let mut kept_strides = [[0_i64; 2]; RANK];
+        let mut axes = [(1, 0); RANK];
+        let mut count = 1_usize;
+        let mut span = 1_usize;
+        for axis in 0..RANK {
+            let reach = (dims[axis] - 1).checked_mul(input[axis]);
+            span = reach.and_then(|reach| span.checked_add(reach)).ok_or(overflow.clone())?;
+            if reduced[axis] {
+                kept_dims[axis] = 1;
+                axes[axis] = (dims[axis], input[axis]);
+                count = count.checked_mul(dims[axis]).ok_or(overflow.clone())?;
+            } else {
+                let stride = |value: usize| i64::try_from(value).map_err(|_| overflow.clone());
+                kept_strides[axis] = [stride(output[axis])?, stride(input[axis])?];
+            }
+        }
+        // Extents of 1 first, then from the largest stride to the smallest, so that memory is walked in order.
+        axes.sort_by_key(|&(dim, stride)| (dim > 1, std::cmp::Reverse(if dim > 1 { stride } else { 0 })));
+        let mut merged = [(1_usize, 0_usize); RANK];
+        let mut free = RANK;
+        for &(dim, stride) in axes.iter().rev().filter(|axis| axis.0 > 1) {
+            if free < RANK && merged[free].1.checked_mul(merged[free].0) == Some(stride) {
+                merged[free].0 *= dim;
+            } else {
+                free -= 1;
+                merged[free] = (dim, stride);
+            }
+        }
+        let kept = Nest::new(kept_dims, kept_strides, [1; 2])?;
+        Ok(Self { kept, axes: merged, count, input_span: span })
+    }
+
+    /// Elements per result.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether neighbouring results lie closer together in the input than a result's own elements.
+    fn is_vertical(&self) -> bool {
+        let (extent, stride) = self.axes[RANK - 1];
+        self.kept.inner() > 1 && (extent == 1 || self.kept.inner_strides()[1].unsigned_abs() < stride as u64)
+    }
+
+    fn check<T, O>(&self, x: &[T], out: &[O]) -> Result<(), Error> {
+        Error::check_len("input", x.len(), self.input_span)?;
+        Error::check_len("output", out.len(), usize::try_from(self.kept.span[0][1]).unwrap_or(usize::MAX))
+    }
+
+    /// Calls `f` with the position of every run of the innermost axis that goes, relative to a result's first element.
+    #[inline(always)]
+    fn runs(&self, mut f: impl FnMut(usize)) {
+        let outer = &self.axes[..RANK - 1];
+        let mut at = [0_usize; RANK - 1];
+        let mut position = 0;
+        'next: loop {
+            f(position);
+            for axis in (0..RANK - 1).rev() {
+                at[axis] += 1;
+                position += outer[axis].1;
+                if at[axis] < outer[axis].0 {
+                    continue 'next;
+                }
+                position -= at[axis] * outer[axis].1;
+                at[axis] = 0;
+            }
+            return;
+        }
+    }
+
+    /// Hands out the results: single ones, or blocks of neighbours. `f(input position, output position, results)`.
+    fn each(&self, pool: &Pool, f: &(dyn Fn(usize, usize, usize) + Sync)) {
+        let at = |axes: usize, index: usize| self.kept.position(axes, index).map(|at| at as usize);
+        if self.is_vertical() {
+            let inner = self.kept.inner();
+            let blocks = inner.div_ceil(BLOCK);
+            let [out_step, in_step] = self.kept.inner_strides().map(|stride| stride as usize);
+            let grain = GRAIN.div_ceil(self.count.saturating_mul(inner.min(BLOCK)));
+            parallel::ranges(pool, self.kept.outer(1) * blocks, grain, &|tasks: Range<usize>| {
+                for task in tasks {
+                    let [out, input] = at(1, task / blocks);
+                    let first = task % blocks * BLOCK;
+                    f(input + first * in_step, out + first * out_step, BLOCK.min(inner - first));
+                }
+            });
+        } else {
+            let grain = GRAIN.div_ceil(self.count);
+            parallel::ranges(pool, self.kept.outer(0), grain, &|tasks: Range<usize>| {
+                for task in tasks {
+                    let [out, input] = at(0, task);
+                    f(input, out, 1);
+                }
+            });
+        }
+    }
+}
+
+/// An element type that can be reduced: the type that it is accumulated in, and the arithmetic there.
+pub trait Reducible: Copy + Send + Sync + PartialOrd + 'static {
+    /// What sums and products are carried in.
+    type Wide: Copy;
+    /// 0, where sums start.
+    const ZERO: Self::Wide;
+    /// 1, where products start.
+    const ONE: Self::Wide;
+    /// Not above any element.
+    const LOWEST: Self;
+    /// Not below any element.
+    const HIGHEST: Self;
+    /// The element in the wide type.
+    fn widen(self) -> Self::Wide;
+    /// Back, rounded or wrapped around.
+    fn narrow(wide: Self::Wide) -> Self;
+    /// a + b.
+    fn add(a: Self::Wide, b: Self::Wide) -> Self::Wide;
+    /// a · b.
+    fn mul(a: Self::Wide, b: Self::Wide) -> Self::Wide;
+    /// sum / count.
+    fn mean(sum: Self::Wide, count: usize) -> Self::Wide;
+    /// Whether the element is NaN, which wins every comparison.
+    fn is_nan(self) -> bool;
+}
+
+macro_rules! reducible_integers {
+    ($($type:ty => $wide:ty),*) => {$(
+        impl Reducible for $type {
+            type Wide = $wide;
+            const ZERO: $wide = 0;
+            const ONE: $wide = 1;
+            const LOWEST: Self = Self::MIN;
+            const HIGHEST: Self = Self::MAX;
+            #[inline(always)]
+            fn widen(self) -> $wide {
+                self as $wide
+            }
+            #[inline(always)]
+            fn narrow(wide: $wide) -> Self {
+                wide as Self
+            }
+            #[inline(always)]
+            fn add(a: $wide, b: $wide) -> $wide {
+                a.wrapping_add(b)
+            }
+            #[inline(always)]
+            fn mul(a: $wide, b: $wide) -> $wide {
+                a.wrapping_mul(b)
+            }
+            #[inline(always)]
+            fn mean(sum: $wide, count: usize) -> $wide {
+                sum / (count.max(1) as $wide)
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                false
+            }
+        }
+    )*};
+}
+
+reducible_integers!(u8 => i64, i8 => i64, u16 => i64, i16 => i64, u32 => i64, i32 => i64, i64 => i64, u64 => u64);
+
+macro_rules! reducible_floats {
+    ($($type:ty),*) => {$(
+        impl Reducible for $type {
+            type Wide = f64;
+            const ZERO: f64 = 0.0;
+            const ONE: f64 = 1.0;
+            const LOWEST: Self = Self::NEG_INFINITY;
+            const HIGHEST: Self = Self::INFINITY;
+            #[inline(always)]
+            fn widen(self) -> f64 {
+                f64::from(self)
+            }
+            #[inline(always)]
+            fn narrow(wide: f64) -> Self {
+                wide as Self
+            }
+            #[inline(always)]
+            fn add(a: f64, b: f64) -> f64 {
+                a + b
+            }
+            #[inline(always)]
+            fn mul(a: f64, b: f64) -> f64 {
+                a * b
+            }
+            #[inline(always)]
+            fn mean(sum: f64, count: usize) -> f64 {
+                sum / count as f64
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                self != self
+            }
+        }
+    )*};
+}
+
+reducible_floats!(f32, f64);
+
+/// How elements are gathered into a result.
+trait Fold<T: Reducible>: Copy + Sync {
+    type Sum: Copy;
+    fn start(self) -> Self::Sum;
+    fn step(self, sum: Self::Sum, x: T) -> Self::Sum;
+    fn join(self, a: Self::Sum, b: Self::Sum) -> Self::Sum;
+    fn finish(self, sum: Self::Sum) -> T;
+}
+
+macro_rules! wide_fold {
+    ($name:ident { $($field:ident: $type:ty)? }, $start:ident, $step:expr, $join:ident, $finish:expr) => {
+        #[derive(Clone, Copy)]
+        struct $name { $($field: $type)? }
+
+        impl<T: Reducible> Fold<T> for $name {
+            type Sum = T::Wide;
+            #[inline(always)]
+            fn start(self) -> T::Wide {
+                T::$start
+            }
+            #[inline(always)]
+            fn step(self, sum: T::Wide, x: T) -> T::Wide {
+                let value: fn(T::Wide) -> T::Wide = $step;
+                T::$join(sum, value(x.widen()))
+            }
+            #[inline(always)]
+            fn join(self, a: T::Wide, b: T::Wide) -> T::Wide {
+                T::$join(a, b)
+            }
+            #[inline(always)]
+            fn finish(self, sum: T::Wide) -> T {
+                let finish: fn(Self, T::Wide) -> T::Wide = $finish;
+                T::narrow(finish(self, sum))
+            }
+        }
+    };
+}
+
+wide_fold!(Sum {}, ZERO, |x| x, add, |_, sum| sum);
+wide_fold!(SumSquare {}, ZERO, |x| T::mul(x, x), add, |_, sum| sum);
+wide_fold!(Product {}, ONE, |x| x, mul, |_, product| product);
+wide_fold!(Mean { count: usize }, ZERO, |x| x, add, |mean, sum| T::mean(sum, mean.count));
+
+macro_rules! extreme_fold {
+    ($name:ident, $start:ident, $beats:tt) => {
+        #[derive(Clone, Copy)]
+        struct $name;
+
+        impl<T: Reducible> Fold<T> for $name {
+            type Sum = T;
+            #[inline(always)]
+            fn start(self) -> T {
+                T::$start
+            }
+            #[inline(always)]
+            fn step(self, best: T, x: T) -> T {
+                if x $beats best || x.is_nan() { x } else { best }
+            }
+            #[inline(always)]
+            fn join(self, a: T, b: T) -> T {
+                if b $beats a || b.is_nan() { b } else { a }
+            }
+            #[inline(always)]
+            fn finish(self, best: T) -> T {
+                best
+            }
+        }
+    };
+}
+
+extreme_fold!(Least, HIGHEST, <);
+extreme_fold!(Largest, LOWEST, >);
+
+multiversion! {
+    /// One result, from the elements around `x`'s first.
+    fn fold_one[T: Reducible, F: Fold<T>](fold: F, nest: &Reduction, x: &[T]) -> T {
+        let (len, stride) = nest.axes[RANK - 1];
+        let mut lanes = [fold.start(); LANES];
+        nest.runs(|at| {
+            let run = &x[at..][..=(len - 1) * stride];
+            if stride == 1 {
+                let (chunks, rest) = run.as_chunks::<LANES>();
+                for chunk in chunks {
+                    for (lane, &x) in lanes.iter_mut().zip(chunk) {
+                        *lane = fold.step(*lane, x);
+                    }
+                }
+                for (lane, &x) in lanes.iter_mut().zip(rest) {
+                    *lane = fold.step(*lane, x);
+                }
+            } else {
+                for index in 0..len {
+                    let lane = &mut lanes[index % LANES];
+                    *lane = fold.step(*lane, run[index * stride]);
+                }
+            }
+        });
+        let mut width = LANES;
+        while width > 1 {
+            width /= 2;
+            for lane in 0..width {
+                lanes[lane] = fold.join(lanes[lane], lanes[lane + width]);
+            }
+        }
+        fold.finish(lanes[0])
+    }
+}
+
+multiversion! {
+    /// Neighbouring results, element after element, into every `out_step`-th of `out`.
+    fn fold_block[T: Reducible, F: Fold<T>](
+        fold: F,
+        nest: &Reduction,
+        x: &[T],
+        out: &mut [T],
+        out_step: usize,
+        results: usize
+    ) {
+        let (len, stride) = nest.axes[RANK - 1];
+        let step = nest.kept.inner_strides()[1] as usize;
+        let mut sums = [fold.start(); BLOCK];
+        let sums = &mut sums[..results];
+        nest.runs(|at| {
+            for index in 0..len {
+                let row = &x[at + index * stride..][..=(results - 1) * step];
+                if step == 1 {
+                    for (sum, &x) in sums.iter_mut().zip(row) {
+                        *sum = fold.step(*sum, x);
+                    }
+                } else {
+                    for (sum, &x) in sums.iter_mut().zip(row.iter().step_by(step.max(1))) {
+                        *sum = fold.step(*sum, x);
+                    }
+                    if step == 0 {
+                        for sum in sums.iter_mut().skip(1) {
+                            *sum = fold.step(*sum, row[0]);
+                        }
+                    }
+                }
+            }
+        });
+        for (&sum, out) in sums.iter().zip(out.iter_mut().step_by(out_step.max(1))) {
+            *out = fold.finish(sum);
+        }
+    }
+}
+
+fn run<T: Reducible, F: Fold<T>>(isa: Isa, fold: F, nest: &Reduction, x: &[T], out: &mut [T], pool: &Pool) {
+    let level = Level::new(isa);
+    let shared = Shared::new(out);
+    let out_step = nest.kept.inner_strides()[0] as usize;
+    let vertical = nest.is_vertical();
+    nest.each(pool, &|input, output, results| {
+        let x = &x[input..];
+        if vertical {
+            // SAFETY: results of the nest, which lie inside of its span and do not overlap; blocks are disjoint.
+            let out = unsafe { shared.piece(output, (results - 1) * out_step + 1) };
+            fold_block(level, fold, nest, x, out, out_step, results);
+        } else {
+            let result = fold_one(level, fold, nest, x);
+            // SAFETY: as above, one result.
+            let out = unsafe { shared.piece(output, 1) };
+            out[0] = result;
+        }
+    });
+}
+
+/// One result per position of the axes that stay.
+///
+/// Errors: slices shorter than the nest's spans.
+pub fn reduce<T: Reducible>(
+    isa: Isa,
+    kind: ReduceKind,
+    nest: &Reduction,
+    x: &[T],
+    out: &mut [T],
+    pool: &Pool,
+) -> Result<(), Error> {
+    nest.check(x, out)?;
+    match kind {
+        ReduceKind::Sum => run(isa, Sum {}, nest, x, out, pool),
+        ReduceKind::SumSquare => run(isa, SumSquare {}, nest, x, out, pool),
+        ReduceKind::Product => run(isa, Product {}, nest, x, out, pool),
+        ReduceKind::Min => run(isa, Least, nest, x, out, pool),
+        ReduceKind::Max => run(isa, Largest, nest, x, out, pool),
+        ReduceKind::Mean => run(isa, Mean { count: nest.count }, nest, x, out, pool),
+    }
+    Ok(())
+}
+
+/// An integer type that positions are written in.
+pub trait IndexType: Copy + Send + Sync + 'static {
+    /// The position in this type.
+    fn of(position: usize) -> Self;
+}
+
+impl IndexType for i32 {
+    fn of(position: usize) -> Self {
+        position as Self
+    }
+}
+
+impl IndexType for i64 {
+    fn of(position: usize) -> Self {
+        position as Self
+    }
+}
+
+/// Where along the one axis that goes the largest (or smallest) element stands: the first of equal ones, or the `last`.
+/// A NaN wins.
+///
+/// Errors: slices shorter than the nest's spans; a nest in which more than one axis goes.
+pub fn arg_reduce<T: Reducible, I: IndexType>(
+    largest: bool,
+    last: bool,
+    nest: &Reduction,
+    x: &[T],
+    out: &mut [I],
+    pool: &Pool,
+) -> Result<(), Error> {
+    nest.check(x, out)?;
+    if nest.axes[..RANK - 1].iter().any(|axis| axis.0 > 1) {
+        return Err(Error::Invalid("a position is one along a single axis"));
+    }
+    let (len, stride) = nest.axes[RANK - 1];
+    let [out_step, step] = nest.kept.inner_strides().map(|stride| stride as usize);
+    let shared = Shared::new(out);
+    let beats = |x: T, best: T| {
+        if x.is_nan() || best.is_nan() {
+            return x.is_nan() && (last || !best.is_nan());
+        }
+        if largest { x > best || last && x == best } else { x < best || last && x == best }
+    };
+    nest.each(pool, &|input, output, results| {
+        let x = &x[input..];
+        let mut best = [(x[0], 0_usize); BLOCK];
+        let best = &mut best[..results];
+        for (result, best) in best.iter_mut().enumerate() {
+            best.0 = x[result * step];
+        }
+        for index in 1..len {
+            for (result, best) in best.iter_mut().enumerate() {
+                let candidate = x[index * stride + result * step];
+                if beats(candidate, best.0) {
+                    *best = (candidate, index);
+                }
+            }
+        }
+        // SAFETY: results of the nest, which lie inside of its span and do not overlap; blocks are disjoint.
+        let out = unsafe { shared.piece(output, (results - 1) * out_step + 1) };
+        for (&(_, index), out) in best.iter().zip(out.iter_mut().step_by(out_step.max(1))) {
+            *out = I::of(index);
+        }
+    });
+    Ok(())
+}
