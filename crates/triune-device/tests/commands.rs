@@ -9,9 +9,9 @@ use common::{
 use triune_device::{
     Addr, Command, FeatureMap,
     command::{
-        self, BinaryKind, CoordinateMode, Copy, Dequantize, FBinary, FConv, FMatMul, FSoftmax, FUnary, Fill,
-        Function, FunctionKind, GlobalPool, Opcode, Pool, PoolKind, QMul, QSoftmax, Quantize, Reduce,
-        ReduceKind, Resize, ResizeMode, Rounding, Table,
+        self, ArgReduce, BinaryKind, CoordinateMode, Copy, Dequantize, FBinary, FConv, FMatMul, FSoftmax,
+        FUnary, Fill, Function, FunctionKind, GlobalPool, Opcode, Pool, PoolKind, QMul, QSoftmax, Quantize,
+        Reduce, ReduceKind, Resize, ResizeMode, Rounding, Table,
     },
 };
 use triune_kernels::Isa;
