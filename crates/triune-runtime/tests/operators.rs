@@ -126,7 +126,7 @@ fn reductions() {
     for dtype in NUMBERS {
         for kind in REDUCTIONS {
             for (index, axes) in axes.iter().enumerate() {
-                let (way, keep_dims) = (index % 3, (index + kind as usize) % 2 == 0);
+                let (way, keep_dims) = (index % 3, (index + kind as usize).is_multiple_of(2));
                 let mut builder = GraphBuilder::new();
                 let x = builder.input("x", dtype, &shape);
                 let (seen, _) = seen(&mut builder, x, &shape, way);
@@ -181,7 +181,7 @@ fn positions_of_extremes() {
                 let mut builder = GraphBuilder::new();
                 let x = builder.input("x", dtype, &shape);
                 let (seen, _) = seen(&mut builder, x, &shape, (index + axis.unsigned_abs()) % 3);
-                let dtype_out = if index % 2 == 0 { DType::I64 } else { DType::I32 };
+                let dtype_out = if index.is_multiple_of(2) { DType::I64 } else { DType::I32 };
                 let op = ArgReduce { kind, axis, keep_dims: index < 2, last, dtype: dtype_out };
                 let y = builder.node(Op::ArgReduce(op), &[seen]);
                 let inputs = [("x", random.tensor(dtype, &shape))];
