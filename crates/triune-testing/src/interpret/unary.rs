@@ -8,6 +8,8 @@ use crate::{Data, Tensor};
 /// The function in f64.
 pub(super) fn unary(kind: UnaryKind, x: f64) -> f64 {
     match kind {
+        // A NaN stays one, which the library's extremes would drop.
+        _ if x.is_nan() => x,
         UnaryKind::Relu => x.max(0.0),
         UnaryKind::LeakyRelu(alpha) => {
             if x < 0.0 {
@@ -74,7 +76,12 @@ impl Step<'_> {
         let x = self.input(0);
         let limit = |operand, default| self.optional(operand).map_or(default, |limit| limit.as_f32()[0]);
         let (low, high) = (limit(1, f32::NEG_INFINITY), limit(2, f32::INFINITY));
-        Tensor::new(&x.shape, Data::F32(x.as_f32().iter().map(|x| x.max(low).min(high)).collect()))
+        Tensor::new(
+            &x.shape,
+            Data::F32(
+                x.as_f32().iter().map(|&x| if x.is_nan() { x } else { x.max(low).min(high) }).collect(),
+            ),
+        )
     }
 
     pub(super) fn table(&self, op: &Table) -> Tensor {
