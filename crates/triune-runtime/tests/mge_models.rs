@@ -87,10 +87,42 @@ macro_rules! models {
 
 models! {
     simple_add: "simple_add.mge", "simple_add.npz", 0.0;
+    multi_io: "multi_io.mge", "multi_io.npz", 1e-6;
+    dyn_conv: "dyn_conv.mge", "dyn_conv.npz", 1e-5;
+    yoloxish: "yoloxish.mge", "yoloxish.npz", 1e-5;
+    yoloxish_optimized: "yoloxish_opt.mge", "yoloxish_opt.npz", 1e-5;
+    qnet: "qnet_int8.mge", "qnet_int8.npz", 1e-6;
+    qnet_optimized: "qnet_int8_opt.mge", "qnet_int8_opt.npz", 1e-6;
+    qnet_v1: "qnet_int8_v1.mge", "qnet_int8_v1.npz", 1e-6;
     mnist: "mnist_b1.mge", "mnist_b1.npz", 1e-5;
     resnet: "resnet18_w16_64.mge", "resnet18_w16_64.npz", 1e-5;
     resnet_optimized: "resnet18_w16_64_opt.mge", "resnet18_w16_64_opt.npz", 1e-5;
     resnet_v1: "resnet18_w16_64_v1.mge", "resnet18_w16_64_v1.npz", 1e-5;
+}
+
+/// Other extents than the file's: images of another number and size.
+#[test]
+fn inputs_take_other_shapes() {
+    let Some(folder) = folder() else { return };
+    let model = read(fs::read(folder.join("dyn_conv.mge")).unwrap());
+    let arrays = npz::load(&folder.join("dyn_conv_shapes.npz"));
+    let mut session = Session::new(model.graph, &SessionOptions::default()).expect("a session");
+    for index in 0..3 {
+        let inputs = HashMap::from([("data", &arrays[&format!("in{index}")])]);
+        let outputs = run(&mut session, &inputs);
+        let difference = difference(&outputs[0], &arrays[&format!("out{index}")]);
+        assert!(difference <= 1e-5, "shape {index} differs by {difference}");
+    }
+}
+
+#[test]
+fn inputs_come_in_upstreams_order() {
+    let Some(folder) = folder() else { return };
+    for (file, names) in [("simple_add.mge", ["b", "a"]), ("multi_io.mge", ["a", "b"])] {
+        let graph = read(fs::read(folder.join(file)).unwrap()).graph;
+        let found: Vec<&str> = graph.inputs.iter().map(|&id| graph.value(id).name.as_str()).collect();
+        assert_eq!(found, names);
+    }
 }
 
 #[test]

@@ -66,6 +66,12 @@ impl<'a> NodeReader<'_, '_, 'a> {
         self.builder.graph.value(id).quant
     }
 
+    /// The element type of a quantized value, for a result that means the same.
+    pub(super) fn element(&self, id: ValueId) -> Result<Option<Element>, Error> {
+        let dtype = self.dtype(id)?;
+        Ok(self.quant(id).map(|quant| Element { dtype, quant: Some(quant) }))
+    }
+
     /// The extents of a value under the file's default shapes.
     pub(super) fn shape(&self, id: ValueId) -> Result<Shape, Error> {
         self.builder
@@ -193,10 +199,10 @@ impl<'a> NodeReader<'_, '_, 'a> {
 
     /// Emits a node that moves elements: the result means what operand 0 means.
     pub(super) fn emit_like(&mut self, op: Op, inputs: &[ValueId]) -> Result<ValueId, Error> {
-        let element = self.quant(inputs[0]).map(|quant| {
-            let dtype = self.builder.graph.value(inputs[0]).dtype.unwrap_or(DType::I8);
-            Element { dtype, quant: Some(quant) }
-        });
+        let element = match self.quant(inputs[0]) {
+            Some(_) => self.element(inputs[0])?,
+            None => None,
+        };
         let inputs: Vec<_> = inputs.iter().copied().map(Some).collect();
         self.emit_as(op, &inputs, element)
     }

@@ -58,8 +58,11 @@ macro_rules! operators {
 
 // Name, fewest and most inputs, results, and who reads it.
 operators! {
+    ("Argmax", 1, 1, ONE) => reduce::argmax;
+    ("Argmin", 1, 1, ONE) => reduce::argmin;
     ("AxisAddRemove", 1, 1, ONE) => shape::axis_add_remove;
     ("BatchNormV1", 5, 5, Results::Last(4)) => arithmetic::batch_norm;
+    ("BatchedMatrixMulV2", 2, 2, ONE) => matrix::batched_matrix_mul;
     ("Broadcast", 2, 2, ONE) => shape::broadcast;
     ("Concat", 1, MANY, ONE) => shape::concat;
     ("ConvBiasForward", 2, 4, ONE) => conv::conv_bias;

@@ -25,7 +25,21 @@ pub(in super::super) fn matrix_mul(node: &mut NodeReader<'_, '_, '_>) -> Result<
     product(node, a, b, [trans_a, trans_b])
 }
 
-/// A batch of products.
+/// A·B for every index of the leading axes.
+pub(in super::super) fn batched_matrix_mul(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
+    let params = node.params(kind::MATRIX_MUL)?;
+    let transposed = [params.bool(0, false)?, params.bool(1, false)?];
+    if params.u32(3, 0)? != 0 {
+        return Err(node.unsupported("a packed matrix format"));
+    }
+    let (a, b) = (node.input(0)?, node.input(1)?);
+    if node.quant(a).is_some() || node.quant(b).is_some() {
+        return Err(node.unsupported("a product of quantized matrices"));
+    }
+    product(node, a, b, transposed)
+}
+
+/// A product over the last two axes.
 fn product(
     node: &mut NodeReader<'_, '_, '_>,
     a: ValueId,

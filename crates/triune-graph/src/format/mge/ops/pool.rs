@@ -3,7 +3,7 @@
 use super::{channels_last, kind};
 use crate::{
     Error, ValueId,
-    format::mge::{element::Element, node::NodeReader},
+    format::mge::node::NodeReader,
     ops::{AutoPad, Op, Pool, PoolKind},
 };
 
@@ -41,8 +41,7 @@ pub(in super::super) fn pooling(node: &mut NodeReader<'_, '_, '_>) -> Result<Val
         ceil_mode: false,
     };
     // Integers mean behind a pool what they mean before it.
-    let (dtype, quant) = (node.dtype(x)?, node.quant(x));
-    let element = quant.map(|_| Element { dtype, quant });
+    let element = node.element(x)?;
     let y = node.emit_as(Op::Pool(pool), &[Some(x)], element)?;
     if last { node.transposed(y, &[0, 2, 3, 1]) } else { Ok(y) }
 }

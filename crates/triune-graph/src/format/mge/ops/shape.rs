@@ -5,7 +5,7 @@ use triune_tensor::DType;
 use super::kind;
 use crate::{
     Error, ValueId,
-    format::mge::{element::Element, node::NodeReader},
+    format::mge::node::NodeReader,
     ops::{Concat, Expand, Gather, Op, Reshape, ShapeOf, Slice, Squeeze, Unsqueeze},
 };
 
@@ -87,11 +87,11 @@ pub(in super::super) fn concat(node: &mut NodeReader<'_, '_, '_>) -> Result<Valu
     let axis = node.params(kind::AXIS)?.i32(0, 0)? as isize;
     let inputs: Vec<_> = node.inputs.iter().copied().map(Some).collect();
     let quant = node.quant(node.inputs[0]);
-    let dtype = node.dtype(node.inputs[0])?;
+    let element = node.element(node.inputs[0])?;
     if node.inputs.iter().any(|&id| node.quant(id) != quant) {
         return Err(node.unsupported("inputs whose integers do not mean the same"));
     }
-    node.emit_as(Concat { axis }.into(), &inputs, quant.map(|_| Element { dtype, quant }))
+    node.emit_as(Concat { axis }.into(), &inputs, element)
 }
 
 /// Axes permuted, dropped (extents of 1) and added: entry i of the pattern is the input axis that becomes axis i, or
