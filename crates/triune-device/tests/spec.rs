@@ -157,3 +157,84 @@ fn errors_name_the_key() {
         }
     }
 }
+
+/// What is not named stays; what is named reads as it was set.
+#[test]
+fn numbers_can_be_changed() {
+    let metis = DeviceSpec::builtin("metis").expect("builtin");
+    assert_eq!(metis.with(&[]).expect("unchanged"), metis);
+    let changed = metis
+        .with(&[
+            ("array", "256x128"),
+            ("clock", "900"),
+            ("l2", "16.5M"),
+            ("ddr", "6.4G"),
+            ("queues.buffers", "4"),
+            ("memory.l1.bytes_per_cycle", "64"),
+            ("memory[1].ports", "2"),
+            ("array.units[1]", "2"),
+            ("memory.l1.bytes", "512K"),
+            ("memory.l1.reserved", "1k"),
+        ])
+        .expect("changed");
+    let mut expected = metis.clone();
+    let array = expected.array.as_mut().expect("an array");
+    (array.rows, array.columns, array.units) = (256, 128, [1, 2]);
+    expected.clock_mhz = Some(900);
+    expected.clocks_mhz.insert(7, 900);
+    expected.memory[0].bytes_per_second = Some(6_400_000_000);
+    (expected.memory[1].bytes, expected.memory[1].ports) = (33 << 19, 2);
+    (expected.memory[2].bytes, expected.memory[2].reserved) = (512 << 10, 1024);
+    expected.memory[2].bytes_per_cycle = Some([64, 1]);
+    expected.queues.buffers = 4;
+    assert_eq!(changed, expected);
+    for (key, value) in [
+        ("array", "256x128"),
+        ("clock", "900"),
+        ("l2", "17301504"),
+        ("ddr", "6400000000"),
+        ("memory.l1.bytes_per_cycle", "64"),
+        ("array.units[1]", "2"),
+        ("cores", "4"),
+    ] {
+        assert_eq!(changed.number(key).expect("a number"), value, "{key}");
+        assert_eq!(changed.with(&[(key, value)]).expect("changed"), changed, "{key}");
+    }
+    for key in ["name", "colour", "memory", "link", "array.units[2]", "memory.l2.bytes_per_second", ""] {
+        assert!(changed.number(key).is_err(), "{key}");
+    }
+    for name in DeviceSpec::BUILTIN {
+        let spec = DeviceSpec::builtin(name).expect("builtin");
+        assert_eq!(spec.with(&[("alignment", "64")]).expect("changed"), spec, "{name}");
+    }
+    let host = DeviceSpec::builtin("host").expect("builtin");
+    assert!(host.with(&[("array", "3x3")]).is_err());
+    for (key, value, said) in [
+        ("colour", "1", "colour"),
+        ("name", "1", "string"),
+        ("array", "32", "rows and columns"),
+        ("array.rows", "0", "0 is not in"),
+        ("array.rows", "-1", "whole number"),
+        ("array.rows", "1.5", "whole number"),
+        ("array.rows", "99999999999999999999999", "whole number"),
+        ("l2", "9.99T", "whole number"),
+        ("l2", "1M", "leaves nothing"),
+        ("l3", "1M", "l3"),
+        ("memory.l3.bytes", "1M", "l3"),
+        ("memory[9].bytes", "1M", "'9'"),
+        ("memory", "1", "array"),
+        ("link", "1", "table"),
+        ("link.colour", "1", "colour"),
+        ("array.units[2]", "1", "'2'"),
+        ("", "1", ""),
+        ("a..b[", "1", ""),
+        ("queues.buffers", "", "whole number"),
+    ] {
+        match metis.with(&[(key, value)]) {
+            Err(problem @ Error::Spec { .. }) => {
+                assert!(problem.to_string().contains(said), "{key}: {problem}");
+            }
+            other => panic!("{key} = {value}: {other:?}"),
+        }
+    }
+}

@@ -1,12 +1,12 @@
 //! The matrix array of a core, as data. What its fields mean in cycles is in `timing/array.rs`.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::error;
 use crate::Error;
 
 /// How operands move through an array.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dataflow {
     /// Weights stay; a vector of inputs reaches all columns at once and all its results leave at once. In-memory and
@@ -22,7 +22,7 @@ pub enum Dataflow {
 }
 
 /// How the folds (tiles) of a systolic array follow each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fold {
     /// One after the other: fill, stream, drain.
@@ -43,7 +43,7 @@ pub enum Precision {
 }
 
 /// A matrix array: `rows` by `columns` int8 multiply-accumulates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArraySpec {
     /// Rows: inputs of one tile's inner product (`broadcast`), or the systolic array's height.

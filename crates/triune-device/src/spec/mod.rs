@@ -4,9 +4,10 @@
 
 mod array;
 mod builtin;
+mod change;
 mod validate;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
@@ -19,7 +20,7 @@ pub const MAX_MEMORIES: usize = 8;
 const MAX_MEMORY_BYTES: u64 = 1 << 40;
 
 /// Whether a device's time is modelled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TimingModel {
     /// Not at all: every command takes 0 cycles.
@@ -30,7 +31,7 @@ pub enum TimingModel {
 }
 
 /// A device's description.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceSpec {
     /// The name that programs and users call it by.
@@ -71,7 +72,7 @@ pub struct DeviceSpec {
 }
 
 /// A vector unit, for everything that is not a dense product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct VectorSpec {
     /// Elementwise results per cycle.
@@ -81,7 +82,7 @@ pub struct VectorSpec {
 }
 
 /// One memory.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemorySpec {
     /// Name, unique in the device.
@@ -111,7 +112,7 @@ const fn one() -> u32 {
 }
 
 /// How tensors lie at the border of a program: what their extents are rounded up to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BorderSpec {
     /// Channels are a multiple of this.
@@ -131,7 +132,7 @@ impl Default for BorderSpec {
 }
 
 /// Names of the memories that hold a program's parts by default.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlacementSpec {
     /// Command words.
@@ -145,7 +146,7 @@ pub struct PlacementSpec {
 }
 
 /// How a core's queues overlap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueueSpec {
     /// On-chip buffers per direction: 2 lets a load run beside the computation on the block before.
@@ -161,7 +162,7 @@ impl Default for QueueSpec {
 }
 
 /// Fixed costs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LaunchSpec {
     /// Nanoseconds from a program's launch to its first command, at any clock.
@@ -171,7 +172,7 @@ pub struct LaunchSpec {
 }
 
 /// The way to the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
     /// Bytes per second in each direction.

@@ -37,13 +37,21 @@ impl Gemm {
         self.m.saturating_mul(self.n).saturating_mul(self.k).saturating_mul(self.groups)
     }
 
-    /// Cycles that the array is busy with the product.
-    pub(super) fn array_cycles(&self, array: &ArraySpec, precision: Precision) -> u64 {
+    /// Cycles that the array is busy with the product, of which it may work `percent` of the time. Weights that enter a
+    /// `broadcast` array are no products: no limit holds them up.
+    pub(super) fn array_cycles(&self, array: &ArraySpec, precision: Precision, percent: u32) -> u64 {
+        let limited = |cycles: u64| {
+            let stretched = (u128::from(cycles) * 100).div_ceil(u128::from(percent.clamp(1, 100)));
+            u64::try_from(stretched).unwrap_or(u64::MAX)
+        };
         match array.dataflow {
-            Dataflow::Broadcast => self.broadcast_cycles(array, precision),
+            Dataflow::Broadcast => {
+                let [vectors, weights] = self.broadcast_cycles(array, precision);
+                limited(vectors).saturating_add(weights)
+            }
             Dataflow::Os | Dataflow::Ws | Dataflow::Is => {
                 let wide = wide(array, precision);
-                self.systolic_cycles(array).saturating_mul(self.groups).saturating_mul(wide)
+                limited(self.systolic_cycles(array).saturating_mul(self.groups).saturating_mul(wide))
             }
         }
     }
@@ -110,9 +118,10 @@ impl Gemm {
     /// Groups that fit the array together share a tile. Small weights can lie in it several times, for neighbouring
     /// pixels. A tile's vector takes as long as the array needs for its inputs or its results need to leave, whichever
     /// is longer; results of a tile that adds to another's are added up besides. Weights enter before the vectors.
-    fn broadcast_cycles(&self, array: &ArraySpec, precision: Precision) -> u64 {
+    /// Gives the cycles of the vectors and those of the weights.
+    fn broadcast_cycles(&self, array: &ArraySpec, precision: Precision) -> [u64; 2] {
         if self.macs() == 0 {
-            return 0;
+            return [0, 0];
         }
         let (rows, columns) = (u64::from(array.rows), u64::from(array.columns));
         let fitting = (rows / self.k).min(columns / self.n).clamp(1, self.groups);
@@ -134,7 +143,7 @@ impl Gemm {
             let bytes = self.k.saturating_mul(self.n).saturating_mul(self.groups);
             bytes.saturating_mul(copies * bytes_of(precision)).div_ceil(rate.into())
         });
-        tiles.saturating_mul(vectors).saturating_mul(streaming.saturating_add(adding)).saturating_add(weights)
+        [tiles.saturating_mul(vectors).saturating_mul(streaming.saturating_add(adding)), weights]
     }
 
     /// How often the weights lie in the array: as many neighbouring pixels as it has rows and columns for.
@@ -181,7 +190,7 @@ mod tests {
     };
 
     fn cycles(m: u64, n: u64, k: u64, groups: u64, array: &ArraySpec) -> u64 {
-        Gemm { m, n, k, step: k, groups }.array_cycles(array, Precision::Int8)
+        Gemm { m, n, k, step: k, groups }.array_cycles(array, Precision::Int8, 100)
     }
 
     #[test]
@@ -209,9 +218,9 @@ mod tests {
         assert_eq!(cycles(160, 64, 96, 1, &array), 10 * 2 * 3);
         assert_eq!(cycles(161, 64, 96, 1, &array), 11 * 2 * 3);
         let wide = Gemm { m: 160, n: 64, k: 96, step: 96, groups: 1 };
-        assert_eq!(wide.array_cycles(&array, Precision::Int16), 2 * 60);
+        assert_eq!(wide.array_cycles(&array, Precision::Int16, 100), 2 * 60);
         let three = ArraySpec { cycles_per_vector_16: Some(3), ..array };
-        assert_eq!(wide.array_cycles(&three, Precision::Int16), 3 * 60);
+        assert_eq!(wide.array_cycles(&three, Precision::Int16, 100), 3 * 60);
         assert_eq!(array.macs_per_cycle(), 16_384);
     }
 
@@ -219,6 +228,28 @@ mod tests {
     fn weights_enter_before_the_vectors() {
         let loading = ArraySpec { weight_bytes_per_cycle: Some(32), ..METIS };
         assert_eq!(cycles(100, 512, 512, 1, &loading), 800 + 512 * 512 / 32);
+    }
+
+    #[test]
+    fn a_limit_stretches_the_vectors_alone() {
+        let loading = ArraySpec { weight_bytes_per_cycle: Some(32), ..METIS };
+        let at = |percent| {
+            Gemm { m: 100, n: 512, k: 512, step: 512, groups: 1 }.array_cycles(
+                &loading,
+                Precision::Int8,
+                percent,
+            )
+        };
+        assert_eq!(
+            [100, 50, 30, 1].map(at),
+            [800, 1600, 2667, 80_000].map(|vectors| vectors + 512 * 512 / 32)
+        );
+        let systolic = ArraySpec::systolic(Dataflow::Ws, 32, 32);
+        let gemm = Gemm { m: 100, n: 64, k: 64, step: 64, groups: 2 };
+        assert_eq!(
+            gemm.array_cycles(&systolic, Precision::Int8, 25),
+            4 * gemm.array_cycles(&systolic, Precision::Int8, 100)
+        );
     }
 
     #[test]
@@ -231,7 +262,7 @@ mod tests {
     #[test]
     fn small_weights_lie_side_by_side() {
         let copying = ArraySpec { replication: 8, ..METIS };
-        let cycles = |gemm: Gemm| gemm.array_cycles(&copying, Precision::Int8);
+        let cycles = |gemm: Gemm| gemm.array_cycles(&copying, Precision::Int8, 100);
         // 7·7·4 inputs, stride 2: each further pixel adds 7·2·4 = 56; six fit 512 rows, eight 512 columns.
         assert_eq!(cycles(Gemm { m: 600, n: 64, k: 196, step: 56, groups: 1 }), 100 * 8);
         // Columns for two; and an inner product that takes two tiles has no room.
@@ -240,7 +271,7 @@ mod tests {
         // The copies are made: weights enter as often.
         let loading = ArraySpec { weight_bytes_per_cycle: Some(1), ..copying };
         let twice = Gemm { m: 600, n: 256, k: 64, step: 64, groups: 1 };
-        assert_eq!(twice.array_cycles(&loading, Precision::Int8), 300 * 8 + 2 * 256 * 64);
+        assert_eq!(twice.array_cycles(&loading, Precision::Int8, 100), 300 * 8 + 2 * 256 * 64);
     }
 
     #[test]

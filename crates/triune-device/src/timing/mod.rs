@@ -111,11 +111,14 @@ pub struct TimingOptions {
     /// Cores at work at the same time, each with a program like this one. A shared memory of p ports gives each of k
     /// cores its whole bandwidth while k ≤ p, and p/k of it beyond.
     pub active_cores: u32,
+    /// Share of its time that the array may spend on products, in percent (1–100), as power limits set it: products take
+    /// 100/n as long, whatever else a command waits for. An even stretch is inferred; vendors give the share alone.
+    pub array_percent: u32,
 }
 
 impl Default for TimingOptions {
     fn default() -> Self {
-        Self { clock_mhz: None, precision: Precision::Int8, active_cores: 1 }
+        Self { clock_mhz: None, precision: Precision::Int8, active_cores: 1, array_percent: 100 }
     }
 }
 
@@ -127,7 +130,7 @@ impl Default for TimingOptions {
 ///
 /// # Errors
 /// [`Error::UnknownMemory`]; [`Error::Timing`] for a clock that the device cannot be set to, more cores than it has, a
-/// precision that its array does not have, or a segment without a memory.
+/// precision that its array does not have, a share of the array's time above 100 %, or a segment without a memory.
 pub fn timeline(
     spec: &DeviceSpec,
     commands: &[Command],
@@ -135,7 +138,7 @@ pub fn timeline(
     options: &TimingOptions,
 ) -> Result<Timeline, Error> {
     let clock = clock(spec, options)?;
-    let places = Places::new(spec, placement, options.precision)?;
+    let places = Places::new(spec, placement, options)?;
     let end = commands.iter().position(|command| command.opcode() == Opcode::End).unwrap_or(commands.len());
     let commands = &commands[..end];
     let mut walk = Walk::new(spec, clock, options.active_cores);
@@ -162,6 +165,12 @@ fn clock(spec: &DeviceSpec, options: &TimingOptions) -> Result<u32, Error> {
         return Err(Error::Timing(format!(
             "{} active cores; {} has {}",
             options.active_cores, spec.name, spec.cores
+        )));
+    }
+    if !(1..=100).contains(&options.array_percent) {
+        return Err(Error::Timing(format!(
+            "an array limited to {} %; 1 to 100 can be",
+            options.array_percent
         )));
     }
     if spec.timing == TimingModel::None {

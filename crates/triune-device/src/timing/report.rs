@@ -25,6 +25,26 @@ impl BoundBy {
             Self::Launch => "launch",
         }
     }
+
+    /// The part of the commands' time together that is longest; the first of the enumeration's order when several are.
+    pub fn of(commands: &[CommandTime]) -> Self {
+        let sum = |part: fn(&CommandTime) -> u64| {
+            commands.iter().map(part).fold(0, |sum: u64, cycles| sum.saturating_add(cycles))
+        };
+        [
+            (Self::Load, sum(|command| command.load_stall)),
+            (Self::Store, sum(|command| command.stall - command.load_stall)),
+            (Self::Launch, sum(|command| command.launch)),
+        ]
+        .into_iter()
+        .fold(
+            (Self::Compute, sum(|command| command.compute)),
+            |most, other| {
+                if other.1 > most.1 { other } else { most }
+            },
+        )
+        .0
+    }
 }
 
 impl CommandTime {
@@ -36,14 +56,7 @@ impl CommandTime {
 
     /// The part of the command's time that is longest; the first of the enumeration's order when several are.
     pub fn bound_by(&self) -> BoundBy {
-        [
-            (BoundBy::Load, self.load_stall),
-            (BoundBy::Store, self.stall - self.load_stall),
-            (BoundBy::Launch, self.launch),
-        ]
-        .into_iter()
-        .fold((BoundBy::Compute, self.compute), |most, other| if other.1 > most.1 { other } else { most })
-        .0
+        BoundBy::of(std::slice::from_ref(self))
     }
 
     /// Multiply-accumulates over what the array can do in `compute` cycles, in thousandths: how well the shape fits.
@@ -67,6 +80,16 @@ impl Timeline {
         match self.clock_mhz {
             0 => 0,
             clock => (u128::from(cycles) * 1000 / u128::from(clock)) as u64,
+        }
+    }
+
+    /// Cycles in nanoseconds at the timeline's clock, rounded up; 0 when time is not modelled.
+    pub fn nanos_up(&self, cycles: u64) -> u64 {
+        match self.clock_mhz {
+            0 => 0,
+            clock => {
+                u64::try_from((u128::from(cycles) * 1000).div_ceil(u128::from(clock))).unwrap_or(u64::MAX)
+            }
         }
     }
 

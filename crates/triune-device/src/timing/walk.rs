@@ -1,12 +1,12 @@
 //! The walk over a program's commands: each is cut into blocks, which stream through the engine's queues.
 
 use super::{
-    CommandTime, MemoryBytes, Span,
+    CommandTime, MemoryBytes, Span, TimingOptions,
     engine::{Engine, Transfer},
     work::{self, Traffic, Work},
 };
 use crate::command::{Command, Opcode};
-use crate::spec::{DeviceSpec, Precision, TimingModel};
+use crate::spec::{DeviceSpec, TimingModel};
 use crate::{Addr, Error};
 
 /// Smallest block, in bytes moved, that a command's work is cut into.
@@ -46,14 +46,18 @@ pub(super) struct Demand {
 /// Where a program's segments lie, for the timeline: memory indices by segment.
 pub(super) struct Places<'a> {
     spec: &'a DeviceSpec,
-    precision: Precision,
+    options: TimingOptions,
     memories: Vec<usize>,
 }
 
 impl<'a> Places<'a> {
-    pub(super) fn new(spec: &'a DeviceSpec, placement: &[&str], precision: Precision) -> Result<Self, Error> {
+    pub(super) fn new(
+        spec: &'a DeviceSpec,
+        placement: &[&str],
+        options: &TimingOptions,
+    ) -> Result<Self, Error> {
         let memories = placement.iter().map(|name| spec.memory_index(name)).collect::<Result<_, _>>()?;
-        Ok(Self { spec, precision, memories })
+        Ok(Self { spec, options: *options, memories })
     }
 
     fn add(&self, bytes: &mut MemoryBytes, index: usize, traffic: Option<Traffic>) -> Result<(), Error> {
@@ -66,7 +70,7 @@ impl<'a> Places<'a> {
     }
 
     pub(super) fn demand(&self, index: usize, command: &Command) -> Result<Demand, Error> {
-        let work = work::work(self.spec, command, self.precision);
+        let work = work::work(self.spec, command, &self.options);
         let mut bytes = Bytes::default();
         for traffic in work.constants {
             self.add(&mut bytes.constants, index, traffic)?;

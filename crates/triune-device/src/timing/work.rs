@@ -5,9 +5,10 @@
 use crate::{
     Addr, Command, FeatureMap,
     command::{Operand, ResizeMode, Window},
-    spec::{DeviceSpec, Precision},
+    spec::DeviceSpec,
 };
 
+use super::TimingOptions;
 use super::array::{Gemm, SramAccesses, bytes_of, vector_cycles};
 
 /// Bytes at an address.
@@ -50,9 +51,9 @@ impl Amount {
     /// Moved by DMA alone.
     const NONE: Self = Self::elementwise(0);
 
-    fn put(&self, work: &mut Work, spec: &DeviceSpec, precision: Precision) {
+    fn put(&self, work: &mut Work, spec: &DeviceSpec, options: &TimingOptions) {
         // The vector unit's registers hold half as many elements of twice the width.
-        let wide = bytes_of(precision);
+        let wide = bytes_of(options.precision);
         let on_vector = |taps: u64| {
             let (taps, elements) = (taps.saturating_mul(wide), self.elements.saturating_mul(wide));
             spec.vector.map_or(0, |vector| vector_cycles(vector, taps, elements))
@@ -63,7 +64,7 @@ impl Amount {
             (Some(gemm), Some(array)) => {
                 work.sram = gemm.sram(array);
                 work.ideal = self.macs.div_ceil(array.macs_per_cycle().max(1));
-                gemm.array_cycles(array, precision).max(on_vector(0))
+                gemm.array_cycles(array, options.precision, options.array_percent).max(on_vector(0))
             }
             _ => on_vector(self.taps),
         };
@@ -119,9 +120,9 @@ fn convolution(input: &FeatureMap, output: &FeatureMap, window: &Window, on_arra
     Amount { macs, gemm: (on_array && !depthwise).then_some(gemm), taps: macs, elements: output.elements() }
 }
 
-/// The work of `command` on `spec`, whose 8-bit elements are of `precision`.
-pub(super) fn work(spec: &DeviceSpec, command: &Command, precision: Precision) -> Work {
-    let width = Width(bytes_of(precision));
+/// The work of `command` on `spec` under the circumstances `options`.
+pub(super) fn work(spec: &DeviceSpec, command: &Command, options: &TimingOptions) -> Work {
+    let width = Width(bytes_of(options.precision));
     let mut work = Work::default();
     let amount = match command {
         Command::End(_) => Amount::NONE,
@@ -243,7 +244,7 @@ pub(super) fn work(spec: &DeviceSpec, command: &Command, precision: Precision) -
             Amount { macs: 0, gemm: None, taps: product(c.dims), elements: product(kept) }
         }
     };
-    amount.put(&mut work, spec, precision);
+    amount.put(&mut work, spec, options);
     work
 }
 
