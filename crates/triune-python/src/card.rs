@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use triune::runtime::card;
 
-use crate::error;
+use crate::{composition::Composition, core, error};
 
 /// One virtual card.
 #[pyclass(frozen, module = "triune._native")]
@@ -74,6 +74,12 @@ impl Card {
     #[getter]
     fn board_controller_board_type(&self) -> &str {
         &self.inner.spec().board_controller_board_type
+    }
+
+    /// What instances of this process ran on the card, in virtual time; None if there are none now.
+    fn composition(&self, py: Python<'_>) -> PyResult<Option<Composition>> {
+        let found = error::detached(py, || core::composition(&self.inner))?;
+        Ok(found.map(|inner| Composition { inner }))
     }
 
     /// Who holds which sub-devices now: pairs of the sub-device's number and `user:pid`.

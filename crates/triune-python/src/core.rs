@@ -7,10 +7,16 @@ use std::{
 };
 
 use triune::{
-    device::DeviceSpec,
-    graph::format::onnx,
-    runtime::{self, CompileOptions, DeployOptions, Deployment, Device, Error, Package, Program, card::Card},
+    device::{DeviceSpec, TimingOptions, spec::BorderSpec},
+    graph::{Graph, format::onnx},
+    runtime::{
+        self, CompileOptions, DeployOptions, Deployment, Device, Error, Estimate, Package, Program,
+        card::Card,
+        clock::{Composition, Demand, Realtime},
+    },
 };
+
+use crate::timeline::Timeline;
 
 /// The simulated devices of this process by card: all that is deployed to one card shares its memory.
 static DEVICES: LazyLock<Mutex<HashMap<String, Weak<Device>>>> = LazyLock::new(Mutex::default);
@@ -26,17 +32,25 @@ fn device(card: &Card) -> Result<Arc<Device>, Error> {
     Ok(device)
 }
 
-/// Deploys a program to cores of a card, timed at the slowest one's clock; each core's clock must be one that the device has.
+/// What ran on a card in this process; nothing if nothing is deployed there.
+pub(crate) fn composition(card: &Card) -> Option<Composition> {
+    let devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    let device = devices.get(&card.spec().name).and_then(Weak::upgrade)?;
+    drop(devices);
+    Some(device.clock().composition())
+}
+
+/// Deploys a program to `options.cores` of a card, timed at the slowest one's clock and the tightest limit; each core's
+/// clock must be one that the device has. Without `options.realtime`, the environment says whether runs are paced.
 pub(crate) fn deploy(
     card: &Card,
     program: &Arc<Program>,
-    cores: Vec<u32>,
-    threads: usize,
+    mut options: DeployOptions,
 ) -> Result<Deployment, Error> {
     let settings = card.settings()?;
     let device = device(card)?;
     let clock = |&core: &u32| settings.clock_mhz(core as usize);
-    if let Some(core) = cores.iter().find(|&core| !device.spec().allows_clock(clock(core))) {
+    if let Some(core) = options.cores.iter().find(|&core| !device.spec().allows_clock(clock(core))) {
         return Err(Error::Target(format!(
             "{}: core {core} is set to {} MHz, at which a {} does not run",
             card.spec().name,
@@ -44,14 +58,13 @@ pub(crate) fn deploy(
             card.spec().device
         )));
     }
-    let clock_mhz = cores.iter().map(clock).min();
-    Deployment::new(&device, program, &DeployOptions { threads, cores, clock_mhz })
-}
-
-/// Deploys a program to an empty device of its kind, to ask what it costs.
-pub(crate) fn timed(program: &Arc<Program>, clock_mhz: Option<u32>) -> Result<Deployment, Error> {
-    let device = Device::new(DeviceSpec::builtin(&program.target)?)?;
-    Deployment::new(&device, program, &DeployOptions { clock_mhz, ..DeployOptions::default() })
+    options.clock_mhz = options.cores.iter().map(clock).min();
+    let limit = |&core: &u32| settings.utilisation(core as usize);
+    options.array_percent = options.cores.iter().map(limit).min().unwrap_or(100);
+    if options.realtime.is_none() {
+        options.realtime = Realtime::from_env()?;
+    }
+    Deployment::new(&device, program, &options)
 }
 
 /// Compiles an ONNX file into a package, and says what was found and chosen.
@@ -74,4 +87,91 @@ pub(crate) fn compile(
         ("scratch_bytes", found.scratch_bytes[0]),
         ("scratch_lower_bound", found.scratch_bytes[1]),
     ]))
+}
+
+/// The circumstances at a clock.
+pub(crate) fn at_clock(clock_mhz: Option<u32>) -> TimingOptions {
+    TimingOptions { clock_mhz, ..TimingOptions::default() }
+}
+
+/// A program, and how to make it for devices that differ from its own.
+#[derive(Debug)]
+pub(crate) struct Study {
+    base: DeviceSpec,
+    batch: usize,
+    /// What the program is made from; none for the program of a package.
+    model: Option<Graph>,
+    /// The programs so far, and the borders that they are for.
+    made: Mutex<Vec<(BorderSpec, Arc<Estimate>)>>,
+}
+
+impl Study {
+    /// The program of a package.
+    pub(crate) fn of(program: &Arc<Program>) -> Result<Self, Error> {
+        let base = DeviceSpec::builtin(&program.target)?;
+        let made = Mutex::new(vec![(base.border, Arc::new(Estimate::new(program)?))]);
+        Ok(Self { base, batch: program.batch, model: None, made })
+    }
+
+    /// The program that a model becomes for a device.
+    pub(crate) fn compile(model: &Path, target: &str, batch: usize) -> Result<Self, Error> {
+        let (base, model) = (DeviceSpec::builtin(target)?, onnx::read(model)?);
+        let study = Self { base, batch, model: Some(model), made: Mutex::default() };
+        study.estimate(&study.base)?;
+        Ok(study)
+    }
+
+    pub(crate) fn target(&self) -> &str {
+        &self.base.name
+    }
+
+    pub(crate) fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// The device's own value of a key.
+    pub(crate) fn number(&self, key: &str) -> Result<String, Error> {
+        Ok(self.base.number(key)?)
+    }
+
+    /// The device with changes.
+    pub(crate) fn spec(&self, changes: &[(&str, &str)]) -> Result<DeviceSpec, Error> {
+        Ok(self.base.with(changes)?)
+    }
+
+    /// The program for a device: one that was made before where that does.
+    fn estimate(&self, spec: &DeviceSpec) -> Result<Arc<Estimate>, Error> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = made.iter().find(|(border, _)| *border == spec.border) {
+            return Ok(Arc::clone(found));
+        }
+        let Some(model) = &self.model else {
+            return Err(Error::Target(
+                "a package's tensors lie as its device wants them: give the ONNX file to change the border"
+                    .into(),
+            ));
+        };
+        let program = runtime::compile(model, spec, &CompileOptions { batch: self.batch })?.program;
+        let new = Arc::new(Estimate::new(&Arc::new(program))?);
+        made.push((spec.border, Arc::clone(&new)));
+        Ok(new)
+    }
+
+    /// The time of one run on the device with changes.
+    pub(crate) fn at(&self, changes: &[(&str, &str)], clock_mhz: Option<u32>) -> Result<Timeline, Error> {
+        let spec = self.spec(changes)?;
+        let estimate = self.estimate(&spec)?;
+        let (timeline, places) = estimate.timeline(&spec, &at_clock(clock_mhz))?;
+        Ok(Timeline::of(spec, Arc::clone(estimate.program()), timeline, places))
+    }
+
+    /// What each run on `cores` asks of a device.
+    pub(crate) fn demand(
+        &self,
+        spec: &DeviceSpec,
+        options: &TimingOptions,
+        cores: u64,
+    ) -> Result<Demand, Error> {
+        self.estimate(spec)?.demand(spec, options, cores)
+    }
 }

@@ -9,7 +9,7 @@ use pyo3::{
     prelude::*,
     types::{PyList, PyTuple},
 };
-use triune::runtime::{Deployment, Error, Program, TensorIo};
+use triune::runtime::{DeployOptions, Deployment, Error, Program, TensorIo, clock::Realtime};
 
 use crate::{
     array::{self, Input, Output},
@@ -90,11 +90,15 @@ impl State {
 #[pymethods]
 impl Instance {
     /// Puts the package's program on a card, with one of `cores` per image of the batch. `threads` compute one run (0: one per
-    /// image of the batch).
+    /// image of the batch). Constants get `constants_percent` of the memory for them, or stream. `realtime` is the speed that
+    /// runs are paced at as a multiple of the device's; None: what `TRIUNE_REALTIME` says.
     ///
-    /// Raises `UnsupportedError` if the card's memory does not hold it.
+    /// Raises `UnsupportedError` if the card's memory does not hold it, or another instance is paced at another speed,
+    /// `SettingError` if `TRIUNE_REALTIME` is no factor.
     #[new]
-    #[pyo3(signature = (package, card, cores, *, threads=0, double_buffer=false, host_profiling=false))]
+    #[pyo3(signature = (
+        package, card, cores, *, threads=0, double_buffer=false, host_profiling=false, constants_percent=100, realtime=None
+    ))]
     fn new(
         py: Python<'_>,
         package: &Package,
@@ -103,11 +107,21 @@ impl Instance {
         threads: usize,
         double_buffer: bool,
         host_profiling: bool,
+        constants_percent: u32,
+        realtime: Option<f64>,
     ) -> PyResult<Self> {
         let program = package.program().clone();
         let threads = if threads == 0 { program.batch } else { threads };
-        let deployment = error::detached(py, || core::deploy(&card.inner, &program, cores, threads))?
-            .map_err(error::runtime)?;
+        let options = DeployOptions {
+            threads,
+            cores,
+            constants_percent,
+            lag: if double_buffer { DELAY } else { 0 },
+            realtime: realtime.map(Realtime::new).transpose().map_err(error::runtime)?,
+            ..DeployOptions::default()
+        };
+        let deployment =
+            error::detached(py, || core::deploy(&card.inner, &program, options))?.map_err(error::runtime)?;
         let slot = || program.outputs.iter().map(|io| vec![0; io.bytes()]).collect();
         let late = if double_buffer { (0..=DELAY).map(|_| slot()).collect() } else { Vec::new() };
         let host = host_profiling.then(Host::default);

@@ -8,8 +8,10 @@
 mod array;
 mod bound;
 mod card;
+mod composition;
 mod core;
 mod error;
+mod estimate;
 mod exit;
 mod instance;
 mod model_file;
@@ -27,10 +29,14 @@ mod native {
     #[pymodule_export]
     use super::card::{Card, Reservation, cards};
     #[pymodule_export]
+    use super::composition::{Composition, compose};
+    #[pymodule_export]
     use super::error::{
         ArgumentError, Error, FileError, ForeignError, InUseError, InternalError, PendingError,
         ReleasedError, SanitizerError, SettingError, UnsupportedError,
     };
+    #[pymodule_export]
+    use super::estimate::Estimate;
     #[pymodule_export]
     use super::instance::Instance;
     #[pymodule_export]

@@ -94,9 +94,8 @@ impl Package {
     /// Raises `ArgumentError` if the device has no such clock, `UnsupportedError` if its memory does not hold the program.
     #[pyo3(signature = (*, clock_mhz=None))]
     fn timeline(&self, py: Python<'_>, clock_mhz: Option<u32>) -> PyResult<Timeline> {
-        let deployment =
-            error::detached(py, || core::timed(self.program(), clock_mhz))?.map_err(error::runtime)?;
-        Ok(Timeline::new(&deployment))
+        let estimate = || core::Study::of(self.program()).and_then(|study| study.at(&[], clock_mhz));
+        error::detached(py, estimate)?.map_err(error::runtime)
     }
 }
 

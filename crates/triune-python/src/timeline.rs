@@ -7,12 +7,13 @@ use triune::{
     device::{
         DeviceSpec, SegmentKind,
         spec::MemorySpec,
-        timing::{CommandTime, MemoryBytes, Span, Timeline as Inner},
+        timing::{BoundBy, CommandTime, MemoryBytes, Span, Timeline as Inner},
     },
     runtime::{Deployment, Place, PlannedBuffer, Program},
 };
 
-/// The modelled time of one run. Cycles count from the launch.
+/// The modelled time of one run. Cycles count from the launch; microseconds and milliseconds are cycles at the clock that
+/// the table was computed for.
 #[pyclass(frozen, module = "triune._native")]
 #[derive(Debug)]
 pub(crate) struct Timeline {
@@ -33,7 +34,15 @@ struct Operator {
 
 impl Timeline {
     pub(crate) fn new(deployment: &Deployment) -> Self {
-        let (program, inner) = (deployment.program(), deployment.timeline());
+        Self::of(
+            deployment.device().spec().clone(),
+            deployment.program().clone(),
+            deployment.timeline().clone(),
+            deployment.places().to_vec(),
+        )
+    }
+
+    pub(crate) fn of(spec: DeviceSpec, program: Arc<Program>, inner: Inner, places: Vec<Place>) -> Self {
         let mut operators: Vec<Operator> = Vec::with_capacity(program.operators.len());
         for command in &inner.commands {
             let (name, kind) = match program.operator_of(command.index) {
@@ -49,14 +58,58 @@ impl Timeline {
                 }),
             }
         }
-        Self {
-            inner: inner.clone(),
-            spec: deployment.device().spec().clone(),
-            program: program.clone(),
-            places: deployment.places().to_vec(),
-            operators,
-        }
+        Self { inner, spec, program, places, operators }
     }
+
+    /// The memory whose port the commands' loads or stores keep busy longest, if that is what bounds them.
+    fn bounding_memory(&self, bound: BoundBy, commands: &[CommandTime]) -> Option<&str> {
+        let bytes = |command: &CommandTime, memory: usize| match bound {
+            BoundBy::Load => command.bytes_read[memory],
+            BoundBy::Store => command.bytes_written[memory],
+            BoundBy::Compute | BoundBy::Launch => 0,
+        };
+        let busy = |(at, memory): (usize, &MemorySpec)| {
+            let moved: u64 = commands.iter().map(|command| bytes(command, at)).sum();
+            moved as f64 / memory.bytes_per_cycle_at(self.inner.clock_mhz)
+        };
+        let ports = self.spec.memory.iter().enumerate().map(|each| (each.1, busy(each)));
+        let longest = ports.filter(|(_, busy)| *busy > 0.0).max_by(|a, b| a.1.total_cmp(&b.1));
+        longest.map(|(memory, _)| &*memory.name)
+    }
+
+    fn times(&self, row: &Bound<'_, PyDict>, commands: &[CommandTime]) -> PyResult<()> {
+        let sum = |field: fn(&CommandTime) -> u64| commands.iter().map(field).sum::<u64>();
+        let start = commands.iter().map(|c| c.start).min().unwrap_or(0);
+        let end = commands.iter().map(|c| c.end).max().unwrap_or(0);
+        row.set_item("start", start)?;
+        row.set_item("end", end)?;
+        row.set_item("cycles", end - start)?;
+        row.set_item("compute", sum(|c| c.compute))?;
+        row.set_item("load", sum(|c| c.load))?;
+        row.set_item("store", sum(|c| c.store))?;
+        row.set_item("stall", sum(|c| c.stall))?;
+        row.set_item("load_stall", sum(|c| c.load_stall))?;
+        row.set_item("launch", sum(|c| c.launch))?;
+        row.set_item("ideal", sum(|c| c.ideal))?;
+        row.set_item("sram", (sum(|c| c.sram.ifmap), sum(|c| c.sram.filter), sum(|c| c.sram.ofmap)))?;
+        let bound = BoundBy::of(commands);
+        row.set_item("bound_by", bound.name())?;
+        row.set_item("bound_memory", self.bounding_memory(bound, commands))?;
+        row.set_item("utilization", ratio(sum(|c| c.ideal), sum(CommandTime::occupied)))?;
+        row.set_item("array_utilization", ratio(sum(|c| c.ideal), sum(|c| c.compute)))?;
+        row.set_item("macs", sum(|c| c.macs))?;
+        row.set_item("bytes_read", sum(|c| c.bytes_read.iter().sum()))?;
+        row.set_item("bytes_written", sum(|c| c.bytes_written.iter().sum()))?;
+        let each = |field: fn(&CommandTime) -> &MemoryBytes| -> Vec<u64> {
+            (0..self.spec.memory.len()).map(|at| commands.iter().map(|c| field(c)[at]).sum()).collect()
+        };
+        row.set_item("read", each(|c| &c.bytes_read))?;
+        row.set_item("written", each(|c| &c.bytes_written))
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 #[pymethods]
@@ -90,20 +143,43 @@ impl Timeline {
         self.inner.micros()
     }
 
+    /// The whole program in milliseconds.
+    #[getter]
+    fn millis(&self) -> f64 {
+        self.inner.micros() / 1000.0
+    }
+
+    /// The sums over all commands, with the keys of `operators` but for name and kind: `cycles` is the whole time, launch
+    /// included, `utilization` the array's in it, `launch` what starting the commands costs.
+    fn totals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let row = PyDict::new(py);
+        self.times(&row, &self.inner.commands)?;
+        let ideal: u64 = self.inner.commands.iter().map(|command| command.ideal).sum();
+        row.set_item("start", 0)?;
+        row.set_item("end", self.inner.total_cycles)?;
+        row.set_item("cycles", self.inner.total_cycles)?;
+        row.set_item("utilization", ratio(ideal, self.inner.total_cycles))?;
+        Ok(row)
+    }
+
     /// Multiply-accumulates of the whole program.
     #[getter]
     fn macs(&self) -> u64 {
         self.inner.macs()
     }
 
-    /// One dict per node of the model: name, kind, start, end, cycles (end − start), compute, load, store, stall, macs,
-    /// `bytes_read` and `bytes_written`. Neighbours overlap: their cycles may add up to more than the whole.
+    /// One dict per node of the model: name, kind, start, end, cycles (end − start), compute, load, store, stall, of it
+    /// `load_stall`; launch (what starting the commands costs), ideal (cycles of an array that always works), sram
+    /// (elements that the array's buffers give as inputs and weights, and take as results), macs, `bytes_read` and
+    /// `bytes_written`, and the same of each memory (read, written); `bound_by` (`compute`, `load`, `store` or `launch`) and `bound_memory` (whose port, or None);
+    /// utilization (ideal over compute, stall and launch) and `array_utilization` (ideal over compute), from 0 to 1.
+    /// Neighbours overlap: their cycles may add up to more than the whole.
     fn operators<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let row = |operator: &Operator| {
             let row = PyDict::new(py);
             row.set_item("name", &operator.name)?;
             row.set_item("kind", &operator.kind)?;
-            times(&row, &operator.commands)?;
+            self.times(&row, &operator.commands)?;
             Ok(row)
         };
         self.operators.iter().map(row).collect()
@@ -175,7 +251,7 @@ impl Timeline {
     }
 
     /// One dict per command: index, opcode, as `operators`, then loading, computing, storing (first cycle, one past the
-    /// last), read and written (bytes of each memory).
+    /// last).
     fn commands<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let row = |command: &CommandTime| {
             let row = PyDict::new(py);
@@ -184,32 +260,13 @@ impl Timeline {
             let operator = self.program.operator_of(command.index);
             row.set_item("name", operator.map_or("", |operator| &operator.name))?;
             row.set_item("kind", operator.map_or("", |operator| &operator.kind))?;
-            times(&row, std::slice::from_ref(command))?;
+            self.times(&row, std::slice::from_ref(command))?;
             let span = |span: Span| (span.start, span.end);
             row.set_item("loading", span(command.loading))?;
             row.set_item("computing", span(command.computing))?;
             row.set_item("storing", span(command.storing))?;
-            let bytes = |bytes: &MemoryBytes| bytes[..self.spec.memory.len()].to_vec();
-            row.set_item("read", bytes(&command.bytes_read))?;
-            row.set_item("written", bytes(&command.bytes_written))?;
             Ok(row)
         };
         self.inner.commands.iter().map(row).collect()
     }
-}
-
-fn times(row: &Bound<'_, PyDict>, commands: &[CommandTime]) -> PyResult<()> {
-    let sum = |field: fn(&CommandTime) -> u64| commands.iter().map(field).sum::<u64>();
-    let start = commands.iter().map(|c| c.start).min().unwrap_or(0);
-    let end = commands.iter().map(|c| c.end).max().unwrap_or(0);
-    row.set_item("start", start)?;
-    row.set_item("end", end)?;
-    row.set_item("cycles", end - start)?;
-    row.set_item("compute", sum(|c| c.compute))?;
-    row.set_item("load", sum(|c| c.load))?;
-    row.set_item("store", sum(|c| c.store))?;
-    row.set_item("stall", sum(|c| c.stall))?;
-    row.set_item("macs", sum(|c| c.macs))?;
-    row.set_item("bytes_read", sum(|c| c.bytes_read.iter().sum()))?;
-    row.set_item("bytes_written", sum(|c| c.bytes_written.iter().sum()))
 }

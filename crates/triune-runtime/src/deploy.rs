@@ -11,14 +11,20 @@ use triune_device::{
 };
 use triune_kernels::{Isa, Pool};
 
-use crate::{Error, Program, TensorIo, lower::ALIGNMENT};
+use crate::{
+    Error, Program, TensorIo,
+    clock::{Demand, DeviceClock, Meter, Realtime},
+    lower::ALIGNMENT,
+};
 
 /// A simulated device: its description, its memory, and the programs whose constants lie in it.
 #[derive(Debug)]
 pub struct Device {
     spec: DeviceSpec,
     memory: Arc<Memory>,
-    loaded: Mutex<HashMap<usize, Weak<Loaded>>>,
+    /// By the program's address, and whether its constants may lie in the memory for them.
+    loaded: Mutex<HashMap<(usize, bool), Weak<Loaded>>>,
+    clock: Arc<DeviceClock>,
 }
 
 impl Device {
@@ -31,7 +37,8 @@ impl Device {
     /// As [`Self::new`], with the sanitizer as said here.
     pub fn with_sanitizer(spec: DeviceSpec, sanitize: Sanitize) -> Result<Arc<Self>, Error> {
         let memory = Arc::new(Memory::with_sanitizer(&spec, sanitize)?);
-        Ok(Arc::new(Self { spec, memory, loaded: Mutex::default() }))
+        let clock = Arc::new(DeviceClock::new(spec.cores));
+        Ok(Arc::new(Self { spec, memory, loaded: Mutex::default(), clock }))
     }
 
     /// The device's description.
@@ -44,12 +51,19 @@ impl Device {
         &self.memory
     }
 
-    /// The program's instructions and constants in device memory, once for all deployments of it.
-    fn load(&self, program: &Arc<Program>) -> Result<Arc<Loaded>, Error> {
+    /// The device's virtual clock: what ran on it, and when that would have been.
+    pub fn clock(&self) -> &DeviceClock {
+        &self.clock
+    }
+
+    /// The program's instructions and constants in device memory, once for all deployments of it that may have as much.
+    fn load(&self, program: &Arc<Program>, percent: u32) -> Result<Arc<Loaded>, Error> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         loaded.retain(|_, each| each.strong_count() > 0);
         // The entry keeps the program alive, so that its address cannot come to stand for another.
-        let key = Arc::as_ptr(program) as usize;
+        let len = program.constants.len() as u64;
+        let near = len <= share(&self.spec, percent)?;
+        let key = (Arc::as_ptr(program) as usize, near);
         if let Some(found) = loaded.get(&key).and_then(Weak::upgrade) {
             return Ok(found);
         }
@@ -58,9 +72,9 @@ impl Device {
             Chunk::new(&self.memory, &[&place.instructions], 0, program.instructions.len() as u64)?
                 .labelled(|| format!("instructions of {}", title(program)));
         // What the memory near the array cannot hold streams from the one that the host's transfers reach.
-        let constants =
-            Chunk::new(&self.memory, &[&place.constants, &place.io], 0, program.constants.len() as u64)?
-                .labelled(|| format!("constants of {}", title(program)));
+        let places = [&*place.constants, &*place.io];
+        let constants = Chunk::new(&self.memory, if near { &places } else { &places[1..] }, 0, len)?
+            .labelled(|| format!("constants of {}", title(program)));
         self.memory.write(instructions.region, instructions.base, &program.instructions)?;
         self.memory.write(constants.region, constants.base, &program.constants)?;
         instructions.seal();
@@ -167,11 +181,29 @@ pub struct DeployOptions {
     pub cores: Vec<u32>,
     /// Core clock in MHz for the timeline; `None` means the device's default.
     pub clock_mhz: Option<u32>,
+    /// Share of its time that the array may spend on products in percent, for the timeline.
+    pub array_percent: u32,
+    /// How much of the memory for constants these may take, in percent of what programs can use of it; if they need more,
+    /// they stream from the memory that the host reaches.
+    pub constants_percent: u32,
+    /// Calls until the result of a run is given back: 0 for the call's own. For the device's clock; `run` itself always
+    /// gives its own.
+    pub lag: usize,
+    /// Holds runs back until the device would have ended them; `None`: they return as soon as they can.
+    pub realtime: Option<Realtime>,
 }
 
 impl Default for DeployOptions {
     fn default() -> Self {
-        Self { threads: 1, cores: Vec::new(), clock_mhz: None }
+        Self {
+            threads: 1,
+            cores: Vec::new(),
+            clock_mhz: None,
+            array_percent: 100,
+            constants_percent: 100,
+            lag: 0,
+            realtime: None,
+        }
     }
 }
 
@@ -184,6 +216,8 @@ pub struct Deployment {
     timeline: Timeline,
     places: Vec<Place>,
     pool: Pool,
+    /// None when time is not modelled.
+    meter: Option<Meter>,
     _loaded: Arc<Loaded>,
 }
 
@@ -220,7 +254,13 @@ impl Deployment {
                 program.target, device.spec.name
             )));
         }
-        let loaded = device.load(program)?;
+        if let Some(core) = options.cores.iter().find(|&&core| core >= device.spec.cores) {
+            return Err(Error::Target(format!(
+                "core {core} of '{}', which has {}",
+                device.spec.name, device.spec.cores
+            )));
+        }
+        let loaded = device.load(program, options.constants_percent)?;
         let pool = Pool::new(options.threads);
         // A batch runs its images side by side, one thread each; a single image is split inside the kernels.
         let inner = program.batch > 1;
@@ -235,6 +275,7 @@ impl Deployment {
         let circumstances = TimingOptions {
             clock_mhz: options.clock_mhz,
             active_cores: program.batch as u32,
+            array_percent: options.array_percent,
             ..TimingOptions::default()
         };
         let places = match images.first() {
@@ -242,8 +283,20 @@ impl Deployment {
             None => Vec::new(),
         };
         let timeline = timeline(device, &places, &images, &circumstances)?;
+        let meter = if timeline.clock_mhz == 0 {
+            None
+        } else {
+            let busy = busier(device, &places, &images, &timeline, &circumstances)?;
+            let demand = demand(&device.spec, program, cores(options, program.batch), &busy);
+            Some(Meter::new(&device.clock, program.batch as u32, demand, options.lag, options.realtime)?)
+        };
         let (device, program) = (Arc::clone(device), Arc::clone(program));
-        Ok(Self { device, program, images, timeline, places, pool, _loaded: loaded })
+        Ok(Self { device, program, images, timeline, places, pool, meter, _loaded: loaded })
+    }
+
+    /// What each run asks of the device's cores and link; `None` when time is not modelled.
+    pub fn demand(&self) -> Option<&Arc<Demand>> {
+        self.meter.as_ref().map(Meter::demand)
     }
 
     /// The program.
@@ -286,6 +339,7 @@ impl Deployment {
     pub fn run(&mut self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), Error> {
         check("input", &self.program.inputs, inputs.iter().map(|bytes| bytes.len()))?;
         check("output", &self.program.outputs, outputs.iter().map(|bytes| bytes.len()))?;
+        let started = self.meter.as_ref().map(Meter::start);
         let (images, pool, batch) = (&self.images, &self.pool, self.program.batch);
         pool_for(batch, pool, &|image| {
             let mut guard = images[image].lock().unwrap_or_else(PoisonError::into_inner);
@@ -303,8 +357,59 @@ impl Deployment {
                 self.device.memory.read(chunk.region, chunk.base, part)?;
             }
         }
+        if let (Some(meter), Some(started)) = (&mut self.meter, started) {
+            meter.finish(started);
+        }
         Ok(())
     }
+}
+
+/// Bytes of the memory for constants that a program with `percent` of it may take.
+fn share(spec: &DeviceSpec, percent: u32) -> Result<u64, Error> {
+    let memory = &spec.memory[spec.memory_index(&spec.placement.constants)?];
+    let bytes = u128::from(memory.usable_bytes()) * u128::from(percent) / 100;
+    Ok(u64::try_from(bytes).unwrap_or(u64::MAX))
+}
+
+/// The cores of a deployment, a bit each.
+fn cores(options: &DeployOptions, batch: usize) -> u64 {
+    let core = |image: usize| options.cores.get(image).copied().unwrap_or(image as u32);
+    (0..batch).map(core).fold(0, |cores, core| cores | 1_u64.checked_shl(core).unwrap_or(0))
+}
+
+/// Nanoseconds of a run while 1, 2, … all cores of the device are at work. Runs of more cores than that are not asked for.
+fn busier(
+    device: &Device,
+    places: &[Place],
+    images: &[Mutex<Image>],
+    own: &Timeline,
+    circumstances: &TimingOptions,
+) -> Result<Vec<u64>, Error> {
+    let shortest = circumstances.active_cores;
+    (1..=device.spec.cores)
+        .map(|active| {
+            if active <= shortest {
+                return Ok(own.nanos_up(own.total_cycles));
+            }
+            let busy =
+                timeline(device, places, images, &TimingOptions { active_cores: active, ..*circumstances })?;
+            Ok(busy.nanos_up(busy.total_cycles))
+        })
+        .collect()
+}
+
+/// What a run asks of cores and link.
+pub(crate) fn demand(spec: &DeviceSpec, program: &Program, cores: u64, busy: &[u64]) -> Demand {
+    let bytes = |tensors: &[TensorIo]| tensors.iter().map(|io| io.bytes() as u64).sum::<u64>();
+    let [call, input, output] = spec.link.map_or([0; 3], |link| {
+        let moving = |bytes: u64| {
+            let nanos =
+                (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(link.bytes_per_second.max(1)));
+            u64::try_from(nanos).unwrap_or(u64::MAX)
+        };
+        [link.call_ns, moving(bytes(&program.inputs)), moving(bytes(&program.outputs))]
+    });
+    Demand::new(cores, busy, call, input, output)
 }
 
 /// Runs one task per image: inline when there is one, so that the kernels can use the pool themselves.
@@ -331,8 +436,7 @@ impl Image {
                 .collect()
         };
         let (inputs, outputs) = (border("input", &program.inputs)?, border("output", &program.outputs)?);
-        let scratch_places = [&*place.scratch, &*place.constants, &*place.io];
-        let scratch = Chunk::new(memory, &scratch_places, core, program.scratch_bytes)?
+        let scratch = Chunk::new(memory, &scratch_places(&device.spec), core, program.scratch_bytes)?
             .labelled(|| format!("feature maps of {}", title(program)));
         for (chunk, io) in outputs.iter().zip(&program.outputs) {
             if io.padding.iter().all(|&padding| padding == (0, 0)) {
@@ -409,6 +513,38 @@ fn places(loaded: &Loaded, image: &Image) -> Vec<Place> {
     places.extend(image.inputs.iter().map(|chunk| chunk.place(SegmentKind::Input)));
     places.extend(image.outputs.iter().map(|chunk| chunk.place(SegmentKind::Output)));
     places
+}
+
+/// Where the segments of a program would lie on an empty device; for a batch, those of its first image.
+pub(crate) fn places_on(spec: &DeviceSpec, program: &Program) -> Result<Vec<Place>, Error> {
+    let memory = Arc::new(Memory::new(spec)?);
+    let place = &spec.placement;
+    let chunk = |places: &[&str], core, len| Chunk::new(&memory, places, core, len);
+    let instructions = chunk(&[&place.instructions], 0, program.instructions.len() as u64)?;
+    let constants = chunk(&[&place.constants, &place.io], 0, program.constants.len() as u64)?;
+    let mut images = Vec::with_capacity(program.batch);
+    for core in 0..program.batch as u32 {
+        let border = |tensors: &[TensorIo]| -> Result<Vec<Chunk>, Error> {
+            let bytes = |io: &TensorIo| (io.bytes() / program.batch) as u64;
+            tensors.iter().map(|io| chunk(&[&place.io], core, bytes(io))).collect()
+        };
+        let (inputs, outputs) = (border(&program.inputs)?, border(&program.outputs)?);
+        images.push((chunk(&scratch_places(spec), core, program.scratch_bytes)?, inputs, outputs));
+    }
+    let Some((scratch, inputs, outputs)) = images.first() else { return Ok(Vec::new()) };
+    let mut places = vec![
+        instructions.place(SegmentKind::Instructions),
+        constants.place(SegmentKind::Constants),
+        scratch.place(SegmentKind::Scratch),
+    ];
+    places.extend(inputs.iter().map(|chunk| chunk.place(SegmentKind::Input)));
+    places.extend(outputs.iter().map(|chunk| chunk.place(SegmentKind::Output)));
+    Ok(places)
+}
+
+/// The memories that feature maps may lie in, the nearest to the core first.
+fn scratch_places(spec: &DeviceSpec) -> [&str; 3] {
+    [&spec.placement.scratch, &spec.placement.constants, &spec.placement.io]
 }
 
 /// What one image costs; all images cost the same but for the memory that their feature maps found room in.

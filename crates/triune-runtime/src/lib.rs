@@ -5,9 +5,11 @@
 
 mod border;
 pub mod card;
+pub mod clock;
 mod compile;
 mod deploy;
 mod error;
+mod estimate;
 mod lower;
 mod package;
 mod partition;
@@ -18,6 +20,7 @@ mod view;
 pub use compile::{CompileOptions, Compiled, Summary, compile};
 pub use deploy::{DeployOptions, Deployment, Device, Place};
 pub use error::Error;
+pub use estimate::Estimate;
 pub use package::{MODEL_FILE, Package};
 pub use program::{Operator, PlannedBuffer, Program, TensorIo};
 pub use session::{Session, SessionOptions, Tensor, TensorRef, ValueInfo};

@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Instant};
 
 use triune_device::{DeviceSpec, Timeline, TimingOptions, spec::Precision};
 use triune_graph::format::onnx;
-use triune_runtime::{CompileOptions, DeployOptions, Deployment, Device, compile};
+use triune_runtime::{CompileOptions, DeployOptions, Deployment, Device, Estimate, Place, compile};
 
 /// A network of the topologies, deployed.
 fn deploy(topology: &str, spec: &DeviceSpec, batch: usize) -> Option<Deployment> {
@@ -57,6 +57,95 @@ fn a_deployment_is_retimed_under_other_circumstances() {
     assert!(deployment.retime(&TimingOptions { active_cores: 5, ..TimingOptions::default() }).is_err());
     let wide = TimingOptions { precision: Precision::Int16, ..TimingOptions::default() };
     assert!(deployment.retime(&wide).is_err(), "the array has no 16-bit integers");
+}
+
+/// Without a deployment the same is said, and what runs ask of the device follows from it.
+#[test]
+fn an_estimate_equals_the_deployment() {
+    for (k, n) in [(64, 64), (2048, 3072), (8192, 8192)] {
+        let graph = quantize::quantized(quantize::product(k, n, 64)).expect("quantized");
+        for (name, batch) in [("metis", 1), ("metis", 3), ("metis-m2", 2), ("zg330", 1)] {
+            let spec = DeviceSpec::builtin(name).expect("builtin");
+            let program = compile(&graph, &spec, &CompileOptions { batch }).expect("compiled").program;
+            let (program, device) = (Arc::new(program), Device::new(spec.clone()).expect("a device"));
+            let deployment = Deployment::new(&device, &program, &DeployOptions::default()).expect("deployed");
+            let estimate = Estimate::new(&program).expect("decoded");
+            let options = TimingOptions::default();
+            let (timeline, places) = estimate.timeline(&spec, &options).expect("timed");
+            assert_eq!(timeline, *deployment.timeline(), "{name} {batch}");
+            let memories =
+                |places: &[Place]| places.iter().map(|each| each.memory.clone()).collect::<Vec<_>>();
+            assert_eq!(memories(&places), memories(deployment.places()));
+            let demand = estimate.demand(&spec, &options, (1 << batch) - 1).expect("timed");
+            assert_eq!(Some(&demand), deployment.demand().map(|demand| &**demand));
+            assert_eq!(demand.busy(batch as u32), timeline.nanos_up(timeline.total_cycles));
+        }
+    }
+}
+
+/// Limits of the array's time and of the memory for weights, as cards set them.
+#[test]
+fn limits_take_time() {
+    let graph = quantize::quantized(quantize::product(2048, 3072, 64)).expect("quantized");
+    let spec = DeviceSpec::builtin("metis").expect("builtin");
+    let program = Arc::new(compile(&graph, &spec, &CompileOptions::default()).expect("compiled").program);
+    let device = Device::new(spec).expect("a device");
+    let deploy = |options| Deployment::new(&device, &program, &options).expect("deployed");
+    let usual = deploy(DeployOptions::default());
+    let half = deploy(DeployOptions { array_percent: 50, ..DeployOptions::default() });
+    let [all, limited] = [&usual, &half].map(|each| each.timeline().commands[0].compute);
+    // Vectors take twice as long, weights enter as before: 3072 outputs of 2048 inputs at 44 bytes per cycle.
+    let weights = (2048 * 3072_u64).div_ceil(44);
+    assert_eq!(limited, 2 * (all - weights) + weights);
+    assert!(half.timeline().total_cycles > usual.timeline().total_cycles);
+    // 6.3 MB fit a quarter of L2 but not a tenth.
+    let memory = |percent| {
+        let deployment = deploy(DeployOptions { constants_percent: percent, ..DeployOptions::default() });
+        (deployment.places()[1].memory.clone(), deployment.timeline().total_cycles)
+    };
+    assert_eq!(memory(25), ("l2".to_owned(), usual.timeline().total_cycles));
+    let (far, longer) = memory(10);
+    assert_eq!(far, "ddr");
+    assert!(longer > usual.timeline().total_cycles);
+    let refused = DeployOptions { array_percent: 0, ..DeployOptions::default() };
+    assert!(Deployment::new(&device, &program, &refused).is_err());
+    let refused = DeployOptions { cores: vec![4], ..DeployOptions::default() };
+    assert!(Deployment::new(&device, &program, &refused).is_err());
+}
+
+/// What the device's clock says about runs that were done.
+#[test]
+fn runs_are_composed_on_the_devices_clock() {
+    let graph = quantize::quantized(quantize::product(64, 64, 8)).expect("quantized");
+    let spec = DeviceSpec::builtin("metis").expect("builtin");
+    let program = Arc::new(compile(&graph, &spec, &CompileOptions::default()).expect("compiled").program);
+    let device = Device::new(spec).expect("a device");
+    let input = vec![0; program.inputs[0].bytes()];
+    let mut deployments: Vec<Deployment> = (0..4)
+        .map(|core| {
+            let options = DeployOptions { cores: vec![core], ..DeployOptions::default() };
+            Deployment::new(&device, &program, &options).expect("deployed")
+        })
+        .collect();
+    let run = |deployment: &mut Deployment| {
+        let mut output = vec![0; deployment.program().outputs[0].bytes()];
+        deployment.run(&[&input], &mut [&mut output]).expect("ran");
+    };
+    run(&mut deployments[0]);
+    let demand = Arc::clone(deployments[0].demand().expect("time is modelled"));
+    assert_eq!(device.clock().composition().horizon, demand.alone());
+    device.clock().clear();
+    std::thread::scope(|scope| {
+        for deployment in &mut deployments {
+            scope.spawn(move || (0..10).for_each(|_| run(deployment)));
+        }
+    });
+    let found = device.clock().composition();
+    assert_eq!(found.runs.len(), 40);
+    assert_eq!(found.instances.len(), 4);
+    assert!((10 * demand.alone()..40 * demand.alone()).contains(&found.horizon), "four threads overlap");
+    assert!(found.core_busy.iter().all(|&busy| busy >= 10 * demand.busy(1) && busy <= 10 * demand.busy(4)));
+    assert_eq!(found.link_busy, demand.transfers().map(|nanos| 40 * nanos));
 }
 
 #[test]

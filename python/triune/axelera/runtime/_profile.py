@@ -29,6 +29,16 @@ class OperatorProfile:
     """Cycles that its stores keep the memory ports busy."""
     stall: int
     """Cycles in which nothing is computed."""
+    load_stall: int
+    """Those in which loads are missing."""
+    launch: int
+    """Cycles that starting its commands costs."""
+    ideal: int
+    """Cycles that the array would take if all of it worked all the time; 0 for what runs on the vector unit."""
+    bound_by: str
+    """What most of its time goes to: ``compute``, ``load``, ``store`` or ``launch``."""
+    utilization: float
+    """`ideal` over compute, stall and launch, 0 to 1."""
     macs: int
     """Multiply-accumulates."""
     bytes_read: int

@@ -13,6 +13,7 @@ import shlex
 import threading
 import weakref
 from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, SupportsIndex
@@ -144,7 +145,7 @@ class Context(Object):
         =========================== ======= =============================================================
         ``clock_profile``           800     clock of every core in MHz, 20 to 1000
         ``clock_profile_core_0-3``  800     clock of one core in MHz
-        ``mvm_utilisation_core_0-3``   100  share of matrix-vector products a core may issue, 1 to 100 %
+        ``mvm_utilisation_core_0-3``   100  share of its time that a core's array may work, 1 to 100 %
         ``ddr_size``                        memory in bytes; kept, without effect on the model
         ``device_firmware``                 firmware to load; kept, without effect on the model
         =========================== ======= =============================================================
@@ -381,6 +382,7 @@ class ModelInstance(Object):
             parent._card,
             sub_devices,
             double_buffer=bool(properties["double_buffer"]),
+            constants_percent=100 * (properties["aipu_cores"] or min(len(sub_devices), _L2_SHARES)) // _L2_SHARES,
             host_profiling=bool(properties["host_profiling"]),
         )
         super().__init__(parent)
@@ -426,7 +428,9 @@ class ModelInstance(Object):
             times = self._native.host_times()
         except _native.Error as error:
             raise vendor(error) from None
-        operators = [OperatorProfile(**row) for row in timeline.operators()] if self._device_profiling else []
+        rows = timeline.operators() if self._device_profiling else []
+        names = [field.name for field in fields(OperatorProfile)]
+        operators = [OperatorProfile(**{name: row[name] for name in names}) for row in rows]
         return Profile(timeline.cycles, timeline.clock_mhz, operators, HostProfile(*times) if times else None)
 
     def _held(self) -> list[int]:

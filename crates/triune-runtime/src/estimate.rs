@@ -1,0 +1,81 @@
+//! What a program costs, without deploying it: no weight is copied or packed, nothing can be run.
+//!
+//! For asking the same program about many devices; a deployment's own timeline says the same about the one that it is on.
+
+use std::sync::Arc;
+
+use triune_device::{Command, DeviceSpec, Timeline, TimingOptions, command, timing};
+
+use crate::{
+    Error, Place, Program,
+    clock::Demand,
+    deploy::{demand, places_on},
+};
+
+/// A program whose cost can be asked.
+#[derive(Debug)]
+pub struct Estimate {
+    program: Arc<Program>,
+    commands: Vec<Command>,
+}
+
+impl Estimate {
+    /// Decodes the program's commands.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if they are none.
+    pub fn new(program: &Arc<Program>) -> Result<Self, Error> {
+        Ok(Self { program: Arc::clone(program), commands: command::decode(&program.instructions)? })
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// Where its segments would lie on an empty device, and its timeline there. `options.active_cores` counts the images
+    /// of a batch at least.
+    ///
+    /// # Errors
+    /// [`Error::Target`] if the device has fewer cores than the batch images, [`Error::Device`] if its memories do not
+    /// hold the program, or as `timing::timeline` says.
+    pub fn timeline(
+        &self,
+        spec: &DeviceSpec,
+        options: &TimingOptions,
+    ) -> Result<(Timeline, Vec<Place>), Error> {
+        let batch = self.program.batch as u32;
+        if batch > spec.cores {
+            return Err(Error::Target(format!("a batch of {batch} on a device of {} cores", spec.cores)));
+        }
+        let places = places_on(spec, &self.program)?;
+        let memories: Vec<&str> = places.iter().map(|place| &*place.memory).collect();
+        let options = TimingOptions { active_cores: options.active_cores.max(batch), ..*options };
+        Ok((timing::timeline(spec, &self.commands, &memories, &options)?, places))
+    }
+
+    /// What each run on `cores` (a bit each) asks of the device, for `clock::compose`.
+    ///
+    /// # Errors
+    /// As [`Self::timeline`]; [`Error::Target`] if the device's time is not modelled, or the cores are not as many as the
+    /// batch has images.
+    pub fn demand(&self, spec: &DeviceSpec, options: &TimingOptions, cores: u64) -> Result<Demand, Error> {
+        let batch = self.program.batch;
+        if cores.count_ones() as usize != batch {
+            return Err(Error::Target(format!("a batch of {batch} on {} cores", cores.count_ones())));
+        }
+        let mut busy = Vec::with_capacity(spec.cores as usize);
+        for active in 1..=spec.cores {
+            if active as usize <= batch && active > 1 {
+                busy.push(busy[0]);
+                continue;
+            }
+            let (timeline, _) = self.timeline(spec, &TimingOptions { active_cores: active, ..*options })?;
+            if timeline.clock_mhz == 0 {
+                return Err(Error::Target(format!("the time of '{}' is not modelled", spec.name)));
+            }
+            busy.push(timeline.nanos_up(timeline.total_cycles));
+        }
+        Ok(demand(spec, &self.program, cores, &busy))
+    }
+}
