@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import triune
 from triune.axelera.runtime import Context
 from triune.cli import main
-from triune.profiling import Command, Memory, Profile, profile
-from triune.profiling._table import compact, shorten, size
+from triune.profiling import Command, Profile, profile
+from triune.profiling._table import compact, duration, shorten, size
 
 NETWORKS = ["squeezenet_u8s8_qdq", "yolox_nano_u8s8_qdq"]
 
@@ -141,33 +141,60 @@ def test_where_the_parts_lie(digits: Path) -> None:
     assert found.segment("scratch").bytes == found.scratch_bytes
 
 
-def command(**fields: Any) -> Command:
-    zero = {"near": 0, "far": 0}
-    base: dict[str, Any] = dict.fromkeys(
-        ("index", "start", "end", "compute", "load", "store", "stall", "control", "macs"), 0
+def test_the_bottleneck_is_what_most_cycles_go_to(found: Profile) -> None:
+    """As the definition says, command by command, operator by operator, and in total."""
+    rates = {memory.name: memory.bytes_per_cycle for memory in found.memories}
+
+    def expected(rows: list[Command]) -> set[str]:
+        sums = [
+            ("compute", sum(row.compute for row in rows)),
+            ("load", sum(row.load_stall for row in rows)),
+            ("store", sum(row.stall - row.load_stall for row in rows)),
+            ("control", sum(row.control for row in rows)),
+        ]
+        cause = max(sums, key=lambda item: item[1])[0]
+        side = {"load": "read", "store": "written"}.get(cause)
+        if side is None:
+            return {cause}
+        busy = {name: sum(getattr(row, side)[name] for row in rows) / rate for name, rate in rates.items()}
+        most = max(busy.values())
+        return {f"{name} {cause}" for name, cycles in busy.items() if cycles == most} if most else {cause}
+
+    for one in found.commands:
+        assert one.bottleneck in expected([one])
+    own = {name: [c for c in found.commands if c.operator == name] for name in {c.operator for c in found.commands}}
+    for operator in found.operators:
+        if len({row.kind for row in own[operator.name]}) == 1:
+            assert operator.bottleneck in expected(own[operator.name])
+    assert found.bottleneck in expected(list(found.commands))
+
+
+def test_the_array_is_never_faster_than_ideal(found: Profile) -> None:
+    for operator in found.operators:
+        assert 0 <= operator.load_stall <= operator.stall
+        assert 0 <= operator.ideal <= operator.compute
+        assert operator.utilization == (operator.ideal / operator.held)
+        assert operator.array_utilization == (operator.ideal / operator.compute if operator.compute else 0)
+        assert bool(operator.ideal) == bool(sum(operator.sram))
+    assert found.utilization == pytest.approx(sum(o.ideal for o in found.operators) / found.cycles)
+    rounded = len(found.operators) / found.cycles
+    assert found.utilization == pytest.approx(
+        sum(o.macs for o in found.operators if o.ideal) / found.cycles / found.peak_macs_per_cycle, abs=rounded
     )
-    base |= {"opcode": "Copy", "operator": "x", "kind": "Copy", "read": zero, "written": zero}
-    return Command(**(base | dict.fromkeys(("loading", "computing", "storing"), (0, 0)) | fields))
 
 
-@pytest.mark.parametrize(
-    ("fields", "bottleneck"),
-    [
-        ({"compute": 10, "stall": 9, "control": 8}, "compute"),
-        ({"compute": 8, "stall": 9, "control": 10}, "control"),
-        ({"compute": 8, "stall": 90, "read": {"near": 200, "far": 70}}, "far load"),
-        ({"compute": 8, "stall": 90, "written": {"near": 200, "far": 70}}, "far store"),
-        ({"compute": 8, "stall": 90, "read": {"near": 800, "far": 0}}, "near load"),
-        ({"compute": 8, "stall": 90, "read": {"near": 100, "far": 0}}, "wait"),
-        # Transfers that are hidden behind the computation bound nothing.
-        ({"compute": 50, "stall": 9, "read": {"near": 0, "far": 70}}, "compute"),
-    ],
-)
-def test_the_bottleneck_is_what_most_cycles_go_to(fields: dict[str, Any], bottleneck: str) -> None:
-    memories = (Memory("near", 1, 10.0), Memory("far", 1, 1.0))
-    fields = {key: {"near": 0, "far": 0} | value if isinstance(value, dict) else value for key, value in fields.items()}
-    causes = command(**fields).causes(memories)
-    assert max(causes, key=lambda cause: causes[cause]) == bottleneck
+def test_units(found: Profile, capsys: pytest.CaptureFixture[str], digits: Path) -> None:
+    assert found.time(found.cycles, "cycles") == found.cycles
+    assert found.microseconds == found.cycles / found.clock_mhz == 1000 * found.milliseconds
+    with pytest.raises(ValueError, match="one of cycles, us, ms"):
+        found.time(1, "s")
+    for unit in ("us", "ms"):
+        lines = found.table(unit=unit).splitlines()
+        assert max(map(len, lines)) <= 100
+        first = found.operators[0]
+        assert f" {duration(found.time(first.end, unit), unit)} " in lines[1]
+    assert main(["profile", str(digits), "--unit", "us"]) == 0
+    assert capsys.readouterr().out == profile(digits).table(unit="us") + "\n"
 
 
 def test_files(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -274,6 +301,14 @@ def test_wrong_arguments(arguments: list[str], capsys: pytest.CaptureFixture[str
         main(arguments)
     assert exited.value.code == 2
     assert "usage: triune" in capsys.readouterr().err
+
+
+@given(st.floats(0, 1e12))
+def test_durations_are_short_and_close(number: float) -> None:
+    text = duration(number, "us")
+    assert len(text) <= 5
+    if number < 999:
+        assert float(text) == pytest.approx(number, rel=0.006, abs=0.0006)
 
 
 @given(st.integers(0, 10**17))

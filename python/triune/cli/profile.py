@@ -1,4 +1,4 @@
-"""``triune profile``: what a package costs on its device, without running it."""
+"""``triune profile``: what a package costs on its device, or several do on one, without running them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,49 @@ import argparse
 import shutil
 import sys
 from pathlib import Path
+from typing import TypeVar
 
-from triune.cli.compile import positive
+from triune.cli.compile import finite, positive
+from triune.profiling import Composition, Profile, Workload, compose, profile
+
+UNITS = ("cycles", "us", "ms")
+"""What the table can give times in."""
+
+T = TypeVar("T")
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "profile",
-        help="show what a package costs on its device",
+        help="show what a package costs on its device, or several on one device",
         description="Deploy a package without running it, and show modelled cycles per operator, what bounds each, and "
-        "the memory plan. Numbers of 100 000 and above are rounded in the table, in no file.",
+        "the memory plan. Numbers of 100 000 and above are rounded in the table, in no file. With several packages, or "
+        "--instances, show what instances of them on one device do to each other: throughput, latency, and how busy cores "
+        "and host link are.",
     )
-    add_package(parser)
-    parser.add_argument("--csv", metavar="FILE", type=Path, help="write a line per operator")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write totals, operators and the memory plan")
+    parser.add_argument(
+        "packages", metavar="DIR", type=Path, nargs="+", help="packages: their directories, or their model.json files"
+    )
+    add_clock(parser)
+    parser.add_argument(
+        "--unit", choices=UNITS, help="times in the table: cycles (default), us or ms; for a single package"
+    )
+    parser.add_argument(
+        "--instances", metavar="N,...", type=counts, help="instances of each package on the device (default: 1 each)"
+    )
+    parser.add_argument(
+        "--rate",
+        metavar="HZ,...",
+        type=rates,
+        help="calls per second of each instance of each package; 0 (default): the next call when a run has ended",
+    )
+    parser.add_argument(
+        "--depth", metavar="N", type=positive, help="runs of an instance under way at once (default: 1)"
+    )
+    parser.add_argument("--time", metavar="MS", type=positive, help="of the device's time to look at (default: 100)")
+    parser.add_argument("--csv", metavar="FILE", type=Path, help="write a line per operator, or per instance")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write totals and all rows")
     parser.add_argument("--trace", metavar="FILE", type=Path, help="write a Chrome trace, which ui.perfetto.dev opens")
     parser.set_defaults(command=_run)
 
@@ -28,13 +56,29 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def add_package(parser: argparse.ArgumentParser) -> None:
     """Add the package and the clock."""
     parser.add_argument("package", metavar="DIR", type=Path, help="the package's directory, or its model.json")
+    add_clock(parser)
+
+
+def add_clock(parser: argparse.ArgumentParser) -> None:
+    """Add the clock."""
     parser.add_argument("--clock", metavar="MHZ", type=positive, help="the core's clock (default: the device's)")
 
 
-def _run(options: argparse.Namespace) -> int:
-    from triune.profiling import profile
+def counts(text: str) -> list[int]:
+    """Read numbers of at least 1, with commas between."""
+    return [positive(each) for each in text.split(",")]
 
-    found = profile(options.package, clock_mhz=options.clock)
+
+def rates(text: str) -> list[float | None]:
+    """Read rates, with commas between; 0 stands for none."""
+    found = [finite(each) for each in text.split(",")]
+    if min(found) < 0:
+        raise argparse.ArgumentTypeError(f"expected rates of at least 0, got {text}")
+    return [each or None for each in found]
+
+
+def _run(options: argparse.Namespace) -> int:
+    found = _composed(options) if _is_composition(options) else _profiled(options)
     for path, write in (
         (options.csv, found.write_csv),
         (options.json, found.write_json),
@@ -44,5 +88,35 @@ def _run(options: argparse.Namespace) -> int:
             write(path)
     # A pipe has no width: what reads it gets the table's own.
     width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
-    print(found.table(width))
+    print(found.table(width, options.unit) if isinstance(found, Profile) and options.unit else found.table(width))
     return 0
+
+
+def _is_composition(options: argparse.Namespace) -> bool:
+    own = (options.instances, options.rate, options.depth, options.time)
+    return len(options.packages) > 1 or any(each is not None for each in own)
+
+
+def _profiled(options: argparse.Namespace) -> Profile:
+    return profile(options.packages[0], clock_mhz=options.clock)
+
+
+def _composed(options: argparse.Namespace) -> Composition:
+    if options.unit:
+        raise ValueError("--unit is for the table of a single package")
+    instances = _each("--instances", options.instances or [1], options.packages)
+    rate = _each("--rate", options.rate or [None], options.packages)
+    workloads = [
+        Workload(package, instances=count, rate=hertz, depth=options.depth or 1)
+        for package, count, hertz in zip(options.packages, instances, rate, strict=True)
+    ]
+    return compose(workloads, seconds=(options.time or 100) / 1000, clock_mhz=options.clock)
+
+
+def _each(name: str, values: list[T], packages: list[Path]) -> list[T]:
+    """Return a value per package; a single one is for all."""
+    if len(values) == 1:
+        return values * len(packages)
+    if len(values) != len(packages):
+        raise ValueError(f"{name}: expected 1 or {len(packages)} values, one per package, got {len(values)}")
+    return values

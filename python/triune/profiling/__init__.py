@@ -1,11 +1,32 @@
 """What a compiled program costs on its device: per operator, in total, in memory, without running it.
 
-`profile` deploys a package and returns a `Profile`; its methods make what people look at: a table, CSV, JSON, a trace for
-Perfetto, a page with pictures. It knows no vendor, and computes no time itself: cycles come from the core's timeline.
+`profile` returns what one image of a package costs on its device, `compose` what several programs on one device do to each
+other, `explore` what a program costs on devices that differ in some numbers; `activity` what really ran on the virtual cards.
+What they return makes what people look at: a table, CSV, JSON, a trace for Perfetto, a page with pictures. It knows no vendor,
+and computes no time itself: cycles come from the core's timeline.
 """
 
 from __future__ import annotations
 
+from triune.profiling._compose import Composition, InstanceTimes, Run, Workload, activity, compose
+from triune.profiling._explore import Design, Exploration, explore
 from triune.profiling._model import Command, FeatureMap, Memory, Operator, Profile, Segment, profile
 
-__all__ = ["Command", "FeatureMap", "Memory", "Operator", "Profile", "Segment", "profile"]
+__all__ = [
+    "Command",
+    "Composition",
+    "Design",
+    "Exploration",
+    "FeatureMap",
+    "InstanceTimes",
+    "Memory",
+    "Operator",
+    "Profile",
+    "Run",
+    "Segment",
+    "Workload",
+    "activity",
+    "compose",
+    "explore",
+    "profile",
+]

@@ -75,7 +75,8 @@ def _colours(profile: Profile) -> dict[str, str]:
     return {kind: PALETTE[at % len(PALETTE)] for at, kind in enumerate(kinds)}
 
 
-def _style(figure: go.Figure, height: int) -> go.Figure:
+def style(figure: go.Figure, height: int) -> go.Figure:
+    """Give a figure the looks of all, and return it."""
     figure.update_layout(
         template="plotly_white",
         height=height,
@@ -150,7 +151,7 @@ def timeline(profile: Profile) -> go.Figure:
             row=2,
             col=1,
         )
-    _style(figure, 300 + 34 * len(tracks))
+    style(figure, 300 + 34 * len(tracks))
     figure.update_layout(barmode="overlay", bargap=0.2)
     order = [track for track, *_ in tracks]
     figure.update_yaxes(categoryorder="array", categoryarray=order[::-1], title="queue", row=1, col=1)
@@ -178,7 +179,10 @@ def _slice_text(command: Command, queue: str, profile: Profile) -> str:
         f"cycles {start:,} – {end:,}: {end - start:,} = {(end - start) / profile.clock_mhz:,.2f} µs",
     ]
     if queue == "execute":
-        lines.append(f"computing {command.compute:,}, stalled {command.stall:,}, {compact(command.macs)} MACs")
+        lines.append(
+            f"computing {command.compute:,}, stalled {command.stall:,} ({command.load_stall:,} for loads), "
+            f"{compact(command.macs)} MACs, bound by {_label(command.bottleneck)}"
+        )
     else:
         moved, busy = (command.read, command.load) if queue == "load" else (command.written, command.store)
         lines.append(f"port busy {busy:,}: " + ", ".join(f"{_label(n)} {size(b)}" for n, b in moved.items() if b))
@@ -242,7 +246,7 @@ def roofline(profile: Profile) -> go.Figure:
         figure.add_annotation(text=label, showarrow=False, font={"size": 12}, **at_peak)
     else:
         figure.add_annotation(text="no operator multiplies", showarrow=False, xref="paper", yref="paper", x=0.5, y=0.5)
-    _style(figure, 480)
+    style(figure, 480)
     reached = [operator.macs / operator.held * gigas for operator in profile.operators if operator.macs]
     floor = min([*reached, peak * gigas]) / 4
     axis: dict[str, Any] = {"type": "log", "exponentformat": "SI", "minor": {"showgrid": False}, "dtick": 1}
@@ -317,7 +321,7 @@ def memory_map(profile: Profile) -> go.Figure:
                 hovertemplate=f"{name}: {value:,} bytes<extra></extra>",
             )
         )
-    _style(figure, 480)
+    style(figure, 480)
     figure.update_layout(barmode="overlay", margin={"b": 100})
     plan, whole = [0, max(profile.scratch_bytes, 1) * 1.08], [0, capacity * 1.08]
     fits = capacity <= 4 * profile.scratch_bytes
@@ -381,7 +385,7 @@ def operators(profile: Profile) -> go.Figure:
                 hovertemplate=f"%{{customdata}}<br><b>{cause} %{{x:,}}</b><extra></extra>",
             )
         )
-    _style(figure, max(240, 20 * len(rows) + 100))
+    style(figure, max(240, 20 * len(rows) + 100))
     names = [_label(shorten(operator.name, NAME)) for operator in profile.operators]
     figure.update_layout(barmode="stack", bargap=0.25, legend={"traceorder": "normal"})
     figure.update_yaxes(tickvals=rows, ticktext=names, range=[len(rows) - 0.4, -0.6], tickfont={"size": 11})

@@ -10,7 +10,8 @@ from typing import Any
 
 from triune.profiling._model import Operator, Profile
 
-NUMBERS = ("start", "end", "held", "compute", "load", "store", "stall", "control", "macs")
+NUMBERS = ("start", "end", "held", "compute", "load", "store", "stall", "load_stall", "control", "ideal", "macs")
+BUFFERS = ("sram_inputs", "sram_weights", "sram_results")
 
 
 def write_csv(profile: Profile, path: Path) -> None:
@@ -19,12 +20,13 @@ def write_csv(profile: Profile, path: Path) -> None:
     sides = [f"{name}_{side}" for name in memories for side in ("read", "written")]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["name", "kind", *NUMBERS, *sides, "share", "utilization", "bottleneck"])
+        shares = ("share", "utilization", "array_utilization")
+        writer.writerow(["name", "kind", *NUMBERS, *BUFFERS, *sides, *shares, "bottleneck"])
         for operator in profile.operators:
             moved = [side[name] for name in memories for side in (operator.read, operator.written)]
             numbers = [getattr(operator, name) for name in NUMBERS]
-            row = [operator.name, operator.kind, *numbers, *moved]
-            writer.writerow([*row, operator.share, operator.utilization, operator.bottleneck])
+            row = [operator.name, operator.kind, *numbers, *operator.sram, *moved]
+            writer.writerow([*row, *(getattr(operator, name) for name in shares), operator.bottleneck])
 
 
 def write_json(profile: Profile, path: Path) -> None:
@@ -39,11 +41,13 @@ def write_json(profile: Profile, path: Path) -> None:
         "batch": profile.batch,
         "cycles": profile.cycles,
         "microseconds": profile.microseconds,
+        "milliseconds": profile.milliseconds,
         "causes": profile.causes,
         "macs": profile.macs,
         "macs_per_second": profile.macs_per_second,
         "peak_macs_per_cycle": profile.peak_macs_per_cycle,
         "utilization": profile.utilization,
+        "bottleneck": profile.bottleneck,
         "memories": [asdict(memory) for memory in profile.memories],
         "segments": [asdict(segment) for segment in profile.segments],
         "memory_plan": {

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from triune import _native
 
 __all__ = ["Command", "FeatureMap", "Memory", "Operator", "Profile", "Segment", "profile"]
+
+UNITS = ("cycles", "us", "ms")
+"""What times can be given in."""
 
 Span = tuple[int, int]
 """First cycle, one past the last."""
@@ -84,10 +85,20 @@ class Command:
     """Cycles that its stores keep the memory ports busy."""
     stall: int
     """Cycles that the array or vector unit waits for its loads or for room for its results."""
+    load_stall: int
+    """Those in which loads are missing."""
     control: int
     """Fixed cycles before it starts."""
+    ideal: int
+    """Cycles that the array would take if all of it worked all the time; 0 for what runs on the vector unit."""
+    sram: tuple[int, int, int]
+    """Elements that the array's operand buffers give as inputs and as weights, and take as results."""
     macs: int
     """Multiply-accumulates."""
+    bottleneck: str
+    """What most of the cycles held go to: ``compute``, ``control``, or a memory with ``load`` or ``store``."""
+    utilization: float
+    """`ideal` over the cycles held, 0 to 1."""
     loading: Span
     """From its first loaded byte to its last; may hold gaps."""
     computing: Span
@@ -103,22 +114,6 @@ class Command:
     def held(self) -> int:
         """Cycles that it holds the execute queue: control, stall and compute, nobody else's among them."""
         return self.control + self.stall + self.compute
-
-    def causes(self, memories: tuple[Memory, ...]) -> dict[str, int]:
-        """Return how many of the held cycles each cause accounts for at most: what the bottleneck is chosen from.
-
-        A transfer explains a stall as far as it is that long; ``wait`` is what no transfer of its own explains: results
-        that the command before still has to store, and latencies.
-        """
-        found = {"compute": self.compute, "control": self.control}
-        explained = 0
-        for memory in memories:
-            for verb, bytes_ in (("load", self.read[memory.name]), ("store", self.written[memory.name])):
-                if bytes_ and memory.bytes_per_cycle:
-                    busy = min(self.stall, math.ceil(bytes_ / memory.bytes_per_cycle))
-                    found[f"{memory.name} {verb}"] = busy
-                    explained = max(explained, busy)
-        return found | {"wait": self.stall - explained}
 
 
 @dataclass(frozen=True)
@@ -141,8 +136,14 @@ class Operator:
     """Cycles that its stores keep the memory ports busy."""
     stall: int
     """Cycles that the array or vector unit waits."""
+    load_stall: int
+    """Those in which loads are missing; in the others, room for results."""
     control: int
     """Fixed cycles before its commands."""
+    ideal: int
+    """Cycles that the array would take if all of it worked all the time; 0 for what runs on the vector unit."""
+    sram: tuple[int, int, int]
+    """Elements that the array's operand buffers give as inputs and as weights, and take as results."""
     macs: int
     """Multiply-accumulates."""
     read: dict[str, int]
@@ -152,9 +153,12 @@ class Operator:
     share: float
     """Part of the program's cycles that it holds the execute queue for, 0 to 1; adds up over operators."""
     utilization: float
-    """Multiply-accumulates over what the array could do in the cycles held, 0 to 1."""
+    """`ideal` over the cycles held, 0 to 1."""
+    array_utilization: float
+    """`ideal` over the cycles that it computes in, 0 to 1: how well its shape fits the array."""
     bottleneck: str
-    """What it spends most of them on: ``compute``, ``control``, ``wait``, or a memory with ``load`` or ``store``."""
+    """What most of the cycles held go to: ``compute``, ``control``, or ``load`` or ``store`` with the memory that takes
+    longest; ``store`` alone when results of the command before are what it waits for."""
 
     @property
     def held(self) -> int:
@@ -180,6 +184,10 @@ class Profile:
     """Cycles from the launch to the first command."""
     peak_macs_per_cycle: float
     """Most multiply-accumulates per cycle and core."""
+    utilization: float
+    """Cycles that the array would take if all of it worked all the time, over `cycles`: 0 to 1."""
+    bottleneck: str
+    """What most of the cycles that commands hold the execute queue go to, as that of an operator."""
     commands: tuple[Command, ...]
     """What the device executes, in order."""
     operators: tuple[Operator, ...]
@@ -198,7 +206,18 @@ class Profile:
     @property
     def microseconds(self) -> float:
         """`cycles` at `clock_mhz`."""
-        return self.cycles / self.clock_mhz
+        return self.time(self.cycles, "us")
+
+    @property
+    def milliseconds(self) -> float:
+        """`cycles` at `clock_mhz`."""
+        return self.time(self.cycles, "ms")
+
+    def time(self, cycles: int, unit: str = "us") -> float:
+        """Return cycles in a unit: ``us`` (microseconds), ``ms`` or ``cycles``. Raises ValueError for another."""
+        if unit not in UNITS:
+            raise ValueError(f"unit: expected one of {', '.join(UNITS)}, got {unit!r}")
+        return cycles if unit == "cycles" else cycles / self.clock_mhz / (1000 if unit == "ms" else 1)
 
     @cached_property
     def macs(self) -> int:
@@ -209,12 +228,6 @@ class Profile:
     def macs_per_second(self) -> float:
         """Multiply-accumulates of one core per second."""
         return self.macs / self.cycles * self.clock_mhz * 1e6
-
-    @property
-    def utilization(self) -> float:
-        """`macs` over what the core could do in `cycles`, 0 to 1."""
-        peak = self.cycles * self.peak_macs_per_cycle
-        return self.macs / peak if peak else 0.0
 
     @cached_property
     def causes(self) -> dict[str, int]:
@@ -271,11 +284,14 @@ class Profile:
             found.append((cycle, rates[0], rates[1]))
         return found
 
-    def table(self, width: int = 100) -> str:
-        """Return operators and totals as text of at most `width` columns (at least 100)."""
+    def table(self, width: int = 100, unit: str = "cycles") -> str:
+        """Return operators and totals as text of at most `width` columns (at least 100), times in `unit` (see `time`).
+
+        Raises ValueError for an unknown unit.
+        """
         from triune.profiling._table import table
 
-        return table(self, width)
+        return table(self, width, unit)
 
     def write_csv(self, path: str | os.PathLike[str]) -> None:
         """Write a line per operator, exact, with a header."""
@@ -317,21 +333,43 @@ def profile(package: str | os.PathLike[str], *, clock_mhz: int | None = None) ->
     timeline = opened.timeline(clock_mhz=clock_mhz)
     if not timeline.clock_mhz:
         raise ValueError(f"{file}: the time of '{opened.target}' is not modelled; compile for a device, such as metis")
+    return of_timeline(timeline, file.resolve().parent.name, opened.batch)
+
+
+def of_timeline(timeline: _native.Timeline, name: str, batch: int) -> Profile:
+    """Return the profile of a program whose time is modelled."""
     memories = tuple(Memory(**row) for row in timeline.memories())
-    commands = _commands(timeline, memories)
+    names = [memory.name for memory in memories]
     cycles = timeline.cycles
-    operators = tuple(
-        _operator(list(group), memories, cycles, timeline.peak_macs_per_cycle)
-        for _, group in groupby(commands, key=lambda command: (command.operator, command.kind))
+    commands = tuple(
+        Command(
+            index=row["index"],
+            opcode=row["opcode"],
+            **{span: row[span] for span in ("loading", "computing", "storing")},
+            **_cost(row, names),
+        )
+        for row in timeline.commands()
     )
+    operators = tuple(
+        Operator(
+            name=row["name"],
+            share=(row["launch"] + row["stall"] + row["compute"]) / cycles,
+            array_utilization=row["array_utilization"],
+            **_cost(row, names, operator=False),
+        )
+        for row in timeline.operators()
+    )
+    totals = timeline.totals()
     return Profile(
-        name=file.resolve().parent.name,
+        name=name,
         device=timeline.device,
         clock_mhz=timeline.clock_mhz,
-        batch=opened.batch,
+        batch=batch,
         cycles=cycles,
         launch=timeline.launch_cycles,
         peak_macs_per_cycle=timeline.peak_macs_per_cycle,
+        utilization=totals["utilization"],
+        bottleneck=bottleneck(totals),
         commands=commands,
         operators=operators,
         memories=memories,
@@ -342,47 +380,18 @@ def profile(package: str | os.PathLike[str], *, clock_mhz: int | None = None) ->
     )
 
 
-def _commands(timeline: _native.Timeline, memories: tuple[Memory, ...]) -> tuple[Command, ...]:
-    names = [memory.name for memory in memories]
-    found: list[Command] = []
-    free = timeline.launch_cycles
-    for row in timeline.commands():
-        # The execute queue is in order: what is neither stall nor computing since the command before is fixed cost.
-        computed = row["computing"][1]
-        control = computed - free - row["stall"] - row["compute"]
-        free = computed
-        same = ("index", "opcode", "kind", "start", "end", "compute", "load", "store", "stall", "macs")
-        spans = ("loading", "computing", "storing")
-        fields: dict[str, Any] = {name: row[name] for name in (*same, *spans)}
-        for side in ("read", "written"):
-            fields[side] = dict(zip(names, row[side], strict=True))
-        found.append(Command(operator=row["name"], control=control, **fields))
-    return tuple(found)
+def _cost(row: dict[str, Any], memories: list[str], *, operator: bool = True) -> dict[str, Any]:
+    """Return what commands and operators have alike."""
+    same = ("kind", "start", "end", "compute", "load", "store", "stall", "load_stall", "ideal", "sram", "macs")
+    found = {name: row[name] for name in (*same, "utilization")}
+    found |= {side: dict(zip(memories, row[side], strict=True)) for side in ("read", "written")}
+    found |= {"control": row["launch"], "bottleneck": bottleneck(row)}
+    return found | {"operator": row["name"]} if operator else found
 
 
-def _operator(commands: list[Command], memories: tuple[Memory, ...], cycles: int, peak: float) -> Operator:
-    sums = {
-        name: sum(getattr(command, name) for command in commands)
-        for name in ("compute", "load", "store", "stall", "control", "macs")
-    }
-    causes: dict[str, int] = {}
-    for command in commands:
-        for cause, count in command.causes(memories).items():
-            causes[cause] = causes.get(cause, 0) + count
-    held = sums["compute"] + sums["stall"] + sums["control"]
-    names = [memory.name for memory in memories]
-    return Operator(
-        name=commands[0].operator,
-        kind=commands[0].kind,
-        start=min(command.start for command in commands),
-        end=max(command.end for command in commands),
-        read={name: sum(command.read[name] for command in commands) for name in names},
-        written={name: sum(command.written[name] for command in commands) for name in names},
-        share=held / cycles if cycles else 0.0,
-        utilization=sums["macs"] / (held * peak) if held and peak else 0.0,
-        bottleneck=max(causes, key=lambda cause: causes[cause]),
-        **sums,
-    )
+def bottleneck(row: dict[str, Any]) -> str:
+    bound = "control" if row["bound_by"] == "launch" else row["bound_by"]
+    return f"{row['bound_memory']} {bound}" if row["bound_memory"] else bound
 
 
 def _feature_maps(timeline: _native.Timeline, commands: tuple[Command, ...]) -> tuple[FeatureMap, ...]:

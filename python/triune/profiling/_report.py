@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from triune import __version__
 from triune.profiling._model import Profile
 from triune.profiling._table import compact, size
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 STYLE = """
 :root { color: #1f2933; background: #f5f7fa; font: 15px/1.5 system-ui, sans-serif; }
@@ -47,22 +52,39 @@ for (const head of document.querySelectorAll("th")) {
 
 def write_report(profile: Profile, path: Path) -> None:
     """Write the page. Raises ImportError if plotly is not installed."""
-    try:
-        from plotly.offline import get_plotlyjs
+    check_extra()
+    from triune.profiling._charts import figures
 
-        from triune.profiling._charts import figures
+    title = f"{escape(profile.name)} on {escape(profile.device)}"
+    batch = f" A run is {profile.batch} images, each on a core of its own." if profile.batch > 1 else ""
+    intro = f"""Modelled cost of one image on one core at {profile.clock_mhz} MHz.{batch} Nothing was run: cycles come from shapes
+and the device's description."""
+    hint = "Cycles count from the launch; bytes are read + written. Click a heading to sort."
+    page = compose_page(title, intro, _cards(profile), figures(profile), hint, _table(profile))
+    path.write_text(page, encoding="utf-8")
+
+
+def check_extra() -> None:
+    """Raise the ImportError that tells what to install if plotly is not."""
+    try:
+        import plotly.offline  # noqa: F401
     except ImportError as error:
         raise ImportError(f"the report needs the extra 'report': pip install 'triune[report]' ({error})") from None
 
+
+def compose_page(
+    title: str, intro: str, cards: str, figures: Sequence[tuple[str, str, go.Figure]], hint: str, table: str
+) -> str:
+    """Return a page that needs nothing else. All but the figures' headings and texts is HTML already."""
+    from plotly.offline import get_plotlyjs
+
     sections = []
-    for heading, text, figure in figures(profile):
+    for heading, text, figure in figures:
         name = heading.lower().replace(" ", "-")
         config = {"displaylogo": False, "responsive": True, "toImageButtonOptions": {"filename": f"triune-{name}"}}
         picture = figure.to_html(full_html=False, include_plotlyjs=False, div_id=name, config=config)
         sections.append(f"<section><h2>{heading}</h2><p>{escape(text)}</p>{picture}</section>")
-    title = f"{escape(profile.name)} on {escape(profile.device)}"
-    batch = f" A run is {profile.batch} images, each on a core of its own." if profile.batch > 1 else ""
-    page = f"""<!DOCTYPE html>
+    return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -74,18 +96,16 @@ def write_report(profile: Profile, path: Path) -> None:
 </head>
 <body>
 <h1>{title}</h1>
-<p>Modelled cost of one image on one core at {profile.clock_mhz} MHz.{batch} Nothing was run: cycles come from shapes and the
-device's description.</p>
-{_cards(profile)}
+<p>{intro}</p>
+{cards}
 {"".join(sections)}
-<section><h2>Table</h2><p>Cycles count from the launch; bytes are read + written. Click a heading to sort.</p>
-<div class="scroll">{_table(profile)}</div></section>
+<section><h2>Table</h2><p>{hint}</p>
+<div class="scroll">{table}</div></section>
 <footer>Triune {__version__}</footer>
 <script>{SORT}</script>
 </body>
 </html>
 """
-    path.write_text(page, encoding="utf-8")
 
 
 def _cards(profile: Profile) -> str:
@@ -96,7 +116,7 @@ def _cards(profile: Profile) -> str:
         ("Time", f"{profile.microseconds:,.1f} µs", f"{profile.cycles:,} cycles"),
         ("Goes to", most.partition(", ")[0], most.partition(", ")[2]),
         ("Work", f"{compact(profile.macs)} MACs", f"{compact(profile.macs_per_second)} MACs/s"),
-        ("Utilization", f"{profile.utilization:.1%}", f"of {compact(profile.peak_macs_per_cycle)} MACs per cycle"),
+        ("Utilization", f"{profile.utilization:.1%}", f"bound by {profile.bottleneck}"),
         (
             "Feature maps",
             size(profile.scratch_bytes),
@@ -112,7 +132,19 @@ def _cards(profile: Profile) -> str:
 
 def _table(profile: Profile) -> str:
     memories = [memory.name for memory in profile.memories]
-    head = ["operator", "kind", "bound by", "start", "end", "compute", "load", "store", "stall", "control"]
+    head = [
+        "operator",
+        "kind",
+        "bound by",
+        "start",
+        "end",
+        "compute",
+        "load",
+        "store",
+        "stall",
+        "of it load",
+        "control",
+    ]
     head += [f"{name} bytes" for name in memories] + ["MACs", "share", "utilization"]
     text = {0, 1, 2}
     heads = (f"<th{' class=text' if at in text else ''}>{escape(name)}</th>" for at, name in enumerate(head))
@@ -120,6 +152,7 @@ def _table(profile: Profile) -> str:
     for operator in profile.operators:
         numbers = [operator.start, operator.end, operator.compute, operator.load, operator.store, operator.stall]
         numbers += [
+            operator.load_stall,
             operator.control,
             *(operator.read[name] + operator.written[name] for name in memories),
             operator.macs,

@@ -23,6 +23,13 @@ def compact(number: float) -> str:
     return f"{value:.{digits}f}{unit}"
 
 
+def duration(time: float, unit: str) -> str:
+    """Return a time in at most five characters: four digits of microseconds and milliseconds."""
+    if unit == "cycles" or time >= 999.95:
+        return compact(time)
+    return f"{time:.{1 if time >= 99.995 else 2 if time >= 9.9995 else 3}f}" if time else "0"
+
+
 def size(count: int) -> str:
     """Return bytes in binary units."""
     units = iter(("B", "KiB", "MiB", "GiB"))
@@ -37,8 +44,8 @@ def shorten(text: str, width: int) -> str:
     return text if len(text) <= width else "…" + text[1 - width :]
 
 
-def table(profile: Profile, width: int) -> str:
-    """Return operators and totals as text of at most `width` columns, or `LEAST_WIDTH`."""
+def table(profile: Profile, width: int, unit: str) -> str:
+    """Return operators and totals as text of at most `width` columns, or `LEAST_WIDTH`; times in `unit`."""
     memories = [memory.name for memory in profile.memories]
     head = [
         "operator",
@@ -58,7 +65,8 @@ def table(profile: Profile, width: int) -> str:
     for operator in profile.operators:
         cycles = (operator.start, operator.end, operator.compute, operator.load, operator.store, operator.stall)
         moved = [operator.read[name] + operator.written[name] for name in memories]
-        numbers = [compact(number) for number in (*cycles, *moved, operator.macs)]
+        times = [duration(profile.time(count, unit), unit) for count in cycles]
+        numbers = [*times, *(compact(number) for number in (*moved, operator.macs))]
         rows.append([operator.name, operator.kind, *numbers, f"{operator.share:.1%}", operator.bottleneck])
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     room = max(width, LEAST_WIDTH) - sum(widths[2:]) - len(widths) + 1
@@ -84,8 +92,9 @@ def _totals(profile: Profile) -> list[str]:
         f"time         {profile.cycles:,} cycles = {profile.microseconds:,.1f} µs on one core of {profile.device} at "
         f"{profile.clock_mhz} MHz",
         f"             {causes}",
+        f"bound by     {profile.bottleneck}",
         f"work         {profile.macs:,} MACs, {compact(profile.macs_per_second)} MACs/s, "
-        f"{profile.utilization:.1%} of the core's peak",
+        f"{profile.utilization:.1%} of the array's peak",
     ]
     if profile.batch > 1:
         lines.append(f"batch        {profile.batch} images, each on a core of its own at the same time")

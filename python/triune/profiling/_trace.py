@@ -100,16 +100,20 @@ def _slices(profile: Profile) -> list[dict[str, Any]]:
     return found
 
 
-def _details(command: Command, queue: str) -> dict[str, int]:
+def _details(command: Command, queue: str) -> dict[str, int | str]:
     if queue == "execute":
         return {
             "compute_cycles": command.compute,
             "stall_cycles": command.stall,
+            "load_stall_cycles": command.load_stall,
             "control_cycles": command.control,
+            "ideal_cycles": command.ideal,
             "macs": command.macs,
+            "bound_by": command.bottleneck,
         }
     busy, moved = (command.load, command.read) if queue == "load" else (command.store, command.written)
-    return {"busy_cycles": busy} | {f"{name}_bytes": count for name, count in moved.items() if count}
+    found: dict[str, int | str] = {"busy_cycles": busy}
+    return found | {f"{name}_bytes": count for name, count in moved.items() if count}
 
 
 def _counters(profile: Profile) -> list[dict[str, Any]]:

@@ -1,0 +1,287 @@
+"""Several programs on one device: throughput, latency and busy shares of instances that share cores, memories and link.
+
+The core composes (`_native.compose`, `Card.composition`); this names things and writes table, CSV, JSON and trace.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from triune import _native
+from triune.profiling._model import Span
+from triune.profiling._table import LEAST_WIDTH, shorten
+
+__all__ = ["Composition", "InstanceTimes", "Run", "Workload", "activity", "compose"]
+
+PROCESS = 1
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Instances of one program that all do the same."""
+
+    package: str | os.PathLike[str]
+    """The package's directory, or its ``model.json``."""
+    instances: int = 1
+    """How many, each on cores of its own as far as there are."""
+    rate: float | None = None
+    """Calls per second of each instance, as a camera makes them; None: the next call when a run has ended."""
+    depth: int = 1
+    """Runs of an instance under way at once when there is no rate: 3 for double buffering."""
+
+
+@dataclass(frozen=True)
+class InstanceTimes:
+    """What one instance got done. Latencies are microseconds from the call to the result."""
+
+    name: str
+    """The package's name and a number."""
+    cores: tuple[int, ...]
+    """The device's cores that it runs on."""
+    images: int
+    """Images per run."""
+    runs: int
+    """Runs that ended."""
+    images_per_second: float
+    """By the time between its first result and its last."""
+    min: float
+    """The shortest latency."""
+    p50: float
+    """The median."""
+    p90: float
+    """Nine runs of ten take no longer."""
+    p99: float
+    """99 runs of 100 take no longer."""
+    max: float
+    """The longest latency."""
+    mean: float
+    """The average."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, in nanoseconds of the device's clock. A stage that takes nothing is empty."""
+
+    instance: int
+    """Index of the instance."""
+    queued: int
+    """When it was called."""
+    input: Span
+    """Its inputs on the host link."""
+    compute: Span
+    """On its cores."""
+    output: Span
+    """Its outputs on the host link; the end is the run's."""
+
+
+@dataclass(frozen=True)
+class Composition:
+    """What instances did to each other on a device."""
+
+    device: str
+    """The device, or the card."""
+    nanoseconds: int
+    """How long: of the device's clock."""
+    instances: tuple[InstanceTimes, ...]
+    """In the order in which they were given or made."""
+    core_busy: tuple[float, ...]
+    """Part of the time that each core was at work, 0 to 1."""
+    link_busy: tuple[float, float]
+    """Part of the time that the host link moved inputs, and outputs."""
+    runs: tuple[Run, ...]
+    """Every run that ended, in the order in which they did."""
+    forgotten: int = 0
+    """Older runs that a card no longer remembers."""
+
+    @property
+    def images_per_second(self) -> float:
+        """Of all instances together."""
+        return sum(instance.images_per_second for instance in self.instances)
+
+    def table(self, width: int = 100) -> str:
+        """Return instances and busy shares as text of at most `width` columns (at least 100)."""
+        head = ["instance", "cores", "images/s", "runs", "latency µs: min", "p50", "p90", "p99", "max"]
+        rows = []
+        for each in self.instances:
+            latencies = [f"{value:,.1f}" for value in (each.min, each.p50, each.p90, each.p99, each.max)]
+            cores = ",".join(map(str, each.cores))
+            rows.append([each.name, cores, f"{each.images_per_second:,.1f}", f"{each.runs:,}", *latencies])
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        widths[0] = max(8, min(widths[0], max(width, LEAST_WIDTH) - sum(widths[1:]) - len(widths) + 1))
+
+        def line(cells: list[str]) -> str:
+            cells = [shorten(cells[0], widths[0]), *cells[1:]]
+            return " ".join(
+                f"{cell:<{size}}" if at < 2 else f"{cell:>{size}}"
+                for at, (cell, size) in enumerate(zip(cells, widths, strict=True))
+            ).rstrip()
+
+        cores = ", ".join(f"{core}: {share:.1%}" for core, share in enumerate(self.core_busy))
+        totals = [
+            f"together     {self.images_per_second:,.1f} images/s in {self.nanoseconds / 1e6:,.1f} ms on {self.device}",
+            f"cores busy   {cores}",
+            f"link busy    in {self.link_busy[0]:.1%}, out {self.link_busy[1]:.1%}",
+        ]
+        if self.forgotten:
+            totals.append(f"forgotten    {self.forgotten:,} older runs")
+        return "\n".join([line(head), *map(line, rows), "", *totals])
+
+    def write_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write a line per instance, exact, with a header; cores are joined by blanks."""
+        with Path(path).open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(InstanceTimes.__dataclass_fields__)
+            for each in self.instances:
+                row = asdict(each) | {"cores": " ".join(map(str, each.cores))}
+                writer.writerow(row.values())
+
+    def write_json(self, path: str | os.PathLike[str]) -> None:
+        """Write totals and instances."""
+        content = {
+            "schema": "triune-composition",
+            "schema_version": 1,
+            "device": self.device,
+            "nanoseconds": self.nanoseconds,
+            "images_per_second": self.images_per_second,
+            "core_busy": self.core_busy,
+            "link_busy": {"in": self.link_busy[0], "out": self.link_busy[1]},
+            "forgotten": self.forgotten,
+            "instances": [asdict(each) for each in self.instances],
+        }
+        Path(path).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def write_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write Chrome trace JSON with a track per core and per direction of the link; ui.perfetto.dev opens it."""
+        content = {
+            "displayTimeUnit": "ns",
+            "otherData": {"device": self.device, "nanoseconds": self.nanoseconds},
+            "traceEvents": [*self._names(), *self._slices()],
+        }
+        Path(path).write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def _names(self) -> list[dict[str, Any]]:
+        tracks = [f"core {core}" for core in range(len(self.core_busy))] + ["link in", "link out"]
+        found: list[dict[str, Any]] = [
+            {"ph": "M", "name": "process_name", "pid": PROCESS, "args": {"name": self.device}}
+        ]
+        for thread, name in enumerate(tracks, 1):
+            for key, value in (("thread_name", {"name": name}), ("thread_sort_index", {"sort_index": thread})):
+                found.append({"ph": "M", "name": key, "pid": PROCESS, "tid": thread, "args": value})
+        return found
+
+    def _slices(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        link = len(self.core_busy) + 1
+        for number, run in enumerate(self.runs):
+            instance = self.instances[run.instance]
+            places = [(core + 1, run.compute) for core in instance.cores]
+            for thread, (start, end) in [*places, (link, run.input), (link + 1, run.output)]:
+                if end == start:
+                    continue
+                nanoseconds = {"start_ns": start, "end_ns": end, "queued_ns": run.queued}
+                found.append(
+                    {
+                        "ph": "X",
+                        "pid": PROCESS,
+                        "tid": thread,
+                        "name": instance.name,
+                        "cat": "core" if thread < link else "link",
+                        "ts": start / 1000,
+                        "dur": (end - start) / 1000,
+                        "args": {"run": number, **nanoseconds},
+                    }
+                )
+        return found
+
+
+def compose(workloads: Sequence[Workload], *, seconds: float = 0.1, clock_mhz: int | None = None) -> Composition:
+    """Say what instances of programs do to each other on one device, without running them.
+
+    All packages are for the same device. Instances take cores in turn, as many as their batch has images; when all are
+    taken, they share them. Nothing else is at work. `seconds` of the device's time are looked at; `clock_mhz` is the
+    clock of all cores.
+
+    Raises ValueError if a number is not positive or there is nothing to compose, a subclass of RuntimeError if a package
+    cannot be read, they are for different devices, or the time holds more than 262 144 runs.
+    """
+    if not workloads:
+        raise ValueError("workloads: expected at least one")
+    if not 0 < seconds <= 3600:
+        raise ValueError(f"seconds: expected up to 3600, got {seconds}")
+    rows: list[tuple[str, _native.Estimate, list[int], int, int, int]] = []
+    core = 0
+    for workload in workloads:
+        path = Path(workload.package)
+        file = path / "model.json" if path.is_dir() else path
+        estimate = _native.Estimate(_native.Package(file))
+        name = file.resolve().parent.name
+        if not 1 <= workload.instances <= MOST_INSTANCES:
+            raise ValueError(f"{name}: expected 1 to {MOST_INSTANCES} instances, got {workload.instances}")
+        if not 1 <= workload.depth <= MOST_INSTANCES:
+            raise ValueError(f"{name}: expected a depth of 1 to {MOST_INSTANCES}, got {workload.depth}")
+        depth, period = workload.depth, 0
+        if workload.rate is not None:
+            if not 1e-3 <= workload.rate <= 1e9:
+                raise ValueError(f"{name}: expected a rate of 0.001 to 1e9 calls per second, got {workload.rate}")
+            depth, period = 0, max(1, round(1e9 / workload.rate))
+        for number in range(workload.instances):
+            cores = [(core + at) % estimate.cores for at in range(estimate.batch)]
+            core = (core + estimate.batch) % estimate.cores
+            label = f"{name} {number + 1}" if workload.instances > 1 else name
+            rows.append((label, estimate, cores, depth, period, 0))
+    found = _native.compose(rows, horizon=round(seconds * 1e9), clock_mhz=clock_mhz)
+    return _composition(found, rows[0][1].target)
+
+
+MOST_INSTANCES = 1024
+"""Most instances of a workload, and most runs of one under way at once."""
+
+
+def activity() -> dict[str, Composition]:
+    """Return what this process ran on its virtual cards, by the card's name.
+
+    Times are those of the cards' own clocks: how fast this machine is does not matter, unless runs are paced. The last
+    65 536 runs of a card are remembered, as long as an instance is on it.
+    """
+    found = {}
+    for card in _native.cards():
+        composition = card.composition()
+        if composition is not None:
+            found[card.name] = _composition(composition, card.name)
+    return found
+
+
+def _composition(found: _native.Composition, device: str) -> Composition:
+    horizon = found.horizon
+
+    def share(busy: int) -> float:
+        return busy / horizon if horizon else 0.0
+
+    latencies = ("min", "p50", "p90", "p99", "max", "mean")
+    instances = tuple(
+        InstanceTimes(
+            name=row["name"],
+            cores=tuple(row["cores"]),
+            images=row["images"],
+            runs=row["runs"],
+            images_per_second=row["images_per_second"],
+            **{name: row[name] / 1000 for name in latencies},
+        )
+        for row in found.instances()
+    )
+    inputs, outputs = found.link_busy
+    return Composition(
+        device=device,
+        nanoseconds=horizon,
+        instances=instances,
+        core_busy=tuple(map(share, found.core_busy)),
+        link_busy=(share(inputs), share(outputs)),
+        runs=tuple(Run(*row) for row in found.runs()),
+        forgotten=found.forgotten,
+    )

@@ -1,0 +1,288 @@
+"""One program on many devices that differ in some numbers: throughput, bottleneck, and which designs nothing beats."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from triune import _native
+from triune.profiling._model import bottleneck
+from triune.profiling._table import compact, size
+
+__all__ = ["Design", "Exploration", "explore"]
+
+MOST_POINTS = 10_000
+"""Most designs of one exploration."""
+
+FACTORS = ((1, 4), (1, 2), (1, 1), (2, 1), (4, 1))
+"""What an ellipsis alone stands for: these multiples of what the device has."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """A device, and what the program costs there."""
+
+    settings: dict[str, str]
+    """What differs from the device: each key with its value."""
+    clock_mhz: int
+    """The core's clock."""
+    cycles: int
+    """Of one run, from the launch to the last store."""
+    images_per_second: float
+    """Of one run after the other: a batch per run."""
+    utilization: float
+    """Cycles that the array would take if all of it worked all the time, over `cycles`."""
+    bottleneck: str
+    """What most of the cycles go to: ``compute``, ``control``, or a memory with ``load`` or ``store``."""
+    peak_macs_per_cycle: float
+    """Multiply-accumulates of a core's array per cycle: what the array costs."""
+    on_chip_bytes: int
+    """Bytes of all memories but the first, those of each core once: what they cost."""
+    external_bytes_per_second: float
+    """Bandwidth of the first memory's port: what that costs."""
+    pareto: bool = False
+    """Whether no other design is as fast or faster for no more array, on-chip bytes and bandwidth, and better in one."""
+
+    @property
+    def microseconds(self) -> float:
+        """`cycles` at `clock_mhz`."""
+        return self.cycles / self.clock_mhz
+
+    @property
+    def costs(self) -> tuple[float, float, float]:
+        """Array, on-chip bytes, bandwidth."""
+        return self.peak_macs_per_cycle, self.on_chip_bytes, self.external_bytes_per_second
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """All designs, in the order of the sweep: the last key changes fastest."""
+
+    name: str
+    """The model's or the package's name."""
+    device: str
+    """The device that they vary."""
+    batch: int
+    """Images per run, each on a core of its own."""
+    keys: tuple[str, ...]
+    """What was varied."""
+    designs: tuple[Design, ...]
+    """What came out."""
+
+    def table(self, width: int = 100) -> str:
+        """Return a line per design as text; a star marks those that no other beats. `width` is not looked at: columns are
+        as wide as they must be.
+        """
+        head = [*self.keys, "images/s", "µs", "utilization", "bound by", "MACs/cycle", "on chip", "GB/s", ""]
+        rows = [
+            [
+                *design.settings.values(),
+                f"{design.images_per_second:,.1f}",
+                f"{design.microseconds:,.1f}",
+                f"{design.utilization:.1%}",
+                design.bottleneck,
+                compact(design.peak_macs_per_cycle),
+                size(design.on_chip_bytes),
+                f"{design.external_bytes_per_second / 1e9:.1f}",
+                "*" if design.pareto else "",
+            ]
+            for design in self.designs
+        ]
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        left = len(self.keys) + 3
+        lines = [
+            " ".join(
+                f"{cell:<{size}}" if at == left else f"{cell:>{size}}"
+                for at, (cell, size) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in [head, *rows]
+        ]
+        best = max(self.designs, key=lambda design: design.images_per_second)
+        setting = ", ".join(f"{key} {value}" for key, value in best.settings.items())
+        return "\n".join(
+            [
+                *lines,
+                "",
+                f"{len(self.designs)} designs of {self.device}; fastest: {best.images_per_second:,.1f} images/s with {setting}",
+                "* no other design is faster for no more array, on-chip memory and bandwidth",
+            ]
+        )
+
+    def write_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write a line per design, exact, with a header."""
+        rows = [_flat(design) for design in self.designs]
+        with Path(path).open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+
+    def write_json(self, path: str | os.PathLike[str]) -> None:
+        """Write all designs."""
+        content = {
+            "schema": "triune-exploration",
+            "schema_version": 1,
+            "name": self.name,
+            "device": self.device,
+            "batch": self.batch,
+            "keys": self.keys,
+            "designs": [_flat(design) | {"settings": design.settings} for design in self.designs],
+        }
+        Path(path).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def write_report(self, path: str | os.PathLike[str]) -> None:
+        """Write one self-contained HTML page with pictures and the table.
+
+        Raises ImportError if the extra ``report`` is not installed.
+        """
+        from triune.profiling._explore_page import write_page
+
+        write_page(self, Path(path))
+
+
+def _flat(design: Design) -> dict[str, Any]:
+    names = ("clock_mhz", "cycles", "microseconds", "images_per_second", "utilization", "bottleneck")
+    costs = ("peak_macs_per_cycle", "on_chip_bytes", "external_bytes_per_second", "pareto")
+    return {**design.settings, **{name: getattr(design, name) for name in (*names, *costs)}}
+
+
+def explore(
+    model: str | os.PathLike[str],
+    sweep: Mapping[str, Sequence[str | int]],
+    *,
+    device: str | None = None,
+    batch: int | None = None,
+) -> Exploration:
+    """Say what a program costs on devices that differ from one in some numbers. Nothing is deployed or run.
+
+    `model` is a package (its directory or ``model.json``) or a quantized ONNX file, which is compiled for `device`, by
+    default ``metis``, in batches of `batch`, by default 1; and again for every border that the sweep asks for. `sweep` has
+    the values of each key: a path into the device's description, such as ``queues.buffers`` or ``memory.l2.ports``, or
+    ``array`` (``"32x64"``), ``clock`` (MHz), the name of the first memory (its bytes per second), the name of another
+    memory (its size). Values may end in K, M, G, T: powers of 1024 for sizes, of 1000 for others. ``"..."`` between values
+    goes on as they began, doubling or adding; alone it stands for a quarter to four times of what the device has.
+
+    Raises ValueError if the sweep is empty or too large, an ellipsis leads nowhere, or the device's time is not modelled;
+    subclasses of RuntimeError if the model cannot be read or compiled, a key or value is wrong, or a package does not fit.
+    """
+    path = Path(model)
+    if path.is_dir() or path.name == "model.json":
+        file = path / "model.json" if path.is_dir() else path
+        package = _native.Package(file)
+        name = file.resolve().parent.name
+        if device is not None and package.target != device:
+            raise ValueError(f"{file}: compiled for {package.target}, not {device}; give the ONNX file instead")
+        if batch is not None and package.batch != batch:
+            raise ValueError(f"{file}: compiled for batches of {package.batch}; give the ONNX file instead")
+        estimate = _native.Estimate(package)
+    else:
+        name = path.stem
+        estimate = _native.Estimate.compile(path, target=device or "metis", batch=batch or 1)
+    if not sweep:
+        raise ValueError("sweep: expected at least one key with its values")
+    points: list[list[tuple[str, str]]] = []
+    many = 1
+    for key, values in sweep.items():
+        found = _values(estimate, key, [str(value).strip() for value in values])
+        many *= len(found)
+        if many > MOST_POINTS:
+            raise ValueError(f"sweep: more than {MOST_POINTS:,} designs")
+        points.append([(key, value) for value in found])
+    designs = [_design(estimate, list(point)) for point in product(*points)]
+    return Exploration(name, estimate.target, estimate.batch, tuple(sweep), tuple(_marked(designs)))
+
+
+def _design(estimate: _native.Estimate, changes: list[tuple[str, str]]) -> Design:
+    timeline = estimate.timeline(changes)
+    if not timeline.clock_mhz:
+        raise ValueError(f"the time of '{estimate.target}' is not modelled; choose a device, such as metis")
+    totals = timeline.totals()
+    outer, *inner = timeline.memories()
+    hertz = timeline.clock_mhz * 1e6
+    return Design(
+        settings=dict(changes),
+        clock_mhz=timeline.clock_mhz,
+        cycles=timeline.cycles,
+        images_per_second=estimate.batch * hertz / timeline.cycles,
+        utilization=totals["utilization"],
+        bottleneck=bottleneck(totals),
+        peak_macs_per_cycle=timeline.peak_macs_per_cycle,
+        on_chip_bytes=sum(memory["bytes"] for memory in inner),
+        external_bytes_per_second=outer["bytes_per_cycle"] * hertz,
+    )
+
+
+def _marked(designs: list[Design]) -> Iterable[Design]:
+    import numpy as np
+
+    # Less is better in every column.
+    columns = np.array([(-design.images_per_second, *design.costs) for design in designs])
+    for row, design in zip(columns, designs, strict=True):
+        better = (columns <= row).all(axis=1) & (columns < row).any(axis=1)
+        yield replace(design, pareto=not better.any())
+
+
+def _values(estimate: _native.Estimate, key: str, texts: list[str]) -> list[str]:
+    """Return the values of a key, ellipses filled in, none twice."""
+    texts = ["..." if text == "…" else text for text in texts]
+    if texts == ["..."]:
+        return [value for factor in FACTORS if (value := _times(estimate.number(key), factor))]
+    found: list[str] = []
+    for at, text in enumerate(texts):
+        if text == "...":
+            if at < 2 or at + 1 == len(texts):
+                raise ValueError(f"{key}: '...' needs two values before it and one behind")
+            found += _between(key, texts[at - 2], texts[at - 1], texts[at + 1])
+        else:
+            found.append(text)
+    if not found or "" in found:
+        raise ValueError(f"{key}: expected values such as 1,2,4")
+    return list(dict.fromkeys(found))
+
+
+def _times(value: str, factor: tuple[int, int]) -> str | None:
+    numbers = [int(number) * factor[0] for number in value.split("x")]
+    if any(number % factor[1] for number in numbers):
+        return None
+    return "x".join(str(number // factor[1]) for number in numbers)
+
+
+def _between(key: str, first: str, second: str, last: str) -> list[str]:
+    """Return what lies between `second` and `last`: doubling, or whatever factor, if that leads there, else adding."""
+    suffix = second.lstrip("0123456789x")
+    if any(text.lstrip("0123456789x") != suffix for text in (first, last)):
+        raise ValueError(f"{key}: values around '...' end in the same unit, such as 1M,2M,...,8M")
+    (a, b, end) = (tuple(map(int, text.removesuffix(suffix).split("x"))) for text in (first, second, last))
+    if not len(a) == len(b) == len(end):
+        raise ValueError(f"{key}: values around '...' are of one form")
+
+    def text(numbers: tuple[int, ...]) -> str:
+        return "x".join(map(str, numbers)) + suffix
+
+    for step in (_multiplied, _added):
+        found: list[tuple[int, ...]] = []
+        here, before = b, a
+        while len(found) < 10_000:
+            following = step(before, here)
+            if following == end:
+                return [text(numbers) for numbers in found]
+            if following is None or any(f > e for f, e in zip(following, end, strict=True)) or following == here:
+                break
+            found.append(following)
+            before, here = here, following
+    raise ValueError(f"{key}: {first},{second},... does not lead to {last}")
+
+
+def _multiplied(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
+    if any(one == 0 or two * two % one for one, two in zip(a, b, strict=True)):
+        return None
+    return tuple(two * two // one for one, two in zip(a, b, strict=True))
+
+
+def _added(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(2 * two - one for one, two in zip(a, b, strict=True))

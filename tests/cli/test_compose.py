@@ -1,0 +1,218 @@
+"""`triune profile A B`: several programs on one device, and what really ran on the virtual cards."""
+
+from __future__ import annotations
+
+import csv
+import json
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import triune
+from triune.axelera.runtime import Context, InvalidConfiguration
+from triune.cli import main
+from triune.models import DIGITS_INT8
+from triune.profiling import Composition, Workload, activity, compose, profile
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the digits network for single images."""
+    return triune.compile(DIGITS_INT8, target="metis", output=tmp_path_factory.mktemp("compose") / "single")
+
+
+@pytest.fixture(scope="module")
+def both(single: Path, digits: Path) -> Composition:
+    """Return two single-image instances and two of a batch of 2 on four cores: more than there are."""
+    return compose([Workload(single, 2), Workload(digits, 2)], seconds=0.05)
+
+
+def test_one_instance_takes_its_timeline(single: Path) -> None:
+    found = compose([Workload(single)])
+    alone = profile(single)
+    assert {run.compute[1] - run.compute[0] for run in found.runs} == {-(-alone.cycles * 1000 // alone.clock_mhz)}
+    assert found.instances[0].min == found.instances[0].max
+    assert found.instances[0].images_per_second == pytest.approx(1e6 / found.instances[0].p50)
+    assert found.core_busy[1:] == (0, 0, 0)
+
+
+def test_instances_scale_and_share(single: Path) -> None:
+    rates = [compose([Workload(single, count)]).images_per_second for count in (1, 2, 4, 8)]
+    assert rates[0] < rates[1] < rates[2] * 1.001
+    for count, rate in zip((1, 2, 4, 8), rates, strict=True):
+        assert rate <= min(count, 4) * rates[0] * 8 / min(count, 4)
+    four, eight = compose([Workload(single, 4)]), compose([Workload(single, 8)])
+    assert [instance.cores for instance in eight.instances] == [(core % 4,) for core in range(8)]
+    assert sum(eight.core_busy) >= sum(four.core_busy)
+    assert compose([Workload(single, depth=3)]).images_per_second > rates[0]
+
+
+def test_calls_at_a_rate(single: Path) -> None:
+    found = compose([Workload(single, rate=1000)], seconds=0.1)
+    assert found.instances[0].images_per_second == pytest.approx(1000, rel=0.01)
+    queued = [run.queued for run in found.runs]
+    assert all(after - before == 1_000_000 for before, after in pairwise(queued))
+    # More than the device can do: it does what it can, and calls wait ever longer.
+    late = compose([Workload(single, rate=100_000)], seconds=0.02)
+    assert late.instances[0].max > 10 * late.instances[0].min
+    assert late.core_busy[0] > 0.5
+
+
+def test_what_is_shared_is_used_by_one_at_a_time(both: Composition) -> None:
+    for core in range(4):
+        spans = sorted(run.compute for run in both.runs if core in both.instances[run.instance].cores)
+        assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+        done = sum(end - start for start, end in spans)
+        assert 0 <= both.core_busy[core] * both.nanoseconds - done <= 1e6
+    for side in ("input", "output"):
+        spans = sorted(getattr(run, side) for run in both.runs)
+        assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+    assert [instance.cores for instance in both.instances] == [(0,), (1,), (2, 3), (0, 1)]
+    assert [instance.name for instance in both.instances] == ["single 1", "single 2", "digits 1", "digits 2"]
+
+
+def test_table_and_files(
+    both: Composition, single: Path, digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = {kind: tmp_path / f"out.{kind}" for kind in ("csv", "json", "trace")}
+    options = [text for kind, path in paths.items() for text in (f"--{kind}", str(path))]
+    arguments = ["profile", str(single), str(digits), "--instances", "2,2", "--time", "50", *options]
+    assert main(arguments) == 0
+    table = capsys.readouterr().out
+    assert table == both.table() + "\n"
+    assert max(map(len, table.splitlines())) <= 100
+    with paths["csv"].open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    told = json.loads(paths["json"].read_text())
+    for row, entry, instance in zip(rows, told["instances"], both.instances, strict=True):
+        assert row["name"] == entry["name"] == instance.name
+        assert float(row["p99"]) == entry["p99"] == instance.p99
+        assert row["cores"].split() == list(map(str, instance.cores))
+    assert told["core_busy"] == list(both.core_busy)
+    events = json.loads(paths["trace"].read_text())["traceEvents"]
+    tracks = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert list(tracks.values()) == ["core 0", "core 1", "core 2", "core 3", "link in", "link out"]
+    slices = [e for e in events if e["ph"] == "X"]
+    images = sum(2 * len(both.instances[run.instance].cores) for run in both.runs)
+    links = 2 * len(both.runs)
+    assert len(slices) == images / 2 + links
+    for track in tracks:
+        spans = sorted((e["args"]["start_ns"], e["args"]["end_ns"]) for e in slices if e["tid"] == track)
+        assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+        assert all(e["ts"] * 1000 == pytest.approx(e["args"]["start_ns"]) for e in slices if e["tid"] == track)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{single}", "{single}", "--instances", "1,2,3"], "expected 1 or 2 values"),
+        (["{single}", "--instances", "2000"], "1024"),
+        (["{single}", "{single}", "--unit", "us"], "--unit"),
+        (["{single}", "{other}"], "is for zg330"),
+        (["{single}", "{tmp}"], "model.json"),
+        (["{single}", "--instances", "4", "--time", "3600001"], "seconds"),
+        (["{single}", "--rate", "1e9"], "shorter time"),
+        (["{single}", "--instances", "2", "--clock", "9999"], "9999 MHz"),
+    ],
+)
+def test_errors(
+    single: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    other = triune.compile(DIGITS_INT8, target="zg330", output=tmp_path / "other")
+    names = {"single": single, "other": other, "tmp": tmp_path}
+    assert main(["profile", *(argument.format(**names) for argument in arguments)]) == 1
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert message in captured.err
+
+
+@pytest.mark.parametrize("wrong", [["--instances", "0"], ["--rate", "-1"], ["--rate", "nan"], ["--depth", "x"]])
+def test_wrong_arguments(single: Path, wrong: list[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(["profile", str(single), *wrong])
+    assert exited.value.code == 2
+
+
+def run(package: Path, instances: int, runs: int) -> tuple[float, dict[str, Composition]]:
+    """Run instances in threads of their own; return how long that took, and what ran."""
+    with Context() as context, context.device_connect(None, instances) as connection:
+        model = context.load_model(package / "model.json")
+        loaded = [connection.load_model_instance(model) for _ in range(instances)]
+        infos = model.inputs(), model.outputs()
+
+        def work(index: int) -> None:
+            inputs, outputs = ([np.zeros(info.shape, info.dtype) for info in side] for side in infos)
+            for _ in range(runs):
+                loaded[index].run(inputs, outputs)
+
+        threads = [threading.Thread(target=work, args=(index,)) for index in range(instances)]
+        start = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return time.perf_counter() - start, activity()
+
+
+def test_what_ran_is_what_was_planned(single: Path) -> None:
+    """However slow this machine is: times are the device's."""
+    _, found = run(single, 1, 20)
+    (card,) = found.values()
+    planned = compose([Workload(single)])
+    assert [each.runs for each in card.instances] == [20]
+    assert card.instances[0].p50 == planned.instances[0].p50
+    assert card.instances[0].images_per_second == pytest.approx(planned.instances[0].images_per_second)
+    _, found = run(single, 4, 20)
+    (card,) = found.values()
+    assert [each.runs for each in card.instances] == [20] * 4
+    assert {each.cores for each in card.instances} == {(core,) for core in range(4)}
+    alone = 20 * planned.instances[0].p50 * 1000
+    assert alone <= card.nanoseconds < 3 * alone, "side by side"
+    assert activity() == {}, "nothing is on the card"
+
+
+def test_pacing(single: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs last as long as on the board (here one that is 20 times slower), and four instances overlap."""
+    seconds = compose([Workload(single)]).instances[0].p50 / 1e6
+    monkeypatch.setenv("TRIUNE_REALTIME", "0.05")
+    one, found = run(single, 1, 10)
+    assert one >= 10 * seconds * 20
+    (card,) = found.values()
+    assert card.instances[0].min == pytest.approx(seconds * 1e6)
+    four, _ = run(single, 4, 10)
+    assert four >= 10 * seconds * 20
+    # One after the other would take four times as long; this machine may be busy with something else.
+    assert four < 3 * 10 * seconds * 20
+    monkeypatch.setenv("TRIUNE_REALTIME", "0")
+    free, _ = run(single, 1, 10)
+    assert free < one
+
+
+def test_a_wrong_factor_is_named(single: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong in ("fast", "-1", "1e9", "nan"):
+        monkeypatch.setenv("TRIUNE_REALTIME", wrong)
+        with pytest.raises(InvalidConfiguration, match=f"TRIUNE_REALTIME.*{wrong}"):
+            run(single, 1, 1)
+
+
+def test_limits_of_the_array_take_time(single: Path) -> None:
+    with Context() as context:
+        model = context.load_model(single / "model.json")
+
+        def compute(limit: int) -> tuple[int, int]:
+            context.configure_device(0, mvm_utilisation_core_0=limit)
+            with context.device_connect(0, 1) as connection:
+                found = connection.load_model_instance(model, device_profiling=True).profile()
+            return found.cycles, sum(each.compute for each in found.operators)
+
+        try:
+            all_cycles, all_compute = compute(100)
+            cycles, computed = compute(10)
+        finally:
+            context.configure_device(0, mvm_utilisation_core_0=100)
+        assert computed > 2 * all_compute
+        assert cycles > all_cycles
