@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -175,3 +176,110 @@ def test_two_threads_on_one_network(images: Array) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def _float_model(tmp_path: Path) -> Path:
+    """Return a float convolution of a megabyte of weights over images of any size."""
+    onnx = pytest.importorskip("onnx")
+    helper = onnx.helper
+    noise = np.random.default_rng(1).standard_normal((256, 128, 3, 3)).astype(np.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+    float32 = onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [node],
+        "float",
+        [helper.make_tensor_value_info("x", float32, [1, 128, "H", "W"])],
+        [helper.make_tensor_value_info("y", float32, [1, 256, "H", "W"])],
+        [onnx.numpy_helper.from_array(noise, "w")],
+    )
+    path = tmp_path / "float.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+def test_shapes_and_networks_share_packed_weights(tmp_path: Path) -> None:
+    network = Network(_float_model(tmp_path))
+    assert network.weight_bytes == 0
+    network.prepare([(1, 128, 4, 4)])
+    packed = network.weight_bytes
+    assert packed >= 256 * 128 * 9 * 4
+    network.prepare([(1, 128, 9, 7)])
+    assert network.weight_bytes == packed
+    assert network.plans == 2
+    other = Network(sharing_weights=network)
+    other.prepare([(1, 128, 4, 4)])
+    assert other.weight_bytes == packed
+    x = np.random.default_rng(2).standard_normal((1, 128, 9, 7)).astype(np.float32)
+    networks, results = [network, other], []
+    del network
+    while networks:
+        # The first one goes, its weights stay.
+        each = networks.pop(0)
+        each.prepare([x.shape])
+        each.bind([x], [None])
+        each.forward()
+        results.append(each.output(0))
+    assert np.array_equal(*results)
+    assert other.weight_bytes == packed
+
+
+def test_model_or_network_to_share_with() -> None:
+    network = _prepared(1)
+    for arguments in ({}, {"model": DIGITS_INT8, "sharing_weights": network}):
+        with pytest.raises(errors.ArgumentError, match="expected a path or bytes, or a network"):
+            Network(**arguments)
+
+
+def test_networks_that_share_scratch(images: Array) -> None:
+    first = _prepared(1)
+    second = Network(DIGITS_INT8, sharing_scratch=first)
+    second.prepare([(7, 1, 8, 8)])
+    assert first.scratch_bytes == second.scratch_bytes
+    first.bind([images[:1]], [None])
+    second.bind([images], [None])
+    for network in (first, second, first):
+        network.forward()
+    # A result is the network's own: the other's runs do not touch it.
+    assert np.array_equal(first.output(0), _expected(images[:1]))
+    assert np.array_equal(second.output(0), _expected(images))
+
+
+def test_running_at_once_in_shared_scratch_is_an_error(tmp_path: Path) -> None:
+    path = _float_model(tmp_path)
+    first = Network(path)
+    networks = [first, Network(path, sharing_scratch=first)]
+    x = np.random.default_rng(3).standard_normal((1, 128, 40, 40)).astype(np.float32)
+    for network in networks:
+        network.prepare([x.shape])
+        network.bind([x], [None])
+        network.forward()
+    expected = first.output(0)
+    refused: list[errors.InUseError] = []
+
+    def work(network: Network) -> None:
+        for _ in range(30):
+            try:
+                network.forward()
+            except errors.InUseError as error:
+                refused.append(error)
+            else:
+                assert np.array_equal(network.output(0), expected)
+
+    threads = [threading.Thread(target=work, args=(network,)) for network in networks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert refused
+    assert "another run is under way" in str(refused[0])
+
+
+def test_plans_are_kept_up_to_a_limit(images: Array) -> None:
+    network = Network(DIGITS_INT8)
+    for count in range(1, 41):
+        network.prepare([(count, 1, 8, 8)])
+    assert network.plans == 16
+    network.prepare([(7, 1, 8, 8)])
+    network.bind([images], [None])
+    network.forward()
+    assert np.array_equal(network.output(0), _expected(images))

@@ -6,20 +6,20 @@ mod layers;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use layers::{LAYERS, config, noise};
-use triune_kernels::{Activation, FConv, FConvSpec, Isa, Pool};
+use triune_kernels::{Activation, FConv, FConvSpec, Filter, Isa, PackedFilter, Pool};
 
 fn bench(criterion: &mut Criterion) {
     let pool = Pool::new(1);
     for layer in LAYERS {
         let floats = |count| noise(count).map(|byte| f32::from(byte) / 256.0 - 0.5).collect::<Vec<_>>();
         let [in_map, out_map] = layer.maps();
-        let weights = floats(out_map.c * layer.taps());
+        let weights: Vec<u8> =
+            floats(out_map.c * layer.taps()).into_iter().flat_map(f32::to_le_bytes).collect();
         let bias = floats(out_map.c);
         let spec = FConvSpec {
             geometry: layer.geometry(),
             in_channels: in_map.c,
             out_channels: out_map.c,
-            weights: &weights,
             bias: Some(&bias),
             residual: false,
             activation: Activation::Relu,
@@ -30,7 +30,11 @@ fn bench(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(format!("f32 {layer}"));
         group.throughput(Throughput::Elements(layer.macs()));
         for isa in Isa::available() {
-            let conv = FConv::new(&spec, isa).expect("a valid layer");
+            let [kh, kw] = spec.geometry.kernel;
+            let group_channels = in_map.c / spec.geometry.groups;
+            let filter = Filter::dense(&weights, out_map.c, kh * kw, group_channels);
+            let packed = PackedFilter::new(&filter, spec.geometry.groups, isa).expect("a valid layer");
+            let conv = FConv::new(&spec, packed.into()).expect("a valid layer");
             let mut scratch = vec![0; conv.scratch_bytes(pool.threads())];
             group.bench_function(BenchmarkId::from_parameter(format!("{isa:?}")), |bencher| {
                 bencher.iter(|| {

@@ -16,7 +16,7 @@ pub mod timing;
 
 pub use command::{Addr, Command, FeatureMap};
 pub use error::Error;
-pub use exec::{Decoded, Executor, Segment, SegmentKind, SegmentTable, Stream};
+pub use exec::{Border, Decoded, Executor, Library, Segment, SegmentKind, SegmentTable, Stream, Weights};
 pub use memory::{Lease, Memory, RangeAccess, RegionId, Sanitize, Watch};
 pub use spec::DeviceSpec;
 pub use timing::{CommandTime, Timeline, TimingOptions, timeline};

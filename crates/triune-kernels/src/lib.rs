@@ -24,7 +24,7 @@ mod strided;
 mod tensor_info;
 mod unary;
 
-pub use conv::{FConv, FConvSpec, Q8, QAdd, QConv, QConvSpec};
+pub use conv::{FConv, FConvSpec, Filter, PackedFilter, Q8, QAdd, QConv, QConvSpec};
 pub use copy::{CopyNd, CopySpec};
 pub use eltwise::{Binary, Broadcast, QMul, binary, q_add, q_mul};
 pub use error::Error;

@@ -2,9 +2,12 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{Noise, gapped, indices, isas, same_bits};
 use triune_kernels::{
-    Activation, ConvGeometry, Error, FConv, FConvSpec, FMatMul, Isa, MatMulSpec, Nhwc, Pool,
+    Activation, ConvGeometry, Error, FConv, FConvSpec, FMatMul, Filter, Isa, MatMulSpec, Nhwc, PackedFilter,
+    Pool,
 };
 
 struct Case {
@@ -94,13 +97,28 @@ fn check(case: &Case, seed: u64) {
         geometry: g,
         in_channels: ci,
         out_channels: co,
-        weights: &weights,
         bias: case.bias.then_some(&bias),
         residual: case.residual,
         activation: case.activation,
     };
-    for isa in isas() {
-        let conv = FConv::new(&spec, isa).unwrap();
+    let taps = g.kernel[0] * g.kernel[1];
+    let dense: Vec<u8> = weights.iter().flat_map(|weight| weight.to_le_bytes()).collect();
+    let filter = Filter::dense(&dense, co, taps, ci / g.groups);
+    // The same weights with taps innermost, behind a byte that spoils their alignment.
+    let other: Vec<u8> = (0..weights.len())
+        .map(|at| {
+            let (channel, input, tap) = (at / (ci / g.groups * taps), at / taps % (ci / g.groups), at % taps);
+            weights[(channel * taps + tap) * (ci / g.groups) + input]
+        })
+        .flat_map(f32::to_le_bytes)
+        .collect();
+    let shifted = [&[0xA5], other.as_slice()].concat();
+    let strides = [ci / g.groups * taps, 1, taps];
+    let inner_taps = Filter { bytes: &shifted[1..], strides, ..filter };
+    for (isa, filter) in isas().into_iter().flat_map(|isa| [(isa, &filter), (isa, &inner_taps)]) {
+        let packed = PackedFilter::new(filter, g.groups, isa).unwrap();
+        assert!(packed.bytes() >= dense.len());
+        let conv = FConv::new(&spec, packed.into()).unwrap();
         for threads in [1, 3] {
             let pool = Pool::new(threads);
             // An odd start, so that nothing relies on the scratch's alignment or content.
@@ -201,21 +219,31 @@ fn depthwise_convolutions_equal_their_definition() {
 
 #[test]
 fn misfits_are_errors() {
-    let weights = vec![0.0; 12];
+    let weights = vec![0; 12 * 4];
     let spec = FConvSpec {
         geometry: ConvGeometry::pointwise(),
         in_channels: 3,
         out_channels: 4,
-        weights: &weights,
         bias: None,
         residual: false,
         activation: Activation::None,
     };
-    assert!(FConv::new(&FConvSpec { weights: &weights[1..], ..spec }, Isa::Scalar).is_err());
-    assert!(FConv::new(&FConvSpec { bias: Some(&[0.0; 3]), ..spec }, Isa::Scalar).is_err());
+    let filter = Filter::dense(&weights, 4, 1, 3);
+    let pack = |filter: &Filter<'_>, groups| PackedFilter::new(filter, groups, Isa::best());
+    assert!(pack(&Filter { bytes: &weights[1..], ..filter }, 1).is_err());
+    assert!(pack(&Filter { strides: [3, 3, 2], ..filter }, 1).is_err());
+    assert!(pack(&Filter { strides: [usize::MAX; 3], ..filter }, 1).is_err());
+    assert!(pack(&Filter { group_channels: 0, ..filter }, 1).is_err());
+    assert!(pack(&filter, 3).is_err());
+    let packed = Arc::new(pack(&filter, 1).unwrap());
+    let make = |spec: &FConvSpec<'_>| FConv::new(spec, Arc::clone(&packed));
+    assert!(make(&FConvSpec { bias: Some(&[0.0; 3]), ..spec }).is_err());
     let uneven = ConvGeometry { groups: 2, ..ConvGeometry::pointwise() };
-    assert!(FConv::new(&FConvSpec { geometry: uneven, ..spec }, Isa::Scalar).is_err());
-    let conv = FConv::new(&spec, Isa::best()).unwrap();
+    assert!(make(&FConvSpec { geometry: uneven, ..spec }).is_err());
+    assert!(make(&FConvSpec { in_channels: 2, ..spec }).is_err());
+    let wide = ConvGeometry { kernel: [1, 2], ..ConvGeometry::pointwise() };
+    assert!(make(&FConvSpec { geometry: wide, ..spec }).is_err());
+    let conv = make(&spec).unwrap();
     let (i, o) = (Nhwc::dense(1, 2, 2, 3), Nhwc::dense(1, 2, 2, 4));
     let (x, mut y) = ([0.0; 12], [0.0; 16]);
     let mut scratch = vec![0; conv.scratch_bytes(1)];

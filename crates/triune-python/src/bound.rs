@@ -10,7 +10,10 @@
 
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods, npyffi::NPY_ARRAY_WRITEABLE};
 use pyo3::prelude::*;
-use triune::{runtime::Tensor, tensor::DType};
+use triune::{
+    runtime::{Border, Tensor},
+    tensor::DType,
+};
 
 use crate::{array, error::ArgumentError};
 
@@ -28,9 +31,6 @@ struct Array {
     data: *mut u8,
     bytes: usize,
 }
-
-/// What runs on the bytes of inputs and outputs.
-type Run<'a, E> = dyn FnMut(&[&[u8]], &mut [&mut [u8]]) -> Result<(), E> + 'a;
 
 /// A network's inputs and outputs.
 pub(crate) struct Bound {
@@ -129,24 +129,29 @@ impl Bound {
     pub(crate) fn has_output(&self, index: usize) -> bool {
         matches!(self.outputs.get(index), Some(Some(_)))
     }
+}
 
-    /// Calls `run` with the bytes of all inputs and outputs; `own` has room for the outputs without an array.
-    ///
-    /// To be called by one thread at a time, after [`Self::check`] and before the interpreter is held again.
-    pub(crate) fn run<E>(&self, own: &mut [Option<Tensor>], run: &mut Run<'_, E>) -> Result<(), E> {
+/// The bytes of bound arrays for one run, and room for the outputs without an array.
+///
+/// To be made and used by one thread at a time, after [`Bound::check`] and before the interpreter is held again.
+pub(crate) struct Io<'a> {
+    pub(crate) bound: &'a Bound,
+    pub(crate) own: &'a mut [Option<Tensor>],
+}
+
+impl Border for Io<'_> {
+    fn input(&self, index: usize) -> &[u8] {
+        let array = &self.bound.inputs[index];
         // SAFETY: alive and of this size as `check` found; an array always has an address, an empty one, too.
-        let input = |array: &Array| unsafe { std::slice::from_raw_parts(array.data, array.bytes) };
-        // SAFETY: as for inputs; disjoint from every other bound array as `new` found.
-        let output = |array: &Array| unsafe { std::slice::from_raw_parts_mut(array.data, array.bytes) };
-        let inputs: Vec<&[u8]> = self.inputs.iter().map(input).collect();
-        let mut outputs: Vec<&mut [u8]> = Vec::with_capacity(self.outputs.len());
-        for (array, own) in self.outputs.iter().zip(own) {
-            match (array, own) {
-                (Some(array), _) => outputs.push(output(array)),
-                (None, Some(tensor)) => outputs.push(&mut tensor.bytes),
-                (None, None) => outputs.push(&mut []),
-            }
+        unsafe { std::slice::from_raw_parts(array.data, array.bytes) }
+    }
+
+    fn output(&mut self, index: usize) -> &mut [u8] {
+        match (&self.bound.outputs[index], &mut self.own[index]) {
+            // SAFETY: as for inputs; disjoint from every other bound array as `new` found, and borrowed as this is.
+            (Some(array), _) => unsafe { std::slice::from_raw_parts_mut(array.data, array.bytes) },
+            (None, Some(tensor)) => &mut tensor.bytes,
+            (None, None) => &mut [],
         }
-        run(&inputs, &mut outputs)
     }
 }

@@ -47,6 +47,7 @@ pub(crate) fn runtime(error: RuntimeError) -> PyErr {
     match error {
         RuntimeError::Card(error) => card(&error),
         RuntimeError::Io { .. } | RuntimeError::Graph(GraphError::Io { .. }) => FileError::new_err(text),
+        RuntimeError::Shared => InUseError::new_err(text),
         RuntimeError::Foreign { .. } => ForeignError::new_err(text),
         RuntimeError::Unsupported { .. }
         | RuntimeError::Target(_)

@@ -5,9 +5,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use pyo3::{prelude::*, types::PyBytes};
+use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyBytes};
 use triune::{
-    runtime::{self, Session, SessionOptions, Tensor, ValueInfo},
+    runtime::{self, Model, Session, SessionOptions, Tensor, ValueInfo},
     tensor::Shape,
 };
 
@@ -42,7 +42,48 @@ struct State {
 /// Name, element type and extents; the latter are missing where nobody knows them yet.
 type Described = (String, &'static str, Option<Vec<usize>>);
 
+/// Where a network's model comes from.
+enum Source {
+    File(PathBuf),
+    Bytes(PyBackedBytes),
+    Network(Py<Network>),
+}
+
+impl Source {
+    fn new(model: Option<&Bound<'_, PyAny>>, sharing: Option<Py<Network>>) -> PyResult<Self> {
+        match (model, sharing) {
+            (None, Some(network)) => Ok(Self::Network(network)),
+            (Some(model), None) => match model.cast::<PyBytes>() {
+                Ok(bytes) => Ok(Self::Bytes(bytes.clone().into())),
+                Err(_) => Ok(Self::File(model.extract()?)),
+            },
+            _ => Err(ArgumentError::new_err(
+                "model: expected a path or bytes, or a network to share weights with",
+            )),
+        }
+    }
+
+    fn model(self) -> Result<Arc<Model>, runtime::Error> {
+        match self {
+            Self::File(path) => Model::open(&path),
+            // The weights stay where Python has them.
+            Self::Bytes(bytes) => Model::from_bytes(bytes::Bytes::from_owner(bytes)),
+            Self::Network(network) => Ok(Arc::clone(network.get().state().session.model())),
+        }
+    }
+}
+
 impl State {
+    fn new(session: Session) -> Result<Self, runtime::Error> {
+        let output_shapes = vec![None; session.outputs().len()];
+        let shapes = session.model().default_shapes().map(<[Shape]>::to_vec);
+        let mut state = Self { session, shapes: None, output_shapes, results: Vec::new(), plan: 0 };
+        if let Some(shapes) = shapes {
+            state.prepare(shapes)?;
+        }
+        Ok(state)
+    }
+
     fn prepare(&mut self, shapes: Vec<Shape>) -> Result<(), runtime::Error> {
         self.output_shapes = self.session.output_shapes(&shapes)?;
         self.shapes = Some(shapes);
@@ -56,49 +97,46 @@ impl State {
         let Some(shapes) = self.shapes.as_ref().filter(|_| bound.plan() == self.plan) else {
             return Err(unbound());
         };
-        let program = self.session.prepare(shapes).map_err(error::runtime)?;
         if self.results.len() != self.output_shapes.len() {
             let own = |(index, io): (usize, &runtime::TensorIo)| {
                 let bytes = (!bound.has_output(index)).then(|| vec![0; io.bytes()])?;
                 Some(Tensor { dtype: io.dtype, shape: io.shape, bytes })
             };
-            self.results = program.program().outputs.iter().enumerate().map(own).collect();
+            let program = self.session.prepare(shapes).map_err(error::runtime)?;
+            self.results = program.outputs.iter().enumerate().map(own).collect();
         }
-        bound
-            .run(&mut self.results, &mut |inputs, outputs| program.run(inputs, outputs))
-            .map_err(error::runtime)
+        let mut io = bound::Io { bound, own: &mut self.results };
+        self.session.run_border(shapes, &mut io).map_err(error::runtime)
     }
 }
 
 #[pymethods]
 impl Network {
-    /// Opens a model file, given as a path or as its bytes. `threads` compute a run; 0 takes every CPU.
+    /// Opens a model file, given as a path or as its bytes; or, with `sharing_weights`, the model that another network has,
+    /// whose weights then are in memory once: `model` is `None`. The other one may be dropped.
+    ///
+    /// `threads` compute a run; 0 takes every CPU. `sharing_scratch` names a network to share the memory of runs with: no two of
+    /// those that share it can run at once.
     ///
     /// A model that says what shapes its inputs have is planned at once.
     ///
     /// Raises `FileError` if it cannot be read, `ArgumentError` if it is damaged, `UnsupportedError` if it holds an operator that
     /// does not run here.
     #[new]
-    #[pyo3(signature = (model, *, threads=1))]
-    fn new(py: Python<'_>, model: &Bound<'_, PyAny>, threads: usize) -> PyResult<Self> {
-        let options = SessionOptions { threads };
-        let open = |session: Result<Session, runtime::Error>| -> Result<State, runtime::Error> {
-            let session = session?;
-            let output_shapes = vec![None; session.outputs().len()];
-            let shapes = session.default_shapes();
-            let mut state = State { session, shapes: None, output_shapes, results: Vec::new(), plan: 0 };
-            if let Some(shapes) = shapes {
-                state.prepare(shapes)?;
-            }
-            Ok(state)
-        };
-        let state = if let Ok(bytes) = model.cast::<PyBytes>() {
-            let bytes = bytes.as_bytes().to_vec();
-            error::detached(py, || open(Session::from_bytes(bytes, &options)))?
-        } else {
-            let path: PathBuf = model.extract()?;
-            error::detached(py, || open(Session::open(&path, &options)))?
-        };
+    #[pyo3(signature = (model=None, *, threads=1, sharing_weights=None, sharing_scratch=None))]
+    fn new(
+        py: Python<'_>,
+        model: Option<&Bound<'_, PyAny>>,
+        threads: usize,
+        sharing_weights: Option<Py<Self>>,
+        sharing_scratch: Option<Py<Self>>,
+    ) -> PyResult<Self> {
+        let source = Source::new(model, sharing_weights)?;
+        let state = error::detached(py, || {
+            let workspace = sharing_scratch.map(|other| Arc::clone(other.get().state().session.workspace()));
+            let session = Session::of(source.model()?, &SessionOptions { threads, workspace })?;
+            State::new(session)
+        })?;
         let state = state.map_err(error::runtime)?;
         let (inputs, outputs) = (state.session.inputs().to_vec(), state.session.outputs().to_vec());
         Ok(Self { inputs, outputs, state: Mutex::new(state), bound: Mutex::new(None) })
@@ -205,6 +243,24 @@ impl Network {
             let mut state = self.state.lock().map_err(|_| midway())?;
             state.run(&bound)
         })?
+    }
+
+    /// Bytes of packed weights that this network, and those that share them, have in memory.
+    #[getter]
+    fn weight_bytes(&self, py: Python<'_>) -> PyResult<usize> {
+        error::detached(py, || self.state().session.model().library().packed_bytes())
+    }
+
+    /// Bytes of memory for feature maps, inputs and outputs.
+    #[getter]
+    fn scratch_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        error::detached(py, || self.state().session.workspace().bytes())
+    }
+
+    /// Sets of input shapes that plans are kept for.
+    #[getter]
+    fn plans(&self, py: Python<'_>) -> PyResult<usize> {
+        error::detached(py, || self.state().session.plans())
     }
 
     /// What the last `forward` gave for output `index`, as a new array.

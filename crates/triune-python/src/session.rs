@@ -34,7 +34,7 @@ impl Session {
     #[new]
     #[pyo3(signature = (model, *, threads=1))]
     fn new(py: Python<'_>, model: &Bound<'_, PyAny>, threads: usize) -> PyResult<Self> {
-        let options = SessionOptions { threads };
+        let options = SessionOptions { threads, ..SessionOptions::default() };
         let inner = if let Ok(bytes) = model.cast::<PyBytes>() {
             let bytes = bytes.as_bytes().to_vec();
             error::detached(py, || runtime::Session::from_bytes(bytes, &options))?

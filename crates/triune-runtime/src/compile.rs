@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use triune_device::DeviceSpec;
+use triune_device::{DeviceSpec, Library};
 use triune_graph::{Graph, infer, passes};
 use triune_tensor::Shape;
 
@@ -84,7 +84,7 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
         )));
     }
     let borders = border::npu(&spec.border, &graph, &input_names, &output_names, options.batch)?;
-    let lowered = lower(&graph, &borders.plan)?;
+    let lowered = lower(&graph, &borders.plan, None)?;
     let commands = lowered.commands.len();
     let program = program(spec, options.batch, lowered, borders.inputs, borders.outputs);
     let summary = Summary {
@@ -100,7 +100,12 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
 }
 
 /// Compiles a whole bound graph for the host: borders are row-major without padding.
-pub(crate) fn compile_host(mut graph: Graph, spec: &DeviceSpec) -> Result<Program, Error> {
+/// Weights stay in the model's library, if there is one.
+pub(crate) fn compile_host(
+    mut graph: Graph,
+    spec: &DeviceSpec,
+    library: Option<&Library>,
+) -> Result<Program, Error> {
     passes::prepare(&mut graph)?;
     let border = |id, home| -> Result<(TensorIo, View), Error> {
         let value = graph.value(id);
@@ -130,7 +135,7 @@ pub(crate) fn compile_host(mut graph: Graph, spec: &DeviceSpec) -> Result<Progra
         plan.outputs.push(view);
         outputs.push(io);
     }
-    let lowered = lower(&graph, &plan)?;
+    let lowered = lower(&graph, &plan, library)?;
     Ok(program(spec, 1, lowered, inputs, outputs))
 }
 

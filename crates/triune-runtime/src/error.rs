@@ -58,6 +58,11 @@ pub enum Error {
         /// What came.
         got: String,
     },
+    /// Sessions that share their memory ran at the same time.
+    #[error(
+        "another run is under way in the memory that this session shares; sessions that share it run one after the other"
+    )]
+    Shared,
     /// A virtual card refuses: see the variant.
     #[error(transparent)]
     Card(#[from] crate::card::Error),

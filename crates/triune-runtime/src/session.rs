@@ -1,36 +1,32 @@
-//! Sessions: a model file run on the host, whole, with shapes bound by each call.
+//! Sessions: a model run on the host, whole, with shapes bound by each call.
 
-use std::{collections::HashMap, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use bytes::Bytes;
-use triune_device::DeviceSpec;
-use triune_graph::{Dim, Graph, format::onnx};
+use triune_device::Border;
+use triune_graph::Dim;
+use triune_kernels::Pool;
 use triune_tensor::{DType, Shape};
 
-use crate::{DeployOptions, Deployment, Device, Error, Program, compile::compile_host, lower::ALIGNMENT};
+use crate::{
+    Error, Model, Program, ValueInfo, Workspace,
+    compile::compile_host,
+    host::{HostProgram, Scratch},
+};
 
 /// How a session runs.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
     /// Threads that a run uses, the caller's included; 0 means one per CPU core.
     pub threads: usize,
+    /// Memory to run in, shared with other sessions: no two of them can run at once. `None` means memory of its own.
+    pub workspace: Option<Arc<Workspace>>,
 }
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        Self { threads: 1 }
+        Self { threads: 1, workspace: None }
     }
-}
-
-/// What a model takes or gives.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ValueInfo {
-    /// Name in the model.
-    pub name: String,
-    /// Element type.
-    pub dtype: DType,
-    /// Extents; symbols are bound by each call.
-    pub dims: Vec<Dim>,
 }
 
 /// A dense row-major operand of a run.
@@ -55,141 +51,181 @@ pub struct Tensor {
     pub bytes: Vec<u8>,
 }
 
-/// A model on the host. Programs are compiled per set of input shapes and kept.
+/// A model on the host. Programs are compiled per set of input shapes; some are kept. They share weights and memory.
 #[derive(Debug)]
 pub struct Session {
-    model: Graph,
-    host: DeviceSpec,
-    options: SessionOptions,
-    inputs: Vec<ValueInfo>,
-    outputs: Vec<ValueInfo>,
-    deployments: HashMap<Vec<Shape>, Deployment>,
+    model: Arc<Model>,
+    workspace: Arc<Workspace>,
+    pool: Pool,
+    scratch: Scratch,
+    /// The last one used is the last.
+    plans: Vec<Plan>,
+}
+
+/// What runs for one set of input shapes.
+#[derive(Debug)]
+struct Plan {
+    shapes: Vec<Shape>,
+    program: HostProgram,
 }
 
 impl Session {
-    /// Programs kept for different input shapes; the oldest are dropped beyond it.
+    /// Programs kept for different input shapes; beyond them, the one that was not used for longest is dropped.
     const KEPT: usize = 16;
 
-    /// Opens an ONNX file.
+    /// Opens a model file.
     pub fn open(path: &Path, options: &SessionOptions) -> Result<Self, Error> {
-        Self::new(onnx::read(path)?, options)
+        Self::of(Model::open(path)?, options)
     }
 
-    /// Opens an ONNX model in memory; external data is not available.
+    /// Opens a model in memory; external data is not available.
     pub fn from_bytes(bytes: impl Into<Bytes>, options: &SessionOptions) -> Result<Self, Error> {
-        Self::new(onnx::read_bytes(bytes.into(), None)?, options)
+        Self::of(Model::from_bytes(bytes)?, options)
     }
 
     /// A session over a graph.
-    pub fn new(model: Graph, options: &SessionOptions) -> Result<Self, Error> {
-        let info = |ids: &[triune_graph::ValueId]| {
-            ids.iter()
-                .map(|&id| {
-                    let value = model.value(id);
-                    ValueInfo {
-                        name: value.name.clone(),
-                        dtype: value.dtype.unwrap_or(DType::F32),
-                        dims: value.shape.clone().unwrap_or_default(),
-                    }
-                })
-                .collect()
+    pub fn new(graph: triune_graph::Graph, options: &SessionOptions) -> Result<Self, Error> {
+        Self::of(Model::new(graph), options)
+    }
+
+    /// A session over a model, whose weights it shares with other sessions over it.
+    ///
+    /// A model that gives its inputs' shapes is compiled at once, so that its errors show here and the first run is fast.
+    pub fn of(model: Arc<Model>, options: &SessionOptions) -> Result<Self, Error> {
+        let workspace = match &options.workspace {
+            Some(workspace) => Arc::clone(workspace),
+            None => Workspace::new()?,
         };
-        let (inputs, outputs) = (info(&model.inputs), info(&model.outputs));
-        let host = DeviceSpec::builtin("host")?;
-        let mut session =
-            Self { model, host, options: options.clone(), inputs, outputs, deployments: HashMap::new() };
-        // A model without open extents is compiled at once, so that its errors show here and the first run is fast.
-        if let Some(shapes) = session.default_shapes() {
+        let pool = Pool::new(options.threads);
+        let mut session = Self { model, workspace, pool, scratch: Scratch::default(), plans: Vec::new() };
+        if let Some(shapes) = session.model.default_shapes().map(<[Shape]>::to_vec) {
             session.prepare(&shapes)?;
         }
         Ok(session)
     }
 
+    /// The model.
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// The memory that it runs in.
+    pub fn workspace(&self) -> &Arc<Workspace> {
+        &self.workspace
+    }
+
     /// What a run takes.
     pub fn inputs(&self) -> &[ValueInfo] {
-        &self.inputs
+        self.model.inputs()
     }
 
     /// What a run gives.
     pub fn outputs(&self) -> &[ValueInfo] {
-        &self.outputs
+        self.model.outputs()
+    }
+
+    /// Sets of input shapes that programs are kept for.
+    pub fn plans(&self) -> usize {
+        self.plans.len()
     }
 
     /// Compiles for these input shapes unless that is done; a later run with them starts at once.
-    pub fn prepare(&mut self, shapes: &[Shape]) -> Result<&mut Deployment, Error> {
-        if !self.deployments.contains_key(shapes) {
-            if self.deployments.len() >= Self::KEPT {
-                self.deployments.clear();
-            }
-            let mut graph = self.model.clone();
-            let named: Vec<(&str, &[usize])> = self
-                .inputs
-                .iter()
-                .map(|input| &*input.name)
-                .zip(shapes.iter().map(|shape| &**shape))
-                .collect();
-            graph.bind(&named)?;
-            let program = Arc::new(compile_host(graph, &self.host)?);
-            let options = DeployOptions { threads: self.options.threads, ..DeployOptions::default() };
-            let device = Device::new(sized(&self.host, &program))?;
-            let deployment = Deployment::new(&device, &program, &options)?;
-            self.deployments.insert(shapes.to_vec(), deployment);
-        }
-        self.deployments
-            .get_mut(shapes)
-            .ok_or_else(|| Error::Target("a program that was just made is gone".into()))
-    }
-
-    /// The shapes that the model gives its inputs, unless it leaves an extent open.
-    pub fn default_shapes(&self) -> Option<Vec<Shape>> {
-        self.model.inputs.iter().map(|&id| self.model.value(id).fixed_shape()).collect()
+    pub fn prepare(&mut self, shapes: &[Shape]) -> Result<&Program, Error> {
+        Ok(self.plan(shapes)?.1.program.program())
     }
 
     /// The outputs' shapes for inputs of these shapes, for which a program is compiled unless that is done.
     pub fn output_shapes(&mut self, shapes: &[Shape]) -> Result<Vec<Option<Shape>>, Error> {
-        let deployment = self.prepare(shapes)?;
-        Ok(deployment.program().outputs.iter().map(|io| Some(io.shape)).collect())
+        Ok(self.prepare(shapes)?.outputs.iter().map(|io| Some(io.shape)).collect())
     }
 
     /// Runs the model on inputs in the order of [`Self::inputs`].
     pub fn run(&mut self, inputs: &[TensorRef<'_>]) -> Result<Vec<Tensor>, Error> {
-        if inputs.len() != self.inputs.len() {
+        if inputs.len() != self.inputs().len() {
             return Err(Error::Operand {
                 what: "number of inputs".into(),
-                expected: self.inputs.len().to_string(),
+                expected: self.inputs().len().to_string(),
                 got: inputs.len().to_string(),
             });
         }
         let mut shapes = Vec::with_capacity(inputs.len());
-        for (info, input) in self.inputs.iter().zip(inputs) {
+        for (info, input) in self.inputs().iter().zip(inputs) {
             shapes.push(info.check(input)?);
         }
-        let deployment = self.prepare(&shapes)?;
-        let mut results: Vec<Tensor> = deployment
-            .program()
+        let program = self.prepare(&shapes)?;
+        let results = program
             .outputs
             .iter()
             .map(|io| Tensor { dtype: io.dtype, shape: io.shape, bytes: vec![0; io.bytes()] })
             .collect();
-        let inputs: Vec<&[u8]> = inputs.iter().map(|input| input.bytes).collect();
-        let mut outputs: Vec<&mut [u8]> = results.iter_mut().map(|result| &mut *result.bytes).collect();
-        deployment.run(&inputs, &mut outputs)?;
-        Ok(results)
+        let mut border = Tensors { inputs, results };
+        self.run_border(&shapes, &mut border)?;
+        Ok(border.results)
+    }
+
+    /// Runs on inputs of these shapes and into outputs of those that they give, all dense and row-major. Allocates
+    /// nothing once it is prepared.
+    pub fn run_border(&mut self, shapes: &[Shape], border: &mut dyn Border) -> Result<(), Error> {
+        let (session, plan) = self.plan(shapes)?;
+        plan.program.run(border, session.scratch, session.pool, None)
+    }
+
+    /// The plan for these shapes, made unless it is kept, and what its runs need besides.
+    fn plan(&mut self, shapes: &[Shape]) -> Result<(Runner<'_>, &mut Plan), Error> {
+        match self.plans.iter().rposition(|plan| plan.shapes == shapes) {
+            Some(found) if found + 1 == self.plans.len() => {}
+            Some(found) => {
+                let plan = self.plans.remove(found);
+                self.plans.push(plan);
+            }
+            None => {
+                if shapes.len() != self.inputs().len() {
+                    return Err(Error::Operand {
+                        what: "number of input shapes".into(),
+                        expected: self.inputs().len().to_string(),
+                        got: shapes.len().to_string(),
+                    });
+                }
+                let program = compile_host(
+                    self.model.bound(shapes)?,
+                    self.workspace.spec(),
+                    Some(&self.model.library),
+                )?;
+                let program = HostProgram::new(&self.workspace, program, &self.model.library)?;
+                program.reserve(&mut self.scratch, self.pool.threads());
+                if self.plans.len() >= Self::KEPT {
+                    self.plans.remove(0);
+                }
+                self.plans.push(Plan { shapes: shapes.to_vec(), program });
+            }
+        }
+        let runner = Runner { scratch: &mut self.scratch, pool: &self.pool };
+        let plan = self.plans.last_mut();
+        plan.map(|plan| (runner, plan))
+            .ok_or_else(|| Error::Target("a program that was just made is gone".into()))
     }
 }
 
-/// The host with as much memory as one deployment of the program takes: address space is not free everywhere.
-fn sized(host: &DeviceSpec, program: &Program) -> DeviceSpec {
-    let border = program.inputs.iter().chain(&program.outputs).map(|io| io.bytes() as u64);
-    let parts = [program.instructions.len() as u64, program.constants.len() as u64, program.scratch_bytes];
-    let bytes = parts.into_iter().chain(border).fold(ALIGNMENT, |sum, part| {
-        sum.saturating_add(part.max(1).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX))
-    });
-    let mut spec = host.clone();
-    for memory in &mut spec.memory {
-        memory.bytes = memory.reserved.saturating_add(bytes);
+/// What a plan's runs need besides.
+struct Runner<'a> {
+    scratch: &'a mut Scratch,
+    pool: &'a Pool,
+}
+
+/// Operands and results of a run.
+struct Tensors<'a> {
+    inputs: &'a [TensorRef<'a>],
+    results: Vec<Tensor>,
+}
+
+impl Border for Tensors<'_> {
+    fn input(&self, index: usize) -> &[u8] {
+        self.inputs[index].bytes
     }
-    spec
+
+    fn output(&mut self, index: usize) -> &mut [u8] {
+        &mut self.results[index].bytes
+    }
 }
 
 impl ValueInfo {

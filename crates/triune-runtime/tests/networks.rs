@@ -230,7 +230,8 @@ fn input_shape(graph: &Graph) -> Vec<usize> {
 }
 
 fn run_session(graph: &Graph, values: &[f32], threads: usize) -> Vec<triune_runtime::Tensor> {
-    let mut session = Session::new(graph.clone(), &SessionOptions { threads }).expect("a session");
+    let mut session = Session::new(graph.clone(), &SessionOptions { threads, ..SessionOptions::default() })
+        .expect("a session");
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     let shape = input_shape(graph);
     session.run(&[TensorRef { dtype: DType::F32, shape: &shape, bytes: &bytes }]).expect("a run")

@@ -7,7 +7,7 @@ use triune_tensor::DType;
 
 use super::guard::Guard;
 use super::operands::{MAX_READS, Prepared, Read, SegRange, Step};
-use super::{SegmentTable, segments::SegmentKind};
+use super::{Library, SegmentTable, Weights, segments::SegmentKind};
 use crate::{
     Addr, Error, FeatureMap, Lease,
     command::{FieldError, Operand},
@@ -159,6 +159,15 @@ pub(super) struct Checker<'a> {
     guard: Option<Guard<'a>>,
     /// What the sanitizer found in constants.
     fault: RefCell<Option<Error>>,
+    library: Option<&'a Library>,
+}
+
+/// Where a convolution's weights are.
+pub(super) enum FilterSource<'a> {
+    /// In the program's constants, in the order of the kernels.
+    Constants(&'a [u8]),
+    /// In a library.
+    Library(&'a Library, Weights),
 }
 
 impl<'a> Checker<'a> {
@@ -167,13 +176,38 @@ impl<'a> Checker<'a> {
         lease: &'a Lease<'a>,
         isa: Isa,
         guard: Option<Guard<'a>>,
+        library: Option<&'a Library>,
     ) -> Self {
-        Self { segments, lease, isa, guard, fault: RefCell::new(None) }
+        Self { segments, lease, isa, guard, fault: RefCell::new(None), library }
     }
 
     /// The sanitizer's fault behind the last error, if that is what it was.
     pub(super) fn take_fault(&self) -> Option<Error> {
         self.fault.take()
+    }
+
+    /// The weights of a convolution: output channels, taps, input channels of a group.
+    pub(super) fn weights(
+        &self,
+        field: &'static str,
+        addr: Addr,
+        extents: [usize; 3],
+        elem_bytes: usize,
+    ) -> Result<FilterSource<'a>> {
+        let Some(library) = self.library.filter(|_| addr.segment() == Library::SEGMENT) else {
+            let elements =
+                extents.into_iter().try_fold(1_u64, |product, extent| product.checked_mul(extent as u64));
+            return self.constants(field, addr, elements, elem_bytes as u64).map(FilterSource::Constants);
+        };
+        match library.get(addr) {
+            Some(weights) if weights.extents == extents && weights.elem_bytes == elem_bytes => {
+                Ok(FilterSource::Library(library, weights))
+            }
+            Some(weights) => {
+                bad(field, format!("{addr} has the extents {:?}, {extents:?} needed", weights.extents))
+            }
+            None => bad(field, format!("{addr} is not in the library")),
+        }
     }
 
     /// A strided operand.

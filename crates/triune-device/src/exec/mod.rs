@@ -6,6 +6,7 @@
 mod check;
 mod executor;
 mod guard;
+mod library;
 mod operands;
 mod segments;
 mod steps;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use triune_kernels::{Isa, Pool};
 
 pub use executor::Executor;
+pub use library::{Library, Weights};
 pub use segments::{SEGMENT_ALIGNMENT, Segment, SegmentKind, SegmentTable};
 
 use check::Checker;
@@ -22,7 +24,7 @@ use guard::{Bound, Guard};
 use operands::{Prepared, SegRange};
 
 use crate::{
-    Addr, Command, Error, Memory, Watch,
+    Addr, Command, Error, Lease, Memory, Watch,
     command::{CommandReader, Opcode},
     memory::RangeAccess,
 };
@@ -47,6 +49,14 @@ pub struct StepView<'a> {
     pub output: &'a [u8],
 }
 
+/// What a run reads and writes outside of the device's memory, by position. An index always gives the same bytes.
+pub trait Border {
+    /// The bytes for an input segment.
+    fn input(&self, index: usize) -> &[u8];
+    /// The bytes for an output segment.
+    fn output(&mut self, index: usize) -> &mut [u8];
+}
+
 /// Called after every command.
 pub type Observer<'a> = dyn FnMut(StepView<'_>) + 'a;
 
@@ -59,6 +69,8 @@ pub struct Decoded {
     segments: SegmentTable,
     /// One range per segment that is not empty.
     access: Vec<RangeAccess>,
+    /// The same, for runs that write the inputs first.
+    border_access: Vec<RangeAccess>,
     watch: Watch,
     generation: u64,
     staging_bytes: usize,
@@ -74,6 +86,20 @@ impl Decoded {
     /// segment, are misaligned, written though read-only, overlap, or do not fit each other. [`Error::Segment`],
     /// [`Error::Busy`] while instructions or constants are being written, [`Error::Sanitizer`].
     pub fn new(memory: &Memory, segments: &SegmentTable, stream: Stream, isa: Isa) -> Result<Self, Error> {
+        Self::with_library(memory, segments, stream, isa, None)
+    }
+
+    /// As [`Self::new`], for commands whose weights may lie in a library.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_library(
+        memory: &Memory,
+        segments: &SegmentTable,
+        stream: Stream,
+        isa: Isa,
+        library: Option<&Library>,
+    ) -> Result<Self, Error> {
         segments.check(memory)?;
         let of_kind = |keep: fn(&Segment) -> bool| -> Vec<RangeAccess> {
             segments
@@ -102,7 +128,7 @@ impl Decoded {
             let mnemonic = command.opcode().mnemonic();
             if command.opcode() != Opcode::End {
                 let guard = guard.as_ref().map(|guard| guard.at(index, mnemonic));
-                let checker = Checker::new(segments, &lease, isa, guard);
+                let checker = Checker::new(segments, &lease, isa, guard, library);
                 let step = steps::prepare(&checker, &command).map_err(|error| {
                     checker.take_fault().unwrap_or(Error::Command {
                         index,
@@ -123,6 +149,7 @@ impl Decoded {
             steps: steps.into(),
             segments: segments.clone(),
             access: of_kind(|_| true),
+            border_access: border_access(segments.segments()),
             watch,
             generation,
             staging_bytes,
@@ -178,6 +205,7 @@ impl Decoded {
         }
         self.access.clear();
         self.access.extend(new.iter().filter(|each| each.len > 0).map(Segment::access));
+        self.border_access = border_access(new);
         self.segments.clone_from(segments);
         self.bound = Bound::new(memory, segments);
         Ok(())
@@ -209,13 +237,78 @@ impl Decoded {
         memory: &Memory,
         scratch: &mut [u8],
         pool: &Pool,
-        mut observer: Option<&mut Observer<'_>>,
+        observer: Option<&mut Observer<'_>>,
     ) -> Result<(), Error> {
         let need = self.scratch_bytes(pool.threads());
         if scratch.len() < need {
             return Err(Error::Scratch { need, got: scratch.len() });
         }
         let mut lease = memory.lease_for_program(&self.access)?;
+        self.run_leased(memory, &mut lease, scratch, pool, observer)
+    }
+
+    /// As [`Self::run`], with the inputs copied in before and the outputs copied out behind, all under one lease.
+    ///
+    /// # Errors
+    /// As [`Self::run`]; [`Error::Segment`] when the border's bytes are not those of a segment. Nothing has run then.
+    pub fn run_border(
+        &self,
+        memory: &Memory,
+        border: &mut dyn Border,
+        scratch: &mut [u8],
+        pool: &Pool,
+        observer: Option<&mut Observer<'_>>,
+    ) -> Result<(), Error> {
+        let need = self.scratch_bytes(pool.threads());
+        if scratch.len() < need {
+            return Err(Error::Scratch { need, got: scratch.len() });
+        }
+        let check = |index: usize, segment: &Segment, got: usize| {
+            if got as u64 == segment.len {
+                return Ok(());
+            }
+            Err(Error::Segment { segment: index, problem: format!("has {} bytes, {got} given", segment.len) })
+        };
+        let segments = self.segments.segments();
+        let of_kind = |kind| segments.iter().enumerate().filter(move |(_, segment)| segment.kind == kind);
+        for (number, (index, segment)) in of_kind(SegmentKind::Output).enumerate() {
+            check(index, segment, border.output(number).len())?;
+        }
+        for (number, (index, segment)) in of_kind(SegmentKind::Input).enumerate() {
+            check(index, segment, border.input(number).len())?;
+        }
+        if memory.sanitizer().is_some() {
+            // Copies of the host's of their own, which the sanitizer sees.
+            for (number, (_, segment)) in of_kind(SegmentKind::Input).enumerate() {
+                memory.write(segment.region, segment.base, border.input(number))?;
+            }
+            self.run(memory, scratch, pool, observer)?;
+            for (number, (_, segment)) in of_kind(SegmentKind::Output).enumerate() {
+                memory.read(segment.region, segment.base, border.output(number))?;
+            }
+            return Ok(());
+        }
+        let mut lease = memory.lease_for_program(&self.border_access)?;
+        for (number, (_, segment)) in of_kind(SegmentKind::Input).enumerate().filter(|(_, (_, s))| s.len > 0)
+        {
+            lease.write(segment.access())?.copy_from_slice(border.input(number));
+        }
+        self.run_leased(memory, &mut lease, scratch, pool, observer)?;
+        for (number, (_, segment)) in of_kind(SegmentKind::Output).enumerate().filter(|(_, (_, s))| s.len > 0)
+        {
+            border.output(number).copy_from_slice(lease.read(segment.access())?);
+        }
+        Ok(())
+    }
+
+    fn run_leased(
+        &self,
+        memory: &Memory,
+        lease: &mut Lease<'_>,
+        scratch: &mut [u8],
+        pool: &Pool,
+        mut observer: Option<&mut Observer<'_>>,
+    ) -> Result<(), Error> {
         if self.is_stale() {
             return Err(Error::Stale);
         }
@@ -228,7 +321,7 @@ impl Decoded {
             if let Some(guard) = &guard {
                 guard.at(index, command.opcode().mnemonic()).step(step)?;
             }
-            step.run(&mut lease, &self.segments, staging, scratch, pool).map_err(|error| match error {
+            step.run(lease, &self.segments, staging, scratch, pool).map_err(|error| match error {
                 operands::RunError::Device(error) => error,
                 operands::RunError::Kernel(source) => {
                     Error::Kernel { index, mnemonic: command.opcode().mnemonic(), source }
@@ -241,6 +334,15 @@ impl Decoded {
         }
         Ok(())
     }
+}
+
+/// Every segment that is not empty, inputs to be written before a run.
+fn border_access(segments: &[Segment]) -> Vec<RangeAccess> {
+    let access = |segment: &Segment| {
+        let range = segment.access();
+        RangeAccess { exclusive: range.exclusive || segment.kind == SegmentKind::Input, ..range }
+    };
+    segments.iter().filter(|segment| segment.len > 0).map(access).collect()
 }
 
 /// The bytes of a stream, which must lie in an instruction segment at a multiple of 4.

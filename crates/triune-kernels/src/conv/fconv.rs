@@ -4,6 +4,8 @@
 //! then the bias is added, then the residual, then comes the activation. The same on every instruction set and thread
 //! count.
 
+use std::sync::Arc;
+
 use crate::dispatch::Level;
 use crate::{Activation, ConvGeometry, Error, Isa, Nhwc, Pool, parallel};
 
@@ -20,8 +22,6 @@ pub struct FConvSpec<'a> {
     pub in_channels: usize,
     /// Channels of the output map.
     pub out_channels: usize,
-    /// Weights in the order output channel, kernel row, kernel column, input channel of the group.
-    pub weights: &'a [f32],
     /// One per output channel.
     pub bias: Option<&'a [f32]>,
     /// Whether a second map of the output's shape is added before the activation.
@@ -37,9 +37,132 @@ pub struct FConv {
     in_channels: usize,
     out_channels: usize,
     residual: bool,
-    level: Level,
     epilogue: Epilogue,
+    weights: Arc<PackedFilter>,
+}
+
+/// The weights of an f32 convolution as they lie before packing.
+#[derive(Clone, Copy, Debug)]
+pub struct Filter<'a> {
+    /// Little-endian f32 values, at any address.
+    pub bytes: &'a [u8],
+    /// Output channels, all groups together.
+    pub out_channels: usize,
+    /// Positions of the window: rows times columns.
+    pub taps: usize,
+    /// Input channels of one group.
+    pub group_channels: usize,
+    /// Values from one output channel, tap and input channel to the next.
+    pub strides: [usize; 3],
+}
+
+impl<'a> Filter<'a> {
+    /// Weights in the order output channel, tap, input channel.
+    pub fn dense(bytes: &'a [u8], out_channels: usize, taps: usize, group_channels: usize) -> Self {
+        let strides = [taps.saturating_mul(group_channels), group_channels, 1];
+        Self { bytes, out_channels, taps, group_channels, strides }
+    }
+
+    /// Checks that all values are there, so that [`Self::get`] is in bounds for them.
+    fn check(&self) -> Result<(), Error> {
+        let last = [self.out_channels, self.taps, self.group_channels]
+            .into_iter()
+            .zip(self.strides)
+            .try_fold(1_usize, |sum, (extent, stride)| {
+                sum.checked_add(extent.checked_sub(1)?.checked_mul(stride)?)
+            });
+        let need = last.and_then(|last| last.checked_mul(size_of::<f32>()));
+        Error::check_len("weights", self.bytes.len(), need.unwrap_or(usize::MAX))
+    }
+
+    fn get(&self, channel: usize, tap: usize, input: usize) -> f32 {
+        let [by_channel, by_tap, by_input] = self.strides;
+        let at = (channel * by_channel + tap * by_tap + input * by_input) * size_of::<f32>();
+        let mut word = [0; size_of::<f32>()];
+        word.copy_from_slice(&self.bytes[at..at + size_of::<f32>()]);
+        f32::from_le_bytes(word)
+    }
+}
+
+/// The weights of an f32 convolution, packed for one instruction set. Convolutions of other strides, paddings, biases
+/// and activations can share them.
+#[derive(Debug)]
+pub struct PackedFilter {
+    level: Level,
+    groups: usize,
+    taps: usize,
+    in_channels: usize,
+    out_channels: usize,
     kernel: Kernel,
+}
+
+impl PackedFilter {
+    /// Packs weights for `isa`, or for the best instruction set below it that this machine has.
+    ///
+    /// Errors: fewer values than the extents call for, zero extents, channels that the groups do not divide.
+    pub fn new(filter: &Filter<'_>, groups: usize, isa: Isa) -> Result<Self, Error> {
+        let Filter { out_channels, taps, group_channels, .. } = *filter;
+        if groups == 0 || out_channels == 0 || taps == 0 || group_channels == 0 {
+            return Err(Error::Invalid("zero channels, groups or window"));
+        }
+        if !out_channels.is_multiple_of(groups) {
+            return Err(Error::Invalid("groups do not divide the channels"));
+        }
+        filter.check()?;
+        let in_channels = group_channels.checked_mul(groups);
+        let in_channels = in_channels.ok_or(Error::Invalid("channel count overflows"))?;
+        let group_out = out_channels / groups;
+        let k = taps.checked_mul(group_channels).ok_or(Error::Invalid("kernel size overflows"))?;
+        let level = Level::new(isa);
+        let kernel = if group_channels == 1 && group_out == 1 && groups > 1 {
+            Kernel::Depthwise(Depthwise::new(groups, taps, |channel, tap| filter.get(channel, tap, 0)))
+        } else {
+            let panels = Panels::new(level, group_out);
+            let group_len = panels.packed_len(k).ok_or(Error::Invalid("weight size overflows"))?;
+            let total = group_len.checked_mul(groups).ok_or(Error::Invalid("weight size overflows"))?;
+            // A panel is put together in the cache; the packed weights are written once, front to back.
+            let mut weights = Vec::with_capacity(total.div_ceil(Line::FLOATS));
+            let mut panel = Line::zeros(k * panels.columns);
+            for group in 0..groups {
+                for index in 0..panels.count() {
+                    pack_filter(&panels, index, filter, group * group_out, Line::floats_mut(&mut panel));
+                    weights.extend_from_slice(&panel);
+                }
+            }
+            Kernel::Dense { panels, weights, group_len }
+        };
+        Ok(Self { level, groups, taps, in_channels, out_channels, kernel })
+    }
+
+    /// Bytes of the packed weights.
+    pub fn bytes(&self) -> usize {
+        match &self.kernel {
+            Kernel::Dense { weights, .. } => size_of_val(weights.as_slice()),
+            Kernel::Depthwise(depthwise) => depthwise.bytes(),
+        }
+    }
+}
+
+/// Packs one panel of the group whose first output channel is `first`. Input channels are walked before taps, as they lie
+/// in most files: each cache line of the weights is read once.
+fn pack_filter(panels: &Panels, index: usize, filter: &Filter<'_>, first: usize, packed: &mut [f32]) {
+    let [by_channel, by_tap, by_input] = filter.strides.map(|stride| stride * size_of::<f32>());
+    let (width, used) = (panels.width(index), panels.used(index));
+    let start = (first + index * panels.columns) * by_channel;
+    for input in 0..filter.group_channels {
+        for tap in 0..filter.taps {
+            let row = &mut packed[(tap * filter.group_channels + input) * width..][..width];
+            let (values, beyond) = row.split_at_mut(used);
+            let mut at = start + tap * by_tap + input * by_input;
+            for value in values {
+                let mut word = [0; size_of::<f32>()];
+                word.copy_from_slice(&filter.bytes[at..at + size_of::<f32>()]);
+                *value = f32::from_le_bytes(word);
+                at += by_channel;
+            }
+            beyond.fill(0.0);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -60,60 +183,37 @@ const BLOCK_BYTES: usize = 1 << 18;
 const MERGE_BELOW: usize = 32;
 
 impl FConv {
-    /// Checks the parameters and packs the weights for `isa`, or for the best instruction set below it that this
-    /// machine has.
+    /// Checks the parameters against the weights.
     ///
-    /// Errors: lengths that do not fit the channels, zero extents, channels that the groups do not divide.
-    pub fn new(spec: &FConvSpec<'_>, isa: Isa) -> Result<Self, Error> {
+    /// Errors: lengths that do not fit the channels, zero extents, channels or groups that are not the weights'.
+    pub fn new(spec: &FConvSpec<'_>, weights: Arc<PackedFilter>) -> Result<Self, Error> {
         let g = spec.geometry;
         let [kh, kw] = g.kernel;
-        if spec.in_channels == 0 || spec.out_channels == 0 || g.groups == 0 {
-            return Err(Error::Invalid("zero channels or groups"));
-        }
         if g.kernel.contains(&0) || g.stride.contains(&0) || g.dilation.contains(&0) {
             return Err(Error::Invalid("zero kernel, stride or dilation"));
         }
-        if !spec.in_channels.is_multiple_of(g.groups) || !spec.out_channels.is_multiple_of(g.groups) {
-            return Err(Error::Invalid("groups do not divide the channels"));
-        }
-        let (group_in, group_out) = (spec.in_channels / g.groups, spec.out_channels / g.groups);
-        let k = kh.checked_mul(kw).and_then(|taps| taps.checked_mul(group_in));
-        let k = k.ok_or(Error::Invalid("kernel size overflows"))?;
-        let elements = k.checked_mul(spec.out_channels).ok_or(Error::Invalid("weight size overflows"))?;
-        Error::check_eq("weights", elements, spec.weights.len())?;
+        let taps = kh.checked_mul(kw).ok_or(Error::Invalid("kernel size overflows"))?;
+        Error::check_eq("kernel taps", weights.taps, taps)?;
+        Error::check_eq("groups", weights.groups, g.groups)?;
+        Error::check_eq("input channels", weights.in_channels, spec.in_channels)?;
+        Error::check_eq("output channels", weights.out_channels, spec.out_channels)?;
         if let Some(bias) = spec.bias {
             Error::check_eq("bias", spec.out_channels, bias.len())?;
         }
-        let level = Level::new(isa);
         let bias = spec.bias.map_or_else(|| vec![0.0; spec.out_channels], <[f32]>::to_vec);
-        let kernel = if group_in == 1 && group_out == 1 && g.groups > 1 {
-            Kernel::Depthwise(Depthwise::new(g.groups, kh * kw, spec.weights))
-        } else {
-            let panels = Panels::new(level, group_out);
-            let group_len = panels.packed_len(k).ok_or(Error::Invalid("weight size overflows"))?;
-            let total = group_len.checked_mul(g.groups).ok_or(Error::Invalid("weight size overflows"))?;
-            let mut weights = Line::zeros(total);
-            let packed = Line::floats_mut(&mut weights);
-            for (group, source) in spec.weights.chunks_exact(k * group_out).enumerate() {
-                let packed = &mut packed[group * group_len..][..group_len];
-                pack(&panels, k, packed, |row, column| source[column * k + row]);
-            }
-            Kernel::Dense { panels, weights, group_len }
-        };
         Ok(Self {
             geometry: g,
             in_channels: spec.in_channels,
             out_channels: spec.out_channels,
             residual: spec.residual,
-            level,
-            epilogue: Epilogue::new(level, bias, spec.activation),
-            kernel,
+            epilogue: Epilogue::new(weights.level, bias, spec.activation),
+            weights,
         })
     }
 
     /// Bytes of scratch that [`FConv::run`] needs with a pool of `threads` threads.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
-        match &self.kernel {
+        match &self.weights.kernel {
             Kernel::Dense { panels, .. } => self.plan(panels).scratch.saturating_mul(threads.max(1)),
             Kernel::Depthwise(_) => 0,
         }
@@ -164,12 +264,12 @@ impl FConv {
         if self.geometry == (ConvGeometry { groups: self.geometry.groups, ..ConvGeometry::pointwise() }) {
             views.flatten();
         }
-        match &self.kernel {
+        match &self.weights.kernel {
             Kernel::Dense { panels, weights, group_len } => {
                 self.run_dense(panels, weights, *group_len, &views, scratch, pool);
             }
             Kernel::Depthwise(depthwise) => {
-                fdepthwise::run(self.level, depthwise, &self.geometry, &self.epilogue, &views, pool);
+                fdepthwise::run(self.weights.level, depthwise, &self.geometry, &self.epilogue, &views, pool);
             }
         }
         Ok(())
@@ -545,13 +645,6 @@ impl Rows {
             }
         }
         copy.as_ptr()
-    }
-}
-
-/// Packs a matrix of `k` rows into panels; columns beyond the matrix become 0.
-pub(crate) fn pack(panels: &Panels, k: usize, packed: &mut [f32], value: impl Fn(usize, usize) -> f32) {
-    for panel in 0..panels.count() {
-        pack_panel(panels, panel, k, &mut packed[panels.start(panel, k)..], &value);
     }
 }
 

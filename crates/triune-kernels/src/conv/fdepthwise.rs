@@ -17,10 +17,16 @@ pub(crate) struct Depthwise {
 }
 
 impl Depthwise {
-    /// `weights` lie channel by channel.
-    pub(crate) fn new(channels: usize, taps: usize, weights: &[f32]) -> Self {
-        let weights = (0..taps).flat_map(|tap| (0..channels).map(move |c| weights[c * taps + tap])).collect();
+    /// `weight` gives the value of a channel and a tap.
+    pub(crate) fn new(channels: usize, taps: usize, weight: impl Fn(usize, usize) -> f32) -> Self {
+        let weight = &weight;
+        let weights = (0..taps).flat_map(|tap| (0..channels).map(move |c| weight(c, tap))).collect();
         Self { channels, weights }
+    }
+
+    /// Bytes of the weights.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(self.weights.as_slice())
     }
 }
 

@@ -17,7 +17,7 @@ mod qpack;
 mod qscalar;
 
 pub(crate) use fconv::pack_panel;
-pub use fconv::{FConv, FConvSpec};
+pub use fconv::{FConv, FConvSpec, Filter, PackedFilter};
 pub use q8::{Q8, QAdd};
 pub use qconv::{QConv, QConvSpec};
 

@@ -39,7 +39,7 @@ pub struct QConvSpec<'a> {
 }
 
 /// The parameters of a convolution in the form that every path shares.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Params {
     pub(crate) geometry: ConvGeometry,
     pub(crate) in_channels: usize,
@@ -100,6 +100,11 @@ impl QConv {
             .or_else(|| QGemm::new(&params, weights, isa).map(Kernel::Gemm))
             .unwrap_or_else(|| Kernel::Scalar(weights.to_vec()));
         Ok(Self { params, kernel })
+    }
+
+    /// Whether this is what [`QConv::new`] would make of the same weights and these parameters.
+    pub fn has_parameters(&self, spec: &QConvSpec<'_>) -> bool {
+        check(spec).is_ok_and(|params| params == self.params)
     }
 
     /// Bytes of scratch that [`QConv::run`] needs with a pool of `threads` threads.

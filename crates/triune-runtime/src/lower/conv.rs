@@ -1,6 +1,10 @@
 //! Convolutions, and the matrix products with constant weights that run as 1×1 convolutions.
 
-use triune_device::command::{AddParams, FConv, Function, QConv, RequantTarget, Window};
+use bytes::Bytes;
+use triune_device::{
+    Addr, Weights,
+    command::{AddParams, FConv, Function, QConv, RequantTarget, Window},
+};
 use triune_graph::{
     Constant, Node, ValueId,
     ops::{AutoPad, Conv, Epilogue, Stage},
@@ -11,10 +15,12 @@ use triune_tensor::{DType, QuantParams, Shape};
 use super::{Form, Lowering, eltwise, extents, operand, result, unsupported};
 use crate::{Error, view::View};
 
-/// What a convolution computes, whatever operator asked for it. Weights are dense OHWI bytes.
+/// What a convolution computes, whatever operator asked for it.
 pub(super) struct Product<'a> {
     pub(super) geometry: ConvGeometry,
-    pub(super) weights: Vec<u8>,
+    pub(super) weights: Weights,
+    /// Input channels of a group that the convolution reads; those that the weights do not have count as 0.
+    pub(super) group_channels: usize,
     pub(super) weight_dtype: DType,
     pub(super) weight_scales: Option<Vec<f32>>,
     pub(super) out_channels: usize,
@@ -56,7 +62,13 @@ impl Lowering<'_> {
         };
         let product = Product {
             geometry,
-            weights: ohwi(&weights, channels),
+            weights: Weights {
+                bytes: weights.bytes().clone(),
+                elem_bytes: weights.dtype().bytes(),
+                extents: [out_channels, kh * kw, group_channels],
+                strides: [kh * kw * group_channels, 1, kh * kw],
+            },
+            group_channels: channels,
             weight_dtype: weights.dtype(),
             weight_scales: self.weight_scales(w),
             out_channels,
@@ -120,13 +132,13 @@ impl Lowering<'_> {
             stages = rest;
         }
         let bias = self.float_bias(node, product)?;
-        let weights = self.constants.add(&product.weights);
+        let weights = self.weights(node, product)?;
         let target = if stages.is_empty() { *output } else { self.temporary(output, DType::F32) };
         let command = FConv {
             input: self.map(input)?,
             output: self.map(&target)?,
             window: window(&product.geometry)?,
-            weights: super::constant(weights),
+            weights,
             bias,
             residual: residual.as_ref().map(|view| self.map(view)).transpose()?,
             activation,
@@ -189,13 +201,13 @@ impl Lowering<'_> {
                 Some(super::constant(self.constants.add_i32(&values)))
             }
         };
-        let weights = self.constants.add(&product.weights);
+        let weights = self.weights(node, product)?;
         let table = epilogue.table.map(|table| super::constant(self.constants.add(&table[..])));
         let command = QConv {
             input: self.map(input)?,
             output: self.map(output)?,
             window: window(&product.geometry)?,
-            weights: super::constant(weights),
+            weights,
             bias,
             multiplier: super::constant(self.constants.add_f32(&multiplier)),
             multipliers: multiplier.len() as u32,
@@ -212,6 +224,18 @@ impl Lowering<'_> {
         touched.extend(&epilogue.residual);
         self.emit(command, &touched);
         Ok(())
+    }
+
+    /// Where the weights are: in the library, if there is one, as the file has them; else in the constants, as the kernels
+    /// take them.
+    fn weights(&mut self, node: &Node, product: &Product<'_>) -> Result<Addr, Error> {
+        let [_, _, group_channels] = product.weights.extents;
+        match self.library {
+            Some(library) if product.group_channels == group_channels => {
+                library.add(&product.weights).ok_or_else(|| unsupported(node, "weights without elements"))
+            }
+            _ => Ok(super::constant(self.constants.add(&ohwi(&product.weights, product.group_channels)))),
+        }
     }
 
     /// The fused addition's other operand: the node's last input.
@@ -341,29 +365,19 @@ fn spread<T: Copy>(values: Vec<T>, channels: usize) -> Option<Vec<T>> {
     }
 }
 
-/// Weights (O, I, KH, KW) as dense (O, KH, KW, `channels`), new input channels 0.
-fn ohwi(weights: &Constant, channels: usize) -> Vec<u8> {
-    let [o, i, kh, kw] = *weights.shape() else { return Vec::new() };
-    let size = weights.dtype().bytes();
-    let taps = kh * kw;
-    let mut out = vec![0; o * taps * channels * size];
-    if taps == 1 && channels == i {
-        out.copy_from_slice(weights.bytes());
-        return out;
+/// Weights as dense (O, KH, KW, `channels`), new input channels 0.
+fn ohwi(weights: &Weights, channels: usize) -> Bytes {
+    let dense = weights.dense();
+    let (row, padded) = (weights.extents[2] * weights.elem_bytes, channels * weights.elem_bytes);
+    if row == padded {
+        return dense;
     }
-    for (from, to) in weights
-        .bytes()
-        .chunks_exact((i * taps * size).max(1))
-        .zip(out.chunks_exact_mut((taps * channels * size).max(1)))
-    {
-        for channel in 0..i {
-            for tap in 0..taps {
-                let (source, target) = ((channel * taps + tap) * size, (tap * channels + channel) * size);
-                to[target..target + size].copy_from_slice(&from[source..source + size]);
-            }
-        }
+    let rows = dense.chunks_exact(row.max(1));
+    let mut out = vec![0; rows.len() * padded];
+    for (from, to) in rows.zip(out.chunks_exact_mut(padded.max(1))) {
+        to[..row].copy_from_slice(from);
     }
-    out
+    out.into()
 }
 
 /// The rank-4 view (1, K, 1, M) of a matrix view (M, K): rows are pixels, columns channels.

@@ -1,6 +1,9 @@
 //! Matrix products: with constant weights as 1×1 convolutions, otherwise as a product of two feature maps.
 
-use triune_device::command::{FMatMul, Function};
+use triune_device::{
+    Weights,
+    command::{FMatMul, Function},
+};
 use triune_graph::{
     Constant, Node, ValueId,
     ops::{Epilogue, Gemm, MatMul, Stage},
@@ -102,8 +105,8 @@ impl Lowering<'_> {
         self.float_stages(node, &target, stages, &output)
     }
 
-    /// A constant matrix as (N, K) bytes, given as (K, N) or, if `transposed`, as (N, K).
-    fn matrix(&self, node: &Node, b: ValueId, transposed: bool) -> Result<(Vec<u8>, usize, DType), Error> {
+    /// A constant matrix as weights of N output and K input channels, given as (K, N) or, if `transposed`, as (N, K).
+    fn matrix(&self, node: &Node, b: ValueId, transposed: bool) -> Result<(Weights, DType), Error> {
         let constant: &Constant = self
             .graph
             .value(b)
@@ -113,18 +116,13 @@ impl Lowering<'_> {
         let [rows, columns] = *constant.shape() else {
             return Err(unsupported(node, format!("a matrix of shape {}", constant.shape())));
         };
-        if transposed {
-            return Ok((constant.bytes().to_vec(), rows, constant.dtype()));
-        }
-        let size = constant.dtype().bytes();
-        let mut out = vec![0; constant.bytes().len()];
-        for k in 0..rows {
-            for n in 0..columns {
-                let (source, target) = ((k * columns + n) * size, (n * rows + k) * size);
-                out[target..target + size].copy_from_slice(&constant.bytes()[source..source + size]);
-            }
-        }
-        Ok((out, columns, constant.dtype()))
+        let (extents, strides) = if transposed {
+            ([rows, 1, columns], [columns, columns, 1])
+        } else {
+            ([columns, 1, rows], [1, columns, columns])
+        };
+        let (bytes, elem_bytes) = (constant.bytes().clone(), constant.dtype().bytes());
+        Ok((Weights { bytes, elem_bytes, extents, strides }, constant.dtype()))
     }
 
     fn matrix_product(
@@ -133,7 +131,7 @@ impl Lowering<'_> {
         a: ValueId,
         a_view: &crate::view::View,
         b: ValueId,
-        (weights, n, weight_dtype): (Vec<u8>, usize, DType),
+        (weights, weight_dtype): (Weights, DType),
         bias: Option<ValueId>,
         epilogue: &Epilogue,
         y: ValueId,
@@ -144,10 +142,11 @@ impl Lowering<'_> {
         };
         let product = Product {
             geometry: ConvGeometry::pointwise(),
+            group_channels: weights.extents[2],
+            out_channels: weights.extents[0],
             weights,
             weight_dtype,
             weight_scales: self.weight_scales(b),
-            out_channels: n,
             bias,
             epilogue,
         };

@@ -16,7 +16,7 @@ mod softmax;
 
 use std::collections::HashMap;
 
-use triune_device::{Addr, Command, FeatureMap, command::Copy};
+use triune_device::{Addr, Command, FeatureMap, Library, command::Copy};
 use triune_graph::{Graph, Node, NodeId, Op, ValueId};
 use triune_memory::{Buffer, Plan};
 use triune_tensor::{DType, QuantParams, Shape};
@@ -60,8 +60,8 @@ pub(crate) struct Lowered {
 /// Alignment of every buffer, in bytes: a cache line and a vector register.
 pub(crate) const ALIGNMENT: u64 = 64;
 
-/// Lowers a prepared graph with fixed shapes.
-pub(crate) fn lower(graph: &Graph, io: &IoPlan) -> Result<Lowered, Error> {
+/// Lowers a prepared graph with fixed shapes. Weights go to the library, if there is one, else to the constants.
+pub(crate) fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lowered, Error> {
     let mut lowering = Lowering {
         graph,
         io,
@@ -73,6 +73,7 @@ pub(crate) fn lower(graph: &Graph, io: &IoPlan) -> Result<Lowered, Error> {
         operators: Vec::new(),
         scratch: Vec::new(),
         constants: ConstantPool::default(),
+        library,
     };
     for (&id, input) in graph.inputs.iter().zip(&io.inputs) {
         lowering.views[id.0 as usize] = Some(input.view);
@@ -123,6 +124,7 @@ struct Lowering<'g> {
     operators: Vec<Operator>,
     scratch: Vec<Scratch>,
     constants: ConstantPool,
+    library: Option<&'g Library>,
 }
 
 impl Lowering<'_> {

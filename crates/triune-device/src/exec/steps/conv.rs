@@ -1,12 +1,15 @@
 //! Convolutions: weights are packed here, from the bytes in device memory.
 
+use std::sync::Arc;
+
 use triune_kernels::{
-    ConvGeometry, Error as KernelError, FConv, FConvSpec, Nhwc, Pool, Q8, QAdd, QConv, QConvSpec,
+    ConvGeometry, Error as KernelError, FConv, FConvSpec, Filter, Nhwc, PackedFilter, Pool, Q8, QAdd, QConv,
+    QConvSpec,
 };
 use triune_tensor::DType;
 
 use super::super::{
-    check::{Checker, Result, bad, expect_dtype, expect_same_extents, refused},
+    check::{Checker, FilterSource, Result, bad, expect_dtype, expect_same_extents, refused},
     operands::{MAX_READS, Prepared, Step},
 };
 use super::{EIGHT_BIT, FLOAT, elements, elements_mut, function};
@@ -36,8 +39,8 @@ pub(super) fn expect_window(window: &Window, input: &Nhwc, output: &Nhwc) -> Res
     bad("output", format!("the extents n, h, w are {got:?}, the window makes {:?}", [input.n, h, w]))
 }
 
-/// Number of weights: O·KH·KW·I/groups.
-fn weight_count(geometry: &ConvGeometry, input: &Nhwc, output: &Nhwc) -> Result<Option<u64>> {
+/// Extents of the weights: O, KH·KW, I/groups.
+fn weight_extents(geometry: &ConvGeometry, input: &Nhwc, output: &Nhwc) -> Result<[usize; 3]> {
     let groups = geometry.groups;
     if groups == 0 || !input.c.is_multiple_of(groups) || !output.c.is_multiple_of(groups) {
         return bad(
@@ -45,8 +48,10 @@ fn weight_count(geometry: &ConvGeometry, input: &Nhwc, output: &Nhwc) -> Result<
             format!("{groups} groups do not divide {} and {} channels", input.c, output.c),
         );
     }
-    let factors = [output.c, geometry.kernel[0], geometry.kernel[1], input.c / groups];
-    Ok(factors.into_iter().try_fold(1_u64, |product, factor| product.checked_mul(factor as u64)))
+    let Some(taps) = geometry.kernel[0].checked_mul(geometry.kernel[1]) else {
+        return bad("window.kernel", "is too large");
+    };
+    Ok([output.c, taps, input.c / groups])
 }
 
 pub(super) fn q8(field: &str, dtype: DType, zero_point: i32) -> Result<Q8> {
@@ -75,7 +80,7 @@ pub(super) fn qadd_params(params: &AddParams, conv_is_a: bool) -> Result<QAdd> {
 
 #[derive(Debug)]
 struct QConvStep {
-    kernel: QConv,
+    kernel: Arc<QConv>,
     input: Nhwc,
     output: Nhwc,
     residual: Option<Nhwc>,
@@ -107,12 +112,12 @@ pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<P
     let geometry = expect_window(&command.window, &input.nhwc, &output.nhwc)?;
     let out_channels = output.nhwc.c;
 
-    let weights = checker.constants(
-        "weights",
-        command.weights,
-        weight_count(&geometry, &input.nhwc, &output.nhwc)?,
-        1,
-    )?;
+    let extents = weight_extents(&geometry, &input.nhwc, &output.nhwc)?;
+    let weights = checker.weights("weights", command.weights, extents, 1)?;
+    let dense = match &weights {
+        FilterSource::Constants(_) => None,
+        FilterSource::Library(_, weights) => Some(weights.dense()),
+    };
     let bias = match command.bias {
         Some(addr) => Some(checker.ints("bias", addr, Some(out_channels as u64))?),
         None => None,
@@ -135,24 +140,28 @@ pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<P
     };
     expect_dtype("output", command.output.dtype, &[stored])?;
 
-    let kernel = QConv::new(
-        &QConvSpec {
-            geometry,
-            in_channels: input.nhwc.c,
-            out_channels,
-            weights: bytemuck::cast_slice(weights),
-            bias: bias.as_deref(),
-            multiplier: &multiplier,
-            input: input_q8,
-            output: result,
-            rounding: command.rounding.into(),
-            clamp: command.clamp,
-            table: table.as_ref(),
-            residual: add,
-        },
-        checker.isa,
-    )
-    .map_err(refused("weights"))?;
+    let spec = QConvSpec {
+        geometry,
+        in_channels: input.nhwc.c,
+        out_channels,
+        weights: bytemuck::cast_slice(match (&weights, &dense) {
+            (FilterSource::Constants(bytes), _) => bytes,
+            (FilterSource::Library(..), dense) => dense.as_deref().unwrap_or_default(),
+        }),
+        bias: bias.as_deref(),
+        multiplier: &multiplier,
+        input: input_q8,
+        output: result,
+        rounding: command.rounding.into(),
+        clamp: command.clamp,
+        table: table.as_ref(),
+        residual: add,
+    };
+    let kernel = match weights {
+        FilterSource::Constants(_) => QConv::new(&spec, checker.isa).map(Arc::new),
+        FilterSource::Library(library, _) => library.quantized(command.weights, &spec, checker.isa),
+    };
+    let kernel = kernel.map_err(refused("weights"))?;
 
     match (&command.residual, &command.add) {
         (None, None) => {
@@ -215,8 +224,18 @@ pub(super) fn fconv(checker: &Checker<'_>, command: &command::FConv) -> Result<P
     let input = checker.map("input", &command.input)?;
     let output = checker.map("output", &command.output)?;
     let geometry = expect_window(&command.window, &input.nhwc, &output.nhwc)?;
-    let count = weight_count(&geometry, &input.nhwc, &output.nhwc)?;
-    let weights = checker.floats("weights", command.weights, count)?;
+    let extents = weight_extents(&geometry, &input.nhwc, &output.nhwc)?;
+    let packed = match checker.weights("weights", command.weights, extents, size_of::<f32>())? {
+        FilterSource::Constants(bytes) => {
+            let [channels, taps, inputs] = extents;
+            let filter = Filter::dense(bytes, channels, taps, inputs);
+            PackedFilter::new(&filter, geometry.groups, checker.isa).map(Arc::new)
+        }
+        FilterSource::Library(library, weights) => {
+            library.packed(command.weights, &weights, geometry.groups, checker.isa)
+        }
+    };
+    let packed = packed.map_err(refused("weights"))?;
     let bias = match command.bias {
         Some(addr) => Some(checker.floats("bias", addr, Some(output.nhwc.c as u64))?),
         None => None,
@@ -235,12 +254,11 @@ pub(super) fn fconv(checker: &Checker<'_>, command: &command::FConv) -> Result<P
             geometry,
             in_channels: input.nhwc.c,
             out_channels: output.nhwc.c,
-            weights: &weights,
             bias: bias.as_deref(),
             residual: residual.is_some(),
             activation: function("activation", command.activation)?,
         },
-        checker.isa,
+        packed,
     )
     .map_err(refused("weights"))?;
     let step = FConvStep {

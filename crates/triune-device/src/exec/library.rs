@@ -1,0 +1,256 @@
+//! Weights that programs share without a copy in any device's memory, and their packed forms.
+//!
+//! A program's constants lie in its own segment, as on a device. Where the same model is compiled again and again on the
+//! host, for other shapes or for other sessions, that would be one copy of the weights each, and one packed copy more.
+//! A library holds the model's weights where its file put them, under addresses of a segment that no program has, and
+//! hands out each packed form once for all programs that are alive.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use bytes::Bytes;
+use triune_kernels::{Error as KernelError, Filter, Isa, PackedFilter, QConv, QConvSpec};
+
+use crate::Addr;
+
+/// Weights of a convolution, in whatever order of axes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weights {
+    /// The elements, little-endian.
+    pub bytes: Bytes,
+    /// Bytes of an element.
+    pub elem_bytes: usize,
+    /// Output channels, taps of the window, input channels of one group.
+    pub extents: [usize; 3],
+    /// Elements from one index along each of them to the next.
+    pub strides: [usize; 3],
+}
+
+impl Weights {
+    /// Elements in all, unless their number overflows.
+    fn elements(&self) -> Option<usize> {
+        self.extents.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent))
+    }
+
+    /// Whether every element lies in the bytes.
+    fn is_whole(&self) -> bool {
+        let last = self.extents.iter().zip(self.strides).try_fold(0_usize, |sum, (&extent, stride)| {
+            sum.checked_add(extent.checked_sub(1)?.checked_mul(stride)?)
+        });
+        let end = last.and_then(|last| last.checked_add(1)?.checked_mul(self.elem_bytes));
+        end.is_some_and(|end| end <= self.bytes.len()) && self.elements().is_some()
+    }
+
+    /// The elements in the order of the extents, without gaps.
+    pub fn dense(&self) -> Bytes {
+        let [channels, taps, inputs] = self.extents;
+        let length = channels * taps * inputs * self.elem_bytes;
+        if self.strides == [taps * inputs, inputs, 1] {
+            return self.bytes.slice(..length);
+        }
+        let mut dense = vec![0; length];
+        match self.elem_bytes {
+            1 => self.copy_dense::<1>(&mut dense),
+            4 => self.copy_dense::<4>(&mut dense),
+            bytes => {
+                for (index, to) in dense.chunks_exact_mut(bytes).enumerate() {
+                    let at = [index / inputs / taps, index / inputs % taps, index % inputs];
+                    let at: usize = at.iter().zip(self.strides).map(|(index, stride)| index * stride).sum();
+                    to.copy_from_slice(&self.bytes[at * bytes..][..bytes]);
+                }
+            }
+        }
+        dense.into()
+    }
+
+    /// As [`Self::dense`] for elements of `N` bytes, fast.
+    fn copy_dense<const N: usize>(&self, dense: &mut [u8]) {
+        let [_, taps, inputs] = self.extents;
+        let (source, _) = self.bytes.as_chunks::<N>();
+        let (dense, _) = dense.as_chunks_mut::<N>();
+        for (channel, dense) in dense.chunks_exact_mut(taps * inputs).enumerate() {
+            for (tap, dense) in dense.chunks_exact_mut(inputs).enumerate() {
+                let first = channel * self.strides[0] + tap * self.strides[1];
+                for (to, from) in dense.iter_mut().zip(source[first..].iter().step_by(self.strides[2].max(1)))
+                {
+                    *to = *from;
+                }
+            }
+        }
+    }
+
+    /// The weights as f32 kernels take them.
+    pub(super) fn filter(&self) -> Filter<'_> {
+        let [out_channels, taps, group_channels] = self.extents;
+        Filter { bytes: &self.bytes, out_channels, taps, group_channels, strides: self.strides }
+    }
+}
+
+/// How bytes are read: their number, bytes of an element, extents and strides.
+type Form = (usize, usize, [usize; 3], [usize; 3]);
+
+#[derive(Debug, Default)]
+struct State {
+    pieces: BTreeMap<u64, Weights>,
+    /// The pieces of each form.
+    offsets: HashMap<Form, Vec<u64>>,
+    end: u64,
+    packed: HashMap<(u64, usize, Isa), Weak<PackedFilter>>,
+    quantized: HashMap<(u64, Isa), Vec<Weak<QConv>>>,
+}
+
+/// The weights of a model.
+#[derive(Debug, Default)]
+pub struct Library {
+    state: Mutex<State>,
+}
+
+impl Library {
+    /// The segment of the library's addresses; no table has so many.
+    pub const SEGMENT: u8 = u8::MAX;
+
+    /// The address of these weights; the same for equal bytes that are read the same way. `None` unless the bytes hold all
+    /// elements.
+    pub fn add(&self, weights: &Weights) -> Option<Addr> {
+        if !weights.is_whole() {
+            return None;
+        }
+        let bytes = &weights.bytes;
+        let form: Form = (bytes.len(), weights.elem_bytes, weights.extents, weights.strides);
+        let mut state = self.lock();
+        let State { pieces, offsets, end, .. } = &mut *state;
+        let known = offsets.entry(form).or_default();
+        // The same bytes in memory as a rule; else a comparison, which ends at the first difference.
+        let same = |offset: &&u64| {
+            pieces
+                .get(offset)
+                .is_some_and(|piece| piece.bytes.as_ptr() == bytes.as_ptr() || piece.bytes == bytes)
+        };
+        if let Some(&offset) = known.iter().find(same) {
+            return Some(Addr::new(Self::SEGMENT, offset));
+        }
+        let offset = *end;
+        *end += (bytes.len() as u64).max(1).next_multiple_of(64);
+        known.push(offset);
+        pieces.insert(offset, weights.clone());
+        Some(Addr::new(Self::SEGMENT, offset))
+    }
+
+    /// The weights at an address that [`Self::add`] gave.
+    pub(super) fn get(&self, addr: Addr) -> Option<Weights> {
+        self.lock().pieces.get(&addr.offset()).cloned()
+    }
+
+    /// Bytes of the weights as they were added.
+    pub fn bytes(&self) -> usize {
+        self.lock().pieces.values().map(|piece| piece.bytes.len()).sum()
+    }
+
+    /// Bytes of packed f32 weights that programs alive use.
+    pub fn packed_bytes(&self) -> usize {
+        self.lock().packed.values().filter_map(Weak::upgrade).map(|packed| packed.bytes()).sum()
+    }
+
+    /// The packed form of f32 weights.
+    pub(super) fn packed(
+        &self,
+        addr: Addr,
+        weights: &Weights,
+        groups: usize,
+        isa: Isa,
+    ) -> Result<Arc<PackedFilter>, KernelError> {
+        // Held while packing: whoever asks for the same meanwhile gets this one.
+        let mut state = self.lock();
+        let slot = state.packed.entry((addr.offset(), groups, isa)).or_default();
+        if let Some(packed) = slot.upgrade() {
+            return Ok(packed);
+        }
+        let packed = Arc::new(PackedFilter::new(&weights.filter(), groups, isa)?);
+        *slot = Arc::downgrade(&packed);
+        Ok(packed)
+    }
+
+    /// The convolution that `spec` calls for, made unless one that is equal is alive.
+    pub(super) fn quantized(
+        &self,
+        addr: Addr,
+        spec: &QConvSpec<'_>,
+        isa: Isa,
+    ) -> Result<Arc<QConv>, KernelError> {
+        let mut state = self.lock();
+        let slot = state.quantized.entry((addr.offset(), isa)).or_default();
+        slot.retain(|each| each.strong_count() > 0);
+        if let Some(found) = slot.iter().filter_map(Weak::upgrade).find(|each| each.has_parameters(spec)) {
+            return Ok(found);
+        }
+        let new = Arc::new(QConv::new(spec, isa)?);
+        slot.push(Arc::downgrade(&new));
+        Ok(new)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weights(strides: [usize; 3]) -> Weights {
+        Weights {
+            bytes: Bytes::from((0..24).collect::<Vec<u8>>()),
+            elem_bytes: 1,
+            extents: [2, 4, 3],
+            strides,
+        }
+    }
+
+    #[test]
+    fn one_address_per_content() {
+        let library = Library::default();
+        let outer_taps = weights([12, 3, 1]);
+        let address = library.add(&outer_taps).unwrap();
+        assert_eq!(address.segment(), Library::SEGMENT);
+        assert_eq!(library.add(&outer_taps.clone()), Some(address));
+        let other = library.add(&Weights { strides: [12, 1, 4], ..outer_taps.clone() }).unwrap();
+        assert_ne!(other, address);
+        assert_eq!(library.add(&weights([12, 3, 1])), Some(address), "equal bytes elsewhere in memory");
+        let mut changed = outer_taps.bytes.to_vec();
+        changed[23] ^= 1;
+        let changed = Weights { bytes: changed.into(), ..outer_taps.clone() };
+        assert!(![address, other].contains(&library.add(&changed).unwrap()));
+        assert_eq!(library.get(address), Some(outer_taps));
+    }
+
+    #[test]
+    fn weights_that_leave_their_bytes_are_refused() {
+        let library = Library::default();
+        for strides in [[13, 3, 1], [12, 4, 1], [usize::MAX, 3, 1]] {
+            assert_eq!(library.add(&weights(strides)), None, "{strides:?}");
+        }
+        let empty = Weights { extents: [0, 4, 3], ..weights([12, 3, 1]) };
+        assert_eq!(library.add(&empty), None);
+        assert_eq!(library.add(&Weights { elem_bytes: 4, ..weights([12, 3, 1]) }), None);
+    }
+
+    #[test]
+    fn dense_follows_the_strides() {
+        assert_eq!(weights([12, 3, 1]).dense(), weights([12, 3, 1]).bytes);
+        let dense = weights([12, 1, 4]).dense();
+        assert_eq!(&dense[..12], [0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11]);
+        assert_eq!(dense[12], 12);
+        // Wider elements, those with a path of their own and others.
+        for elem_bytes in [2, 4, 8] {
+            let wide: Vec<u8> = (0..24_u8).flat_map(|value| vec![value; elem_bytes]).collect();
+            let wide = Weights { bytes: wide.into(), elem_bytes, ..weights([12, 1, 4]) };
+            let narrow: Vec<u8> = wide.dense().chunks(elem_bytes).map(|element| element[0]).collect();
+            assert_eq!(narrow, dense);
+            assert!(
+                wide.dense().chunks(elem_bytes).all(|element| element.iter().all(|byte| *byte == element[0]))
+            );
+        }
+    }
+}

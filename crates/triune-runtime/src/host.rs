@@ -1,0 +1,260 @@
+//! Programs on the host: their segments' places in memory, shared where that harms nobody, and their runs.
+//!
+//! A workspace is the memory that programs compute in, one at a time: feature maps, inputs, outputs. All programs of a
+//! session lie in one workspace at the same addresses, and sessions can share theirs. That no two run at once in it is
+//! the memory's own rule: a run leases what it touches, and a second lease is refused.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use triune_device::{
+    Addr, Border, Decoded, DeviceSpec, Library, Memory, RangeAccess, RegionId, Segment, SegmentKind,
+    SegmentTable, Stream, exec::Observer,
+};
+use triune_kernels::{Isa, Pool};
+
+use crate::{Error, Program, TensorIo, lower::ALIGNMENT};
+
+/// Bytes of a region; given back on drop.
+#[derive(Debug)]
+struct Chunk {
+    memory: Arc<Memory>,
+    region: RegionId,
+    base: u64,
+    len: u64,
+}
+
+impl Chunk {
+    fn new(memory: &Arc<Memory>, region: RegionId, len: u64) -> Result<Self, Error> {
+        let base = memory.allocate(region, aligned(len), ALIGNMENT)?;
+        Ok(Self { memory: Arc::clone(memory), region, base, len })
+    }
+
+    fn holding(memory: &Arc<Memory>, region: RegionId, bytes: &[u8]) -> Result<Self, Error> {
+        let chunk = Self::new(memory, region, bytes.len() as u64)?;
+        memory.write(region, chunk.base, bytes)?;
+        Ok(chunk)
+    }
+
+    fn holds(&self, bytes: &[u8]) -> bool {
+        let ranges = [RangeAccess::shared(self.region, self.base, self.len)];
+        let Ok(lease) = self.memory.lease(&ranges) else { return false };
+        self.len == bytes.len() as u64 && lease.read(ranges[0]).is_ok_and(|own| own == bytes)
+    }
+
+    fn segment(&self, kind: SegmentKind) -> Segment {
+        Segment { region: self.region, base: self.base, len: self.len, kind }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // Nobody else frees it; a failure here would be a second owner, which the allocator reports by itself.
+        let freed = self.memory.free(self.region, self.base);
+        debug_assert!(freed.is_ok(), "{freed:?}");
+    }
+}
+
+fn aligned(bytes: u64) -> u64 {
+    bytes.max(1).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX)
+}
+
+/// Memory that the programs of one or more sessions run in, one at a time.
+#[derive(Debug)]
+pub struct Workspace {
+    spec: DeviceSpec,
+    memory: Arc<Memory>,
+    region: RegionId,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// As large as the largest program needs; replaced when a larger one comes.
+    chunk: Option<Arc<Chunk>>,
+    /// Constants that programs alive have in memory.
+    constants: Vec<Weak<Chunk>>,
+}
+
+impl Workspace {
+    /// Least address space that is worth a try.
+    const LEAST: u64 = 1 << 28;
+
+    /// An empty workspace: address space, of which nothing is committed until it is touched.
+    pub fn new() -> Result<Arc<Self>, Error> {
+        let mut spec = DeviceSpec::builtin("host")?;
+        // Address space is not free everywhere: where there is less, less has to do.
+        let memory = loop {
+            match Memory::new(&spec) {
+                Ok(memory) => break memory,
+                Err(error) if spec.memory.iter().all(|memory| memory.bytes <= Self::LEAST) => {
+                    return Err(error.into());
+                }
+                Err(_) => {
+                    for memory in &mut spec.memory {
+                        memory.bytes = (memory.bytes / 4).max(Self::LEAST);
+                    }
+                }
+            }
+        };
+        let region = memory.region(&spec.placement.scratch)?;
+        Ok(Arc::new(Self { spec, memory: Arc::new(memory), region, state: Mutex::default() }))
+    }
+
+    /// The description of the host.
+    pub(crate) fn spec(&self) -> &DeviceSpec {
+        &self.spec
+    }
+
+    /// Bytes for feature maps, inputs and outputs.
+    pub fn bytes(&self) -> u64 {
+        self.lock().chunk.as_ref().map_or(0, |chunk| chunk.len)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A chunk of at least `bytes` that all programs share, every page of it there already.
+    fn chunk(&self, bytes: u64) -> Result<Arc<Chunk>, Error> {
+        let mut state = self.lock();
+        if let Some(chunk) = state.chunk.as_ref().filter(|chunk| chunk.len >= bytes) {
+            return Ok(Arc::clone(chunk));
+        }
+        state.chunk = None;
+        let chunk = Arc::new(Chunk::new(&self.memory, self.region, aligned(bytes))?);
+        let ranges = [RangeAccess::exclusive(chunk.region, chunk.base, chunk.len)];
+        self.memory.lease(&ranges)?.write(ranges[0])?.fill(0);
+        state.chunk = Some(Arc::clone(&chunk));
+        Ok(chunk)
+    }
+
+    /// Whether `chunk` is the one that is shared now.
+    fn is_current(&self, chunk: &Arc<Chunk>) -> bool {
+        self.lock().chunk.as_ref().is_some_and(|current| Arc::ptr_eq(current, chunk))
+    }
+
+    /// Constants in memory, once for all programs with the same.
+    fn constants(&self, bytes: &[u8]) -> Result<Arc<Chunk>, Error> {
+        let mut state = self.lock();
+        state.constants.retain(|each| each.strong_count() > 0);
+        if let Some(found) = state.constants.iter().filter_map(Weak::upgrade).find(|each| each.holds(bytes)) {
+            return Ok(found);
+        }
+        let new = Arc::new(Chunk::holding(&self.memory, self.region, bytes)?);
+        state.constants.push(Arc::downgrade(&new));
+        Ok(new)
+    }
+}
+
+/// A compiled program in a workspace.
+#[derive(Debug)]
+pub(crate) struct HostProgram {
+    workspace: Arc<Workspace>,
+    program: Program,
+    instructions: Chunk,
+    constants: Arc<Chunk>,
+    shared: Arc<Chunk>,
+    decoded: Decoded,
+}
+
+/// Kernels' scratch, on a boundary of 64 bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch(Vec<u8>);
+
+impl Scratch {
+    const ALIGNMENT: usize = 64;
+
+    /// Makes room, every page of it.
+    fn reserve(&mut self, bytes: usize) {
+        let need = bytes.saturating_add(Self::ALIGNMENT);
+        if self.0.len() < need {
+            // Not zeros, which the system would hand out page by page when they are first touched.
+            self.0 = vec![0xA5; need];
+        }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        let skip = self.0.as_ptr().align_offset(Self::ALIGNMENT).min(self.0.len());
+        &mut self.0[skip..]
+    }
+}
+
+impl HostProgram {
+    /// Puts a program into the workspace and packs its weights, those of the library once.
+    pub(crate) fn new(
+        workspace: &Arc<Workspace>,
+        mut program: Program,
+        library: &Library,
+    ) -> Result<Self, Error> {
+        let (memory, region) = (&workspace.memory, workspace.region);
+        let instructions = Chunk::holding(memory, region, &program.instructions)?;
+        let constants = workspace.constants(&program.constants)?;
+        // Memory has them now.
+        program.constants = bytes::Bytes::new();
+        let shared = workspace.chunk(shared_bytes(&program))?;
+        let segments = segments(&program, &instructions, &constants, &shared)?;
+        let stream =
+            Stream { addr: Addr::new(Program::INSTRUCTIONS, 0), len: program.instructions.len() as u64 };
+        let decoded = Decoded::with_library(memory, &segments, stream, Isa::best(), Some(library))?;
+        let workspace = Arc::clone(workspace);
+        Ok(Self { workspace, program, instructions, constants, shared, decoded })
+    }
+
+    pub(crate) fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Makes room for runs with `threads` threads, so that the first one need not.
+    pub(crate) fn reserve(&self, scratch: &mut Scratch, threads: usize) {
+        scratch.reserve(self.decoded.scratch_bytes(threads));
+    }
+
+    /// Runs once.
+    pub(crate) fn run(
+        &mut self,
+        border: &mut dyn Border,
+        scratch: &mut Scratch,
+        pool: &Pool,
+        observer: Option<&mut Observer<'_>>,
+    ) -> Result<(), Error> {
+        if !self.workspace.is_current(&self.shared) {
+            let shared = self.workspace.chunk(shared_bytes(&self.program))?;
+            let segments = segments(&self.program, &self.instructions, &self.constants, &shared)?;
+            self.decoded.rebind(&self.workspace.memory, &segments)?;
+            self.shared = shared;
+        }
+        self.reserve(scratch, pool.threads());
+        let run = self.decoded.run_border(&self.workspace.memory, border, scratch.bytes(), pool, observer);
+        run.map_err(|error| match error {
+            triune_device::Error::Busy { .. } => Error::Shared,
+            error => error.into(),
+        })
+    }
+}
+
+/// Bytes of a program's feature maps, inputs and outputs.
+fn shared_bytes(program: &Program) -> u64 {
+    let border = program.inputs.iter().chain(&program.outputs).map(|io| io.bytes() as u64);
+    border.fold(aligned(program.scratch_bytes), |sum, bytes| sum.saturating_add(aligned(bytes)))
+}
+
+/// The program's segments, those that runs write one behind the other in the shared chunk.
+fn segments(
+    program: &Program,
+    instructions: &Chunk,
+    constants: &Chunk,
+    shared: &Chunk,
+) -> Result<SegmentTable, Error> {
+    let mut segments =
+        vec![instructions.segment(SegmentKind::Instructions), constants.segment(SegmentKind::Constants)];
+    let mut base = shared.base;
+    let mut add = |len: u64, kind| {
+        segments.push(Segment { region: shared.region, base, len, kind });
+        base += aligned(len);
+    };
+    let bytes = |io: &TensorIo| io.bytes() as u64;
+    add(program.scratch_bytes, SegmentKind::Scratch);
+    program.inputs.iter().for_each(|io| add(bytes(io), SegmentKind::Input));
+    program.outputs.iter().for_each(|io| add(bytes(io), SegmentKind::Output));
+    Ok(SegmentTable::new(segments)?)
+}

@@ -1,0 +1,91 @@
+//! A model as sessions share it: the graph that was read, and its weights, once.
+
+use std::{path::Path, sync::Arc};
+
+use bytes::Bytes;
+use triune_device::Library;
+use triune_graph::{Dim, Graph, ValueId, format::onnx};
+use triune_tensor::{DType, Shape};
+
+use crate::Error;
+
+/// What a model takes or gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueInfo {
+    /// Name in the model.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Extents; symbols are bound by each call.
+    pub dims: Vec<Dim>,
+}
+
+/// A model in memory. Sessions over the same one share its weights, packed ones included.
+#[derive(Debug)]
+pub struct Model {
+    pub(crate) graph: Graph,
+    pub(crate) library: Arc<Library>,
+    inputs: Vec<ValueInfo>,
+    outputs: Vec<ValueInfo>,
+    default_shapes: Option<Vec<Shape>>,
+}
+
+impl Model {
+    /// Reads a model file.
+    pub fn open(path: &Path) -> Result<Arc<Self>, Error> {
+        Ok(Self::new(onnx::read(path)?))
+    }
+
+    /// Reads a model in memory; external data is not available.
+    pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<Arc<Self>, Error> {
+        Ok(Self::new(onnx::read_bytes(bytes.into(), None)?))
+    }
+
+    /// A model that is a graph already.
+    pub fn new(graph: Graph) -> Arc<Self> {
+        let info = |ids: &[ValueId]| {
+            ids.iter()
+                .map(|&id| {
+                    let value = graph.value(id);
+                    ValueInfo {
+                        name: value.name.clone(),
+                        dtype: value.dtype.unwrap_or(DType::F32),
+                        dims: value.shape.clone().unwrap_or_default(),
+                    }
+                })
+                .collect()
+        };
+        let (inputs, outputs) = (info(&graph.inputs), info(&graph.outputs));
+        let default_shapes = graph.inputs.iter().map(|&id| graph.value(id).fixed_shape()).collect();
+        Arc::new(Self { graph, library: Arc::default(), inputs, outputs, default_shapes })
+    }
+
+    /// What a run takes.
+    pub fn inputs(&self) -> &[ValueInfo] {
+        &self.inputs
+    }
+
+    /// What a run gives.
+    pub fn outputs(&self) -> &[ValueInfo] {
+        &self.outputs
+    }
+
+    /// The shapes that the file gives the inputs, unless it leaves an extent open.
+    pub fn default_shapes(&self) -> Option<&[Shape]> {
+        self.default_shapes.as_deref()
+    }
+
+    /// The model's weights.
+    pub fn library(&self) -> &Arc<Library> {
+        &self.library
+    }
+
+    /// The graph with its inputs bound.
+    pub(crate) fn bound(&self, shapes: &[Shape]) -> Result<Graph, Error> {
+        let mut graph = self.graph.clone();
+        let named: Vec<(&str, &[usize])> =
+            self.inputs.iter().map(|input| &*input.name).zip(shapes.iter().map(|shape| &**shape)).collect();
+        graph.bind(&named)?;
+        Ok(graph)
+    }
+}
