@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from pathlib import Path
@@ -225,9 +226,10 @@ def test_shapes_and_networks_share_packed_weights(tmp_path: Path) -> None:
 
 def test_model_or_network_to_share_with() -> None:
     network = _prepared(1)
-    for arguments in ({}, {"model": DIGITS_INT8, "sharing_weights": network}):
-        with pytest.raises(errors.ArgumentError, match="expected a path or bytes, or a network"):
-            Network(**arguments)
+    with pytest.raises(errors.ArgumentError, match="expected a path or bytes, or a network"):
+        Network()
+    for model in (None, DIGITS_INT8):
+        assert Network(model, sharing_weights=network).outputs == [("logits", "float32", None)]
 
 
 def test_networks_that_share_scratch(images: Array) -> None:
@@ -283,3 +285,98 @@ def test_plans_are_kept_up_to_a_limit(images: Array) -> None:
     network.bind([images], [None])
     network.forward()
     assert np.array_equal(network.output(0), _expected(images))
+
+
+def test_trace_has_every_value(images: Array) -> None:
+    onnx = pytest.importorskip("onnx")
+    network = _prepared(7)
+    network.bind([images], [None])
+    network.forward()
+    values = {name: (kind, operands, array) for name, kind, operands, array in network.trace()}
+    nodes = onnx.load(DIGITS_INT8).graph.node
+    assert list(values) == ["image", *(output for node in nodes for output in node.output)]
+    kind, operands, array = values["image"]
+    assert (kind, operands) == ("Input", [])
+    assert np.array_equal(array, images)
+    for node in nodes:
+        assert values[node.output[0]][:2] == (node.op_type, list(node.input))
+    # Single operators and fused ones round alike up to a step of the last quantization.
+    assert np.abs(values["logits"][2] - network.output(0)).max() < 0.5
+    network.prepare([(1, 1, 8, 8)])
+    with pytest.raises(errors.ArgumentError, match="no arrays are bound"):
+        network.trace()
+
+
+def test_trace_of_a_float_network_is_exact(tmp_path: Path) -> None:
+    network = Network(_float_model(tmp_path))
+    x = np.random.default_rng(4).standard_normal((1, 128, 5, 5)).astype(np.float32)
+    network.prepare([x.shape])
+    network.bind([x], [None])
+    network.forward()
+    (_, source), (name, result) = ((name, array) for name, _, _, array in network.trace())
+    assert name == "y"
+    assert np.array_equal(source, x)
+    assert np.array_equal(result, network.output(0))
+
+
+def test_operator_times(images: Array) -> None:
+    network = _prepared(7)
+    network.bind([images], [None])
+    network.forward()
+    assert network.operator_times() == []
+    network.profile(True)
+    assert network.operator_times() == []
+    network.forward()
+    times = network.operator_times()
+    assert [(name, kind) for name, kind, _ in times] == [each[:2] for each in network.memory_plan()["operators"]]
+    assert all(0 <= seconds < 10 for _, _, seconds in times)
+    assert sum(seconds for _, _, seconds in times) > 0
+    assert np.array_equal(network.output(0), _expected(images))
+    network.profile(False)
+    network.forward()
+    assert network.operator_times() == []
+
+
+def test_memory_plan(images: Array) -> None:
+    network = Network(DIGITS_INT8)
+    with pytest.raises(errors.ArgumentError, match="call prepare first"):
+        network.memory_plan()
+    network.prepare([(7, 1, 8, 8)])
+    plan = network.memory_plan()
+    assert plan["inputs"] == [("image", images.nbytes)]
+    assert plan["outputs"] == [("logits", 280)]
+    assert plan["weights"] > 0
+    commands = plan["operators"][-1][3]
+    for index, (offset, size, first, last) in enumerate(plan["buffers"]):
+        assert offset + size <= plan["bytes"]
+        assert 0 <= first < last <= commands
+        for other_offset, other_size, other_first, other_last in plan["buffers"][:index]:
+            apart = offset + size <= other_offset or other_offset + other_size <= offset
+            assert apart or last <= other_first or other_last <= first
+    assert plan["lower_bound"] <= plan["bytes"] <= network.scratch_bytes
+
+
+def test_without_fusion(images: Array) -> None:
+    plain = Network(DIGITS_INT8, fusion=False)
+    plain.prepare([images.shape])
+    plain.bind([images], [None])
+    plain.forward()
+    assert np.abs(plain.output(0) - _expected(images)).max() < 0.5
+    fused = _prepared(7)
+    assert len(plain.memory_plan()["operators"]) > len(fused.memory_plan()["operators"])
+
+
+MGE = Path(os.environ.get("TRIUNE_TEST_DATA", Path(__file__).parents[2] / "shared")) / "models" / "mge"
+
+
+@pytest.mark.skipif(not MGE.is_dir(), reason="no MegEngine models; set TRIUNE_TEST_DATA")
+def test_megengine_models_have_default_shapes() -> None:
+    network = Network(MGE / "simple_add.mge")
+    shapes = {name: shape for name, _, shape in network.inputs}
+    with np.load(MGE / "simple_add.npz") as data:
+        arrays = {name: np.ascontiguousarray(data[f"in:{name}"]) for name in shapes}
+        expected = data["out:0"]
+    assert {name: list(array.shape) for name, array in arrays.items()} == shapes
+    network.bind(list(arrays.values()), [None])
+    network.forward()
+    assert np.allclose(network.output(0), expected)

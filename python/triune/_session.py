@@ -1,4 +1,4 @@
-"""Any ONNX file on this machine's CPU. The public names are those of `triune`."""
+"""Any model file on this machine's CPU. The public names are those of `triune`."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ class ValueInfo(NamedTuple):
 
 
 class Session:
-    """An ONNX model, int8 (QDQ form) or float, on this machine's CPU.
+    """A model, int8 or float, on this machine's CPU.
 
-    `model` is a path or the bytes of an ONNX file; bytes cannot refer to external data. `threads` compute one run: 1 by
+    `model` is a path or the bytes of an ONNX file (int8 networks in QDQ form) or of a bare MegEngine model, told apart by
+    their content; bytes cannot refer to external data. `threads` compute one run: 1 by
     default, 0 for every CPU. Results do not depend on their number.
 
     A model without open extents is planned at once. Where it leaves an extent open, such as the batch, a run with other
     extents than before takes the time to plan for them; some plans are kept.
 
-    Raises `triune.errors.FileError` if the file cannot be read, `ArgumentError` if it is no ONNX model, is damaged, or
+    Raises `triune.errors.FileError` if the file cannot be read, `ArgumentError` if it is no such model, is damaged, or
     `threads` is negative, `UnsupportedError` if it holds an operator that does not run here.
     """
 

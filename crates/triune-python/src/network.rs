@@ -5,9 +5,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyBytes};
+use pyo3::{
+    prelude::*,
+    pybacked::PyBackedBytes,
+    types::{PyBytes, PyDict},
+};
 use triune::{
-    runtime::{self, Model, Session, SessionOptions, Tensor, ValueInfo},
+    runtime::{
+        self, Border, Model, ModelOptions, Session, SessionOptions, Tensor, TensorRef, ValueInfo, Variable,
+    },
     tensor::Shape,
 };
 
@@ -52,26 +58,29 @@ enum Source {
 impl Source {
     fn new(model: Option<&Bound<'_, PyAny>>, sharing: Option<Py<Network>>) -> PyResult<Self> {
         match (model, sharing) {
-            (None, Some(network)) => Ok(Self::Network(network)),
+            (_, Some(network)) => Ok(Self::Network(network)),
             (Some(model), None) => match model.cast::<PyBytes>() {
                 Ok(bytes) => Ok(Self::Bytes(bytes.clone().into())),
                 Err(_) => Ok(Self::File(model.extract()?)),
             },
-            _ => Err(ArgumentError::new_err(
+            (None, None) => Err(ArgumentError::new_err(
                 "model: expected a path or bytes, or a network to share weights with",
             )),
         }
     }
 
-    fn model(self) -> Result<Arc<Model>, runtime::Error> {
+    fn model(self, options: ModelOptions) -> Result<Arc<Model>, runtime::Error> {
         match self {
-            Self::File(path) => Model::open(&path),
+            Self::File(path) => Model::open(&path, &options),
             // The weights stay where Python has them.
-            Self::Bytes(bytes) => Model::from_bytes(bytes::Bytes::from_owner(bytes)),
+            Self::Bytes(bytes) => Model::from_bytes(bytes::Bytes::from_owner(bytes), &options),
             Self::Network(network) => Ok(Arc::clone(network.get().state().session.model())),
         }
     }
 }
+
+/// Name, operator, names of its operands, elements.
+type Traced<'py> = (String, &'static str, Vec<String>, Bound<'py, PyAny>);
 
 impl State {
     fn new(session: Session) -> Result<Self, runtime::Error> {
@@ -113,9 +122,10 @@ impl State {
 #[pymethods]
 impl Network {
     /// Opens a model file, given as a path or as its bytes; or, with `sharing_weights`, the model that another network has,
-    /// whose weights then are in memory once: `model` is `None`. The other one may be dropped.
+    /// whose weights then are in memory once: `model` is not looked at. The other one may be dropped.
     ///
-    /// `threads` compute a run; 0 takes every CPU. `sharing_scratch` names a network to share the memory of runs with: no two of
+    /// `threads` compute a run; 0 takes every CPU. Without `fusion`, every operator runs by itself. `compressed` says that the
+    /// tensors of a MegEngine file are, which the file does not tell. `sharing_scratch` names a network to share the memory of runs with: no two of
     /// those that share it can run at once.
     ///
     /// A model that says what shapes its inputs have is planned at once.
@@ -123,18 +133,21 @@ impl Network {
     /// Raises `FileError` if it cannot be read, `ArgumentError` if it is damaged, `UnsupportedError` if it holds an operator that
     /// does not run here.
     #[new]
-    #[pyo3(signature = (model=None, *, threads=1, sharing_weights=None, sharing_scratch=None))]
+    #[pyo3(signature = (model=None, *, threads=1, fusion=true, compressed=false, sharing_weights=None, sharing_scratch=None))]
     fn new(
         py: Python<'_>,
         model: Option<&Bound<'_, PyAny>>,
         threads: usize,
+        fusion: bool,
+        compressed: bool,
         sharing_weights: Option<Py<Self>>,
         sharing_scratch: Option<Py<Self>>,
     ) -> PyResult<Self> {
         let source = Source::new(model, sharing_weights)?;
         let state = error::detached(py, || {
             let workspace = sharing_scratch.map(|other| Arc::clone(other.get().state().session.workspace()));
-            let session = Session::of(source.model()?, &SessionOptions { threads, workspace })?;
+            let model = source.model(ModelOptions { compressed })?;
+            let session = Session::of(model, &SessionOptions { threads, fusion, workspace })?;
             State::new(session)
         })?;
         let state = state.map_err(error::runtime)?;
@@ -243,6 +256,79 @@ impl Network {
             let mut state = self.state.lock().map_err(|_| midway())?;
             state.run(&bound)
         })?
+    }
+
+    /// Every value of the model for what the bound inputs hold, inputs first, then in execution order: its name, the operator
+    /// that makes it (`Input` for an input), the names of that operator's operands, and the elements. No operators are fused.
+    ///
+    /// Compiles the model anew. Raises `ArgumentError` as `forward`, `UnsupportedError` if an operator does not run by itself.
+    fn trace<'py>(&self, py: Python<'py>) -> PyResult<Vec<Traced<'py>>> {
+        let bound = self.lock_bound().clone().ok_or_else(unbound)?;
+        bound.check(py)?;
+        let found = error::detached(py, || {
+            let state = self.state();
+            let shapes = state.shapes.as_ref().filter(|_| bound.plan() == state.plan).ok_or_else(unbound)?;
+            let io = bound::Io { bound: &bound, own: &mut [] };
+            let operand = |(index, (info, shape)): (usize, (&ValueInfo, &'_ Shape))| {
+                // Copied: the arrays may change as soon as the inputs have been read.
+                (info.dtype, *shape, io.input(index).to_vec())
+            };
+            let copies: Vec<_> = self.inputs.iter().zip(shapes).enumerate().map(operand).collect();
+            let operands: Vec<TensorRef<'_>> = copies
+                .iter()
+                .map(|(dtype, shape, bytes)| TensorRef { dtype: *dtype, shape, bytes })
+                .collect();
+            state.session.trace(&operands).map_err(error::runtime)
+        })??;
+        found
+            .into_iter()
+            .map(|variable| {
+                let Variable { name, operator, operands, value } = variable;
+                let value = array::from_bytes(py, value.dtype, &value.shape, value.bytes)?;
+                Ok((name, operator, operands, value))
+            })
+            .collect()
+    }
+
+    /// Starts or stops taking the time of every operator of every run.
+    fn profile(&self, py: Python<'_>, enable: bool) -> PyResult<()> {
+        error::detached(py, || self.state().session.profile(enable))
+    }
+
+    /// Name, operator and seconds of each operator of the last run, in execution order; empty unless `profile` was asked for
+    /// before it. Operators that were fused into others, or only change how their operand is seen, are left out.
+    fn operator_times(&self, py: Python<'_>) -> PyResult<Vec<(String, String, f64)>> {
+        let times = error::detached(py, || self.state().session.operator_times())?;
+        Ok(times.into_iter().map(|time| (time.name, time.kind, time.nanos as f64 * 1e-9)).collect())
+    }
+
+    /// Where feature maps lie in memory, and when: `bytes` in all; `lower_bound`, what no plan can do without; `buffers`, each
+    /// (offset, bytes, first command, one past the last); `operators`, each (name, operator, first command, one past the
+    /// last); `inputs` and `outputs`, each (name, bytes); `weights`, the bytes of the model's weights.
+    ///
+    /// Raises `ArgumentError` before the inputs' shapes are known.
+    fn memory_plan<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (program, weights) = error::detached(py, || {
+            let mut state = self.state();
+            let shapes = state.shapes.clone().ok_or_else(unprepared)?;
+            let weights = state.session.model().library().bytes();
+            Ok::<_, PyErr>((state.session.prepare(&shapes).map_err(error::runtime)?.clone(), weights))
+        })??;
+        let plan = PyDict::new(py);
+        plan.set_item("bytes", program.scratch_bytes)?;
+        plan.set_item("lower_bound", program.scratch_lower_bound)?;
+        let buffers: Vec<_> = program.buffers.iter().map(|b| (b.offset, b.bytes, b.first, b.last)).collect();
+        plan.set_item("buffers", buffers)?;
+        let operators: Vec<_> =
+            program.operators.iter().map(|o| (&o.name, &o.kind, o.first, o.last)).collect();
+        plan.set_item("operators", operators)?;
+        let border = |ios: &[runtime::TensorIo]| -> Vec<(String, usize)> {
+            ios.iter().map(|io| (io.name.clone(), io.bytes())).collect()
+        };
+        plan.set_item("inputs", border(&program.inputs))?;
+        plan.set_item("outputs", border(&program.outputs))?;
+        plan.set_item("weights", weights)?;
+        Ok(plan)
     }
 
     /// Bytes of packed weights that this network, and those that share them, have in memory.

@@ -104,9 +104,14 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
 pub(crate) fn compile_host(
     mut graph: Graph,
     spec: &DeviceSpec,
+    fusion: bool,
     library: Option<&Library>,
 ) -> Result<Program, Error> {
-    passes::prepare(&mut graph)?;
+    if fusion {
+        passes::prepare(&mut graph)?;
+    } else {
+        passes::prepare_unfused(&mut graph)?;
+    }
     let border = |id, home| -> Result<(TensorIo, View), Error> {
         let value = graph.value(id);
         let (Some(shape), Some(dtype)) = (value.fixed_shape(), value.dtype) else {

@@ -1,10 +1,13 @@
 //! A model as sessions share it: the graph that was read, and its weights, once.
 
-use std::{path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc};
 
 use bytes::Bytes;
 use triune_device::Library;
-use triune_graph::{Dim, Graph, ValueId, format::onnx};
+use triune_graph::{
+    Dim, Error as GraphError, Graph, ValueId,
+    format::{mge, onnx},
+};
 use triune_tensor::{DType, Shape};
 
 use crate::Error;
@@ -20,6 +23,13 @@ pub struct ValueInfo {
     pub dims: Vec<Dim>,
 }
 
+/// How a model file is to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModelOptions {
+    /// Whether every tensor of a MegEngine file is compressed; the file does not tell. Other formats ignore it.
+    pub compressed: bool,
+}
+
 /// A model in memory. Sessions over the same one share its weights, packed ones included.
 #[derive(Debug)]
 pub struct Model {
@@ -31,18 +41,38 @@ pub struct Model {
 }
 
 impl Model {
-    /// Reads a model file.
-    pub fn open(path: &Path) -> Result<Arc<Self>, Error> {
-        Ok(Self::new(onnx::read(path)?))
+    /// Reads a model file of any format, told by its content: ONNX, whose external data is looked for below the file's
+    /// folder, or a bare MegEngine model.
+    pub fn open(path: &Path, options: &ModelOptions) -> Result<Arc<Self>, Error> {
+        let name = || path.display().to_string();
+        // Read, not mapped: a mapped file that someone truncates kills the process.
+        let bytes = fs::read(path).map_err(|source| Error::Graph(GraphError::Io { path: name(), source }))?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Self::read(bytes.into(), Some(folder), *options)
+            .map_err(|source| Error::Graph(GraphError::File { path: name(), source: Box::new(source) }))
     }
 
     /// Reads a model in memory; external data is not available.
-    pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<Arc<Self>, Error> {
-        Ok(Self::new(onnx::read_bytes(bytes.into(), None)?))
+    pub fn from_bytes(bytes: impl Into<Bytes>, options: &ModelOptions) -> Result<Arc<Self>, Error> {
+        Ok(Self::read(bytes.into(), None, *options)?)
+    }
+
+    fn read(bytes: Bytes, folder: Option<&Path>, options: ModelOptions) -> Result<Arc<Self>, GraphError> {
+        if !mge::is_model(&bytes) {
+            return Ok(Self::new(onnx::read_bytes(bytes, folder)?));
+        }
+        let model = mge::read(bytes, &mge::ReadOptions { compressed: options.compressed })?;
+        let shapes = model.default_shapes.iter().map(|dims| Shape::new(dims)).collect();
+        Ok(Self::with_default_shapes(model.graph, shapes))
     }
 
     /// A model that is a graph already.
     pub fn new(graph: Graph) -> Arc<Self> {
+        let shapes = graph.inputs.iter().map(|&id| graph.value(id).fixed_shape()).collect();
+        Self::with_default_shapes(graph, shapes)
+    }
+
+    fn with_default_shapes(graph: Graph, default_shapes: Option<Vec<Shape>>) -> Arc<Self> {
         let info = |ids: &[ValueId]| {
             ids.iter()
                 .map(|&id| {
@@ -56,7 +86,6 @@ impl Model {
                 .collect()
         };
         let (inputs, outputs) = (info(&graph.inputs), info(&graph.outputs));
-        let default_shapes = graph.inputs.iter().map(|&id| graph.value(id).fixed_shape()).collect();
         Arc::new(Self { graph, library: Arc::default(), inputs, outputs, default_shapes })
     }
 

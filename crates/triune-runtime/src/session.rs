@@ -1,15 +1,15 @@
 //! Sessions: a model run on the host, whole, with shapes bound by each call.
 
-use std::{path::Path, sync::Arc};
+use std::{collections::HashSet, path::Path, sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use triune_device::Border;
-use triune_graph::Dim;
+use triune_device::{Border, exec::StepView};
+use triune_graph::{Dim, ValueId};
 use triune_kernels::Pool;
 use triune_tensor::{DType, Shape};
 
 use crate::{
-    Error, Model, Program, ValueInfo, Workspace,
+    Error, Model, ModelOptions, Program, ValueInfo, Workspace,
     compile::compile_host,
     host::{HostProgram, Scratch},
 };
@@ -19,13 +19,15 @@ use crate::{
 pub struct SessionOptions {
     /// Threads that a run uses, the caller's included; 0 means one per CPU core.
     pub threads: usize,
+    /// Whether operators are fused into those before them where that gives the same results.
+    pub fusion: bool,
     /// Memory to run in, shared with other sessions: no two of them can run at once. `None` means memory of its own.
     pub workspace: Option<Arc<Workspace>>,
 }
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        Self { threads: 1, workspace: None }
+        Self { threads: 1, fusion: true, workspace: None }
     }
 }
 
@@ -57,9 +59,36 @@ pub struct Session {
     model: Arc<Model>,
     workspace: Arc<Workspace>,
     pool: Pool,
+    fusion: bool,
     scratch: Scratch,
+    /// Nanoseconds of each command of the last run, when they are asked for.
+    profile: Option<Vec<u64>>,
     /// The last one used is the last.
     plans: Vec<Plan>,
+}
+
+/// A value of a model as a run gave it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    /// Its name in the model.
+    pub name: String,
+    /// The operator that gave it, such as `Conv`; `Input` for an input.
+    pub operator: &'static str,
+    /// Names of the operator's operands.
+    pub operands: Vec<String>,
+    /// The elements.
+    pub value: Tensor,
+}
+
+/// How long an operator of the last run took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorTime {
+    /// The node's name in the model.
+    pub name: String,
+    /// The operator, such as `Conv`.
+    pub kind: String,
+    /// Wall time.
+    pub nanos: u64,
 }
 
 /// What runs for one set of input shapes.
@@ -73,14 +102,17 @@ impl Session {
     /// Programs kept for different input shapes; beyond them, the one that was not used for longest is dropped.
     const KEPT: usize = 16;
 
+    /// Values that one program gives to a trace: each is a segment, and addresses have 8 bits for them.
+    const TRACED: usize = 128;
+
     /// Opens a model file.
     pub fn open(path: &Path, options: &SessionOptions) -> Result<Self, Error> {
-        Self::of(Model::open(path)?, options)
+        Self::of(Model::open(path, &ModelOptions::default())?, options)
     }
 
     /// Opens a model in memory; external data is not available.
     pub fn from_bytes(bytes: impl Into<Bytes>, options: &SessionOptions) -> Result<Self, Error> {
-        Self::of(Model::from_bytes(bytes)?, options)
+        Self::of(Model::from_bytes(bytes, &ModelOptions::default())?, options)
     }
 
     /// A session over a graph.
@@ -97,7 +129,8 @@ impl Session {
             None => Workspace::new()?,
         };
         let pool = Pool::new(options.threads);
-        let mut session = Self { model, workspace, pool, scratch: Scratch::default(), plans: Vec::new() };
+        let (fusion, scratch) = (options.fusion, Scratch::default());
+        let mut session = Self { model, workspace, pool, fusion, scratch, profile: None, plans: Vec::new() };
         if let Some(shapes) = session.model.default_shapes().map(<[Shape]>::to_vec) {
             session.prepare(&shapes)?;
         }
@@ -167,7 +200,80 @@ impl Session {
     /// nothing once it is prepared.
     pub fn run_border(&mut self, shapes: &[Shape], border: &mut dyn Border) -> Result<(), Error> {
         let (session, plan) = self.plan(shapes)?;
-        plan.program.run(border, session.scratch, session.pool, None)
+        let Some(times) = session.profile else {
+            return plan.program.run(border, session.scratch, session.pool, None);
+        };
+        times.clear();
+        let mut last = Instant::now();
+        let mut observer = |_: StepView<'_>| {
+            let now = Instant::now();
+            times.push((now - last).as_nanos() as u64);
+            last = now;
+        };
+        plan.program.run(border, session.scratch, session.pool, Some(&mut observer))
+    }
+
+    /// Starts or stops taking the time of every operator of a run. It costs some dozen nanoseconds per command.
+    pub fn profile(&mut self, enable: bool) {
+        self.profile = enable.then(Vec::new);
+    }
+
+    /// What the operators of the last run took, in execution order; nothing unless [`Self::profile`] was asked for before.
+    ///
+    /// An operator that only changes how its operand is seen costs nothing and is left out.
+    pub fn operator_times(&self) -> Vec<OperatorTime> {
+        let (Some(times), Some(plan)) = (&self.profile, self.plans.last()) else { return Vec::new() };
+        let operators = &plan.program.program().operators;
+        let time = |operator: &crate::Operator| {
+            let commands = times.get(operator.first as usize..operator.last as usize)?;
+            let nanos = commands.iter().sum();
+            Some(OperatorTime { name: operator.name.clone(), kind: operator.kind.clone(), nanos })
+        };
+        operators.iter().filter_map(time).collect()
+    }
+
+    /// Every value of the model, in the order in which its operators make them, inputs first: the model's own operators,
+    /// none fused.
+    ///
+    /// Programs for it are compiled on every call.
+    pub fn trace(&self, inputs: &[TensorRef<'_>]) -> Result<Vec<Variable>, Error> {
+        let graph = &self.model.graph;
+        let mut shapes = Vec::with_capacity(inputs.len());
+        for (info, input) in self.inputs().iter().zip(inputs) {
+            shapes.push(info.check(input)?);
+        }
+        let mut variables: Vec<Variable> = self
+            .inputs()
+            .iter()
+            .zip(inputs)
+            .zip(&shapes)
+            .map(|((info, input), shape)| {
+                let value = Tensor { dtype: input.dtype, shape: *shape, bytes: input.bytes.to_vec() };
+                Variable { name: info.name.clone(), operator: "Input", operands: Vec::new(), value }
+            })
+            .collect();
+        let mut seen: HashSet<ValueId> = graph.inputs.iter().copied().collect();
+        let mut made: Vec<(ValueId, Variable)> = Vec::new();
+        for node in &graph.nodes {
+            for &id in node.outputs.iter().flatten().filter(|id| seen.insert(**id)) {
+                let name = |id: &ValueId| graph.value(*id).name.clone();
+                let value = Tensor { dtype: DType::F32, shape: Shape::from([]), bytes: Vec::new() };
+                let operands = node.inputs.iter().flatten().map(name).collect();
+                made.push((id, Variable { name: name(&id), operator: node.op.name(), operands, value }));
+            }
+        }
+        let options =
+            SessionOptions { threads: self.pool.threads(), fusion: false, ..SessionOptions::default() };
+        for part in made.chunks_mut(Self::TRACED) {
+            let mut graph = graph.clone();
+            graph.outputs = part.iter().map(|(id, _)| *id).collect();
+            let mut session = Self::of(Model::new(graph), &options)?;
+            for ((_, variable), value) in part.iter_mut().zip(session.run(inputs)?) {
+                variable.value = value;
+            }
+        }
+        variables.extend(made.into_iter().map(|(_, variable)| variable));
+        Ok(variables)
     }
 
     /// The plan for these shapes, made unless it is kept, and what its runs need besides.
@@ -189,6 +295,7 @@ impl Session {
                 let program = compile_host(
                     self.model.bound(shapes)?,
                     self.workspace.spec(),
+                    self.fusion,
                     Some(&self.model.library),
                 )?;
                 let program = HostProgram::new(&self.workspace, program, &self.model.library)?;
@@ -199,7 +306,7 @@ impl Session {
                 self.plans.push(Plan { shapes: shapes.to_vec(), program });
             }
         }
-        let runner = Runner { scratch: &mut self.scratch, pool: &self.pool };
+        let runner = Runner { scratch: &mut self.scratch, pool: &self.pool, profile: &mut self.profile };
         let plan = self.plans.last_mut();
         plan.map(|plan| (runner, plan))
             .ok_or_else(|| Error::Target("a program that was just made is gone".into()))
@@ -210,6 +317,7 @@ impl Session {
 struct Runner<'a> {
     scratch: &'a mut Scratch,
     pool: &'a Pool,
+    profile: &'a mut Option<Vec<u64>>,
 }
 
 /// Operands and results of a run.

@@ -26,6 +26,15 @@ pub fn origin(name: &str) -> Option<&str> {
 /// Afterwards all types are known, operators between quantized values are integer operators, everything else is
 /// float, and what can be fused is.
 pub fn prepare(graph: &mut Graph) -> Result<bool, Error> {
+    let mut changed = prepare_unfused(graph)?;
+    changed |= fuse(graph)?;
+    changed |= dead_code(graph)?;
+    infer(graph)?;
+    Ok(changed)
+}
+
+/// As [`prepare`], but every operator stays one of its own.
+pub fn prepare_unfused(graph: &mut Graph) -> Result<bool, Error> {
     let mut changed = dead_code(graph)?;
     changed |= fold_constants(graph)?;
     // Before quantization: a float normalization behind a convolution would keep it from being seen.
@@ -38,9 +47,6 @@ pub fn prepare(graph: &mut Graph) -> Result<bool, Error> {
         fold_constants(graph)?;
         fold_batch_norm(graph)?;
     }
-    infer(graph)?;
-    changed |= fuse(graph)?;
-    changed |= dead_code(graph)?;
     infer(graph)?;
     Ok(changed)
 }
