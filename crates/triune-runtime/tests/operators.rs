@@ -41,7 +41,9 @@ impl Random {
 /// Runs a graph on one and on three threads.
 fn run(graph: &Graph, inputs: &[(&str, Tensor)]) -> Vec<Tensor> {
     let mut results = [1, 3].map(|threads| {
-        let mut session = Session::new(graph.clone(), &SessionOptions { threads }).expect("a session");
+        let mut session =
+            Session::new(graph.clone(), &SessionOptions { threads, ..SessionOptions::default() })
+                .expect("a session");
         let bytes: Vec<Vec<u8>> = inputs.iter().map(|(_, tensor)| tensor.to_bytes()).collect();
         let operands: Vec<TensorRef<'_>> = (inputs.iter().zip(&bytes))
             .map(|((_, tensor), bytes)| TensorRef { dtype: tensor.dtype(), shape: &tensor.shape, bytes })
