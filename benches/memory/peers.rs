@@ -3,6 +3,11 @@
 #[path = "../../crates/triune-memory/tests/peers/best_fit.rs"]
 mod best_fit;
 
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+};
+
 pub(crate) use best_fit::BestFit as Tree;
 use offset_allocator::{Allocation, Allocator};
 use triune_memory::Arena;
@@ -62,6 +67,47 @@ impl Peer for Allocator {
     }
 }
 
+/// The same, freed by address as the others are: what a program adds that has no place for handles.
+#[derive(Default)]
+pub(crate) struct ByAddress {
+    allocator: Option<Allocator>,
+    handles: HashMap<u32, Allocation, BuildHasherDefault<Multiply>>,
+}
+
+/// The quickest hasher that spreads multiples of a power of two.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Multiply(u64);
+
+impl Hasher for Multiply {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
+    }
+    fn write_u32(&mut self, value: u32) {
+        let product = u128::from(self.0 ^ u64::from(value)) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+}
+
+impl Peer for ByAddress {
+    type Chunk = u32;
+    fn region(alignment: u32) -> Self {
+        Self { allocator: Some(Peer::region(alignment)), handles: HashMap::default() }
+    }
+    fn allocate(&mut self, size: u32, alignment: u32) -> Option<u32> {
+        let chunk = Peer::allocate(self.allocator.as_mut()?, size, alignment)?;
+        self.handles.insert(chunk.offset, chunk);
+        Some(chunk.offset)
+    }
+    fn free(&mut self, chunk: u32) {
+        if let (Some(allocator), Some(handle)) = (&mut self.allocator, self.handles.remove(&chunk)) {
+            allocator.free(handle);
+        }
+    }
+}
+
 /// How sizes between 64 B and 8 MiB are drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sizes {
@@ -103,8 +149,8 @@ impl Workload {
     }
 
     /// Runs the stream: below the occupancy each step allocates, else it frees a random chunk. Gives the operations
-    /// done, the allocations tried and those that failed; after a failure one chunk goes.
-    pub(crate) fn run<P: Peer>(&self, peer: &mut P, alignment: u32, occupancy: f64) -> (u64, u64, u64) {
+    /// done, the allocations tried, those that failed, and the chunks alive in the end; after a failure one chunk goes.
+    pub(crate) fn run<P: Peer>(&self, peer: &mut P, alignment: u32, occupancy: f64) -> [u64; 4] {
         let goal = (f64::from(REGION) * occupancy) as u64;
         let mut live: Vec<(P::Chunk, u32)> = Vec::new();
         let (mut used, mut tried, mut failed, mut operations) = (0, 0, 0, 0);
@@ -128,6 +174,6 @@ impl Workload {
                 used -= u64::from(size);
             }
         }
-        (operations, tried, failed)
+        [operations, tried, failed, live.len() as u64]
     }
 }

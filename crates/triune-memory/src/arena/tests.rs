@@ -21,7 +21,7 @@ fn check(arena: &Arena) {
             assert_eq!(arena.class(class).filter(|&(other, _)| other == number).count(), 1);
         } else {
             (chunks, used) = (chunks + 1, used + block.size);
-            assert_eq!(arena.live[&block.start], number);
+            assert_eq!(arena.live.get(start, |number| arena.blocks[number as usize].start), Some(number));
         }
         for offset in [start, start + block.size / 2, start + block.size - 1] {
             assert_eq!(arena.covering(offset), number);
@@ -100,11 +100,9 @@ fn a_request_sees_every_gap_before_it_fails() {
 }
 
 #[test]
-fn many_blocks_grow_the_index() {
+fn lookups_agree_while_the_index_comes_and_goes() {
     let mut arena = Arena::new(1 << 20);
     let starts: Vec<u64> = (0..5000).map(|_| arena.allocate(96, 64).unwrap()).collect();
-    assert!(arena.index.cells() >= 5000);
-    check(&arena);
     starts.iter().step_by(3).for_each(|&start| assert_eq!(arena.free(start), Some(96)));
     check(&arena);
 }
