@@ -26,6 +26,7 @@ fn bench<P: Peer>(criterion: &mut Criterion, name: &str) {
 fn all(criterion: &mut Criterion) {
     bench::<triune_memory::Arena>(criterion, "arena");
     bench::<offset_allocator::Allocator>(criterion, "offset-allocator");
+    bench::<peers::ByAddress>(criterion, "offset-allocator by address");
     bench::<peers::Tree>(criterion, "b-tree best fit");
 }
 

@@ -83,7 +83,9 @@ impl Hasher for Multiply {
         self.0
     }
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
+        for &byte in bytes {
+            self.write_u32(byte.into());
+        }
     }
     fn write_u32(&mut self, value: u32) {
         let product = u128::from(self.0 ^ u64::from(value)) * 0x9e37_79b9_7f4a_7c15;
