@@ -7,7 +7,10 @@ use std::{
 };
 
 use triune::{
-    device::{DeviceSpec, TimingOptions, spec::BorderSpec},
+    device::{
+        DeviceSpec, TimingOptions,
+        spec::{BorderSpec, MemorySpec},
+    },
     graph::{Graph, format::onnx},
     runtime::{
         self, CompileOptions, DeployOptions, Deployment, Device, Error, Estimate, Package, Program,
@@ -94,6 +97,20 @@ pub(crate) fn at_clock(clock_mhz: Option<u32>) -> TimingOptions {
     TimingOptions { clock_mhz, ..TimingOptions::default() }
 }
 
+/// What a program depends on besides the model: how tensors lie at its border, and the memories that its plan has room in.
+#[derive(Debug, PartialEq)]
+struct Kind {
+    border: BorderSpec,
+    bytes: Vec<u64>,
+}
+
+impl Kind {
+    fn of(spec: &DeviceSpec) -> Self {
+        let bytes = spec.memory.iter().map(MemorySpec::usable_bytes).collect();
+        Self { border: spec.border, bytes }
+    }
+}
+
 /// A program, and how to make it for devices that differ from its own.
 #[derive(Debug)]
 pub(crate) struct Study {
@@ -101,15 +118,15 @@ pub(crate) struct Study {
     batch: usize,
     /// What the program is made from; none for the program of a package.
     model: Option<Graph>,
-    /// The programs so far, and the borders that they are for.
-    made: Mutex<Vec<(BorderSpec, Arc<Estimate>)>>,
+    /// The programs so far, and what they are for.
+    made: Mutex<Vec<(Kind, Arc<Estimate>)>>,
 }
 
 impl Study {
     /// The program of a package.
     pub(crate) fn of(program: &Arc<Program>) -> Result<Self, Error> {
         let base = DeviceSpec::builtin(&program.target)?;
-        let made = Mutex::new(vec![(base.border, Arc::new(Estimate::new(program)?))]);
+        let made = Mutex::new(vec![(Kind::of(&base), Arc::new(Estimate::new(program)?))]);
         Ok(Self { base, batch: program.batch, model: None, made })
     }
 
@@ -141,8 +158,11 @@ impl Study {
 
     /// The program for a device: one that was made before where that does.
     fn estimate(&self, spec: &DeviceSpec) -> Result<Arc<Estimate>, Error> {
+        let kind = Kind::of(spec);
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, found)) = made.iter().find(|(border, _)| *border == spec.border) {
+        // A package's program stays as it was compiled.
+        let fits = |other: &Kind| *other == kind || (self.model.is_none() && other.border == kind.border);
+        if let Some((_, found)) = made.iter().find(|(other, _)| fits(other)) {
             return Ok(Arc::clone(found));
         }
         let Some(model) = &self.model else {
@@ -153,7 +173,7 @@ impl Study {
         };
         let program = runtime::compile(model, spec, &CompileOptions { batch: self.batch })?.program;
         let new = Arc::new(Estimate::new(&Arc::new(program))?);
-        made.push((spec.border, Arc::clone(&new)));
+        made.push((kind, Arc::clone(&new)));
         Ok(new)
     }
 

@@ -24,7 +24,8 @@ impl Estimate {
         Ok(Self { study })
     }
 
-    /// The program of a quantized ONNX file, compiled for a device, and again for every device whose border differs.
+    /// The program of a quantized ONNX file, compiled for a device, and again for every device whose border or sizes of memories
+    /// differ.
     ///
     /// Raises `FileError`, `ArgumentError` if the model is damaged, `UnsupportedError` if the device cannot run it.
     #[staticmethod]

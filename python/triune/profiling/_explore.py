@@ -161,7 +161,8 @@ def explore(
     """Say what a program costs on devices that differ from one in some numbers. Nothing is deployed or run.
 
     `model` is a package (its directory or ``model.json``) or a quantized ONNX file, which is compiled for `device`, by
-    default ``metis``, in batches of `batch`, by default 1; and again for every border that the sweep asks for. `sweep` has
+    default ``metis``, in batches of `batch`, by default 1; and again for every border and every
+    size of memory that the sweep asks for. `sweep` has
     the values of each key: a path into the device's description, such as ``queues.buffers`` or ``memory.l2.ports``, or
     ``array`` (``"32x64"``), ``clock`` (MHz), the name of the first memory (its bytes per second), the name of another
     memory (its size). Values may end in K, M, G, T: powers of 1024 for sizes, of 1000 for others. ``"..."`` between values

@@ -366,10 +366,12 @@ fn late_results_overlap_transfers_and_computation() {
 fn the_log_is_bounded() {
     let clock = Arc::new(DeviceClock::new(4));
     let mut meter = meter(&clock, 0, 0, None);
+    let start = Instant::now();
     for _ in 0..super::live::MAX_LOG + 10 {
         let started = meter.start();
         meter.finish(started);
     }
+    eprintln!("{} ns per run", start.elapsed().as_nanos() / super::live::MAX_LOG as u128);
     let found = clock.composition();
     assert_eq!((found.runs.len(), found.forgotten), (super::live::MAX_LOG, 10));
     assert_eq!(found.horizon, super::live::MAX_LOG as u64 * 120);
