@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triune.megenginelite import LiteDeviceType, LiteLayout, LiteTensor, LiteTensorConcat
@@ -38,6 +38,7 @@ def on(place: LiteDeviceType, array: Array) -> LiteTensor:
     return tensor
 
 
+@settings(deadline=None)
 @given(st.data(), st.sampled_from(PLACES))
 def test_a_slice_of_a_slice_is_numpys(data: st.DataObject, place: LiteDeviceType) -> None:
     expected = data.draw(arrays())
@@ -58,6 +59,7 @@ def test_a_slice_of_a_slice_is_numpys(data: st.DataObject, place: LiteDeviceType
     assert np.array_equal(root.to_numpy(), whole)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(arrays(), st.sampled_from(["copy", "share", "from", "with"])), min_size=1, max_size=6))
 def test_a_tensor_is_what_was_put_last(steps: list[tuple[Array, str]]) -> None:
     tensor = LiteTensor()
@@ -80,6 +82,7 @@ def test_a_tensor_is_what_was_put_last(steps: list[tuple[Array, str]]) -> None:
             assert np.may_share_memory(before, tensor.get_data_by_share()), "memory that suffices is kept"
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_concat_is_numpys(data: st.DataObject) -> None:
     first = data.draw(arrays())
@@ -95,6 +98,7 @@ def test_concat_is_numpys(data: st.DataObject) -> None:
     assert np.array_equal(found.to_numpy(), np.concatenate(expected, dim))
 
 
+@settings(deadline=None)
 @given(arrays(), st.data())
 def test_reshape_is_numpys(array: Array, data: st.DataObject) -> None:
     tensor = on(LiteDeviceType.LITE_CPU, array)

@@ -24,6 +24,7 @@ __all__ = [
     "LiteLayout",
     "Shape",
     "ctype_to_lite_dtypes",
+    "dtype_of",
     "extents",
     "kind_of",
     "lite_dtype_2_numpy",
@@ -34,7 +35,7 @@ MAX_DIM = 7
 
 Shape = tuple[int, ...]
 
-NAMES = {
+NAMES: dict[int, str] = {
     LiteDataType.LITE_FLOAT: "float32",
     LiteDataType.LITE_HALF: "float16",
     LiteDataType.LITE_INT: "int32",
@@ -46,7 +47,10 @@ NAMES = {
 }
 """numpy's names of the element types."""
 
-_KINDS = {name: kind for kind, name in NAMES.items()}
+_KINDS = {name: LiteDataType(kind) for kind, name in NAMES.items()}
+# What numpy's dtypes are, and the other way round; filled as they come, as looking names up is slow.
+_OF_DTYPES: dict[Any, LiteDataType] = {}
+_DTYPES: dict[int, Any] = {}
 
 CTYPES: dict[LiteDataType, Any] = {
     LiteDataType.LITE_FLOAT: ctypes.c_float,
@@ -85,6 +89,8 @@ def kind_of(dtype: Any) -> LiteDataType:
         return LiteDataType.LITE_FLOAT
     if isinstance(dtype, LiteDataType):
         return dtype
+    if type(dtype).__hash__ is not None and (known := _OF_DTYPES.get(dtype)) is not None:
+        return known
     if isinstance(dtype, str):
         found = _KINDS.get(dtype)
         if found is not None:
@@ -106,12 +112,22 @@ def kind_of(dtype: Any) -> LiteDataType:
         found = _KINDS.get(dtype.name) if dtype.isnative else None
         if found is None:
             raise _unknown(dtype)
+        if dtype.metadata is None:
+            _OF_DTYPES[dtype] = found
         return found
     raise RuntimeError(f"unknown data type {dtype!r}: expected a LiteDataType, a name or a numpy dtype")
 
 
 def _unknown(dtype: object) -> KeyError:
     return KeyError(f"{dtype} is no element type of a tensor, which are {', '.join(_KINDS)}")
+
+
+def dtype_of(kind: int) -> np.dtype[Any]:
+    """Return numpy's dtype of an element type."""
+    found = _DTYPES.get(kind)
+    if found is None:
+        found = _DTYPES[kind] = np.dtype(NAMES[kind])
+    return found
 
 
 def lite_dtype_2_numpy(dtype: LiteDataType) -> type[np.generic]:

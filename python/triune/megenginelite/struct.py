@@ -26,7 +26,7 @@ class LiteBackend(IntEnum):
 class LiteDeviceType(IntEnum):
     """Where a tensor lies, or a network runs.
 
-    `LITE_CPU` is the host, `LITE_NPU` a simulated NPU, the others are simulated memory spaces. The documentation gives
+    `LITE_CPU` is the host, the others are simulated memory spaces. The documentation gives
     `LITE_DEVICE_DEFAULT` the value 5, the vendor's last package 7: both are accepted, and `LITE_CAMBRICON`, which has 5
     there, has a value of its own.
     """

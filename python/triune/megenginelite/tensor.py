@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex, TypeGuard
 
 from triune.megenginelite import _devices
 from triune.megenginelite._layout import (
@@ -22,6 +22,7 @@ from triune.megenginelite._layout import (
     LiteLayout,
     Shape,
     ctype_to_lite_dtypes,
+    dtype_of,
     extents,
     kind_of,
     lite_dtype_2_numpy,
@@ -62,6 +63,19 @@ class LiteTensor:
     Raises RuntimeError if there is no such device.
     """
 
+    # What most tensors have, or start with.
+    _kind: int = LiteDataType.LITE_FLOAT
+    _physic = True
+    # The elements, in this tensor's layout; None until they are needed. In a slice a view into the parent's.
+    _array: npt.NDArray[Any] | None = None
+    # All bytes that a layout may use before there must be new memory; None: those of _array.
+    _block: npt.NDArray[np.uint8] | None = None
+    _layout: LiteLayout | None = None
+    _binding: _Binding | None = None
+    # Whether anybody may have put data there, and whether it is in memory of the program's.
+    _written = False
+    _user_memory = False
+
     def __init__(
         self,
         layout: LiteLayout | None = None,
@@ -79,23 +93,16 @@ class LiteTensor:
         self._device_type: LiteDeviceType = device_type
         self._device_id = device_id
         self._is_pinned_host = bool(is_pinned_host)
-        self._physic = physic_construct
+        self._on_host = self._is_pinned_host or device_type in _devices.HOSTS
         self._shape: Shape = ()
-        self._kind = 0
+        if not physic_construct:
+            self._physic = False
         if layout is not None:
             self._shape, self._kind = _parts(layout)
         elif shapes is not None:
             self._shape, self._kind = extents(shapes), kind_of(dtype)
         elif dtype is not None:
             self._kind = kind_of(dtype)
-        # The elements, in this tensor's layout; None until they are needed. In a slice a view into the parent's.
-        self._array: npt.NDArray[Any] | None = None
-        # All bytes that a layout may use before there must be new memory; None: those of _array.
-        self._block: npt.NDArray[np.uint8] | None = None
-        self._layout: LiteLayout | None = None
-        self._binding: _Binding | None = None
-        self._written = False
-        self._user_memory = False
 
     # ---- what it is
 
@@ -161,10 +168,6 @@ class LiteTensor:
 
     # ---- memory
 
-    @property
-    def _on_host(self) -> bool:
-        return self._is_pinned_host or self._device_type in _devices.HOSTS
-
     def _elements(self) -> npt.NDArray[Any]:
         """Return the elements, allocated if need be."""
         array = self._array
@@ -175,9 +178,8 @@ class LiteTensor:
             raise RuntimeError("the tensor's layout is empty: set a layout or data first")
         if not self._physic:
             raise RuntimeError("the tensor was made with physic_construct=False: share memory with it first")
-        size = self.nbytes
-        self._block = block = _aligned(size)
-        self._array = array = block.view(NAMES[LiteDataType(self._kind)]).reshape(self._shape)
+        block, start = _aligned(self.nbytes)
+        self._array = array = np.ndarray(self._shape, dtype_of(self._kind), block, start)
         self._user_memory = False
         self._changed()
         return array
@@ -195,14 +197,14 @@ class LiteTensor:
         if array is not None:
             if not array.flags.c_contiguous:
                 raise RuntimeError(
-                    f"the tensor is a slice with gaps: it cannot take the layout {list(shape)} {NAMES[LiteDataType(kind)]}; "
+                    f"the tensor is a slice with gaps: it cannot take the layout {list(shape)} {NAMES[kind]}; "
                     "copy it to a tensor of its own first"
                 )
             block = array.reshape(-1).view(np.uint8) if self._block is None else self._block
             size = math.prod(shape) * ITEM_SIZES[kind] if shape else 0
             if size <= block.size:
                 self._block = block
-                self._array = block[:size].view(NAMES[LiteDataType(kind)]).reshape(shape) if shape else None
+                self._array = block[:size].view(dtype_of(kind)).reshape(shape) if shape else None
             else:
                 self._array = self._block = None
                 self._user_memory = False
@@ -301,8 +303,8 @@ class LiteTensor:
 
     def _view(self, part: npt.NDArray[Any]) -> LiteTensor:
         found = LiteTensor.__new__(type(self))
-        LiteTensor.__init__(found, None, LiteDeviceType.LITE_CPU, self._device_id, self._is_pinned_host)
-        found._device_type = self._device_type
+        found._device_type, found._device_id = self._device_type, self._device_id
+        found._is_pinned_host, found._on_host = self._is_pinned_host, self._on_host
         found._shape, found._kind = part.shape, self._kind
         found._array = part
         # Whether and what is written there, nobody can say.
@@ -332,7 +334,7 @@ class LiteTensor:
 
     @property
     def _name(self) -> str:
-        return NAMES[LiteDataType(self._kind)]
+        return NAMES[self._kind]
 
     def share_memory_with(self, src_tensor: LiteTensor | npt.NDArray[Any]) -> None:
         """Use the memory of another tensor, or of an array, and take its layout and place.
@@ -351,7 +353,7 @@ class LiteTensor:
         source._written = True
         self._shape, self._kind = source._shape, source._kind
         self._device_type, self._device_id = source._device_type, source._device_id
-        self._is_pinned_host = source._is_pinned_host
+        self._is_pinned_host, self._on_host = source._is_pinned_host, source._on_host
         self._take(elements, source._block)
 
     def set_data_by_copy(
@@ -374,6 +376,9 @@ class LiteTensor:
         assert self._on_host, "set_data_by_copy: the tensor is on a device and not pinned; use copy_from"
         if layout is not None:
             self._relayout(*_parts(layout))
+        if self._is_like(data):
+            np.copyto(self._writable(), data)
+            return
         if isinstance(data, list):
             self._copy_list(data)
             return
@@ -387,6 +392,17 @@ class LiteTensor:
         )
         target = self._writable()
         ctypes.memmove(_address(target), address, self.nbytes)
+
+    def _is_like(self, data: Any) -> TypeGuard[npt.NDArray[Any]]:
+        """Return whether `data` is an array that goes with the tensor as it is: the quick way for what is done often."""
+        array = self._array
+        return (
+            array is not None
+            and type(data) is np.ndarray
+            and data.shape == self._shape
+            and data.dtype == array.dtype
+            and bool(data.flags.c_contiguous)
+        )
 
     def _copy_list(self, data: list[Any]) -> None:
         size = ITEM_SIZES[self._kind]
@@ -434,6 +450,9 @@ class LiteTensor:
                 f"set_data_by_share: a {type(data).__name__} has no memory to share: pass an array, or use set_data_by_copy"
             )
         assert self.is_continue, "set_data_by_share: the tensor is a slice with gaps"
+        if layout is None and not length and self._on_host and self._is_like(data):
+            self._take(data, None)
+            return
         array = _exported(data)
         if array is not None:
             assert self._on_host, "set_data_by_share: the tensor is on a device and not pinned; use copy_from"
@@ -451,7 +470,7 @@ class LiteTensor:
             raise RuntimeError("set_data_by_share: the layout is empty: pass one")
         block = np.frombuffer(memoryview((ctypes.c_ubyte * size).from_address(address)), np.uint8)
         self._shape, self._kind = shape, kind
-        self._take(block.view(self._name).reshape(shape), block)
+        self._take(block.view(dtype_of(self._kind)).reshape(shape), block)
 
     def _share_array(self, array: npt.NDArray[Any], layout: LiteLayout | None) -> None:
         kind = kind_of(array.dtype) if array.dtype != np.bool_ else LiteDataType.LITE_UINT8
@@ -465,7 +484,7 @@ class LiteTensor:
         assert size <= array.nbytes, f"set_data_by_share: the layout has {size} bytes, the array {array.nbytes}"
         if shape != array.shape or wanted != kind or array.dtype == np.bool_:
             block = array.reshape(-1).view(np.uint8)
-            array = block[:size].view(NAMES[LiteDataType(wanted)]).reshape(shape)
+            array = block[:size].view(dtype_of(wanted)).reshape(shape)
         self._shape, self._kind = shape, wanted
         self._take(array, None)
 
@@ -658,11 +677,10 @@ def _address(array: npt.NDArray[Any]) -> int:
     return address
 
 
-def _aligned(size: int) -> npt.NDArray[np.uint8]:
-    """Return so many zero bytes, aligned."""
+def _aligned(size: int) -> tuple[npt.NDArray[np.uint8], int]:
+    """Return zero bytes, and where so many of them are aligned."""
     try:
         block = np.zeros(size + _ALIGNMENT, np.uint8)
     except ValueError as error:
         raise MemoryError(f"{size} bytes: {error}") from None
-    start = -_address(block) % _ALIGNMENT
-    return block[start : start + size]
+    return block, -_address(block) % _ALIGNMENT
