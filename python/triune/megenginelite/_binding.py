@@ -197,7 +197,7 @@ class Binding:
                 continue
             if port.io.io_type == LiteIOType.LITE_IO_SHAPE:
                 # Only the shape is wanted: the values go nowhere.
-                array = np.empty(port.tensor._shape, NAMES[LiteDataType(port.kind)])
+                array = np.empty(port.tensor._shape, NAMES[port.kind])
             else:
                 array = port.tensor._elements()
                 shared = [*bound, *(result for result in results if result is not None)]
@@ -215,7 +215,7 @@ class Binding:
         tensor = port.tensor
         if tensor._kind != port.kind:
             raise RuntimeError(
-                f"input {port.name!r}: the model takes {port.dtype}, the tensor is of {NAMES[LiteDataType(tensor._kind)]}"
+                f"input {port.name!r}: the model takes {port.dtype}, the tensor is of {NAMES[tensor._kind]}"
             )
         if not tensor._shape:
             raise RuntimeError(

@@ -98,20 +98,13 @@ def decrypt(name: str, data: bytes) -> bytes:
     Raises RuntimeError if there is no such cipher, the data cannot be its output, or a registered function returns no size.
     """
     if name in _BUILT_IN:
-        return _built_in(name, data)
+        from triune import _native
+
+        return _native.decrypt(name, data, _keys.get(name))
     function = _functions.get(name)
     if function is None:
         raise _unknown(name)
     return _call(name, function, data)
-
-
-def _built_in(name: str, data: bytes) -> bytes:
-    from triune import _native
-
-    native: Callable[[str, bytes, bytes | None], bytes] | None = getattr(_native, "decrypt", None)
-    if native is None:
-        raise NotImplementedError(f"{name}: this core decrypts no models")
-    return native(name, data, _keys.get(name))
 
 
 def _call(name: str, function: Function, data: bytes) -> bytes:

@@ -339,7 +339,7 @@ EFFECTS = {
     "no_profiling_on_shape_change": "always so: there is no search among algorithms",
     "jit_level": "no effect: there is no compiler of kernels",
     "comp_node_seq_record_level": "always recorded; level 2 fixes the input shapes after the first run",
-    "graph_opt_level": "no effect: the graph is always optimized",
+    "graph_opt_level": "at 0 every operator runs by itself; at any other level the graph is optimized",
     "async_exec_level": "no effect: there is one queue",
     "enable_nchw44": "no effect: kernels choose their layout themselves",
     "enable_nchw44_dot": "no effect: kernels choose their layout themselves",

@@ -38,6 +38,9 @@ _DTYPES = {
 
 _MAX_DIM = 7
 
+_PLACE = "cpu0:0"
+"""MegEngine's name for the host."""
+
 
 @dataclass(frozen=True)
 class _Variable:
@@ -53,10 +56,11 @@ class _Variable:
 
 def _trace(native: _native.Network) -> list[_Variable]:
     found = []
-    for index, (name, kind, operands, value) in enumerate(_method(native, "trace", "a dump")()):
+    for index, (name, kind, operands, value) in enumerate(native.trace()):
         # MegEngine has no tensors without axes.
         array = value.reshape(value.shape or (1,))
-        found.append(_Variable(2 * index + 1, 2 * index, name, kind, list(operands), array))
+        kind = "Host2DeviceCopy" if kind == "Input" else kind
+        found.append(_Variable(2 * index + 1, 2 * index, name, kind, operands, array))
     return found
 
 
@@ -65,7 +69,6 @@ def text(native: _native.Network, file: str) -> Callable[[], None]:
 
     Raises RuntimeError if the file cannot be written.
     """
-    _method(native, "trace", "io_txt_dump")
     try:
         with open(file, "w", encoding="utf-8"):
             pass
@@ -131,7 +134,6 @@ def binary(native: _native.Network, folder: str) -> Callable[[], None]:
 
     Raises RuntimeError if there is no such directory.
     """
-    _method(native, "trace", "io_bin_dump")
     if not os.path.isdir(folder):
         raise RuntimeError(f"io_bin_dump: there is no directory {folder!r}")
 
@@ -153,14 +155,16 @@ def _record(variable: _Variable) -> bytes:
     if array.dtype.name not in _DTYPES:
         # int64 and others that MegEngine has no number for: what comes closest.
         array = array.astype(np.int32 if array.dtype.kind in "iu" else np.float32)
+    if array.ndim > _MAX_DIM:
+        array = array.reshape(-1, *array.shape[array.ndim - _MAX_DIM + 1 :])
     shape = list(array.shape) + [0] * (_MAX_DIM - array.ndim)
-    header = struct.pack("<3I7I", len(name), _DTYPES[array.dtype.name][0], _MAX_DIM, *shape[:_MAX_DIM])
+    header = struct.pack("<3I7I", len(name), _DTYPES[array.dtype.name][0], _MAX_DIM, *shape)
     return header + name + array.tobytes()
 
 
 def enable_profile(native: _native.Network) -> None:
     """Have the operators of every run measured."""
-    _method(native, "profile", "enable_profile_performance")(True)
+    native.profile(True)
 
 
 def write_profile(native: _native.Network, file: str) -> None:
@@ -168,31 +172,100 @@ def write_profile(native: _native.Network, file: str) -> None:
 
     Raises RuntimeError if the file cannot be written.
     """
-    _write_json(file, _profile(native), "enable_profile_performance")
-
-
-def _profile(native: _native.Network) -> dict[str, Any]:
-    raise NotImplementedError("enable_profile_performance: this core measures no operators of networks")
+    operators: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
+    device: dict[str, Any] = {}
+    host: dict[str, Any] = {}
+    start = 0.0
+    for index, (name, kind, seconds) in enumerate(native.operator_times()):
+        # MegEngine counts operators and results together.
+        number, result = str(2 * index), str(2 * index + 1)
+        operators[number] = {
+            "id": number,
+            "name": name,
+            "type": kind,
+            "input": [],
+            "output": [result],
+            "param": {},
+        }
+        variables[result] = {"id": result, "name": name, "comp_node": _PLACE, "owner_opr": number}
+        times = {"start": start, "kern": start, "end": start + seconds}
+        device[number], host[number] = {_PLACE: times}, {"main": times}
+        start += seconds
+    plan = native.memory_plan()
+    chunks = {
+        str(index): {"id": str(index), "type": "static", "size": size, "addr": offset, "time": [first, last]}
+        for index, (offset, size, first, last) in enumerate(plan["buffers"])
+    }
+    content = {
+        "profiler": {"opr_internal_pf": {}, "host": host, "opr_footprint": {}, "device": device},
+        "graph_exec": {
+            "comp_seq": list(operators),
+            "mem_chunk": chunks,
+            "var": variables,
+            "operator": operators,
+        },
+    }
+    _write(file, json.dumps(content, indent=1), "enable_profile_performance")
 
 
 def write_memory(native: _native.Network, folder: str) -> None:
-    """Write the memory plan as JSON and as a picture.
+    """Write the memory plan as JSON and as a picture, ``memory.json`` and ``memory.svg``.
 
     Raises RuntimeError if the files cannot be written.
     """
-    raise NotImplementedError("get_static_memory_alloc_info: this core shows no memory plan of networks")
-
-
-def _method(native: _native.Network, method: str, what: str) -> Callable[..., Any]:
-    found: Callable[..., Any] | None = getattr(native, method, None)
-    if found is None:
-        raise NotImplementedError(f"{what}: this core has no {method} of networks")
-    return found
-
-
-def _write_json(file: str | Path, content: Any, what: str) -> None:
+    what = "get_static_memory_alloc_info"
+    plan = native.memory_plan()
     try:
-        with open(file, "w", encoding="utf-8") as opened:
-            json.dump(content, opened, indent=1)
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise RuntimeError(f"{what}: {error}") from None
+    described = {
+        "peak_memory_size": plan["bytes"],
+        "lower_bound": plan["lower_bound"],
+        "weights": plan["weights"],
+        "inputs": dict(plan["inputs"]),
+        "outputs": dict(plan["outputs"]),
+        "operators": [
+            {"id": index, "name": name, "type": kind, "time_begin": first, "time_end": last}
+            for index, (name, kind, first, last) in enumerate(plan["operators"])
+        ],
+        "chunks": [
+            {"id": index, "addr_begin": offset, "addr_end": offset + size, "time_begin": first, "time_end": last}
+            for index, (offset, size, first, last) in enumerate(plan["buffers"])
+        ],
+    }
+    _write(Path(folder, "memory.json"), json.dumps(described, indent=1), what)
+    _write(Path(folder, "memory.svg"), _picture(described), what)
+
+
+_WIDTH, _HEIGHT, _MARGIN = 1200.0, 600.0, 20.0
+
+
+def _picture(plan: dict[str, Any]) -> str:
+    """Draw the chunks: from left to right the commands, from the bottom up the addresses."""
+    chunks = plan["chunks"]
+    wide = _WIDTH / max([chunk["time_end"] for chunk in chunks], default=1)
+    high = _HEIGHT / max([plan["peak_memory_size"], 1])
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH + 2 * _MARGIN:g}" height="{_HEIGHT + 2 * _MARGIN:g}">',
+        f'<text x="{_MARGIN:g}" y="{_MARGIN - 5:g}" font-size="12">peak_memory_size: {plan["peak_memory_size"]} bytes</text>',
+        f'<rect x="{_MARGIN:g}" y="{_MARGIN:g}" width="{_WIDTH:g}" height="{_HEIGHT:g}" fill="none" stroke="gray"/>',
+    ]
+    for chunk in chunks:
+        size = chunk["addr_end"] - chunk["addr_begin"]
+        lines.append(
+            f'<rect x="{_MARGIN + chunk["time_begin"] * wide:.2f}" '
+            f'y="{_MARGIN + _HEIGHT - chunk["addr_end"] * high:.2f}" '
+            f'width="{(chunk["time_end"] - chunk["time_begin"]) * wide:.2f}" height="{size * high:.2f}" '
+            f'fill="silver" stroke="black"><title>chunk {chunk["id"]}: {size} bytes at {chunk["addr_begin"]}, '
+            f"commands {chunk['time_begin']} to {chunk['time_end']}</title></rect>"
+        )
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def _write(file: str | Path, content: str, what: str) -> None:
+    try:
+        Path(file).write_text(content, encoding="utf-8")
     except OSError as error:
         raise RuntimeError(f"{what}: {error}") from None

@@ -68,10 +68,7 @@ def open_model(file: Any, settings: Settings, *, configure: bool = True) -> Mode
 def _unpack(data: bytes, settings: Settings, configure: bool) -> Model:
     from triune import _native
 
-    unpack: Callable[[bytes], dict[str, Any]] | None = getattr(_native, "unpack_model", None)
-    if unpack is None:
-        raise NotImplementedError("load: this core reads no packed models")
-    packed = unpack(data)
+    packed = _native.unpack_model(data)
     name: str = packed["name"]
     info: bytes = packed["info"]
     ios = LiteNetworkIO()

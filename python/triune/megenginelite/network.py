@@ -315,8 +315,12 @@ class LiteNetwork:
         options: dict[str, Any] = {"threads": 1 if settings.inplace else settings.threads}
         if settings.compressed:
             options["compressed"] = True
+        if not settings.options["graph_opt_level"]:
+            options["fusion"] = False
         if settings.device_type == LiteDeviceType.LITE_NPU:
-            options["device"] = _devices.npu_names()[settings.device_id]
+            raise NotImplementedError(
+                "LITE_NPU: networks run on the host; use LITE_CPU, or triune.compile for a device"
+            )
         if weights_of is not None:
             options["sharing_weights"] = weights_of
         if self._memory_of is not None:
