@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+import threading
 import weakref
 from typing import Any
 
@@ -124,6 +125,23 @@ def test_memory_is_allocated_late_aligned_and_zero() -> None:
         assert address.value % 64 == 0
         assert tensor.get_ctypes_memory().value == address.value
         assert not tensor.to_numpy().any()
+
+
+def test_threads_that_touch_a_tensor_first_get_the_same_memory() -> None:
+    for _ in range(100):
+        tensor, found = LiteTensor(LiteLayout([4])), set()
+        barrier = threading.Barrier(4)
+
+        def touch(tensor: LiteTensor = tensor, barrier: Any = barrier, found: set[Any] = found) -> None:
+            barrier.wait()
+            found.add(tensor.get_ctypes_memory().value)
+
+        threads = [threading.Thread(target=touch) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 1
 
 
 def test_more_than_there_is() -> None:

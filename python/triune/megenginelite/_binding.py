@@ -236,7 +236,11 @@ class Binding:
             if options["comp_node_seq_record_level"] == 2:
                 raise RuntimeError(f"comp_node_seq_record_level=2: the shapes of inputs changed: {', '.join(names)}")
         self._shapes = None
-        found = self.native.prepare(shapes)
+        try:
+            found = self.native.prepare(shapes)
+        except RuntimeError as error:
+            wanted = ", ".join(f"{port.name!r} {list(shape)}" for port, shape in zip(self.inputs, shapes, strict=True))
+            raise RuntimeError(f"the model does not take inputs {wanted}: {error}") from None
         self._shapes = shapes
         for port, shape in zip(self.inputs, shapes, strict=True):
             port.shape = shape

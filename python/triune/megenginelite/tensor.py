@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 import operator
+import threading
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex, TypeGuard
@@ -45,6 +46,9 @@ __all__ = [
 ]
 
 _ALIGNMENT = 64
+
+_ALLOCATING = threading.Lock()
+"""So that two threads that touch a tensor first get the same memory."""
 
 
 class _Binding(Protocol):
@@ -178,11 +182,13 @@ class LiteTensor:
             raise RuntimeError("the tensor's layout is empty: set a layout or data first")
         if not self._physic:
             raise RuntimeError("the tensor was made with physic_construct=False: share memory with it first")
-        block, start = _aligned(self.nbytes)
-        self._array = array = np.ndarray(self._shape, dtype_of(self._kind), block, start)
-        self._user_memory = False
-        self._changed()
-        return array
+        with _ALLOCATING:
+            if self._array is None:
+                block, start = _aligned(self.nbytes)
+                self._array = np.ndarray(self._shape, dtype_of(self._kind), block, start)
+                self._user_memory = False
+                self._changed()
+            return self._array
 
     def _changed(self) -> None:
         """Tell the network that this tensor belongs to."""
