@@ -221,7 +221,6 @@ enum Field {
     Part(Part),
 }
 
-#[allow(dead_code, reason = "the writer of models comes next")]
 impl TableBuilder {
     fn scalar(mut self, slot: usize, bytes: &[u8]) -> Self {
         self.fields.push((slot, Field::Scalar(bytes.to_vec())));
@@ -291,7 +290,6 @@ impl TableBuilder {
     }
 }
 
-#[allow(dead_code, reason = "the writer of models comes next")]
 /// Appends a buffer to `out`: the reference to the root, `identifier`, then everything else. References and alignments
 /// count from the start of `out`.
 pub(crate) fn write(out: &mut Vec<u8>, identifier: &[u8], root: TableBuilder) {

@@ -2,7 +2,7 @@
 
 use triune_tensor::{DType, QuantParams};
 
-use crate::format::flatbuffer::{Table, Wrong};
+use crate::format::flatbuffer::{Table, TableBuilder, Wrong};
 
 /// An element type, and what its integers mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,6 +64,32 @@ impl Element {
             16 => quantized(DType::I16, false),
             _ => plain(code).map(Self::from),
         }
+    }
+
+    /// Writes a `DType` table; `None` for a type that the format does not have.
+    pub(super) fn write(self) -> Option<TableBuilder> {
+        let Some(quant) = self.quant else {
+            let code = (0..NAMES.len() as u8).find(|&code| plain(code).ok() == Some(self.dtype))?;
+            return Some(if code == 0 {
+                TableBuilder::default()
+            } else {
+                TableBuilder::default().u8(0, code)
+            });
+        };
+        let code = match self.dtype {
+            DType::U8 => 11,
+            DType::I32 => 12,
+            DType::I8 => 13,
+            DType::I16 => 16,
+            _ => return None,
+        };
+        let mut params = TableBuilder::default().f32(0, quant.scale);
+        if code == 11 {
+            params = params.u8(1, u8::try_from(quant.zero_point).ok()?);
+        } else if quant.zero_point != 0 {
+            return None;
+        }
+        Some(TableBuilder::default().u8(0, code).u8(1, 1).table(2, params))
     }
 }
 

@@ -13,11 +13,13 @@ pub mod packed;
 mod read;
 mod registry;
 mod tensor;
+mod write;
 
 use bytes::Bytes;
 
 use crate::{Error, Graph};
 pub use registry::OPERATORS;
+pub use write::write;
 
 /// How a model file is to be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -255,6 +255,7 @@ impl<'a> Params<'a> {
     fields! {
         u32: u32;
         i32: i32;
+        f32: f32;
         f64: f64;
         bool: bool;
     }

@@ -35,6 +35,7 @@ mod kind {
     pub(super) const AXIS_ADD_REMOVE: u8 = 65;
     pub(super) const INDEX_DESC: u8 = 66;
     pub(super) const DTYPE: u8 = 67;
+    pub(super) const PADDING: u8 = 82;
     pub(super) const SOFTMAX: u8 = 90;
 }
 

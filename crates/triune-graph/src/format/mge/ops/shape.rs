@@ -6,7 +6,7 @@ use super::kind;
 use crate::{
     Error, ValueId,
     format::mge::node::NodeReader,
-    ops::{Concat, Expand, Gather, Op, Reshape, ShapeOf, Slice, Squeeze, Unsqueeze},
+    ops::{Concat, Expand, Gather, Op, Pad, PadMode, Reshape, ShapeOf, Slice, Squeeze, Unsqueeze},
 };
 
 /// The axis that stands for "none".
@@ -92,6 +92,42 @@ pub(in super::super) fn concat(node: &mut NodeReader<'_, '_, '_>) -> Result<Valu
         return Err(node.unsupported("inputs whose integers do not mean the same"));
     }
     node.emit_as(Concat { axis }.into(), &inputs, element)
+}
+
+/// A border added.
+pub(in super::super) fn padding(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
+    let params = node.params(kind::PADDING)?;
+    let x = node.input(0)?;
+    if node.quant(x).is_some() {
+        return Err(node.unsupported("a border of quantized values"));
+    }
+    let rank = node.rank(x)?;
+    let mut amounts = Vec::new();
+    // Slots 0 to 6 are what comes before the axes, 7 to 13 what comes behind.
+    for first in [0, 7] {
+        for axis in 0..7 {
+            let amount = params.u32(first + axis, 0)?;
+            if axis < rank {
+                amounts.push(i64::from(amount));
+            } else if amount != 0 {
+                return Err(node.unsupported(format!("a border of axis {axis} of {rank}")));
+            }
+        }
+    }
+    let mode = match params.u32(15, 2)? {
+        0 => PadMode::Edge,
+        1 => PadMode::Reflect,
+        2 => PadMode::Constant,
+        mode => return Err(node.unsupported(format!("mode {mode}"))),
+    };
+    let value = params.f32(14, 0.0)?;
+    let pads = node.ints("pads", &amounts)?;
+    let mut inputs = vec![x, pads];
+    if mode == PadMode::Constant {
+        let value = node.scalar(value);
+        inputs.push(node.cast(value, node.dtype(x)?)?);
+    }
+    node.emit(Op::Pad(Pad { mode }), &inputs)
 }
 
 /// Axes permuted, dropped (extents of 1) and added: entry i of the pattern is the input axis that becomes axis i, or
