@@ -32,7 +32,7 @@ fn network() -> Graph {
 
 /// Valid files of each kind.
 fn files() -> Vec<Vec<u8>> {
-    let model = mge::write(&network(), &[]).expect("a network that the format has");
+    let model = mge::write(&network(), &[vec![1, 2, 6, 6]]).expect("a network that the format has");
     let packed = mge::packed::Packed {
         name: "net".into(),
         info: Bytes::from_static(b"{\"name\": \"net\"}"),

@@ -19,7 +19,7 @@ use bytes::Bytes;
 
 use crate::{Error, Graph};
 pub use registry::OPERATORS;
-pub use write::write;
+pub use write::{default_shapes, write};
 
 /// How a model file is to be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

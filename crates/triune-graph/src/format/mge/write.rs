@@ -26,7 +26,7 @@ const PLACE: &str = "xpux:0";
 const ALIGNMENT: usize = 64;
 
 /// The bytes of a model file with the same network, for inputs of `default_shapes` (in the order of the graph's
-/// inputs; one for every symbolic extent where it is empty).
+/// inputs; see [`default_shapes`]).
 ///
 /// Integers of 64 bits become ones of 32, scalars get an axis. Extents that the network computes are those of the
 /// default shapes. Operators that upstream does not have, such as tables and fused steps, are an
@@ -70,25 +70,35 @@ pub fn write(graph: &Graph, default_shapes: &[Vec<usize>]) -> Result<Vec<u8>, Er
     Ok(file)
 }
 
+/// Extents for every input of the graph: those given by name, and 1 for what is open otherwise.
+///
+/// A name that no input has is an error.
+pub fn default_shapes<S: std::hash::BuildHasher>(
+    graph: &Graph,
+    given: &HashMap<String, Vec<usize>, S>,
+) -> Result<Vec<Vec<usize>>, Error> {
+    let known = |name: &String| graph.inputs.iter().any(|&id| graph.value(id).name == *name);
+    if let Some(name) = given.keys().find(|name| !known(name)) {
+        return Err(Error::Graph(format!("no input is called '{name}'")));
+    }
+    let shape = |&id: &ValueId| {
+        let value = graph.value(id);
+        let open = |dim: &Dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 };
+        given.get(&value.name).cloned().unwrap_or_else(|| value.shape.iter().flatten().map(open).collect())
+    };
+    Ok(graph.inputs.iter().map(shape).collect())
+}
+
 /// The graph bound to its default extents, with everything folded that follows from them.
 fn plain(graph: &Graph, default_shapes: &[Vec<usize>]) -> Result<Graph, Error> {
-    if !default_shapes.is_empty() && default_shapes.len() != graph.inputs.len() {
+    if default_shapes.len() != graph.inputs.len() {
         let (given, wanted) = (default_shapes.len(), graph.inputs.len());
         return Err(Error::Graph(format!("{given} default shapes for {wanted} inputs")));
     }
     let mut graph = graph.clone();
-    let shapes: Vec<(String, Vec<usize>)> = graph
-        .inputs
-        .iter()
-        .enumerate()
-        .map(|(index, &id)| {
-            let value = graph.value(id);
-            let open = |dim: &Dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 };
-            let own = || value.shape.iter().flatten().map(open).collect();
-            (value.name.clone(), default_shapes.get(index).cloned().unwrap_or_else(own))
-        })
-        .collect();
-    let shapes: Vec<(&str, &[usize])> = shapes.iter().map(|(name, shape)| (&**name, &**shape)).collect();
+    let names: Vec<String> = graph.inputs.iter().map(|&id| graph.value(id).name.clone()).collect();
+    let shapes: Vec<(&str, &[usize])> =
+        names.iter().map(String::as_str).zip(default_shapes.iter().map(Vec::as_slice)).collect();
     graph.bind(&shapes)?;
     passes::dead_code(&mut graph)?;
     passes::fold_constants(&mut graph)?;
@@ -156,7 +166,7 @@ impl Writer<'_> {
     ) -> Result<u32, Error> {
         let first = self.variables.len() as u32;
         for variable in variables {
-            let element = self.element_table(variable)?;
+            let element = Self::element_table(variable)?;
             self.variables.push(
                 TableBuilder::default()
                     .text(0, &variable.name)
@@ -183,7 +193,7 @@ impl Writer<'_> {
         Ok(first + result as u32)
     }
 
-    fn element_table(&self, variable: &Variable) -> Result<TableBuilder, Error> {
+    fn element_table(variable: &Variable) -> Result<TableBuilder, Error> {
         variable.element.write().ok_or_else(|| Error::Unsupported {
             node: variable.name.clone(),
             op: "value".into(),
@@ -208,7 +218,7 @@ impl Writer<'_> {
             .text(0, &variable.name)
             .u32s(1, variable.extents())
             .table(2, place())
-            .table(3, self.element_table(&variable)?)
+            .table(3, Self::element_table(&variable)?)
             .u8(4, 1)
             .table(5, TableBuilder::default());
         let operator = Operator {
@@ -261,7 +271,7 @@ impl Writer<'_> {
         let mut tensor = TableBuilder::default()
             .u32s(1, variable.extents())
             .table(2, place())
-            .table(3, self.element_table(&variable)?)
+            .table(3, Self::element_table(&variable)?)
             .u8(4, 1)
             .table(5, TableBuilder::default());
         tensor = tensor.part(6, Part::Vector(bytes.len(), ALIGNMENT, bytes));
@@ -425,7 +435,7 @@ impl Site<'_, '_> {
     }
 
     fn convert(&mut self, x: u32, to: &Variable) -> Result<u32, Error> {
-        let params = self.writer.element_table(to)?;
+        let params = Writer::element_table(to)?;
         self.add("TypeCvtV2", Some((67, params)), &[x], to)
     }
 
@@ -588,7 +598,7 @@ impl Site<'_, '_> {
                     BinaryKind::Min => 19,
                     BinaryKind::Max => 18,
                     BinaryKind::Pow => 22,
-                    _ => return Err(self.unsupported("this function")),
+                    BinaryKind::Div => return Err(self.unsupported("a division of integers")),
                 };
                 let inputs = [self.input(0)?, self.input(1)?];
                 self.elemwise(mode, &inputs, &result)

@@ -71,28 +71,24 @@ fn function(node: &mut NodeReader<'_, '_, '_>, mode: u32) -> Result<Option<Value
         73 => {
             arity(node, 2)?;
             let [x, slope] = [node.inputs[0], node.inputs[1]];
-            match node.constant(slope).and_then(crate::Constant::scalar_f32) {
-                Some(slope) => Some(node.unary(U::LeakyRelu(slope), x)?),
-                None => {
-                    let zero = node.scalar(0.0);
-                    let (above, below) = (node.binary(B::Max, x, zero)?, node.binary(B::Min, x, zero)?);
-                    let below = node.binary(B::Mul, below, slope)?;
-                    Some(node.binary(B::Add, above, below)?)
-                }
+            if let Some(slope) = node.constant(slope).and_then(crate::Constant::scalar_f32) {
+                return node.unary(U::LeakyRelu(slope), x).map(Some);
             }
+            let zero = node.scalar(0.0);
+            let (above, below) = (node.binary(B::Max, x, zero)?, node.binary(B::Min, x, zero)?);
+            let below = node.binary(B::Mul, below, slope)?;
+            Some(node.binary(B::Add, above, below)?)
         }
         74 => {
             arity(node, 3)?;
             let [x, low, high] = [node.inputs[0], node.inputs[1], node.inputs[2]];
             let limit =
                 |id| node.constant(id).and_then(crate::Constant::scalar_f32).filter(|limit| !limit.is_nan());
-            match (limit(low), limit(high)) {
-                (Some(low), Some(high)) => Some(node.unary(U::Clip([low, high]), x)?),
-                _ => {
-                    let below = node.binary(B::Min, x, high)?;
-                    Some(node.binary(B::Max, below, low)?)
-                }
+            if let (Some(low), Some(high)) = (limit(low), limit(high)) {
+                return node.unary(U::Clip([low, high]), x).map(Some);
             }
+            let below = node.binary(B::Min, x, high)?;
+            Some(node.binary(B::Max, below, low)?)
         }
         84 => {
             arity(node, 1)?;
