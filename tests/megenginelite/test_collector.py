@@ -46,6 +46,16 @@ def test_full_and_again() -> None:
         assert collector.collect(one) == -1, "freeing twice adds no batch"
 
 
+def test_by_number_and_in_order() -> None:
+    collector = TensorBatchCollector([4, 1], "int8", CPU)
+    for number in (1, 0):
+        assert collector.collect_id(np.full(1, number, "int8"), number) == number
+    assert [collector.collect(np.full(1, number, "int8")) for number in (2, 3)] == [2, 3]
+    collector.free([3, 1])
+    assert [collector.collect(np.full(1, number, "int8")) for number in (3, 1)] == [3, 1], "as they were freed"
+    assert collector.to_numpy().ravel().tolist() == [0, 1, 2, 3]
+
+
 def test_by_ctypes() -> None:
     for place in (CPU, LiteDeviceType.LITE_CUDA):
         collector = TensorBatchCollector([2, 3], LiteDataType.LITE_INT16, place)
