@@ -23,6 +23,7 @@ mod softmax;
 mod strided;
 mod tensor_info;
 mod unary;
+mod warp;
 
 pub use conv::{FConv, FConvSpec, Filter, PackedFilter, Q8, QAdd, QConv, QConvSpec};
 pub use copy::{CopyNd, CopySpec};
@@ -39,3 +40,4 @@ pub use resize::{Coordinates, Nearest, Resize, ResizeMode, ResizeSpec};
 pub use softmax::{AxisShape, QSoftmax, softmax};
 pub use tensor_info::{MAX_RANK, TensorPad};
 pub use unary::{Activation, Encoding, Unary, evaluate, table, table_f32, table_of, unary, unary_table};
+pub use warp::{Border, Sample, WarpSpec, warp_perspective};

@@ -1,6 +1,7 @@
 //! From a model to results: partition, lower, plan, package, deploy, run.
 //!
-//! The runtime knows graphs and devices; it knows no vendor's API and does no arithmetic on tensors itself.
+//! The runtime knows graphs and devices; it knows no vendor's API and does no arithmetic on tensors itself,
+//! but for the few operators that run between the stages of a network ([`dynamic`]).
 #![forbid(unsafe_code)]
 
 mod border;
@@ -8,6 +9,7 @@ pub mod card;
 pub mod clock;
 mod compile;
 mod deploy;
+pub mod dynamic;
 mod error;
 mod estimate;
 mod host;

@@ -357,7 +357,10 @@ impl ValueInfo {
             let extents: Vec<String> = input.shape.iter().map(ToString::to_string).collect();
             return Err(fail(format!("shape {}", self.shape_text()), format!("({})", extents.join(", "))));
         };
-        if shape.contains(&0) {
+        // An extent that is fixed at 0, as a part of a network may have it, is meant.
+        let open =
+            self.dims.iter().zip(shape.iter()).any(|(dim, &extent)| extent == 0 && *dim != Dim::Fixed(0));
+        if open {
             return Err(fail(format!("shape {} without empty axes", self.shape_text()), shape.to_string()));
         }
         let bytes = shape.elements().and_then(|elements| elements.checked_mul(self.dtype.bytes()));

@@ -6,7 +6,7 @@ use triune::runtime::{Dim, Error, Session, SessionOptions, Tensor, TensorRef};
 
 /// Runs a model with one input on zeros, with every CPU.
 fn run(model: &Path) -> Result<Vec<Tensor>, Error> {
-    let mut session = Session::open(model, &SessionOptions { threads: 0 })?;
+    let mut session = Session::open(model, &SessionOptions { threads: 0, ..SessionOptions::default() })?;
     let input = session.inputs()[0].clone();
     // What the model leaves open is the batch.
     let extent = |dim: &Dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 };

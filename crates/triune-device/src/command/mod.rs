@@ -14,9 +14,9 @@ pub use codec::{decode, encode};
 pub use docs::field_tables;
 pub use set::{
     ArgReduce, Command, Copy, Dequantize, End, FBinary, FConv, FMatMul, FSoftmax, FUnary, Fill, GlobalPool,
-    Opcode, Pool, QAdd, QConv, QMul, QSoftmax, Quantize, Reduce, Resize, Table,
+    Opcode, Pool, QAdd, QConv, QMul, QSoftmax, Quantize, Reduce, Resize, Table, Warp,
 };
 pub use types::{
-    AddParams, Addr, BinaryKind, CoordinateMode, FeatureMap, Function, FunctionKind, Operand, PoolKind,
-    Quant, ReduceKind, RequantTarget, ResizeMode, Rounding, Window,
+    AddParams, Addr, BinaryKind, BorderMode, CoordinateMode, FeatureMap, Function, FunctionKind, Operand,
+    PoolKind, Quant, ReduceKind, RequantTarget, ResizeMode, Rounding, Window,
 };

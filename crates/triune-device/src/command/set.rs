@@ -4,8 +4,8 @@ use triune_tensor::DType;
 
 use super::codec::{Field, FieldError, HEADER_WORDS};
 use super::types::{
-    AddParams, Addr, BinaryKind, CoordinateMode, FeatureMap, Function, Operand, PoolKind, Quant, ReduceKind,
-    RequantTarget, ResizeMode, Rounding, Window,
+    AddParams, Addr, BinaryKind, BorderMode, CoordinateMode, FeatureMap, Function, Operand, PoolKind, Quant,
+    ReduceKind, RequantTarget, ResizeMode, Rounding, Window,
 };
 
 macro_rules! commands {
@@ -441,6 +441,25 @@ commands! {
         coordinates: CoordinateMode,
         /// Output extent over input extent, rows and columns, as the model gives it; zeros: the extents' quotient.
         scales: [f32; 2],
+    }
+
+    /// Perspective warp: pixel (x, y) of output image i is taken from the input at (m₀x + m₁y + m₂, m₃x + m₄y + m₅) /
+    /// (m₆x + m₇y + m₈) of matrix i, f32 or 8 bit (rounded half away from zero, saturated).
+    Warp = 0x0061, "warp" {
+        /// Input, f32, `i8` or `u8`.
+        input: FeatureMap,
+        /// Output, of the same type and channels.
+        output: FeatureMap,
+        /// 9 f32 per output image, row-major.
+        matrices: Addr,
+        /// One i32 per output image: the input image that it is taken from; without them image i from image i.
+        images: Option<Addr>,
+        /// Whether a pixel is made of its four neighbours; else it is the nearest, half to even.
+        linear: bool,
+        /// What lies outside of the input.
+        border: BorderMode,
+        /// The value outside, for a constant border.
+        border_value: f32,
     }
 
     /// One result of all elements along the axes that go. Sums, means and products of floats are carried in f64;

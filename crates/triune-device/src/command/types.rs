@@ -414,6 +414,20 @@ codes! {
         Linear = 4,
     }
 
+    /// What lies outside of a warped input.
+    BorderMode {
+        /// One value.
+        Constant = 0,
+        /// The nearest element.
+        Replicate = 1,
+        /// The input mirrored at its edge: dcba|abcd|dcba.
+        Reflect = 2,
+        /// The input mirrored at its outermost element: dcb|abcd|cba.
+        Reflect101 = 3,
+        /// The input repeated.
+        Wrap = 4,
+    }
+
     /// How an output coordinate maps to an input coordinate.
     CoordinateMode {
         /// x/scale.

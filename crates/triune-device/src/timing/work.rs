@@ -231,6 +231,15 @@ pub(super) fn work(spec: &DeviceSpec, command: &Command, options: &TimingOptions
             let taps = if c.mode == ResizeMode::Linear { 4 } else { 1 };
             Amount { macs: 0, gemm: None, taps: elements.saturating_mul(taps), elements }
         }
+        Command::Warp(c) => {
+            let images = u64::from(c.output.n);
+            let indices = c.images.map(|addr| (addr, 4 * images));
+            work.reads = [Some(width.map(&c.input)), Some((c.matrices, 36 * images)), indices];
+            work.write = Some(width.map(&c.output));
+            let elements = c.output.elements();
+            let taps = if c.linear { 4 } else { 1 };
+            Amount { macs: 0, gemm: None, taps: elements.saturating_mul(taps), elements }
+        }
         Command::Reduce(c) => {
             work.reads[0] = Some(width.operand(&c.input, c.dims));
             let kept = kept(c.dims, |axis| c.axes >> axis & 1 == 1);

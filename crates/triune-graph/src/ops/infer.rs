@@ -74,6 +74,17 @@ impl<'a> Operands<'a> {
         self.ints(index)?.ok_or_else(|| self.wrong(format!("input {index} is missing")))
     }
 
+    /// Rows and columns from operand `index`: two integers.
+    pub(crate) fn size(&self, index: usize) -> Result<[usize; 2], Error> {
+        let ints = self.needed_ints(index)?;
+        match ints[..] {
+            [rows, columns] => usize::try_from(rows).ok().zip(usize::try_from(columns).ok()),
+            _ => None,
+        }
+        .map(|(rows, columns)| [rows, columns])
+        .ok_or_else(|| self.wrong(format!("size {ints:?}; rows and columns are expected")))
+    }
+
     /// An axis of a tensor of `rank` dimensions, counted from the front.
     pub(crate) fn axis(&self, axis: isize, rank: usize) -> Result<usize, Error> {
         resolve_axis(axis as i64, rank)

@@ -4,6 +4,7 @@
 //! integer convolution, over f32 the float one. Differences between versions of a source format end in its reader.
 
 mod conv;
+mod dynamic;
 mod eltwise;
 mod gemm;
 pub(crate) mod infer;
@@ -16,20 +17,23 @@ mod reshape;
 mod resize;
 mod softmax;
 mod unary;
+mod warp;
 mod window;
 
 pub use conv::{AutoPad, Conv, Epilogue, Residual, Stage};
+pub use dynamic::{Comparison, CondTake, Nms, NonMaxSuppression, NonZero};
 pub use eltwise::{Binary, BinaryKind};
 pub use gemm::{Gemm, MatMul};
 pub use movement::{Concat, Gather, Pad, PadMode, Slice, SliceRange, Split, Transpose};
 pub use normalization::BatchNormalization;
-pub use pool::{GlobalPool, Pool, PoolKind};
+pub use pool::{AdaptivePool, GlobalPool, Pool, PoolKind};
 pub use quant::{DequantizeLinear, QuantizeLinear};
 pub use reduce::{ArgReduce, Reduce, ReduceKind};
 pub use reshape::{Cast, ConstantOfShape, Expand, Flatten, Identity, Reshape, ShapeOf, Squeeze, Unsqueeze};
 pub use resize::{CoordinateMode, NearestMode, Resize, ResizeMode};
 pub use softmax::Softmax;
 pub use unary::{Clip, Table, Unary, UnaryKind};
+pub use warp::{Border, WarpPerspective};
 
 use crate::{Error, format::onnx::NodeWriter};
 use infer::{Operands, TensorType};
@@ -99,6 +103,18 @@ pub enum Op {
     QuantizeLinear(QuantizeLinear),
     /// 8 bit or i32 → f32; inputs x, scale, optional zero point.
     DequantizeLinear(DequantizeLinear),
+    /// Max or average over equal windows that cover the input; inputs x, size.
+    AdaptivePool(AdaptivePool),
+    /// Perspective warp; inputs x, matrices, optional image indices, size.
+    WarpPerspective(WarpPerspective),
+    /// Elements where a mask meets a condition; inputs x, mask.
+    CondTake(CondTake),
+    /// Indices of the elements that are not 0.
+    NonZero(NonZero),
+    /// Overlapping boxes suppressed, as many results as there may be.
+    Nms(Nms),
+    /// Overlapping boxes suppressed; inputs boxes, scores, optional most, overlap and score thresholds.
+    NonMaxSuppression(NonMaxSuppression),
 }
 
 impl Op {
@@ -139,6 +155,36 @@ impl Op {
             Self::Resize(_) => "Resize",
             Self::QuantizeLinear(_) => "QuantizeLinear",
             Self::DequantizeLinear(_) => "DequantizeLinear",
+            Self::AdaptivePool(_) => "AdaptivePool",
+            Self::WarpPerspective(_) => "WarpPerspective",
+            Self::CondTake(_) => "CondTake",
+            Self::NonZero(_) => "NonZero",
+            Self::Nms(_) => "Nms",
+            Self::NonMaxSuppression(_) => "NonMaxSuppression",
+        }
+    }
+
+    /// Whether the operator runs on the host, between the parts of a network that a program has.
+    pub(crate) const fn runs_between_stages(&self) -> bool {
+        matches!(self, Self::CondTake(_) | Self::NonZero(_) | Self::Nms(_) | Self::NonMaxSuppression(_))
+    }
+
+    /// The operands whose elements decide about extents (or, like axes, must be known for another reason) before the
+    /// operator can be placed in a program.
+    pub(crate) const fn decides(&self) -> &'static [usize] {
+        match self {
+            Self::Reshape(_)
+            | Self::Expand(_)
+            | Self::Unsqueeze(_)
+            | Self::Squeeze(_)
+            | Self::Split(_)
+            | Self::Reduce(_)
+            | Self::AdaptivePool(_) => &[1],
+            Self::Slice(_) => &[1, 2, 3, 4],
+            Self::Pad(_) | Self::Resize(_) => &[1, 2, 3],
+            Self::ConstantOfShape(_) => &[0],
+            Self::WarpPerspective(_) => &[3],
+            _ => &[],
         }
     }
 
@@ -176,6 +222,12 @@ impl Op {
             Self::Resize(_) => Resize::infer(at),
             Self::QuantizeLinear(op) => op.infer(at),
             Self::DequantizeLinear(op) => op.infer(at),
+            Self::AdaptivePool(op) => op.infer(at),
+            Self::WarpPerspective(_) => WarpPerspective::infer(at),
+            Self::CondTake(_) => CondTake::infer(at),
+            Self::NonZero(_) => NonZero::infer(at),
+            Self::Nms(op) => op.infer(at),
+            Self::NonMaxSuppression(_) => NonMaxSuppression::infer(at),
         }
     }
 
@@ -210,13 +262,20 @@ impl Op {
             Self::Resize(op) => op.to_onnx(writer),
             Self::QuantizeLinear(op) => op.to_onnx(writer, has(2)),
             Self::DequantizeLinear(op) => op.to_onnx(writer),
+            Self::AdaptivePool(_) | Self::WarpPerspective(_) | Self::CondTake(_) | Self::Nms(_) => {
+                return Err(format!("ONNX has no {}", self.name()));
+            }
+            Self::NonMaxSuppression(op) => {
+                writer.int("center_point_box", i64::from(op.center_point_box));
+            }
             Self::GlobalPool(_)
             | Self::Clip(_)
             | Self::Slice(_)
             | Self::Unsqueeze(_)
             | Self::Squeeze(_)
             | Self::Expand(_)
-            | Self::Identity(_) => {}
+            | Self::Identity(_)
+            | Self::NonZero(_) => {}
         }
         Ok(())
     }

@@ -48,6 +48,41 @@ pub struct GlobalPool {
     pub kind: PoolKind,
 }
 
+/// A window of one size and step over the whole input, chosen for the wished output: along each axis the step is
+/// ⌊in/out⌋ and the window in − (out − 1)·step. Inputs x and size, two integers: rows and columns of the result.
+///
+/// (`MegEngine`'s `AdaptivePooling`; other frameworks let windows differ.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdaptivePool {
+    /// What is computed; there is no padding.
+    pub kind: PoolKind,
+}
+
+impl AdaptivePool {
+    /// The sliding window that makes `output` rows and columns of `input`; `None` when it asks for more than there are.
+    pub fn window(self, input: [usize; 2], output: [usize; 2]) -> Option<Pool> {
+        let fits = (0..2).all(|axis| (1..=input[axis]).contains(&output[axis]));
+        let stride = [0, 1].map(|axis| input[axis].checked_div(output[axis]).unwrap_or(0));
+        fits.then(|| Pool {
+            kind: self.kind,
+            kernel: [0, 1].map(|axis| input[axis] - (output[axis] - 1) * stride[axis]),
+            stride,
+            dilation: [1; 2],
+            pad: [0; 4],
+            auto_pad: AutoPad::Explicit,
+            ceil_mode: false,
+        })
+    }
+
+    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (x, size) = (at.of_rank(0, 4)?, at.size(1)?);
+        if self.window([x.shape[2], x.shape[3]], size).is_none() {
+            return Err(at.wrong(format!("input {} cannot be pooled to {size:?}", x.shape)));
+        }
+        at.like_input(at.shape(&[x.shape[0], x.shape[1], size[0], size[1]])?)
+    }
+}
+
 impl Pool {
     pub(crate) fn max_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         // The order in which indices would be counted; there are none.

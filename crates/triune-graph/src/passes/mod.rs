@@ -6,12 +6,14 @@ mod dead_code;
 mod fuse;
 mod quantize;
 mod rewrite;
+mod stages;
 
 pub use affine::fold_batch_norm;
 pub use constants::{fold_constants, fold_dequantize};
 pub use dead_code::dead_code;
 pub use fuse::fuse;
 pub use quantize::{quantize, table::table};
+pub use stages::{Arrival, HostOperand, HostStep, Stage, stages};
 
 use crate::{Error, Graph, infer::infer};
 

@@ -13,6 +13,7 @@ mod pool;
 mod quant;
 mod reduce;
 mod softmax;
+mod warp;
 
 use std::collections::HashMap;
 
@@ -144,6 +145,11 @@ impl Lowering<'_> {
             Op::Softmax(op) => self.softmax(node, *op),
             Op::Reduce(op) => self.reduce(node, op),
             Op::ArgReduce(op) => self.arg_reduce(node, *op),
+            Op::AdaptivePool(op) => self.adaptive_pool(node, *op),
+            Op::WarpPerspective(op) => self.warp(node, *op),
+            Op::CondTake(_) | Op::NonZero(_) | Op::Nms(_) | Op::NonMaxSuppression(_) => {
+                Err(unsupported(node, "it runs on the host, between the stages of a network"))
+            }
             Op::Reshape(_) | Op::Flatten(_) | Op::Unsqueeze(_) | Op::Squeeze(_) => self.reshape(node),
             Op::Transpose(op) => self.transpose(node, op),
             Op::Concat(op) => self.concat(node, *op),
@@ -204,7 +210,13 @@ impl Lowering<'_> {
         let buffers: Vec<Buffer> = self
             .scratch
             .iter()
-            .map(|s| Buffer { lower: s.first, upper: s.last + 1, size: s.bytes, alignment: ALIGNMENT })
+            // One that nothing touches, for an empty tensor, takes no room.
+            .map(|s| Buffer {
+                lower: s.first.min(s.last),
+                upper: s.last + 1,
+                size: s.bytes,
+                alignment: ALIGNMENT,
+            })
             .collect();
         let plan = triune_memory::plan(&buffers)
             .ok_or_else(|| Error::Target("the feature maps' sizes overflow 64 bits".into()))?;
@@ -369,6 +381,10 @@ impl Lowering<'_> {
 
     /// Appends a command and keeps the buffers that it touches alive.
     fn emit(&mut self, command: impl Into<Command>, touched: &[&View]) {
+        let command = command.into();
+        if patch::writes_nothing(&command) {
+            return;
+        }
         let now = self.commands.len() as u64;
         for view in touched {
             if let Home::Scratch(index) = view.home {
@@ -377,7 +393,7 @@ impl Lowering<'_> {
                 scratch.last = scratch.last.max(now);
             }
         }
-        self.commands.push(command.into());
+        self.commands.push(command);
     }
 
     /// Copies all elements of `from` to `to`, which has the same extents.
@@ -459,7 +475,16 @@ impl Lowering<'_> {
 
 /// Whether the operator writes its result as a feature map with free strides.
 fn writes_feature_maps(op: &Op) -> bool {
-    matches!(op, Op::Conv(_) | Op::Pool(_) | Op::GlobalPool(_) | Op::Resize(_) | Op::Binary(_))
+    matches!(
+        op,
+        Op::Conv(_)
+            | Op::Pool(_)
+            | Op::GlobalPool(_)
+            | Op::AdaptivePool(_)
+            | Op::Resize(_)
+            | Op::WarpPerspective(_)
+            | Op::Binary(_)
+    )
 }
 
 /// Whether a rank-4 view can be described as a feature map.

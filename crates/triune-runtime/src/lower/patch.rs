@@ -107,5 +107,40 @@ pub(super) fn addresses(command: &mut Command, f: &mut dyn FnMut(&mut Addr)) {
             f(&mut c.input.addr);
             f(&mut c.output.addr);
         }
+        Command::Warp(c) => {
+            f(&mut c.input.addr);
+            f(&mut c.output.addr);
+            f(&mut c.matrices);
+            if let Some(images) = &mut c.images {
+                f(images);
+            }
+        }
+    }
+}
+
+/// Whether the command writes no element: what depends on data may come out empty, and then there is nothing to run.
+pub(super) fn writes_nothing(command: &Command) -> bool {
+    match command {
+        Command::End(_) => false,
+        Command::Copy(c) => c.dims.contains(&0),
+        Command::Fill(c) => c.dims.contains(&0),
+        Command::QConv(c) => c.output.elements() == 0,
+        Command::FConv(c) => c.output.elements() == 0,
+        Command::FMatMul(c) => [c.batch, c.m, c.n].contains(&0),
+        Command::Pool(c) => c.output.elements() == 0,
+        Command::GlobalPool(c) => c.output.elements() == 0,
+        Command::QAdd(c) => c.dims.contains(&0),
+        Command::QMul(c) => c.dims.contains(&0),
+        Command::FBinary(c) => c.dims.contains(&0),
+        Command::FUnary(c) => c.output.elements() == 0,
+        Command::Table(c) => c.output.elements() == 0,
+        Command::Quantize(c) => c.output.elements() == 0,
+        Command::Dequantize(c) => c.output.elements() == 0,
+        Command::QSoftmax(c) => c.dims.contains(&0),
+        Command::FSoftmax(c) => c.dims.contains(&0),
+        Command::Resize(c) => c.output.elements() == 0,
+        Command::Warp(c) => c.output.elements() == 0,
+        Command::Reduce(c) => (0..6).any(|axis| c.dims[axis] == 0 && c.axes >> axis & 1 == 0),
+        Command::ArgReduce(c) => (0..6).any(|axis| c.dims[axis] == 0 && c.axis as usize != axis),
     }
 }

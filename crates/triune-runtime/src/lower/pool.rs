@@ -13,10 +13,24 @@ use crate::Error;
 
 impl Lowering<'_> {
     pub(super) fn pool(&mut self, node: &Node, op: &ops::Pool) -> Result<(), Error> {
-        let (x, y) = (operand(node, 0)?, result(node)?);
         if op.auto_pad != AutoPad::Explicit {
             return Err(unsupported(node, "auto_pad that shape inference left open"));
         }
+        self.windowed(node, op)
+    }
+
+    pub(super) fn adaptive_pool(&mut self, node: &Node, op: ops::AdaptivePool) -> Result<(), Error> {
+        let (x, y) = (self.meta(operand(node, 0)?)?.0, self.meta(result(node)?)?.0);
+        let pool = match (&*x, &*y) {
+            (&[.., h, w], &[.., rows, columns]) => op.window([h, w], [rows, columns]),
+            _ => None,
+        };
+        let pool = pool.ok_or_else(|| unsupported(node, format!("{x} pooled to {y}")))?;
+        self.windowed(node, &pool)
+    }
+
+    fn windowed(&mut self, node: &Node, op: &ops::Pool) -> Result<(), Error> {
+        let (x, y) = (operand(node, 0)?, result(node)?);
         let input = self.feature_map(node, x)?;
         let output = self.place(y, Form::ChannelsLast)?;
         let geometry = ConvGeometry {

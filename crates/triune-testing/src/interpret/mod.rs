@@ -12,6 +12,7 @@ mod reduce;
 mod resize;
 mod softmax;
 mod unary;
+mod warp;
 
 use triune_graph::{Graph, Node, Op, Value, ValueId};
 use triune_tensor::{DType, QuantParams};
@@ -150,6 +151,11 @@ impl<'a> Step<'a> {
             Op::Resize(op) => self.resize(*op),
             Op::QuantizeLinear(op) => self.quantize_linear(op.axis, op.dtype),
             Op::DequantizeLinear(op) => self.dequantize_linear(op.axis),
+            Op::AdaptivePool(op) => self.adaptive_pool(*op),
+            Op::WarpPerspective(op) => self.warp(*op),
+            Op::CondTake(_) | Op::NonZero(_) | Op::Nms(_) | Op::NonMaxSuppression(_) => {
+                panic!("'{}' runs between stages", self.node.name)
+            }
         };
         vec![one]
     }

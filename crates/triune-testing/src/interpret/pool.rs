@@ -1,6 +1,6 @@
 //! Pooling.
 
-use triune_graph::ops::{AutoPad, GlobalPool, Pool, PoolKind};
+use triune_graph::ops::{AdaptivePool, AutoPad, GlobalPool, Pool, PoolKind};
 
 use super::{Step, epilogue::saturate};
 use crate::{Data, Tensor, tensor::positions};
@@ -65,6 +65,26 @@ impl Step<'_> {
             }
             // Over integers ONNX Runtime counts the whole window, also what lies beyond the padding.
             (taps, if self.is_integer() { op.kernel.iter().product() } else { padded })
+        })
+    }
+
+    /// The windows are spread so that the last one ends where the input does.
+    pub(super) fn adaptive_pool(&self, op: AdaptivePool) -> Tensor {
+        let x = self.input(0);
+        let size: Vec<usize> = self.input(1).integers().iter().map(|&extent| extent as usize).collect();
+        let shape = [x.shape[0], x.shape[1], size[0], size[1]];
+        self.windows(op.kind, &shape, |at| {
+            let range = |axis: usize| {
+                let (input, output) = (x.shape[2 + axis], size[axis]);
+                let step = input / output;
+                let start = at[2 + axis] * step;
+                start..start + input - (output - 1) * step
+            };
+            let map = (at[0] * x.shape[1] + at[1]) * x.shape[2];
+            let taps: Vec<usize> =
+                range(0).flat_map(|h| range(1).map(move |w| (map + h) * x.shape[3] + w)).collect();
+            let count = taps.len();
+            (taps, count)
         })
     }
 

@@ -8,6 +8,7 @@ mod pooling;
 mod quantize;
 mod reduce;
 mod softmax;
+mod warp;
 
 use triune_kernels::{Error as KernelError, Unary};
 use triune_tensor::DType;
@@ -49,6 +50,7 @@ pub(super) fn prepare(checker: &Checker<'_>, command: &Command) -> Result<Prepar
         Command::Resize(command) => movement::resize(checker, command),
         Command::Reduce(command) => reduce::reduce(checker, command),
         Command::ArgReduce(command) => reduce::arg_reduce(checker, command),
+        Command::Warp(command) => warp::warp(checker, command),
     }
 }
 

@@ -5,9 +5,9 @@ use crate::{
     Error, Op,
     ops::{
         ArgReduce, BatchNormalization, Binary, BinaryKind, Cast, Clip, Concat, ConstantOfShape, Conv,
-        DequantizeLinear, Expand, Flatten, Gather, Gemm, GlobalPool, Identity, MatMul, Pad, Pool,
-        QuantizeLinear, Reduce, ReduceKind, Reshape, Resize, ShapeOf, Slice, Softmax, Split, Squeeze,
-        Transpose, Unary, UnaryKind, Unsqueeze,
+        DequantizeLinear, Expand, Flatten, Gather, Gemm, GlobalPool, Identity, MatMul, NonMaxSuppression,
+        NonZero, Pad, Pool, QuantizeLinear, Reduce, ReduceKind, Reshape, Resize, ShapeOf, Slice, Softmax,
+        Split, Squeeze, Transpose, Unary, UnaryKind, Unsqueeze,
     },
 };
 
@@ -74,6 +74,8 @@ operators! {
     ("Min", 1, MANY, 1) => |node| Binary::chain_from_onnx(node, BinaryKind::Min);
     ("Mul", 2, 2, 1) => |_| Ok(BinaryKind::Mul.into());
     ("Neg", 1, 1, 1) => |_| Ok(UnaryKind::Neg.into());
+    ("NonMaxSuppression", 2, 5, 1) => NonMaxSuppression::from_onnx;
+    ("NonZero", 1, 1, 1) => |_| Ok(Op::NonZero(NonZero));
     ("Pad", 1, 4, 1) => Pad::from_onnx;
     ("Pow", 2, 2, 1) => |_| Ok(BinaryKind::Pow.into());
     ("QuantizeLinear", 2, 3, 1) => QuantizeLinear::from_onnx;

@@ -1,0 +1,95 @@
+//! Perspective warps: maps, matrices and image indices checked, the element type chosen.
+
+use triune_kernels::{Border, Error as KernelError, Isa, Nhwc, Pool, Sample, WarpSpec};
+use triune_tensor::DType;
+
+use super::super::{
+    check::{Checker, Result, bad, expect_dtype},
+    operands::{MAX_READS, Prepared, Step},
+};
+use super::{elements, elements_mut};
+use crate::command::{self, BorderMode};
+
+#[derive(Debug)]
+struct WarpStep {
+    spec: WarpSpec,
+    indexed: bool,
+    dtype: DType,
+    input: Nhwc,
+    output: Nhwc,
+    isa: Isa,
+}
+
+impl WarpStep {
+    fn of<T: Sample + bytemuck::Pod>(
+        &self,
+        [x, matrices, images]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        let Self { spec, input, output, isa, .. } = self;
+        let images = if self.indexed { Some(elements(images)?) } else { None };
+        let (x, y, matrices) = (elements::<T>(x)?, elements_mut(write)?, elements(matrices)?);
+        triune_kernels::warp_perspective(*isa, spec, matrices, images, x, *input, y, *output, pool)
+    }
+}
+
+impl Step for WarpStep {
+    fn run(
+        &self,
+        reads: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        match self.dtype {
+            DType::U8 => self.of::<u8>(reads, write, pool),
+            DType::I8 => self.of::<i8>(reads, write, pool),
+            _ => self.of::<f32>(reads, write, pool),
+        }
+    }
+}
+
+pub(super) fn warp(checker: &Checker<'_>, command: &command::Warp) -> Result<Prepared> {
+    expect_dtype("input", command.input.dtype, &[DType::F32, DType::I8, DType::U8])?;
+    expect_dtype("output", command.output.dtype, &[command.input.dtype])?;
+    let input = checker.map("input", &command.input)?;
+    let output = checker.map("output", &command.output)?;
+    let (from, to) = (input.nhwc, output.nhwc);
+    if from.c != to.c {
+        return bad("output", format!("has {} channels, the input {}", to.c, from.c));
+    }
+    if from.span() == 0 && to.span() > 0 {
+        return bad("input", "is empty, and the output is not");
+    }
+    if command.images.is_none() && from.n != to.n {
+        return bad("output", format!("has {} images, the input {}, and no indices say which", to.n, from.n));
+    }
+    if !command.border_value.is_finite() {
+        return bad("border_value", "is not finite");
+    }
+    let border = match command.border {
+        BorderMode::Constant => Border::Constant(command.border_value),
+        BorderMode::Replicate => Border::Replicate,
+        BorderMode::Reflect => Border::Reflect,
+        BorderMode::Reflect101 => Border::Reflect101,
+        BorderMode::Wrap => Border::Wrap,
+    };
+    let images = to.n as u64;
+    let matrices = checker.dense("matrices", command.matrices, 4, 9 * images)?;
+    let step = WarpStep {
+        spec: WarpSpec { linear: command.linear, border },
+        indexed: command.images.is_some(),
+        dtype: command.input.dtype,
+        input: from,
+        output: to,
+        isa: checker.isa,
+    };
+    match command.images {
+        Some(addr) => {
+            let indices = checker.dense("images", addr, 4, images)?;
+            checker.finish([input.placed, matrices, indices], output.placed, false, step)
+        }
+        None => checker.finish([input.placed, matrices], output.placed, false, step),
+    }
+}

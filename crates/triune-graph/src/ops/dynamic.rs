@@ -1,0 +1,117 @@
+//! Operators whose results' extents or elements depend on data in a way that no command computes.
+//!
+//! They run on the host between the static parts of a network: see [`crate::passes::stages`].
+
+use triune_tensor::DType;
+
+use super::{
+    Op,
+    infer::{Operands, TensorType},
+};
+use crate::{Error, format::onnx::NodeReader};
+
+/// How an element of a mask is compared with the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// Equal; floats: nearer than `epsilon`.
+    Equal,
+    /// Not equal; floats: at least `epsilon` away.
+    NotEqual,
+    /// Less.
+    Less,
+    /// Less or equal.
+    LessOrEqual,
+    /// Greater.
+    Greater,
+    /// Greater or equal.
+    GreaterOrEqual,
+}
+
+/// The elements of the first input where the second, of the same extents, meets a condition. Results: those elements
+/// (n), in row-major order, and their flat indices (n) of i32.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CondTake {
+    /// The condition.
+    pub comparison: Comparison,
+    /// What the mask is compared with; an integer mask compares with the value cut to its type.
+    pub value: f32,
+    /// How near floats count as equal.
+    pub epsilon: f32,
+}
+
+/// The indices of the elements that are not 0: (rank of the input, n) of i64, in row-major order. A scalar has rank 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NonZero;
+
+/// Greedy suppression of overlapping boxes: input (N, B, 4) of f32 corners x₀ y₀ x₁ y₁, best first.
+///
+/// A box is kept unless it overlaps a kept one before it by more than the threshold: intersection > (sum of areas −
+/// intersection) · threshold, all f32. Results: indices of the kept boxes (N, `max_output`) of i32, filled up with the
+/// last kept one (0 if there is none), and their numbers (N) of i32.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Nms {
+    /// Overlap above which a box is dropped.
+    pub threshold: f32,
+    /// Most boxes that are kept per image.
+    pub max_output: usize,
+}
+
+/// ONNX's suppression: inputs boxes (N, B, 4), scores (N, C, B), optional most boxes per class (i64), overlap threshold
+/// and score threshold (f32, one element each). The result is (n, 3) of i64: image, class, box.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NonMaxSuppression {
+    /// Whether a box is its centre, width and height instead of two opposite corners y, x.
+    pub center_point_box: bool,
+}
+
+/// The error of an operator that has no place in a static network.
+fn depends_on_data(at: &Operands<'_>) -> Error {
+    at.wrong("the extents of its result depend on data; networks that have it run in stages")
+}
+
+impl CondTake {
+    pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (x, mask) = (at.input(0)?, at.input(1)?);
+        if x.shape != mask.shape {
+            return Err(at.wrong(format!("elements {} and mask {}", x.shape, mask.shape)));
+        }
+        Err(depends_on_data(at))
+    }
+}
+
+impl NonZero {
+    pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        at.input(0)?;
+        Err(depends_on_data(at))
+    }
+}
+
+impl Nms {
+    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let boxes = at.of_rank(0, 3)?;
+        if boxes.shape[2] != 4 || boxes.dtype != DType::F32 {
+            return Err(at.wrong(format!("boxes {} of type {}", boxes.shape, boxes.dtype)));
+        }
+        let images = boxes.shape[0];
+        Ok(vec![
+            TensorType { dtype: DType::I32, shape: at.shape(&[images, self.max_output])? },
+            TensorType { dtype: DType::I32, shape: at.shape(&[images])? },
+        ])
+    }
+}
+
+impl NonMaxSuppression {
+    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+        Ok(Op::NonMaxSuppression(Self { center_point_box: node.flag("center_point_box")? }))
+    }
+
+    pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (boxes, scores) = (at.of_rank(0, 3)?, at.of_rank(1, 3)?);
+        let fits =
+            boxes.shape[2] == 4 && scores.shape[0] == boxes.shape[0] && scores.shape[2] == boxes.shape[1];
+        if !fits {
+            return Err(at.wrong(format!("boxes {} and scores {}", boxes.shape, scores.shape)));
+        }
+        Err(depends_on_data(at))
+    }
+}

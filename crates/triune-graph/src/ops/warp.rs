@@ -1,0 +1,64 @@
+//! Perspective warps of images.
+
+use triune_tensor::DType;
+
+use super::infer::{Operands, TensorType};
+use crate::Error;
+
+/// What lies outside of a warped input.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Border {
+    /// This value.
+    Constant(f32),
+    /// The nearest element.
+    Replicate,
+    /// The input mirrored at its edge: dcba|abcd|dcba.
+    Reflect,
+    /// The input mirrored at its outermost element: dcb|abcd|cba.
+    Reflect101,
+    /// The input repeated.
+    Wrap,
+}
+
+/// Output pixel (x, y) of image i is the input's at (m₀x + m₁y + m₂, m₃x + m₄y + m₅) / (m₆x + m₇y + m₈) of matrix i.
+///
+/// Inputs x (N, C, H, W) of f32, i8 or u8; matrices (M, 3, 3) of f32; optional indices (M) of i32, the image of x that
+/// each result is taken from (without them M is N); size, two integers: rows and columns of the result (M, C, rows,
+/// columns). 8-bit results are rounded half away from zero. An index outside of x is an error when the network runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WarpPerspective {
+    /// Whether a pixel is made of its four neighbours; else it is the nearest, half to even.
+    pub linear: bool,
+    /// What lies outside of the input.
+    pub border: Border,
+}
+
+impl WarpPerspective {
+    pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (x, matrices) = (at.of_rank(0, 4)?, at.of_rank(1, 3)?);
+        if !matches!(x.dtype, DType::F32 | DType::I8 | DType::U8) {
+            return Err(at.wrong(format!("images of type {}; f32, i8 and u8 can be warped", x.dtype)));
+        }
+        if matrices.dtype != DType::F32 || matrices.shape[1..] != [3, 3] {
+            return Err(at.wrong(format!("matrices {} of type {}", matrices.shape, matrices.dtype)));
+        }
+        let results = matrices.shape[0];
+        match at.get(2) {
+            Some(indices) if indices.dtype != DType::I32 || *indices.shape != [results] => {
+                return Err(at.wrong(format!(
+                    "image indices {} of type {}; {results} of type i32 are expected",
+                    indices.shape, indices.dtype
+                )));
+            }
+            None if results != x.shape[0] => {
+                return Err(at.wrong(format!("{results} matrices for {} images", x.shape[0])));
+            }
+            _ => {}
+        }
+        let [rows, columns] = at.size(3)?;
+        if x.shape.contains(&0) && rows != 0 && columns != 0 && results != 0 {
+            return Err(at.wrong(format!("input {} has no elements to take", x.shape)));
+        }
+        at.like_input(at.shape(&[results, x.shape[1], rows, columns])?)
+    }
+}

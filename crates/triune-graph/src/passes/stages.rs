@@ -1,0 +1,223 @@
+//! Networks whose extents depend on data, cut into parts of which each has fixed extents once its operands are there.
+
+use std::collections::HashSet;
+
+use triune_tensor::{DType, Shape};
+
+use crate::{Constant, Error, Graph, Node, NodeId, Op, ValueId};
+
+/// One part of a network, and what the host does behind it.
+///
+/// What flows between parts goes by the names that values have in the whole network: the caller keeps a table of tensors
+/// by name, with the network's inputs to begin with. For each stage in turn it calls [`Stage::bind`] with that table,
+/// compiles and runs the graph that comes back, puts its outputs into the table, then runs each of [`Stage::host`] in
+/// order and puts their results there, too. In the end the table has the network's outputs. A compiled stage serves again
+/// when [`Stage::bind`] would give the same graph: for equal types and extents of its inputs and equal elements of those
+/// that [`Stage::known`] names.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// The static part; its inputs' extents are open. It may have no nodes.
+    graph: Graph,
+    /// The part's inputs, in the order in which the graph names them.
+    pub inputs: Vec<String>,
+    /// Those of them whose elements decide about extents: they are bound as constants.
+    pub known: Vec<String>,
+    /// What the part makes for later ones and for the host.
+    pub outputs: Vec<String>,
+    /// What the host computes when the part has run.
+    pub host: Vec<HostStep>,
+}
+
+/// An operator that the host runs.
+#[derive(Clone, Debug)]
+pub struct HostStep {
+    /// The node's name.
+    pub name: String,
+    /// The operator: one of those in [`crate::ops`] that say that they run between stages.
+    pub op: Op,
+    /// Its operands; `None` where an optional one is left out.
+    pub inputs: Vec<Option<HostOperand>>,
+    /// Names of its results; `None` for one that nobody reads.
+    pub outputs: Vec<Option<String>>,
+}
+
+/// An operand of a [`HostStep`].
+#[derive(Clone, Debug)]
+pub enum HostOperand {
+    /// A value of the network, by name.
+    Value(String),
+    /// Known beforehand.
+    Constant(Constant),
+}
+
+/// A tensor that a stage is bound to: dense, row-major, little-endian.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// Element type.
+    pub dtype: DType,
+    /// Extents.
+    pub shape: &'a [usize],
+    /// Elements.
+    pub bytes: &'a [u8],
+}
+
+impl Stage {
+    /// The part with fixed extents, for what has arrived; its inputs are those of [`Stage::inputs`] that are not
+    /// [`Stage::known`], in that order.
+    ///
+    /// An input that has not arrived, or does not fit, is an error that names it.
+    pub fn bind<'a>(&self, arrived: impl Fn(&str) -> Option<Arrival<'a>>) -> Result<Graph, Error> {
+        let mut graph = self.graph.clone();
+        let mut shapes = Vec::new();
+        let mut open = Vec::new();
+        for id in std::mem::take(&mut graph.inputs) {
+            let name = graph.value(id).name.clone();
+            let tensor = arrived(&name).ok_or_else(|| Error::Graph(format!("'{name}' is not there yet")))?;
+            if self.known.contains(&name) {
+                let constant = Shape::new(tensor.shape)
+                    .and_then(|shape| Constant::new(tensor.dtype, shape, tensor.bytes.to_vec()))
+                    .ok_or_else(|| {
+                        let (got, shape) = (tensor.bytes.len(), tensor.shape);
+                        Error::Graph(format!("'{name}': {got} bytes for extents {shape:?}"))
+                    })?;
+                graph.set_constant(id, constant);
+            } else {
+                graph.value_mut(id).dtype = Some(tensor.dtype);
+                shapes.push((name, tensor.shape));
+                open.push(id);
+            }
+        }
+        graph.inputs = open;
+        let shapes: Vec<(&str, &[usize])> = shapes.iter().map(|(name, shape)| (&**name, *shape)).collect();
+        graph.bind(&shapes)?;
+        Ok(graph)
+    }
+}
+
+/// Cuts the network behind each operator whose results depend on data in extent ([`Op`]s that run on the host), and
+/// before each operator whose own extents are decided by computed elements, such as a slice up to a computed end.
+///
+/// `None` when there is no such operator: the network is one program. The network's nodes need not have types.
+pub fn stages(graph: &Graph) -> Result<Option<Vec<Stage>>, Error> {
+    let cut = Cut::new(graph);
+    let last = cut.node_level.iter().copied().max().unwrap_or(0);
+    if last == 0 && !graph.nodes.iter().any(|node| node.op.runs_between_stages()) {
+        return Ok(None);
+    }
+    (0..=last).map(|level| cut.stage(level)).collect::<Result<Vec<Stage>, Error>>().map(Some)
+}
+
+/// Which stage makes what.
+struct Cut<'g> {
+    graph: &'g Graph,
+    producers: Vec<Option<NodeId>>,
+    /// For every node, its stage.
+    node_level: Vec<usize>,
+    /// For every value, the first stage that can read it within its own graph: its maker's, or the one behind a host step.
+    value_level: Vec<usize>,
+}
+
+impl<'g> Cut<'g> {
+    fn new(graph: &'g Graph) -> Self {
+        let mut cut = Self {
+            graph,
+            producers: graph.producers(),
+            node_level: vec![0; graph.nodes.len()],
+            value_level: vec![0; graph.values.len()],
+        };
+        // Whether a value's elements depend on what the network is given, extents apart.
+        let mut computed = vec![false; graph.values.len()];
+        for id in &graph.inputs {
+            computed[id.0 as usize] = graph.value(*id).constant.is_none();
+        }
+        for (index, node) in graph.nodes.iter().enumerate() {
+            let mut level = 0;
+            for (position, id) in node.inputs.iter().enumerate() {
+                let Some(id) = id.filter(|id| graph.value(*id).constant.is_none()) else { continue };
+                let decides = node.op.decides().contains(&position) && computed[id.0 as usize];
+                level = level.max(cut.value_level[id.0 as usize] + usize::from(decides));
+            }
+            cut.node_level[index] = level;
+            let on_host = node.op.runs_between_stages();
+            let depends = !matches!(node.op, Op::ShapeOf(_))
+                && (on_host || node.inputs.iter().flatten().any(|id| computed[id.0 as usize]));
+            for id in node.outputs.iter().flatten() {
+                cut.value_level[id.0 as usize] = level + usize::from(on_host);
+                computed[id.0 as usize] = depends;
+            }
+        }
+        cut
+    }
+
+    /// Whether the value comes into stage `level` from outside.
+    fn enters(&self, id: ValueId, level: usize) -> bool {
+        let made_here = self.producers[id.0 as usize].is_some_and(|node| {
+            self.node_level[node.0 as usize] == level
+                && !self.graph.nodes[node.0 as usize].op.runs_between_stages()
+        });
+        !made_here && self.graph.value(id).constant.is_none()
+    }
+
+    fn is_static(&self, index: usize, level: usize) -> bool {
+        self.node_level[index] == level && !self.graph.nodes[index].op.runs_between_stages()
+    }
+
+    fn stage(&self, level: usize) -> Result<Stage, Error> {
+        let graph = self.graph;
+        let (mut inputs, mut known, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+        let mut wanted: HashSet<ValueId> = graph.outputs.iter().copied().collect();
+        for (index, node) in graph.nodes.iter().enumerate() {
+            if !self.is_static(index, level) {
+                wanted.extend(node.inputs.iter().flatten());
+                continue;
+            }
+            for (position, &id) in node.inputs.iter().enumerate() {
+                let Some(id) = id.filter(|id| self.enters(*id, level)) else { continue };
+                if seen.insert(id) {
+                    inputs.push(id);
+                }
+                if node.op.decides().contains(&position) && !known.contains(&id) {
+                    known.push(id);
+                }
+            }
+        }
+        let made = graph.nodes.iter().enumerate().filter(|(index, _)| self.is_static(*index, level));
+        let outputs: Vec<ValueId> = made
+            .flat_map(|(_, node)| node.outputs.iter().flatten().copied())
+            .filter(|id| wanted.contains(id))
+            .collect();
+        let mut part = graph.extract(&inputs, &outputs)?;
+        // What an operand's extents are is only known when it has arrived.
+        for id in part.inputs.clone() {
+            if !graph.inputs.iter().any(|&input| graph.value(input).name == part.value(id).name) {
+                part.value_mut(id).shape = None;
+            }
+        }
+        let names = |ids: &[ValueId]| ids.iter().map(|&id| graph.value(id).name.clone()).collect();
+        let host = graph.nodes.iter().zip(&self.node_level);
+        let host = host.filter(|(node, own)| **own == level && node.op.runs_between_stages());
+        Ok(Stage {
+            inputs: names(&inputs),
+            known: names(&known),
+            outputs: names(&outputs),
+            host: host.map(|(node, _)| self.host_step(node)).collect(),
+            graph: part,
+        })
+    }
+
+    fn host_step(&self, node: &Node) -> HostStep {
+        let operand = |id: ValueId| {
+            let value = self.graph.value(id);
+            match &value.constant {
+                Some(constant) => HostOperand::Constant(constant.clone()),
+                None => HostOperand::Value(value.name.clone()),
+            }
+        };
+        HostStep {
+            name: node.name.clone(),
+            op: node.op.clone(),
+            inputs: node.inputs.iter().map(|id| id.map(operand)).collect(),
+            outputs: node.outputs.iter().map(|id| id.map(|id| self.graph.value(id).name.clone())).collect(),
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Operators that run on the host between the stages of a network: their results' extents depend on data.
+//!
+//! [`triune_graph::passes::stages`] says how a staged network is driven.
+
+use triune_graph::{
+    Op,
+    ops::{Comparison, CondTake, Nms, NonMaxSuppression},
+    passes::{HostOperand, HostStep},
+};
+use triune_tensor::{DType, Shape};
+
+use crate::{Error, Tensor, TensorRef};
+
+/// Runs the step on what has arrived; gives its results by name, those that somebody reads.
+///
+/// Errors name the step: an operand that is not there, or whose type or extents do not fit.
+pub fn run<'a>(
+    step: &'a HostStep,
+    arrived: impl Fn(&str) -> Option<TensorRef<'a>>,
+) -> Result<Vec<(&'a str, Tensor)>, Error> {
+    // Held here, since a constant gives its extents by value.
+    let shape = |operand: &Option<HostOperand>| match operand {
+        Some(HostOperand::Constant(constant)) => constant.shape(),
+        Some(HostOperand::Value(_)) | None => Shape::from([]),
+    };
+    let shapes: Vec<Shape> = step.inputs.iter().map(shape).collect();
+    let mut operands = Vec::new();
+    for (operand, shape) in step.inputs.iter().zip(&shapes) {
+        operands.push(match operand {
+            None => None,
+            Some(HostOperand::Constant(constant)) => {
+                Some(TensorRef { dtype: constant.dtype(), shape, bytes: constant.bytes() })
+            }
+            Some(HostOperand::Value(name)) => {
+                Some(arrived(name).ok_or_else(|| wrong(step, format!("'{name}' is not there yet")))?)
+            }
+        });
+    }
+    let at = Operands { step, operands: &operands };
+    let results = match &step.op {
+        Op::CondTake(op) => cond_take(&at, *op)?,
+        Op::NonZero(_) => vec![non_zero(&at)?],
+        Op::Nms(op) => nms(&at, *op)?,
+        Op::NonMaxSuppression(op) => vec![non_max_suppression(&at, *op)?],
+        _ => return Err(wrong(step, "it does not run on the host")),
+    };
+    let named = step.outputs.iter().zip(results);
+    Ok(named.filter_map(|(name, tensor)| Some((name.as_deref()?, tensor))).collect())
+}
+
+fn wrong(step: &HostStep, reason: impl Into<String>) -> Error {
+    Error::Unsupported { node: step.name.clone(), op: step.op.name().into(), reason: reason.into() }
+}
+
+struct Operands<'a> {
+    step: &'a HostStep,
+    operands: &'a [Option<TensorRef<'a>>],
+}
+
+impl<'a> Operands<'a> {
+    fn wrong(&self, reason: impl Into<String>) -> Error {
+        wrong(self.step, reason)
+    }
+
+    fn get(&self, index: usize) -> Result<Option<TensorRef<'a>>, Error> {
+        let Some(tensor) = self.operands.get(index).copied().flatten() else { return Ok(None) };
+        let elements = Shape::new(tensor.shape).and_then(|shape| shape.elements());
+        if elements.and_then(|elements| elements.checked_mul(tensor.dtype.bytes()))
+            != Some(tensor.bytes.len())
+        {
+            let (got, shape) = (tensor.bytes.len(), tensor.shape);
+            return Err(self.wrong(format!("operand {index}: {got} bytes for extents {shape:?}")));
+        }
+        Ok(Some(tensor))
+    }
+
+    fn input(&self, index: usize) -> Result<TensorRef<'a>, Error> {
+        self.get(index)?.ok_or_else(|| self.wrong(format!("operand {index} is missing")))
+    }
+
+    fn floats(&self, index: usize) -> Result<Vec<f32>, Error> {
+        let tensor = self.input(index)?;
+        if tensor.dtype != DType::F32 {
+            return Err(self.wrong(format!("operand {index} of type {}; f32 is expected", tensor.dtype)));
+        }
+        Ok(tensor.bytes.as_chunks::<4>().0.iter().map(|&word| f32::from_le_bytes(word)).collect())
+    }
+
+    /// The one element of an optional operand, in f64.
+    fn scalar(&self, index: usize) -> Result<Option<f64>, Error> {
+        let Some(tensor) = self.get(index)? else { return Ok(None) };
+        let mut elements = Elements::of(tensor).map(Element::real);
+        match (elements.next(), elements.next()) {
+            (Some(value), None) => Ok(Some(value)),
+            _ => {
+                Err(self
+                    .wrong(format!("operand {index} of extents {:?}; one element is expected", tensor.shape)))
+            }
+        }
+    }
+}
+
+/// An element of any type.
+#[derive(Clone, Copy, Debug)]
+enum Element {
+    Float(f64),
+    Integer(i64),
+    /// Beyond `i64`.
+    Unsigned(u64),
+}
+
+impl Element {
+    fn real(self) -> f64 {
+        match self {
+            Self::Float(value) => value,
+            Self::Integer(value) => value as f64,
+            Self::Unsigned(value) => value as f64,
+        }
+    }
+
+    fn is_zero(self) -> bool {
+        match self {
+            Self::Float(value) => value == 0.0,
+            Self::Integer(value) => value == 0,
+            Self::Unsigned(value) => value == 0,
+        }
+    }
+}
+
+/// The elements of a tensor, one after the other.
+struct Elements<'a> {
+    tensor: TensorRef<'a>,
+    at: usize,
+}
+
+impl<'a> Elements<'a> {
+    const fn of(tensor: TensorRef<'a>) -> Self {
+        Self { tensor, at: 0 }
+    }
+}
+
+impl Iterator for Elements<'_> {
+    type Item = Element;
+
+    fn next(&mut self) -> Option<Element> {
+        let size = self.tensor.dtype.bytes();
+        let bytes = self.tensor.bytes.get(self.at..self.at + size)?;
+        self.at += size;
+        let mut word = [0; 8];
+        word[..size].copy_from_slice(bytes);
+        let bits = u64::from_le_bytes(word);
+        Some(match self.tensor.dtype {
+            DType::F32 => Element::Float(f32::from_bits(bits as u32).into()),
+            DType::F64 => Element::Float(f64::from_bits(bits)),
+            DType::F16 => Element::Float(half(bits as u16)),
+            DType::I8 => Element::Integer((bits as i8).into()),
+            DType::I16 => Element::Integer((bits as i16).into()),
+            DType::I32 => Element::Integer((bits as i32).into()),
+            DType::I64 | DType::Bool | DType::U8 | DType::U16 | DType::U32 => Element::Integer(bits as i64),
+            DType::U64 => Element::Unsigned(bits),
+        })
+    }
+}
+
+/// The value of a half-precision float.
+fn half(bits: u16) -> f64 {
+    let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
+    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
+    match exponent {
+        0 => sign * fraction * 2.0_f64.powi(-24),
+        0x1f if fraction == 0.0 => sign * f64::INFINITY,
+        0x1f => f64::NAN,
+        _ => sign * (1024.0 + fraction) * 2.0_f64.powi(exponent - 25),
+    }
+}
+
+fn words<const N: usize>(
+    dtype: DType,
+    shape: &[usize],
+    words: impl Iterator<Item = [u8; N]>,
+) -> Option<Tensor> {
+    Some(Tensor { dtype, shape: Shape::new(shape)?, bytes: words.flatten().collect() })
+}
+
+fn ints(shape: &[usize], values: &[i32]) -> Option<Tensor> {
+    words(DType::I32, shape, values.iter().map(|value| value.to_le_bytes()))
+}
+
+fn cond_take(at: &Operands<'_>, op: CondTake) -> Result<Vec<Tensor>, Error> {
+    let (x, mask) = (at.input(0)?, at.input(1)?);
+    if x.shape != mask.shape {
+        return Err(at.wrong(format!("elements {:?} and mask {:?}", x.shape, mask.shape)));
+    }
+    let size = x.dtype.bytes();
+    let mut bytes = Vec::new();
+    let mut indices = Vec::new();
+    for (index, (element, mask)) in x.bytes.chunks_exact(size).zip(Elements::of(mask)).enumerate() {
+        if meets(op, mask) {
+            bytes.extend_from_slice(element);
+            indices.push(i32::try_from(index).map_err(|_| at.wrong("more than 2^31 elements"))?);
+        }
+    }
+    let shape = Shape::from([indices.len()]);
+    let indices = ints(&shape, &indices).ok_or_else(|| at.wrong("too many results"))?;
+    Ok(vec![Tensor { dtype: x.dtype, shape, bytes }, indices])
+}
+
+/// Whether an element of the mask meets the condition; floats in f32, integers as such.
+fn meets(op: CondTake, mask: Element) -> bool {
+    if let Element::Float(x) = mask {
+        let x = x as f32;
+        return match op.comparison {
+            Comparison::Equal => (op.value - x).abs() < op.epsilon,
+            Comparison::NotEqual => (op.value - x).abs() >= op.epsilon,
+            Comparison::Less => x < op.value,
+            Comparison::LessOrEqual => x <= op.value,
+            Comparison::Greater => x > op.value,
+            Comparison::GreaterOrEqual => x >= op.value,
+        };
+    }
+    let x = match mask {
+        Element::Integer(x) => i128::from(x),
+        Element::Unsigned(x) => i128::from(x),
+        Element::Float(_) => return false,
+    };
+    let order = x.cmp(&i128::from(op.value as i64));
+    match op.comparison {
+        Comparison::Equal => order.is_eq(),
+        Comparison::NotEqual => order.is_ne(),
+        Comparison::Less => order.is_lt(),
+        Comparison::LessOrEqual => order.is_le(),
+        Comparison::Greater => order.is_gt(),
+        Comparison::GreaterOrEqual => order.is_ge(),
+    }
+}
+
+fn non_zero(at: &Operands<'_>) -> Result<Tensor, Error> {
+    let x = at.input(0)?;
+    // A scalar is a list of one.
+    let shape = if x.shape.is_empty() { &[1] } else { x.shape };
+    let found: Vec<usize> = Elements::of(x)
+        .enumerate()
+        .filter(|(_, element)| !element.is_zero())
+        .map(|(index, _)| index)
+        .collect();
+    let coordinate = |axis: usize, index: usize| {
+        let inner: usize = shape[axis + 1..].iter().product();
+        (index / inner.max(1) % shape[axis].max(1)) as i64
+    };
+    let values = (0..shape.len()).flat_map(|axis| found.iter().map(move |&index| coordinate(axis, index)));
+    words(DType::I64, &[shape.len(), found.len()], values.map(i64::to_le_bytes))
+        .ok_or_else(|| at.wrong("too many results"))
+}
+
+/// Two corners.
+type Corners = [f32; 4];
+
+fn area(a: Corners) -> f32 {
+    (a[2] - a[0]) * (a[3] - a[1])
+}
+
+fn intersection(a: Corners, b: Corners) -> f32 {
+    let side = |axis: usize| (a[axis + 2].min(b[axis + 2]) - a[axis].max(b[axis])).max(0.0);
+    side(0) * side(1)
+}
+
+fn nms(at: &Operands<'_>, op: Nms) -> Result<Vec<Tensor>, Error> {
+    let (boxes, x) = (at.floats(0)?, at.input(0)?);
+    let [images, count, 4] = *x.shape else {
+        return Err(at.wrong(format!("boxes {:?}", x.shape)));
+    };
+    let bounded = images.checked_mul(op.max_output).is_some_and(|results| results <= 1 << 28);
+    if !bounded {
+        return Err(at.wrong(format!("{images} times {} results", op.max_output)));
+    }
+    let (boxes, _) = boxes.as_chunks::<4>();
+    let (mut indices, mut counts) = (Vec::with_capacity(images * op.max_output), Vec::with_capacity(images));
+    for image in 0..images {
+        let boxes = &boxes[image * count..][..count];
+        let mut kept: Vec<usize> = Vec::new();
+        for (index, &own) in boxes.iter().enumerate() {
+            if kept.len() == op.max_output {
+                break;
+            }
+            let overlaps = |&other: &usize| {
+                let (other, common) = (boxes[other], intersection(own, boxes[other]));
+                common > (area(own) + area(other) - common) * op.threshold
+            };
+            if !kept.iter().any(overlaps) {
+                kept.push(index);
+            }
+        }
+        counts.push(kept.len() as i32);
+        let last = kept.last().copied().unwrap_or(0);
+        kept.resize(op.max_output, last);
+        indices.extend(kept.into_iter().map(|index| index as i32));
+    }
+    let indices = ints(&[images, op.max_output], &indices);
+    let counts = ints(&[images], &counts);
+    indices
+        .zip(counts)
+        .map(|(indices, counts)| vec![indices, counts])
+        .ok_or_else(|| at.wrong("too many results"))
+}
+
+/// Corners in order, as ONNX Runtime makes them of either form.
+fn corners([a, b, c, d]: [f32; 4], center: bool) -> Corners {
+    if center {
+        [b - d / 2.0, a - c / 2.0, b + d / 2.0, a + c / 2.0]
+    } else {
+        [a.min(c), b.min(d), a.max(c), b.max(d)]
+    }
+}
+
+fn non_max_suppression(at: &Operands<'_>, op: NonMaxSuppression) -> Result<Tensor, Error> {
+    let (boxes, scores) = (at.floats(0)?, at.floats(1)?);
+    let (box_shape, score_shape) = (at.input(0)?.shape, at.input(1)?.shape);
+    let (&[images, count, 4], &[score_images, classes, score_count]) = (box_shape, score_shape) else {
+        return Err(at.wrong(format!("boxes {box_shape:?} and scores {score_shape:?}")));
+    };
+    if (score_images, score_count) != (images, count) {
+        return Err(at.wrong(format!("boxes {box_shape:?} and scores {score_shape:?}")));
+    }
+    // ONNX's default of 0 means no results.
+    let most = at.scalar(2)?.unwrap_or(0.0).max(0.0) as usize;
+    let overlap = at.scalar(3)?.unwrap_or(0.0) as f32;
+    let least = at.scalar(4)?.map(|least| least as f32);
+    let (boxes, _) = boxes.as_chunks::<4>();
+    let mut results: Vec<[i64; 3]> = Vec::new();
+    for (image, class) in (0..images).flat_map(|image| (0..classes).map(move |class| (image, class))) {
+        let scores = &scores[(image * classes + class) * count..][..count];
+        let corners: Vec<Corners> =
+            boxes[image * count..][..count].iter().map(|&one| corners(one, op.center_point_box)).collect();
+        let mut order: Vec<usize> =
+            (0..count).filter(|&index| least.is_none_or(|least| scores[index] > least)).collect();
+        // Of equal scores the first box comes first.
+        order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
+        let mut kept: Vec<usize> = Vec::new();
+        for index in order {
+            if kept.len() >= most {
+                break;
+            }
+            let suppressed = |&other: &usize| {
+                let (own, other) = (corners[index], corners[other]);
+                let common = intersection(own, other);
+                let (a, b) = (area(own), area(other));
+                common > 0.0 && a > 0.0 && b > 0.0 && common / (a + b - common) > overlap
+            };
+            if !kept.iter().any(suppressed) {
+                kept.push(index);
+            }
+        }
+        results.extend(kept.into_iter().map(|index| [image as i64, class as i64, index as i64]));
+    }
+    words(DType::I64, &[results.len(), 3], results.iter().flatten().map(|value| value.to_le_bytes()))
+        .ok_or_else(|| at.wrong("too many results"))
+}

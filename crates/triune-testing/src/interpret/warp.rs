@@ -1,0 +1,69 @@
+//! Perspective warps, coordinates in f32 as the kernel has them, the blend in f64.
+
+use triune_graph::ops::{Border, WarpPerspective};
+
+use super::Step;
+use crate::{Data, Tensor, tensor::positions};
+
+impl Step<'_> {
+    pub(super) fn warp(&self, op: WarpPerspective) -> Tensor {
+        let (x, matrices) = (self.input(0), self.input(1).as_f32());
+        let images = self.optional(2).map(Tensor::integers);
+        let size = self.input(3).integers();
+        let results = matrices.len() / 9;
+        let shape = [results, x.shape[1], size[0] as usize, size[1] as usize];
+        let reals: Vec<f64> = match &x.data {
+            Data::F32(values) => values.iter().map(|&value| f64::from(value)).collect(),
+            _ => x.integers().iter().map(|&q| q as f64).collect(),
+        };
+        let outside = if let Border::Constant(value) = op.border { f64::from(value) } else { 0.0 };
+        let values = positions(&shape).map(|at| {
+            let m = &matrices[9 * at[0]..9 * at[0] + 9];
+            let (column, row) = (at[3] as f32, at[2] as f32);
+            let along = |i: usize| m[i] * column + m[i + 1] * row + m[i + 2];
+            let (u, v) = (along(0) / along(6), along(3) / along(6));
+            if !(u.is_finite() && v.is_finite()) {
+                return outside;
+            }
+            let image = images.as_ref().map_or(at[0], |images| images[at[0]] as usize);
+            let tap = |row: i64, column: i64| {
+                let place = (inside(op.border, row, x.shape[2]), inside(op.border, column, x.shape[3]));
+                let (Some(row), Some(column)) = place else { return outside };
+                reals[((image * x.shape[1] + at[1]) * x.shape[2] + row) * x.shape[3] + column]
+            };
+            if !op.linear {
+                return tap(v.round_ties_even() as i64, u.round_ties_even() as i64);
+            }
+            let (top, left) = (v.floor() as i64, u.floor() as i64);
+            let (below, right) = (f64::from(v - v.floor()), f64::from(u - u.floor()));
+            let upper = tap(top, left) * (1.0 - right) + tap(top, left + 1) * right;
+            let lower = tap(top + 1, left) * (1.0 - right) + tap(top + 1, left + 1) * right;
+            upper * (1.0 - below) + lower * below
+        });
+        if matches!(x.data, Data::F32(_)) {
+            return Tensor::new(&shape, Data::F32(values.map(|value| value as f32).collect()));
+        }
+        let (low, high) = x.dtype().int_range().expect("an integer type");
+        let integers: Vec<i64> = values.map(|value| (value.round() as i64).clamp(low, high)).collect();
+        Tensor::of_integers(x.dtype(), &shape, &integers)
+    }
+}
+
+/// Where an index beyond the axis leads, one reflection or turn at a time.
+fn inside(border: Border, mut at: i64, extent: usize) -> Option<usize> {
+    let last = extent as i64 - 1;
+    while !(0..=last).contains(&at) {
+        at = match border {
+            Border::Constant(_) => return None,
+            Border::Replicate => at.clamp(0, last),
+            Border::Reflect101 if last == 0 => 0,
+            Border::Reflect if at < 0 => -at - 1,
+            Border::Reflect => 2 * last + 1 - at,
+            Border::Reflect101 if at < 0 => -at,
+            Border::Reflect101 => 2 * last - at,
+            Border::Wrap if at < 0 => at + last + 1,
+            Border::Wrap => at - last - 1,
+        };
+    }
+    Some(at as usize)
+}
