@@ -380,3 +380,25 @@ def test_megengine_models_have_default_shapes() -> None:
     network.bind(list(arrays.values()), [None])
     network.forward()
     assert np.allclose(network.output(0), expected)
+
+
+@pytest.mark.parametrize("device", ["metis", "zg330", "host"])
+def test_a_device_gives_the_results_of_the_host(images: Array, device: str) -> None:
+    network = Network(DIGITS_INT8, device=device)
+    network.prepare([images.shape])
+    network.bind([images], [None])
+    network.forward()
+    assert np.array_equal(network.output(0), _expected(images))
+    timeline = network.timeline()
+    assert (timeline is None) == (device == "host")
+    if timeline is not None:
+        assert timeline.device == device
+        assert timeline.cycles > 0
+
+
+def test_devices_that_do_not_fit(tmp_path: Path) -> None:
+    with pytest.raises(errors.ArgumentError, match="nothing"):
+        Network(DIGITS_INT8, device="nothing")
+    network = Network(_float_model(tmp_path), device="metis")
+    with pytest.raises(errors.UnsupportedError, match="no 8-bit operators"):
+        network.prepare([(1, 128, 4, 4)])

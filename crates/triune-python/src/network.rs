@@ -11,6 +11,7 @@ use pyo3::{
     types::{PyBytes, PyDict},
 };
 use triune::{
+    device::DeviceSpec,
     runtime::{
         self, Border, Model, ModelOptions, Session, SessionOptions, Tensor, TensorRef, ValueInfo, Variable,
     },
@@ -21,6 +22,7 @@ use crate::{
     array,
     bound::{self, Expected},
     error::{self, ArgumentError, InternalError},
+    timeline::Timeline,
 };
 
 /// A model with arrays bound to its inputs and outputs.
@@ -111,8 +113,8 @@ impl State {
                 let bytes = (!bound.has_output(index)).then(|| vec![0; io.bytes()])?;
                 Some(Tensor { dtype: io.dtype, shape: io.shape, bytes })
             };
-            let program = self.session.prepare(shapes).map_err(error::runtime)?;
-            self.results = program.outputs.iter().enumerate().map(own).collect();
+            let outputs = self.session.prepare(shapes).map_err(error::runtime)?;
+            self.results = outputs.iter().enumerate().map(own).collect();
         }
         let mut io = bound::Io { bound, own: &mut self.results };
         self.session.run_border(shapes, &mut io).map_err(error::runtime)
@@ -128,26 +130,32 @@ impl Network {
     /// tensors of a MegEngine file are, which the file does not tell. `sharing_scratch` names a network to share the memory of runs with: no two of
     /// those that share it can run at once.
     ///
+    /// `device` names a simulated device to run the integer core of a quantized model on, with the results of the host;
+    /// `timeline` has its modelled time.
+    ///
     /// A model that says what shapes its inputs have is planned at once.
     ///
     /// Raises `FileError` if it cannot be read, `ArgumentError` if it is damaged, `UnsupportedError` if it holds an operator that
     /// does not run here.
     #[new]
-    #[pyo3(signature = (model=None, *, threads=1, fusion=true, compressed=false, sharing_weights=None, sharing_scratch=None))]
+    #[pyo3(signature = (model=None, *, threads=1, fusion=true, compressed=false, device=None, sharing_weights=None, sharing_scratch=None))]
     fn new(
         py: Python<'_>,
         model: Option<&Bound<'_, PyAny>>,
         threads: usize,
         fusion: bool,
         compressed: bool,
+        device: Option<&str>,
         sharing_weights: Option<Py<Self>>,
         sharing_scratch: Option<Py<Self>>,
     ) -> PyResult<Self> {
         let source = Source::new(model, sharing_weights)?;
+        let device = device.filter(|&name| name != "host").map(DeviceSpec::builtin).transpose();
+        let device = device.map_err(|error| error::runtime(error.into()))?;
         let state = error::detached(py, || {
             let workspace = sharing_scratch.map(|other| Arc::clone(other.get().state().session.workspace()));
             let model = source.model(ModelOptions { compressed })?;
-            let session = Session::of(model, &SessionOptions { threads, fusion, workspace })?;
+            let session = Session::of(model, &SessionOptions { threads, fusion, device, workspace })?;
             State::new(session)
         })?;
         let state = state.map_err(error::runtime)?;
@@ -312,7 +320,7 @@ impl Network {
             let mut state = self.state();
             let shapes = state.shapes.clone().ok_or_else(unprepared)?;
             let weights = state.session.model().library().bytes();
-            Ok::<_, PyErr>((state.session.prepare(&shapes).map_err(error::runtime)?.clone(), weights))
+            Ok::<_, PyErr>((state.session.program(&shapes).map_err(error::runtime)?.clone(), weights))
         })??;
         let plan = PyDict::new(py);
         plan.set_item("bytes", program.scratch_bytes)?;
@@ -329,6 +337,17 @@ impl Network {
         plan.set_item("outputs", border(&program.outputs))?;
         plan.set_item("weights", weights)?;
         Ok(plan)
+    }
+
+    /// The modelled time of the core on the device, `None` when all of the model runs on the host.
+    ///
+    /// Raises `ArgumentError` before the inputs' shapes are known.
+    fn timeline(&self, py: Python<'_>) -> PyResult<Option<Timeline>> {
+        error::detached(py, || {
+            let mut state = self.state();
+            let shapes = state.shapes.clone().ok_or_else(unprepared)?;
+            Ok(state.session.deployment(&shapes).map_err(error::runtime)?.map(Timeline::new))
+        })?
     }
 
     /// Bytes of packed weights that this network, and those that share them, have in memory.

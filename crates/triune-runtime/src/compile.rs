@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use triune_device::{DeviceSpec, Library};
-use triune_graph::{Graph, infer, passes};
+use triune_graph::{Graph, ValueId, infer, passes};
 use triune_tensor::Shape;
 
 use crate::{
@@ -113,21 +113,9 @@ pub(crate) fn compile_host(
         passes::prepare_unfused(&mut graph)?;
     }
     let border = |id, home| -> Result<(TensorIo, View), Error> {
-        let value = graph.value(id);
-        let (Some(shape), Some(dtype)) = (value.fixed_shape(), value.dtype) else {
-            return Err(Error::Target(format!("the shape of '{}' is not known", value.name)));
-        };
-        let quant = value.quant;
-        let io = TensorIo {
-            name: value.name.clone(),
-            dtype,
-            shape,
-            padding: vec![(0, 0); shape.rank()],
-            scale: quant.map_or(1.0, |quant| quant.scale),
-            zero_point: quant.map_or(0, |quant| quant.zero_point),
-            model_shape: shape,
-        };
-        Ok((io, View::dense(home, dtype, shape)))
+        let io = host_io(&graph, id)?;
+        let view = View::dense(home, io.dtype, io.shape);
+        Ok((io, view))
     };
     let (mut plan, mut inputs, mut outputs) = (IoPlan::default(), Vec::new(), Vec::new());
     for (index, &id) in graph.inputs.iter().enumerate() {
@@ -142,6 +130,33 @@ pub(crate) fn compile_host(
     }
     let lowered = lower(&graph, &plan, library)?;
     Ok(program(spec, 1, lowered, inputs, outputs))
+}
+
+/// A value at the border of a host program: row-major without padding.
+pub(crate) fn host_io(graph: &Graph, id: ValueId) -> Result<TensorIo, Error> {
+    let value = graph.value(id);
+    let (Some(shape), Some(dtype)) = (value.fixed_shape(), value.dtype) else {
+        return Err(Error::Target(format!("the shape of '{}' is not known", value.name)));
+    };
+    let quant = value.quant;
+    Ok(TensorIo {
+        name: value.name.clone(),
+        dtype,
+        shape,
+        padding: vec![(0, 0); shape.rank()],
+        scale: quant.map_or(1.0, |quant| quant.scale),
+        zero_point: quant.map_or(0, |quant| quant.zero_point),
+        model_shape: shape,
+    })
+}
+
+/// Compiles an integer core for one core of a device.
+pub(crate) fn compile_core(graph: &Graph, spec: &DeviceSpec) -> Result<Program, Error> {
+    let names =
+        |ids: &[ValueId]| -> Vec<String> { ids.iter().map(|&id| graph.value(id).name.clone()).collect() };
+    let borders = border::npu(&spec.border, graph, &names(&graph.inputs), &names(&graph.outputs), 1)?;
+    let lowered = lower(graph, &borders.plan, None)?;
+    Ok(program(spec, 1, lowered, borders.inputs, borders.outputs))
 }
 
 /// The model with every input fixed, a symbolic first extent being `batch`.

@@ -19,6 +19,7 @@ mod package;
 mod partition;
 mod program;
 mod session;
+mod split;
 mod view;
 
 pub use compile::{CompileOptions, Compiled, Summary, compile};

@@ -70,6 +70,92 @@ pub(crate) fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
     })
 }
 
+/// Where a tensor of a model in parts comes from, and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The model's inputs.
+    Model(usize),
+    /// The outputs of the part before the core.
+    Before(usize),
+    /// The outputs of the core.
+    Core(usize),
+    /// The outputs of the part behind the core.
+    Behind(usize),
+}
+
+/// A prepared graph in parts, cut at integer tensors.
+pub(crate) struct Parts {
+    /// Takes the model's inputs.
+    pub(crate) before: Option<Graph>,
+    /// All tensors at its border are i8.
+    pub(crate) core: Graph,
+    /// Gives what neither the core nor the part before gives.
+    pub(crate) behind: Option<Graph>,
+    /// The values that enter the core, in the prepared graph.
+    pub(crate) core_inputs: Vec<(ValueId, Origin)>,
+    /// The values that leave it.
+    pub(crate) core_outputs: Vec<(ValueId, Origin)>,
+    pub(crate) behind_inputs: Vec<Origin>,
+    /// The model's outputs.
+    pub(crate) outputs: Vec<Origin>,
+}
+
+/// Splits a prepared graph for a device and the host, without regard to names: nothing is written to a file.
+pub(crate) fn parts(prepared: &Graph) -> Result<Parts, Error> {
+    let sides = sides(prepared, &HashSet::new());
+    if !sides.contains(&Side::Device) {
+        return Err(Error::Target("the model has no 8-bit operators for the device".into()));
+    }
+    let (inputs, outputs) = crossings(prepared, &sides);
+    let producers = prepared.producers();
+    let made_on = |id: ValueId| producers[id.0 as usize].map(|producer| sides[producer.0 as usize]);
+    let number = |list: &mut Vec<ValueId>, id: ValueId| {
+        list.iter().position(|&each| each == id).unwrap_or_else(|| {
+            list.push(id);
+            list.len() - 1
+        })
+    };
+    let (mut before, mut core, mut behind) = (Vec::new(), outputs.clone(), Vec::new());
+    let mut origin = |id: ValueId| match made_on(id) {
+        Some(Side::Before) => Origin::Before(number(&mut before, id)),
+        Some(Side::Device) => Origin::Core(number(&mut core, id)),
+        Some(Side::Behind) => Origin::Behind(number(&mut behind, id)),
+        None => match prepared.inputs.iter().position(|&input| input == id) {
+            Some(index) => Origin::Model(index),
+            // A constant.
+            None => Origin::Behind(number(&mut behind, id)),
+        },
+    };
+    let core_inputs: Vec<_> = inputs.iter().map(|&id| (id, origin(id))).collect();
+    let results: Vec<_> = prepared.outputs.iter().map(|&id| origin(id)).collect();
+    let mut taken = Vec::new();
+    for (node, _) in prepared.nodes.iter().zip(&sides).filter(|(_, side)| **side == Side::Behind) {
+        for &id in node.inputs.iter().flatten() {
+            let elsewhere = prepared.value(id).constant.is_none() && made_on(id) != Some(Side::Behind);
+            if elsewhere && !taken.contains(&id) {
+                taken.push(id);
+            }
+        }
+    }
+    let behind_inputs: Vec<_> = taken.iter().map(|&id| origin(id)).collect();
+    let part = |inputs: &[ValueId], outputs: &[ValueId]| {
+        (!outputs.is_empty()).then(|| prepared.extract(inputs, outputs)).transpose()
+    };
+    let mut graph = prepared.extract(&inputs, &outputs)?;
+    signed_inputs(&mut graph);
+    signed_outputs(&mut graph);
+    let core_outputs = outputs.iter().enumerate().map(|(index, &id)| (id, Origin::Core(index))).collect();
+    Ok(Parts {
+        before: part(&prepared.inputs, &before)?,
+        core: graph,
+        behind: part(&taken, &behind)?,
+        core_inputs,
+        core_outputs,
+        behind_inputs,
+        outputs: results,
+    })
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Before,

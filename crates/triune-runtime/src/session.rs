@@ -3,15 +3,16 @@
 use std::{collections::HashSet, path::Path, sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use triune_device::{Border, exec::StepView};
+use triune_device::{Border, DeviceSpec, exec::StepView};
 use triune_graph::{Dim, ValueId};
 use triune_kernels::Pool;
 use triune_tensor::{DType, Shape};
 
 use crate::{
-    Error, Model, ModelOptions, Program, ValueInfo, Workspace,
+    Deployment, Error, Model, ModelOptions, Program, TensorIo, ValueInfo, Workspace,
     compile::compile_host,
     host::{HostProgram, Scratch},
+    split::Split,
 };
 
 /// How a session runs.
@@ -21,13 +22,15 @@ pub struct SessionOptions {
     pub threads: usize,
     /// Whether operators are fused into those before them where that gives the same results.
     pub fusion: bool,
+    /// A device to run the integer core of a quantized model on; the rest runs on the host. The results are the host's.
+    pub device: Option<DeviceSpec>,
     /// Memory to run in, shared with other sessions: no two of them can run at once. `None` means memory of its own.
     pub workspace: Option<Arc<Workspace>>,
 }
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        Self { threads: 1, fusion: true, workspace: None }
+        Self { threads: 1, fusion: true, device: None, workspace: None }
     }
 }
 
@@ -53,6 +56,13 @@ pub struct Tensor {
     pub bytes: Vec<u8>,
 }
 
+impl Tensor {
+    /// The tensor as an operand.
+    pub fn view(&self) -> TensorRef<'_> {
+        TensorRef { dtype: self.dtype, shape: &self.shape, bytes: &self.bytes }
+    }
+}
+
 /// A model on the host. Programs are compiled per set of input shapes; some are kept. They share weights and memory.
 #[derive(Debug)]
 pub struct Session {
@@ -60,6 +70,7 @@ pub struct Session {
     workspace: Arc<Workspace>,
     pool: Pool,
     fusion: bool,
+    device: Option<DeviceSpec>,
     scratch: Scratch,
     /// Nanoseconds of each command of the last run, when they are asked for.
     profile: Option<Vec<u64>>,
@@ -95,7 +106,29 @@ pub struct OperatorTime {
 #[derive(Debug)]
 struct Plan {
     shapes: Vec<Shape>,
-    program: HostProgram,
+    engine: Engine,
+}
+
+#[derive(Debug)]
+enum Engine {
+    Host(Box<HostProgram>),
+    Split(Box<Split>),
+}
+
+impl Plan {
+    fn outputs(&self) -> &[TensorIo] {
+        match &self.engine {
+            Engine::Host(program) => &program.program().outputs,
+            Engine::Split(split) => split.outputs(),
+        }
+    }
+
+    fn program(&self) -> &Program {
+        match &self.engine {
+            Engine::Host(program) => program.program(),
+            Engine::Split(split) => split.deployment().program(),
+        }
+    }
 }
 
 impl Session {
@@ -129,8 +162,9 @@ impl Session {
             None => Workspace::new()?,
         };
         let pool = Pool::new(options.threads);
-        let (fusion, scratch) = (options.fusion, Scratch::default());
-        let mut session = Self { model, workspace, pool, fusion, scratch, profile: None, plans: Vec::new() };
+        let (fusion, scratch, device) = (options.fusion, Scratch::default(), options.device.clone());
+        let mut session =
+            Self { model, workspace, pool, fusion, device, scratch, profile: None, plans: Vec::new() };
         if let Some(shapes) = session.model.default_shapes().map(<[Shape]>::to_vec) {
             session.prepare(&shapes)?;
         }
@@ -163,13 +197,28 @@ impl Session {
     }
 
     /// Compiles for these input shapes unless that is done; a later run with them starts at once.
-    pub fn prepare(&mut self, shapes: &[Shape]) -> Result<&Program, Error> {
-        Ok(self.plan(shapes)?.1.program.program())
+    ///
+    /// Gives the outputs.
+    pub fn prepare(&mut self, shapes: &[Shape]) -> Result<&[TensorIo], Error> {
+        Ok(self.plan(shapes)?.1.outputs())
+    }
+
+    /// What runs for these input shapes: the whole model, or its core on the device.
+    pub fn program(&mut self, shapes: &[Shape]) -> Result<&Program, Error> {
+        Ok(self.plan(shapes)?.1.program())
+    }
+
+    /// The core of the model on the device for these input shapes, unless all of it runs on the host.
+    pub fn deployment(&mut self, shapes: &[Shape]) -> Result<Option<&Deployment>, Error> {
+        Ok(match &self.plan(shapes)?.1.engine {
+            Engine::Host(_) => None,
+            Engine::Split(split) => Some(split.deployment()),
+        })
     }
 
     /// The outputs' shapes for inputs of these shapes, for which a program is compiled unless that is done.
     pub fn output_shapes(&mut self, shapes: &[Shape]) -> Result<Vec<Option<Shape>>, Error> {
-        Ok(self.prepare(shapes)?.outputs.iter().map(|io| Some(io.shape)).collect())
+        Ok(self.prepare(shapes)?.iter().map(|io| Some(io.shape)).collect())
     }
 
     /// Runs the model on inputs in the order of [`Self::inputs`].
@@ -185,9 +234,8 @@ impl Session {
         for (info, input) in self.inputs().iter().zip(inputs) {
             shapes.push(info.check(input)?);
         }
-        let program = self.prepare(&shapes)?;
-        let results = program
-            .outputs
+        let results = self
+            .prepare(&shapes)?
             .iter()
             .map(|io| Tensor { dtype: io.dtype, shape: io.shape, bytes: vec![0; io.bytes()] })
             .collect();
@@ -200,8 +248,12 @@ impl Session {
     /// nothing once it is prepared.
     pub fn run_border(&mut self, shapes: &[Shape], border: &mut dyn Border) -> Result<(), Error> {
         let (session, plan) = self.plan(shapes)?;
+        let program = match &mut plan.engine {
+            Engine::Host(program) => program,
+            Engine::Split(split) => return split.run(border),
+        };
         let Some(times) = session.profile else {
-            return plan.program.run(border, session.scratch, session.pool, None);
+            return program.run(border, session.scratch, session.pool, None);
         };
         times.clear();
         let mut last = Instant::now();
@@ -210,7 +262,7 @@ impl Session {
             times.push((now - last).as_nanos() as u64);
             last = now;
         };
-        plan.program.run(border, session.scratch, session.pool, Some(&mut observer))
+        program.run(border, session.scratch, session.pool, Some(&mut observer))
     }
 
     /// Starts or stops taking the time of every operator of a run. It costs some dozen nanoseconds per command.
@@ -223,7 +275,7 @@ impl Session {
     /// An operator that only changes how its operand is seen costs nothing and is left out.
     pub fn operator_times(&self) -> Vec<OperatorTime> {
         let (Some(times), Some(plan)) = (&self.profile, self.plans.last()) else { return Vec::new() };
-        let operators = &plan.program.program().operators;
+        let operators = &plan.program().operators;
         let time = |operator: &crate::Operator| {
             let commands = times.get(operator.first as usize..operator.last as usize)?;
             let nanos = commands.iter().sum();
@@ -292,18 +344,20 @@ impl Session {
                         got: shapes.len().to_string(),
                     });
                 }
-                let program = compile_host(
-                    self.model.bound(shapes)?,
-                    self.workspace.spec(),
-                    self.fusion,
-                    Some(&self.model.library),
-                )?;
-                let program = HostProgram::new(&self.workspace, program, &self.model.library)?;
-                program.reserve(&mut self.scratch, self.pool.threads());
+                let graph = self.model.bound(shapes)?;
+                let engine = if let Some(device) = &self.device {
+                    Engine::Split(Box::new(Split::new(graph, device, self.pool.threads())?))
+                } else {
+                    let library = &self.model.library;
+                    let program = compile_host(graph, self.workspace.spec(), self.fusion, Some(library))?;
+                    let program = HostProgram::new(&self.workspace, program, library)?;
+                    program.reserve(&mut self.scratch, self.pool.threads());
+                    Engine::Host(Box::new(program))
+                };
                 if self.plans.len() >= Self::KEPT {
                     self.plans.remove(0);
                 }
-                self.plans.push(Plan { shapes: shapes.to_vec(), program });
+                self.plans.push(Plan { shapes: shapes.to_vec(), engine });
             }
         }
         let runner = Runner { scratch: &mut self.scratch, pool: &self.pool, profile: &mut self.profile };
