@@ -11,9 +11,10 @@ use triune_graph::{
     passes,
 };
 use triune_runtime::{
-    CompileOptions, DeployOptions, Deployment, Device, Package, Session, SessionOptions, TensorRef, compile,
+    CompileOptions, DeployOptions, Deployment, Device, Error, Package, Session, SessionOptions, TensorRef,
+    compile,
 };
-use triune_tensor::{DType, QuantParams, Rounding};
+use triune_tensor::{DType, QuantParams, Rounding, Shape};
 use triune_testing::{Data, GraphBuilder, Tensor, interpret};
 
 /// A small random generator: the sequence is the seed's, on every machine.
@@ -371,4 +372,36 @@ fn walk(shape: &[usize], inner: &[usize], padding: &[(usize, usize)], mut f: imp
         }
         f(index, at);
     }
+}
+
+#[test]
+fn devices_give_the_results_of_the_host() {
+    let mut ran = 0;
+    for seed in 0..160_u64 {
+        let dtype = if seed % 2 == 0 { DType::I8 } else { DType::U8 };
+        let (images, steps) = (1 + seed as usize % 3, 1 + seed as usize % 11);
+        let (mut graph, values) = Net::new(seed, Some(dtype), images).finish(steps);
+        graph.rounding = rounding(seed % 5 == 0);
+        let npus = npus();
+        let device = npus[seed as usize % npus.len()];
+        let spec = DeviceSpec::builtin(device).expect("a built-in device");
+        let options = SessionOptions { device: Some(spec), ..SessionOptions::default() };
+        let shape = input_shape(&graph);
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        // What a device has no commands for stays an error that says so.
+        let mut session = match Session::new(graph.clone(), &options) {
+            Ok(session) => session,
+            Err(Error::Target(_) | Error::Unsupported { .. }) => continue,
+            Err(error) => panic!("seed {seed} on {device}: {error}"),
+        };
+        ran += 1;
+        assert!(session.deployment(&[Shape::new(&shape).unwrap()]).unwrap().is_some());
+        let operand = TensorRef { dtype: DType::F32, shape: &shape, bytes: &bytes };
+        assert_eq!(
+            session.run(&[operand]).expect("a run"),
+            run_session(&graph, &values, 1),
+            "seed {seed} on {device}"
+        );
+    }
+    assert!(ran >= 80, "{ran} of 160 networks ran");
 }
