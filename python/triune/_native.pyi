@@ -33,9 +33,13 @@ __all__ = [
     "cards",
     "compile",
     "compose",
+    "decrypt",
     "depad_dequantize",
+    "encrypt",
     "look_up_pad",
+    "pack_model",
     "quantize_pad",
+    "unpack_model",
 ]
 
 __version__: Final[str]

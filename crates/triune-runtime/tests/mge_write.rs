@@ -179,8 +179,8 @@ fn grow(steps: &[Step]) -> Graph {
                 if dims[2].min(dims[3]) < 2 {
                     continue;
                 }
-                for axis in 2..4 {
-                    dims[axis] = (dims[axis] + 2 * pad - 2) / 2 + 1;
+                for extent in &mut dims[2..4] {
+                    *extent = (*extent + 2 * pad - 2) / 2 + 1;
                 }
                 let kind =
                     if max { PoolKind::Max } else { PoolKind::Average { count_include_pad: pad == 1 } };
