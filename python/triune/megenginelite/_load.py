@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -87,6 +86,8 @@ def _unpack(data: bytes, settings: Settings, configure: bool) -> Model:
 
 
 def _parse(info: bytes, name: str) -> dict[str, Any]:
+    import json
+
     where = f"packed model {name!r}"
     try:
         # Ciphers pad: what follows the object is no part of it.

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import functools
 import operator
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, SupportsIndex
 
@@ -35,7 +33,7 @@ from triune.megenginelite.struct import (
 from triune.megenginelite.tensor import LiteTensor
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
     from triune import _native
 else:
@@ -421,6 +419,9 @@ class LiteNetwork:
 
         Raises what `forward` and `wait` raise.
         """
+        # Slow to load, and few programs need it.
+        import asyncio
+
         with self._lock:
             self._begin()
         await asyncio.get_running_loop().run_in_executor(self._workers(), self._compute)
