@@ -9,9 +9,9 @@ use common::{
 use triune_device::{
     Addr, Command, FeatureMap,
     command::{
-        self, ArgReduce, BinaryKind, CoordinateMode, Copy, Dequantize, FBinary, FConv, FMatMul, FSoftmax,
-        FUnary, Fill, Function, FunctionKind, GlobalPool, Opcode, Pool, PoolKind, QMul, QSoftmax, Quantize,
-        Reduce, ReduceKind, Resize, ResizeMode, Rounding, Table,
+        self, ArgReduce, BinaryKind, Convert, CoordinateMode, Copy, Dequantize, FBinary, FConv, FMatMul,
+        FSoftmax, FUnary, Fill, Function, FunctionKind, GlobalPool, Opcode, Operand, Order, Pool, PoolKind,
+        QMul, QSoftmax, Quantize, Reduce, ReduceKind, Resize, ResizeMode, Rounding, Select, Table, Take,
     },
 };
 use triune_kernels::Isa;
@@ -381,9 +381,10 @@ fn damaged_commands_never_panic() {
     let mut constants = Constants::default();
     let weights = constants.floats(&Random(12).floats(64));
     let dims = [1, 1, 1, 1, 8, 4];
+    let zeros = constants.add([0; 64]);
     let scratch = |dtype| FeatureMap::dense(Addr::new(SCRATCH, 0), dtype, map);
     let float = |addr| operand(addr, DType::F32, dims);
-    let commands: [Command; 14] = [
+    let commands: [Command; 19] = [
         Copy {
             elem_bytes: 4,
             dims,
@@ -472,6 +473,51 @@ fn damaged_commands_never_panic() {
             kind: ReduceKind::Sum,
             input: float(Addr::new(INPUT, 0)),
             output: operand(Addr::new(OUTPUT, 0), DType::F32, [1, 1, 1, 1, 8, 1]),
+        }
+        .into(),
+        command::Binary {
+            dims,
+            kind: BinaryKind::FloorDiv,
+            a: operand(Addr::new(INPUT, 0), DType::I32, dims),
+            b: operand(Addr::new(INPUT, 0), DType::I32, dims),
+            output: operand(Addr::new(OUTPUT, 0), DType::I32, dims),
+        }
+        .into(),
+        Select {
+            dims,
+            condition: operand(Addr::new(INPUT, 0), DType::Bool, dims),
+            a: float(Addr::new(INPUT, 0)),
+            b: float(Addr::new(INPUT, 0)),
+            output: float(Addr::new(OUTPUT, 0)),
+        }
+        .into(),
+        Convert {
+            dims,
+            input: float(Addr::new(INPUT, 0)),
+            output: operand(Addr::new(OUTPUT, 0), DType::I16, dims),
+        }
+        .into(),
+        Take {
+            elem_bytes: 4,
+            dims: [1, 1, 1, 1, 2, 3],
+            src: Addr::new(INPUT, 0),
+            src_strides: [0, 0, 0, 0, 0, 4],
+            indices: Operand { addr: zeros, dtype: DType::I64, strides: [0, 0, 0, 0, 8, 0] },
+            count: 1,
+            index_stride: 0,
+            extents: [8, 1, 1, 1, 1, 1],
+            axis_strides: [16, 0, 0, 0, 0, 0],
+            dst: Addr::new(OUTPUT, 0),
+            dst_strides: [0, 0, 0, 0, 12, 4],
+        }
+        .into(),
+        Order {
+            input: Addr::new(INPUT, 0),
+            dtype: DType::F32,
+            dims: [2, 4, 4],
+            k: 2,
+            descending: true,
+            output: Addr::new(OUTPUT, 0),
         }
         .into(),
         ArgReduce {

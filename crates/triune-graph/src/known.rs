@@ -140,7 +140,14 @@ fn results_of(op: &Op, at: &Operands<'_>, results: &[TensorType]) -> Option<Vec<
         Op::Cast(op) => one(cast(data, op.to)?),
         Op::Binary(op) if op.epilogue.stages.is_empty() && !quantized => {
             let other = at.get(1)?.constant?;
-            one(binary(op.kind, dtype, &expanded(data, shape), &expanded(other, shape))?)
+            one(binary(op.kind, data.dtype(), &expanded(data, shape), &expanded(other, shape))?)
+        }
+        Op::Where(_) => {
+            let (a, b) = (at.get(1)?.constant?, at.get(2)?.constant?);
+            let (condition, a, b) = (expanded(data, shape), expanded(a, shape), expanded(b, shape));
+            let size = dtype.bytes();
+            let parts = condition.iter().zip(a.chunks_exact(size)).zip(b.chunks_exact(size));
+            one(parts.flat_map(|((&condition, a), b)| if condition != 0 { a } else { b }).copied().collect())
         }
         Op::Unary(op) if !quantized => one(unary(op.kind, data)?),
         Op::Reduce(op) if !quantized => one(reduce(op, data, shape)?),
@@ -288,7 +295,19 @@ fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
 }
 
 fn binary(kind: BinaryKind, dtype: DType, a: &[u8], b: &[u8]) -> Option<Vec<u8>> {
+    if kind.is_question() {
+        return answers(kind, dtype, a, b);
+    }
     match dtype {
+        DType::Bool => {
+            let pairs = a.iter().zip(b).map(|(&a, &b)| (u8::from(a != 0), u8::from(b != 0)));
+            match kind {
+                BinaryKind::And | BinaryKind::Min => Some(pairs.map(|(a, b)| a & b).collect()),
+                BinaryKind::Or | BinaryKind::Max => Some(pairs.map(|(a, b)| a | b).collect()),
+                BinaryKind::Xor => Some(pairs.map(|(a, b)| a ^ b).collect()),
+                _ => None,
+            }
+        }
         DType::F32 => {
             let pairs = words(a).map(f32::from_le_bytes).zip(words(b).map(f32::from_le_bytes));
             pairs
@@ -316,6 +335,32 @@ fn binary(kind: BinaryKind, dtype: DType, a: &[u8], b: &[u8]) -> Option<Vec<u8>>
     }
 }
 
+/// Questions about integers and f32.
+fn answers(kind: BinaryKind, dtype: DType, a: &[u8], b: &[u8]) -> Option<Vec<u8>> {
+    let ordering: Vec<Option<std::cmp::Ordering>> = if dtype == DType::F32 {
+        let pairs = words(a).map(f32::from_le_bytes).zip(words(b).map(f32::from_le_bytes));
+        pairs.map(|(a, b)| a.partial_cmp(&b)).collect()
+    } else {
+        let integers = |bytes: &[u8]| {
+            let shape = Shape::from([bytes.len() / dtype.bytes()]);
+            Constant::new(dtype, shape, bytes.to_vec())?.to_i64()
+        };
+        integers(a)?.into_iter().zip(integers(b)?).map(|(a, b)| Some(a.cmp(&b))).collect()
+    };
+    let answer = |order: Option<std::cmp::Ordering>| {
+        Some(match kind {
+            BinaryKind::Equal => order.is_some_and(std::cmp::Ordering::is_eq),
+            BinaryKind::NotEqual => order.is_none_or(std::cmp::Ordering::is_ne),
+            BinaryKind::Less => order.is_some_and(std::cmp::Ordering::is_lt),
+            BinaryKind::LessOrEqual => order.is_some_and(std::cmp::Ordering::is_le),
+            BinaryKind::Greater => order.is_some_and(std::cmp::Ordering::is_gt),
+            BinaryKind::GreaterOrEqual => order.is_some_and(std::cmp::Ordering::is_ge),
+            _ => return None,
+        })
+    };
+    ordering.into_iter().map(|order| answer(order).map(u8::from)).collect()
+}
+
 fn float_binary(kind: BinaryKind, a: f32, b: f32) -> Option<f32> {
     match kind {
         BinaryKind::Add => Some(a + b),
@@ -325,7 +370,9 @@ fn float_binary(kind: BinaryKind, a: f32, b: f32) -> Option<f32> {
         // A NaN on either side stays one.
         BinaryKind::Min => Some(if a.is_nan() || a < b { a } else { b }),
         BinaryKind::Max => Some(if a.is_nan() || a > b { a } else { b }),
-        BinaryKind::Pow => None,
+        BinaryKind::FloorDiv => Some((a / b).floor()),
+        BinaryKind::PRelu => Some(if a < 0.0 { a * b } else { a }),
+        _ => None,
     }
 }
 
@@ -335,9 +382,23 @@ fn int_binary(kind: BinaryKind, a: i64, b: i64) -> Option<i64> {
         BinaryKind::Sub => Some(a.wrapping_sub(b)),
         BinaryKind::Mul => Some(a.wrapping_mul(b)),
         BinaryKind::Div => a.checked_div(b),
+        BinaryKind::FloorDiv => {
+            let (quotient, rest) = (a.checked_div(b)?, a.checked_rem(b)?);
+            Some(if rest != 0 && (rest < 0) != (b < 0) { quotient - 1 } else { quotient })
+        }
+        BinaryKind::Mod => {
+            let rest = a.checked_rem(b)?;
+            Some(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })
+        }
+        BinaryKind::Rem => a.checked_rem(b),
         BinaryKind::Min => Some(a.min(b)),
         BinaryKind::Max => Some(a.max(b)),
         BinaryKind::Pow => u32::try_from(b).ok().map(|b| a.wrapping_pow(b)),
+        BinaryKind::PRelu => Some(if a < 0 { a.wrapping_mul(b) } else { a }),
+        BinaryKind::And => Some(a & b),
+        BinaryKind::Or => Some(a | b),
+        BinaryKind::Xor => Some(a ^ b),
+        _ => None,
     }
 }
 
@@ -355,6 +416,8 @@ fn unary(kind: UnaryKind, data: &Constant) -> Option<Vec<u8>> {
         UnaryKind::Floor => Some(x.floor()),
         UnaryKind::Ceil => Some(x.ceil()),
         UnaryKind::Round => Some(x.round_ties_even()),
+        UnaryKind::RoundHalfAway => Some(x.round()),
+        UnaryKind::Square => Some(x * x),
         UnaryKind::Elu(_)
         | UnaryKind::Sigmoid
         | UnaryKind::Silu
@@ -365,7 +428,27 @@ fn unary(kind: UnaryKind, data: &Constant) -> Option<Vec<u8>> {
         | UnaryKind::Log
         | UnaryKind::Softplus
         | UnaryKind::Erf
-        | UnaryKind::Gelu => None,
+        | UnaryKind::Gelu
+        | UnaryKind::Sin
+        | UnaryKind::Cos
+        | UnaryKind::Tan
+        | UnaryKind::Asin
+        | UnaryKind::Acos
+        | UnaryKind::Atan
+        | UnaryKind::Sinh
+        | UnaryKind::Cosh
+        | UnaryKind::Asinh
+        | UnaryKind::Acosh
+        | UnaryKind::Atanh
+        | UnaryKind::Expm1
+        | UnaryKind::Log1p
+        | UnaryKind::Erfc
+        | UnaryKind::ErfInv
+        | UnaryKind::ErfcInv
+        | UnaryKind::FastTanh
+        | UnaryKind::Sign
+        | UnaryKind::Rsqrt
+        | UnaryKind::LogSigmoid => None,
     };
     let values = data.to_f32()?;
     let values: Option<Vec<[u8; 4]>> =

@@ -50,7 +50,7 @@ impl Broadcast {
 
     /// Calls `f(a, stride of a, b, stride of b, out, stride of out)` for every run of the innermost axis, or for pieces
     /// of it. The slices end with the run's last element.
-    fn runs<A: Sync, O: Send>(
+    pub(crate) fn runs<A: Sync, O: Send>(
         &self,
         a: &[A],
         b: &[A],
@@ -93,11 +93,11 @@ impl Broadcast {
 }
 
 /// What computes one run: inputs, output, the output's stride.
-type Kernel<'a, A, O> = dyn Fn(Run<'_, A>, &mut [O], usize) + Sync + 'a;
+pub(crate) type Kernel<'a, A, O> = dyn Fn(Run<'_, A>, &mut [O], usize) + Sync + 'a;
 
 /// One run of both inputs.
 #[derive(Clone, Copy)]
-struct Run<'a, A> {
+pub(crate) struct Run<'a, A> {
     a: &'a [A],
     stride_a: usize,
     b: &'a [A],
@@ -106,7 +106,7 @@ struct Run<'a, A> {
 
 /// out = f(a, b) over one run: the common strides have loops of their own, which vectorise.
 #[inline(always)]
-fn combine<A: Copy, O>(run: Run<'_, A>, out: &mut [O], stride: usize, f: impl Fn(A, A) -> O) {
+pub(crate) fn combine<A: Copy, O>(run: Run<'_, A>, out: &mut [O], stride: usize, f: impl Fn(A, A) -> O) {
     let Run { a, stride_a, b, stride_b } = run;
     match (stride_a, stride_b, stride) {
         (1, 1, 1) => {
@@ -303,6 +303,18 @@ pub enum Binary {
     Max,
     /// aᵇ.
     Pow,
+    /// ⌊a / b⌋.
+    FloorDiv,
+    /// a − b·⌊a / b⌋: the remainder of b's sign.
+    Mod,
+    /// a − b·trunc(a / b): the remainder of a's sign.
+    Rem,
+    /// a, or a·b where a is negative.
+    PRelu,
+    /// The angle of the point (b, a).
+    Atan2,
+    /// ln(eᵃ + eᵇ).
+    LogAddExp,
 }
 
 /// out = f(a, b) on f32.
@@ -331,6 +343,12 @@ multiversion! {
             Binary::Min => combine(run, out, stride, |a: f32, b: f32| if a < b || a.is_nan() { a } else { b }),
             Binary::Max => combine(run, out, stride, |a: f32, b: f32| if a > b || a.is_nan() { a } else { b }),
             Binary::Pow => combine(run, out, stride, math::pow),
+            Binary::FloorDiv => combine(run, out, stride, |a: f32, b: f32| (a / b).floor()),
+            Binary::Mod => combine(run, out, stride, math::floor_mod),
+            Binary::Rem => combine(run, out, stride, |a: f32, b: f32| a % b),
+            Binary::PRelu => combine(run, out, stride, |a: f32, b: f32| if a < 0.0 { a * b } else { a }),
+            Binary::Atan2 => combine(run, out, stride, |a: f32, b: f32| math::atan2_f64(f64::from(a), f64::from(b)) as f32),
+            Binary::LogAddExp => combine(run, out, stride, math::log_add_exp),
         }
     }
 }

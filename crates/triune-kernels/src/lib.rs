@@ -10,6 +10,7 @@ mod dispatch;
 mod eltwise;
 mod error;
 mod fmatmul;
+mod index;
 mod isa;
 mod map;
 mod math;
@@ -22,6 +23,7 @@ mod resize;
 mod softmax;
 mod strided;
 mod tensor_info;
+mod typed;
 mod unary;
 mod warp;
 
@@ -30,6 +32,7 @@ pub use copy::{CopyNd, CopySpec};
 pub use eltwise::{Binary, Broadcast, QMul, binary, q_add, q_mul};
 pub use error::Error;
 pub use fmatmul::{FMatMul, MatMulSpec};
+pub use index::{Index, OrderSpec, Take, TakeSpec, order};
 pub use isa::Isa;
 pub use map::{ConvGeometry, Nhwc};
 pub use pool::Pool;
@@ -39,5 +42,9 @@ pub use reduce::{IndexType, ReduceKind, Reducible, Reduction, arg_reduce, reduce
 pub use resize::{Coordinates, Nearest, Resize, ResizeMode, ResizeSpec};
 pub use softmax::{AxisShape, QSoftmax, softmax};
 pub use tensor_info::{MAX_RANK, TensorPad};
+pub use typed::{
+    Arithmetic, Choice, Comparison, Convertible, Integer, Ordered, Truth, compare, convert, double_binary,
+    integer_binary, select,
+};
 pub use unary::{Activation, Encoding, Unary, evaluate, table, table_f32, table_of, unary, unary_table};
 pub use warp::{Border, Sample, WarpSpec, warp_perspective};

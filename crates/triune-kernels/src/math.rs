@@ -264,4 +264,275 @@ pub(crate) fn erf_f64(x: f64) -> f64 {
     std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp() * sum
 }
 
+/// π/2 in two parts; the first has 33 bits, so that its product with a small integer is exact in a fused multiply-add.
+const HALF_PI_HIGH: f64 = 1.570_796_326_734_125_6;
+const HALF_PI_LOW: f64 = 6.077_100_506_506_192e-11;
+
+/// The first 256 binary digits of 2/π behind the point.
+const TWO_OVER_PI: [u64; 4] =
+    [0xa2f9_836e_4e44_1529, 0xfc27_57d1_f534_ddc0, 0xdb62_9599_3c43_9041, 0xfe51_63ab_debb_c561];
+
+/// Quarter turns in x, and what is left of it in −π/4..π/4; for x that is an f32.
+fn quarter_turns(x: f64) -> (i64, f64) {
+    if x.abs() < 67_108_864.0 {
+        let n = (x * std::f64::consts::FRAC_2_PI).round_ties_even();
+        return (n as i64, n.mul_add(-HALF_PI_LOW, n.mul_add(-HALF_PI_HIGH, x)));
+    }
+    if !x.is_finite() {
+        return (0, f64::NAN);
+    }
+    // x = m·2ᵉ with m below 2²⁴ and e from 3 to 104. Digits of 2/π before the e − 2nd give multiples of four quarter
+    // turns; the next 96 are enough for 70 digits of the fraction.
+    let bits = x.abs().to_bits();
+    let exponent = (bits >> 52) as usize - 1023 - 23;
+    let m = u128::from((bits & 0x000f_ffff_ffff_ffff | 0x0010_0000_0000_0000) >> 29);
+    let first = exponent - 2;
+    let digit_word = |index: usize| TWO_OVER_PI.get(index).copied().unwrap_or(0);
+    let (word, shift) = (first / 64, first % 64);
+    let high = u128::from(digit_word(word)) << 64 | u128::from(digit_word(word + 1));
+    let window =
+        if shift == 0 { high } else { high << shift | u128::from(digit_word(word + 2) >> (64 - shift)) };
+    // The digit at `first` counts 2·m quarter turns: two bits before the point.
+    let product = m * (window >> 32) & ((1 << 96) - 1);
+    let (mut turns, fraction) = ((product >> 94) as i64, product & ((1 << 94) - 1));
+    let mut part = fraction as f64 / (1_u128 << 94) as f64;
+    if fraction >> 93 != 0 {
+        turns += 1;
+        part = -(((1_u128 << 94) - fraction) as f64 / (1_u128 << 94) as f64);
+    }
+    let r = part * std::f64::consts::FRAC_PI_2;
+    if x < 0.0 { (-turns, -r) } else { (turns, r) }
+}
+
+/// sin r and cos r for r in −π/4..π/4, by their series.
+fn sin_cos(r: f64) -> (f64, f64) {
+    let z = r * r;
+    let series = |first: u32| {
+        // 1 − z/(first·(first + 1))·(1 − …), to terms below 2⁻⁵³.
+        (0..9).rev().fold(1.0, |sum, k| {
+            let n = f64::from(first + 2 * k);
+            1.0 - z / (n * (n + 1.0)) * sum
+        })
+    };
+    (r * series(2), series(1))
+}
+
+/// sin x, of an f32.
+pub(crate) fn sin_f64(x: f64) -> f64 {
+    let (turns, r) = quarter_turns(x);
+    let (sin, cos) = sin_cos(r);
+    let value = if turns & 1 == 0 { sin } else { cos };
+    if turns & 2 == 0 { value } else { -value }
+}
+
+/// cos x, of an f32.
+pub(crate) fn cos_f64(x: f64) -> f64 {
+    let (turns, r) = quarter_turns(x);
+    let (sin, cos) = sin_cos(r);
+    let value = if turns & 1 == 0 { cos } else { sin };
+    if (turns + 1) & 2 == 0 { value } else { -value }
+}
+
+/// tan x, of an f32.
+pub(crate) fn tan_f64(x: f64) -> f64 {
+    let (turns, r) = quarter_turns(x);
+    let (sin, cos) = sin_cos(r);
+    if turns & 1 == 0 { sin / cos } else { -cos / sin }
+}
+
+/// atan x.
+pub(crate) fn atan_f64(x: f64) -> f64 {
+    let t = x.abs();
+    let (far, t) = if t > 1.0 { (true, 1.0 / t) } else { (false, t) };
+    // tan(π/8): from there on the angle beyond π/4 is smaller.
+    let (middle, t) = if t > 0.414_213_562_373_095 { (true, (t - 1.0) / (t + 1.0)) } else { (false, t) };
+    let z = t * t;
+    // t − t³/3 + t⁵/5 − …: |t| ≤ √2 − 1, the first term left out is below 2⁻⁵⁵.
+    let series = (0..21).rev().fold(0.0, |sum, k| 1.0 / f64::from(2 * k + 1) - z * sum);
+    let angle = t * series + if middle { std::f64::consts::FRAC_PI_4 } else { 0.0 };
+    let angle = if far { std::f64::consts::FRAC_PI_2 - angle } else { angle };
+    angle.copysign(x)
+}
+
+/// The angle of the point (x, y).
+pub(crate) fn atan2_f64(y: f64, x: f64) -> f64 {
+    if x.is_nan() || y.is_nan() {
+        return f64::NAN;
+    }
+    let slope = if x.is_infinite() && y.is_infinite() { 1.0 } else { y.abs() / x.abs() };
+    // 0/0 is the angle of the x axis.
+    let angle = if slope.is_nan() { 0.0 } else { atan_f64(slope) };
+    (if x.is_sign_negative() { std::f64::consts::PI - angle } else { angle }).copysign(y)
+}
+
+/// asin x; NaN beyond −1..1.
+pub(crate) fn asin_f64(x: f64) -> f64 {
+    atan2_f64(x, ((1.0 - x) * (1.0 + x)).sqrt())
+}
+
+/// acos x; NaN beyond −1..1.
+pub(crate) fn acos_f64(x: f64) -> f64 {
+    atan2_f64(((1.0 - x) * (1.0 + x)).sqrt(), x)
+}
+
+/// eˣ − 1.
+pub(crate) fn expm1_f64(x: f64) -> f64 {
+    if x.abs() < 0.5 {
+        // x + x²/2 + …: |x| ≤ ½, the first term left out is below 2⁻⁵⁶.
+        return x * (2..=15).rev().fold(1.0, |sum, k| 1.0 + sum * x / f64::from(k));
+    }
+    exp_f64(x) - 1.0
+}
+
+/// ln(1 + x); NaN below −1, −∞ there.
+pub(crate) fn log1p_f64(x: f64) -> f64 {
+    if x.is_nan() || x < -1.0 {
+        return f64::NAN;
+    }
+    if x == -1.0 {
+        return f64::NEG_INFINITY;
+    }
+    if x == f64::INFINITY {
+        return x;
+    }
+    let u = 1.0 + x;
+    // What 1 + x lost to rounding, to first order.
+    let result = log_f64(u) + (x - (u - 1.0)) / u;
+    // Keeps the sign of 0.
+    if x == 0.0 { x } else { result }
+}
+
+/// sinh x.
+pub(crate) fn sinh_f64(x: f64) -> f64 {
+    let e = expm1_f64(x.abs());
+    (0.5 * (e + e / (e + 1.0))).copysign(x)
+}
+
+/// cosh x.
+pub(crate) fn cosh_f64(x: f64) -> f64 {
+    let e = exp_f64(x.abs());
+    0.5 * (e + 1.0 / e)
+}
+
+/// The inverse of sinh.
+pub(crate) fn asinh_f64(x: f64) -> f64 {
+    if x.is_infinite() {
+        return x;
+    }
+    let t = x.abs();
+    log1p_f64(t + t * t / (1.0 + (t * t + 1.0).sqrt())).copysign(x)
+}
+
+/// The inverse of cosh; NaN below 1.
+pub(crate) fn acosh_f64(x: f64) -> f64 {
+    if x < 1.0 {
+        return f64::NAN;
+    }
+    let t = x - 1.0;
+    log1p_f64(t + (2.0 * t + t * t).sqrt())
+}
+
+/// The inverse of tanh; NaN beyond −1..1.
+pub(crate) fn atanh_f64(x: f64) -> f64 {
+    let t = x.abs();
+    if t == 1.0 {
+        return f64::INFINITY.copysign(x);
+    }
+    (0.5 * log1p_f64(2.0 * t / (1.0 - t))).copysign(x)
+}
+
+/// 1 − erf x, right in the tail.
+pub(crate) fn erfc_f64(x: f64) -> f64 {
+    if x.is_nan() {
+        return x;
+    }
+    let t = x.abs();
+    let tail = if t < 3.0 {
+        let (mut term, mut sum, mut k) = (t, t, 1.0);
+        while term > 1e-18 * sum {
+            term *= 2.0 * t * t / (2.0 * k + 1.0);
+            sum += term;
+            k += 1.0;
+        }
+        1.0 - std::f64::consts::FRAC_2_SQRT_PI * exp_f64(-t * t) * sum
+    } else if t > 27.0 {
+        0.0
+    } else {
+        // The continued fraction t + ½/(t + 1/(t + 1½/(t + …))).
+        let fraction = (1..60_u32).rev().fold(t, |below, k| t + f64::from(k) / 2.0 / below);
+        exp_f64(-t * t) / fraction * (0.5 * std::f64::consts::FRAC_2_SQRT_PI)
+    };
+    if x < 0.0 { 2.0 - tail } else { tail }
+}
+
+/// The x above 0 whose erfc is q, 0 < q ≤ 1: Winitzki's closed form, improved by Halley's method.
+fn erfc_inverse(q: f64) -> f64 {
+    const A: f64 = 0.147;
+    let log = log_f64(q * (2.0 - q));
+    let b = 2.0 / (std::f64::consts::PI * A) + 0.5 * log;
+    let mut x = ((b * b - log / A).sqrt() - b).max(0.0).sqrt();
+    for _ in 0..4 {
+        let step = (erfc_f64(x) - q) / (std::f64::consts::FRAC_2_SQRT_PI * exp_f64(-x * x));
+        x += step / (1.0 + x * step);
+    }
+    x
+}
+
+/// The inverse of erf; ±∞ at ±1, NaN beyond.
+pub(crate) fn erfinv_f64(y: f64) -> f64 {
+    if y == 0.0 {
+        return y;
+    }
+    if y.abs() == 1.0 {
+        return f64::INFINITY.copysign(y);
+    }
+    if y.abs() < 1.0 { erfc_inverse(1.0 - y.abs()).copysign(y) } else { f64::NAN }
+}
+
+/// The inverse of erfc; ∞ at 0, −∞ at 2, NaN beyond.
+pub(crate) fn erfcinv_f64(q: f64) -> f64 {
+    if q == 0.0 || q == 2.0 {
+        return if q == 0.0 { f64::INFINITY } else { f64::NEG_INFINITY };
+    }
+    if !(0.0..=2.0).contains(&q) {
+        return f64::NAN;
+    }
+    if q <= 1.0 { erfc_inverse(q) } else { -erfc_inverse(2.0 - q) }
+}
+
+/// x·(27 + x²)/(27 + 9·x²), a rational function near tanh.
+#[inline(always)]
+pub(crate) fn fast_tanh(x: f32) -> f32 {
+    let square = x * x;
+    x * (27.0 + square) / (27.0 + 9.0 * square)
+}
+
+/// −1, 0 or 1; NaN for NaN.
+#[inline(always)]
+pub(crate) fn sign(x: f32) -> f32 {
+    if x > 0.0 {
+        1.0
+    } else if x < 0.0 {
+        -1.0
+    } else {
+        x
+    }
+}
+
+/// ln(eˣ + eʸ).
+pub(crate) fn log_add_exp(x: f32, y: f32) -> f32 {
+    let (low, high) = if x < y { (x, y) } else { (y, x) };
+    if low == high {
+        // Also where both are infinite.
+        return if high.is_infinite() { high } else { (f64::from(high) + std::f64::consts::LN_2) as f32 };
+    }
+    (f64::from(high) + log1p_f64(exp_f64(f64::from(low) - f64::from(high)))) as f32
+}
+
+/// a − b·⌊a/b⌋: the remainder of b's sign.
+pub(crate) fn floor_mod(a: f32, b: f32) -> f32 {
+    let rest = a % b;
+    if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
+}
+
 const _: () = assert!(LN2_HIGH > LN_2 && LN2_LOW < 0.0);

@@ -62,6 +62,50 @@ pub enum Unary {
     Ceil,
     /// Nearest integer, half to even.
     Round,
+    /// Sine.
+    Sin,
+    /// Cosine.
+    Cos,
+    /// Tangent.
+    Tan,
+    /// Inverse sine; NaN beyond −1..1.
+    Asin,
+    /// Inverse cosine; NaN beyond −1..1.
+    Acos,
+    /// Inverse tangent.
+    Atan,
+    /// Hyperbolic sine.
+    Sinh,
+    /// Hyperbolic cosine.
+    Cosh,
+    /// Inverse hyperbolic sine.
+    Asinh,
+    /// Inverse hyperbolic cosine; NaN below 1.
+    Acosh,
+    /// Inverse hyperbolic tangent; NaN beyond −1..1.
+    Atanh,
+    /// eˣ − 1, right near 0.
+    Expm1,
+    /// ln(1 + x), right near 0.
+    Log1p,
+    /// 1 − erf x, right in the tail.
+    Erfc,
+    /// Inverse of the error function.
+    ErfInv,
+    /// Inverse of erfc.
+    ErfcInv,
+    /// x·(27 + x²)/(27 + 9·x²), a rational function near tanh.
+    FastTanh,
+    /// Nearest integer, half away from zero.
+    RoundHalfAway,
+    /// −1, 0 or 1; NaN for NaN.
+    Sign,
+    /// x².
+    Square,
+    /// 1/√x.
+    Rsqrt,
+    /// −ln(1 + e⁻ˣ).
+    LogSigmoid,
 }
 
 /// What a convolution applies to each result; the same functions as [`unary`].
@@ -97,6 +141,28 @@ macro_rules! with_function {
             Unary::Floor => $call($($arg,)* f32::floor),
             Unary::Ceil => $call($($arg,)* f32::ceil),
             Unary::Round => $call($($arg,)* f32::round_ties_even),
+            Unary::Sin => $call($($arg,)* |x| math::sin_f64(f64::from(x)) as f32),
+            Unary::Cos => $call($($arg,)* |x| math::cos_f64(f64::from(x)) as f32),
+            Unary::Tan => $call($($arg,)* |x| math::tan_f64(f64::from(x)) as f32),
+            Unary::Asin => $call($($arg,)* |x| math::asin_f64(f64::from(x)) as f32),
+            Unary::Acos => $call($($arg,)* |x| math::acos_f64(f64::from(x)) as f32),
+            Unary::Atan => $call($($arg,)* |x| math::atan_f64(f64::from(x)) as f32),
+            Unary::Sinh => $call($($arg,)* |x| math::sinh_f64(f64::from(x)) as f32),
+            Unary::Cosh => $call($($arg,)* |x| math::cosh_f64(f64::from(x)) as f32),
+            Unary::Asinh => $call($($arg,)* |x| math::asinh_f64(f64::from(x)) as f32),
+            Unary::Acosh => $call($($arg,)* |x| math::acosh_f64(f64::from(x)) as f32),
+            Unary::Atanh => $call($($arg,)* |x| math::atanh_f64(f64::from(x)) as f32),
+            Unary::Expm1 => $call($($arg,)* |x| math::expm1_f64(f64::from(x)) as f32),
+            Unary::Log1p => $call($($arg,)* |x| math::log1p_f64(f64::from(x)) as f32),
+            Unary::Erfc => $call($($arg,)* |x| math::erfc_f64(f64::from(x)) as f32),
+            Unary::ErfInv => $call($($arg,)* |x| math::erfinv_f64(f64::from(x)) as f32),
+            Unary::ErfcInv => $call($($arg,)* |x| math::erfcinv_f64(f64::from(x)) as f32),
+            Unary::FastTanh => $call($($arg,)* math::fast_tanh),
+            Unary::RoundHalfAway => $call($($arg,)* f32::round),
+            Unary::Sign => $call($($arg,)* math::sign),
+            Unary::Square => $call($($arg,)* |x| x * x),
+            Unary::Rsqrt => $call($($arg,)* |x| 1.0 / x.sqrt()),
+            Unary::LogSigmoid => $call($($arg,)* |x: f32| -math::softplus(-x)),
         }
     };
 }
@@ -295,5 +361,33 @@ pub fn evaluate(kind: Unary, x: f64) -> f64 {
         Unary::Floor => x.floor(),
         Unary::Ceil => x.ceil(),
         Unary::Round => x.round_ties_even(),
+        Unary::Sin => math::sin_f64(x),
+        Unary::Cos => math::cos_f64(x),
+        Unary::Tan => math::tan_f64(x),
+        Unary::Asin => math::asin_f64(x),
+        Unary::Acos => math::acos_f64(x),
+        Unary::Atan => math::atan_f64(x),
+        Unary::Sinh => math::sinh_f64(x),
+        Unary::Cosh => math::cosh_f64(x),
+        Unary::Asinh => math::asinh_f64(x),
+        Unary::Acosh => math::acosh_f64(x),
+        Unary::Atanh => math::atanh_f64(x),
+        Unary::Expm1 => math::expm1_f64(x),
+        Unary::Log1p => math::log1p_f64(x),
+        Unary::Erfc => math::erfc_f64(x),
+        Unary::ErfInv => math::erfinv_f64(x),
+        Unary::ErfcInv => math::erfcinv_f64(x),
+        Unary::FastTanh => x * (27.0 + x * x) / (27.0 + 9.0 * x * x),
+        Unary::RoundHalfAway => x.round(),
+        Unary::Sign => {
+            if x == 0.0 || x.is_nan() {
+                x
+            } else {
+                1f64.copysign(x)
+            }
+        }
+        Unary::Square => x * x,
+        Unary::Rsqrt => 1.0 / x.sqrt(),
+        Unary::LogSigmoid => -((-x).max(0.0) + (-x.abs()).exp().ln_1p()),
     }
 }

@@ -8,7 +8,7 @@ use triune_kernels::{
 };
 use triune_tensor::QuantParams;
 
-const ALL: [Unary; 22] = [
+const ALL: [Unary; 44] = [
     Unary::None,
     Unary::Relu,
     Unary::LeakyRelu(0.1),
@@ -31,6 +31,28 @@ const ALL: [Unary; 22] = [
     Unary::Floor,
     Unary::Ceil,
     Unary::Round,
+    Unary::Sin,
+    Unary::Cos,
+    Unary::Tan,
+    Unary::Asin,
+    Unary::Acos,
+    Unary::Atan,
+    Unary::Sinh,
+    Unary::Cosh,
+    Unary::Asinh,
+    Unary::Acosh,
+    Unary::Atanh,
+    Unary::Expm1,
+    Unary::Log1p,
+    Unary::Erfc,
+    Unary::ErfInv,
+    Unary::ErfcInv,
+    Unary::FastTanh,
+    Unary::RoundHalfAway,
+    Unary::Sign,
+    Unary::Square,
+    Unary::Rsqrt,
+    Unary::LogSigmoid,
 ];
 
 fn inputs() -> Vec<f32> {
@@ -58,9 +80,15 @@ fn functions_are_accurate() {
     for kind in ALL {
         // Units in the last place of the exact value.
         let limit = match kind {
-            Unary::Sigmoid | Unary::Silu | Unary::Softplus | Unary::Elu(_) | Unary::Gelu => 2.0,
+            Unary::Sigmoid
+            | Unary::Silu
+            | Unary::Softplus
+            | Unary::LogSigmoid
+            | Unary::Elu(_)
+            | Unary::Gelu => 2.0,
+            Unary::FastTanh => 4.0,
             Unary::Exp | Unary::Log | Unary::Tanh | Unary::Erf => 1.5,
-            Unary::HardSigmoid { .. } | Unary::HardSwish => 1.25,
+            Unary::HardSigmoid { .. } | Unary::HardSwish | Unary::Rsqrt => 1.25,
             _ => 0.5001,
         };
         let mut worst = (0.0, 0.0, 0.0);
@@ -165,4 +193,73 @@ fn quantized_functions_are_tables_of_reals() {
     assert_eq!(output.byte(2.5 / 256.0), 2);
     assert_eq!(output.byte(3.5 / 256.0), 4);
     assert_eq!(output.byte(-1.0), 0);
+}
+
+/// The functions that are computed in f64, against the library's f64 functions: half a unit in the last place of f32.
+#[test]
+fn rare_functions_are_rounded_from_double() {
+    type Reference = (Unary, fn(f64) -> f64);
+    let functions: [Reference; 13] = [
+        (Unary::Sin, f64::sin),
+        (Unary::Cos, f64::cos),
+        (Unary::Tan, f64::tan),
+        (Unary::Asin, f64::asin),
+        (Unary::Acos, f64::acos),
+        (Unary::Atan, f64::atan),
+        (Unary::Sinh, f64::sinh),
+        (Unary::Cosh, f64::cosh),
+        (Unary::Asinh, f64::asinh),
+        (Unary::Acosh, f64::acosh),
+        (Unary::Atanh, f64::atanh),
+        (Unary::Expm1, f64::exp_m1),
+        (Unary::Log1p, f64::ln_1p),
+    ];
+    let x = inputs();
+    for (kind, reference) in functions {
+        for (&x, &y) in x.iter().zip(&run(Isa::best(), kind, &x, 1)) {
+            let exact = reference(f64::from(x));
+            let rounded = exact as f32;
+            if exact.is_nan() {
+                assert!(y.is_nan(), "{kind:?}({x}) = {y}");
+                continue;
+            }
+            if y == rounded {
+                continue;
+            }
+            let step = f64::from(rounded.next_up()) - f64::from(rounded);
+            let off = (f64::from(y) - exact).abs() / step.abs();
+            // Library functions of f64 are off by a few of its units themselves.
+            assert!(off <= 0.500_01, "{kind:?}({x}) = {y}, {exact}: {off} units off");
+        }
+    }
+}
+
+/// erfc, and the inverses by what they are the inverses of.
+#[test]
+fn error_functions() {
+    // Abramowitz and Stegun, table 7.1 and 7.3.
+    for (x, expected) in
+        [(0.0, 1.0), (0.5, 0.479_500_122), (1.0, 0.157_299_207), (2.0, 0.004_677_735), (4.0, 1.541_726e-8)]
+    {
+        let got = run(Isa::best(), Unary::Erfc, &[x as f32, -x as f32], 1);
+        assert!((f64::from(got[0]) - expected).abs() <= 2e-7 * expected, "erfc({x}) = {}", got[0]);
+        assert!((f64::from(got[1]) - (2.0 - expected)).abs() <= 2e-7, "erfc(−{x}) = {}", got[1]);
+    }
+    let mut noise = Noise(47);
+    let y: Vec<f32> = (0..2000).map(|_| noise.unit() * 0.999).collect();
+    let back = run(Isa::best(), Unary::Erf, &run(Isa::best(), Unary::ErfInv, &y, 1), 1);
+    for (y, back) in y.iter().zip(&back) {
+        assert!((y - back).abs() <= 4e-7, "erf(erfinv({y})) = {back}");
+    }
+    let q: Vec<f32> = (0..2000).map(|i| 10_f32.powf(-f32::from(i as u16) / 60.0)).collect();
+    let inverse = run(Isa::best(), Unary::ErfcInv, &q, 1);
+    for ((q, inverse), back) in q.iter().zip(&inverse).zip(run(Isa::best(), Unary::Erfc, &inverse, 1)) {
+        // erfc falls by 2·x per unit of x, of which x has 2⁻²⁴ of its own size.
+        let slack = 4e-7 * (1.0 + inverse * inverse);
+        assert!((q - back).abs() <= slack * q, "erfc(erfcinv({q})) = {back}");
+    }
+    let ends = run(Isa::best(), Unary::ErfInv, &[1.0, -1.0, 0.0, 1.5], 1);
+    assert!(ends[..3] == [f32::INFINITY, f32::NEG_INFINITY, 0.0] && ends[3].is_nan());
+    let ends = run(Isa::best(), Unary::ErfcInv, &[0.0, 2.0, 1.0, -0.1], 1);
+    assert!(ends[..2] == [f32::INFINITY, f32::NEG_INFINITY] && ends[2].abs() < 1e-7 && ends[3].is_nan());
 }

@@ -175,9 +175,8 @@ fn sides(graph: &Graph, kept: &HashSet<NodeId>) -> Vec<Side> {
         .map(|(node, index)| {
             let operands = || node.inputs.iter().flatten().filter(|id| graph.value(**id).constant.is_none());
             let behind = operands().any(|id| made[id.0 as usize] == Side::Behind);
-            let runs = is_integer(graph, node)
-                && !matches!(node.op, Op::Softmax(_))
-                && !kept.contains(&NodeId(index));
+            let runs =
+                is_integer(graph, node) && !stays_on_host(graph, node) && !kept.contains(&NodeId(index));
             let ready = operands().all(|id| {
                 made[id.0 as usize] == Side::Device
                     || producers[id.0 as usize].is_none_or(|producer| {
@@ -196,6 +195,26 @@ fn sides(graph: &Graph, kept: &HashSet<NodeId>) -> Vec<Side> {
             side
         })
         .collect()
+}
+
+/// Whether the arrays have no part in the operator, whatever its types: softmax, reductions, choices and lookups, and
+/// arithmetic on integers that mean no reals.
+fn stays_on_host(graph: &Graph, node: &Node) -> bool {
+    match node.op {
+        Op::Softmax(_)
+        | Op::Reduce(_)
+        | Op::ArgReduce(_)
+        | Op::GatherElements(_)
+        | Op::GatherNd(_)
+        | Op::Index(_)
+        | Op::Where(_)
+        | Op::TopK(_)
+        | Op::Clip(_) => true,
+        Op::Binary(_) | Op::Unary(_) => {
+            node.outputs.iter().flatten().any(|id| graph.value(*id).quant.is_none())
+        }
+        _ => false,
+    }
 }
 
 /// Whether all tensors of a node are 8 bit.

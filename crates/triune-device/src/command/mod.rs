@@ -13,8 +13,9 @@ pub(crate) use codec::{CommandReader, FieldError};
 pub use codec::{decode, encode};
 pub use docs::field_tables;
 pub use set::{
-    ArgReduce, Command, Copy, Dequantize, End, FBinary, FConv, FMatMul, FSoftmax, FUnary, Fill, GlobalPool,
-    Opcode, Pool, QAdd, QConv, QMul, QSoftmax, Quantize, Reduce, Resize, Table, Warp,
+    ArgReduce, Binary, Command, Convert, Copy, Dequantize, End, FBinary, FConv, FMatMul, FSoftmax, FUnary,
+    Fill, GlobalPool, Opcode, Order, Pool, QAdd, QConv, QMul, QSoftmax, Quantize, Reduce, Resize, Select,
+    Table, Take, Warp,
 };
 pub use types::{
     AddParams, Addr, BinaryKind, BorderMode, CoordinateMode, FeatureMap, Function, FunctionKind, Operand,

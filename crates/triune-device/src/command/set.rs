@@ -492,4 +492,88 @@ commands! {
         /// Output, `i32` or `i64`; the stride along the axis is not read.
         output: Operand,
     }
+
+    /// Function of two numbers of one type with broadcast: integer types (arithmetic wraps around), bool (logic, extremes),
+    /// f64; questions over these and f32. A quotient by an integer 0 is 0.
+    Binary = 0x0035, "binary" {
+        /// Extents, outermost first; unused ones are 1.
+        dims: [u32; 6],
+        /// The function.
+        kind: BinaryKind,
+        /// First operand.
+        a: Operand,
+        /// Second operand, of the same type.
+        b: Operand,
+        /// Result, of the same type; bool for questions.
+        output: Operand,
+    }
+
+    /// One of two operands, element by element.
+    Select = 0x0036, "select" {
+        /// Extents, outermost first; unused ones are 1.
+        dims: [u32; 6],
+        /// Bool.
+        condition: Operand,
+        /// Taken where the condition is not 0.
+        a: Operand,
+        /// Taken elsewhere; of the same type.
+        b: Operand,
+        /// Result, of the same type.
+        output: Operand,
+    }
+
+    /// The elements in another type. Integers give their low bits; floats are cut towards 0 into 64 bits, NaN to 0, and give
+    /// the low bits of that; into floats, to nearest even. Bool: 0, or 1 for what is not 0.
+    Convert = 0x0042, "convert" {
+        /// Extents, outermost first; unused ones are 1.
+        dims: [u32; 6],
+        /// Input, any type.
+        input: Operand,
+        /// Output, any type.
+        output: Operand,
+    }
+
+    /// Elements picked by index. Each result has a fixed place in the source and, along `count` further axes of it, an
+    /// index of its own; a negative one counts from the back, one outside of its axis stops the program.
+    Take = 0x0072, "take" {
+        /// Bytes of one element: 1, 2, 4 or 8.
+        elem_bytes: u32,
+        /// The output's extents, outermost first; unused ones are 1.
+        dims: [u32; 6],
+        /// The source's first element.
+        src: Addr,
+        /// Bytes from one result's fixed place to the next.
+        src_strides: [u64; 6],
+        /// The indices along the first indexed axis, `i32` or `i64`.
+        indices: Operand,
+        /// Indexed axes, 1 to 6.
+        count: u32,
+        /// Bytes from an index along one indexed axis to that along the next.
+        index_stride: u64,
+        /// Extents of the indexed axes; unused ones are 1.
+        extents: [u32; 6],
+        /// Bytes from one element to the next along the indexed axes.
+        axis_strides: [u64; 6],
+        /// First element written.
+        dst: Addr,
+        /// Bytes from one element written to the next.
+        dst_strides: [u64; 6],
+    }
+
+    /// Positions of the first elements in order over the middle of `[outer, len, inner]`, dense. Of equal elements the one
+    /// that stands first comes first; NaN counts as larger than every number.
+    Order = 0x0073, "order" {
+        /// Input.
+        input: Addr,
+        /// The input's type: any integer type, f32 or f64.
+        dtype: DType,
+        /// Extents: outer, len, inner.
+        dims: [u32; 3],
+        /// Positions per row, at most `len`.
+        k: u32,
+        /// Whether the largest come first.
+        descending: bool,
+        /// `[outer, k, inner]` positions along the middle, i64.
+        output: Addr,
+    }
 }

@@ -346,9 +346,53 @@ codes! {
         Ceil = 20,
         /// Nearest integer, half to even.
         Round = 21,
+        /// Sine.
+        Sin = 22,
+        /// Cosine.
+        Cos = 23,
+        /// Tangent.
+        Tan = 24,
+        /// Inverse sine; NaN beyond −1..1.
+        Asin = 25,
+        /// Inverse cosine; NaN beyond −1..1.
+        Acos = 26,
+        /// Inverse tangent.
+        Atan = 27,
+        /// Hyperbolic sine.
+        Sinh = 28,
+        /// Hyperbolic cosine.
+        Cosh = 29,
+        /// Inverse hyperbolic sine.
+        Asinh = 30,
+        /// Inverse hyperbolic cosine; NaN below 1.
+        Acosh = 31,
+        /// Inverse hyperbolic tangent; NaN beyond −1..1.
+        Atanh = 32,
+        /// eˣ − 1, right near 0.
+        Expm1 = 33,
+        /// ln(1 + x), right near 0.
+        Log1p = 34,
+        /// 1 − erf x, right in the tail.
+        Erfc = 35,
+        /// Inverse of the error function.
+        ErfInv = 36,
+        /// Inverse of erfc.
+        ErfcInv = 37,
+        /// x·(27 + x²)/(27 + 9·x²), a rational function near tanh.
+        FastTanh = 38,
+        /// Nearest integer, half away from zero.
+        RoundHalfAway = 39,
+        /// −1, 0 or 1; NaN for NaN.
+        Sign = 40,
+        /// x².
+        Square = 41,
+        /// 1/√x.
+        Rsqrt = 42,
+        /// −ln(1 + e⁻ˣ).
+        LogSigmoid = 43,
     }
 
-    /// A function of two reals.
+    /// A function of two numbers.
     BinaryKind {
         /// a + b.
         Add = 0,
@@ -364,6 +408,42 @@ codes! {
         Max = 5,
         /// aᵇ.
         Pow = 6,
+        /// ⌊a / b⌋.
+        FloorDiv = 7,
+        /// a − b·⌊a / b⌋: the remainder of b's sign.
+        Mod = 8,
+        /// a − b·trunc(a / b): the remainder of a's sign.
+        Rem = 9,
+        /// a, or a·b where a is negative.
+        PRelu = 10,
+        /// The angle of the point (b, a); reals.
+        Atan2 = 11,
+        /// ln(eᵃ + eᵇ); reals.
+        LogAddExp = 12,
+        /// Bit by bit, or of truth values; not for floats.
+        And = 13,
+        /// Bit by bit, or of truth values; not for floats.
+        Or = 14,
+        /// Bit by bit, or of truth values; not for floats.
+        Xor = 15,
+        /// Towards the high bits; 0 beyond the type's width; integers.
+        ShiftLeft = 16,
+        /// Towards the low bits, keeping the sign; integers.
+        ShiftRight = 17,
+        /// The high half of 2·a·b, rounded half up, cut to the type's range; integers.
+        MulHigh = 18,
+        /// a = b; a bool.
+        Equal = 19,
+        /// a ≠ b; a bool.
+        NotEqual = 20,
+        /// a < b; a bool.
+        Less = 21,
+        /// a ≤ b; a bool.
+        LessOrEqual = 22,
+        /// a > b; a bool.
+        Greater = 23,
+        /// a ≥ b; a bool.
+        GreaterOrEqual = 24,
     }
 
     /// How a real becomes an integer, and where the result's zero point is added.

@@ -257,6 +257,14 @@ impl<'a> Checker<'a> {
         self.strided(field, addr, elem_bytes, [1, 1, 1, 1, 1, elements], [0, 0, 0, 0, 0, elem_bytes])
     }
 
+    /// An operand whose elements can lie up to `reach` bytes further than its own extents lead.
+    pub(super) fn widened(&self, placed: Placed, reach: u64) -> Result<Placed> {
+        let SegRange { segment, start, len } = placed.range;
+        let Some(len) = len.checked_add(reach) else { return bad(placed.field, "its extents overflow") };
+        let range = self.flat(placed.field, Addr::new(segment, start), len, placed.elem_bytes)?;
+        Ok(Placed { range, ..placed })
+    }
+
     /// A feature map.
     pub(super) fn map(&self, field: &'static str, map: &FeatureMap) -> Result<PlacedMap> {
         let elem = map.dtype.bytes() as u64;

@@ -246,6 +246,40 @@ pub(super) fn work(spec: &DeviceSpec, command: &Command, options: &TimingOptions
             work.write = Some(width.operand(&c.output, kept));
             Amount { macs: 0, gemm: None, taps: product(c.dims), elements: product(kept) }
         }
+        Command::Binary(c) => {
+            work.reads = [Some(width.operand(&c.a, c.dims)), Some(width.operand(&c.b, c.dims)), None];
+            work.write = Some(width.operand(&c.output, c.dims));
+            Amount::elementwise(product(c.dims))
+        }
+        Command::Select(c) => {
+            work.reads = [&c.condition, &c.a, &c.b].map(|operand| Some(width.operand(operand, c.dims)));
+            work.write = Some(width.operand(&c.output, c.dims));
+            Amount::elementwise(product(c.dims))
+        }
+        Command::Convert(c) => {
+            work.reads[0] = Some(width.operand(&c.input, c.dims));
+            work.write = Some(width.operand(&c.output, c.dims));
+            Amount::elementwise(product(c.dims))
+        }
+        Command::Take(c) => {
+            // As many elements are read as are written, wherever they lie.
+            let bytes = product(c.dims).saturating_mul(width.element(c.elem_bytes.into()));
+            work.reads[0] = Some((c.src, bytes));
+            let (addr, indices) = width.operand(&c.indices, c.dims);
+            work.reads[1] = Some((addr, indices.saturating_mul(c.count.into())));
+            work.write = Some((c.dst, bytes));
+            Amount::elementwise(product(c.dims))
+        }
+        Command::Order(c) => {
+            let elements = product(c.dims);
+            let [outer, len, inner] = c.dims;
+            let results = product([outer, c.k, inner]);
+            work.reads[0] = Some((c.input, elements.saturating_mul(width.element(c.dtype.bytes() as u64))));
+            work.write = Some((c.output, results.saturating_mul(8)));
+            // Comparisons of a sort by merging.
+            let rounds = u64::from(u32::BITS - len.leading_zeros());
+            Amount { macs: 0, gemm: None, taps: elements.saturating_mul(rounds), elements: results }
+        }
         Command::ArgReduce(c) => {
             work.reads[0] = Some(width.operand(&c.input, c.dims));
             let kept = kept(c.dims, |axis| c.axis as usize == axis);

@@ -7,6 +7,7 @@ mod conv;
 mod dynamic;
 mod eltwise;
 mod gemm;
+mod index;
 pub(crate) mod infer;
 mod movement;
 mod normalization;
@@ -24,6 +25,7 @@ pub use conv::{AutoPad, Conv, Epilogue, Residual, Stage};
 pub use dynamic::{Comparison, CondTake, Nms, NonMaxSuppression, NonZero};
 pub use eltwise::{Binary, BinaryKind};
 pub use gemm::{Gemm, MatMul};
+pub use index::{GatherElements, GatherNd, Index, TopK, Where};
 pub use movement::{Concat, Gather, Pad, PadMode, Slice, SliceRange, Split, Transpose};
 pub use normalization::BatchNormalization;
 pub use pool::{AdaptivePool, GlobalPool, Pool, PoolKind};
@@ -81,6 +83,16 @@ pub enum Op {
     Split(Split),
     /// Elements picked by index along an axis; inputs x, indices.
     Gather(Gather),
+    /// One element per index along an axis; inputs x, indices.
+    GatherElements(GatherElements),
+    /// Parts picked by coordinates; inputs x, indices.
+    GatherNd(GatherNd),
+    /// numpy's advanced indexing; inputs x and one tensor of indices per axis.
+    Index(Index),
+    /// Elements of one operand or another; inputs condition, a, b.
+    Where(Where),
+    /// The first elements in order along an axis; inputs x, k; results values, indices.
+    TopK(TopK),
     /// Extents of 1 inserted; inputs x, axes.
     Unsqueeze(Unsqueeze),
     /// Extents of 1 removed; inputs x, optional axes.
@@ -144,6 +156,11 @@ impl Op {
             Self::Slice(_) => "Slice",
             Self::Split(_) => "Split",
             Self::Gather(_) => "Gather",
+            Self::GatherElements(_) => "GatherElements",
+            Self::GatherNd(_) => "GatherND",
+            Self::Index(_) => "Index",
+            Self::Where(_) => "Where",
+            Self::TopK(_) => "TopK",
             Self::Unsqueeze(_) => "Unsqueeze",
             Self::Squeeze(_) => "Squeeze",
             Self::Expand(_) => "Expand",
@@ -212,6 +229,11 @@ impl Op {
             Self::Slice(_) => Slice::infer(at),
             Self::Split(op) => op.infer(at, outputs),
             Self::Gather(op) => op.infer(at),
+            Self::GatherElements(op) => op.infer(at),
+            Self::GatherNd(op) => op.infer(at),
+            Self::Index(op) => op.infer(at),
+            Self::Where(_) => Where::infer(at),
+            Self::TopK(op) => op.infer(at),
             Self::Unsqueeze(_) => Unsqueeze::infer(at),
             Self::Squeeze(_) => Squeeze::infer(at),
             Self::Expand(_) => Expand::infer(at),
@@ -241,7 +263,10 @@ impl Op {
             Self::MatMul(op) => op.epilogue.to_onnx()?,
             Self::BatchNormalization(op) => op.to_onnx(writer),
             Self::Pool(op) => op.to_onnx(writer),
-            Self::Binary(op) => op.epilogue.to_onnx()?,
+            Self::Binary(op) => op.to_onnx(writer)?,
+            Self::GatherNd(op) => op.to_onnx(writer),
+            Self::Index(_) => return Err("indexing along several axes cannot be written as ONNX".into()),
+            Self::TopK(op) => op.to_onnx(writer)?,
             Self::Unary(op) => op.to_onnx(writer)?,
             Self::Table(_) => return Err("a table of 256 values cannot be written as ONNX".into()),
             Self::Reduce(op) => op.to_onnx(writer, has(1))?,
@@ -250,6 +275,7 @@ impl Op {
             Self::Reshape(op) => op.to_onnx(writer),
             Self::Flatten(Flatten { axis })
             | Self::Concat(Concat { axis })
+            | Self::GatherElements(GatherElements { axis })
             | Self::Gather(Gather { axis }) => {
                 writer.int("axis", *axis as i64);
             }
@@ -274,6 +300,7 @@ impl Op {
             | Self::Unsqueeze(_)
             | Self::Squeeze(_)
             | Self::Expand(_)
+            | Self::Where(_)
             | Self::Identity(_)
             | Self::NonZero(_) => {}
         }

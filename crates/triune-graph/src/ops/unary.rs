@@ -61,6 +61,50 @@ pub enum UnaryKind {
     Ceil,
     /// Nearest integer, half to even.
     Round,
+    /// Sine.
+    Sin,
+    /// Cosine.
+    Cos,
+    /// Tangent.
+    Tan,
+    /// Inverse sine; NaN beyond −1..1.
+    Asin,
+    /// Inverse cosine; NaN beyond −1..1.
+    Acos,
+    /// Inverse tangent.
+    Atan,
+    /// Hyperbolic sine.
+    Sinh,
+    /// Hyperbolic cosine.
+    Cosh,
+    /// Inverse hyperbolic sine.
+    Asinh,
+    /// Inverse hyperbolic cosine; NaN below 1.
+    Acosh,
+    /// Inverse hyperbolic tangent; NaN beyond −1..1.
+    Atanh,
+    /// eˣ − 1, right near 0.
+    Expm1,
+    /// ln(1 + x), right near 0.
+    Log1p,
+    /// 1 − erf x, right in the tail.
+    Erfc,
+    /// Inverse of the error function.
+    ErfInv,
+    /// Inverse of erfc.
+    ErfcInv,
+    /// x·(27 + x²)/(27 + 9·x²), a rational function near tanh.
+    FastTanh,
+    /// Nearest integer, half away from zero.
+    RoundHalfAway,
+    /// −1, 0 or 1; NaN for NaN.
+    Sign,
+    /// x².
+    Square,
+    /// 1/√x.
+    Rsqrt,
+    /// −ln(1 + e⁻ˣ).
+    LogSigmoid,
 }
 
 /// One operand, element by element.
@@ -130,7 +174,31 @@ impl Unary {
             | UnaryKind::Erf
             | UnaryKind::Floor
             | UnaryKind::Ceil
-            | UnaryKind::Round => {}
+            | UnaryKind::Round
+            | UnaryKind::Sin
+            | UnaryKind::Cos
+            | UnaryKind::Tan
+            | UnaryKind::Asin
+            | UnaryKind::Acos
+            | UnaryKind::Atan
+            | UnaryKind::Sinh
+            | UnaryKind::Cosh
+            | UnaryKind::Asinh
+            | UnaryKind::Acosh
+            | UnaryKind::Atanh
+            | UnaryKind::Sign => {}
+            UnaryKind::Expm1
+            | UnaryKind::Log1p
+            | UnaryKind::Erfc
+            | UnaryKind::ErfInv
+            | UnaryKind::ErfcInv
+            | UnaryKind::FastTanh
+            | UnaryKind::RoundHalfAway
+            | UnaryKind::Square
+            | UnaryKind::Rsqrt
+            | UnaryKind::LogSigmoid => {
+                return Err("the function has no operator in ONNX".into());
+            }
         }
         Ok(())
     }
@@ -161,6 +229,28 @@ impl UnaryKind {
             Self::Floor => "Floor",
             Self::Ceil => "Ceil",
             Self::Round => "Round",
+            Self::Sin => "Sin",
+            Self::Cos => "Cos",
+            Self::Tan => "Tan",
+            Self::Asin => "Asin",
+            Self::Acos => "Acos",
+            Self::Atan => "Atan",
+            Self::Sinh => "Sinh",
+            Self::Cosh => "Cosh",
+            Self::Asinh => "Asinh",
+            Self::Acosh => "Acosh",
+            Self::Atanh => "Atanh",
+            Self::Expm1 => "Expm1",
+            Self::Log1p => "Log1p",
+            Self::Erfc => "Erfc",
+            Self::ErfInv => "ErfInv",
+            Self::ErfcInv => "ErfcInv",
+            Self::FastTanh => "FastTanh",
+            Self::RoundHalfAway => "RoundHalfAway",
+            Self::Sign => "Sign",
+            Self::Square => "Square",
+            Self::Rsqrt => "Rsqrt",
+            Self::LogSigmoid => "LogSigmoid",
         }
     }
 }

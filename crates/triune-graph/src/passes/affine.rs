@@ -73,9 +73,7 @@ impl Affine {
                     (BinaryKind::Sub, _) => (vec![-1.0; channels], values),
                     (BinaryKind::Mul, _) => (values, zeros),
                     (BinaryKind::Div, 1) => (values.iter().map(|value| 1.0 / value).collect(), zeros),
-                    (BinaryKind::Div | BinaryKind::Min | BinaryKind::Max | BinaryKind::Pow, _) => {
-                        return None;
-                    }
+                    _ => return None,
                 };
                 (x, scale, shift, false)
             }

@@ -4,6 +4,7 @@ mod affine;
 mod constants;
 mod dead_code;
 mod fuse;
+mod half;
 mod quantize;
 mod rewrite;
 mod stages;
@@ -12,6 +13,7 @@ pub use affine::fold_batch_norm;
 pub use constants::{fold_constants, fold_dequantize};
 pub use dead_code::dead_code;
 pub use fuse::fuse;
+pub use half::widen_half;
 pub use quantize::{quantize, table::table};
 pub use stages::{Arrival, HostOperand, HostStep, Stage, stages};
 
@@ -38,6 +40,7 @@ pub fn prepare(graph: &mut Graph) -> Result<bool, Error> {
 /// As [`prepare`], but every operator stays one of its own.
 pub fn prepare_unfused(graph: &mut Graph) -> Result<bool, Error> {
     let mut changed = dead_code(graph)?;
+    changed |= widen_half(graph)?;
     changed |= fold_constants(graph)?;
     // Before quantization: a float normalization behind a convolution would keep it from being seen.
     changed |= fold_batch_norm(graph)?;

@@ -1,6 +1,6 @@
 //! Operators that work element by element, over one or two operands.
 
-use triune_device::command::{self, FBinary, FUnary, Function, FunctionKind, Operand, QMul, Table};
+use triune_device::command::{self, FBinary, FUnary, Function, FunctionKind, QMul, Table};
 use triune_graph::{
     Node,
     ops::{Binary, BinaryKind, Stage, UnaryKind},
@@ -11,15 +11,15 @@ use triune_tensor::DType;
 use super::{
     Form, Lowering,
     conv::{add_params, byte_range, q8},
-    extents, has_contiguous_channels, operand, result, unsupported,
+    has_contiguous_channels, operand, result, unsupported,
 };
-use crate::{
-    Error,
-    view::{View, merge_axes},
-};
+use crate::{Error, view::View};
 
 impl Lowering<'_> {
     pub(super) fn unary(&mut self, node: &Node, kind: UnaryKind) -> Result<(), Error> {
+        if self.meta(operand(node, 0)?)?.1 != DType::F32 {
+            return self.typed_unary(node, kind);
+        }
         let (from, to) = self.elementwise(operand(node, 0)?, result(node)?)?;
         self.float_unary(node, kind, &from, &to)
     }
@@ -68,8 +68,15 @@ impl Lowering<'_> {
         if dtype == DType::F32 {
             return self.float_binary(node, op, &a_view, &b_view, &output);
         }
-        if !dtype.is_quantized() {
-            return Err(unsupported(node, format!("{dtype} operands that are not constant")));
+        let plain = self.graph.value(y).quant.is_none();
+        if !dtype.is_quantized() || plain {
+            if self.graph.value(a).quant.is_some() || self.graph.value(b).quant.is_some() {
+                return Err(unsupported(node, "quantized operands"));
+            }
+            if !op.epilogue.stages.is_empty() {
+                return Err(unsupported(node, "an epilogue that no command has"));
+            }
+            return self.typed_binary(node, op.kind, &a_view, &b_view, &output);
         }
         let (a_quant, b_quant, y_quant) =
             (self.quant_of(node, a)?, self.quant_of(node, b)?, self.quant_of(node, y)?);
@@ -81,7 +88,7 @@ impl Lowering<'_> {
             };
             clamp = [clamp[0].max(limits[0]), clamp[1].min(limits[1])];
         }
-        let (dims, operands) = self.operands([&a_view, &b_view, &output])?;
+        let (dims, operands) = self.strided_operands([&a_view, &b_view, &output])?;
         let [a, b, output_operand] = operands;
         match op.kind {
             BinaryKind::Add => {
@@ -127,27 +134,26 @@ impl Lowering<'_> {
             stages = rest;
         }
         let target = if stages.is_empty() { *output } else { self.temporary(output, DType::F32) };
-        self.emit_binary(op.kind, a, b, &target, activation)?;
+        self.emit_binary(node, op.kind, a, b, &target, activation)?;
         self.float_stages(node, &target, stages, output)
     }
 
-    fn emit_binary(
+    pub(super) fn emit_binary(
         &mut self,
+        node: &Node,
         kind: BinaryKind,
         a: &View,
         b: &View,
         output: &View,
         activation: Function,
     ) -> Result<(), Error> {
-        let (dims, [a_operand, b_operand, output_operand]) = self.operands([a, b, output])?;
+        let (dims, [a_operand, b_operand, output_operand]) = self.strided_operands([a, b, output])?;
         let kind = match kind {
-            BinaryKind::Add => command::BinaryKind::Add,
-            BinaryKind::Sub => command::BinaryKind::Sub,
-            BinaryKind::Mul => command::BinaryKind::Mul,
-            BinaryKind::Div => command::BinaryKind::Div,
-            BinaryKind::Min => command::BinaryKind::Min,
-            BinaryKind::Max => command::BinaryKind::Max,
-            BinaryKind::Pow => command::BinaryKind::Pow,
+            BinaryKind::Atan2 => command::BinaryKind::Atan2,
+            BinaryKind::LogAddExp => command::BinaryKind::LogAddExp,
+            other => super::typed::binary_kind(other)
+                .filter(|_| other.takes(DType::F32) && !other.is_question())
+                .ok_or_else(|| unsupported(node, "reals"))?,
         };
         let command = FBinary { dims, kind, a: a_operand, b: b_operand, output: output_operand, activation };
         self.emit(command, &[a, b, output]);
@@ -174,7 +180,7 @@ impl Lowering<'_> {
                     let other = other
                         .reshaped(to.dims)
                         .ok_or_else(|| unsupported(node, "a fused addition of another shape"))?;
-                    self.emit_binary(BinaryKind::Add, &from, &other, &to, Function::IDENTITY)?;
+                    self.emit_binary(node, BinaryKind::Add, &from, &other, &to, Function::IDENTITY)?;
                 }
                 Stage::Clamp { .. } | Stage::Table { .. } => {
                     return Err(unsupported(node, "an integer epilogue behind a float operator"));
@@ -183,22 +189,6 @@ impl Lowering<'_> {
             from = to;
         }
         Ok(())
-    }
-
-    /// Operands of an elementwise command in as few dimensions as their strides allow.
-    fn operands(&self, views: [&View; 3]) -> Result<([u32; 6], [Operand; 3]), Error> {
-        // Walk in the output's own order, so that neighbouring axes merge.
-        let order = views[2].physical_order();
-        let [a, b, output] = views.map(|view| view.permuted(&order));
-        let (dims, strides) = merge_axes::<6>(&[&a, &b, &output])
-            .ok_or_else(|| Error::Target("an elementwise operator over more than six axes".into()))?;
-        let operand = |view: &View, strides: [u64; 6]| {
-            Ok::<_, Error>(Operand { addr: self.addr(view)?, dtype: view.dtype, strides })
-        };
-        Ok((
-            extents(dims)?,
-            [operand(&a, strides[0])?, operand(&b, strides[1])?, operand(&output, strides[2])?],
-        ))
     }
 }
 
@@ -226,6 +216,28 @@ pub(super) fn function(kind: UnaryKind) -> Function {
         UnaryKind::Floor => (FunctionKind::Floor, [0.0; 2]),
         UnaryKind::Ceil => (FunctionKind::Ceil, [0.0; 2]),
         UnaryKind::Round => (FunctionKind::Round, [0.0; 2]),
+        UnaryKind::Sin => (FunctionKind::Sin, [0.0; 2]),
+        UnaryKind::Cos => (FunctionKind::Cos, [0.0; 2]),
+        UnaryKind::Tan => (FunctionKind::Tan, [0.0; 2]),
+        UnaryKind::Asin => (FunctionKind::Asin, [0.0; 2]),
+        UnaryKind::Acos => (FunctionKind::Acos, [0.0; 2]),
+        UnaryKind::Atan => (FunctionKind::Atan, [0.0; 2]),
+        UnaryKind::Sinh => (FunctionKind::Sinh, [0.0; 2]),
+        UnaryKind::Cosh => (FunctionKind::Cosh, [0.0; 2]),
+        UnaryKind::Asinh => (FunctionKind::Asinh, [0.0; 2]),
+        UnaryKind::Acosh => (FunctionKind::Acosh, [0.0; 2]),
+        UnaryKind::Atanh => (FunctionKind::Atanh, [0.0; 2]),
+        UnaryKind::Expm1 => (FunctionKind::Expm1, [0.0; 2]),
+        UnaryKind::Log1p => (FunctionKind::Log1p, [0.0; 2]),
+        UnaryKind::Erfc => (FunctionKind::Erfc, [0.0; 2]),
+        UnaryKind::ErfInv => (FunctionKind::ErfInv, [0.0; 2]),
+        UnaryKind::ErfcInv => (FunctionKind::ErfcInv, [0.0; 2]),
+        UnaryKind::FastTanh => (FunctionKind::FastTanh, [0.0; 2]),
+        UnaryKind::RoundHalfAway => (FunctionKind::RoundHalfAway, [0.0; 2]),
+        UnaryKind::Sign => (FunctionKind::Sign, [0.0; 2]),
+        UnaryKind::Square => (FunctionKind::Square, [0.0; 2]),
+        UnaryKind::Rsqrt => (FunctionKind::Rsqrt, [0.0; 2]),
+        UnaryKind::LogSigmoid => (FunctionKind::LogSigmoid, [0.0; 2]),
     };
     Function { kind, parameters }
 }

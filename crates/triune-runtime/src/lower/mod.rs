@@ -7,12 +7,14 @@ mod constants;
 mod conv;
 mod eltwise;
 mod gemm;
+mod index;
 mod movement;
 mod patch;
 mod pool;
 mod quant;
 mod reduce;
 mod softmax;
+mod typed;
 mod warp;
 
 use std::collections::HashMap;
@@ -156,11 +158,17 @@ impl Lowering<'_> {
             Op::Slice(_) => self.slice(node),
             Op::Split(op) => self.split(node, *op),
             Op::Gather(op) => self.gather(node, *op),
+            Op::GatherElements(op) => self.gather_elements(node, *op),
+            Op::GatherNd(op) => self.gather_nd(node, *op),
+            Op::Index(op) => self.index(node, op),
+            Op::Where(_) => self.choose(node),
+            Op::TopK(op) => self.top_k(node, *op),
+            Op::Clip(_) => self.clip(node),
             Op::Expand(_) => self.expand(node),
             Op::Pad(op) => self.pad(node, *op),
             Op::Identity(_) => self.alias(node),
             Op::Cast(op) => self.cast(node, *op),
-            Op::BatchNormalization(_) | Op::Clip(_) | Op::ShapeOf(_) | Op::ConstantOfShape(_) => {
+            Op::BatchNormalization(_) | Op::ShapeOf(_) | Op::ConstantOfShape(_) => {
                 Err(unsupported(node, "its parameters are not constant"))
             }
         }

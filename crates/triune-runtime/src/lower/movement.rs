@@ -3,7 +3,7 @@
 use triune_device::command::Fill;
 use triune_graph::{
     Constant, Node, ValueId,
-    ops::{Cast, Concat, Gather, Pad, PadMode, Split, Transpose},
+    ops::{Concat, Gather, Pad, PadMode, Split, Transpose},
 };
 use triune_tensor::{DType, QuantParams, Rounding};
 
@@ -13,20 +13,14 @@ use crate::{
     view::{View, merge_axes},
 };
 
+/// Most elements of a gather that are copied one by one.
+const MAX_COPIES: usize = 8;
+
 impl Lowering<'_> {
     pub(super) fn alias(&mut self, node: &Node) -> Result<(), Error> {
         let view = self.view(operand(node, 0)?)?;
         self.set_view(result(node)?, view);
         Ok(())
-    }
-
-    pub(super) fn cast(&mut self, node: &Node, op: Cast) -> Result<(), Error> {
-        let (_, dtype) = self.meta(operand(node, 0)?)?;
-        if dtype == op.to {
-            self.alias(node)
-        } else {
-            Err(unsupported(node, format!("{dtype} to {} of a value that is not constant", op.to)))
-        }
     }
 
     /// Any operator that keeps the elements' order and changes extents.
@@ -119,7 +113,10 @@ impl Lowering<'_> {
         let view = self.view(operand(node, 0)?)?;
         let axis = axis(node, op.axis, view.dims.rank())?;
         let extent = view.dims[axis] as i64;
-        let mut indices = self.integers(node, 1)?;
+        let known = self.graph.value(operand(node, 1)?).constant.as_ref();
+        // Few known indices become views and copies; data, and long lists, are looked up.
+        let known = known.filter(|constant| constant.elements() <= MAX_COPIES).and_then(Constant::to_i64);
+        let Some(mut indices) = known else { return self.gather_by_data(node, op) };
         for index in &mut indices {
             if *index < 0 {
                 *index += extent;
@@ -241,6 +238,20 @@ impl Lowering<'_> {
                 }
                 _ => constant.to_i64().and_then(|values| values.first().map(|&value| byte(value as i32))),
             },
+            (DType::F16 | DType::F64, None) if given.is_none() => Some(0),
+            (DType::F16 | DType::F64, Some(constant)) => {
+                let mut word = [0; 8];
+                let bytes = constant.bytes().get(..dtype.bytes()).filter(|_| constant.dtype() == dtype);
+                bytes.map(|bytes| {
+                    word[..bytes.len()].copy_from_slice(bytes);
+                    u64::from_le_bytes(word)
+                })
+            }
+            (_, None) if given.is_none() => Some(0),
+            (_, Some(constant)) => {
+                let mask = u64::MAX >> (64 - 8 * dtype.bytes());
+                constant.to_i64().and_then(|values| values.first().map(|value| value.cast_unsigned() & mask))
+            }
             _ => None,
         }
         .ok_or_else(|| unsupported(node, format!("a border of {dtype} with this value")))
@@ -273,7 +284,7 @@ fn requantize_table(
 }
 
 /// An axis counted from the front.
-fn axis(node: &Node, axis: isize, rank: usize) -> Result<usize, Error> {
+pub(super) fn axis(node: &Node, axis: isize, rank: usize) -> Result<usize, Error> {
     let at = if axis < 0 { axis + rank as isize } else { axis };
     usize::try_from(at)
         .ok()

@@ -99,6 +99,29 @@ pub(super) fn addresses(command: &mut Command, f: &mut dyn FnMut(&mut Addr)) {
             f(&mut c.input.addr);
             f(&mut c.output.addr);
         }
+        Command::Binary(c) => {
+            for operand in [&mut c.a, &mut c.b, &mut c.output] {
+                f(&mut operand.addr);
+            }
+        }
+        Command::Select(c) => {
+            for operand in [&mut c.condition, &mut c.a, &mut c.b, &mut c.output] {
+                f(&mut operand.addr);
+            }
+        }
+        Command::Convert(c) => {
+            f(&mut c.input.addr);
+            f(&mut c.output.addr);
+        }
+        Command::Take(c) => {
+            f(&mut c.src);
+            f(&mut c.indices.addr);
+            f(&mut c.dst);
+        }
+        Command::Order(c) => {
+            f(&mut c.input);
+            f(&mut c.output);
+        }
         Command::Reduce(c) => {
             f(&mut c.input.addr);
             f(&mut c.output.addr);

@@ -1,6 +1,7 @@
 //! Functions of two operands, and normalization.
 
 use triune_graph::ops::{BatchNormalization, Binary, BinaryKind};
+use triune_tensor::DType;
 
 use super::{
     Step,
@@ -20,18 +21,75 @@ fn function(kind: BinaryKind, a: f64, b: f64) -> f64 {
         BinaryKind::Min => a.min(b),
         BinaryKind::Max => a.max(b),
         BinaryKind::Pow => a.powf(b),
+        BinaryKind::FloorDiv => (a / b).floor(),
+        BinaryKind::Mod => a - b * (a / b).floor(),
+        BinaryKind::Rem => a % b,
+        BinaryKind::PRelu => {
+            if a < 0.0 {
+                a * b
+            } else {
+                a
+            }
+        }
+        BinaryKind::Atan2 => a.atan2(b),
+        BinaryKind::LogAddExp => a.max(b) + (-(a - b).abs()).exp().ln_1p(),
+        other => panic!("no {other:?} of reals"),
     }
 }
 
-fn integer_function(kind: BinaryKind, a: i64, b: i64) -> i64 {
+fn integer_function(kind: BinaryKind, a: i64, b: i64, bits: u32) -> i64 {
     match kind {
-        BinaryKind::Add => a + b,
-        BinaryKind::Sub => a - b,
-        BinaryKind::Mul => a * b,
+        BinaryKind::Add => a.wrapping_add(b),
+        BinaryKind::Sub => a.wrapping_sub(b),
+        BinaryKind::Mul => a.wrapping_mul(b),
+        BinaryKind::Div | BinaryKind::FloorDiv | BinaryKind::Mod | BinaryKind::Rem if b == 0 => 0,
         BinaryKind::Div => a / b,
+        BinaryKind::FloorDiv => (a as f64 / b as f64).floor() as i64,
+        BinaryKind::Mod => a - b * (a as f64 / b as f64).floor() as i64,
+        BinaryKind::Rem => a % b,
         BinaryKind::Min => a.min(b),
         BinaryKind::Max => a.max(b),
-        BinaryKind::Pow => a.pow(u32::try_from(b).expect("a small exponent")),
+        BinaryKind::Pow if b < 0 => [0, 1, 0, if b % 2 == 0 { 1 } else { -1 }][match a {
+            1 => 1,
+            -1 => 3,
+            _ => 0,
+        }],
+        BinaryKind::Pow => (0..b).fold(1_i64, |product, _| product.wrapping_mul(a)),
+        BinaryKind::PRelu => {
+            if a < 0 {
+                a.wrapping_mul(b)
+            } else {
+                a
+            }
+        }
+        BinaryKind::And => a & b,
+        BinaryKind::Or => a | b,
+        BinaryKind::Xor => a ^ b,
+        BinaryKind::ShiftLeft => {
+            if (0..i64::from(bits)).contains(&b) {
+                a << b
+            } else {
+                0
+            }
+        }
+        BinaryKind::ShiftRight => a >> if (0..i64::from(bits)).contains(&b) { b } else { 63 },
+        BinaryKind::MulHigh => {
+            let scale = 2_f64.powi(bits as i32 - 1);
+            ((a as f64 * b as f64 / scale + 0.5).floor()).min(scale - 1.0) as i64
+        }
+        other => panic!("no {other:?} of integers"),
+    }
+}
+
+fn answer<T: PartialOrd>(kind: BinaryKind, a: T, b: T) -> bool {
+    match kind {
+        BinaryKind::Equal => a == b,
+        BinaryKind::NotEqual => a != b,
+        BinaryKind::Less => a < b,
+        BinaryKind::LessOrEqual => a <= b,
+        BinaryKind::Greater => a > b,
+        BinaryKind::GreaterOrEqual => a >= b,
+        other => panic!("{other:?} is no question"),
     }
 }
 
@@ -41,6 +99,21 @@ impl Step<'_> {
         let shape = broadcast_shape(&a.shape, &b.shape);
         let pairs =
             positions(&shape).map(|at| (broadcast_flat(&a.shape, &at), broadcast_flat(&b.shape, &at)));
+        if op.kind.is_question() {
+            let answers: Vec<bool> = if a.dtype().is_float() {
+                let (a, b) = (a.reals(), b.reals());
+                pairs.map(|(i, j)| answer(op.kind, a[i], b[j])).collect()
+            } else {
+                let (a, b) = (a.integers(), b.integers());
+                pairs.map(|(i, j)| answer(op.kind, a[i], b[j])).collect()
+            };
+            return Tensor::new(&shape, Data::Bool(answers));
+        }
+        if matches!(a.dtype(), DType::F16 | DType::F64) {
+            let (dtype, a, b) = (a.dtype(), a.reals(), b.reals());
+            let values: Vec<f64> = pairs.map(|(i, j)| function(op.kind, a[i], b[j])).collect();
+            return Tensor::of_floats(dtype, &shape, &values);
+        }
         if let (Data::F32(a), Data::F32(b)) = (&a.data, &b.data) {
             let result = |(at, (i, j)): (usize, (usize, usize))| {
                 // The function itself is rounded to f32: a fused step behind it continues from there.
@@ -51,8 +124,10 @@ impl Step<'_> {
         }
         let (dtype, left, right) = (a.dtype(), a.integers(), b.integers());
         if self.result().quant.is_none() {
-            let values: Vec<i64> = pairs.map(|(i, j)| integer_function(op.kind, left[i], right[j])).collect();
-            return Tensor::of_integers(dtype, &shape, &values);
+            let values: Vec<i64> = pairs
+                .map(|(i, j)| integer_function(op.kind, left[i], right[j], 8 * dtype.bytes() as u32))
+                .collect();
+            return Tensor::wrapped(dtype, &shape, &values);
         }
         let (to, y) = (self.result_dtype(), self.quant_before(&op.epilogue, 0));
         let (a, b) = (self.input_quant(0), self.input_quant(1));

@@ -6,6 +6,7 @@
 mod conv;
 mod eltwise;
 mod epilogue;
+mod index;
 mod movement;
 mod pool;
 mod reduce;
@@ -140,6 +141,11 @@ impl<'a> Step<'a> {
             Op::Slice(_) => self.slice(),
             Op::Split(op) => return self.split(*op),
             Op::Gather(op) => self.gather(*op),
+            Op::GatherElements(op) => self.gather_elements(*op),
+            Op::GatherNd(op) => self.gather_nd(*op),
+            Op::Index(op) => self.index(op),
+            Op::Where(_) => self.choose(),
+            Op::TopK(op) => return self.top_k(*op),
             Op::Unsqueeze(_) => self.unsqueeze(),
             Op::Squeeze(_) => self.squeeze(),
             Op::Expand(_) => self.expand(),

@@ -225,22 +225,22 @@ impl Step<'_> {
 
     pub(super) fn cast(&self, op: Cast) -> Tensor {
         let x = self.input(0);
-        let data = match (&x.data, op.to) {
-            (Data::F32(values), DType::F32) => Data::F32(values.clone()),
-            (Data::F32(values), DType::I64) => Data::I64(values.iter().map(|&v| v as i64).collect()),
-            (Data::F32(values), DType::I32) => Data::I32(values.iter().map(|&v| v as i32).collect()),
-            (Data::F32(values), DType::U8) => Data::U8(values.iter().map(|&v| v as i64 as u8).collect()),
-            (Data::F32(values), DType::I8) => Data::I8(values.iter().map(|&v| v as i64 as i8).collect()),
-            (Data::F32(values), DType::Bool) => Data::Bool(values.iter().map(|&v| v != 0.0).collect()),
-            (_, DType::F32) => Data::F32(x.integers().iter().map(|&v| v as f32).collect()),
-            (_, DType::I64) => Data::I64(x.integers()),
-            (_, DType::I32) => Data::I32(x.integers().iter().map(|&v| v as i32).collect()),
-            (_, DType::U8) => Data::U8(x.integers().iter().map(|&v| v as u8).collect()),
-            (_, DType::I8) => Data::I8(x.integers().iter().map(|&v| v as i8).collect()),
-            (_, DType::Bool) => Data::Bool(x.integers().iter().map(|&v| v != 0).collect()),
-            (_, other) => panic!("'{}': no tensors of {other}", self.node.name),
+        if op.to.is_float() {
+            return match &x.data {
+                // One rounding, not one to f64 and another.
+                Data::I64(values) if op.to == DType::F32 => {
+                    Tensor::new(&x.shape, Data::F32(values.iter().map(|&v| v as f32).collect()))
+                }
+                _ => Tensor::of_floats(op.to, &x.shape, &x.reals()),
+            };
+        }
+        let values: Vec<i64> = match (op.to, x.dtype().is_float()) {
+            (DType::Bool, true) => x.reals().iter().map(|&v| i64::from(v != 0.0)).collect(),
+            (DType::U64, true) => x.reals().iter().map(|&v| (v as u64).cast_signed()).collect(),
+            (_, true) => x.reals().iter().map(|&v| v as i64).collect(),
+            (_, false) => x.integers(),
         };
-        Tensor::new(&x.shape, data)
+        Tensor::wrapped(op.to, &x.shape, &values)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Functions of one operand.
 
 use triune_graph::ops::{Table, Unary, UnaryKind};
+use triune_tensor::DType;
 
 use super::{Step, epilogue::look_up};
 use crate::{Data, Tensor};
@@ -43,6 +44,34 @@ pub(super) fn unary(kind: UnaryKind, x: f64) -> f64 {
         UnaryKind::Floor => x.floor(),
         UnaryKind::Ceil => x.ceil(),
         UnaryKind::Round => x.round_ties_even(),
+        UnaryKind::Sin => x.sin(),
+        UnaryKind::Cos => x.cos(),
+        UnaryKind::Tan => x.tan(),
+        UnaryKind::Asin => x.asin(),
+        UnaryKind::Acos => x.acos(),
+        UnaryKind::Atan => x.atan(),
+        UnaryKind::Sinh => x.sinh(),
+        UnaryKind::Cosh => x.cosh(),
+        UnaryKind::Asinh => x.asinh(),
+        UnaryKind::Acosh => x.acosh(),
+        UnaryKind::Atanh => x.atanh(),
+        UnaryKind::Expm1 => x.exp_m1(),
+        UnaryKind::Log1p => x.ln_1p(),
+        UnaryKind::FastTanh => x * (27.0 + x * x) / (27.0 + 9.0 * x * x),
+        UnaryKind::RoundHalfAway => x.round(),
+        UnaryKind::Sign => {
+            if x == 0.0 || x.is_nan() {
+                x
+            } else {
+                1.0_f64.copysign(x)
+            }
+        }
+        UnaryKind::Square => x * x,
+        UnaryKind::Rsqrt => 1.0 / x.sqrt(),
+        UnaryKind::LogSigmoid => -((-x).max(0.0) + (-x.abs()).exp().ln_1p()),
+        UnaryKind::Erfc => erfc(x),
+        UnaryKind::ErfInv => inverse(|t| -erfc(t), x - 1.0),
+        UnaryKind::ErfcInv => inverse(|t| -erfc(t), -x),
     }
 }
 
@@ -65,15 +94,61 @@ fn erf(x: f64) -> f64 {
     value.copysign(x)
 }
 
+/// 1 − erf x, from the continued fraction where that would cancel.
+fn erfc(x: f64) -> f64 {
+    if x < 2.5 {
+        return 1.0 - erf(x);
+    }
+    let tail = (1..200_u32).rev().fold(x, |below, k| x + f64::from(k) / 2.0 / below);
+    (-x * x).exp() / tail / std::f64::consts::PI.sqrt()
+}
+
+/// The argument at which a rising function has this value, by halving.
+fn inverse(f: impl Fn(f64) -> f64, y: f64) -> f64 {
+    let (mut low, mut high) = (-12.0, 12.0);
+    for _ in 0..200 {
+        let middle = 0.5 * (low + high);
+        if f(middle) < y { low = middle } else { high = middle }
+    }
+    0.5 * (low + high)
+}
+
+/// The functions that integers have.
+fn integer_unary(kind: UnaryKind, x: i64) -> i64 {
+    match kind {
+        UnaryKind::Relu => x.max(0),
+        UnaryKind::Abs => x.wrapping_abs(),
+        UnaryKind::Neg => x.wrapping_neg(),
+        UnaryKind::Sign => x.signum(),
+        UnaryKind::Square => x.wrapping_mul(x),
+        UnaryKind::Floor | UnaryKind::Ceil | UnaryKind::Round | UnaryKind::RoundHalfAway => x,
+        other => panic!("no {other:?} of integers"),
+    }
+}
+
 impl Step<'_> {
     pub(super) fn unary(&self, op: Unary) -> Tensor {
         let x = self.input(0);
+        if !x.dtype().is_float() {
+            let values: Vec<i64> = x.integers().into_iter().map(|x| integer_unary(op.kind, x)).collect();
+            return Tensor::wrapped(x.dtype(), &x.shape, &values);
+        }
+        if x.dtype() != DType::F32 {
+            let values: Vec<f64> = x.reals().into_iter().map(|x| unary(op.kind, x)).collect();
+            return Tensor::of_floats(x.dtype(), &x.shape, &values);
+        }
         let values = x.as_f32().iter().map(|&x| unary(op.kind, f64::from(x)) as f32).collect();
         Tensor::new(&x.shape, Data::F32(values))
     }
 
     pub(super) fn clip(&self) -> Tensor {
         let x = self.input(0);
+        if !x.dtype().is_float() {
+            let limit = |operand| self.optional(operand).map(|limit| limit.integers()[0]);
+            let (low, high) = (limit(1).unwrap_or(i64::MIN), limit(2).unwrap_or(i64::MAX));
+            let values: Vec<i64> = x.integers().into_iter().map(|x| x.max(low).min(high)).collect();
+            return Tensor::wrapped(x.dtype(), &x.shape, &values);
+        }
         let limit = |operand, default| self.optional(operand).map_or(default, |limit| limit.as_f32()[0]);
         let (low, high) = (limit(1, f32::NEG_INFINITY), limit(2, f32::INFINITY));
         Tensor::new(

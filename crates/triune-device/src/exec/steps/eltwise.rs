@@ -152,7 +152,7 @@ pub(super) fn fbinary(checker: &Checker<'_>, command: &command::FBinary) -> Resu
     expect_dtype("a", a.dtype, FLOAT)?;
     expect_dtype("b", b.dtype, FLOAT)?;
     expect_dtype("output", output.dtype, FLOAT)?;
-    let kind = match kind {
+    let float = match kind {
         BinaryKind::Add => Binary::Add,
         BinaryKind::Sub => Binary::Sub,
         BinaryKind::Mul => Binary::Mul,
@@ -160,7 +160,28 @@ pub(super) fn fbinary(checker: &Checker<'_>, command: &command::FBinary) -> Resu
         BinaryKind::Min => Binary::Min,
         BinaryKind::Max => Binary::Max,
         BinaryKind::Pow => Binary::Pow,
+        BinaryKind::FloorDiv => Binary::FloorDiv,
+        BinaryKind::Mod => Binary::Mod,
+        BinaryKind::Rem => Binary::Rem,
+        BinaryKind::PRelu => Binary::PRelu,
+        BinaryKind::Atan2 => Binary::Atan2,
+        BinaryKind::LogAddExp => Binary::LogAddExp,
+        BinaryKind::And
+        | BinaryKind::Or
+        | BinaryKind::Xor
+        | BinaryKind::ShiftLeft
+        | BinaryKind::ShiftRight
+        | BinaryKind::MulHigh
+        | BinaryKind::Equal
+        | BinaryKind::NotEqual
+        | BinaryKind::Less
+        | BinaryKind::LessOrEqual
+        | BinaryKind::Greater
+        | BinaryKind::GreaterOrEqual => {
+            return bad("kind", format!("no {kind:?} of reals here"));
+        }
     };
+    let kind = float;
     let activation = function("activation", *activation)?;
     let Binaries { a, b, output, mut shape } = broadcast(checker, *dims, a, b, output)?;
     let mut activated = None;

@@ -2,12 +2,14 @@
 
 mod conv;
 mod eltwise;
+mod index;
 mod matmul;
 mod movement;
 mod pooling;
 mod quantize;
 mod reduce;
 mod softmax;
+mod typed;
 mod warp;
 
 use triune_kernels::{Error as KernelError, Unary};
@@ -51,6 +53,11 @@ pub(super) fn prepare(checker: &Checker<'_>, command: &Command) -> Result<Prepar
         Command::Reduce(command) => reduce::reduce(checker, command),
         Command::ArgReduce(command) => reduce::arg_reduce(checker, command),
         Command::Warp(command) => warp::warp(checker, command),
+        Command::Binary(command) => typed::binary(checker, command),
+        Command::Select(command) => typed::select(checker, command),
+        Command::Convert(command) => typed::convert(checker, command),
+        Command::Take(command) => index::take(checker, command),
+        Command::Order(command) => index::order(checker, command),
     }
 }
 
@@ -117,6 +124,28 @@ fn function(field: &str, function: Function) -> Result<Unary> {
         FunctionKind::Floor => Unary::Floor,
         FunctionKind::Ceil => Unary::Ceil,
         FunctionKind::Round => Unary::Round,
+        FunctionKind::Sin => Unary::Sin,
+        FunctionKind::Cos => Unary::Cos,
+        FunctionKind::Tan => Unary::Tan,
+        FunctionKind::Asin => Unary::Asin,
+        FunctionKind::Acos => Unary::Acos,
+        FunctionKind::Atan => Unary::Atan,
+        FunctionKind::Sinh => Unary::Sinh,
+        FunctionKind::Cosh => Unary::Cosh,
+        FunctionKind::Asinh => Unary::Asinh,
+        FunctionKind::Acosh => Unary::Acosh,
+        FunctionKind::Atanh => Unary::Atanh,
+        FunctionKind::Expm1 => Unary::Expm1,
+        FunctionKind::Log1p => Unary::Log1p,
+        FunctionKind::Erfc => Unary::Erfc,
+        FunctionKind::ErfInv => Unary::ErfInv,
+        FunctionKind::ErfcInv => Unary::ErfcInv,
+        FunctionKind::FastTanh => Unary::FastTanh,
+        FunctionKind::RoundHalfAway => Unary::RoundHalfAway,
+        FunctionKind::Sign => Unary::Sign,
+        FunctionKind::Square => Unary::Square,
+        FunctionKind::Rsqrt => Unary::Rsqrt,
+        FunctionKind::LogSigmoid => Unary::LogSigmoid,
     })
 }
 

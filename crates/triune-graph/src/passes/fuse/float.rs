@@ -83,7 +83,29 @@ fn is_activation(kind: UnaryKind) -> bool {
         | UnaryKind::Gelu
         | UnaryKind::Floor
         | UnaryKind::Ceil
-        | UnaryKind::Round => false,
+        | UnaryKind::Round
+        | UnaryKind::Sin
+        | UnaryKind::Cos
+        | UnaryKind::Tan
+        | UnaryKind::Asin
+        | UnaryKind::Acos
+        | UnaryKind::Atan
+        | UnaryKind::Sinh
+        | UnaryKind::Cosh
+        | UnaryKind::Asinh
+        | UnaryKind::Acosh
+        | UnaryKind::Atanh
+        | UnaryKind::Expm1
+        | UnaryKind::Log1p
+        | UnaryKind::Erfc
+        | UnaryKind::ErfInv
+        | UnaryKind::ErfcInv
+        | UnaryKind::FastTanh
+        | UnaryKind::RoundHalfAway
+        | UnaryKind::Sign
+        | UnaryKind::Square
+        | UnaryKind::Rsqrt
+        | UnaryKind::LogSigmoid => false,
     }
 }
 

@@ -85,6 +85,34 @@ pub(in crate::passes) fn evaluate(kind: UnaryKind, x: f64) -> f64 {
         UnaryKind::Floor => x.floor(),
         UnaryKind::Ceil => x.ceil(),
         UnaryKind::Round => x.round_ties_even(),
+        UnaryKind::Sin => x.sin(),
+        UnaryKind::Cos => x.cos(),
+        UnaryKind::Tan => x.tan(),
+        UnaryKind::Asin => x.asin(),
+        UnaryKind::Acos => x.acos(),
+        UnaryKind::Atan => x.atan(),
+        UnaryKind::Sinh => x.sinh(),
+        UnaryKind::Cosh => x.cosh(),
+        UnaryKind::Asinh => x.asinh(),
+        UnaryKind::Acosh => x.acosh(),
+        UnaryKind::Atanh => x.atanh(),
+        UnaryKind::Expm1 => x.exp_m1(),
+        UnaryKind::Log1p => x.ln_1p(),
+        UnaryKind::Erfc => 1.0 - erf(x),
+        UnaryKind::ErfInv => erf_inverse(x),
+        UnaryKind::ErfcInv => erf_inverse(1.0 - x),
+        UnaryKind::FastTanh => x * (27.0 + x * x) / (27.0 + 9.0 * x * x),
+        UnaryKind::RoundHalfAway => x.round(),
+        UnaryKind::Sign => {
+            if x == 0.0 || x.is_nan() {
+                x
+            } else {
+                1.0_f64.copysign(x)
+            }
+        }
+        UnaryKind::Square => x * x,
+        UnaryKind::Rsqrt => 1.0 / x.sqrt(),
+        UnaryKind::LogSigmoid => -((-x).max(0.0) + (-x.abs()).exp().ln_1p()),
     }
 }
 
@@ -108,6 +136,19 @@ fn erf(x: f64) -> f64 {
         sum += term;
     }
     (std::f64::consts::FRAC_2_SQRT_PI * (-square).exp() * sum).copysign(x)
+}
+
+/// The x whose error function is y, by halving: for tables, a few hundred times per network.
+fn erf_inverse(y: f64) -> f64 {
+    if y.abs() >= 1.0 || y.is_nan() {
+        return if y.abs() == 1.0 { f64::INFINITY.copysign(y) } else { f64::NAN };
+    }
+    let (mut low, mut high) = (0.0, 6.0);
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        if erf(middle) < y.abs() { low = middle } else { high = middle }
+    }
+    low.copysign(y)
 }
 
 #[cfg(test)]

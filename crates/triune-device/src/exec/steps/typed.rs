@@ -1,0 +1,309 @@
+//! Arithmetic, comparisons and conversions over every number type, and choices between two operands.
+
+use half::f16;
+use triune_kernels::{Arithmetic, Broadcast, Choice, Comparison, Error as KernelError, Isa, Pool, Truth};
+use triune_tensor::DType;
+
+use super::super::{
+    check::{Checker, Result, bad, expect_dtype, refused},
+    operands::{MAX_READS, Prepared, Step},
+};
+use super::{elements, elements_mut, with_number};
+use crate::command::{self, BinaryKind};
+
+/// What a typed command computes.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Arithmetic(Arithmetic),
+    Comparison(Comparison),
+}
+
+fn kind(kind: BinaryKind) -> Result<Kind> {
+    Ok(match kind {
+        BinaryKind::Add => Kind::Arithmetic(Arithmetic::Add),
+        BinaryKind::Sub => Kind::Arithmetic(Arithmetic::Sub),
+        BinaryKind::Mul => Kind::Arithmetic(Arithmetic::Mul),
+        BinaryKind::Div => Kind::Arithmetic(Arithmetic::Div),
+        BinaryKind::Min => Kind::Arithmetic(Arithmetic::Min),
+        BinaryKind::Max => Kind::Arithmetic(Arithmetic::Max),
+        BinaryKind::Pow => Kind::Arithmetic(Arithmetic::Pow),
+        BinaryKind::FloorDiv => Kind::Arithmetic(Arithmetic::FloorDiv),
+        BinaryKind::Mod => Kind::Arithmetic(Arithmetic::Mod),
+        BinaryKind::Rem => Kind::Arithmetic(Arithmetic::Rem),
+        BinaryKind::PRelu => Kind::Arithmetic(Arithmetic::PRelu),
+        BinaryKind::And => Kind::Arithmetic(Arithmetic::And),
+        BinaryKind::Or => Kind::Arithmetic(Arithmetic::Or),
+        BinaryKind::Xor => Kind::Arithmetic(Arithmetic::Xor),
+        BinaryKind::ShiftLeft => Kind::Arithmetic(Arithmetic::ShiftLeft),
+        BinaryKind::ShiftRight => Kind::Arithmetic(Arithmetic::ShiftRight),
+        BinaryKind::MulHigh => Kind::Arithmetic(Arithmetic::MulHigh),
+        BinaryKind::Equal => Kind::Comparison(Comparison::Equal),
+        BinaryKind::NotEqual => Kind::Comparison(Comparison::NotEqual),
+        BinaryKind::Less => Kind::Comparison(Comparison::Less),
+        BinaryKind::LessOrEqual => Kind::Comparison(Comparison::LessOrEqual),
+        BinaryKind::Greater => Kind::Comparison(Comparison::Greater),
+        BinaryKind::GreaterOrEqual => Kind::Comparison(Comparison::GreaterOrEqual),
+        BinaryKind::Atan2 | BinaryKind::LogAddExp => {
+            return bad("kind", format!("{kind:?} is a function of reals"));
+        }
+    })
+}
+
+#[derive(Debug)]
+struct BinaryStep {
+    kind: Kind,
+    dtype: DType,
+    shape: Broadcast,
+    isa: Isa,
+}
+
+impl Step for BinaryStep {
+    fn run(
+        &self,
+        [a, b, _]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        let Self { dtype, shape, isa, .. } = self;
+        let kind = match self.kind {
+            Kind::Comparison(kind) => {
+                return with_number!(*dtype, T => {
+                    triune_kernels::compare::<T>(*isa, kind, shape, elements(a)?, elements(b)?, write, pool)
+                });
+            }
+            Kind::Arithmetic(kind) => kind,
+        };
+        macro_rules! integer {
+            ($type:ty) => {
+                triune_kernels::integer_binary::<$type>(
+                    *isa,
+                    kind,
+                    shape,
+                    elements(a)?,
+                    elements(b)?,
+                    elements_mut(write)?,
+                    pool,
+                )
+            };
+        }
+        match dtype {
+            DType::Bool | DType::U8 => integer!(u8),
+            DType::I8 => integer!(i8),
+            DType::U16 => integer!(u16),
+            DType::I16 => integer!(i16),
+            DType::U32 => integer!(u32),
+            DType::I32 => integer!(i32),
+            DType::U64 => integer!(u64),
+            DType::I64 => integer!(i64),
+            DType::F64 => {
+                let (a, b) = (elements(a)?, elements(b)?);
+                triune_kernels::double_binary(*isa, kind, shape, a, b, elements_mut(write)?, pool)
+            }
+            DType::F16 | DType::F32 => Err(KernelError::Invalid("reals have commands of their own")),
+        }
+    }
+}
+
+pub(super) fn binary(checker: &Checker<'_>, command: &command::Binary) -> Result<Prepared> {
+    let command::Binary { dims, kind: code, a, b, output } = command;
+    let kind = kind(*code)?;
+    let dtype = a.dtype;
+    expect_dtype("b", b.dtype, &[dtype])?;
+    if dtype == DType::F16 {
+        return bad("a", "half precision is converted before it is computed on");
+    }
+    match kind {
+        Kind::Comparison(_) => expect_dtype("output", output.dtype, &[DType::Bool])?,
+        Kind::Arithmetic(kind) => {
+            expect_dtype("output", output.dtype, &[dtype])?;
+            let logic = matches!(
+                kind,
+                Arithmetic::And | Arithmetic::Or | Arithmetic::Xor | Arithmetic::Min | Arithmetic::Max
+            );
+            let fits = match dtype {
+                DType::F32 => false,
+                DType::F64 => kind.has_double(),
+                DType::Bool => logic,
+                _ => true,
+            };
+            if !fits {
+                return bad("kind", format!("no {code:?} of {dtype} here"));
+            }
+        }
+    }
+    let [a, b, output] = [
+        checker.operand("a", a, *dims)?,
+        checker.operand("b", b, *dims)?,
+        checker.operand("output", output, *dims)?,
+    ];
+    let [x, y, out] = [a, b, output].map(|operand| operand.element_strides());
+    let shape = Broadcast::new(dims.map(|dim| dim as usize), x, y, out).map_err(refused("dims"))?;
+    checker.finish([a, b], output, true, BinaryStep { kind, dtype, shape, isa: checker.isa })
+}
+
+#[derive(Debug)]
+struct ConvertStep {
+    from: DType,
+    to: DType,
+    /// From the input to the output, or to a dense buffer of 64-bit elements.
+    first: Broadcast,
+    /// From that buffer to the output, where the pair of types has no loop of its own.
+    second: Option<Broadcast>,
+    elements: usize,
+}
+
+/// Whether a pair of types has a loop of its own; the others go by way of 64 bits, which keeps the program small.
+fn is_direct(from: DType, to: DType) -> bool {
+    use DType::{Bool, F16, F32, F64, I8, I32, I64, U8, U64};
+    matches!(to, I64) && !from.is_float()
+        || matches!(to, F64) && from.is_float()
+        || matches!(from, I64 | F64)
+        || matches!((from, to), (U64, F16 | F32 | F64))
+        || matches!((from, to), (Bool | U8 | I8 | I32 | F16, F32) | (F32, U8 | I8 | I32 | F16))
+}
+
+/// Converts between two types that [`is_direct`] has.
+fn convert_direct(
+    from: DType,
+    to: DType,
+    shape: &Broadcast,
+    x: &[u8],
+    write: &mut [u8],
+    pool: &Pool,
+) -> Result<(), KernelError> {
+    macro_rules! pairs {
+        ($($from:ident: $source:ty => [$($to:ident: $target:ty),*]),* $(,)?) => {
+            match (from, to) {
+                $($((DType::$from, DType::$to) => triune_kernels::convert::<$source, $target>(
+                    shape,
+                    elements(x)?,
+                    elements_mut(write)?,
+                    pool,
+                ),)*)*
+                (DType::Bool, DType::I64) => {
+                    triune_kernels::convert::<Truth, i64>(shape, Truth::slice(x), elements_mut(write)?, pool)
+                }
+                (DType::Bool, DType::F32) => {
+                    triune_kernels::convert::<Truth, f32>(shape, Truth::slice(x), elements_mut(write)?, pool)
+                }
+                (DType::I64, DType::Bool) => {
+                    triune_kernels::convert::<i64, Truth>(shape, elements(x)?, Truth::slice_mut(write), pool)
+                }
+                (DType::F64, DType::Bool) => {
+                    triune_kernels::convert::<f64, Truth>(shape, elements(x)?, Truth::slice_mut(write), pool)
+                }
+                _ => Err(KernelError::Invalid("a conversion without a loop")),
+            }
+        };
+    }
+    pairs!(
+        U8: u8 => [I64: i64, F32: f32],
+        I8: i8 => [I64: i64, F32: f32],
+        U16: u16 => [I64: i64],
+        I16: i16 => [I64: i64],
+        U32: u32 => [I64: i64],
+        I32: i32 => [I64: i64, F32: f32],
+        U64: u64 => [I64: i64, F16: f16, F32: f32, F64: f64],
+        I64: i64 => [
+            U8: u8, I8: i8, U16: u16, I16: i16, U32: u32, I32: i32, U64: u64, I64: i64, F16: f16, F32: f32, F64: f64
+        ],
+        F16: f16 => [F32: f32, F64: f64],
+        F32: f32 => [U8: u8, I8: i8, I32: i32, F16: f16, F64: f64],
+        F64: f64 => [
+            U8: u8, I8: i8, U16: u16, I16: i16, U32: u32, I32: i32, U64: u64, I64: i64, F16: f16, F32: f32, F64: f64
+        ],
+    )
+}
+
+impl Step for ConvertStep {
+    fn scratch_bytes(&self, _threads: usize) -> usize {
+        if self.second.is_some() { self.elements.saturating_mul(8) } else { 0 }
+    }
+
+    fn run(
+        &self,
+        [x, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        let Some(second) = &self.second else {
+            return convert_direct(self.from, self.to, &self.first, x, write, pool);
+        };
+        let wide = if self.from.is_float() { DType::F64 } else { DType::I64 };
+        let buffer = &mut scratch[..self.scratch_bytes(1)];
+        convert_direct(self.from, wide, &self.first, x, buffer, pool)?;
+        convert_direct(wide, self.to, second, buffer, write, pool)
+    }
+}
+
+pub(super) fn convert(checker: &Checker<'_>, command: &command::Convert) -> Result<Prepared> {
+    let command::Convert { dims, input, output } = command;
+    let (from, to) = (input.dtype, output.dtype);
+    let input = checker.operand("input", input, *dims)?;
+    let output = checker.operand("output", output, *dims)?;
+    let (x, out) = (input.element_strides(), output.element_strides());
+    let extents = dims.map(|dim| dim as usize);
+    let nest = |from, to| Broadcast::new(extents, from, [0; 6], to).map_err(refused("dims"));
+    let (first, second) = if is_direct(from, to) {
+        (nest(x, out)?, None)
+    } else {
+        let dense = input.dense_strides();
+        (nest(x, dense)?, Some(nest(dense, out)?))
+    };
+    let step = ConvertStep { from, to, first, second, elements: extents.iter().product() };
+    checker.finish([input], output, from.bytes() == to.bytes(), step)
+}
+
+#[derive(Debug)]
+struct SelectStep {
+    choice: Choice,
+    bytes: usize,
+}
+
+impl Step for SelectStep {
+    fn run(
+        &self,
+        [condition, a, b]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        macro_rules! select {
+            ($type:ty) => {
+                triune_kernels::select::<$type>(
+                    &self.choice,
+                    condition,
+                    elements(a)?,
+                    elements(b)?,
+                    elements_mut(write)?,
+                    pool,
+                )
+            };
+        }
+        match self.bytes {
+            1 => select!(u8),
+            2 => select!(u16),
+            4 => select!(u32),
+            _ => select!(u64),
+        }
+    }
+}
+
+pub(super) fn select(checker: &Checker<'_>, command: &command::Select) -> Result<Prepared> {
+    let command::Select { dims, condition, a, b, output } = command;
+    expect_dtype("condition", condition.dtype, &[DType::Bool])?;
+    expect_dtype("b", b.dtype, &[a.dtype])?;
+    expect_dtype("output", output.dtype, &[a.dtype])?;
+    let bytes = a.dtype.bytes();
+    let condition = checker.operand("condition", condition, *dims)?;
+    let [a, b, output] = [
+        checker.operand("a", a, *dims)?,
+        checker.operand("b", b, *dims)?,
+        checker.operand("output", output, *dims)?,
+    ];
+    let [c, x, y, out] = [condition, a, b, output].map(|operand| operand.element_strides());
+    let choice = Choice::new(dims.map(|dim| dim as usize), c, x, y, out).map_err(refused("dims"))?;
+    checker.finish([condition, a, b], output, true, SelectStep { choice, bytes })
+}

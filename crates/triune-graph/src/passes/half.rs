@@ -1,0 +1,115 @@
+//! Half precision widened: operators that compute do so in f32.
+
+use std::collections::HashMap;
+
+use triune_tensor::DType;
+
+use crate::{Error, Graph, Node, Op, Value, ValueId, infer::infer, ops::Cast};
+
+/// Lets every operator that computes read and write f32 where the network has f16. Returns whether anything changed.
+///
+/// Conversions stand where a value is stored: at the network's inputs and outputs, at constants, and around operators
+/// that only move elements. Between two operators that compute, values keep f32's precision. Needs a bound graph; types
+/// are inferred before and after.
+pub fn widen_half(graph: &mut Graph) -> Result<bool, Error> {
+    let is_half = |value: &Value| value.dtype == Some(DType::F16) || half_constant(value);
+    if !graph.values.iter().any(is_half) {
+        // Casts may bring it in later on.
+        if !graph.nodes.iter().any(makes_half) {
+            return Ok(false);
+        }
+    }
+    infer(graph)?;
+    let mut wide: HashMap<ValueId, ValueId> = HashMap::new();
+    let nodes = std::mem::take(&mut graph.nodes);
+    for mut node in nodes {
+        if only_moves(&node.op) {
+            graph.nodes.push(node);
+            continue;
+        }
+        for input in node.inputs.iter_mut().flatten() {
+            if graph.value(*input).dtype != Some(DType::F16) {
+                continue;
+            }
+            *input = match wide.get(input) {
+                Some(&wide) => wide,
+                None => {
+                    let widened = like(graph, *input);
+                    graph.nodes.push(cast(graph, *input, widened, DType::F32));
+                    wide.insert(*input, widened);
+                    widened
+                }
+            };
+        }
+        let mut behind = Vec::new();
+        for output in node.outputs.iter_mut().flatten() {
+            if graph.value(*output).dtype != Some(DType::F16) {
+                continue;
+            }
+            let widened = like(graph, *output);
+            behind.push(cast(graph, widened, *output, DType::F16));
+            wide.insert(*output, widened);
+            *output = widened;
+        }
+        graph.nodes.push(node);
+        graph.nodes.extend(behind);
+    }
+    super::dead_code(graph)?;
+    infer(graph)?;
+    Ok(true)
+}
+
+fn half_constant(value: &Value) -> bool {
+    value.constant.as_ref().is_some_and(|constant| constant.dtype() == DType::F16)
+}
+
+fn makes_half(node: &Node) -> bool {
+    match &node.op {
+        Op::Cast(op) => op.to == DType::F16,
+        Op::ConstantOfShape(op) => op.value.dtype() == DType::F16,
+        _ => false,
+    }
+}
+
+/// An f32 value for the same elements.
+fn like(graph: &mut Graph, id: ValueId) -> ValueId {
+    let value = graph.value(id);
+    let name = format!("{}:f32.{}", value.name, graph.values.len());
+    let shape = value.shape.clone();
+    graph.add_value(Value { dtype: Some(DType::F32), shape, ..Value::named(name) })
+}
+
+fn cast(graph: &Graph, from: ValueId, to: ValueId, dtype: DType) -> Node {
+    Node {
+        name: format!("{}.Cast", graph.value(to).name),
+        op: Op::Cast(Cast { to: dtype }),
+        inputs: vec![Some(from)],
+        outputs: vec![Some(to)],
+    }
+}
+
+/// Whether the operator copies elements without looking at them, or converts them itself.
+fn only_moves(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Reshape(_)
+            | Op::Flatten(_)
+            | Op::Transpose(_)
+            | Op::Concat(_)
+            | Op::Slice(_)
+            | Op::Split(_)
+            | Op::Gather(_)
+            | Op::GatherElements(_)
+            | Op::GatherNd(_)
+            | Op::Index(_)
+            | Op::Where(_)
+            | Op::Unsqueeze(_)
+            | Op::Squeeze(_)
+            | Op::Expand(_)
+            | Op::Pad(_)
+            | Op::Identity(_)
+            | Op::ShapeOf(_)
+            | Op::ConstantOfShape(_)
+            | Op::Cast(_)
+    )
+}

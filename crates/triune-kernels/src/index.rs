@@ -1,0 +1,246 @@
+//! Elements picked by index, and the order of elements along an axis.
+
+use std::cmp::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering as Atomic};
+
+use crate::parallel::{self, GRAIN, Shared};
+use crate::strided::{Nest, RANK};
+use crate::{Error, Pool, Reducible};
+
+/// How elements are picked: every result has its own index along some axes of the source, and a fixed place in the
+/// others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TakeSpec {
+    /// The result's extents, outermost first; unused ones are 1.
+    pub dims: [usize; RANK],
+    /// Elements from one result to the next, in the source: 0 along what only indices decide.
+    pub source: [usize; RANK],
+    /// Elements from one result's index to the next one's.
+    pub indices: [usize; RANK],
+    /// Elements from one result to the next, in the output.
+    pub output: [usize; RANK],
+    /// Axes of the source that are indexed.
+    pub count: usize,
+    /// Elements from a result's index along one indexed axis to that along the next.
+    pub index_stride: usize,
+    /// Extents of the indexed axes.
+    pub extents: [usize; RANK],
+    /// Strides of the indexed axes, in elements of the source.
+    pub strides: [usize; RANK],
+}
+
+/// A checked [`TakeSpec`].
+#[derive(Clone, Copy, Debug)]
+pub struct Take {
+    nest: Nest<3>,
+    spec: TakeSpec,
+    /// Elements from first to one past last: source, indices.
+    spans: [usize; 2],
+}
+
+/// An element type that indices come in.
+pub trait Index: Copy + Send + Sync + 'static {
+    /// The index, widened.
+    fn widen(self) -> i64;
+}
+
+impl Index for i32 {
+    fn widen(self) -> i64 {
+        i64::from(self)
+    }
+}
+
+impl Index for i64 {
+    fn widen(self) -> i64 {
+        self
+    }
+}
+
+impl Take {
+    /// Checks the extents.
+    ///
+    /// Errors: more than six indexed axes or none, an indexed axis without elements, products that overflow, an output in
+    /// which two elements overlap.
+    pub fn new(spec: TakeSpec) -> Result<Self, Error> {
+        let overflow = Error::Invalid("strided extents overflow");
+        if spec.count == 0 || spec.count > RANK || spec.extents[..spec.count].contains(&0) {
+            return Err(Error::Invalid("one to six axes with elements can be indexed"));
+        }
+        let mut strides = [[0_i64; 3]; RANK];
+        for (axis, strides) in strides.iter_mut().enumerate() {
+            for (stride, value) in
+                strides.iter_mut().zip([spec.output[axis], spec.source[axis], spec.indices[axis]])
+            {
+                *stride = i64::try_from(value).map_err(|_| overflow.clone())?;
+            }
+        }
+        let nest = Nest::new(spec.dims, strides, [1; 3])?;
+        let span = |operand: usize, more: &[(usize, usize)]| {
+            let start = usize::try_from(nest.span[operand][1]).ok()?;
+            more.iter().try_fold(start, |span, &(extent, stride)| {
+                span.checked_add((extent - 1).checked_mul(stride)?)
+            })
+        };
+        let indexed: [(usize, usize); RANK] =
+            std::array::from_fn(|axis| (spec.extents[axis], spec.strides[axis]));
+        let spans = [
+            span(1, &indexed[..spec.count]).ok_or(overflow.clone())?,
+            span(2, &[(spec.count, spec.index_stride)]).ok_or(overflow)?,
+        ];
+        Ok(Self { nest, spec, spans })
+    }
+
+    /// Where a result's element stands from its fixed place on; `None` for an index outside of its axis.
+    fn offset<I: Index>(&self, indices: &[I]) -> Option<usize> {
+        let mut offset = 0;
+        for axis in 0..self.spec.count {
+            let (extent, index) = (self.spec.extents[axis], indices[axis * self.spec.index_stride].widen());
+            // From the back when negative.
+            let index = if index < 0 { index.checked_add(i64::try_from(extent).ok()?)? } else { index };
+            let index = usize::try_from(index).ok().filter(|&index| index < extent)?;
+            offset += index * self.spec.strides[axis];
+        }
+        Some(offset)
+    }
+
+    /// Picks the elements.
+    ///
+    /// Errors: slices shorter than the spans; an index outside of its axis, the output is then undefined.
+    pub fn run<T: Copy + Send + Sync, I: Index>(
+        &self,
+        source: &[T],
+        indices: &[I],
+        out: &mut [T],
+        pool: &Pool,
+    ) -> Result<(), Error> {
+        Error::check_len("source", source.len(), self.spans[0])?;
+        Error::check_len("indices", indices.len(), self.spans[1])?;
+        let nest = &self.nest;
+        Error::check_len("output", out.len(), usize::try_from(nest.span[0][1]).unwrap_or(usize::MAX))?;
+        if nest.is_empty() {
+            return Ok(());
+        }
+        let inner = nest.inner();
+        let [so, ss, si] = nest.inner_strides().map(|stride| stride as usize);
+        let shared = Shared::new(out);
+        let outside = AtomicBool::new(false);
+        parallel::ranges(pool, nest.outer(1), GRAIN.div_ceil(inner), &|range| {
+            for index in range {
+                let [o, s, i] = nest.position(1, index).map(|at| at as usize);
+                // SAFETY: within the span that was checked; runs are disjoint since the nest refuses outputs that
+                // overlap themselves.
+                let out = unsafe { shared.piece(o, (inner - 1) * so + 1) };
+                if si == 0 {
+                    // One index for the whole run.
+                    let Some(offset) = self.offset(&indices[i..]) else {
+                        outside.store(true, Atomic::Relaxed);
+                        return;
+                    };
+                    let source = &source[s + offset..][..=(inner - 1) * ss];
+                    if ss == 1 && so == 1 {
+                        out.copy_from_slice(source);
+                    } else {
+                        for at in 0..inner {
+                            out[at * so] = source[at * ss];
+                        }
+                    }
+                    continue;
+                }
+                for at in 0..inner {
+                    let Some(offset) = self.offset(&indices[i + at * si..]) else {
+                        outside.store(true, Atomic::Relaxed);
+                        return;
+                    };
+                    out[at * so] = source[s + at * ss + offset];
+                }
+            }
+        });
+        if outside.into_inner() { Err(Error::Invalid("an index is outside of its axis")) } else { Ok(()) }
+    }
+}
+
+/// Rows whose elements are put in order: `outer` × `len` × `inner` elements, dense, of which the first `k` along `len`
+/// are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderSpec {
+    /// Extents before the axis.
+    pub outer: usize,
+    /// Elements of a row.
+    pub len: usize,
+    /// Extents behind the axis.
+    pub inner: usize,
+    /// Positions wanted per row.
+    pub k: usize,
+    /// Whether the largest come first.
+    pub descending: bool,
+}
+
+impl OrderSpec {
+    /// Words of scratch that [`order`] needs with a pool of `threads` threads.
+    pub fn scratch_words(&self, threads: usize) -> usize {
+        self.len.saturating_mul(threads)
+    }
+}
+
+/// a before b? NaN counts as larger than every number.
+fn compare<T: Reducible>(a: T, b: T) -> Ordering {
+    match (a.is_nan(), b.is_nan()) {
+        (false, false) => a.partial_cmp(&b).unwrap_or(Ordering::Equal),
+        (a, b) => a.cmp(&b),
+    }
+}
+
+/// The positions along the axis of the first k elements in order, `outer` × `k` × `inner`, dense. Of equal elements the
+/// one with the lower position comes first. NaN counts as larger than every number.
+///
+/// Errors: slices that are too short, a k above the row's length, rows of 2³² elements and more.
+pub fn order<T: Reducible>(
+    spec: &OrderSpec,
+    x: &[T],
+    out: &mut [i64],
+    scratch: &mut [u32],
+    pool: &Pool,
+) -> Result<(), Error> {
+    let OrderSpec { outer, len, inner, k, descending } = *spec;
+    let rows = outer.checked_mul(inner).ok_or(Error::Invalid("extents overflow"))?;
+    let elements = |each: usize| rows.checked_mul(each).ok_or(Error::Invalid("extents overflow"));
+    Error::check_len("input", x.len(), elements(len)?)?;
+    Error::check_len("output", out.len(), elements(k)?)?;
+    Error::check_len("scratch", scratch.len(), spec.scratch_words(pool.threads()))?;
+    if k > len || u32::try_from(len).is_err() {
+        return Err(Error::Invalid("k is above the number of elements, or there are 2³² and more"));
+    }
+    if rows == 0 || k == 0 {
+        return Ok(());
+    }
+    let (out, scratch) = (Shared::new(out), Shared::new(scratch));
+    let grain = GRAIN.div_ceil(len.saturating_mul(8));
+    let tasks = if pool.threads() == 1 { 1 } else { rows.div_ceil(grain) };
+    let per_task = rows.div_ceil(tasks);
+    pool.run(tasks, &|task, worker| {
+        // SAFETY: no two tasks of one run have the same worker at the same time; the length was checked.
+        let positions = unsafe { scratch.piece(worker * len, len) };
+        for row in task * per_task..rows.min((task + 1) * per_task) {
+            let first = row / inner * len * inner + row % inner;
+            for (position, slot) in positions.iter_mut().enumerate() {
+                *slot = position as u32;
+            }
+            let key = |position: u32| x[first + position as usize * inner];
+            let before = |a: &u32, b: &u32| {
+                let order = compare(key(*a), key(*b));
+                (if descending { order.reverse() } else { order }).then(a.cmp(b))
+            };
+            if k < len {
+                positions.select_nth_unstable_by(k - 1, before);
+            }
+            positions[..k].sort_unstable_by(before);
+            for (place, &position) in positions[..k].iter().enumerate() {
+                let at = row / inner * k * inner + place * inner + row % inner;
+                // SAFETY: inside of the output, whose length was checked; every result is written by one task.
+                let out = unsafe { out.piece(at, 1) };
+                out[0] = i64::from(position);
+            }
+        }
+    });
+    Ok(())
+}

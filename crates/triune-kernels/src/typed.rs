@@ -1,0 +1,513 @@
+//! Element by element over every number type: arithmetic, comparisons, conversions, and choices between two operands.
+//!
+//! What networks do to shapes, masks and indices; the float arithmetic of their layers is in `eltwise.rs`.
+
+#![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+
+use half::f16;
+
+use crate::dispatch::{Level, multiversion};
+use crate::eltwise::{Run, combine};
+use crate::parallel::{self, GRAIN, Shared};
+use crate::strided::{Nest, RANK};
+use crate::{Broadcast, Error, Isa, Pool};
+
+/// A function of two numbers of one type that gives the same type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Arithmetic {
+    /// a + b.
+    Add,
+    /// a − b.
+    Sub,
+    /// a · b.
+    Mul,
+    /// a / b, towards 0; 0 where b is 0.
+    Div,
+    /// ⌊a / b⌋; 0 where b is 0.
+    FloorDiv,
+    /// a − b·⌊a / b⌋, of b's sign; 0 where b is 0.
+    Mod,
+    /// a − b·trunc(a / b), of a's sign; 0 where b is 0.
+    Rem,
+    /// The smaller.
+    Min,
+    /// The larger.
+    Max,
+    /// aᵇ; a fraction is cut off.
+    Pow,
+    /// Bit by bit.
+    And,
+    /// Bit by bit.
+    Or,
+    /// Bit by bit.
+    Xor,
+    /// Towards the high bits; 0 beyond the type's width.
+    ShiftLeft,
+    /// Towards the low bits, keeping the sign; nothing but the sign beyond the type's width.
+    ShiftRight,
+    /// The high half of a · b, doubled, rounded half up and cut to the type's range: signed types.
+    MulHigh,
+    /// a, or a·b where a is negative.
+    PRelu,
+}
+
+/// A question about two numbers of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Comparison {
+    /// a = b; no NaN equals anything.
+    Equal,
+    /// a ≠ b.
+    NotEqual,
+    /// a < b.
+    Less,
+    /// a ≤ b.
+    LessOrEqual,
+    /// a > b.
+    Greater,
+    /// a ≥ b.
+    GreaterOrEqual,
+}
+
+/// A type with integer arithmetic; everything wraps around.
+pub trait Integer: Copy + Send + Sync + 'static {
+    /// One function of two operands.
+    fn apply(kind: Arithmetic, a: Self, b: Self) -> Self;
+}
+
+macro_rules! integers {
+    ($($type:ty: $wide:ty),*) => {$(
+        impl Integer for $type {
+            #[inline(always)]
+            fn apply(kind: Arithmetic, a: Self, b: Self) -> Self {
+                match kind {
+                    Arithmetic::Add => a.wrapping_add(b),
+                    Arithmetic::Sub => a.wrapping_sub(b),
+                    Arithmetic::Mul => a.wrapping_mul(b),
+                    Arithmetic::Div => if b == 0 { 0 } else { a.wrapping_div(b) },
+                    Arithmetic::FloorDiv => {
+                        if b == 0 {
+                            return 0;
+                        }
+                        let (quotient, rest) = (a.wrapping_div(b), a.wrapping_rem(b));
+                        if rest != 0 && (rest < 0 as Self) != (b < 0 as Self) {
+                            quotient.wrapping_sub(1)
+                        } else {
+                            quotient
+                        }
+                    }
+                    Arithmetic::Mod => {
+                        if b == 0 {
+                            return 0;
+                        }
+                        let rest = a.wrapping_rem(b);
+                        if rest != 0 && (rest < 0 as Self) != (b < 0 as Self) { rest.wrapping_add(b) } else { rest }
+                    }
+                    Arithmetic::Rem => if b == 0 { 0 } else { a.wrapping_rem(b) },
+                    Arithmetic::Min => a.min(b),
+                    Arithmetic::Max => a.max(b),
+                    Arithmetic::Pow => {
+                        if b < 0 as Self {
+                            // 1/aⁿ: a fraction unless a is 1 or −1; 1/0 has no integer either.
+                            let minus_one = (0 as Self).wrapping_sub(1);
+                            return match a {
+                                1 => 1,
+                                _ if a == minus_one => if b & 1 == 0 { 1 } else { minus_one },
+                                _ => 0,
+                            };
+                        }
+                        let (mut base, mut exponent, mut result) = (a, b, 1 as Self);
+                        while exponent > 0 {
+                            if exponent & 1 == 1 {
+                                result = result.wrapping_mul(base);
+                            }
+                            base = base.wrapping_mul(base);
+                            exponent >>= 1;
+                        }
+                        result
+                    }
+                    Arithmetic::And => a & b,
+                    Arithmetic::Or => a | b,
+                    Arithmetic::Xor => a ^ b,
+                    Arithmetic::ShiftLeft => {
+                        let inside = b >= 0 as Self && (b as u64) < u64::from(Self::BITS);
+                        if inside { a.wrapping_shl(b as u32) } else { 0 }
+                    }
+                    Arithmetic::ShiftRight => {
+                        let inside = b >= 0 as Self && (b as u64) < u64::from(Self::BITS);
+                        a.wrapping_shr(if inside { b as u32 } else { Self::BITS - 1 })
+                            >> u32::from(!inside && Self::MIN == 0)
+                    }
+                    Arithmetic::MulHigh => {
+                        let product = (a as $wide) * (b as $wide);
+                        let high = (product + (1 << (Self::BITS - 2))) >> (Self::BITS - 1);
+                        high.clamp(Self::MIN as $wide, Self::MAX as $wide) as Self
+                    }
+                    Arithmetic::PRelu => if a < 0 as Self { a.wrapping_mul(b) } else { a },
+                }
+            }
+        }
+    )*};
+}
+
+integers!(
+    u8: i128, i8: i32, u16: i128, i16: i32, u32: i128, i32: i64, u64: i128, i64: i128
+);
+
+multiversion! {
+    /// The functions that shape arithmetic and masks are made of.
+    fn integer_run[T: Integer](kind: Arithmetic, run: Run<'_, T>, out: &mut [T], stride: usize) {
+        match kind {
+            Arithmetic::Add => combine(run, out, stride, |a, b| T::apply(Arithmetic::Add, a, b)),
+            Arithmetic::Sub => combine(run, out, stride, |a, b| T::apply(Arithmetic::Sub, a, b)),
+            Arithmetic::Mul => combine(run, out, stride, |a, b| T::apply(Arithmetic::Mul, a, b)),
+            Arithmetic::Min => combine(run, out, stride, |a, b| T::apply(Arithmetic::Min, a, b)),
+            Arithmetic::Max => combine(run, out, stride, |a, b| T::apply(Arithmetic::Max, a, b)),
+            rare => rare_run(rare, run, out, stride),
+        }
+    }
+}
+
+/// All other functions in one loop, for the sake of the program's size.
+#[inline(never)]
+fn rare_run<T: Integer>(kind: Arithmetic, run: Run<'_, T>, out: &mut [T], stride: usize) {
+    combine(run, out, stride, |a, b| T::apply(kind, a, b));
+}
+
+/// out = f(a, b) on integers.
+///
+/// Errors: slices shorter than the nest's spans.
+pub fn integer_binary<T: Integer>(
+    isa: Isa,
+    kind: Arithmetic,
+    shape: &Broadcast,
+    a: &[T],
+    b: &[T],
+    out: &mut [T],
+    pool: &Pool,
+) -> Result<(), Error> {
+    let level = Level::new(isa);
+    shape.runs(a, b, out, pool, &|run, out, stride| integer_run(level, kind, run, out, stride))
+}
+
+/// out = f(a, b) on f64: the four operations, quotients and remainders, extremes.
+///
+/// Errors: slices shorter than the nest's spans, a function that f64 does not have here.
+pub fn double_binary(
+    isa: Isa,
+    kind: Arithmetic,
+    shape: &Broadcast,
+    a: &[f64],
+    b: &[f64],
+    out: &mut [f64],
+    pool: &Pool,
+) -> Result<(), Error> {
+    if !kind.has_double() {
+        return Err(Error::Invalid("float64 does not have this function"));
+    }
+    let level = Level::new(isa);
+    shape.runs(a, b, out, pool, &|run, out, stride| double_run(level, kind, run, out, stride))
+}
+
+impl Arithmetic {
+    /// Whether [`double_binary`] has the function.
+    pub const fn has_double(self) -> bool {
+        match self {
+            Self::Add
+            | Self::Sub
+            | Self::Mul
+            | Self::Div
+            | Self::FloorDiv
+            | Self::Mod
+            | Self::Rem
+            | Self::Min
+            | Self::Max
+            | Self::PRelu => true,
+            Self::Pow
+            | Self::And
+            | Self::Or
+            | Self::Xor
+            | Self::ShiftLeft
+            | Self::ShiftRight
+            | Self::MulHigh => false,
+        }
+    }
+}
+
+multiversion! {
+    fn double_run(kind: Arithmetic, run: Run<'_, f64>, out: &mut [f64], stride: usize) {
+        match kind {
+            Arithmetic::Add => combine(run, out, stride, |a, b| a + b),
+            Arithmetic::Sub => combine(run, out, stride, |a, b| a - b),
+            Arithmetic::Mul => combine(run, out, stride, |a, b| a * b),
+            Arithmetic::Div => combine(run, out, stride, |a, b| a / b),
+            Arithmetic::FloorDiv => combine(run, out, stride, |a: f64, b: f64| (a / b).floor()),
+            Arithmetic::Mod => combine(run, out, stride, |a: f64, b: f64| {
+                let rest = a % b;
+                if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
+            }),
+            Arithmetic::Rem => combine(run, out, stride, |a: f64, b: f64| a % b),
+            Arithmetic::Min => combine(run, out, stride, |a: f64, b: f64| if a < b || a.is_nan() { a } else { b }),
+            Arithmetic::Max => combine(run, out, stride, |a: f64, b: f64| if a > b || a.is_nan() { a } else { b }),
+            Arithmetic::PRelu => combine(run, out, stride, |a: f64, b: f64| if a < 0.0 { a * b } else { a }),
+            // Refused by the caller.
+            Arithmetic::Pow
+            | Arithmetic::And
+            | Arithmetic::Or
+            | Arithmetic::Xor
+            | Arithmetic::ShiftLeft
+            | Arithmetic::ShiftRight
+            | Arithmetic::MulHigh => {}
+        }
+    }
+}
+
+/// A number that can be compared.
+pub trait Ordered: Copy + Send + Sync + PartialOrd + 'static {}
+
+impl<T: Copy + Send + Sync + PartialOrd + 'static> Ordered for T {}
+
+multiversion! {
+    fn compare_run[T: Ordered](kind: Comparison, run: Run<'_, T>, out: &mut [u8], stride: usize) {
+        match kind {
+            Comparison::Equal => combine(run, out, stride, |a, b| u8::from(a == b)),
+            Comparison::NotEqual => combine(run, out, stride, |a, b| u8::from(a != b)),
+            Comparison::Less => combine(run, out, stride, |a, b| u8::from(a < b)),
+            Comparison::LessOrEqual => combine(run, out, stride, |a, b| u8::from(a <= b)),
+            Comparison::Greater => combine(run, out, stride, |a, b| u8::from(a > b)),
+            Comparison::GreaterOrEqual => combine(run, out, stride, |a, b| u8::from(a >= b)),
+        }
+    }
+}
+
+/// out = 1 where the answer is yes, else 0.
+///
+/// Errors: slices shorter than the nest's spans.
+pub fn compare<T: Ordered>(
+    isa: Isa,
+    kind: Comparison,
+    shape: &Broadcast,
+    a: &[T],
+    b: &[T],
+    out: &mut [u8],
+    pool: &Pool,
+) -> Result<(), Error> {
+    let level = Level::new(isa);
+    shape.runs(a, b, out, pool, &|run, out, stride| compare_run(level, kind, run, out, stride))
+}
+
+/// A number that another is made of: integers in i64 (u64 by its bits), floats in f64.
+#[derive(Clone, Copy, Debug)]
+pub enum Any {
+    /// An integer.
+    Int(i64),
+    /// A u64.
+    Big(u64),
+    /// A float.
+    Real(f64),
+}
+
+/// An element type that others can be converted from and to.
+///
+/// Integers give their low bits; floats are cut towards 0 into i64 (u64 for u64), within its range, and give the low bits
+/// of that; NaN gives 0. Into floats, one rounding to nearest even.
+pub trait Convertible: Copy + Send + Sync + 'static {
+    /// The number.
+    fn load(self) -> Any;
+    /// The element nearest to a number.
+    fn store(any: Any) -> Self;
+}
+
+macro_rules! convertible_integers {
+    ($($type:ty),*) => {$(
+        impl Convertible for $type {
+            #[inline(always)]
+            fn load(self) -> Any {
+                Any::Int(self as i64)
+            }
+            #[inline(always)]
+            fn store(any: Any) -> Self {
+                match any {
+                    Any::Int(value) => value as Self,
+                    Any::Big(value) => value as Self,
+                    Any::Real(value) => value as i64 as Self,
+                }
+            }
+        }
+    )*};
+}
+
+convertible_integers!(u8, i8, u16, i16, u32, i32, i64);
+
+impl Convertible for u64 {
+    #[inline(always)]
+    fn load(self) -> Any {
+        Any::Big(self)
+    }
+    #[inline(always)]
+    fn store(any: Any) -> Self {
+        match any {
+            Any::Int(value) => value.cast_unsigned(),
+            Any::Big(value) => value,
+            Any::Real(value) => value as Self,
+        }
+    }
+}
+
+impl Convertible for f32 {
+    #[inline(always)]
+    fn load(self) -> Any {
+        Any::Real(f64::from(self))
+    }
+    #[inline(always)]
+    fn store(any: Any) -> Self {
+        match any {
+            Any::Int(value) => value as Self,
+            Any::Big(value) => value as Self,
+            Any::Real(value) => value as Self,
+        }
+    }
+}
+
+impl Convertible for f64 {
+    #[inline(always)]
+    fn load(self) -> Any {
+        Any::Real(self)
+    }
+    #[inline(always)]
+    fn store(any: Any) -> Self {
+        match any {
+            Any::Int(value) => value as Self,
+            Any::Big(value) => value as Self,
+            Any::Real(value) => value,
+        }
+    }
+}
+
+impl Convertible for f16 {
+    #[inline(always)]
+    fn load(self) -> Any {
+        Any::Real(self.to_f64())
+    }
+    #[inline(always)]
+    fn store(any: Any) -> Self {
+        match any {
+            // Exact in f64, as far as an f16 can tell: beyond 65,520 everything is infinite.
+            Any::Int(value) => Self::from_f64(value as f64),
+            Any::Big(value) => Self::from_f64(value as f64),
+            Any::Real(value) => Self::from_f64(value),
+        }
+    }
+}
+
+/// A bool as it is stored: 0, or 1 for everything that is not 0.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Truth(u8);
+
+impl Convertible for Truth {
+    #[inline(always)]
+    fn load(self) -> Any {
+        Any::Int(i64::from(self.0 != 0))
+    }
+    #[inline(always)]
+    fn store(any: Any) -> Self {
+        Self(u8::from(match any {
+            Any::Int(value) => value != 0,
+            Any::Big(value) => value != 0,
+            Any::Real(value) => value != 0.0,
+        }))
+    }
+}
+
+impl Truth {
+    /// Bytes as truth values.
+    pub fn slice(bytes: &[u8]) -> &[Self] {
+        // SAFETY: the type is a transparent u8, and every byte is one of its values.
+        unsafe { &*(std::ptr::from_ref(bytes) as *const [Self]) }
+    }
+
+    /// Bytes to be written as truth values.
+    pub fn slice_mut(bytes: &mut [u8]) -> &mut [Self] {
+        // SAFETY: as in `slice`.
+        unsafe { &mut *(std::ptr::from_mut(bytes) as *mut [Self]) }
+    }
+}
+
+/// out = x in another type, over a nest whose second operand repeats x's first element.
+///
+/// Errors: slices shorter than the nest's spans.
+pub fn convert<T: Convertible, O: Convertible>(
+    shape: &Broadcast,
+    x: &[T],
+    out: &mut [O],
+    pool: &Pool,
+) -> Result<(), Error> {
+    shape.runs(x, x, out, pool, &|run, out, stride| {
+        combine(run, out, stride, |x, _| O::store(x.load()));
+    })
+}
+
+/// The loop nest of a choice: extents and, per operand, strides in elements; stride 0 repeats an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    nest: Nest<4>,
+}
+
+impl Choice {
+    /// A nest of six axes, outermost first; strides are in elements.
+    ///
+    /// Errors: products that overflow, an output in which two elements overlap.
+    pub fn new(
+        dims: [usize; RANK],
+        condition: [usize; RANK],
+        a: [usize; RANK],
+        b: [usize; RANK],
+        out: [usize; RANK],
+    ) -> Result<Self, Error> {
+        let mut strides = [[0_i64; 4]; RANK];
+        for (axis, strides) in strides.iter_mut().enumerate() {
+            for (stride, value) in strides.iter_mut().zip([out[axis], condition[axis], a[axis], b[axis]]) {
+                *stride = i64::try_from(value).map_err(|_| Error::Invalid("strided extents overflow"))?;
+            }
+        }
+        Ok(Self { nest: Nest::new(dims, strides, [1; 4])? })
+    }
+}
+
+/// out = a where the condition is not 0, else b.
+///
+/// Errors: slices shorter than the nest's spans.
+pub fn select<T: Copy + Send + Sync>(
+    choice: &Choice,
+    condition: &[u8],
+    a: &[T],
+    b: &[T],
+    out: &mut [T],
+    pool: &Pool,
+) -> Result<(), Error> {
+    let nest = &choice.nest;
+    let span = |i: usize| usize::try_from(nest.span[i][1]).unwrap_or(usize::MAX);
+    Error::check_len("output", out.len(), span(0))?;
+    Error::check_len("condition", condition.len(), span(1))?;
+    Error::check_len("first operand", a.len(), span(2))?;
+    Error::check_len("second operand", b.len(), span(3))?;
+    if nest.is_empty() {
+        return Ok(());
+    }
+    let inner = nest.inner();
+    let [so, sc, sa, sb] = nest.inner_strides().map(|stride| stride as usize);
+    let shared = Shared::new(out);
+    parallel::ranges(pool, nest.outer(1), GRAIN.div_ceil(inner), &|range| {
+        for index in range {
+            let [o, c, x, y] = nest.position(1, index).map(|at| at as usize);
+            let (condition, a, b) = (&condition[c..], &a[x..], &b[y..]);
+            // SAFETY: within the span that was checked; runs are disjoint since the nest refuses outputs that overlap
+            // themselves.
+            let out = unsafe { shared.piece(o, (inner - 1) * so + 1) };
+            for i in 0..inner {
+                out[i * so] = if condition[i * sc] != 0 { a[i * sa] } else { b[i * sb] };
+            }
+        }
+    });
+    Ok(())
+}
