@@ -503,8 +503,9 @@ pub(crate) fn erfcinv_f64(q: f64) -> f64 {
 /// x·(27 + x²)/(27 + 9·x²), a rational function near tanh.
 #[inline(always)]
 pub(crate) fn fast_tanh(x: f32) -> f32 {
-    let square = x * x;
-    x * (27.0 + square) / (27.0 + 9.0 * square)
+    // In f64, where the square of no f32 overflows.
+    let (x, square) = (f64::from(x), f64::from(x) * f64::from(x));
+    (x * (27.0 + square) / (27.0 + 9.0 * square)) as f32
 }
 
 /// −1, 0 or 1; NaN for NaN.

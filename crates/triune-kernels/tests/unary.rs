@@ -86,7 +86,6 @@ fn functions_are_accurate() {
             | Unary::LogSigmoid
             | Unary::Elu(_)
             | Unary::Gelu => 2.0,
-            Unary::FastTanh => 4.0,
             Unary::Exp | Unary::Log | Unary::Tanh | Unary::Erf => 1.5,
             Unary::HardSigmoid { .. } | Unary::HardSwish | Unary::Rsqrt => 1.25,
             _ => 0.5001,
