@@ -293,7 +293,7 @@ fn quarter_turns(x: f64) -> (i64, f64) {
     let window =
         if shift == 0 { high } else { high << shift | u128::from(digit_word(word + 2) >> (64 - shift)) };
     // The digit at `first` counts 2·m quarter turns: two bits before the point.
-    let product = m * (window >> 32) & ((1 << 96) - 1);
+    let product = (m * (window >> 32)) & ((1 << 96) - 1);
     let (mut turns, fraction) = ((product >> 94) as i64, product & ((1 << 94) - 1));
     let mut part = fraction as f64 / (1_u128 << 94) as f64;
     if fraction >> 93 != 0 {

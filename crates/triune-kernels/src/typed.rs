@@ -2,6 +2,7 @@
 //!
 //! What networks do to shapes, masks and indices; the float arithmetic of their layers is in `eltwise.rs`.
 
+#![expect(clippy::cast_lossless, reason = "one macro for integers of all widths")]
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
 use half::f16;

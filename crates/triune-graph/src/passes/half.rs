@@ -31,15 +31,15 @@ pub fn widen_half(graph: &mut Graph) -> Result<bool, Error> {
             if graph.value(*input).dtype != Some(DType::F16) {
                 continue;
             }
-            *input = match wide.get(input) {
-                Some(&wide) => wide,
-                None => {
-                    let widened = like(graph, *input);
-                    graph.nodes.push(cast(graph, *input, widened, DType::F32));
-                    wide.insert(*input, widened);
-                    widened
-                }
-            };
+            if let Some(&widened) = wide.get(input) {
+                *input = widened;
+                continue;
+            }
+            let widened = like(graph, *input);
+            let node = cast(graph, *input, widened, DType::F32);
+            graph.nodes.push(node);
+            wide.insert(*input, widened);
+            *input = widened;
         }
         let mut behind = Vec::new();
         for output in node.outputs.iter_mut().flatten() {

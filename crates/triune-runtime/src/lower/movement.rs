@@ -227,7 +227,6 @@ impl Lowering<'_> {
         let quant = self.graph.value(y).quant;
         let byte = |q: i32| u64::from(q as u8);
         match (dtype, constant) {
-            (DType::F32, None) if given.is_none() => Some(0),
             (DType::F32, Some(constant)) => constant.scalar_f32().map(|value| u64::from(value.to_bits())),
             (DType::I8 | DType::U8, None) if given.is_none() => {
                 Some(byte(quant.map_or(0, |quant| quant.zero_point)))
@@ -238,7 +237,6 @@ impl Lowering<'_> {
                 }
                 _ => constant.to_i64().and_then(|values| values.first().map(|&value| byte(value as i32))),
             },
-            (DType::F16 | DType::F64, None) if given.is_none() => Some(0),
             (DType::F16 | DType::F64, Some(constant)) => {
                 let mut word = [0; 8];
                 let bytes = constant.bytes().get(..dtype.bytes()).filter(|_| constant.dtype() == dtype);

@@ -81,7 +81,7 @@ fn integer_function(kind: BinaryKind, a: i64, b: i64, bits: u32) -> i64 {
     }
 }
 
-fn answer<T: PartialOrd>(kind: BinaryKind, a: T, b: T) -> bool {
+fn answer<T: PartialOrd + Copy>(kind: BinaryKind, a: T, b: T) -> bool {
     match kind {
         BinaryKind::Equal => a == b,
         BinaryKind::NotEqual => a != b,
