@@ -163,6 +163,11 @@ pub(super) fn writes_nothing(command: &Command) -> bool {
         Command::FSoftmax(c) => c.dims.contains(&0),
         Command::Resize(c) => c.output.elements() == 0,
         Command::Warp(c) => c.output.elements() == 0,
+        Command::Binary(c) => c.dims.contains(&0),
+        Command::Select(c) => c.dims.contains(&0),
+        Command::Convert(c) => c.dims.contains(&0),
+        Command::Take(c) => c.dims.contains(&0),
+        Command::Order(c) => c.k == 0 || c.dims[0] == 0 || c.dims[2] == 0,
         Command::Reduce(c) => (0..6).any(|axis| c.dims[axis] == 0 && c.axes >> axis & 1 == 0),
         Command::ArgReduce(c) => (0..6).any(|axis| c.dims[axis] == 0 && c.axis as usize != axis),
     }

@@ -598,7 +598,25 @@ impl Site<'_, '_> {
                     BinaryKind::Min => 19,
                     BinaryKind::Max => 18,
                     BinaryKind::Pow => 22,
+                    BinaryKind::FloorDiv => 17,
+                    BinaryKind::Rem => 20,
+                    BinaryKind::LogAddExp => 28,
+                    BinaryKind::ShiftLeft => 32,
+                    BinaryKind::ShiftRight => 33,
+                    BinaryKind::MulHigh => 43,
+                    BinaryKind::Atan2 => 44,
+                    BinaryKind::And => 53,
+                    BinaryKind::Or => 54,
+                    BinaryKind::Xor => 55,
+                    BinaryKind::PRelu => 73,
                     BinaryKind::Div => return Err(self.unsupported("a division of integers")),
+                    BinaryKind::Mod
+                    | BinaryKind::Equal
+                    | BinaryKind::NotEqual
+                    | BinaryKind::Less
+                    | BinaryKind::LessOrEqual
+                    | BinaryKind::Greater
+                    | BinaryKind::GreaterOrEqual => return Err(self.unsupported("this function")),
                 };
                 let inputs = [self.input(0)?, self.input(1)?];
                 self.elemwise(mode, &inputs, &result)

@@ -1,12 +1,12 @@
 //! Element by element, and normalization.
 
-use triune_tensor::DType;
+use triune_tensor::{DType, Shape};
 
 use super::{conv::relu, kind};
 use crate::{
-    Error, ValueId,
+    Constant, Error, ValueId,
     format::mge::node::NodeReader,
-    ops::{BatchNormalization, Binary, BinaryKind, Op, Softmax, UnaryKind},
+    ops::{BatchNormalization, Binary, BinaryKind, Op, Softmax, UnaryKind, Where},
 };
 
 /// A function of floats by its number; `None` for one that is not supported.
@@ -19,32 +19,61 @@ fn function(node: &mut NodeReader<'_, '_, '_>, mode: u32) -> Result<Option<Value
     let found = match mode {
         0 => unary(U::Relu),
         1 => unary(U::Abs),
+        2 => unary(U::Acos),
+        3 => unary(U::Asin),
         4 => unary(U::Ceil),
+        5 => unary(U::Cos),
         6 => unary(U::Exp),
+        7 => unary(U::Expm1),
         8 => unary(U::Floor),
         9 => unary(U::Log),
+        10 => unary(U::Log1p),
         11 => unary(U::Neg),
         12 => unary(U::Sigmoid),
+        13 => unary(U::Sin),
         14 => unary(U::Tanh),
         16 => binary(B::Add),
+        17 => binary(B::FloorDiv),
         18 => binary(B::Max),
         19 => binary(B::Min),
+        20 => binary(B::Rem),
         21 => binary(B::Mul),
         22 => binary(B::Pow),
         24 => binary(B::Sub),
         27 => binary(B::Div),
+        28 => binary(B::LogAddExp),
+        32 => binary(B::ShiftLeft),
+        33 => binary(B::ShiftRight),
         37 => added(U::Relu),
         38 => added(U::Sigmoid),
         39 => added(U::Tanh),
+        40 => unary(U::FastTanh),
+        42 => unary(U::RoundHalfAway),
+        43 => binary(B::MulHigh),
+        44 => binary(B::Atan2),
         45 => unary(U::Erf),
+        46 => unary(U::ErfInv),
+        47 => unary(U::Erfc),
+        48 => unary(U::ErfcInv),
         49 => unary(U::HardSwish),
         51 => added(U::HardSwish),
+        53 => binary(B::And),
+        54 => binary(B::Or),
+        55 => binary(B::Xor),
         56 => unary(U::Silu),
         58 => unary(U::Gelu),
+        64 => unary(U::Sinh),
+        65 => unary(U::Cosh),
+        66 => unary(U::Asinh),
+        67 => unary(U::Acosh),
+        68 => unary(U::Atanh),
+        69 => unary(U::Tan),
         76 => unary(U::Softplus),
         78 => unary(U::Clip([0.0, 6.0])),
         80 => unary(U::HardSigmoid { alpha: 1.0 / 6.0, beta: 0.5 }),
+        82 => unary(U::LogSigmoid),
         83 => unary(U::Sqrt),
+        85 => unary(U::Sign),
         _ => None,
     };
     if let Some((operands, op, then)) = found {
@@ -57,6 +86,49 @@ fn function(node: &mut NodeReader<'_, '_, '_>, mode: u32) -> Result<Option<Value
         };
     }
     Ok(match mode {
+        // Questions are answered in the operands' type.
+        29..=31 | 61 => {
+            arity(node, 2)?;
+            let kind = [B::Less, B::LessOrEqual, B::Equal, B::NotEqual]
+                [if mode == 61 { 3 } else { mode as usize - 29 }];
+            let answer = node.binary(kind, node.inputs[0], node.inputs[1])?;
+            let dtype = node.dtype(node.inputs[0])?;
+            Some(node.cast(answer, dtype)?)
+        }
+        25 => {
+            arity(node, 2)?;
+            let zero = zero_like(node, node.inputs[0])?;
+            let positive = node.binary(B::Greater, node.inputs[0], zero)?;
+            Some(node.emit(Op::Where(Where), &[positive, node.inputs[1], zero])?)
+        }
+        34 | 60 => {
+            arity(node, 3)?;
+            let kind = if mode == 34 { B::LessOrEqual } else { B::Less };
+            let holds = node.binary(kind, node.inputs[0], node.inputs[1])?;
+            let zero = zero_like(node, node.inputs[2])?;
+            Some(node.emit(Op::Where(Where), &[holds, node.inputs[2], zero])?)
+        }
+        52 => {
+            arity(node, 1)?;
+            let truth = Constant::new(DType::Bool, Shape::from([]), vec![1]);
+            let truth = truth.ok_or_else(|| node.unsupported("no constant"))?;
+            let truth = node.new_constant("true", truth);
+            Some(node.binary(B::Xor, node.inputs[0], truth)?)
+        }
+        62 | 63 => {
+            arity(node, 1)?;
+            let x = node.inputs[0];
+            let dtype = node.dtype(x)?;
+            let answer = if mode == 62 {
+                node.binary(B::NotEqual, x, x)?
+            } else {
+                let magnitude = node.unary(U::Abs, x)?;
+                let infinity = node.scalar(f32::INFINITY);
+                let infinity = node.cast(infinity, dtype)?;
+                node.binary(B::Equal, magnitude, infinity)?
+            };
+            Some(node.cast(answer, dtype)?)
+        }
         35 => {
             arity(node, 3)?;
             let product = node.binary(B::Mul, node.inputs[0], node.inputs[1])?;
@@ -71,7 +143,7 @@ fn function(node: &mut NodeReader<'_, '_, '_>, mode: u32) -> Result<Option<Value
         73 => {
             arity(node, 2)?;
             let [x, slope] = [node.inputs[0], node.inputs[1]];
-            if let Some(slope) = node.constant(slope).and_then(crate::Constant::scalar_f32) {
+            if let Some(slope) = node.constant(slope).and_then(Constant::scalar_f32) {
                 return node.unary(U::LeakyRelu(slope), x).map(Some);
             }
             let zero = node.scalar(0.0);
@@ -82,8 +154,7 @@ fn function(node: &mut NodeReader<'_, '_, '_>, mode: u32) -> Result<Option<Value
         74 => {
             arity(node, 3)?;
             let [x, low, high] = [node.inputs[0], node.inputs[1], node.inputs[2]];
-            let limit =
-                |id| node.constant(id).and_then(crate::Constant::scalar_f32).filter(|limit| !limit.is_nan());
+            let limit = |id| node.constant(id).and_then(Constant::scalar_f32).filter(|limit| !limit.is_nan());
             if let (Some(low), Some(high)) = (limit(low), limit(high)) {
                 return node.unary(U::Clip([low, high]), x).map(Some);
             }
@@ -96,6 +167,14 @@ fn function(node: &mut NodeReader<'_, '_, '_>, mode: u32) -> Result<Option<Value
         }
         _ => None,
     })
+}
+
+/// One zero of the operand's type.
+fn zero_like(node: &mut NodeReader<'_, '_, '_>, id: ValueId) -> Result<ValueId, Error> {
+    let dtype = node.dtype(id)?;
+    let zero = Constant::new(dtype, Shape::from([]), vec![0; dtype.bytes()]);
+    let zero = zero.ok_or_else(|| node.unsupported("no constant"))?;
+    Ok(node.new_constant("zero", zero))
 }
 
 fn arity(node: &NodeReader<'_, '_, '_>, operands: usize) -> Result<(), Error> {
