@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from triune import _native
 from triune._session import Feeds
@@ -57,9 +58,15 @@ def build(
     progress: Callable[[str], None] | None,
     *,
     quiet: bool,
+    policy: str = "exact",
+    on_chip_bytes: int | None = None,
 ) -> Path:
-    """Do what `compile` says; unless `quiet`, the quantizer's own warnings are shown."""
+    """Do what `compile` says; unless `quiet`, the quantizer's own warnings are shown.
+
+    `policy` and `on_chip_bytes` choose the feature maps that stay on chip, as in `_native.compile`.
+    """
     say = progress or (lambda _: None)
+    plan: dict[str, Any] = {"policy": policy, "on_chip_bytes": on_chip_bytes}
     source, folder = Path(model), Path(output)
     if target == "host":
         raise ArgumentError("target: packages are for cards; on this machine's CPU, triune.Session runs the ONNX file")
@@ -67,7 +74,7 @@ def build(
         raise FileError(f"{folder}: expected a directory for the package, got a file")
     if calibration is None:
         say("compiling")
-        _native.compile(source, target=target, output=folder, batch=batch)
+        _native.compile(source, target=target, output=folder, batch=batch, **plan)
         return folder
     from triune._quantize import quantize
 
@@ -75,7 +82,7 @@ def build(
         quantized = quantize(source, Path(scratch), calibration, say, quiet=quiet)
         say("compiling")
         try:
-            _native.compile(quantized, target=target, output=folder, batch=batch)
+            _native.compile(quantized, target=target, output=folder, batch=batch, **plan)
         except _native.Error as error:
             # The model's file is what the user knows.
             raise type(error)(str(error).replace(str(quantized), str(source))) from None

@@ -52,7 +52,16 @@ def test_compile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_compile_verbose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compile", str(DIGITS_INT8), "-o", str(tmp_path / "out"), "-v"]) == 0
-    assert "compiling" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "compiling" in said
+    assert "policy exact keeps 2.0 KiB of 3.5 MiB on chip" in said
+
+
+def test_compile_with_little_on_chip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    arguments = ["compile", str(DIGITS_INT8), "-o", str(out), "-v", "--residency", "option1", "--on-chip", "1100"]
+    assert main(arguments) == 0
+    assert "policy option1 keeps 1.0 KiB of 1.1 KiB on chip" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["npz", "images"])

@@ -63,8 +63,9 @@ def test_live_bytes_reach_the_lower_bound(found: Profile) -> None:
     steps = found.live_bytes()
     for cycle, live in steps:
         assert live == sum(b.bytes for b in found.feature_maps if b.start <= cycle < b.end)
-    assert max(live for _, live in steps) == found.scratch_lower_bound <= found.scratch_bytes
-    assert max(b.offset + b.bytes for b in found.feature_maps) <= found.scratch_bytes
+    for plan in found.plans:
+        assert max(live for _, live in found.live_bytes(plan.kind)) == plan.lower_bound <= plan.bytes
+        assert max(b.offset + b.bytes for b in plan.feature_maps) <= plan.bytes
     assert steps[-1][1] == 0
     # A feature map is born when its producer computes, not when that one's weights are loaded.
     computing = {(command.operator, command.computing[0]) for command in found.commands}
@@ -135,10 +136,18 @@ def test_a_slower_clock_changes_the_ratio_to_ddr(digits: Path) -> None:
 def test_where_the_parts_lie(digits: Path) -> None:
     found = profile(digits)
     places = {(segment.kind, segment.memory) for segment in found.segments}
-    expected = {("instructions", "ddr"), ("constants", "l2"), ("scratch", "l1"), ("input", "ddr"), ("output", "ddr")}
-    assert places == expected
+    feature_maps = {("scratch", "l2"), ("resident", "l1")}
+    expected = {("instructions", "ddr"), ("constants", "l2"), ("input", "ddr"), ("output", "ddr")}
+    assert places == expected | feature_maps
     assert found.segment("constants").bytes == (digits / "constants.bin").stat().st_size
-    assert found.segment("scratch").bytes == found.scratch_bytes
+    assert found.segment("scratch").bytes == found.scratch_bytes == 0
+    near = found.residency
+    assert near is not None
+    assert found.segment("resident").bytes == near.peak + -near.peak % 64
+    assert (near.policy, near.gap) == ("exact", 0.0)
+    # What stays moves between the array and L1, and nowhere else.
+    assert sum(o.read["l1"] + o.written["l1"] for o in found.operators) == near.value == near.bound > 0
+    assert all(o.written["l2"] == 0 for o in found.operators)
 
 
 def test_the_bottleneck_is_what_most_cycles_go_to(found: Profile) -> None:
@@ -209,7 +218,9 @@ def test_files(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         rows = list(csv.DictReader(file))
     told = json.loads(paths["json"].read_text())
     assert (told["cycles"], told["clock_mhz"], told["batch"]) == (found.cycles, 700, 2)
-    assert told["memory_plan"]["lower_bound"] == found.scratch_lower_bound
+    (part,) = told["memory_plan"]["parts"]
+    assert (part["memory"], part["lower_bound"]) == ("l1", found.plans[0].lower_bound)
+    assert told["memory_plan"]["residency"]["policy"] == "exact"
     assert len(told["memory_plan"]["feature_maps"]) == len(found.feature_maps) > 0
     for row, entry, operator in zip(rows, told["operators"], found.operators, strict=True):
         assert row["name"] == entry["name"] == operator.name
@@ -243,7 +254,7 @@ def test_trace(found: Profile, tmp_path: Path) -> None:
         name: [e for e in events if e["ph"] == "C" and e["name"] == name] for name in {e["name"] for e in events}
     }
     live = [e["args"]["bytes"] for e in counters["live feature maps, bytes"]]
-    assert max(live) == found.scratch_lower_bound
+    assert max(live) == found.plans[0].lower_bound
     assert live[0] == live[-1] == 0
     rates = counters["l2 GB/s"]
     moved = sum(e["args"]["read"] * (after["ts"] - e["ts"]) for e, after in pairwise(rates)) * 1000
@@ -251,12 +262,12 @@ def test_trace(found: Profile, tmp_path: Path) -> None:
 
 
 def test_a_package_of_before_the_plan_was_kept(edited: Callable[..., Path], digits: Path, tmp_path: Path) -> None:
-    found = profile(edited(lambda model: model.pop("scratch_buffers")))
+    found = profile(edited(lambda model: model.pop("feature_maps")))
     assert found.feature_maps == ()
     assert found.operators == profile(digits).operators
     found.write_trace(tmp_path / "trace.json")
     found.write_json(tmp_path / "out.json")
-    assert json.loads((tmp_path / "out.json").read_text())["memory_plan"]["peak"] == found.scratch_bytes
+    assert json.loads((tmp_path / "out.json").read_text())["memory_plan"]["parts"][0]["peak"] == found.plans[0].bytes
     assert "live feature maps" not in (tmp_path / "trace.json").read_text()
 
 

@@ -16,7 +16,7 @@ from triune.profiling import profile
 
 pytest.importorskip("plotly", reason="needs the extra 'report'")
 
-CHARTS = ["timeline", "roofline", "memory-map", "operators"]
+CHARTS = ["timeline", "roofline", "memory-map-of-l1", "operators"]
 
 # Looks at the page as drawn, then leaves only what it found.
 PROBE = """
@@ -126,9 +126,9 @@ def test_in_a_browser(browse: Callable[..., Any], page: str, digits: Path, width
     assert charts["roofline"]["points"] == moved
     assert charts["roofline"]["lines"] == 3
     assert charts["roofline"]["titles"] == ["MACs per byte moved", "GMACs/s"]
-    assert charts["memory-map"]["bars"] == len(profiled.feature_maps)
-    assert {"live bytes", "lower bound 2.0 KiB", "capacity 3.5 MiB"} <= set(charts["memory-map"]["legend"])
-    assert charts["memory-map"]["titles"] == ["cycles since the launch, 800 per µs", "address in l1"]
+    assert charts["memory-map-of-l1"]["bars"] == len(profiled.feature_maps)
+    assert {"live bytes", "lower bound 2.0 KiB", "capacity 3.5 MiB"} <= set(charts["memory-map-of-l1"]["legend"])
+    assert charts["memory-map-of-l1"]["titles"] == ["cycles since the launch, 800 per µs", "address in l1"]
     assert charts["operators"]["bars"] == 3 * len(profiled.operators)
     assert charts["operators"]["legend"] == ["compute", "stall", "control"]
     assert found["sorted"] == sorted(found["sorted"], reverse=True)

@@ -19,4 +19,4 @@ pub use error::Error;
 pub use exec::{Border, Decoded, Executor, Library, Segment, SegmentKind, SegmentTable, Stream, Weights};
 pub use memory::{Lease, Memory, RangeAccess, RegionId, Sanitize, Watch};
 pub use spec::DeviceSpec;
-pub use timing::{CommandTime, Timeline, TimingOptions, timeline};
+pub use timing::{CommandTime, Timeline, TimingOptions, Touch, timeline, touches};

@@ -408,11 +408,12 @@ fn kinds_say_what_may_be_written() {
         SegmentKind::Instructions,
         SegmentKind::Constants,
         SegmentKind::Scratch,
+        SegmentKind::Resident,
         SegmentKind::Input,
         SegmentKind::Output,
     ]
     .into_iter()
     .filter(|kind| kind.writable())
     .collect();
-    assert_eq!(writable, [SegmentKind::Scratch, SegmentKind::Output]);
+    assert_eq!(writable, [SegmentKind::Scratch, SegmentKind::Resident, SegmentKind::Output]);
 }

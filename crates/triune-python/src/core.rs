@@ -13,7 +13,8 @@ use triune::{
     },
     graph::{Graph, format::onnx},
     runtime::{
-        self, CompileOptions, DeployOptions, Deployment, Device, Error, Estimate, Package, Program,
+        self, CompileOptions, DeployOptions, Deployment, Device, Error, Estimate, Package, PlanOptions,
+        Policy, Program,
         card::Card,
         clock::{Composition, Demand, Realtime},
     },
@@ -75,10 +76,10 @@ pub(crate) fn compile(
     model: &Path,
     target: &str,
     output: &Path,
-    batch: usize,
+    options: &CompileOptions,
 ) -> Result<BTreeMap<&'static str, u64>, Error> {
     let spec = DeviceSpec::builtin(target)?;
-    let compiled = runtime::compile(&onnx::read(model)?, &spec, &CompileOptions { batch })?;
+    let compiled = runtime::compile(&onnx::read(model)?, &spec, options)?;
     Package::write(&compiled, output)?;
     let found = &compiled.summary;
     Ok(BTreeMap::from([
@@ -90,6 +91,17 @@ pub(crate) fn compile(
         ("scratch_bytes", found.scratch_bytes[0]),
         ("scratch_lower_bound", found.scratch_bytes[1]),
     ]))
+}
+
+/// The program with its feature maps placed anew, by a policy or within some bytes of the near memory.
+pub(crate) fn replanned(
+    program: &Program,
+    policy: Option<Policy>,
+    on_chip_bytes: Option<u64>,
+) -> Result<Arc<Program>, Error> {
+    let policy = policy.unwrap_or_default();
+    let options = PlanOptions { policy, capacity: on_chip_bytes, ..PlanOptions::default() };
+    Ok(Arc::new(program.replan(&DeviceSpec::builtin(&program.target)?, &options)?))
 }
 
 /// The circumstances at a clock.
@@ -171,7 +183,8 @@ impl Study {
                     .into(),
             ));
         };
-        let program = runtime::compile(model, spec, &CompileOptions { batch: self.batch })?.program;
+        let options = CompileOptions { batch: self.batch, ..CompileOptions::default() };
+        let program = runtime::compile(model, spec, &options)?.program;
         let new = Arc::new(Estimate::new(&Arc::new(program))?);
         made.push((kind, Arc::clone(&new)));
         Ok(new)

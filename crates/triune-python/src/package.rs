@@ -2,10 +2,13 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use pyo3::prelude::*;
-use triune::runtime::{self, Program};
+use pyo3::{prelude::*, types::PyDict};
+use triune::runtime::{self, CompileOptions, PlanOptions, Policy, Program};
 
-use crate::{core, error, timeline::Timeline};
+use crate::{
+    core, error,
+    timeline::{self, Timeline},
+};
 
 /// One tensor at a program's border, as it lies in memory.
 #[pyclass(frozen, get_all, skip_from_py_object, module = "triune._native")]
@@ -91,11 +94,35 @@ impl Package {
 
     /// The modelled time of one run on an empty device of its kind, at the device's clock or `clock_mhz`.
     ///
-    /// Raises `ArgumentError` if the device has no such clock, `UnsupportedError` if its memory does not hold the program.
-    #[pyo3(signature = (*, clock_mhz=None))]
-    fn timeline(&self, py: Python<'_>, clock_mhz: Option<u32>) -> PyResult<Timeline> {
-        let estimate = || core::Study::of(self.program()).and_then(|study| study.at(&[], clock_mhz));
+    /// `policy` (`none`, `option1`, `option2`, `option3`, `best_score`, `exact`) and `on_chip_bytes`, the most that feature
+    /// maps may take of the near memory, place the feature maps anew; without both, they lie as compiled.
+    ///
+    /// Raises `ArgumentError` if the device has no such clock or there is no such policy, `UnsupportedError` if its memory
+    /// does not hold the program, or the package does not hold its memory plan.
+    #[pyo3(signature = (*, clock_mhz=None, policy=None, on_chip_bytes=None))]
+    fn timeline(
+        &self,
+        py: Python<'_>,
+        clock_mhz: Option<u32>,
+        policy: Option<&str>,
+        on_chip_bytes: Option<u64>,
+    ) -> PyResult<Timeline> {
+        let policy = policy.map(self::policy).transpose()?;
+        let estimate = || {
+            let study = match (policy, on_chip_bytes) {
+                (None, None) => core::Study::of(self.program())?,
+                _ => core::Study::of(&core::replanned(self.program(), policy, on_chip_bytes)?)?,
+            };
+            study.at(&[], clock_mhz)
+        };
         error::detached(py, estimate)?.map_err(error::runtime)
+    }
+
+    /// What stays in the near memory: policy, capacity, value (bytes that are not moved to and from the far memory), bound
+    /// (no choice avoids more), gap (0 to 1, how far value may be below the optimum), peak, `lower_bound`. None when the
+    /// device has no such memory.
+    fn residency<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        timeline::residency(py, self.program())
     }
 }
 
@@ -106,17 +133,31 @@ impl Package {
 }
 
 /// Compiles a quantized ONNX file for a device and writes the package into the folder `output`, which is made if missing.
-/// Returns what compilation chose, by name.
+/// Returns what compilation chose, by name. `policy` and `on_chip_bytes` are those of `Package.timeline`.
 ///
-/// Raises `FileError`, `ArgumentError` if the model is damaged, `UnsupportedError` if the device cannot run it.
+/// Raises `FileError`, `ArgumentError` if the model is damaged or there is no such policy, `UnsupportedError` if the device
+/// cannot run the model.
 #[pyfunction]
-#[pyo3(signature = (model, *, target, output, batch=1))]
+#[pyo3(signature = (model, *, target, output, batch=1, policy="exact", on_chip_bytes=None))]
 pub(crate) fn compile(
     py: Python<'_>,
     model: PathBuf,
     target: &str,
     output: PathBuf,
     batch: usize,
+    policy: &str,
+    on_chip_bytes: Option<u64>,
 ) -> PyResult<BTreeMap<&'static str, u64>> {
-    error::detached(py, || core::compile(&model, target, &output, batch))?.map_err(error::runtime)
+    let plan =
+        PlanOptions { policy: self::policy(policy)?, capacity: on_chip_bytes, ..PlanOptions::default() };
+    let options = CompileOptions { batch, plan };
+    error::detached(py, || core::compile(&model, target, &output, &options))?.map_err(error::runtime)
+}
+
+/// The policy of that name.
+fn policy(name: &str) -> PyResult<Policy> {
+    Policy::from_name(name).ok_or_else(|| {
+        let known: Vec<&str> = Policy::ALL.into_iter().map(Policy::name).collect();
+        error::ArgumentError::new_err(format!("policy: expected one of {}, got '{name}'", known.join(", ")))
+    })
 }

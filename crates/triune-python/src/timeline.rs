@@ -191,16 +191,22 @@ impl Timeline {
         self.spec.peak_macs_per_cycle()
     }
 
-    /// Bytes of the feature maps' segment.
+    /// Bytes of the segment of feature maps in the far memory.
     #[getter]
     fn scratch_bytes(&self) -> u64 {
         self.program.scratch_bytes
     }
 
-    /// What no plan of the feature maps can do without.
+    /// What no plan of those can do without.
     #[getter]
     fn scratch_lower_bound(&self) -> u64 {
         self.program.scratch_lower_bound
+    }
+
+    /// What stays in the near memory: policy, capacity, value, bound, gap, peak, `lower_bound`. None when the device has no
+    /// such memory.
+    fn residency<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        residency(py, &self.program)
     }
 
     /// One dict per memory of the device: name, bytes that programs can use, `bytes_per_cycle` of a core's port.
@@ -215,8 +221,8 @@ impl Timeline {
         self.spec.memory.iter().map(row).collect()
     }
 
-    /// One dict per segment of the first image: kind (`instructions`, `constants`, `scratch`, `input`, `output`), memory,
-    /// base, bytes.
+    /// One dict per segment of the first image: kind (`instructions`, `constants`, `scratch`, `resident`, `input`,
+    /// `output`), memory, base, bytes.
     fn segments<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let row = |place: &Place| {
             let row = PyDict::new(py);
@@ -224,6 +230,7 @@ impl Timeline {
                 SegmentKind::Instructions => "instructions",
                 SegmentKind::Constants => "constants",
                 SegmentKind::Scratch => "scratch",
+                SegmentKind::Resident => "resident",
                 SegmentKind::Input => "input",
                 SegmentKind::Output => "output",
             };
@@ -236,15 +243,18 @@ impl Timeline {
         self.places.iter().map(row).collect()
     }
 
-    /// One dict per feature map of the plan: offset, bytes, first and last (one past) command. Empty for packages of before
-    /// the plan was kept.
+    /// One dict per feature map of the plan: segment (`scratch`, `resident`), offset, bytes, first and last (one past)
+    /// command, reads. Empty for packages of before the plan was kept.
     fn buffers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let row = |buffer: &PlannedBuffer| {
             let row = PyDict::new(py);
+            let near = buffer.segment == Program::RESIDENT;
+            row.set_item("segment", if near { "resident" } else { "scratch" })?;
             row.set_item("offset", buffer.offset)?;
             row.set_item("bytes", buffer.bytes)?;
             row.set_item("first", buffer.first)?;
             row.set_item("last", buffer.last)?;
+            row.set_item("reads", buffer.reads)?;
             Ok(row)
         };
         self.program.buffers.iter().map(row).collect()
@@ -269,4 +279,18 @@ impl Timeline {
         };
         self.inner.commands.iter().map(row).collect()
     }
+}
+
+/// What stays in the near memory, as a dict.
+pub(crate) fn residency<'py>(py: Python<'py>, program: &Program) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let Some(residency) = &program.residency else { return Ok(None) };
+    let row = PyDict::new(py);
+    row.set_item("policy", residency.policy.name())?;
+    row.set_item("capacity", residency.capacity)?;
+    row.set_item("value", residency.value)?;
+    row.set_item("bound", residency.bound)?;
+    row.set_item("gap", residency.gap())?;
+    row.set_item("peak", residency.peak)?;
+    row.set_item("lower_bound", residency.lower_bound)?;
+    Ok(Some(row))
 }

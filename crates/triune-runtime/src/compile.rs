@@ -7,9 +7,10 @@ use triune_graph::{Graph, ValueId, infer, passes};
 use triune_tensor::Shape;
 
 use crate::{
-    Error, Program, TensorIo, border,
+    Error, PlanOptions, Program, Residency, TensorIo, border,
     lower::{InputPlan, IoPlan, Lowered, lower},
     partition::{Core, partition},
+    plan::{self, Besides},
     view::{Home, View},
 };
 
@@ -18,11 +19,13 @@ use crate::{
 pub struct CompileOptions {
     /// Images per run, each on a core of its own.
     pub batch: usize,
+    /// Where feature maps lie.
+    pub plan: PlanOptions,
 }
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        Self { batch: 1 }
+        Self { batch: 1, plan: PlanOptions::default() }
     }
 }
 
@@ -52,8 +55,10 @@ pub struct Summary {
     pub commands: usize,
     /// Bytes of weights, parameters and tables.
     pub constant_bytes: u64,
-    /// Bytes of feature maps, and what no plan can do without.
+    /// Bytes of feature maps in the far memory, and what no plan of those can do without.
     pub scratch_bytes: [u64; 2],
+    /// What stays in the near memory; `None` when the device has no such memory.
+    pub residency: Option<Residency>,
     /// How long compilation took.
     pub elapsed: Duration,
 }
@@ -86,7 +91,7 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
     let borders = border::npu(&spec.border, &graph, &input_names, &output_names, options.batch)?;
     let lowered = lower(&graph, &borders.plan, None)?;
     let commands = lowered.commands.len();
-    let program = program(spec, options.batch, lowered, borders.inputs, borders.outputs);
+    let program = program(spec, options, lowered, borders.inputs, borders.outputs)?;
     let summary = Summary {
         device_nodes: nodes[1],
         preprocess_nodes: nodes[0],
@@ -94,6 +99,7 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
         commands,
         constant_bytes: program.constants.len() as u64,
         scratch_bytes: [program.scratch_bytes, program.scratch_lower_bound],
+        residency: program.residency,
         elapsed: start.elapsed(),
     };
     Ok(Compiled { program, preprocess, postprocess, summary })
@@ -129,7 +135,7 @@ pub(crate) fn compile_host(
         outputs.push(io);
     }
     let lowered = lower(&graph, &plan, library)?;
-    Ok(program(spec, 1, lowered, inputs, outputs))
+    program(spec, &CompileOptions::default(), lowered, inputs, outputs)
 }
 
 /// A value at the border of a host program: row-major without padding.
@@ -188,25 +194,31 @@ fn bind_batch(model: &Graph, batch: usize) -> Result<Graph, Error> {
     Ok(bound)
 }
 
+/// Plans the memory of what was lowered.
 fn program(
     spec: &DeviceSpec,
-    batch: usize,
+    options: &CompileOptions,
     lowered: Lowered,
     inputs: Vec<TensorIo>,
     outputs: Vec<TensorIo>,
-) -> Program {
-    Program {
+) -> Result<Program, Error> {
+    let Lowered { mut commands, operators, constants, drafts } = lowered;
+    let batch = options.batch;
+    let besides = Besides { batch, constants: constants.len() as u64, inputs: &inputs, outputs: &outputs };
+    let planned = plan::place(spec, &options.plan, &besides, &mut commands, &drafts)?;
+    Ok(Program {
         target: spec.name.clone(),
         batch,
-        instructions: triune_device::command::encode(&lowered.commands).into(),
-        constants: lowered.constants.into(),
-        scratch_bytes: lowered.plan.peak.next_multiple_of(crate::lower::ALIGNMENT),
-        scratch_lower_bound: lowered.plan.lower_bound,
-        buffers: lowered.buffers,
+        instructions: triune_device::command::encode(&commands).into(),
+        constants: constants.into(),
+        scratch_bytes: planned.scratch_bytes,
+        scratch_lower_bound: planned.scratch_lower_bound,
+        residency: planned.residency,
+        buffers: planned.buffers,
         inputs,
         outputs,
-        operators: lowered.operators,
-    }
+        operators,
+    })
 }
 
 /// A shape with its first extent multiplied: that of a batch of such images.

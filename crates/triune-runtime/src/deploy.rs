@@ -114,11 +114,13 @@ struct Chunk {
 impl Chunk {
     /// `len` bytes in the first memory of `places`, as `core` sees it, that has room for them.
     fn new(memory: &Arc<Memory>, places: &[&str], core: u32, len: u64) -> Result<Self, Error> {
-        let size = len.max(1).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
+        let size = len.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
         let mut full = None;
         for &place in places {
             let region = memory.core_region(place, core)?;
-            match memory.allocate(region, size, ALIGNMENT) {
+            // What has no bytes takes none; its place is where it would lie.
+            let found = if len == 0 { Ok(0) } else { memory.allocate(region, size, ALIGNMENT) };
+            match found {
                 Ok(base) => {
                     return Ok(Self {
                         memory: Arc::clone(memory),
@@ -160,6 +162,9 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
+        if self.len == 0 {
+            return;
+        }
         // Nobody else frees it; a failure here would be a second owner, which the allocator reports by itself.
         let freed = self.memory.free(self.region, self.base);
         debug_assert!(freed.is_ok(), "{freed:?}");
@@ -243,6 +248,7 @@ struct Image {
     outputs: Vec<Chunk>,
     failed: Option<Error>,
     scratch: Chunk,
+    resident: Chunk,
 }
 
 impl Deployment {
@@ -319,7 +325,8 @@ impl Deployment {
         timeline(&self.device, &self.places, &self.images, options)
     }
 
-    /// Where the segments of the first image lie: instructions, constants, feature maps, inputs, outputs.
+    /// Where the segments of the first image lie: instructions, constants, feature maps in the far and in the near
+    /// memory, inputs, outputs. The second of these lies in the far memory when another deployment left no room.
     pub fn places(&self) -> &[Place] {
         &self.places
     }
@@ -438,6 +445,9 @@ impl Image {
         let (inputs, outputs) = (border("input", &program.inputs)?, border("output", &program.outputs)?);
         let scratch = Chunk::new(memory, &scratch_places(&device.spec), core, program.scratch_bytes)?
             .labelled(|| format!("feature maps of {}", title(program)));
+        // Where another deployment holds the near memory, this one runs from the far one, and is timed so.
+        let resident = Chunk::new(memory, &resident_places(&device.spec), core, program.resident_bytes())?
+            .labelled(|| format!("resident feature maps of {}", title(program)));
         for (chunk, io) in outputs.iter().zip(&program.outputs) {
             if io.padding.iter().all(|&padding| padding == (0, 0)) {
                 continue;
@@ -449,6 +459,7 @@ impl Image {
             loaded.instructions.segment(SegmentKind::Instructions),
             loaded.constants.segment(SegmentKind::Constants),
             scratch.segment(SegmentKind::Scratch),
+            resident.segment(SegmentKind::Resident),
         ];
         segments.extend(inputs.iter().map(|chunk| chunk.segment(SegmentKind::Input)));
         segments.extend(outputs.iter().map(|chunk| chunk.segment(SegmentKind::Output)));
@@ -464,7 +475,7 @@ impl Image {
         // A second deployment that decoded at the same time keeps its own.
         let _ = loaded.decoded.set(executor.decoded().clone());
         executor.reserve(threads);
-        Ok(Self { executor, pool: None, inputs, outputs, failed: None, scratch })
+        Ok(Self { executor, pool: None, inputs, outputs, failed: None, scratch, resident })
     }
 
     fn execute(&mut self, inputs: &[&[u8]], image: usize, batch: usize, pool: &Pool) -> Result<(), Error> {
@@ -509,6 +520,7 @@ fn places(loaded: &Loaded, image: &Image) -> Vec<Place> {
         loaded.instructions.place(SegmentKind::Instructions),
         loaded.constants.place(SegmentKind::Constants),
         image.scratch.place(SegmentKind::Scratch),
+        image.resident.place(SegmentKind::Resident),
     ];
     places.extend(image.inputs.iter().map(|chunk| chunk.place(SegmentKind::Input)));
     places.extend(image.outputs.iter().map(|chunk| chunk.place(SegmentKind::Output)));
@@ -529,17 +541,25 @@ pub(crate) fn places_on(spec: &DeviceSpec, program: &Program) -> Result<Vec<Plac
             tensors.iter().map(|io| chunk(&[&place.io], core, bytes(io))).collect()
         };
         let (inputs, outputs) = (border(&program.inputs)?, border(&program.outputs)?);
-        images.push((chunk(&scratch_places(spec), core, program.scratch_bytes)?, inputs, outputs));
+        let scratch = chunk(&scratch_places(spec), core, program.scratch_bytes)?;
+        let resident = chunk(&resident_places(spec), core, program.resident_bytes())?;
+        images.push((scratch, resident, inputs, outputs));
     }
-    let Some((scratch, inputs, outputs)) = images.first() else { return Ok(Vec::new()) };
+    let Some((scratch, resident, inputs, outputs)) = images.first() else { return Ok(Vec::new()) };
     let mut places = vec![
         instructions.place(SegmentKind::Instructions),
         constants.place(SegmentKind::Constants),
         scratch.place(SegmentKind::Scratch),
+        resident.place(SegmentKind::Resident),
     ];
     places.extend(inputs.iter().map(|chunk| chunk.place(SegmentKind::Input)));
     places.extend(outputs.iter().map(|chunk| chunk.place(SegmentKind::Output)));
     Ok(places)
+}
+
+/// The memories that resident feature maps may lie in: the near one, and where it is taken the far ones.
+fn resident_places(spec: &DeviceSpec) -> Vec<&str> {
+    spec.placement.resident.as_deref().into_iter().chain(scratch_places(spec)).collect()
 }
 
 /// The memories that feature maps may lie in, the nearest to the core first.

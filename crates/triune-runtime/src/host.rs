@@ -235,7 +235,8 @@ impl HostProgram {
 /// Bytes of a program's feature maps, inputs and outputs.
 fn shared_bytes(program: &Program) -> u64 {
     let border = program.inputs.iter().chain(&program.outputs).map(|io| io.bytes() as u64);
-    border.fold(aligned(program.scratch_bytes), |sum, bytes| sum.saturating_add(aligned(bytes)))
+    let maps = aligned(program.scratch_bytes).saturating_add(aligned(program.resident_bytes()));
+    border.fold(maps, |sum, bytes| sum.saturating_add(aligned(bytes)))
 }
 
 /// The program's segments, those that runs write one behind the other in the shared chunk.
@@ -254,6 +255,7 @@ fn segments(
     };
     let bytes = |io: &TensorIo| io.bytes() as u64;
     add(program.scratch_bytes, SegmentKind::Scratch);
+    add(program.resident_bytes(), SegmentKind::Resident);
     program.inputs.iter().for_each(|io| add(bytes(io), SegmentKind::Input));
     program.outputs.iter().for_each(|io| add(bytes(io), SegmentKind::Output));
     Ok(SegmentTable::new(segments)?)

@@ -15,11 +15,16 @@ use std::{
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use triune_device::DeviceSpec;
+use triune_device::{
+    Addr, DeviceSpec,
+    command::{decode, encode},
+};
+use triune_memory::residency::Policy;
 use triune_tensor::{DType, Shape};
 
 use crate::{
-    Compiled, Error, Program, TensorIo,
+    Compiled, Error, PlanOptions, Program, Residency, TensorIo,
+    lower::patch,
     program::{Operator, PlannedBuffer},
 };
 
@@ -27,7 +32,8 @@ use crate::{
 pub const MODEL_FILE: &str = "model.json";
 const MANIFEST_FILE: &str = "manifest.json";
 const SCHEMA: &str = "triune-program";
-const VERSION: u32 = 1;
+/// Version 1 has no segment of resident feature maps: what is segment 4 now was its 3. It is read, not written.
+const VERSION: u32 = 2;
 /// `model.json` of the largest networks has some hundred kilobytes.
 const MAX_MODEL_JSON: u64 = 64 << 20;
 
@@ -51,14 +57,28 @@ struct ModelJson {
     outputs: Vec<TensorJson>,
     scratch_bytes: u64,
     scratch_lower_bound: u64,
-    /// Offset, bytes, first command, one past the last.
-    #[serde(default)]
+    /// What version 1 has: offset, bytes, first command, one past the last.
+    #[serde(default, skip_serializing)]
     scratch_buffers: Vec<(u64, u64, u32, u32)>,
+    residency: Option<ResidencyJson>,
+    /// Segment, offset, bytes, first command, one past the last, reads.
+    #[serde(default)]
+    feature_maps: Vec<(u8, u64, u64, u32, u32, u32)>,
     instructions: PayloadJson,
     constants: PayloadJson,
     preprocess_graph: Option<PayloadJson>,
     postprocess_graph: Option<PayloadJson>,
     operators: Vec<OperatorJson>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ResidencyJson {
+    policy: String,
+    capacity: u64,
+    value: u64,
+    bound: u64,
+    peak: u64,
+    lower_bound: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -108,7 +128,13 @@ impl Package {
             outputs: program.outputs.iter().map(TensorJson::new).collect(),
             scratch_bytes: program.scratch_bytes,
             scratch_lower_bound: program.scratch_lower_bound,
-            scratch_buffers: program.buffers.iter().map(|b| (b.offset, b.bytes, b.first, b.last)).collect(),
+            scratch_buffers: Vec::new(),
+            residency: program.residency.as_ref().map(ResidencyJson::new),
+            feature_maps: program
+                .buffers
+                .iter()
+                .map(|b| (b.segment, b.offset, b.bytes, b.first, b.last, b.reads))
+                .collect(),
             instructions: put("instructions.bin", &program.instructions)?,
             constants: put("constants.bin", &program.constants)?,
             preprocess_graph: graph("preprocess_graph.onnx", &compiled.preprocess)?,
@@ -139,7 +165,7 @@ impl Package {
         let value: serde_json::Value = serde_json::from_slice(&text).map_err(|error| {
             Error::package(path, format!("not valid JSON ({error}); compile the model again"))
         })?;
-        check_schema(path, &directory, &value)?;
+        let version = check_schema(path, &directory, &value)?;
         let model: ModelJson = serde_json::from_value(value)
             .map_err(|error| Error::package(path, format!("{error}; compile the model again")))?;
         let spec = DeviceSpec::builtin(&model.target)
@@ -158,7 +184,8 @@ impl Package {
         let border = |tensors: &[TensorJson]| -> Result<Vec<TensorIo>, Error> {
             tensors.iter().map(|tensor| tensor.io(path, model.batch)).collect()
         };
-        let buffers = model.buffers(path)?;
+        let residency = model.residency(path)?;
+        let buffers = model.buffers(path, version)?;
         let program = Program {
             target: model.target,
             batch: model.batch,
@@ -166,6 +193,7 @@ impl Package {
             constants,
             scratch_bytes: model.scratch_bytes,
             scratch_lower_bound: model.scratch_lower_bound,
+            residency,
             buffers,
             inputs: border(&model.inputs)?,
             outputs: border(&model.outputs)?,
@@ -175,6 +203,7 @@ impl Package {
                 .map(|o| Operator { name: o.name, kind: o.kind, first: o.commands[0], last: o.commands[1] })
                 .collect(),
         };
+        let program = if version == 1 { upgraded(path, program, &spec)? } else { program };
         Ok(Self { program: Arc::new(program), directory, preprocess, postprocess })
     }
 
@@ -200,16 +229,74 @@ impl Package {
 }
 
 impl ModelJson {
-    fn buffers(&self, path: &Path) -> Result<Vec<PlannedBuffer>, Error> {
-        let buffer = |&(offset, bytes, first, last): &(u64, u64, u32, u32)| {
-            let fits = offset.checked_add(bytes).is_some_and(|end| end <= self.scratch_bytes) && first < last;
-            fits.then_some(PlannedBuffer { offset, bytes, first, last })
+    fn residency(&self, path: &Path) -> Result<Option<Residency>, Error> {
+        let Some(json) = &self.residency else { return Ok(None) };
+        let &ResidencyJson { ref policy, capacity, value, bound, peak, lower_bound } = json;
+        let policy = Policy::from_name(policy).ok_or_else(|| {
+            Error::package(path, format!("unknown residency policy '{policy}'; compile the model again"))
+        })?;
+        if value > bound || peak > capacity || lower_bound > peak {
+            return Err(Error::package(
+                path,
+                "resident feature maps beyond their bounds; compile the model again",
+            ));
+        }
+        Ok(Some(Residency { policy, capacity, value, bound, peak, lower_bound }))
+    }
+
+    fn buffers(&self, path: &Path, version: u64) -> Result<Vec<PlannedBuffer>, Error> {
+        let buffer = |&(segment, offset, bytes, first, last, reads): &(u8, u64, u64, u32, u32, u32)| {
+            let room = match segment {
+                Program::SCRATCH => self.scratch_bytes,
+                Program::RESIDENT => self.residency.as_ref().map_or(0, |residency| residency.peak),
+                _ => return None,
+            };
+            let fits = offset.checked_add(bytes).is_some_and(|end| end <= room) && first < last;
+            fits.then_some(PlannedBuffer { segment, offset, bytes, first, last, reads })
         };
-        let found: Option<Vec<_>> = self.scratch_buffers.iter().map(buffer).collect();
+        let found: Option<Vec<_>> = if version == 1 {
+            let old = self.scratch_buffers.iter();
+            old.map(|&(offset, bytes, first, last)| {
+                buffer(&(Program::SCRATCH, offset, bytes, first, last, 0))
+            })
+            .collect()
+        } else {
+            self.feature_maps.iter().map(buffer).collect()
+        };
         found.ok_or_else(|| {
             Error::package(path, "a feature map outside of the memory plan; compile the model again")
         })
     }
+}
+
+impl ResidencyJson {
+    fn new(residency: &Residency) -> Self {
+        let &Residency { policy, capacity, value, bound, peak, lower_bound } = residency;
+        Self { policy: policy.name().into(), capacity, value, bound, peak, lower_bound }
+    }
+}
+
+/// A program of version 1 as one of today: inputs and outputs move up by one segment, and feature maps are planned anew
+/// where the plan was kept.
+fn upgraded(path: &Path, program: Program, spec: &DeviceSpec) -> Result<Program, Error> {
+    let damaged = |error: Error| Error::package(path, format!("{error}; compile the model again"));
+    let mut commands = decode(&program.instructions).map_err(|error| damaged(error.into()))?;
+    for command in &mut commands {
+        let mut beyond = false;
+        patch::addresses(command, &mut |addr| match addr.segment() {
+            0..Program::RESIDENT => {}
+            segment => match segment.checked_add(1) {
+                Some(up) if up < u8::MAX => *addr = Addr::new(up, addr.offset()),
+                _ => beyond = true,
+            },
+        });
+        if beyond {
+            return Err(Error::package(path, "more inputs and outputs than there are segments"));
+        }
+    }
+    let planned = !program.buffers.is_empty();
+    let program = Program { instructions: encode(&commands).into(), ..program };
+    if planned { program.replan(spec, &PlanOptions::default()).map_err(damaged) } else { Ok(program) }
 }
 
 impl TensorJson {
@@ -255,8 +342,8 @@ impl TensorJson {
     }
 }
 
-/// Tells Triune's packages from others, and versions that this build reads from newer ones.
-fn check_schema(path: &Path, directory: &Path, value: &serde_json::Value) -> Result<(), Error> {
+/// Tells Triune's packages from others, and versions that this build reads from newer ones. Gives the version.
+fn check_schema(path: &Path, directory: &Path, value: &serde_json::Value) -> Result<u64, Error> {
     let foreign = |reason: String| Error::Foreign { path: path.display().to_string(), reason };
     if value.get("schema").and_then(serde_json::Value::as_str) != Some(SCHEMA) {
         let elf = fs::read_dir(directory).is_ok_and(|entries| {
@@ -276,7 +363,7 @@ fn check_schema(path: &Path, directory: &Path, value: &serde_json::Value) -> Res
         }));
     }
     match value.get("schema_version").and_then(serde_json::Value::as_u64) {
-        Some(version) if version == u64::from(VERSION) => Ok(()),
+        Some(version) if (1..=u64::from(VERSION)).contains(&version) => Ok(version),
         Some(version) if version > u64::from(VERSION) => Err(Error::package(
             path,
             format!(

@@ -4,7 +4,10 @@
 //! that many cores running them side by side.
 
 use bytes::Bytes;
+use triune_memory::residency::Policy;
 use triune_tensor::{DType, Shape};
+
+use crate::lower::ALIGNMENT;
 
 /// One tensor at a program's border, as it lies in memory: padded, batch outermost, channels innermost.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,9 +58,11 @@ pub struct Operator {
     pub last: u32,
 }
 
-/// A feature map's place in segment 2, as the memory plan chose it.
+/// A feature map's place, as the memory plan chose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedBuffer {
+    /// [`Program::SCRATCH`] or [`Program::RESIDENT`].
+    pub segment: u8,
     /// First byte in the segment.
     pub offset: u64,
     /// Size.
@@ -66,6 +71,33 @@ pub struct PlannedBuffer {
     pub first: u32,
     /// One past the last command that touches it.
     pub last: u32,
+    /// How often all of it is read; reads of parts add up, the sum is rounded up.
+    pub reads: u32,
+}
+
+/// What stays in the near memory, and what that is worth: for each feature map, the bytes that commands do not move to
+/// and from the far memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Residency {
+    /// How the feature maps were chosen.
+    pub policy: Policy,
+    /// Bytes of the near memory that they could take.
+    pub capacity: u64,
+    /// Bytes not moved, per image.
+    pub value: u64,
+    /// No choice avoids more.
+    pub bound: u64,
+    /// Bytes that their placement takes.
+    pub peak: u64,
+    /// What no placement of this choice can do without.
+    pub lower_bound: u64,
+}
+
+impl Residency {
+    /// How far `value` may be below the optimum, from 0 to 1; 0 is proven optimal.
+    pub fn gap(&self) -> f64 {
+        if self.bound == 0 { 0.0 } else { 1.0 - self.value as f64 / self.bound as f64 }
+    }
 }
 
 /// A program for one kind of device.
@@ -79,13 +111,16 @@ pub struct Program {
     pub instructions: Bytes,
     /// Weights, parameters and tables: the content of segment 1.
     pub constants: Bytes,
-    /// Size of segment 2, the feature maps between commands, per image.
+    /// Size of segment 2, the feature maps in the far memory, per image.
     pub scratch_bytes: u64,
     /// What no plan for segment 2 can do without.
     pub scratch_lower_bound: u64,
-    /// What lies in segment 2 and when; empty in packages of before the plan was kept. Execution does not read it.
+    /// What stays in the near memory; `None` when the device has no such memory.
+    pub residency: Option<Residency>,
+    /// What lies in segments 2 and 3 and when; empty in packages of before the plan was kept. Execution does not read
+    /// it.
     pub buffers: Vec<PlannedBuffer>,
-    /// What a run takes, batch included: segments 3 and up.
+    /// What a run takes, batch included: segments 4 and up.
     pub inputs: Vec<TensorIo>,
     /// What a run gives, batch included: the segments after the inputs'.
     pub outputs: Vec<TensorIo>,
@@ -98,10 +133,18 @@ impl Program {
     pub const INSTRUCTIONS: u8 = 0;
     /// Segment of weights, parameters and tables.
     pub const CONSTANTS: u8 = 1;
-    /// Segment of the feature maps between commands.
+    /// Segment of the feature maps in the far memory.
     pub const SCRATCH: u8 = 2;
+    /// Segment of the feature maps in the near memory.
+    pub const RESIDENT: u8 = 3;
     /// Segment of input 0.
-    pub const FIRST_IO: u8 = 3;
+    pub const FIRST_IO: u8 = 4;
+
+    /// Size of segment 3, the feature maps that stay in the near memory, per image.
+    pub fn resident_bytes(&self) -> u64 {
+        let peak = self.residency.map_or(0, |residency| residency.peak);
+        peak.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX)
+    }
 
     /// The operator that command `index` belongs to.
     pub fn operator_of(&self, index: u32) -> Option<&Operator> {

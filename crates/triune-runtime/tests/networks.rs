@@ -306,7 +306,7 @@ proptest! {
         graph.rounding = rounding(away);
         let spec = DeviceSpec::builtin(name).expect("a built-in device");
         let batch = batch.min(spec.cores as usize);
-        let compiled = compile(&graph, &spec, &CompileOptions { batch }).expect("a program");
+        let compiled = compile(&graph, &spec, &CompileOptions { batch, ..CompileOptions::default() }).expect("a program");
         prop_assume!(compiled.preprocess.is_none());
         let folder = tempfile::tempdir().expect("a folder");
         let package = Package::write(&compiled, folder.path()).expect("a package");

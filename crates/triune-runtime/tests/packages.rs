@@ -8,8 +8,8 @@ use triune_graph::{
     ops::{self, UnaryKind},
 };
 use triune_runtime::{
-    CompileOptions, DeployOptions, Deployment, Device, Error, MODEL_FILE, Package, Session, SessionOptions,
-    TensorRef, compile,
+    CompileOptions, DeployOptions, Deployment, Device, Error, MODEL_FILE, Package, PlanOptions, Policy,
+    Program, Session, SessionOptions, TensorRef, compile,
 };
 use triune_tensor::{DType, QuantParams};
 use triune_testing::{GraphBuilder, Tensor};
@@ -87,8 +87,11 @@ fn damaged_packages_say_so() {
     load(folder.path()).expect("whole again");
 
     for (from, to, words) in [
-        ("\"schema_version\": 1", "\"schema_version\": 2", "newer"),
-        ("\"schema_version\": 1", "\"schema_version\": \"x\"", "not known"),
+        ("\"schema_version\": 2", "\"schema_version\": 3", "newer"),
+        ("\"schema_version\": 2", "\"schema_version\": \"x\"", "not known"),
+        ("\"schema_version\": 2", "\"schema_version\": 0", "not known"),
+        ("\"policy\": \"exact\"", "\"policy\": \"luck\"", "policy"),
+        ("\"value\": 0", "\"value\": 5", "beyond their bounds"),
         ("triune-program", "other", "triune compile"),
         ("\"batch\": 1", "\"batch\": 0", "batch"),
         ("\"batch\": 1", "\"batch\": 2", "multiple of the batch"),
@@ -102,7 +105,7 @@ fn damaged_packages_say_so() {
         fs::write(&model, text.replace(from, to)).expect("an edited file");
         says(words);
     }
-    for length in (0..text.len()).step_by(7) {
+    for length in (0..text.trim_end().len()).step_by(7) {
         fs::write(&model, &text[..length]).expect("a truncated file");
         assert!(load(folder.path()).is_err(), "{length} of {} bytes", text.len());
     }
@@ -127,13 +130,20 @@ fn the_memory_plan_is_kept() {
     assert_eq!(program.buffers, compiled.program.buffers);
     assert_eq!(program.buffers.len(), 3, "between four convolutions");
     let ends = program.buffers.iter().map(|buffer| buffer.offset + buffer.bytes);
-    assert_eq!(ends.max().expect("a buffer").next_multiple_of(64), program.scratch_bytes);
+    assert_eq!(ends.max().expect("a buffer").next_multiple_of(64), program.resident_bytes());
+    assert!(program.buffers.iter().all(|buffer| buffer.segment == Program::RESIDENT && buffer.reads == 1));
+    assert_eq!(program.scratch_bytes, 0, "all of it fits L1");
     let steps = program.buffers.iter().map(|buffer| buffer.last).max().expect("a buffer");
     let live = |step| {
         let alive = program.buffers.iter().filter(|buffer| (buffer.first..buffer.last).contains(&step));
         alive.map(|buffer| buffer.bytes).sum::<u64>()
     };
-    assert_eq!((0..steps).map(live).max(), Some(program.scratch_lower_bound));
+    let residency = program.residency.expect("a device with a near memory");
+    assert_eq!((0..steps).map(live).max(), Some(residency.lower_bound));
+    assert_eq!((residency.policy, residency.gap()), (Policy::Exact, 0.0));
+    // Written once, read once.
+    assert_eq!(residency.value, 2 * program.buffers.iter().map(|buffer| buffer.bytes).sum::<u64>());
+    assert_eq!(residency.capacity, 4_194_304 - 524_288);
     let device = Device::new(spec).expect("a device");
     let deployment = Deployment::new(&device, program, &DeployOptions::default()).expect("a deployment");
     let places: Vec<_> = deployment.places().iter().map(|place| (&*place.memory, place.bytes)).collect();
@@ -143,7 +153,8 @@ fn the_memory_plan_is_kept() {
         [
             ("ddr", program.instructions.len() as u64),
             ("l2", program.constants.len() as u64),
-            ("l1", program.scratch_bytes),
+            ("l2", 0),
+            ("l1", program.resident_bytes()),
             ("ddr", border(&program.inputs)),
             ("ddr", border(&program.outputs)),
         ]
@@ -152,12 +163,15 @@ fn the_memory_plan_is_kept() {
     let model = folder.path().join(MODEL_FILE);
     let text = fs::read_to_string(&model).expect("model.json");
     let mut json: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
-    json["scratch_buffers"][0] = serde_json::json!([u64::MAX, 64, 0, 1]);
+    json["feature_maps"][0] = serde_json::json!([3, u64::MAX, 64, 0, 1, 1]);
     fs::write(&model, json.to_string()).expect("an edited file");
     assert!(load(folder.path()).expect_err("outside").to_string().contains("memory plan"));
-    json.as_object_mut().expect("an object").remove("scratch_buffers");
-    fs::write(&model, json.to_string()).expect("an older file");
-    assert_eq!(load(folder.path()).expect("still readable").program().buffers, []);
+    json.as_object_mut().expect("an object").remove("feature_maps");
+    fs::write(&model, json.to_string()).expect("an edited file");
+    let without = load(folder.path()).expect("still readable");
+    assert_eq!(without.program().buffers, []);
+    let error = without.program().replan(device.spec(), &PlanOptions::default()).expect_err("nothing known");
+    assert!(error.to_string().contains("memory plan has nothing"), "{error}");
 }
 
 #[test]
@@ -319,7 +333,9 @@ fn host_parts_hold_clamps() {
         session.run(&[TensorRef { dtype: DType::F32, shape: &[1, 5, 8, 8], bytes: &ones }]).expect("a run");
     assert!(run[0].bytes.chunks_exact(4).all(|b| b == 0.5_f32.to_le_bytes()));
     // The host's part is for one image: no batch can be made of it.
-    let error = compile(&graph, &spec, &CompileOptions { batch: 2 }).expect_err("a fixed batch").to_string();
+    let error = compile(&graph, &spec, &CompileOptions { batch: 2, ..CompileOptions::default() })
+        .expect_err("a fixed batch")
+        .to_string();
     assert!(error.contains("open batch"), "{error}");
 }
 

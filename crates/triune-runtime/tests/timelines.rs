@@ -12,14 +12,22 @@ use std::{sync::Arc, time::Instant};
 
 use triune_device::{DeviceSpec, Timeline, TimingOptions, spec::Precision};
 use triune_graph::format::onnx;
-use triune_runtime::{CompileOptions, DeployOptions, Deployment, Device, Estimate, Place, compile};
+use triune_runtime::{
+    CompileOptions, DeployOptions, Deployment, Device, Estimate, Place, PlanOptions, Policy, compile,
+};
 
 /// A network of the topologies, deployed.
 fn deploy(topology: &str, spec: &DeviceSpec, batch: usize) -> Option<Deployment> {
+    deploy_by(topology, spec, batch, Policy::default())
+}
+
+/// A network of the topologies, deployed with a choice of what stays in the near memory.
+fn deploy_by(topology: &str, spec: &DeviceSpec, batch: usize, policy: Policy) -> Option<Deployment> {
     let path = data::folder()?.join(format!("refdata/topologies/{topology}.onnx"));
     let graph =
         quantize::quantized(onnx::read(path).expect("a model")).expect("a network that can be quantized");
-    let program = compile(&graph, spec, &CompileOptions { batch }).expect("compiled").program;
+    let plan = PlanOptions { policy, ..PlanOptions::default() };
+    let program = compile(&graph, spec, &CompileOptions { batch, plan }).expect("compiled").program;
     let device = Device::new(spec.clone()).expect("a device");
     Some(Deployment::new(&device, &Arc::new(program), &DeployOptions::default()).expect("deployed"))
 }
@@ -37,12 +45,14 @@ fn a_deployment_is_retimed_under_other_circumstances() {
     let spec = DeviceSpec::builtin("metis").expect("builtin");
     let device = Device::new(spec.clone()).expect("a device");
     let deploy = |batch| {
-        let program = compile(&graph, &spec, &CompileOptions { batch }).expect("compiled").program;
+        let program = compile(&graph, &spec, &CompileOptions { batch, ..CompileOptions::default() })
+            .expect("compiled")
+            .program;
         Deployment::new(&device, &Arc::new(program), &DeployOptions::default()).expect("deployed")
     };
     let deployment = deploy(1);
     let placement: Vec<&str> = deployment.places().iter().map(|place| &*place.memory).collect();
-    assert_eq!(placement, ["ddr", "l2", "l1", "ddr", "ddr"]);
+    assert_eq!(placement, ["ddr", "l2", "l2", "l1", "ddr", "ddr"]);
     let usual = deployment.timeline();
     assert_eq!(*usual, retimed(&deployment, |_| {}));
     // Half the clock: as many cycles for what is on the chip, fewer for the rest, but longer.
@@ -66,7 +76,7 @@ fn an_estimate_equals_the_deployment() {
         let graph = quantize::quantized(quantize::product(k, n, 64)).expect("quantized");
         for (name, batch) in [("metis", 1), ("metis", 3), ("metis-m2", 2), ("zg330", 1)] {
             let spec = DeviceSpec::builtin(name).expect("builtin");
-            let program = compile(&graph, &spec, &CompileOptions { batch }).expect("compiled").program;
+            let program = compile(&graph, &spec, &CompileOptions { batch, ..CompileOptions::default() }).expect("compiled").program;
             let (program, device) = (Arc::new(program), Device::new(spec.clone()).expect("a device"));
             let deployment = Deployment::new(&device, &program, &DeployOptions::default()).expect("deployed");
             let estimate = Estimate::new(&program).expect("decoded");
@@ -194,7 +204,9 @@ fn fitted_rows_are_met() {
     }
     for row in &published::PRODUCTS {
         let graph = quantize::quantized(quantize::product(row.k, row.n, row.m)).expect("quantized");
-        let program = compile(&graph, &metis, &CompileOptions { batch: 4 }).expect("compiled").program;
+        let program = compile(&graph, &metis, &CompileOptions { batch: 4, ..CompileOptions::default() })
+            .expect("compiled")
+            .program;
         let device = Device::new(metis.clone()).expect("a device");
         let deployment = Deployment::new(&device, &Arc::new(program), &DeployOptions::default());
         let micros = deployment.expect("deployed").timeline().micros() / 4.0;
@@ -202,7 +214,8 @@ fn fitted_rows_are_met() {
     }
     let buyi = DeviceSpec::builtin("buyi").expect("builtin");
     for row in &published::BUYI {
-        let Some(deployment) = deploy(row.topology, &buyi, 1) else { return };
+        // The fit is to feature maps in external memory; docs/timing-model.md says why.
+        let Some(deployment) = deploy_by(row.topology, &buyi, 1, Policy::None) else { return };
         for (index, precision) in [Precision::Int8, Precision::Int16].into_iter().enumerate() {
             if row.fitted[index] {
                 let timeline = retimed(&deployment, |options| options.precision = precision);

@@ -12,6 +12,9 @@ from triune.cli.progress import Progress
 if TYPE_CHECKING:
     from triune.cli.data import Input
 
+POLICIES = ("none", "option1", "option2", "option3", "best_score", "exact")
+"""How feature maps that stay on chip can be chosen; docs/memory.md says what each does."""
+
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
@@ -25,6 +28,16 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("-o", "--output", metavar="DIR", type=Path, required=True, help="where the package goes")
     parser.add_argument(
         "--batch", metavar="N", type=positive, default=1, help="images per run, each on its own core (default: 1)"
+    )
+    parser.add_argument(
+        "--residency",
+        metavar="POLICY",
+        choices=POLICIES,
+        default="exact",
+        help=f"how feature maps that stay on chip are chosen: {', '.join(POLICIES)} (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--on-chip", metavar="BYTES", type=positive, help="what they may take of the memory on chip (default: all of it)"
     )
     parser.add_argument(
         "--calibrate",
@@ -100,9 +113,25 @@ def _run(options: argparse.Namespace) -> int:
             calibration,
             progress,
             quiet=not options.verbose,
+            policy=options.residency,
+            on_chip_bytes=options.on_chip,
         )
+        progress.note(_residency(package / "model.json"))
     print(package / "model.json")
     return 0
+
+
+def _residency(model: Path) -> str:
+    from triune import _native
+    from triune.profiling._table import size
+
+    found = _native.Package(model).residency()
+    if not found:
+        return "feature maps: the device has one memory for them"
+    return (
+        f"feature maps: policy {found['policy']} keeps {size(found['peak'])} of {size(found['capacity'])} on chip and avoids "
+        f"{size(found['value'])} of traffic, {found['gap']:.1%} from the optimum of {size(found['bound'])}"
+    )
 
 
 def _inputs(model: Path) -> list[Input]:

@@ -29,6 +29,17 @@ class Progress:
         else:
             print(line, file=sys.stderr, flush=True)
 
+    def note(self, text: str) -> None:
+        """Say what stays on the screen, to those who watch."""
+        if self._terminal or self._verbose:
+            self._wipe()
+            print(text, file=sys.stderr, flush=True)
+
+    def _wipe(self) -> None:
+        if self._width:
+            print(f"\r{'':<{self._width}}\r", end="", file=sys.stderr, flush=True)
+            self._width = 0
+
     def __enter__(self) -> Self:
         """Return the line itself."""
         return self
@@ -37,5 +48,4 @@ class Progress:
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Wipe the line."""
-        if self._width:
-            print(f"\r{'':<{self._width}}\r", end="", file=sys.stderr, flush=True)
+        self._wipe()

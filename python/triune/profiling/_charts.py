@@ -9,7 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from triune.profiling._model import Command, Operator, Profile
+from triune.profiling._model import Command, Operator, Plan, Profile
 from triune.profiling._table import compact, shorten, size
 from triune.profiling._trace import QUEUES, lanes, span
 
@@ -32,7 +32,10 @@ def figures(profile: Profile) -> list[tuple[str, str, go.Figure]]:
     return [
         ("Timeline", _TIMELINE, timeline(profile)),
         ("Roofline", _ROOFLINE, roofline(profile)),
-        ("Memory map", _memory_text(profile), memory_map(profile)),
+        *(
+            (f"Memory map of {plan.memory}", _memory_text(profile, plan), memory_map(profile, plan))
+            for plan in profile.plans
+        ),
         ("Operators", _OPERATORS, operators(profile)),
     ]
 
@@ -53,15 +56,19 @@ _OPERATORS = (
 )
 
 
-def _memory_text(profile: Profile) -> str:
-    scratch = profile.segment("scratch")
-    capacity = profile.memory(scratch.memory).bytes
+def _memory_text(profile: Profile, plan: Plan) -> str:
     if not profile.feature_maps:
         return "The package holds no memory plan: compile the model again to see it."
-    over = profile.scratch_bytes / profile.scratch_lower_bound - 1 if profile.scratch_lower_bound else 0.0
+    near = profile.residency
+    chosen = ""
+    if near and plan.kind == "resident":
+        chosen = (
+            f" Chosen by the policy {near.policy} to stay: {size(near.value)} are not moved elsewhere, at most "
+            f"{near.gap:.1%} below the optimum."
+        )
     return (
-        f"Feature maps in {scratch.memory}, where and when. The plan needs {size(profile.scratch_bytes)}, {over:.1%} above "
-        f"the lower bound, and fills {profile.scratch_bytes / capacity:.1%} of the capacity of {size(capacity)}."
+        f"Feature maps in {plan.memory}, where and when. The plan needs {size(plan.bytes)}, {plan.excess:.1%} above "
+        f"the lower bound, and fills {plan.bytes / plan.capacity:.1%} of the capacity of {size(plan.capacity)}.{chosen}"
     )
 
 
@@ -267,15 +274,13 @@ def _roof_text(operator: Operator, memory: str) -> str:
     )
 
 
-def memory_map(profile: Profile) -> go.Figure:
+def memory_map(profile: Profile, plan: Plan) -> go.Figure:
     """Draw the feature maps' places over time, the live bytes, the lower bound and the capacity."""
     figure = go.Figure()
-    scratch = profile.segment("scratch")
-    capacity = profile.memory(scratch.memory).bytes
     kinds = {operator.name: operator.kind for operator in profile.operators}
     colours = _colours(profile)
     for kind, colour in colours.items():
-        found = [buffer for buffer in profile.feature_maps if kinds.get(buffer.operator) == kind]
+        found = [buffer for buffer in plan.feature_maps if kinds.get(buffer.operator) == kind]
         if not found:
             continue
         figure.add_trace(
@@ -295,7 +300,7 @@ def memory_map(profile: Profile) -> go.Figure:
                 hovertemplate="%{customdata}<extra></extra>",
             )
         )
-    live = profile.live_bytes()
+    live = profile.live_bytes(plan.kind)
     if live:
         figure.add_trace(
             go.Scatter(
@@ -308,8 +313,8 @@ def memory_map(profile: Profile) -> go.Figure:
             )
         )
     for name, value, dash, colour in (
-        ("lower bound", profile.scratch_lower_bound, "dash", "#c8505a"),
-        ("capacity", capacity, "solid", "#8566ad"),
+        ("lower bound", plan.lower_bound, "dash", "#c8505a"),
+        ("capacity", plan.capacity, "solid", "#8566ad"),
     ):
         figure.add_trace(
             go.Scatter(
@@ -323,8 +328,8 @@ def memory_map(profile: Profile) -> go.Figure:
         )
     style(figure, 480)
     figure.update_layout(barmode="overlay", margin={"b": 100})
-    plan, whole = [0, max(profile.scratch_bytes, 1) * 1.08], [0, capacity * 1.08]
-    fits = capacity <= 4 * profile.scratch_bytes
+    used, whole = [0, max(plan.bytes, 1) * 1.08], [0, plan.capacity * 1.08]
+    fits = plan.capacity <= 4 * plan.bytes
 
     def button(label: str, limits: list[float]) -> dict[str, Any]:
         steps = _ticks(limits[1])
@@ -332,7 +337,7 @@ def memory_map(profile: Profile) -> go.Figure:
         change = {"yaxis.range": limits, "yaxis.tickvals": steps, "yaxis.ticktext": texts}
         return {"label": label, "method": "relayout", "args": [change]}
 
-    buttons = [button("up to the capacity", whole), button("the plan alone", plan)]
+    buttons = [button("up to the capacity", whole), button("the plan alone", used)]
     active = 0 if fits else 1
     first = buttons[active]["args"][0]
     figure.update_layout(
@@ -354,7 +359,7 @@ def memory_map(profile: Profile) -> go.Figure:
     )
     figure.update_xaxes(title=_cycles(profile), tickformat=",", range=_window(profile))
     figure.update_yaxes(
-        title=f"address in {_label(scratch.memory)}",
+        title=f"address in {_label(plan.memory)}",
         range=first["yaxis.range"],
         tickvals=first["yaxis.tickvals"],
         ticktext=first["yaxis.ticktext"],

@@ -31,10 +31,9 @@ def write_csv(profile: Profile, path: Path) -> None:
 
 def write_json(profile: Profile, path: Path) -> None:
     """Write totals, operators, memories and the memory plan."""
-    scratch = profile.segment("scratch")
     content = {
         "schema": "triune-profile",
-        "schema_version": 1,
+        "schema_version": 2,
         "name": profile.name,
         "device": profile.device,
         "clock_mhz": profile.clock_mhz,
@@ -51,9 +50,11 @@ def write_json(profile: Profile, path: Path) -> None:
         "memories": [asdict(memory) for memory in profile.memories],
         "segments": [asdict(segment) for segment in profile.segments],
         "memory_plan": {
-            "memory": scratch.memory,
-            "peak": profile.scratch_bytes,
-            "lower_bound": profile.scratch_lower_bound,
+            "parts": [
+                {"segment": plan.kind, "memory": plan.memory, "peak": plan.bytes, "lower_bound": plan.lower_bound}
+                for plan in profile.plans
+            ],
+            "residency": asdict(profile.residency) if profile.residency else None,
             "feature_maps": [asdict(buffer) for buffer in profile.feature_maps],
         },
         "operators": [_operator(operator) for operator in profile.operators],

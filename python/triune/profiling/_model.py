@@ -36,7 +36,7 @@ class Segment:
     """Where a part of the program lies; for a batch, that of the first image."""
 
     kind: str
-    """``instructions``, ``constants``, ``scratch`` (feature maps), ``input`` or ``output``."""
+    """``instructions``, ``constants``, ``scratch``, ``resident`` (feature maps far and near), ``input`` or ``output``."""
     memory: str
     """The memory's name."""
     base: int
@@ -47,18 +47,65 @@ class Segment:
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """A feature map's place in the scratch segment and in time."""
+    """A feature map's place in its segment and in time."""
 
     operator: str
     """The operator that writes it."""
+    segment: str
+    """``scratch`` or ``resident``."""
     offset: int
-    """First byte in the scratch segment."""
+    """First byte in the segment."""
     bytes: int
     """Size."""
+    reads: int
+    """How often all of it is read."""
     start: int
     """The cycle that its producer starts to compute in."""
     end: int
     """The cycle that the first command after its last reader starts to compute in."""
+
+
+@dataclass(frozen=True)
+class Residency:
+    """What stays in the near memory: for each feature map, bytes that are not moved to and from the far one."""
+
+    policy: str
+    """How the feature maps were chosen: ``none``, ``option1`` to ``option3``, ``best_score`` or ``exact``."""
+    capacity: int
+    """Bytes of the near memory that they could take."""
+    value: int
+    """Bytes not moved, per image."""
+    bound: int
+    """No choice avoids more."""
+    gap: float
+    """How far `value` may be below the optimum, 0 to 1."""
+    peak: int
+    """Bytes that their placement takes."""
+    lower_bound: int
+    """What no placement of this choice can do without."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where the feature maps of one segment lie."""
+
+    kind: str
+    """``scratch`` or ``resident``."""
+    memory: str
+    """The memory's name."""
+    capacity: int
+    """What programs can use of it."""
+    bytes: int
+    """Peak: size of the segment."""
+    lower_bound: int
+    """What no placement of these feature maps can do without."""
+    feature_maps: tuple[FeatureMap, ...]
+    """What lies there."""
+
+    @property
+    def excess(self) -> float:
+        """How far `bytes` lie above `lower_bound`, as a part of it."""
+        return self.bytes / self.lower_bound - 1 if self.lower_bound else 0.0
 
 
 @dataclass(frozen=True)
@@ -198,10 +245,12 @@ class Profile:
     """Where the program's parts lie."""
     feature_maps: tuple[FeatureMap, ...]
     """The memory plan; empty for packages that were compiled before it was kept."""
+    residency: Residency | None
+    """What stays in the near memory; None when the device has no such memory."""
     scratch_bytes: int
-    """Peak of the memory plan: size of the scratch segment."""
+    """Size of the segment of feature maps in the far memory."""
     scratch_lower_bound: int
-    """What no plan can do without: the most bytes that are alive at once."""
+    """What no placement of those can do without: the most bytes of them that are alive at once."""
 
     @property
     def microseconds(self) -> float:
@@ -244,14 +293,34 @@ class Profile:
         """Return the first segment of a kind."""
         return next(segment for segment in self.segments if segment.kind == kind)
 
+    @property
+    def plans(self) -> list[Plan]:
+        """The near and the far part of the memory plan; one that holds nothing is left out if the other does."""
+
+        def plan(kind: str, bytes_: int, lower_bound: int) -> Plan:
+            memory = self.segment(kind).memory
+            own = tuple(buffer for buffer in self.feature_maps if buffer.segment == kind)
+            return Plan(kind, memory, self.memory(memory).bytes, bytes_, lower_bound, own)
+
+        found = [plan("scratch", self.scratch_bytes, self.scratch_lower_bound)]
+        if self.residency:
+            near = self.residency
+            found = [plan("resident", near.peak, near.lower_bound), *found]
+        return [plan for plan in found if plan.bytes] or found[-1:]
+
     def memory(self, name: str) -> Memory:
         """Return the memory of that name."""
         return next(memory for memory in self.memories if memory.name == name)
 
-    def live_bytes(self) -> list[tuple[int, int]]:
-        """Return the bytes of feature maps that are alive: the cycle of each change, and the bytes from then on."""
+    def live_bytes(self, segment: str | None = None) -> list[tuple[int, int]]:
+        """Return the bytes of feature maps that are alive: the cycle of each change, and the bytes from then on.
+
+        Those of all segments, or of one: ``scratch`` or ``resident``.
+        """
         events: dict[int, int] = {}
         for buffer in self.feature_maps:
+            if segment not in (None, buffer.segment):
+                continue
             events[buffer.start] = events.get(buffer.start, 0) + buffer.bytes
             events[buffer.end] = events.get(buffer.end, 0) - buffer.bytes
         live, found = 0, []
@@ -375,9 +444,15 @@ def of_timeline(timeline: _native.Timeline, name: str, batch: int) -> Profile:
         memories=memories,
         segments=tuple(Segment(**row) for row in timeline.segments()),
         feature_maps=_feature_maps(timeline, commands),
+        residency=_residency(timeline),
         scratch_bytes=timeline.scratch_bytes,
         scratch_lower_bound=timeline.scratch_lower_bound,
     )
+
+
+def _residency(timeline: _native.Timeline) -> Residency | None:
+    found = timeline.residency()
+    return Residency(**found) if found else None
 
 
 def _cost(row: dict[str, Any], memories: list[str], *, operator: bool = True) -> dict[str, Any]:
@@ -401,8 +476,10 @@ def _feature_maps(timeline: _native.Timeline, commands: tuple[Command, ...]) -> 
     return tuple(
         FeatureMap(
             operator=commands[row["first"]].operator if row["first"] < len(commands) else "",
+            segment=row["segment"],
             offset=row["offset"],
             bytes=row["bytes"],
+            reads=row["reads"],
             start=at(row["first"]),
             end=at(row["last"]),
         )

@@ -109,7 +109,7 @@ def compose_page(
 
 
 def _cards(profile: Profile) -> str:
-    scratch, constants = profile.segment("scratch"), profile.segment("constants")
+    constants, plans = profile.segment("constants"), profile.plans
     causes = sorted(profile.causes.items(), key=lambda item: -item[1])[:2]
     most = ", ".join(f"{cause} {cycles / profile.cycles:.0%}" for cause, cycles in causes)
     cards = [
@@ -119,8 +119,8 @@ def _cards(profile: Profile) -> str:
         ("Utilization", f"{profile.utilization:.1%}", f"bound by {profile.bottleneck}"),
         (
             "Feature maps",
-            size(profile.scratch_bytes),
-            f"in {scratch.memory}, at least {size(profile.scratch_lower_bound)}",
+            " + ".join(size(plan.bytes) for plan in plans),
+            "in " + " and ".join(plan.memory for plan in plans),
         ),
         ("Constants", size(constants.bytes), f"in {constants.memory}"),
     ]

@@ -105,13 +105,17 @@ def _totals(profile: Profile) -> list[str]:
         if read or written:
             lines.append(f"{label:<12} {memory.name}: {size(read)} read, {size(written)} written")
             label = ""
-    for kind, what in (("constants", "constants"), ("scratch", "feature maps")):
-        segment = profile.segment(kind)
-        capacity = profile.memory(segment.memory).bytes
-        bound = ""
-        if kind == "scratch" and profile.scratch_lower_bound:
-            over = profile.scratch_bytes / profile.scratch_lower_bound - 1
-            bound = f", lower bound {size(profile.scratch_lower_bound)} (+{over:.1%})"
-        text = f"{size(segment.bytes)} of {segment.memory}'s {size(capacity)}{bound}"
-        lines.append(f"{what:<12} {text}")
+    constants = profile.segment("constants")
+    capacity = profile.memory(constants.memory).bytes
+    lines.append(f"{'constants':<12} {size(constants.bytes)} of {constants.memory}'s {size(capacity)}")
+    label = "feature maps"
+    for plan in profile.plans:
+        bound = f", lower bound {size(plan.lower_bound)} (+{plan.excess:.1%})" if plan.lower_bound else ""
+        lines.append(f"{label:<12} {size(plan.bytes)} of {plan.memory}'s {size(plan.capacity)}{bound}")
+        label = ""
+    if profile.residency:
+        near = profile.residency
+        lines.append(
+            f"{'':<12} policy {near.policy}: {size(near.value)} of traffic avoided, {near.gap:.1%} from the optimum"
+        )
     return lines

@@ -14,6 +14,8 @@ pub enum SegmentKind {
     Constants,
     /// Feature maps between commands.
     Scratch,
+    /// Feature maps between commands that stay in the near memory.
+    Resident,
     /// An input; never written by the program.
     Input,
     /// An output.
@@ -23,7 +25,7 @@ pub enum SegmentKind {
 impl SegmentKind {
     /// Whether the program may write the segment.
     pub const fn writable(self) -> bool {
-        matches!(self, Self::Scratch | Self::Output)
+        matches!(self, Self::Scratch | Self::Resident | Self::Output)
     }
 
     /// Whether the segment's content means nothing before a run and after it.

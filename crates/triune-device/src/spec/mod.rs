@@ -139,8 +139,10 @@ pub struct PlacementSpec {
     pub instructions: String,
     /// Weights, parameters, tables.
     pub constants: String,
-    /// Feature maps between commands.
+    /// Feature maps between commands: the far memory, which holds whatever the near one does not.
     pub scratch: String,
+    /// The near memory, where feature maps stay that a plan chooses; absent: none do.
+    pub resident: Option<String>,
     /// Inputs and outputs.
     pub io: String,
 }
@@ -233,6 +235,12 @@ impl DeviceSpec {
             (None, Some(vector)) => f64::from(vector.taps_per_cycle),
             (None, None) => 0.0,
         }
+    }
+
+    /// The near memory for feature maps, if there is one.
+    pub fn resident_memory(&self) -> Option<&MemorySpec> {
+        let name = self.placement.resident.as_ref()?;
+        self.memory.iter().find(|memory| memory.name == *name)
     }
 
     /// Whether `mhz` can be set.

@@ -115,6 +115,13 @@ impl DeviceSpec {
         ] {
             self.memory_index(name).map_err(|problem| error(key, problem.to_string()))?;
         }
+        if let Some(resident) = &self.placement.resident {
+            let key = "placement.resident";
+            self.memory_index(resident).map_err(|problem| error(key, problem.to_string()))?;
+            if *resident == self.placement.scratch {
+                return Err(error(key, format!("{resident:?} is placement.scratch too; leave it out")));
+            }
+        }
         Ok(())
     }
 }

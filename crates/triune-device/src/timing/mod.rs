@@ -14,7 +14,7 @@ pub use report::BoundBy;
 use walk::{Places, Walk};
 
 use crate::Error;
-use crate::command::{Command, Opcode};
+use crate::command::{Addr, Command, Opcode};
 use crate::spec::{DeviceSpec, MAX_MEMORIES, Precision, TimingModel};
 
 /// Bytes per memory, in the order of the device's description; unused entries are 0.
@@ -157,6 +157,25 @@ pub fn timeline(
         total_cycles: walk.finish,
         commands: times,
     })
+}
+
+/// A feature map that a command reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// Its first element.
+    pub addr: Addr,
+    /// Bytes of its elements, gaps not counted; a repeated operand counts once.
+    pub bytes: u64,
+    /// Whether it is written.
+    pub written: bool,
+}
+
+/// The feature maps that a command reads and writes, as the timeline counts them; constants are not among them.
+pub fn touches(spec: &DeviceSpec, command: &Command) -> impl Iterator<Item = Touch> + use<> {
+    let work = work::work(spec, command, &TimingOptions::default());
+    let touch = |written| move |(addr, bytes)| Touch { addr, bytes, written };
+    let reads = work.reads.into_iter().flatten().map(touch(false));
+    reads.chain(work.write.into_iter().map(touch(true)))
 }
 
 /// Checks the circumstances; gives the clock, 0 when time is not modelled.

@@ -29,7 +29,7 @@ impl Candidate {
 
 /// How the set is chosen. The vendor that offers the options does not publish its score: here it is the traffic avoided
 /// per byte and step that a buffer occupies, (1 + reads) / steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// Nothing stays.
     None,
@@ -42,6 +42,7 @@ pub enum Policy {
     /// The most valuable set of the three options.
     BestScore,
     /// The optimum: dynamic programming over time with the live set as state.
+    #[default]
     Exact,
 }
 
@@ -49,6 +50,23 @@ impl Policy {
     /// All of them.
     pub const ALL: [Self; 6] =
         [Self::None, Self::Option1, Self::Option2, Self::Option3, Self::BestScore, Self::Exact];
+
+    /// Its name in options and files: `none`, `option1`, `option2`, `option3`, `best_score`, `exact`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Option1 => "option1",
+            Self::Option2 => "option2",
+            Self::Option3 => "option3",
+            Self::BestScore => "best_score",
+            Self::Exact => "exact",
+        }
+    }
+
+    /// The policy of that [`Self::name`].
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
+    }
 }
 
 /// What stays, where, and what that is worth.

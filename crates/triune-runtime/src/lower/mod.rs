@@ -1,7 +1,7 @@
 //! Lowering: from the operators of a prepared graph to commands of the device, one file per operator family.
 //!
 //! A value is a view of a buffer (see `view.rs`). Operators that only move elements become new views; those that compute
-//! become commands between views. Scratch buffers get addresses from the memory plan when all commands are known.
+//! become commands between views. Scratch buffers get addresses from the memory plan (`plan.rs`) when all commands are known.
 
 mod constants;
 mod conv;
@@ -9,7 +9,7 @@ mod eltwise;
 mod gemm;
 mod index;
 mod movement;
-mod patch;
+pub(crate) mod patch;
 mod pool;
 mod quant;
 mod reduce;
@@ -21,12 +21,12 @@ use std::collections::HashMap;
 
 use triune_device::{Addr, Command, FeatureMap, Library, command::Copy};
 use triune_graph::{Graph, Node, NodeId, Op, ValueId};
-use triune_memory::{Buffer, Plan};
 use triune_tensor::{DType, QuantParams, Shape};
 
 use crate::{
     Error, Program,
-    program::{Operator, PlannedBuffer},
+    plan::Draft,
+    program::Operator,
     view::{Home, View, merge_axes},
 };
 use constants::ConstantPool;
@@ -49,15 +49,14 @@ pub(crate) struct InputPlan {
     pub(crate) bordered: Option<View>,
 }
 
-/// What lowering gives: commands with final addresses, and what segments 1 and 2 hold.
+/// What lowering gives: commands whose addresses name feature maps, and what segment 1 holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Lowered {
     pub(crate) commands: Vec<Command>,
     pub(crate) operators: Vec<Operator>,
     pub(crate) constants: Vec<u8>,
-    pub(crate) plan: Plan,
-    /// The plan's buffers with their lifespans in commands.
-    pub(crate) buffers: Vec<PlannedBuffer>,
+    /// The feature maps that addresses name.
+    pub(crate) drafts: Vec<Draft>,
 }
 
 /// Alignment of every buffer, in bytes: a cache line and a vector register.
@@ -94,14 +93,6 @@ pub(crate) fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Re
     lowering.finish()
 }
 
-/// A scratch buffer: its size and the commands between which it must live.
-#[derive(Clone, Copy, Debug)]
-struct Scratch {
-    bytes: u64,
-    first: u64,
-    last: u64,
-}
-
 /// How a producer can write its result.
 #[derive(Clone, Copy, Debug)]
 enum Form {
@@ -125,7 +116,7 @@ struct Lowering<'g> {
     parents: HashMap<ValueId, (ValueId, usize)>,
     commands: Vec<Command>,
     operators: Vec<Operator>,
-    scratch: Vec<Scratch>,
+    scratch: Vec<Draft>,
     constants: ConstantPool,
     library: Option<&'g Library>,
 }
@@ -200,7 +191,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Plans memory, patches addresses, ends the stream.
+    /// Copies the outputs that lie elsewhere, ends the stream.
     fn finish(mut self) -> Result<Lowered, Error> {
         let first = self.commands.len() as u32;
         for (index, &id) in self.graph.outputs.iter().enumerate() {
@@ -215,41 +206,8 @@ impl Lowering<'_> {
             self.operators.push(Operator { name: "outputs".into(), kind: "Copy".into(), first, last });
         }
         self.commands.push(Command::End(triune_device::command::End {}));
-        let buffers: Vec<Buffer> = self
-            .scratch
-            .iter()
-            // One that nothing touches, for an empty tensor, takes no room.
-            .map(|s| Buffer {
-                lower: s.first.min(s.last),
-                upper: s.last + 1,
-                size: s.bytes,
-                alignment: ALIGNMENT,
-            })
-            .collect();
-        let plan = triune_memory::plan(&buffers)
-            .ok_or_else(|| Error::Target("the feature maps' sizes overflow 64 bits".into()))?;
-        if cfg!(debug_assertions)
-            && let Err(violation) = triune_memory::validate(&buffers, &plan)
-        {
-            return Err(Error::Target(format!("the memory plan is invalid: {violation}")));
-        }
-        for command in &mut self.commands {
-            patch::addresses(command, &mut |addr| {
-                if addr.segment() == Program::SCRATCH {
-                    let (index, offset) = patch::unpack(*addr);
-                    *addr = Addr::new(Program::SCRATCH, plan.offsets[index] + offset);
-                }
-            });
-        }
-        let planned = buffers.iter().zip(&plan.offsets).map(|(buffer, &offset)| PlannedBuffer {
-            offset,
-            bytes: buffer.size,
-            first: buffer.lower as u32,
-            last: buffer.upper as u32,
-        });
-        let buffers = planned.collect();
         let (commands, operators, constants) = (self.commands, self.operators, self.constants.into_bytes());
-        Ok(Lowered { commands, operators, constants, plan, buffers })
+        Ok(Lowered { commands, operators, constants, drafts: self.scratch })
     }
 
     // ---- values ----
@@ -375,7 +333,7 @@ impl Lowering<'_> {
     /// A scratch buffer for the elements of these extents, without gaps.
     fn new_scratch(&mut self, dims: Shape, dtype: DType) -> Home {
         let bytes = dims.iter().product::<usize>() as u64 * dtype.bytes() as u64;
-        self.scratch.push(Scratch { bytes, first: u64::MAX, last: 0 });
+        self.scratch.push(Draft { bytes, first: u32::MAX, last: 0 });
         Home::Scratch(self.scratch.len() as u32 - 1)
     }
 
@@ -393,12 +351,12 @@ impl Lowering<'_> {
         if patch::writes_nothing(&command) {
             return;
         }
-        let now = self.commands.len() as u64;
+        let now = self.commands.len() as u32;
         for view in touched {
             if let Home::Scratch(index) = view.home {
                 let scratch = &mut self.scratch[index as usize];
                 scratch.first = scratch.first.min(now);
-                scratch.last = scratch.last.max(now);
+                scratch.last = scratch.last.max(now + 1);
             }
         }
         self.commands.push(command);

@@ -10,18 +10,18 @@ const OFFSET_BITS: u32 = 36;
 pub(super) const MAX_OFFSET: u64 = (1 << OFFSET_BITS) - 1;
 
 /// An address that stands for byte `offset` of scratch buffer `index` until the plan is known.
-pub(super) fn pack(index: u32, offset: u64) -> Option<Addr> {
+pub(crate) fn pack(index: u32, offset: u64) -> Option<Addr> {
     let fits = u64::from(index) < 1 << (56 - OFFSET_BITS) && offset <= MAX_OFFSET;
     fits.then(|| Addr::new(Program::SCRATCH, u64::from(index) << OFFSET_BITS | offset))
 }
 
 /// Buffer index and offset of an address made by [`pack`].
-pub(super) fn unpack(addr: Addr) -> (usize, u64) {
+pub(crate) fn unpack(addr: Addr) -> (usize, u64) {
     ((addr.offset() >> OFFSET_BITS) as usize, addr.offset() & MAX_OFFSET)
 }
 
 /// Calls `f` on every address of feature maps in the command; constants never move.
-pub(super) fn addresses(command: &mut Command, f: &mut dyn FnMut(&mut Addr)) {
+pub(crate) fn addresses(command: &mut Command, f: &mut dyn FnMut(&mut Addr)) {
     match command {
         Command::End(_) => {}
         Command::Copy(c) => {

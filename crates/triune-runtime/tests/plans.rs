@@ -1,0 +1,399 @@
+//! Memory plans of programs: what stays in the near memory is really there, plans can be made again, and a wrong plan
+//! shows.
+
+mod data;
+
+use std::{path::PathBuf, sync::Arc, time::Instant};
+
+use triune_device::{
+    Addr, Command, DeviceSpec, SegmentKind,
+    command::{decode, encode},
+    touches,
+};
+use triune_graph::{
+    Graph, Op,
+    format::onnx,
+    ops::{self, BinaryKind},
+};
+use triune_runtime::{
+    CompileOptions, DeployOptions, Deployment, Device, Error, MODEL_FILE, Package, PlanOptions, Policy,
+    Program, compile,
+};
+use triune_tensor::{DType, QuantParams};
+use triune_testing::{GraphBuilder, Tensor};
+
+const PARAMS: QuantParams = QuantParams { scale: 0.02, zero_point: 3 };
+
+/// A small random generator: the sequence is the seed's, on every machine.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+}
+
+/// Residual blocks with a skip over all of them and a concatenation: maps of several sizes and lifespans.
+fn network(blocks: usize) -> Graph {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", DType::F32, &[1, 3, 16, 16]);
+    let mut x = builder.quantize_dequantize(x, PARAMS, DType::I8);
+    let conv = |builder: &mut GraphBuilder, x, inputs: usize, outputs: usize, kernel: usize| {
+        let integers: Vec<i8> =
+            (0..outputs * inputs * kernel * kernel).map(|i| (i * 37 % 255) as i8).collect();
+        let weights = Tensor::i8(&[outputs, inputs, kernel, kernel], &integers);
+        let weights = builder.dequantized_constant(&weights, &[0.01], 0);
+        let y = builder.conv(&[x, weights], 1, kernel / 2, 1);
+        builder.quantize_dequantize(y, PARAMS, DType::I8)
+    };
+    x = conv(&mut builder, x, 3, 8, 3);
+    let first = x;
+    for block in 0..blocks {
+        let wide = 8 * (1 + block % 3);
+        let y = conv(&mut builder, x, 8, wide, 3);
+        let y = conv(&mut builder, y, wide, 8, 1);
+        let y = builder.binary(BinaryKind::Add, x, y);
+        x = builder.quantize_dequantize(y, PARAMS, DType::I8);
+    }
+    let y = builder.node(Op::Concat(ops::Concat { axis: 1 }), &[x, first]);
+    let y = builder.quantize_dequantize(y, PARAMS, DType::I8);
+    let y = conv(&mut builder, y, 16, 4, 1);
+    builder.finish(&[y])
+}
+
+fn spec(name: &str) -> DeviceSpec {
+    DeviceSpec::builtin(name).expect("a built-in device")
+}
+
+fn options(policy: Policy, capacity: Option<u64>) -> PlanOptions {
+    PlanOptions { policy, capacity, ..PlanOptions::default() }
+}
+
+fn compiled(graph: &Graph, name: &str, batch: usize, plan: PlanOptions) -> Program {
+    compile(graph, &spec(name), &CompileOptions { batch, plan }).expect("a program").program
+}
+
+fn deployed(program: &Program) -> Deployment {
+    let device = Device::new(spec(&program.target)).expect("a device");
+    Deployment::new(&device, &Arc::new(program.clone()), &DeployOptions::default()).expect("a deployment")
+}
+
+/// The outputs of a run on inputs that the seed makes.
+fn outputs(deployment: &mut Deployment, seed: u64) -> Result<Vec<Vec<u8>>, Error> {
+    let mut random = Random(seed);
+    let program = Arc::clone(deployment.program());
+    let inputs: Vec<Vec<u8>> =
+        program.inputs.iter().map(|io| (0..io.bytes()).map(|_| random.next() as u8).collect()).collect();
+    let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+    let mut outputs: Vec<Vec<u8>> = program.outputs.iter().map(|io| vec![0; io.bytes()]).collect();
+    let mut slices: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+    deployment.run(&inputs, &mut slices)?;
+    Ok(outputs)
+}
+
+/// Bytes that a run moves to and from a memory.
+fn moved(deployment: &Deployment, memory: &str) -> u64 {
+    let at = deployment.device().spec().memory_index(memory).expect("a memory");
+    let commands = &deployment.timeline().commands;
+    commands.iter().map(|command| command.bytes_read[at] + command.bytes_written[at]).sum()
+}
+
+/// Whatever stays on the chip, and however little room there is, the numbers are the same; what stays is moved there and
+/// nowhere else.
+#[test]
+fn plans_change_places_never_values() {
+    let graph = network(5);
+    for (name, near, far) in [("zg330", "ocm", "ddr"), ("buyi", "ocm", "ddr"), ("metis", "l1", "l2")] {
+        let base = compiled(&graph, name, 1, options(Policy::None, None));
+        let mut all_far = deployed(&base);
+        let expected = outputs(&mut all_far, 1).expect("a run");
+        assert_eq!((base.resident_bytes(), moved(&all_far, near)), (0, 0));
+        let largest = base.buffers.iter().map(|buffer| buffer.bytes).max().expect("a feature map");
+        for capacity in [None, Some(0), Some(1), Some(largest - 1), Some(largest), Some(3 * largest)] {
+            let mut best = 0;
+            for policy in Policy::ALL {
+                let plan = options(policy, capacity);
+                let program = base.replan(&spec(name), &plan).expect("a plan");
+                assert_eq!(program, compiled(&graph, name, 1, plan), "planned again as if compiled so");
+                let residency = program.residency.expect("a near memory");
+                assert!(residency.peak <= residency.capacity && residency.value <= residency.bound);
+                assert!(capacity.is_none_or(|limit| residency.capacity <= limit));
+                let mut deployment = deployed(&program);
+                assert_eq!(outputs(&mut deployment, 1).expect("a run"), expected, "{name} {plan:?}");
+                // Every map is written and read as a whole here, so that the value is the traffic, byte by byte.
+                assert_eq!(moved(&deployment, near), residency.value, "{name} {plan:?}");
+                assert_eq!(moved(&all_far, far) - moved(&deployment, far), residency.value);
+                best = best.max(residency.value);
+                if policy == Policy::Exact {
+                    assert_eq!((residency.value, residency.gap()), (best, 0.0));
+                }
+                // And back again.
+                assert_eq!(program.replan(&spec(name), &options(Policy::None, None)).expect("a plan"), base);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_has_a_near_memory_per_core_or_shares_one() {
+    let graph = network(3);
+    let program = compiled(&graph, "metis", 4, PlanOptions::default());
+    let whole = spec("metis").resident_memory().expect("a near memory").usable_bytes();
+    assert_eq!(program.residency.expect("a near memory").capacity, whole);
+    let one =
+        outputs(&mut deployed(&compiled(&graph, "metis", 1, PlanOptions::default())), 5).expect("a run");
+    let four = outputs(&mut deployed(&program), 5).expect("a run");
+    assert_eq!(four[0][..one[0].len()], one[0][..], "the first image is the same");
+    // Constants lie in the memory that is near here, and four images share what they leave.
+    let mut shared = spec("metis");
+    shared.placement.resident = Some("l2".into());
+    shared.placement.scratch = "ddr".into();
+    let replanned = program.replan(&shared, &PlanOptions::default()).expect("a plan");
+    let l2 = shared.resident_memory().expect("a near memory").usable_bytes();
+    let left = (l2 - (program.constants.len() as u64).next_multiple_of(64)) / 4;
+    assert_eq!(replanned.residency.expect("a near memory").capacity, left / 64 * 64);
+    let device = Device::new(shared).expect("a device");
+    let mut deployment =
+        Deployment::new(&device, &Arc::new(replanned), &DeployOptions::default()).expect("a deployment");
+    assert_eq!(outputs(&mut deployment, 5).expect("a run"), four);
+}
+
+/// The second deployment on a core finds its near memory taken: it runs from the far one, says so, and is timed so.
+#[test]
+fn a_second_deployment_falls_back_to_the_far_memory() {
+    let program = Arc::new(compiled(&network(3), "zg330", 1, PlanOptions::default()));
+    let mut small = spec("zg330");
+    for memory in small.memory.iter_mut().filter(|memory| memory.name == "ocm") {
+        memory.bytes = program.resident_bytes();
+    }
+    let device = Device::new(small).expect("a device");
+    let deploy = || Deployment::new(&device, &program, &DeployOptions::default()).expect("a deployment");
+    let resident = |deployment: &Deployment| {
+        let place = deployment.places().iter().find(|place| place.kind == SegmentKind::Resident);
+        place.expect("a segment").memory.clone()
+    };
+    let mut first = deploy();
+    let mut second = deploy();
+    assert_eq!((resident(&first), resident(&second)), ("ocm".into(), "ddr".into()));
+    assert!(second.timeline().total_cycles >= first.timeline().total_cycles);
+    assert_eq!((moved(&first, "ocm") > 0, moved(&second, "ocm")), (true, 0));
+    assert_eq!(outputs(&mut first, 3).expect("a run"), outputs(&mut second, 3).expect("a run"));
+    drop(first);
+    assert_eq!(resident(&deploy()), "ocm", "the memory is free again");
+}
+
+#[test]
+fn a_program_of_one_command_has_nothing_to_keep() {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", DType::F32, &[1, 3, 8, 8]);
+    let x = builder.quantize_dequantize(x, PARAMS, DType::I8);
+    let weights = builder.dequantized_constant(&Tensor::i8(&[5, 3, 1, 1], &[3; 15]), &[0.01], 0);
+    let y = builder.conv(&[x, weights], 1, 0, 1);
+    let y = builder.quantize_dequantize(y, PARAMS, DType::I8);
+    let program = compiled(&builder.finish(&[y]), "zg330", 1, PlanOptions::default());
+    assert_eq!((program.buffers.len(), program.scratch_bytes, program.resident_bytes()), (0, 0, 0));
+    assert_eq!(program.residency.expect("a near memory").gap(), 0.0);
+    assert_eq!(program.replan(&spec("zg330"), &PlanOptions::default()).expect("a plan"), program);
+    outputs(&mut deployed(&program), 1).expect("a run");
+}
+
+/// A deep network with a skip from the first map to the last: hundreds of maps, in no time.
+#[test]
+fn hundreds_of_feature_maps() {
+    let graph = network(150);
+    let start = Instant::now();
+    let program = compiled(&graph, "buyi", 1, options(Policy::Exact, Some(10 * 1024)));
+    let elapsed = start.elapsed();
+    println!("{} feature maps in {elapsed:?}", program.buffers.len());
+    assert!(program.buffers.len() >= 300 && elapsed.as_secs() < 20, "{elapsed:?}");
+    let residency = program.residency.expect("a near memory");
+    assert!(residency.value > 0 && residency.peak <= 10 * 1024);
+}
+
+/// What a package of the first schema had: one segment of feature maps, and inputs from segment 3.
+#[test]
+fn packages_of_the_first_version_load() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = compile(&network(3), &spec("metis"), &CompileOptions::default()).expect("a program");
+    Package::write(&model, folder.path()).expect("a package");
+    let far = model.program.replan(&spec("metis"), &options(Policy::None, None)).expect("a plan");
+    let mut commands = decode(&far.instructions).expect("commands");
+    for command in &mut commands {
+        rename(command, &mut |addr| match addr.segment() {
+            segment @ Program::FIRST_IO.. => Addr::new(segment - 1, addr.offset()),
+            _ => addr,
+        });
+    }
+    let path = folder.path().join(MODEL_FILE);
+    let text = std::fs::read_to_string(&path).expect("model.json");
+    let mut json: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
+    std::fs::write(folder.path().join("instructions.bin"), encode(&commands)).expect("written");
+    json["instructions"]["sha256"] = digest(&encode(&commands)).into();
+    json["schema_version"] = 1.into();
+    json["scratch_bytes"] = far.scratch_bytes.into();
+    json["scratch_lower_bound"] = far.scratch_lower_bound.into();
+    let fields = json.as_object_mut().expect("an object");
+    fields.remove("residency");
+    fields.remove("feature_maps");
+    let old: Vec<_> = far.buffers.iter().map(|b| (b.offset, b.bytes, b.first, b.last)).collect();
+    fields.insert("scratch_buffers".into(), serde_json::json!(old));
+    std::fs::write(&path, json.to_string()).expect("written");
+    let loaded = Package::load(&path).expect("an old package");
+    assert_eq!(**loaded.program(), model.program, "planned as if compiled today");
+
+    // Without its plan it runs as it is, from the far memory.
+    json.as_object_mut().expect("an object").remove("scratch_buffers");
+    std::fs::write(&path, json.to_string()).expect("written");
+    let bare = Package::load(&path).expect("an older package");
+    let expected = outputs(&mut deployed(&model.program), 9).expect("a run");
+    assert_eq!(outputs(&mut deployed(bare.program()), 9).expect("a run"), expected);
+
+    // A plan that is not the commands' is refused.
+    json["scratch_buffers"] = serde_json::json!([[0, 64, 0, 1]]);
+    std::fs::write(&path, json.to_string()).expect("written");
+    let error = Package::load(&path).expect_err("another plan").to_string();
+    assert!(error.contains("compile the model again"), "{error}");
+}
+
+fn digest(bytes: &[u8]) -> String {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Changes the feature maps' addresses of the commands that these tests have.
+fn rename(command: &mut Command, f: &mut dyn FnMut(Addr) -> Addr) {
+    let mut each = |addr: &mut Addr| *addr = f(*addr);
+    match command {
+        Command::End(_) => {}
+        Command::Copy(c) => [&mut c.src, &mut c.dst].into_iter().for_each(each),
+        Command::QConv(c) => {
+            each(&mut c.input.addr);
+            each(&mut c.output.addr);
+            c.residual.iter_mut().for_each(|map| each(&mut map.addr));
+        }
+        Command::QAdd(c) => {
+            [&mut c.a, &mut c.b, &mut c.output].into_iter().for_each(|map| each(&mut map.addr))
+        }
+        Command::Pool(c) => [&mut c.input, &mut c.output].into_iter().for_each(|map| each(&mut map.addr)),
+        Command::GlobalPool(c) => {
+            [&mut c.input, &mut c.output].into_iter().for_each(|map| each(&mut map.addr))
+        }
+        Command::Resize(c) => [&mut c.input, &mut c.output].into_iter().for_each(|map| each(&mut map.addr)),
+        Command::Table(c) => [&mut c.input, &mut c.output].into_iter().for_each(|map| each(&mut map.addr)),
+        other => panic!("{:?} is not known here", other.opcode()),
+    }
+}
+
+/// A program in which feature map `victim` lies where `other` does, although both are alive: every address of the one is
+/// moved to the other's bytes.
+fn overlapped(program: &Program, victim: usize, other: usize) -> Program {
+    let [from, to] = [program.buffers[victim], program.buffers[other]];
+    let mut commands = decode(&program.instructions).expect("commands");
+    for (index, command) in commands.iter_mut().enumerate() {
+        if !(from.first as usize..from.last as usize).contains(&index) {
+            continue;
+        }
+        rename(command, &mut |addr| {
+            let inside = addr.segment() == from.segment
+                && (from.offset..from.offset + from.bytes).contains(&addr.offset());
+            if inside { Addr::new(to.segment, to.offset + (addr.offset() - from.offset)) } else { addr }
+        });
+    }
+    Program { instructions: encode(&commands).into(), ..program.clone() }
+}
+
+/// A wrong plan is seen: an error, or other outputs; never the same ones. Returns how many pairs were tried.
+fn corruptions_show(program: &Program, tries: usize, seed: u64) -> usize {
+    let expected = outputs(&mut deployed(program), seed).expect("a run");
+    let mut random = Random(seed);
+    // Both alive before a command that reads what the other one would have overwritten.
+    let pairs: Vec<(usize, usize)> = (0..program.buffers.len())
+        .flat_map(|victim| (0..program.buffers.len()).map(move |other| (victim, other)))
+        .filter(|&(victim, other)| {
+            let [a, b] = [program.buffers[victim], program.buffers[other]];
+            // The later one is written while the earlier one waits for a later reader.
+            victim != other && a.first > b.first && b.last > a.first + 1 && a.bytes <= b.bytes
+        })
+        .collect();
+    assert!(!pairs.is_empty(), "a program in which nothing lives together");
+    let mut tried = 0;
+    for _ in 0..tries {
+        let (victim, other) = pairs[random.below(pairs.len())];
+        let wrong = overlapped(program, victim, other);
+        let device = Device::new(spec(&wrong.target)).expect("a device");
+        let Ok(mut deployment) =
+            Deployment::new(&device, &Arc::new(wrong.clone()), &DeployOptions::default())
+        else {
+            tried += 1;
+            continue;
+        };
+        if let Ok(got) = outputs(&mut deployment, seed) {
+            assert!(got != expected, "{victim} over {other} of {} went unseen", program.target);
+        }
+        tried += 1;
+    }
+    tried
+}
+
+#[test]
+fn a_corrupted_plan_is_never_silent() {
+    for name in ["zg330", "metis"] {
+        assert_eq!(corruptions_show(&compiled(&network(5), name, 1, PlanOptions::default()), 20, 7), 20);
+        let far = compiled(&network(5), name, 1, options(Policy::None, None));
+        assert_eq!(corruptions_show(&far, 20, 8), 20);
+    }
+}
+
+/// The networks of the test data that an NPU takes: path, and whether it is a topology that must be quantized first.
+fn models() -> Vec<PathBuf> {
+    let Some(folder) = data::folder() else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(folder.join("models/onnx")) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.to_string_lossy().ends_with("_qdq.onnx"));
+    paths.sort();
+    paths
+}
+
+#[test]
+fn corrupted_plans_of_real_networks_show() {
+    for path in models().iter().filter(|path| path.to_string_lossy().contains("resnet8")) {
+        let graph = onnx::read(path).expect("a model");
+        for name in ["zg330", "metis"] {
+            let program = compiled(&graph, name, 1, PlanOptions::default());
+            let tried = corruptions_show(&program, 12, 11);
+            println!("{}: {tried} corruptions on {name}", path.display());
+        }
+    }
+}
+
+/// Where a touch lies is where the plan says: every command's feature maps are inside of one that is alive.
+#[test]
+fn touches_stay_inside_of_living_feature_maps() {
+    let program = compiled(&network(5), "zg330", 1, options(Policy::Option3, Some(6 * 1024)));
+    let device = spec("zg330");
+    let (mut near, mut far) = (0, 0);
+    for (index, command) in decode(&program.instructions).expect("commands").iter().enumerate() {
+        for touch in touches(&device, command) {
+            let segment = touch.addr.segment();
+            if !matches!(segment, Program::SCRATCH | Program::RESIDENT) {
+                continue;
+            }
+            let owners = program.buffers.iter().filter(|buffer| {
+                buffer.segment == segment
+                    && (buffer.first as usize..buffer.last as usize).contains(&index)
+                    && (buffer.offset..buffer.offset + buffer.bytes).contains(&touch.addr.offset())
+            });
+            assert_eq!(owners.count(), 1, "command {index}");
+            *(if segment == Program::RESIDENT { &mut near } else { &mut far }) += 1;
+        }
+    }
+    assert!(near > 0 && far > 0);
+}
