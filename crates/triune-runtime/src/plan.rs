@@ -247,7 +247,7 @@ impl Program {
     pub(crate) fn with_plan(&self, commands: &[Command], planned: Planned) -> Self {
         let Planned { buffers, scratch_bytes, scratch_lower_bound, residency } = planned;
         let instructions = command::encode(commands).into();
-        Self { instructions, buffers, scratch_bytes, scratch_lower_bound, residency, ..self.clone() }
+        Self { instructions, scratch_bytes, scratch_lower_bound, residency, buffers, ..self.clone() }
     }
 
     /// Makes the commands' addresses name feature maps again: at every command, an address belongs to the one that is

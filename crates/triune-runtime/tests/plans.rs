@@ -265,30 +265,27 @@ fn packages_of_the_first_version_load() {
 
 fn digest(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("{:x}", Sha256::digest(bytes))
 }
 
 /// Changes the feature maps' addresses of the commands that these tests have.
 fn rename(command: &mut Command, f: &mut dyn FnMut(Addr) -> Addr) {
-    let mut each = |addr: &mut Addr| *addr = f(*addr);
-    match command {
-        Command::End(_) => {}
-        Command::Copy(c) => [&mut c.src, &mut c.dst].into_iter().for_each(each),
+    let maps: Vec<&mut Addr> = match command {
+        Command::End(_) => vec![],
+        Command::Copy(c) => vec![&mut c.src, &mut c.dst],
         Command::QConv(c) => {
-            each(&mut c.input.addr);
-            each(&mut c.output.addr);
-            c.residual.iter_mut().for_each(|map| each(&mut map.addr));
+            let residual = c.residual.as_mut().map(|map| &mut map.addr);
+            [&mut c.input.addr, &mut c.output.addr].into_iter().chain(residual).collect()
         }
-        Command::QAdd(c) => {
-            [&mut c.a, &mut c.b, &mut c.output].into_iter().for_each(|map| each(&mut map.addr))
-        }
-        Command::Pool(c) => [&mut c.input, &mut c.output].into_iter().for_each(|map| each(&mut map.addr)),
-        Command::GlobalPool(c) => {
-            [&mut c.input, &mut c.output].into_iter().for_each(|map| each(&mut map.addr))
-        }
-        Command::Resize(c) => [&mut c.input, &mut c.output].into_iter().for_each(|map| each(&mut map.addr)),
-        Command::Table(c) => [&mut c.input, &mut c.output].into_iter().for_each(|map| each(&mut map.addr)),
+        Command::QAdd(c) => vec![&mut c.a.addr, &mut c.b.addr, &mut c.output.addr],
+        Command::Pool(c) => vec![&mut c.input.addr, &mut c.output.addr],
+        Command::GlobalPool(c) => vec![&mut c.input.addr, &mut c.output.addr],
+        Command::Resize(c) => vec![&mut c.input.addr, &mut c.output.addr],
+        Command::Table(c) => vec![&mut c.input.addr, &mut c.output.addr],
         other => panic!("{:?} is not known here", other.opcode()),
+    };
+    for addr in maps {
+        *addr = f(*addr);
     }
 }
 
