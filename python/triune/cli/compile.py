@@ -37,7 +37,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help=f"how feature maps that stay on chip are chosen: {', '.join(POLICIES)} (default: %(default)s)",
     )
     parser.add_argument(
-        "--on-chip", metavar="BYTES", type=positive, help="what they may take of the memory on chip (default: all of it)"
+        "--on-chip",
+        metavar="BYTES",
+        type=positive,
+        help="what they may take of the memory on chip (default: all of it)",
     )
     parser.add_argument(
         "--calibrate",
