@@ -447,7 +447,7 @@ impl Image {
             .labelled(|| format!("feature maps of {}", title(program)));
         // Where another deployment holds the near memory, this one runs from the far one, and is timed so.
         let resident = Chunk::new(memory, &resident_places(&device.spec), core, program.resident_bytes())?
-            .labelled(|| format!("resident feature maps of {}", title(program)));
+            .labelled(|| format!("feature maps on chip of {}", title(program)));
         for (chunk, io) in outputs.iter().zip(&program.outputs) {
             if io.padding.iter().all(|&padding| padding == (0, 0)) {
                 continue;

@@ -118,12 +118,13 @@ fn moved(program: &Program, from: &PlannedBuffer, to: &PlannedBuffer) -> Program
     let mut words: Vec<u32> =
         program.instructions.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word)).collect();
     // An address is 64 bits with the segment on top: in maps of less than 4 GiB, the upper word is the segment's alone.
-    let high = u32::from(Program::SCRATCH) << 24;
+    let [high, target] = [from, to].map(|map| u32::from(map.segment) << 24);
     let mut changed = 0;
     for index in 1..words.len() {
         let low = u64::from(words[index - 1]);
         if words[index] == high && (from.offset..from.offset + from.bytes).contains(&low) {
             words[index - 1] = (low - from.offset + to.offset) as u32;
+            words[index] = target;
             changed += 1;
         }
     }
