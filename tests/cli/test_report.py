@@ -150,7 +150,7 @@ def test_names_are_no_markup(browse: Callable[..., Any], edited: Callable[..., P
 
 
 def test_without_a_memory_plan(browse: Callable[..., Any], edited: Callable[..., Path], tmp_path: Path) -> None:
-    profile(edited(lambda model: model.pop("scratch_buffers"))).write_report(tmp_path / "out.html")
+    profile(edited(lambda model: model.pop("feature_maps"))).write_report(tmp_path / "out.html")
     text = (tmp_path / "out.html").read_text(encoding="utf-8")
     assert "compile the model again" in text
     assert list(look(browse, text, 1280)["charts"]) == CHARTS

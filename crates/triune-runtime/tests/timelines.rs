@@ -76,7 +76,9 @@ fn an_estimate_equals_the_deployment() {
         let graph = quantize::quantized(quantize::product(k, n, 64)).expect("quantized");
         for (name, batch) in [("metis", 1), ("metis", 3), ("metis-m2", 2), ("zg330", 1)] {
             let spec = DeviceSpec::builtin(name).expect("builtin");
-            let program = compile(&graph, &spec, &CompileOptions { batch, ..CompileOptions::default() }).expect("compiled").program;
+            let program = compile(&graph, &spec, &CompileOptions { batch, ..CompileOptions::default() })
+                .expect("compiled")
+                .program;
             let (program, device) = (Arc::new(program), Device::new(spec.clone()).expect("a device"));
             let deployment = Deployment::new(&device, &program, &DeployOptions::default()).expect("deployed");
             let estimate = Estimate::new(&program).expect("decoded");
