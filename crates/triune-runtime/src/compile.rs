@@ -162,7 +162,7 @@ pub(crate) fn compile_core(graph: &Graph, spec: &DeviceSpec) -> Result<Program, 
         |ids: &[ValueId]| -> Vec<String> { ids.iter().map(|&id| graph.value(id).name.clone()).collect() };
     let borders = border::npu(&spec.border, graph, &names(&graph.inputs), &names(&graph.outputs), 1)?;
     let lowered = lower(graph, &borders.plan, None)?;
-    Ok(program(spec, 1, lowered, borders.inputs, borders.outputs))
+    program(spec, &CompileOptions::default(), lowered, borders.inputs, borders.outputs)
 }
 
 /// The model with every input fixed, a symbolic first extent being `batch`.
