@@ -17,7 +17,9 @@ FLOATS = (np.float32, np.float16)
 RNG_SEED = 20
 
 
-def model(op: str, inputs: dict[str, Array], opset: int, outputs: int, constants: dict[str, Array], **attributes: Any) -> bytes:
+def model(
+    op: str, inputs: dict[str, Array], opset: int, outputs: int, constants: dict[str, Array], **attributes: Any
+) -> bytes:
     """Return a model of one node; constants are initializers, in the order in which they are given."""
     helper = onnx.helper
     names = [*inputs, *constants]
@@ -25,7 +27,10 @@ def model(op: str, inputs: dict[str, Array], opset: int, outputs: int, constants
     graph = helper.make_graph(
         [node],
         op,
-        [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for name, x in inputs.items()],
+        [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+            for name, x in inputs.items()
+        ],
         [onnx.ValueInfoProto(name=f"y{index}") for index in range(outputs)],
         [onnx.numpy_helper.from_array(x, name) for name, x in constants.items()],
     )
@@ -206,7 +211,19 @@ def test_choices_and_indices(dtype: Any) -> None:
     compare("GatherND", {"x": x, "i": np.array([[1], [0], [3]], np.int64)}, batch_dims=1)
 
 
-CASTS = [np.float32, np.float16, np.float64, np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, bool]
+CASTS = [
+    np.float32,
+    np.float16,
+    np.float64,
+    np.int8,
+    np.uint8,
+    np.int16,
+    np.uint16,
+    np.int32,
+    np.uint32,
+    np.int64,
+    bool,
+]
 
 
 @pytest.mark.parametrize("source", CASTS)
