@@ -428,11 +428,6 @@ def test_devices_that_are_not_there(classifier: Path) -> None:
     assert load(classifier, LiteConfig(LiteDeviceType.LITE_DEVICE_DEFAULT)).device_id == 0
 
 
-def test_on_an_npu(classifier: Path) -> None:
-    with pytest.raises(NotImplementedError, match="LITE_NPU"):
-        load(classifier, LiteConfig(LiteDeviceType.LITE_NPU))
-
-
 def test_without_optimization(classifier: Path) -> None:
     config = LiteConfig()
     config.options.graph_opt_level = 0

@@ -167,8 +167,26 @@ def enable_profile(native: _native.Network) -> None:
     native.profile(True)
 
 
-def write_profile(native: _native.Network, file: str) -> None:
-    """Write the times of the last run as JSON.
+def _operator_times(native: _native.Network, npu: str) -> list[tuple[str, str, str, float, float]]:
+    """Return name, operator, place, start and end in seconds of each operator of the last run.
+
+    On an NPU the times are modelled, and operators that follow each other may overlap.
+    """
+    found = []
+    now = 0.0
+    for name, kind, seconds in native.operator_times():
+        found.append((name, kind, _PLACE, now, now + seconds))
+        now += seconds
+    timeline = native.timeline()
+    if timeline is not None and timeline.clock_mhz:
+        second = timeline.clock_mhz * 1e6
+        for row in timeline.operators():
+            found.append((row["name"], row["kind"], npu, now + row["start"] / second, now + row["end"] / second))
+    return found
+
+
+def write_profile(native: _native.Network, file: str, npu: str) -> None:
+    """Write the times of the last run as JSON; `npu` is MegEngine's name for the device, where there is one.
 
     Raises RuntimeError if the file cannot be written.
     """
@@ -176,8 +194,7 @@ def write_profile(native: _native.Network, file: str) -> None:
     variables: dict[str, Any] = {}
     device: dict[str, Any] = {}
     host: dict[str, Any] = {}
-    start = 0.0
-    for index, (name, kind, seconds) in enumerate(native.operator_times()):
+    for index, (name, kind, place, start, end) in enumerate(_operator_times(native, npu)):
         # MegEngine counts operators and results together.
         number, result = str(2 * index), str(2 * index + 1)
         operators[number] = {
@@ -188,10 +205,10 @@ def write_profile(native: _native.Network, file: str) -> None:
             "output": [result],
             "param": {},
         }
-        variables[result] = {"id": result, "name": name, "comp_node": _PLACE, "owner_opr": number}
-        times = {"start": start, "kern": start, "end": start + seconds}
-        device[number], host[number] = {_PLACE: times}, {"main": times}
-        start += seconds
+        variables[result] = {"id": result, "name": name, "comp_node": place, "owner_opr": number}
+        device[number] = {place: {"start": start, "kern": start, "end": end}}
+        # The host is not busy while the device works.
+        host[number] = {"main": {"start": start, "kern": start, "end": end if place == _PLACE else start}}
     plan = native.memory_plan()
     chunks = {
         str(index): {"id": str(index), "type": "static", "size": size, "addr": offset, "time": [first, last]}

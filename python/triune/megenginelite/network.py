@@ -283,7 +283,8 @@ class LiteNetwork:
         The tensors of an earlier model are no longer this network's.
 
         Raises FileNotFoundError, AssertionError if `file` is neither, RuntimeError if the model is damaged, encrypted by
-        other means, holds an operator that does not run here (it is named), or the configuration does not fit.
+        other means, holds an operator that does not run here (it is named), or the configuration does not fit; for
+        LITE_NPU, if no operators of the model are of 8 bits.
         """
         self._settle()
         with self._lock:
@@ -316,9 +317,7 @@ class LiteNetwork:
         if not settings.options["graph_opt_level"]:
             options["fusion"] = False
         if settings.device_type == LiteDeviceType.LITE_NPU:
-            raise NotImplementedError(
-                "LITE_NPU: networks run on the host; use LITE_CPU, or triune.compile for a device"
-            )
+            options["device"] = _devices.npu_names()[settings.device_id]
         if weights_of is not None:
             options["sharing_weights"] = weights_of
         if self._memory_of is not None:
@@ -592,7 +591,8 @@ class LiteNetwork:
     # ---- looking inside
 
     def enable_profile_performance(self, profile_file: str | os.PathLike[str]) -> None:
-        """Measure every operator from now on, and write the times to a JSON file at each `wait`.
+        """Measure every operator from now on, and write the times to a JSON file at each `wait`: seconds of wall time for
+        those on the host, of modelled time for those on an NPU.
 
         Raises RuntimeError if no model is loaded.
         """
@@ -606,7 +606,7 @@ class LiteNetwork:
         from triune.megenginelite import _dumps
 
         assert self._profile_file is not None
-        _dumps.write_profile(self._loaded().native, self._profile_file)
+        _dumps.write_profile(self._loaded().native, self._profile_file, f"npu{self._settings.device_id}:0")
 
     def io_txt_dump(self, txt_file: str | os.PathLike[str]) -> None:
         """Write every intermediate result of each `forward` from now on to a text file, as the vendor's tools read it.

@@ -1,0 +1,146 @@
+"""Networks on simulated NPUs: the results of the host, and the times of the device."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import lite_models as models
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from triune.megenginelite import LiteConfig, LiteDeviceType, LiteIO, LiteNetwork, LiteNetworkIO
+from triune.models import DIGITS_INT8, digits_held_out
+
+QNET = Path(__file__).resolve().parents[3] / "shared" / "models" / "mge" / "qnet_int8.mge"
+
+
+@pytest.fixture(autouse=True)
+def npus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have two NPUs of different make."""
+    monkeypatch.setenv("TRIUNE_LITE_DEVICES", "npu=metis,zg330")
+
+
+def loaded(model: Path, number: int | None, threads: int = 1, io: LiteNetworkIO | None = None) -> LiteNetwork:
+    """Return a network on NPU `number`, or the host."""
+    config = LiteConfig(LiteDeviceType.LITE_CPU if number is None else LiteDeviceType.LITE_NPU)
+    config.device_id = number or 0
+    network = LiteNetwork(config, io)
+    network.threads_number = threads
+    network.load(model)
+    return network
+
+
+def run(network: LiteNetwork, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    network.get_io_tensor(network.get_input_name(0)).copy_from(value)
+    network.forward()
+    network.wait()
+    return network.get_io_tensor(network.get_output_name(0)).to_numpy()
+
+
+def quantized(path: Path) -> Path:
+    """Write a small quantized model: ``data`` (N, 3, 16, 16) to ``prob`` (N, 8); a Softmax is not for the device."""
+    rng = np.random.default_rng(11)
+    scales = [
+        (f"{name}_{what}", value)
+        for name, scale in (("x", 0.02), ("w", 0.01), ("y", 0.05))
+        for what, value in (("scale", np.float32(scale)), ("zero", np.int8(0)))
+    ]
+    weights = [
+        *((name, np.asarray(value)) for name, value in scales),
+        ("weight", rng.integers(-127, 127, (8, 3, 3, 3), dtype=np.int8)),
+    ]
+    nodes: list[Any] = [
+        ("QuantizeLinear", ["data", "x_scale", "x_zero"], ["qx"], {}),
+        ("DequantizeLinear", ["qx", "x_scale", "x_zero"], ["x"], {}),
+        ("DequantizeLinear", ["weight", "w_scale", "w_zero"], ["w"], {}),
+        ("Conv", ["x", "w"], ["conv"], {"pads": [1, 1, 1, 1]}),
+        ("QuantizeLinear", ["conv", "y_scale", "y_zero"], ["qy"], {}),
+        ("DequantizeLinear", ["qy", "y_scale", "y_zero"], ["y"], {}),
+        ("GlobalAveragePool", ["y"], ["pool"], {}),
+        ("Flatten", ["pool"], ["flat"], {}),
+        ("Softmax", ["flat"], ["prob"], {"axis": 1}),
+    ]
+    return models.write(path, nodes, [("data", "float32", ["N", 3, 16, 16])], [("prob", "float32", ["N", 8])], weights)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_results_are_the_hosts(tmp_path: Path, number: int, threads: int) -> None:
+    model = quantized(tmp_path / "quantized.onnx")
+    host, npu = loaded(model, None), loaded(model, number, threads)
+    for batch in (1, 3, 1):
+        image = models.image(batch)
+        found = run(npu, image)
+        assert found.shape == (batch, 8)
+        assert np.array_equal(found, run(host, image))
+    assert len(np.unique(found)) > 4
+
+
+@pytest.mark.skipif(not QNET.exists(), reason="the model files are not there")
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_megengine_model(number: int, tmp_path: Path) -> None:
+    host, npu = loaded(QNET, None), loaded(QNET, number)
+    shape = host.get_io_tensor(host.get_input_name(0)).layout.shapes
+    value = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+    assert np.array_equal(run(npu, value), run(host, value))
+    sharing = LiteNetwork(LiteConfig(LiteDeviceType.LITE_NPU))
+    sharing.share_weights_with(npu)
+    assert np.array_equal(run(sharing, value), run(host, value))
+
+
+def test_a_profile_has_the_devices_times(tmp_path: Path) -> None:
+    network, file = loaded(quantized(tmp_path / "quantized.onnx"), 1), tmp_path / "profile.json"
+    image = models.image()
+    run(network, image)
+    network.enable_profile_performance(file)
+    run(network, image)
+    found = json.loads(file.read_text())
+    operators, profiler = found["graph_exec"]["operator"], found["profiler"]
+    assert found["graph_exec"]["comp_seq"] == list(operators) == list(profiler["device"]) == list(profiler["host"])
+    on_npu = [number for number in operators if "npu1:0" in profiler["device"][number]]
+    assert any("Conv" in operators[number]["type"] for number in on_npu)
+    timeline = network._loaded().native.timeline()
+    assert timeline is not None
+    assert timeline.device == "zg330"
+    first = min(profiler["device"][number]["npu1:0"]["start"] for number in on_npu)
+    for number, row in zip(on_npu, timeline.operators(), strict=True):
+        times = profiler["device"][number]["npu1:0"]
+        assert operators[number]["name"] == row["name"]
+        assert times["end"] - times["start"] == pytest.approx(row["cycles"] / timeline.clock_mhz / 1e6)
+        assert times["start"] >= first
+        for result in operators[number]["output"]:
+            assert found["graph_exec"]["var"][result]["comp_node"] == "npu1:0"
+
+
+def test_tensors_on_the_device(tmp_path: Path) -> None:
+    model = quantized(tmp_path / "quantized.onnx")
+    io = LiteNetworkIO([LiteIO("data", is_host=False)], [LiteIO("prob", is_host=False)])
+    host, npu = loaded(model, None), loaded(model, 0, io=io)
+    image = models.image()
+    assert np.array_equal(run(npu, image), run(host, image))
+    assert npu.get_io_tensor("data").device_type == LiteDeviceType.LITE_NPU
+
+
+def test_what_an_npu_does_not_do(classifier: Path) -> None:
+    with pytest.raises(RuntimeError, match="no 8-bit operators"):
+        loaded(classifier, 0)
+    with pytest.raises(RuntimeError, match=re.escape("there is no device 2 of type LITE_NPU")):
+        loaded(DIGITS_INT8, 2)
+
+
+def test_an_unknown_description(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIUNE_LITE_DEVICES", "npu=nothing")
+    with pytest.raises(RuntimeError, match="nothing"):
+        loaded(DIGITS_INT8, 0)
+
+
+def test_the_embedded_network() -> None:
+    images, labels = digits_held_out()
+    images = np.ascontiguousarray(images.transpose(0, 3, 1, 2))[:32]
+    scores = run(loaded(DIGITS_INT8, 0), images)
+    assert np.array_equal(scores, run(loaded(DIGITS_INT8, None), images))
+    assert (scores.argmax(1) == labels[:32]).mean() > 0.9
