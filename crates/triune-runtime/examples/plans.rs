@@ -71,9 +71,9 @@ fn placement(spec: &DeviceSpec, program: &Program) -> Vec<String> {
 fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "| network | device | maps | lower+plan ms | replan ms | timeline ms | near | far (bound) | traffic avoided | OPTION1 \
-         | OPTION2 | OPTION3 | BEST_SCORE | exact | gap |"
+         | OPTION2 | OPTION3 | BEST_SCORE | exact | gap | peak, none near | in place |"
     );
-    println!("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
+    println!("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     for path in
         std::env::args().skip(1).map(|argument| models(&argument)).collect::<Result<Vec<_>, _>>()?.concat()
     {
@@ -107,11 +107,17 @@ fn main() -> Result<(), Box<dyn Error>> {
             };
             let Some(Residency { value: exact, bound, peak, .. }) = program.residency else { continue };
             let share = |value: u64| 100.0 * value as f64 / bound.max(1) as f64;
+            let peak_of = |in_place| -> Result<u64, Box<dyn Error>> {
+                let plan = PlanOptions { policy: Policy::None, in_place, ..PlanOptions::default() };
+                let options = CompileOptions { plan, ..CompileOptions::default() };
+                Ok(compile(&graph, &spec, &options)?.program.scratch_bytes / 1024)
+            };
+            let [apart, shared] = [peak_of(false)?, peak_of(true)?];
             let all: u64 =
                 program.buffers.iter().map(|buffer| buffer.bytes * u64::from(buffer.reads + 1)).sum();
             println!(
                 "| {name} | {device} | {} | {whole:.1} | {replan:.2} | {timed:.3} | {} KiB | {} KiB ({:+.1} %) | {:.0} % \
-                 | {:.1} % | {:.1} % | {:.1} % | {:.1} % | {:.1} % | {:.2} % |",
+                 | {:.1} % | {:.1} % | {:.1} % | {:.1} % | {:.1} % | {:.2} % | {apart} KiB | {shared} KiB |",
                 program.buffers.len(),
                 peak / 1024,
                 program.scratch_bytes / 1024,

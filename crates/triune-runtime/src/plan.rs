@@ -13,7 +13,7 @@ use triune_memory::{
 
 use crate::{
     Error, Program, TensorIo,
-    lower::{ALIGNMENT, patch},
+    lower::{ALIGNMENT, in_place, patch},
     program::{PlannedBuffer, Residency},
 };
 
@@ -24,6 +24,9 @@ pub struct PlanOptions {
     pub policy: Policy,
     /// Bytes of the near memory that one image's feature maps may take at most; `None`: all that the device has for them.
     pub capacity: Option<u64>,
+    /// Whether element-by-element results may take the bytes of an operand that dies there. The device then copies that
+    /// operand aside; a program that was compiled so keeps these feature maps together when it is planned again.
+    pub in_place: bool,
     /// How long to look for a lower peak where the greedy placement is not proven optimal. Limits on placements give equal
     /// plans on every machine, a limit on time need not.
     pub search: Limits,
@@ -31,7 +34,7 @@ pub struct PlanOptions {
 
 impl Default for PlanOptions {
     fn default() -> Self {
-        Self { policy: Policy::Exact, capacity: None, search: Limits::placements(50_000) }
+        Self { policy: Policy::Exact, capacity: None, in_place: false, search: Limits::placements(50_000) }
     }
 }
 
@@ -57,7 +60,7 @@ pub(crate) struct Besides<'a> {
 /// What planning gives, beside commands with final addresses.
 #[derive(Clone, Debug)]
 pub(crate) struct Planned {
-    /// One per draft that any command touches, in their order.
+    /// One per draft that any command touches, in their order; drafts that share bytes are one.
     pub(crate) buffers: Vec<PlannedBuffer>,
     pub(crate) scratch_bytes: u64,
     pub(crate) scratch_lower_bound: u64,
@@ -72,21 +75,17 @@ pub(crate) fn place(
     commands: &mut [Command],
     drafts: &[Draft],
 ) -> Result<Planned, Error> {
-    let traffic = traffic(spec, commands, drafts);
-    let touched: Vec<usize> =
-        (0..drafts.len()).filter(|&index| drafts[index].first < drafts[index].last).collect();
-    let buffers: Vec<Buffer> = touched
-        .iter()
-        .map(|&index| {
-            let Draft { bytes, first, last } = drafts[index];
-            Buffer { lower: first.into(), upper: last.into(), size: bytes, alignment: ALIGNMENT }
-        })
-        .collect();
-    let candidates: Vec<Candidate> = touched
+    let mut owners: Vec<usize> = (0..drafts.len()).collect();
+    if options.in_place {
+        share(spec, commands, drafts, &mut owners);
+    }
+    let (groups, buffers) = grouped(drafts, &owners);
+    let traffic = traffic(spec, commands, &groups, buffers.len());
+    let candidates: Vec<Candidate> = traffic
         .iter()
         .zip(&buffers)
-        .map(|(&index, &buffer)| {
-            let moved = traffic[index].read.saturating_add(traffic[index].written);
+        .map(|(own, &buffer)| {
+            let moved = own.read.saturating_add(own.written);
             Candidate { buffer, reads: whole(moved, buffer.size).saturating_sub(1) }
         })
         .collect();
@@ -119,20 +118,18 @@ pub(crate) fn place(
     for (&index, &offset) in away.iter().zip(&far.offsets) {
         offsets[index] = (Program::SCRATCH, offset);
     }
-    let mut addresses: Vec<Option<(u8, u64)>> = vec![None; drafts.len()];
-    let mut planned = Vec::with_capacity(touched.len());
-    for (&index, &(segment, offset)) in touched.iter().zip(&offsets) {
-        addresses[index] = Some((segment, offset));
-        let Draft { bytes, first, last } = drafts[index];
-        let reads = u32::try_from(whole(traffic[index].read, bytes)).unwrap_or(u32::MAX);
-        planned.push(PlannedBuffer { segment, offset, bytes, first, last, reads });
-    }
+    let planned = buffers.iter().zip(&offsets).zip(&traffic).map(|((buffer, &(segment, offset)), own)| {
+        let [first, last] = [buffer.lower, buffer.upper].map(|step| step as u32);
+        let reads = u32::try_from(whole(own.read, buffer.size)).unwrap_or(u32::MAX);
+        PlannedBuffer { segment, offset, bytes: buffer.size, first, last, reads }
+    });
+    let planned = planned.collect();
     for command in commands {
         let mut lost = false;
         patch::addresses(command, &mut |addr| {
             if addr.segment() == Program::SCRATCH {
                 let (index, within) = patch::unpack(*addr);
-                match addresses.get(index).copied().flatten() {
+                match groups.get(index).copied().flatten().map(|group| offsets[group]) {
                     Some((segment, offset)) => *addr = Addr::new(segment, offset + within),
                     None => lost = true,
                 }
@@ -166,18 +163,68 @@ struct Traffic {
     written: u64,
 }
 
-fn traffic(spec: &DeviceSpec, commands: &[Command], drafts: &[Draft]) -> Vec<Traffic> {
-    let mut traffic = vec![Traffic::default(); drafts.len()];
+/// The traffic of each group of drafts.
+fn traffic(spec: &DeviceSpec, commands: &[Command], groups: &[Option<usize>], count: usize) -> Vec<Traffic> {
+    let mut traffic = vec![Traffic::default(); count];
     for touch in commands.iter().flat_map(|command| touches(spec, command)) {
-        if touch.addr.segment() != Program::SCRATCH {
-            continue;
-        }
-        if let Some(own) = traffic.get_mut(patch::unpack(touch.addr).0) {
-            let count = if touch.written { &mut own.written } else { &mut own.read };
-            *count = count.saturating_add(touch.bytes);
+        if let Some(group) = named(touch.addr).and_then(|index| groups.get(index).copied().flatten()) {
+            let own = &mut traffic[group];
+            let bytes = if touch.written { &mut own.written } else { &mut own.read };
+            *bytes = bytes.saturating_add(touch.bytes);
         }
     }
     traffic
+}
+
+/// The draft that an address names.
+fn named(addr: Addr) -> Option<usize> {
+    (addr.segment() == Program::SCRATCH).then(|| patch::unpack(addr).0)
+}
+
+/// Lets results take the bytes of operands that die where they are made: `owners` leads from each draft to the one whose
+/// bytes it takes.
+fn share(spec: &DeviceSpec, commands: &[Command], drafts: &[Draft], owners: &mut [usize]) {
+    for (at, command) in commands.iter().enumerate() {
+        for (operand, result) in in_place::pairs(command) {
+            let (Some(from), Some(to)) = (named(operand), named(result)) else { continue };
+            let (Some(dying), Some(born)) = (drafts.get(from), drafts.get(to)) else { continue };
+            // Both are whole buffers, and nothing else in this command touches them.
+            let whole = |addr: Addr, index: usize| {
+                let mut own = touches(spec, command).filter(|touch| named(touch.addr) == Some(index));
+                let only = own.next().is_some_and(|touch| touch.bytes == drafts[index].bytes);
+                only && own.next().is_none() && patch::unpack(addr).1 == 0
+            };
+            let meet = dying.last as usize == at + 1 && born.first as usize == at;
+            if from != to && meet && dying.bytes == born.bytes && whole(operand, from) && whole(result, to) {
+                owners[to] = owners[from];
+                break;
+            }
+        }
+    }
+}
+
+/// One buffer per group of drafts that share bytes, and the group of each draft; those that nothing touches have none.
+fn grouped(drafts: &[Draft], owners: &[usize]) -> (Vec<Option<usize>>, Vec<Buffer>) {
+    let (mut groups, mut buffers) = (vec![None; drafts.len()], Vec::<Buffer>::new());
+    for (index, &Draft { bytes, first, last }) in drafts.iter().enumerate() {
+        if first >= last {
+            continue;
+        }
+        let group = *groups[owners[index]].get_or_insert_with(|| {
+            buffers.push(Buffer {
+                lower: first.into(),
+                upper: last.into(),
+                size: bytes,
+                alignment: ALIGNMENT,
+            });
+            buffers.len() - 1
+        });
+        groups[index] = Some(group);
+        let own = &mut buffers[group];
+        own.lower = own.lower.min(first.into());
+        own.upper = own.upper.max(last.into());
+    }
+    (groups, buffers)
 }
 
 /// Bytes of the near memory for one image's feature maps.

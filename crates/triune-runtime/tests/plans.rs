@@ -2,11 +2,14 @@
 //! shows.
 
 mod data;
+#[expect(dead_code, reason = "single products are for the timing model")]
+#[path = "../examples/validate_timing/quantize.rs"]
+mod quantize;
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use triune_device::{
-    Addr, Command, DeviceSpec, SegmentKind,
+    Addr, Command, DeviceSpec, SegmentKind, TimingOptions,
     command::{decode, encode},
     touches,
 };
@@ -16,8 +19,8 @@ use triune_graph::{
     ops::{self, BinaryKind},
 };
 use triune_runtime::{
-    CompileOptions, DeployOptions, Deployment, Device, Error, MODEL_FILE, Package, PlanOptions, Policy,
-    Program, compile,
+    CompileOptions, DeployOptions, Deployment, Device, Error, Estimate, MODEL_FILE, Package, PlanOptions,
+    Policy, Program, compile,
 };
 use triune_tensor::{DType, QuantParams};
 use triune_testing::{GraphBuilder, Tensor};
@@ -371,6 +374,41 @@ fn corrupted_plans_of_real_networks_show() {
     }
 }
 
+/// The topologies of the test data, quantized.
+fn topologies() -> Vec<PathBuf> {
+    let Some(folder) = data::folder() else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(folder.join("refdata/topologies")) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "onnx"));
+    paths.sort();
+    paths
+}
+
+/// Lowering, planning and timing of every network: under a second in release mode; the limit here leaves room for checks
+/// and a busy machine. Every choice is the optimum, every placement as low as can be.
+#[test]
+fn networks_are_planned_in_time_and_to_the_optimum() {
+    let read = |path: &PathBuf| onnx::read(path).expect("a model");
+    let quantized = |path: &PathBuf| quantize::quantized(read(path)).expect("a network to quantize");
+    let graphs = models().iter().map(|path| (path.clone(), read(path))).collect::<Vec<_>>();
+    let graphs =
+        graphs.into_iter().chain(topologies().into_iter().map(|path| (path.clone(), quantized(&path))));
+    for (path, graph) in graphs {
+        for name in ["metis", "buyi", "zg330"] {
+            let start = Instant::now();
+            let program = Arc::new(compiled(&graph, name, 1, PlanOptions::default()));
+            let estimate = Estimate::new(&program).expect("commands");
+            estimate.timeline(&spec(name), &TimingOptions::default()).expect("timed");
+            let elapsed = start.elapsed();
+            assert!(elapsed.as_secs() < 5, "{} on {name}: {elapsed:?}", path.display());
+            let residency = program.residency.expect("a near memory");
+            assert_eq!(residency.gap(), 0.0, "{} on {name}", path.display());
+            assert_eq!(residency.peak, residency.lower_bound, "{} on {name}", path.display());
+            assert_eq!(program.scratch_bytes, program.scratch_lower_bound.next_multiple_of(64));
+        }
+    }
+}
+
 /// Where a touch lies is where the plan says: every command's feature maps are inside of one that is alive.
 #[test]
 fn touches_stay_inside_of_living_feature_maps() {
@@ -393,4 +431,23 @@ fn touches_stay_inside_of_living_feature_maps() {
         }
     }
     assert!(near > 0 && far > 0);
+}
+
+/// Results that take their dying operand's bytes: less memory, the same numbers, and still a plan that can be made again.
+#[test]
+fn results_in_place_are_the_same() {
+    let graph = network(5);
+    for name in ["zg330", "metis"] {
+        let apart = compiled(&graph, name, 1, options(Policy::None, None));
+        let plan = PlanOptions { in_place: true, ..options(Policy::None, None) };
+        let shared = compiled(&graph, name, 1, plan);
+        assert!(shared.buffers.len() < apart.buffers.len(), "{} buffers", shared.buffers.len());
+        assert!(shared.scratch_bytes <= apart.scratch_bytes);
+        let expected = outputs(&mut deployed(&apart), 4).expect("a run");
+        assert_eq!(outputs(&mut deployed(&shared), 4).expect("a run"), expected);
+        for capacity in [Some(0), Some(5 * 1024), None] {
+            let again = shared.replan(&spec(name), &options(Policy::Exact, capacity)).expect("a plan");
+            assert_eq!(outputs(&mut deployed(&again), 4).expect("a run"), expected);
+        }
+    }
 }

@@ -7,6 +7,7 @@ mod constants;
 mod conv;
 mod eltwise;
 mod gemm;
+pub(crate) mod in_place;
 mod index;
 mod movement;
 pub(crate) mod patch;
