@@ -451,3 +451,36 @@ fn results_in_place_are_the_same() {
         }
     }
 }
+
+/// A result does not take the bytes of an operand that is read again.
+#[test]
+fn operands_that_live_on_keep_their_bytes() {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", DType::F32, &[1, 8, 6, 6]);
+    let mut x = builder.quantize_dequantize(x, PARAMS, DType::I8);
+    let conv = |builder: &mut GraphBuilder, x| {
+        let integers: Vec<i8> = (0..64).map(|i| (i * 37 % 255) as i8).collect();
+        let weights = builder.dequantized_constant(&Tensor::i8(&[8, 8, 1, 1], &integers), &[0.003], 0);
+        let y = builder.conv(&[x, weights], 1, 0, 1);
+        builder.quantize_dequantize(y, PARAMS, DType::I8)
+    };
+    for _ in 0..3 {
+        let a = conv(&mut builder, x);
+        let b = conv(&mut builder, a);
+        let b = conv(&mut builder, b);
+        let c = builder.binary(BinaryKind::Add, a, b);
+        let c = builder.quantize_dequantize(c, PARAMS, DType::I8);
+        let c = conv(&mut builder, c);
+        let d = builder.binary(BinaryKind::Add, c, a);
+        x = builder.quantize_dequantize(d, PARAMS, DType::I8);
+    }
+    let x = conv(&mut builder, x);
+    let graph = builder.finish(&[x]);
+    let apart = compiled(&graph, "zg330", 1, options(Policy::None, None));
+    let shared = compiled(&graph, "zg330", 1, PlanOptions { in_place: true, ..options(Policy::None, None) });
+    assert!(shared.buffers.len() < apart.buffers.len(), "some do die");
+    let expected = outputs(&mut deployed(&apart), 2).expect("a run");
+    let distinct: std::collections::BTreeSet<u8> = expected[0].iter().copied().collect();
+    assert!(distinct.len() > 20, "numbers that say something: {distinct:?}");
+    assert_eq!(outputs(&mut deployed(&shared), 2).expect("a run"), expected);
+}
