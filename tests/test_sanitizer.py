@@ -84,7 +84,11 @@ def test_a_damaged_program_is_named(package: Path, monkeypatch: pytest.MonkeyPat
         run(package)
     cause = raised.value.__cause__
     assert cause is None or isinstance(cause, errors.SanitizerError)
-    for part in ["read of never-written bytes", "command 0 (qconv), operand input,", "feature maps of the program"]:
+    for part in [
+        "read of never-written bytes",
+        "command 0 (qconv), operand input,",
+        "feature maps on chip of the program",
+    ]:
         assert part in str(raised.value)
 
 
