@@ -91,6 +91,7 @@ models! {
     dyn_conv: "dyn_conv.mge", "dyn_conv.npz", 1e-5;
     yoloxish: "yoloxish.mge", "yoloxish.npz", 1e-5;
     yoloxish_optimized: "yoloxish_opt.mge", "yoloxish_opt.npz", 1e-5;
+    discrete_input: "test_discrete_input.mge", "test_discrete_input.npz", 1e-5;
     qnet: "qnet_int8.mge", "qnet_int8.npz", 1e-6;
     qnet_optimized: "qnet_int8_opt.mge", "qnet_int8_opt.npz", 1e-6;
     qnet_v1: "qnet_int8_v1.mge", "qnet_int8_v1.npz", 1e-6;

@@ -77,6 +77,15 @@ impl CondTake {
         }
         Err(depends_on_data(at))
     }
+
+    /// The results' types if every element is taken.
+    pub(crate) fn most(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (x, mask) = (at.input(0)?, at.input(1)?);
+        let taken = x.shape.elements().filter(|_| x.shape == mask.shape);
+        let taken = taken.ok_or_else(|| at.wrong(format!("elements {} and mask {}", x.shape, mask.shape)))?;
+        let shape = at.shape(&[taken])?;
+        Ok(vec![TensorType { dtype: x.dtype, shape }, TensorType { dtype: DType::I32, shape }])
+    }
 }
 
 impl NonZero {

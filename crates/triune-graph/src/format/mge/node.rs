@@ -221,7 +221,11 @@ impl<'a> NodeReader<'_, '_, 'a> {
         let Some(name) = self.names.get(result) else { return Ok(()) };
         // What the reader handed on unchanged keeps its name; the variable is a copy, which passes remove.
         let handed_on = self.inputs.contains(&value);
+        let block = self.blocked(value);
         let value = if handed_on { self.emit_like(Op::Identity(Identity), &[value])? } else { value };
+        if let Some(block) = block {
+            self.builder.blocks.insert(value, block);
+        }
         self.builder.graph.value_mut(value).name.clone_from(name);
         // The last node carries the operator's name; those before it are named after their operator, too.
         let last = self.builder.graph.nodes.last_mut();

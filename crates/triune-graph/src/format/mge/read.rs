@@ -1,6 +1,9 @@
 //! From a file's operators to a [`Graph`]: numbers to values, operators by the registry.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use triune_tensor::Rounding;
@@ -9,13 +12,17 @@ use super::{
     Model, ReadOptions, damaged,
     file::{File, Operator},
     node::NodeReader,
-    registry, tensor,
+    registry::{self, Blocks},
+    tensor,
 };
 use crate::{
     Constant, Dim, Error, Graph, Op, Value, ValueId,
     infer::quantized_type,
     known::Evaluator,
-    ops::infer::{Operand, Operands, TensorType},
+    ops::{
+        CondTake,
+        infer::{Operand, Operands, TensorType},
+    },
 };
 
 /// The version of the library that this reader knows; files of younger ones may use what it does not.
@@ -36,6 +43,10 @@ pub(super) struct Builder<'f> {
     /// For every variable of the file, the value it became.
     pub(super) variables: Vec<Option<ValueId>>,
     pub(super) default_shapes: Vec<Vec<usize>>,
+    /// Values (N, C, H, W) of variables that the file has as (N, C/b, H, W, b), with that b.
+    pub(super) blocks: HashMap<ValueId, usize>,
+    /// Values whose extents depend on data: their types here are for the case that everything is taken.
+    guessed: HashSet<ValueId>,
 }
 
 /// Names that are taken, each with the number that the next one like it gets.
@@ -75,6 +86,8 @@ pub(super) fn model(file: &File<'_>, bytes: &Bytes, options: ReadOptions) -> Res
         node_names: Names::default(),
         variables: Vec::new(),
         default_shapes: Vec::new(),
+        blocks: HashMap::new(),
+        guessed: HashSet::new(),
     };
     // The file's names are taken before any is made up; of equal ones, the first keeps it.
     let variables = file.operators.last().map_or(0, |operator| operator.outputs.end);
@@ -100,6 +113,7 @@ pub(super) fn model(file: &File<'_>, bytes: &Bytes, options: ReadOptions) -> Res
     for (variable, alias) in &file.outputs {
         let id = builder.variables.get(*variable as usize).copied().flatten();
         let id = id.ok_or_else(|| damaged(format!("output {variable} is made by no operator")))?;
+        let id = output(&mut builder, file, *variable, id)?;
         if let Some(alias) = alias {
             let name = &builder.graph.value(id).name;
             if name != alias && !builder.graph.outputs.contains(&id) && !builder.graph.inputs.contains(&id) {
@@ -149,8 +163,34 @@ fn read_operator(builder: &mut Builder<'_>, operator: &Operator<'_>, names: &[St
             .push(id.ok_or_else(|| unsupported(format!("input {input} is made by no operator before it")))?);
     }
     let mut node = NodeReader { builder, operator, name: name.clone(), names: own_names, inputs };
+    let kept = match registry::blocks(&operator.kind) {
+        Blocks::Own => None,
+        Blocks::Kept => node.unblock_alike()?,
+        Blocks::Opened => {
+            for index in 0..node.inputs.len() {
+                node.inputs[index] = node.as_in_file(node.inputs[index])?;
+            }
+            None
+        }
+    };
     let value = (entry.read)(&mut node)?;
+    if let Some(block) = kept {
+        node.builder.blocks.insert(value, block);
+    }
     node.finish(entry.result(own_names.len()), value)
+}
+
+/// A result of the network, with the axes that the file has.
+fn output(builder: &mut Builder<'_>, file: &File<'_>, variable: u32, id: ValueId) -> Result<ValueId, Error> {
+    let maker = file.operators.iter().find(|operator| operator.outputs.contains(&variable));
+    let Some(operator) = maker.filter(|_| builder.blocks.contains_key(&id)) else { return Ok(id) };
+    let name = builder.graph.value(id).name.clone();
+    let planes = builder.unique_name(&format!("{name}.planes"));
+    builder.graph.value_mut(id).name = planes;
+    let mut node = NodeReader { builder, operator, name: name.clone(), names: &[], inputs: Vec::new() };
+    let opened = node.as_in_file(id)?;
+    builder.graph.value_mut(opened).name = name;
+    Ok(opened)
 }
 
 impl Builder<'_> {
@@ -219,6 +259,10 @@ impl Builder<'_> {
         inputs: &[Option<ValueId>],
         outputs: &[ValueId],
     ) -> Result<(), Error> {
+        let guessed = inputs.iter().flatten().any(|id| self.guessed.contains(id));
+        if guessed || op.runs_between_stages() {
+            self.guessed.extend(outputs);
+        }
         let mut operands = Vec::with_capacity(inputs.len());
         for input in inputs {
             operands.push(match input {
@@ -234,8 +278,13 @@ impl Builder<'_> {
         let quantized: Vec<_> = outputs.iter().map(|&id| quantized_type(&self.graph, Some(id))).collect();
         let at = Operands { node, op: op.name(), inputs: &operands, quantized: &quantized };
         // On a copy: what inference fixes may differ for other extents.
-        let found = op.clone().infer(&at, outputs.len())?;
-        let values = self.evaluator.evaluate(op, &at, &found);
+        let found = match (op, op.clone().infer(&at, outputs.len())) {
+            (Op::CondTake(_), Err(_)) => CondTake::most(&at)?,
+            // What is guessed need not fit.
+            (_, Err(_)) if guessed => return Ok(()),
+            (_, found) => found?,
+        };
+        let values = if guessed { None } else { self.evaluator.evaluate(op, &at, &found) };
         for (index, (&id, found)) in outputs.iter().zip(&found).enumerate() {
             self.types[id.0 as usize] = Some(*found);
             self.known[id.0 as usize] = values.as_ref().and_then(|values| values.get(index).cloned());

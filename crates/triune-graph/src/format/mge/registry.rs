@@ -6,7 +6,7 @@ use twox_hash::XxHash64;
 
 use super::{
     node::NodeReader,
-    ops::{arithmetic, conv, convert, image, matrix, pool, reduce, shape, source},
+    ops::{arithmetic, conv, convert, image, layout, matrix, pick, pool, reduce, shape, source},
 };
 use crate::{Error, ValueId};
 
@@ -60,13 +60,17 @@ macro_rules! operators {
 
 // Name, fewest and most inputs, results, and who reads it.
 operators! {
+    ("AdaptivePooling", 2, 2, ONE) => pool::adaptive_pooling;
+    ("AdaptivePoolingV1", 2, 2, ONE) => pool::adaptive_pooling;
     ("Argmax", 1, 1, ONE) => reduce::argmax;
     ("Argmin", 1, 1, ONE) => reduce::argmin;
+    ("Argsort", 1, 1, Results::First(2)) => pick::argsort;
     ("AxisAddRemove", 1, 1, ONE) => shape::axis_add_remove;
     ("BatchNormV1", 5, 5, Results::Last(4)) => arithmetic::batch_norm;
     ("BatchedMatrixMulV2", 2, 2, ONE) => matrix::batched_matrix_mul;
     ("Broadcast", 2, 2, ONE) => shape::broadcast;
     ("Concat", 1, MANY, ONE) => shape::concat;
+    ("CondTake", 2, 2, Results::First(2)) => pick::cond_take;
     ("ConvBiasForward", 2, 4, ONE) => conv::conv_bias;
     ("Convolution", 2, 2, ONE) => conv::convolution;
     ("Copy", 1, 1, ONE) => shape::identity;
@@ -77,19 +81,45 @@ operators! {
     ("Host2DeviceCopy", 0, 0, ONE) => source::input;
     ("Identity", 1, 1, ONE) => shape::identity;
     ("ImmutableTensor", 0, 0, ONE) => source::constant;
+    ("IndexingMultiAxisVec", 2, MANY, ONE) => shape::indexing;
     ("MatrixMulV2", 2, 2, ONE) => matrix::matrix_mul;
     ("MultipleDeviceTensorHolder", 0, 0, ONE) => source::constants;
     ("MultipleDeviceTensorWithFormatHolder", 0, 0, ONE) => source::constants;
+    ("NMSKeep", 1, 1, Results::First(2)) => pick::nms_keep;
+    ("NMSKeepMGB", 1, 1, Results::First(2)) => pick::nms_keep;
     ("Padding", 1, 1, ONE) => shape::padding;
     ("PoolingV1", 1, 1, ONE) => pool::pooling;
     ("ReduceV2", 1, 2, ONE) => reduce::reduce;
+    ("RelayoutFormatV1", 1, 1, ONE) => layout::relayout;
     ("ReshapeV1", 2, 2, ONE) => shape::reshape;
     ("ResizeV2", 2, 2, ONE) => image::resize;
     ("SharedDeviceTensor", 0, 0, ONE) => source::constant;
     ("SharedDeviceTensorWithFormat", 0, 0, ONE) => source::constant;
     ("Softmax", 1, 1, ONE) => arithmetic::softmax;
     ("Subtensor", 1, MANY, ONE) => shape::subtensor;
+    ("TopK", 2, 2, Results::First(2)) => pick::top_k;
     ("TypeCvtV2", 1, 1, ONE) => convert::type_cvt;
+    ("WarpPerspectiveV2", 3, 4, ONE) => image::warp_perspective;
+}
+
+/// What an operator does with operands that the file has in blocks of channels.
+pub(super) enum Blocks {
+    /// Its reader gets the five axes that the file has.
+    Opened,
+    /// It works element by element: in blocks what is in blocks.
+    Kept,
+    /// Its reader takes care.
+    Own,
+}
+
+/// What operators of this type do with operands in blocks of channels.
+pub(super) fn blocks(kind: &str) -> Blocks {
+    match kind {
+        "Elemwise" | "ElemwiseMultiType" | "TypeCvtV2" | "Identity" | "Copy" => Blocks::Kept,
+        "AdaptivePooling" | "AdaptivePoolingV1" | "Concat" | "ConvBiasForward" | "Convolution"
+        | "PoolingV1" | "RelayoutFormatV1" | "ResizeV2" | "WarpPerspectiveV2" => Blocks::Own,
+        _ => Blocks::Opened,
+    }
 }
 
 /// Whether operators of this type are a network's inputs.

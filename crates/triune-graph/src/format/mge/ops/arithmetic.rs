@@ -1,11 +1,15 @@
 //! Element by element, and normalization.
 
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, QuantParams, Shape};
 
-use super::{conv::relu, kind};
+use super::{
+    conv::{real, relu},
+    convert::quantize,
+    kind,
+};
 use crate::{
     Constant, Error, ValueId,
-    format::mge::node::NodeReader,
+    format::mge::{element::Element, node::NodeReader},
     ops::{BatchNormalization, Binary, BinaryKind, Op, Softmax, UnaryKind, Where},
 };
 
@@ -193,25 +197,52 @@ pub(in super::super) fn elemwise(node: &mut NodeReader<'_, '_, '_>) -> Result<Va
     function(node, mode)?.ok_or_else(|| node.unsupported(format!("mode {mode}")))
 }
 
-/// A function of 8-bit integers that mean reals.
+/// For each mode of `ElemwiseMultiType` from 6 to 53, the function of reals that it is, by its number for `Elemwise`;
+/// `None` for derivatives.
+const QUANTIZED: [Option<u32>; 48] = {
+    let mut modes = [None; 48];
+    let numbers: [u32; 48] = [
+        16, 37, 21, 19, 18, 24, 27, 38, 39, 0, 1, 12, 6, 14, 35, 40, 11, 2, 3, 4, 5, 7, 8, 9, 10, 13, 42, 45,
+        46, 47, 48, 15, 17, 20, 23, 25, 26, 29, 30, 31, 22, 28, 41, 44, 34, 49, 51, 50,
+    ];
+    let mut index = 0;
+    while index < 48 {
+        if !matches!(numbers[index], 15 | 23 | 26 | 41 | 50) {
+            modes[index] = Some(numbers[index]);
+        }
+        index += 1;
+    }
+    modes
+};
+
+/// A function of operands of several types: integers that mean reals, or plain ones beside reals.
 pub(in super::super) fn elemwise_multi_type(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
     let mode = node.params(kind::ELEMWISE_MULTI_TYPE)?.u32(0, 0)?;
+    match mode {
+        0 => return mixed(node, DType::I32, 3),
+        54 | 56 => return mixed(node, DType::F32, 3),
+        55 => return mixed(node, DType::F32, 2),
+        _ => {}
+    }
+    let equivalent = (mode as usize).checked_sub(6).and_then(|index| QUANTIZED.get(index).copied().flatten());
+    let Some(equivalent) = equivalent else { return Err(node.unsupported(format!("mode {mode}"))) };
     let Some(element) = node.output_element()? else {
         return Err(node.unsupported("an output type is missing"));
     };
-    let quantized =
-        |id: &ValueId| node.quant(*id).is_some() && node.dtype(*id).is_ok_and(DType::is_quantized);
-    let (true, Some(quant), true) =
-        (node.inputs.iter().all(quantized), element.quant, element.dtype.is_quantized())
-    else {
+    let (true, Some(quant)) = (node.inputs.iter().all(|&id| node.quant(id).is_some()), element.quant) else {
         return Err(node.unsupported(format!("mode {mode} over these types")));
     };
+    let bytes = element.dtype.is_quantized()
+        && node.inputs.iter().all(|&id| node.dtype(id).is_ok_and(DType::is_quantized));
     let (kind, relued) = match mode {
         6 => (BinaryKind::Add, false),
         7 => (BinaryKind::Add, true),
         8 => (BinaryKind::Mul, false),
-        _ => return Err(node.unsupported(format!("mode {mode}"))),
+        _ => return in_reals(node, equivalent, element, quant),
     };
+    if !bytes {
+        return in_reals(node, equivalent, element, quant);
+    }
     arity(node, 2)?;
     let mut op = Binary::new(kind);
     if relued {
@@ -219,6 +250,35 @@ pub(in super::super) fn elemwise_multi_type(node: &mut NodeReader<'_, '_, '_>) -
     }
     let inputs: Vec<_> = node.inputs.iter().copied().map(Some).collect();
     node.emit_as(Op::Binary(op), &inputs, Some(element))
+}
+
+/// A quantized function that has no form over integers here: the reals that the operands mean, the function, and one
+/// rounding. (Passes find tables for what has one operand.)
+fn in_reals(
+    node: &mut NodeReader<'_, '_, '_>,
+    equivalent: u32,
+    element: Element,
+    quant: QuantParams,
+) -> Result<ValueId, Error> {
+    for index in 0..node.inputs.len() {
+        node.inputs[index] = real(node, node.inputs[index])?;
+    }
+    let value = function(node, equivalent)?;
+    let value = value.ok_or_else(|| node.unsupported(format!("the function number {equivalent}")))?;
+    quantize(node, value, element, quant)
+}
+
+/// a·b, or a·b + c, of plain numbers in the type `wide`.
+fn mixed(node: &mut NodeReader<'_, '_, '_>, wide: DType, operands: usize) -> Result<ValueId, Error> {
+    arity(node, operands)?;
+    if node.inputs.iter().any(|&id| node.quant(id).is_some()) {
+        return Err(node.unsupported("quantized operands of a function of plain numbers"));
+    }
+    for index in 0..operands {
+        node.inputs[index] = node.cast(node.inputs[index], wide)?;
+    }
+    let product = node.binary(BinaryKind::Mul, node.inputs[0], node.inputs[1])?;
+    if operands == 2 { Ok(product) } else { node.binary(BinaryKind::Add, product, node.inputs[2]) }
 }
 
 /// Batch normalization at inference; parameters of extents (1, C, 1, 1).

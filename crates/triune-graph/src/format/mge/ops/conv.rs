@@ -1,11 +1,18 @@
 //! Convolutions.
 
-use triune_tensor::{ChannelQuant, DType};
+use triune_tensor::{ChannelQuant, DType, QuantParams};
 
-use super::{channels_last, kind};
+use super::{
+    convert::{dequantize, quantize},
+    kind,
+    layout::{self, Layout, layouts},
+};
 use crate::{
     Constant, Error, ValueId,
-    format::mge::node::{NodeReader, Params},
+    format::mge::{
+        element::Element,
+        node::{NodeReader, Params},
+    },
     ops::{AutoPad, BinaryKind, Conv, Epilogue, Op, Slice, Stage, UnaryKind},
 };
 
@@ -13,7 +20,7 @@ use crate::{
 struct Attributes {
     flipped: bool,
     grouped: bool,
-    channels_last: bool,
+    format: u32,
     pad: [usize; 2],
     stride: [usize; 2],
     dilation: [usize; 2],
@@ -42,7 +49,7 @@ impl Attributes {
         Ok(Self {
             flipped,
             grouped,
-            channels_last: channels_last(node, params, slots.format, 0)?,
+            format: params.u32(slots.format, 0)?,
             pad: params.pair(slots.pad, 0)?,
             stride: params.pair(slots.pad + 2, 1)?,
             dilation: params.pair(slots.pad + 4, 1)?,
@@ -70,21 +77,27 @@ fn build(
     attributes: &Attributes,
     activation: u32,
 ) -> Result<ValueId, Error> {
-    if attributes.channels_last {
-        return Err(node.unsupported("format NHWC; NCHW is supported"));
+    let [mut from, to] = layouts(node, attributes.format)?;
+    let mut x = node.input(0)?;
+    // Upstream's blocked formats begin with images of few channels that are not in blocks.
+    let small = matches!(attributes.format, 6..=8) && node.blocked(x).is_none() && node.rank(x)? == 4;
+    if small {
+        from = Layout::Planes;
     }
-    let x = node.input(0)?;
+    x = node.planes(x, from)?;
     let element = node.output_element()?;
-    let (weights, groups) = weights(node, attributes)?;
+    let (weights, groups) = weights(node, attributes, small)?;
     // Upstream's optimizer also puts whole feature maps where the bias is.
     let (mut bias, mut addends) = (None, Vec::new());
     if let Some(&operand) = node.inputs.get(2) {
-        match channel_row(node, operand)? {
+        match layout::channel_row(node, operand, to)? {
             Some(row) => bias = Some(row),
-            None => addends.push(operand),
+            None => addends.push(node.planes(operand, to)?),
         }
     }
-    addends.extend(node.inputs.get(3));
+    if let Some(&operand) = node.inputs.get(3) {
+        addends.push(node.planes(operand, to)?);
+    }
     let quantized = node.quant(x).is_some();
     if !quantized && (!node.dtype(x)?.is_float() || !node.dtype(weights)?.is_float()) {
         return Err(node.unsupported(format!(
@@ -93,55 +106,66 @@ fn build(
             node.dtype(weights)?
         )));
     }
-    let mut epilogue = Epilogue::default();
-    if quantized {
-        let Some(element) = element else {
-            return Err(node.unsupported("quantized inputs without an output type"));
-        };
-        let Some(quant) = element.quant.filter(|_| element.dtype.is_quantized()) else {
-            return Err(
-                node.unsupported(format!("quantized inputs with an output of type {}", element.dtype))
-            );
-        };
-        if !addends.is_empty() {
-            return Err(node.unsupported("a quantized convolution with an addend"));
-        }
-        match activation {
-            0 => {}
-            1 => epilogue.stages.push(relu(element.dtype, quant.zero_point)),
-            _ => {
-                return Err(node.unsupported(format!("a quantized convolution with activation {activation}")));
-            }
-        }
-    }
     let [rows, columns] = attributes.pad;
-    let conv = Conv {
+    let mut conv = Conv {
         kernel: None,
         stride: attributes.stride,
         dilation: attributes.dilation,
         pad: [rows, columns, rows, columns],
         auto_pad: AutoPad::Explicit,
         groups,
-        epilogue,
+        epilogue: Epilogue::default(),
     };
     if conv.stride.contains(&0) || conv.dilation.contains(&0) {
         return Err(node.unsupported("a step or dilation of 0"));
     }
-    let mut inputs = vec![Some(x), Some(weights)];
-    inputs.extend(bias.map(Some));
-    let mut value = node.emit_as(Op::Conv(conv), &inputs, element.filter(|_| quantized))?;
+    let mut target = None;
     if quantized {
-        return Ok(value);
+        let Some(Element { dtype, quant: Some(quant) }) = element else {
+            return Err(node.unsupported("quantized inputs without a quantized output type"));
+        };
+        let (QuantParams { zero_point, .. }, integer) = (quant, dtype.is_quantized());
+        if integer && addends.is_empty() && activation <= 1 {
+            if activation == 1 {
+                conv.epilogue.stages.push(relu(dtype, zero_point));
+            }
+            let mut inputs = vec![Some(x), Some(weights)];
+            inputs.extend(bias.map(Some));
+            let value = node.emit_as(Op::Conv(conv), &inputs, element)?;
+            return node.laid_out(value, to);
+        }
+        // Upstream adds and activates in reals, too, and rounds once.
+        target = Some((Element { dtype, quant: Some(quant) }, quant));
     }
+    let mut operands = vec![x, weights];
+    operands.extend(bias);
+    if target.is_some() {
+        for operand in operands.iter_mut().chain(&mut addends) {
+            *operand = real(node, *operand)?;
+        }
+    }
+    let mut value = node.emit(Op::Conv(conv), &operands)?;
     for addend in addends {
         value = node.binary(BinaryKind::Add, value, addend)?;
     }
-    match activation {
-        0 => Ok(value),
-        1 => node.unary(UnaryKind::Relu, value),
-        2 => node.unary(UnaryKind::Sigmoid, value),
-        3 => node.unary(UnaryKind::HardSwish, value),
-        _ => Err(node.unsupported(format!("activation {activation}"))),
+    value = match activation {
+        0 => value,
+        1 => node.unary(UnaryKind::Relu, value)?,
+        2 => node.unary(UnaryKind::Sigmoid, value)?,
+        3 => node.unary(UnaryKind::HardSwish, value)?,
+        _ => return Err(node.unsupported(format!("activation {activation}"))),
+    };
+    if let Some((element, quant)) = target {
+        value = quantize(node, value, element, quant)?;
+    }
+    node.laid_out(value, to)
+}
+
+/// The reals that a value's integers mean.
+pub(super) fn real(node: &mut NodeReader<'_, '_, '_>, id: ValueId) -> Result<ValueId, Error> {
+    match node.quant(id) {
+        Some(quant) => dequantize(node, id, node.dtype(id)?, quant),
+        None => node.cast(id, DType::F32),
     }
 }
 
@@ -151,22 +175,17 @@ pub(super) fn relu(dtype: DType, zero_point: i32) -> Stage {
     Stage::Clamp { limits: [zero_point.clamp(low, high), high] }
 }
 
-/// Weights as (O, I/groups, KH, KW), and the number of groups; the file has an axis for the groups.
-fn weights(node: &mut NodeReader<'_, '_, '_>, attributes: &Attributes) -> Result<(ValueId, usize), Error> {
+/// Weights as (O, I/groups, KH, KW), and the number of groups.
+fn weights(
+    node: &mut NodeReader<'_, '_, '_>,
+    attributes: &Attributes,
+    small: bool,
+) -> Result<(ValueId, usize), Error> {
     let mut weights = node.input(1)?;
     if node.dtype(weights)? == DType::U8 {
         weights = around_zero(node, weights)?;
     }
-    let shape = node.shape(weights)?;
-    let groups = match (attributes.grouped, &*shape) {
-        (false, [_, _, _, _]) => 1,
-        (true, &[groups, outputs, inputs, rows, columns]) => {
-            let dims = [groups.saturating_mul(outputs), inputs, rows, columns].map(|dim| dim as i64);
-            weights = node.reshaped(weights, &dims)?;
-            groups
-        }
-        _ => return Err(node.unsupported(format!("weights of extents {shape}"))),
-    };
+    let (mut weights, groups) = layout::weights(node, attributes.format, attributes.grouped, small, weights)?;
     if attributes.flipped {
         let starts = node.ints("last", &[-1, -1])?;
         let ends = node.ints("first", &[i64::MIN, i64::MIN])?;
@@ -198,12 +217,4 @@ fn around_zero(node: &mut NodeReader<'_, '_, '_>, weights: ValueId) -> Result<Va
     let id = node.new_constant("weights", constant);
     node.builder.graph.value_mut(id).quant = Some(triune_tensor::QuantParams { scale, zero_point: 0 });
     Ok(id)
-}
-
-/// A bias of extents (1, C, 1, 1) as one row; `None` for one of other extents.
-fn channel_row(node: &mut NodeReader<'_, '_, '_>, bias: ValueId) -> Result<Option<ValueId>, Error> {
-    match *node.shape(bias)? {
-        [1, channels, 1, 1] => node.reshaped(bias, &[channels as i64]).map(Some),
-        _ => Ok(None),
-    }
 }

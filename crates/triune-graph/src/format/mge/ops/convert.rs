@@ -6,7 +6,7 @@ use super::kind;
 use crate::{
     Constant, Error, ValueId,
     format::mge::{element::Element, node::NodeReader},
-    ops::{DequantizeLinear, Op, QuantizeLinear},
+    ops::{BinaryKind, Cast, DequantizeLinear, Op, QuantizeLinear, UnaryKind},
     passes::table,
 };
 
@@ -50,18 +50,37 @@ fn parameters(
 }
 
 /// Reals to integers that mean `quant`.
-fn quantize(
+pub(super) fn quantize(
     node: &mut NodeReader<'_, '_, '_>,
     x: ValueId,
     to: Element,
     quant: QuantParams,
 ) -> Result<ValueId, Error> {
     if !to.dtype.is_quantized() {
-        return Err(node.unsupported(format!("reals quantized to {}", to.dtype)));
+        return wide(node, x, to, quant);
     }
     let [scale, zero_point] = parameters(node, to.dtype, quant)?;
     let op = Op::QuantizeLinear(QuantizeLinear { axis: 0, dtype: to.dtype });
     node.emit_as(op, &[Some(x), Some(scale), Some(zero_point)], Some(to))
+}
+
+/// Reals to integers of more than 8 bits.
+fn wide(
+    node: &mut NodeReader<'_, '_, '_>,
+    x: ValueId,
+    to: Element,
+    quant: QuantParams,
+) -> Result<ValueId, Error> {
+    if !matches!(to.dtype, DType::I16 | DType::I32) || quant.zero_point != 0 {
+        return Err(node.unsupported(format!("reals quantized to {}", to.dtype)));
+    }
+    let scale = node.scalar(quant.scale);
+    let steps = node.binary(BinaryKind::Div, x, scale)?;
+    let mut steps = node.unary(UnaryKind::RoundHalfAway, steps)?;
+    if to.dtype == DType::I16 {
+        steps = node.unary(UnaryKind::Clip([f32::from(i16::MIN), f32::from(i16::MAX)]), steps)?;
+    }
+    node.emit_as(Op::Cast(Cast { to: to.dtype }), &[Some(steps)], Some(to))
 }
 
 /// The reals that integers mean.

@@ -1,19 +1,19 @@
-//! Images resampled.
+//! Images resampled and warped.
 
 use triune_tensor::DType;
 
-use super::{channels_last, kind};
+use super::{kind, layout::layout};
 use crate::{
     Error, ValueId,
     format::mge::node::NodeReader,
-    ops::{Concat, CoordinateMode, NearestMode, Op, Resize, ResizeMode, ShapeOf},
+    ops::{Border, Concat, CoordinateMode, NearestMode, Op, Resize, ResizeMode, ShapeOf, WarpPerspective},
 };
 
 /// Rows and columns to the numbers that operand 1 gives.
 pub(in super::super) fn resize(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
     let params = node.params(kind::RESIZE)?;
     let mode = params.u32(0, 1)?;
-    let last = channels_last(node, &params, 1, 1)?;
+    let layout = layout(node, &params, 1, 1)?;
     let op = match mode {
         // Upstream takes the element at ⌊i · in / out⌋.
         0 => {
@@ -26,14 +26,44 @@ pub(in super::super) fn resize(node: &mut NodeReader<'_, '_, '_>) -> Result<Valu
             );
         }
     };
-    let (mut x, sizes) = (node.input(0)?, node.input(1)?);
-    if last {
-        x = node.transposed(x, &[0, 3, 1, 2])?;
-    }
+    let (x, sizes) = (node.input(0)?, node.input(1)?);
+    let x = node.planes(x, layout)?;
     let outer = node.emit(ShapeOf { start: 0, end: Some(2) }, &[x])?;
     let sizes = node.cast(sizes, DType::I64)?;
     let sizes = node.emit(Concat { axis: 0 }, &[outer, sizes])?;
     let element = node.element(x)?;
     let y = node.emit_as(Op::Resize(op), &[Some(x), None, None, Some(sizes)], element)?;
-    if last { node.transposed(y, &[0, 2, 3, 1]) } else { Ok(y) }
+    node.laid_out(y, layout)
+}
+
+/// A perspective warp; the last operand is the result's rows and columns, the one behind the matrices, where there are
+/// four, the image that each result is taken from.
+pub(in super::super) fn warp_perspective(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
+    let params = node.params(kind::WARP_PERSPECTIVE)?;
+    let linear = match params.u32(0, 1)? {
+        0 => false,
+        1 => true,
+        mode => {
+            let reason = format!("interpolation {mode}; 0, nearest, and 1, linear, are supported");
+            return Err(node.unsupported(reason));
+        }
+    };
+    let border = match params.u32(1, 0)? {
+        0 => Border::Replicate,
+        1 => Border::Reflect,
+        2 => Border::Reflect101,
+        3 => Border::Wrap,
+        4 => Border::Constant(params.f32(3, 0.0)?),
+        mode => return Err(node.unsupported(format!("border mode {mode}"))),
+    };
+    let layout = layout(node, &params, 2, 0)?;
+    let (x, matrices) = (node.input(0)?, node.input(1)?);
+    let last = node.inputs.len() - 1;
+    let indices = if last == 3 { Some(node.inputs[2]) } else { None };
+    let x = node.planes(x, layout)?;
+    let size = node.cast(node.inputs[last], DType::I64)?;
+    let element = node.element(x)?;
+    let op = Op::WarpPerspective(WarpPerspective { linear, border });
+    let y = node.emit_as(op, &[Some(x), Some(matrices), indices, Some(size)], element)?;
+    node.laid_out(y, layout)
 }

@@ -1,10 +1,12 @@
 //! Pooling.
 
-use super::{channels_last, kind};
+use triune_tensor::DType;
+
+use super::{kind, layout::layout};
 use crate::{
     Error, ValueId,
     format::mge::node::NodeReader,
-    ops::{AutoPad, Op, Pool, PoolKind},
+    ops::{AdaptivePool, AutoPad, Op, Pool, PoolKind},
 };
 
 /// What a mode's number stands for.
@@ -23,14 +25,12 @@ pub(in super::super) fn pooling(node: &mut NodeReader<'_, '_, '_>) -> Result<Val
     let kind = pool_kind(node, params.u32(0, 0)?)?;
     let [rows, columns] = params.pair(1, 0)?;
     let (stride, kernel) = (params.pair(3, 2)?, params.pair(5, 2)?);
-    let last = channels_last(node, &params, 7, 0)?;
+    let layout = layout(node, &params, 7, 0)?;
     if stride.contains(&0) || kernel.contains(&0) {
         return Err(node.unsupported("a window or step of 0"));
     }
-    let mut x = node.input(0)?;
-    if last {
-        x = node.transposed(x, &[0, 3, 1, 2])?;
-    }
+    let x = node.input(0)?;
+    let x = node.planes(x, layout)?;
     let pool = Pool {
         kind,
         kernel,
@@ -43,5 +43,18 @@ pub(in super::super) fn pooling(node: &mut NodeReader<'_, '_, '_>) -> Result<Val
     // Integers mean behind a pool what they mean before it.
     let element = node.element(x)?;
     let y = node.emit_as(Op::Pool(pool), &[Some(x)], element)?;
-    if last { node.transposed(y, &[0, 2, 3, 1]) } else { Ok(y) }
+    node.laid_out(y, layout)
+}
+
+/// Max or mean over equal windows, to as many rows and columns as operand 1 says.
+pub(in super::super) fn adaptive_pooling(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
+    let params = node.params(kind::ADAPTIVE_POOLING)?;
+    let kind = pool_kind(node, params.u32(0, 0)?)?;
+    let layout = layout(node, &params, 1, 0)?;
+    let (x, size) = (node.input(0)?, node.input(1)?);
+    let x = node.planes(x, layout)?;
+    let size = node.cast(size, DType::I64)?;
+    let element = node.element(x)?;
+    let y = node.emit_as(Op::AdaptivePool(AdaptivePool { kind }), &[Some(x), Some(size)], element)?;
+    node.laid_out(y, layout)
 }

@@ -6,7 +6,7 @@ use super::kind;
 use crate::{
     Error, ValueId,
     format::mge::node::NodeReader,
-    ops::{Concat, Expand, Gather, Op, Pad, PadMode, Reshape, ShapeOf, Slice, Squeeze, Unsqueeze},
+    ops::{Concat, Expand, Gather, Index, Op, Pad, PadMode, Reshape, ShapeOf, Slice, Squeeze, Unsqueeze},
 };
 
 /// The axis that stands for "none".
@@ -85,13 +85,26 @@ pub(in super::super) fn broadcast(node: &mut NodeReader<'_, '_, '_>) -> Result<V
 
 pub(in super::super) fn concat(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
     let axis = node.params(kind::AXIS)?.i32(0, 0)? as isize;
+    // Channels are in order in blocks, too, unless the blocks themselves grow.
+    let block = node.blocked(node.inputs[0]).filter(|&block| {
+        (0..4).contains(&axis) && node.inputs.iter().all(|&id| node.blocked(id) == Some(block))
+    });
+    if block.is_none() {
+        for index in 0..node.inputs.len() {
+            node.inputs[index] = node.as_in_file(node.inputs[index])?;
+        }
+    }
     let inputs: Vec<_> = node.inputs.iter().copied().map(Some).collect();
     let quant = node.quant(node.inputs[0]);
     let element = node.element(node.inputs[0])?;
     if node.inputs.iter().any(|&id| node.quant(id) != quant) {
         return Err(node.unsupported("inputs whose integers do not mean the same"));
     }
-    node.emit_as(Concat { axis }.into(), &inputs, element)
+    let value = node.emit_as(Concat { axis }.into(), &inputs, element)?;
+    if let Some(block) = block {
+        node.builder.blocks.insert(value, block);
+    }
+    Ok(value)
 }
 
 /// A border added.
@@ -242,16 +255,50 @@ fn items(node: &NodeReader<'_, '_, '_>, first: usize) -> Result<Vec<Item>, Error
     Ok(items)
 }
 
+/// Elements picked by tensors of indices, one per indexed axis, from a strided part.
+pub(in super::super) fn indexing(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
+    let items = items(node, 1)?;
+    let x = node.input(0)?;
+    let rank = node.rank(x)?;
+    let mut picked = Vec::new();
+    for item in &items {
+        let Some(index) = item.index else { continue };
+        if item.begin.is_some() || item.end.is_some() || item.step.is_some() {
+            return Err(node.unsupported("an axis with a range and indices"));
+        }
+        let axis = crate::ops::infer::resolve_axis(item.axis, rank)
+            .ok_or_else(|| node.unsupported(format!("axis {} of {rank}", item.axis)))?;
+        picked.push((axis as isize, index));
+    }
+    picked.sort_unstable_by_key(|&(axis, _)| axis);
+    if picked.is_empty() {
+        return Err(node.unsupported("no indices"));
+    }
+    let ranges: Vec<Item> = items.into_iter().filter(|item| item.index.is_none()).collect();
+    let value = if ranges.is_empty() { x } else { part(node, x, &ranges)? };
+    let mut inputs = vec![value];
+    for &(_, index) in &picked {
+        inputs.push(node.cast(index, DType::I32)?);
+    }
+    let axes = picked.into_iter().map(|(axis, _)| axis).collect();
+    node.emit_like(Op::Index(Index { axes }), &inputs)
+}
+
 /// A strided part; axes with an index go.
 pub(in super::super) fn subtensor(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
-    let mut value = node.input(0)?;
-    let rank = node.rank(value)?;
     let items = items(node, 1)?;
+    let x = node.input(0)?;
+    part(node, x, &items)
+}
+
+fn part(node: &mut NodeReader<'_, '_, '_>, x: ValueId, items: &[Item]) -> Result<ValueId, Error> {
+    let mut value = x;
+    let rank = node.rank(value)?;
     let mut ranges: [Vec<Bound>; 3] = [const { Vec::new() }; 3];
     let mut axes = Vec::new();
     let mut gone = Vec::new();
     let mut gathered = Vec::new();
-    for item in &items {
+    for item in items {
         let axis = crate::ops::infer::resolve_axis(item.axis, rank)
             .ok_or_else(|| node.unsupported(format!("axis {} of {rank}", item.axis)))?
             as i64;

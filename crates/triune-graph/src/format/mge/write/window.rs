@@ -60,8 +60,7 @@ impl Site<'_, '_> {
             _ => return Err(self.unsupported("this choice of coordinates")),
         };
         let x_shape = self.variable(0)?.shape;
-        let ([n, c, ..], [rows, columns]) = (&*x_shape, &result.shape[result.shape.len().min(2)..])
-        else {
+        let ([n, c, ..], [rows, columns]) = (&*x_shape, &result.shape[result.shape.len().min(2)..]) else {
             return Err(self.unsupported("an operand without rows and columns"));
         };
         if result.shape[..2] != [*n, *c] {
@@ -86,9 +85,7 @@ impl Site<'_, '_> {
             Some(value) => value.scalar_f32(),
             None => Some(0.0).filter(|_| self.node.inputs.get(2).copied().flatten().is_none()),
         };
-        let amounts = self
-            .ints(1)
-            .and_then(|pads| ops::Pad::amounts(rank, &pads, self.ints(3).as_deref()));
+        let amounts = self.ints(1).and_then(|pads| ops::Pad::amounts(rank, &pads, self.ints(3).as_deref()));
         let (Some(value), Some(amounts)) = (value, amounts) else {
             return Err(self.unsupported("computed padding"));
         };
