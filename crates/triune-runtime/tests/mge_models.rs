@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fs, path::PathBuf};
 
 use bytes::Bytes;
-use triune_graph::format::mge;
+use triune_graph::{format::mge, passes};
 use triune_runtime::{Session, SessionOptions, TensorRef};
 use triune_tensor::DType;
 use triune_testing::npz::{self, Array};
@@ -171,4 +171,30 @@ fn wrapped_models_are_the_bare_one() {
         assert!(model.starts_with(&bare), "{file}");
         assert_eq!(mge::packed::read(mge::packed::write(&packed)).unwrap(), packed);
     }
+}
+
+/// The operators of a file as they run, with the extents of their results.
+fn operators(model: mge::Model) -> Vec<String> {
+    let mut graph = model.graph;
+    let names: Vec<String> = graph.inputs.iter().map(|&id| graph.value(id).name.clone()).collect();
+    let shapes: Vec<(&str, &[usize])> =
+        names.iter().map(String::as_str).zip(model.default_shapes.iter().map(Vec::as_slice)).collect();
+    graph.bind(&shapes).unwrap();
+    passes::prepare(&mut graph).unwrap();
+    let describe = |node: &triune_graph::Node| {
+        let result = node.outputs[0].and_then(|id| graph.value(id).fixed_shape()).expect("a known shape");
+        format!("{} {result}", node.op.name())
+    };
+    let mut operators: Vec<String> = graph.nodes.iter().map(describe).collect();
+    operators.sort();
+    operators
+}
+
+/// What upstream's optimizer does, the passes do, too.
+#[test]
+fn unoptimized_dumps_run_the_optimized_ones_operators() {
+    let Some(folder) = folder() else { return };
+    let [plain, optimized] = ["yoloxish.mge", "yoloxish_opt.mge"]
+        .map(|file| operators(read(fs::read(folder.join(file)).unwrap())));
+    assert_eq!(plain, optimized);
 }

@@ -97,7 +97,9 @@ fn blocked(format: u32, block: usize, [to, from]: [u32; 2], [c, o, groups]: [usi
     assert_eq!(moves, 1, "only the result in blocks is moved");
     let outputs = run(bytes, &[(&[1, c, h, w], &x)]);
     let mut want = naive(&x, [c, h, w], &weights, o, groups, k, &bias);
-    want.iter_mut().for_each(|value| *value = 0.5 * value.max(0.0));
+    for value in &mut want {
+        *value = 0.5 * value.max(0.0);
+    }
     assert_eq!(outputs[0].shape, [1, o, h, w]);
     close(&outputs[0].f32(), &want, 1e-5);
     assert_eq!(outputs[1].shape, [1, o / block, h, w, block]);
@@ -277,12 +279,15 @@ fn quantized_convolutions_add_and_activate_in_reals() {
     }
 }
 
+/// A function of one or two reals.
+type Function = fn(f32, f32) -> f32;
+
 #[test]
 fn quantized_functions_round_once() {
     let (sa, sb, sy) = (0.05, 0.02, 0.04);
     let a: Vec<f32> = noise(1, 64).into_iter().map(|a| quantize(3.0 * a, sa)).collect();
     let b: Vec<f32> = noise(2, 64).into_iter().map(|b| quantize(2.0 * b, sb)).collect();
-    let cases: [(u32, bool, fn(f32, f32) -> f32); 9] = [
+    let cases: [(u32, bool, Function); 9] = [
         (6, true, |a, b| a + b),
         (7, true, |a, b| (a + b).max(0.0)),
         (8, true, |a, b| a * b),

@@ -208,6 +208,21 @@ mod tests {
         assert_eq!(name_of(7), "type number 0x7");
     }
 
+    /// The table of `docs/megenginelite.md` names every type, and no other.
+    #[test]
+    fn the_documentation_lists_the_types() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/megenginelite.md");
+        let text = std::fs::read_to_string(path).expect("docs/megenginelite.md is readable");
+        let (_, section) = text.split_once("\n## Operators\n").expect("a section on operators");
+        let section = section.split("\n## ").next().expect("a section");
+        let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+        let names = rows.filter_map(|row| row.split(" |").next());
+        let mut names: Vec<&str> =
+            names.flat_map(|cell| cell.split(", ")).map(|name| name.trim_matches('`')).collect();
+        names.sort_unstable();
+        assert_eq!(names, OPERATORS);
+    }
+
     #[test]
     fn the_list_is_sorted() {
         assert!(OPERATORS.is_sorted());

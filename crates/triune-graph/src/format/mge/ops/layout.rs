@@ -52,10 +52,9 @@ pub(super) fn layouts(node: &NodeReader<'_, '_, '_>, format: u32) -> Result<[Lay
     Ok(match format {
         0 => [Planes; 2],
         1 => [Pixels; 2],
-        3 => [Blocks(4); 2],
         4 | 6 => [Blocks(8); 2],
         5 => [Blocks(32); 2],
-        7 | 8 => [Blocks(4); 2],
+        3 | 7 | 8 => [Blocks(4); 2],
         9 => [Blocks(4), Blocks(32)],
         10 => [Blocks(32), Blocks(4)],
         11 => [Blocks(4), Planes],
@@ -96,7 +95,7 @@ impl NodeReader<'_, '_, '_> {
             (_, Some(own)) => Err(self.unsupported(format!("an operand in blocks of {own} channels"))),
             (Layout::Planes, None) => Ok(id),
             (Layout::Pixels, None) => self.transposed(id, &[0, 3, 1, 2]),
-            (Layout::Blocks(block), None) => self.from_blocks(id, block),
+            (Layout::Blocks(block), None) => self.joined_blocks(id, block),
         }
     }
 
@@ -123,7 +122,7 @@ impl NodeReader<'_, '_, '_> {
     }
 
     /// (N, C/b, H, W, b) as (N, C, H, W).
-    pub(in crate::format::mge) fn from_blocks(
+    pub(in crate::format::mge) fn joined_blocks(
         &mut self,
         id: ValueId,
         block: usize,
@@ -169,7 +168,7 @@ impl NodeReader<'_, '_, '_> {
                 Some(own) => alike &= own == block,
                 None if self.shape(*id)?.elements() == Some(1) => *id = self.reshaped(*id, &[1])?,
                 None if self.rank(*id)? == 5 && self.shape(*id)?[4] == block => {
-                    *id = self.from_blocks(*id, block)?;
+                    *id = self.joined_blocks(*id, block)?;
                 }
                 None => alike = false,
             }

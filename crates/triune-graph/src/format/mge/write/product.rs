@@ -79,7 +79,7 @@ impl Site<'_, '_> {
         self.add(kind, Some((20, TableBuilder::default())), &inputs, &result)
     }
 
-    pub(super) fn batch_normalization(&mut self, op: &ops::BatchNormalization) -> Result<u32, Error> {
+    pub(super) fn batch_normalization(&mut self, op: ops::BatchNormalization) -> Result<u32, Error> {
         let result = self.result.clone();
         let params = TableBuilder::default().u32(0, 2).u32(1, 1).f64(2, f64::from(op.epsilon));
         if result.shape.len() != 4 {

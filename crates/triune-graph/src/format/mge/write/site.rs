@@ -95,9 +95,9 @@ impl Site<'_, '_> {
             Op::Conv(op) => self.conv(op),
             Op::Gemm(op) => self.gemm(op),
             Op::MatMul(_) => self.mat_mul(),
-            Op::BatchNormalization(op) => self.batch_normalization(op),
+            Op::BatchNormalization(op) => self.batch_normalization(*op),
             Op::Pool(op) => self.pool(op),
-            Op::GlobalPool(op) => self.global_pool(op),
+            Op::GlobalPool(op) => self.global_pool(*op),
             Op::Binary(op) => self.binary(op),
             Op::Unary(op) => self.unary(op.kind),
             Op::Softmax(op) => {
@@ -140,10 +140,10 @@ impl Site<'_, '_> {
                 let x = self.input(0)?;
                 self.convert(x, &result)
             }
-            Op::Resize(op) => self.resize(op),
+            Op::Resize(op) => self.resize(*op),
             Op::QuantizeLinear(_) | Op::DequantizeLinear(_) => self.border(),
             Op::Reduce(op) => self.reduce(op),
-            Op::Pad(op) => self.pad(op),
+            Op::Pad(op) => self.pad(*op),
             other => Err(self.unsupported(format!("the operator {}", other.name()))),
         }
     }

@@ -38,7 +38,7 @@ impl Site<'_, '_> {
         self.add("PoolingV1", Some((9, params)), &[x], &result)
     }
 
-    pub(super) fn global_pool(&mut self, op: &ops::GlobalPool) -> Result<u32, Error> {
+    pub(super) fn global_pool(&mut self, op: ops::GlobalPool) -> Result<u32, Error> {
         let result = self.result.clone();
         let mode = if op.kind == PoolKind::Max { 0 } else { 2 };
         let [_, _, rows, columns] = *self.variable(0)?.shape else {
@@ -52,7 +52,7 @@ impl Site<'_, '_> {
         self.add("PoolingV1", Some((9, params)), &[x], &result)
     }
 
-    pub(super) fn resize(&mut self, op: &ops::Resize) -> Result<u32, Error> {
+    pub(super) fn resize(&mut self, op: ops::Resize) -> Result<u32, Error> {
         let result = self.result.clone();
         let mode = match (op.mode, op.coordinates) {
             (ResizeMode::Nearest(NearestMode::Floor), CoordinateMode::Asymmetric) => 0,
@@ -73,7 +73,7 @@ impl Site<'_, '_> {
         self.add("ResizeV2", Some((40, params)), &[x, sizes], &result)
     }
 
-    pub(super) fn pad(&mut self, op: &ops::Pad) -> Result<u32, Error> {
+    pub(super) fn pad(&mut self, op: ops::Pad) -> Result<u32, Error> {
         let result = self.result.clone();
         let mode = match op.mode {
             PadMode::Constant => 2,
