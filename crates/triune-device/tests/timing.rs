@@ -230,8 +230,9 @@ fn wider_integers_move_twice_the_bytes() {
     };
     let narrow = at(&buyi, Precision::Int8).expect("timed").commands[0];
     let wide = at(&buyi, Precision::Int16).expect("timed").commands[0];
-    // 16 x 16 pixels on 16 units, two tiles of outputs, 18 of inputs; biases and multipliers stay as they are.
-    assert_eq!([narrow.compute, wide.compute], [16 * 2 * 18, 2 * 16 * 2 * 18]);
+    // 16 x 16 pixels on four rows of units, two tiles of outputs on four columns, 18 of inputs; biases and multipliers
+    // stay as they are.
+    assert_eq!([narrow.compute, wide.compute], [64 * 18, 2 * 64 * 18]);
     let parameters = 4 * 64 + 4;
     assert_eq!(narrow.bytes_read[0], 16 * 16 * 64 + 9 * 64 * 64 + parameters);
     assert_eq!(wide.bytes_read[0] - parameters, 2 * (narrow.bytes_read[0] - parameters));
@@ -242,7 +243,7 @@ fn wider_integers_move_twice_the_bytes() {
 
 #[test]
 fn a_smaller_array_takes_longer() {
-    let commands = [conv(2, 2, 32, 3, [64, 64], 1)];
+    let commands = [conv(2, 2, 32, 3, [64, 128], 1)];
     let compute = |name: &str| {
         let spec = DeviceSpec::builtin(name).expect("builtin");
         let options = TimingOptions::default();

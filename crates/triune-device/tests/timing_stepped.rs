@@ -22,6 +22,8 @@ struct Step {
     constant: Option<(u8, u64)>,
     write: (u8, u64),
     elements: u64,
+    /// Whether its operands are maps, whose channels come in blocks.
+    maps: bool,
 }
 
 fn fill(to: u8, count: u32) -> Step {
@@ -38,6 +40,7 @@ fn fill(to: u8, count: u32) -> Step {
         constant: None,
         write: (to, 2 * u64::from(count)),
         elements: 0,
+        maps: false,
     }
 }
 
@@ -58,6 +61,7 @@ fn copy(from: u8, to: u8, count: u32) -> Step {
         constant: None,
         write: (to, bytes),
         elements: 0,
+        maps: false,
     }
 }
 
@@ -71,6 +75,7 @@ fn table(from: u8, to: u8, count: u32) -> Step {
         constant: Some((1, 256)),
         write: (to, bytes),
         elements: bytes,
+        maps: true,
     }
 }
 
@@ -98,6 +103,7 @@ fn multiply(a: u8, b: u8, to: u8, count: u32) -> Step {
         constant: None,
         write: (to, 4 * count),
         elements: 4 * count,
+        maps: false,
     }
 }
 
@@ -119,20 +125,24 @@ struct Case {
     core: Core,
     placement: [usize; SEGMENTS],
     elements_per_cycle: u32,
+    /// Channels of a block.
+    block: u32,
 }
 
 fn case() -> impl Strategy<Value = Case> {
     let port = (1..200_u32, 1..4_u32, 0..60_u32);
     let memories = [port.clone(), port.clone(), port];
     let placement = [0..MEMORIES, 0..MEMORIES, 0..MEMORIES, 0..MEMORIES, 0..MEMORIES, 0..MEMORIES];
-    (memories, placement, 1..5_u32, 1..9_u32, 0..200_u32, 0..4_u64, 1..100_u32).prop_map(
-        |(ports, placement, buffers, blocks, overhead, launch_micros, elements_per_cycle)| {
+    let block = prop_oneof![Just(1_u32), Just(32), Just(48)];
+    (memories, placement, 1..5_u32, 1..9_u32, 0..200_u32, 0..4_u64, 1..100_u32, block).prop_map(
+        |(ports, placement, buffers, blocks, overhead, launch_micros, elements_per_cycle, block)| {
             let mut spec = DeviceSpec::builtin("metis").expect("builtin");
             for (memory, (bytes, cycles, latency)) in spec.memory.iter_mut().zip(ports) {
                 memory.bytes_per_cycle = Some([bytes, cycles]);
                 memory.bytes_per_second = None;
                 memory.latency_cycles = latency;
             }
+            (spec.border.channels, spec.border.image_channels) = (block, 0);
             (spec.queues.buffers, spec.queues.blocks) = (buffers, blocks);
             (spec.launch.program_ns, spec.launch.command_cycles) = (launch_micros * 1000, overhead);
             if let Some(vector) = &mut spec.vector {
@@ -148,7 +158,7 @@ fn case() -> impl Strategy<Value = Case> {
                 launch: launch_micros * 800,
                 overhead: u64::from(overhead),
             };
-            Case { spec, core, placement, elements_per_cycle }
+            Case { spec, core, placement, elements_per_cycle, block }
         },
     )
 }
@@ -156,16 +166,17 @@ fn case() -> impl Strategy<Value = Case> {
 fn task(case: &Case, step: &Step) -> Task {
     let mut task = Task { writes: step.write.0, ..Task::default() };
     let memory = |segment: u8| case.placement[usize::from(segment)];
+    let filled = |count: u64| if step.maps { count.next_multiple_of(case.block.into()) } else { count };
     for &(segment, bytes) in &step.segments {
-        task.inputs[memory(segment)] += bytes;
+        task.inputs[memory(segment)] += filled(bytes);
         task.reads.push(segment);
     }
     if let Some((segment, bytes)) = step.constant {
         task.constants[memory(segment)] += bytes;
     }
-    task.outputs[memory(step.write.0)] += step.write.1;
+    task.outputs[memory(step.write.0)] += filled(step.write.1);
     let per_cycle = u64::from(case.elements_per_cycle);
-    while task.compute * per_cycle < step.elements {
+    while task.compute * per_cycle < filled(step.elements) {
         task.compute += 1;
     }
     task

@@ -44,6 +44,9 @@ impl Random {
     }
 }
 
+/// Channels of the maps: whole blocks on every device, so that the timeline counts no filling.
+const CHANNELS: usize = 64;
+
 /// Residual blocks with a skip over all of them and a concatenation: maps of several sizes and lifespans.
 fn network(blocks: usize) -> Graph {
     let mut builder = GraphBuilder::new();
@@ -57,18 +60,18 @@ fn network(blocks: usize) -> Graph {
         let y = builder.conv(&[x, weights], 1, kernel / 2, 1);
         builder.quantize_dequantize(y, PARAMS, DType::I8)
     };
-    x = conv(&mut builder, x, 3, 8, 3);
+    x = conv(&mut builder, x, 3, CHANNELS, 3);
     let first = x;
     for block in 0..blocks {
-        let wide = 8 * (1 + block % 3);
-        let y = conv(&mut builder, x, 8, wide, 3);
-        let y = conv(&mut builder, y, wide, 8, 1);
+        let wide = CHANNELS * (1 + block % 3);
+        let y = conv(&mut builder, x, CHANNELS, wide, 3);
+        let y = conv(&mut builder, y, wide, CHANNELS, 1);
         let y = builder.binary(BinaryKind::Add, x, y);
         x = builder.quantize_dequantize(y, PARAMS, DType::I8);
     }
     let y = builder.node(Op::Concat(ops::Concat { axis: 1 }), &[x, first]);
     let y = builder.quantize_dequantize(y, PARAMS, DType::I8);
-    let y = conv(&mut builder, y, 16, 4, 1);
+    let y = conv(&mut builder, y, 2 * CHANNELS, 4, 1);
     builder.finish(&[y])
 }
 
@@ -213,12 +216,12 @@ fn a_program_of_one_command_has_nothing_to_keep() {
 fn hundreds_of_feature_maps() {
     let graph = network(150);
     let start = Instant::now();
-    let program = compiled(&graph, "buyi", 1, options(Policy::Exact, Some(10 * 1024)));
+    let program = compiled(&graph, "buyi", 1, options(Policy::Exact, Some(80 * 1024)));
     let elapsed = start.elapsed();
     println!("{} feature maps in {elapsed:?}", program.buffers.len());
     assert!(program.buffers.len() >= 300 && elapsed.as_secs() < 20, "{elapsed:?}");
     let residency = program.residency.expect("a near memory");
-    assert!(residency.value > 0 && residency.peak <= 10 * 1024);
+    assert!(residency.value > 0 && residency.peak <= 80 * 1024);
 }
 
 /// What a package of the first schema had: one segment of feature maps, and inputs from segment 3.
@@ -412,7 +415,7 @@ fn networks_are_planned_in_time_and_to_the_optimum() {
 /// Where a touch lies is where the plan says: every command's feature maps are inside of one that is alive.
 #[test]
 fn touches_stay_inside_of_living_feature_maps() {
-    let program = compiled(&network(5), "zg330", 1, options(Policy::Option3, Some(6 * 1024)));
+    let program = compiled(&network(5), "zg330", 1, options(Policy::Option3, Some(48 * 1024)));
     let device = spec("zg330");
     let (mut near, mut far) = (0, 0);
     for (index, command) in decode(&program.instructions).expect("commands").iter().enumerate() {

@@ -56,7 +56,8 @@ pub struct ArraySpec {
     /// How folds follow each other; systolic arrays only.
     #[serde(default)]
     pub fold: Fold,
-    /// Arrays side by side as `[rows, columns]`; they share the output pixels of a command.
+    /// Arrays side by side as `[rows, columns]`: rows share the output pixels of a command, columns its blocks of
+    /// output channels.
     #[serde(default = "one_by_one")]
     pub units: [u32; 2],
     /// Cycles from one vector to the next at 8 bit.

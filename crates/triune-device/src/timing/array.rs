@@ -113,7 +113,8 @@ impl Gemm {
         }
     }
 
-    /// On an array that holds one tile of weights at a time: every vector passes every tile.
+    /// On an array that holds one tile of weights at a time: every vector passes every tile. Rows of units share the
+    /// vectors, columns of units the tiles of outputs.
     ///
     /// Groups that fit the array together share a tile. Small weights can lie in it several times, for neighbouring
     /// pixels. A tile's vector takes as long as the array needs for its inputs or its results need to leave, whichever
@@ -126,8 +127,8 @@ impl Gemm {
         let (rows, columns) = (u64::from(array.rows), u64::from(array.columns));
         let fitting = (rows / self.k).min(columns / self.n).clamp(1, self.groups);
         let copies = if self.groups == 1 { self.copies(array) } else { 1 };
-        let units = u64::from(array.units[0]) * u64::from(array.units[1]);
-        let vectors = self.m.div_ceil(copies).div_ceil(units);
+        let units = array.units.map(u64::from);
+        let vectors = self.m.div_ceil(copies).div_ceil(units[0]);
         let folds = self.k.div_ceil(rows);
         let tiles = self.n.div_ceil(columns).saturating_mul(self.groups.div_ceil(fitting));
         let results = self.n.saturating_mul(fitting * copies).min(columns);
@@ -143,6 +144,7 @@ impl Gemm {
             let bytes = self.k.saturating_mul(self.n).saturating_mul(self.groups);
             bytes.saturating_mul(copies * bytes_of(precision)).div_ceil(rate.into())
         });
+        let tiles = tiles.div_ceil(units[1]);
         [tiles.saturating_mul(vectors).saturating_mul(streaming.saturating_add(adding)), weights]
     }
 
@@ -213,14 +215,17 @@ mod tests {
     }
 
     #[test]
-    fn units_share_the_pixels() {
+    fn units_share_pixels_and_outputs() {
         let array = ArraySpec { units: [4, 4], ..ArraySpec::systolic(Dataflow::Broadcast, 32, 32) };
-        assert_eq!(cycles(160, 64, 96, 1, &array), 10 * 2 * 3);
-        assert_eq!(cycles(161, 64, 96, 1, &array), 11 * 2 * 3);
+        assert_eq!(cycles(160, 64, 96, 1, &array), 40 * 3);
+        assert_eq!(cycles(161, 64, 96, 1, &array), 41 * 3);
+        // A second round for the fifth block of outputs.
+        assert_eq!(cycles(160, 128, 96, 1, &array), 40 * 3);
+        assert_eq!(cycles(160, 129, 96, 1, &array), 40 * 2 * 3);
         let wide = Gemm { m: 160, n: 64, k: 96, step: 96, groups: 1 };
-        assert_eq!(wide.array_cycles(&array, Precision::Int16, 100), 2 * 60);
+        assert_eq!(wide.array_cycles(&array, Precision::Int16, 100), 2 * 120);
         let three = ArraySpec { cycles_per_vector_16: Some(3), ..array };
-        assert_eq!(wide.array_cycles(&three, Precision::Int16, 100), 3 * 60);
+        assert_eq!(wide.array_cycles(&three, Precision::Int16, 100), 3 * 120);
         assert_eq!(array.macs_per_cycle(), 16_384);
     }
 

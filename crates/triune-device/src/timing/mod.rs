@@ -170,9 +170,10 @@ pub struct Touch {
     pub written: bool,
 }
 
-/// The feature maps that a command reads and writes, as the timeline counts them; constants are not among them.
+/// The feature maps that a command reads and writes, without the channels that fill the timeline's blocks; constants are
+/// not among them.
 pub fn touches(spec: &DeviceSpec, command: &Command) -> impl Iterator<Item = Touch> + use<> {
-    let work = work::work(spec, command, &TimingOptions::default());
+    let work = work::work_as_addressed(spec, command);
     let touch = |written| move |(addr, bytes)| Touch { addr, bytes, written };
     let reads = work.reads.into_iter().flatten().map(touch(false));
     reads.chain(work.write.into_iter().map(touch(true)))

@@ -5,7 +5,7 @@
 use crate::{
     Addr, Command, FeatureMap,
     command::{Operand, ResizeMode, Window},
-    spec::DeviceSpec,
+    spec::{BorderSpec, DeviceSpec},
 };
 
 use super::TimingOptions;
@@ -71,17 +71,34 @@ impl Amount {
     }
 }
 
-/// Bytes of the elements that the commands have as 8-bit ones.
+/// How elements lie: bytes of those that the commands have as 8-bit ones, and blocks of channels.
 #[derive(Clone, Copy)]
-struct Width(u64);
+struct Width {
+    bytes: u64,
+    border: BorderSpec,
+}
 
 impl Width {
     fn element(self, bytes: u64) -> u64 {
-        if bytes == 1 { self.0 } else { bytes }
+        if bytes == 1 { self.bytes } else { bytes }
+    }
+
+    /// Channels with those that fill the last block.
+    fn channels(self, channels: u32) -> u64 {
+        let block = match self.border.image_channels {
+            images if channels <= images => images,
+            _ => self.border.channels,
+        };
+        u64::from(channels).next_multiple_of(block.max(1).into())
+    }
+
+    /// Elements of a map with the channels that fill its last block.
+    fn elements(self, map: &FeatureMap) -> u64 {
+        product([map.n, map.h, map.w]).saturating_mul(self.channels(map.c))
     }
 
     fn map(self, map: &FeatureMap) -> Traffic {
-        (map.addr, map.elements().saturating_mul(self.element(map.dtype.bytes() as u64)))
+        (map.addr, self.elements(map).saturating_mul(self.element(map.dtype.bytes() as u64)))
     }
 
     /// Bytes of a strided layout; repeats count once.
@@ -106,23 +123,45 @@ fn product(factors: impl IntoIterator<Item = u32>) -> u64 {
 }
 
 /// The amount of a convolution: an array computes dense and grouped ones, the vector unit depthwise ones.
-fn convolution(input: &FeatureMap, output: &FeatureMap, window: &Window, on_array: bool) -> Amount {
-    let groups = u64::from(window.groups.max(1));
+fn convolution(
+    width: Width,
+    input: &FeatureMap,
+    output: &FeatureMap,
+    window: &Window,
+    on_array: bool,
+) -> Amount {
+    let groups = window.groups.max(1);
+    let inputs = input.c / groups;
+    let kernel = product(window.kernel);
     let gemm = Gemm {
         m: product([output.n, output.h, output.w]),
-        n: u64::from(output.c) / groups,
-        k: product(window.kernel).saturating_mul(u64::from(input.c) / groups),
-        step: product([window.kernel[0], window.stride[1].min(window.kernel[1]), input.c]) / groups,
-        groups,
+        n: u64::from(output.c / groups),
+        // A pixel's channels come in whole blocks, of which the last holds zeros.
+        k: kernel.saturating_mul(width.channels(inputs)),
+        step: product([window.kernel[0], window.stride[1].min(window.kernel[1]), input.c]) / u64::from(groups),
+        groups: groups.into(),
     };
-    let depthwise = groups > 1 && u64::from(input.c) == groups;
-    let macs = gemm.macs();
-    Amount { macs, gemm: (on_array && !depthwise).then_some(gemm), taps: macs, elements: output.elements() }
+    let depthwise = groups > 1 && input.c == groups;
+    let macs = output.elements().saturating_mul(kernel).saturating_mul(inputs.into());
+    let elements = width.elements(output);
+    let taps = if depthwise { elements.saturating_mul(kernel) } else { macs };
+    Amount { macs, gemm: (on_array && !depthwise).then_some(gemm), taps, elements }
 }
 
 /// The work of `command` on `spec` under the circumstances `options`.
 pub(super) fn work(spec: &DeviceSpec, command: &Command, options: &TimingOptions) -> Work {
-    let width = Width(bytes_of(options.precision));
+    let width = Width { bytes: bytes_of(options.precision), border: spec.border };
+    work_at(width, spec, command, options)
+}
+
+/// The work of `command` on maps that lie without blocks of channels, as the commands address them.
+pub(super) fn work_as_addressed(spec: &DeviceSpec, command: &Command) -> Work {
+    let options = TimingOptions::default();
+    let width = Width { bytes: bytes_of(options.precision), border: BorderSpec::default() };
+    work_at(width, spec, command, &options)
+}
+
+fn work_at(width: Width, spec: &DeviceSpec, command: &Command, options: &TimingOptions) -> Work {
     let mut work = Work::default();
     let amount = match command {
         Command::End(_) => Amount::NONE,
@@ -145,14 +184,14 @@ pub(super) fn work(spec: &DeviceSpec, command: &Command, options: &TimingOptions
             ];
             work.reads = [Some(width.map(&c.input)), c.residual.as_ref().map(|map| width.map(map)), None];
             work.write = Some(width.map(&c.output));
-            convolution(&c.input, &c.output, &c.window, true)
+            convolution(width, &c.input, &c.output, &c.window, true)
         }
         Command::FConv(c) => {
             work.constants[0] = Some(width.weights(c.weights, &c.input, &c.output, &c.window));
             work.constants[1] = c.bias.map(|addr| (addr, 4 * u64::from(c.output.c)));
             work.reads = [Some(width.map(&c.input)), c.residual.as_ref().map(|map| width.map(map)), None];
             work.write = Some(width.map(&c.output));
-            convolution(&c.input, &c.output, &c.window, false)
+            convolution(width, &c.input, &c.output, &c.window, false)
         }
         Command::FMatMul(c) => {
             let b_batch = if c.shared_b { 1 } else { c.batch };
@@ -167,13 +206,13 @@ pub(super) fn work(spec: &DeviceSpec, command: &Command, options: &TimingOptions
         Command::Pool(c) => {
             work.reads[0] = Some(width.map(&c.input));
             work.write = Some(width.map(&c.output));
-            let elements = c.output.elements();
+            let elements = width.elements(&c.output);
             Amount { macs: 0, gemm: None, taps: elements.saturating_mul(product(c.window.kernel)), elements }
         }
         Command::GlobalPool(c) => {
             work.reads[0] = Some(width.map(&c.input));
             work.write = Some(width.map(&c.output));
-            Amount { macs: 0, gemm: None, taps: c.input.elements(), elements: c.output.elements() }
+            Amount { macs: 0, gemm: None, taps: width.elements(&c.input), elements: width.elements(&c.output) }
         }
         Command::QAdd(c) => {
             work.reads = [Some(width.operand(&c.a, c.dims)), Some(width.operand(&c.b, c.dims)), None];
@@ -193,23 +232,23 @@ pub(super) fn work(spec: &DeviceSpec, command: &Command, options: &TimingOptions
         Command::FUnary(c) => {
             work.reads[0] = Some(width.map(&c.input));
             work.write = Some(width.map(&c.output));
-            Amount::elementwise(c.output.elements())
+            Amount::elementwise(width.elements(&c.output))
         }
         Command::Table(c) => {
             work.constants[0] = Some((c.table, 256));
             work.reads[0] = Some(width.map(&c.input));
             work.write = Some(width.map(&c.output));
-            Amount::elementwise(c.output.elements())
+            Amount::elementwise(width.elements(&c.output))
         }
         Command::Quantize(c) => {
             work.reads[0] = Some(width.map(&c.input));
             work.write = Some(width.map(&c.output));
-            Amount::elementwise(c.output.elements())
+            Amount::elementwise(width.elements(&c.output))
         }
         Command::Dequantize(c) => {
             work.reads[0] = Some(width.map(&c.input));
             work.write = Some(width.map(&c.output));
-            Amount::elementwise(c.output.elements())
+            Amount::elementwise(width.elements(&c.output))
         }
         Command::QSoftmax(c) => {
             let elements = product(c.dims);
@@ -227,7 +266,7 @@ pub(super) fn work(spec: &DeviceSpec, command: &Command, options: &TimingOptions
         Command::Resize(c) => {
             work.reads[0] = Some(width.map(&c.input));
             work.write = Some(width.map(&c.output));
-            let elements = c.output.elements();
+            let elements = width.elements(&c.output);
             let taps = if c.mode == ResizeMode::Linear { 4 } else { 1 };
             Amount { macs: 0, gemm: None, taps: elements.saturating_mul(taps), elements }
         }

@@ -217,6 +217,27 @@ fn metis(folder: &Path, text: &mut String) -> Outcome<()> {
 fn buyi_parameters() -> Vec<Parameter> {
     vec![
         Parameter {
+            key: "array.rows",
+            start: 32,
+            range: [2, 32],
+            power_of_two: true,
+            set: |spec, value| spec.array.iter_mut().for_each(|array| array.rows = value as u32),
+        },
+        Parameter {
+            key: "array.columns",
+            start: 32,
+            range: [2, 32],
+            power_of_two: true,
+            set: |spec, value| spec.array.iter_mut().for_each(|array| array.columns = value as u32),
+        },
+        Parameter {
+            key: "array.cycles_per_vector_16",
+            start: 2,
+            range: [2, 4],
+            power_of_two: true,
+            set: |spec, value| spec.array.iter_mut().for_each(|array| array.cycles_per_vector_16 = Some(value as u32)),
+        },
+        Parameter {
             key: "memory[0].bytes_per_second",
             start: 12_800_000_000,
             range: [1_000_000_000, 40_000_000_000],
