@@ -17,9 +17,9 @@ fn metis() -> DeviceSpec {
     let mut spec = DeviceSpec::builtin("metis").expect("builtin");
     let array = spec.array.as_mut().expect("an array");
     (array.partial_sums_per_cycle, array.weight_bytes_per_cycle, array.replication) = (None, None, 1);
-    spec.vector = Some(VectorSpec { elements_per_cycle: 64, taps_per_cycle: 576 });
+    spec.vector = Some(VectorSpec { elements_per_cycle: 64, taps_per_cycle: 576, products_per_cycle: None });
     spec.memory[1].bytes_per_cycle = Some([45, 1]);
-    spec.launch = LaunchSpec { program_ns: 36_000, command_cycles: 400 };
+    spec.launch = LaunchSpec { program_ns: 36_000, command_cycles: 400, command_cycles_16: None };
     spec
 }
 

@@ -79,6 +79,8 @@ pub struct VectorSpec {
     pub elements_per_cycle: u32,
     /// Multiply-accumulates (or comparisons) per cycle of depthwise windows and pools.
     pub taps_per_cycle: u32,
+    /// Results per cycle of products of two quantized maps, which no table can do; absent: as any other elementwise result.
+    pub products_per_cycle: Option<u32>,
 }
 
 /// One memory.
@@ -171,6 +173,8 @@ pub struct LaunchSpec {
     pub program_ns: u64,
     /// Cycles that each command costs its core before it starts.
     pub command_cycles: u32,
+    /// The same at 16 bit; absent: as many.
+    pub command_cycles_16: Option<u32>,
 }
 
 /// The way to the host.

@@ -31,6 +31,7 @@ impl DeviceSpec {
         if let Some(vector) = &self.vector {
             positive("vector.elements_per_cycle", vector.elements_per_cycle.into())?;
             positive("vector.taps_per_cycle", vector.taps_per_cycle.into())?;
+            positive("vector.products_per_cycle", vector.products_per_cycle.unwrap_or(1).into())?;
         }
         if !(1..=8).contains(&self.queues.buffers) {
             return Err(error("queues.buffers", format!("{} is not in 1..=8", self.queues.buffers)));

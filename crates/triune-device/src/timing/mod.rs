@@ -141,7 +141,7 @@ pub fn timeline(
     let places = Places::new(spec, placement, options)?;
     let end = commands.iter().position(|command| command.opcode() == Opcode::End).unwrap_or(commands.len());
     let commands = &commands[..end];
-    let mut walk = Walk::new(spec, clock, options.active_cores);
+    let mut walk = Walk::new(spec, clock, options);
     let mut times = Vec::with_capacity(end);
     let mut next = commands.first().map(|command| places.demand(0, command)).transpose()?;
     for (index, command) in commands.iter().enumerate() {

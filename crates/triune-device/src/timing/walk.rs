@@ -6,7 +6,7 @@ use super::{
     work::{self, Traffic, Work},
 };
 use crate::command::{Command, Opcode};
-use crate::spec::{DeviceSpec, TimingModel};
+use crate::spec::{DeviceSpec, Precision, TimingModel};
 use crate::{Addr, Error};
 
 /// Smallest block, in bytes moved, that a command's work is cut into.
@@ -99,13 +99,17 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    pub(super) fn new(spec: &DeviceSpec, clock_mhz: u32, active_cores: u32) -> Self {
+    pub(super) fn new(spec: &DeviceSpec, clock_mhz: u32, options: &TimingOptions) -> Self {
+        let TimingOptions { active_cores, precision, .. } = *options;
         let launch = u128::from(spec.launch.program_ns) * u128::from(clock_mhz) / 1000;
         let launch = u64::try_from(launch).unwrap_or(u64::MAX);
         Self {
             engine: Engine::new(spec, clock_mhz, active_cores, launch),
             modelled: spec.timing == TimingModel::Modelled,
-            overhead: u64::from(spec.launch.command_cycles),
+            overhead: u64::from(match precision {
+                Precision::Int8 => spec.launch.command_cycles,
+                Precision::Int16 => spec.launch.command_cycles_16.unwrap_or(spec.launch.command_cycles),
+            }),
             launch,
             finish: launch,
             stored: Box::new([launch; 256]),

@@ -222,7 +222,12 @@ fn work_at(width: Width, spec: &DeviceSpec, command: &Command, options: &TimingO
         Command::QMul(c) => {
             work.reads = [Some(width.operand(&c.a, c.dims)), Some(width.operand(&c.b, c.dims)), None];
             work.write = Some(width.operand(&c.output, c.dims));
-            Amount::elementwise(product(c.dims))
+            // As many elements of the ordinary kind as take that long.
+            let slow = spec.vector.and_then(|vector| Some((vector, vector.products_per_cycle?)));
+            let results = product(c.dims);
+            Amount::elementwise(slow.map_or(results, |(vector, rate)| {
+                results.div_ceil(rate.into()).saturating_mul(vector.elements_per_cycle.into())
+            }))
         }
         Command::FBinary(c) => {
             work.reads = [Some(width.operand(&c.a, c.dims)), Some(width.operand(&c.b, c.dims)), None];

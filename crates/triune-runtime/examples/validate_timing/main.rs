@@ -174,6 +174,15 @@ fn metis_parameters() -> Vec<Parameter> {
             power_of_two: false,
             set: |spec, value| spec.vector.iter_mut().for_each(|vector| vector.taps_per_cycle = value as u32),
         },
+        Parameter {
+            key: "vector.products_per_cycle",
+            start: 64,
+            range: [1, 64],
+            power_of_two: false,
+            set: |spec, value| {
+                spec.vector.iter_mut().for_each(|vector| vector.products_per_cycle = Some(value as u32));
+            },
+        },
     ]
 }
 
@@ -216,6 +225,13 @@ fn metis(folder: &Path, text: &mut String) -> Outcome<()> {
 
 fn buyi_parameters() -> Vec<Parameter> {
     vec![
+        Parameter {
+            key: "launch.command_cycles_16",
+            start: 400,
+            range: [1, 80_000],
+            power_of_two: false,
+            set: |spec, value| spec.launch.command_cycles_16 = Some(value as u32),
+        },
         Parameter {
             key: "array.rows",
             start: 32,

@@ -20,7 +20,7 @@ pub(crate) const METIS: [Throughput; 8] = [
         topology: "efficientnet_b0_224x224",
         name: "EfficientNet-B0",
         fps: [1429, 1450],
-        fitted: false,
+        fitted: true,
     },
     Throughput {
         topology: "squeezenet1_1_224x224",
@@ -91,7 +91,7 @@ pub(crate) const BUYI: [Latency; 4] = [
         topology: "yolov8n_cls_224x224",
         name: "YOLOv8n-cls",
         millis: [0.930, 1.941],
-        fitted: [true, false],
+        fitted: [true, true],
     },
     Latency { topology: "yolox_s_640x640", name: "YOLOX-s", millis: [7.41, 16.79], fitted: [false, false] },
 ];
