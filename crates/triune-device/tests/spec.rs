@@ -123,7 +123,7 @@ fn peaks_follow_from_the_description() {
     assert!((spec.memory[1].bytes_per_cycle_at(400) - 128.0).abs() < 1e-9, "its clock is the core's");
     assert_eq!(spec.memory[2].usable_bytes(), 4_194_304 - 524_288);
     spec.array = None;
-    assert!((spec.peak_macs_per_cycle() - 171.0).abs() < 1e-9);
+    assert!((spec.peak_macs_per_cycle() - 150.0).abs() < 1e-9);
     let host = DeviceSpec::builtin("host").expect("builtin");
     assert!(host.memory[0].bytes_per_cycle_at(0).abs() < 1e-9, "not modelled");
 }

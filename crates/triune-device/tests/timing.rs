@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use triune_device::{
     Addr, Command, CommandTime, DeviceSpec, Error, FeatureMap, Timeline,
-    command::{Copy, End, Opcode, QConv, RequantTarget, Rounding, Window},
+    command::{Copy, End, Opcode, Operand, QConv, QMul, RequantTarget, Rounding, Window},
     spec::{LaunchSpec, Precision, VectorSpec},
     timeline,
     timing::{BoundBy, TimingOptions},
@@ -230,9 +230,9 @@ fn wider_integers_move_twice_the_bytes() {
     };
     let narrow = at(&buyi, Precision::Int8).expect("timed").commands[0];
     let wide = at(&buyi, Precision::Int16).expect("timed").commands[0];
-    // 16 x 16 pixels on four rows of units, two tiles of outputs on four columns, 18 of inputs; biases and multipliers
+    // 16 x 16 pixels on four rows of units, two tiles of outputs on four columns, 36 of inputs; biases and multipliers
     // stay as they are.
-    assert_eq!([narrow.compute, wide.compute], [64 * 18, 2 * 64 * 18]);
+    assert_eq!([narrow.compute, wide.compute], [64 * 36, 4 * 64 * 36]);
     let parameters = 4 * 64 + 4;
     assert_eq!(narrow.bytes_read[0], 16 * 16 * 64 + 9 * 64 * 64 + parameters);
     assert_eq!(wide.bytes_read[0] - parameters, 2 * (narrow.bytes_read[0] - parameters));
@@ -372,4 +372,32 @@ proptest! {
         let latencies = 4 * 3 * (160 + 40 + 8) * commands.len() as u64;
         prop_assert!(with.total_cycles <= without.total_cycles + fixed + latencies);
     }
+}
+
+#[test]
+fn products_and_wide_commands_have_costs_of_their_own() {
+    let operand =
+        |segment| Operand { addr: Addr::new(segment, 0), dtype: DType::I8, strides: [0, 0, 0, 0, 0, 1] };
+    let product = QMul {
+        dims: [1, 1, 1, 1, 1, 640],
+        a: operand(1),
+        b: operand(2),
+        output: operand(3),
+        zero_points: [0; 3],
+        multiplier: 1.0,
+        clamp: [-128, 127],
+        rounding: Rounding::HalfToEven,
+    };
+    let mut spec = bare();
+    spec.launch.command_cycles_16 = Some(777);
+    let at = |spec: &DeviceSpec, precision| {
+        let options = TimingOptions { precision, ..TimingOptions::default() };
+        timeline(spec, &[product.into()], &["ddr"; 4], &options).expect("timed").commands[0]
+    };
+    assert_eq!(at(&spec, Precision::Int8).compute, 10);
+    spec.vector.as_mut().expect("a vector unit").products_per_cycle = Some(3);
+    assert_eq!(at(&spec, Precision::Int8).compute, 640_u64.div_ceil(3));
+    assert_eq!(at(&spec, Precision::Int8).launch, 400);
+    spec.array.as_mut().expect("an array").cycles_per_vector_16 = Some(2);
+    assert_eq!(at(&spec, Precision::Int16).launch, 777);
 }

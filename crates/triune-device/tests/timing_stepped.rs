@@ -147,6 +147,7 @@ fn case() -> impl Strategy<Value = Case> {
             (spec.launch.program_ns, spec.launch.command_cycles) = (launch_micros * 1000, overhead);
             if let Some(vector) = &mut spec.vector {
                 vector.elements_per_cycle = elements_per_cycle;
+                vector.products_per_cycle = None;
             }
             let core = Core {
                 ports: ports.map(|(bytes, cycles, latency)| {

@@ -138,7 +138,8 @@ fn convolution(
         n: u64::from(output.c / groups),
         // A pixel's channels come in whole blocks, of which the last holds zeros.
         k: kernel.saturating_mul(width.channels(inputs)),
-        step: product([window.kernel[0], window.stride[1].min(window.kernel[1]), input.c]) / u64::from(groups),
+        step: product([window.kernel[0], window.stride[1].min(window.kernel[1]), input.c])
+            / u64::from(groups),
         groups: groups.into(),
     };
     let depthwise = groups > 1 && input.c == groups;
@@ -212,7 +213,12 @@ fn work_at(width: Width, spec: &DeviceSpec, command: &Command, options: &TimingO
         Command::GlobalPool(c) => {
             work.reads[0] = Some(width.map(&c.input));
             work.write = Some(width.map(&c.output));
-            Amount { macs: 0, gemm: None, taps: width.elements(&c.input), elements: width.elements(&c.output) }
+            Amount {
+                macs: 0,
+                gemm: None,
+                taps: width.elements(&c.input),
+                elements: width.elements(&c.output),
+            }
         }
         Command::QAdd(c) => {
             work.reads = [Some(width.operand(&c.a, c.dims)), Some(width.operand(&c.b, c.dims)), None];

@@ -251,7 +251,9 @@ fn buyi_parameters() -> Vec<Parameter> {
             start: 2,
             range: [2, 4],
             power_of_two: true,
-            set: |spec, value| spec.array.iter_mut().for_each(|array| array.cycles_per_vector_16 = Some(value as u32)),
+            set: |spec, value| {
+                spec.array.iter_mut().for_each(|array| array.cycles_per_vector_16 = Some(value as u32))
+            },
         },
         Parameter {
             key: "memory[0].bytes_per_second",
