@@ -397,7 +397,7 @@ fn products_and_wide_commands_have_costs_of_their_own() {
     assert_eq!(at(&spec, Precision::Int8).compute, 10);
     spec.vector.as_mut().expect("a vector unit").products_per_cycle = Some(3);
     assert_eq!(at(&spec, Precision::Int8).compute, 640_u64.div_ceil(3));
-    assert_eq!(at(&spec, Precision::Int8).launch, 400);
+    assert_eq!(at(&spec, Precision::Int8).launch, u64::from(spec.launch.command_cycles));
     spec.array.as_mut().expect("an array").cycles_per_vector_16 = Some(2);
     assert_eq!(at(&spec, Precision::Int16).launch, 777);
 }
