@@ -31,6 +31,8 @@ type Task = dyn Fn(usize, usize) + Sync;
 pub struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
+    /// The process that has the workers: a child that it forks has none of them, and does without.
+    process: u32,
     /// Held by the thread whose run is broadcast.
     broadcast: Mutex<()>,
 }
@@ -130,7 +132,7 @@ impl Pool {
                 Err(_) => break,
             }
         }
-        Self { shared, workers, broadcast: Mutex::new(()) }
+        Self { shared, workers, process: std::process::id(), broadcast: Mutex::new(()) }
     }
 
     /// Threads that take part, the caller's included.
@@ -227,6 +229,11 @@ impl Shared {
 
 impl Drop for Pool {
     fn drop(&mut self) {
+        if std::process::id() != self.process {
+            // In a forked child nobody would ever answer; the handles of threads that are elsewhere are left alone.
+            std::mem::forget(std::mem::take(&mut self.workers));
+            return;
+        }
         self.shared.shutdown.store(true, SeqCst);
         self.shared.generation.fetch_add(1, SeqCst);
         self.shared.wake.notify();
