@@ -38,7 +38,8 @@ class Session:
     default, 0 for every CPU. Results do not depend on their number.
 
     A model without open extents is planned at once. Where it leaves an extent open, such as the batch, a run with other
-    extents than before takes the time to plan for them; some plans are kept.
+    extents than before takes the time to plan for them; some plans are kept. So it is with extents that depend on data, as
+    behind ONNX's NonZero and NonMaxSuppression: what follows is planned when they are known.
 
     Raises `triune.errors.FileError` if the file cannot be read, `ArgumentError` if it is no such model, is damaged, or
     `threads` is negative, `UnsupportedError` if it holds an operator that does not run here.

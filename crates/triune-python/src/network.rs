@@ -13,9 +13,10 @@ use pyo3::{
 use triune::{
     device::DeviceSpec,
     runtime::{
-        self, Border, Model, ModelOptions, Session, SessionOptions, Tensor, TensorRef, ValueInfo, Variable,
+        self, Border, Model, ModelOptions, Program, Session, SessionOptions, Tensor, TensorRef, ValueInfo,
+        Variable,
     },
-    tensor::Shape,
+    tensor::{DType, Shape},
 };
 
 use crate::{
@@ -96,7 +97,8 @@ impl State {
     }
 
     fn prepare(&mut self, shapes: Vec<Shape>) -> Result<(), runtime::Error> {
-        self.output_shapes = self.session.output_shapes(&shapes)?;
+        let outputs = self.session.prepare(&shapes)?;
+        self.output_shapes = outputs.into_iter().map(|known| known.map(|(_, shape)| shape)).collect();
         self.shapes = Some(shapes);
         self.results.clear();
         self.plan += 1;
@@ -108,16 +110,54 @@ impl State {
         let Some(shapes) = self.shapes.as_ref().filter(|_| bound.plan() == self.plan) else {
             return Err(unbound());
         };
+        if self.session.is_staged() {
+            return self.run_staged(bound);
+        }
         if self.results.len() != self.output_shapes.len() {
-            let own = |(index, io): (usize, &runtime::TensorIo)| {
-                let bytes = (!bound.has_output(index)).then(|| vec![0; io.bytes()])?;
-                Some(Tensor { dtype: io.dtype, shape: io.shape, bytes })
+            let own = |(index, known): (usize, Option<(DType, Shape)>)| {
+                let (dtype, shape) = known.filter(|_| !bound.has_output(index))?;
+                let bytes = vec![0; shape.iter().product::<usize>() * dtype.bytes()];
+                Some(Tensor { dtype, shape, bytes })
             };
             let outputs = self.session.prepare(shapes).map_err(error::runtime)?;
-            self.results = outputs.iter().enumerate().map(own).collect();
+            self.results = outputs.into_iter().enumerate().map(own).collect();
         }
         let mut io = bound::Io { bound, own: &mut self.results };
         self.session.run_border(shapes, &mut io).map_err(error::runtime)
+    }
+
+    /// The same for a model with extents that depend on data, which has no room for its results beforehand.
+    fn run_staged(&mut self, bound: &bound::Bound) -> PyResult<()> {
+        // What an earlier run gave is not the result of this one, whatever happens.
+        self.results.clear();
+        let Some(shapes) = &self.shapes else { return Err(unbound()) };
+        let io = bound::Io { bound, own: &mut [] };
+        let operand = |(index, (info, shape)): (usize, (&ValueInfo, &'_ Shape))| (info.dtype, *shape, index);
+        let operands: Vec<_> = self.session.inputs().iter().zip(shapes).enumerate().map(operand).collect();
+        let operands: Vec<TensorRef<'_>> = operands
+            .iter()
+            .map(|(dtype, shape, index)| TensorRef { dtype: *dtype, shape, bytes: io.input(*index) })
+            .collect();
+        let results = self.session.run(&operands).map_err(error::runtime)?;
+        let mut none = vec![None; results.len()];
+        let mut io = bound::Io { bound, own: &mut none };
+        let mut kept = Vec::with_capacity(results.len());
+        for (index, result) in results.into_iter().enumerate() {
+            if !bound.has_output(index) {
+                kept.push(Some(result));
+                continue;
+            }
+            let output = io.output(index);
+            if output.len() != result.bytes.len() {
+                let text =
+                    format!("output {index}: {} bytes for an array of {}", result.bytes.len(), output.len());
+                return Err(InternalError::new_err(text));
+            }
+            output.copy_from_slice(&result.bytes);
+            kept.push(None);
+        }
+        self.results = kept;
+        Ok(())
     }
 }
 
@@ -176,10 +216,16 @@ impl Network {
             .collect())
     }
 
-    /// Name, dtype and shape of each output: `None` before the inputs' shapes are known, and where it depends on data.
+    /// Name, dtype and shape of each output: `None` before the inputs' shapes are known, and where it depends on data. After
+    /// `forward`, the shapes that depend on data are those of that run.
     #[getter]
     fn outputs(&self, py: Python<'_>) -> PyResult<Vec<Described>> {
-        let shapes = error::detached(py, || self.state().output_shapes.clone())?;
+        let shapes = error::detached(py, || {
+            let state = self.state();
+            let result = |index: usize| state.results.get(index)?.as_ref().map(|tensor| tensor.shape);
+            let shapes = state.output_shapes.iter().enumerate();
+            shapes.map(|(index, shape)| shape.or_else(|| result(index))).collect::<Vec<_>>()
+        })?;
         let shape = |shape: Option<Shape>| shape.map(|shape| shape.to_vec());
         let pairs = self.outputs.iter().zip(shapes);
         Ok(pairs.map(|(info, found)| (info.name.clone(), info.dtype.name(), shape(found))).collect())
@@ -304,7 +350,8 @@ impl Network {
     }
 
     /// Name, operator and seconds of each operator of the last run, in execution order; empty unless `profile` was asked for
-    /// before it. Operators that were fused into others, or only change how their operand is seen, are left out.
+    /// before it. Operators that were fused into others, or only change how their operand is seen, are left out. What ran
+    /// on a device is one entry, with the device's name and `Device` for an operator: the time that simulating it took.
     fn operator_times(&self, py: Python<'_>) -> PyResult<Vec<(String, String, f64)>> {
         let times = error::detached(py, || self.state().session.operator_times())?;
         Ok(times.into_iter().map(|time| (time.name, time.kind, time.nanos as f64 * 1e-9)).collect())
@@ -312,29 +359,36 @@ impl Network {
 
     /// Where feature maps lie in memory, and when: `bytes` in all; `lower_bound`, what no plan can do without; `buffers`, each
     /// (offset, bytes, first command, one past the last); `operators`, each (name, operator, first command, one past the
-    /// last); `inputs` and `outputs`, each (name, bytes); `weights`, the bytes of the model's weights.
+    /// last); `inputs` and `outputs`, each (name, bytes); `weights`, the bytes of the model's weights. Of a model with extents
+    /// that depend on data: what has been compiled, stage by stage, commands counted through.
     ///
     /// Raises `ArgumentError` before the inputs' shapes are known.
     fn memory_plan<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (program, weights) = error::detached(py, || {
+        let (programs, weights) = error::detached(py, || {
             let mut state = self.state();
             let shapes = state.shapes.clone().ok_or_else(unprepared)?;
             let weights = state.session.model().library().bytes();
-            Ok::<_, PyErr>((state.session.program(&shapes).map_err(error::runtime)?.clone(), weights))
+            let programs = state.session.programs(&shapes).map_err(error::runtime)?;
+            Ok::<_, PyErr>((programs.into_iter().cloned().collect::<Vec<_>>(), weights))
         })??;
         let plan = PyDict::new(py);
-        plan.set_item("bytes", program.scratch_bytes)?;
-        plan.set_item("lower_bound", program.scratch_lower_bound)?;
-        let buffers: Vec<_> = program.buffers.iter().map(|b| (b.offset, b.bytes, b.first, b.last)).collect();
+        let most = |bytes: fn(&Program) -> u64| programs.iter().map(bytes).max().unwrap_or(0);
+        plan.set_item("bytes", most(|program| program.scratch_bytes))?;
+        plan.set_item("lower_bound", most(|program| program.scratch_lower_bound))?;
+        let (mut buffers, mut operators, mut start) = (Vec::new(), Vec::new(), 0);
+        for program in &programs {
+            let at = |command: u32| start + command;
+            buffers.extend(program.buffers.iter().map(|b| (b.offset, b.bytes, at(b.first), at(b.last))));
+            operators.extend(program.operators.iter().map(|o| (&o.name, &o.kind, at(o.first), at(o.last))));
+            start += program.operators.iter().map(|o| o.last).max().unwrap_or(0);
+        }
         plan.set_item("buffers", buffers)?;
-        let operators: Vec<_> =
-            program.operators.iter().map(|o| (&o.name, &o.kind, o.first, o.last)).collect();
         plan.set_item("operators", operators)?;
-        let border = |ios: &[runtime::TensorIo]| -> Vec<(String, usize)> {
-            ios.iter().map(|io| (io.name.clone(), io.bytes())).collect()
+        let border = |ios: fn(&Program) -> &[runtime::TensorIo]| -> Vec<(String, usize)> {
+            programs.iter().flat_map(ios).map(|io| (io.name.clone(), io.bytes())).collect()
         };
-        plan.set_item("inputs", border(&program.inputs))?;
-        plan.set_item("outputs", border(&program.outputs))?;
+        plan.set_item("inputs", border(|program| &program.inputs))?;
+        plan.set_item("outputs", border(|program| &program.outputs))?;
         plan.set_item("weights", weights)?;
         Ok(plan)
     }

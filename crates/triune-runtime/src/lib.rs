@@ -10,6 +10,7 @@ pub mod clock;
 mod compile;
 mod deploy;
 pub mod dynamic;
+mod engine;
 mod error;
 mod estimate;
 mod host;
@@ -21,6 +22,7 @@ mod plan;
 mod program;
 mod session;
 mod split;
+mod staged;
 mod view;
 
 pub use compile::{CompileOptions, Compiled, Summary, compile};

@@ -100,11 +100,12 @@ pub(crate) struct Parts {
     pub(crate) outputs: Vec<Origin>,
 }
 
-/// Splits a prepared graph for a device and the host, without regard to names: nothing is written to a file.
-pub(crate) fn parts(prepared: &Graph) -> Result<Parts, Error> {
+/// Splits a prepared graph for a device and the host, without regard to names: nothing is written to a file. `None` if it
+/// has no 8-bit operators for the device.
+pub(crate) fn parts(prepared: &Graph) -> Result<Option<Parts>, Error> {
     let sides = sides(prepared, &HashSet::new());
     if !sides.contains(&Side::Device) {
-        return Err(Error::Target("the model has no 8-bit operators for the device".into()));
+        return Ok(None);
     }
     let (inputs, outputs) = crossings(prepared, &sides);
     let producers = prepared.producers();
@@ -145,7 +146,7 @@ pub(crate) fn parts(prepared: &Graph) -> Result<Parts, Error> {
     signed_inputs(&mut graph);
     signed_outputs(&mut graph);
     let core_outputs = outputs.iter().enumerate().map(|(index, &id)| (id, Origin::Core(index))).collect();
-    Ok(Parts {
+    Ok(Some(Parts {
         before: part(&prepared.inputs, &before)?,
         core: graph,
         behind: part(&taken, &behind)?,
@@ -153,7 +154,7 @@ pub(crate) fn parts(prepared: &Graph) -> Result<Parts, Error> {
         core_outputs,
         behind_inputs,
         outputs: results,
-    })
+    }))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

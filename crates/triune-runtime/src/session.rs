@@ -1,18 +1,18 @@
 //! Sessions: a model run on the host, whole, with shapes bound by each call.
 
-use std::{collections::HashSet, path::Path, sync::Arc, time::Instant};
+use std::{collections::HashSet, path::Path, sync::Arc};
 
 use bytes::Bytes;
-use triune_device::{Border, DeviceSpec, exec::StepView};
-use triune_graph::{Dim, ValueId};
+use triune_device::{Border, DeviceSpec};
+use triune_graph::{Dim, ValueId, passes};
 use triune_kernels::Pool;
 use triune_tensor::{DType, Shape};
 
 use crate::{
-    Deployment, Error, Model, ModelOptions, Program, TensorIo, ValueInfo, Workspace,
-    compile::compile_host,
-    host::{HostProgram, Scratch},
-    split::Split,
+    Deployment, Error, Model, ModelOptions, Program, ValueInfo, Workspace,
+    engine::{Engine, Resources},
+    host::Scratch,
+    staged::Staged,
 };
 
 /// How a session runs.
@@ -57,6 +57,10 @@ pub struct Tensor {
 }
 
 impl Tensor {
+    pub(crate) fn zeros(dtype: DType, shape: Shape) -> Self {
+        Self { dtype, shape, bytes: vec![0; shape.iter().product::<usize>() * dtype.bytes()] }
+    }
+
     /// The tensor as an operand.
     pub fn view(&self) -> TensorRef<'_> {
         TensorRef { dtype: self.dtype, shape: &self.shape, bytes: &self.bytes }
@@ -64,18 +68,16 @@ impl Tensor {
 }
 
 /// A model on the host. Programs are compiled per set of input shapes; some are kept. They share weights and memory.
+///
+/// A model whose extents depend on data is compiled in stages, each for what the ones before it gave; some of each stage
+/// are kept.
 #[derive(Debug)]
 pub struct Session {
-    model: Arc<Model>,
-    workspace: Arc<Workspace>,
-    pool: Pool,
-    fusion: bool,
-    device: Option<DeviceSpec>,
-    scratch: Scratch,
-    /// Nanoseconds of each command of the last run, when they are asked for.
-    profile: Option<Vec<u64>>,
+    resources: Resources,
     /// The last one used is the last.
     plans: Vec<Plan>,
+    /// Instead of plans.
+    staged: Option<Staged>,
 }
 
 /// A value of a model as a run gave it.
@@ -102,33 +104,16 @@ pub struct OperatorTime {
     pub nanos: u64,
 }
 
+impl OperatorTime {
+    /// The operator of an entry for all that a device ran.
+    pub const DEVICE: &str = "Device";
+}
+
 /// What runs for one set of input shapes.
 #[derive(Debug)]
 struct Plan {
     shapes: Vec<Shape>,
     engine: Engine,
-}
-
-#[derive(Debug)]
-enum Engine {
-    Host(Box<HostProgram>),
-    Split(Box<Split>),
-}
-
-impl Plan {
-    fn outputs(&self) -> &[TensorIo] {
-        match &self.engine {
-            Engine::Host(program) => &program.program().outputs,
-            Engine::Split(split) => split.outputs(),
-        }
-    }
-
-    fn program(&self) -> &Program {
-        match &self.engine {
-            Engine::Host(program) => program.program(),
-            Engine::Split(split) => split.deployment().program(),
-        }
-    }
 }
 
 impl Session {
@@ -161,11 +146,18 @@ impl Session {
             Some(workspace) => Arc::clone(workspace),
             None => Workspace::new()?,
         };
-        let pool = Pool::new(options.threads);
-        let (fusion, scratch, device) = (options.fusion, Scratch::default(), options.device.clone());
-        let mut session =
-            Self { model, workspace, pool, fusion, device, scratch, profile: None, plans: Vec::new() };
-        if let Some(shapes) = session.model.default_shapes().map(<[Shape]>::to_vec) {
+        let resources = Resources {
+            workspace,
+            pool: Pool::new(options.threads),
+            fusion: options.fusion,
+            device: options.device.clone(),
+            scratch: Scratch::default(),
+            profiled: false,
+            model,
+        };
+        let staged = passes::stages(&resources.model.graph)?.map(Staged::new);
+        let mut session = Self { resources, plans: Vec::new(), staged };
+        if let Some(shapes) = session.model().default_shapes().map(<[Shape]>::to_vec) {
             session.prepare(&shapes)?;
         }
         Ok(session)
@@ -173,115 +165,121 @@ impl Session {
 
     /// The model.
     pub fn model(&self) -> &Arc<Model> {
-        &self.model
+        &self.resources.model
     }
 
     /// The memory that it runs in.
     pub fn workspace(&self) -> &Arc<Workspace> {
-        &self.workspace
+        &self.resources.workspace
     }
 
     /// What a run takes.
     pub fn inputs(&self) -> &[ValueInfo] {
-        self.model.inputs()
+        self.model().inputs()
     }
 
     /// What a run gives.
     pub fn outputs(&self) -> &[ValueInfo] {
-        self.model.outputs()
+        self.model().outputs()
     }
 
-    /// Sets of input shapes that programs are kept for.
+    /// Whether extents depend on data, so that not every output's shape is known before a run.
+    pub fn is_staged(&self) -> bool {
+        self.staged.is_some()
+    }
+
+    /// Sets of input shapes that programs are kept for; of the stage with most, if there are stages.
     pub fn plans(&self) -> usize {
-        self.plans.len()
+        self.staged.as_ref().map_or(self.plans.len(), Staged::plans)
     }
 
-    /// Compiles for these input shapes unless that is done; a later run with them starts at once.
+    /// Compiles for these input shapes unless that is done, as far as they decide what to compile; a later run with them
+    /// starts at once.
     ///
-    /// Gives the outputs.
-    pub fn prepare(&mut self, shapes: &[Shape]) -> Result<&[TensorIo], Error> {
-        Ok(self.plan(shapes)?.1.outputs())
+    /// Gives the outputs' types and extents, `None` where those depend on data.
+    pub fn prepare(&mut self, shapes: &[Shape]) -> Result<Vec<Option<(DType, Shape)>>, Error> {
+        self.check_count("number of input shapes", shapes.len())?;
+        if let Some(staged) = &mut self.staged {
+            return staged.prepare(shapes, &mut self.resources);
+        }
+        let (_, engine) = self.engine(shapes)?;
+        Ok(engine.outputs().iter().map(|io| Some((io.dtype, io.shape))).collect())
     }
 
-    /// What runs for these input shapes: the whole model, or its core on the device.
-    pub fn program(&mut self, shapes: &[Shape]) -> Result<&Program, Error> {
-        Ok(self.plan(shapes)?.1.program())
-    }
-
-    /// The core of the model on the device for these input shapes, unless all of it runs on the host.
-    pub fn deployment(&mut self, shapes: &[Shape]) -> Result<Option<&Deployment>, Error> {
-        Ok(match &self.plan(shapes)?.1.engine {
-            Engine::Host(_) => None,
-            Engine::Split(split) => Some(split.deployment()),
+    /// What runs for these input shapes: the whole model, or its core on the device; the stages that are compiled, as they
+    /// were used last, if there are stages.
+    pub fn programs(&mut self, shapes: &[Shape]) -> Result<Vec<&Program>, Error> {
+        self.prepare(shapes)?;
+        Ok(match &self.staged {
+            Some(staged) => staged.programs(),
+            None => self.plans.last().map(|plan| plan.engine.program()).into_iter().collect(),
         })
     }
 
-    /// The outputs' shapes for inputs of these shapes, for which a program is compiled unless that is done.
-    pub fn output_shapes(&mut self, shapes: &[Shape]) -> Result<Vec<Option<Shape>>, Error> {
-        Ok(self.prepare(shapes)?.iter().map(|io| Some(io.shape)).collect())
+    /// The core of the model on the device for these input shapes, unless all of it runs on the host. Of several stages,
+    /// the first with a core.
+    pub fn deployment(&mut self, shapes: &[Shape]) -> Result<Option<&Deployment>, Error> {
+        self.prepare(shapes)?;
+        Ok(match &self.staged {
+            Some(staged) => staged.deployment(),
+            None => self.plans.last().and_then(|plan| plan.engine.deployment()),
+        })
+    }
+
+    fn check_count(&self, what: &str, got: usize) -> Result<(), Error> {
+        let expected = self.inputs().len();
+        if expected == got {
+            return Ok(());
+        }
+        Err(Error::Operand { what: what.into(), expected: expected.to_string(), got: got.to_string() })
     }
 
     /// Runs the model on inputs in the order of [`Self::inputs`].
     pub fn run(&mut self, inputs: &[TensorRef<'_>]) -> Result<Vec<Tensor>, Error> {
-        if inputs.len() != self.inputs().len() {
-            return Err(Error::Operand {
-                what: "number of inputs".into(),
-                expected: self.inputs().len().to_string(),
-                got: inputs.len().to_string(),
-            });
-        }
+        self.check_count("number of inputs", inputs.len())?;
         let mut shapes = Vec::with_capacity(inputs.len());
         for (info, input) in self.inputs().iter().zip(inputs) {
             shapes.push(info.check(input)?);
         }
-        let results = self
-            .prepare(&shapes)?
-            .iter()
-            .map(|io| Tensor { dtype: io.dtype, shape: io.shape, bytes: vec![0; io.bytes()] })
-            .collect();
+        if let Some(staged) = &mut self.staged {
+            return staged.run(&shapes, inputs, &mut self.resources);
+        }
+        let (resources, engine) = self.engine(&shapes)?;
+        let results = engine.outputs().iter().map(|io| Tensor::zeros(io.dtype, io.shape)).collect();
         let mut border = Tensors { inputs, results };
-        self.run_border(&shapes, &mut border)?;
+        engine.run(resources, &mut border)?;
         Ok(border.results)
     }
 
     /// Runs on inputs of these shapes and into outputs of those that they give, all dense and row-major. Allocates
     /// nothing once it is prepared.
+    ///
+    /// A model whose extents depend on data is refused: [`Self::run`] gives its results.
     pub fn run_border(&mut self, shapes: &[Shape], border: &mut dyn Border) -> Result<(), Error> {
-        let (session, plan) = self.plan(shapes)?;
-        let program = match &mut plan.engine {
-            Engine::Host(program) => program,
-            Engine::Split(split) => return split.run(border),
-        };
-        let Some(times) = session.profile else {
-            return program.run(border, session.scratch, session.pool, None);
-        };
-        times.clear();
-        let mut last = Instant::now();
-        let mut observer = |_: StepView<'_>| {
-            let now = Instant::now();
-            times.push((now - last).as_nanos() as u64);
-            last = now;
-        };
-        program.run(border, session.scratch, session.pool, Some(&mut observer))
+        if self.is_staged() {
+            return Err(Error::Target("the outputs' extents depend on data".into()));
+        }
+        let (resources, engine) = self.engine(shapes)?;
+        engine.run(resources, border)
     }
 
     /// Starts or stops taking the time of every operator of a run. It costs some dozen nanoseconds per command.
     pub fn profile(&mut self, enable: bool) {
-        self.profile = enable.then(Vec::new);
+        self.resources.profiled = enable;
     }
 
     /// What the operators of the last run took, in execution order; nothing unless [`Self::profile`] was asked for before.
     ///
-    /// An operator that only changes how its operand is seen costs nothing and is left out.
+    /// An operator that only changes how its operand is seen costs nothing and is left out. What ran on a device is one
+    /// entry, with the device's name and [`OperatorTime::DEVICE`] for an operator: the time that simulating it took.
     pub fn operator_times(&self) -> Vec<OperatorTime> {
-        let (Some(times), Some(plan)) = (&self.profile, self.plans.last()) else { return Vec::new() };
-        let operators = &plan.program().operators;
-        let time = |operator: &crate::Operator| {
-            let commands = times.get(operator.first as usize..operator.last as usize)?;
-            let nanos = commands.iter().sum();
-            Some(OperatorTime { name: operator.name.clone(), kind: operator.kind.clone(), nanos })
-        };
-        operators.iter().filter_map(time).collect()
+        if !self.resources.profiled {
+            return Vec::new();
+        }
+        match &self.staged {
+            Some(staged) => staged.operator_times(),
+            None => self.plans.last().map(|plan| plan.engine.operator_times()).unwrap_or_default(),
+        }
     }
 
     /// Every value of the model, in the order in which its operators make them, inputs first: the model's own operators,
@@ -289,7 +287,7 @@ impl Session {
     ///
     /// Programs for it are compiled on every call.
     pub fn trace(&self, inputs: &[TensorRef<'_>]) -> Result<Vec<Variable>, Error> {
-        let graph = &self.model.graph;
+        let graph = &self.model().graph;
         let mut shapes = Vec::with_capacity(inputs.len());
         for (info, input) in self.inputs().iter().zip(inputs) {
             shapes.push(info.check(input)?);
@@ -314,8 +312,11 @@ impl Session {
                 made.push((id, Variable { name: name(&id), operator: node.op.name(), operands, value }));
             }
         }
-        let options =
-            SessionOptions { threads: self.pool.threads(), fusion: false, ..SessionOptions::default() };
+        let options = SessionOptions {
+            threads: self.resources.pool.threads(),
+            fusion: false,
+            ..SessionOptions::default()
+        };
         for part in made.chunks_mut(Self::TRACED) {
             let mut graph = graph.clone();
             graph.outputs = part.iter().map(|(id, _)| *id).collect();
@@ -328,8 +329,8 @@ impl Session {
         Ok(variables)
     }
 
-    /// The plan for these shapes, made unless it is kept, and what its runs need besides.
-    fn plan(&mut self, shapes: &[Shape]) -> Result<(Runner<'_>, &mut Plan), Error> {
+    /// What runs for these shapes, compiled unless it is kept, and what its runs need besides.
+    fn engine(&mut self, shapes: &[Shape]) -> Result<(&mut Resources, &mut Engine), Error> {
         match self.plans.iter().rposition(|plan| plan.shapes == shapes) {
             Some(found) if found + 1 == self.plans.len() => {}
             Some(found) => {
@@ -337,47 +338,25 @@ impl Session {
                 self.plans.push(plan);
             }
             None => {
-                if shapes.len() != self.inputs().len() {
-                    return Err(Error::Operand {
-                        what: "number of input shapes".into(),
-                        expected: self.inputs().len().to_string(),
-                        got: shapes.len().to_string(),
-                    });
-                }
-                let graph = self.model.bound(shapes)?;
-                let engine = if let Some(device) = &self.device {
-                    Engine::Split(Box::new(Split::new(graph, device, self.pool.threads())?))
-                } else {
-                    let library = &self.model.library;
-                    let program = compile_host(graph, self.workspace.spec(), self.fusion, Some(library))?;
-                    let program = HostProgram::new(&self.workspace, program, library)?;
-                    program.reserve(&mut self.scratch, self.pool.threads());
-                    Engine::Host(Box::new(program))
-                };
+                self.check_count("number of input shapes", shapes.len())?;
+                let graph = self.model().bound(shapes)?;
+                let engine = Engine::new(graph, &mut self.resources, false)?;
                 if self.plans.len() >= Self::KEPT {
                     self.plans.remove(0);
                 }
                 self.plans.push(Plan { shapes: shapes.to_vec(), engine });
             }
         }
-        let runner = Runner { scratch: &mut self.scratch, pool: &self.pool, profile: &mut self.profile };
-        let plan = self.plans.last_mut();
-        plan.map(|plan| (runner, plan))
+        let (resources, plan) = (&mut self.resources, self.plans.last_mut());
+        plan.map(|plan| (resources, &mut plan.engine))
             .ok_or_else(|| Error::Target("a program that was just made is gone".into()))
     }
 }
 
-/// What a plan's runs need besides.
-struct Runner<'a> {
-    scratch: &'a mut Scratch,
-    pool: &'a Pool,
-    profile: &'a mut Option<Vec<u64>>,
-}
-
 /// Operands and results of a run.
-struct Tensors<'a> {
-    inputs: &'a [TensorRef<'a>],
-    results: Vec<Tensor>,
+pub(crate) struct Tensors<'a> {
+    pub(crate) inputs: &'a [TensorRef<'a>],
+    pub(crate) results: Vec<Tensor>,
 }
 
 impl Border for Tensors<'_> {

@@ -3,14 +3,15 @@
 //! The cut is made in the graph as it is prepared for the host, at integer tensors: both sides compute exactly what the
 //! host would.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use triune_device::{Border, DeviceSpec};
 use triune_graph::{Graph, passes};
 use triune_tensor::{DType, Shape};
 
 use crate::{
-    DeployOptions, Deployment, Device, Error, Model, Session, SessionOptions, Tensor, TensorIo, TensorRef,
+    DeployOptions, Deployment, Device, Error, Model, OperatorTime, Session, SessionOptions, Tensor, TensorIo,
+    TensorRef,
     compile::{compile_core, host_io},
     partition::{Origin, parts},
 };
@@ -27,6 +28,8 @@ pub(crate) struct Split {
     behind_inputs: Vec<Origin>,
     outputs: Vec<Origin>,
     ios: Vec<TensorIo>,
+    /// Nanoseconds that the core's last run took, if it was profiled.
+    time: Option<u64>,
 }
 
 /// A tensor at the core's border, as the host has it.
@@ -58,10 +61,11 @@ impl Tensors<'_> {
 }
 
 impl Split {
-    /// Prepares a bound graph, compiles its integer core for a device of its own and the rest for the host.
-    pub(crate) fn new(mut graph: Graph, spec: &DeviceSpec, threads: usize) -> Result<Self, Error> {
+    /// Prepares a bound graph, compiles its integer core for a device of its own and the rest for the host. `None` if there are
+    /// no operators for the device.
+    pub(crate) fn new(mut graph: Graph, spec: &DeviceSpec, threads: usize) -> Result<Option<Self>, Error> {
         passes::prepare(&mut graph)?;
-        let parts = parts(&graph)?;
+        let Some(parts) = parts(&graph)? else { return Ok(None) };
         let program = Arc::new(compile_core(&parts.core, spec)?);
         let device = Device::new(spec.clone())?;
         let deployment =
@@ -76,7 +80,7 @@ impl Split {
         let ios = |ids: &[triune_graph::ValueId]| -> Result<Vec<TensorIo>, Error> {
             ids.iter().map(|&id| host_io(&graph, id)).collect()
         };
-        Ok(Self {
+        Ok(Some(Self {
             inputs: ios(&graph.inputs)?.iter().map(|io| (io.dtype, io.shape)).collect(),
             before: session(parts.before)?,
             behind: session(parts.behind)?,
@@ -86,7 +90,8 @@ impl Split {
             behind_inputs: parts.behind_inputs,
             outputs: parts.outputs,
             ios: ios(&graph.outputs)?,
-        })
+            time: None,
+        }))
     }
 
     /// The model's outputs.
@@ -99,8 +104,22 @@ impl Split {
         &self.deployment
     }
 
+    /// Times of the last run, if it was profiled.
+    pub(crate) fn operator_times(&self) -> Vec<OperatorTime> {
+        let part = |part: &Option<Session>| part.as_ref().map(Session::operator_times).unwrap_or_default();
+        let core = self.time.map(|nanos| OperatorTime {
+            name: self.deployment.program().target.clone(),
+            kind: OperatorTime::DEVICE.into(),
+            nanos,
+        });
+        part(&self.before).into_iter().chain(core).chain(part(&self.behind)).collect()
+    }
+
     /// Runs once.
-    pub(crate) fn run(&mut self, border: &mut dyn Border) -> Result<(), Error> {
+    pub(crate) fn run(&mut self, border: &mut dyn Border, profiled: bool) -> Result<(), Error> {
+        for part in [&mut self.before, &mut self.behind].into_iter().flatten() {
+            part.profile(profiled);
+        }
         let inputs = self.inputs.clone();
         let results = {
             let border = &*border;
@@ -110,7 +129,9 @@ impl Split {
                 .collect();
             let before = self.before.as_mut().map(|part| part.run(&model)).transpose()?.unwrap_or_default();
             let mut tensors = Tensors { model, before, core: Vec::new(), behind: Vec::new() };
+            let start = Instant::now();
             tensors.core = self.run_core(&tensors)?;
+            self.time = profiled.then(|| start.elapsed().as_nanos() as u64);
             if let Some(behind) = &mut self.behind {
                 let operands: Vec<_> = self.behind_inputs.iter().map(|&origin| tensors.get(origin)).collect();
                 tensors.behind = behind.run(&operands)?;

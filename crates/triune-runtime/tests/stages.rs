@@ -57,11 +57,34 @@ fn drive(graph: &Graph, inputs: &[(&str, &Tensor)]) -> Vec<Tensor> {
         run_stage(stage, &mut table);
     }
     let output = |id| &table[&graph.value(id).name];
+    in_a_session(graph, &table, &graph.outputs.iter().map(|&id| output(id)).collect::<Vec<_>>());
     graph
         .outputs
         .iter()
         .map(|&id| Tensor::from_bytes(output(id).dtype, &output(id).shape, &output(id).bytes))
         .collect()
+}
+
+/// A session gives the same, again and again.
+fn in_a_session(graph: &Graph, table: &Table, expected: &[&triune_runtime::Tensor]) {
+    for threads in [1, 2] {
+        let options = SessionOptions { threads, ..SessionOptions::default() };
+        let mut session = Session::new(graph.clone(), &options).expect("a session");
+        let names: Vec<String> = session.inputs().iter().map(|info| info.name.clone()).collect();
+        let inputs: Vec<TensorRef<'_>> =
+            names.iter().map(|name| arrival(table, name).expect("an input")).collect();
+        for _ in 0..2 {
+            let found = session.run(&inputs).expect("a run");
+            assert_eq!(found.iter().collect::<Vec<_>>(), expected);
+        }
+        let shapes: Vec<_> =
+            inputs.iter().map(|input| triune_tensor::Shape::new(input.shape).expect("a shape")).collect();
+        let known = session.prepare(&shapes).expect("shapes that fit");
+        assert!(known.contains(&None));
+        for (known, tensor) in known.iter().zip(expected) {
+            assert!(known.is_none_or(|known| known == (tensor.dtype, tensor.shape)));
+        }
+    }
 }
 
 fn host(op: Op, inputs: &[Tensor], results: usize) -> Vec<Tensor> {
@@ -153,8 +176,10 @@ fn operands_that_do_not_fit_are_named() {
     assert!(error.contains("'x' is not there yet"), "{error}");
     let short = TensorRef { dtype: DType::F32, shape: &[3], bytes: &[0; 8] };
     assert!(dynamic::run(&stages[0].host[0], |_| Some(short)).is_err());
-    let error = Session::new(graph, &SessionOptions::default()).expect_err("no static program").to_string();
-    assert!(error.contains("run in stages"), "{error}");
+    let mut session = Session::new(graph, &SessionOptions::default()).expect("a session");
+    assert!(session.is_staged());
+    let error = session.run(&[short]).expect_err("too few bytes").to_string();
+    assert!(error.contains("12 bytes"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,118 @@
+//! What runs a graph whose extents are fixed: a program on the host, or a core on a device between parts on the host.
+
+use std::{sync::Arc, time::Instant};
+
+use triune_device::{Border, DeviceSpec, exec::StepView};
+use triune_graph::Graph;
+use triune_kernels::Pool;
+
+use crate::{
+    Deployment, Error, Model, OperatorTime, Program, TensorIo, Workspace,
+    compile::compile_host,
+    host::{HostProgram, Scratch},
+    split::Split,
+};
+
+/// What the engines of a session have in common.
+#[derive(Debug)]
+pub(crate) struct Resources {
+    pub(crate) model: Arc<Model>,
+    pub(crate) workspace: Arc<Workspace>,
+    pub(crate) pool: Pool,
+    pub(crate) fusion: bool,
+    pub(crate) device: Option<DeviceSpec>,
+    pub(crate) scratch: Scratch,
+    /// Whether runs take the time of every operator.
+    pub(crate) profiled: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) enum Engine {
+    Host {
+        program: Box<HostProgram>,
+        /// Nanoseconds of each command of the last run, if it was profiled.
+        times: Vec<u64>,
+    },
+    Split(Box<Split>),
+}
+
+impl Engine {
+    /// For a graph whose inputs are bound. With a device, a graph without operators for it is an error, unless it is only
+    /// `part` of a model: that runs on the host.
+    pub(crate) fn new(graph: Graph, resources: &mut Resources, part: bool) -> Result<Self, Error> {
+        let threads = resources.pool.threads();
+        if let Some(device) = &resources.device {
+            match Split::new(graph.clone(), device, threads)? {
+                Some(split) => return Ok(Self::Split(Box::new(split))),
+                None if part => {}
+                None => {
+                    return Err(Error::Target("the model has no 8-bit operators for the device".into()));
+                }
+            }
+        }
+        let (workspace, library) = (&resources.workspace, &resources.model.library);
+        let program = compile_host(graph, workspace.spec(), resources.fusion, Some(library))?;
+        let program = HostProgram::new(workspace, program, library)?;
+        program.reserve(&mut resources.scratch, threads);
+        Ok(Self::Host { program: Box::new(program), times: Vec::new() })
+    }
+
+    /// The graph's outputs.
+    pub(crate) fn outputs(&self) -> &[TensorIo] {
+        match self {
+            Self::Host { program, .. } => &program.program().outputs,
+            Self::Split(split) => split.outputs(),
+        }
+    }
+
+    /// The program, or that of the core.
+    pub(crate) fn program(&self) -> &Program {
+        match self {
+            Self::Host { program, .. } => program.program(),
+            Self::Split(split) => split.deployment().program(),
+        }
+    }
+
+    /// The core, if there is a device.
+    pub(crate) fn deployment(&self) -> Option<&Deployment> {
+        match self {
+            Self::Host { .. } => None,
+            Self::Split(split) => Some(split.deployment()),
+        }
+    }
+
+    /// Runs once.
+    pub(crate) fn run(&mut self, resources: &mut Resources, border: &mut dyn Border) -> Result<(), Error> {
+        let (program, times) = match self {
+            Self::Host { program, times } => (program, times),
+            Self::Split(split) => return split.run(border, resources.profiled),
+        };
+        let (scratch, pool) = (&mut resources.scratch, &resources.pool);
+        times.clear();
+        if !resources.profiled {
+            return program.run(border, scratch, pool, None);
+        }
+        let mut last = Instant::now();
+        let mut observer = |_: StepView<'_>| {
+            let now = Instant::now();
+            times.push((now - last).as_nanos() as u64);
+            last = now;
+        };
+        program.run(border, scratch, pool, Some(&mut observer))
+    }
+
+    /// Times of the last run, if it was profiled.
+    pub(crate) fn operator_times(&self) -> Vec<OperatorTime> {
+        let (program, times) = match self {
+            Self::Host { program, times } => (program.program(), times),
+            Self::Split(split) => return split.operator_times(),
+        };
+        let time = |operator: &crate::Operator| {
+            let commands = times.get(operator.first as usize..operator.last as usize)?;
+            let nanos = commands.iter().sum();
+            Some(OperatorTime { name: operator.name.clone(), kind: operator.kind.clone(), nanos })
+        };
+        program.operators.iter().filter_map(time).collect()
+    }
+}

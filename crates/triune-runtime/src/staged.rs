@@ -1,0 +1,270 @@
+//! Models whose extents depend on data: stages that run one after the other, each compiled for what the ones before it
+//! gave. [`triune_graph::passes::stages`] says how.
+
+use std::{collections::HashMap, time::Instant};
+
+use triune_graph::{
+    ValueId,
+    passes::{Arrival, HostStep, Stage},
+};
+use triune_tensor::{DType, Shape};
+
+use crate::{
+    Deployment, Error, Model, OperatorTime, Program, Tensor, TensorRef, dynamic,
+    engine::{Engine, Resources},
+    session::Tensors,
+};
+
+/// The stages of a model, and what is compiled of them.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    parts: Vec<Part>,
+    /// Input shapes that the model as a whole was found to take.
+    taken: Option<Vec<Shape>>,
+}
+
+#[derive(Debug)]
+struct Part {
+    stage: Stage,
+    /// The last one used is the last.
+    plans: Vec<Plan>,
+    /// Nanoseconds of each host step of the last run, if it was profiled.
+    times: Vec<u64>,
+}
+
+/// A stage that is compiled for these operands.
+#[derive(Debug)]
+struct Plan {
+    operands: Vec<Operand>,
+    engine: Engine,
+}
+
+/// What of an operand the compiled stage depends on.
+#[derive(Debug)]
+struct Operand {
+    dtype: DType,
+    shape: Shape,
+    /// The elements, where they decide about extents.
+    known: Option<Vec<u8>>,
+}
+
+/// The tensors of a run by the names of the values.
+struct Table<'a> {
+    inputs: HashMap<&'a str, TensorRef<'a>>,
+    made: HashMap<String, Tensor>,
+}
+
+impl<'a> Table<'a> {
+    fn new(inputs: impl Iterator<Item = (&'a str, TensorRef<'a>)>) -> Self {
+        Self { inputs: inputs.collect(), made: HashMap::new() }
+    }
+
+    fn get(&self, name: &str) -> Option<TensorRef<'_>> {
+        self.made.get(name).map(Tensor::view).or_else(|| self.inputs.get(name).copied())
+    }
+
+    fn arrival(&self, name: &str) -> Option<Arrival<'_>> {
+        self.get(name).map(|TensorRef { dtype, shape, bytes }| Arrival { dtype, shape, bytes })
+    }
+}
+
+/// Compiled forms of a stage that are kept; beyond them, the one that was not used for longest is dropped.
+const KEPT: usize = 16;
+
+/// Compiles the stage for what has arrived, unless that is done.
+fn plan<'p>(
+    stage: &Stage,
+    plans: &'p mut Vec<Plan>,
+    table: &Table<'_>,
+    resources: &mut Resources,
+) -> Result<&'p mut Engine, Error> {
+    match plans.iter().rposition(|plan| plan.serves(stage, table)) {
+        Some(found) if found + 1 == plans.len() => {}
+        Some(found) => {
+            let plan = plans.remove(found);
+            plans.push(plan);
+        }
+        None => {
+            let graph = stage.bind(|name| table.arrival(name))?;
+            let operand = |name: &String| {
+                let tensor = table.get(name)?;
+                let known = stage.known.contains(name).then(|| tensor.bytes.to_vec());
+                Some(Operand { dtype: tensor.dtype, shape: Shape::new(tensor.shape)?, known })
+            };
+            let operands = stage.inputs.iter().filter_map(operand).collect();
+            let engine = Engine::new(graph, resources, true)?;
+            if plans.len() >= KEPT {
+                plans.remove(0);
+            }
+            plans.push(Plan { operands, engine });
+        }
+    }
+    let plan = plans.last_mut().map(|plan| &mut plan.engine);
+    plan.ok_or_else(|| Error::Target("a stage that was just compiled is gone".into()))
+}
+
+impl Part {
+    fn plan(&mut self, table: &Table<'_>, resources: &mut Resources) -> Result<&mut Engine, Error> {
+        plan(&self.stage, &mut self.plans, table, resources)
+    }
+
+    fn run(&mut self, table: &mut Table<'_>, resources: &mut Resources) -> Result<(), Error> {
+        if !self.stage.outputs.is_empty() {
+            let stage = &self.stage;
+            let engine = plan(stage, &mut self.plans, table, resources)?;
+            let outputs = engine.outputs().iter();
+            let results = outputs.map(|io| Tensor::zeros(io.dtype, io.shape)).collect();
+            let open = stage.inputs.iter().filter(|name| !stage.known.contains(name));
+            let inputs: Vec<TensorRef<'_>> = open.filter_map(|name| table.get(name)).collect();
+            let mut border = Tensors { inputs: &inputs, results };
+            engine.run(resources, &mut border)?;
+            let results = border.results;
+            table.made.extend(stage.outputs.iter().cloned().zip(results));
+        }
+        self.times.clear();
+        for step in &self.stage.host {
+            let start = Instant::now();
+            let results = dynamic::run(step, |name| table.get(name))?;
+            let results: Vec<_> =
+                results.into_iter().map(|(name, tensor)| (name.to_owned(), tensor)).collect();
+            table.made.extend(results);
+            if resources.profiled {
+                self.times.push(start.elapsed().as_nanos() as u64);
+            }
+        }
+        Ok(())
+    }
+
+    /// What ran last.
+    fn engine(&self) -> Option<&Engine> {
+        self.plans.last().map(|plan| &plan.engine)
+    }
+
+    fn operator_times(&self) -> Vec<OperatorTime> {
+        let mut times = self.engine().map(Engine::operator_times).unwrap_or_default();
+        let step = |(step, &nanos): (&HostStep, &u64)| OperatorTime {
+            name: step.name.clone(),
+            kind: step.op.name().into(),
+            nanos,
+        };
+        times.extend(self.stage.host.iter().zip(&self.times).map(step));
+        times
+    }
+}
+
+impl Plan {
+    fn serves(&self, stage: &Stage, table: &Table<'_>) -> bool {
+        stage.inputs.len() == self.operands.len()
+            && stage.inputs.iter().zip(&self.operands).all(|(name, operand)| {
+                table.get(name).is_some_and(|tensor| {
+                    tensor.dtype == operand.dtype
+                        && *tensor.shape == *operand.shape
+                        && operand.known.as_deref().is_none_or(|known| known == tensor.bytes)
+                })
+            })
+    }
+}
+
+impl Staged {
+    pub(crate) fn new(stages: Vec<Stage>) -> Self {
+        let part = |stage| Part { stage, plans: Vec::new(), times: Vec::new() };
+        Self { parts: stages.into_iter().map(part).collect(), taken: None }
+    }
+
+    /// Most compiled forms that a stage has.
+    pub(crate) fn plans(&self) -> usize {
+        self.parts.iter().map(|part| part.plans.len()).max().unwrap_or(0)
+    }
+
+    /// Refuses shapes that the model as a whole does not take.
+    fn check(&mut self, shapes: &[Shape], model: &Model) -> Result<(), Error> {
+        if self.taken.as_deref() != Some(shapes) {
+            model.bound(shapes)?;
+            self.taken = Some(shapes.to_vec());
+        }
+        Ok(())
+    }
+
+    /// Compiles the first stage, the only one whose extents the inputs' shapes alone decide.
+    ///
+    /// Gives the outputs' types and extents, `None` where those depend on data.
+    pub(crate) fn prepare(
+        &mut self,
+        shapes: &[Shape],
+        resources: &mut Resources,
+    ) -> Result<Vec<Option<(DType, Shape)>>, Error> {
+        let model = resources.model.clone();
+        self.check(shapes, &model)?;
+        let named = model.inputs().iter().zip(shapes).map(|(info, shape)| {
+            // The first stage knows no elements.
+            (&*info.name, TensorRef { dtype: info.dtype, shape, bytes: &[] })
+        });
+        let table = Table::new(named);
+        let mut first = HashMap::new();
+        if let Some(part) = self.parts.first_mut().filter(|part| !part.stage.outputs.is_empty()) {
+            let engine = part.plan(&table, resources)?;
+            let ios: Vec<_> = engine.outputs().iter().map(|io| (io.dtype, io.shape)).collect();
+            first.extend(part.stage.outputs.iter().cloned().zip(ios));
+        }
+        let output = |&id: &ValueId| {
+            let value = model.graph.value(id);
+            match &value.constant {
+                Some(constant) => Some((constant.dtype(), constant.shape())),
+                None => first.get(&value.name).copied().or_else(|| {
+                    let input = table.get(&value.name)?;
+                    Some((input.dtype, Shape::new(input.shape)?))
+                }),
+            }
+        };
+        Ok(model.graph.outputs.iter().map(output).collect())
+    }
+
+    /// Runs all stages on inputs of these shapes.
+    pub(crate) fn run(
+        &mut self,
+        shapes: &[Shape],
+        inputs: &[TensorRef<'_>],
+        resources: &mut Resources,
+    ) -> Result<Vec<Tensor>, Error> {
+        let model = resources.model.clone();
+        self.check(shapes, &model)?;
+        let names = model.inputs().iter().map(|info| &*info.name);
+        let mut table = Table::new(names.zip(inputs.iter().copied()));
+        for part in &mut self.parts {
+            part.run(&mut table, resources)?;
+        }
+        let output = |&id: &ValueId| {
+            let value = model.graph.value(id);
+            let tensor = match &value.constant {
+                Some(constant) => Some(Tensor {
+                    dtype: constant.dtype(),
+                    shape: constant.shape(),
+                    bytes: constant.bytes().to_vec(),
+                }),
+                None => table.get(&value.name).and_then(|tensor| {
+                    let shape = Shape::new(tensor.shape)?;
+                    Some(Tensor { dtype: tensor.dtype, shape, bytes: tensor.bytes.to_vec() })
+                }),
+            };
+            tensor.ok_or_else(|| Error::Target(format!("no stage makes the output '{}'", value.name)))
+        };
+        model.graph.outputs.iter().map(output).collect()
+    }
+
+    /// What the stages run that are compiled, in order, each as it was used last.
+    fn engines(&self) -> impl Iterator<Item = &Engine> {
+        self.parts.iter().filter_map(Part::engine)
+    }
+
+    pub(crate) fn programs(&self) -> Vec<&Program> {
+        self.engines().map(Engine::program).collect()
+    }
+
+    pub(crate) fn deployment(&self) -> Option<&Deployment> {
+        self.engines().find_map(Engine::deployment)
+    }
+
+    pub(crate) fn operator_times(&self) -> Vec<OperatorTime> {
+        self.parts.iter().flat_map(Part::operator_times).collect()
+    }
+}
