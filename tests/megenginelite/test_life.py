@@ -72,6 +72,70 @@ def test_the_interpreter_ends_cleanly(slow: Path, ending: str) -> None:
         assert done.stderr == ""
 
 
+NATIVE = """
+import sys, threading, time
+import numpy as np
+from triune._native import Network
+network = Network(sys.argv[1], threads=2)
+image = np.ones((4, 3, 128, 128), "float32")
+network.bind([image], [None])
+network.forward()
+def forever():
+    while True:
+        network.forward()
+threads = [threading.Thread(target=forever, daemon=True) for _ in range(3)]
+for thread in threads:
+    thread.start()
+time.sleep(0.05)
+"""
+
+
+def test_the_interpreter_ends_during_native_runs(slow: Path) -> None:
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", NATIVE, slow], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+FORK = """
+import os, sys
+import numpy as np
+from triune.megenginelite import *
+network = LiteNetwork()
+network.threads_number = int(sys.argv[2])
+network.load(sys.argv[1])
+network.get_io_tensor("data").set_data_by_copy(np.ones((4, 3, 128, 128), "float32"))
+network.forward()
+expected = network.get_io_tensor("prob").to_numpy()
+network.get_io_tensor("prob").fill_zero()
+child = os.fork()
+for _ in range(5):
+    network.forward()
+    assert np.array_equal(network.get_io_tensor("prob").to_numpy(), expected)
+if not child:
+    # A child goes on with what it has, and loads anew.
+    another = LiteNetwork()
+    another.threads_number = int(sys.argv[2])
+    another.load(sys.argv[1])
+    another.get_io_tensor("data").set_data_by_copy(np.ones((4, 3, 128, 128), "float32"))
+    another.forward()
+    assert np.array_equal(another.get_io_tensor("prob").to_numpy(), expected)
+    # Going is no less a thing to do in a child.
+    del network, another
+    print("child", flush=True)
+    sys.exit(0)
+_, status = os.waitpid(child, 0)
+print("parent", os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.parametrize("threads", ["1", "2", "4"])
+def test_a_forked_child_goes_on(slow: Path, threads: str) -> None:
+    command = [sys.executable, "-c", FORK, slow, threads]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "child\nparent 0\n"), done.stderr
+
+
 def test_a_network_goes_at_once(adder: Path) -> None:
     """Without the garbage collector: models can be large."""
     gc.collect()

@@ -106,12 +106,23 @@ def test_a_profile_has_the_devices_times(tmp_path: Path) -> None:
     timeline = network._loaded().native.timeline()
     assert timeline is not None
     assert timeline.device == "zg330"
-    first = min(profiler["device"][number]["npu1:0"]["start"] for number in on_npu)
+    kinds = [operators[number]["type"] for number in operators if number not in on_npu]
+    assert kinds[0] == "QuantizeLinear"
+    assert kinds[-1] == "Softmax"
+    # What the host does comes before and behind.
+    numbers = list(operators)
+    first, last = numbers.index(on_npu[0]), numbers.index(on_npu[-1])
+    assert numbers[first : last + 1] == on_npu
+    assert first > 0
+    assert last < len(numbers) - 1
+    ends = [times["end"] for number in numbers for times in profiler["device"][number].values()]
+    launched = ends[first - 1]
+    assert ends[last + 1] > ends[last] - 1e-9
     for number, row in zip(on_npu, timeline.operators(), strict=True):
         times = profiler["device"][number]["npu1:0"]
         assert operators[number]["name"] == row["name"]
         assert times["end"] - times["start"] == pytest.approx(row["cycles"] / timeline.clock_mhz / 1e6)
-        assert times["start"] >= first
+        assert times["start"] == pytest.approx(launched + row["start"] / timeline.clock_mhz / 1e6)
         for result in operators[number]["output"]:
             assert found["graph_exec"]["var"][result]["comp_node"] == "npu1:0"
 

@@ -83,7 +83,7 @@ def test_both(classifier: Path) -> None:
 
 @pytest.mark.parametrize("memory", [False, True])
 def test_at_the_same_time(classifier: Path, memory: bool) -> None:
-    """Networks with one memory for runs take turns."""
+    """Networks with one memory for runs take turns: a run out of turn is an error, and no result is ever wrong."""
     source = load(classifier)
     networks = [source]
     for _ in range(3):
@@ -99,7 +99,12 @@ def test_at_the_same_time(classifier: Path, memory: bool) -> None:
         network, expected = networks[number], models.expected(classifier, data=images[number])[0]
         network.get_io_tensor("data").set_data_by_copy(images[number])
         for _ in range(100):
-            network.forward()
+            try:
+                network.forward()
+            except RuntimeError as error:
+                if not memory or "another run is under way" not in str(error):
+                    wrong.append(number)
+                continue
             network.wait()
             if not np.array_equal(network.get_io_tensor("prob").to_numpy(), expected):
                 wrong.append(number)

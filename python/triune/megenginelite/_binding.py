@@ -178,11 +178,7 @@ class Binding:
                 port.tensor._relayout(_tensor_shape(port.shape), port.kind)
         if self._settings.options["force_output_use_user_specified_memory"]:
             for port in self.outputs:
-                if not port.tensor._user_memory:
-                    raise RuntimeError(
-                        f"force_output_use_user_specified_memory: output {port.name!r} has no memory of the program's, or "
-                        f"too little of it: give it {port.tensor.nbytes} bytes with set_data_by_share"
-                    )
+                self._check_memory(port)
         bound: list[npt.NDArray[Any]] = []
         for port, shape in zip(self.inputs, shapes, strict=True):
             self._check_set(port)
@@ -210,6 +206,13 @@ class Binding:
                     array = port.staged = np.empty(array.shape, array.dtype)
             results.append(port.native(array, port.shape))
         self.native.bind(bound, results)
+
+    def _check_memory(self, port: Port) -> None:
+        if not port.tensor._user_memory:
+            raise RuntimeError(
+                f"force_output_use_user_specified_memory: output {port.name!r} has no memory of the program's, or "
+                f"too little of it: give it {port.tensor.nbytes} bytes with set_data_by_share"
+            )
 
     def _shape_of(self, port: Port) -> Shape:
         tensor = port.tensor
@@ -282,6 +285,8 @@ class Binding:
             elif port.shape is None:
                 result = self.native.output(port.index)
                 port.tensor._relayout(_tensor_shape(result.shape), port.kind)
+                if self._settings.options["force_output_use_user_specified_memory"]:
+                    self._check_memory(port)
                 if port.io.io_type == LiteIOType.LITE_IO_VALUE:
                     array = port.tensor._writable()
                     np.copyto(array, result.reshape(array.shape), casting="unsafe")

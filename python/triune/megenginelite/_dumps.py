@@ -174,14 +174,17 @@ def _operator_times(native: _native.Network, npu: str) -> list[tuple[str, str, s
     """
     found = []
     now = 0.0
-    for name, kind, seconds in native.operator_times():
-        found.append((name, kind, _PLACE, now, now + seconds))
-        now += seconds
     timeline = native.timeline()
-    if timeline is not None and timeline.clock_mhz:
+    for name, kind, seconds in native.operator_times():
+        if kind != "Device" or timeline is None or not timeline.clock_mhz:
+            found.append((name, kind, _PLACE, now, now + seconds))
+            now += seconds
+            continue
+        # The time that simulating the device took tells nobody anything.
         second = timeline.clock_mhz * 1e6
         for row in timeline.operators():
             found.append((row["name"], row["kind"], npu, now + row["start"] / second, now + row["end"] / second))
+        now += timeline.cycles / second
     return found
 
 

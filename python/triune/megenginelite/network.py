@@ -241,7 +241,7 @@ class LiteNetwork:
     def share_runtime_memroy(self, src_network: LiteNetwork) -> None:
         """Use the memory for intermediate results of a network that is loaded, once this one is. (The name is the vendor's.)
 
-        The two must not run at the same time; if they do, one waits for the other.
+        The two must not run at the same time: a run while the other's is under way is a RuntimeError, and computes nothing.
 
         Raises AssertionError if `src_network` is no network, RuntimeError if it has no model or this one has.
         """
