@@ -33,6 +33,7 @@ __all__ = [
     "cards",
     "compile",
     "compose",
+    "convert",
     "decrypt",
     "depad_dequantize",
     "encrypt",
@@ -277,6 +278,9 @@ def depad_dequantize(
     scale: float,
     zero_point: int,
 ) -> npt.NDArray[np.float32]: ...
+def convert(
+    model: str | os.PathLike[str], output: str | os.PathLike[str], *, shapes: Mapping[str, Sequence[int]] | None = None
+) -> None: ...
 def decrypt(name: str, data: bytes, key: bytes | None = None) -> bytes: ...
 def encrypt(name: str, data: bytes, key: bytes | None = None) -> bytes: ...
 def unpack_model(data: bytes) -> dict[str, Any]: ...

@@ -40,7 +40,7 @@ mod native {
     #[pymodule_export]
     use super::instance::Instance;
     #[pymodule_export]
-    use super::model_file::{decrypt, encrypt, pack_model, unpack_model};
+    use super::model_file::{convert, decrypt, encrypt, pack_model, unpack_model};
     #[pymodule_export]
     use super::network::Network;
     #[pymodule_export]

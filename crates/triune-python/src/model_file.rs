@@ -1,4 +1,10 @@
-//! Model files as bytes: the ciphers and the packed form.
+//! Model files: the ciphers, the packed form, one format to another.
+
+use std::{
+    collections::HashMap,
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
 
 use pyo3::{
     prelude::*,
@@ -8,9 +14,13 @@ use pyo3::{
 use triune::{
     graph::{
         Error,
-        format::mge::{
-            cipher,
-            packed::{self, Packed},
+        format::{
+            self,
+            mge::{
+                self, cipher,
+                packed::{self, Packed},
+            },
+            onnx,
         },
     },
     runtime::Error as RuntimeError,
@@ -104,6 +114,61 @@ pub(crate) fn pack_model<'py>(
     };
     let packed = error::detached(py, || packed::write(&parts))?;
     Ok(PyBytes::new(py, &packed))
+}
+
+/// Reads a model file of any supported format and writes it as another, by the suffix: `.mge` or `.onnx`.
+///
+/// `shapes` are extents by input name; a MegEngine model has to have extents, and those that are open and not given
+/// are 1. Raises `FileError` for a file that cannot be read or written, and `ArgumentError` for one that is no model, has
+/// what the other format does not, or has no such input.
+#[pyfunction]
+#[pyo3(signature = (model, output, *, shapes=None))]
+pub(crate) fn convert(
+    py: Python<'_>,
+    model: PathBuf,
+    output: PathBuf,
+    shapes: Option<HashMap<String, Vec<usize>>>,
+) -> PyResult<()> {
+    error::detached(py, || convert_files(&model, &output, &shapes.unwrap_or_default()))?
+        .map_err(error::runtime)
+}
+
+fn convert_files(
+    model: &Path,
+    output: &Path,
+    shapes: &HashMap<String, Vec<usize>>,
+) -> Result<(), RuntimeError> {
+    let graph = format::read(model)?;
+    let bytes = match output.extension().and_then(OsStr::to_str) {
+        Some("mge") => {
+            let defaults = mge::default_shapes(&graph, shapes)?;
+            mge::write(&graph, &defaults)?
+        }
+        Some("onnx") => {
+            let mut graph = graph;
+            if let Some(value) = graph.values.iter().find(|value| value.quant.is_some()) {
+                let name = &value.name;
+                return Err(Error::Graph(format!(
+                    "'{name}' holds integers that mean reals: quantized MegEngine models cannot be written as ONNX"
+                ))
+                .into());
+            }
+            if !shapes.is_empty() {
+                let shapes: Vec<(&str, &[usize])> =
+                    shapes.iter().map(|(name, shape)| (&**name, &**shape)).collect();
+                graph.bind(&shapes)?;
+            }
+            onnx::write(&graph)?
+        }
+        _ => {
+            let name = output.display();
+            return Err(
+                Error::Graph(format!("{name}: formats are told by their suffix, .mge or .onnx")).into()
+            );
+        }
+    };
+    std::fs::write(output, bytes)
+        .map_err(|source| Error::Io { path: output.display().to_string(), source }.into())
 }
 
 fn graph(error: Error) -> PyErr {

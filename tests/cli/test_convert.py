@@ -1,0 +1,57 @@
+"""``triune convert``: a network as ONNX, as a MegEngine model and back gives the same numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import triune
+from triune import _native
+from triune.cli import main
+
+SHARED = Path(__file__).parents[2].parent / "shared" / "models"
+
+
+@pytest.fixture
+def mnist() -> Path:
+    path = SHARED / "onnx" / "mnist8_f32.onnx"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    return path
+
+
+def test_there_and_back(mnist: Path, tmp_path: Path) -> None:
+    there, back = tmp_path / "mnist.mge", tmp_path / "mnist.onnx"
+    assert main(["convert", str(mnist), str(there)]) == 0
+    assert there.read_bytes()[8:12] == b"mgv2"
+    assert main(["convert", str(there), str(back), "--shape", "Input3=1,1,28,28"]) == 0
+    image = np.random.default_rng(0).random((1, 1, 28, 28), np.float32)
+    (want,), (got,) = (triune.Session(path).run({"Input3": image}) for path in (mnist, back))
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
+
+
+def test_what_is_wrong_is_said(mnist: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, text in [
+        ([str(mnist), str(tmp_path / "a.tflite")], "suffix"),
+        ([str(mnist), str(tmp_path / "a.mge"), "--shape", "nobody=1"], "no input is called 'nobody'"),
+        ([str(tmp_path / "none.onnx"), str(tmp_path / "a.mge")], "none.onnx"),
+        ([str(mnist), str(tmp_path / "no" / "a.mge")], "a.mge"),
+    ]:
+        assert main(["convert", *arguments]) == 1
+        assert text in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["convert", str(mnist), str(tmp_path / "a.mge"), "--shape", "x"])
+
+
+@pytest.mark.parametrize("name", ["AES_default", "RC4_default", "SIMPLE_FAST_RC4_default"])
+def test_ciphers_and_packing(name: str) -> None:
+    model = bytes(range(256))
+    secret = _native.encrypt(name, model)
+    assert _native.decrypt(name, secret) == model
+    packed = _native.pack_model("net", secret, info=b"{}", model_decryption=name)
+    parts = _native.unpack_model(packed)
+    assert (parts["name"], parts["model"], parts["model_decryption"]) == ("net", secret, name)
+    with pytest.raises(RuntimeError, match=name):
+        _native.decrypt(name, secret, b"short")
