@@ -145,8 +145,9 @@ def test_where_the_parts_lie(digits: Path) -> None:
     assert near is not None
     assert found.segment("resident").bytes == near.peak + -near.peak % 64
     assert (near.policy, near.gap) == ("exact", 0.0)
-    # What stays moves between the array and L1, and nowhere else.
-    assert sum(o.read["l1"] + o.written["l1"] for o in found.operators) == near.value == near.bound > 0
+    # What stays moves between the array and L1, in whole blocks of channels, and nowhere else.
+    assert sum(o.read["l1"] + o.written["l1"] for o in found.operators) >= near.value == near.bound > 0
+    assert sum(o.read["l2"] + o.written["l2"] for o in found.operators) <= found.segment("constants").bytes
     assert all(o.written["l2"] == 0 for o in found.operators)
 
 

@@ -252,7 +252,7 @@ fn buyi_parameters() -> Vec<Parameter> {
             range: [2, 4],
             power_of_two: true,
             set: |spec, value| {
-                spec.array.iter_mut().for_each(|array| array.cycles_per_vector_16 = Some(value as u32))
+                spec.array.iter_mut().for_each(|array| array.cycles_per_vector_16 = Some(value as u32));
             },
         },
         Parameter {
