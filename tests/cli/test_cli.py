@@ -288,3 +288,13 @@ def test_run_with_parts_on_the_host(test_data: Path, tmp_path: Path) -> None:
         assert np.array_equal(found["boxes"], expected["boxes"])
         # Softmax runs in float on the host, in integers in the session: one step apart at most.
         assert np.abs(found["scores"] - expected["scores"]).max() < 1.5 / 255
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "1.5", "much", "99999999999999999999"])
+def test_numbers_out_of_range_are_refused_by_name(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["compile", "model.onnx", f"--on-chip={number}"])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert "--on-chip" in told
+    assert number in told

@@ -89,10 +89,13 @@ def nonzero(text: str) -> float:
 
 
 def positive(text: str) -> int:
-    """Read a number of at least 1."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected at least 1, got {number}")
+    """Read a whole number of at least 1 that 63 bits hold."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number, got '{text}'") from None
+    if not 1 <= number < 1 << 63:
+        raise argparse.ArgumentTypeError(f"expected 1 to {(1 << 63) - 1}, got {number}")
     return number
 
 
