@@ -1,0 +1,41 @@
+//! The small network that seeds are made of.
+
+use triune::{
+    graph::{
+        Graph, Op,
+        ops::{BinaryKind, PoolKind, Reshape, UnaryKind},
+    },
+    tensor::{DType, QuantParams},
+};
+use triune_testing::{GraphBuilder, Tensor};
+
+/// A float network with weights, a convolution, a pool, a reshape and a product.
+pub fn network() -> Graph {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", DType::F32, &[1, 2, 6, 6]);
+    let ramp = |count: usize| (0..count).map(|index| index as f32 / 10.0).collect::<Vec<_>>();
+    let weights = builder.constant(&Tensor::f32(&[3, 2, 3, 3], &ramp(54)));
+    let y = builder.conv(&[x, weights], 1, 1, 1);
+    let y = builder.unary(UnaryKind::Relu, y);
+    let y = builder.pool(PoolKind::Max, y, 2, 2, 0);
+    let shape = builder.constant(&Tensor::i64(&[2], &[1, 27]));
+    let y = builder.node(Op::Reshape(Reshape { allow_zero: false }), &[y, shape]);
+    let matrix = builder.constant(&Tensor::f32(&[5, 27], &ramp(135)));
+    let y = builder.gemm(&[y, matrix], true);
+    let half = builder.constant(&Tensor::f32(&[], &[0.5]));
+    let y = builder.binary(BinaryKind::Mul, y, half);
+    builder.finish(&[y])
+}
+
+/// A quantized one, which devices run.
+pub fn quantized() -> Graph {
+    let mut builder = GraphBuilder::new();
+    let params = QuantParams { scale: 0.05, zero_point: 0 };
+    let x = builder.input("x", DType::F32, &[1, 2, 6, 6]);
+    let x = builder.quantize_dequantize(x, params, DType::I8);
+    let values: Vec<i8> = (0..54).map(|index| (index * 7 % 50) as i8 - 25).collect();
+    let weights = builder.dequantized_constant(&Tensor::i8(&[3, 2, 3, 3], &values), &[0.02], 0);
+    let y = builder.conv(&[x, weights], 1, 1, 1);
+    let y = builder.quantize_dequantize(y, params, DType::I8);
+    builder.finish(&[y])
+}

@@ -1,0 +1,36 @@
+//! Writes one seed or more per target below the folder that the argument names.
+
+use std::{fs, path::Path};
+
+use triune::{
+    device::DeviceSpec,
+    graph::format::{
+        mge::{self, packed::Packed},
+        onnx,
+    },
+    runtime::{CompileOptions, compile},
+};
+use triune_fuzz::{network, quantized};
+
+fn main() {
+    let folder = std::env::args().nth(1).expect("usage: seeds FOLDER");
+    let save = |target: &str, name: &str, bytes: &[u8]| {
+        let folder = Path::new(&folder).join(target);
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join(name), bytes).expect("a file");
+    };
+    let graph = network();
+    let model = mge::write(&graph, &[vec![1, 2, 6, 6]]).expect("a model");
+    save("mge", "small", &model);
+    let packed = Packed { name: "net".into(), model: model.clone().into(), ..Packed::default() };
+    save("packed", "small", &mge::packed::write(&packed));
+    for name in mge::cipher::NAMES {
+        let key = mge::cipher::default_key(name).expect("a key");
+        save("cipher", name, &mge::cipher::encrypt(name, key, &model).expect("bytes"));
+    }
+    save("onnx", "float", &onnx::write(&graph).expect("a model"));
+    save("onnx", "quantized", &onnx::write(&quantized()).expect("a model"));
+    let spec = DeviceSpec::builtin("metis").expect("a device");
+    let compiled = compile(&quantized(), &spec, &CompileOptions::default()).expect("a program");
+    save("command", "small", &compiled.program.instructions);
+}

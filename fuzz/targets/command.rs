@@ -1,0 +1,9 @@
+//! The decoder of command streams.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use triune::device::command;
+
+fuzz_target!(|data: &[u8]| {
+    let _ = command::decode(data);
+});
