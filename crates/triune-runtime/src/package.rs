@@ -9,7 +9,10 @@ use std::{
     fs,
     io::Read,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -111,8 +114,7 @@ impl Package {
     pub fn write(compiled: &Compiled, directory: &Path) -> Result<Self, Error> {
         fs::create_dir_all(directory).map_err(|error| Error::io(directory, error))?;
         let put = |name: &str, bytes: &[u8]| -> Result<PayloadJson, Error> {
-            let path = directory.join(name);
-            fs::write(&path, bytes).map_err(|error| Error::io(&path, error))?;
+            replace(&directory.join(name), bytes)?;
             Ok(PayloadJson { file: name.into(), bytes: bytes.len() as u64, sha256: digest(bytes) })
         };
         let graph =
@@ -415,6 +417,19 @@ fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     fs::File::open(path).map_err(io)?.take(limit).read_to_end(&mut bytes).map_err(io)?;
     Ok(bytes)
+}
+
+/// Writes a file in one step: whoever reads it meanwhile sees all of the old content or all of the new.
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}-{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+    let part = PathBuf::from(name);
+    fs::write(&part, bytes).and_then(|()| fs::rename(&part, path)).map_err(|error| {
+        // The error is about the file that was asked for; what is left of the part is of no use to anyone.
+        let _ = fs::remove_file(&part);
+        Error::io(path, error)
+    })
 }
 
 fn digest(bytes: &[u8]) -> String {

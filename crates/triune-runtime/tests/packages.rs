@@ -366,3 +366,32 @@ fn pipes_are_no_packages() {
     let error = Package::load(folder.path()).expect_err("a folder").to_string();
     assert!(error.contains("not a plain file"), "{error}");
 }
+
+/// Several writers of the same package in one folder, at once: everybody gets a whole one, and nothing else stays.
+#[test]
+fn writers_do_not_see_each_others_halves() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", DType::F32, &[1, 3, 8, 8]);
+    let x = builder.quantize_dequantize(x, PARAMS, DType::I8);
+    let weights = builder.dequantized_constant(&Tensor::i8(&[64, 3, 3, 3], &[1; 64 * 27]), &[0.01], 0);
+    let x = builder.conv(&[x, weights], 1, 1, 1);
+    let x = builder.quantize_dequantize(x, PARAMS, DType::I8);
+    let spec = DeviceSpec::builtin("metis").expect("a built-in device");
+    let compiled = compile(&builder.finish(&[x]), &spec, &CompileOptions::default()).expect("a program");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..25 {
+                    Package::write(&compiled, folder.path()).expect("a package");
+                }
+            });
+        }
+    });
+    let mut names: Vec<_> = std::fs::read_dir(folder.path())
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
+        .collect();
+    names.sort();
+    assert!(!names.iter().any(|name| name.contains(".part")), "{names:?}");
+}
