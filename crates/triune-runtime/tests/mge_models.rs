@@ -6,16 +6,14 @@ use bytes::Bytes;
 use triune_graph::{format::mge, passes};
 use triune_runtime::{Session, SessionOptions, TensorRef};
 use triune_tensor::DType;
-use triune_testing::npz::{self, Array};
+use triune_testing::{
+    npz::{self, Array},
+    test_data,
+};
 
-/// The folder with the models, which lies beside the checkout; `None` where it does not.
+/// The folder with the models; `None` where there is none.
 fn folder() -> Option<PathBuf> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/models/mge");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!("skipped: no models in {}", folder.display());
-    None
+    test_data("models/mge")
 }
 
 fn read(bytes: Vec<u8>) -> mge::Model {

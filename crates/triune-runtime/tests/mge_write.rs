@@ -1,7 +1,5 @@
 //! Networks written as MegEngine models and read back: the same numbers.
 
-use std::path::{Path, PathBuf};
-
 use proptest::prelude::*;
 use triune_graph::{
     Graph, Op,
@@ -10,7 +8,7 @@ use triune_graph::{
 };
 use triune_runtime::{Session, SessionOptions, TensorRef};
 use triune_tensor::DType;
-use triune_testing::{GraphBuilder, Tensor};
+use triune_testing::{GraphBuilder, Tensor, test_data};
 
 /// The outputs for made-up inputs of `shapes`, in the order of the graph's inputs by name.
 fn run(graph: &Graph, shapes: &[(String, Vec<usize>)]) -> Vec<Vec<f32>> {
@@ -58,40 +56,33 @@ fn round_trip(graph: &Graph, shapes: &[(String, Vec<usize>)]) -> f32 {
     worst
 }
 
-fn file_round_trips(path: &Path, shape: &[usize]) {
-    if !path.exists() {
-        eprintln!("skipped: no {}", path.display());
-        return;
-    }
-    let graph = onnx::read(path).unwrap();
+fn file_round_trips(file: &str, shape: &[usize]) {
+    let Some(path) = test_data(&format!("models/onnx/{file}")) else { return };
+    let graph = onnx::read(&path).unwrap();
     let name = graph.value(graph.inputs[0]).name.clone();
     let worst = round_trip(&graph, &[(name, shape.to_vec())]);
     // Biases are additions in the file, which changes how sums are rounded.
     assert!(worst <= 1e-5, "{}: {worst}", path.display());
 }
 
-fn models() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/models/onnx")
-}
-
 #[test]
 fn mnist() {
-    file_round_trips(&models().join("mnist8_f32.onnx"), &[1, 1, 28, 28]);
+    file_round_trips("mnist8_f32.onnx", &[1, 1, 28, 28]);
 }
 
 #[test]
 fn squeezenet() {
-    file_round_trips(&models().join("squeezenet_f32.onnx"), &[1, 3, 224, 224]);
+    file_round_trips("squeezenet_f32.onnx", &[1, 3, 224, 224]);
 }
 
 #[test]
 fn ultraface() {
-    file_round_trips(&models().join("ultraface_f32.onnx"), &[1, 3, 240, 320]);
+    file_round_trips("ultraface_f32.onnx", &[1, 3, 240, 320]);
 }
 
 #[test]
 fn yolox() {
-    file_round_trips(&models().join("yolox_nano_f32.onnx"), &[1, 3, 416, 416]);
+    file_round_trips("yolox_nano_f32.onnx", &[1, 3, 416, 416]);
 }
 
 /// One operator of each kind that the format has, with attributes that change something.

@@ -1,7 +1,5 @@
 //! Image operators through compile, deploy and run: against the naive interpreter, and against what MegEngine gave.
 
-use std::path::Path;
-
 use proptest::prelude::*;
 use triune_graph::{
     Graph, Op,
@@ -9,7 +7,7 @@ use triune_graph::{
 };
 use triune_runtime::{Session, SessionOptions, TensorRef};
 use triune_tensor::{DType, QuantParams, Rounding};
-use triune_testing::{GraphBuilder, Tensor, interpret};
+use triune_testing::{GraphBuilder, Tensor, interpret, test_data};
 
 fn run(graph: &Graph, inputs: &[&Tensor], threads: usize) -> Vec<Tensor> {
     let mut session = Session::new(graph.clone(), &SessionOptions { threads, ..SessionOptions::default() })
@@ -140,12 +138,7 @@ fn adaptive_windows_are_equal() {
 /// The real library's warp of three images to 64×64.
 #[test]
 fn warps_as_the_reference() {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/models/mge/test_discrete_input.npz");
-    if !path.exists() {
-        eprintln!("skipped: {} is not there", path.display());
-        return;
-    }
+    let Some(path) = test_data("models/mge/test_discrete_input.npz") else { return };
     let arrays = triune_testing::npz::load(&path);
     let tensor = |name: &str| {
         let array = &arrays[name];

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from triune import _native
-else:
-    pass
 
 __all__ = [
     "LiteAsyncCallback",
