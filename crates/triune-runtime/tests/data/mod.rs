@@ -2,11 +2,7 @@
 
 use std::path::PathBuf;
 
-/// The folder that `TRIUNE_TEST_DATA` names; without it, tests say so and pass.
+/// The whole folder of test data; without it, tests say so and pass.
 pub(crate) fn folder() -> Option<PathBuf> {
-    let folder = std::env::var_os("TRIUNE_TEST_DATA").map(PathBuf::from).filter(|folder| folder.is_dir());
-    if folder.is_none() {
-        eprintln!("skipped: TRIUNE_TEST_DATA names no folder with reference data");
-    }
-    folder
+    triune_testing::test_data("")
 }
