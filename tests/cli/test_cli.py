@@ -298,3 +298,24 @@ def test_numbers_out_of_range_are_refused_by_name(number: str, capsys: pytest.Ca
     told = capsys.readouterr().err
     assert "--on-chip" in told
     assert number in told
+
+
+@pytest.mark.parametrize(("text", "number"), [("1100", 1100), ("512K", 512 << 10), ("2m", 2 << 20), ("1G", 1 << 30)])
+def test_sizes_end_in_powers_of_1024(text: str, number: int) -> None:
+    from triune.cli.compile import byte_count
+
+    assert byte_count(text) == number
+
+
+def test_sizes_that_63_bits_do_not_hold_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["compile", "model.onnx", "-o", "out", "--on-chip", "99999999T"])
+    assert "99999999T" in capsys.readouterr().err
+
+
+def test_two_results_in_one_file_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, table = tmp_path / "package", tmp_path / "table"
+    assert main(["compile", str(DIGITS_INT8), "-o", str(out)]) == 0
+    assert main(["profile", str(out), "--csv", str(table), "--json", str(table)]) == 1
+    assert "two results" in capsys.readouterr().err
+    assert not table.exists()

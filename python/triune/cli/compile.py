@@ -39,8 +39,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--on-chip",
         metavar="BYTES",
-        type=positive,
-        help="what they may take of the memory on chip (default: all of it)",
+        type=byte_count,
+        help="what they may take of the memory on chip, as 512K or 524288 (default: all of it)",
     )
     parser.add_argument(
         "--calibrate",
@@ -96,6 +96,15 @@ def positive(text: str) -> int:
         raise argparse.ArgumentTypeError(f"expected a whole number, got '{text}'") from None
     if not 1 <= number < 1 << 63:
         raise argparse.ArgumentTypeError(f"expected 1 to {(1 << 63) - 1}, got {number}")
+    return number
+
+
+def byte_count(text: str) -> int:
+    """Read a number of bytes of at least 1; K, M, G and T at its end stand for powers of 1024, as in `triune explore`."""
+    power = "KMGT".find(text[-1:].upper()) + 1 if text else 0
+    number = positive(text[:-1] if power else text) << 10 * power
+    if number >= 1 << 63:
+        raise argparse.ArgumentTypeError(f"expected fewer than 2^63 bytes, got {text}")
     return number
 
 

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from triune.cli.compile import positive
+from triune.cli.files import write_files
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -60,12 +61,10 @@ def _run(options: argparse.Namespace) -> int:
     from triune.profiling import explore
 
     found = explore(options.model, sweep(options.sweep), device=options.device, batch=options.batch)
-    for path, write in (
+    write_files(
         (options.csv, found.write_csv),
         (options.json, found.write_json),
         (options.output, found.write_report),
-    ):
-        if path:
-            write(path)
+    )
     print(found.table())
     return 0

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from triune.cli.compile import finite, positive
+from triune.cli.files import write_files
 from triune.profiling import Composition, Profile, Workload, compose, profile
 
 UNITS = ("cycles", "us", "ms")
@@ -79,13 +80,11 @@ def rates(text: str) -> list[float | None]:
 
 def _run(options: argparse.Namespace) -> int:
     found = _composed(options) if _is_composition(options) else _profiled(options)
-    for path, write in (
+    write_files(
         (options.csv, found.write_csv),
         (options.json, found.write_json),
         (options.trace, found.write_trace),
-    ):
-        if path:
-            write(path)
+    )
     # A pipe has no width: what reads it gets the table's own.
     width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
     print(found.table(width, options.unit) if isinstance(found, Profile) and options.unit else found.table(width))
