@@ -4,6 +4,7 @@ mod flatbuffer;
 pub mod mge;
 pub mod onnx;
 mod protobuf;
+pub mod xir;
 
 use std::{fs, path::Path};
 
