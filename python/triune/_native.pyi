@@ -6,6 +6,7 @@ from typing import Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Buffer
 
 __all__ = [
     "ArgumentError",
@@ -41,6 +42,15 @@ __all__ = [
     "pack_model",
     "quantize_pad",
     "unpack_model",
+    "xir_format_array",
+    "xir_format_merged_distr",
+    "xir_parse_array",
+    "xir_parse_layout",
+    "xir_parse_mem",
+    "xir_parse_merged_distr",
+    "xir_parse_scalar",
+    "xir_parse_target",
+    "xir_raw_table",
 ]
 
 __version__: Final[str]
@@ -293,3 +303,12 @@ def pack_model(
     model_decryption: str = "NONE",
     binary_cache: bytes | None = None,
 ) -> bytes: ...
+def xir_parse_scalar(text: str) -> tuple[str, int]: ...
+def xir_parse_layout(text: str) -> list[tuple[str, int]]: ...
+def xir_parse_array(text: str) -> tuple[str, int, list[tuple[int, float | tuple[int, int, float]]]]: ...
+def xir_format_array(kind: str, axis: int, runs: Sequence[tuple[int, float | tuple[int, int, float]]]) -> str: ...
+def xir_parse_merged_distr(text: str) -> tuple[list[int], str | None, list[tuple[str, int, int]]]: ...
+def xir_format_merged_distr(axes: Sequence[int], fill: str | None, sections: Sequence[tuple[str, int, int]]) -> str: ...
+def xir_parse_mem(text: str) -> tuple[str, list[int]]: ...
+def xir_parse_target(text: str) -> tuple[str, str | None]: ...
+def xir_raw_table(buffer: Buffer) -> list[tuple[int, int, int]]: ...

@@ -20,6 +20,7 @@ mod package;
 mod session;
 mod tensor_info;
 mod timeline;
+mod xir;
 
 use pyo3::prelude::*;
 
@@ -51,6 +52,11 @@ mod native {
     use super::tensor_info::{depad_dequantize, look_up_pad, quantize_pad};
     #[pymodule_export]
     use super::timeline::Timeline;
+    #[pymodule_export]
+    use super::xir::{
+        xir_format_array, xir_format_merged_distr, xir_parse_array, xir_parse_layout, xir_parse_mem,
+        xir_parse_merged_distr, xir_parse_scalar, xir_parse_target, xir_raw_table,
+    };
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the constant carries its Python name")]

@@ -138,11 +138,11 @@ pub enum ElementType {
         /// What it stands for.
         expressed: Scalar,
         /// Lowest values seen.
-        min: Vec<f32>,
+        min: Vec<f64>,
         /// Highest values seen.
-        max: Vec<f32>,
+        max: Vec<f64>,
         /// Values to saturate at.
-        sat: Vec<f32>,
+        sat: Vec<f64>,
     },
     /// real = v · ratio.
     Normalized {

@@ -2,9 +2,23 @@
 //!
 //! A document is kept as it is written, values and attributes with the vendor's names.
 
+mod arrays;
+mod cursor;
 mod document;
+mod json;
+mod number;
+mod raw;
+mod text;
+mod write;
 
 pub use document::{
     Attribute, Axis, Chip, Document, ElementType, ExpScale, Fill, Layout, Mem, MergedDistr, Operation,
     Params, Runs, Scalar, Scale, Section, Tags, Target, TensorType, Value,
 };
+pub use raw::{RawEntry, md5, raw_table, raw_table_bytes, raw_table_of};
+
+use crate::Error;
+
+fn malformed(reason: impl Into<String>) -> Error {
+    Error::Malformed { format: "XIR", reason: reason.into() }
+}
