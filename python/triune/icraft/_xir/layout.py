@@ -1,0 +1,319 @@
+"""Layouts: the meaning of every stored axis, such as ``NHWC`` or ``NCHWc32``.
+
+An axis is one of ``N L H W D C I O``, or ``*`` for one that nobody cares about. In lower case, with a length, it is the
+inner part of a split axis: in ``NCHWc32`` channels lie in blocks of 32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Self, overload
+
+from triune.icraft._xir.errors import Error, native_errors
+from triune.icraft._xir.objects import Concrete, ObjectRef
+
+__all__ = ["AxisName", "AxisUnit", "Layout"]
+
+_NAMES = "NLHWDCIO*"
+
+
+class AxisName(Concrete):
+    """One axis that is not split, or the outer part of one that is: an upper-case letter or ``*``."""
+
+    type_key = "icraft::xir::AxisNameNode"
+    _fields = ("_name",)
+    _defaults: ClassVar[Mapping[str, Any]] = {"_name": "*"}
+    _name: str
+
+    def __init__(self, name: str | ObjectRef, /) -> None:
+        """Take one character. Raises Error if it is no axis."""
+        if not isinstance(name, str):
+            raise TypeError(f"AxisName() takes a character, not {type(name).__name__}")
+        if name not in tuple(_NAMES):
+            raise Error(f"AxisName: {name!r} is no axis; {', '.join(_NAMES)} are")
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The character."""
+        return self._name
+
+    def _text(self) -> str:
+        return self._name
+
+
+class AxisUnit(AxisName):
+    """The inner part of a split axis: a lower-case letter and its length."""
+
+    type_key = "icraft::xir::AxisUnitNode"
+    _fields = ("_name", "_unit")
+    _defaults: ClassVar[Mapping[str, Any]] = {"_name": "c", "_unit": 0}
+    _unit: int
+
+    def __init__(self, name: str | ObjectRef, unit: int = 0) -> None:
+        """Take one character and the length. Raises Error if it is no axis, or the length negative."""
+        if not isinstance(name, str):
+            raise TypeError(f"AxisUnit() takes a character, not {type(name).__name__}")
+        if name not in tuple(_NAMES[:-1].lower()):
+            raise Error(f"AxisUnit: {name!r} is no inner axis; {', '.join(_NAMES[:-1].lower())} are")
+        self._name = name
+        self.setUnit(unit)
+
+    def setUnit(self, unit: int) -> Self:
+        """Set the length. Raises Error if it is negative."""
+        if unit < 0:
+            raise Error(f"AxisUnit {self._name!r}: the length {unit} is negative")
+        self._unit = unit
+        return self
+
+    @property
+    def unit(self) -> int:
+        """The length."""
+        return self._unit
+
+    def _text(self) -> str:
+        return f"{self._name}{self._unit}"
+
+
+class Layout(Concrete):
+    """The meaning of a tensor's axes, from the outermost in."""
+
+    type_key = "icraft::xir::LayoutNode"
+    _fields = ("_axes",)
+    _defaults: ClassVar[Mapping[str, Any]] = {"_axes": list}
+    _axes: list[AxisName]
+
+    def __init__(self, layout: str | Iterable[AxisName] | ObjectRef, /) -> None:
+        """Take a text such as ``NCHWc32``, or the axes. Raises Error if the text is no layout."""
+        if isinstance(layout, ObjectRef):
+            raise TypeError(f"Layout() takes a text or axes, not {type(layout).__name__}")
+        if not isinstance(layout, str):
+            self._axes = list(layout)
+            return
+        from triune._native import xir_parse_layout
+
+        with native_errors(""):
+            axes = xir_parse_layout(layout)
+        self._axes = [AxisUnit(name, unit) if name.islower() else AxisName(name) for name, unit in axes]
+
+    # ---- layouts that have names
+
+    @staticmethod
+    def Default(size: int = 0) -> Layout:
+        """Return a layout of `size` axes that nobody cares about."""
+        return Layout([AxisName("*") for _ in range(size)])
+
+    @staticmethod
+    def NHWC() -> Layout:
+        """Return ``NHWC``."""
+        return _of("NHWC")
+
+    @staticmethod
+    def NCHW() -> Layout:
+        """Return ``NCHW``."""
+        return _of("NCHW")
+
+    @staticmethod
+    def HWIO() -> Layout:
+        """Return ``HWIO``."""
+        return _of("HWIO")
+
+    @staticmethod
+    def OIHW() -> Layout:
+        """Return ``OIHW``."""
+        return _of("OIHW")
+
+    @staticmethod
+    def CheckAxisNameUpper(c: str) -> bool:
+        """Return whether the axis is written in upper case."""
+        return c in tuple(_NAMES[:-1])
+
+    # ---- the builder: each adds an axis, except a lower-case one without a length, which returns the length
+
+    def _add(self, axis: AxisName) -> Self:
+        self._axes.append(axis)
+        return self
+
+    def N(self) -> Self:
+        """Add the batch."""
+        return self._add(AxisName("N"))
+
+    def L(self) -> Self:
+        """Add the length of a sequence."""
+        return self._add(AxisName("L"))
+
+    def H(self) -> Self:
+        """Add the height."""
+        return self._add(AxisName("H"))
+
+    def W(self) -> Self:
+        """Add the width."""
+        return self._add(AxisName("W"))
+
+    def D(self) -> Self:
+        """Add the depth."""
+        return self._add(AxisName("D"))
+
+    def C(self) -> Self:
+        """Add the channels."""
+        return self._add(AxisName("C"))
+
+    def I(self) -> Self:  # noqa: E743 - the vendor's name
+        """Add the input channels of weights."""
+        return self._add(AxisName("I"))
+
+    def O(self) -> Self:  # noqa: E743 - the vendor's name
+        """Add the output channels of weights."""
+        return self._add(AxisName("O"))
+
+    def X(self, num: int = 1) -> Self:
+        """Add `num` axes that nobody cares about."""
+        for _ in range(num):
+            self._add(AxisName("*"))
+        return self
+
+    def _inner(self, name: str, unit: int | None) -> Self | int:
+        if unit is not None:
+            return self._add(AxisUnit(name, unit))
+        axis = self.get(name)
+        if not isinstance(axis, AxisUnit):
+            raise Error(f"layout {self.toString()} has no axis {name!r}")
+        return axis.unit
+
+    @overload
+    def n(self, unit: int) -> Self: ...
+    @overload
+    def n(self) -> int: ...
+    def n(self, unit: int | None = None) -> Self | int:
+        """Add the inner part of the batch, or return its length. Raises Error if there is none."""
+        return self._inner("n", unit)
+
+    @overload
+    def l(self, unit: int) -> Self: ...
+    @overload
+    def l(self) -> int: ...
+    def l(self, unit: int | None = None) -> Self | int:  # noqa: E743 - the vendor's name
+        """Add the inner part of the sequence, or return its length. Raises Error if there is none."""
+        return self._inner("l", unit)
+
+    @overload
+    def h(self, unit: int) -> Self: ...
+    @overload
+    def h(self) -> int: ...
+    def h(self, unit: int | None = None) -> Self | int:
+        """Add the inner part of the height, or return its length. Raises Error if there is none."""
+        return self._inner("h", unit)
+
+    @overload
+    def w(self, unit: int) -> Self: ...
+    @overload
+    def w(self) -> int: ...
+    def w(self, unit: int | None = None) -> Self | int:
+        """Add the inner part of the width, or return its length. Raises Error if there is none."""
+        return self._inner("w", unit)
+
+    @overload
+    def d(self, unit: int) -> Self: ...
+    @overload
+    def d(self) -> int: ...
+    def d(self, unit: int | None = None) -> Self | int:
+        """Add the inner part of the depth, or return its length. Raises Error if there is none."""
+        return self._inner("d", unit)
+
+    @overload
+    def c(self, unit: int) -> Self: ...
+    @overload
+    def c(self) -> int: ...
+    def c(self, unit: int | None = None) -> Self | int:
+        """Add the inner part of the channels, or return its length. Raises Error if there is none."""
+        return self._inner("c", unit)
+
+    @overload
+    def i(self, unit: int) -> Self: ...
+    @overload
+    def i(self) -> int: ...
+    def i(self, unit: int | None = None) -> Self | int:
+        """Add the inner part of the input channels, or return its length. Raises Error if there is none."""
+        return self._inner("i", unit)
+
+    @overload
+    def o(self, unit: int) -> Self: ...
+    @overload
+    def o(self) -> int: ...
+    def o(self, unit: int | None = None) -> Self | int:
+        """Add the inner part of the output channels, or return its length. Raises Error if there is none."""
+        return self._inner("o", unit)
+
+    # ---- questions and changes
+
+    @property
+    def axis_names(self) -> list[AxisName]:
+        """The axes."""
+        return list(self._axes)
+
+    def numAxis(self) -> int:
+        """Return the number of axes."""
+        return len(self._axes)
+
+    def isDefault(self) -> bool:
+        """Return whether nobody cares about any axis."""
+        return all(axis.name == "*" for axis in self._axes)
+
+    def has(self, c: str) -> bool:
+        """Return whether there is such an axis."""
+        return any(axis.name == c for axis in self._axes)
+
+    def get(self, c: str) -> AxisName | None:
+        """Return the first axis of that name, None if there is none."""
+        return next((axis for axis in self._axes if axis.name == c), None)
+
+    def getIndexOf(self, c: str) -> int:
+        """Return which axis has that name, counted from the outermost. Raises Error if there is none."""
+        for index, axis in enumerate(self._axes):
+            if axis.name == c:
+                return index
+        raise Error(f"layout {self.toString()} has no axis {c!r}")
+
+    def getAxisCharName(self, index: int) -> str:
+        """Return the character of an axis. Raises Error if there is none."""
+        return self[index].name
+
+    def __getitem__(self, index: int) -> AxisName:
+        """Return an axis; negative numbers count from the innermost. Raises Error if there is none."""
+        return self._axes[self._place(index)]
+
+    def _place(self, index: int) -> int:
+        if not -len(self._axes) <= index < len(self._axes):
+            raise Error(f"layout {self.toString()} has {len(self._axes)} axes, none is number {index}")
+        return index % len(self._axes)
+
+    def swapAxis(self, left_index: int, right_index: int) -> Self:
+        """Exchange two axes. Raises Error if there is none of that number."""
+        left, right = self._place(left_index), self._place(right_index)
+        self._axes[left], self._axes[right] = self._axes[right], self._axes[left]
+        return self
+
+    def eraseAxis(self, index: int) -> Self:
+        """Take out an axis. Raises Error if there is none of that number."""
+        del self._axes[self._place(index)]
+        return self
+
+    def insertAxis(self, index: int, axis_name: AxisName) -> Self:
+        """Put in an axis before the one of that number. Raises Error if the number is out of range."""
+        if not -len(self._axes) <= index <= len(self._axes):
+            raise Error(f"layout {self.toString()} has {len(self._axes)} axes: none can be put in at {index}")
+        self._axes.insert(index, axis_name)
+        return self
+
+    def toString(self) -> str:
+        """Return the text, such as ``NCHWc32``."""
+        return "".join(axis._text() for axis in self._axes)
+
+    def _json(self) -> str:
+        return f"@layout({self.toString()})"
+
+
+def _of(names: str) -> Layout:
+    return Layout(map(AxisName, names))
+
+

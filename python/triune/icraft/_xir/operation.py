@@ -1,0 +1,452 @@
+"""Operations: inputs, outputs, attributes, tags, and their place in a network.
+
+Operators that the vendor names are subclasses, made of tables in the `operators` package; an operation of any other type key
+is an `Operation` with free attributes. What an operator may be given, its attributes and the rule for its outputs
+are class variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from triune.icraft._xir.attributes import Attr
+from triune.icraft._xir.binding import Form, fits, shown
+from triune.icraft._xir.errors import Error, InternalError
+from triune.icraft._xir.objects import Concrete, ObjectRef, plain
+from triune.icraft._xir.places import CompileTarget, HostTarget
+from triune.icraft._xir.types import TensorType
+from triune.icraft._xir.values import Params, Tagged, Value
+
+if TYPE_CHECKING:
+    from triune.icraft._xir.network import Network
+
+__all__ = ["OPERATORS", "Operation", "as_value"]
+
+OPERATORS: dict[str, type[Operation]] = {}
+"""The operators by type key, as files have it: without ``Node``."""
+
+Rule = Callable[["Operation"], list[TensorType]]
+"""What makes the types of the outputs of an operation; raises Error if its inputs or attributes cannot be."""
+
+
+def as_value(given: object) -> Value:
+    """Return a value; an operation with one output stands for it. Raises TypeError of anything else."""
+    if isinstance(given, Value):
+        return given
+    if isinstance(given, Operation):
+        outputs = given.inferResults() if not given._outputs and given._rule else given._outputs
+        if len(outputs) == 1:
+            return outputs[0]
+        raise TypeError(f"{given._called()} has {len(outputs)} outputs: say which one")
+    raise TypeError(f"a Value is needed, not {type(given).__name__}")
+
+
+class Operation(Tagged, Concrete):
+    """One operation of a network."""
+
+    type_key = "icraft::xir::OperationNode"
+    _fields = ("_attributes", "_compile_target", "_inputs", "_name", "_op_id", "_outputs", "_tags", "_key")
+    _defaults: ClassVar[Mapping[str, Any]] = {
+        "_compile_target": HostTarget,
+        "_inputs": list,
+        "_name": "",
+        "_op_id": -1,
+        "_outputs": list,
+        "_tags": dict,
+    }
+    _bonds = frozenset(("_network", "_outputs"))
+    # What an operator's table says.
+    _table: ClassVar[Mapping[str, Attr]] = {}
+    _forms: ClassVar[Sequence[Form]] = ()
+    _rule: ClassVar[Rule | None] = None
+    _activation: ClassVar[bool] = False
+    _construct: ClassVar[Callable[[Any, dict[str, Any]], None]]
+
+    _key: str = ""
+    _attributes: dict[str, Any]
+    _compile_target: CompileTarget
+    _inputs: list[Value]
+    _name: str
+    _op_id: int
+    _outputs: list[Value]
+    _network: Network | None = None
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        """Take what the operator's forms say; `Operation` itself is made by `Operation.Create`."""
+        if not self._forms:
+            kinds = ", ".join(type(argument).__name__ for argument in arguments)
+            raise TypeError(f"Operation() casts; Operation.Create() makes operations of any type; given: {kinds}")
+        reasons = []
+        for found in fits(self._forms, arguments, keywords):
+            self._set_defaults()
+            try:
+                type(self)._construct(self, found)
+            except (TypeError, ValueError) as error:
+                reasons.append(str(error))
+            else:
+                return
+        why = f": {'; '.join(dict.fromkeys(reasons))}" if reasons else ""
+        raise TypeError(f"the arguments fit none of {shown(type(self).__name__, self._forms)}{why}")
+
+    def _set_defaults(self) -> None:
+        super()._set_defaults()
+        self._attributes = {name: attribute.initial() for name, attribute in self._table.items()}
+
+    @staticmethod
+    def Create(arg0: str, arg1: str = "") -> Operation:
+        """Return an operation of a type key, such as ``icraft::xir::ReLU`` or ``customop::ImageMake``, with no inputs yet.
+
+        The vendor loads a custom operator's library, `arg1`, for its rules; nothing here needs it, and it is not opened.
+        """
+        key = arg0.removesuffix("Node")
+        operator = OPERATORS.get(key, Operation)
+        operation = operator.Init()
+        if operator is Operation:
+            if not key:
+                raise Error("Operation.Create: the type key is empty")
+            operation._key = key
+        return operation
+
+    def typeKey(self) -> str:
+        """Return the type key, such as ``icraft::xir::Conv2dNode`` or ``customop::ImageMakeNode``."""
+        return f"{self._key}Node" if self._key else super().typeKey()
+
+    def _called(self) -> str:
+        return f"operation {self._op_id} ({self._json_key()}{f' {self._name}' if self._name else ''})"
+
+    def _json(self) -> Any:
+        return {
+            **{name: plain(value) for name, value in self._attributes.items()},
+            "_type_key": self._json_key(),
+            "compile_target": plain(self._compile_target),
+            "inputs": [plain(value) for value in self._inputs],
+            "name": self._name,
+            "op_id": self._op_id,
+            "outputs": [plain(value) for value in self._outputs],
+            "tags": plain(self._tags),
+        }
+
+    def _clone(self, depth: int) -> Self:
+        copy = super()._clone(depth)
+        # Outputs belong to one operation: a copy has its own.
+        copy._outputs = []
+        copy._bind_outputs([value._clone(max(depth - 1, 0)) for value in self._outputs])
+        return copy
+
+    def _touch(self) -> None:
+        if self._network is not None:
+            self._network._touch()
+
+    # ---- name, number, target
+
+    @property
+    def name(self) -> str:
+        """The name, often empty; of a hardware operation the type that it was made of."""
+        return self._name
+
+    def setName(self, name: str) -> Self:
+        """Set the name."""
+        self._name = name
+        return self
+
+    @property
+    def op_id(self) -> int:
+        """The number: unique in a network, -1 before a network gives one."""
+        return self._op_id
+
+    def setId(self, op_id: int) -> Self:
+        """Set the number. Raises Error if an operation of the network has it already."""
+        if self._network is not None and op_id != self._op_id:
+            self._network._check_op_id(op_id)
+        self._op_id = int(op_id)
+        self._touch()
+        return self
+
+    @property
+    def compile_target(self) -> CompileTarget:
+        """What runs it."""
+        return self._compile_target
+
+    def setCompileTarget(self, target: CompileTarget) -> Self:
+        """Set what runs it."""
+        self._compile_target = target
+        return self
+
+    def isActivate(self) -> bool:
+        """Return whether it is an activation function."""
+        return self._activation
+
+    # ---- attributes
+
+    def attrs(self) -> dict[str, Any]:
+        """Return all attributes by name."""
+        return dict(self._attributes)
+
+    def hasAttr(self, arg0: str, *value: Any) -> bool:
+        """Return whether there is an attribute of that name; with a value, whether it is equal to that."""
+        if arg0 not in self._attributes or not value:
+            return arg0 in self._attributes
+        found, given = self._attributes[arg0], value[0]
+        attribute = self._table.get(arg0)
+        if attribute is not None:
+            try:
+                given = attribute.kind.convert(given)
+            except (TypeError, ValueError):
+                return False
+        return bool(found == given)
+
+    def getAttr(self, arg0: str) -> Any:
+        """Return an attribute. Raises Error if there is none of that name."""
+        if arg0 not in self._attributes:
+            raise Error(f"{self._called()} has no attribute {arg0!r}; it has {', '.join(sorted(self._attributes)) or 'none'}")
+        return self._attributes[arg0]
+
+    def setAttr(self, key: str, value: Any) -> None:
+        """Set an attribute. Raises Error if the operator has none of that name, TypeError if the value is of another kind."""
+        attribute = self._table.get(key)
+        if attribute is None and type(self) is not Operation and key not in self._attributes:
+            raise Error(f"{self._called()} has no attribute {key!r}; it has {', '.join(sorted(self._table)) or 'none'}")
+        if attribute is not None:
+            try:
+                value = attribute.kind.convert(value)
+            except (TypeError, ValueError) as error:
+                raise TypeError(f"{self._called()}.{key}: {error}") from None
+        self._attributes[key] = value
+        if self._network is not None:
+            for params in self.paramsAttrs(is_defined=True):
+                self._network._admit(params)
+            self._touch()
+
+    def setAttrs(self, attrs: Mapping[str, Any]) -> None:
+        """Set attributes as `setAttr` does."""
+        for key, value in attrs.items():
+            self.setAttr(key, value)
+
+    def paramsAttrs(self, is_defined: bool = False) -> list[Params]:
+        """Return the parameters among the attributes; with `is_defined` only those that are not null."""
+        found = []
+        for value in self._attributes.values():
+            found += [one for one in (value if isinstance(value, list) else (value,)) if isinstance(one, Params)]
+        return [params for params in found if params.defined() or not is_defined]
+
+    def checkBound(self) -> None:
+        """Raise Error if an attribute is out of its bounds."""
+        for name, attribute in self._table.items():
+            attribute.check(self._json_key(), self._attributes[name])
+
+    def checkNull(self) -> None:
+        """Raise Error if an attribute is null that may not be."""
+        for name, value in self._attributes.items():
+            attribute = self._table.get(name)
+            null = value is None or (isinstance(value, ObjectRef) and not value.defined())
+            if null and attribute is not None and not attribute.kind.shown.endswith("| None"):
+                raise Error(f"{self._called()}: attribute {name!r} is null")
+
+    # ---- inputs
+
+    @property
+    def inputs(self) -> list[Value]:
+        """The inputs."""
+        return list(self._inputs)
+
+    def nonParamsInputs(self) -> list[Value]:
+        """Return the inputs that are made at run time."""
+        return [value for value in self._inputs if not isinstance(value, Params)]
+
+    def paramsInputs(self) -> list[Params]:
+        """Return the inputs that are known beforehand."""
+        return [value for value in self._inputs if isinstance(value, Params)]
+
+    def _admit(self, value: object) -> Value:
+        given = as_value(value)
+        if self._network is not None:
+            self._network._admit(given)
+        return given
+
+    def _place(self, index: int, what: str, values: list[Value]) -> int:
+        if not -len(values) <= index < len(values):
+            raise Error(f"{self._called()} has {len(values)} {what}, none is number {index}")
+        return index % len(values)
+
+    def setInputs(self, inputs: Iterable[Value]) -> Self:
+        """Set all inputs."""
+        self._inputs = [self._admit(value) for value in inputs]
+        self._touch()
+        return self
+
+    def addInput(self, v: Value) -> Self:
+        """Add an input behind the others."""
+        return self.insertInput(len(self._inputs), v)
+
+    def insertInput(self, index: int, v: Value) -> Self:
+        """Put in an input so that it becomes the one of that number. Raises Error if the number is out of range."""
+        if not 0 <= index <= len(self._inputs):
+            raise Error(f"{self._called()} has {len(self._inputs)} inputs: none can be put in at {index}")
+        self._inputs.insert(index, self._admit(v))
+        self._touch()
+        return self
+
+    def setInput(self, index: int, v: Value) -> Self:
+        """Set an input. Raises Error if there is none of that number."""
+        self._inputs[self._place(index, "inputs", self._inputs)] = self._admit(v)
+        self._touch()
+        return self
+
+    def connectInput(self, index: int, v: Value) -> None:
+        """Make a value the input of that number, a new one if it is the number behind the last. Raises Error beyond that."""
+        if index == len(self._inputs):
+            self.addInput(v)
+        else:
+            self.setInput(index, v)
+
+    def replaceInput(self, old_input: Value, new_input: Value) -> Self:
+        """Put a value in the place of another, everywhere among the inputs. Raises Error if that is none of them."""
+        for index in self.getInputIndex(old_input):
+            self.setInput(index, new_input)
+        return self
+
+    def removeInputById(self, v_id: int) -> Self:
+        """Take out an input, everywhere it is. Raises Error if there is none of that number."""
+        gone = self.getInputIndex(v_id)
+        self._inputs = [value for index, value in enumerate(self._inputs) if index not in gone]
+        self._touch()
+        return self
+
+    def clearInputs(self) -> Self:
+        """Take out all inputs."""
+        self._inputs = []
+        self._touch()
+        return self
+
+    def getInputIndex(self, v: Value | int) -> set[int]:
+        """Return which inputs a value is, given itself or by its number. Raises Error if it is none."""
+        number = v if isinstance(v, int) else v.v_id
+        found = {
+            index
+            for index, value in enumerate(self._inputs)
+            if value.defined() and (value is v if isinstance(v, Value) else value._v_id == number)
+        }
+        if not found:
+            raise Error(f"{self._called()}: value {number} is none of its inputs")
+        return found
+
+    # ---- outputs
+
+    @property
+    def outputs(self) -> list[Value]:
+        """The outputs."""
+        return list(self._outputs)
+
+    def __getitem__(self, arg0: int) -> Value:
+        """Return an output; negative numbers count from the end. Outputs that are not there yet are inferred.
+
+        Raises Error if there is none of that number.
+        """
+        if not self._outputs and self._rule:
+            self.inferResults()
+        return self._outputs[self._place(arg0, "outputs", self._outputs)]
+
+    def _bind_outputs(self, outputs: list[Value]) -> None:
+        for value in self._outputs:
+            if value._op is self:
+                value._op, value._index = None, 0
+        for index, value in enumerate(outputs):
+            if isinstance(value, Params):
+                raise Error(f"{self._called()}: parameters cannot be an output")
+            if value._op is not None and value._op is not self:
+                if any(value is made for made in value._op._outputs):
+                    value._op._outputs = [made for made in value._op._outputs if made is not value]
+                    value._op._touch()
+            value._op, value._index = self, index
+        self._outputs = outputs
+        if self._network is not None:
+            self._network._number(outputs)
+        self._touch()
+
+    def setOutputs(self, outputs: Iterable[Value]) -> Self:
+        """Set all outputs. What another operation makes so far is taken from it."""
+        self._bind_outputs(list(outputs))
+        return self
+
+    def setOutput(self, index: int, v: Value) -> Self:
+        """Set an output. Raises Error if there is none of that number."""
+        outputs = list(self._outputs)
+        outputs[self._place(index, "outputs", outputs)] = v
+        self._bind_outputs(outputs)
+        return self
+
+    def inferResults(self, dtypes: Sequence[TensorType] | TensorType | bool = (), override: bool = False) -> list[Value]:
+        """Make the outputs, unless there are some, by the operator's rule or of the types given; return them.
+
+        With `override` those that are there get the new types, and keep their numbers and names.
+
+        Raises Error if the operator has no rule and no types are given, or if its inputs and attributes do not fit.
+        """
+        if isinstance(dtypes, bool):
+            dtypes, override = (), dtypes
+        if self._outputs and not override:
+            return self.outputs
+        types = [dtypes] if isinstance(dtypes, TensorType) else list(dtypes)
+        if not types:
+            types = self._inferred()
+        outputs = []
+        for index, dtype in enumerate(types):
+            if index < len(self._outputs):
+                outputs.append(self._outputs[index].setDType(dtype))
+            else:
+                outputs.append(Value(dtype))
+        self._bind_outputs(outputs)
+        return self.outputs
+
+    def _inferred(self) -> list[TensorType]:
+        if self._rule is None:
+            raise Error(f"{self._called()} has no rule for its outputs: give their types to inferResults()")
+        self.checkNull()
+        self.checkBound()
+        try:
+            return type(self)._rule(self)  # type: ignore[misc]
+        except Error as error:
+            raise Error(f"{self._called()}: {error}") from None
+
+    # ---- its place in a network
+
+    def isBoundToNetwork(self) -> bool:
+        """Return whether it is in a network."""
+        return self._network is not None
+
+    def network(self) -> Network:
+        """Return its network. Raises Error if it is in none."""
+        if self._network is None:
+            raise Error(f"{self._called()}: it is in no network")
+        return self._network
+
+    def preOp(self) -> Operation:
+        """Return the operation that runs before it. Raises Error if there is none, or it is in no network."""
+        return self.network().getPreOpById(self._op_id)
+
+    def nextOp(self) -> Operation:
+        """Return the operation that runs after it. Raises Error if there is none, or it is in no network."""
+        return self.network().getNextOpById(self._op_id)
+
+    def producers(self, sorted: bool = False) -> list[Operation]:  # noqa: A002 - the vendor's name
+        """Return the operations that make its inputs. Raises Error if it is in no network."""
+        return self.network().getProducersByOpId(self._op_id, sorted)
+
+    def consumers(self, sorted: bool = False) -> list[Operation]:  # noqa: A002 - the vendor's name
+        """Return the operations that take its outputs. Raises Error if it is in no network."""
+        return self.network().getConsumersByOpId(self._op_id, sorted)
+
+    def validate(self) -> None:
+        """Raise Error unless attributes, types and layouts are as the rules have them."""
+        self.checkNull()
+        self.checkBound()
+        for value in (*self._inputs, *self._outputs, *self.paramsAttrs()):
+            if not value.defined():
+                raise InternalError(f"{self._called()}: a null handle is among its values")
+            try:
+                value._tensor().validate()
+            except Error as error:
+                raise Error(f"{self._called()}, value {value.v_id}: {error}") from None
+
+

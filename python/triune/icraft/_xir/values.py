@@ -1,0 +1,343 @@
+"""Values: what operations take and make; and parameters, the values that are known beforehand."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, overload
+
+from triune.icraft._xir.binding import REQUIRED, fits, shown
+from triune.icraft._xir.errors import Error
+from triune.icraft._xir.immediates import Data
+from triune.icraft._xir.layout import Layout
+from triune.icraft._xir.objects import Concrete, ObjectRef, from_plain
+from triune.icraft._xir.places import HostMem, MemType
+from triune.icraft._xir.scalars import BoolType, FloatType, IntegerType, ScalarType
+from triune.icraft._xir.types import TensorType
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from typing_extensions import Buffer
+
+    from triune.icraft._xir.network import Network
+    from triune.icraft._xir.operation import Operation
+
+__all__ = ["Params", "Tagged", "Value"]
+
+_IDS = itertools.count(-2, -1)
+"""Numbers of values that no network has numbered yet."""
+
+
+class Tagged(ObjectRef):
+    """What has tags: notes by name, immediates, strings, lists or dictionaries."""
+
+    _is_mixin = True
+    _tags: dict[str, ObjectRef]
+
+    @property
+    def tags(self) -> dict[str, ObjectRef]:
+        """The tags."""
+        return dict(self._tags)
+
+    def getTag(self, key: str) -> ObjectRef | None:
+        """Return a tag, None if there is none of that name."""
+        return self._tags.get(key)
+
+    def setTag(self, key: str, value: Any) -> Self:
+        """Set a tag; numbers, strings, lists and dictionaries become objects."""
+        self._tags[str(key)] = from_plain(value)
+        return self
+
+    def removeTag(self, key: str) -> bool:
+        """Take out a tag; return whether there was one."""
+        return self._tags.pop(key, None) is not None
+
+
+class Value(Tagged, Data, Concrete):
+    """A tensor that an operation takes or makes."""
+
+    type_key = "icraft::xir::ValueNode"
+    _fields: ClassVar[tuple[str, ...]] = ("_dtype", "_mtype", "_name", "_tags", "_v_id")
+    _defaults: ClassVar[Mapping[str, Any]] = {
+        "_dtype": TensorType.Init,
+        "_mtype": HostMem,
+        "_name": "",
+        "_tags": dict,
+        "_v_id": lambda: next(_IDS),
+    }
+    _bonds = frozenset(("_op", "_index", "_network"))
+    _name: str
+    _v_id: int
+    # The operation that makes it, and which of its outputs it is.
+    _op: Operation | None = None
+    _index = 0
+    _network: Network | None = None
+
+    def __init__(
+        self,
+        name: str | TensorType | ObjectRef,
+        dtype: TensorType | MemType | None = None,
+        mtype: MemType | None = None,
+    ) -> None:
+        """Take a name, a type and a place; or a type and a place. The place is the host's memory unless it is given."""
+        if isinstance(name, TensorType):
+            name, dtype, mtype = "", name, dtype if isinstance(dtype, MemType) else mtype
+        if not isinstance(name, str) or not isinstance(dtype, TensorType):
+            raise TypeError(f"{type(self).__name__}() takes a name, a TensorType and a MemType, or the last two")
+        self._set_defaults()
+        self._name, self._dtype = name, dtype
+        if mtype is not None:
+            self._mtype = mtype
+
+    @property
+    def name(self) -> str:
+        """The name, often empty."""
+        return self._name
+
+    def setName(self, name: str) -> Self:
+        """Set the name."""
+        self._name = name
+        return self
+
+    @property
+    def v_id(self) -> int:
+        """The number: unique in a network, negative before a network gives one."""
+        return self._v_id
+
+    def setId(self, v_id: int) -> Self:
+        """Set the number. Raises Error if a value of the network has it already."""
+        network = self._owner()
+        if network is not None:
+            network._check_value_id(self, v_id)
+        self._v_id = int(v_id)
+        if network is not None:
+            network._touch()
+        return self
+
+    def tensorType(self) -> TensorType:
+        """Return the type as a tensor's."""
+        return TensorType(self._dtype)
+
+    def _tensor(self) -> TensorType:
+        if not isinstance(self._dtype, TensorType):
+            raise Error(f"value {self._v_id}: its type is not a tensor's but {self._dtype}")
+        return self._dtype
+
+    def isParams(self) -> bool:
+        """Return whether it is known beforehand."""
+        return isinstance(self, Params)
+
+    def _owner(self) -> Network | None:
+        return self._network if self._op is None else self._op._network
+
+    def isBoundToOp(self) -> bool:
+        """Return whether an operation makes it."""
+        return self._op is not None
+
+    def isBoundToNetwork(self) -> bool:
+        """Return whether it belongs to a network."""
+        return self._owner() is not None
+
+    def op(self) -> Operation:
+        """Return the operation that makes it. Raises Error if none does."""
+        if self._op is None:
+            raise Error(f"value {self._v_id}: no operation makes it")
+        return self._op
+
+    def index(self) -> int:
+        """Return which output of its operation it is. Raises Error if none makes it."""
+        self.op()
+        return self._index
+
+    def network(self) -> Network:
+        """Return its network. Raises Error if it is in none."""
+        network = self._owner()
+        if network is None:
+            raise Error(f"value {self._v_id}: it is in no network")
+        return network
+
+    def getUsesOp(self) -> list[Operation]:
+        """Return the operations that take it, in their order. Raises Error if it is in no network."""
+        return self.network().getUsesOpByValueId(self._v_id)
+
+    def getUsesNum(self) -> int:
+        """Return how many operations take it. Raises Error if it is in no network."""
+        return self.network().getUsesNumByValueId(self._v_id)
+
+
+class Source(Protocol):
+    """Where the bytes of parameters are."""
+
+    def view(self) -> npt.NDArray[np.uint8]:
+        """Return the bytes, read-only. Raises Error if they cannot be had any more."""
+        ...
+
+
+class _Owned:
+    """Bytes in memory."""
+
+    def __init__(self, data: npt.NDArray[np.uint8]) -> None:
+        data.flags.writeable = False
+        self._data = data
+
+    def view(self) -> npt.NDArray[np.uint8]:
+        """Return the bytes."""
+        return self._data
+
+
+_PARAMS_FORMS = (
+    (("name", REQUIRED), ("dtype", REQUIRED), ("mtype", None)),
+    (("dtype", REQUIRED),),
+    (("b", REQUIRED), ("name", ""), ("layout", None), ("mtype", None)),
+)
+
+
+class Params(Value):
+    """A tensor that is known beforehand, such as weights. Its data may be in a file until they are touched."""
+
+    type_key = "icraft::xir::ParamsNode"
+    _fields: ClassVar[tuple[str, ...]] = (*Value._fields, "_allow_no_data")
+    _defaults: ClassVar[Mapping[str, Any]] = {**Value._defaults, "_allow_no_data": False, "_source": None, "_lazy": False}
+    _allow_no_data: bool
+    _source: Source | None
+    _lazy: bool
+
+    @overload
+    def __init__(self, b: Buffer, name: str = ..., layout: Layout | None = ..., mtype: MemType | None = ...) -> None: ...
+    @overload
+    def __init__(self, name: str, dtype: TensorType, mtype: MemType | None = ...) -> None: ...
+    @overload
+    def __init__(self, dtype: TensorType) -> None: ...
+    @overload
+    def __init__(self, arg0: ObjectRef) -> None: ...
+    @overload
+    def __init__(self) -> None: ...
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        """Take data as a buffer, a name, a layout and a place; or, without data, a name, a type and a place, or a type.
+
+        With a buffer its type and shape are taken over, and the data copied; the layout says nothing about axes unless it is
+        given. Raises Error if no type of networks is like the buffer's.
+        """
+        for found in fits(_PARAMS_FORMS, arguments, keywords):
+            if isinstance(found.get("dtype"), TensorType) and isinstance(found.get("name", ""), str):
+                super().__init__(found.get("name", ""), found["dtype"], found.get("mtype"))
+                return
+            if "b" in found and isinstance(found["name"], str) and not isinstance(found["b"], ObjectRef | str):
+                self._take(found["b"], found["name"], found["layout"], found["mtype"])
+                return
+        raise TypeError(f"the arguments fit none of {shown('Params', _PARAMS_FORMS)}")
+
+    def _take(self, b: Buffer, name: str, layout: Layout | None, mtype: MemType | None) -> None:
+        import numpy as np
+
+        array = np.asarray(b)
+        layout = Layout.Default(array.ndim) if layout is None else layout
+        super().__init__(name, TensorType(_scalar_of(array.dtype), array.shape, layout), mtype)
+        self._source = _Owned(np.ascontiguousarray(array).reshape(-1).view(np.uint8).copy())
+
+    def _json(self) -> Any:
+        document = super()._json()
+        document["_allow_no_data"] = document.pop("allow_no_data")
+        return document
+
+    def _equals(self, other: Any) -> bool:
+        if not super()._equals(other) or (self._source is None) != (other._source is None):
+            return False
+        if self._source is None or self._source is other._source:
+            return True
+        import numpy as np
+
+        return bool(np.array_equal(self._source.view(), other._source.view()))
+
+    # ---- data
+
+    def hasData(self) -> bool:
+        """Return whether there are data, in memory or in a file."""
+        return self._source is not None
+
+    def isLazyLoaded(self) -> bool:
+        """Return whether the data stay in a file until they are touched."""
+        return self._lazy
+
+    def setLazy(self, lazy: bool) -> Self:
+        """Say whether the data count as lazily loaded; False brings them into memory."""
+        if not lazy:
+            self.load()
+        self._lazy = bool(lazy)
+        return self
+
+    def load(self) -> None:
+        """Bring data that are still in a file into memory. Raises Error if the file is not what it was."""
+        if self._source is not None and not isinstance(self._source, _Owned):
+            self._source = _Owned(self._source.view().copy())
+        self._lazy = False
+
+    def isAllowNoData(self) -> bool:
+        """Return whether files may leave the data out."""
+        return self._allow_no_data
+
+    def setAllowNoData(self, allow_no_data: bool) -> Self:
+        """Set whether files may leave the data out."""
+        self._allow_no_data = bool(allow_no_data)
+        return self
+
+    def clearData(self) -> Self:
+        """Let go of the data."""
+        self._source, self._lazy = None, False
+        return self
+
+    def copyData(self, b: Buffer) -> None:
+        """Copy the data from a buffer. Raises Error unless it has the size of the type."""
+        import numpy as np
+
+        data = np.ascontiguousarray(np.asarray(b)).reshape(-1).view(np.uint8)
+        if data.size != self.storageBytes():
+            raise Error(f"{self._called()}: {data.size} bytes given, its type {self._dtype} takes {self.storageBytes()}")
+        self._source, self._lazy = _Owned(data.copy()), False
+
+    def fill(self, arg0: Callable[[int], float]) -> Self:
+        """Set each element to what the function makes of its number, in the order of memory. Raises Error if it does not fit."""
+        import numpy as np
+
+        element = self._tensor().element_dtype
+        try:
+            data = np.fromiter(map(arg0, range(self._tensor().numElements())), element._numpy())
+        except (OverflowError, MemoryError) as error:
+            raise Error(f"{self._called()}: it cannot be filled: {error}") from None
+        self._source, self._lazy = _Owned(data.view(np.uint8).copy()), False
+        return self
+
+    def data(self) -> npt.NDArray[Any]:
+        """Return the data in the type they are stored as and with the stored extents, read-only, without a copy.
+
+        Formats that numpy lacks, such as bfloat16, are unsigned integers of their size. Raises Error if there are no data.
+        """
+        if self._source is None:
+            raise Error(f"{self._called()}: its data were not loaded")
+        tensor = self._tensor()
+        return self._source.view().view(tensor.element_dtype._numpy()).reshape(tensor.shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """Return the data to numpy, as `data` does."""
+        import numpy as np
+
+        data = self.data()
+        if dtype is not None and np.dtype(dtype) != data.dtype:
+            return data.astype(dtype)
+        return data.copy() if copy else data
+
+    def _called(self) -> str:
+        return f"parameters {self._v_id}" + (f" ({self._name})" if self._name else "")
+
+
+def _scalar_of(dtype: np.dtype[Any]) -> ScalarType:
+    """Return the scalar type that is like numpy's. Raises Error if none is."""
+    bits = dtype.itemsize * 8
+    if dtype.kind == "b":
+        return BoolType()
+    if dtype.kind in "iu" and dtype.isnative:
+        return IntegerType(dtype.kind == "i", bits)
+    if dtype.kind == "f" and bits in (16, 32, 64) and dtype.isnative:
+        return FloatType._of("fp", bits)
+    raise Error(f"no type of networks is like numpy's {dtype}")
