@@ -7,7 +7,13 @@ import runpy
 import sys
 from pathlib import Path
 
-VENDORS = {"axelera": "axelera.runtime", "megenginelite": "megenginelite"}
+from triune.compat import ICRAFT, install
+
+VENDORS: dict[str, str | tuple[str, ...]] = {
+    "axelera": "axelera.runtime",
+    "icraft": ICRAFT,
+    "megenginelite": "megenginelite",
+}
 """Front ends with vendor import names, and the names."""
 
 
@@ -28,8 +34,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from triune.compat import install
-
     if not options.module and not Path(options.program).exists():
         raise FileNotFoundError(f"{options.program}: there is no such program")
     for vendor, module in VENDORS.items():

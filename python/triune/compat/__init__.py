@@ -1,7 +1,8 @@
 """The vendors' import names, for programs that must not be changed. Nothing here is on the path unless it is asked for.
 
-`import triune.compat.axelera` makes `axelera.runtime` importable, `import triune.compat.megenginelite` `megenginelite`.
-``python -m triune compat run program.py`` does both and runs the program.
+`import triune.compat.axelera` makes `axelera.runtime` importable, `import triune.compat.megenginelite` `megenginelite`,
+`import triune.compat.icraft` `icraft.xir` and `xir`, and so for `xrt` and `host_backend`.
+``python -m triune compat run program.py`` does all of it and runs the program.
 """
 
 from __future__ import annotations
@@ -9,33 +10,46 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["install"]
+__all__ = ["ICRAFT", "install"]
+
+ICRAFT = ("icraft.xir", "xir")
+"""Names that are looked for before those of `triune.icraft` are made importable; its other modules come with them."""
 
 _PATHS = Path(__file__).parent / "paths"
 
 
-def install(vendor: str, module: str, *, force: bool = False, environment: bool = False) -> None:
-    """Make the import name `module` mean Triune's front end for `vendor`; doing so again is harmless.
+def install(
+    vendor: str, module: str | Sequence[str], *, force: bool = False, environment: bool = False
+) -> None:
+    """Make the import name `module`, or several, mean Triune's front end for `vendor`; doing so again is harmless.
 
-    The name is found through a directory added to `sys.path`, so that other packages of a vendor's namespace stay
+    Names are found through a directory added to `sys.path`, so that other packages of a vendor's namespace stay
     importable. With `environment`, child processes that run Python find it, too.
 
     Raises ImportError if the vendor's own package is there, unless `force` puts Triune's in front of it.
     """
     folder = str(_PATHS / vendor)
     if folder not in sys.path:
-        found = _origin(module)
-        if found is not None and not force:
-            raise ImportError(
-                f"{module} of the vendor is installed ({found}); Triune does not replace it silently. Uninstall it, "
-                f"or ask for it: triune.compat.install({vendor!r}, {module!r}, force=True), or --force on the command line",
-                name=module,
-            )
-        for loaded in [name for name in sys.modules if name == module or name.startswith(module + ".")]:
-            del sys.modules[loaded]
-        sys.path.insert(0 if found else len(sys.path), folder)
+        modules = (module,) if isinstance(module, str) else tuple(module)
+        installed = {name: found for name in modules if (found := _origin(name)) is not None}
+        for name, found in installed.items():
+            if not force:
+                raise ImportError(
+                    f"{name} of the vendor is installed ({found}); Triune does not replace it silently. Uninstall it, "
+                    f"or ask for it: triune.compat.install({vendor!r}, {module!r}, force=True), or --force on the command line",
+                    name=name,
+                )
+        for loaded in list(sys.modules):
+            if any(loaded == name or loaded.startswith(f"{name}.") for name in modules):
+                del sys.modules[loaded]
+        for parent in {name.partition(".")[0] for name in installed}:
+            # A package that is no namespace would go on to look for modules where it came from.
+            if getattr(sys.modules.get(parent), "__file__", None):
+                del sys.modules[parent]
+        sys.path.insert(0 if installed else len(sys.path), folder)
         importlib.invalidate_caches()
     if environment:
         paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)

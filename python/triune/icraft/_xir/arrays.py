@@ -152,7 +152,7 @@ class QuantizedScale(Concrete):
     """One scale, a plain number."""
 
     type_key = "icraft::xir::QuantizedScaleNode"
-    _fields = ("_origin",)
+    _fields: ClassVar[tuple[str, ...]] = ("_origin",)
     _defaults: ClassVar[Mapping[str, Any]] = {"_origin": 1.0}
     _origin: float
 
@@ -219,7 +219,9 @@ class QuantizedScaleArray(Concrete):
         """Take the scales and the axis that they run along; or two arrays to join; or a number and the scale to repeat."""
         if not self._joined(origin_scale, axis):
             if isinstance(origin_scale, ObjectRef | int) or not isinstance(axis, int):
-                raise TypeError(f"{type(self).__name__}() takes numbers and an axis, two arrays, or a number and a scale")
+                raise TypeError(
+                    f"{type(self).__name__}() takes numbers and an axis, two arrays, or a number and a scale"
+                )
             self._runs, self._axis = Runs.of(map(f32, origin_scale)), axis
 
     def _joined(self, left: object, right: object) -> bool:
@@ -312,7 +314,9 @@ class ExpQuantizedScaleArray(QuantizedScaleArray):
         if self._joined(m, exp):
             return
         if isinstance(m, ObjectRef | int) or isinstance(exp, ObjectRef):
-            raise TypeError("ExpQuantizedScaleArray() takes three lists and an axis, two arrays, or a number and a scale")
+            raise TypeError(
+                "ExpQuantizedScaleArray() takes three lists and an axis, two arrays, or a number and a scale"
+            )
         if not len(m) == len(exp) == len(origin_scale):
             raise Error(f"ExpQuantizedScaleArray: {len(m)} factors, {len(exp)} shifts, {len(origin_scale)} numbers")
         values = ((int(a), int(b), f32(c)) for a, b, c in zip(m, exp, origin_scale, strict=True))
@@ -345,7 +349,7 @@ class ExpQuantizedScaleArray(QuantizedScaleArray):
 def scale_array(text: str) -> QuantizedScaleArray:
     """Return the scales of a text, plain or in fixed point. Raises Error if it is neither."""
     kind, axis, runs = _parsed(text)
-    kinds = {"scales": QuantizedScaleArray, "exp_scales": ExpQuantizedScaleArray}
+    kinds: dict[str, type[QuantizedScaleArray]] = {"scales": QuantizedScaleArray, "exp_scales": ExpQuantizedScaleArray}
     if kind not in kinds:
         raise Error(f"{text[:60]!r} holds no scales")
     array = kinds[kind].Init()

@@ -42,7 +42,7 @@ class Kind:
 
 
 def _whole(value: Any) -> int:
-    if isinstance(value, bool) or isinstance(value, float):
+    if isinstance(value, (bool, float)):
         raise TypeError(f"a whole number is needed, not {value!r}")
     number = operator.index(value)
     if not -(1 << 63) <= number < 1 << 63:
@@ -130,7 +130,10 @@ def _layout(value: Any) -> Layout:
 
 
 def _params_read(document: Any, reader: Reader) -> Params:
-    return _instance(Params)(reader.value(document))
+    value = reader.value(document)
+    if not isinstance(value, Params):
+        raise TypeError(f"value {value.v_id} is not known beforehand")
+    return value
 
 
 def _scalar_read(document: Any, reader: Reader) -> ScalarImm:
@@ -162,7 +165,7 @@ def objects_of(shown: str, kind: Callable[[], type], read: Callable[[Any, Reader
     return Kind(f"list[{shown}]", lambda value: _each(_instance(kind()))(value), _each_read(read))
 
 
-class kinds:  # noqa: N801 - a namespace
+class kinds:
     """The kinds."""
 
     whole = Kind("int", _whole, _plainly(_whole))
@@ -196,9 +199,7 @@ class kinds:  # noqa: N801 - a namespace
     )
     params = Kind("Params", _instance(Params), _params_read)
     maybe_params = Kind("Params | None", _optional(_instance(Params)), _optional_read(_params_read))
-    many_params = Kind(
-        "list[Params]", _each(_instance(Params)), _each_read(_params_read), "list[Params] | Params"
-    )
+    many_params = Kind("list[Params]", _each(_instance(Params)), _each_read(_params_read), "list[Params] | Params")
     dictionary = Kind("dict[str, int]", _dictionary, _plainly(_dictionary))
 
 

@@ -125,7 +125,7 @@ class NetworkBase(Concrete):
         unique = list({op._op_id: op for op in ops}.values())
         return sorted(unique, key=lambda op: self.getOpIndexById(op._op_id)) if by_place else unique
 
-    def getProducersByOpId(self, op_id: int, sorted: bool = False) -> list[Operation]:  # noqa: A002 - the vendor's name
+    def getProducersByOpId(self, op_id: int, sorted: bool = False) -> list[Operation]:
         """Return the operations that make an operation's inputs, each once; with `sorted` in execution order.
 
         Raises Error if there is none of that number.
@@ -134,7 +134,7 @@ class NetworkBase(Concrete):
         makers = [value._op for value in self.getOpById(op_id)._inputs if value.defined()]
         return self._sorted((op for op in makers if op is not None and op._op_id in places), sorted)
 
-    def getConsumersByOpId(self, op_id: int, sorted: bool = False) -> list[Operation]:  # noqa: A002 - the vendor's name
+    def getConsumersByOpId(self, op_id: int, sorted: bool = False) -> list[Operation]:
         """Return the operations that take an operation's outputs, each once; with `sorted` in execution order.
 
         Raises Error if there is none of that number.

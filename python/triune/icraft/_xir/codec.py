@@ -35,7 +35,14 @@ from triune.icraft._xir.places import (
     ZhugeTarget,
 )
 from triune.icraft._xir.scalars import ScalarType, scalar_type
-from triune.icraft._xir.types import CalibratedType, NormalizedQuantizedType, NormalizedType, QuantizedType, TensorType
+from triune.icraft._xir.types import (
+    BaseQuantizedType,
+    CalibratedType,
+    NormalizedQuantizedType,
+    NormalizedType,
+    QuantizedType,
+    TensorType,
+)
 from triune.icraft._xir.values import Params, Value
 
 __all__ = ["Reader", "network_of"]
@@ -326,7 +333,8 @@ class Reader:
         key = document.get("_type_key")
         if key not in _ELEMENTS:
             raise Error(f"element_dtype: _type_key {_short(key)} is none of {', '.join(_ELEMENTS)}")
-        made = _ELEMENTS[key].Init()
+        made: ScalarType = _ELEMENTS[key].Init()
+        assert isinstance(made, BaseQuantizedType)
         made._storage_dtype = scalar_type(_text(document.get("storage_dtype")))
         made._expressed_dtype = scalar_type(_text(document.get("expressed_dtype", "@fp(32)")))
         if isinstance(made, NormalizedType | NormalizedQuantizedType):
@@ -337,7 +345,7 @@ class Reader:
         elif isinstance(made, NormalizedType):
             if "zero_points" in document:
                 made._zero_points_of_file = self._points(document["zero_points"])
-        else:
+        elif isinstance(made, CalibratedType):
             made._min, made._max, made._sat = (self._reals(document, name) for name in ("min", "max", "sat"))
         return made
 

@@ -1,8 +1,9 @@
 """Files of networks: the JSON of what a network is, and the RAW of its parameters.
 
-RAW: 12 bytes of magic, the number of parameters (u32), for each its number (u32) and where its bytes begin (u64), then the bytes,
-one after the other; little-endian. The core reads the table. `Network.lazyLoadParamsFromFile` maps the file: it costs as much as a
-mapping, and the digest is computed when the first data are touched. `Network.loadParamsFromFile` reads the file into memory.
+RAW: 12 bytes of magic, the number of parameters (u32), for each its number (u32) and where its bytes begin (u64), then the
+bytes, one after the other; little-endian. The core reads the table. `Network.lazyLoadParamsFromFile` maps the file: it costs
+as much as a mapping, and the digest is computed when the first data are touched. `Network.loadParamsFromFile` reads the file
+into memory.
 """
 
 from __future__ import annotations
@@ -117,10 +118,9 @@ class FileForms:
         with _opened(file_path) as file:
             size = os.fstat(file.fileno()).st_size
             _check_size(self, size, os.fspath(file_path))
-            data = bytearray(size)
-            read = file.readinto(data)
-        if read != size:
-            raise Error(f"{os.fspath(file_path)}: {read} bytes of {size} could be read")
+            data = file.read(size)
+        if len(data) != size:
+            raise Error(f"{os.fspath(file_path)}: {len(data)} bytes of {size} could be read")
         _attach(self, data, os.fspath(file_path), calc_md5, lazy=False)
 
     def lazyLoadParamsFromFile(self: Network, file_path: _Path, calc_md5: bool = True) -> None:  # type: ignore[misc]
@@ -231,7 +231,9 @@ def _replaced(path: _Path) -> Iterator[BinaryIO]:
 
 def _check_size(network: Network, size: int, where: str) -> None:
     if size != network._params_bytes:
-        raise Error(f"{where}: {size} bytes, {network._named()} says params_bytes {network._params_bytes}: another file's?")
+        raise Error(
+            f"{where}: {size} bytes, {network._named()} says params_bytes {network._params_bytes}: another file's?"
+        )
 
 
 def _attach(network: Network, data: Any, where: str, calc_md5: bool, lazy: bool) -> None:

@@ -21,7 +21,7 @@ class AxisName(Concrete):
     """One axis that is not split, or the outer part of one that is: an upper-case letter or ``*``."""
 
     type_key = "icraft::xir::AxisNameNode"
-    _fields = ("_name",)
+    _fields: ClassVar[tuple[str, ...]] = ("_name",)
     _defaults: ClassVar[Mapping[str, Any]] = {"_name": "*"}
     _name: str
 
@@ -189,9 +189,9 @@ class Layout(Concrete):
         return self._inner("n", unit)
 
     @overload
-    def l(self, unit: int) -> Self: ...
+    def l(self, unit: int) -> Self: ...  # noqa: E743
     @overload
-    def l(self) -> int: ...
+    def l(self) -> int: ...  # noqa: E743
     def l(self, unit: int | None = None) -> Self | int:  # noqa: E743 - the vendor's name
         """Add the inner part of the sequence, or return its length. Raises Error if there is none."""
         return self._inner("l", unit)
@@ -315,5 +315,3 @@ class Layout(Concrete):
 
 def _of(names: str) -> Layout:
     return Layout(map(AxisName, names))
-
-

@@ -105,7 +105,9 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
     def framework_kind(self) -> Framework:
         """What it comes from. Raises Error if a file names something unknown."""
         if not isinstance(self._framework_kind, Framework):
-            raise Error(f"{self._named()}: framework_kind {self._framework_kind!r} is none of {list(Framework.__members__)}")
+            raise Error(
+                f"{self._named()}: framework_kind {self._framework_kind!r} is none of {list(Framework.__members__)}"
+            )
         return self._framework_kind
 
     @property
@@ -316,10 +318,11 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
         """
         if isinstance(to, Operation):
             self._own(to).connectInput(len(to._inputs) if index is None else index, from_)
-        else:
-            for op, places in to:
-                for place in places:
-                    self._own(op).connectInput(place, from_)
+            return self
+        uses: Any = to
+        for op, places in uses:
+            for place in places:
+                self._own(op).connectInput(place, from_)
         return self
 
     # ---- rules

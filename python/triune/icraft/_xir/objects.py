@@ -174,8 +174,9 @@ class ObjectRef(metaclass=_Handle):
         return compact(plain(self))
 
     def __repr__(self) -> str:
-        """Return class and JSON text."""
-        return f"<{type(self).__name__} {self}>" if self.defined() else f"<{type(self).__name__} null>"
+        """Return class and JSON text, cut if it is long."""
+        text = str(self) if self.defined() else "null"
+        return f"<{type(self).__name__} {text if len(text) <= 200 else f'{text[:197]}...'}>"
 
 
 class Concrete(ObjectRef):
@@ -285,11 +286,11 @@ class Array(ObjectRef):
     _null_by_default = False
     _fields = ("_items",)
 
-    def __init__(self, items: Iterable[Any] | ObjectRef = ()) -> None:
+    def __init__(self, items: Iterable[Any] = ()) -> None:
         """Hold the items as objects."""
-        if isinstance(items, ObjectRef):
+        if isinstance(items, str) or not hasattr(items, "__iter__"):
             raise TypeError(f"Array() takes a list, not {type(items).__name__}")
-        self._items: list[ObjectRef] = [from_plain(item) for item in items]
+        self._items: list[ObjectRef] = list(map(from_plain, items))
 
     def _json(self) -> list[Any]:
         return [plain(item) for item in self._items]
@@ -363,4 +364,6 @@ def from_plain(value: Any) -> ObjectRef:
         return Array(value)
     if isinstance(value, Mapping):
         return Map(value)
-    raise TypeError(f"{type(value).__name__} cannot be an object of a network: give a number, str, list, dict or ObjectRef")
+    raise TypeError(
+        f"{type(value).__name__} cannot be an object of a network: give a number, str, list, dict or ObjectRef"
+    )

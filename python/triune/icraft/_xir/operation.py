@@ -199,7 +199,9 @@ class Operation(Tagged, Concrete):
     def getAttr(self, arg0: str) -> Any:
         """Return an attribute. Raises Error if there is none of that name."""
         if arg0 not in self._attributes:
-            raise Error(f"{self._called()} has no attribute {arg0!r}; it has {', '.join(sorted(self._attributes)) or 'none'}")
+            raise Error(
+                f"{self._called()} has no attribute {arg0!r}; it has {', '.join(sorted(self._attributes)) or 'none'}"
+            )
         return self._attributes[arg0]
 
     def setAttr(self, key: str, value: Any) -> None:
@@ -354,10 +356,9 @@ class Operation(Tagged, Concrete):
         for index, value in enumerate(outputs):
             if isinstance(value, Params):
                 raise Error(f"{self._called()}: parameters cannot be an output")
-            if value._op is not None and value._op is not self:
-                if any(value is made for made in value._op._outputs):
-                    value._op._outputs = [made for made in value._op._outputs if made is not value]
-                    value._op._touch()
+            if value._op is not None and value._op is not self and any(value is made for made in value._op._outputs):
+                value._op._outputs = [made for made in value._op._outputs if made is not value]
+                value._op._touch()
             value._op, value._index = self, index
         self._outputs = outputs
         if self._network is not None:
@@ -376,18 +377,24 @@ class Operation(Tagged, Concrete):
         self._bind_outputs(outputs)
         return self
 
-    def inferResults(self, dtypes: Sequence[TensorType] | TensorType | bool = (), override: bool = False) -> list[Value]:
+    def inferResults(
+        self, dtypes: Sequence[TensorType] | TensorType | bool = (), override: bool = False
+    ) -> list[Value]:
         """Make the outputs, unless there are some, by the operator's rule or of the types given; return them.
 
         With `override` those that are there get the new types, and keep their numbers and names.
 
         Raises Error if the operator has no rule and no types are given, or if its inputs and attributes do not fit.
         """
+        types: list[TensorType] = []
         if isinstance(dtypes, bool):
-            dtypes, override = (), dtypes
+            override = dtypes
+        elif isinstance(dtypes, TensorType):
+            types = [dtypes]
+        else:
+            types = list(dtypes)
         if self._outputs and not override:
             return self.outputs
-        types = [dtypes] if isinstance(dtypes, TensorType) else list(dtypes)
         if not types:
             types = self._inferred()
         outputs = []
@@ -429,11 +436,11 @@ class Operation(Tagged, Concrete):
         """Return the operation that runs after it. Raises Error if there is none, or it is in no network."""
         return self.network().getNextOpById(self._op_id)
 
-    def producers(self, sorted: bool = False) -> list[Operation]:  # noqa: A002 - the vendor's name
+    def producers(self, sorted: bool = False) -> list[Operation]:
         """Return the operations that make its inputs. Raises Error if it is in no network."""
         return self.network().getProducersByOpId(self._op_id, sorted)
 
-    def consumers(self, sorted: bool = False) -> list[Operation]:  # noqa: A002 - the vendor's name
+    def consumers(self, sorted: bool = False) -> list[Operation]:
         """Return the operations that take its outputs. Raises Error if it is in no network."""
         return self.network().getConsumersByOpId(self._op_id, sorted)
 
@@ -448,5 +455,3 @@ class Operation(Tagged, Concrete):
                 value._tensor().validate()
             except Error as error:
                 raise Error(f"{self._called()}, value {value.v_id}: {error}") from None
-
-

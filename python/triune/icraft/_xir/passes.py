@@ -314,7 +314,8 @@ def ICRAFT_REGISTER_PASS(arg0: Callable[..., Any]) -> Any:
     needed = [
         parameter
         for parameter in inspect.signature(arg0).parameters.values()
-        if parameter.default is parameter.empty and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
     made = arg0() if not needed else NetworkPass(arg0, getattr(arg0, "__name__", "pass"))
     if not isinstance(made, Pass):

@@ -218,4 +218,3 @@ class ZhugeTarget(CompileTarget, _Textual):
 
     def _text(self) -> str:
         return f"@zhuget({self._core.name.removeprefix('ZG')})"
-

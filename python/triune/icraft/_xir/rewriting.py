@@ -101,7 +101,7 @@ class Rewriting:
             made = {id(value) for op in group for value in op._outputs}
             outside = [value for op in group for value in op._inputs if id(value) not in made]
             dest.setInputs(list({id(value): value for value in outside}.values()))
-        uses = [[use for use in self.getUsesInfo(value) if id(use[0]) not in inside] for value in taken]
+        taken_by = [[use for use in self.getUsesInfo(value) if id(use[0]) not in inside] for value in taken]
         adopts = not dest._outputs and dest._rule is None
         if not adopts:
             dest.inferResults()
@@ -114,6 +114,6 @@ class Rewriting:
             dest.setOutputs(taken)
         self.insertOp(place, dest)
         if not adopts:
-            for value, users in zip(dest._outputs, uses, strict=True):
-                self.connect(value, users)
+            for value, use in zip(dest._outputs, taken_by, strict=True):
+                self.connect(value, use)
         return self

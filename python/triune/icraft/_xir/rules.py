@@ -115,7 +115,9 @@ def spatial_axes(of: TensorType, count: int) -> list[int]:
         letters = "L" if of.layout.has("L") else "H" if of.layout.has("H") else "W"
     if all(of.layout.has(letter) for letter in letters):
         if of.layout.numAxis() != len(of._shape):
-            raise Error(f"layout {of.layout.toString()} has {of.layout.numAxis()} axes, shape {of._shape} {len(of._shape)}")
+            raise Error(
+                f"layout {of.layout.toString()} has {of.layout.numAxis()} axes, shape {of._shape} {len(of._shape)}"
+            )
         return [of.layout.getIndexOf(letter) for letter in letters]
     if not of.layout.isDefault():
         raise Error(f"layout {of.layout.toString()} has no axes {', '.join(letters)}")

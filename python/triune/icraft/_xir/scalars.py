@@ -41,7 +41,7 @@ class DataType(ObjectRef):
         """Return the type that elements are stored as: of a quantized type the integer's."""
         return self._element()._storage()
 
-    def setStorageType(self, type: ScalarType) -> None:  # noqa: A002 - the vendor's name
+    def setStorageType(self, type: ScalarType) -> None:
         """Set the type that elements are stored as. Raises Error if elements are not quantized."""
         self._element()._set_storage(type)
 
@@ -54,7 +54,7 @@ class DataType(ObjectRef):
         """Set the normalization ratios; return whether the type has any."""
         from triune.icraft._xir.arrays import NormratioArray
 
-        element = self._element()
+        element: Any = self._element()
         if not hasattr(element, "_normratio"):
             return False
         element._normratio = normratio if isinstance(normratio, NormratioArray) else NormratioArray(normratio)
@@ -67,7 +67,7 @@ class DataType(ObjectRef):
 
     def setScale(self, scale: QuantizedScaleArray) -> bool:
         """Set the scales; return whether the type has any."""
-        element = self._element()
+        element: Any = self._element()
         if not hasattr(element, "_scale"):
             return False
         element._scale = scale
@@ -80,7 +80,7 @@ class DataType(ObjectRef):
 
     def setZeroPoints(self, zero_points: Sequence[int]) -> bool:
         """Set the zero points; return whether the type has any."""
-        element = self._element()
+        element: Any = self._element()
         if not hasattr(element, "_zero_points"):
             return False
         element._zero_points = [int(point) for point in zero_points]
@@ -386,7 +386,11 @@ class FloatType(_Plain):
     _numbers: tuple[int, int, int, int]
 
     def __init__(
-        self, emax: int | Semantics | ObjectRef, emin: int | None = None, precision: int | None = None, bits: int | None = None
+        self,
+        emax: int | Semantics | ObjectRef,
+        emin: int | None = None,
+        precision: int | None = None,
+        bits: int | None = None,
     ) -> None:
         """Take the largest and the smallest exponent, the bits of the mantissa and all bits, or a `Semantics` of them.
 
@@ -399,7 +403,11 @@ class FloatType(_Plain):
         else:
             raise TypeError("FloatType() takes emax, emin, precision and bits, or a Semantics")
         if numbers not in _FORMATS.values():
-            raise Error("FloatType: emax {}, emin {}, precision {}, bits {}: no format of networks is like that".format(*numbers))
+            raise Error(
+                "FloatType: emax {}, emin {}, precision {}, bits {}: no format of networks is like that".format(
+                    *numbers
+                )
+            )
         self._numbers = numbers
 
     def semantics(self) -> Semantics:
@@ -481,5 +489,3 @@ def scalar_type(text: str) -> ScalarType:
     if (kind, bits) not in _FORMATS:
         raise Error(f"{text!r}: no floating point format of that name and size is known")
     return FloatType._of(kind, bits)
-
-

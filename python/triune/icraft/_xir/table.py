@@ -1,14 +1,16 @@
 """Makes operator classes of tables.
 
 A table says the inputs (``bias?`` may be left out, ``inputs*`` is a list), the attributes, and the forms of the constructor.
-A form is the names of its parameters in order; behind ``/`` are the ones that may be left out, whose defaults are the attributes'.
-A name that is no attribute stands for several of equal value: ``stride`` for all whose name begins with ``stride_``,
-``pool_size`` for ``pool_…``, ``pad_top_bottom`` for ``pad_top`` and ``pad_bottom``; ``short=attribute`` gives another name to one.
+A form is the names of its parameters in order; behind ``/`` are the ones that may be left out, whose defaults are the
+attributes'. A name that is no attribute stands for several of equal value: ``stride`` for all whose name begins with
+``stride_``, ``pool_size`` for ``pool_…``, ``pad_top_bottom`` for ``pad_top`` and ``pad_bottom``; ``short=attribute`` gives
+another name to one.
 """
 
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,7 +61,7 @@ def define(
         "__signature__": _signature(bound[0]),
         **{attribute.name: _property(attribute) for attribute in attrs},
     }
-    made = type(Operation)(name, (Operation,), body)
+    made: Any = types.new_class(name, (Operation,), exec_body=lambda namespace: namespace.update(body))
     OPERATORS[f"icraft::xir::{name}"] = made
     for alias in aliases:
         ALIASES[alias] = name
@@ -114,7 +116,7 @@ def _targets(parameter: str, table: dict[str, Attr]) -> list[str]:
         found = [name for name in table if name.startswith(f"{prefix}_")]
     else:
         found = [f"{prefix}_{side}" for side in sides]
-    assert found and all(name in table for name in found), parameter
+    assert all(name in table for name in found or [parameter]), parameter
     return found
 
 
@@ -159,7 +161,9 @@ def _signature(form: Sequence[tuple[str, Any]]) -> inspect.Signature:
 def _described(name: str, forms: Sequence[Any], attrs: Sequence[Attr]) -> str:
     lines = [f"Made by {shown(name, forms)}, by a cast ``{name}(op)``, or empty by ``{name}.Init()``."]
     if attrs:
-        lines += ["", "Attributes:", *(f"    {attribute.name} ({attribute.kind.shown}): {attribute.doc}" for attribute in attrs)]
+        lines += [
+            "",
+            "Attributes:",
+            *(f"    {attribute.name} ({attribute.kind.shown}): {attribute.doc}" for attribute in attrs),
+        ]
     return "\n".join(lines)
-
-

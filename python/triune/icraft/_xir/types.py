@@ -31,7 +31,7 @@ class BaseQuantizedType(ScalarType, Concrete):
     """An element that is stored as one type and stands for another."""
 
     type_key = "icraft::xir::BaseQuantizedTypeNode"
-    _fields = ("_storage_dtype", "_expressed_dtype")
+    _fields: ClassVar[tuple[str, ...]] = ("_storage_dtype", "_expressed_dtype")
     _defaults: ClassVar[Mapping[str, Any]] = {
         "_storage_dtype": IntegerType.SInt8,
         "_expressed_dtype": FloatType.FP32,
@@ -75,7 +75,7 @@ class CalibratedType(BaseQuantizedType):
     """Real numbers with the range that calibration saw, per tensor or per channel."""
 
     type_key = "icraft::xir::CalibratedTypeNode"
-    _fields = ("_storage_dtype", "_expressed_dtype", "_min", "_max", "_sat")
+    _fields: ClassVar[tuple[str, ...]] = ("_storage_dtype", "_expressed_dtype", "_min", "_max", "_sat")
     _defaults: ClassVar[Mapping[str, Any]] = {**BaseQuantizedType._defaults, "_min": list, "_max": list, "_sat": list}
     _min: list[float]
     _max: list[float]
@@ -83,8 +83,8 @@ class CalibratedType(BaseQuantizedType):
 
     def __init__(
         self,
-        min: float | Sequence[float] | ObjectRef,  # noqa: A002 - the vendor's name
-        max: float | Sequence[float] | None = None,  # noqa: A002 - the vendor's name
+        min: float | Sequence[float] | ObjectRef,
+        max: float | Sequence[float] | None = None,
         sat: float | Sequence[float] | None = None,
         storage_dtype: ScalarType | None = None,
         expressed_dtype: ScalarType | None = None,
@@ -134,7 +134,7 @@ class NormalizedType(BaseQuantizedType):
     """Elements that were divided by a ratio."""
 
     type_key = "icraft::xir::NormalizedTypeNode"
-    _fields = ("_storage_dtype", "_expressed_dtype", "_normratio")
+    _fields: ClassVar[tuple[str, ...]] = ("_storage_dtype", "_expressed_dtype", "_normratio")
     _defaults: ClassVar[Mapping[str, Any]] = {**BaseQuantizedType._defaults, "_normratio": NormratioArray}
     _normratio: NormratioArray
     # Some files have the key; there is no member for it.
@@ -176,7 +176,7 @@ class QuantizedType(BaseQuantizedType):
     """Elements that are integers times a scale."""
 
     type_key = "icraft::xir::QuantizedTypeNode"
-    _fields = ("_storage_dtype", "_expressed_dtype", "_scale", "_zero_points")
+    _fields: ClassVar[tuple[str, ...]] = ("_storage_dtype", "_expressed_dtype", "_scale", "_zero_points")
     _defaults: ClassVar[Mapping[str, Any]] = {
         **BaseQuantizedType._defaults,
         "_scale": QuantizedScaleArray,
@@ -193,13 +193,17 @@ class QuantizedType(BaseQuantizedType):
         expressed_dtype: ScalarType | None = None,
     ) -> None:
         """Take the scales, the zero points (leave them out for none) and what elements are stored as."""
+        points: Sequence[int] = ()
         if isinstance(zero_points, ScalarType):
-            # The form without zero points.
-            zero_points, storage_dtype, expressed_dtype = [], zero_points, storage_dtype or expressed_dtype
+            # The form without zero points: everything is one place earlier.
+            expressed_dtype = expressed_dtype if storage_dtype is None else storage_dtype
+            storage_dtype = zero_points
+        elif zero_points is not None:
+            points = zero_points
         if not isinstance(scale, QuantizedScaleArray) or storage_dtype is None:
             raise TypeError("QuantizedType() takes scales, zero points if there are any, and a storage type")
         self._scale = scale
-        self._zero_points = [int(point) for point in zero_points or ()]
+        self._zero_points = [int(point) for point in points]
         self._types(storage_dtype, expressed_dtype)
 
     @property
@@ -217,7 +221,7 @@ class NormalizedQuantizedType(QuantizedType):
     """Elements that were divided by a ratio, then quantized."""
 
     type_key = "icraft::xir::NormalizedQuantizedTypeNode"
-    _fields = ("_storage_dtype", "_expressed_dtype", "_scale", "_zero_points", "_normratio")
+    _fields: ClassVar[tuple[str, ...]] = ("_storage_dtype", "_expressed_dtype", "_scale", "_zero_points", "_normratio")
     _defaults: ClassVar[Mapping[str, Any]] = {**QuantizedType._defaults, "_normratio": NormratioArray}
     _normratio: NormratioArray
 
@@ -248,7 +252,7 @@ class TensorType(DataType, Concrete):
     """What a tensor is: the type of its elements, its stored extents and what they mean."""
 
     type_key = "icraft::xir::TensorTypeNode"
-    _fields = ("_element_dtype", "_shape", "_layout", "_merged_distrs")
+    _fields: ClassVar[tuple[str, ...]] = ("_element_dtype", "_shape", "_layout", "_merged_distrs")
     _defaults: ClassVar[Mapping[str, Any]] = {
         "_element_dtype": FloatType.FP32,
         "_shape": list,
@@ -422,9 +426,13 @@ class TensorType(DataType, Concrete):
         for index, axis in enumerate(self._layout.axis_names):
             if isinstance(axis, AxisUnit):
                 if not self._layout.has(axis.name.upper()):
-                    raise Error(f"layout {names}: axis {axis.name!r} is part of {axis.name.upper()!r}, which is not there")
+                    raise Error(
+                        f"layout {names}: axis {axis.name!r} is part of {axis.name.upper()!r}, which is not there"
+                    )
                 if axis.unit != self._shape[index]:
-                    raise Error(f"layout {names}: axis {axis.name!r} is {axis.unit} long, its extent in {self._shape} not")
+                    raise Error(
+                        f"layout {names}: axis {axis.name!r} is {axis.unit} long, its extent in {self._shape} not"
+                    )
         for distribution in self._merged_distrs:
             if any(not 0 <= axis < len(self._shape) for axis in distribution.merged_axis):
                 raise Error(f"{distribution}: shape {self._shape} has no such axes")

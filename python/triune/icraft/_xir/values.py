@@ -81,12 +81,15 @@ class Value(Tagged, Data, Concrete):
         mtype: MemType | None = None,
     ) -> None:
         """Take a name, a type and a place; or a type and a place. The place is the host's memory unless it is given."""
+        called: object = name
         if isinstance(name, TensorType):
-            name, dtype, mtype = "", name, dtype if isinstance(dtype, MemType) else mtype
-        if not isinstance(name, str) or not isinstance(dtype, TensorType):
+            if isinstance(dtype, MemType):
+                mtype = dtype
+            called, dtype = "", name
+        if not isinstance(called, str) or not isinstance(dtype, TensorType):
             raise TypeError(f"{type(self).__name__}() takes a name, a TensorType and a MemType, or the last two")
         self._set_defaults()
-        self._name, self._dtype = name, dtype
+        self._name, self._dtype = called, dtype
         if mtype is not None:
             self._mtype = mtype
 
@@ -198,13 +201,20 @@ class Params(Value):
 
     type_key = "icraft::xir::ParamsNode"
     _fields: ClassVar[tuple[str, ...]] = (*Value._fields, "_allow_no_data")
-    _defaults: ClassVar[Mapping[str, Any]] = {**Value._defaults, "_allow_no_data": False, "_source": None, "_lazy": False}
+    _defaults: ClassVar[Mapping[str, Any]] = {
+        **Value._defaults,
+        "_allow_no_data": False,
+        "_source": None,
+        "_lazy": False,
+    }
     _allow_no_data: bool
     _source: Source | None
     _lazy: bool
 
     @overload
-    def __init__(self, b: Buffer, name: str = ..., layout: Layout | None = ..., mtype: MemType | None = ...) -> None: ...
+    def __init__(
+        self, b: Buffer, name: str = ..., layout: Layout | None = ..., mtype: MemType | None = ...
+    ) -> None: ...
     @overload
     def __init__(self, name: str, dtype: TensorType, mtype: MemType | None = ...) -> None: ...
     @overload
@@ -293,7 +303,9 @@ class Params(Value):
 
         data = np.ascontiguousarray(np.asarray(b)).reshape(-1).view(np.uint8)
         if data.size != self.storageBytes():
-            raise Error(f"{self._called()}: {data.size} bytes given, its type {self._dtype} takes {self.storageBytes()}")
+            raise Error(
+                f"{self._called()}: {data.size} bytes given, its type {self._dtype} takes {self.storageBytes()}"
+            )
         self._source, self._lazy = _Owned(data.copy()), False
 
     def fill(self, arg0: Callable[[int], float]) -> Self:

@@ -9,6 +9,7 @@ from triune.icraft._xir.attributes import attr, enumeration, kinds
 from triune.icraft._xir.enums import RoundingMode
 from triune.icraft._xir.errors import Error
 from triune.icraft._xir.immediates import FloatImm
+from triune.icraft._xir.layout import Layout
 from triune.icraft._xir.operation import Operation
 from triune.icraft._xir.operators.convolution import cut_scale
 from triune.icraft._xir.table import define
@@ -45,8 +46,12 @@ Add = define(
     "alpha · lhs + beta · rhs, element by element.",
     "lhs rhs",
     [
-        attr("alpha", kinds.numbers, "What the left one is multiplied with: one number, or one for each channel.", _ones),
-        attr("beta", kinds.numbers, "What the right one is multiplied with: one number, or one for each channel.", _ones),
+        attr(
+            "alpha", kinds.numbers, "What the left one is multiplied with: one number, or one for each channel.", _ones
+        ),
+        attr(
+            "beta", kinds.numbers, "What the right one is multiplied with: one number, or one for each channel.", _ones
+        ),
         cut_scale(),
     ],
     ["lhs rhs alpha beta", "lhs rhs"],
@@ -114,7 +119,7 @@ def _sum(op: Operation) -> list[TensorType]:
     if len(set(kept)) != len(kept) or not set(kept) <= extents.keys():
         raise Error(f"equation {equation!r}: the result {kept!r} names an axis twice, or one that is not there")
     of = rules.tensor(op, 0)
-    return [rules.like(of, [extents[letter] for letter in kept], rules.Layout.Default(len(kept)))]
+    return [rules.like(of, [extents[letter] for letter in kept], Layout.Default(len(kept)))]
 
 
 Einsum = define(

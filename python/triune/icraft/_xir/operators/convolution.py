@@ -9,6 +9,7 @@ from triune.icraft._xir.arrays import QuantizedScaleArray
 from triune.icraft._xir.attributes import Attr, attr, enumeration, kinds
 from triune.icraft._xir.enums import PaddingMode
 from triune.icraft._xir.errors import Error
+from triune.icraft._xir.layout import AxisUnit, Layout
 from triune.icraft._xir.operation import Operation, Rule
 from triune.icraft._xir.table import define
 from triune.icraft._xir.types import TensorType
@@ -50,7 +51,9 @@ def windows(count: int, *, pool: bool = False, dilation: bool = True, output_pad
 
 def cut_scale() -> Attr:
     """Return the attribute of operators whose sums a device scales before it cuts them."""
-    return attr("cut_scale", kinds.scales, "What the device multiplies sums with before it cuts them.", QuantizedScaleArray)
+    return attr(
+        "cut_scale", kinds.scales, "What the device multiplies sums with before it cuts them.", QuantizedScaleArray
+    )
 
 
 def _groups() -> Attr:
@@ -83,7 +86,7 @@ def _with_channels(of: TensorType, shape: list[int], channels: int, weights: Ten
             raise Error(f"{channels} output channels are no whole blocks of {unit}")
         shape[place], shape[block] = channels // unit, unit
         layout = of.layout.clone(2)
-        layout._axes[block].setUnit(unit)  # type: ignore[attr-defined]
+        layout._axes[block] = AxisUnit("c", unit)
         return rules.like(of, shape, layout)
     shape[place] = channels
     return rules.like(of, shape)
@@ -172,7 +175,7 @@ def _product(op: Operation) -> list[TensorType]:
     batch = rules.broadcast_shapes(left._shape[:-2], right._shape[:-2])
     shape = [*batch, *rows, *columns]
     of = left if len(left._shape) >= len(right._shape) else right
-    layout = of.layout if len(shape) == len(of._shape) else rules.Layout.Default(len(shape))
+    layout = of.layout if len(shape) == len(of._shape) else Layout.Default(len(shape))
     return [rules.like(left, shape, layout)]
 
 

@@ -14,6 +14,8 @@ from triune.icraft._xir.table import define
 from triune.icraft._xir.types import TensorType
 
 __all__ = [
+    "ELU",
+    "GELU",
     "ACos",
     "ACosh",
     "ASin",
@@ -25,8 +27,6 @@ __all__ = [
     "Copy",
     "Cos",
     "Cosh",
-    "ELU",
-    "GELU",
     "Hardshrink",
     "Hardsigmoid",
     "Hardswish",

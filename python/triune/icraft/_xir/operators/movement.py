@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+
 from triune.icraft._xir import rules
 from triune.icraft._xir.attributes import attr, enumeration, kinds, objects_of
 from triune.icraft._xir.distribution import MergedAxisDistr
@@ -180,7 +181,9 @@ def _concat(op: Operation) -> list[TensorType]:
             left != right and place != at and min(left, right) >= 0
             for at, (left, right) in enumerate(zip(shape, other._shape, strict=True))
         ):
-            raise Error(f"the shapes {', '.join(str(one._shape) for one in types)} differ along other axes than {place}")
+            raise Error(
+                f"the shapes {', '.join(str(one._shape) for one in types)} differ along other axes than {place}"
+            )
     extents = [one._shape[place] for one in types]
     shape[place] = rules.UNKNOWN if min(extents) < 0 else sum(extents)
     return [rules.like(of, shape)]
@@ -454,7 +457,9 @@ def _aligned(op: Operation) -> list[TensorType]:
                 shape[place] = -(-shape[place] // multiple) * multiple
         noted.append((places, before))
     made = rules.like(of, shape)
-    made._merged_distrs = [one.clone() for one in of._merged_distrs if not any(one.merged_axis == axes for axes, _ in noted)]
+    made._merged_distrs = [
+        one.clone() for one in of._merged_distrs if not any(one.merged_axis == axes for axes, _ in noted)
+    ]
     for places, before in noted:
         after = [shape[place] for place in places]
         if before != after and min(before) >= 0:
@@ -507,7 +512,9 @@ def _pruned(op: Operation) -> list[TensorType]:
         # Merged axes can be cut as one only if the outer ones are 1 long.
         *outer, inner = distribution.merged_axis
         if any(shape[axis] != 1 for axis in outer):
-            raise Error(f"{distribution}: what is left has no shape of its own; give the output's type to inferResults()")
+            raise Error(
+                f"{distribution}: what is left has no shape of its own; give the output's type to inferResults()"
+            )
         shape[inner] = distribution.totalValidNum()
     made = rules.like(of, shape, _unsplit(of.layout, shape))
     made._merged_distrs = [one.clone() for place, one in enumerate(of._merged_distrs) if place not in gone]
@@ -530,4 +537,3 @@ PruneAxis = define(
     ["input index"],
     rule=_pruned,
 )
-

@@ -28,7 +28,7 @@ def _construct_input(op: Operation, found: dict[str, Any]) -> None:
 
 Input._construct = _construct_input
 
-HardOp = define(
+HardOp: Any = define(
     "HardOp",
     "Operations compiled for an accelerator: instructions and parameters in the accelerator's own form.",
     "inputs*",

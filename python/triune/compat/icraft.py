@@ -1,0 +1,10 @@
+"""Importing this makes `icraft.xir`, `icraft.xrt` and `icraft.host_backend` importable, and the same without ``icraft.``.
+
+Raises ImportError if something else of one of these names is installed; see `triune.compat.install`.
+"""
+
+from triune.compat import ICRAFT, install
+
+__all__: list[str] = []
+
+install("icraft", ICRAFT)

@@ -1,0 +1,1 @@
+from triune.icraft.xir import *  # noqa: F403
