@@ -6,8 +6,8 @@ import json
 import pickle
 
 import pytest
-
 from xir_networks import f32, small
+
 from triune.icraft import xir
 from triune.icraft.xir import (
     Array,
@@ -75,7 +75,7 @@ def test_null_handles(kind: type[ObjectRef]) -> None:
         assert not null.type_is(kind)
         with pytest.raises(InternalError, match="null handle"):
             null.clone()
-    with pytest.raises(InternalError, match="null handle: Operation.op_id"):
+    with pytest.raises(InternalError, match=r"null handle: Operation\.op_id"):
         _ = Operation(ObjectRef()).op_id
     assert kind.Init().defined() if hasattr(kind, "Init") else True
 
@@ -119,7 +119,7 @@ def test_text_is_compact_json_with_quotes() -> None:
     assert "buyit" in str(BuyiTarget())
     assert str(ZhugeTarget(ZhugeTarget_Chips.ZG330)) == '"@zhuget(330)"'
     assert str(ZhugeTarget(xir.ZG30S)) == '"@zhuget(30S)"'
-    assert str(String("a\"b")) == '"a\\"b"'
+    assert str(String('a"b')) == '"a\\"b"'
     assert str(f32(1, 416, 416, 3)) == (
         '{"_type_key":"icraft::xir::TensorType","element_dtype":"@fp(32)","layout":"@layout(NHWC)",'
         '"merged_distrs":[],"shape":[1,416,416,3]}'

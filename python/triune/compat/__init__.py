@@ -21,9 +21,7 @@ ICRAFT = ("icraft.xir", "xir")
 _PATHS = Path(__file__).parent / "paths"
 
 
-def install(
-    vendor: str, module: str | Sequence[str], *, force: bool = False, environment: bool = False
-) -> None:
+def install(vendor: str, module: str | Sequence[str], *, force: bool = False, environment: bool = False) -> None:
     """Make the import name `module`, or several, mean Triune's front end for `vendor`; doing so again is harmless.
 
     Names are found through a directory added to `sys.path`, so that other packages of a vendor's namespace stay
