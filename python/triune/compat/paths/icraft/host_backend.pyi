@@ -1,0 +1,1 @@
+from triune.icraft.host_backend import *  # noqa: F403

@@ -1,0 +1,1 @@
+from triune.icraft.xrt import *  # noqa: F403

@@ -1,0 +1,388 @@
+"""Sessions: operations of a network bound to backends, and run in order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+
+from triune.icraft._xir.objects import ObjectRef
+from triune.icraft._xrt.backend import Backend, as_results, made, view_of
+from triune.icraft._xrt.binding import Step, bound_already, bound_by_order
+from triune.icraft._xrt.check import check_inputs, check_outputs
+from triune.icraft._xrt.errors import ORDER, RANGE, TYPE, NotSupported, failure
+from triune.icraft._xrt.observe import Observers
+from triune.icraft._xrt.stretch import Stretch, stretches
+from triune.icraft._xrt.tensor import Tensor
+
+if TYPE_CHECKING:
+    from triune.icraft._xir.operation import Operation
+    from triune.icraft._xir.values import Value
+    from triune.icraft._xir.view import NetworkView
+    from triune.icraft._xrt.device import Device
+    from triune.icraft._xrt.registry import FForwardOp
+
+__all__ = ["CallBack", "Session"]
+
+CallBack = Callable[["Session", "Operation", Backend, list[Tensor]], None]
+"""Called round every operation: session, operation, backend, output tensors (none yet before)."""
+
+Tensors = dict[int, Tensor]
+"""Tensors by the number of their value."""
+
+
+@dataclass
+class _Position:
+    """How far `stepTo` came."""
+
+    index: int = 0
+    tensors: Tensors = field(default_factory=dict)
+
+
+class Session(ObjectRef):
+    """Operations bound to backends; without arguments a null handle.
+
+    `Create` and its siblings bind, `apply` gets everything ready, `forward` and `stepTo` run.
+    """
+
+    type_key: ClassVar[str] = "icraft::xrt::SessionNode"
+
+    _backends: list[Backend]
+    _view: NetworkView | None
+    _steps: list[Step]
+    _inputs: list[Value]
+    _outputs: list[Value]
+    _stretches: list[Stretch]
+    _applied: bool
+    _profiles: bool
+    _observers: Observers
+    _walls: dict[int, float]
+    _total: float
+    _position: _Position
+
+    @classmethod
+    def Init(cls) -> Self:
+        """Return a session without operations."""
+        session = cls._new()
+        session._set_up(None, [], [])
+        return session
+
+    def _set_up(self, view: NetworkView | None, backends: list[Backend], steps: list[Step]) -> None:
+        self._view, self._backends, self._steps = view, backends, steps
+        self._inputs, self._outputs = _border(view)
+        self._stretches = stretches(steps, self._outputs)
+        self._applied, self._profiles, self._observers = False, False, Observers()
+        self._walls, self._total, self._position = {}, 0.0, _Position()
+
+    # ---- making one
+
+    @staticmethod
+    def Create(backend_types: Sequence[type], network: NetworkView, devices: Sequence[Device]) -> Session:
+        """Bind every operation to the first class of backends that supports it.
+
+        `devices` has one for each class. A `Network` stands for the view of all its operations.
+
+        Raises InternalError if an operation is supported by none (all of them are named), or the lists' lengths differ.
+        """
+        return Session.CreateByOrder(network, [made(backend_type) for backend_type in backend_types], devices)
+
+    @staticmethod
+    def CreateByOrder(network: NetworkView, backends: Sequence[Backend], devices: Sequence[Device]) -> Session:
+        """Bind every operation to the first backend that supports it.
+
+        Raises InternalError as `Create` does.
+        """
+        view = view_of(network)
+        return Session._of(view, list(backends), bound_by_order(view, backends, devices))
+
+    @staticmethod
+    def CreateWithBackends(network: NetworkView, backends: Sequence[Backend]) -> Session:
+        """Take the bindings that backends have, each to its operations and device.
+
+        Raises InternalError if an operation is bound to no backend, or to one that does not support it.
+        """
+        view = view_of(network)
+        return Session._of(view, list(backends), bound_already(view, backends))
+
+    @staticmethod
+    def CreateWithSnapshot(filePath: str, backends: Sequence[type], devices: Sequence[Device]) -> Session:
+        """Make a session of a file that `dumpSnapshot` wrote.
+
+        Raises NotSupported (a NotImplementedError): there are no snapshots yet.
+        """
+        raise NotSupported(
+            f"Session.CreateWithSnapshot({filePath!r}): there are no snapshots yet; Session.Create binds"
+        )
+
+    def dumpSnapshot(self, filePath: str) -> None:
+        """Write everything that the session has to a file.
+
+        Raises NotSupported (a NotImplementedError): there are no snapshots yet.
+        """
+        raise NotSupported(f"Session.dumpSnapshot({filePath!r}): there are no snapshots yet")
+
+    @staticmethod
+    def _of(view: NetworkView, backends: list[Backend], steps: list[Step]) -> Session:
+        session = Session.Init()
+        session._set_up(view, backends, steps)
+        return session
+
+    @overload
+    def sub(self, start_index: int, end_index: int) -> Session: ...
+    @overload
+    def sub(self, start_index: int) -> Session: ...
+    def sub(self, start_index: int, end_index: int | None = None) -> Session:
+        """Return a session of some of the operations, ready to run, on the same backends.
+
+        Indices count the session's operations; negative ones count from the end, and the end is not included.
+
+        Raises InternalError before `apply`, and if an index is out of range.
+        """
+        self._ready("sub")
+        count = len(self._steps)
+        start = _index("start_index", start_index, count)
+        end = count if end_index is None else _index("end_index", end_index, count)
+        steps = self._steps[start : max(start, end)]
+        part = Session._of(self.network_view.view([step.op.op_id for step in steps]), self._backends, steps)
+        part._applied, part._profiles = True, self._profiles
+        part._observers = self._observers.copy()
+        return part
+
+    # ---- what it is
+
+    @property
+    def backends(self) -> list[Backend]:
+        """The backends, by priority."""
+        return list(self._backends)
+
+    @property
+    def network_view(self) -> NetworkView:
+        """The operations. Raises InternalError if the session has none (`Session.Init`)."""
+        if self._view is None:
+            raise failure(ORDER, "the session has no network: Session.Create binds one")
+        return self._view
+
+    def backendBindings(self) -> dict[int, Backend]:
+        """Return which backend each operation is bound to, by the operation's number."""
+        return {step.op.op_id: step.backend for step in self._steps}
+
+    def getForwards(self) -> list[tuple[Operation, Backend, FForwardOp, list[int], list[int]]]:
+        """Return the operations in the order in which they run.
+
+        Each comes with its backend, its forward function (operation, inputs, outputs, backend) and the numbers of the values
+        that it reads, parameters left out, and makes.
+        """
+        return [(step.op, step.backend, step.function, list(step.inputs), list(step.outputs)) for step in self._steps]
+
+    # ---- options
+
+    def apply(self) -> None:
+        """Get everything ready to run, once.
+
+        Raises InternalError if it was called before, and what backends raise.
+        """
+        if self._view is None:
+            raise failure(ORDER, "Session.apply: the session has no network: Session.Create binds one")
+        if self._applied:
+            raise failure(ORDER, "Session.apply was called before: a session is applied once")
+        for backend in self._backends:
+            backend.apply()
+        if self._profiles or self._observers.any():
+            for step in self._steps:
+                step.backend.initOp(step.op)
+        else:
+            for stretch in self._stretches:
+                stretch.prepare()
+        self._applied = True
+
+    def enableTimeProfile(self, enable: bool) -> None:
+        """Take the time of every operation from now on, or stop."""
+        self._profiles = bool(enable)
+        for backend in self._backends:
+            backend.enableTimeProfile(enable)
+
+    def setLogIO(self, flag: bool) -> None:
+        """Print every operation with the shapes of its inputs and outputs once it has run, or stop."""
+        self._observers.log_io = bool(flag)
+
+    def setLogTime(self, flag: bool) -> None:
+        """Print every operation with its time once it has run, or stop."""
+        self._observers.log_time = bool(flag)
+
+    def setDumpOutputs(self, flag: bool, path: str, format: str) -> None:
+        """Write every output as ``<v_id>.ftmp`` into a folder once its operation has run, or stop.
+
+        The format is that of `Tensor.dump`; what is not quantized is written as reals even if it says ``Q``.
+
+        Raises InternalError if there is no such format.
+        """
+        self._observers.set_dump(path if flag else None, format)
+
+    def setPreCallBack(self, func: CallBack | None) -> None:
+        """Call `func` before every operation; None: nothing any more."""
+        self._observers.before = _callback(func)
+
+    def setPostCallBack(self, func: CallBack | None) -> None:
+        """Call `func` after every operation; None: nothing any more."""
+        self._observers.after = _callback(func)
+
+    # ---- running
+
+    @overload
+    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]: ...
+    @overload
+    def forward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None: ...
+    def forward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor] | None = None) -> list[Tensor] | None:
+        """Run all operations and return the outputs; or have them written into `outputs`, which have memory.
+
+        Inputs and outputs are checked before anything runs. Several threads may call it at once. Operations in a row that a
+        backend can compute together are, unless times are taken, or callbacks, logs or dumps asked for; what they compute is
+        the same.
+
+        Raises InternalError before `apply`, if a tensor's shape or type is not the network's, and what operations raise.
+        """
+        self._ready("forward")
+        given = check_inputs(self._inputs, inputs)
+        wanted = {} if outputs is None else check_outputs(self._outputs, outputs)
+        start = time.perf_counter()
+        tensors: Tensors = {}
+        uses = self._uses()
+        merging = not (self._profiles or self._observers.any())
+        for stretch in self._stretches:
+            self._run_stretch(stretch, given, tensors, wanted, merging)
+            for step in stretch.steps:
+                for v_id in step.inputs:
+                    uses[v_id] -= 1
+                    if uses[v_id] == 0:
+                        tensors.pop(v_id, None)
+        results = [self._found(value.v_id, tensors, given) for value in self._outputs]
+        self._total = time.perf_counter() - start
+        if outputs is None:
+            return results
+        for value, result in zip(self._outputs, results, strict=True):
+            target = wanted[value.v_id]
+            if result is not target:
+                target.copyFrom(0, result, 0, result._bytes())
+        return None
+
+    def _run_stretch(self, stretch: Stretch, given: Tensors, tensors: Tensors, wanted: Tensors, merging: bool) -> None:
+        if merging and stretch.merges:
+            inputs = {value.v_id: self._found(value.v_id, tensors, given) for value in stretch.inputs}
+            results = stretch.run(inputs, wanted)
+            if results is not None:
+                tensors.update(results)
+                return
+        for step in stretch.steps:
+            self._run(step, given, tensors, wanted)
+
+    def stepTo(self, op_id: int, inputs: Sequence[Tensor] = ()) -> list[Tensor]:
+        """Run up to and with an operation, and return its outputs; of an `Output` the network's.
+
+        It goes on where the last call stopped; a call for an operation before that begins anew. `inputs` are the session's,
+        in order; they can be left out as soon as no operation still needs them.
+
+        Raises InternalError before `apply`, if there is no such operation, if inputs are missing or do not fit, and what
+        operations raise.
+        """
+        self._ready("stepTo")
+        target = next((index for index, step in enumerate(self._steps) if step.op.op_id == op_id), None)
+        if target is None:
+            raise failure(RANGE, f"Session.stepTo: the session has no operation {op_id}")
+        given = check_inputs(self._inputs, inputs) if inputs or not self._inputs else {}
+        if target + 1 < self._position.index:
+            self._position = _Position()
+        position, start = self._position, time.perf_counter()
+        while position.index <= target:
+            self._run(self._steps[position.index], given, position.tensors, {})
+            position.index += 1
+        self._total = time.perf_counter() - start
+        step = self._steps[target]
+        return [position.tensors[v_id] for v_id in step.outputs or step.inputs]
+
+    def _run(self, step: Step, given: Tensors, tensors: Tensors, wanted: Tensors) -> None:
+        """Run one operation: `given` from outside, `tensors` from other operations, where its outputs go too."""
+        inputs = [self._found(v_id, tensors, given) for v_id in (step.outputs if step.is_input else step.inputs)]
+        places = [wanted[v_id] for v_id in step.outputs if v_id in wanted]
+        self._observers.pre(self, step, [])
+        start = time.perf_counter()
+        # With some outputs asked for and others not, the results are copied in the end.
+        found = step.function(step.op, inputs, places if len(places) == len(step.outputs) else [], step.backend)
+        wall = (time.perf_counter() - start) * 1e3
+        results = as_results(step.op, found)
+        if self._profiles:
+            self._walls[step.op.op_id] = wall
+        tensors.update(zip(step.outputs, results, strict=False))
+        self._observers.post(self, step, inputs, results, wall)
+
+    def _found(self, v_id: int, tensors: Tensors, given: Tensors) -> Tensor:
+        tensor = tensors.get(v_id)
+        if tensor is None:
+            tensor = given.get(v_id)
+        if tensor is None:
+            raise failure(ORDER, f"value {v_id} comes from outside the session, and no inputs are given")
+        return tensor
+
+    def _uses(self) -> dict[int, int]:
+        """Return how many operations read each value; the session's outputs have one reader more."""
+        uses: dict[int, int] = {value.v_id: 1 for value in self._outputs}
+        for step in self._steps:
+            for v_id in step.inputs:
+                uses[v_id] = uses.get(v_id, 0) + 1
+        return uses
+
+    def _ready(self, what: str) -> None:
+        if not self._applied:
+            raise failure(ORDER, f"Session.{what} comes after Session.apply, which was not called")
+
+    # ---- times
+
+    def timeProfileResults(self) -> dict[int, tuple[float, float, float, float]]:
+        """Return the times of the last run by operation, in milliseconds: in all, copies, computation, the rest.
+
+        It is empty unless `enableTimeProfile` was called before the run.
+        """
+        found = {}
+        for step in self._steps:
+            op_id = step.op.op_id
+            if op_id in self._walls:
+                wall = self._walls[op_id]
+                copies, computation = step.backend._times.get(op_id, (0.0, 0.0))
+                found[op_id] = (wall, copies, computation, wall - copies - computation)
+        return found
+
+    def totalTime(self) -> float:
+        """Return how long the last `forward` or `stepTo` took, in milliseconds; taken always."""
+        return self._total * 1e3
+
+    def _equals(self, other: Any) -> bool:
+        return self is other
+
+    def _clone(self, depth: int) -> Self:
+        copy = type(self).Init()
+        copy._set_up(self._view, list(self._backends), list(self._steps))
+        copy._applied, copy._profiles, copy._observers = self._applied, self._profiles, self._observers.copy()
+        return copy
+
+    def _json(self) -> Any:
+        return {"_type_key": self._json_key(), "backends": [backend._json() for backend in self._backends]}
+
+
+def _border(view: NetworkView | None) -> tuple[list[Value], list[Value]]:
+    """Return the values that come from outside, and the view's outputs."""
+    if view is None:
+        return [], []
+    return list(view.inputs()), list(view.outputs())
+
+
+def _index(what: str, index: int, count: int) -> int:
+    place = index + count if index < 0 else index
+    if not 0 <= place <= count:
+        raise failure(RANGE, f"Session.sub: {what} {index} of {count} operations")
+    return place
+
+
+def _callback(function: Any) -> Any:
+    if function is not None and not callable(function):
+        raise failure(TYPE, f"a callback is something to call, not {type(function).__name__}")
+    return function

@@ -1,0 +1,430 @@
+"""Tensors: a data type, a place in a chunk of memory, and whether what lies there is ready."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from triune.icraft._xir.layout import Layout
+from triune.icraft._xir.objects import ObjectRef
+from triune.icraft._xir.types import TensorType
+from triune.icraft._xir.values import Params, Value
+from triune.icraft._xrt.device import HostDevice
+from triune.icraft._xrt.dump import dumped
+from triune.icraft._xrt.elements import contiguous, described, storage, type_of, wrapped
+from triune.icraft._xrt.errors import ORDER, RANGE, TIMEOUT, TYPE, failure
+from triune.icraft._xrt.memory import MemChunk, MemRegion
+from triune.icraft._xrt.pointer import MemPtr, as_bytes
+
+if TYPE_CHECKING:
+    from triune.icraft._xrt.device import Device
+    from triune.icraft._xrt.pointer import Buffer
+
+__all__ = ["CheckFunc", "Tensor", "on_host"]
+
+CheckFunc = Callable[["Device"], bool]
+"""Says whether a tensor's data is ready; it is given the device that the data lies on."""
+
+
+class Tensor(ObjectRef):
+    """What goes into and comes out of operators; without arguments a null handle.
+
+    ``Tensor(array, layout)`` and ``Tensor(array, type)`` copy a buffer to the host, ``Tensor(type)`` has no data yet,
+    ``Tensor(type, chunk, offset, check)`` lies in memory that is there. ``Tensor(value)`` has the value's type, and of
+    parameters the data, without a copy.
+
+    ``numpy.asarray(tensor)`` is a view of a tensor on the host in its stored type; formats that numpy lacks (bf16) are
+    unsigned integers of their size.
+    """
+
+    type_key: ClassVar[str] = "icraft::xrt::TensorNode"
+
+    _dtype: TensorType
+    _chunk: MemChunk | None
+    _offset: int
+    _check: CheckFunc | None
+    _ready: bool
+
+    @overload
+    def __init__(self) -> None: ...
+    @overload
+    def __init__(
+        self, dtype: TensorType, chunk: MemChunk, offset: int = 0, check_func: CheckFunc | None = None
+    ) -> None: ...
+    @overload
+    def __init__(self, dtype: TensorType, check_func: CheckFunc | None = None) -> None: ...
+    @overload
+    def __init__(self, value: Value) -> None: ...
+    @overload
+    def __init__(self, b: Buffer, layout: Layout = ...) -> None: ...
+    @overload
+    def __init__(self, b: Buffer, dtype: TensorType) -> None: ...
+    @overload
+    def __init__(self, arg0: ObjectRef, /) -> None: ...
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        """Make a tensor; see the class.
+
+        Raises InternalError if the arguments do not fit together, such as a buffer of another size than the type's.
+        """
+        first = args[0] if args else next((keywords[name] for name in ("b", "value") if name in keywords), None)
+        if isinstance(first, Value):
+            self._of_value(*args, **keywords)
+        elif isinstance(first, TensorType) or (first is None and isinstance(keywords.get("dtype"), TensorType)):
+            self._of_type(*args, **keywords)
+        elif isinstance(first, ObjectRef):
+            raise failure(TYPE, f"Tensor: expected a buffer, a type or a value, got {type(first).__name__}")
+        else:
+            self._of_buffer(*args, **keywords)
+
+    def _set_up(self, dtype: TensorType, chunk: MemChunk | None, offset: int, check: CheckFunc | None) -> None:
+        self._dtype, self._chunk, self._offset = dtype, None, 0
+        self._check, self._ready = check, check is None
+        if chunk is not None:
+            self._place(chunk, offset)
+
+    def _of_value(self, value: Value) -> None:
+        dtype = value.tensorType()
+        data = value.data() if isinstance(value, Params) and value.hasData() else None
+        if data is None:
+            self._set_up(dtype, None, 0, None)
+        else:
+            self._set_up(dtype, wrapped(np.ascontiguousarray(data)), 0, None)
+
+    def _of_type(self, dtype: TensorType, *args: Any, **keywords: Any) -> None:
+        if args and not isinstance(args[0], MemChunk):
+            self._without_data(dtype, *args, **keywords)
+        elif args or "chunk" in keywords:
+            self._in_chunk(dtype, *args, **keywords)
+        else:
+            self._without_data(dtype, **keywords)
+
+    def _in_chunk(
+        self, dtype: TensorType, chunk: MemChunk, offset: int = 0, check_func: CheckFunc | None = None
+    ) -> None:
+        self._set_up(dtype, chunk, offset, _checked(check_func))
+
+    def _without_data(self, dtype: TensorType, check_func: CheckFunc | None = None) -> None:
+        self._set_up(dtype, None, 0, _checked(check_func))
+
+    def _of_buffer(self, b: Buffer, layout: Layout | TensorType | None = None, dtype: TensorType | None = None) -> None:
+        kind = dtype if dtype is not None else layout
+        if isinstance(kind, TensorType):
+            shape, element = storage(kind)
+            data = contiguous(b)
+            if data.nbytes != math.prod(shape) * element.itemsize:
+                raise failure(RANGE, f"Tensor: a buffer of {data.nbytes} bytes for {described(kind)}")
+            self._set_up(kind, wrapped(data.copy()), 0, None)
+            return
+        if kind is not None and not isinstance(kind, Layout):
+            raise failure(TYPE, f"Tensor: expected a layout or a type, got {type(kind).__name__}")
+        data = contiguous(b)
+        self._set_up(type_of(data, kind), wrapped(data.copy()), 0, None)
+
+    @classmethod
+    def Init(cls) -> Self:
+        """Return a tensor of no type and without data, not null."""
+        tensor = cls._new()
+        tensor._set_up(TensorType.Init(), None, 0, None)
+        return tensor
+
+    @classmethod
+    def _of(cls, dtype: TensorType, array: npt.NDArray[Any]) -> Self:
+        """Return a tensor that shares the memory of a contiguous array."""
+        tensor = cls._new()
+        tensor._set_up(dtype, wrapped(array), 0, None)
+        return tensor
+
+    # ---- what it is
+
+    def dtype(self) -> TensorType:
+        """Return the type."""
+        return self._dtype
+
+    def chunk(self) -> MemChunk:
+        """Return the chunk that the data lies in, a null handle if there is none."""
+        return MemChunk() if self._chunk is None else self._chunk
+
+    def offset(self) -> int:
+        """Return where the data begins in its chunk, in bytes."""
+        return self._offset
+
+    def hasData(self) -> bool:
+        """Return whether there is memory for the data."""
+        return self._chunk is not None
+
+    def data(self) -> MemPtr:
+        """Return where the data begins.
+
+        Raises InternalError if there is none.
+        """
+        chunk = self._memory("data")
+        return chunk.begin + self._offset if self._offset else chunk.begin
+
+    def memRegion(self) -> MemRegion:
+        """Return the region that the data lies in.
+
+        Raises InternalError if there is no data.
+        """
+        return self._memory("memRegion").region
+
+    def isOn(self, mregion: MemRegion) -> bool:
+        """Return whether the data lies in a region."""
+        return self._chunk is not None and self._chunk.isOn(mregion)
+
+    def _memory(self, what: str) -> MemChunk:
+        if self._chunk is None:
+            raise failure(ORDER, f"Tensor.{what}: The tensor has no chunk allocated! mallocOn(region) gives it one")
+        return self._chunk
+
+    def _bytes(self) -> int:
+        shape, element = storage(self._dtype)
+        return math.prod(shape) * element.itemsize
+
+    # ---- changes
+
+    def setDType(self, dtype: TensorType) -> Self:
+        """Set the type.
+
+        Raises InternalError if the memory is too small for it.
+        """
+        old, self._dtype = self._dtype, dtype
+        if self._chunk is not None:
+            try:
+                self._place(self._chunk, self._offset)
+            except Exception:
+                self._dtype = old
+                raise
+        return self
+
+    def setData(self, chunk: MemChunk, offset: int = 0) -> Self:
+        """Let the data lie in a chunk, `offset` bytes from its beginning.
+
+        Raises InternalError if it is not all within the chunk.
+        """
+        self._place(chunk, offset)
+        return self
+
+    def _place(self, chunk: MemChunk, offset: int) -> None:
+        need = self._bytes()
+        chunk._part(f"Tensor: {described(self._dtype)} at offset {offset}", offset, need)
+        self._chunk, self._offset = chunk, offset
+
+    def mallocOn(self, mregion: MemRegion) -> Self:
+        """Allocate memory in a region; the chunk that the tensor had is let go.
+
+        Raises InternalError if there is not enough.
+        """
+        self._place(mregion.malloc(self._bytes()), 0)
+        return self
+
+    def setCheckFunc(self, check_func: CheckFunc) -> Self:
+        """Set what says whether the data is ready: until it does, the tensor is not."""
+        self._check = _checked(check_func)
+        self._ready = self._check is None
+        return self
+
+    def setReady(self, ready: bool) -> Self:
+        """Set whether the data is ready."""
+        self._ready = bool(ready)
+        return self
+
+    # ---- readiness
+
+    def isReady(self) -> bool:
+        """Return whether the data is ready; what was set to check it is asked, once it says yes no more."""
+        if not self._ready and self._check is not None and self._chunk is not None:
+            self._ready = bool(self._check(self._device()))
+        return self._ready
+
+    def waitForReady(self, timeout: datetime.timedelta, sleep: datetime.timedelta = datetime.timedelta(0)) -> bool:
+        """Ask until the data is ready, pausing for `sleep` in between; return False if it is not after `timeout`.
+
+        Other threads run meanwhile. Raises InternalError if there is no memory for the data.
+        """
+        self._memory("waitForReady")
+        return self._wait(timeout.total_seconds(), sleep.total_seconds())
+
+    def _wait(self, timeout: float, sleep: float) -> bool:
+        end = time.monotonic() + timeout
+        while not self.isReady():
+            if time.monotonic() >= end:
+                return False
+            time.sleep(max(sleep, 0.0))
+        return True
+
+    def _device(self) -> Device:
+        region = self._memory("isReady").region
+        return region.device() if region._device is not None else HostDevice.Default()
+
+    def _await(self, what: str) -> None:
+        """Wait as long as the device says."""
+        if self._ready:
+            return
+        milliseconds = self._device()._wait_time
+        if not self._wait(milliseconds / 1000, 0):
+            raise failure(TIMEOUT, f"Tensor.{what}: {described(self._dtype)} is not ready after {milliseconds} ms")
+
+    # ---- data
+
+    def read(self, dest: Buffer, src_offset: int, byte_size: int) -> None:
+        """Copy bytes from `src_offset` on to the beginning of a buffer.
+
+        Raises InternalError if they are not all in the tensor and in the buffer, or there is no data.
+        """
+        self._within("read", src_offset, byte_size).read(dest, self._offset + src_offset, byte_size)
+
+    def write(self, dest_offset: int, src: Buffer, byte_size: int) -> None:
+        """Copy bytes from the beginning of a buffer to `dest_offset`.
+
+        Raises InternalError if they are not all in the tensor and in the buffer, or there is no data.
+        """
+        self._within("write", dest_offset, byte_size).write(self._offset + dest_offset, src, byte_size)
+
+    def copyFrom(self, dest_offset: int, src_tensor: Tensor, src_offset: int, byte_size: int) -> None:
+        """Copy bytes of another tensor, of any region, to `dest_offset`.
+
+        Raises InternalError if they are not all in both tensors, or one has no data.
+        """
+        source = src_tensor._within("copyFrom", src_offset, byte_size)
+        target = self._within("copyFrom", dest_offset, byte_size)
+        src_tensor._await("copyFrom")
+        target.copyFrom(self._offset + dest_offset, source, src_tensor._offset + src_offset, byte_size)
+
+    def copyData(self, b: Buffer) -> None:
+        """Copy a buffer of the tensor's size; memory of the host is allocated if there is none.
+
+        Raises InternalError if the size is another.
+        """
+        data = as_bytes(contiguous(b), "Tensor.copyData")
+        if data.size != self._bytes():
+            raise failure(RANGE, f"Tensor.copyData: a buffer of {data.size} bytes for {described(self._dtype)}")
+        if self._chunk is None:
+            self.mallocOn(HostDevice.MemRegion())
+        self.write(0, data, data.size)
+
+    def _within(self, what: str, offset: int, byte_size: int) -> MemChunk:
+        chunk, size = self._memory(what), self._bytes()
+        if not 0 <= offset <= size or not 0 <= byte_size <= size - offset:
+            raise failure(RANGE, f"Tensor.{what}: bytes {offset} to {offset + byte_size} of {size}")
+        return chunk
+
+    def fill(self, f: Callable[[int], float] | Callable[[int], int]) -> Self:
+        """Set element by element to what `f` returns for its index in memory.
+
+        Raises InternalError if there is no memory for the data, or a number does not fit the element type.
+        """
+        self._memory("fill")
+        _, element = storage(self._dtype)
+        values = [f(index) for index in range(self._dtype.numElements())]
+        try:
+            with np.errstate(over="raise"):
+                data = np.array(values, element)
+        except (OverflowError, FloatingPointError, TypeError, ValueError) as error:
+            raise failure(RANGE, f"Tensor.fill: {described(self._dtype)}: {error}") from None
+        if element.kind in "iub" and any(value != int(value) for value in values):
+            raise failure(RANGE, f"Tensor.fill: {described(self._dtype)} holds whole numbers")
+        self.write(0, data, data.nbytes)
+        return self
+
+    def to(self, mregion: MemRegion) -> Tensor:
+        """Return the tensor in a region: itself if it lies there, else a copy, made once the data is ready.
+
+        Raises InternalError if it is not ready within the device's wait time, or has no data.
+        """
+        if self.isOn(mregion):
+            return self
+        chunk = self._memory("to")
+        self._await("to")
+        size = self._bytes()
+        target = mregion.malloc(size)
+        target.copyFrom(0, chunk, self._offset, size)
+        return Tensor(self._dtype, target)
+
+    def dump(self, os: BinaryIO, format: str = "") -> None:
+        """Write the data to a stream: the bytes as they lie in memory, or in a format of three letters.
+
+        ``H`` leaves the axes as they lie, ``S`` puts split axes together, drops invalid channels and has channels last;
+        ``F`` gives real numbers, ``Q`` the stored ones; ``B`` writes bytes, ``T`` one number per line. docs/icraft.md has
+        the details.
+
+        Raises InternalError for an unknown format, for ``Q`` of numbers that are not stored as integers, if there is no
+        data, or it is not ready within the device's wait time.
+        """
+        self._await("dump")
+        os.write(dumped(on_host(self, "dump"), self._dtype, format))
+
+    # ---- as an array
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """Return the elements as an array of numpy, of a tensor on the host a view.
+
+        Raises InternalError if it is not on the host, has no data, or is not ready within the wait time.
+        """
+        self._await("__array__")
+        array = on_host(self, "__array__")
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            if copy is False:
+                raise ValueError(f"a tensor of {array.dtype} cannot be seen as {np.dtype(dtype)} without a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __buffer__(self, flags: int) -> memoryview:
+        """Return the elements as a buffer that shares their memory (from Python 3.12 on)."""
+        return memoryview(np.asarray(self).data)
+
+    def __bytes__(self) -> bytes:
+        """Return a copy of the bytes."""
+        return np.asarray(self).tobytes()
+
+    def __len__(self) -> int:
+        """Return the first extent."""
+        shape = self._dtype.shape
+        if not shape:
+            raise TypeError("len() of a tensor without axes")
+        return int(shape[0])
+
+    # ---- as an object
+
+    def _equals(self, other: Any) -> bool:
+        if self._dtype != other._dtype or (self._chunk is None) != (other._chunk is None):
+            return False
+        return self._chunk is None or (self._chunk == other._chunk and self._offset == other._offset)
+
+    def _json(self) -> Any:
+        return {
+            "_type_key": self._json_key(),
+            "chunk": None if self._chunk is None else self._chunk._json(),
+            "dtype": self._dtype._json(),
+        }
+
+
+def on_host(tensor: Tensor, what: str) -> npt.NDArray[Any]:
+    """Return the elements of a tensor on the host, sharing its memory.
+
+    Raises InternalError if it has no data, or lies where the host cannot reach it.
+    """
+    chunk = tensor._memory(what)
+    shape, element = storage(tensor._dtype)
+    size = math.prod(shape) * element.itemsize
+    begin = chunk._part(f"Tensor.{what}", tensor._offset, size)
+    view = chunk.region._host_view(begin, size)
+    if view is None:
+        # The vendor's words: it has a physical address and nothing that the host could follow.
+        begin.cptr()
+        raise failure(
+            TYPE, f"Tensor.{what}: its memory is not the host's; Tensor.to(HostDevice.MemRegion()) fetches it"
+        )
+    return view.view(element).reshape(shape)
+
+
+def _checked(check: Any) -> CheckFunc | None:
+    if check is not None and not callable(check):
+        raise failure(TYPE, f"Tensor: the check function is a {type(check).__name__}, which cannot be called")
+    function: CheckFunc | None = check
+    return function

@@ -1,0 +1,39 @@
+"""The vendor's module `xrt`: devices, memory, tensors, backends and sessions.
+
+Names, signatures and error classes are the vendor's; docs/icraft.md says what differs, and what is not there yet.
+"""
+
+from __future__ import annotations
+
+from triune.icraft._xir.layout import Layout as Layout  # Programs take it from here, too.
+from triune.icraft._xrt.backend import Backend
+from triune.icraft._xrt.device import Device, HostDevice, RegRegion
+from triune.icraft._xrt.memory import HostMemRegion, MemChunk, MemManager, MemRegion
+from triune.icraft._xrt.pointer import MemPtr, PtrType
+from triune.icraft._xrt.registry import ICRAFT_ADD_OP_TO_BACKEND, BackendOpRegistry
+from triune.icraft._xrt.session import Session
+from triune.icraft._xrt.tensor import Tensor
+
+__all__ = [
+    "ADDR",
+    "BOTH",
+    "CPTR",
+    "ICRAFT_ADD_OP_TO_BACKEND",
+    "Backend",
+    "BackendOpRegistry",
+    "Device",
+    "HostDevice",
+    "HostMemRegion",
+    "MemChunk",
+    "MemManager",
+    "MemPtr",
+    "MemRegion",
+    "PtrType",
+    "RegRegion",
+    "Session",
+    "Tensor",
+]
+
+ADDR = PtrType.ADDR
+BOTH = PtrType.BOTH
+CPTR = PtrType.CPTR
