@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Noise, isas};
+use common::{Noise, isas, offsets};
 use triune_kernels::{Isa, Pool, ReduceKind, Reduction, arg_reduce, reduce};
 
 const KINDS: [ReduceKind; 6] = [
@@ -55,16 +55,8 @@ impl Case {
 
     /// For every element, where it stands in the input and where its result.
     fn positions(&self) -> impl Iterator<Item = [usize; 2]> + '_ {
-        (0..self.dims.iter().product::<usize>()).map(|mut flat| {
-            let mut at = [0; 2];
-            for axis in (0..6).rev() {
-                let index = flat % self.dims[axis];
-                flat /= self.dims[axis];
-                at[0] += index * self.input[axis];
-                at[1] += if self.reduced[axis] { 0 } else { index * self.output[axis] };
-            }
-            at
-        })
+        let kept = std::array::from_fn(|axis| if self.reduced[axis] { 0 } else { self.output[axis] });
+        offsets(self.dims, [self.input, kept])
     }
 
     fn spans(&self) -> [usize; 2] {

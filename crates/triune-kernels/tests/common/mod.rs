@@ -53,6 +53,52 @@ pub fn indices(map: Nhwc) -> impl Iterator<Item = (usize, usize, usize, usize)> 
     })
 }
 
+/// Extents of a random loop nest, one axis longer than the others.
+pub fn extents(noise: &mut Noise, most: usize) -> [usize; 6] {
+    let mut dims = std::array::from_fn(|_| noise.between(1, most));
+    dims[noise.below(6)] = [1, 7, 40, 300][noise.below(4)];
+    dims
+}
+
+/// Strides of the axes in a random order with gaps; where `repeats`, some axes repeat what they have.
+pub fn strides(noise: &mut Noise, dims: [usize; 6], repeats: bool) -> [usize; 6] {
+    let mut order = [0, 1, 2, 3, 4, 5];
+    for axis in 0..6 {
+        order.swap(axis, noise.between(axis, 5));
+    }
+    let (mut strides, mut next) = ([0; 6], 1);
+    for axis in order {
+        if !repeats || noise.below(4) > 0 {
+            strides[axis] = next;
+            next = next * dims[axis] + noise.below(2);
+        }
+    }
+    strides
+}
+
+/// For every element of a nest in row-major order, where it stands in each operand.
+pub fn offsets<const N: usize>(
+    dims: [usize; 6],
+    strides: [[usize; 6]; N],
+) -> impl Iterator<Item = [usize; N]> {
+    (0..dims.iter().product::<usize>()).map(move |mut flat| {
+        let mut at = [0; N];
+        for axis in (0..6).rev() {
+            let index = flat % dims[axis];
+            flat /= dims[axis];
+            for (at, strides) in at.iter_mut().zip(&strides) {
+                *at += index * strides[axis];
+            }
+        }
+        at
+    })
+}
+
+/// Elements from the first to one past the last of a nest's operand.
+pub fn span(dims: [usize; 6], strides: [usize; 6]) -> usize {
+    1 + dims.iter().zip(strides).map(|(dim, stride)| (dim - 1) * stride).sum::<usize>()
+}
+
 /// Asserts equal bits.
 #[track_caller]
 pub fn same_bits(expected: &[f32], got: &[f32], what: &str) {

@@ -1,0 +1,176 @@
+//! Elements picked by index and put in order, on every thread count, against loops.
+
+mod common;
+
+use std::cmp::Ordering;
+
+use common::{Noise, extents, offsets, span, strides};
+use triune_kernels::{OrderSpec, Pool, Take, TakeSpec, order};
+
+/// A nest whose results each have `count` indices.
+struct Case {
+    spec: TakeSpec,
+    source: Vec<i32>,
+    indices: Vec<i64>,
+}
+
+impl Case {
+    fn random(noise: &mut Noise) -> Self {
+        let dims = extents(noise, 3);
+        let count = noise.between(1, 3);
+        let (mut extents, mut axes) = ([0; 6], [0; 6]);
+        let own = strides(noise, dims, true);
+        // The indexed axes lie outside of what the nest itself walks over.
+        let mut next = span(dims, own) + noise.below(2);
+        for axis in 0..count {
+            extents[axis] = noise.between(1, 5);
+            axes[axis] = next;
+            next *= extents[axis];
+        }
+        let places = strides(noise, dims, true);
+        let spec = TakeSpec {
+            dims,
+            source: own,
+            indices: places,
+            output: strides(noise, dims, false),
+            count,
+            index_stride: span(dims, places),
+            extents,
+            strides: axes,
+        };
+        let reach: usize = (0..count).map(|axis| (extents[axis] - 1) * axes[axis]).sum();
+        let source = (0..span(dims, own) + reach).map(|_| noise.next() as i32).collect();
+        let one = |axis: usize, noise: &mut Noise| {
+            let extent = extents[axis];
+            noise.below(2 * extent) as i64 - extent as i64
+        };
+        let indices = (0..count)
+            .flat_map(|axis| (0..spec.index_stride).map(move |_| axis))
+            .map(|axis| one(axis, noise));
+        Self { spec, source, indices: indices.collect() }
+    }
+
+    fn want(&self) -> Vec<i32> {
+        let TakeSpec { dims, source, indices, output, .. } = self.spec;
+        let mut want = vec![-1; span(dims, output)];
+        for [out, from, at] in offsets(dims, [output, source, indices]) {
+            let place = (0..self.spec.count).map(|axis| {
+                let index = self.indices[at + axis * self.spec.index_stride];
+                let extent = self.spec.extents[axis] as i64;
+                index.rem_euclid(extent) as usize * self.spec.strides[axis]
+            });
+            want[out] = self.source[from + place.sum::<usize>()];
+        }
+        want
+    }
+}
+
+#[test]
+fn elements_are_picked_by_index() {
+    let mut noise = Noise(101);
+    let pools = [Pool::new(1), Pool::new(3)];
+    for _ in 0..120 {
+        let case = Case::random(&mut noise);
+        let take = Take::new(case.spec).expect("a nest");
+        let want = case.want();
+        let narrow: Vec<i32> = case.indices.iter().map(|&index| index as i32).collect();
+        for pool in &pools {
+            let mut out = vec![-1; want.len()];
+            take.run(&case.source, &case.indices, &mut out, pool).expect("fitting slices");
+            assert_eq!(out, want);
+            out.fill(-1);
+            take.run(&case.source, &narrow, &mut out, pool).expect("fitting slices");
+            assert_eq!(out, want, "indices of 32 bits");
+            let short = case.source.len() - 1;
+            assert!(take.run(&case.source[..short], &case.indices, &mut out, pool).is_err());
+            assert!(take.run(&case.source, &case.indices[1..], &mut out, pool).is_err());
+            assert!(take.run(&case.source, &case.indices, &mut out[1..], pool).is_err());
+        }
+    }
+}
+
+/// Long rows, which threads share, and an index that is outside of its axis wherever it stands.
+#[test]
+fn indices_outside_of_their_axis_are_an_error() {
+    let spec = TakeSpec {
+        dims: [1, 1, 1, 1, 40_000, 2],
+        source: [0, 0, 0, 0, 0, 1],
+        indices: [0, 0, 0, 0, 1, 0],
+        output: [0, 0, 0, 0, 2, 1],
+        count: 1,
+        index_stride: 0,
+        extents: [3, 0, 0, 0, 0, 0],
+        strides: [2, 0, 0, 0, 0, 0],
+    };
+    let take = Take::new(spec).expect("a nest");
+    let source: Vec<u8> = (0..6).collect();
+    let indices: Vec<i64> = (0..40_000).map(|index| index % 6 - 3).collect();
+    for pool in [Pool::new(1), Pool::new(3)] {
+        let mut out = vec![9; 80_000];
+        take.run(&source, &indices, &mut out, &pool).expect("indices inside of the axis");
+        assert_eq!(out[..12], [0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5]);
+        for (at, wrong) in [(0, 3), (39_999, -4), (20_000, i64::MAX), (7, i64::MIN)] {
+            let mut indices = indices.clone();
+            indices[at] = wrong;
+            assert!(take.run(&source, &indices, &mut out, &pool).is_err(), "{wrong}");
+        }
+    }
+    for wrong in
+        [TakeSpec { count: 0, ..spec }, TakeSpec { count: 7, ..spec }, TakeSpec { extents: [0; 6], ..spec }]
+    {
+        assert!(Take::new(wrong).is_err());
+    }
+}
+
+fn ordered(spec: &OrderSpec, x: &[f32]) -> Vec<i64> {
+    let OrderSpec { outer, len, inner, k, descending } = *spec;
+    let mut want = vec![-1; outer * k * inner];
+    for row in 0..outer * inner {
+        let key = |at: usize| x[(row / inner * len + at) * inner + row % inner];
+        let mut places: Vec<usize> = (0..len).collect();
+        // A stable sort keeps equal ones in the order of their places.
+        places.sort_by(|&a, &b| {
+            let (a, b) = (key(a), key(b));
+            let rising = match (a.is_nan(), b.is_nan()) {
+                (true, true) => Ordering::Equal,
+                (true, false) => Ordering::Greater,
+                (false, true) => Ordering::Less,
+                (false, false) => a.partial_cmp(&b).expect("numbers"),
+            };
+            if descending { rising.reverse() } else { rising }
+        });
+        for (place, &at) in places[..k].iter().enumerate() {
+            want[(row / inner * k + place) * inner + row % inner] = at as i64;
+        }
+    }
+    want
+}
+
+#[test]
+fn elements_are_put_in_order() {
+    let mut noise = Noise(111);
+    let pools = [Pool::new(1), Pool::new(3)];
+    for round in 0..60 {
+        let len = [1, 2, 9, 100, 3000][noise.below(5)];
+        let k = [1, len, noise.between(0, len)][noise.below(3)];
+        let [outer, inner] = std::array::from_fn(|_| noise.between(1, 6));
+        let spec = OrderSpec { outer, len, inner, k, descending: noise.below(2) == 0 };
+        // Few different ones, so that many are equal.
+        let element = |noise: &mut Noise| [-1.5, 0.0, -0.0, 2.0, f32::NAN, f32::INFINITY][noise.below(6)];
+        let x: Vec<f32> = (0..outer * len * inner)
+            .map(|_| if round % 2 == 0 { element(&mut noise) } else { noise.unit() })
+            .collect();
+        let want = ordered(&spec, &x);
+        for pool in &pools {
+            let mut scratch = vec![0; spec.scratch_words(pool.threads())];
+            let mut out = vec![-1; want.len()];
+            order(&spec, &x, &mut out, &mut scratch, pool).expect("fitting slices");
+            assert_eq!(out, want, "{spec:?}");
+            assert!(order(&spec, &x[1..], &mut out, &mut scratch, pool).is_err());
+            let short = scratch.len() - 1;
+            assert!(order(&spec, &x, &mut out, &mut scratch[..short], pool).is_err());
+        }
+    }
+    let more = OrderSpec { outer: 1, len: 2, inner: 1, k: 3, descending: false };
+    assert!(order(&more, &[1.0, 2.0], &mut [0; 3], &mut [0; 2], &pools[0]).is_err());
+}
