@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -317,6 +318,45 @@ def test_trace_of_a_float_network_is_exact(tmp_path: Path) -> None:
     assert name == "y"
     assert np.array_equal(source, x)
     assert np.array_equal(result, network.output(0))
+
+
+def test_traces_of_other_data_and_shapes() -> None:
+    """What a trace keeps for the next one is programs, not results."""
+    network, rng = Network(DIGITS_INT8), np.random.default_rng(5)
+    for count in (2, 2, 5, 2):
+        images = rng.random((count, 1, 8, 8), np.float32)
+        traces = []
+        for traced in (network, Network(DIGITS_INT8)):
+            traced.prepare([images.shape])
+            traced.bind([images], [None])
+            traces.append(traced.trace())
+        for (name, *_, found), (_, *_, expected) in zip(*traces, strict=True):
+            assert np.array_equal(found, expected), name
+
+
+def test_outline(images: Array) -> None:
+    network = Network(DIGITS_INT8)
+    with pytest.raises(errors.ArgumentError, match="prepare first"):
+        network.outline()
+    for count in (7, 3):
+        network.prepare([(count, 1, 8, 8)])
+        nodes, values = network.outline()
+        assert values["image"] == ("float32", [count, 1, 8, 8], False)
+        assert values["logits"][1] == [count, 10]
+        made = {"image", *(name for name, (_, _, constant) in values.items() if constant)}
+        for _, _, operands, results, _ in nodes:
+            assert made.issuperset(operands), "operands are made before they are read"
+            made.update(results)
+        assert made == set(values)
+        convolutions = [node for node in nodes if node[1] == "Conv"]
+        assert convolutions
+        for _, _, operands, (result, *_), operations in convolutions:
+            assert operations == 2 * math.prod(values[result][1]) * math.prod(values[operands[1]][1][1:])
+    network.bind([images[:3].copy()], [None])
+    network.profile(True)
+    network.forward()
+    names = {name for name, *_ in nodes}
+    assert {name for name, _, _ in network.operator_times()} <= names | {"outputs"}
 
 
 def test_operator_times(images: Array) -> None:

@@ -5,15 +5,23 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-# What makes the models, for the tests to import: test folders are no packages here.
-_SPEC = importlib.util.spec_from_file_location("lite_models", Path(__file__).with_name("lite_models.py"))
-assert _SPEC is not None
-assert _SPEC.loader is not None
-models = sys.modules["lite_models"] = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(models)
+
+def _module(name: str) -> Any:
+    """Load a file of this folder for the tests to import: test folders are no packages here."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+models = _module("lite_models")
+_module("mge_files")
 
 
 @pytest.fixture(autouse=True)

@@ -90,6 +90,31 @@ def test_binary(network: LiteNetwork, tmp_path: Path) -> None:
         network.io_bin_dump(tmp_path / "no")
 
 
+def check_graph(graph: dict[str, Any], inputs: set[str], outputs: set[str]) -> None:
+    """Walk a network as the vendor's tools do: every operand is made by an operator, the results are at the end."""
+    operators, variables = graph["operator"], graph["var"]
+    makers = {result: number for number, operator in operators.items() for result in operator["output"]}
+    assert set(makers) == set(variables)
+    assert len({*operators, *variables}) == len(operators) + len(variables)
+    assert {number for number in graph["comp_seq"] if operators[number]["type"] == "ImmutableTensor"} == set()
+    seen: set[str] = set()
+    for number in graph["comp_seq"]:
+        for operand in operators[number]["input"]:
+            maker = makers[operand]
+            assert maker in seen or operators[maker]["type"] == "ImmutableTensor", "made before it is read"
+        seen.add(number)
+    read = {operand for operator in operators.values() for operand in operator["input"]}
+    first = {operator["name"] for operator in operators.values() if operator["type"] == "Host2DeviceCopy"}
+    assert first == inputs
+    assert {variable["name"] for number, variable in variables.items() if number not in read} == outputs
+    for number, variable in variables.items():
+        assert variable["owner_opr"] == makers[number]
+        chunk = graph["mem_chunk"][variable["mem_plan"]["mem_chunk_id"]]
+        assert chunk["owner_var"] == number
+        layout = variable["mem_plan"]["layout"]
+        assert chunk["size"] == np.prod(layout["shape"], dtype=int) * np.dtype(layout["dtype"].lower()).itemsize
+
+
 def test_profile(network: LiteNetwork, tmp_path: Path) -> None:
     file = tmp_path / "profile.json"
     network.enable_profile_performance(str(file))
@@ -99,18 +124,28 @@ def test_profile(network: LiteNetwork, tmp_path: Path) -> None:
     assert set(found) == {"profiler", "graph_exec"}
     assert set(found["profiler"]) == {"opr_internal_pf", "host", "opr_footprint", "device"}
     assert set(found["graph_exec"]) == {"comp_seq", "mem_chunk", "var", "operator"}
-    operators = found["graph_exec"]["operator"]
-    assert found["graph_exec"]["comp_seq"] == list(operators)
-    assert any("Conv" in operator["type"] for operator in operators.values())
     # What the vendor's profile_analyze does.
+    operators, variables = found["graph_exec"]["operator"], found["graph_exec"]["var"]
+    profiler = found["profiler"]
     end = 0.0
-    for number, operator in operators.items():
-        for variable in (*operator["input"], *operator["output"]):
-            assert found["graph_exec"]["var"][variable]["comp_node"] == "cpu0:0"
-        for times in (*found["profiler"]["device"][number].values(), *found["profiler"]["host"][number].values()):
-            assert end <= times["start"] <= times["kern"] <= times["end"] < 10
+    assert list(profiler["device"]) == list(profiler["host"]) == list(profiler["opr_footprint"])
+    for number in profiler["device"]:
+        assert operators[number]["id"] == number
+        for times in (*profiler["device"][number].values(), *profiler["host"][number].values()):
+            assert end <= times["start"] < times["kern"] < times["end"] < 10
         end = times["end"]
+        footprint = profiler["opr_footprint"][number]
+        for end_of, shapes in (("input", "in_shapes"), ("output", "out_shapes")):
+            layouts = [variables[variable]["mem_plan"]["layout"] for variable in operators[number][end_of]]
+            assert [layout["shape"] for layout in layouts] == footprint[shapes]
     assert end > 0
+    (conv,) = (number for number, operator in operators.items() if operator["type"] == "Conv")
+    footprint = profiler["opr_footprint"][conv]
+    assert footprint["computation"] == 2 * 8 * 8 * 8 * 27
+    assert footprint["in_shapes"] == [[1, 3, 16, 16], [8, 3, 3, 3], [8]]
+    assert footprint["out_shapes"] == [[1, 8, 8, 8]]
+    assert footprint["memory"] == 4 * (3 * 16 * 16 + 8 * 27 + 8 + 8 * 8 * 8)
+    check_graph(found["graph_exec"], {"data"}, {"prob"})
     file.unlink()
     run(network)
     assert file.exists(), "at every wait"
@@ -132,6 +167,26 @@ def test_memory(network: LiteNetwork, flexible: Path, tmp_path: Path) -> None:
         for b in found["chunks"]:
             if a["id"] < b["id"] and a["time_begin"] < b["time_end"] and b["time_begin"] < a["time_end"]:
                 assert a["addr_end"] <= b["addr_begin"] or b["addr_end"] <= a["addr_begin"]
+    check_graph(json.loads((tmp_path / "logs" / "test" / "graph.json").read_text()), {"data"}, {"prob"})
+    # What the vendor's graph_info_analyze does.
+    vendor = json.loads((tmp_path / "logs" / "test" / "StaticMemoryInfo.json").read_text())
+    peak = weights = 0
+    used = dict.fromkeys(vendor["opr"], 0)
+    for number, chunk in vendor["chunk"].items():
+        assert chunk["id"] == number
+        assert chunk["overwrite_dest_id"] == "-1"
+        size = int(chunk["logic_addr_end"]) - int(chunk["logic_addr_begin"])
+        if chunk["type"] == "weight_mem":
+            weights += size
+            continue
+        assert chunk["type"] == "static_mem"
+        assert chunk["time_begin"] in vendor["opr"]
+        peak = max(peak, int(chunk["logic_addr_end"]))
+        for at in range(int(chunk["time_begin"]), int(chunk["time_end"])):
+            used[str(at)] += size
+    assert peak == max(chunk["addr_end"] for chunk in found["chunks"])
+    assert weights == found["weights"]
+    assert max(used.values()) <= peak
     picture = xml.etree.ElementTree.parse(tmp_path / "logs" / "test" / "memory.svg").getroot()
     assert len(picture.findall("{*}rect")) == len(found["chunks"]) + 1
     open_network = LiteNetwork()

@@ -100,17 +100,20 @@ def test_a_profile_has_the_devices_times(tmp_path: Path) -> None:
     run(network, image)
     found = json.loads(file.read_text())
     operators, profiler = found["graph_exec"]["operator"], found["profiler"]
-    assert found["graph_exec"]["comp_seq"] == list(operators) == list(profiler["device"]) == list(profiler["host"])
-    on_npu = [number for number in operators if "npu1:0" in profiler["device"][number]]
+    assert "notes" not in found
+    # The host is not busy while the device works; what only changes how an operand is seen takes no time.
+    assert set(profiler["host"]) < set(profiler["device"]) < set(operators)
+    on_npu = [number for number in profiler["device"] if "npu1:0" in profiler["device"][number]]
+    assert not set(on_npu) & set(profiler["host"])
     assert any("Conv" in operators[number]["type"] for number in on_npu)
     timeline = network._loaded().native.timeline()
     assert timeline is not None
     assert timeline.device == "zg330"
-    kinds = [operators[number]["type"] for number in operators if number not in on_npu]
+    kinds = [operators[number]["type"] for number in profiler["device"] if number not in on_npu]
     assert kinds[0] == "QuantizeLinear"
     assert kinds[-1] == "Softmax"
     # What the host does comes before and behind.
-    numbers = list(operators)
+    numbers = list(profiler["device"])
     first, last = numbers.index(on_npu[0]), numbers.index(on_npu[-1])
     assert numbers[first : last + 1] == on_npu
     assert first > 0

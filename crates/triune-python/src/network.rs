@@ -1,6 +1,7 @@
 //! A model whose arrays stay bound, for many runs with little between them.
 
 use std::{
+    collections::HashMap,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -13,8 +14,8 @@ use pyo3::{
 use triune::{
     device::DeviceSpec,
     runtime::{
-        self, Border, Model, ModelOptions, Program, Session, SessionOptions, Tensor, TensorRef, ValueInfo,
-        Variable,
+        self, Border, Model, ModelOptions, Outline, OutlineNode, OutlineValue, Program, Session,
+        SessionOptions, Tensor, TensorRef, ValueInfo, Variable,
     },
     tensor::{DType, Shape},
 };
@@ -84,6 +85,12 @@ impl Source {
 
 /// Name, operator, names of its operands, elements.
 type Traced<'py> = (String, &'static str, Vec<String>, Bound<'py, PyAny>);
+
+/// Name, operator, names of its operands and results, arithmetic.
+type Outlined = (String, &'static str, Vec<String>, Vec<String>, Option<u64>);
+
+/// Dtype, shape, whether it is a constant.
+type OutlinedValue = (&'static str, Vec<usize>, bool);
 
 impl State {
     fn new(session: Session) -> Result<Self, runtime::Error> {
@@ -315,19 +322,19 @@ impl Network {
     /// Every value of the model for what the bound inputs hold, inputs first, then in execution order: its name, the operator
     /// that makes it (`Input` for an input), the names of that operator's operands, and the elements. No operators are fused.
     ///
-    /// Compiles the model anew. Raises `ArgumentError` as `forward`, `UnsupportedError` if an operator does not run by itself.
+    /// The first call, and one for other shapes, compiles the model anew. Raises `ArgumentError` as `forward`, `UnsupportedError` if an operator does not run by itself.
     fn trace<'py>(&self, py: Python<'py>) -> PyResult<Vec<Traced<'py>>> {
         let bound = self.lock_bound().clone().ok_or_else(unbound)?;
         bound.check(py)?;
         let found = error::detached(py, || {
-            let state = self.state();
-            let shapes = state.shapes.as_ref().filter(|_| bound.plan() == state.plan).ok_or_else(unbound)?;
+            let mut state = self.state();
+            let shapes = state.shapes.clone().filter(|_| bound.plan() == state.plan).ok_or_else(unbound)?;
             let io = bound::Io { bound: &bound, own: &mut [] };
             let operand = |(index, (info, shape)): (usize, (&ValueInfo, &'_ Shape))| {
                 // Copied: the arrays may change as soon as the inputs have been read.
                 (info.dtype, *shape, io.input(index).to_vec())
             };
-            let copies: Vec<_> = self.inputs.iter().zip(shapes).enumerate().map(operand).collect();
+            let copies: Vec<_> = self.inputs.iter().zip(&shapes).enumerate().map(operand).collect();
             let operands: Vec<TensorRef<'_>> = copies
                 .iter()
                 .map(|(dtype, shape, bytes)| TensorRef { dtype: *dtype, shape, bytes })
@@ -355,6 +362,32 @@ impl Network {
     fn operator_times(&self, py: Python<'_>) -> PyResult<Vec<(String, String, f64)>> {
         let times = error::detached(py, || self.state().session.operator_times())?;
         Ok(times.into_iter().map(|time| (time.name, time.kind, time.nanos as f64 * 1e-9)).collect())
+    }
+
+    /// The operators of the last run as they ran, fused, in execution order: of each its name, the operator, the names of its
+    /// operands and results, and how many additions and multiplications it takes, `None` where nobody counts them; and by
+    /// name, dtype, shape and whether it is a constant of every tensor that they read or make. Of a model with extents that
+    /// depend on data: what has been compiled, and what ran since `profile` was asked for.
+    ///
+    /// Raises `ArgumentError` before the inputs' shapes are known.
+    fn outline(&self, py: Python<'_>) -> PyResult<(Vec<Outlined>, HashMap<String, OutlinedValue>)> {
+        let Outline { values, nodes } = error::detached(py, || {
+            let mut state = self.state();
+            let shapes = state.shapes.clone().ok_or_else(unprepared)?;
+            // What is planned for is the last plan that was used.
+            state.session.prepare(&shapes).map_err(error::runtime)?;
+            Ok::<_, PyErr>(state.session.outline())
+        })??;
+        let names = |positions: Vec<usize>| -> Vec<String> {
+            positions.into_iter().map(|position| values[position].name.clone()).collect()
+        };
+        let node = |node: OutlineNode| {
+            (node.name, node.kind, names(node.inputs), names(node.outputs), node.operations)
+        };
+        let nodes = nodes.into_iter().map(node).collect();
+        let value =
+            |value: OutlineValue| (value.name, (value.dtype.name(), value.shape.to_vec(), value.constant));
+        Ok((nodes, values.into_iter().map(value).collect()))
     }
 
     /// Where feature maps lie in memory, and when: `bytes` in all; `lower_bound`, what no plan can do without; `buffers`, each

@@ -7,7 +7,7 @@ use triune_graph::{Graph, ValueId, infer, passes};
 use triune_tensor::Shape;
 
 use crate::{
-    Error, PlanOptions, Program, Residency, TensorIo, border,
+    Error, Outline, PlanOptions, Program, Residency, TensorIo, border,
     lower::{InputPlan, IoPlan, Lowered, lower},
     partition::{Core, partition},
     plan::{self, Besides},
@@ -106,13 +106,13 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
 }
 
 /// Compiles a whole bound graph for the host: borders are row-major without padding.
-/// Weights stay in the model's library, if there is one.
+/// Weights stay in the model's library, if there is one. The graph's outline comes with the program.
 pub(crate) fn compile_host(
     mut graph: Graph,
     spec: &DeviceSpec,
     fusion: bool,
     library: Option<&Library>,
-) -> Result<Program, Error> {
+) -> Result<(Program, Outline), Error> {
     if fusion {
         passes::prepare(&mut graph)?;
     } else {
@@ -135,7 +135,8 @@ pub(crate) fn compile_host(
         outputs.push(io);
     }
     let lowered = lower(&graph, &plan, library)?;
-    program(spec, &CompileOptions::default(), lowered, inputs, outputs)
+    let program = program(spec, &CompileOptions::default(), lowered, inputs, outputs)?;
+    Ok((program, Outline::of(&graph)))
 }
 
 /// A value at the border of a host program: row-major without padding.

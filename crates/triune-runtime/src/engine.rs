@@ -7,7 +7,7 @@ use triune_graph::Graph;
 use triune_kernels::Pool;
 
 use crate::{
-    Deployment, Error, Model, OperatorTime, Program, TensorIo, Workspace,
+    Deployment, Error, Model, OperatorTime, Outline, Program, TensorIo, Workspace,
     compile::compile_host,
     host::{HostProgram, Scratch},
     split::Split,
@@ -31,6 +31,7 @@ pub(crate) struct Resources {
 pub(crate) enum Engine {
     Host {
         program: Box<HostProgram>,
+        outline: Outline,
         /// Nanoseconds of each command of the last run, if it was profiled.
         times: Vec<u64>,
     },
@@ -52,10 +53,10 @@ impl Engine {
             }
         }
         let (workspace, library) = (&resources.workspace, &resources.model.library);
-        let program = compile_host(graph, workspace.spec(), resources.fusion, Some(library))?;
+        let (program, outline) = compile_host(graph, workspace.spec(), resources.fusion, Some(library))?;
         let program = HostProgram::new(workspace, program, library)?;
         program.reserve(&mut resources.scratch, threads);
-        Ok(Self::Host { program: Box::new(program), times: Vec::new() })
+        Ok(Self::Host { program: Box::new(program), outline, times: Vec::new() })
     }
 
     /// The graph's outputs.
@@ -74,6 +75,14 @@ impl Engine {
         }
     }
 
+    /// The operators.
+    pub(crate) fn outline(&self) -> &Outline {
+        match self {
+            Self::Host { outline, .. } => outline,
+            Self::Split(split) => split.outline(),
+        }
+    }
+
     /// The core, if there is a device.
     pub(crate) fn deployment(&self) -> Option<&Deployment> {
         match self {
@@ -85,7 +94,7 @@ impl Engine {
     /// Runs once.
     pub(crate) fn run(&mut self, resources: &mut Resources, border: &mut dyn Border) -> Result<(), Error> {
         let (program, times) = match self {
-            Self::Host { program, times } => (program, times),
+            Self::Host { program, times, .. } => (program, times),
             Self::Split(split) => return split.run(border, resources.profiled),
         };
         let (scratch, pool) = (&mut resources.scratch, &resources.pool);
@@ -105,7 +114,7 @@ impl Engine {
     /// Times of the last run, if it was profiled.
     pub(crate) fn operator_times(&self) -> Vec<OperatorTime> {
         let (program, times) = match self {
-            Self::Host { program, times } => (program.program(), times),
+            Self::Host { program, times, .. } => (program.program(), times),
             Self::Split(split) => return split.operator_times(),
         };
         let time = |operator: &crate::Operator| {

@@ -9,7 +9,7 @@ use triune_kernels::Pool;
 use triune_tensor::{DType, Shape};
 
 use crate::{
-    Deployment, Error, Model, ModelOptions, Program, ValueInfo, Workspace,
+    Deployment, Error, Model, ModelOptions, Outline, Program, ValueInfo, Workspace,
     engine::{Engine, Resources},
     host::Scratch,
     staged::Staged,
@@ -78,6 +78,8 @@ pub struct Session {
     plans: Vec<Plan>,
     /// Instead of plans.
     staged: Option<Staged>,
+    /// What traces run: the model's values in parts, each made by a session that keeps its programs.
+    tracers: Vec<Session>,
 }
 
 /// A value of a model as a run gave it.
@@ -156,7 +158,7 @@ impl Session {
             model,
         };
         let staged = passes::stages(&resources.model.graph)?.map(Staged::new);
-        let mut session = Self { resources, plans: Vec::new(), staged };
+        let mut session = Self { resources, plans: Vec::new(), staged, tracers: Vec::new() };
         if let Some(shapes) = session.model().default_shapes().map(<[Shape]>::to_vec) {
             session.prepare(&shapes)?;
         }
@@ -282,12 +284,23 @@ impl Session {
         }
     }
 
+    /// The operators of the last run as they ran, fused, and what they worked on; those between stages only if
+    /// [`Self::profile`] was asked for before. Nothing before the input shapes are known.
+    pub fn outline(&self) -> Outline {
+        match &self.staged {
+            Some(staged) => staged.outline(),
+            None => self.plans.last().map(|plan| plan.engine.outline().clone()).unwrap_or_default(),
+        }
+    }
+
     /// Every value of the model, in the order in which its operators make them, inputs first: the model's own operators,
     /// none fused.
     ///
-    /// Programs for it are compiled on every call.
-    pub fn trace(&self, inputs: &[TensorRef<'_>]) -> Result<Vec<Variable>, Error> {
-        let graph = &self.model().graph;
+    /// The first call, and one with other shapes, compiles programs for it, which are kept with weights of their own.
+    pub fn trace(&mut self, inputs: &[TensorRef<'_>]) -> Result<Vec<Variable>, Error> {
+        let model = Arc::clone(self.model());
+        let graph = &model.graph;
+        self.check_count("number of inputs", inputs.len())?;
         let mut shapes = Vec::with_capacity(inputs.len());
         for (info, input) in self.inputs().iter().zip(inputs) {
             shapes.push(info.check(input)?);
@@ -317,11 +330,13 @@ impl Session {
             fusion: false,
             ..SessionOptions::default()
         };
-        for part in made.chunks_mut(Self::TRACED) {
-            let mut graph = graph.clone();
-            graph.outputs = part.iter().map(|(id, _)| *id).collect();
-            let mut session = Self::of(Model::new(graph), &options)?;
-            for ((_, variable), value) in part.iter_mut().zip(session.run(inputs)?) {
+        for (index, part) in made.chunks_mut(Self::TRACED).enumerate() {
+            if self.tracers.len() == index {
+                let mut graph = graph.clone();
+                graph.outputs = part.iter().map(|(id, _)| *id).collect();
+                self.tracers.push(Self::of(Model::new(graph), &options)?);
+            }
+            for ((_, variable), value) in part.iter_mut().zip(self.tracers[index].run(inputs)?) {
                 variable.value = value;
             }
         }

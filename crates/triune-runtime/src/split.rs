@@ -10,8 +10,8 @@ use triune_graph::{Graph, passes};
 use triune_tensor::{DType, Shape};
 
 use crate::{
-    DeployOptions, Deployment, Device, Error, Model, OperatorTime, Session, SessionOptions, Tensor, TensorIo,
-    TensorRef,
+    DeployOptions, Deployment, Device, Error, Model, OperatorTime, Outline, Session, SessionOptions, Tensor,
+    TensorIo, TensorRef,
     compile::{compile_core, host_io},
     partition::{Origin, parts},
 };
@@ -23,6 +23,7 @@ pub(crate) struct Split {
     before: Option<Session>,
     behind: Option<Session>,
     deployment: Deployment,
+    outline: Outline,
     core_inputs: Vec<Wire>,
     core_outputs: Vec<Wire>,
     behind_inputs: Vec<Origin>,
@@ -85,6 +86,7 @@ impl Split {
             before: session(parts.before)?,
             behind: session(parts.behind)?,
             deployment,
+            outline: Outline::of(&graph),
             core_inputs: parts.core_inputs.into_iter().map(wire).collect::<Result<_, _>>()?,
             core_outputs: parts.core_outputs.into_iter().map(wire).collect::<Result<_, _>>()?,
             behind_inputs: parts.behind_inputs,
@@ -97,6 +99,11 @@ impl Split {
     /// The model's outputs.
     pub(crate) fn outputs(&self) -> &[TensorIo] {
         &self.ios
+    }
+
+    /// The operators of all parts.
+    pub(crate) fn outline(&self) -> &Outline {
+        &self.outline
     }
 
     /// The core on its device.

@@ -5,12 +5,12 @@ use std::{collections::HashMap, time::Instant};
 
 use triune_graph::{
     ValueId,
-    passes::{Arrival, HostStep, Stage},
+    passes::{Arrival, HostOperand, HostStep, Stage},
 };
 use triune_tensor::{DType, Shape};
 
 use crate::{
-    Deployment, Error, Model, OperatorTime, Program, Tensor, TensorRef, dynamic,
+    Deployment, Error, Model, OperatorTime, Outline, OutlineValue, Program, Tensor, TensorRef, dynamic,
     engine::{Engine, Resources},
     session::Tensors,
 };
@@ -30,6 +30,8 @@ struct Part {
     plans: Vec<Plan>,
     /// Nanoseconds of each host step of the last run, if it was profiled.
     times: Vec<u64>,
+    /// What those steps worked on.
+    outline: Outline,
 }
 
 /// A stage that is compiled for these operands.
@@ -61,6 +63,11 @@ impl<'a> Table<'a> {
 
     fn get(&self, name: &str) -> Option<TensorRef<'_>> {
         self.made.get(name).map(Tensor::view).or_else(|| self.inputs.get(name).copied())
+    }
+
+    fn outline(&self, name: &str) -> Option<OutlineValue> {
+        let TensorRef { dtype, shape, .. } = self.get(name)?;
+        Some(OutlineValue { name: name.into(), dtype, shape: Shape::new(shape)?, constant: false })
     }
 
     fn arrival(&self, name: &str) -> Option<Arrival<'_>> {
@@ -122,6 +129,7 @@ impl Part {
             table.made.extend(stage.outputs.iter().cloned().zip(results));
         }
         self.times.clear();
+        self.outline = Outline::default();
         for step in &self.stage.host {
             let start = Instant::now();
             let results = dynamic::run(step, |name| table.get(name))?;
@@ -130,6 +138,13 @@ impl Part {
             table.made.extend(results);
             if resources.profiled {
                 self.times.push(start.elapsed().as_nanos() as u64);
+                let operand = |operand: &HostOperand| match operand {
+                    HostOperand::Value(name) => table.outline(name),
+                    HostOperand::Constant(_) => None,
+                };
+                let inputs = step.inputs.iter().flatten().filter_map(operand).collect();
+                let outputs = step.outputs.iter().flatten().filter_map(|name| table.outline(name)).collect();
+                self.outline.add(&step.name, step.op.name(), inputs, outputs);
             }
         }
         Ok(())
@@ -167,7 +182,7 @@ impl Plan {
 
 impl Staged {
     pub(crate) fn new(stages: Vec<Stage>) -> Self {
-        let part = |stage| Part { stage, plans: Vec::new(), times: Vec::new() };
+        let part = |stage| Part { stage, plans: Vec::new(), times: Vec::new(), outline: Outline::default() };
         Self { parts: stages.into_iter().map(part).collect(), taken: None }
     }
 
@@ -262,6 +277,18 @@ impl Staged {
 
     pub(crate) fn deployment(&self) -> Option<&Deployment> {
         self.engines().find_map(Engine::deployment)
+    }
+
+    /// The operators of the last run, those between stages if it was profiled.
+    pub(crate) fn outline(&self) -> Outline {
+        let mut outline = Outline::default();
+        for part in &self.parts {
+            if let Some(engine) = part.engine() {
+                outline.append(engine.outline());
+            }
+            outline.append(&part.outline);
+        }
+        outline
     }
 
     pub(crate) fn operator_times(&self) -> Vec<OperatorTime> {

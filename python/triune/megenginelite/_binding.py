@@ -8,7 +8,7 @@ from triune.megenginelite import _devices
 from triune.megenginelite._config import LiteIO, Settings
 from triune.megenginelite._layout import NAMES, LiteLayout, Shape
 from triune.megenginelite.base import LOG
-from triune.megenginelite.struct import LiteDataType, LiteIOType
+from triune.megenginelite.struct import LiteDataType, LiteDeviceType, LiteIOType
 from triune.megenginelite.tensor import LiteTensor
 
 if TYPE_CHECKING:
@@ -290,7 +290,17 @@ class Binding:
                 if port.io.io_type == LiteIOType.LITE_IO_VALUE:
                     array = port.tensor._writable()
                     np.copyto(array, result.reshape(array.shape), casting="unsafe")
-        self.computed = True
+        if not self.computed:
+            self.computed = True
+            for note in self.notes():
+                LOG.warning("%s", note)
+
+    def notes(self) -> list[str]:
+        """Return what there is to say about how the last run went."""
+        # A model whose shapes depend on data is planned part by part, so that this shows after a run.
+        if self._settings.device_type != LiteDeviceType.LITE_NPU or self.native.timeline() is not None:
+            return []
+        return ["LITE_NPU: no part of the model has 8-bit operators for the device; all of it ran on the host"]
 
 
 def _tensor_shape(shape: Shape) -> Shape:

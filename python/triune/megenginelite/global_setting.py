@@ -24,6 +24,8 @@ _LOCK = threading.Lock()
 _PAIRS: dict[LiteDeviceType, dict[int, tuple[int, int]]] = {}
 # What a fast-run cache holds; its categories are counted in its first four bytes.
 _EMPTY_CACHE = bytes(4)
+# How shared libraries begin: ELF, and Mach-O for one architecture or several.
+_LIBRARIES = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 _persistent_cache = _EMPTY_CACHE
 _tensorrt_cache: Path | None = None
 
@@ -51,13 +53,25 @@ class LiteGlobal:
 
     @staticmethod
     def set_loader_lib_path(path: str | os.PathLike[str]) -> None:
-        """Raise: a vendor's loader library is machine code for its chip, which does not run here.
+        """Accept the loader library of third-party hardware, with a warning in the log: it is not loaded.
 
-        Raises RuntimeError if there is no such file, NotImplementedError (a RuntimeError) if there is.
+        What such a library runs is machine code for its chip. A model that holds some is refused by `load`, which names the
+        operator; all others run without the library.
+
+        Raises RuntimeError if there is no such file, or it is no library.
         """
-        if not Path(path).is_file():
-            raise RuntimeError(f"set_loader_lib_path: there is no file {os.fspath(path)!r}")
-        raise NotImplementedError("set_loader_lib_path: loader libraries of third-party hardware do not run here")
+        try:
+            with open(path, "rb") as file:
+                start = file.read(4)
+        except OSError as error:
+            raise RuntimeError(f"set_loader_lib_path: {error}") from None
+        if start not in _LIBRARIES:
+            raise RuntimeError(f"set_loader_lib_path: {os.fspath(path)!r} is no shared library")
+        LOG.warning(
+            "set_loader_lib_path: %s is not loaded; machine code for third-party hardware does not run here, and models "
+            "that hold some are refused",
+            os.fspath(path),
+        )
 
     @staticmethod
     def set_persistent_cache(path: str | os.PathLike[str], always_sync: bool = False) -> None:

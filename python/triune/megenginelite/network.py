@@ -594,17 +594,20 @@ class LiteNetwork:
 
         Raises RuntimeError if no model is loaded.
         """
-        from triune.megenginelite import _dumps
-
-        _dumps.enable_profile(self._loaded().native)
+        self._loaded().native.profile(True)
         self._profile_file = os.fspath(profile_file)
         self._changed()
 
     def _write_profile(self) -> None:
-        from triune.megenginelite import _dumps
+        from triune.megenginelite import _graph
 
         assert self._profile_file is not None
-        _dumps.write_profile(self._loaded().native, self._profile_file, f"npu{self._settings.device_id}:0")
+        binding = self._loaded()
+        _graph.write_profile(binding.native, self._profile_file, self._npu(), binding.notes())
+
+    def _npu(self) -> str:
+        """Return MegEngine's name for the NPU, were there one."""
+        return f"npu{self._settings.device_id}:0"
 
     def io_txt_dump(self, txt_file: str | os.PathLike[str]) -> None:
         """Write every intermediate result of each `forward` from now on to a text file, as the vendor's tools read it.
@@ -627,14 +630,15 @@ class LiteNetwork:
         self._changed()
 
     def get_static_memory_alloc_info(self, log_dir: str | os.PathLike[str] = "logs/test") -> None:
-        """Write the plan of the memory for intermediate results to a directory, made if need be: as JSON and as a picture.
+        """Write the plan of the memory for intermediate results to a directory, made if need be: as the vendor's tools read
+        it, with the network, and as a picture.
 
         Raises RuntimeError if no model is loaded, its shapes are open, or the files cannot be written.
         """
-        from triune.megenginelite import _dumps
+        from triune.megenginelite import _memory
 
         with self._lock:
-            _dumps.write_memory(self._loaded().native, os.fspath(log_dir))
+            _memory.write_memory(self._loaded().native, os.fspath(log_dir), self._npu())
 
     def __enter__(self) -> Self:
         """Return the network."""

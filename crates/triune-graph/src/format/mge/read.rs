@@ -150,8 +150,15 @@ fn read_operator(builder: &mut Builder<'_>, operator: &Operator<'_>, names: &[St
     let name = builder.node_names.unique(wish);
     let unsupported =
         |reason: String| Error::Unsupported { node: name.clone(), op: operator.kind.clone(), reason };
-    let entry = registry::find(&operator.kind)
-        .ok_or_else(|| unsupported("operators of this type are not supported".into()))?;
+    let entry = registry::find(&operator.kind).ok_or_else(|| {
+        unsupported(if registry::is_machine_code(&operator.kind) {
+            "it is machine code for third-party hardware, which a loader library runs there and nothing runs here; \
+             dump the model without it"
+                .into()
+        } else {
+            "operators of this type are not supported".into()
+        })
+    })?;
     let (low, high) = entry.inputs;
     if operator.inputs.len() < low || operator.inputs.len() > high {
         return Err(unsupported(format!("{} inputs; {low} to {high} are expected", operator.inputs.len())));

@@ -127,6 +127,11 @@ pub(super) fn is_input(kind: &str) -> bool {
     kind == "Host2DeviceCopy"
 }
 
+/// Whether operators of this type hold a part of the network that was compiled for some hardware.
+pub(super) fn is_machine_code(kind: &str) -> bool {
+    kind == "ExternCOprRunner" || kind.ends_with("RuntimeOpr")
+}
+
 /// The number of results of a type, for files that do not name them.
 pub(super) fn results_of(kind: &str) -> usize {
     find(kind).map_or(1, |entry| match entry.results {
