@@ -1,10 +1,15 @@
-//! The small network that seeds are made of.
+//! The small networks that seeds are made of, and a package of one.
 
+use std::{fs, path::PathBuf};
+
+use tempfile::TempDir;
 use triune::{
+    device::DeviceSpec,
     graph::{
         Graph, Op,
         ops::{BinaryKind, PoolKind, Reshape, UnaryKind},
     },
+    runtime::{CompileOptions, Compiled, Package, compile},
     tensor::{DType, QuantParams},
 };
 use triune_testing::{GraphBuilder, Tensor};
@@ -38,4 +43,30 @@ pub fn quantized() -> Graph {
     let y = builder.conv(&[x, weights], 1, 1, 1);
     let y = builder.quantize_dequantize(y, params, DType::I8);
     builder.finish(&[y])
+}
+
+/// The quantized network for a device.
+pub fn compiled() -> Compiled {
+    let spec = DeviceSpec::builtin("metis").expect("a device");
+    compile(&quantized(), &spec, &CompileOptions::default()).expect("a program")
+}
+
+/// A package in a folder of its own, and its files with what they hold, in the order of their names.
+pub fn package() -> (TempDir, Vec<(PathBuf, Vec<u8>)>) {
+    let folder = TempDir::new().expect("a folder");
+    Package::write(&compiled(), folder.path()).expect("a package");
+    let mut files = Vec::new();
+    let mut open = vec![folder.path().to_path_buf()];
+    while let Some(path) = open.pop() {
+        for entry in fs::read_dir(path).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                files.push((path.clone(), fs::read(path).expect("a file")));
+            }
+        }
+    }
+    files.sort();
+    (folder, files)
 }

@@ -2,15 +2,11 @@
 
 use std::{fs, path::Path};
 
-use triune::{
-    device::DeviceSpec,
-    graph::format::{
-        mge::{self, packed::Packed},
-        onnx,
-    },
-    runtime::{CompileOptions, compile},
+use triune::graph::format::{
+    mge::{self, packed::Packed},
+    onnx,
 };
-use triune_fuzz::{network, quantized};
+use triune_fuzz::{compiled, network, package, quantized};
 
 fn main() {
     let folder = std::env::args().nth(1).expect("usage: seeds FOLDER");
@@ -30,7 +26,10 @@ fn main() {
     }
     save("onnx", "float", &onnx::write(&graph).expect("a model"));
     save("onnx", "quantized", &onnx::write(&quantized()).expect("a model"));
-    let spec = DeviceSpec::builtin("metis").expect("a device");
-    let compiled = compile(&quantized(), &spec, &CompileOptions::default()).expect("a program");
-    save("command", "small", &compiled.program.instructions);
+    save("command", "small", &compiled().program.instructions);
+    let (_folder, files) = package();
+    for (choice, (_, content)) in files.iter().enumerate() {
+        // The first byte says which file the others are.
+        save("package", &choice.to_string(), &[&[choice as u8], &**content].concat());
+    }
 }

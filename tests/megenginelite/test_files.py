@@ -72,6 +72,19 @@ def test_encrypted(classifier: Path, tmp_path: Path) -> None:
         network().load(file)
 
 
+def test_what_is_no_model_may_be_encrypted(classifier: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "net.mge"
+    secret.write_bytes(_native.encrypt("AES_default", classifier.read_bytes()))
+    with secret.open("rb") as opened:
+        for file in (secret, opened):
+            with pytest.raises(RuntimeError, match=r"invalid model format.*bare_model_cryption_name"):
+                network().load(file)
+    (tmp_path / "net.onnx").write_bytes(b"?" * 99)
+    with pytest.raises(RuntimeError, match=r"net\.onnx: not an ONNX model, or a damaged one") as raised:
+        network().load(tmp_path / "net.onnx")
+    assert "encrypted" not in str(raised.value)
+
+
 @pytest.mark.parametrize("cipher", CIPHERS)
 @pytest.mark.parametrize("content", [b"", b"x", b"x" * 23, b"x" * 24, b"x" * 999])
 def test_what_no_cipher_wrote(tmp_path: Path, cipher: str, content: bytes) -> None:

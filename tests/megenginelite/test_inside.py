@@ -90,6 +90,30 @@ def test_binary(network: LiteNetwork, tmp_path: Path) -> None:
         network.io_bin_dump(tmp_path / "no")
 
 
+def test_binary_types(tmp_path: Path) -> None:
+    """The numbers of element types are the library's, not those of model files; names are ASCII."""
+    nodes: list[Any] = [
+        ("Greater", ["x", "y"], ["größer"], {}),
+        ("Cast", ["größer"], ["out"], {"to": models.TYPES["int32"]}),
+    ]
+    path = models.write(
+        tmp_path / "net.onnx", nodes, [("x", "float32", [3]), ("y", "float32", [3])], [("out", "int32", [3])]
+    )
+    network = LiteNetwork()
+    network.load(path)
+    network.get_io_tensor("x").set_data_by_copy(np.array([1, 2, 3], np.float32))
+    network.get_io_tensor("y").set_data_by_copy(np.array([2, 2, 2], np.float32))
+    (tmp_path / "io").mkdir()
+    network.io_bin_dump(tmp_path / "io")
+    network.forward()
+    records = [file.read_bytes() for file in sorted((tmp_path / "io").iterdir())]
+    assert [struct.unpack_from("<I", record, 4)[0] for record in records] == [0, 0, 12, 4]
+    length = struct.unpack_from("<I", records[2])[0]
+    name = records[2][struct.calcsize("<3I7I") :][:length].decode("ascii")
+    assert name == r"var=gr\xf6\xdfer owner_opr=Greater owner_opr_inputs=x,y"
+    assert records[2].endswith(b"\0\0\1")
+
+
 def check_graph(graph: dict[str, Any], inputs: set[str], outputs: set[str]) -> None:
     """Walk a network as the vendor's tools do: every operand is made by an operator, the results are at the end."""
     operators, variables = graph["operator"], graph["var"]

@@ -36,6 +36,19 @@ class Model:
         with open(self.source, "rb") as file:
             return file.read()
 
+    def explained(self, error: RuntimeError) -> RuntimeError:
+        """Return an error of loading this model with what may be the cause.
+
+        What has no mark of MegEngine's is read as ONNX, which has no mark: that alone would mislead.
+        """
+        named = isinstance(self.source, str) and self.source.endswith(".onnx")
+        if named or "not an ONNX model" not in str(error):
+            return error
+        return RuntimeError(
+            f"invalid model format: no MegEngine model, plain or packed, by its first bytes, and {error}; if it is "
+            "encrypted, LiteConfig.bare_model_cryption_name names the cipher, and the key may be another one"
+        )
+
 
 def open_model(file: Any, settings: Settings, *, configure: bool = True) -> Model:
     """Find the model in a path or a binary file object; with `configure`, a packed one's configuration goes to `settings`.

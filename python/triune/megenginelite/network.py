@@ -320,7 +320,10 @@ class LiteNetwork:
             options["sharing_weights"] = weights_of
         if self._memory_of is not None:
             options["sharing_scratch"] = self._memory_of._loaded().native
-        native = _native.Network(model.source, **options)
+        try:
+            native = _native.Network(model.source, **options)
+        except RuntimeError as error:
+            raise model.explained(error) from None
         packed, asked = model.ios, self.network_io
         binding = Binding(native, settings, (packed.inputs, packed.outputs), (asked.inputs, asked.outputs))
         self._binding, self._flag, self._run = binding, binding.flag, native.forward
