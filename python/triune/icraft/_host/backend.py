@@ -13,15 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from triune.icraft._host.plan import Plan
+from triune.icraft._xir.scalars import FloatType
+from triune.icraft._xir.types import QuantizedType, TensorType
 from triune.icraft._xrt.backend import Backend, operands, operation_name
 from triune.icraft._xrt.check import check_tensor
 from triune.icraft._xrt.device import Device, HostDevice
-from triune.icraft._xrt.errors import DEVICE, RANGE, expect, failure
+from triune.icraft._xrt.dump import reals
+from triune.icraft._xrt.errors import DEVICE, RANGE, TYPE, expect, failure
 from triune.icraft._xrt.tensor import Tensor, on_host
 
 if TYPE_CHECKING:
     from triune.icraft._xir.operation import Operation
-    from triune.icraft._xir.types import TensorType
     from triune.icraft._xir.values import Value
     from triune.icraft._xrt.registry import FForwardOp, FInitOp
 
@@ -133,8 +135,35 @@ class HostBackend(Backend):
         places: Sequence[Tensor],
     ) -> list[Tensor]:
         for value, tensor in zip(values, tensors, strict=True):
-            check_tensor(f"value {value.v_id}", value.tensorType(), tensor)
+            self._check(f"value {value.v_id}", value, tensor)
         return self._run(ops, values, tensors, outputs, places)
+
+    # ---- numbers without rounding
+
+    def _is_real(self, value: Value) -> bool:
+        """Return whether a value is real numbers here although it is quantized."""
+        return self._fake_qf and isinstance(value.tensorType().element_dtype, QuantizedType)
+
+    def _check(self, what: str, value: Value, tensor: Tensor) -> None:
+        """Raise InternalError unless a tensor fits a value, or has the reals of it where those are computed with."""
+        expect(what, tensor, Tensor, "a tensor")
+        wanted = value.tensorType()
+        real = self._is_real(value) and tensor.dtype().element_dtype.isFP32()
+        check_tensor(what, _in_reals(wanted) if real else wanted, tensor)
+
+    def _elements(self, value: Value, tensor: Tensor) -> npt.NDArray[Any]:
+        """Return the elements to compute with."""
+        array = on_host(tensor.to(HostDevice.MemRegion()), "forward")
+        if self._is_real(value) and not tensor.dtype().element_dtype.isFP32():
+            return reals(array, value.tensorType())
+        return array
+
+    def _type_of(self, value: Value, array: npt.NDArray[Any]) -> TensorType:
+        """Return a result's type, with the extents that the run gave where the value leaves some open."""
+        dtype = value.tensorType()
+        if self._is_real(value):
+            dtype = _in_reals(dtype)
+        return dtype.clone().setShape(array.shape) if dtype.hasNegativeDim() else dtype
 
     # ---- plans
 
@@ -195,7 +224,7 @@ class HostBackend(Backend):
     ) -> list[Tensor]:
         """Compute operations together: `values` from outside, what stands for them, and the wanted values."""
         start = time.perf_counter()
-        arrays = [on_host(tensor.to(HostDevice.MemRegion()), "forward") for tensor in tensors]
+        arrays = [self._elements(value, tensor) for value, tensor in zip(values, tensors, strict=True)]
         wanted = [_place(place, arrays) for place in places] or [None] * len(outputs)
         moved = time.perf_counter()
         plan = self._plan(ops, values, outputs, [array.shape for array in arrays])
@@ -205,7 +234,9 @@ class HostBackend(Backend):
         if places:
             results = [_stored(place, array) for place, array in zip(places, found, strict=True)]
         else:
-            results = [Tensor._of(_typed(value, array), array) for value, array in zip(outputs, found, strict=True)]
+            results = [
+                Tensor._of(self._type_of(value, array), array) for value, array in zip(outputs, found, strict=True)
+            ]
         if self._profiles and len(ops) == 1:
             copies = (moved - start) + (time.perf_counter() - done)
             self.setTimeElapses(ops[0].op_id, copies * 1e3, (done - computing) * 1e3)
@@ -235,17 +266,21 @@ def _hand_on(op: Operation, inputs: list[Tensor], outputs: list[Tensor], backend
 
 def _compute(op: Operation, inputs: list[Tensor], outputs: list[Tensor], backend: Any) -> list[Tensor]:
     """Compute an operation on the host."""
-    values, tensors = _operands(op, inputs)
+    values, tensors = _operands(op, inputs, backend)
     made = op.outputs
     if outputs and len(outputs) != len(made):
         raise failure(RANGE, f"{operation_name(op)}: {len(made)} outputs, {len(outputs)} tensors for them")
     for index, (value, tensor) in enumerate(zip(made, outputs, strict=False)):
+        if backend._is_real(value):
+            raise failure(
+                TYPE, f"{operation_name(op)}: output {index}: with fakeQf results cannot be put into given tensors"
+            )
         check_tensor(f"{operation_name(op)}: output {index}", value.tensorType(), tensor)
     results: list[Tensor] = backend._run([op], values, tensors, made, outputs)
     return results
 
 
-def _operands(op: Operation, inputs: list[Tensor]) -> tuple[list[Value], list[Tensor]]:
+def _operands(op: Operation, inputs: list[Tensor], backend: HostBackend) -> tuple[list[Value], list[Tensor]]:
     """Return the values that tensors stand for, each once, with the tensors."""
     values = operands(op)
     if len(inputs) != len(values):
@@ -254,7 +289,7 @@ def _operands(op: Operation, inputs: list[Tensor]) -> tuple[list[Value], list[Te
         )
     once: dict[int, tuple[Value, Tensor]] = {}
     for index, (value, tensor) in enumerate(zip(values, inputs, strict=True)):
-        check_tensor(f"{operation_name(op)}: input {index}", value.tensorType(), tensor)
+        backend._check(f"{operation_name(op)}: input {index}", value, tensor)
         once.setdefault(value.v_id, (value, tensor))
     return [value for value, _ in once.values()], [tensor for _, tensor in once.values()]
 
@@ -287,9 +322,6 @@ def _stored(tensor: Tensor, array: npt.NDArray[Any]) -> Tensor:
     return tensor
 
 
-def _typed(value: Value, array: npt.NDArray[Any]) -> TensorType:
-    """Return the value's type, with the extents that the run gave where it leaves some open."""
-    dtype = value.tensorType()
-    if dtype.hasNegativeDim():
-        dtype = dtype.clone().setShape(array.shape)
-    return dtype
+def _in_reals(dtype: TensorType) -> TensorType:
+    """Return a type with elements of 32-bit floats."""
+    return dtype.clone().setElementDtype(FloatType.FP32())
