@@ -56,10 +56,13 @@ def check_tensor(what: str, wanted: TensorType, tensor: Tensor) -> None:
     got = tensor.dtype()
     if got is wanted:
         return
-    expected = f"{what}: expected {described(wanted)}, got {described(got)}"
     if len(got.shape) != len(wanted.shape):
-        raise failure(RANGE, f"{expected}: {len(wanted.shape)} axes are needed, not {len(got.shape)}")
+        raise failure(RANGE, f"{_unlike(what, wanted, got)}: {len(wanted.shape)} axes are needed, not {len(got.shape)}")
     if any(extent not in (there, -1) for extent, there in zip(wanted.shape, got.shape, strict=True)):
-        raise failure(RANGE, expected)
+        raise failure(RANGE, _unlike(what, wanted, got))
     if got.element_dtype._numpy() != wanted.element_dtype._numpy():
-        raise failure(TYPE, expected)
+        raise failure(TYPE, _unlike(what, wanted, got))
+
+
+def _unlike(what: str, wanted: TensorType, got: TensorType) -> str:
+    return f"{what}: expected {described(wanted)}, got {described(got)}"
