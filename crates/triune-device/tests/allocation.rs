@@ -10,7 +10,7 @@ use std::{
 use common::{Bench, Constants, INPUT, Random, input, output, window};
 use triune_device::{
     Addr, Command, FeatureMap,
-    command::{FConv, FSoftmax, Function, FunctionKind, Pool, PoolKind, Rounding},
+    command::{FConv, FSoftmax, Function, FunctionKind, Pool, PoolKind, Requantize, Rounding},
 };
 use triune_kernels::Isa;
 use triune_tensor::DType;
@@ -60,6 +60,7 @@ fn a_run_allocates_nothing() {
             input_quant: common::quant(1.0, 0),
             output_quant: common::quant(1.0, 0),
             rounding: Rounding::HalfToEven,
+            requantize: Requantize::Float,
         }
         .into(),
         FSoftmax { input: Addr::new(INPUT, 0), output: Addr::new(common::SCRATCH, 0), dims: [8, 16, 16] }

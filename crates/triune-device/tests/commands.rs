@@ -11,7 +11,8 @@ use triune_device::{
     command::{
         self, ArgReduce, BinaryKind, Convert, CoordinateMode, Copy, Dequantize, FBinary, FConv, FMatMul,
         FSoftmax, FUnary, Fill, Function, FunctionKind, GlobalPool, Opcode, Operand, Order, Pool, PoolKind,
-        QMul, QSoftmax, Quantize, Reduce, ReduceKind, Resize, ResizeMode, Rounding, Select, Table, Take,
+        QMul, QSoftmax, Quantize, Reduce, ReduceKind, Requantize, Resize, ResizeMode, Rounding, Select,
+        Table, Take,
     },
 };
 use triune_kernels::Isa;
@@ -144,6 +145,7 @@ fn pools() {
         input_quant: quant(0.5, 1),
         output_quant: if kind == PoolKind::Max { quant(0.5, 1) } else { quant(0.25, -2) },
         rounding: Rounding::HalfToEven,
+        requantize: Requantize::Float,
     };
     let four = |row: usize, column: usize, channel: usize| {
         [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(y, z)| at(2 * row + y, 2 * column + z, channel))
@@ -171,6 +173,7 @@ fn pools() {
         input_quant: quant(1.0, 0),
         output_quant: quant(1.0, 0),
         rounding: Rounding::HalfToEven,
+        requantize: Requantize::Float,
     };
     let expected: Vec<f32> =
         (0..2).map(|channel| (0..25).map(|i| x[2 * i + channel]).sum::<f32>() / 25.0).collect();
@@ -452,6 +455,7 @@ fn damaged_commands_never_panic() {
             input_quant: quant(1.0, 0),
             output_quant: quant(1.0, 0),
             rounding: Rounding::HalfToEven,
+            requantize: Requantize::Float,
         }
         .into(),
         GlobalPool {
@@ -461,6 +465,7 @@ fn damaged_commands_never_panic() {
             input_quant: quant(1.0, 0),
             output_quant: quant(1.0, 0),
             rounding: Rounding::HalfToEven,
+            requantize: Requantize::Float,
         }
         .into(),
         FBinary {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use triune_tensor::{ChannelQuant, DType, QuantParams, Rounding, Shape};
+use triune_tensor::{ChannelQuant, DType, QuantParams, Requantize, Rounding, Shape};
 
 use crate::{Constant, Op};
 
@@ -99,6 +99,11 @@ pub struct Graph {
     /// `QuantizeLinear`, which the quantization pass fuses where it can. docs/numerics.md has the formulas of both
     /// roundings.
     pub rounding: Rounding,
+    /// What the factors of these operators are: f32 unless the source format or the device wants multipliers m·2⁻ⁿ.
+    ///
+    /// Values keep the scales that they have; every factor that comes of scales (of a product, of each operand of an
+    /// addition, of a mean) is rounded where it is used.
+    pub requantize: Requantize,
 }
 
 impl Graph {

@@ -123,6 +123,7 @@ impl Graph {
             inputs: inputs.to_vec(),
             outputs: outputs.to_vec(),
             rounding: self.rounding,
+            requantize: self.requantize,
         };
         part.renumber();
         Ok(part)

@@ -2,7 +2,7 @@
 
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
-use triune_tensor::Rounding;
+use triune_tensor::{Requantize, Rounding};
 
 use crate::dispatch::{Level, multiversion};
 use crate::{Error, Isa, Nhwc, Pool, Q8, math, parallel};
@@ -48,17 +48,31 @@ pub struct PoolQuant {
     pub output_scale: f32,
     /// How a mean becomes an integer.
     pub rounding: Rounding,
+    /// What a mean's factor is: fixed-point ones make clamp(round(f32(Σ(x − zero point)) · m·2⁻ⁿ) + zero point) of every
+    /// window, whatever the rounding.
+    pub requantize: Requantize,
 }
 
 impl PoolQuant {
     fn check(&self) -> Result<(), Error> {
         self.input.check()?;
         self.output.check()?;
-        if [self.input_scale, self.output_scale].iter().all(|scale| scale.is_finite() && *scale > 0.0) {
-            Ok(())
-        } else {
-            Err(Error::Invalid("scales must be positive and finite"))
+        if ![self.input_scale, self.output_scale].iter().all(|scale| scale.is_finite() && *scale > 0.0) {
+            return Err(Error::Invalid("scales must be positive and finite"));
         }
+        // One tap has the largest factor.
+        match self.factor(1) {
+            Some(_) => Ok(()),
+            None => Err(Error::Invalid("no fixed-point multiplier stands for the quotient of the scales")),
+        }
+    }
+}
+
+impl PoolQuant {
+    /// What the sum of `taps` integers is multiplied with.
+    #[inline(always)]
+    fn factor(&self, taps: usize) -> Option<f32> {
+        self.requantize.factor(self.input_scale / (self.output_scale * taps as f32), 8)
     }
 }
 
@@ -452,14 +466,62 @@ impl Reduce for PlainMeanBytes {
     }
 }
 
+/// The mean of a window with a fixed-point factor: exact sums, one multiplication.
+#[derive(Clone, Copy)]
+struct FixedMeanBytes {
+    quant: PoolQuant,
+    flip: u8,
+    zero: i32,
+    low: f32,
+    high: f32,
+}
+
+impl FixedMeanBytes {
+    fn new(quant: PoolQuant) -> Self {
+        let (flip, zero) = crate::quantize::unbias(quant.input);
+        let [low, high] = quant.output.range().map(|limit| limit as f32);
+        Self { quant, flip, zero, low, high }
+    }
+}
+
+impl Reduce for FixedMeanBytes {
+    type In = u8;
+    type Sum = i32;
+    type Out = u8;
+    const COUNT_ALL: bool = true;
+    #[inline(always)]
+    fn start(&self) -> i32 {
+        0
+    }
+    #[inline(always)]
+    fn add(&self, sum: i32, x: u8) -> i32 {
+        sum.wrapping_add(i32::from(x ^ self.flip) - self.zero)
+    }
+    #[inline(always)]
+    fn join(&self, sum: i32, row: i32) -> i32 {
+        sum.wrapping_add(row)
+    }
+    #[inline(always)]
+    fn finish(&self, sum: i32, taps: usize) -> u8 {
+        // `PoolQuant::check` has seen that there is a factor.
+        let factor = self.quant.factor(taps.max(1)).unwrap_or_default();
+        let mean = self.quant.rounding.round(sum as f32 * factor) + self.quant.output.zero_point as f32;
+        math::min(math::max(mean, self.low), self.high) as i32 as u8
+    }
+}
+
 /// Slides a window over bytes.
 ///
 /// The average equals ONNX Runtime's `QLinearAveragePool`: taps are dequantized, (x − zero point)·`input_scale`, and added
 /// in f32 in their order, divided by their number n, then clamp(rint(mean / `output_scale` + zero point)). With
 /// `count_include_pad` n is the window's size, also where the window reaches beyond the padding. A window that is the
 /// whole map, without padding, averages as [`global_pool_q8`]. Half away from zero, the integers are averaged exactly,
-/// padding is the zero point, and clamp(round(sum / n)) is the result (a change of scale comes before rounding). Errors: extents that do not agree, slices shorter than
-/// their maps, a maximum whose encodings differ, a window so large that a sum could overflow.
+/// padding is the zero point, and clamp(round(sum / n)) is the result (a change of scale comes before rounding). With
+/// fixed-point factors, a mean is clamp(round(f32(sum) · m·2⁻ⁿ) + zero point), m·2⁻ⁿ the nearest to
+/// f32(`input_scale` / f32(`output_scale` · n)).
+///
+/// Errors: extents that do not agree, slices shorter than their maps, a maximum whose encodings differ, a window so
+/// large that a sum could overflow, scales whose quotient no multiplier stands for.
 pub fn pool_q8(
     isa: Isa,
     spec: &PoolSpec,
@@ -479,6 +541,10 @@ pub fn pool_q8(
             }
             let reduce = MaxBytes { flip: quant.input.flip() };
             drive(level, reduce, spec, x, in_map, y, out_map, pool)
+        }
+        PoolKind::Average { .. } if quant.requantize == Requantize::Fixed => {
+            check_sum(Nhwc { h: spec.kernel[0], w: spec.kernel[1], ..in_map })?;
+            drive(level, FixedMeanBytes::new(*quant), spec, x, in_map, y, out_map, pool)
         }
         PoolKind::Average { .. } if quant.rounding == Rounding::HalfAwayFromZero => {
             check_sum(Nhwc { h: spec.kernel[0], w: spec.kernel[1], ..in_map })?;
@@ -544,7 +610,8 @@ pub fn global_pool_q8(
     pool: &Pool,
 ) -> Result<(), Error> {
     let spec = global(kind, in_map, out_map)?;
-    if kind == PoolKind::Max || quant.rounding == Rounding::HalfAwayFromZero {
+    let own = quant.rounding == Rounding::HalfToEven && quant.requantize == Requantize::Float;
+    if kind == PoolKind::Max || !own {
         return pool_q8(isa, &spec, quant, x, in_map, y, out_map, pool);
     }
     quant.check()?;

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Noise, isas, same_bits};
 use triune_kernels::{Binary, Broadcast, Isa, Pool, Q8, QAdd, QMul, binary, q_add, q_mul};
-use triune_tensor::Rounding;
+use triune_tensor::{Requantize, Rounding};
 
 struct Case {
     dims: [usize; 6],
@@ -93,7 +93,8 @@ fn quantized_sums_and_products_equal_their_formulas() {
         let rounding = [Rounding::HalfToEven, Rounding::HalfAwayFromZero][noise.below(2)];
         // Scales by which halves are frequent, or rare.
         let scales = [[0.021, 0.034, 0.047], [0.5, 0.25, 1.0]][noise.below(2)];
-        let mut add = QAdd::new(qa, scales[0], qb, scales[1], qo, scales[2], rounding).unwrap();
+        let mut add =
+            QAdd::new(qa, scales[0], qb, scales[1], qo, scales[2], rounding, Requantize::Float).unwrap();
         let mut mul = QMul::new(qa, scales[0], qb, scales[1], qo, 2.0 * scales[2], rounding).unwrap();
         if noise.below(3) == 0 {
             let [low, high] = qo.range();
@@ -133,7 +134,7 @@ fn halves_go_away_from_zero_on_request() {
     let out = Q8 { signed: true, zero_point: -3 };
     let away = Rounding::HalfAwayFromZero;
     let minus = Q8 { zero_point: 10, ..q };
-    let add = QAdd::new(q, 0.5, minus, 1.0, out, 1.0, away).unwrap();
+    let add = QAdd::new(q, 0.5, minus, 1.0, out, 1.0, away, Requantize::Float).unwrap();
     let mul = QMul::new(q, 0.5, minus, 1.0, out, 1.0, away).unwrap();
     // 5·½ + (10 − 10) = 2.5 → 3; 5·½ + (0 − 10) = −7.5 → −8; likewise ½·5·(11 − 10) and ½·5·(9 − 10).
     let value = |byte: u8| i32::from(byte.cast_signed());

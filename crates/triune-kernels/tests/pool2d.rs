@@ -8,7 +8,7 @@ use common::{Noise, gapped, indices, isas, same_bits};
 use triune_kernels::{
     Isa, Nhwc, Pool, PoolKind, PoolQuant, PoolSpec, Q8, global_pool_f32, global_pool_q8, pool_f32, pool_q8,
 };
-use triune_tensor::Rounding;
+use triune_tensor::{Requantize, Rounding};
 
 /// The taps of a window inside of the input, and how many lie inside of the padded input.
 fn taps(spec: &PoolSpec, map: Nhwc, oh: usize, ow: usize) -> (Vec<(usize, usize)>, usize) {
@@ -104,6 +104,7 @@ fn byte_pools_equal_one_window_at_a_time() {
             output: input,
             output_scale: 0.03,
             rounding: Rounding::HalfToEven,
+            requantize: Requantize::Float,
         };
         if spec.kind != PoolKind::Max {
             quant.output = q(round % 4 < 2, noise.below(256) as i32);
@@ -160,6 +161,7 @@ fn byte_averages_half_away_equal_one_window_at_a_time() {
             output: input,
             output_scale: 0.03,
             rounding: Rounding::HalfAwayFromZero,
+            requantize: Requantize::Float,
         };
         if round % 3 == 0 {
             quant.output = Q8 { zero_point: input.zero_point / 2, ..input };
@@ -194,6 +196,50 @@ fn byte_averages_half_away_equal_one_window_at_a_time() {
     assert!(halves > 100, "{halves} halves");
 }
 
+/// With fixed-point factors, sums are exact, in i64 here, and multiplied once.
+#[test]
+fn byte_averages_of_fixed_point_equal_one_window_at_a_time() {
+    let mut noise = Noise(15);
+    for (round, Case { spec, in_map, out_map }) in cases().into_iter().enumerate() {
+        let PoolKind::Average { count_include_pad } = spec.kind else { continue };
+        let q = |signed: bool, zero: i32| Q8 { signed, zero_point: if signed { zero - 128 } else { zero } };
+        let quant = PoolQuant {
+            input: q(round % 2 == 0, noise.below(256) as i32),
+            input_scale: 0.0213,
+            output: q(round % 4 < 2, noise.below(256) as i32),
+            output_scale: 0.017,
+            rounding: if round % 3 == 0 { Rounding::HalfAwayFromZero } else { Rounding::HalfToEven },
+            requantize: Requantize::Fixed,
+        };
+        let x = noise.bytes(in_map.span());
+        let mut expected = vec![0xEE; out_map.span()];
+        for (n, h, w, c) in indices(out_map) {
+            let (inside, _) = taps(&spec, in_map, h, w);
+            let all = spec.kernel[0] * spec.kernel[1];
+            let count = if count_include_pad { all } else { inside.len() }.max(1);
+            let value = |&(h, w): &(usize, usize)| quant.input.value(x[in_map.offset(n, h, w) + c]);
+            let sum: i64 = inside.iter().map(|at| i64::from(value(at) - quant.input.zero_point)).sum();
+            // Eight significant bits: the factors here are far above 2⁻¹⁴.
+            let exact = quant.input_scale / (quant.output_scale * count as f32);
+            let step = 2_f64.powi(f64::from(exact).log2().floor() as i32 - 7);
+            let factor = (f64::from(exact) / step).round_ties_even() * step;
+            let [low, high] = quant.output.range();
+            let y = quant.rounding.round(sum as f32 * factor as f32) as i32 + quant.output.zero_point;
+            expected[out_map.offset(n, h, w) + c] = y.clamp(low, high) as u8;
+        }
+        for isa in isas() {
+            for threads in [1, 2] {
+                let mut y = vec![0xEE; out_map.span()];
+                pool_q8(isa, &spec, &quant, &x, in_map, &mut y, out_map, &Pool::new(threads)).unwrap();
+                assert_eq!(expected, y, "{isa:?} {spec:?} {in_map:?} {quant:?}");
+            }
+        }
+        let coarse = PoolQuant { input_scale: 5.0, output_scale: 0.017, ..quant };
+        let mut y = vec![0; out_map.span()];
+        pool_q8(Isa::Scalar, &spec, &coarse, &x, in_map, &mut y, out_map, &Pool::new(1)).unwrap_err();
+    }
+}
+
 #[test]
 fn global_pools_equal_their_formulas() {
     let mut noise = Noise(17);
@@ -209,6 +255,7 @@ fn global_pools_equal_their_formulas() {
             output: Q8 { signed: false, zero_point: 120 },
             output_scale: 0.0031,
             rounding: Rounding::HalfToEven,
+            requantize: Requantize::Float,
         };
         let count = size[0] * size[1];
         let mut expected = vec![0xEE; out_map.span()];
@@ -261,6 +308,7 @@ fn averages_round_as_the_reference() {
             output: Q8 { signed: case.signed, zero_point: case.output.1 },
             output_scale: case.output.0,
             rounding: Rounding::HalfToEven,
+            requantize: Requantize::Float,
         };
         for isa in isas() {
             let mut y = [0; 12];
@@ -284,6 +332,7 @@ fn averages_of_whole_maps_round_as_the_reference() {
                 output: Q8 { signed: case.signed, zero_point: case.output.1 },
                 output_scale: case.output.0,
                 rounding: Rounding::HalfToEven,
+                requantize: Requantize::Float,
             };
             for isa in isas() {
                 let mut y = [0; 16];

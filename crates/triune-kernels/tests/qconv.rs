@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use triune_kernels::{ConvGeometry, Error, Isa, Nhwc, Pool, Q8, QAdd, QConv, QConvSpec};
-use triune_tensor::Rounding;
+use triune_tensor::{Requantize, Rounding};
 
 /// Deterministic bytes.
 struct Noise(u64);
@@ -152,7 +152,10 @@ fn check(case: &Case) {
     let table: Option<[u8; 256]> = case.table.then(|| noise.bytes(256).try_into().unwrap());
     let residual = case.residual.map(|(other, out, conv_is_a)| {
         let (a, b) = if conv_is_a { (case.output, other) } else { (other, case.output) };
-        QAdd { conv_is_a, ..QAdd::new(a, 0.031, b, 0.027, out, 0.04, case.rounding).unwrap() }
+        QAdd {
+            conv_is_a,
+            ..QAdd::new(a, 0.031, b, 0.027, out, 0.04, case.rounding, Requantize::Float).unwrap()
+        }
     });
     let spec = QConvSpec {
         geometry: g,
@@ -478,12 +481,12 @@ fn parameters_that_make_no_sense_are_refused() {
         refused(QConvSpec { geometry, ..good });
     }
     let even = Rounding::HalfToEven;
-    let add = QAdd::new(U8, 1.0, I8, 1.0, U8, 1.0, even).unwrap();
+    let add = QAdd::new(U8, 1.0, I8, 1.0, U8, 1.0, even, Requantize::Float).unwrap();
     QConv::new(&QConvSpec { residual: Some(add), ..good }, Isa::best()).unwrap();
     refused(QConvSpec { residual: Some(QAdd { ra: f32::NAN, ..add }), ..good });
     refused(QConvSpec { residual: Some(QAdd { ra: 3e38, rb: -3e38, ..add }), ..good });
     refused(QConvSpec { residual: Some(QAdd { clamp: [9, 8], ..add }), ..good });
     refused(QConvSpec { residual: Some(QAdd { conv_is_a: false, ..add }), ..good });
-    QAdd::new(U8, 0.0, I8, 1.0, U8, 1.0, even).unwrap_err();
-    QAdd::new(U8, 1.0, I8, f32::MAX, U8, 1e-6, even).unwrap_err();
+    QAdd::new(U8, 0.0, I8, 1.0, U8, 1.0, even, Requantize::Float).unwrap_err();
+    QAdd::new(U8, 1.0, I8, f32::MAX, U8, 1e-6, even, Requantize::Float).unwrap_err();
 }

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use triune_kernels::{ConvGeometry, Isa, Nhwc, Pool, Q8, QAdd, QConv, QConvSpec};
-use triune_tensor::Rounding;
+use triune_tensor::{Requantize, Rounding};
 
 struct Layer {
     name: &'static str,
@@ -81,7 +81,8 @@ fn giga_macs(layer: &Layer, isa: Isa, signed: bool, add: bool, look: bool) -> f6
         },
         clamp: [-128, 255],
         table: look.then_some(&table),
-        residual: add.then(|| QAdd::new(q, 0.1, q, 0.2, q, 0.25, Rounding::HalfToEven).unwrap()),
+        residual: add
+            .then(|| QAdd::new(q, 0.1, q, 0.2, q, 0.25, Rounding::HalfToEven, Requantize::Float).unwrap()),
     };
     let conv = QConv::new(&spec, isa).unwrap();
     let [h, w] = geometry.output(layer.size, layer.size).unwrap();

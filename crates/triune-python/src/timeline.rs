@@ -244,7 +244,7 @@ impl Timeline {
     }
 
     /// One dict per feature map of the plan: segment (`scratch`, `resident`), offset, bytes, first and last (one past)
-    /// command, reads. Empty for packages of before the plan was kept.
+    /// command, reads.
     fn buffers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let row = |buffer: &PlannedBuffer| {
             let row = PyDict::new(py);

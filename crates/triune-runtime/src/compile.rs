@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use triune_device::{DeviceSpec, Library};
 use triune_graph::{Graph, ValueId, infer, passes};
-use triune_tensor::Shape;
+use triune_tensor::{Requantize, Shape};
 
 use crate::{
     Error, Outline, PlanOptions, Program, Residency, TensorIo, border,
@@ -74,7 +74,8 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
             options.batch, spec.cores
         )));
     }
-    let image = bind_batch(model, 1)?;
+    let mut image = bind_batch(model, 1)?;
+    adapt(&mut image, spec);
     // The host's parts see the whole batch.
     let mut host = bind_batch(model, options.batch)?;
     // Arithmetic on shapes would tie the part behind the core to the model's inputs.
@@ -157,7 +158,14 @@ pub(crate) fn host_io(graph: &Graph, id: ValueId) -> Result<TensorIo, Error> {
     })
 }
 
-/// Compiles an integer core for one core of a device.
+/// Makes the graph's arithmetic the device's, where that has one of its own.
+pub(crate) fn adapt(graph: &mut Graph, spec: &DeviceSpec) {
+    if spec.requantize == Requantize::Fixed {
+        graph.requantize = Requantize::Fixed;
+    }
+}
+
+/// Compiles an integer core, whose arithmetic is the device's already, for one core of a device.
 pub(crate) fn compile_core(graph: &Graph, spec: &DeviceSpec) -> Result<Program, Error> {
     let names =
         |ids: &[ValueId]| -> Vec<String> { ids.iter().map(|&id| graph.value(id).name.clone()).collect() };

@@ -18,16 +18,12 @@ use std::{
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use triune_device::{
-    Addr, DeviceSpec,
-    command::{decode, encode},
-};
+use triune_device::DeviceSpec;
 use triune_memory::residency::Policy;
 use triune_tensor::{DType, Shape};
 
 use crate::{
-    Compiled, Error, PlanOptions, Program, Residency, TensorIo,
-    lower::patch,
+    Compiled, Error, Program, Residency, TensorIo,
     program::{Operator, PlannedBuffer},
 };
 
@@ -35,8 +31,8 @@ use crate::{
 pub const MODEL_FILE: &str = "model.json";
 const MANIFEST_FILE: &str = "manifest.json";
 const SCHEMA: &str = "triune-program";
-/// Version 1 has no segment of resident feature maps: what is segment 4 now was its 3. It is read, not written.
-const VERSION: u32 = 2;
+/// Goes up with every change of the command set; no other version is read.
+const VERSION: u32 = 3;
 /// `model.json` of the largest networks has some hundred kilobytes.
 const MAX_MODEL_JSON: u64 = 64 << 20;
 
@@ -60,9 +56,6 @@ struct ModelJson {
     outputs: Vec<TensorJson>,
     scratch_bytes: u64,
     scratch_lower_bound: u64,
-    /// What version 1 has: offset, bytes, first command, one past the last.
-    #[serde(default, skip_serializing)]
-    scratch_buffers: Vec<(u64, u64, u32, u32)>,
     residency: Option<ResidencyJson>,
     /// Segment, offset, bytes, first command, one past the last, reads.
     #[serde(default)]
@@ -130,7 +123,6 @@ impl Package {
             outputs: program.outputs.iter().map(TensorJson::new).collect(),
             scratch_bytes: program.scratch_bytes,
             scratch_lower_bound: program.scratch_lower_bound,
-            scratch_buffers: Vec::new(),
             residency: program.residency.as_ref().map(ResidencyJson::new),
             feature_maps: program
                 .buffers
@@ -167,7 +159,7 @@ impl Package {
         let value: serde_json::Value = serde_json::from_slice(&text).map_err(|error| {
             Error::package(path, format!("not valid JSON ({error}); compile the model again"))
         })?;
-        let version = check_schema(path, &directory, &value)?;
+        check_schema(path, &directory, &value)?;
         let model: ModelJson = serde_json::from_value(value)
             .map_err(|error| Error::package(path, format!("{error}; compile the model again")))?;
         let spec = DeviceSpec::builtin(&model.target)
@@ -187,7 +179,7 @@ impl Package {
             tensors.iter().map(|tensor| tensor.io(path, model.batch)).collect()
         };
         let residency = model.residency(path)?;
-        let buffers = model.buffers(path, version)?;
+        let buffers = model.buffers(path)?;
         let program = Program {
             target: model.target,
             batch: model.batch,
@@ -205,7 +197,6 @@ impl Package {
                 .map(|o| Operator { name: o.name, kind: o.kind, first: o.commands[0], last: o.commands[1] })
                 .collect(),
         };
-        let program = if version == 1 { upgraded(path, program, &spec)? } else { program };
         Ok(Self { program: Arc::new(program), directory, preprocess, postprocess })
     }
 
@@ -246,7 +237,7 @@ impl ModelJson {
         Ok(Some(Residency { policy, capacity, value, bound, peak, lower_bound }))
     }
 
-    fn buffers(&self, path: &Path, version: u64) -> Result<Vec<PlannedBuffer>, Error> {
+    fn buffers(&self, path: &Path) -> Result<Vec<PlannedBuffer>, Error> {
         let buffer = |&(segment, offset, bytes, first, last, reads): &(u8, u64, u64, u32, u32, u32)| {
             let room = match segment {
                 Program::SCRATCH => self.scratch_bytes,
@@ -256,15 +247,7 @@ impl ModelJson {
             let fits = offset.checked_add(bytes).is_some_and(|end| end <= room) && first < last;
             fits.then_some(PlannedBuffer { segment, offset, bytes, first, last, reads })
         };
-        let found: Option<Vec<_>> = if version == 1 {
-            let old = self.scratch_buffers.iter();
-            old.map(|&(offset, bytes, first, last)| {
-                buffer(&(Program::SCRATCH, offset, bytes, first, last, 0))
-            })
-            .collect()
-        } else {
-            self.feature_maps.iter().map(buffer).collect()
-        };
+        let found: Option<Vec<_>> = self.feature_maps.iter().map(buffer).collect();
         found.ok_or_else(|| {
             Error::package(path, "a feature map outside of the memory plan; compile the model again")
         })
@@ -276,29 +259,6 @@ impl ResidencyJson {
         let &Residency { policy, capacity, value, bound, peak, lower_bound } = residency;
         Self { policy: policy.name().into(), capacity, value, bound, peak, lower_bound }
     }
-}
-
-/// A program of version 1 as one of today: inputs and outputs move up by one segment, and feature maps are planned anew
-/// where the plan was kept.
-fn upgraded(path: &Path, program: Program, spec: &DeviceSpec) -> Result<Program, Error> {
-    let damaged = |error: Error| Error::package(path, format!("{error}; compile the model again"));
-    let mut commands = decode(&program.instructions).map_err(|error| damaged(error.into()))?;
-    for command in &mut commands {
-        let mut beyond = false;
-        patch::addresses(command, &mut |addr| match addr.segment() {
-            0..Program::RESIDENT => {}
-            segment => match segment.checked_add(1) {
-                Some(up) if up < u8::MAX => *addr = Addr::new(up, addr.offset()),
-                _ => beyond = true,
-            },
-        });
-        if beyond {
-            return Err(Error::package(path, "more inputs and outputs than there are segments"));
-        }
-    }
-    let planned = !program.buffers.is_empty();
-    let program = Program { instructions: encode(&commands).into(), ..program };
-    if planned { program.replan(spec, &PlanOptions::default()).map_err(damaged) } else { Ok(program) }
 }
 
 impl TensorJson {
@@ -344,8 +304,8 @@ impl TensorJson {
     }
 }
 
-/// Tells Triune's packages from others, and versions that this build reads from newer ones. Gives the version.
-fn check_schema(path: &Path, directory: &Path, value: &serde_json::Value) -> Result<u64, Error> {
+/// Tells Triune's packages from others, and the version that this build reads from older and newer ones.
+fn check_schema(path: &Path, directory: &Path, value: &serde_json::Value) -> Result<(), Error> {
     let foreign = |reason: String| Error::Foreign { path: path.display().to_string(), reason };
     if value.get("schema").and_then(serde_json::Value::as_str) != Some(SCHEMA) {
         let elf = fs::read_dir(directory).is_ok_and(|entries| {
@@ -365,7 +325,14 @@ fn check_schema(path: &Path, directory: &Path, value: &serde_json::Value) -> Res
         }));
     }
     match value.get("schema_version").and_then(serde_json::Value::as_u64) {
-        Some(version) if (1..=u64::from(VERSION)).contains(&version) => Ok(version),
+        Some(version) if version == u64::from(VERSION) => Ok(()),
+        Some(version) if (1..u64::from(VERSION)).contains(&version) => Err(Error::package(
+            path,
+            format!(
+                "schema version {version} has commands that this Triune, of version {VERSION}, does not run; compile the \
+                 model again"
+            ),
+        )),
         Some(version) if version > u64::from(VERSION) => Err(Error::package(
             path,
             format!(

@@ -275,8 +275,8 @@ impl Program {
     /// computes stays the same.
     ///
     /// # Errors
-    /// [`Error::Target`] when the recorded plan is not that of the commands, or was not kept (in packages of the first
-    /// versions); [`Error::Device`] for instructions that cannot be decoded.
+    /// [`Error::Target`] when the recorded plan is not that of the commands; [`Error::Device`] for instructions that
+    /// cannot be decoded.
     pub fn replan(&self, spec: &DeviceSpec, options: &PlanOptions) -> Result<Self, Error> {
         let mut commands = command::decode(&self.instructions)?;
         let drafts = self.lift(&mut commands)?;

@@ -117,8 +117,7 @@ pub struct Program {
     pub scratch_lower_bound: u64,
     /// What stays in the near memory; `None` when the device has no such memory.
     pub residency: Option<Residency>,
-    /// What lies in segments 2 and 3 and when; empty in packages of before the plan was kept. Execution does not read
-    /// it.
+    /// What lies in segments 2 and 3 and when. Execution does not read it.
     pub buffers: Vec<PlannedBuffer>,
     /// What a run takes, batch included: segments 4 and up.
     pub inputs: Vec<TensorIo>,

@@ -1,4 +1,5 @@
-//! A model on the host and a simulated device: its integer core there, the rest here, with the results of the host alone.
+//! A model on the host and a simulated device: its integer core there, the rest here, with the results of the host alone
+//! (where that has the device's factors: `Graph::requantize`).
 //!
 //! The cut is made in the graph as it is prepared for the host, at integer tensors: both sides compute exactly what the
 //! host would.
@@ -12,7 +13,7 @@ use triune_tensor::{DType, Shape};
 use crate::{
     DeployOptions, Deployment, Device, Error, Model, OperatorTime, Outline, Session, SessionOptions, Tensor,
     TensorIo, TensorRef,
-    compile::{compile_core, host_io},
+    compile::{adapt, compile_core, host_io},
     partition::{Origin, parts},
 };
 
@@ -65,6 +66,7 @@ impl Split {
     /// Prepares a bound graph, compiles its integer core for a device of its own and the rest for the host. `None` if there are
     /// no operators for the device.
     pub(crate) fn new(mut graph: Graph, spec: &DeviceSpec, threads: usize) -> Result<Option<Self>, Error> {
+        adapt(&mut graph, spec);
         passes::prepare(&mut graph)?;
         let Some(parts) = parts(&graph)? else { return Ok(None) };
         let program = Arc::new(compile_core(&parts.core, spec)?);

@@ -14,7 +14,7 @@ use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, Error, Package, Session, SessionOptions, TensorRef,
     compile,
 };
-use triune_tensor::{DType, QuantParams, Rounding, Shape};
+use triune_tensor::{DType, QuantParams, Requantize, Rounding, Shape};
 use triune_testing::{Data, GraphBuilder, Tensor, interpret};
 
 /// A small random generator: the sequence is the seed's, on every machine.
@@ -277,12 +277,14 @@ proptest! {
         seed: u64,
         signed: bool,
         away: bool,
+        fixed: bool,
         images in 1_usize..3,
         steps in 1_usize..14,
     ) {
         let dtype = if signed { DType::I8 } else { DType::U8 };
         let (mut graph, values) = Net::new(seed, Some(dtype), images).finish(steps);
         graph.rounding = rounding(away);
+        graph.requantize = if fixed { Requantize::Fixed } else { Requantize::Float };
         let graph = prepared(&graph);
         let expected = interpret(&graph, &[("x", Tensor::f32(&input_shape(&graph), &values))]);
         let got = run_session(&graph, &values, 2);
@@ -297,6 +299,7 @@ proptest! {
         seed: u64,
         signed: bool,
         away: bool,
+        fixed: bool,
         batch in 1_usize..3,
         steps in 1_usize..12,
         name in prop::sample::select(npus()),
@@ -306,12 +309,17 @@ proptest! {
         graph.rounding = rounding(away);
         let spec = DeviceSpec::builtin(name).expect("a built-in device");
         let batch = batch.min(spec.cores as usize);
+        // A graph keeps its own factors on a device that takes any.
+        graph.requantize = if fixed { Requantize::Fixed } else { Requantize::Float };
         let compiled = compile(&graph, &spec, &CompileOptions { batch, ..CompileOptions::default() }).expect("a program");
         prop_assume!(compiled.preprocess.is_none());
         let folder = tempfile::tempdir().expect("a folder");
         let package = Package::write(&compiled, folder.path()).expect("a package");
         let program = Arc::clone(package.program());
         prop_assert_eq!(&*program, &compiled.program);
+        if spec.requantize == Requantize::Fixed {
+            graph.requantize = Requantize::Fixed;
+        }
         let device = Device::new(spec).expect("a device");
         let mut deployment = Deployment::new(&device, &program, &DeployOptions { threads: 2, ..DeployOptions::default() })
             .expect("a deployment");
@@ -385,6 +393,7 @@ fn devices_give_the_results_of_the_host() {
         let npus = npus();
         let device = npus[seed as usize % npus.len()];
         let spec = DeviceSpec::builtin(device).expect("a built-in device");
+        let requantize = spec.requantize;
         let options = SessionOptions { device: Some(spec), ..SessionOptions::default() };
         let shape = input_shape(&graph);
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -394,6 +403,7 @@ fn devices_give_the_results_of_the_host() {
             Err(Error::Target(_) | Error::Unsupported { .. }) => continue,
             Err(error) => panic!("seed {seed} on {device}: {error}"),
         };
+        graph.requantize = requantize;
         ran += 1;
         assert!(session.deployment(&[Shape::new(&shape).unwrap()]).unwrap().is_some());
         let operand = TensorRef { dtype: DType::F32, shape: &shape, bytes: &bytes };

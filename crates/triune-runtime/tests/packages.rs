@@ -87,9 +87,10 @@ fn damaged_packages_say_so() {
     load(folder.path()).expect("whole again");
 
     for (from, to, words) in [
-        ("\"schema_version\": 2", "\"schema_version\": 3", "newer"),
-        ("\"schema_version\": 2", "\"schema_version\": \"x\"", "not known"),
-        ("\"schema_version\": 2", "\"schema_version\": 0", "not known"),
+        ("\"schema_version\": 3", "\"schema_version\": 4", "newer"),
+        ("\"schema_version\": 3", "\"schema_version\": 2", "schema version 2 has commands"),
+        ("\"schema_version\": 3", "\"schema_version\": \"x\"", "not known"),
+        ("\"schema_version\": 3", "\"schema_version\": 0", "not known"),
         ("\"policy\": \"exact\"", "\"policy\": \"luck\"", "policy"),
         ("\"value\": 0", "\"value\": 5", "beyond their bounds"),
         ("triune-program", "other", "triune compile"),

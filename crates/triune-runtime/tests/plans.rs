@@ -19,8 +19,7 @@ use triune_graph::{
     ops::{self, BinaryKind},
 };
 use triune_runtime::{
-    CompileOptions, DeployOptions, Deployment, Device, Error, Estimate, MODEL_FILE, Package, PlanOptions,
-    Policy, Program, compile,
+    CompileOptions, DeployOptions, Deployment, Device, Error, Estimate, PlanOptions, Policy, Program, compile,
 };
 use triune_tensor::{DType, QuantParams};
 use triune_testing::{GraphBuilder, Tensor};
@@ -222,56 +221,6 @@ fn hundreds_of_feature_maps() {
     assert!(program.buffers.len() >= 300 && elapsed.as_secs() < 20, "{elapsed:?}");
     let residency = program.residency.expect("a near memory");
     assert!(residency.value > 0 && residency.peak <= 80 * 1024);
-}
-
-/// What a package of the first schema had: one segment of feature maps, and inputs from segment 3.
-#[test]
-fn packages_of_the_first_version_load() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = compile(&network(3), &spec("metis"), &CompileOptions::default()).expect("a program");
-    Package::write(&model, folder.path()).expect("a package");
-    let far = model.program.replan(&spec("metis"), &options(Policy::None, None)).expect("a plan");
-    let mut commands = decode(&far.instructions).expect("commands");
-    for command in &mut commands {
-        rename(command, &mut |addr| match addr.segment() {
-            segment @ Program::FIRST_IO.. => Addr::new(segment - 1, addr.offset()),
-            _ => addr,
-        });
-    }
-    let path = folder.path().join(MODEL_FILE);
-    let text = std::fs::read_to_string(&path).expect("model.json");
-    let mut json: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
-    std::fs::write(folder.path().join("instructions.bin"), encode(&commands)).expect("written");
-    json["instructions"]["sha256"] = digest(&encode(&commands)).into();
-    json["schema_version"] = 1.into();
-    json["scratch_bytes"] = far.scratch_bytes.into();
-    json["scratch_lower_bound"] = far.scratch_lower_bound.into();
-    let fields = json.as_object_mut().expect("an object");
-    fields.remove("residency");
-    fields.remove("feature_maps");
-    let old: Vec<_> = far.buffers.iter().map(|b| (b.offset, b.bytes, b.first, b.last)).collect();
-    fields.insert("scratch_buffers".into(), serde_json::json!(old));
-    std::fs::write(&path, json.to_string()).expect("written");
-    let loaded = Package::load(&path).expect("an old package");
-    assert_eq!(**loaded.program(), model.program, "planned as if compiled today");
-
-    // Without its plan it runs as it is, from the far memory.
-    json.as_object_mut().expect("an object").remove("scratch_buffers");
-    std::fs::write(&path, json.to_string()).expect("written");
-    let bare = Package::load(&path).expect("an older package");
-    let expected = outputs(&mut deployed(&model.program), 9).expect("a run");
-    assert_eq!(outputs(&mut deployed(bare.program()), 9).expect("a run"), expected);
-
-    // A plan that is not the commands' is refused.
-    json["scratch_buffers"] = serde_json::json!([[0, 64, 0, 1]]);
-    std::fs::write(&path, json.to_string()).expect("written");
-    let error = Package::load(&path).expect_err("another plan").to_string();
-    assert!(error.contains("compile the model again"), "{error}");
-}
-
-fn digest(bytes: &[u8]) -> String {
-    use sha2::{Digest, Sha256};
-    format!("{:x}", Sha256::digest(bytes))
 }
 
 /// Changes the feature maps' addresses of the commands that these tests have.

@@ -4,9 +4,11 @@
 #![forbid(unsafe_code)]
 
 mod dtype;
+mod multiplier;
 mod quant;
 mod shape;
 
 pub use dtype::DType;
+pub use multiplier::{Multiplier, Requantize};
 pub use quant::{ChannelQuant, QuantParams, Rounding};
 pub use shape::{MAX_RANK, Shape};

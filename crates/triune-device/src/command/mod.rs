@@ -19,5 +19,5 @@ pub use set::{
 };
 pub use types::{
     AddParams, Addr, BinaryKind, BorderMode, CoordinateMode, FeatureMap, Function, FunctionKind, Operand,
-    PoolKind, Quant, ReduceKind, RequantTarget, ResizeMode, Rounding, Window,
+    PoolKind, Quant, ReduceKind, RequantTarget, Requantize, ResizeMode, Rounding, Window,
 };

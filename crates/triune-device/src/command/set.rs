@@ -5,7 +5,7 @@ use triune_tensor::DType;
 use super::codec::{Field, FieldError, HEADER_WORDS};
 use super::types::{
     AddParams, Addr, BinaryKind, BorderMode, CoordinateMode, FeatureMap, Function, Operand, PoolKind, Quant,
-    ReduceKind, RequantTarget, ResizeMode, Rounding, Window,
+    ReduceKind, RequantTarget, Requantize, ResizeMode, Rounding, Window,
 };
 
 macro_rules! commands {
@@ -289,8 +289,10 @@ commands! {
         input_quant: Quant,
         /// 8 bit: meaning of the output; equal to the input's for a maximum.
         output_quant: Quant,
-        /// 8 bit: how a mean becomes an integer; half away from zero also means the mean of the raw integers.
+        /// 8 bit: how a mean becomes an integer; half away from zero also means the mean of the raw integers, with `Float`.
         rounding: Rounding,
+        /// 8 bit: whether means are sums times m·2⁻ⁿ.
+        requantize: Requantize,
     }
 
     /// One result per image and channel; the output has h = w = 1.
@@ -305,8 +307,10 @@ commands! {
         input_quant: Quant,
         /// 8 bit: meaning of the output; equal to the input's for a maximum.
         output_quant: Quant,
-        /// 8 bit: how a mean becomes an integer; half away from zero also means the mean of the raw integers.
+        /// 8 bit: how a mean becomes an integer; half away from zero also means the mean of the raw integers, with `Float`.
         rounding: Rounding,
+        /// 8 bit: whether means are sums times m·2⁻ⁿ.
+        requantize: Requantize,
     }
 
     /// 8-bit addition with broadcast.

@@ -454,6 +454,14 @@ codes! {
         HalfAwayFromZero = 1,
     }
 
+    /// What the factors are that come of scales.
+    Requantize {
+        /// f32.
+        Float = 0,
+        /// The nearest m·2⁻ⁿ, m 0 to 255, n 0 to 21 at 8 bit.
+        Fixed = 1,
+    }
+
     /// What a reduction makes of its elements.
     ReduceKind {
         /// Σ x.
@@ -577,6 +585,24 @@ impl From<Rounding> for triune_tensor::Rounding {
         match rounding {
             Rounding::HalfToEven => Self::HalfToEven,
             Rounding::HalfAwayFromZero => Self::HalfAwayFromZero,
+        }
+    }
+}
+
+impl From<triune_tensor::Requantize> for Requantize {
+    fn from(requantize: triune_tensor::Requantize) -> Self {
+        match requantize {
+            triune_tensor::Requantize::Float => Self::Float,
+            triune_tensor::Requantize::Fixed => Self::Fixed,
+        }
+    }
+}
+
+impl From<Requantize> for triune_tensor::Requantize {
+    fn from(requantize: Requantize) -> Self {
+        match requantize {
+            Requantize::Float => Self::Float,
+            Requantize::Fixed => Self::Fixed,
         }
     }
 }

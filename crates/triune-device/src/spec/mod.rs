@@ -8,6 +8,7 @@ mod change;
 mod validate;
 
 use serde::{Deserialize, Serialize};
+use triune_tensor::Requantize;
 
 use crate::Error;
 
@@ -50,6 +51,9 @@ pub struct DeviceSpec {
     pub clocks_mhz: Vec<u32>,
     /// Alignment of feature maps and weights in bytes, a power of two of at least 64.
     pub alignment: u64,
+    /// What the factors of 8-bit arithmetic are; f32 unless it says otherwise.
+    #[serde(default, with = "RequantizeKey")]
+    pub requantize: Requantize,
     /// The matrix array of a core, if it has one.
     pub array: Option<ArraySpec>,
     /// The vector unit of a core; needed when time is modelled.
@@ -69,6 +73,14 @@ pub struct DeviceSpec {
     pub border: BorderSpec,
     /// The way to the host, if it is modelled.
     pub link: Option<LinkSpec>,
+}
+
+/// The words for [`Requantize`].
+#[derive(Deserialize, Serialize)]
+#[serde(remote = "Requantize", rename_all = "lowercase")]
+enum RequantizeKey {
+    Float,
+    Fixed,
 }
 
 /// A vector unit, for everything that is not a dense product.

@@ -4,7 +4,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use triune_tensor::Rounding;
+use triune_tensor::{Requantize, Rounding};
 
 use crate::{Constant, Graph, Node, Value, ValueId};
 
@@ -59,6 +59,11 @@ impl<'a> Rewriter<'a> {
     /// How the graph's operators make integers.
     pub(super) fn rounding(&self) -> Rounding {
         self.graph.rounding
+    }
+
+    /// What the factors of the graph's integer operators are.
+    pub(super) fn requantize(&self) -> Requantize {
+        self.graph.requantize
     }
 
     pub(super) fn value(&self, id: ValueId) -> &Value {

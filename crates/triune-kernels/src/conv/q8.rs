@@ -1,6 +1,6 @@
 //! What an 8-bit quantized operand is, and the quantized addition. Knows no maps and no memory.
 
-use triune_tensor::Rounding;
+use triune_tensor::{Requantize, Rounding};
 
 use crate::Error;
 
@@ -76,7 +76,7 @@ impl QAdd {
     /// The addition of `a` and `b`, each with its scale, into `out`: full range, the fused operator provides a.
     ///
     /// Half to even, the order of roundings is that of ONNX Runtime's `QLinearAdd`. Errors: a scale that is not
-    /// positive and finite or quotients that overflow, a zero point outside of its type.
+    /// positive and finite or quotients that overflow or have no multiplier, a zero point outside of its type.
     pub fn new(
         a: Q8,
         a_scale: f32,
@@ -85,12 +85,16 @@ impl QAdd {
         out: Q8,
         out_scale: f32,
         rounding: Rounding,
+        requantize: Requantize,
     ) -> Result<Self, Error> {
         if ![a_scale, b_scale, out_scale].iter().all(|scale| scale.is_finite() && *scale > 0.0) {
             return Err(Error::Invalid("scales must be positive and finite"));
         }
-        let ra = a_scale / out_scale;
-        let rb = b_scale / out_scale;
+        let factor = |scale: f32| {
+            let factor = requantize.factor(scale / out_scale, 8);
+            factor.ok_or(Error::Invalid("no fixed-point multiplier stands for a quotient of the scales"))
+        };
+        let (ra, rb) = (factor(a_scale)?, factor(b_scale)?);
         let zero = match rounding {
             Rounding::HalfToEven => out.zero_point as f32,
             Rounding::HalfAwayFromZero => 0.0,

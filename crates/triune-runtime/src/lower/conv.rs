@@ -185,8 +185,10 @@ impl Lowering<'_> {
             return Err(unsupported(node, format!("{} weight scales for {channels} channels", scales.len())));
         }
         let epilogue = self.integer_epilogue(node, &product.epilogue.stages, y_quant, output)?;
-        let multiplier: Vec<f32> =
-            scales.iter().map(|&scale| x_quant.scale * scale / epilogue.target.scale).collect();
+        let multiplier = scales
+            .iter()
+            .map(|&scale| self.factor(node, x_quant.scale * scale / epilogue.target.scale))
+            .collect::<Result<Vec<f32>, Error>>()?;
         let bias = match product.bias {
             None => None,
             Some(bias) => {
@@ -294,8 +296,17 @@ impl Lowering<'_> {
                     let other = (q8(view.dtype, other), other.scale);
                     let (a, b) = if residual.own_first { (own, other) } else { (other, own) };
                     let to = q8(output.dtype, sum);
-                    let add = QAdd::new(a.0, a.1, b.0, b.1, to, sum.scale, self.graph.rounding)
-                        .map_err(|error| unsupported(node, error.to_string()))?;
+                    let add = QAdd::new(
+                        a.0,
+                        a.1,
+                        b.0,
+                        b.1,
+                        to,
+                        sum.scale,
+                        self.graph.rounding,
+                        self.graph.requantize,
+                    )
+                    .map_err(|error| unsupported(node, error.to_string()))?;
                     epilogue.add = Some(QAdd { conv_is_a: residual.own_first, ..add });
                     epilogue.residual = Some(view);
                 }

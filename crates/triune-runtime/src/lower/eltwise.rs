@@ -92,8 +92,9 @@ impl Lowering<'_> {
         let [a, b, output_operand] = operands;
         match op.kind {
             BinaryKind::Add => {
-                let (a_scale, b_scale, rounding) = (a_quant.scale, b_quant.scale, self.graph.rounding);
-                let add = QAdd::new(a_q8, a_scale, b_q8, b_scale, y_q8, y_quant.scale, rounding)
+                let (a_scale, b_scale, y_scale) = (a_quant.scale, b_quant.scale, y_quant.scale);
+                let (rounding, requantize) = (self.graph.rounding, self.graph.requantize);
+                let add = QAdd::new(a_q8, a_scale, b_q8, b_scale, y_q8, y_scale, rounding, requantize)
                     .map_err(|error| unsupported(node, error.to_string()))?;
                 let params = add_params(&QAdd { clamp, ..add });
                 self.emit(
@@ -108,7 +109,7 @@ impl Lowering<'_> {
                     b,
                     output: output_operand,
                     zero_points: [a_quant.zero_point, b_quant.zero_point, y_quant.zero_point],
-                    multiplier: a_quant.scale * b_quant.scale / y_quant.scale,
+                    multiplier: self.factor(node, a_quant.scale * b_quant.scale / y_quant.scale)?,
                     rounding: self.graph.rounding.into(),
                     clamp,
                 };

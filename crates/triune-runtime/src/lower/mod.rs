@@ -230,6 +230,13 @@ impl Lowering<'_> {
         })
     }
 
+    /// A factor of 8-bit arithmetic as the graph wants factors.
+    fn factor(&self, node: &Node, value: f32) -> Result<f32, Error> {
+        self.graph.requantize.factor(value, 8).ok_or_else(|| {
+            unsupported(node, format!("a multiplier of {value}, where m·2⁻ⁿ has an m of at most 255"))
+        })
+    }
+
     /// Where a value lies; constants are placed when first asked for.
     fn view(&mut self, id: ValueId) -> Result<View, Error> {
         if let Some(view) = self.views[id.0 as usize] {

@@ -48,6 +48,7 @@ impl Lowering<'_> {
             input_quant: self.meaning(node, x)?,
             output_quant: self.meaning(node, y)?,
             rounding: self.graph.rounding.into(),
+            requantize: self.graph.requantize.into(),
         };
         self.emit(command, &[&input, &output]);
         Ok(())
@@ -64,6 +65,7 @@ impl Lowering<'_> {
             input_quant: self.meaning(node, x)?,
             output_quant: self.meaning(node, y)?,
             rounding: self.graph.rounding.into(),
+            requantize: self.graph.requantize.into(),
         };
         self.emit(command, &[&input, &output]);
         Ok(())

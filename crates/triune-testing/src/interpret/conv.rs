@@ -98,11 +98,6 @@ fn four(shape: &[usize]) -> [usize; 4] {
     shape.try_into().expect("an image of rank 4")
 }
 
-/// f32(f32(x·w)/y) for each weight scale.
-fn multipliers(x: f32, weights: &[f32], y: f32) -> Vec<f32> {
-    weights.iter().map(|&weight| x * weight / y).collect()
-}
-
 impl Step<'_> {
     pub(super) fn conv(&self, op: &Conv) -> Tensor {
         let (x, weights) = (self.input(0), self.input(1));
@@ -152,7 +147,9 @@ impl Step<'_> {
             (self.own_operands(epilogue) > 2).then(|| self.optional(2)).flatten().map(Tensor::integers);
         let scales = &self.value(1).channel_quant.as_ref().expect("quantized weights").scales;
         let target = self.quant_before(epilogue, 0);
-        let multiplier = multipliers(self.input_quant(0).scale, scales, target.scale);
+        let x = self.input_quant(0).scale;
+        let factor = |&weight: &f32| self.arithmetic().factor(x * weight / target.scale);
+        let multiplier: Vec<f32> = scales.iter().map(factor).collect();
         let dtype = self.result_dtype();
         let values: Vec<i64> = (sums.iter().enumerate())
             .map(|(at, &sum)| {

@@ -136,8 +136,8 @@ impl Step<'_> {
                 let a = Operand { q: left[i] as i32, params: a };
                 let b = Operand { q: right[j] as i32, params: b };
                 let q = match op.kind {
-                    BinaryKind::Add => add(a, b, y, to, self.graph.rounding),
-                    BinaryKind::Mul => mul(a, b, y, to, self.graph.rounding),
+                    BinaryKind::Add => add(a, b, y, to, self.arithmetic()),
+                    BinaryKind::Mul => mul(a, b, y, to, self.arithmetic()),
                     other => panic!("'{}': no integer {other:?}", self.node.name),
                 };
                 i64::from(self.finish_integer(&op.epilogue, q, at))

@@ -1,9 +1,37 @@
 //! What happens to one result between the accumulator and memory.
 
 use triune_graph::ops::{Epilogue, Stage};
-use triune_tensor::{DType, QuantParams, Rounding};
+use triune_tensor::{DType, QuantParams, Requantize, Rounding};
 
 use super::{Step, unary::unary};
+
+/// How a graph's integer operators compute.
+#[derive(Clone, Copy)]
+pub(super) struct Arithmetic {
+    pub(super) rounding: Rounding,
+    pub(super) requantize: Requantize,
+}
+
+impl Arithmetic {
+    /// The factor itself, or the nearest m·2⁻ⁿ of all that there are.
+    pub(super) fn factor(self, value: f32) -> f32 {
+        if self.requantize == Requantize::Float {
+            return value;
+        }
+        let mut nearest = (f64::INFINITY, 0, 0.0);
+        for n in 0..=21 {
+            // Below 128 only with the longest shift; at 256 stands the next shorter shift's 128.
+            for m in if n == 21 { 0 } else { 128 }..=255 + i32::from(n > 0) {
+                let own = f64::from(m) / 2_f64.powi(n);
+                let away = (own - f64::from(value)).abs();
+                if away < nearest.0 || away == nearest.0 && m % 2 < nearest.1 {
+                    nearest = (away, m % 2, own);
+                }
+            }
+        }
+        nearest.2 as f32
+    }
+}
 
 /// f32(value)·multiplier, rounded, zero point added, saturated: how every accumulator becomes 8 bits.
 pub(super) fn requantize(
@@ -45,8 +73,9 @@ pub(super) struct Operand {
 }
 
 /// The integer addition: one fused multiply-add per operand on the raw integers, zero points gathered in a constant.
-pub(super) fn add(a: Operand, b: Operand, y: QuantParams, dtype: DType, rounding: Rounding) -> i32 {
-    let (ra, rb) = (a.params.scale / y.scale, b.params.scale / y.scale);
+pub(super) fn add(a: Operand, b: Operand, y: QuantParams, dtype: DType, arithmetic: Arithmetic) -> i32 {
+    let rounding = arithmetic.rounding;
+    let [ra, rb] = [a, b].map(|own| arithmetic.factor(own.params.scale / y.scale));
     let (inside, behind) = zero_points(y, rounding);
     let zero = inside - ra.mul_add(a.params.zero_point as f32, rb * b.params.zero_point as f32);
     let sum = (a.q as f32).mul_add(ra, (b.q as f32).mul_add(rb, zero));
@@ -54,14 +83,19 @@ pub(super) fn add(a: Operand, b: Operand, y: QuantParams, dtype: DType, rounding
 }
 
 /// The integer product.
-pub(super) fn mul(a: Operand, b: Operand, y: QuantParams, dtype: DType, rounding: Rounding) -> i32 {
-    let multiplier = a.params.scale * b.params.scale / y.scale;
+pub(super) fn mul(a: Operand, b: Operand, y: QuantParams, dtype: DType, arithmetic: Arithmetic) -> i32 {
+    let rounding = arithmetic.rounding;
+    let multiplier = arithmetic.factor(a.params.scale * b.params.scale / y.scale);
     let product = (a.q - a.params.zero_point) * (b.q - b.params.zero_point);
     let (inside, behind) = zero_points(y, rounding);
     saturate(rounding.round(product as f32 * multiplier + inside) as i64 + behind, dtype)
 }
 
 impl Step<'_> {
+    pub(super) fn arithmetic(&self) -> Arithmetic {
+        Arithmetic { rounding: self.graph.rounding, requantize: self.graph.requantize }
+    }
+
     /// The parameters that enter stage `index`: its own or those of the next stage that states any, at last the
     /// result's.
     pub(super) fn quant_before(&self, epilogue: &Epilogue, index: usize) -> QuantParams {
@@ -90,7 +124,7 @@ impl Step<'_> {
                     let other = Operand { q: other.integer_at(at), params: self.input_quant(last) };
                     let target = self.quant_before(epilogue, index + 1);
                     let (a, b) = if residual.own_first { (own, other) } else { (other, own) };
-                    add(a, b, target, dtype, self.graph.rounding)
+                    add(a, b, target, dtype, self.arithmetic())
                 }
                 Stage::Activation(_) => {
                     panic!("'{}' is an integer operator with a float stage", self.node.name)

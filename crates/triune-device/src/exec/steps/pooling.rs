@@ -11,7 +11,7 @@ use super::conv::q8;
 use super::{elements, elements_mut, expect_equal_dtypes, expect_scale};
 use crate::{
     FeatureMap,
-    command::{self, Quant, Rounding},
+    command::{self, Quant, Requantize, Rounding},
 };
 
 #[derive(Debug)]
@@ -72,7 +72,7 @@ fn operands(
     kind: command::PoolKind,
     (input, input_quant): (&FeatureMap, Quant),
     (output, output_quant): (&FeatureMap, Quant),
-    rounding: Rounding,
+    (rounding, requantize): (Rounding, Requantize),
 ) -> Result<(PlacedMap, PlacedMap, Option<PoolQuant>)> {
     expect_dtype("input", input.dtype, &[DType::I8, DType::U8, DType::F32])?;
     expect_equal_dtypes(input.dtype, output.dtype, &[input.dtype])?;
@@ -90,6 +90,7 @@ fn operands(
             output: q8("output", output.dtype, output_quant.zero_point)?,
             output_scale: output_quant.scale,
             rounding: rounding.into(),
+            requantize: requantize.into(),
         })
     };
     let (input, output) = (checker.map("input", input)?, checker.map("output", output)?);
@@ -118,7 +119,7 @@ pub(super) fn pool(checker: &Checker<'_>, command: &command::Pool) -> Result<Pre
         command.kind,
         (&command.input, command.input_quant),
         (&command.output, command.output_quant),
-        command.rounding,
+        (command.rounding, command.requantize),
     )?;
     let kind = pool_kind(command.kind);
     let spec = PoolSpec {
@@ -145,7 +146,7 @@ pub(super) fn global_pool(checker: &Checker<'_>, command: &command::GlobalPool) 
         command.kind,
         (&command.input, command.input_quant),
         (&command.output, command.output_quant),
-        command.rounding,
+        (command.rounding, command.requantize),
     )?;
     if (output.nhwc.h, output.nhwc.w) != (1, 1) {
         return bad("output", "has more than one row or column");

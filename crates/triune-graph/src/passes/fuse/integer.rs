@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use triune_tensor::{DType, Rounding};
+use triune_tensor::{DType, Requantize, Rounding};
 
 use super::{Rewriter, absorb_residual, append, epilogue};
 use crate::{
@@ -69,9 +69,13 @@ fn compose_binary(rewriter: &Rewriter<'_>, node: &Node, op: &Binary) -> Option<(
         BinaryKind::Mul => mul,
         _ => return None,
     };
+    let factors = match op.kind {
+        BinaryKind::Add => sum_factors(a_meaning, b_meaning, to, rewriter.requantize())?,
+        _ => product_factors(a_meaning, b_meaning, to, rewriter.requantize())?,
+    };
     let table = std::array::from_fn(|byte| {
         let (x, y) = (integer(a_table[byte], a_meaning.dtype), integer(b_table[byte], b_meaning.dtype));
-        let q = function((x, a_meaning), (y, b_meaning), to, rewriter.rounding());
+        let q = function((x, a_meaning), (y, b_meaning), to, factors, rewriter.rounding());
         // In this order: limits that leave nothing between them still give a value.
         q.max(limits[0]).min(limits[1]) as u8
     });
@@ -88,15 +92,26 @@ fn meaning(rewriter: &Rewriter<'_>, id: ValueId) -> Option<Quantized> {
     Some(Quantized { dtype, params: value.quant? })
 }
 
+/// Each operand's scale over the result's, as a sum multiplies with them.
+fn sum_factors(a: Quantized, b: Quantized, to: Quantized, requantize: Requantize) -> Option<[f32; 2]> {
+    let factor = |own: Quantized| requantize.factor(own.params.scale / to.params.scale, 8);
+    Some([factor(a)?, factor(b)?])
+}
+
+/// The one factor of a product, and one that is not used.
+fn product_factors(a: Quantized, b: Quantized, to: Quantized, requantize: Requantize) -> Option<[f32; 2]> {
+    Some([requantize.factor(a.params.scale * b.params.scale / to.params.scale, 8)?, 0.0])
+}
+
 /// The integer sum: raw integers, one fused multiply-add each, zero points gathered in one constant.
 fn add(
     (a, a_meaning): (i32, Quantized),
     (b, b_meaning): (i32, Quantized),
     to: Quantized,
+    [ra, rb]: [f32; 2],
     rounding: Rounding,
 ) -> i32 {
     let (left, right) = (a_meaning.params, b_meaning.params);
-    let (ra, rb) = (left.scale / to.params.scale, right.scale / to.params.scale);
     let (inside, behind) = zero_points(to, rounding);
     let zero = inside as f32 - ra.mul_add(left.zero_point as f32, rb * right.zero_point as f32);
     let sum = rounding.round((a as f32).mul_add(ra, (b as f32).mul_add(rb, zero)));
@@ -108,10 +123,10 @@ fn mul(
     (a, a_meaning): (i32, Quantized),
     (b, b_meaning): (i32, Quantized),
     to: Quantized,
+    [multiplier, _]: [f32; 2],
     rounding: Rounding,
 ) -> i32 {
     let (left, right) = (a_meaning.params, b_meaning.params);
-    let multiplier = left.scale * right.scale / to.params.scale;
     let product = (a - left.zero_point) * (b - right.zero_point);
     let (inside, behind) = zero_points(to, rounding);
     saturate(rounding.round(product as f32 * multiplier + inside as f32), behind, to.dtype)
