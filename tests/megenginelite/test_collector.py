@@ -122,3 +122,13 @@ def test_many_threads_collect() -> None:
     found = collector.to_numpy()
     assert sorted(found[:, 0].tolist()) == list(range(count))
     assert (found == found[:, :1]).all()
+
+
+def test_an_array_is_collected_into() -> None:
+    whole = np.zeros((3, 4), "float32")
+    collector = TensorBatchCollector([3, 4], tensor=whole)
+    for number in range(3):
+        assert collector.collect(np.full(4, number, "float32")) == number
+    assert whole.tolist() == [[0] * 4, [1] * 4, [2] * 4]
+    with pytest.raises(AssertionError, match="TensorBatchCollector"):
+        TensorBatchCollector([3, 4], tensor="text")  # type: ignore[arg-type]

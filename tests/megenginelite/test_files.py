@@ -18,8 +18,11 @@ from triune.megenginelite import (
     LiteDeviceType,
     LiteExtraConfig,
     LiteGlobal,
+    LiteIO,
+    LiteIOType,
     LiteLayout,
     LiteNetwork,
+    LiteNetworkIO,
     _ciphers,
     get_model_io_info,
 )
@@ -206,9 +209,45 @@ def test_the_configuration_sets_layouts_and_places(flexible: Path, tmp_path: Pat
     assert loaded.get_io_tensor("data").device_type == LiteDeviceType.LITE_CPU
 
 
+def test_a_packed_model_overrides_the_program_item_by_item(flexible: Path, tmp_path: Path) -> None:
+    shape = {"dim0": 4, "dim1": 3, "dim2": 8, "dim3": 8}
+    io = {"inputs": [{"name": "data", "shape": shape}], "outputs": [{"name": "prob", "io_type": "value"}]}
+    model = packed(tmp_path / "net.lite", flexible, {"name": "net", "IO": io})
+    asked = LiteNetworkIO(
+        [LiteIO("data", False, layout=LiteLayout([1, 3, 8, 8]))], [LiteIO("prob", False, LiteIOType.LITE_IO_SHAPE)]
+    )
+    loaded = LiteNetwork(LiteConfig(LiteDeviceType.LITE_CUDA), asked)
+    loaded.load(model)
+    data, prob = loaded.get_io_tensor("data"), loaded.get_io_tensor("prob")
+    assert data.layout.shapes == [4, 3, 8, 8]
+    assert data.device_type == prob.device_type == LiteDeviceType.LITE_CUDA, "what the model does not say stays"
+    image = models.image(4, 8)
+    data.copy_from(image)
+    loaded.forward()
+    loaded.wait()
+    assert np.array_equal(prob.to_numpy(), models.expected(flexible, data=image)[0])
+    own = LiteNetwork(LiteConfig(LiteDeviceType.LITE_CUDA), asked)
+    own.extra_configure(LiteExtraConfig(True))
+    own.load(model)
+    assert own.get_io_tensor("data").layout.shapes == [1, 3, 8, 8]
+
+
+def test_a_packed_model_of_a_younger_library(
+    classifier: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for version, warned in (("1.12.4", False), ("1.13.0", False), ("1.13.1", True), ("2.0.0", True)):
+        caplog.clear()
+        loaded = network()
+        loaded.load(packed(tmp_path / "net.lite", classifier, {"name": "net", "version": version}))
+        check(loaded, classifier)
+        assert any(version in record.message for record in caplog.records) == warned
+
+
 @pytest.mark.parametrize(
     ("info", "message"),
     [
+        ({"name": "net", "version": "one"}, "version"),
+        ({"name": "net", "version": 1}, "version"),
         ({"name": "other"}, "other"),
         ({}, "None"),
         (b"no JSON", "JSON"),
@@ -224,6 +263,7 @@ def test_the_configuration_sets_layouts_and_places(flexible: Path, tmp_path: Pat
         ({"name": "net", "IO": {"inputs": 3}}, "inputs"),
         ({"name": "net", "IO": {"inputs": [3]}}, "without a name"),
         ({"name": "net", "IO": {"inputs": [{"name": "data", "io_type": "both"}]}}, "data"),
+        ({"name": "net", "IO": {"inputs": [{"name": "data", "io_type": []}]}}, "data"),
         ({"name": "net", "IO": {"inputs": [{"name": "data", "shape": {"dim1": 3}}]}}, "layout of 'data'"),
         ({"name": "net", "IO": {"inputs": [{"name": "data", "shape": {"dim0": -3}}]}}, "layout of 'data'"),
         (

@@ -82,7 +82,7 @@ class Binding:
         packed: tuple[list[LiteIO], list[LiteIO]],
         asked: tuple[list[LiteIO], list[LiteIO]],
     ) -> None:
-        """Make the tensors, where and as the program (`asked`) wants them; what a packed model wants counts less.
+        """Make the tensors, where and as the program (`asked`) wants them, or a packed model, which counts more.
 
         Raises RuntimeError if a tensor cannot be of an element type, or the discrete input is not there.
         """
@@ -97,8 +97,8 @@ class Binding:
         known = [port.shape for port in self.inputs]
         # What the native module plans for.
         self._shapes = None if None in known else [shape for shape in known if shape is not None]
-        self._place(self.inputs, [*packed[0], *asked[0]], "input")
-        self._place(self.outputs, [*packed[1], *asked[1]], "output")
+        self._place(self.inputs, [*asked[0], *packed[0]], "input")
+        self._place(self.outputs, [*asked[1], *packed[1]], "output")
         self.discrete = self._make_discrete()
         """The samples of the discrete input, by its name."""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from triune.megenginelite import _ciphers
+from triune.megenginelite import _ciphers, base
 from triune.megenginelite._config import LiteIO, LiteNetworkIO, LiteOptions, Settings
 from triune.megenginelite._layout import LiteLayout
 from triune.megenginelite.struct import LiteDeviceType, LiteIOType
@@ -50,8 +50,10 @@ class Model:
         )
 
 
-def open_model(file: Any, settings: Settings, *, configure: bool = True) -> Model:
+def open_model(file: Any, settings: Settings, asked: LiteNetworkIO, *, configure: bool = True) -> Model:
     """Find the model in a path or a binary file object; with `configure`, a packed one's configuration goes to `settings`.
+
+    What it says of an input or output overrides what the program `asked` for, item by item.
 
     A bare model in a file stays there: the native module maps or reads it.
 
@@ -69,15 +71,15 @@ def open_model(file: Any, settings: Settings, *, configure: bool = True) -> Mode
         data = file.read()
         assert isinstance(data, bytes), "load: expected a file that is open for reading bytes ('rb')"
     if data.startswith(_PACKED):
-        return _unpack(data, settings, configure)
+        return _unpack(data, settings, asked, configure)
     if settings.cipher:
         data = _ciphers.decrypt(settings.cipher, data)
         if data.startswith(_PACKED):
-            return _unpack(data, settings, configure)
+            return _unpack(data, settings, asked, configure)
     return Model(data)
 
 
-def _unpack(data: bytes, settings: Settings, configure: bool) -> Model:
+def _unpack(data: bytes, settings: Settings, asked: LiteNetworkIO, configure: bool) -> Model:
     from triune import _native
 
     packed = _native.unpack_model(data)
@@ -91,7 +93,7 @@ def _unpack(data: bytes, settings: Settings, configure: bool) -> Model:
             raise RuntimeError(f"packed model {name!r}: its information is for the parser {packed['info_parser']!r}")
         parsed = _parse(info, name)
         if configure:
-            _apply(parsed, settings, ios, name)
+            _apply(parsed, settings, asked, ios, name)
     model: bytes = packed["model"]
     if packed["model_decryption"] not in ("", "NONE"):
         model = _ciphers.decrypt(packed["model_decryption"], model)
@@ -115,11 +117,12 @@ def _parse(info: bytes, name: str) -> dict[str, Any]:
     return parsed
 
 
-def _apply(info: dict[str, Any], settings: Settings, ios: LiteNetworkIO, name: str) -> None:
+def _apply(info: dict[str, Any], settings: Settings, asked: LiteNetworkIO, ios: LiteNetworkIO, name: str) -> None:
     """Let a packed model's information override what the program configured."""
     if not info.get("valid", True):
         return
     take = _Taker(info, f"packed model {name!r}")
+    take.check_version()
     take(info, "has_compression", bool, lambda value: setattr(settings, "compressed", value))
     if take.section("device") is not None:
         device = take.section("device")
@@ -132,11 +135,12 @@ def _apply(info: dict[str, Any], settings: Settings, ios: LiteNetworkIO, name: s
     for option, *_ in LiteOptions._fields_ if options is not None else ():
         take(options, option, int, functools.partial(settings.options.__setitem__, option))
     both = take.section("IO")
-    for kind, items in (("inputs", ios.inputs), ("outputs", ios.outputs)) if both is not None else ():
+    kinds = (("inputs", ios.inputs, asked.inputs), ("outputs", ios.outputs, asked.outputs))
+    for kind, items, wishes in kinds if both is not None else ():
         listed = both.get(kind, [])
         if not isinstance(listed, list):
             raise take.error(f"IO.{kind} is no list")
-        items.extend(take.io(item) for item in listed)
+        items.extend(take.io(item, wishes) for item in listed)
 
 
 class _Taker:
@@ -169,16 +173,30 @@ class _Taker:
         except KeyError:
             raise self.error(f"there is no device type {name!r}") from None
 
-    def io(self, item: Any) -> LiteIO:
+    def check_version(self) -> None:
+        version = self._info.get("version")
+        if version is None:
+            return
+        try:
+            found = [int(part) for part in version.split(".")]
+        except (AttributeError, ValueError):
+            raise self.error(f"version: expected such as {base.version!r}, got {version!r}") from None
+        if found > [int(part) for part in base.version.split(".")]:
+            base.LOG.warning("%s: it is for version %s of the library, this is %s", self._where, version, base.version)
+
+    def io(self, item: Any, asked: list[LiteIO]) -> LiteIO:
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
             raise self.error(f"an input or output without a name: {item!r}")
+        wish = next((io for io in reversed(asked) if io.name == item["name"]), LiteIO(item["name"]))
         shape = item.get("shape") or {}
-        kind = {"value": LiteIOType.LITE_IO_VALUE, "shape": LiteIOType.LITE_IO_SHAPE}.get(item.get("io_type", "value"))
+        wanted = item.get("io_type")
+        kinds = {"value": LiteIOType.LITE_IO_VALUE, "shape": LiteIOType.LITE_IO_SHAPE}
+        kind = wish.io_type if wanted is None else kinds.get(wanted) if isinstance(wanted, str) else None
         if kind is None or not isinstance(shape, dict):
             raise self.error(f"{item['name']!r} is described as {item!r}")
         try:
             extents = [shape[f"dim{axis}"] for axis in range(len(shape))]
-            layout = LiteLayout(extents, item.get("dtype")) if extents else None
+            layout = LiteLayout(extents, item.get("dtype")) if extents else wish.config_layout
         except (KeyError, RuntimeError, AssertionError) as error:
             raise self.error(f"the layout of {item['name']!r}: {error}") from None
-        return LiteIO(item["name"], bool(item.get("is_host", True)), kind, layout)
+        return LiteIO(item["name"], bool(item.get("is_host", wish.is_host)), kind, layout)

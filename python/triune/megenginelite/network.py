@@ -118,7 +118,7 @@ class LiteNetwork(Configured):
         """
         self._settle()
         with self._lock:
-            model = open_model(file, self._settings, configure=self._configure_by_model)
+            model = open_model(file, self._settings, self.network_io, configure=self._configure_by_model)
             self.model_bytes = model.source if isinstance(model.source, bytes) else None
             self._open(model, None)
 

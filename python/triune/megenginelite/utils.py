@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from triune.megenginelite._layout import LiteLayout, kind_of
 from triune.megenginelite.struct import LiteDataType, LiteDeviceType
-from triune.megenginelite.tensor import LiteTensor, _exported
+from triune.megenginelite.tensor import LiteTensor, _exported, _tensor
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,7 @@ class TensorBatchCollector:
     """Collects samples into the batches of one tensor. Several threads may collect at once.
 
     `shape` is that of the tensor, the number of batches first. It lies on CUDA device 0 and is int8, unless said
-    otherwise; or it is `tensor`, whose element type and place count then.
+    otherwise; or it is `tensor`, whose element type and place count then, or the memory of an array.
 
     Raises AssertionError if `tensor` has another shape, RuntimeError if there is no such device.
     """
@@ -38,13 +38,14 @@ class TensorBatchCollector:
         device_type: LiteDeviceType | int = LiteDeviceType.LITE_CUDA,
         device_id: int = 0,
         is_pinned_host: bool = False,
-        tensor: LiteTensor | None = None,
+        tensor: LiteTensor | npt.NDArray[Any] | None = None,
     ) -> None:
         """Make the tensor, or take the given one."""
         self.shape = [operator.index(extent) for extent in shape]
         assert self.shape, "shape: expected at least the number of batches"
         if tensor is None:
             tensor = LiteTensor(LiteLayout(self.shape, kind_of(dtype)), device_type, device_id, is_pinned_host)
+        tensor = _tensor(tensor, "TensorBatchCollector")
         assert tensor.layout.shapes == self.shape, (
             f"tensor: expected the shape {self.shape}, got {tensor.layout.shapes}"
         )
