@@ -212,6 +212,8 @@ class Network:
         device: str | None = None,
         sharing_weights: Network | None = None,
         sharing_scratch: Network | None = None,
+        params: dict[int, Buffer] | None = None,
+        fake_qf: bool = False,
     ) -> Network: ...
     @property
     def inputs(self) -> list[tuple[str, str, list[int] | None]]: ...

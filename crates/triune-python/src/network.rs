@@ -7,12 +7,14 @@ use std::{
 };
 
 use pyo3::{
+    buffer::PyBuffer,
     prelude::*,
     pybacked::PyBackedBytes,
     types::{PyBytes, PyDict},
 };
 use triune::{
     device::DeviceSpec,
+    graph::format::xir,
     runtime::{
         self, Border, Model, ModelOptions, Outline, OutlineNode, OutlineValue, Program, Session,
         SessionOptions, Tensor, TensorRef, ValueInfo, Variable,
@@ -56,13 +58,35 @@ type Described = (String, &'static str, Option<Vec<usize>>);
 enum Source {
     File(PathBuf),
     Bytes(PyBackedBytes),
+    Document { json: PyBackedBytes, params: Vec<(i64, bytes::Bytes)>, fake_qf: bool },
     Network(Py<Network>),
 }
 
 impl Source {
-    fn new(model: Option<&Bound<'_, PyAny>>, sharing: Option<Py<Network>>) -> PyResult<Self> {
+    fn new(
+        model: Option<&Bound<'_, PyAny>>,
+        sharing: Option<Py<Network>>,
+        params: Option<&Bound<'_, PyDict>>,
+        fake_qf: bool,
+    ) -> PyResult<Self> {
         match (model, sharing) {
             (_, Some(network)) => Ok(Self::Network(network)),
+            (Some(model), None) if params.is_some() || fake_qf => {
+                let json = model.cast::<PyBytes>().map_err(|_| {
+                    ArgumentError::new_err(
+                        "model: expected the bytes of an XIR document beside params or fake_qf",
+                    )
+                })?;
+                let params = params.iter().flat_map(|params| params.iter()).map(|(v_id, data)| {
+                    let data: PyBuffer<u8> = data.extract()?;
+                    Ok((v_id.extract()?, data.to_vec(model.py())?.into()))
+                });
+                Ok(Self::Document {
+                    json: json.clone().into(),
+                    params: params.collect::<PyResult<_>>()?,
+                    fake_qf,
+                })
+            }
             (Some(model), None) => match model.cast::<PyBytes>() {
                 Ok(bytes) => Ok(Self::Bytes(bytes.clone().into())),
                 Err(_) => Ok(Self::File(model.extract()?)),
@@ -78,6 +102,13 @@ impl Source {
             Self::File(path) => Model::open(&path, &options),
             // The weights stay where Python has them.
             Self::Bytes(bytes) => Model::from_bytes(bytes::Bytes::from_owner(bytes), &options),
+            Self::Document { json, params, fake_qf } => {
+                let mut document = xir::Document::read(&json, None)?;
+                for (v_id, data) in params {
+                    document.give(v_id, data)?;
+                }
+                Ok(Model::new(xir::to_graph(&document, &xir::Options { fake_qf })?))
+            }
             Self::Network(network) => Ok(Arc::clone(network.get().state().session.model())),
         }
     }
@@ -180,12 +211,15 @@ impl Network {
     /// `device` names a simulated device to run the integer core of a quantized model on, with the results of the host;
     /// `timeline` has its modelled time.
     ///
+    /// An XIR document as bytes takes the bytes of its constants from `params`, by their `v_id`; they are copied. With `fake_qf`,
+    /// its quantized values are computed as the reals that they stand for.
+    ///
     /// A model that says what shapes its inputs have is planned at once.
     ///
     /// Raises `FileError` if it cannot be read, `ArgumentError` if it is damaged, `UnsupportedError` if it holds an operator that
     /// does not run here.
     #[new]
-    #[pyo3(signature = (model=None, *, threads=1, fusion=true, compressed=false, device=None, sharing_weights=None, sharing_scratch=None))]
+    #[pyo3(signature = (model=None, *, threads=1, fusion=true, compressed=false, device=None, sharing_weights=None, sharing_scratch=None, params=None, fake_qf=false))]
     fn new(
         py: Python<'_>,
         model: Option<&Bound<'_, PyAny>>,
@@ -195,8 +229,10 @@ impl Network {
         device: Option<&str>,
         sharing_weights: Option<Py<Self>>,
         sharing_scratch: Option<Py<Self>>,
+        params: Option<&Bound<'_, PyDict>>,
+        fake_qf: bool,
     ) -> PyResult<Self> {
-        let source = Source::new(model, sharing_weights)?;
+        let source = Source::new(model, sharing_weights, params, fake_qf)?;
         let device = device.filter(|&name| name != "host").map(DeviceSpec::builtin).transpose();
         let device = device.map_err(|error| error::runtime(error.into()))?;
         let state = error::detached(py, || {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use triune_device::Library;
 use triune_graph::{
     Dim, Error as GraphError, Graph, ValueId,
-    format::{mge, onnx},
+    format::{mge, onnx, xir},
 };
 use triune_tensor::{DType, Shape};
 
@@ -42,14 +42,19 @@ pub struct Model {
 
 impl Model {
     /// Reads a model file of any format, told by its content: ONNX, whose external data is looked for below the file's
-    /// folder, or a bare MegEngine model.
+    /// folder, a bare MegEngine model, or an XIR document, whose RAW file lies beside it.
     pub fn open(path: &Path, options: &ModelOptions) -> Result<Arc<Self>, Error> {
         let name = || path.display().to_string();
         // Read, not mapped: a mapped file that someone truncates kills the process.
         let bytes = fs::read(path).map_err(|source| Error::Graph(GraphError::Io { path: name(), source }))?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Self::read(bytes.into(), Some(folder), *options)
-            .map_err(|source| Error::Graph(GraphError::File { path: name(), source: Box::new(source) }))
+        let model = if xir::Document::is_document(&bytes) {
+            let document = xir::Document::read_beside(path, &bytes);
+            document.and_then(|document| Ok(Self::new(xir::to_graph(&document, &xir::Options::default())?)))
+        } else {
+            Self::read(bytes.into(), Some(folder), *options)
+        };
+        model.map_err(|source| Error::Graph(GraphError::File { path: name(), source: Box::new(source) }))
     }
 
     /// Reads a model in memory; external data is not available.
@@ -58,6 +63,10 @@ impl Model {
     }
 
     fn read(bytes: Bytes, folder: Option<&Path>, options: ModelOptions) -> Result<Arc<Self>, GraphError> {
+        if xir::Document::is_document(&bytes) {
+            let document = xir::Document::read(&bytes, None)?;
+            return Ok(Self::new(xir::to_graph(&document, &xir::Options::default())?));
+        }
         if !mge::is_model(&bytes) {
             return Ok(Self::new(onnx::read_bytes(bytes, folder)?));
         }

@@ -12,23 +12,32 @@ use bytes::Bytes;
 
 use crate::{Error, Graph};
 
-/// Reads a model file of any supported format, told by its content: ONNX, or a bare MegEngine model.
+/// Reads a model file of any supported format, told by its content: ONNX, a bare MegEngine model, or an XIR document.
 ///
-/// External data of an ONNX file is looked for below the file's folder. Errors name the file.
+/// External data of an ONNX file is looked for below the file's folder, the RAW file of an XIR document beside it under the same
+/// name. Errors name the file.
 pub fn read(path: impl AsRef<Path>) -> Result<Graph, Error> {
     let path = path.as_ref();
     // Read, not mapped: a mapped file that someone truncates kills the process.
     let bytes = fs::read(path).map_err(|source| Error::Io { path: path.display().to_string(), source })?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    read_bytes(bytes, Some(folder))
-        .map_err(|source| Error::File { path: path.display().to_string(), source: Box::new(source) })
+    let graph = if xir::Document::is_document(&bytes) {
+        let document = xir::Document::read_beside(path, &bytes);
+        document.and_then(|document| xir::to_graph(&document, &xir::Options::default()))
+    } else {
+        read_bytes(bytes, Some(folder))
+    };
+    graph.map_err(|source| Error::File { path: path.display().to_string(), source: Box::new(source) })
 }
 
-/// Reads a model of any supported format from memory; see [`read`].
+/// Reads a model of any supported format from memory; see [`read`]. An XIR document has no constants then.
 pub fn read_bytes(bytes: impl Into<Bytes>, folder: Option<&Path>) -> Result<Graph, Error> {
     let bytes = bytes.into();
     if mge::is_model(&bytes) {
         return mge::read(bytes, &mge::ReadOptions::default()).map(|model| model.graph);
+    }
+    if xir::Document::is_document(&bytes) {
+        return xir::to_graph(&xir::Document::read(&bytes, None)?, &xir::Options::default());
     }
     onnx::read_bytes(bytes, folder)
 }

@@ -1,4 +1,7 @@
-//! Random documents.
+//! Random documents, and documents by hand.
+#![allow(dead_code, reason = "each test file takes a part")]
+
+pub(crate) mod net;
 
 use std::collections::BTreeMap;
 

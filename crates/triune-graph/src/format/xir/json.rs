@@ -1,6 +1,10 @@
 //! Reading a document: JSON text to structures, with the constants of a RAW file.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fs,
+    path::Path,
+};
 
 use bytes::Bytes;
 use serde_json::{Map, Value as Json};
@@ -34,6 +38,43 @@ impl Document {
             document.attach(&raw)?;
         }
         Ok(document)
+    }
+
+    /// Reads the document at `path`, whose JSON text is `json`, with the RAW file that lies beside it under the same name.
+    ///
+    /// # Errors
+    /// As [`Document::read`]; [`Error::Io`] when the RAW file cannot be read and the document has constants.
+    pub fn read_beside(path: &Path, json: &[u8]) -> Result<Self, Error> {
+        let mut document = Self::read(json, None)?;
+        let path = path.with_extension("raw");
+        match fs::read(&path) {
+            Ok(raw) => document.attach(&raw.into()).map_err(|source| Error::File {
+                path: path.display().to_string(),
+                source: Box::new(source),
+            })?,
+            Err(_) if document.params_bytes == 0 => {}
+            Err(source) => return Err(Error::Io { path: path.display().to_string(), source }),
+        }
+        Ok(document)
+    }
+
+    /// Gives the constant `v_id` its bytes.
+    ///
+    /// # Errors
+    /// If there is no such constant, or it has another size.
+    pub fn give(&mut self, v_id: i64, data: Bytes) -> Result<(), Error> {
+        let constant = self.values.iter_mut().find(|value| value.v_id == v_id && value.params.is_some());
+        let value = constant.ok_or_else(|| malformed(format!("no operation has a constant {v_id}")))?;
+        if value.dtype.storage_bytes() != Some(data.len() as u64) {
+            return Err(malformed(format!(
+                "constant {v_id} is given {} bytes, not those of its type",
+                data.len()
+            )));
+        }
+        if let Some(params) = &mut value.params {
+            params.data = Some(data);
+        }
+        Ok(())
     }
 
     /// Gives the constants their bytes, which stay shared with `raw`.

@@ -8,6 +8,7 @@ mod document;
 mod json;
 mod number;
 mod raw;
+mod read;
 mod text;
 mod write;
 
@@ -16,6 +17,8 @@ pub use document::{
     Params, Runs, Scalar, Scale, Section, Tags, Target, TensorType, Value,
 };
 pub use raw::{RawEntry, md5, raw_table, raw_table_bytes, raw_table_of};
+
+pub use read::{OPERATORS, Options, to_graph};
 
 use crate::Error;
 

@@ -1,0 +1,140 @@
+//! The operators that are read: one line each, the rest is in the family's own file.
+
+use super::{
+    node::Reader,
+    ops::{
+        activation, arithmetic, conv, matrix, movement, normalization, planes, pool, reduce, resize, shape,
+    },
+};
+use crate::Error;
+
+/// Makes the nodes of one operation and defines its results.
+pub(super) type Read = fn(&mut Reader<'_, '_>) -> Result<(), Error>;
+
+macro_rules! operators {
+    ($($name:literal => $read:expr;)*) => {
+        /// The operators that are read (without `icraft::xir::`), in alphabetical order; `Input` and `Output` are read, too.
+        pub const OPERATORS: &[&str] = &[$($name),*];
+
+        /// How the operator `kind` is read.
+        pub(super) fn find(kind: &str) -> Option<Read> {
+            match kind {
+                $($name => Some($read),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+operators! {
+    "ACos" => activation::function;
+    "ACosh" => activation::function;
+    "ASin" => activation::function;
+    "ASinh" => activation::function;
+    "ATan" => activation::function;
+    "ATanh" => activation::function;
+    "Abs" => activation::function;
+    "Add" => arithmetic::add;
+    "AlignAxis" => shape::carry;
+    "Argmax" => reduce::position;
+    "Argmin" => reduce::position;
+    "AvgPool1d" => pool::pool;
+    "AvgPool2d" => pool::pool;
+    "Avgpool" => pool::pool;
+    "BatchNorm1d" => normalization::batch;
+    "BatchNorm2d" => normalization::batch;
+    "BatchNorm3d" => normalization::batch;
+    "Batchnorm" => normalization::batch;
+    "Cast" => shape::cast;
+    "ChannelShuffle" => planes::channel_shuffle;
+    "ClampScalar" => activation::clamp;
+    "Concat" => movement::concat;
+    "Conv1d" => conv::conv1d;
+    "Conv2d" => conv::conv2d;
+    "Conv2dTranspose" => conv::conv_transpose;
+    "ConvTranspose2d" => conv::conv_transpose;
+    "Copy" => shape::carry;
+    "Cos" => activation::function;
+    "Cosh" => activation::function;
+    "Div" => arithmetic::divide;
+    "DivideScalar" => arithmetic::divide_scalar;
+    "ELU" => activation::elu;
+    "Elu" => activation::elu;
+    "Equal" => arithmetic::compare;
+    "Expand" => movement::expand;
+    "GELU" => activation::function;
+    "Gelu" => activation::function;
+    "Greater" => arithmetic::compare;
+    "GreaterEqual" => arithmetic::compare;
+    "Hardshrink" => activation::hard_shrink;
+    "Hardsigmoid" => activation::hard_sigmoid;
+    "Hardswish" => activation::function;
+    "Hardtanh" => activation::hard_tanh;
+    "InstanceNorm1d" => normalization::instance;
+    "InstanceNorm2d" => normalization::instance;
+    "InstanceNorm3d" => normalization::instance;
+    "LayerNorm" => normalization::layer;
+    "Layernorm" => normalization::layer;
+    "Less" => arithmetic::compare;
+    "LessEqual" => arithmetic::compare;
+    "Log" => activation::function;
+    "LogSigmoid" => activation::function;
+    "LogSoftmax" => reduce::log_softmax;
+    "Matmul" => matrix::product;
+    "Max" => reduce::reduce;
+    "MaxPool1d" => pool::pool;
+    "MaxPool2d" => pool::pool;
+    "Maximum" => arithmetic::extreme;
+    "Maxpool" => pool::pool;
+    "Mean" => reduce::reduce;
+    "Min" => reduce::reduce;
+    "Minimum" => arithmetic::extreme;
+    "Mish" => activation::mish;
+    "Multiply" => arithmetic::multiply;
+    "Neg" => activation::function;
+    "Normalize" => normalization::normalize;
+    "NotEqual" => arithmetic::compare;
+    "PReLU" => activation::prelu;
+    "Pad" => movement::pad;
+    "PixelShuffle" => planes::pixel_shuffle;
+    "Prelu" => activation::prelu;
+    "PruneAxis" => shape::carry;
+    "ReLU" => activation::relu;
+    "Relu" => activation::relu;
+    "Reshape" => shape::reshape;
+    "Resize" => resize::resize;
+    "Roll" => movement::roll;
+    "SiLU" => activation::function;
+    "Sigmoid" => activation::function;
+    "Silu" => activation::function;
+    "Sin" => activation::function;
+    "Sinh" => activation::function;
+    "Slice" => movement::slice;
+    "Softmax" => reduce::softmax;
+    "Softplus" => activation::softplus;
+    "Softshrink" => activation::soft_shrink;
+    "Softsign" => activation::softsign;
+    "Split" => movement::split;
+    "Sqrt" => activation::function;
+    "Squeeze" => shape::squeeze;
+    "Stack" => movement::stack;
+    "Sum" => reduce::reduce;
+    "SwapOrder" => movement::swap_order;
+    "Tan" => activation::function;
+    "Tanh" => activation::function;
+    "Tanhshrink" => activation::tanh_shrink;
+    "Transpose" => shape::transpose;
+    "Unstack" => movement::unstack;
+    "Upsample" => resize::upsample;
+    "Where" => arithmetic::choose;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_sorted() {
+        assert!(OPERATORS.is_sorted());
+    }
+}

@@ -1,0 +1,464 @@
+//! Values of the document as tensors of the graph: views of them, and between what is stored and the reals.
+
+use triune_tensor::{DType, QuantParams, Shape};
+
+use super::{
+    Builder, Form, Meaning, Typed, View,
+    node::{MOST_CHANNELS, Reader},
+};
+use crate::{
+    Constant, Dim, Error, Op, Value, ValueId,
+    ops::{
+        BinaryKind, Concat, DequantizeLinear, Pad, PadMode, QuantizeLinear, Slice, infer::TensorType as Found,
+    },
+};
+
+impl Reader<'_, '_> {
+    // ---- what is there ----
+
+    /// What is stored of value `index`, in a view.
+    pub(super) fn kept(&mut self, index: usize, view: View) -> Result<ValueId, Error> {
+        if let Some(id) = self.builder.held[index].kept[view as usize] {
+            return Ok(id);
+        }
+        if self.is_constant(index) && self.builder.held[index].kept == [None; 3] {
+            let id = self.load(index)?;
+            self.builder.held[index].kept[View::Stored as usize] = Some(id);
+        }
+        let held = self.builder.held[index].kept;
+        let Some(from) =
+            [View::Open, View::Flat, View::Stored].into_iter().find(|&from| held[from as usize].is_some())
+        else {
+            return Err(self.wrong(format!(
+                "value {} is read before it is made",
+                self.builder.document.values[index].v_id
+            )));
+        };
+        let typed = self.typed(index)?;
+        let id = held[from as usize].expect("just found");
+        let fill = match &typed.meaning {
+            Meaning::Quantized { zero_points, .. } if self.dtype(id) == Some(typed.dtype) => zero_points[0],
+            _ => 0,
+        };
+        let id = self.seen_as(id, &typed.form, from, view, fill)?;
+        self.builder.held[index].kept[view as usize] = Some(id);
+        Ok(id)
+    }
+
+    /// The reals that value `index` stands for, or the elements of a value that is not quantized, in a view.
+    pub(super) fn reals(&mut self, index: usize, view: View) -> Result<ValueId, Error> {
+        if let Some(id) = self.builder.held.get(index).and_then(|held| held.reals[view as usize]) {
+            return Ok(id);
+        }
+        let typed = self.typed(index)?;
+        let id = match &typed.meaning {
+            Meaning::Plain => self.kept(index, view)?,
+            Meaning::Ratio(ratios) => {
+                let x = self.kept(index, View::Open)?;
+                let x = self.cast(x, DType::F32)?;
+                let ratios = self.per_channel(&typed, ratios)?;
+                let open = self.binary(BinaryKind::Mul, x, ratios)?;
+                self.seen_as(open, &typed.form, View::Open, view, 0)?
+            }
+            Meaning::Quantized { scales, zero_points } if scales.len() == 1 => {
+                let x = self.kept(index, view)?;
+                self.dequantize(x, typed.dtype, 0, scales, zero_points)?
+            }
+            Meaning::Quantized { scales, zero_points } => {
+                let x = self.kept(index, View::Open)?;
+                let (axis, positions) = self.channels(&typed)?;
+                let (scales, zero_points) = self.picked(scales, zero_points, &typed, &positions)?;
+                let open = self.dequantize(x, typed.dtype, axis, &scales, &zero_points)?;
+                self.seen_as(open, &typed.form, View::Open, view, 0)?
+            }
+        };
+        self.builder.held[index].reals[view as usize] = Some(id);
+        Ok(id)
+    }
+
+    // ---- what is made ----
+
+    /// Makes value `index` of the reals (or the elements, when it is not quantized) in a view.
+    pub(super) fn define(&mut self, index: usize, view: View, reals: ValueId) -> Result<(), Error> {
+        let typed = self.typed(index)?;
+        self.check_extents(index, &typed.form, view, reals)?;
+        if self.is_constant(index) || self.builder.held[index].kept != [None; 3] {
+            let v_id = self.builder.document.values[index].v_id;
+            return Err(self.wrong(format!("value {v_id} is made twice, or is a constant")));
+        }
+        let (id, view) = match &typed.meaning {
+            Meaning::Plain => (self.as_declared(reals, typed.dtype)?, view),
+            Meaning::Ratio(ratios) => {
+                let open = self.seen_as(reals, &typed.form, view, View::Open, 0)?;
+                let ratios = self.per_channel(&typed, ratios)?;
+                let x = self.binary(BinaryKind::Div, open, ratios)?;
+                (self.as_declared(x, typed.dtype)?, View::Open)
+            }
+            Meaning::Quantized { scales, zero_points } if scales.len() == 1 => {
+                (self.quantize(reals, typed.dtype, 0, scales, zero_points)?, view)
+            }
+            Meaning::Quantized { scales, zero_points } => {
+                let open = self.seen_as(reals, &typed.form, view, View::Open, 0)?;
+                let (axis, positions) = self.channels(&typed)?;
+                let (scales, zero_points) = self.picked(scales, zero_points, &typed, &positions)?;
+                (self.quantize(open, typed.dtype, axis, &scales, &zero_points)?, View::Open)
+            }
+        };
+        self.builder.held[index].kept[view as usize] = Some(id);
+        Ok(())
+    }
+
+    /// Every result must have been made.
+    pub(super) fn check_made(&self) -> Result<(), Error> {
+        match self.op.outputs.iter().find(|&&index| self.builder.held[index].kept == [None; 3]) {
+            None => Ok(()),
+            Some(&index) => {
+                let v_id = self.builder.document.values[index].v_id;
+                Err(self.wrong(format!("result {v_id} is one that the operator does not have")))
+            }
+        }
+    }
+
+    /// The declared extents must be the ones that came out.
+    fn check_extents(&self, index: usize, form: &Form, view: View, id: ValueId) -> Result<(), Error> {
+        let Some(Found { shape, .. }) = self.found(id) else { return Ok(()) };
+        let declared = match view {
+            View::Stored => form.stored.clone(),
+            View::Flat => form.flat_extents(),
+            View::Open => form.open_extents(),
+        };
+        let fits = declared.len() == shape.rank()
+            && declared
+                .iter()
+                .zip(shape.iter())
+                .all(|(declared, own)| declared.is_none_or(|declared| declared == *own));
+        if fits {
+            return Ok(());
+        }
+        let value = &self.builder.document.values[index];
+        let (layout, extents) = (&value.dtype.layout, &value.dtype.shape);
+        let reason = format!(
+            "value {} is declared {extents:?} as {layout}, which are {declared:?} without blocks; computed are {shape}",
+            value.v_id
+        );
+        Err(self.wrong(reason))
+    }
+
+    /// Integers of another width, or reals of another precision, as declared.
+    fn as_declared(&mut self, id: ValueId, to: DType) -> Result<ValueId, Error> {
+        match self.dtype(id) {
+            Some(own) if own == to => Ok(id),
+            Some(own) if own.is_float() == to.is_float() => self.cast(id, to),
+            Some(own) => Err(self.wrong(format!("its result is of type {own}, declared is {to}"))),
+            None => Ok(id),
+        }
+    }
+
+    // ---- conversions ----
+
+    /// A view of a tensor as another view. `fill` is what padding holds.
+    pub(super) fn seen_as(
+        &mut self,
+        id: ValueId,
+        form: &Form,
+        from: View,
+        to: View,
+        fill: i64,
+    ) -> Result<ValueId, Error> {
+        if from == to {
+            return Ok(id);
+        }
+        let flat = match from {
+            View::Flat => id,
+            View::Open => {
+                let back: Vec<usize> = (0..form.open.len()).map(|axis| form.open_axis(axis)).collect();
+                self.transpose(id, &back)?
+            }
+            View::Stored => self.joined(id, form)?,
+        };
+        match to {
+            View::Flat => Ok(flat),
+            View::Open => self.transpose(flat, &form.open),
+            View::Stored => self.blocked(flat, form, fill),
+        }
+    }
+
+    /// Stored to flat: split axes joined, padding gone.
+    fn joined(&mut self, id: ValueId, form: &Form) -> Result<ValueId, Error> {
+        let perm: Vec<usize> =
+            form.flat.iter().flat_map(|axis| std::iter::once(axis.upper).chain(axis.lower)).collect();
+        let moved = self.transpose(id, &perm)?;
+        let totals: Vec<Option<usize>> = form.flat.iter().map(|axis| axis.total).collect();
+        let mut value = if form.flat.iter().any(|axis| axis.lower.is_some()) {
+            self.reshape(moved, &totals)?
+        } else {
+            moved
+        };
+        for (axis, own) in form.flat.iter().enumerate().filter(|(_, own)| !own.valid.is_empty()) {
+            let mut parts = Vec::with_capacity(own.valid.len());
+            for &(start, end) in &own.valid {
+                parts.push(self.part(value, axis, start, end)?);
+            }
+            value = self.together(&parts, axis)?;
+        }
+        Ok(value)
+    }
+
+    /// Flat to stored: padding added, axes split.
+    fn blocked(&mut self, id: ValueId, form: &Form, fill: i64) -> Result<ValueId, Error> {
+        let mut value = id;
+        for (axis, own) in form.flat.iter().enumerate().filter(|(_, own)| !own.valid.is_empty()) {
+            let total = own.total.unwrap_or(0);
+            let (mut parts, mut at, mut taken) = (Vec::new(), 0, 0);
+            for (number, &(start, end)) in own.valid.iter().enumerate() {
+                let next = own.valid.get(number + 1).map_or(total, |&(next, _)| next);
+                let part = if own.valid.len() == 1 {
+                    value
+                } else {
+                    self.part(value, axis, taken, taken + end - start)?
+                };
+                // Before the first section, and behind each one up to the next.
+                let before = if number == 0 { start } else { 0 };
+                parts.push(self.padded(part, form.flat.len(), axis, before, next - end, fill)?);
+                (at, taken) = (next, taken + end - start);
+            }
+            debug_assert_eq!(at, total);
+            value = self.together(&parts, axis)?;
+        }
+        let mut extents = Vec::with_capacity(form.stored.len());
+        let mut places = Vec::with_capacity(form.stored.len());
+        for axis in &form.flat {
+            places.push(axis.upper);
+            places.extend(axis.lower);
+        }
+        extents.extend(places.iter().map(|&place| form.stored[place]));
+        if form.flat.iter().any(|axis| axis.lower.is_some()) {
+            value = self.reshape(value, &extents)?;
+        }
+        let perm: Option<Vec<usize>> =
+            (0..places.len()).map(|stored| places.iter().position(|&place| place == stored)).collect();
+        let perm = perm.ok_or_else(|| self.wrong("a layout that leaves axes out"))?;
+        self.transpose(value, &perm)
+    }
+
+    /// The elements from `start` to `end` along an axis.
+    fn part(&mut self, x: ValueId, axis: usize, start: usize, end: usize) -> Result<ValueId, Error> {
+        let starts = self.list("start", &[start as i64])?;
+        let ends = self.list("end", &[end as i64])?;
+        let axes = self.list("axis", &[axis as i64])?;
+        self.emit(Op::Slice(Slice), &[x, starts, ends, axes])
+    }
+
+    fn together(&mut self, parts: &[ValueId], axis: usize) -> Result<ValueId, Error> {
+        match parts {
+            [one] => Ok(*one),
+            all => self.emit(Op::Concat(Concat { axis: axis as isize }), all),
+        }
+    }
+
+    fn padded(
+        &mut self,
+        x: ValueId,
+        rank: usize,
+        axis: usize,
+        before: usize,
+        behind: usize,
+        fill: i64,
+    ) -> Result<ValueId, Error> {
+        if before + behind == 0 {
+            return Ok(x);
+        }
+        let mut pads = vec![0; 2 * rank];
+        (pads[axis], pads[rank + axis]) = (before as i64, behind as i64);
+        let pads = self.list("pads", &pads)?;
+        let dtype = self.dtype(x).ok_or_else(|| self.unsupported("padding of an unknown type"))?;
+        let fill = self.integer(dtype, &[fill], &[])?;
+        self.emit(Op::Pad(Pad { mode: PadMode::Constant }), &[x, pads, fill])
+    }
+
+    /// Integers (or whole reals) as a constant of a type.
+    pub(super) fn integer(
+        &mut self,
+        dtype: DType,
+        values: &[i64],
+        shape: &[usize],
+    ) -> Result<ValueId, Error> {
+        let bytes: Option<Vec<u8>> = values
+            .iter()
+            .map(|&value| {
+                Some(match dtype {
+                    DType::Bool => vec![u8::try_from(value).ok().filter(|&value| value < 2)?],
+                    DType::U8 => vec![u8::try_from(value).ok()?],
+                    DType::I8 => i8::try_from(value).ok()?.to_le_bytes().to_vec(),
+                    DType::U16 => u16::try_from(value).ok()?.to_le_bytes().to_vec(),
+                    DType::I16 => i16::try_from(value).ok()?.to_le_bytes().to_vec(),
+                    DType::U32 => u32::try_from(value).ok()?.to_le_bytes().to_vec(),
+                    DType::I32 => i32::try_from(value).ok()?.to_le_bytes().to_vec(),
+                    DType::U64 => u64::try_from(value).ok()?.to_le_bytes().to_vec(),
+                    DType::I64 => value.to_le_bytes().to_vec(),
+                    DType::F16 => half::f16::from_f32(value as f32).to_le_bytes().to_vec(),
+                    DType::F32 => (value as f32).to_le_bytes().to_vec(),
+                    DType::F64 => (value as f64).to_le_bytes().to_vec(),
+                })
+            })
+            .collect::<Option<Vec<_>>>()
+            .map(|parts| parts.concat());
+        let constant =
+            bytes.zip(Shape::new(shape)).and_then(|(bytes, shape)| Constant::new(dtype, shape, bytes));
+        let constant = constant.ok_or_else(|| self.unsupported(format!("{values:?} as {dtype}")))?;
+        Ok(self.constant("integer", constant))
+    }
+
+    /// Where channels lie in the open view, and which of all of them are valid.
+    fn channels(&self, typed: &Typed) -> Result<(usize, Vec<usize>), Error> {
+        let axis = typed.form.named('C');
+        let axis =
+            axis.filter(|&axis| typed.form.flat[axis].total.is_some_and(|total| total <= MOST_CHANNELS));
+        let found =
+            axis.and_then(|axis| Some((typed.form.open_axis(axis), typed.form.flat[axis].positions()?)));
+        found.ok_or_else(|| self.unsupported("several scales for a value without one axis of channels"))
+    }
+
+    /// One scale and zero point for each valid channel.
+    fn picked(
+        &self,
+        scales: &[f32],
+        zero_points: &[i64],
+        typed: &Typed,
+        positions: &[usize],
+    ) -> Result<(Vec<f32>, Vec<i64>), Error> {
+        let total = typed.form.named('C').and_then(|axis| typed.form.flat[axis].total);
+        if scales.len() == positions.len() {
+            Ok((scales.to_vec(), zero_points.to_vec()))
+        } else if Some(scales.len()) == total {
+            Ok(positions.iter().map(|&at| (scales[at], zero_points[at])).unzip())
+        } else {
+            Err(self.unsupported(format!("{} scales for {} channels", scales.len(), positions.len())))
+        }
+    }
+
+    /// Factors that an open view is multiplied with: one, or one per channel.
+    fn per_channel(&mut self, typed: &Typed, factors: &[f32]) -> Result<ValueId, Error> {
+        if let &[factor] = factors {
+            return Ok(self.scalar(factor));
+        }
+        let (axis, positions) = self.channels(typed)?;
+        let (factors, _) = self.picked(factors, &vec![0; factors.len()], typed, &positions)?;
+        let mut shape = vec![1; typed.form.flat.len()];
+        shape[axis] = factors.len();
+        let constant = Shape::new(&shape).and_then(|shape| Constant::from_f32(shape, &factors));
+        let constant = constant.ok_or_else(|| self.unsupported("too many axes"))?;
+        Ok(self.constant("ratios", constant))
+    }
+
+    fn parameters(
+        &mut self,
+        dtype: DType,
+        scales: &[f32],
+        zero_points: &[i64],
+    ) -> Result<[ValueId; 2], Error> {
+        if let &[scale] = scales {
+            return Ok([self.scalar(scale), self.integer(dtype, zero_points, &[])?]);
+        }
+        Ok([self.row("scales", scales)?, self.integer(dtype, zero_points, &[scales.len()])?])
+    }
+
+    /// Reals of integers.
+    pub(super) fn dequantize(
+        &mut self,
+        x: ValueId,
+        dtype: DType,
+        axis: usize,
+        scales: &[f32],
+        zero_points: &[i64],
+    ) -> Result<ValueId, Error> {
+        let [scale, zero_point] = self.parameters(dtype, scales, zero_points)?;
+        let op = DequantizeLinear { axis: axis as isize };
+        // Weights and biases have none, as in ONNX.
+        let inputs = if dtype == DType::I32 { vec![x, scale] } else { vec![x, scale, zero_point] };
+        let result = self.emit(Op::DequantizeLinear(op), &inputs)?;
+        self.builder.graph.value_mut(result).dtype = Some(DType::F32);
+        Ok(result)
+    }
+
+    fn quantize(
+        &mut self,
+        x: ValueId,
+        dtype: DType,
+        axis: usize,
+        scales: &[f32],
+        zero_points: &[i64],
+    ) -> Result<ValueId, Error> {
+        let x = self.cast(x, DType::F32)?;
+        let [scale, zero_point] = self.parameters(dtype, scales, zero_points)?;
+        let op = QuantizeLinear { axis: axis as isize, dtype };
+        let result = self.emit(Op::QuantizeLinear(op), &[x, scale, zero_point])?;
+        self.builder.graph.value_mut(result).dtype = Some(dtype);
+        Ok(result)
+    }
+
+    // ---- the border ----
+
+    /// The network's inputs, as they are stored.
+    pub(super) fn input(&mut self) -> Result<(), Error> {
+        for &index in &self.op.outputs {
+            let typed = self.typed(index)?;
+            let name = self.builder.border_name(index);
+            let dims = typed.form.stored.iter().enumerate().map(|(axis, extent)| match extent {
+                Some(extent) => Dim::Fixed(*extent),
+                None => Dim::Symbol(format!("{name}.{axis}").into()),
+            });
+            let quant = match &typed.meaning {
+                Meaning::Quantized { scales, zero_points }
+                    if scales.len() == 1 && typed.dtype.is_quantized() =>
+                {
+                    i32::try_from(zero_points[0])
+                        .ok()
+                        .map(|zero_point| QuantParams { scale: scales[0], zero_point })
+                }
+                _ => None,
+            };
+            let value =
+                Value { dtype: Some(typed.dtype), shape: Some(dims.collect()), quant, ..Value::named(name) };
+            let found = value.fixed_shape().map(|shape| Found { dtype: typed.dtype, shape });
+            if self.builder.held[index].kept != [None; 3] {
+                let v_id = self.builder.document.values[index].v_id;
+                return Err(self.wrong(format!("value {v_id} is made twice")));
+            }
+            let id = self.add(value, found);
+            self.builder.graph.inputs.push(id);
+            self.builder.held[index].kept[View::Stored as usize] = Some(id);
+        }
+        Ok(())
+    }
+
+    /// The network's outputs, as they are stored.
+    pub(super) fn output(&mut self) -> Result<(), Error> {
+        for number in 0..self.op.inputs.len() {
+            let index = self.operand(number)?;
+            let mut id = self.kept(index, View::Stored)?;
+            let graph = &self.builder.graph;
+            let taken = graph.inputs.contains(&id)
+                || graph.outputs.contains(&id)
+                || graph.value(id).constant.is_some();
+            if taken {
+                id = self.copy(id)?;
+            } else {
+                let name = self.builder.border_name(index);
+                self.builder.graph.value_mut(id).name = name;
+            }
+            self.builder.graph.outputs.push(id);
+        }
+        Ok(())
+    }
+
+    /// A constant of the document as it is stored.
+    fn load(&mut self, index: usize) -> Result<ValueId, Error> {
+        let typed = self.typed(index)?;
+        let constant = self.stored_constant(index, typed.dtype)?;
+        let wish = self.builder.border_name(index);
+        let name = Builder::unique(&mut self.builder.names, &format!("{wish}.data"));
+        self.builder.found.push(Some(Found { dtype: constant.dtype(), shape: constant.shape() }));
+        Ok(self.builder.graph.add_constant(name, constant))
+    }
+}
