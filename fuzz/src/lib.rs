@@ -2,6 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
+use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use triune::{
     device::DeviceSpec,
@@ -69,4 +70,17 @@ pub fn package() -> (TempDir, Vec<(PathBuf, Vec<u8>)>) {
     }
     files.sort();
     (folder, files)
+}
+
+/// A package's description that says of the payload `file` that it is `content`.
+pub fn signed(description: &[u8], file: &str, content: &[u8]) -> Vec<u8> {
+    let mut value: serde_json::Value = serde_json::from_slice(description).expect("JSON");
+    for part in value.as_object_mut().expect("an object").values_mut() {
+        if part.get("file").and_then(|name| name.as_str()) == Some(file) {
+            part["bytes"] = content.len().into();
+            let digest = Sha256::digest(content);
+            part["sha256"] = digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
+        }
+    }
+    serde_json::to_vec(&value).expect("JSON")
 }
