@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
 import lite_models as models
+import mge_files
 import numpy as np
 import pytest
 
@@ -414,3 +416,26 @@ def test_real_discrete_input(real: Path) -> None:
         loaded.wait()
         found, expected = loaded.get_io_tensor(loaded.get_output_name(0)).to_numpy(), data["out:0"]
     assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+def resident() -> int:
+    """Return the process's memory in MiB."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") >> 20
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from Linux's /proc")
+@pytest.mark.parametrize("pad", [8190, 500_000])
+def test_a_small_file_takes_little_memory_to_load(tmp_path: Path, pad: int) -> None:
+    """Whatever extents it has: a GiB comes with a run only, and 4 TB are refused."""
+    file = mge_files.File()
+    x, weights = file.input("x", [1, 1, 4, 4]), file.constant(np.ones((1, 1, 1, 1), np.float32))
+    (y,) = file.add("Convolution", [x, weights], param=(3, {1: pad, 2: pad}))
+    file.write(tmp_path / "net.mge", {"y": y})
+    before, loaded = resident(), network()
+    if pad < 10_000:
+        loaded.load(tmp_path / "net.mge")
+        assert loaded.get_io_tensor("y").layout.shapes == [1, 1, 2 * pad + 4, 2 * pad + 4]
+    else:
+        with pytest.raises(RuntimeError, match=r"bytes"):
+            loaded.load(tmp_path / "net.mge")
+    assert resident() - before < 256

@@ -54,6 +54,34 @@ impl Drop for Chunk {
     }
 }
 
+/// Bytes whose pages are there before the first run. What is beyond comes as it is touched: a few bytes of a file can ask for
+/// extents of any size.
+const AT_ONCE: usize = 64 << 20;
+
+/// Refuses what this machine does not have: the system would promise it, and end the process that takes it at its word.
+fn check_there_is(bytes: u64) -> Result<(), Error> {
+    if bytes <= Workspace::LEAST {
+        return Ok(());
+    }
+    // Where nobody says how much there is, nothing is refused.
+    let Some(all) = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text)) else {
+        return Ok(());
+    };
+    if bytes <= all {
+        return Ok(());
+    }
+    Err(Error::Target(format!("a run takes {bytes} bytes of memory, of which this machine has {all}")))
+}
+
+/// All memory and swap in bytes, by Linux's account.
+fn total(text: &str) -> Option<u64> {
+    let amount = |name: &str| -> Option<u64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    };
+    amount("MemTotal:")?.checked_add(amount("SwapTotal:").unwrap_or(0))
+}
+
 fn aligned(bytes: u64) -> u64 {
     bytes.max(1).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX)
 }
@@ -114,15 +142,16 @@ impl Workspace {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A chunk of at least `bytes` that all programs share, every page of it there already.
+    /// A chunk of at least `bytes` that all programs share, every page of it there already up to [`AT_ONCE`].
     fn chunk(&self, bytes: u64) -> Result<Arc<Chunk>, Error> {
         let mut state = self.lock();
         if let Some(chunk) = state.chunk.as_ref().filter(|chunk| chunk.len >= bytes) {
             return Ok(Arc::clone(chunk));
         }
         state.chunk = None;
+        check_there_is(bytes)?;
         let chunk = Arc::new(Chunk::new(&self.memory, self.region, aligned(bytes))?);
-        let ranges = [RangeAccess::exclusive(chunk.region, chunk.base, chunk.len)];
+        let ranges = [RangeAccess::exclusive(chunk.region, chunk.base, chunk.len.min(AT_ONCE as u64))];
         self.memory.lease(&ranges)?.write(ranges[0])?.fill(0);
         state.chunk = Some(Arc::clone(&chunk));
         Ok(chunk)
@@ -164,12 +193,12 @@ pub(crate) struct Scratch(Vec<u8>);
 impl Scratch {
     const ALIGNMENT: usize = 64;
 
-    /// Makes room, every page of it.
+    /// Makes room, every page of it up to [`AT_ONCE`].
     fn reserve(&mut self, bytes: usize) {
         let need = bytes.saturating_add(Self::ALIGNMENT);
         if self.0.len() < need {
-            // Not zeros, which the system would hand out page by page when they are first touched.
-            self.0 = vec![0xA5; need];
+            // Zeros are what the system hands out page by page when they are first touched.
+            self.0 = vec![if need <= AT_ONCE { 0xA5 } else { 0 }; need];
         }
     }
 
@@ -259,4 +288,27 @@ fn segments(
     program.inputs.iter().for_each(|io| add(bytes(io), SegmentKind::Input));
     program.outputs.iter().for_each(|io| add(bytes(io), SegmentKind::Output));
     Ok(SegmentTable::new(segments)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_counted_in_kibibytes() {
+        let text = "MemTotal:       2048 kB\nMemFree:        12 kB\nSwapTotal:      1024 kB\n";
+        assert_eq!(total(text), Some(3 << 20));
+        assert_eq!(total("MemTotal: 1 kB\n"), Some(1024));
+        assert_eq!(total("MemTotal: many\n"), None);
+        assert_eq!(total(""), None);
+    }
+
+    #[test]
+    fn what_no_machine_has_is_refused() {
+        assert!(check_there_is(1 << 28).is_ok());
+        if std::fs::exists("/proc/meminfo").is_ok_and(|exists| exists) {
+            let error = check_there_is(1 << 60).expect_err("an exbibyte");
+            assert!(error.to_string().contains("1152921504606846976 bytes"), "{error}");
+        }
+    }
 }
