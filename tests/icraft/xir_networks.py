@@ -25,8 +25,9 @@ from triune.icraft.xir import (
 )
 
 
-def f32(*shape: int, layout: str = "NHWC") -> TensorType:
-    """Return the type of a tensor of 32-bit floats."""
+def f32(*shape: int, layout: str | None = None) -> TensorType:
+    """Return the type of a tensor of 32-bit floats, channels last."""
+    layout = layout or {1: "C", 2: "NC", 3: "HWC"}.get(len(shape), "NHWC")
     return TensorType(FloatType.FP32(), list(shape), Layout(layout))
 
 

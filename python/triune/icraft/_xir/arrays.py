@@ -49,15 +49,13 @@ class Runs(Generic[V]):
             elif count:
                 runs.append((count, value))
         self.pairs = tuple(runs)
+        # Not `__len__`, which cannot say more than an address can: a file's count can be any.
+        self.total = sum(count for count, _ in runs)
 
     @classmethod
     def of(cls, values: Iterable[V]) -> Runs[V]:
         """Take values one by one."""
         return cls((1, value) for value in values)
-
-    def __len__(self) -> int:
-        """Return how many values there are."""
-        return sum(count for count, _ in self.pairs)
 
     def __eq__(self, other: object) -> bool:
         """Compare the values."""
@@ -67,18 +65,18 @@ class Runs(Generic[V]):
 
     def __iter__(self) -> Iterator[V]:
         """Walk the values. Raises Error if there are more than `LONGEST`."""
-        if len(self) > LONGEST:
-            raise Error(f"an array of {len(self)} values is given out in no list; at most {LONGEST} are")
+        if self.total > LONGEST:
+            raise Error(f"an array of {self.total} values is given out in no list; at most {LONGEST} are")
         return (value for count, value in self.pairs for _ in range(count))
 
     def at(self, index: int) -> V:
         """Return one value; negative numbers count from the end. Raises Error if there is none."""
-        place = index + len(self) if index < 0 else index
+        place = index + self.total if index < 0 else index
         for count, value in self.pairs:
             if 0 <= place < count:
                 return value
             place -= count
-        raise Error(f"the array has {len(self)} values, none is number {index}")
+        raise Error(f"the array has {self.total} values, none is number {index}")
 
 
 def _parsed(text: str) -> tuple[str, int, list[Any]]:
@@ -138,7 +136,7 @@ class NormratioArray(Concrete):
 
     def __len__(self) -> int:
         """Return how many there are."""
-        return len(self._runs)
+        return self._runs.total
 
     def __getitem__(self, index: int) -> float:
         """Return one ratio. Raises Error if there is none of that number."""
@@ -260,11 +258,11 @@ class QuantizedScaleArray(Concrete):
 
     def size(self) -> int:
         """Return how many there are."""
-        return len(self._runs)
+        return self._runs.total
 
     def __len__(self) -> int:
         """Return how many there are."""
-        return len(self._runs)
+        return self._runs.total
 
     def empty(self) -> bool:
         """Return whether there are none."""
@@ -284,8 +282,8 @@ class QuantizedScaleArray(Concrete):
 
     def split(self, begin: int, end: int, stride: int = 1) -> Self:
         """Return every `stride`-th scale from `begin` up to, not including, `end`. Raises Error if they are out of range."""
-        if not 0 <= begin <= end <= len(self._runs) or stride < 1:
-            raise Error(f"of {len(self._runs)} scales none from {begin} to {end} by {stride} can be taken")
+        if not 0 <= begin <= end <= self._runs.total or stride < 1:
+            raise Error(f"of {self._runs.total} scales none from {begin} to {end} by {stride} can be taken")
         part = type(self).Init()
         part._runs, part._axis = Runs.of(list(self._runs)[begin:end:stride]), self._axis
         return part

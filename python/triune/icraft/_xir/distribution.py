@@ -89,8 +89,8 @@ class MergedAxisDistr(Concrete):
         return self
 
     def _mark(self, start: int, end: int, valid: bool) -> Self:
-        if not 0 <= start <= end <= len(self._mask):
-            raise Error(f"of {len(self._mask)} elements those from {start} to {end} cannot be marked")
+        if not 0 <= start <= end <= self._mask.total:
+            raise Error(f"of {self._mask.total} elements those from {start} to {end} cannot be marked")
         pairs: list[tuple[int, bool]] = []
         for left, right, was in self.allSections():
             inside = (max(left, start), min(right, end))
@@ -128,7 +128,7 @@ class MergedAxisDistr(Concrete):
 
     def totalNum(self) -> int:
         """Return the number of elements."""
-        return len(self._mask)
+        return self._mask.total
 
     def totalValidNum(self) -> int:
         """Return the number of valid elements."""

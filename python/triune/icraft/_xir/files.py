@@ -241,6 +241,7 @@ def _attach(network: Network, data: Any, where: str, calc_md5: bool, lazy: bool)
     raw = _Raw(data, where, network._params_md5 if calc_md5 else None)
     places = _table(data, where)
     sources: list[tuple[Params, _Slice]] = []
+    used = len(_MAGIC) + _COUNT.size + _ENTRY.size * len(places) if places else 0
     for params in network._params():
         place = places.pop(params._v_id, None)
         called = f"{where}: {params._called()}"
@@ -248,12 +249,17 @@ def _attach(network: Network, data: Any, where: str, calc_md5: bool, lazy: bool)
             if params._allow_no_data:
                 continue
             raise Error(f"{called} is not in it")
+        # Parameters without elements begin where the next ones do: the table cannot tell which of them has the bytes.
+        offset, length = place
         needed = params.storageBytes()
-        if place[1] != needed:
-            raise Error(f"{called} has {place[1]} bytes in it, its type {params.dtype} takes {needed}")
-        sources.append((params, _Slice(raw, *place)))
+        if needed not in (0, length):
+            raise Error(f"{called} has {length} bytes in it, its type {params.dtype} takes {needed}")
+        sources.append((params, _Slice(raw, offset, needed)))
+        used += needed
     if places:
         raise Error(f"{where}: it has parameters that {network._named()} has not: {sorted(places)[:5]}")
+    if used != len(data):
+        raise Error(f"{where}: {len(data)} bytes, the table and the parameters of {network._named()} are {used}")
     if not lazy:
         raw.check()
     for params, source in sources:

@@ -195,9 +195,9 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
         if op._network is not None:
             where = "it already" if op._network is self else f"{op._network._named()}, take it out first"
             raise Error(f"{self._named()}: {op._called()} is in {where}")
-        if is_input(op) and self._ops:
+        if is_input(op) and (op_index or (self._ops and is_input(self._ops[0]))):
             raise Error(f"{self._named()}: {op._called()} is an Input, which is only ever the first")
-        if not is_input(op) and not self._ops:
+        if not is_input(op) and not op_index:
             raise Error(f"{self._named()}: the first operation is an Input, not {op._called()}")
         if not is_input(op) and not op._inputs:
             raise Error(f"{self._named()}: {op._called()} has no inputs")
@@ -273,7 +273,7 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
             return self
         if not op._inputs:
             op.setInputs(gone._inputs)
-        if not op._outputs:
+        if not op._outputs and not is_output(op):
             if op._rule is None:
                 outputs, gone._outputs = gone._outputs, []
                 for value in outputs:

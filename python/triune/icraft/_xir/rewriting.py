@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from triune.icraft._xir.base import is_output
 from triune.icraft._xir.errors import Error
 from triune.icraft._xir.operation import Operation
 from triune.icraft._xir.patterns import Match, OpPattern, Pattern, matches
@@ -102,9 +103,10 @@ class Rewriting:
             outside = [value for op in group for value in op._inputs if id(value) not in made]
             dest.setInputs(list({id(value): value for value in outside}.values()))
         taken_by = [[use for use in self.getUsesInfo(value) if id(use[0]) not in inside] for value in taken]
-        adopts = not dest._outputs and dest._rule is None
+        adopts = not dest._outputs and dest._rule is None and not is_output(dest)
         if not adopts:
-            dest.inferResults()
+            if dest._rule is not None:
+                dest.inferResults()
             if len(dest._outputs) != len(taken):
                 raise Error(f"{dest._called()} has {len(dest._outputs)} outputs, {len(taken)} of the group are taken")
         place = self.getOpIndexById(group[-1].op_id) - len(group) + 1

@@ -241,7 +241,8 @@ class Params(Value):
     def _take(self, b: Buffer, name: str, layout: Layout | None, mtype: MemType | None) -> None:
         import numpy as np
 
-        array = np.asarray(b)
+        # numpy takes bytes for a text.
+        array = np.asarray(memoryview(b) if isinstance(b, bytes | bytearray) else b)
         layout = Layout.Default(array.ndim) if layout is None else layout
         super().__init__(name, TensorType(_scalar_of(array.dtype), array.shape, layout), mtype)
         self._source = _Owned(np.ascontiguousarray(array).reshape(-1).view(np.uint8).copy())

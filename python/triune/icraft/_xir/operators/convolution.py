@@ -22,8 +22,6 @@ __all__ = [
     "ConvTranspose2d",
     "ConvTranspose3d",
     "Matmul",
-    "cut_scale",
-    "windows",
 ]
 
 # In the order of the published constructors: width before height, but depth first.

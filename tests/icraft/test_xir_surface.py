@@ -1,0 +1,126 @@
+"""Every published member of `xir` that is claimed is there; names, stubs and operators agree with their tables."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import triune
+from triune.icraft import xir
+from triune.icraft._xir.operation import OPERATORS
+
+
+def _beside(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+coverage = _beside("coverage")
+stubs = _beside("operator_stubs")
+
+
+@pytest.mark.parametrize("name", coverage.MODULES)
+def test_every_claimed_member_is_there(name: str) -> None:
+    module = importlib.import_module(f"triune.icraft.{name}")
+    members = coverage.claimed(name)
+    assert len(members) > 10
+    assert [pair for pair in members if not coverage.is_there(module, *pair)] == []
+
+
+def test_the_question_can_be_answered_with_no() -> None:
+    for owner, member in [
+        ("Nothing", ""),
+        ("-", "Nothing()"),
+        ("Conv2d", "nothing"),
+        ("Conv2d", "typeKey="),
+        ("Value", "name="),
+        ("Framework", "NOTHING"),
+    ]:
+        assert not coverage.is_there(xir, owner, member)
+
+
+@pytest.mark.parametrize("name", coverage.MODULES)
+def test_the_claims_are_the_published_interface(name: str, test_data: Path) -> None:
+    path = test_data / "spec" / "icraft_api.json"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    members = list(coverage.described(json.loads(path.read_text())[name]))
+    assert [pair for pair in members if not coverage.is_left_out(name, *pair)] == coverage.claimed(name)
+    assert coverage.main([str(path)]) == 0
+
+
+def test_names_are_exported_once_and_are_all_there() -> None:
+    assert sorted(set(xir.__all__)) == sorted(xir.__all__)
+    assert [name for name in xir.__all__ if not hasattr(xir, name)] == []
+    namespace: dict[str, Any] = {}
+    exec("from triune.icraft.xir import *", namespace)
+    assert set(xir.__all__) <= set(namespace)
+    assert namespace["NONE"] is xir.RoundingMode.NONE
+    former = {
+        "Maxpool": "MaxPool2d",
+        "Avgpool": "AvgPool2d",
+        "Batchnorm": "BatchNorm2d",
+        "Relu": "ReLU",
+        "Silu": "SiLU",
+    }
+    former |= {"Prelu": "PReLU", "Elu": "ELU", "Gelu": "GELU", "Layernorm": "LayerNorm"}
+    former |= {f"Conv{count}dTranspose": f"ConvTranspose{count}d" for count in (1, 2, 3)}
+    assert all(getattr(xir, old) is getattr(xir, new) for old, new in former.items())
+
+
+@pytest.mark.parametrize(("path", "text"), stubs.stubs().items(), ids=lambda given: getattr(given, "name", None))
+def test_the_stubs_are_those_of_the_tables(path: Path, text: str) -> None:
+    assert ast.dump(ast.parse(path.read_text())) == ast.dump(ast.parse(text)), "run tests/icraft/operator_stubs.py"
+
+
+@pytest.mark.parametrize("key", OPERATORS)
+def test_operators_describe_themselves(key: str) -> None:
+    operator: Any = OPERATORS[key]
+    assert operator.__doc__
+    assert operator.__module__ == "triune.icraft.xir"
+    assert getattr(xir, operator.__name__) is operator
+    assert inspect.signature(operator)
+    empty = operator.Init()
+    assert empty.defined()
+    assert empty.typeKey() == operator.type_key == f"icraft::xir::{operator.__name__}Node"
+    for name, attribute in operator._table.items():
+        assert getattr(empty, name) == empty.getAttr(name) == attribute.initial()
+        assert inspect.getattr_static(operator, name).__doc__ == attribute.doc
+
+
+def test_importing_loads_neither_numpy_nor_the_native_module() -> None:
+    code = "import sys, triune.icraft.xir\nprint('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_type_checkers_see_the_operators(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    (tmp_path / "program.py").write_text(
+        "from triune.icraft.xir import *\n"
+        "t = TensorType(FloatType.FP32(), [1, 8, 8, 3], Layout.NHWC())\n"
+        "given = Input(t)\n"
+        "conv = Conv2d(given[0], Params(t), None, 1, 1, 1, padding_mode=REFLECT)\n"
+        "reveal_type(Conv2d(Operation.Create('x')).stride_width)\n"
+        "reveal_type(Relu(conv[0]).clone())\n"
+        "conv.stride_width = 'x'\n"
+    )
+    checked = [sys.executable, "-m", "mypy", "--strict", "program.py"]
+    done = subprocess.run(checked, cwd=tmp_path, capture_output=True, text=True)
+    assert 'Revealed type is "int"' in done.stdout.replace("builtins.", "")
+    assert "elementwise.ReLU" in done.stdout
+    assert "[assignment]" in done.stdout
+    assert "Found 1 error " in done.stdout
+    assert Path(triune.__file__).with_name("py.typed").exists()
