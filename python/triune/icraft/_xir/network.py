@@ -425,7 +425,9 @@ def copied(network: Network, ops: Sequence[Operation], inputs: list[Value], outp
     made[0]._bind_outputs([copies.value(value) for value in inputs])
     if not is_output(made[-1]):
         made.append(OPERATORS["icraft::xir::Output"].Init())
-    made[-1]._inputs = [copies.value(value) for value in outputs]
+    # An Output that is there keeps its order, and may take a value twice.
+    taken = {id(value) for value in made[-1]._inputs}
+    made[-1]._inputs += [copy for copy in map(copies.value, outputs) if id(copy) not in taken]
     copy._take(made)
     return copy
 

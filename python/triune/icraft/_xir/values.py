@@ -241,8 +241,7 @@ class Params(Value):
     def _take(self, b: Buffer, name: str, layout: Layout | None, mtype: MemType | None) -> None:
         import numpy as np
 
-        # numpy takes bytes for a text.
-        array = np.asarray(memoryview(b) if isinstance(b, bytes | bytearray) else b)
+        array = _as_array(b)
         layout = Layout.Default(array.ndim) if layout is None else layout
         super().__init__(name, TensorType(_scalar_of(array.dtype), array.shape, layout), mtype)
         self._source = _Owned(np.ascontiguousarray(array).reshape(-1).view(np.uint8).copy())
@@ -302,7 +301,7 @@ class Params(Value):
         """Copy the data from a buffer. Raises Error unless it has the size of the type."""
         import numpy as np
 
-        data = np.ascontiguousarray(np.asarray(b)).reshape(-1).view(np.uint8)
+        data = np.ascontiguousarray(_as_array(b)).reshape(-1).view(np.uint8)
         if data.size != self.storageBytes():
             raise Error(
                 f"{self._called()}: {data.size} bytes given, its type {self._dtype} takes {self.storageBytes()}"
@@ -342,6 +341,13 @@ class Params(Value):
 
     def _called(self) -> str:
         return f"parameters {self._v_id}" + (f" ({self._name})" if self._name else "")
+
+
+def _as_array(b: Buffer) -> npt.NDArray[Any]:
+    import numpy as np
+
+    # numpy takes bytes for a text.
+    return np.asarray(memoryview(b) if isinstance(b, bytes | bytearray) else b)
 
 
 def _scalar_of(dtype: np.dtype[Any]) -> ScalarType:

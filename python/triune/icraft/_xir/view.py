@@ -85,18 +85,19 @@ class NetworkView(NetworkBase):
         return _unique(found)
 
     def outputs(self) -> list[Value]:
-        """Return what the view's `Output` operation takes, and what its operations make for others or for nobody; each once.
+        """Return what the view's `Output` operation takes, and what its operations make for others; each once.
 
-        In the order of the network's outputs if they are the same values, otherwise in execution order, unless
-        `setOutputsOrderByValueIds` said another.
+        What nobody takes counts only in a network that has no `Output` yet. In the order of the network's outputs if they
+        are the same values, otherwise in execution order, unless `setOutputsOrderByValueIds` said another.
         """
         found = super().outputs()
         inside = {id(op) for op in self._ops}
         uses = self._whole()._index().uses if self._ops else {}
+        unfinished = bool(self._ops) and not any(map(is_output, self._whole()._ops))
         for op in self._ops:
             for value in op._outputs:
                 takers = [taker for taker, _ in uses.get(value._v_id, ())]
-                if any(id(taker) not in inside for taker in takers) or (not takers and not is_input(op)):
+                if any(id(taker) not in inside for taker in takers) or (unfinished and not takers and not is_input(op)):
                     found.append(value)
         found = _unique(found)
         order = self._order
