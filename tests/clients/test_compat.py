@@ -250,3 +250,83 @@ def test_type_checkers_see_lite(tmp_path: Path) -> None:
     assert 'Revealed type is "str"' in done.stdout.replace("builtins.", "")
     assert "[assignment]" in done.stdout
     assert "Found 1 error " in done.stdout
+
+
+# ---- Icraft
+
+
+def test_both_import_forms_of_icraft(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import xir\n"
+        "from xrt import *\n"
+        "from host_backend import *\n"
+        "from icraft.xir import *\n"
+        "import icraft.xrt, icraft.host_backend, icraft.xir\n"
+        "import triune.icraft.xir as ours\n"
+        "assert xir is icraft.xir is ours\n"
+        "assert icraft.xrt.Session is Session and icraft.host_backend.HostBackend is HostBackend\n"
+        "print(xir.Network('n', PYTORCH, '1.9').name, Tensor(xir.TensorType(FloatType.FP32(), [2], Layout('C'))).dtype().shape)\n"
+    )
+    done = run(tmp_path, *COMPAT, program)
+    assert (done.stdout, done.stderr) == ("n [2]\n", "")
+    code = "import triune.compat.icraft, icraft.xir, xir\nassert xir is icraft.xir"
+    assert run(tmp_path, "-c", code).stderr == ""
+    for name in ("icraft", "xir", "xrt"):
+        assert f"No module named '{name}'" in run(tmp_path, "-c", f"import triune.compat, triune.icraft, {name}").stderr
+
+
+def test_a_network_is_looked_at_by_an_unchanged_program(tmp_path: Path) -> None:
+    from triune.icraft.xir import FloatType, Framework, Input, Layout, Network, Output, TensorType
+
+    network = Network("tiny", Framework.ONNX, "1")
+    network.addOp(Input(TensorType(FloatType.FP32(), [1, 4, 4, 3], Layout.NHWC())))
+    network.addOp(Output(network.ops[0][0]))
+    network.setTag("speedmode", False)
+    network.dumpJsonToFile(str(tmp_path / "tiny.json"))
+    network.dumpParamsToFile(str(tmp_path / "tiny.raw"))
+    done = run(tmp_path, *COMPAT, PROGRAMS / "xir_info.py", tmp_path / "tiny.json", tmp_path / "tiny.raw")
+    assert (done.stdout, done.stderr) == (
+        'icraft::xir::Input "@hostt" [1, 4, 4, 3] "@fp(32)"\nicraft::xir::Output "@hostt"\nspeed mode False\n',
+        "",
+    )
+
+
+@pytest.mark.parametrize("name", ["icraft.xir", "xir"])
+def test_an_installed_module_of_icrafts_names_is_not_replaced_silently(tmp_path: Path, name: str) -> None:
+    package = tmp_path / "site" / name.replace(".", "/")
+    package.parent.mkdir(parents=True)
+    package.with_suffix(".py").write_text("real = True\n")
+    if "." in name:
+        (package.parent / "__init__.py").write_text("")
+        (package.parent / "codegen.py").write_text("word = 'real'\n")
+    site = str(tmp_path / "site")
+    done = run(tmp_path, "-c", "import triune.compat.icraft", path=site)
+    assert f"ImportError: {name} of the vendor is installed" in done.stderr
+    code = (
+        f"import {name}\nassert {name}.real\n"
+        "import triune.compat\ntriune.compat.install('icraft', triune.compat.ICRAFT, force=True)\n"
+        "import icraft.xir, xir\nprint(icraft.xir.__name__, xir.__name__)\n"
+    )
+    code += "import icraft.codegen; print(icraft.codegen.word)" if "." in name else "print('real')"
+    done = run(tmp_path, "-c", code, path=site)
+    assert (done.stdout, done.stderr) == ("triune.icraft.xir triune.icraft.xir\nreal\n", "")
+
+
+def test_type_checkers_see_icraft(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    folder = Path(triune.__file__).parent / "compat" / "paths" / "icraft"
+    (tmp_path / "program.py").write_text(
+        "import xir\nfrom icraft.xrt import *\nfrom icraft.xir import *\n"
+        "reveal_type(xir.Network.CreateFromJsonFile('x').view(0).ops[0].op_id)\nnumber: int = Layout('C')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "program.py"],
+        cwd=tmp_path,
+        env=os.environ | {"MYPYPATH": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+    assert 'Revealed type is "int"' in done.stdout.replace("builtins.", "")
+    assert "[assignment]" in done.stdout
+    assert "Found 1 error " in done.stdout

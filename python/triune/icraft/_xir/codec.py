@@ -5,9 +5,9 @@ A value that is written several times, as files do, becomes one object; a second
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
 from triune.icraft._xir.arrays import NormratioArray, scale_array
@@ -99,23 +99,14 @@ class Reader:
 
     def __init__(self, where: str) -> None:
         """Begin; `where` is what messages begin with."""
-        self._path = [where]
+        self._path: list[Any] = [where]
         self._values: dict[int, tuple[Value, Any]] = {}
 
     # ---- messages
 
-    @contextlib.contextmanager
-    def _at(self, *what: object) -> Iterator[None]:
+    def _at(self, *what: object) -> _At:
         """Name what is read, for messages."""
-        self._path.append(" ".join(map(str, what)))
-        try:
-            yield
-        except _Located:
-            raise
-        except (Error, TypeError, ValueError) as error:
-            raise _Located(f"{self._path[0]}: {', '.join([*self._path[1:], ''])[:-2]}: {error}") from None
-        finally:
-            self._path.pop()
+        return _At(self._path, what)
 
     def _dictionary(self, document: Any) -> dict[str, Any]:
         if not isinstance(document, dict):
@@ -364,6 +355,23 @@ class Reader:
 
 class _Located(Error):
     """An error whose message says where."""
+
+
+class _At:
+    """What is being read, while it is: errors get to know."""
+
+    def __init__(self, path: list[Any], what: tuple[object, ...]) -> None:
+        self._path, self._what = path, what
+
+    def __enter__(self) -> None:
+        self._path.append(self._what)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        where, *inner = self._path
+        self._path.pop()
+        if isinstance(error, Error | TypeError | ValueError) and not isinstance(error, _Located):
+            places = ", ".join(" ".join(map(str, what)) for what in inner)
+            raise _Located(f"{where}: {places}: {error}") from None
 
 
 _KINDS = {str: "string", int: "whole number", bool: "truth value"}

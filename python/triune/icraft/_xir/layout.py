@@ -15,6 +15,8 @@ from triune.icraft._xir.objects import Concrete, ObjectRef
 __all__ = ["AxisName", "AxisUnit", "Layout"]
 
 _NAMES = "NLHWDCIO*"
+_OUTER = frozenset(_NAMES)
+_INNER = frozenset(_NAMES[:-1].lower())
 
 
 class AxisName(Concrete):
@@ -29,7 +31,7 @@ class AxisName(Concrete):
         """Take one character. Raises Error if it is no axis."""
         if not isinstance(name, str):
             raise TypeError(f"AxisName() takes a character, not {type(name).__name__}")
-        if name not in tuple(_NAMES):
+        if name not in _OUTER:
             raise Error(f"AxisName: {name!r} is no axis; {', '.join(_NAMES)} are")
         self._name = name
 
@@ -54,7 +56,7 @@ class AxisUnit(AxisName):
         """Take one character and the length. Raises Error if it is no axis, or the length negative."""
         if not isinstance(name, str):
             raise TypeError(f"AxisUnit() takes a character, not {type(name).__name__}")
-        if name not in tuple(_NAMES[:-1].lower()):
+        if name not in _INNER:
             raise Error(f"AxisUnit: {name!r} is no inner axis; {', '.join(_NAMES[:-1].lower())} are")
         self._name = name
         self.setUnit(unit)
@@ -126,7 +128,7 @@ class Layout(Concrete):
     @staticmethod
     def CheckAxisNameUpper(c: str) -> bool:
         """Return whether the axis is written in upper case."""
-        return c in tuple(_NAMES[:-1])
+        return c in _OUTER and c != "*"
 
     # ---- the builder: each adds an axis, except a lower-case one without a length, which returns the length
 

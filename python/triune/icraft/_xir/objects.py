@@ -194,8 +194,9 @@ class Concrete(ObjectRef):
         return handle
 
     def _set_defaults(self) -> None:
+        fields = self.__dict__
         for name, value in self._defaults.items():
-            self.__dict__[name] = value() if callable(value) else value
+            fields[name] = value() if callable(value) else value
 
 
 def _equal(left: Any, right: Any) -> bool:

@@ -1,6 +1,7 @@
 """The vendor's import name for `triune.icraft.xrt`: the very same module, under a second name."""
 
-import importlib
 import sys
 
-sys.modules[__name__] = importlib.import_module("triune.icraft.xrt")
+import triune.icraft.xrt as _module
+
+sys.modules[__name__] = _module

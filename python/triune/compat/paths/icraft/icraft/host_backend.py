@@ -1,6 +1,7 @@
 """The vendor's import name for `triune.icraft.host_backend`: the very same module, under a second name."""
 
-import importlib
 import sys
 
-sys.modules[__name__] = importlib.import_module("triune.icraft.host_backend")
+import triune.icraft.host_backend as _module
+
+sys.modules[__name__] = _module
