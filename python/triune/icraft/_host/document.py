@@ -45,7 +45,7 @@ def document(
     network = ops[0]._network if ops and ops[0].isBoundToNetwork() else None
     if network is not None:
         blank["ai_target"] = plain(network.ai_target)
-        blank["framework_kind"] = network.framework_kind
+        blank["framework_kind"] = plain(network._framework_kind)
         blank["icraft_version"], blank["icraft_xir_version"] = network.icraft_version, network.icraft_xir_version
     blank["ops"] = [
         _border("Input", first, "outputs", inputs),
