@@ -72,6 +72,25 @@ def test_objects_and_release(folder: Path, expected: list[int]) -> None:
     assert done.stdout == f"{expected[0]}\n"
 
 
+def test_icraft_on_the_host(tmp_path: Path) -> None:
+    from triune.icraft import xir
+
+    network = xir.Network("tiny", xir.Framework.ONNX, "1.0")
+    given = xir.Input(xir.TensorType(xir.FloatType.FP32(), [1, 8, 8, 3], xir.Layout("NHWC")))
+    weights = np.random.default_rng(0).standard_normal((1, 1, 3, 4), np.float32)
+    conv = xir.Conv2d(given[0], xir.Params(weights, "weights", xir.Layout("HWIO")), None, 1, 0, 1)
+    for op in (given, conv, xir.Output(conv[0])):
+        network.addOp(op)
+    network.dumpJsonToFile(str(tmp_path / "tiny.json"))
+    network.dumpParamsToFile(str(tmp_path / "tiny.raw"))
+    image = np.random.default_rng(1).standard_normal((1, 8, 8, 3), np.float32)
+    np.save(tmp_path / "image.npy", image)
+    files = [tmp_path / name for name in ("tiny.json", "tiny.raw", "image.npy")]
+    done = run(tmp_path, *COMPAT, PROGRAMS / "icraft_host.py", *files)
+    assert done.stderr == ""
+    assert done.stdout == f"{(image @ weights[0, 0]).argmax()}\n"
+
+
 def test_a_program_finds_its_neighbours_and_arguments(tmp_path: Path) -> None:
     (tmp_path / "neighbour.py").write_text("from axelera.runtime import Context\n")
     program = tmp_path / "program.py"
