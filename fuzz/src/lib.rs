@@ -8,6 +8,7 @@ use triune::{
     device::DeviceSpec,
     graph::{
         Graph, Op,
+        format::xir::Document,
         ops::{BinaryKind, PoolKind, Reshape, UnaryKind},
     },
     runtime::{CompileOptions, Compiled, Package, compile},
@@ -83,4 +84,12 @@ pub fn signed(description: &[u8], file: &str, content: &[u8]) -> Vec<u8> {
         }
     }
     serde_json::to_vec(&value).expect("JSON")
+}
+
+/// The JSON text of a document with two constants, a convolution and functions, in plain and blocked layouts.
+pub const DOCUMENT: &str = include_str!("document.json");
+
+/// [`DOCUMENT`], read.
+pub fn document() -> Document {
+    Document::read(DOCUMENT.as_bytes(), None).expect("a document")
 }

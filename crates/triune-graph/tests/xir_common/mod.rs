@@ -1,6 +1,7 @@
 //! Random documents, and documents by hand.
 #![allow(dead_code, reason = "each test file takes a part")]
 
+pub(crate) mod check;
 pub(crate) mod net;
 
 use std::collections::BTreeMap;

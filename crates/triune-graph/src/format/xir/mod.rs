@@ -3,6 +3,7 @@
 //! A document is kept as it is written, values and attributes with the vendor's names.
 
 mod arrays;
+mod attach;
 mod cursor;
 mod document;
 mod json;

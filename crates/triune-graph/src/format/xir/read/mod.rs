@@ -11,6 +11,7 @@ mod node;
 mod ops;
 mod registry;
 mod values;
+mod views;
 
 use std::collections::HashSet;
 

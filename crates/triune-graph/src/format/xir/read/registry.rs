@@ -133,6 +133,24 @@ operators! {
 mod tests {
     use super::*;
 
+    /// The table of `docs/icraft.md` names every operator, and no other.
+    #[test]
+    fn the_documentation_lists_the_operators() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/icraft.md");
+        let text = std::fs::read_to_string(path).expect("docs/icraft.md is readable");
+        let (_, section) =
+            text.split_once("\n## How operators are computed\n").expect("a section on operators");
+        let section = section.split("\n## ").next().expect("a section");
+        let cells = section.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").nth(1));
+        let mut names: Vec<&str> = cells
+            .filter(|cell| cell.starts_with('`'))
+            .flat_map(|cell| cell.split(", "))
+            .map(|name| name.trim_matches('`'))
+            .collect();
+        names.sort_unstable();
+        assert_eq!(names, OPERATORS);
+    }
+
     #[test]
     fn the_list_is_sorted() {
         assert!(OPERATORS.is_sorted());

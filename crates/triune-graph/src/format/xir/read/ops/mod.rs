@@ -11,3 +11,4 @@ pub(super) mod pool;
 pub(super) mod reduce;
 pub(super) mod resize;
 pub(super) mod shape;
+mod weights;
