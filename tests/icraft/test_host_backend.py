@@ -31,6 +31,7 @@ from triune.icraft.xir import (
     ReLU,
     ScalarType,
     TensorType,
+    Value,
 )
 from triune.icraft.xir import Cast as CastOp
 from triune.icraft.xrt import Backend, BackendOpRegistry, HostDevice, Session, Tensor
@@ -360,6 +361,26 @@ def test_an_operation_refuses_what_does_not_fit(change: Callable[[Array], Array]
     target = Tensor(np.zeros((1, 8, 8, 3), np.float32), Layout("NHWC"))
     with pytest.raises(InternalError, match="output 0"):
         backend.forwardOp(network[1], [Tensor(noise(1, 8, 8, 3), Layout("NHWC"))], [target])
+
+
+def test_an_operator_that_is_not_there_says_so_when_it_is_run() -> None:
+    network = Network("new", Framework.ONNX, "1.0")
+    given = Input(f32(1, 4, 4, 2))
+    network.addOp(given)
+    relu = ReLU(given[0])
+    network.addOp(relu)
+    unknown = Operation.Create("icraft::xir::Unheard")
+    unknown.setInputs([relu[0]])
+    unknown.setOutputs([Value(f32(1, 4, 4, 2))])
+    network.addOp(unknown)
+    network.addOp(Output(unknown[0]))
+    made = session(network)
+    x = Tensor(noise(1, 4, 4, 2), Layout("NHWC"))
+    assert np.asarray(made.stepTo(1, [x])[0]).min() == 0
+    with pytest.raises(NotImplementedError, match=r"operation 2 \(Unheard\): .*no such operator"):
+        made.forward([x])
+    with pytest.raises(InternalError, match="Unheard"):
+        made.stepTo(2)
 
 
 def test_parameters_without_data_are_named() -> None:

@@ -49,6 +49,7 @@ pub(crate) fn runtime(error: RuntimeError) -> PyErr {
         RuntimeError::Io { .. } | RuntimeError::Graph(GraphError::Io { .. }) => FileError::new_err(text),
         RuntimeError::Shared => InUseError::new_err(text),
         RuntimeError::Foreign { .. } => ForeignError::new_err(text),
+        RuntimeError::Graph(error) if is_unsupported(&error) => UnsupportedError::new_err(text),
         RuntimeError::Unsupported { .. }
         | RuntimeError::Target(_)
         | RuntimeError::Device(DeviceError::OutOfMemory { .. }) => UnsupportedError::new_err(text),
@@ -67,6 +68,15 @@ pub(crate) fn runtime(error: RuntimeError) -> PyErr {
         ) => ArgumentError::new_err(text),
         RuntimeError::Device(DeviceError::Sanitizer(_)) => SanitizerError::new_err(text),
         RuntimeError::Device(_) => InternalError::new_err(text),
+    }
+}
+
+/// Whether a model is as it should be, and asks for what is not there.
+fn is_unsupported(error: &GraphError) -> bool {
+    match error {
+        GraphError::File { source, .. } => is_unsupported(source),
+        GraphError::Unsupported { .. } => true,
+        _ => false,
     }
 }
 
