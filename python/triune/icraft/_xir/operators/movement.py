@@ -414,11 +414,13 @@ Resize = define(
 
 def _padded(op: Operation) -> list[TensorType]:
     of, padding = rules.tensor(op, 0), op._attributes["padding"]
-    if len(padding) != 2 * len(of._shape):
-        raise Error(f"padding {padding} should have two numbers for each axis of {of._shape}")
+    if len(padding) % 2 or len(padding) > 2 * len(of._shape):
+        raise Error(f"padding {padding} should have two numbers for each axis of {of._shape}, the last axis first")
+    pairs = [*zip(padding[::2], padding[1::2], strict=True)]
+    pairs += [(0, 0)] * (len(of._shape) - len(pairs))
     shape = []
-    for place, extent in enumerate(of._shape):
-        made = extent + padding[2 * place] + padding[2 * place + 1]
+    for extent, (before, behind) in zip(of._shape, reversed(pairs), strict=True):
+        made = extent + before + behind
         if extent >= 0 and made < 0:
             raise Error(f"padding {padding} takes away more than {of._shape} has")
         shape.append(made if extent >= 0 else rules.UNKNOWN)
@@ -434,7 +436,12 @@ Pad = define(
     "The input with more elements around it.",
     "input",
     [
-        attr("padding", kinds.wholes, "How many before and behind, for each axis in turn.", list),
+        attr(
+            "padding",
+            kinds.wholes,
+            "How many before and behind, for each axis, the last one first; those left out get none.",
+            list,
+        ),
         attr("mode", enumeration(Mode), "What they are.", Mode.CONSTANT),
         attr("value", kinds.number, "What they are if constant.", _zero),
     ],
