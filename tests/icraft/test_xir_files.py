@@ -23,6 +23,7 @@ from triune.icraft.xir import (
     CalibratedType,
     Error,
     ExternalMem,
+    FloatType,
     Framework,
     HardOp,
     Input,
@@ -204,6 +205,7 @@ def in_relu(**changes: Any) -> dict[str, Any]:
         ({"inputs": [3]}, "input 0: an object is needed, not 3"),
         ({"alpha": "much"}, "attribute alpha: a number is needed, not 'much'"),
         ({"alpha": [1]}, "attribute alpha: "),
+        ({"alpha": 10**400}, "attribute alpha: a number is beyond what a float can hold"),
         ({"compile_target": "@zhuget(999)"}, "target: "),
     ],
 )
@@ -382,7 +384,7 @@ BROKEN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "backwards": (lambda raw: raw[:20] + struct.pack("<Q", 0) + raw[28:], r"net\.raw: "),
     "another": (lambda raw: raw[:16] + struct.pack("<I", 77) + raw[20:], r"parameters 1 .* is not in it"),
     "twice": (lambda raw: raw[:28] + raw[16:20] + raw[32:], r"net\.raw: "),
-    "shared": (lambda raw: raw[:32] + raw[20:28] + raw[40:], "has 448 bytes in it|448"),
+    "shared": (lambda raw: raw[:32] + raw[20:28] + raw[40:], r"parameters 1 \(weights\) has 448 bytes in it"),
     "moved": (
         lambda raw: raw[:32] + struct.pack("<Q", struct.unpack("<Q", raw[32:40])[0] + 4) + raw[40:],
         r"parameters 1 \(weights\) has 436 bytes in it, its type .* takes 432",
@@ -509,6 +511,32 @@ def test_parameters_of_buffers() -> None:
     assert copy != params
     with pytest.raises(Error, match="were not loaded"):
         params.data()
+
+
+def test_numbers_that_json_has_not_are_strings(tmp_path: Path) -> None:
+    given = every_form()
+    given["swap_mode"] = {"high": "inf"}
+    given["ops"][1]["pre_mean_data"] = ["inf", "nan"]
+    text = json.dumps(given).replace('"high": "inf"', '"high": 1e999')
+    network = Network.CreateFromJsonFile(written(tmp_path, text))
+    assert json.loads(str(network)) == given
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    text = json.dumps(every_form()).replace('"name": "grammar"', '"name": "\\ud800"')
+    network = Network.CreateFromJsonFile(written(tmp_path, text))
+    with pytest.raises(Error, match="a name or tag is no text"):
+        network.dumpJson(io.BytesIO())
+
+
+def test_bfloat16_is_rounded_to_even() -> None:
+    numbers = [1.0, -2.5, 1.00390625, 1.01171875, 3.4e38, float("inf"), float("nan"), 0.0]
+    params = Params(TensorType(FloatType.BF16(), [len(numbers)], Layout("*"))).fill(numbers.__getitem__)
+    bits = [0x3F80, 0xC020, 0x3F80, 0x3F82, 0x7F80, 0x7F80, 0x7FC0, 0]
+    assert params.data().tolist() == bits
+    assert params.storageBytes() == 2 * len(numbers)
+    with pytest.raises(Error, match=r"numbers of \"@fpe6m9\(16\)\" are not made here"):
+        Params(TensorType(FloatType.FPE6M9(), [1], Layout("*"))).fill(float)
 
 
 def test_parameters_that_are_filled() -> None:

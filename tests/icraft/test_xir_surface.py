@@ -28,6 +28,7 @@ def _beside(name: str) -> Any:
 
 
 coverage = _beside("coverage")
+signatures = _beside("signatures")
 stubs = _beside("operator_stubs")
 
 
@@ -59,6 +60,28 @@ def test_the_claims_are_the_published_interface(name: str, test_data: Path) -> N
     members = list(coverage.described(json.loads(path.read_text())[name]))
     assert [pair for pair in members if not coverage.is_left_out(name, *pair)] == coverage.claimed(name)
     assert coverage.main([str(path)]) == 0
+
+
+@pytest.mark.parametrize("name", coverage.MODULES)
+def test_published_parameters_are_accepted(name: str, test_data: Path) -> None:
+    path = test_data / "spec" / "icraft_api.json"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    module = importlib.import_module(f"triune.icraft.{name}")
+    calls = [
+        call
+        for call in signatures.methods(json.loads(path.read_text())[name])
+        if not coverage.is_left_out(name, *call[:2])
+    ]
+    assert len(calls) > 10
+    refused = {".".join(call[:2]): why for call in calls if (why := signatures.refusal(module, *call))}
+    assert refused == {}
+
+
+def test_a_call_can_be_refused() -> None:
+    assert signatures.refusal(xir, "Value", "setId", "(self, other: int) -> Value")
+    assert signatures.refusal(xir, "Conv2d", "__init__", "(self, input: Value, other: Value) -> None")
+    assert signatures.refusal(xir, "Layout", "Default", "static (size: int, more: int) -> Layout")
 
 
 def test_names_are_exported_once_and_are_all_there() -> None:

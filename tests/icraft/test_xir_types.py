@@ -24,11 +24,13 @@ from triune.icraft.xir import (
     NormalizedQuantizedType,
     NormalizedType,
     NormratioArray,
+    OnChipMem,
     QuantizedScale,
     QuantizedScaleArray,
     QuantizedType,
     Semantics,
     TensorType,
+    Value,
 )
 
 SINT8, FP32 = IntegerType.SInt8(), FloatType.FP32()
@@ -272,6 +274,20 @@ def test_quantized_types_can_be_asked_and_changed_through_tensors() -> None:
     normalized = NormalizedType([0.5], SINT8)
     assert normalized.setNormratio([0.75])
     assert normalized.getNormratio().data == [0.75]
+
+
+def test_every_form_can_be_named() -> None:
+    scales = QuantizedScaleArray([1.0])
+    assert QuantizedScaleArray(lhs=scales, rhs=scales).size() == 2  # type: ignore[call-arg]
+    assert QuantizedScaleArray(n=3, val=QuantizedScale(2.0)).size() == 3  # type: ignore[call-arg]
+    assert ExpQuantizedScaleArray(n=3, val=ExpQuantizedScale(1, 2, 3.0)).m == [1, 1, 1]  # type: ignore[call-arg]
+    assert Layout(axis=[AxisName(name="N")]) == Layout(layout="N")  # type: ignore[call-arg]
+    assert FloatType(sem=FP32.semantics()) == FP32  # type: ignore[call-arg]
+    normalized = NormalizedType([0.5], SINT8)
+    assert NormalizedQuantizedType(nomalized=normalized, scale=scales).normratio.data == [0.5]  # type: ignore[call-arg]
+    assert MergedAxisDistr([0]).append(other_valid_mask=[True, False]).valid_mask == [True, False]
+    assert Value(dtype=TensorType(SINT8, [1], Layout("C"))).name == ""
+    assert Value(dtype=TensorType(SINT8, [1], Layout("C")), mtype=OnChipMem(addr=3)).mtype == OnChipMem(3)
 
 
 # ---- distributions

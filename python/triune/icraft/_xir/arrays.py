@@ -154,7 +154,7 @@ class QuantizedScale(Concrete):
     _defaults: ClassVar[Mapping[str, Any]] = {"_origin": 1.0}
     _origin: float
 
-    def __init__(self, origin_scale: float | ObjectRef, /) -> None:
+    def __init__(self, origin_scale: float | ObjectRef) -> None:
         """Take the number."""
         if isinstance(origin_scale, ObjectRef):
             raise TypeError(f"QuantizedScale() takes a number, not {type(origin_scale).__name__}")
@@ -208,6 +208,12 @@ class QuantizedScaleArray(Concrete):
     _runs: Runs[Any]
     _axis: int
     _kind: ClassVar[str] = "scales"
+    _other_names: ClassVar[Mapping[str, str]] = {
+        "lhs": "origin_scale",
+        "rhs": "axis",
+        "n": "origin_scale",
+        "val": "axis",
+    }
 
     def __init__(
         self,
@@ -297,6 +303,7 @@ class ExpQuantizedScaleArray(QuantizedScaleArray):
 
     type_key = "icraft::xir::ExpQuantizedScaleArrayNode"
     _kind = "exp_scales"
+    _other_names: ClassVar[Mapping[str, str]] = {"lhs": "m", "rhs": "exp", "n": "m", "val": "exp"}
 
     def __init__(
         self,

@@ -57,7 +57,10 @@ def _real(value: Any) -> float:
         return float(value)
     if isinstance(value, bool):
         raise TypeError(f"a number is needed, not {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError("a number is beyond what a float can hold") from None
 
 
 def _truth(value: Any) -> bool:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from triune.icraft._xir.arrays import NormratioArray, scale_array
+from triune.icraft._xir.attributes import kinds
 from triune.icraft._xir.distribution import MergedAxisDistr
 from triune.icraft._xir.enums import Framework, ZhugeTarget_Chips
 from triune.icraft._xir.errors import Error, native_errors
@@ -347,10 +348,8 @@ class Reader:
         return points
 
     def _reals(self, document: dict[str, Any], key: str) -> list[float]:
-        numbers = self._list(document.get(key, []))
-        if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers):
-            raise Error(f"{key}: {_short(numbers)} are no numbers")
-        return [float(one) for one in numbers]
+        numbers: list[float] = kinds.reals.convert(self._list(document.get(key, [])))
+        return numbers
 
 
 class _Located(Error):

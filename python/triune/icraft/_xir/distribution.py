@@ -75,10 +75,17 @@ class MergedAxisDistr(Concrete):
     def append(self, element_num: int, valid: bool) -> Self: ...
     @overload
     def append(self, element_num: Iterable[bool]) -> Self: ...
-    def append(self, element_num: int | Iterable[bool], valid: bool | None = None) -> Self:
+    @overload
+    def append(self, *, other_valid_mask: Iterable[bool]) -> Self: ...
+    def append(
+        self,
+        element_num: int | Iterable[bool] = (),
+        valid: bool | None = None,
+        other_valid_mask: Iterable[bool] = (),
+    ) -> Self:
         """Add elements that all are valid or all are not, or elements one by one. Raises Error if there are less than 0."""
         if not isinstance(element_num, int):
-            more: Iterable[tuple[int, bool]] = ((1, bool(one)) for one in element_num)
+            more: Iterable[tuple[int, bool]] = ((1, bool(one)) for one in (*element_num, *other_valid_mask))
         elif valid is None:
             raise TypeError("append() takes a number of elements and whether they are valid, or a mask")
         elif element_num < 0:

@@ -153,7 +153,11 @@ class FileForms:
         Raises Error if some have data and some, that need them, not.
         """
         _measure(self, calc_md5)
-        stream.write(json.dumps(self._json(), indent=4, sort_keys=True, ensure_ascii=False, allow_nan=False).encode())
+        text = json.dumps(self._json(), indent=4, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        try:
+            stream.write(text.encode())
+        except UnicodeEncodeError as error:
+            raise Error(f"{self._named()}: a name or tag is no text: {error.object[error.start :][:20]!r}") from None
 
     def dumpJsonToFile(  # type: ignore[misc]
         self: Network, file_path: _Path, calc_md5: bool = True, validate: bool = True

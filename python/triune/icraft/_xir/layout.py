@@ -27,7 +27,7 @@ class AxisName(Concrete):
     _defaults: ClassVar[Mapping[str, Any]] = {"_name": "*"}
     _name: str
 
-    def __init__(self, name: str | ObjectRef, /) -> None:
+    def __init__(self, name: str | ObjectRef) -> None:
         """Take one character. Raises Error if it is no axis."""
         if not isinstance(name, str):
             raise TypeError(f"AxisName() takes a character, not {type(name).__name__}")
@@ -82,10 +82,11 @@ class Layout(Concrete):
 
     type_key = "icraft::xir::LayoutNode"
     _fields = ("_axes",)
+    _other_names: ClassVar[Mapping[str, str]] = {"axis": "layout"}
     _defaults: ClassVar[Mapping[str, Any]] = {"_axes": list}
     _axes: list[AxisName]
 
-    def __init__(self, layout: str | Iterable[AxisName] | ObjectRef, /) -> None:
+    def __init__(self, layout: str | Iterable[AxisName] | ObjectRef) -> None:
         """Take a text such as ``NCHWc32``, or the axes. Raises Error if the text is no layout."""
         if isinstance(layout, ObjectRef):
             raise TypeError(f"Layout() takes a text or axes, not {type(layout).__name__}")

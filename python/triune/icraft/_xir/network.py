@@ -398,7 +398,7 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
 
     def _json(self) -> Any:
         return {
-            **self._extra,
+            **plain(self._extra),
             "_type_key": self._json_key(),
             **({"ai_target": plain(self._ai_target)} if self._says_target else {}),
             "framework_kind": plain(self._framework_kind),

@@ -28,6 +28,8 @@ class _Handle(type):
         def __call__(cls, *args: Any, **keywords: Any) -> Any:
             if not args and not keywords and cls._null_by_default:
                 return cls._null()
+            if keywords and cls._other_names:
+                keywords = {cls._other_names.get(name, name): value for name, value in keywords.items()}
             if len(args) == 1 and not keywords:
                 (argument,) = args
                 if isinstance(argument, cls) and not cls._is_constructible_from(argument):
@@ -57,6 +59,9 @@ class ObjectRef(metaclass=_Handle):
 
     _bonds: ClassVar[frozenset[str]] = frozenset()
     """What ties an object to others, which its clones are not tied to."""
+
+    _other_names: ClassVar[Mapping[str, str]] = {}
+    """Parameters of the constructor's other forms, to those of the signature that stand for them."""
 
     _undefined = False
 

@@ -321,8 +321,11 @@ class Operation(Tagged, Concrete):
         self._touch()
         return self
 
-    def getInputIndex(self, v: Value | int) -> set[int]:
+    def getInputIndex(self, v: Value | int | None = None, v_id: int | None = None) -> set[int]:
         """Return which inputs a value is, given itself or by its number. Raises Error if it is none."""
+        v = v_id if v is None else v
+        if not isinstance(v, Value | int):
+            raise TypeError("getInputIndex() takes a value or its number")
         number = v if isinstance(v, int) else v.v_id
         found = {
             index

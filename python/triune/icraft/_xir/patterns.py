@@ -98,7 +98,7 @@ class OpPattern(Pattern, Concrete):
     _target_type: str
     _cfunc: Callable[[Operation], bool] | None
 
-    def __init__(self, op_type: Sequence[str] | ObjectRef, /) -> None:
+    def __init__(self, op_type: Sequence[str] | ObjectRef) -> None:
         """Take the type keys that will do, ``Node`` included; none is any."""
         if isinstance(op_type, str | ObjectRef):
             raise TypeError("OpPattern() takes a list of type keys")
@@ -114,11 +114,11 @@ class OpPattern(Pattern, Concrete):
         """Hash by identity."""
         return id(self)
 
-    def __call__(self, *inputs: Any) -> Self:
+    def __call__(self, *one_by_one: Any, inputs: Sequence[Any] = ()) -> Self:
         """Set the patterns of the inputs, given one by one or as a list; return the pattern itself."""
-        if len(inputs) == 1 and isinstance(inputs[0], list | tuple):
-            (inputs,) = inputs
-        self._inputs = [_input(pattern) for pattern in inputs]
+        if len(one_by_one) == 1 and isinstance(one_by_one[0], list | tuple):
+            (one_by_one,) = one_by_one
+        self._inputs = [_input(pattern) for pattern in (*one_by_one, *inputs)]
         return self
 
     def __getitem__(self, arg0: int) -> ValuePattern:
@@ -278,6 +278,8 @@ class OrPattern(Pattern, Concrete):
 
     type_key = "icraft::xir::OrPatternNode"
     _fields = ("_left", "_right")
+    # As the vendor spells it.
+    _other_names: ClassVar[Mapping[str, str]] = {"letf": "left"}
     _left: Pattern
     _right: Pattern
 
@@ -338,7 +340,9 @@ def _is_type(given: Any) -> bool:
     return isinstance(given, str | type)
 
 
-def _made(kind: type[OpPattern], arguments: tuple[Any, ...]) -> Any:
+def _made(kind: type[OpPattern], arguments: tuple[Any, ...], given: Any) -> Any:
+    if given is not None:
+        arguments = (given, *arguments)
     if arguments and _is_type(arguments[0]):
         pattern, inputs = kind(_keys(arguments[0])), arguments[1:]
     else:
@@ -346,15 +350,15 @@ def _made(kind: type[OpPattern], arguments: tuple[Any, ...]) -> Any:
     return pattern(*inputs) if inputs else pattern
 
 
-def IsOp(*args: Any) -> OpPattern:
+def IsOp(*args: Any, type_key: str | None = None, type: Any = None) -> OpPattern:
     """Return the pattern of an operation: a type key, a class or a list of classes (none is any), then its inputs' patterns."""
-    pattern: OpPattern = _made(OpPattern, args)
+    pattern: OpPattern = _made(OpPattern, args, type if type_key is None else type_key)
     return pattern
 
 
-def IsOptionalOp(*args: Any) -> OptionalOpPattern:
+def IsOptionalOp(*args: Any, type_key: str | None = None, type: Any = None) -> OptionalOpPattern:
     """Return the pattern of an operation that may be left out, of the same arguments as `IsOp`."""
-    pattern: OptionalOpPattern = _made(OptionalOpPattern, args)
+    pattern: OptionalOpPattern = _made(OptionalOpPattern, args, type if type_key is None else type_key)
     return pattern
 
 

@@ -72,7 +72,7 @@ class _Addressed(MemType, _Textual):
     _word = ""
     _addr: int
 
-    def __init__(self, addr: int | ObjectRef, /) -> None:
+    def __init__(self, addr: int | ObjectRef) -> None:
         """Take an address in bytes. Raises Error if it is negative or beyond 64 bits."""
         if not isinstance(addr, int):
             raise TypeError(f"{type(self).__name__}() takes an address, not {type(addr).__name__}")

@@ -382,6 +382,7 @@ class FloatType(_Plain):
 
     type_key = "icraft::xir::FloatTypeNode"
     _fields = ("_numbers",)
+    _other_names: ClassVar[Mapping[str, str]] = {"sem": "emax"}
     _defaults: ClassVar[Mapping[str, Any]] = {"_numbers": _FORMATS["fp", 32]}
     _numbers: tuple[int, int, int, int]
 

@@ -76,7 +76,8 @@ class _Form:
         before, _, after = text.partition("/")
         self._optional = [word.partition("=")[0] for word in after.split()]
         words = [*before.split(), *after.split()]
-        self._slots = {slot.rstrip("?"): slot for slot in slots}
+        named = {slot.rstrip("?*"): slot for slot in slots}
+        self._slots: dict[str, str] = {}
         self._table = table
         self.parameters: list[str] = []
         self.targets: dict[str, list[str]] = {}
@@ -84,7 +85,10 @@ class _Form:
             parameter, _, target = word.partition("=")
             parameter = parameter.rstrip("?")
             self.parameters.append(parameter)
-            if parameter not in self._slots:
+            slot = named.get(target or parameter.rstrip("*"))
+            if slot is not None or parameter.startswith("*"):
+                self._slots[parameter] = slot or parameter
+            else:
                 self.targets[parameter] = [target] if target else _targets(parameter, table)
 
     def default(self, parameter: str) -> Any:

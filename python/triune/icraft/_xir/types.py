@@ -223,6 +223,8 @@ class NormalizedQuantizedType(QuantizedType):
     type_key = "icraft::xir::NormalizedQuantizedTypeNode"
     _fields: ClassVar[tuple[str, ...]] = ("_storage_dtype", "_expressed_dtype", "_scale", "_zero_points", "_normratio")
     _defaults: ClassVar[Mapping[str, Any]] = {**QuantizedType._defaults, "_normratio": NormratioArray}
+    # As the vendor spells it.
+    _other_names: ClassVar[Mapping[str, str]] = {"nomalized": "normratio"}
     _normratio: NormratioArray
 
     def __init__(

@@ -76,7 +76,7 @@ class Value(Tagged, Data, Concrete):
 
     def __init__(
         self,
-        name: str | TensorType | ObjectRef,
+        name: str | TensorType | ObjectRef = "",
         dtype: TensorType | MemType | None = None,
         mtype: MemType | None = None,
     ) -> None:
@@ -312,11 +312,18 @@ class Params(Value):
         """Set each element to what the function makes of its number, in the order of memory. Raises Error if it does not fit."""
         import numpy as np
 
-        element = self._tensor().element_dtype
+        element = self._tensor().element_dtype.getStorageType()
+        stored = element._numpy()
+        is_float = isinstance(element, FloatType)
+        if is_float and stored.kind == "u" and not element.isBF16():
+            raise Error(f"{self._called()}: numbers of {element} are not made here; give copyData() their bits")
         try:
-            data = np.fromiter(map(arg0, range(self._tensor().numElements())), element._numpy())
-        except (OverflowError, MemoryError) as error:
+            values = map(arg0, range(self._tensor().numElements()))
+            data = np.fromiter(values, np.dtype(np.float32) if element.isBF16() else stored)
+        except (OverflowError, MemoryError, ValueError) as error:
             raise Error(f"{self._called()}: it cannot be filled: {error}") from None
+        if element.isBF16():
+            data = _bfloat16(data)
         self._source, self._lazy = _Owned(data.view(np.uint8).copy()), False
         return self
 
@@ -341,6 +348,16 @@ class Params(Value):
 
     def _called(self) -> str:
         return f"parameters {self._v_id}" + (f" ({self._name})" if self._name else "")
+
+
+def _bfloat16(data: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return 32-bit floats as the upper halves of the nearest ones that have no other bits, halves to even."""
+    import numpy as np
+
+    bits = data.view(np.uint32).astype(np.uint64)
+    rounded = (bits + 0x7FFF + ((bits >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)
+    # What is no number must not become infinite.
+    return np.where(np.isnan(data), (bits >> np.uint64(16)) | np.uint64(0x40), rounded).astype(np.uint16)
 
 
 def _as_array(b: Buffer) -> npt.NDArray[Any]:

@@ -69,7 +69,7 @@ def _weights(op: Operation, count: int) -> TensorType:
     weights = rules.tensor(op, 1)
     if weights.layout.numAxis() != len(weights._shape):
         raise Error(f"the weights' layout {weights.layout.toString()} and shape {weights._shape} do not fit")
-    if len(weights._shape) - rules.blocked(weights) * 2 not in (count + 2, count):
+    if weights.dimSize(True) != count + 2:
         raise Error(f"the weights' shape {weights._shape} is not that of a convolution over {count} axes")
     return weights
 

@@ -33,7 +33,7 @@ _AXIS = attr("dim", kinds.maybe_imm, "The axis; negative numbers count from the 
 
 
 def _of_axes(name: str, doc: str) -> Any:
-    forms = ["input", "input dim / keepdim"]
+    forms = ["input", "input dim / keepdim", "inputs=input dim / keepdim"]
     return define(name, f"{doc} over some axes.", "input", [_AXES, _KEEP], forms, rule=_over_axes)
 
 

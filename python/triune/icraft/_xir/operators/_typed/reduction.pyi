@@ -1,6 +1,5 @@
 # Written by tests/icraft/operator_stubs.py from the tables of reduction.py: change those.
 from typing import overload
-
 from triune.icraft._xir.immediates import IntImm
 from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xir.operation import Operation
@@ -36,6 +35,8 @@ class Mean(Operation):
     @overload
     def __init__(self, input: Value, dim: list[int] | int, keepdim: bool = ...) -> None: ...
     @overload
+    def __init__(self, inputs: int, dim: list[int] | int, keepdim: bool = ...) -> None: ...
+    @overload
     def __init__(self, arg0: ObjectRef = ..., /) -> None: ...
 
 class Min(Operation):
@@ -51,5 +52,7 @@ class Sum(Operation):
     keepdim: bool
     @overload
     def __init__(self, input: Value, dim: list[int] | int, keepdim: bool = ...) -> None: ...
+    @overload
+    def __init__(self, inputs: int, dim: list[int] | int, keepdim: bool = ...) -> None: ...
     @overload
     def __init__(self, arg0: ObjectRef = ..., /) -> None: ...
