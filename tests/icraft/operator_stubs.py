@@ -96,9 +96,12 @@ def stub(family: str) -> str:
         for place, names in IMPORTS.items()
     }
     head = HEAD.format(family)
+    blocks: tuple[list[str], list[str]] = ([], [])
     for place, names in used.items():
-        head += f"from {place} import {', '.join(names)}\n" if names else ""
-    return f"{head}{body}\n"
+        if names:
+            blocks[place.startswith("triune")].append(f"from {place} import {', '.join(names)}")
+    imports = "\n\n".join("\n".join(block) for block in blocks if block)
+    return f"{head}{imports}\n{body}\n"
 
 
 def package() -> str:

@@ -414,6 +414,19 @@ def test_parameters_of_another_network(tmp_path: Path) -> None:
         other.loadParamsFromFile(str(paths[1]), False)
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+def test_bytes_that_nobody_has(tmp_path: Path, lazy: bool) -> None:
+    network = Network("empty", Framework.ONNX, "")
+    network.addOp(Input(f32(1)))
+    empty = Params(np.zeros(0, np.uint64))
+    network.addOp(HardOp([network.ops[0][0]], empty, [], [], {}))
+    path = tmp_path / "x.raw"
+    path.write_bytes(b"\xa5ICRAFT_RAW\xa5" + struct.pack("<IIQ", 1, empty.v_id, 28) + bytes(8))
+    network._params_bytes = 36
+    with pytest.raises(Error, match=r"36 bytes, the table and the parameters of network 'empty' are 28"):
+        (network.lazyLoadParamsFromFile if lazy else network.loadParamsFromFile)(str(path), False)
+
+
 def test_a_mapped_file_can_be_written_over_itself(tmp_path: Path) -> None:
     network = small()
     paths = stored(network, tmp_path)

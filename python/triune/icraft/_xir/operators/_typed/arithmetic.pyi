@@ -1,6 +1,7 @@
 # Written by tests/icraft/operator_stubs.py from the tables of arithmetic.py: change those.
 from collections.abc import Sequence
 from typing import overload
+
 from triune.icraft._xir.arrays import QuantizedScaleArray
 from triune.icraft._xir.enums import RoundingMode
 from triune.icraft._xir.immediates import ScalarImm

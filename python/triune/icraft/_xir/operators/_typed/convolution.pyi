@@ -1,5 +1,6 @@
 # Written by tests/icraft/operator_stubs.py from the tables of convolution.py: change those.
 from typing import overload
+
 from triune.icraft._xir.arrays import QuantizedScaleArray
 from triune.icraft._xir.enums import PaddingMode
 from triune.icraft._xir.objects import ObjectRef

@@ -1,6 +1,7 @@
 # Written by tests/icraft/operator_stubs.py from the tables of movement.py: change those.
 from collections.abc import Sequence
 from typing import overload
+
 from triune.icraft._xir.enums import Interpolation, Mode, ResizeInterpolation
 from triune.icraft._xir.immediates import ScalarImm
 from triune.icraft._xir.layout import Layout

@@ -1,6 +1,7 @@
 # Written by tests/icraft/operator_stubs.py from the tables of network.py: change those.
 from collections.abc import Sequence
 from typing import overload
+
 from triune.icraft._xir.objects import Concrete, ObjectRef
 from triune.icraft._xir.operation import Operation
 from triune.icraft._xir.types import TensorType

@@ -1,5 +1,6 @@
 # Written by tests/icraft/operator_stubs.py from the tables of pooling.py: change those.
 from typing import overload
+
 from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xir.operation import Operation
 from triune.icraft._xir.values import Value

@@ -1,5 +1,6 @@
 # Written by tests/icraft/operator_stubs.py from the tables of reduction.py: change those.
 from typing import overload
+
 from triune.icraft._xir.immediates import IntImm
 from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xir.operation import Operation
