@@ -476,3 +476,32 @@ def test_channels_are_aligned_and_pruned() -> None:
     assert np.asarray(aligned).shape == (1, 3, 4, 8)
     assert np.array_equal(np.asarray(aligned)[..., :5], x)
     assert not np.asarray(aligned)[..., 5:].any()
+
+
+# ---- what is described, and not computed
+
+
+def _volume(v: xir.Value) -> dict[str, Callable[[], xir.Operation]]:
+    w = params(noise(2, 2, 2, 3, 4), "DHWIO")
+    return {
+        "Conv3d": lambda: xir.Conv3d(v, w, None, 1, 0, 1),
+        "ConvTranspose3d": lambda: xir.ConvTranspose3d(v, w, None, 1, 0, 1, 0),
+        "MaxPool3d": lambda: xir.MaxPool3d(v, 2, 2, 0, 1),
+        "AvgPool3d": lambda: xir.AvgPool3d(v, 2, 2, 0),
+    }
+
+
+@pytest.mark.parametrize("name", ["Conv3d", "ConvTranspose3d", "MaxPool3d", "AvgPool3d"])
+def test_volumes_are_not_computed(name: str) -> None:
+    with pytest.raises(NotImplementedError, match=rf"operation 1 \({name}\): .*there is no such operator here"):
+        computed(lambda v: _volume(v)[name](), [noise(1, 4, 4, 4, 3)], ["NDHWC"])
+
+
+def test_other_operators_that_are_not_computed() -> None:
+    w = params(noise(3, 4, 6), "WIO")
+    with pytest.raises(NotImplementedError, match=r"ConvTranspose1d"):
+        computed(lambda v: xir.ConvTranspose1d(v, w, None, 1, 0, 0, 1, 0), [noise(1, 9, 4)], ["NWC"])
+    with pytest.raises(NotImplementedError, match=r"Einsum"):
+        computed(lambda v: xir.Einsum([v, v], "ij,ij->i"), [noise(3, 4)], ["**"])
+    with pytest.raises(NotImplementedError, match=r"Pad.*Reflect"):
+        computed(lambda v: xir.Pad(v, [1, 1], xir.Mode.REFLECTION), [noise(3, 4)], ["**"])

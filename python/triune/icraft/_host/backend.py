@@ -33,6 +33,7 @@ _BORDERS = ("icraft::xir::InputNode", "icraft::xir::OutputNode")
 _MOST_PLANS = 4
 """How many shapes of one operation are kept compiled."""
 _MOST_THREADS = 1024
+_PROCESSORS = os.cpu_count() or 1
 
 Key = tuple[int, tuple[tuple[int, ...], ...], int, bool]
 """What a plan is for: the network's version, shapes of the inputs, threads, whether numbers are kept real."""
@@ -175,7 +176,7 @@ class HostBackend(Backend):
         shapes: Sequence[tuple[int, ...]],
     ) -> Plan:
         """Return the plan of some operations for shapes of their inputs, made if need be."""
-        threads = min(HostBackend._threads, os.cpu_count() or 1)
+        threads = min(HostBackend._threads, _PROCESSORS)
         family = tuple(id(op) for op in ops)
         network = ops[0]._network
         key = (0 if network is None else network._version, tuple(shapes), threads, self._fake_qf)

@@ -375,6 +375,7 @@ _FORMATS: dict[tuple[str, int], tuple[int, int, int, int]] = {
     ("fpe7m8", 16): (63, -64, 9, 16),
     ("fpe6m9", 16): (31, -32, 10, 16),
 }
+_NAMES = {numbers: name for name, numbers in _FORMATS.items()}
 
 
 class FloatType(_Plain):
@@ -455,7 +456,7 @@ class FloatType(_Plain):
         return FloatType._of("fpe7m8", 16)
 
     def _named(self) -> tuple[str, int]:
-        return next(name for name, numbers in _FORMATS.items() if numbers == self._numbers)
+        return _NAMES[self._numbers]
 
     def _kind(self) -> str:
         return self._named()[0]

@@ -212,7 +212,9 @@ class Tensor(ObjectRef):
 
     def _place(self, chunk: MemChunk, offset: int) -> None:
         need = self._bytes()
-        chunk._part(f"Tensor: {described(self._dtype)} at offset {offset}", offset, need)
+        if chunk._freed or not 0 <= offset <= chunk._byte_size - need:
+            # Says what is wrong; the text is not made unless something is.
+            chunk._part(f"Tensor: {described(self._dtype)} at offset {offset}", offset, need)
         self._chunk, self._offset = chunk, offset
 
     def mallocOn(self, mregion: MemRegion) -> Self:
