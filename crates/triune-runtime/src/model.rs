@@ -1,12 +1,12 @@
 //! A model as sessions share it: the graph that was read, and its weights, once.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use bytes::Bytes;
 use triune_device::Library;
 use triune_graph::{
     Dim, Error as GraphError, Graph, ValueId,
-    format::{mge, onnx, xir},
+    format::{self, mge, onnx, xir},
 };
 use triune_tensor::{DType, Shape};
 
@@ -45,14 +45,13 @@ impl Model {
     /// folder, a bare MegEngine model, or an XIR document, whose RAW file lies beside it.
     pub fn open(path: &Path, options: &ModelOptions) -> Result<Arc<Self>, Error> {
         let name = || path.display().to_string();
-        // Read, not mapped: a mapped file that someone truncates kills the process.
-        let bytes = fs::read(path).map_err(|source| Error::Graph(GraphError::Io { path: name(), source }))?;
+        let bytes = format::contents(path)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let model = if xir::Document::is_document(&bytes) {
             let document = xir::Document::read_beside(path, &bytes);
             document.and_then(|document| Ok(Self::new(xir::to_graph(&document, &xir::Options::default())?)))
         } else {
-            Self::read(bytes.into(), Some(folder), *options)
+            Self::read(bytes, Some(folder), *options)
         };
         model.map_err(|source| Error::Graph(GraphError::File { path: name(), source: Box::new(source) }))
     }

@@ -1,13 +1,15 @@
-//! The vocabulary that every other crate shares: element types, shapes, quantization parameters.
+//! The vocabulary that every other crate shares: element types, shapes, quantization parameters, buffers of bytes.
 //!
-//! Plain data, no memory and no kernels: nothing here knows where a tensor's bytes lie or who computes them.
+//! Plain data, no devices and no kernels: nothing here knows what a tensor's bytes are for or who computes them.
 #![forbid(unsafe_code)]
 
+mod buffer;
 mod dtype;
 mod multiplier;
 mod quant;
 mod shape;
 
+pub use buffer::Buffer;
 pub use dtype::DType;
 pub use multiplier::{Multiplier, Requantize};
 pub use quant::{ChannelQuant, QuantParams, Rounding};

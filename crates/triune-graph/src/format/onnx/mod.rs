@@ -10,7 +10,7 @@ mod registry;
 mod tensor;
 mod write;
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use bytes::Bytes;
 
@@ -28,8 +28,7 @@ const OPSETS: std::ops::RangeInclusive<i64> = 7..=24;
 /// operator and attribute where one is to blame.
 pub fn read(path: impl AsRef<Path>) -> Result<Graph, Error> {
     let path = path.as_ref();
-    // Read, not mapped: a mapped file that someone truncates kills the process.
-    let bytes = fs::read(path).map_err(|source| Error::Io { path: path.display().to_string(), source })?;
+    let bytes = super::contents(path)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     read_bytes(bytes, Some(folder))
         .map_err(|source| Error::File { path: path.display().to_string(), source: Box::new(source) })

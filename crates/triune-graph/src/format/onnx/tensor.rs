@@ -10,7 +10,7 @@ use bytes::Bytes;
 use triune_tensor::{DType, MAX_RANK, Shape};
 
 use super::{malformed, proto::TensorProto};
-use crate::{Constant, Error};
+use crate::{Constant, Error, format::contents};
 
 /// The element type with this `TensorProto.DataType` number.
 pub(super) fn dtype(number: i64) -> Option<DType> {
@@ -106,7 +106,7 @@ impl<'a> Source<'a> {
             if !fs::metadata(&inside).map_err(io)?.is_file() {
                 return Err(fail(format!("location '{location}' is not a file")));
             }
-            let file = Bytes::from(fs::read(&inside).map_err(io)?);
+            let file = contents(&inside)?;
             self.files.insert(inside, file.clone());
             file
         };
