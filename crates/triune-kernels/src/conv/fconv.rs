@@ -6,12 +6,15 @@
 
 use std::sync::Arc;
 
+use triune_tensor::Buffer;
+
 use crate::dispatch::Level;
 use crate::{Activation, ConvGeometry, Error, Isa, Nhwc, Pool, parallel};
 
 use super::fdepthwise::{self, Depthwise};
 use super::fepilogue::Epilogue;
-use super::fgemm::{Finish, Line, MAX_COLUMNS, MAX_ROWS, Panels, Staged};
+use super::fgemm::{Finish, MAX_COLUMNS, MAX_ROWS, Panels, Staged};
+use super::fpack;
 
 /// A convolution over f32 maps.
 #[derive(Clone, Copy, Debug)]
@@ -119,15 +122,13 @@ impl PackedFilter {
         } else {
             let panels = Panels::new(level, group_out);
             let group_len = panels.packed_len(k).ok_or(Error::Invalid("weight size overflows"))?;
-            let total = group_len.checked_mul(groups).ok_or(Error::Invalid("weight size overflows"))?;
-            // A panel is put together in the cache; the packed weights are written once, front to back.
-            let mut weights = Vec::with_capacity(total.div_ceil(Line::FLOATS));
-            let mut panel = Line::zeros(k * panels.columns);
-            for group in 0..groups {
-                for index in 0..panels.count() {
-                    pack_filter(&panels, index, filter, group * group_out, Line::floats_mut(&mut panel));
-                    weights.extend_from_slice(&panel);
-                }
+            let total = group_len.checked_mul(groups).and_then(|total| total.checked_mul(size_of::<f32>()));
+            let weights = Buffer::zeroed(total.ok_or(Error::Invalid("weight size overflows"))?);
+            let mut weights = weights.ok_or(Error::Invalid("more weights than there is memory for"))?;
+            let (words, _) = weights.as_chunks_mut();
+            for (number, panel) in words.chunks_exact_mut(k * panels.columns).enumerate() {
+                let (group, index) = (number / panels.count(), number % panels.count());
+                fpack::pack(&panels, index, filter, group * group_out, panel);
             }
             Kernel::Dense { panels, weights, group_len }
         };
@@ -137,30 +138,8 @@ impl PackedFilter {
     /// Bytes of the packed weights.
     pub fn bytes(&self) -> usize {
         match &self.kernel {
-            Kernel::Dense { weights, .. } => size_of_val(weights.as_slice()),
+            Kernel::Dense { weights, .. } => weights.len(),
             Kernel::Depthwise(depthwise) => depthwise.bytes(),
-        }
-    }
-}
-
-/// Packs one panel of the group whose first output channel is `first`. Input channels are walked before taps, as they lie
-/// in most files: each cache line of the weights is read once.
-fn pack_filter(panels: &Panels, index: usize, filter: &Filter<'_>, first: usize, packed: &mut [f32]) {
-    let [by_channel, by_tap, by_input] = filter.strides.map(|stride| stride * size_of::<f32>());
-    let (width, used) = (panels.width(index), panels.used(index));
-    let start = (first + index * panels.columns) * by_channel;
-    for input in 0..filter.group_channels {
-        for tap in 0..filter.taps {
-            let row = &mut packed[(tap * filter.group_channels + input) * width..][..width];
-            let (values, beyond) = row.split_at_mut(used);
-            let mut at = start + tap * by_tap + input * by_input;
-            for value in values {
-                let mut word = [0; size_of::<f32>()];
-                word.copy_from_slice(&filter.bytes[at..at + size_of::<f32>()]);
-                *value = f32::from_le_bytes(word);
-                at += by_channel;
-            }
-            beyond.fill(0.0);
         }
     }
 }
@@ -168,7 +147,7 @@ fn pack_filter(panels: &Panels, index: usize, filter: &Filter<'_>, first: usize,
 #[derive(Debug)]
 enum Kernel {
     /// Panels of each group, one group behind the other.
-    Dense { panels: Panels, weights: Vec<Line>, group_len: usize },
+    Dense { panels: Panels, weights: Buffer, group_len: usize },
     /// One input channel, one output channel per group.
     Depthwise(Depthwise),
 }
@@ -296,10 +275,14 @@ impl FConv {
         Plan { tiles, pointers, may_merge, may_copy, scratch }
     }
 
+    #[expect(
+        clippy::cast_ptr_alignment,
+        reason = "a buffer is aligned for vectors, a panel a multiple of lines"
+    )]
     fn run_dense(
         &self,
         panels: &Panels,
-        weights: &[Line],
+        weights: &Buffer,
         group_len: usize,
         views: &Views<'_>,
         scratch: &mut [u8],

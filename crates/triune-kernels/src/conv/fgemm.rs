@@ -42,14 +42,6 @@ pub(crate) struct Staged(pub(crate) [f32; MAX_ROWS * MAX_COLUMNS]);
 pub(crate) struct Line(#[expect(dead_code, reason = "read through pointers")] [f32; 16]);
 
 impl Line {
-    /// Floats of a line.
-    pub(crate) const FLOATS: usize = 16;
-
-    /// Room for `len` zeros.
-    pub(crate) fn zeros(len: usize) -> Vec<Self> {
-        vec![Self([0.0; 16]); len.div_ceil(16)]
-    }
-
     /// The floats of the lines.
     pub(crate) fn floats_mut(lines: &mut [Self]) -> &mut [f32] {
         // SAFETY: a line is sixteen floats without padding.

@@ -8,6 +8,7 @@ mod fepilogue;
 pub(crate) mod fgemm;
 #[cfg(target_arch = "x86_64")]
 mod fgemm_x86;
+mod fpack;
 mod q8;
 mod qconv;
 mod qdepthwise;
