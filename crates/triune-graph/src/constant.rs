@@ -1,7 +1,7 @@
 //! Constant tensors: weights, shapes, tables.
 
 use bytes::Bytes;
-use triune_tensor::{DType, Shape};
+use triune_tensor::{Buffer, DType, Shape};
 
 /// A dense row-major tensor whose bytes (little-endian) are shared, possibly with a mapped file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,17 +20,17 @@ impl Constant {
 
     /// A constant of f32 values; `None` unless there are exactly as many as `shape` holds.
     pub fn from_f32(shape: Shape, values: &[f32]) -> Option<Self> {
-        Self::new(DType::F32, shape, values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>())
+        Self::new(DType::F32, shape, little_endian(values, f32::to_le_bytes))
     }
 
     /// A constant of i64 values; `None` unless there are exactly as many as `shape` holds.
     pub fn from_i64(shape: Shape, values: &[i64]) -> Option<Self> {
-        Self::new(DType::I64, shape, values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>())
+        Self::new(DType::I64, shape, little_endian(values, i64::to_le_bytes))
     }
 
     /// A constant of i32 values; `None` unless there are exactly as many as `shape` holds.
     pub fn from_i32(shape: Shape, values: &[i32]) -> Option<Self> {
-        Self::new(DType::I32, shape, values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>())
+        Self::new(DType::I32, shape, little_endian(values, i32::to_le_bytes))
     }
 
     /// A constant of i8 values; `None` unless there are exactly as many as `shape` holds.
@@ -101,11 +101,77 @@ impl Constant {
         }
     }
 
+    /// f32 elements times one factor per index along `axis`: computed in f64, rounded once. `None` for another element type,
+    /// another number of factors, an axis that there is not, or without the memory.
+    pub fn scaled(&self, axis: usize, factors: &[f64]) -> Option<Self> {
+        (self.dtype == DType::F32 && self.shape.get(axis) == Some(&factors.len())).then_some(())?;
+        let run: usize = self.shape[axis + 1..].iter().product();
+        let mut scaled = Buffer::zeroed(self.bytes.len())?;
+        let (to, _) = scaled.as_chunks_mut();
+        let (from, _) = self.bytes.as_chunks();
+        let times = |to: &mut [u8; 4], from: &[u8; 4], factor: f64| {
+            *to = ((f64::from(f32::from_le_bytes(*from)) * factor) as f32).to_le_bytes();
+        };
+        if run == 1 {
+            let rows = to.chunks_exact_mut(factors.len().max(1)).zip(from.chunks_exact(factors.len().max(1)));
+            for (to, from) in rows {
+                to.iter_mut()
+                    .zip(from)
+                    .zip(factors)
+                    .for_each(|((to, from), &factor)| times(to, from, factor));
+            }
+        } else {
+            let runs = to.chunks_exact_mut(run.max(1)).zip(from.chunks_exact(run.max(1)));
+            for ((to, from), &factor) in runs.zip(factors.iter().cycle()) {
+                to.iter_mut().zip(from).for_each(|(to, from)| times(to, from, factor));
+            }
+        }
+        Self::new(DType::F32, self.shape, Bytes::from_owner(scaled))
+    }
+
     fn words<const N: usize>(&self) -> impl Iterator<Item = [u8; N]> + '_ {
-        self.bytes.chunks_exact(N).map(|chunk| {
-            let mut word = [0; N];
-            word.copy_from_slice(chunk);
-            word
-        })
+        self.bytes.as_chunks().0.iter().copied()
+    }
+}
+
+fn little_endian<T: Copy, const N: usize>(values: &[T], bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
+    values.iter().map(|&value| bytes(value)).collect::<Vec<_>>().into_flattened()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_run_along_any_axis() {
+        let values: Vec<f32> = (1_u8..=12).map(f32::from).collect();
+        let constant = Constant::from_f32(Shape::from([2, 3, 2]), &values).unwrap();
+        let scaled = |axis, factors: &[f64]| constant.scaled(axis, factors).unwrap().to_f32().unwrap();
+        assert_eq!(
+            scaled(0, &[1.0, 2.0]),
+            [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 14.0, 16.0, 18.0, 20.0, 22.0, 24.0]
+        );
+        assert_eq!(scaled(1, &[1.0, 0.5, 0.0]), [1.0, 2.0, 1.5, 2.0, 0.0, 0.0, 7.0, 8.0, 4.5, 5.0, 0.0, 0.0]);
+        assert_eq!(
+            scaled(2, &[1.0, -1.0]),
+            [1.0, -2.0, 3.0, -4.0, 5.0, -6.0, 7.0, -8.0, 9.0, -10.0, 11.0, -12.0]
+        );
+        // A factor that f32 does not have.
+        let third = Constant::from_f32(Shape::from([1]), &[1.0 / 3.0]).unwrap();
+        let factor = 0.3;
+        let exact = (f64::from(1.0_f32 / 3.0) * factor) as f32;
+        assert_ne!(exact.to_bits(), (1.0_f32 / 3.0 * factor as f32).to_bits());
+        assert_eq!(third.scaled(0, &[factor]).unwrap().to_f32().unwrap(), [exact]);
+    }
+
+    #[test]
+    fn factors_that_do_not_fit_are_refused() {
+        let constant = Constant::from_f32(Shape::from([2, 3]), &[0.0; 6]).unwrap();
+        assert_eq!(constant.scaled(0, &[1.0; 3]), None);
+        assert_eq!(constant.scaled(2, &[1.0]), None);
+        assert_eq!(Constant::from_i32(Shape::from([2]), &[1, 2]).unwrap().scaled(0, &[1.0; 2]), None);
+        let empty = Constant::from_f32(Shape::from([2, 0, 3]), &[]).unwrap();
+        assert_eq!(empty.scaled(1, &[]), Some(empty.clone()));
+        assert_eq!(empty.scaled(0, &[1.0; 2]), Some(empty));
     }
 }

@@ -1,6 +1,12 @@
 //! Scales and shifts per channel (normalization, constant factors and addends) folded into the operator before them.
 
+mod folded;
+
+use std::collections::BTreeMap;
+
 use triune_tensor::{DType, Shape};
+
+use folded::{Folded, addend};
 
 use super::rewrite::Rewriter;
 use crate::{
@@ -17,14 +23,37 @@ use crate::{
 /// anything changed.
 pub fn fold_batch_norm(graph: &mut Graph) -> Result<bool, Error> {
     let mut rewriter = Rewriter::new(graph);
+    // By the node that takes them in: its weights are made once, when everything that follows it is known.
+    let mut folded: BTreeMap<usize, Folded> = BTreeMap::new();
     for index in 0..rewriter.len() {
         gemm_from_matmul(&mut rewriter, index);
         let Some(affine) = Affine::of(&rewriter, index) else { continue };
-        if !fold_into_conv(&mut rewriter, index, &affine) && !fold_into_gemm(&mut rewriter, index, &affine) {
-            lower_alone(&mut rewriter, index, &affine);
+        if let Some((maker, sum)) = addend(&rewriter, &folded, &affine) {
+            folded.insert(maker, sum);
+            skip(&mut rewriter, index, &affine);
+            continue;
+        }
+        let maker = rewriter.producer(affine.x).map(|(maker, _)| maker);
+        match maker.and_then(|maker| Folded::of(&rewriter, maker, folded.get(&maker), affine.x, &affine)) {
+            Some((maker, sum)) => {
+                folded.insert(maker, sum);
+                skip(&mut rewriter, index, &affine);
+            }
+            None => lower_alone(&mut rewriter, index, &affine),
         }
     }
+    for (maker, folded) in folded {
+        folded.apply(&mut rewriter, maker)?;
+    }
     Ok(rewriter.commit())
+}
+
+/// Lets the node that makes what the node at `index` reads make that one's result.
+fn skip(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) {
+    let Some((maker, node)) = rewriter.producer(affine.x) else { return };
+    let node = Node { outputs: vec![Some(affine.y)], ..node.clone() };
+    rewriter.remove(index);
+    rewriter.replace(maker, node);
 }
 
 /// x·scale + shift per index of axis 1.
@@ -87,15 +116,10 @@ impl Affine {
             is_normalization,
         })
     }
+}
 
-    /// The bias behind the operation of one that was there before.
-    fn bias(&self, before: Option<&[f64]>) -> Vec<f32> {
-        let bias = |channel: usize| {
-            let before = before.map_or(0.0, |before| before[channel]);
-            (before * self.scale[channel] + self.shift[channel]) as f32
-        };
-        (0..self.scale.len()).map(bias).collect()
-    }
+fn rounded(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|&value| value as f32).collect()
 }
 
 fn constant_f64(rewriter: &Rewriter<'_>, id: Option<ValueId>) -> Option<Vec<f64>> {
@@ -105,85 +129,28 @@ fn constant_f64(rewriter: &Rewriter<'_>, id: Option<ValueId>) -> Option<Vec<f64>
 
 /// The elements of a constant that, broadcast to `shape`, depends on axis 1 at most.
 fn per_channel(rewriter: &Rewriter<'_>, id: ValueId, shape: &[usize]) -> Option<Vec<f64>> {
-    let values = constant_f64(rewriter, Some(id))?;
-    if let [value] = values.as_slice() {
-        return Some(vec![*value; shape[1]]);
-    }
     let own = rewriter.value(id).fixed_shape()?;
+    if own.iter().all(|&extent| extent == 1) {
+        let values = constant_f64(rewriter, Some(id))?;
+        return Some(vec![*values.first()?; shape[1]]);
+    }
     // Axis 1 of the result, counted in the constant's own axes.
     let axis = (own.rank() + 1).checked_sub(shape.len())?;
     let elsewhere_one = own.iter().enumerate().all(|(index, &extent)| index == axis || extent == 1);
-    (own.rank() <= shape.len() && own.get(axis) == Some(&shape[1]) && elsewhere_one).then_some(values)
+    let fits = own.rank() <= shape.len() && own.get(axis) == Some(&shape[1]) && elsewhere_one;
+    if fits { constant_f64(rewriter, Some(id)) } else { None }
 }
 
-fn constant(rewriter: &mut Rewriter<'_>, y: ValueId, suffix: &str, shape: Shape, values: &[f32]) -> ValueId {
+fn constant_f32(shape: Shape, values: &[f32]) -> Constant {
+    Constant::from_f32(shape, values).expect("as many values as the shape holds")
+}
+
+/// A value for a constant that serves `y`.
+fn constant(rewriter: &mut Rewriter<'_>, y: ValueId, suffix: &str, constant: Constant) -> ValueId {
     let name = format!("{}.{suffix}", rewriter.value(y).name);
     let id = rewriter.add_value(Value::named(name));
-    rewriter.set_constant(id, Constant::from_f32(shape, values).expect("as many values as the shape holds"));
+    rewriter.set_constant(id, constant);
     id
-}
-
-fn fold_into_conv(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) -> bool {
-    let Some((maker, node @ Node { op: Op::Conv(conv), .. })) = rewriter.producer(affine.x) else {
-        return false;
-    };
-    let weights_id = node.inputs.get(1).copied().flatten();
-    let Some(weights) = constant_f64(rewriter, weights_id) else { return false };
-    let Some(shape) = weights_id.and_then(|id| rewriter.value(id).fixed_shape()) else { return false };
-    let bias_id = node.inputs.get(2).copied().flatten();
-    let bias = constant_f64(rewriter, bias_id);
-    let plain = conv.epilogue.stages.is_empty() && bias.is_some() == bias_id.is_some();
-    if !plain || !rewriter.is_private(affine.x) || shape[0] != affine.scale.len() {
-        return false;
-    }
-    let mut node = node.clone();
-    let bias = affine.bias(bias.as_deref());
-    if affine.scale.iter().any(|&scale| scale != 1.0) {
-        let run = (weights.len() / shape[0].max(1)).max(1);
-        let scaled = weights.iter().enumerate().map(|(at, weight)| (weight * affine.scale[at / run]) as f32);
-        let scaled: Vec<f32> = scaled.collect();
-        node.inputs[1] = Some(constant(rewriter, affine.y, "weights", shape, &scaled));
-    }
-    node.inputs.truncate(2);
-    node.inputs.push(Some(constant(rewriter, affine.y, "bias", Shape::from([bias.len()]), &bias)));
-    node.outputs = vec![Some(affine.y)];
-    rewriter.remove(index);
-    rewriter.replace(maker, node);
-    true
-}
-
-fn fold_into_gemm(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) -> bool {
-    let Some((maker, node @ Node { op: Op::Gemm(gemm), .. })) = rewriter.producer(affine.x) else {
-        return false;
-    };
-    let weights_id = node.inputs.get(1).copied().flatten();
-    let Some(weights) = constant_f64(rewriter, weights_id) else { return false };
-    let Some(shape) = weights_id.and_then(|id| rewriter.value(id).fixed_shape()) else { return false };
-    let Some(out) = rewriter.value(affine.x).fixed_shape() else { return false };
-    let bias_id = node.inputs.get(2).copied().flatten();
-    let bias = bias_id.and_then(|id| per_channel(rewriter, id, &out));
-    let plain = gemm.epilogue.stages.is_empty() && bias.is_some() == bias_id.is_some();
-    if !plain || !rewriter.is_private(affine.x) || shape.rank() != 2 {
-        return false;
-    }
-    let (gemm, mut node) = (gemm.clone(), node.clone());
-    let bias: Option<Vec<f64>> =
-        bias.map(|bias| bias.into_iter().map(|value| value * f64::from(gemm.beta)).collect());
-    let bias = affine.bias(bias.as_deref());
-    if affine.scale.iter().any(|&scale| scale != 1.0) {
-        let column = |at: usize| if gemm.trans_b { at / shape[1] } else { at % shape[1] };
-        let scaled =
-            weights.iter().enumerate().map(|(at, weight)| (weight * affine.scale[column(at)]) as f32);
-        let scaled: Vec<f32> = scaled.collect();
-        node.inputs[1] = Some(constant(rewriter, affine.y, "weights", shape, &scaled));
-    }
-    node.op = Op::Gemm(Gemm { beta: 1.0, ..gemm });
-    node.inputs.truncate(2);
-    node.inputs.push(Some(constant(rewriter, affine.y, "bias", Shape::from([bias.len()]), &bias)));
-    node.outputs = vec![Some(affine.y)];
-    rewriter.remove(index);
-    rewriter.replace(maker, node);
-    true
 }
 
 /// A normalization that nothing takes in.
@@ -194,11 +161,11 @@ fn lower_alone(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) {
         return;
     }
     let (mut node, channels) = (node.clone(), shape[1]);
-    let scale: Vec<f32> = affine.scale.iter().map(|&scale| scale as f32).collect();
-    let shift = affine.bias(None);
+    let (scale, shift) = (rounded(&affine.scale), rounded(&affine.shift));
     if shape.rank() == 4 && channels > 0 {
-        let weights = constant(rewriter, affine.y, "weights", Shape::from([channels, 1, 1, 1]), &scale);
-        let bias = constant(rewriter, affine.y, "bias", Shape::from([channels]), &shift);
+        let weights = constant_f32(Shape::from([channels, 1, 1, 1]), &scale);
+        let weights = constant(rewriter, affine.y, "weights", weights);
+        let bias = constant(rewriter, affine.y, "bias", constant_f32(Shape::from([channels]), &shift));
         node.op = Op::Conv(Conv {
             kernel: Some([1; 2]),
             stride: [1; 2],
@@ -215,8 +182,8 @@ fn lower_alone(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) {
     let mut dims = vec![1; shape.rank()];
     dims[1] = channels;
     let Some(dims) = Shape::new(&dims) else { return };
-    let scale = constant(rewriter, affine.y, "scale", dims, &scale);
-    let shift = constant(rewriter, affine.y, "shift", dims, &shift);
+    let scale = constant(rewriter, affine.y, "scale", constant_f32(dims, &scale));
+    let shift = constant(rewriter, affine.y, "shift", constant_f32(dims, &shift));
     let value = Value {
         dtype: rewriter.value(affine.y).dtype,
         shape: rewriter.value(affine.y).shape.clone(),
@@ -381,5 +348,63 @@ mod tests {
         graph.outputs.push(y);
         infer(&mut graph).unwrap();
         assert!(!fold_batch_norm(&mut graph).unwrap());
+    }
+
+    // (w·x + r) + c: the bias comes last, as optimized dumps have it.
+    #[test]
+    fn addends_behind_an_addition_go_into_the_convolution() {
+        for swapped in [false, true] {
+            let mut graph = Graph::default();
+            let x = input(&mut graph, &[1, 2, 4, 4]);
+            let weights = f32s(&mut graph, "w", &[2, 2, 1, 1], &[1.0, 2.0, 3.0, 4.0]);
+            let addend = f32s(&mut graph, "c", &[1, 2, 1, 1], &[0.5, -1.0]);
+            let y = add_node(&mut graph, conv(), &[x, weights]);
+            let operands = if swapped { [x, y] } else { [y, x] };
+            let y = add_node(&mut graph, Op::Binary(Binary::new(BinaryKind::Add)), &operands);
+            let y = add_node(&mut graph, Op::Binary(Binary::new(BinaryKind::Add)), &[y, addend]);
+            graph.outputs.push(y);
+            run(&mut graph);
+            let names: Vec<_> = graph.nodes.iter().map(|node| node.op.name()).collect();
+            assert_eq!(names, ["Conv", "Add"]);
+            assert_eq!(values(&graph, 0, 1), [1.0, 2.0, 3.0, 4.0]);
+            assert_eq!(values(&graph, 0, 2), [0.5, -1.0]);
+            assert_eq!(graph.nodes[1].outputs, [Some(graph.outputs[0])]);
+            super::super::fuse(&mut graph).unwrap();
+            assert_eq!(graph.nodes.len(), 1, "the addition is the convolution's residual");
+        }
+    }
+
+    #[test]
+    fn a_sum_with_two_readers_keeps_its_addend() {
+        let mut graph = Graph::default();
+        let x = input(&mut graph, &[1, 2, 4, 4]);
+        let weights = f32s(&mut graph, "w", &[2, 2, 1, 1], &[1.0, 2.0, 3.0, 4.0]);
+        let addend = f32s(&mut graph, "c", &[1, 2, 1, 1], &[0.5, -1.0]);
+        let y = add_node(&mut graph, conv(), &[x, weights]);
+        let sum = add_node(&mut graph, Op::Binary(Binary::new(BinaryKind::Add)), &[y, x]);
+        let y = add_node(&mut graph, Op::Binary(Binary::new(BinaryKind::Add)), &[sum, addend]);
+        graph.outputs = vec![sum, y];
+        infer(&mut graph).unwrap();
+        assert!(!fold_batch_norm(&mut graph).unwrap());
+    }
+
+    #[test]
+    fn a_chain_is_rounded_once() {
+        let mut graph = Graph::default();
+        let x = input(&mut graph, &[1, 1, 4, 4]);
+        let weights = f32s(&mut graph, "w", &[1, 1, 1, 1], &[1.0 / 3.0]);
+        let factors = [0.1_f32, 0.7, 1.1, 0.3];
+        let mut y = add_node(&mut graph, conv(), &[x, weights]);
+        for factor in factors {
+            let factor = f32s(&mut graph, "f", &[1, 1, 1, 1], &[factor]);
+            y = add_node(&mut graph, Op::Binary(Binary::new(BinaryKind::Mul)), &[y, factor]);
+        }
+        graph.outputs.push(y);
+        run(&mut graph);
+        assert_eq!(graph.nodes.len(), 1);
+        let product: f64 = factors.iter().map(|&factor| f64::from(factor)).product();
+        assert_eq!(values(&graph, 0, 1), [(f64::from(1.0_f32 / 3.0) * product) as f32]);
+        let each = factors.iter().fold(1.0_f32 / 3.0, |weight, factor| weight * factor);
+        assert_ne!(values(&graph, 0, 1), [each], "the test tells the two apart");
     }
 }

@@ -25,7 +25,7 @@ pub fn fuse(graph: &mut Graph) -> Result<bool, Error> {
 }
 
 /// The steps behind an operator that can have any.
-fn epilogue(op: &Op) -> Option<&Epilogue> {
+pub(super) fn epilogue(op: &Op) -> Option<&Epilogue> {
     match op {
         Op::Conv(op) => Some(&op.epilogue),
         Op::Gemm(op) => Some(&op.epilogue),
