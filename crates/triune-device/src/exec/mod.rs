@@ -8,6 +8,7 @@ mod executor;
 mod guard;
 mod library;
 mod operands;
+mod outside;
 mod segments;
 mod steps;
 
@@ -22,6 +23,7 @@ pub use segments::{SEGMENT_ALIGNMENT, Segment, SegmentKind, SegmentTable};
 use check::Checker;
 use guard::{Bound, Guard};
 use operands::{Prepared, SegRange};
+use outside::Outside;
 
 use crate::{
     Addr, Command, Error, Lease, Memory, Watch,
@@ -244,10 +246,11 @@ impl Decoded {
             return Err(Error::Scratch { need, got: scratch.len() });
         }
         let mut lease = memory.lease_for_program(&self.access)?;
-        self.run_leased(memory, &mut lease, scratch, pool, observer)
+        self.run_leased(memory, &mut lease, None, scratch, pool, observer)
     }
 
-    /// As [`Self::run`], with the inputs copied in before and the outputs copied out behind, all under one lease.
+    /// As [`Self::run`], with inputs from outside and the outputs copied out behind, all under one lease. Inputs on a
+    /// boundary of 8 bytes are read where they are; others are copied in before, and all are when the sanitizer is on.
     ///
     /// # Errors
     /// As [`Self::run`]; [`Error::Segment`] when the border's bytes are not those of a segment. Nothing has run then.
@@ -289,11 +292,14 @@ impl Decoded {
             return Ok(());
         }
         let mut lease = memory.lease_for_program(&self.border_access)?;
+        let outside = Outside::new(&self.segments, border);
         for (number, (_, segment)) in of_kind(SegmentKind::Input).enumerate().filter(|(_, (_, s))| s.len > 0)
         {
-            lease.write(segment.access())?.copy_from_slice(border.input(number));
+            if !outside.is_some_and(|outside| outside.has(number)) {
+                lease.write(segment.access())?.copy_from_slice(border.input(number));
+            }
         }
-        self.run_leased(memory, &mut lease, scratch, pool, observer)?;
+        self.run_leased(memory, &mut lease, outside.as_ref(), scratch, pool, observer)?;
         for (number, (_, segment)) in of_kind(SegmentKind::Output).enumerate().filter(|(_, (_, s))| s.len > 0)
         {
             border.output(number).copy_from_slice(lease.read(segment.access())?);
@@ -305,6 +311,7 @@ impl Decoded {
         &self,
         memory: &Memory,
         lease: &mut Lease<'_>,
+        outside: Option<&Outside<'_>>,
         scratch: &mut [u8],
         pool: &Pool,
         mut observer: Option<&mut Observer<'_>>,
@@ -321,12 +328,14 @@ impl Decoded {
             if let Some(guard) = &guard {
                 guard.at(index, command.opcode().mnemonic()).step(step)?;
             }
-            step.run(lease, &self.segments, staging, scratch, pool).map_err(|error| match error {
-                operands::RunError::Device(error) => error,
-                operands::RunError::Kernel(source) => {
-                    Error::Kernel { index, mnemonic: command.opcode().mnemonic(), source }
-                }
-            })?;
+            step.run(lease, &self.segments, outside, staging, scratch, pool).map_err(
+                |error| match error {
+                    operands::RunError::Device(error) => error,
+                    operands::RunError::Kernel(source) => {
+                        Error::Kernel { index, mnemonic: command.opcode().mnemonic(), source }
+                    }
+                },
+            )?;
             if let Some(observer) = observer.as_deref_mut() {
                 let output = lease.read(step.write.range.resolve(&self.segments)?)?;
                 observer(StepView { index, command, output });

@@ -4,7 +4,7 @@ use std::fmt;
 
 use triune_kernels::Pool;
 
-use super::{SegmentTable, check::Placed};
+use super::{SegmentTable, check::Placed, outside::Outside};
 use crate::{Error, Lease, memory::RangeAccess};
 
 /// Operands that a command can read beside its constants.
@@ -91,21 +91,27 @@ impl Prepared {
         self.kernel.scratch_bytes(threads)
     }
 
+    /// Runs the kernel, on inputs where `outside` has them.
     pub(super) fn run(
         &self,
         lease: &mut Lease<'_>,
         segments: &SegmentTable,
+        outside: Option<&Outside<'_>>,
         staging: &mut [u8],
         scratch: &mut [u8],
         pool: &Pool,
     ) -> Result<(), RunError> {
         let write = self.write.range.resolve(segments).map_err(RunError::Device)?;
-        // An operand that does not exist, or was copied aside, is an empty range where the output starts.
+        // An operand that does not exist, lies outside, or was copied aside, is an empty range where the output starts.
         let mut ranges = [RangeAccess::shared(write.region, write.start, 0); MAX_READS];
         let mut copies: [Option<&[u8]>; MAX_READS] = [None; MAX_READS];
         let mut free = staging;
         for ((read, range), copy) in self.reads.iter().zip(&mut ranges).zip(&mut copies) {
             let Some(read) = read else { continue };
+            if let Some(bytes) = outside.and_then(|outside| outside.bytes(read.placed.range)) {
+                *copy = Some(bytes);
+                continue;
+            }
             let resolved = read.placed.range.resolve(segments).map_err(RunError::Device)?;
             if read.staged {
                 let (own, rest) = free.split_at_mut(padded(resolved.len));
