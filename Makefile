@@ -77,6 +77,10 @@ bench: ## run the kernel benchmarks
 bench-peers: $(NATIVE) ## compare images per second with ONNX Runtime (MODELS=folder to choose the models)
 	$(BIN)/python benches/python/bench_onnxruntime.py $(MODELS)
 
+.PHONY: bench-lite
+bench-lite: $(NATIVE) ## measure load and first forward in MegEngine Lite's API (MODELS=folder to choose the models)
+	$(BIN)/python benches/python/bench_lite.py $(MODELS)
+
 .PHONY: models
 models: $(DEV) ## train and export the embedded network again
 	$(BIN)/python python/triune/models/train_digits.py

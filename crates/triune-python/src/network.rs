@@ -485,6 +485,15 @@ impl Network {
         error::detached(py, || self.state().session.workspace().bytes())
     }
 
+    /// Bytes of weights, as the model has them, and of feature maps: what a run goes through, about.
+    #[getter]
+    fn run_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        error::detached(py, || {
+            let state = self.state();
+            state.session.workspace().bytes().saturating_add(state.session.model().library().bytes() as u64)
+        })
+    }
+
     /// Sets of input shapes that plans are kept for.
     #[getter]
     fn plans(&self, py: Python<'_>) -> PyResult<usize> {

@@ -21,6 +21,9 @@ else:
 
 __all__ = ["Binding", "Flag", "Port"]
 
+_SMALL = 1 << 20
+"""Bytes of weights and feature maps up to which a run takes about as long as loading a model does anyway."""
+
 _KINDS = {name: kind for kind, name in NAMES.items()}
 _KINDS["bool"] = LiteDataType.LITE_UINT8
 
@@ -154,6 +157,42 @@ class Binding:
             or any(port.shape is None for port in self.outputs)
         )
 
+    def make_ready(self) -> bool:
+        """Do what the first run would do beyond computing, while a model is loaded; return whether it could be done.
+
+        It cannot while shapes are open, or differ from the model's, nor with options that look at every run. A small network runs
+        once, so that its first run finds code and data in the caches.
+        """
+        known = self._shapes is not None and all(port.shape is not None for port in self.outputs)
+        options = self._settings.options
+        if (
+            not known
+            or self.busy()
+            or options["force_output_use_user_specified_memory"]
+            or [port.tensor._shape for port in self.inputs] != [_tensor_shape(shape) for shape in self._shapes or []]
+        ):
+            return False
+        self._bind(check=False)
+        if self._settings.device_type != LiteDeviceType.LITE_NPU and self.native.run_bytes <= _SMALL:
+            try:
+                self.native.forward()
+            except Exception as error:
+                # On zeros, which may be nothing that the model takes; what else it is, the first run raises.
+                LOG.debug("a trial run failed: %s", error)
+        for port in self.outputs:
+            # All of its memory is there now, and holds nothing yet.
+            port.tensor._elements().fill(0)
+        self.flag.dirty = False
+        return True
+
+    def first(self) -> None:
+        """Do the first run behind `make_ready`."""
+        for port in self.inputs:
+            if not port.tensor._written:
+                self._check_set(port)
+        self.native.forward()
+        self.computed = True
+
     def prepare(self) -> None:
         """See to it that the native module knows of the tensors as they are.
 
@@ -169,7 +208,7 @@ class Binding:
             self._bind()
             self.flag.dirty = False
 
-    def _bind(self) -> None:
+    def _bind(self, check: bool = True) -> None:
         shapes = [self._shape_of(port) for port in self.inputs]
         if shapes != self._shapes or any(port.shape is None for port in self.inputs):
             self._replan(shapes)
@@ -181,7 +220,8 @@ class Binding:
                 self._check_memory(port)
         bound: list[npt.NDArray[Any]] = []
         for port, shape in zip(self.inputs, shapes, strict=True):
-            self._check_set(port)
+            if check:
+                self._check_set(port)
             array = port.tensor._elements()
             port.staged = None if _plain(array) else np.empty(array.shape, array.dtype)
             bound.append(port.native(array if port.staged is None else port.staged, shape))

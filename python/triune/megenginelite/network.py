@@ -6,6 +6,7 @@ import ctypes
 import functools
 import operator
 import os
+import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -176,6 +177,10 @@ class LiteNetwork(Configured):
         self._model = model
         self._ran = False
         self._waits = self._must_wait()
+        # numpy is slow to load: a program that has not loaded it yet waits for it when it first has data.
+        if "numpy" in sys.modules and self._memory_of is None and binding.make_ready():
+            self._run = self._first
+            self._flag.dirty = self._has_more()
 
     # ---- names and tensors
 
@@ -293,15 +298,26 @@ class LiteNetwork(Configured):
         if self._start is not None:
             self._start({port.io: port.tensor for port in binding.inputs})
         binding.prepare()
-        binding.flag.dirty = bool(
+        self._run = binding.native.forward
+        binding.flag.dirty = self._has_more() or binding.busy()
+
+    def _has_more(self) -> bool:
+        """Return whether the next run is more than computing, whatever the tensors are."""
+        return bool(
             self._start is not None
             or self._finish is not None
             or self._async is not None
             or self._profile_file is not None
             or self._dumps
             or self._settings.options["fake_next_exec"]
-            or binding.busy()
         )
+
+    def _first(self) -> None:
+        """Run for the first time, on tensors that were made ready when the model was loaded."""
+        binding = self._loaded()
+        self._run = binding.native.forward
+        binding.first()
+        self._ran = True
 
     def _compute(self) -> None:
         """Run, in whatever thread."""
