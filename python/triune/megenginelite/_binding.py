@@ -24,6 +24,9 @@ __all__ = ["Binding", "Flag", "Port"]
 _SMALL = 1 << 20
 """Bytes of weights and feature maps up to which a run takes about as long as loading a model does anyway."""
 
+_AT_ONCE = 64 << 20
+"""Bytes of an output that are there before the first run. A larger one comes as it is touched: a small file can ask for any."""
+
 _KINDS = {name: kind for kind, name in NAMES.items()}
 _KINDS["bool"] = LiteDataType.LITE_UINT8
 
@@ -181,7 +184,8 @@ class Binding:
                 LOG.debug("a trial run failed: %s", error)
         for port in self.outputs:
             # All of its memory is there now, and holds nothing yet.
-            port.tensor._elements().fill(0)
+            if port.tensor.nbytes <= _AT_ONCE:
+                port.tensor._elements().fill(0)
         self.flag.dirty = False
         return True
 
