@@ -145,6 +145,21 @@ def test_results_go_into_tensors_that_are_given() -> None:
     assert first(elsewhere) == [122, 16]
 
 
+def test_a_value_may_be_several_outputs_and_an_input_too() -> None:
+    network = Network("same", Framework.ONNX, "1.0")
+    given = Input(TYPE)
+    network.addOp(given)
+    one = added(network, 1, given[0])
+    network.addOp(Output([one[0], given[0], one[0]]))
+    made = session(network)
+    count = len(made.network_view.outputs())
+    wanted = [4, 3, 4][:count]
+    assert first(made.forward([x(3)])) == wanted
+    targets = [Tensor(TYPE).mallocOn(HostDevice.MemRegion()) for _ in range(count)]
+    made.forward([x(3)], targets)
+    assert first(targets) == wanted
+
+
 def test_one_step_after_another() -> None:
     made = session()
     assert first(made.stepTo(1, [x(5)])) == [6]

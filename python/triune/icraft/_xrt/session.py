@@ -260,8 +260,7 @@ class Session(ObjectRef):
         self._total = time.perf_counter() - start
         if outputs is None:
             return results
-        for value, result in zip(self._outputs, results, strict=True):
-            target = wanted[value.v_id]
+        for target, result in zip(outputs, results, strict=True):
             if result is not target:
                 target.copyFrom(0, result, 0, result._bytes())
         return None
