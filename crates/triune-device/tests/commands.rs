@@ -197,6 +197,7 @@ fn eight_bit_multiplication_broadcasts() {
         multiplier: 0.01,
         rounding: Rounding::HalfToEven,
         clamp: [-50, 50],
+        counted: [0, 0],
     };
     let expected: Vec<u8> = x
         .iter()

@@ -41,6 +41,7 @@ fn program(seed: u64) -> Program {
         output: FeatureMap::dense(Addr::new(SCRATCH, 64), DType::I8, [1, SIZE, SIZE, OUT]),
         window: window([3, 3], [1, 1], [1; 4], 1),
         weights: constants.add(weights.iter().map(|weight| weight.cast_unsigned())),
+        weight_blocks: [0, 0],
         bias: Some(constants.ints(&bias)),
         multiplier: constants.floats(&multiplier),
         multipliers: OUT,
@@ -59,6 +60,7 @@ fn program(seed: u64) -> Program {
         a: operand(Addr::new(SCRATCH, 64), DType::I8, dims),
         b: operand(Addr::new(SCRATCH, 64), DType::I8, dims),
         output: operand(Addr::new(OUTPUT, 0), DType::U8, dims),
+        counted: [0, 0],
         params: AddParams {
             a: target(DType::I8, -3),
             b: target(DType::I8, -3),

@@ -241,6 +241,7 @@ fn gaps_of_strided_maps_are_not_read() {
         stride_n: 512,
         stride_h: 128,
         stride_w: 28,
+        blocks: None,
     };
     let commands =
         [relu(map(INPUT, 0, dims), strided(SCRATCH)), relu(strided(SCRATCH), map(OUTPUT, 0, dims))];

@@ -50,6 +50,7 @@ fn conv(from: u8, to: u8, size: u32, kernel: u32, channels: [u32; 2], groups: u3
             groups,
         },
         weights: Addr::new(1, 0),
+        weight_blocks: [0, 0],
         bias: Some(Addr::new(1, 0)),
         multiplier: Addr::new(1, 0),
         multipliers: 1,
@@ -386,6 +387,7 @@ fn products_and_wide_commands_have_costs_of_their_own() {
         zero_points: [0; 3],
         multiplier: 1.0,
         clamp: [-128, 127],
+        counted: [0, 0],
         rounding: Rounding::HalfToEven,
     };
     let mut spec = bare();

@@ -95,6 +95,7 @@ fn multiply(a: u8, b: u8, to: u8, count: u32) -> Step {
         multiplier: 1.0,
         rounding: Rounding::HalfToEven,
         clamp: [-128, 127],
+        counted: [0, 0],
     };
     let count = u64::from(count);
     Step {

@@ -4,6 +4,7 @@
 //! count. Nothing here knows graphs, commands or devices; unsafe code stays inside this crate's kernels.
 
 mod arch;
+mod blocks;
 mod conv;
 mod copy;
 mod dispatch;
@@ -27,6 +28,7 @@ mod typed;
 mod unary;
 mod warp;
 
+pub use blocks::Blocked;
 pub use conv::{FConv, FConvSpec, Filter, PackedFilter, Q8, QAdd, QConv, QConvSpec};
 pub use copy::{CopyNd, CopySpec};
 pub use eltwise::{Binary, Broadcast, QMul, binary, q_add, q_mul};

@@ -150,7 +150,7 @@ pub(crate) fn compile(
 ) -> PyResult<BTreeMap<&'static str, u64>> {
     let plan =
         PlanOptions { policy: self::policy(policy)?, capacity: on_chip_bytes, ..PlanOptions::default() };
-    let options = CompileOptions { batch, plan };
+    let options = CompileOptions { batch, plan, ..CompileOptions::default() };
     error::detached(py, || core::compile(&model, target, &output, &options))?.map_err(error::runtime)
 }
 

@@ -13,7 +13,7 @@ use triune_tensor::{DType, Shape};
 use crate::{
     Error, TensorIo,
     compile::times_batch,
-    lower::{InputPlan, IoPlan},
+    lower::{InputPlan, IoPlan, filling},
     view::{Home, View},
 };
 
@@ -31,18 +31,22 @@ pub(crate) fn npu(
     input_names: &[String],
     output_names: &[String],
     batch: usize,
+    block: Option<u32>,
 ) -> Result<Borders, Error> {
-    let mut borders = Borders { plan: IoPlan::default(), inputs: Vec::new(), outputs: Vec::new() };
+    let plan = IoPlan { block, ..IoPlan::default() };
+    let mut borders = Borders { plan, inputs: Vec::new(), outputs: Vec::new() };
     for (index, (&id, name)) in graph.inputs.iter().zip(input_names).enumerate() {
         let conv = only_reader(graph, id).filter(|_| spec.window_padding);
-        let padded = Padded::of(spec, graph, id, conv)?;
+        let padded = Padded::of(spec, graph, id, conv, block)?;
         let home = Home::Input(index as u32);
-        let bordered = conv.filter(|_| padded.dims.rank() == 4).map(|conv| padded.bordered(home, conv));
+        let bordered = conv
+            .filter(|_| padded.dims.rank() == 4 && padded.block.is_none())
+            .map(|conv| padded.bordered(home, conv));
         borders.plan.inputs.push(InputPlan { view: padded.view(home), bordered });
         borders.inputs.push(padded.io(graph, id, name, batch));
     }
     for (index, (&id, name)) in graph.outputs.iter().zip(output_names).enumerate() {
-        let padded = Padded::of(spec, graph, id, None)?;
+        let padded = Padded::of(spec, graph, id, None, block)?;
         borders.plan.outputs.push(padded.view(Home::Output(index as u32)));
         borders.outputs.push(padded.io(graph, id, name, batch));
     }
@@ -70,10 +74,18 @@ struct Padded {
     image: bool,
     physical: [usize; 4],
     padding: [(usize, usize); 4],
+    /// Channels of a block, if they lie in blocks, and what fills the last one.
+    block: Option<(usize, u32)>,
 }
 
 impl Padded {
-    fn of(spec: &BorderSpec, graph: &Graph, id: ValueId, conv: Option<&Conv>) -> Result<Self, Error> {
+    fn of(
+        spec: &BorderSpec,
+        graph: &Graph,
+        id: ValueId,
+        conv: Option<&Conv>,
+        block: Option<u32>,
+    ) -> Result<Self, Error> {
         let value = graph.value(id);
         let (Some(dims), Some(dtype)) = (value.fixed_shape(), value.dtype) else {
             return Err(Error::Target(format!("the shape of '{}' is not known", value.name)));
@@ -92,11 +104,13 @@ impl Padded {
         let [top, left, bottom, right] = conv.map_or([0; 4], |conv| conv.pad);
         let image_channels = spec.image_channels as usize;
         let image = dims.rank() == 4 && c <= image_channels && graph.inputs.contains(&id);
+        let block = block.filter(|_| dims.rank() == 4 && !image && value.quant.is_some());
+        let block = block.map(|bytes| (bytes as usize / dtype.bytes()).max(1));
         let columns = left + w + right;
         let (columns, channels) = if image {
             (columns.next_multiple_of(spec.image_columns as usize), image_channels)
         } else {
-            (columns, c.next_multiple_of(spec.channels as usize))
+            (columns, c.next_multiple_of(block.unwrap_or(spec.channels as usize)))
         };
         Ok(Self {
             dims,
@@ -104,6 +118,8 @@ impl Padded {
             image,
             physical: [n, top + h + bottom, columns, channels],
             padding: [(0, 0), (top, bottom), (left, columns - left - w), (0, channels - c)],
+            block: block
+                .map(|block| (block, filling(value.quant.map_or(0, |quant| quant.zero_point), dtype))),
         })
     }
 
@@ -115,6 +131,11 @@ impl Padded {
     /// The data in the buffer, under its logical extents.
     fn view(&self, home: Home) -> View {
         let [_, (top, _), (left, _), _] = self.padding;
+        if let (Some((block, fill)), &[n, c, _, _]) = (self.block, &*self.dims) {
+            let [_, h, w, _] = self.physical;
+            let inner = View::blocked(home, self.dtype, [n, c, h, w], block, fill);
+            return inner.sliced(2, top, self.dims[2], 1).sliced(3, left, self.dims[3], 1);
+        }
         let whole = self.whole(home);
         let [n, c, h, w] = match *self.dims {
             [n, c, h, w] => [n, c, h, w],
@@ -150,6 +171,7 @@ impl Padded {
             dtype: self.dtype,
             shape: times_batch(Shape::from(self.physical), batch),
             padding: self.padding.to_vec(),
+            block: self.block.map(|(channels, _)| channels),
             scale: quant.map_or(1.0, |quant| quant.scale),
             zero_point: quant.map_or(0, |quant| quant.zero_point),
             model_shape: times_batch(self.dims, batch),

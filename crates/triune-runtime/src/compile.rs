@@ -21,11 +21,14 @@ pub struct CompileOptions {
     pub batch: usize,
     /// Where feature maps lie.
     pub plan: PlanOptions,
+    /// Bytes of a block, for programs whose quantized feature maps lie as (N, blocks of channels, H, W, channels of a block)
+    /// in memory, and whose weights lie in blocks as well; `None`: as (N, H, W, C). Results are the same.
+    pub block: Option<u32>,
 }
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        Self { batch: 1, plan: PlanOptions::default() }
+        Self { batch: 1, plan: PlanOptions::default(), block: None }
     }
 }
 
@@ -89,7 +92,11 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
             options.batch
         )));
     }
-    let borders = border::npu(&spec.border, &graph, &input_names, &output_names, options.batch)?;
+    if options.block == Some(0) {
+        return Err(Error::Target("blocks of 0 bytes".into()));
+    }
+    let borders =
+        border::npu(&spec.border, &graph, &input_names, &output_names, options.batch, options.block)?;
     let lowered = lower(&graph, &borders.plan, None)?;
     let commands = lowered.commands.len();
     let program = program(spec, options, lowered, borders.inputs, borders.outputs)?;
@@ -154,6 +161,7 @@ pub(crate) fn host_io(graph: &Graph, id: ValueId) -> Result<TensorIo, Error> {
         padding: vec![(0, 0); shape.rank()],
         scale: quant.map_or(1.0, |quant| quant.scale),
         zero_point: quant.map_or(0, |quant| quant.zero_point),
+        block: None,
         model_shape: shape,
     })
 }
@@ -169,7 +177,7 @@ pub(crate) fn adapt(graph: &mut Graph, spec: &DeviceSpec) {
 pub(crate) fn compile_core(graph: &Graph, spec: &DeviceSpec) -> Result<Program, Error> {
     let names =
         |ids: &[ValueId]| -> Vec<String> { ids.iter().map(|&id| graph.value(id).name.clone()).collect() };
-    let borders = border::npu(&spec.border, graph, &names(&graph.inputs), &names(&graph.outputs), 1)?;
+    let borders = border::npu(&spec.border, graph, &names(&graph.inputs), &names(&graph.outputs), 1, None)?;
     let lowered = lower(graph, &borders.plan, None)?;
     program(spec, &CompileOptions::default(), lowered, borders.inputs, borders.outputs)
 }

@@ -85,6 +85,8 @@ struct TensorJson {
     padding: Vec<(usize, usize)>,
     scale: f32,
     zero_point: i32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    block: Option<usize>,
     model_shape: Vec<usize>,
 }
 
@@ -270,6 +272,7 @@ impl TensorJson {
             padding: io.padding.clone(),
             scale: io.scale,
             zero_point: io.zero_point,
+            block: io.block,
             model_shape: io.model_shape.to_vec(),
         }
     }
@@ -298,9 +301,15 @@ impl TensorJson {
         if !(self.scale.is_finite() && self.scale > 0.0) {
             return Err(fail("a scale that is not positive"));
         }
+        let in_blocks =
+            |block: usize| block > 0 && shape.last().is_some_and(|&channels| channels % block == 0);
+        if !self.block.is_none_or(in_blocks) {
+            return Err(fail("blocks that its channels do not fill"));
+        }
         let padding = self.padding.clone();
         let (name, scale, zero_point) = (self.name.clone(), self.scale, self.zero_point);
-        Ok(TensorIo { name, dtype, shape, padding, scale, zero_point, model_shape })
+        let block = self.block;
+        Ok(TensorIo { name, dtype, shape, padding, scale, zero_point, block, model_shape })
     }
 }
 

@@ -24,6 +24,9 @@ pub struct TensorIo {
     pub scale: f32,
     /// The integer that stands for 0; 0 for tensors that are not quantized.
     pub zero_point: i32,
+    /// Channels of a block, if channels lie in blocks: the buffer is then (batch, channels / block, rows, columns, block),
+    /// where `shape` still says (batch, rows, columns, channels).
+    pub block: Option<usize>,
     /// The tensor's extents in the model's own order of axes, without padding.
     pub model_shape: Shape,
 }

@@ -18,6 +18,19 @@ pub(crate) enum Home {
     Output(u32),
 }
 
+/// Channels in blocks: see [`View::blocked`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blocks {
+    /// Channels of a block.
+    pub(crate) channels: usize,
+    /// Bytes from one block to the next.
+    pub(crate) stride: u64,
+    /// The element that stands behind the last channel in the last block.
+    pub(crate) fill: u32,
+    /// Whether it does stand there: not in a part of a map that ends within a block.
+    pub(crate) filled: bool,
+}
+
 /// Elements of a buffer seen under logical extents. Strides and offset are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct View {
@@ -26,6 +39,9 @@ pub(crate) struct View {
     pub(crate) dtype: DType,
     pub(crate) dims: Shape,
     pub(crate) strides: [u64; MAX_RANK],
+    /// How axis 1 of a rank-4 view lies in blocks; its stride is then that within a block. Whoever moves axes about wants
+    /// a [`View::plain`] view.
+    pub(crate) blocks: Option<Blocks>,
 }
 
 impl View {
@@ -35,7 +51,7 @@ impl View {
         for (stride, elements) in strides.iter_mut().zip(dims.strides().iter()) {
             *stride = (elements * dtype.bytes()) as u64;
         }
-        Self { home, offset: 0, dtype, dims, strides }
+        Self { home, offset: 0, dtype, dims, strides, blocks: None }
     }
 
     /// Logical (N, C, H, W) lying as N, H, W, C without gaps; other ranks lie row-major.
@@ -43,6 +59,70 @@ impl View {
         let [n, c, h, w] = *dims else { return Self::dense(home, dtype, dims) };
         let physical = Self::dense(home, dtype, Shape::from([n, h, w, c]));
         physical.permuted(&[0, 3, 1, 2])
+    }
+
+    /// Logical (N, C, H, W) lying as N, blocks of C, H, W, channels of a block without gaps; the last block is filled up.
+    pub(crate) fn blocked(home: Home, dtype: DType, dims: [usize; 4], channels: usize, fill: u32) -> Self {
+        let [n, c, h, w] = dims;
+        let blocks = Shape::from([n, c.div_ceil(channels), h, w, channels]);
+        let physical = Self::dense(home, dtype, blocks);
+        let [stride_n, stride, stride_h, stride_w, stride_c] =
+            [0, 1, 2, 3, 4].map(|axis| physical.strides[axis]);
+        let mut view = Self { dims: Shape::from(dims), strides: [0; MAX_RANK], ..physical };
+        view.strides[..4].copy_from_slice(&[stride_n, stride_c, stride_h, stride_w]);
+        view.blocks = Some(Blocks { channels, stride, fill, filled: true });
+        view
+    }
+
+    /// The same elements without blocks, where a stride leads from each channel to the next. To be read only: what
+    /// fills the last block is lost from sight.
+    pub(crate) fn plain(&self) -> Option<Self> {
+        let Some(blocks) = self.blocks else { return Some(*self) };
+        let one = self.dims[1] <= blocks.channels;
+        let in_line = blocks.stride == blocks.channels as u64 * self.strides[1];
+        (one || in_line).then_some(Self { blocks: None, ..*self })
+    }
+
+    /// Channels from `start`, of a map in blocks where these are whole ones, or end where the map does.
+    pub(crate) fn channels(&self, start: usize, length: usize) -> Option<Self> {
+        let Some(blocks) = self.blocks else { return Some(self.sliced(1, start, length, 1)) };
+        let filled =
+            blocks.filled && start + length == self.dims[1] || length.is_multiple_of(blocks.channels);
+        let mut view = Self { blocks: Some(Blocks { filled, ..blocks }), ..*self };
+        view.offset += (start / blocks.channels) as u64 * blocks.stride;
+        view.dims.dims_mut()[1] = length;
+        start.is_multiple_of(blocks.channels).then_some(view)
+    }
+
+    /// The whole blocks of a rank-4 view as (N, blocks, channels of a block, H, W), and the channels behind them; either
+    /// can be missing. Channels that lie in no blocks are counted by `channels`.
+    pub(crate) fn in_blocks(&self, channels: usize) -> (Option<Self>, Option<Self>) {
+        let [n, c, h, w] = [0, 1, 2, 3].map(|axis| self.dims[axis]);
+        let [stride_n, stride_c, stride_h, stride_w] = [0, 1, 2, 3].map(|axis| self.strides[axis]);
+        let stride = self.blocks.map_or(channels as u64 * stride_c, |blocks| blocks.stride);
+        let (count, rest) = (c / channels, c % channels);
+        let mut whole = Self { dims: Shape::from([n, count, channels, h, w]), blocks: None, ..*self };
+        whole.strides[..5].copy_from_slice(&[stride_n, stride, stride_c, stride_h, stride_w]);
+        let mut tail = Self { dims: Shape::from([n, rest, h, w]), blocks: None, ..*self };
+        tail.offset += count as u64 * stride;
+        ((count > 0).then_some(whole), (rest > 0).then_some(tail))
+    }
+
+    /// All blocks with what fills the last one, as (N, blocks, H, W, channels of a block).
+    pub(crate) fn whole_blocks(&self, channels: usize) -> Option<Self> {
+        let mut padded = *self;
+        padded.dims.dims_mut()[1] = self.dims[1].next_multiple_of(channels);
+        padded.in_blocks(channels).0.map(|whole| whole.permuted(&[0, 1, 3, 4, 2]))
+    }
+
+    /// What fills the last block, if it is filled up.
+    pub(crate) fn filling(&self) -> Option<Self> {
+        let blocks = self.blocks?;
+        let mut tail = self.in_blocks(blocks.channels).1?;
+        let used = tail.dims[1];
+        tail.offset += used as u64 * tail.strides[1];
+        tail.dims.dims_mut()[1] = blocks.channels - used;
+        Some(tail)
     }
 
     /// Bytes from the first element to one past the last; 0 when empty.
@@ -148,8 +228,9 @@ impl View {
     pub(crate) fn is_dense(&self) -> bool {
         let dense = Self::dense(self.home, self.dtype, self.dims);
         self.dims.contains(&0)
-            || (0..self.dims.rank())
-                .all(|axis| self.dims[axis] == 1 || self.strides[axis] == dense.strides[axis])
+            || self.plain().is_some()
+                && (0..self.dims.rank())
+                    .all(|axis| self.dims[axis] == 1 || self.strides[axis] == dense.strides[axis])
     }
 
     /// Whether the elements fill one run of memory, in whatever order of axes.
@@ -160,12 +241,16 @@ impl View {
     /// Whether two views of equal extents lie in the same order with the same gaps.
     pub(crate) fn same_layout(&self, other: &Self) -> bool {
         self.dims == other.dims
+            && self.blocks.map(|blocks| blocks.stride) == other.blocks.map(|blocks| blocks.stride)
             && (0..self.dims.rank())
                 .all(|axis| self.dims[axis] == 1 || self.strides[axis] == other.strides[axis])
     }
 
     /// A gapless view of another buffer and element type whose axes lie in this view's order.
     pub(crate) fn compact_like(&self, home: Home, dtype: DType) -> Self {
+        if let (Some(Blocks { channels, fill, .. }), &[n, c, h, w]) = (self.blocks, &*self.dims) {
+            return Self::blocked(home, dtype, [n, c, h, w], channels, fill);
+        }
         let order = self.physical_order();
         let mut physical = self.dims;
         for (axis, &from) in order.iter().enumerate() {
@@ -257,6 +342,39 @@ mod tests {
         assert_eq!((slice.offset, slice.strides[1], slice.span()), (1, 2, 21));
         assert_eq!(slice.reshaped(Shape::from([8])), None);
         assert!(slice.reshaped(Shape::from([2, 2, 1, 2])).is_some());
+    }
+
+    #[test]
+    fn blocks_of_channels() {
+        let view = View::blocked(HOME, DType::I8, [2, 70, 3, 5], 32, 9);
+        assert_eq!(&view.strides[..4], &[3 * 480, 1, 160, 32]);
+        assert_eq!(view.blocks, Some(Blocks { channels: 32, stride: 480, fill: 9, filled: true }));
+        assert_eq!(view.plain(), None);
+        let part = view.channels(32, 38).unwrap();
+        assert_eq!((part.offset, part.dims[1]), (480, 38));
+        assert_eq!(view.channels(31, 2), None);
+        assert_eq!(
+            [(32, 38), (32, 32), (32, 20)].map(|(start, length)| view
+                .channels(start, length)
+                .unwrap()
+                .blocks
+                .unwrap()
+                .filled),
+            [true, true, false]
+        );
+        let (whole, tail) = view.in_blocks(32);
+        assert_eq!(&*whole.unwrap().dims, &[2, 2, 32, 3, 5]);
+        assert_eq!((tail.unwrap().offset, &*tail.unwrap().dims), (960, &[2, 6, 3, 5][..]));
+        let filling = view.filling().unwrap();
+        assert_eq!((filling.offset, &*filling.dims), (966, &[2, 26, 3, 5][..]));
+        let all = view.whole_blocks(32).unwrap();
+        assert!(all.is_dense());
+        assert_eq!(&*all.dims, &[2, 3, 3, 5, 32]);
+        // One block, or one pixel: channels in one line.
+        assert!(View::blocked(HOME, DType::I8, [2, 20, 3, 5], 32, 0).plain().is_some());
+        let pixel = View::blocked(HOME, DType::I8, [1, 70, 1, 1], 32, 0);
+        assert!(pixel.plain().is_some_and(|view| view.is_dense()));
+        assert_eq!(View::blocked(HOME, DType::I16, [1, 32, 2, 2], 16, 0).filling(), None);
     }
 
     #[test]

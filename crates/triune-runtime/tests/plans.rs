@@ -83,7 +83,9 @@ fn options(policy: Policy, capacity: Option<u64>) -> PlanOptions {
 }
 
 fn compiled(graph: &Graph, name: &str, batch: usize, plan: PlanOptions) -> Program {
-    compile(graph, &spec(name), &CompileOptions { batch, plan }).expect("a program").program
+    compile(graph, &spec(name), &CompileOptions { batch, plan, ..CompileOptions::default() })
+        .expect("a program")
+        .program
 }
 
 fn deployed(program: &Program) -> Deployment {

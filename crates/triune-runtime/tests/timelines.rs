@@ -27,7 +27,9 @@ fn deploy_by(topology: &str, spec: &DeviceSpec, batch: usize, policy: Policy) ->
     let graph =
         quantize::quantized(onnx::read(path).expect("a model")).expect("a network that can be quantized");
     let plan = PlanOptions { policy, ..PlanOptions::default() };
-    let program = compile(&graph, spec, &CompileOptions { batch, plan }).expect("compiled").program;
+    let program = compile(&graph, spec, &CompileOptions { batch, plan, ..CompileOptions::default() })
+        .expect("compiled")
+        .program;
     let device = Device::new(spec.clone()).expect("a device");
     Some(Deployment::new(&device, &Arc::new(program), &DeployOptions::default()).expect("deployed"))
 }

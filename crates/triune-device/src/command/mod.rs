@@ -18,6 +18,6 @@ pub use set::{
     Table, Take, Warp,
 };
 pub use types::{
-    AddParams, Addr, BinaryKind, BorderMode, CoordinateMode, FeatureMap, Function, FunctionKind, Operand,
-    PoolKind, Quant, ReduceKind, RequantTarget, Requantize, ResizeMode, Rounding, Window,
+    AddParams, Addr, BinaryKind, Blocks, BorderMode, CoordinateMode, FeatureMap, Function, FunctionKind,
+    Operand, PoolKind, Quant, ReduceKind, RequantTarget, Requantize, ResizeMode, Rounding, Window,
 };

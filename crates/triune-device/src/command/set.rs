@@ -203,8 +203,11 @@ commands! {
         output: FeatureMap,
         /// The window.
         window: Window,
-        /// Weights, i8, dense: output channel, window row, window column, input channel of the group.
+        /// Weights, i8: output channel, window row, window column, input channel of the group; dense, or in blocks.
         weights: Addr,
+        /// Output and input channels of a block of weights: block of outputs, block of inputs, window row, window column,
+        /// output, input, with zeros for channels that fill the last block. Zeros: no blocks.
+        weight_blocks: [u32; 2],
         /// One i32 per output channel.
         bias: Option<Addr>,
         /// f32 multipliers.
@@ -325,6 +328,8 @@ commands! {
         output: Operand,
         /// The operation's constants.
         params: AddParams,
+        /// How many results of how many are no padding of blocks, as time counts them; zeros: all.
+        counted: [u32; 2],
     }
 
     /// 8-bit multiplication with broadcast: clamp(rint(f32((a − a₀)(b − b₀))·multiplier + zero point)) when halves go to
@@ -346,6 +351,8 @@ commands! {
         rounding: Rounding,
         /// Smallest and largest result.
         clamp: [i32; 2],
+        /// How many results of how many are no padding of blocks, as time counts them; zeros: all.
+        counted: [u32; 2],
     }
 
     /// f32 function of two operands with broadcast.

@@ -205,7 +205,8 @@ impl Field for DType {
 }
 
 record! {
-    /// A feature map in device memory: batch, rows, columns, channels, with channels contiguous.
+    /// A feature map in device memory: batch, rows, columns, channels, with channels contiguous, all of a pixel or those of
+    /// a block.
     ///
     /// Strides are in BYTES and multiples of the element size; a stride along an extent of 1 is ignored.
     FeatureMap {
@@ -227,6 +228,19 @@ record! {
         stride_h: u64,
         /// Bytes from one column to the next.
         stride_w: u64,
+        /// How channels lie in blocks, if they do.
+        blocks: Option<Blocks>,
+    }
+
+    /// Channels in blocks: a block of each pixel lies where the strides of the map say, and the next blocks behind that.
+    /// Whole blocks are read and written, whatever the number of channels.
+    Blocks {
+        /// Channels of a block; not 0.
+        channels: u32,
+        /// Bytes from one block to the next.
+        stride: u64,
+        /// Element that the last block has behind the last channel, when the map is written.
+        fill: u32,
     }
 
     /// How a convolution's or a pool's window slides: rows first, columns second.
@@ -551,6 +565,27 @@ impl Field for Option<FeatureMap> {
 }
 
 /// All zeros mean none.
+impl Field for Option<Blocks> {
+    const WORDS: usize = Blocks::WORDS;
+    fn type_name() -> String {
+        "Blocks?".into()
+    }
+    fn put(&self, words: &mut Vec<u32>) {
+        match self {
+            Some(blocks) => blocks.put(words),
+            None => words.extend([0; Self::WORDS]),
+        }
+    }
+    fn get(words: &[u32]) -> Result<Self, FieldError> {
+        if words.iter().all(|&word| word == 0) { Ok(None) } else { Blocks::get(words).map(Some) }
+    }
+    #[cfg(test)]
+    fn sample(random: &mut dyn FnMut() -> u64) -> Self {
+        (random() & 1 == 1).then(|| Blocks::sample(random))
+    }
+}
+
+/// All zeros mean none.
 impl Field for Option<AddParams> {
     const WORDS: usize = AddParams::WORDS;
     fn type_name() -> String {
@@ -612,7 +647,8 @@ impl FeatureMap {
     pub const fn dense(addr: Addr, dtype: DType, [n, h, w, c]: [u32; 4]) -> Self {
         let stride_w = c as u64 * dtype.bytes() as u64;
         let stride_h = stride_w.saturating_mul(w as u64);
-        Self { addr, dtype, n, h, w, c, stride_n: stride_h.saturating_mul(h as u64), stride_h, stride_w }
+        let stride_n = stride_h.saturating_mul(h as u64);
+        Self { addr, dtype, n, h, w, c, stride_n, stride_h, stride_w, blocks: None }
     }
 
     /// Elements that the map holds, gaps not counted; saturates.

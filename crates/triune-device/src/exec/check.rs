@@ -2,7 +2,7 @@
 //!
 //! Everything that comes from an instruction word is checked here, with checked arithmetic, before a kernel sees it.
 
-use triune_kernels::{Isa, Nhwc};
+use triune_kernels::{Blocked, Isa, Nhwc};
 use triune_tensor::DType;
 
 use super::guard::Guard;
@@ -10,10 +10,10 @@ use super::operands::{MAX_READS, Prepared, Read, SegRange, Step};
 use super::{Library, SegmentTable, Weights, segments::SegmentKind};
 use crate::{
     Addr, Error, FeatureMap, Lease,
-    command::{FieldError, Operand},
+    command::{Blocks, FieldError, Operand},
     memory::sanitizer::rows::Rows,
 };
-use std::cell::RefCell;
+use std::{borrow::Cow, cell::RefCell};
 
 pub(super) type Result<T, E = FieldError> = std::result::Result<T, E>;
 
@@ -40,12 +40,19 @@ pub(super) struct Placed {
     dims: [u64; 6],
     /// In bytes; 0 along extents of 1.
     strides: [u64; 6],
+    /// For a feature map in blocks of channels: what to gather and scatter.
+    blocks: Option<Blocked>,
 }
 
 impl Placed {
     /// Which bytes of its range the operand has.
     pub(super) fn rows(&self) -> Rows {
         Rows::strided(self.elem_bytes, self.dims, self.strides)
+    }
+
+    /// What to gather before, or to scatter behind a kernel, which wants all channels of a pixel in one run.
+    pub(super) fn blocks(&self) -> Option<&Blocked> {
+        self.blocks.as_ref()
     }
 
     /// Strides in bytes, 0 along extents of 1.
@@ -147,7 +154,7 @@ fn gcd(a: u64, b: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlacedMap {
     pub(super) placed: Placed,
-    /// The map in elements.
+    /// The map in elements, as kernels see it: without gaps where they see a gathered copy.
     pub(super) nhwc: Nhwc,
 }
 
@@ -165,7 +172,7 @@ pub(super) struct Checker<'a> {
 /// Where a convolution's weights are.
 pub(super) enum FilterSource<'a> {
     /// In the program's constants, in the order of the kernels.
-    Constants(&'a [u8]),
+    Constants(Cow<'a, [u8]>),
     /// In a library.
     Library(&'a Library, Weights),
 }
@@ -186,6 +193,36 @@ impl<'a> Checker<'a> {
         self.fault.take()
     }
 
+    /// The weights of a convolution in blocks, put in the order of the kernels.
+    pub(super) fn weights_in_blocks(
+        &self,
+        field: &'static str,
+        addr: Addr,
+        extents: [usize; 3],
+        blocks: [u32; 2],
+        elem_bytes: usize,
+    ) -> Result<FilterSource<'a>> {
+        let [outputs, taps, inputs] = extents;
+        let [own_outputs, own_inputs] = blocks.map(|block| block as usize);
+        if own_outputs == 0 || own_inputs == 0 {
+            return bad("weight_blocks", "one of two extents is 0");
+        }
+        let padded = |channels: usize, block: usize| channels.checked_next_multiple_of(block);
+        let elements = padded(outputs, own_outputs)
+            .and_then(|outputs| outputs.checked_mul(padded(inputs, own_inputs)?))
+            .and_then(|product| product.checked_mul(taps));
+        let bytes = self.constants(field, addr, elements.map(|count| count as u64), elem_bytes as u64)?;
+        let mut dense = vec![0; outputs * taps * inputs * elem_bytes];
+        for (index, to) in dense.chunks_exact_mut(elem_bytes).enumerate() {
+            let (output, tap, input) = (index / (taps * inputs), index / inputs % taps, index % inputs);
+            let block = output / own_outputs * inputs.div_ceil(own_inputs) + input / own_inputs;
+            let within = output % own_outputs * own_inputs + input % own_inputs;
+            let from = ((block * taps + tap) * own_outputs * own_inputs + within) * elem_bytes;
+            to.copy_from_slice(&bytes[from..][..elem_bytes]);
+        }
+        Ok(FilterSource::Constants(Cow::Owned(dense)))
+    }
+
     /// The weights of a convolution: output channels, taps, input channels of a group.
     pub(super) fn weights(
         &self,
@@ -197,7 +234,8 @@ impl<'a> Checker<'a> {
         let Some(library) = self.library.filter(|_| addr.segment() == Library::SEGMENT) else {
             let elements =
                 extents.into_iter().try_fold(1_u64, |product, extent| product.checked_mul(extent as u64));
-            return self.constants(field, addr, elements, elem_bytes as u64).map(FilterSource::Constants);
+            let bytes = self.constants(field, addr, elements, elem_bytes as u64)?;
+            return Ok(FilterSource::Constants(Cow::Borrowed(bytes)));
         };
         match library.get(addr) {
             Some(weights) if weights.extents == extents && weights.elem_bytes == elem_bytes => {
@@ -238,7 +276,7 @@ impl<'a> Checker<'a> {
             return bad(field, format!("more than {MAX_ELEMENTS} elements"));
         }
         let range = self.flat(field, addr, extent.unwrap_or(u64::MAX), elem_bytes)?;
-        Ok(Placed { field, range, elem_bytes, dims, strides })
+        Ok(Placed { field, range, elem_bytes, dims, strides, blocks: None })
     }
 
     /// An operand of an elementwise command.
@@ -267,6 +305,9 @@ impl<'a> Checker<'a> {
 
     /// A feature map.
     pub(super) fn map(&self, field: &'static str, map: &FeatureMap) -> Result<PlacedMap> {
+        if let Some(blocks) = map.blocks {
+            return self.map_in_blocks(field, map, blocks);
+        }
         let elem = map.dtype.bytes() as u64;
         let placed = self.strided(
             field,
@@ -284,6 +325,51 @@ impl<'a> Checker<'a> {
             stride_n,
             stride_h,
             stride_w,
+        };
+        Ok(PlacedMap { placed, nhwc })
+    }
+
+    /// A feature map with channels in blocks: whole blocks are read and written.
+    fn map_in_blocks(&self, field: &'static str, map: &FeatureMap, blocks: Blocks) -> Result<PlacedMap> {
+        let wrong = |problem: String| FieldError::new(problem).within("blocks").within(field);
+        let elem = map.dtype.bytes() as u64;
+        let Blocks { channels, stride, fill } = blocks;
+        if channels == 0 {
+            return Err(wrong("a block of 0 channels".into()));
+        }
+        if elem < 4 && fill >> (8 * elem) != 0 {
+            return Err(wrong(format!("the filling {fill:#x} has more than {elem} bytes")));
+        }
+        if elem > 2 {
+            return Err(wrong(format!("elements of {elem} bytes do not lie in blocks")));
+        }
+        let count = map.c.div_ceil(channels);
+        let mut placed = self.strided(
+            field,
+            map.addr,
+            elem,
+            [1, map.n.into(), count.into(), map.h.into(), map.w.into(), channels.into()],
+            [0, map.stride_n, stride, map.stride_h, map.stride_w, elem],
+        )?;
+        let [_, stride_n, stride_block, stride_h, stride_w, _] = placed.strides.map(|stride| stride as usize);
+        let [n, h, w, c] = [map.n, map.h, map.w, map.c].map(|extent| extent as usize);
+        let elem = elem as usize;
+        let bytes = fill.to_le_bytes();
+        let blocked = Blocked {
+            extents: [n, h, w],
+            channels: c * elem,
+            block: channels as usize * elem,
+            strides: [stride_n, stride_h, stride_w],
+            stride_block,
+            fill: [bytes[0], bytes[elem - 1]],
+        };
+        blocked.check().map_err(|error| wrong(error.to_string()))?;
+        placed.blocks = Some(blocked);
+        let nhwc = if count == 1 {
+            let [stride_n, stride_h, stride_w] = blocked.strides.map(|stride| stride / elem);
+            Nhwc { n, h, w, c, stride_n, stride_h, stride_w }
+        } else {
+            Nhwc::dense(n, h, w, c)
         };
         Ok(PlacedMap { placed, nhwc })
     }

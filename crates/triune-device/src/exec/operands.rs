@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use triune_kernels::Pool;
+use triune_kernels::{Blocked, Pool};
 
 use super::{SegmentTable, check::Placed, outside::Outside};
 use crate::{Error, Lease, memory::RangeAccess};
@@ -81,10 +81,28 @@ const fn padded(bytes: u64) -> usize {
     bytes.next_multiple_of(64) as usize
 }
 
+impl Read {
+    /// The operand's blocks, if kernels cannot read them.
+    fn gathered(&self) -> Option<&Blocked> {
+        self.placed.blocks().filter(|blocks| blocks.blocks() > 1)
+    }
+}
+
 impl Prepared {
-    /// Bytes of scratch that operands copied aside take.
+    /// Bytes of scratch that operands copied aside, gathered or to be scattered take.
     pub(super) fn staging_bytes(&self) -> usize {
-        self.reads.iter().flatten().filter(|read| read.staged).map(|read| padded(read.placed.range.len)).sum()
+        let read = |read: &Read| match read.gathered() {
+            Some(blocks) => padded(blocks.dense_len() as u64),
+            None if read.staged => padded(read.placed.range.len),
+            None => 0,
+        };
+        let written = self.scattered().map_or(0, |blocks| padded(blocks.dense_len() as u64));
+        self.reads.iter().flatten().map(read).sum::<usize>() + written
+    }
+
+    /// The output's blocks, if kernels cannot write them.
+    fn scattered(&self) -> Option<&Blocked> {
+        self.write.blocks().filter(|blocks| blocks.blocks() > 1)
     }
 
     pub(super) fn scratch_bytes(&self, threads: usize) -> usize {
@@ -113,7 +131,14 @@ impl Prepared {
                 continue;
             }
             let resolved = read.placed.range.resolve(segments).map_err(RunError::Device)?;
-            if read.staged {
+            if let Some(blocks) = read.gathered() {
+                let (own, rest) = free.split_at_mut(padded(blocks.dense_len() as u64));
+                let own = &mut own[..blocks.dense_len()];
+                let bytes = lease.read(resolved).map_err(RunError::Device)?;
+                blocks.gather(bytes, own, pool).map_err(RunError::Kernel)?;
+                *copy = Some(own);
+                free = rest;
+            } else if read.staged {
                 let (own, rest) = free.split_at_mut(padded(resolved.len));
                 let own = &mut own[..resolved.len as usize];
                 own.copy_from_slice(lease.read(resolved).map_err(RunError::Device)?);
@@ -129,6 +154,27 @@ impl Prepared {
                 *read = copy;
             }
         }
-        self.kernel.run(reads, output, scratch, pool).map_err(RunError::Kernel)
+        self.compute(reads, output, free, scratch, pool).map_err(RunError::Kernel)
+    }
+
+    /// Runs the kernel; behind it, what it wrote is put in blocks.
+    fn compute(
+        &self,
+        reads: [&[u8]; MAX_READS],
+        output: &mut [u8],
+        staging: &mut [u8],
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), triune_kernels::Error> {
+        if let Some(blocks) = self.scattered() {
+            let own = &mut staging[..blocks.dense_len()];
+            self.kernel.run(reads, own, scratch, pool)?;
+            return blocks.scatter(own, output, pool);
+        }
+        self.kernel.run(reads, output, scratch, pool)?;
+        match self.write.blocks() {
+            Some(blocks) if blocks.channels < blocks.block => blocks.pad(output),
+            _ => Ok(()),
+        }
     }
 }

@@ -76,6 +76,8 @@ impl Amount {
 struct Width {
     bytes: u64,
     border: BorderSpec,
+    /// Whether padding of blocks counts wherever it is read or written.
+    addressed: bool,
 }
 
 impl Width {
@@ -92,9 +94,15 @@ impl Width {
         u64::from(channels).next_multiple_of(block.max(1).into())
     }
 
+    /// The same of a map, which may lie in blocks of its own.
+    fn map_channels(self, map: &FeatureMap) -> u64 {
+        let own = map.blocks.map_or(1, |blocks| blocks.channels.max(1));
+        self.channels(map.c).max(u64::from(map.c).next_multiple_of(own.into()))
+    }
+
     /// Elements of a map with the channels that fill its last block.
     fn elements(self, map: &FeatureMap) -> u64 {
-        product([map.n, map.h, map.w]).saturating_mul(self.channels(map.c))
+        product([map.n, map.h, map.w]).saturating_mul(self.map_channels(map))
     }
 
     fn map(self, map: &FeatureMap) -> Traffic {
@@ -109,6 +117,19 @@ impl Width {
 
     fn operand(self, operand: &Operand, dims: [u32; 6]) -> Traffic {
         self.strided(operand.addr, operand.dtype.bytes() as u64, dims, operand.strides)
+    }
+
+    /// Of `elements`, those that are no padding of blocks, where that does not count.
+    fn counted(self, elements: u64, [part, of]: [u32; 2]) -> u64 {
+        if of == 0 || self.addressed {
+            elements
+        } else {
+            elements.saturating_mul(part.into()) / u64::from(of)
+        }
+    }
+
+    fn part(self, (addr, bytes): Traffic, counted: [u32; 2]) -> Traffic {
+        (addr, self.counted(bytes, counted))
     }
 
     fn weights(self, addr: Addr, input: &FeatureMap, output: &FeatureMap, window: &Window) -> Traffic {
@@ -151,14 +172,14 @@ fn convolution(
 
 /// The work of `command` on `spec` under the circumstances `options`.
 pub(super) fn work(spec: &DeviceSpec, command: &Command, options: &TimingOptions) -> Work {
-    let width = Width { bytes: bytes_of(options.precision), border: spec.border };
+    let width = Width { bytes: bytes_of(options.precision), border: spec.border, addressed: false };
     work_at(width, spec, command, options)
 }
 
 /// The work of `command` on maps that lie without blocks of channels, as the commands address them.
 pub(super) fn work_as_addressed(spec: &DeviceSpec, command: &Command) -> Work {
     let options = TimingOptions::default();
-    let width = Width { bytes: bytes_of(options.precision), border: BorderSpec::default() };
+    let width = Width { bytes: bytes_of(options.precision), border: BorderSpec::default(), addressed: true };
     work_at(width, spec, command, &options)
 }
 
@@ -221,16 +242,18 @@ fn work_at(width: Width, spec: &DeviceSpec, command: &Command, options: &TimingO
             }
         }
         Command::QAdd(c) => {
-            work.reads = [Some(width.operand(&c.a, c.dims)), Some(width.operand(&c.b, c.dims)), None];
-            work.write = Some(width.operand(&c.output, c.dims));
-            Amount::elementwise(product(c.dims))
+            let part = |operand| width.part(width.operand(operand, c.dims), c.counted);
+            work.reads = [Some(part(&c.a)), Some(part(&c.b)), None];
+            work.write = Some(part(&c.output));
+            Amount::elementwise(width.counted(product(c.dims), c.counted))
         }
         Command::QMul(c) => {
-            work.reads = [Some(width.operand(&c.a, c.dims)), Some(width.operand(&c.b, c.dims)), None];
-            work.write = Some(width.operand(&c.output, c.dims));
+            let part = |operand| width.part(width.operand(operand, c.dims), c.counted);
+            work.reads = [Some(part(&c.a)), Some(part(&c.b)), None];
+            work.write = Some(part(&c.output));
             // As many elements of the ordinary kind as take that long.
             let slow = spec.vector.and_then(|vector| Some((vector, vector.products_per_cycle?)));
-            let results = product(c.dims);
+            let results = width.counted(product(c.dims), c.counted);
             Amount::elementwise(slow.map_or(results, |(vector, rate)| {
                 results.div_ceil(rate.into()).saturating_mul(vector.elements_per_cycle.into())
             }))

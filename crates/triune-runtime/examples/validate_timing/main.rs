@@ -35,7 +35,7 @@ impl Case {
     /// The quantized network on every core of the device.
     fn new(float: Graph, spec: &DeviceSpec, policy: Policy) -> Outcome<Self> {
         let plan = PlanOptions { policy, ..PlanOptions::default() };
-        let options = CompileOptions { batch: spec.cores as usize, plan };
+        let options = CompileOptions { batch: spec.cores as usize, plan, ..CompileOptions::default() };
         let program = Arc::new(compile(&quantize::quantized(float)?, spec, &options)?.program);
         let device = Device::new(spec.clone())?;
         let deployment = Deployment::new(&device, &program, &DeployOptions::default())?;

@@ -15,6 +15,9 @@ use triune_tensor::{DType, QuantParams, Shape};
 use super::{Form, Lowering, eltwise, extents, operand, result, unsupported};
 use crate::{Error, view::View};
 
+/// Most channels of an image, and those of a block of weights that reads one.
+const IMAGE_CHANNELS: usize = 4;
+
 /// What a convolution computes, whatever operator asked for it.
 pub(super) struct Product<'a> {
     pub(super) geometry: ConvGeometry,
@@ -189,10 +192,11 @@ impl Lowering<'_> {
             .iter()
             .map(|&scale| self.factor(node, x_quant.scale * scale / epilogue.target.scale))
             .collect::<Result<Vec<f32>, Error>>()?;
+        let blocks = self.weight_blocks(product);
         let bias = match product.bias {
             None => None,
             Some(bias) => {
-                let values = self
+                let mut values = self
                     .graph
                     .value(bias)
                     .constant
@@ -200,16 +204,26 @@ impl Lowering<'_> {
                     .and_then(Constant::to_i32)
                     .and_then(|values| spread(values, channels))
                     .ok_or_else(|| unsupported(node, "a bias that is not a constant of i32 per channel"))?;
+                if let Some([outputs, _]) = blocks {
+                    values.resize(channels.next_multiple_of(outputs), 0);
+                }
                 Some(super::constant(self.constants.add_i32(&values)))
             }
         };
-        let weights = self.weights(node, product)?;
+        let (weights, weight_blocks) = match blocks {
+            Some(blocks) => {
+                let bytes = in_blocks(&product.weights, product.group_channels, blocks);
+                (super::constant(self.constants.add(&bytes)), extents(blocks)?)
+            }
+            None => (self.weights(node, product)?, [0, 0]),
+        };
         let table = epilogue.table.map(|table| super::constant(self.constants.add(&table[..])));
         let command = QConv {
             input: self.map(input)?,
             output: self.map(output)?,
             window: window(&product.geometry)?,
             weights,
+            weight_blocks,
             bias,
             multiplier: super::constant(self.constants.add_f32(&multiplier)),
             multipliers: multiplier.len() as u32,
@@ -228,6 +242,18 @@ impl Lowering<'_> {
         Ok(())
     }
 
+    /// Output and input channels of a block of weights: as many as a block of a feature map has; of images four, of
+    /// depthwise convolutions one.
+    fn weight_blocks(&self, product: &Product<'_>) -> Option<[usize; 2]> {
+        let block = (self.io.block? as usize / product.weights.elem_bytes.max(1)).max(1);
+        let inputs = match (product.group_channels, product.geometry.groups) {
+            (1, 2..) => 1,
+            (..=IMAGE_CHANNELS, 1) => IMAGE_CHANNELS,
+            _ => block,
+        };
+        Some([block, inputs])
+    }
+
     /// Where the weights are: in the library, if there is one, as the file has them; else in the constants, as the kernels
     /// take them.
     fn weights(&mut self, node: &Node, product: &Product<'_>) -> Result<Addr, Error> {
@@ -243,10 +269,10 @@ impl Lowering<'_> {
     /// The fused addition's other operand: the node's last input.
     fn residual(&mut self, node: &Node, output: &View) -> Result<View, Error> {
         let id = operand(node, node.inputs.len() - 1)?;
-        let view = self.view(id)?;
-        let view = match view.reshaped(output.dims) {
+        let view = self.mapped(id)?;
+        let view = match view.plain().and_then(|view| view.reshaped(output.dims)) {
+            _ if view.dims == output.dims && view.dims.rank() == 4 => self.feature_map(node, id)?,
             Some(view) if super::has_contiguous_channels(&view) => view,
-            _ if view.dims == output.dims => self.feature_map(node, id)?,
             _ => return Err(unsupported(node, "a fused addition of another shape")),
         };
         Ok(view)
@@ -389,6 +415,23 @@ fn ohwi(weights: &Weights, channels: usize) -> Bytes {
         to[..row].copy_from_slice(from);
     }
     out.into()
+}
+
+/// Weights of `channels` input channels as block of outputs, block of inputs, tap, output, input; zeros fill the last
+/// blocks.
+fn in_blocks(weights: &Weights, channels: usize, [outputs, inputs]: [usize; 2]) -> Vec<u8> {
+    let dense = ohwi(weights, channels);
+    let [all, taps, _] = weights.extents;
+    let elem = weights.elem_bytes;
+    let blocks = channels.div_ceil(inputs);
+    let mut out = vec![0; all.next_multiple_of(outputs) * taps * blocks * inputs * elem];
+    for (index, from) in dense.chunks_exact(elem).enumerate() {
+        let (output, tap, input) = (index / (taps * channels), index / channels % taps, index % channels);
+        let block = (output / outputs * blocks + input / inputs) * taps + tap;
+        let to = (block * outputs + output % outputs) * inputs + input % inputs;
+        out[to * elem..][..elem].copy_from_slice(from);
+    }
+    out
 }
 
 /// The rank-4 view (1, K, 1, M) of a matrix view (M, K): rows are pixels, columns channels.

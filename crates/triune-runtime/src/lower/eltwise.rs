@@ -2,16 +2,16 @@
 
 use triune_device::command::{self, FBinary, FUnary, Function, FunctionKind, QMul, Table};
 use triune_graph::{
-    Node,
+    Node, ValueId,
     ops::{Binary, BinaryKind, Stage, UnaryKind},
 };
 use triune_kernels::QAdd;
-use triune_tensor::DType;
+use triune_tensor::{DType, Shape};
 
 use super::{
     Form, Lowering,
     conv::{add_params, byte_range, q8},
-    has_contiguous_channels, operand, result, unsupported,
+    extents, has_contiguous_channels, operand, result, unsupported,
 };
 use crate::{Error, view::View};
 
@@ -49,7 +49,7 @@ impl Lowering<'_> {
     pub(super) fn binary(&mut self, node: &Node, op: &Binary) -> Result<(), Error> {
         let (a, b, y) = (operand(node, 0)?, operand(node, 1)?, result(node)?);
         let (dims, dtype) = self.meta(y)?;
-        let (a_view, b_view) = (self.view(a)?, self.view(b)?);
+        let (a_view, b_view) = (self.mapped(a)?, self.mapped(b)?);
         let lead = [&a_view, &b_view]
             .into_iter()
             .find(|view| view.dims == dims && view.home != super::Home::Constants);
@@ -59,17 +59,14 @@ impl Lowering<'_> {
             _ if dims.rank() == 4 => Form::ChannelsLast,
             _ => Form::Dense,
         };
-        let broadcast = |view: &View| {
-            view.broadcast(dims)
-                .ok_or_else(|| unsupported(node, format!("{} does not broadcast to {dims}", view.dims)))
-        };
-        let (a_view, b_view) = (broadcast(&a_view)?, broadcast(&b_view)?);
-        let output = self.place(y, form)?;
-        if dtype == DType::F32 {
-            return self.float_binary(node, op, &a_view, &b_view, &output);
-        }
         let plain = self.graph.value(y).quant.is_none();
-        if !dtype.is_quantized() || plain {
+        if dtype == DType::F32 || !dtype.is_quantized() || plain {
+            let [a_view, b_view] = [self.view(a)?, self.view(b)?].map(|view| spread_over(node, &view, dims));
+            let (a_view, b_view) = (a_view?, b_view?);
+            let output = self.place(y, form)?;
+            if dtype == DType::F32 {
+                return self.float_binary(node, op, &a_view, &b_view, &output);
+            }
             if self.graph.value(a).quant.is_some() || self.graph.value(b).quant.is_some() {
                 return Err(unsupported(node, "quantized operands"));
             }
@@ -78,9 +75,6 @@ impl Lowering<'_> {
             }
             return self.typed_binary(node, op.kind, &a_view, &b_view, &output);
         }
-        let (a_quant, b_quant, y_quant) =
-            (self.quant_of(node, a)?, self.quant_of(node, b)?, self.quant_of(node, y)?);
-        let (a_q8, b_q8, y_q8) = (q8(a_view.dtype, a_quant), q8(b_view.dtype, b_quant), q8(dtype, y_quant));
         let mut clamp = byte_range(dtype);
         for stage in &op.epilogue.stages {
             let Stage::Clamp { limits } = stage else {
@@ -88,8 +82,40 @@ impl Lowering<'_> {
             };
             clamp = [clamp[0].max(limits[0]), clamp[1].min(limits[1])];
         }
-        let (dims, operands) = self.strided_operands([&a_view, &b_view, &output])?;
-        let [a, b, output_operand] = operands;
+        let zero_point = self.quant_of(node, y)?.zero_point;
+        let placed = self.place(y, form)?;
+        let zero_stays = (clamp[0]..=clamp[1]).contains(&zero_point);
+        if let Some([a_view, b_view, output]) = whole_blocks([&a_view, &b_view, &placed], zero_stays) {
+            let channels = placed.dims[1];
+            let padded = output.dims[1] * output.dims[4];
+            let counted = if channels == padded { [0, 0] } else { extents([channels, padded])? };
+            return self.integer_binary(node, op, [a, b, y], [&a_view, &b_view, &output], clamp, counted);
+        }
+        let [a_view, b_view] = [self.view(a)?, self.view(b)?].map(|view| spread_over(node, &view, dims));
+        let (a_view, b_view) = (a_view?, b_view?);
+        let output = match placed.blocks {
+            Some(_) => View::channels_last(self.new_scratch(dims, dtype), dtype, dims),
+            None => placed,
+        };
+        self.integer_binary(node, op, [a, b, y], [&a_view, &b_view, &output], clamp, [0, 0])?;
+        if output == placed { Ok(()) } else { self.copy(&output, &placed) }
+    }
+
+    /// The sum or product of two quantized operands, of which `counted` results are no padding.
+    fn integer_binary(
+        &mut self,
+        node: &Node,
+        op: &Binary,
+        [a, b, y]: [ValueId; 3],
+        views: [&View; 3],
+        clamp: [i32; 2],
+        counted: [u32; 2],
+    ) -> Result<(), Error> {
+        let (a_quant, b_quant, y_quant) =
+            (self.quant_of(node, a)?, self.quant_of(node, b)?, self.quant_of(node, y)?);
+        let [a_q8, b_q8, y_q8] = [(views[0], a_quant), (views[1], b_quant), (views[2], y_quant)]
+            .map(|(view, quant)| q8(view.dtype, quant));
+        let (dims, [a, b, output]) = self.strided_operands(views)?;
         match op.kind {
             BinaryKind::Add => {
                 let (a_scale, b_scale, y_scale) = (a_quant.scale, b_quant.scale, y_quant.scale);
@@ -97,23 +123,21 @@ impl Lowering<'_> {
                 let add = QAdd::new(a_q8, a_scale, b_q8, b_scale, y_q8, y_scale, rounding, requantize)
                     .map_err(|error| unsupported(node, error.to_string()))?;
                 let params = add_params(&QAdd { clamp, ..add });
-                self.emit(
-                    command::QAdd { dims, a, b, output: output_operand, params },
-                    &[&a_view, &b_view, &output],
-                );
+                self.emit(command::QAdd { dims, a, b, output, params, counted }, &views);
             }
             BinaryKind::Mul => {
                 let command = QMul {
                     dims,
                     a,
                     b,
-                    output: output_operand,
+                    output,
                     zero_points: [a_quant.zero_point, b_quant.zero_point, y_quant.zero_point],
                     multiplier: self.factor(node, a_quant.scale * b_quant.scale / y_quant.scale)?,
                     rounding: self.graph.rounding.into(),
                     clamp,
+                    counted,
                 };
-                self.emit(command, &[&a_view, &b_view, &output]);
+                self.emit(command, &views);
             }
             other => return Err(unsupported(node, format!("8-bit {other:?}"))),
         }
@@ -191,6 +215,29 @@ impl Lowering<'_> {
         }
         Ok(())
     }
+}
+
+/// The operand over the result's extents.
+fn spread_over(node: &Node, view: &View, dims: Shape) -> Result<View, Error> {
+    view.broadcast(dims)
+        .ok_or_else(|| unsupported(node, format!("{} does not broadcast to {dims}", view.dims)))
+}
+
+/// Two operands and a result in blocks as (N, blocks, H, W, channels of a block), what fills the last block included: at
+/// the operands' zero points it gives the result's, if that `zero_stays` within the result's limits.
+fn whole_blocks([a, b, output]: [&View; 3], zero_stays: bool) -> Option<[View; 3]> {
+    let channels = output.blocks?.channels;
+    let exact = output.dims[1].is_multiple_of(channels);
+    let whole = |view: &View| {
+        let blocks = view.blocks.filter(|blocks| view.dims == output.dims && blocks.channels == channels);
+        let same = blocks.is_some();
+        let filled = blocks.is_some_and(|blocks| blocks.filled);
+        match view.plain().filter(|_| exact && !same) {
+            Some(plain) => plain.broadcast(output.dims)?.whole_blocks(channels),
+            None => view.whole_blocks(channels).filter(|_| same && (exact || filled && zero_stays)),
+        }
+    };
+    Some([whole(a)?, whole(b)?, whole(output)?])
 }
 
 /// A function as a command has it.

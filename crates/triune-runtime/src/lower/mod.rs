@@ -20,7 +20,10 @@ mod warp;
 
 use std::collections::HashMap;
 
-use triune_device::{Addr, Command, FeatureMap, Library, command::Copy};
+use triune_device::{
+    Addr, Command, FeatureMap, Library,
+    command::{self, Copy, Fill},
+};
 use triune_graph::{Graph, Node, NodeId, Op, ValueId};
 use triune_tensor::{DType, QuantParams, Shape};
 
@@ -28,7 +31,7 @@ use crate::{
     Error, Program,
     plan::Draft,
     program::Operator,
-    view::{Home, View, merge_axes},
+    view::{Blocks, Home, View, merge_axes},
 };
 use constants::ConstantPool;
 
@@ -39,6 +42,8 @@ pub(crate) struct IoPlan {
     pub(crate) inputs: Vec<InputPlan>,
     /// One view per graph output, over the output's data without padding.
     pub(crate) outputs: Vec<View>,
+    /// Bytes of a block of channels, if quantized feature maps and weights lie in blocks.
+    pub(crate) block: Option<u32>,
 }
 
 /// Where an input lies.
@@ -71,6 +76,7 @@ pub(crate) fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Re
         producers: graph.producers(),
         views: vec![None; graph.values.len()],
         feature_maps: HashMap::new(),
+        plain: HashMap::new(),
         parents: HashMap::new(),
         commands: Vec::new(),
         operators: Vec::new(),
@@ -97,7 +103,7 @@ pub(crate) fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Re
 /// How a producer can write its result.
 #[derive(Clone, Copy, Debug)]
 enum Form {
-    /// Any view whose channels are contiguous (NHWC with free strides); ranks other than 4 row-major.
+    /// Any view whose channels are contiguous (NHWC with free strides), or in blocks; ranks other than 4 row-major.
     ChannelsLast,
     /// Without gaps, axes in the order of this view.
     Like(View),
@@ -113,6 +119,8 @@ struct Lowering<'g> {
     views: Vec<Option<View>>,
     /// Channels-last copies of values that lie otherwise.
     feature_maps: HashMap<ValueId, View>,
+    /// Copies without blocks of values that lie in several.
+    plain: HashMap<ValueId, View>,
     /// Values that are written straight into a part of a concatenation: its output, and the first channel.
     parents: HashMap<ValueId, (ValueId, usize)>,
     commands: Vec<Command>,
@@ -175,12 +183,19 @@ impl Lowering<'_> {
                 continue;
             }
             let mut channel = 0;
+            let channels = whole.fixed_shape().map_or(0, |dims| dims[1]);
             for &input in node.inputs.iter().flatten() {
                 let part = self.graph.value(input);
                 let Some(dims) = part.fixed_shape() else { break };
+                // A part of a map in blocks has blocks of its own, unless it is the last.
+                let apart = whole.dtype.and_then(|dtype| self.block_of(*out, dtype)).is_none_or(|block| {
+                    let end = channel + dims[1];
+                    channel.is_multiple_of(block) && (end.is_multiple_of(block) || end == channels)
+                });
                 let strided = self.producers[input.0 as usize]
                     .is_some_and(|producer| writes_feature_maps(&self.graph.nodes[producer.0 as usize].op));
                 if strided
+                    && apart
                     && part.quant == whole.quant
                     && part.dtype == whole.dtype
                     && !self.graph.outputs.contains(&input)
@@ -197,7 +212,7 @@ impl Lowering<'_> {
         let first = self.commands.len() as u32;
         for (index, &id) in self.graph.outputs.iter().enumerate() {
             let target = self.io.outputs[index];
-            let view = self.view(id)?;
+            let view = self.mapped(id)?;
             if view != target {
                 self.copy(&view, &target)?;
             }
@@ -237,8 +252,37 @@ impl Lowering<'_> {
         })
     }
 
-    /// Where a value lies; constants are placed when first asked for.
+    /// Channels of a block, if the value is a feature map that lies in blocks.
+    fn block_of(&self, id: ValueId, dtype: DType) -> Option<usize> {
+        let value = self.graph.value(id);
+        let image = value.shape.as_ref().is_some_and(|dims| dims.len() == 4);
+        let block = self.io.block.filter(|_| image && value.quant.is_some())? as usize;
+        Some((block / dtype.bytes()).max(1))
+    }
+
+    /// Where a value lies, without blocks; copied if it has several.
     fn view(&mut self, id: ValueId) -> Result<View, Error> {
+        let view = self.mapped(id)?;
+        if let Some(plain) = view.plain().or_else(|| self.plain.get(&id).copied()) {
+            return Ok(plain);
+        }
+        let own = self.unblocked(&view)?;
+        self.plain.insert(id, own);
+        Ok(own)
+    }
+
+    /// The view without blocks, copied if there are several.
+    fn unblocked(&mut self, view: &View) -> Result<View, Error> {
+        if let Some(plain) = view.plain() {
+            return Ok(plain);
+        }
+        let own = View::channels_last(self.new_scratch(view.dims, view.dtype), view.dtype, view.dims);
+        self.copy(view, &own)?;
+        Ok(own)
+    }
+
+    /// Where a value lies, maybe in blocks; constants are placed when first asked for.
+    fn mapped(&mut self, id: ValueId) -> Result<View, Error> {
         if let Some(view) = self.views[id.0 as usize] {
             return Ok(view);
         }
@@ -252,12 +296,12 @@ impl Lowering<'_> {
         Ok(view)
     }
 
-    /// A view of the value with contiguous channels, copied if it lies otherwise.
+    /// A view of the value with contiguous channels, maybe in blocks, copied if it lies otherwise.
     fn feature_map(&mut self, node: &Node, id: ValueId) -> Result<View, Error> {
         if let Some(&view) = self.feature_maps.get(&id) {
             return Ok(view);
         }
-        let view = self.view(id)?;
+        let view = self.mapped(id)?;
         if view.dims.rank() != 4 {
             return Err(unsupported(
                 node,
@@ -275,13 +319,16 @@ impl Lowering<'_> {
 
     /// A row-major view of the value, copied if it lies otherwise.
     fn dense(&mut self, id: ValueId) -> Result<View, Error> {
-        let view = self.view(id)?;
+        let view = self.mapped(id)?;
         self.densified(&view)
     }
 
     /// The view itself if it is row-major, else a copy that is.
     fn densified(&mut self, view: &View) -> Result<View, Error> {
-        if view.is_dense() { Ok(*view) } else { self.duplicate(view) }
+        match view.plain() {
+            Some(plain) if plain.is_dense() => Ok(plain),
+            _ => self.duplicate(view),
+        }
     }
 
     /// A row-major copy.
@@ -302,7 +349,7 @@ impl Lowering<'_> {
         if strided && let Some(&(parent, channel)) = self.parents.get(&id) {
             let whole = self.place(parent, Form::ChannelsLast)?;
             // No command reads and writes one buffer: pixels of two parts lie in turn.
-            view = (!self.producer_reads(id, whole.home)).then(|| whole.sliced(1, channel, dims[1], 1));
+            view = whole.channels(channel, dims[1]).filter(|_| !self.producer_reads(id, whole.home));
         } else if let Some(index) = self.graph.outputs.iter().position(|&output| output == id) {
             let target = self.io.outputs[index];
             let fits = match form {
@@ -312,13 +359,11 @@ impl Lowering<'_> {
             };
             view = fits.then_some(target);
         }
-        let view = view.unwrap_or_else(|| {
-            let home = self.new_scratch(dims, dtype);
-            match form {
-                Form::ChannelsLast => View::channels_last(home, dtype, dims),
-                Form::Like(like) => like.compact_like(home, dtype),
-                Form::Dense => View::dense(home, dtype, dims),
-            }
+        let view = view.unwrap_or_else(|| match (form, self.block_of(id, dtype)) {
+            (Form::ChannelsLast, Some(block)) => self.new_blocked(id, dims, dtype, block),
+            (Form::ChannelsLast, None) => View::channels_last(self.new_scratch(dims, dtype), dtype, dims),
+            (Form::Like(like), _) => like.compact_like(self.new_scratch(dims, dtype), dtype),
+            (Form::Dense, _) => View::dense(self.new_scratch(dims, dtype), dtype, dims),
         });
         self.views[id.0 as usize] = Some(view);
         Ok(view)
@@ -345,9 +390,22 @@ impl Lowering<'_> {
         Home::Scratch(self.scratch.len() as u32 - 1)
     }
 
+    /// A scratch view in blocks, the last one filled up with the value's zero point.
+    fn new_blocked(&mut self, id: ValueId, dims: Shape, dtype: DType, block: usize) -> View {
+        let zero_point = self.graph.value(id).quant.map_or(0, |quant| quant.zero_point);
+        let mut padded = dims;
+        padded.dims_mut()[1] = dims[1].next_multiple_of(block);
+        let home = self.new_scratch(padded, dtype);
+        View::blocked(home, dtype, [dims[0], dims[1], dims[2], dims[3]], block, filling(zero_point, dtype))
+    }
+
     /// A scratch view for an intermediate that no value of the graph stands for.
     fn temporary(&mut self, like: &View, dtype: DType) -> View {
-        let home = self.new_scratch(like.dims, dtype);
+        let mut dims = like.dims;
+        if let Some(blocks) = like.blocks {
+            dims.dims_mut()[1] = dims[1].next_multiple_of(blocks.channels);
+        }
+        let home = self.new_scratch(dims, dtype);
         like.compact_like(home, dtype)
     }
 
@@ -370,11 +428,46 @@ impl Lowering<'_> {
         self.commands.push(command);
     }
 
-    /// Copies all elements of `from` to `to`, which has the same extents.
+    /// Copies all elements of `from` to `to`, which has the same extents; the last block of `to` is filled up.
     fn copy(&mut self, from: &View, to: &View) -> Result<(), Error> {
         if from.dims.contains(&0) {
             return Ok(());
         }
+        let Some(blocks) = to.blocks.or(from.blocks) else { return self.copy_plain(from, to) };
+        if let (Some(own), Some(other)) = (from.blocks, to.blocks)
+            && own.channels != other.channels
+        {
+            let plain = self.duplicate(from)?;
+            return self.copy(&plain, to);
+        }
+        if let Some(filling) = to.filling() {
+            self.fill(&filling, to.blocks.map_or(0, |blocks| blocks.fill).into())?;
+        }
+        let (from, to) = (from.in_blocks(blocks.channels), to.in_blocks(blocks.channels));
+        for pair in [(from.0, to.0), (from.1, to.1)] {
+            if let (Some(from), Some(to)) = pair {
+                self.copy_plain(&from, &to)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes one element everywhere.
+    fn fill(&mut self, view: &View, value: u64) -> Result<(), Error> {
+        let (dims, strides) = merge_axes::<6>(&[&view.permuted(&view.physical_order())])
+            .ok_or_else(|| Error::Target("a border around more than six axes".into()))?;
+        let command = Fill {
+            elem_bytes: view.dtype.bytes() as u32,
+            dims: extents(dims)?,
+            dst: self.addr(view)?,
+            dst_strides: strides[0],
+            value,
+        };
+        self.emit(command, &[view]);
+        Ok(())
+    }
+
+    fn copy_plain(&mut self, from: &View, to: &View) -> Result<(), Error> {
         let (dims, strides) = merge_axes::<6>(&[to, from])
             .ok_or_else(|| Error::Target("a copy over more than six axes".into()))?;
         let command = Copy {
@@ -414,7 +507,15 @@ impl Lowering<'_> {
     fn map(&self, view: &View) -> Result<FeatureMap, Error> {
         let [n, c, h, w] = extents::<4>([view.dims[0], view.dims[1], view.dims[2], view.dims[3]])?;
         let [stride_n, stride_h, stride_w] = [view.strides[0], view.strides[2], view.strides[3]];
-        Ok(FeatureMap { addr: self.addr(view)?, dtype: view.dtype, n, h, w, c, stride_n, stride_h, stride_w })
+        let (addr, dtype) = (self.addr(view)?, view.dtype);
+        let blocks = match view.blocks {
+            Some(Blocks { channels, stride, fill, .. }) => {
+                let [channels] = extents([channels])?;
+                Some(command::Blocks { channels, stride, fill })
+            }
+            None => None,
+        };
+        Ok(FeatureMap { addr, dtype, n, h, w, c, stride_n, stride_h, stride_w, blocks })
     }
 
     /// The descriptor of an elementwise operand whatever its rank: a gapless view as rows of its innermost axis, a
@@ -433,7 +534,7 @@ impl Lowering<'_> {
 
     /// Operand and result views of an elementwise command over feature maps, in the operand's order of axes.
     fn elementwise(&mut self, input: ValueId, output: ValueId) -> Result<(View, View), Error> {
-        let mut from = self.view(input)?;
+        let mut from = self.mapped(input)?;
         if !(from.is_compact() || from.dims.rank() == 4 && has_contiguous_channels(&from)) {
             from = self.densified(&from)?;
         }
@@ -459,6 +560,12 @@ fn writes_feature_maps(op: &Op) -> bool {
             | Op::WarpPerspective(_)
             | Op::Binary(_)
     )
+}
+
+/// A zero point as the bits of an element.
+pub(crate) fn filling(zero_point: i32, dtype: DType) -> u32 {
+    let unused = 32 - 8 * dtype.bytes().min(4) as u32;
+    zero_point.cast_unsigned() << unused >> unused
 }
 
 /// Whether a rank-4 view can be described as a feature map.

@@ -1,24 +1,20 @@
 //! Operators that move elements: most become views, the rest copies.
 
-use triune_device::command::Fill;
 use triune_graph::{
     Constant, Node, ValueId,
     ops::{Concat, Gather, Pad, PadMode, Split, Transpose},
 };
 use triune_tensor::{DType, QuantParams, Rounding};
 
-use super::{Form, Lowering, extents, has_contiguous_channels, operand, result, unsupported};
-use crate::{
-    Error,
-    view::{View, merge_axes},
-};
+use super::{Form, Lowering, has_contiguous_channels, operand, result, unsupported};
+use crate::{Error, view::View};
 
 /// Most elements of a gather that are copied one by one.
 const MAX_COPIES: usize = 8;
 
 impl Lowering<'_> {
     pub(super) fn alias(&mut self, node: &Node) -> Result<(), Error> {
-        let view = self.view(operand(node, 0)?)?;
+        let view = self.mapped(operand(node, 0)?)?;
         self.set_view(result(node)?, view);
         Ok(())
     }
@@ -27,8 +23,9 @@ impl Lowering<'_> {
     pub(super) fn reshape(&mut self, node: &Node) -> Result<(), Error> {
         let (x, y) = (operand(node, 0)?, result(node)?);
         let (dims, _) = self.meta(y)?;
-        let view = self.view(x)?;
-        let reshaped = match view.reshaped(dims) {
+        let view = self.mapped(x)?;
+        let reshaped = match view.plain().and_then(|view| view.reshaped(dims)) {
+            _ if view.dims == dims => view,
             Some(view) => view,
             None => self
                 .dense(x)?
@@ -63,7 +60,7 @@ impl Lowering<'_> {
 
     pub(super) fn slice(&mut self, node: &Node) -> Result<(), Error> {
         let (x, y) = (operand(node, 0)?, result(node)?);
-        let mut view = self.view(x)?;
+        let mut view = self.mapped(x)?;
         let rank = view.dims.rank();
         let (starts, ends) = (self.integers(node, 1)?, self.integers(node, 2)?);
         let axes = match node.inputs.get(3) {
@@ -86,22 +83,34 @@ impl Lowering<'_> {
                 return Err(unsupported(node, format!("step {step}")));
             }
             let length = (end - start).max(0).cast_unsigned().div_ceil(step.cast_unsigned()) as usize;
-            view = view.sliced(axis, start as usize, length, step as usize);
+            let (start, step) = (start as usize, step as usize);
+            view = match view.plain() {
+                Some(plain) => plain.sliced(axis, start, length, step),
+                None if axis != 1 => view.sliced(axis, start, length, step),
+                None => match view.channels(start, length).filter(|_| step == 1) {
+                    Some(part) => part,
+                    // What begins within a block begins no block of its own.
+                    None => self.unblocked(&view)?.sliced(axis, start, length, step),
+                },
+            };
         }
         self.set_view(y, view);
         Ok(())
     }
 
     pub(super) fn split(&mut self, node: &Node, op: Split) -> Result<(), Error> {
-        let view = self.view(operand(node, 0)?)?;
+        let mut view = self.mapped(operand(node, 0)?)?;
         let axis = axis(node, op.axis, view.dims.rank())?;
+        if axis == 1 && !self.parts_have_blocks(&node.outputs, &view)? {
+            view = self.unblocked(&view)?;
+        }
         let mut start = 0;
         for output in &node.outputs {
             let Some(output) = *output else {
                 return Err(unsupported(node, "a part that nobody reads"));
             };
             let (dims, _) = self.meta(output)?;
-            self.set_view(output, view.sliced(axis, start, dims[axis], 1));
+            self.set_view(output, part(&view, axis, start, dims[axis]));
             start += dims[axis];
         }
         Ok(())
@@ -145,17 +154,22 @@ impl Lowering<'_> {
         let y = result(node)?;
         let (dims, dtype) = self.meta(y)?;
         let axis = axis(node, op.axis, dims.rank())?;
-        let first = self.view(operand(node, 0)?)?;
+        let first = self.mapped(operand(node, 0)?)?;
         let form = match dims.rank() {
             4 if has_contiguous_channels(&first) || axis == 1 => Form::ChannelsLast,
             _ => Form::Dense,
         };
-        let output = self.place(y, form)?;
+        let placed = self.place(y, form)?;
+        let output = if axis != 1 || self.parts_have_blocks(&node.inputs, &placed)? {
+            placed
+        } else {
+            View::channels_last(self.new_scratch(dims, dtype), dtype, dims)
+        };
         let mut start = 0;
         for index in 0..node.inputs.len() {
             let input = operand(node, index)?;
-            let view = self.view(input)?;
-            let part = output.sliced(axis, start, view.dims[axis], 1);
+            let view = self.mapped(input)?;
+            let part = part(&output, axis, start, view.dims[axis]);
             start += view.dims[axis];
             if view == part || view.dims.contains(&0) {
                 continue;
@@ -169,7 +183,23 @@ impl Lowering<'_> {
                 _ => self.copy(&view, &part)?,
             }
         }
+        if output != placed {
+            self.copy(&output, &placed)?;
+        }
         Ok(())
+    }
+
+    /// Whether the channels of each part begin with a block of `view`, if it has several.
+    fn parts_have_blocks(&self, parts: &[Option<ValueId>], view: &View) -> Result<bool, Error> {
+        let Some(blocks) = view.blocks else { return Ok(true) };
+        let mut start: usize = 0;
+        for &part in parts.iter().flatten() {
+            if !start.is_multiple_of(blocks.channels) {
+                return Ok(false);
+            }
+            start += self.meta(part)?.0[1];
+        }
+        Ok(true)
     }
 
     /// Maps bytes from `view` to `part`, by way of a temporary where no single command can.
@@ -178,7 +208,10 @@ impl Lowering<'_> {
         if maps(view) && maps(part) {
             return self.emit_table(table, view, part);
         }
-        let view = if view.is_compact() { *view } else { self.densified(view)? };
+        let view = match view.plain() {
+            Some(plain) if plain.is_compact() => plain,
+            _ => self.densified(view)?,
+        };
         let own = self.temporary(&view, part.dtype);
         self.emit_table(table, &view, &own)?;
         self.copy(&own, part)
@@ -189,7 +222,7 @@ impl Lowering<'_> {
         if op.mode != PadMode::Constant {
             return Err(unsupported(node, format!("{:?} padding", op.mode)));
         }
-        let view = self.view(x)?;
+        let view = self.mapped(x)?;
         let rank = view.dims.rank();
         let pads = self.integers(node, 1)?;
         let axes = match node.inputs.get(3) {
@@ -201,23 +234,33 @@ impl Lowering<'_> {
         }
         let value = self.pad_value(node, y, view.dtype)?;
         let output = self.place(y, if rank == 4 { Form::ChannelsLast } else { Form::Dense })?;
-        let order = output.physical_order();
-        let (dims, strides) = merge_axes::<6>(&[&output.permuted(&order)])
-            .ok_or_else(|| unsupported(node, "more than six axes"))?;
-        let command = Fill {
-            elem_bytes: view.dtype.bytes() as u32,
-            dims: extents(dims)?,
-            dst: self.addr(&output)?,
-            dst_strides: strides[0],
-            value,
-        };
-        self.emit(command, &[&output]);
-        let mut inner = output;
+        let mut starts = vec![0; rank];
         for (index, &at) in axes.iter().enumerate() {
-            let at = axis(node, at as isize, rank)?;
-            inner = inner.sliced(at, pads[index] as usize, view.dims[at], 1);
+            starts[axis(node, at as isize, rank)?] = pads[index] as usize;
         }
-        self.copy(&view, &inner)
+        // Channels in front or behind shift the blocks: such a result is made without them first.
+        let placed = match output.blocks {
+            Some(_) if view.dims[1] != output.dims[1] => {
+                View::channels_last(self.new_scratch(output.dims, output.dtype), output.dtype, output.dims)
+            }
+            _ => output,
+        };
+        let all = placed.blocks.and_then(|blocks| placed.whole_blocks(blocks.channels));
+        self.fill(&all.unwrap_or(placed), value)?;
+        if let (Some(filling), Some(blocks)) = (placed.filling(), placed.blocks) {
+            self.fill(&filling, blocks.fill.into())?;
+        }
+        let mut inner = placed;
+        for (axis, &start) in
+            starts.iter().enumerate().filter(|&(axis, _)| view.dims[axis] != placed.dims[axis])
+        {
+            inner = inner.sliced(axis, start, view.dims[axis], 1);
+        }
+        self.copy(&view, &inner)?;
+        if placed != output {
+            self.copy(&placed, &output)?;
+        }
+        Ok(())
     }
 
     /// The bytes of a border element.
@@ -265,6 +308,12 @@ impl Lowering<'_> {
             .and_then(Constant::to_i64)
             .ok_or_else(|| unsupported(node, format!("operand {index} is not a constant of integers")))
     }
+}
+
+/// Positions of an axis, where a map in blocks can be taken apart.
+fn part(view: &View, axis: usize, start: usize, length: usize) -> View {
+    let channels = if axis == 1 { view.channels(start, length) } else { None };
+    channels.unwrap_or_else(|| view.sliced(axis, start, length, 1))
 }
 
 /// A byte map from one quantization to another: dequantize, then quantize.

@@ -113,7 +113,10 @@ pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<P
     let out_channels = output.nhwc.c;
 
     let extents = weight_extents(&geometry, &input.nhwc, &output.nhwc)?;
-    let weights = checker.weights("weights", command.weights, extents, 1)?;
+    let weights = match command.weight_blocks {
+        [0, 0] => checker.weights("weights", command.weights, extents, 1)?,
+        blocks => checker.weights_in_blocks("weights", command.weights, extents, blocks, 1)?,
+    };
     let dense = match &weights {
         FilterSource::Constants(_) => None,
         FilterSource::Library(_, weights) => Some(weights.dense()),
@@ -228,7 +231,7 @@ pub(super) fn fconv(checker: &Checker<'_>, command: &command::FConv) -> Result<P
     let packed = match checker.weights("weights", command.weights, extents, size_of::<f32>())? {
         FilterSource::Constants(bytes) => {
             let [channels, taps, inputs] = extents;
-            let filter = Filter::dense(bytes, channels, taps, inputs);
+            let filter = Filter::dense(&bytes, channels, taps, inputs);
             PackedFilter::new(&filter, geometry.groups, checker.isa).map(Arc::new)
         }
         FilterSource::Library(library, weights) => {

@@ -56,7 +56,7 @@ impl Step for QAddStep {
 }
 
 pub(super) fn qadd(checker: &Checker<'_>, command: &command::QAdd) -> Result<Prepared> {
-    let command::QAdd { dims, a, b, output, params } = command;
+    let command::QAdd { dims, a, b, output, params, .. } = command;
     let add = qadd_params(params, true).map_err(|error| error.within("params"))?;
     expect_dtype("a", a.dtype, &[params.a.dtype])?;
     expect_dtype("b", b.dtype, &[params.b.dtype])?;
@@ -85,7 +85,7 @@ impl Step for QMulStep {
 }
 
 pub(super) fn qmul(checker: &Checker<'_>, command: &command::QMul) -> Result<Prepared> {
-    let command::QMul { dims, a, b, output, zero_points, multiplier, rounding, clamp } = command;
+    let command::QMul { dims, a, b, output, zero_points, multiplier, rounding, clamp, .. } = command;
     let [za, zb, zout] = *zero_points;
     let mul = QMul {
         a: q8("a", a.dtype, za)?,
