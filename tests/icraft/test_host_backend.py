@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -424,3 +425,16 @@ def test_times_are_those_of_the_parts() -> None:
         assert 0 < hard < wall
         assert 0 <= copies < wall
         assert other == pytest.approx(wall - copies - hard)
+
+
+def test_what_the_vendor_compiled_is_not_run(test_data: Path) -> None:
+    network = Network.CreateFromJsonFile(str(test_data / "models" / "xir" / "yolov5s_plin_BY.json"))
+    with pytest.raises(InternalError, match=r"cannot compute operation 295 \(ImageMake\), operation 296 \(DetPost\)"):
+        session(network)
+    hard = [op.op_id for op in network.ops if op.typeKey() == "icraft::xir::HardOpNode"][:3]
+    view = network.view(hard)
+    made = Session.Create([HostBackend], view, [HostDevice.Default()])
+    made.apply()
+    inputs = [Tensor(value.tensorType()).mallocOn(HostDevice.MemRegion()) for value in view.inputs()]
+    with pytest.raises(NotImplementedError, match=rf"operation {hard[0]} \(HardOp .*triune compile"):
+        made.forward(inputs)
