@@ -243,6 +243,17 @@ def test_inputs_and_outputs_of_views() -> None:
         NetworkView.Init().network()
 
 
+def test_what_nobody_takes_is_no_output_of_a_finished_network() -> None:
+    network = small()
+    network.insertOp(2, Copy(network.ops[1][0]))
+    spare = network.ops[2][0].v_id
+    assert spare not in v_ids(network.view(0).outputs())
+    assert spare not in v_ids(network.view(1, 4).outputs())
+    network.removeOpById(7)
+    assert spare in v_ids(network.view(1, 4).outputs())
+    assert v_ids(network.view(0).outputs()) == [spare, network.ops[-1][0].v_id]
+
+
 def test_a_view_becomes_a_network_of_its_own() -> None:
     network = small()
     part = network.view(4, 6).toNetwork()

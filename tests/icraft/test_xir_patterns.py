@@ -169,6 +169,18 @@ def test_backtracking_finds_a_match_that_comes_late() -> None:
     assert not network.searchOnce(IsOp(Concat, Anycards(), add[0], IsOp(MaxPool2d)[0], Anycards()))
 
 
+def test_backtracking_goes_into_the_operations_before() -> None:
+    network = small()
+    first, second = network.ops[1], network.ops[3]
+    joined = Concat([first[0], second[0]], 3)
+    network.insertOp(4, joined)
+    both = Operation.Create("customop::Both").setInputs([joined[0], second[0]])
+    network.insertOp(5, both)
+    conv = IsOp(Conv2d)
+    pattern = IsOp("customop::BothNode", IsOp(Concat, Anycards(), conv[0], Anycards())[0], conv[0])
+    assert network.searchOnce(pattern)[conv] is second, "the first that is tried is the first convolution"
+
+
 # ---- rewriting
 
 
