@@ -194,6 +194,24 @@ def test_attributes() -> None:
     assert Operation.Create("icraft::xir::LayerNorm").checkNull() is None  # type: ignore[func-returns-value]
 
 
+def test_the_index_grows_with_the_network() -> None:
+    """What is known of a network that grew is what is known of one that was looked at only when it was done."""
+    grown, late = small(), small()
+    for network in (grown, late):
+        for _ in range(5):
+            if network is grown:
+                assert network.getUsesNumByValueId(network.ops[1][0].v_id) >= 1
+            network.addOp(Add(network.ops[1][0], weights(1, 1, 1, 4, layout="NHWC")))
+    assert grown == late
+    for op in late.ops:
+        assert grown.getOpIndexById(op.op_id) == late.getOpIndexById(op.op_id)
+        for value in (*op.inputs, *op.outputs):
+            assert [user.op_id for user in grown.getUsesOpByValueId(value.v_id)] == [
+                user.op_id for user in late.getUsesOpByValueId(value.v_id)
+            ]
+    assert late.getUsesNumByValueId(late.ops[1][0].v_id) == 6
+
+
 # ---- views
 
 

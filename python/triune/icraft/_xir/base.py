@@ -36,17 +36,21 @@ class Index:
         self.place: dict[int, int] = {}
         self.values: dict[int, Value] = {}
         self.uses: dict[int, list[tuple[Operation, set[int]]]] = {}
-        for place, op in enumerate(ops):
-            self.place[op._op_id] = place
-            taken: dict[int, set[int]] = {}
-            for index, value in enumerate(op._inputs):
-                if value.defined():
-                    self.values[value._v_id] = value
-                    taken.setdefault(value._v_id, set()).add(index)
-            for number, places in taken.items():
-                self.uses.setdefault(number, []).append((op, places))
-            for value in (*op._outputs, *op.paramsAttrs(is_defined=True)):
+        for op in ops:
+            self.append(op)
+
+    def append(self, op: Operation) -> None:
+        """Add an operation behind the others."""
+        self.place[op._op_id] = len(self.place)
+        taken: dict[int, set[int]] = {}
+        for index, value in enumerate(op._inputs):
+            if value.defined():
                 self.values[value._v_id] = value
+                taken.setdefault(value._v_id, set()).add(index)
+        for number, places in taken.items():
+            self.uses.setdefault(number, []).append((op, places))
+        for value in (*op._outputs, *op.paramsAttrs(is_defined=True)):
+            self.values[value._v_id] = value
 
 
 class NetworkBase(Concrete):

@@ -164,7 +164,8 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
             else:
                 value._v_id = self._next_value
                 self._next_value += 1
-            self._index().values[value._v_id] = value
+            if self._cached is not None:
+                self._cached.values[value._v_id] = value
 
     def _admit(self, value: Value) -> None:
         """Number parameters that come in as somebody's input or attribute."""
@@ -216,7 +217,12 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
         self._number(op._outputs)
         op._network = self
         self._ops.insert(op_index, op)
+        index = self._cached
         self._touch()
+        if index is not None and op_index == len(self._ops) - 1:
+            # Networks are mostly built from front to back: the index grows with them.
+            index.append(op)
+            self._cached = index
         return self
 
     def removeOpById(self, op_id: int) -> Self:

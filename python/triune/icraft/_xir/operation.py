@@ -61,6 +61,7 @@ class Operation(Tagged, Concrete):
     _forms: ClassVar[Sequence[Form]] = ()
     _rule: ClassVar[Rule | None] = None
     _activation: ClassVar[bool] = False
+    _params_names: ClassVar[Sequence[str]] = ()
     _construct: ClassVar[Callable[[Any, dict[str, Any]], None]]
 
     _key: str = ""
@@ -227,8 +228,12 @@ class Operation(Tagged, Concrete):
 
     def paramsAttrs(self, is_defined: bool = False) -> list[Params]:
         """Return the parameters among the attributes; with `is_defined` only those that are not null."""
+        values: Iterable[Any] = self._attributes.values()
+        if self._table and len(self._attributes) == len(self._table):
+            # Nothing but what the table has: it says where parameters can be.
+            values = [self._attributes[name] for name in self._params_names]
         found = []
-        for value in self._attributes.values():
+        for value in values:
             found += [one for one in (value if isinstance(value, list) else (value,)) if isinstance(one, Params)]
         return [params for params in found if params.defined() or not is_defined]
 

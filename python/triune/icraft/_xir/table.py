@@ -55,6 +55,7 @@ def define(
         "_forms": bound,
         "_rule": rule,
         "_activation": activation,
+        "_params_names": [attribute.name for attribute in attrs if "Params" in attribute.kind.shown],
         "_construct": construct,
         "_texts": texts,
         "_slots": slots,
