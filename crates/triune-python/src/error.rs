@@ -46,10 +46,15 @@ pub(crate) fn runtime(error: RuntimeError) -> PyErr {
     let text = error.to_string();
     match error {
         RuntimeError::Card(error) => card(&error),
-        RuntimeError::Io { .. } | RuntimeError::Graph(GraphError::Io { .. }) => FileError::new_err(text),
+        RuntimeError::Io { .. } => FileError::new_err(text),
+        RuntimeError::Graph(ref error) if matches!(innermost(error), GraphError::Io { .. }) => {
+            FileError::new_err(text)
+        }
         RuntimeError::Shared => InUseError::new_err(text),
         RuntimeError::Foreign { .. } => ForeignError::new_err(text),
-        RuntimeError::Graph(error) if is_unsupported(&error) => UnsupportedError::new_err(text),
+        RuntimeError::Graph(ref error) if matches!(innermost(error), GraphError::Unsupported { .. }) => {
+            UnsupportedError::new_err(text)
+        }
         RuntimeError::Unsupported { .. }
         | RuntimeError::Target(_)
         | RuntimeError::Device(DeviceError::OutOfMemory { .. }) => UnsupportedError::new_err(text),
@@ -71,12 +76,11 @@ pub(crate) fn runtime(error: RuntimeError) -> PyErr {
     }
 }
 
-/// Whether a model is as it should be, and asks for what is not there.
-fn is_unsupported(error: &GraphError) -> bool {
+/// What is wrong with a model, without the names of files round it.
+fn innermost(error: &GraphError) -> &GraphError {
     match error {
-        GraphError::File { source, .. } => is_unsupported(source),
-        GraphError::Unsupported { .. } => true,
-        _ => false,
+        GraphError::File { source, .. } => innermost(source),
+        error => error,
     }
 }
 

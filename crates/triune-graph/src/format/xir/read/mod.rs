@@ -13,7 +13,7 @@ mod registry;
 mod values;
 mod views;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use triune_tensor::{DType, Requantize};
 
@@ -131,6 +131,8 @@ struct Builder<'d> {
     held: Vec<Held>,
     /// By value of the graph, its type when all extents are known.
     found: Vec<Option<Found>>,
+    /// By name, the first value of the document that has it.
+    first: HashMap<&'d str, usize>,
     names: HashSet<String>,
     node_names: HashSet<String>,
 }
@@ -139,12 +141,11 @@ impl<'d> Builder<'d> {
     fn new(document: &'d Document, options: Options) -> Self {
         let graph = Graph { name: document.name.clone(), ..Graph::default() };
         // Names of the document's own values are theirs.
-        let mut own: HashSet<&str> = HashSet::new();
+        let mut first = HashMap::new();
         let mut names = HashSet::new();
-        for value in &document.values {
-            if own.insert(&value.name) {
-                names.insert(value.name.clone());
-            }
+        for (index, value) in document.values.iter().enumerate() {
+            first.entry(value.name.as_str()).or_insert(index);
+            names.insert(value.name.clone());
             names.insert(format!("v{}", value.v_id));
         }
         Self {
@@ -153,6 +154,7 @@ impl<'d> Builder<'d> {
             graph,
             held: vec![Held::default(); document.values.len()],
             found: Vec::new(),
+            first,
             names,
             node_names: HashSet::new(),
         }
@@ -161,8 +163,7 @@ impl<'d> Builder<'d> {
     /// The name of a value of the document at the graph's border.
     fn border_name(&self, index: usize) -> String {
         let value = &self.document.values[index];
-        let first = self.document.values.iter().position(|other| other.name == value.name);
-        if value.name.is_empty() || first != Some(index) {
+        if value.name.is_empty() || self.first.get(value.name.as_str()) != Some(&index) {
             format!("v{}", value.v_id)
         } else {
             value.name.clone()
