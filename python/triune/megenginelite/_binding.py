@@ -71,7 +71,13 @@ class Port:
         """Return elements as the native module knows them."""
         if self.dtype == "bool":
             array = array.view(np.bool_)
-        return array if array.shape == shape else array.reshape(shape)
+        if array.shape != shape:
+            return array.reshape(shape)
+        # A tensor has a view of an array that it shares: of the array itself the native module sees if it is resized.
+        owner = array.base
+        if type(owner) is np.ndarray and (owner.shape, owner.dtype) == (shape, array.dtype) and _plain(owner):
+            return owner
+        return array
 
     def layout(self) -> LiteLayout:
         """Return the model's layout; an empty shape if it is not known."""

@@ -114,7 +114,7 @@ class LiteTensor:
     def layout(self) -> LiteLayout:
         """The layout, one object for the life of the tensor; set one, or a shape, to change it.
 
-        Another layout keeps the memory if its bytes suffice, and loses it otherwise.
+        Another layout keeps the memory if its bytes suffice, and loses it otherwise, as an empty one does.
 
         Raises AssertionError if it is set to something else, RuntimeError if the tensor is a slice with gaps.
         """
@@ -154,7 +154,7 @@ class LiteTensor:
     @property
     def nbytes(self) -> int:
         """The bytes of the elements. An empty layout has none."""
-        return math.prod(self._shape) * ITEM_SIZES[self._kind] if self._shape else 0
+        return _size(self._shape, self._kind)
 
     @property
     def np_array_type(self) -> Any:
@@ -207,10 +207,10 @@ class LiteTensor:
                     "copy it to a tensor of its own first"
                 )
             block = array.reshape(-1).view(np.uint8) if self._block is None else self._block
-            size = math.prod(shape) * ITEM_SIZES[kind] if shape else 0
-            if size <= block.size:
+            size = math.prod(shape) * ITEM_SIZES[kind]
+            if shape and size <= block.size:
                 self._block = block
-                self._array = block[:size].view(dtype_of(kind)).reshape(shape) if shape else None
+                self._array = block[:size].view(dtype_of(kind)).reshape(shape)
             else:
                 self._array = self._block = None
                 self._user_memory = False
@@ -227,8 +227,22 @@ class LiteTensor:
         array = self._elements()
         if not array.flags.writeable:
             raise RuntimeError("the tensor shares memory that is read-only")
+        if not array.flags.c_contiguous and _overlaps_itself(array):
+            raise RuntimeError(
+                "the tensor shares an array of which several elements are in one place: it is only for reading"
+            )
         self._written = True
         return array
+
+    def _room(self, shape: Shape, kind: int) -> npt.NDArray[Any]:
+        """Take a layout and return the elements to write; what cannot be leaves the tensor as it is."""
+        before = self._shape, self._kind, self._array, self._block, self._user_memory
+        try:
+            self._relayout(shape, kind)
+            return self._writable()
+        except BaseException:
+            self._shape, self._kind, self._array, self._block, self._user_memory = before
+            raise
 
     def get_ctypes_memory(self) -> ctypes.c_void_p:
         """Return the address of the elements, allocated if need be: aligned to 64 bytes unless shared or sliced.
@@ -328,15 +342,12 @@ class LiteTensor:
         """
         source = _tensor(src_tensor, "copy_from")
         elements = source._elements()
-        if not self.is_continue:
-            if source._shape != self._shape or source._kind != self._kind:
-                raise RuntimeError(
-                    f"copy_from: the tensor is a slice with gaps, of layout {list(self._shape)} {self._name}; "
-                    f"the source has {list(source._shape)} {source._name}"
-                )
-        else:
-            self._relayout(source._shape, source._kind)
-        np.copyto(self._writable(), elements)
+        if not self.is_continue and (source._shape != self._shape or source._kind != self._kind):
+            raise RuntimeError(
+                f"copy_from: the tensor is a slice with gaps, of layout {list(self._shape)} {self._name}; "
+                f"the source has {list(source._shape)} {source._name}"
+            )
+        np.copyto(self._room(source._shape, source._kind), elements)
 
     @property
     def _name(self) -> str:
@@ -380,24 +391,23 @@ class LiteTensor:
         """
         assert self.is_continue, "set_data_by_copy: the tensor is a slice with gaps; use copy_from"
         assert self._on_host, "set_data_by_copy: the tensor is on a device and not pinned; use copy_from"
-        if layout is not None:
-            self._relayout(*_parts(layout))
-        if self._is_like(data):
+        if layout is None and self._is_like(data):
             np.copyto(self._writable(), data)
             return
+        shape, kind = (self._shape, self._kind) if layout is None else _parts(layout)
         if isinstance(data, list):
-            self._copy_list(data)
+            self._copy_list(data, shape, kind)
             return
-        array = _exported(data)
+        array = _exported(data, "set_data_by_copy")
         if array is not None:
-            self._copy_array(array)
+            self._copy_array(array, kind)
             return
         address = _pointer(data, "set_data_by_copy")
-        assert data_length == self.nbytes or (layout is not None and data_length == 0), (
-            f"set_data_by_copy: an address needs data_length, of the tensor's {self.nbytes} bytes, or a layout"
+        size = _size(shape, kind)
+        assert data_length == size or (layout is not None and data_length == 0), (
+            f"set_data_by_copy: an address needs data_length, of the tensor's {size} bytes, or a layout"
         )
-        target = self._writable()
-        ctypes.memmove(_address(target), address, self.nbytes)
+        ctypes.memmove(_address(self._room(shape, kind)), address, size)
 
     def _is_like(self, data: Any) -> TypeGuard[npt.NDArray[Any]]:
         """Return whether `data` is an array that goes with the tensor as it is: the quick way for what is done often."""
@@ -410,31 +420,32 @@ class LiteTensor:
             and bool(data.flags.c_contiguous)
         )
 
-    def _copy_list(self, data: list[Any]) -> None:
-        size = ITEM_SIZES[self._kind]
-        assert len(data) * size <= self.nbytes, (
-            f"set_data_by_copy: {len(data)} numbers for a tensor of {self.nbytes // size}"
-        )
-        if not data:
-            return
-        if self._kind == LiteDataType.LITE_HALF:
+    def _copy_list(self, data: list[Any], shape: Shape, kind: int) -> None:
+        count = math.prod(shape) if shape else 0
+        assert len(data) <= count, f"set_data_by_copy: {len(data)} numbers for a tensor of {count}"
+        values: npt.NDArray[Any]
+        if kind == LiteDataType.LITE_HALF:
             values = np.array(data, np.float16)
+            if values.ndim > 1:
+                raise TypeError("set_data_by_copy: expected a list of numbers, got lists in it")
         else:
             # As C does: integers wrap, a float is no integer.
-            values = np.frombuffer((CTYPES[LiteDataType(self._kind)] * len(data))(*data), self._name)
-        self._writable().reshape(-1)[: len(data)] = values
+            values = np.array((CTYPES[LiteDataType(kind)] * len(data))(*data), NAMES[kind])
+        if data:
+            self._room(shape, kind).reshape(-1)[: len(data)] = values
+        else:
+            self._relayout(shape, kind)
 
-    def _copy_array(self, array: npt.NDArray[Any]) -> None:
+    def _copy_array(self, array: npt.NDArray[Any], kind: int) -> None:
         if not array.ndim:
             raise RuntimeError("set_data_by_copy: an array without axes has no layout here: reshape it to [1]")
         assert array.flags.c_contiguous, (
             "set_data_by_copy: the array is not contiguous: pass np.ascontiguousarray(array)"
         )
-        if array.dtype.char == "l" and self._kind != LiteDataType.LITE_INT64 and array.dtype.itemsize == 8:
+        if array.dtype.char == "l" and kind != LiteDataType.LITE_INT64 and array.dtype.itemsize == 8:
             # What Python's ints become in numpy, most often by mistake; tensors of ONNX models that want it have it.
             raise KeyError("int64 is the element type of tensors that have it already: pass array.astype('int32')")
-        self._relayout(extents(array.shape), kind_of(array.dtype))
-        np.copyto(self._writable(), array)
+        np.copyto(self._room(extents(array.shape), kind_of(array.dtype)), array)
 
     def set_data_by_share(
         self,
@@ -457,20 +468,20 @@ class LiteTensor:
             )
         assert self.is_continue, "set_data_by_share: the tensor is a slice with gaps"
         if layout is None and not length and self._on_host and self._is_like(data):
-            self._take(data, None)
+            # A view: what the program does to its array's shape or flags later is no concern of the tensor's.
+            self._take(data.view(), None)
             return
-        array = _exported(data)
+        array = _exported(data, "set_data_by_share")
         if array is not None:
             assert self._on_host, "set_data_by_share: the tensor is on a device and not pinned; use copy_from"
             assert array.flags.c_contiguous, (
                 "set_data_by_share: the array is not contiguous: pass np.ascontiguousarray(array)"
             )
-            self._share_array(array, layout)
-            assert length in (0, self.nbytes), f"set_data_by_share: the tensor has {self.nbytes} bytes, not {length}"
+            self._share_array(array, length, layout)
             return
         address = _pointer(data, "set_data_by_share")
         shape, kind = (self._shape, self._kind) if layout is None else _parts(layout)
-        size = math.prod(shape) * ITEM_SIZES[kind] if shape else 0
+        size = _size(shape, kind)
         assert length in (0, size), f"set_data_by_share: the layout has {size} bytes, not {length}"
         if not size:
             raise RuntimeError("set_data_by_share: the layout is empty: pass one")
@@ -478,7 +489,7 @@ class LiteTensor:
         self._shape, self._kind = shape, kind
         self._take(block.view(dtype_of(self._kind)).reshape(shape), block)
 
-    def _share_array(self, array: npt.NDArray[Any], layout: LiteLayout | None) -> None:
+    def _share_array(self, array: npt.NDArray[Any], length: int, layout: LiteLayout | None) -> None:
         kind = kind_of(array.dtype) if array.dtype != np.bool_ else LiteDataType.LITE_UINT8
         if layout is not None:
             shape, wanted = _parts(layout)
@@ -486,13 +497,14 @@ class LiteTensor:
             shape, wanted = self._shape, self._kind
         else:
             shape, wanted = extents(array.shape), kind
-        size = math.prod(shape) * ITEM_SIZES[wanted]
+        size = _size(shape, wanted)
         assert size <= array.nbytes, f"set_data_by_share: the layout has {size} bytes, the array {array.nbytes}"
+        assert length in (0, size), f"set_data_by_share: the tensor has {size} bytes, not {length}"
         if shape != array.shape or wanted != kind or array.dtype == np.bool_:
             block = array.reshape(-1).view(np.uint8)
             array = block[:size].view(dtype_of(wanted)).reshape(shape)
         self._shape, self._kind = shape, wanted
-        self._take(array, None)
+        self._take(array.view(), None)
 
     # ---- data out
 
@@ -551,6 +563,30 @@ class LiteTensor:
         if not self._on_host:
             raise BufferError("the tensor has no elements in host memory")
         return (1, 0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy of the tensor has: layout, place and elements, but neither a network nor others' memory."""
+        state = {name: value for name, value in vars(self).items() if name not in ("_binding", "_layout", "_block")}
+        return state | {"_user_memory": False}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what `__getstate__` returned; the elements go to memory of this tensor, aligned as any."""
+        vars(self).update(state)
+        array = vars(self).pop("_array", None)
+        if array is not None:
+            self._physic = True
+            np.copyto(self._allocate(), array)
+
+    def __copy__(self) -> Self:
+        """Return a tensor of the same layout over the same memory, allocated if need be, that is no network's."""
+        found = type(self).__new__(type(self))
+        if self._shape and self._physic:
+            self._elements()
+        vars(found).update(vars(self))
+        vars(found).pop("_binding", None)
+        vars(found).pop("_layout", None)
+        found._written = self._written = True
+        return found
 
     def __enter__(self) -> Self:
         """Return the tensor."""
@@ -625,6 +661,11 @@ def _parts(layout: LiteLayout) -> tuple[Shape, int]:
     return tuple(layout._shapes[: layout.ndim]), int(kind)
 
 
+def _size(shape: Shape, kind: int) -> int:
+    """Return the bytes of a layout; an empty one has none."""
+    return math.prod(shape) * ITEM_SIZES[kind] if shape else 0
+
+
 def _is_shape(value: object) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str | bytes)
 
@@ -633,21 +674,28 @@ def _tensor(value: Any, function: str) -> LiteTensor:
     """Return a tensor as it is, and one over the memory of an array."""
     if isinstance(value, LiteTensor):
         return value
-    array = _exported(value)
+    array = _exported(value, function)
     assert array is not None, f"{function}: expected a LiteTensor or an array, got {type(value).__name__}"
     if not array.ndim:
         raise RuntimeError(f"{function}: an array without axes has no layout here: reshape it to [1]")
     found = LiteTensor(shapes=array.shape, dtype=array.dtype)
-    found._take(array, None)
+    found._take(array.view(), None)
     return found
 
 
-def _exported(value: Any) -> npt.NDArray[Any] | None:
-    """Return what `value` exports as an array: numpy's, a tensor's, DLPack's; None if it is something else."""
+def _exported(value: Any, function: str) -> npt.NDArray[Any] | None:
+    """Return what `value` exports as an array: numpy's, a tensor's, DLPack's; None if it is something else.
+
+    Subclasses of numpy's array, such as matrices, are seen as the array that they are.
+
+    Raises RuntimeError for a masked array: there is nothing here that a mask could mean.
+    """
     if isinstance(value, int | ctypes.c_void_p):
         return None
     if isinstance(value, np.ndarray):
-        return value
+        if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
+            raise RuntimeError(f"{function}: a masked array has elements without a value: pass array.filled(value)")
+        return np.asarray(value)
     if isinstance(value, LiteTensor):
         return value.get_data_by_share()
     if isinstance(value, np.generic):
@@ -676,6 +724,19 @@ def _pointer(value: Any, function: str) -> int:
     if not address or address < 0:
         raise RuntimeError(f"{function}: the address is null")
     return address
+
+
+def _overlaps_itself(array: npt.NDArray[Any]) -> bool:
+    """Return whether elements of an array may lie over each other, as a broadcast one's do: from the closest axis outwards,
+    each step must lead beyond all that the axes before reach.
+    """
+    reach = array.itemsize
+    for step, extent in sorted((abs(step), extent) for step, extent in zip(array.strides, array.shape, strict=True)):
+        if extent > 1:
+            if step < reach:
+                return True
+            reach += step * (extent - 1)
+    return False
 
 
 def _address(array: npt.NDArray[Any]) -> int:

@@ -140,7 +140,7 @@ class TensorBatchCollector:
             sample = array
             shape, kind = sample.layout.shapes, LiteDataType(sample.layout.data_type)
         else:
-            exported = _exported(array)
+            exported = _exported(array, "collect")
             assert exported is not None, f"expected an array or a LiteTensor, got {type(array).__name__}"
             shape, kind = list(exported.shape), kind_of(exported.dtype)
             sample = LiteTensor(LiteLayout(shape or [1], kind))
