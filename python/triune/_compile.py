@@ -15,7 +15,10 @@ from triune import _native
 from triune._session import Feeds
 from triune.errors import ArgumentError, FileError
 
-__all__ = ["compile"]
+__all__ = ["FORMATS", "compile"]
+
+FORMATS = ("package", "icraft")
+"""What compilation can write."""
 
 
 def compile(
@@ -26,6 +29,7 @@ def compile(
     batch: int = 1,
     calibration: Iterable[Feeds] | None = None,
     progress: Callable[[str], None] | None = None,
+    format: str = "package",
 ) -> Path:
     """Compile an ONNX file for a device and return the package's directory, which is `output`.
 
@@ -40,13 +44,17 @@ def compile(
 
     `batch` images make one run, each on a core of its own. `progress` is called with a word on what comes next.
 
+    `format` is ``package``, or for the devices buyi and zg330 ``icraft``: then `output` gets the documents of each step of
+    Icraft's compiler, ``<model>_parsed.json`` to ``<model>_BY.json`` or ``<model>_ZG.json`` with a ``.raw`` beside each, for
+    a batch of 1 (docs/icraft.md).
+
     Raises subclasses of `triune.errors.Error` (a `RuntimeError`): `FileError` if a file cannot be read or written or
     `output` is no directory, `ArgumentError` if `model` is no ONNX model or a damaged one, or an argument is wrong,
     `UnsupportedError` if the device cannot run the model, or onnxruntime cannot quantize it. ValueError if there are no
     samples, one does not fit the model, or the model is quantized already; ImportError if calibration needs what is not
     installed. What the iterator of samples raises passes through.
     """
-    return build(model, target, output, batch, calibration, progress, quiet=True)
+    return build(model, target, output, batch, calibration, progress, quiet=True, format=format)
 
 
 def build(
@@ -60,6 +68,7 @@ def build(
     quiet: bool,
     policy: str = "exact",
     on_chip_bytes: int | None = None,
+    format: str = "package",
 ) -> Path:
     """Do what `compile` says; unless `quiet`, the quantizer's own warnings are shown.
 
@@ -70,19 +79,30 @@ def build(
     source, folder = Path(model), Path(output)
     if target == "host":
         raise ArgumentError("target: packages are for cards; on this machine's CPU, triune.Session runs the ONNX file")
+    if format not in FORMATS:
+        raise ArgumentError(f"format: expected one of {', '.join(FORMATS)}, got '{format}'")
+    if format == "icraft" and batch != 1:
+        raise ArgumentError(f"batch: Icraft's networks have one image per run, got {batch}")
     if folder.exists() and not folder.is_dir():
         raise FileError(f"{folder}: expected a directory for the package, got a file")
-    if calibration is None:
+
+    def put(file: Path) -> None:
         say("compiling")
-        _native.compile(source, target=target, output=folder, batch=batch, **plan)
+        if format == "package":
+            _native.compile(file, target=target, output=folder, batch=batch, **plan)
+        else:
+            reals = source if file != source else None
+            _native.compile_documents(file, target=target, output=folder, name=source.stem, float_model=reals, **plan)
+
+    if calibration is None:
+        put(source)
         return folder
     from triune._quantize import quantize
 
     with tempfile.TemporaryDirectory(prefix="triune-") as scratch:
         quantized = quantize(source, Path(scratch), calibration, say, quiet=quiet)
-        say("compiling")
         try:
-            _native.compile(quantized, target=target, output=folder, batch=batch, **plan)
+            put(quantized)
         except _native.Error as error:
             # The model's file is what the user knows.
             raise type(error)(str(error).replace(str(quantized), str(source))) from None

@@ -1,6 +1,7 @@
 """The native module. It knows no vendor; the front ends under `triune` are its users."""
 
 import os
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, final
 
@@ -16,6 +17,7 @@ __all__ = [
     "Estimate",
     "FileError",
     "ForeignError",
+    "HardOps",
     "InUseError",
     "Instance",
     "InternalError",
@@ -33,10 +35,12 @@ __all__ = [
     "__version__",
     "cards",
     "compile",
+    "compile_documents",
     "compose",
     "convert",
     "decrypt",
     "depad_dequantize",
+    "document_timeline",
     "encrypt",
     "look_up_pad",
     "pack_model",
@@ -141,6 +145,20 @@ class Package:
         self, *, clock_mhz: int | None = None, policy: str | None = None, on_chip_bytes: int | None = None
     ) -> Timeline: ...
     def residency(self) -> dict[str, Any] | None: ...
+
+@final
+class HardOps:
+    def __new__(cls, model: bytes, params: Mapping[int, Any], *, threads: int = 1) -> HardOps: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def op_ids(self) -> list[int]: ...
+    def operands(self, op_id: int) -> tuple[list[int], list[int]]: ...
+    def extents(self, v_id: int) -> list[int]: ...
+    def write(self, v_id: int, data: Buffer) -> None: ...
+    def read(self, v_id: int) -> bytes: ...
+    def run(self, first: int, last: int) -> None: ...
+    def forward(self, first: int, last: int, inputs: Mapping[int, Any], outputs: Sequence[int]) -> list[bytes]: ...
 
 @final
 class Instance:
@@ -283,6 +301,17 @@ def compile(
     policy: str = "exact",
     on_chip_bytes: int | None = None,
 ) -> dict[str, int]: ...
+def compile_documents(
+    model: str | os.PathLike[str],
+    *,
+    target: str,
+    output: str | os.PathLike[str],
+    name: str,
+    float_model: str | os.PathLike[str] | None = None,
+    policy: str = "exact",
+    on_chip_bytes: int | None = None,
+) -> list[pathlib.Path]: ...
+def document_timeline(path: str | os.PathLike[str], *, clock_mhz: int | None = None) -> tuple[Timeline, bool]: ...
 def quantize_pad(
     src: npt.NDArray[np.float32], padding: Sequence[tuple[int, int]], scale: float, zero_point: int, dtype: str
 ) -> npt.NDArray[Any]: ...

@@ -63,6 +63,35 @@ impl Constant {
         Self::new(self.dtype, shape, self.bytes.clone())
     }
 
+    /// The same elements with the axes permuted: axis i of the result is axis `perm[i]` of this one. `None` when `perm` does
+    /// not permute the axes.
+    pub fn permuted(&self, perm: &[usize]) -> Option<Self> {
+        let from = self.shape;
+        let mut sorted = perm.to_vec();
+        sorted.sort_unstable();
+        if !sorted.into_iter().eq(0..from.rank()) {
+            return None;
+        }
+        let strides = from.strides();
+        let dims: Vec<usize> = perm.iter().map(|&axis| from[axis]).collect();
+        let steps: Vec<usize> = perm.iter().map(|&axis| strides[axis]).collect();
+        let width = self.dtype.bytes();
+        let mut bytes = Vec::with_capacity(self.bytes.len());
+        let mut at = vec![0; dims.len()];
+        for _ in 0..self.elements() {
+            let element: usize = at.iter().zip(&steps).map(|(index, step)| index * step).sum();
+            bytes.extend_from_slice(&self.bytes[element * width..][..width]);
+            for axis in (0..dims.len()).rev() {
+                at[axis] += 1;
+                if at[axis] < dims[axis] {
+                    break;
+                }
+                at[axis] = 0;
+            }
+        }
+        Self::new(self.dtype, Shape::new(&dims)?, bytes)
+    }
+
     /// The elements as f32, or `None` for another element type.
     pub fn to_f32(&self) -> Option<Vec<f32>> {
         (self.dtype == DType::F32).then(|| self.words().map(f32::from_le_bytes).collect())

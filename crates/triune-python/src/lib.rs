@@ -13,6 +13,7 @@ mod core;
 mod error;
 mod estimate;
 mod exit;
+mod hard_ops;
 mod instance;
 mod model_file;
 mod network;
@@ -38,6 +39,8 @@ mod native {
     };
     #[pymodule_export]
     use super::estimate::Estimate;
+    #[pymodule_export]
+    use super::hard_ops::{HardOps, compile_documents, document_timeline};
     #[pymodule_export]
     use super::instance::Instance;
     #[pymodule_export]

@@ -155,7 +155,7 @@ pub(crate) fn compile(
 }
 
 /// The policy of that name.
-fn policy(name: &str) -> PyResult<Policy> {
+pub(crate) fn policy(name: &str) -> PyResult<Policy> {
     Policy::from_name(name).ok_or_else(|| {
         let known: Vec<&str> = Policy::ALL.into_iter().map(Policy::name).collect();
         error::ArgumentError::new_err(format!("policy: expected one of {}, got '{name}'", known.join(", ")))

@@ -99,7 +99,7 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
         border::npu(&spec.border, &graph, &input_names, &output_names, options.batch, options.block)?;
     let lowered = lower(&graph, &borders.plan, None)?;
     let commands = lowered.commands.len();
-    let program = program(spec, options, lowered, borders.inputs, borders.outputs)?;
+    let (program, _) = program(spec, options, lowered, borders.inputs, borders.outputs)?;
     let summary = Summary {
         device_nodes: nodes[1],
         preprocess_nodes: nodes[0],
@@ -143,7 +143,7 @@ pub(crate) fn compile_host(
         outputs.push(io);
     }
     let lowered = lower(&graph, &plan, library)?;
-    let program = program(spec, &CompileOptions::default(), lowered, inputs, outputs)?;
+    let (program, _) = program(spec, &CompileOptions::default(), lowered, inputs, outputs)?;
     Ok((program, Outline::of(&graph)))
 }
 
@@ -179,11 +179,11 @@ pub(crate) fn compile_core(graph: &Graph, spec: &DeviceSpec) -> Result<Program, 
         |ids: &[ValueId]| -> Vec<String> { ids.iter().map(|&id| graph.value(id).name.clone()).collect() };
     let borders = border::npu(&spec.border, graph, &names(&graph.inputs), &names(&graph.outputs), 1, None)?;
     let lowered = lower(graph, &borders.plan, None)?;
-    program(spec, &CompileOptions::default(), lowered, borders.inputs, borders.outputs)
+    Ok(program(spec, &CompileOptions::default(), lowered, borders.inputs, borders.outputs)?.0)
 }
 
 /// The model with every input fixed, a symbolic first extent being `batch`.
-fn bind_batch(model: &Graph, batch: usize) -> Result<Graph, Error> {
+pub(crate) fn bind_batch(model: &Graph, batch: usize) -> Result<Graph, Error> {
     let mut bound = model.clone();
     let mut shapes: Vec<(String, Vec<usize>)> = Vec::new();
     for &id in &model.inputs {
@@ -211,19 +211,19 @@ fn bind_batch(model: &Graph, batch: usize) -> Result<Graph, Error> {
     Ok(bound)
 }
 
-/// Plans the memory of what was lowered.
-fn program(
+/// Plans the memory of what was lowered; also gives the buffer of each feature map.
+pub(crate) fn program(
     spec: &DeviceSpec,
     options: &CompileOptions,
     lowered: Lowered,
     inputs: Vec<TensorIo>,
     outputs: Vec<TensorIo>,
-) -> Result<Program, Error> {
-    let Lowered { mut commands, operators, constants, drafts } = lowered;
+) -> Result<(Program, Vec<Option<usize>>), Error> {
+    let Lowered { mut commands, operators, constants, drafts, .. } = lowered;
     let batch = options.batch;
     let besides = Besides { batch, constants: constants.len() as u64, inputs: &inputs, outputs: &outputs };
     let planned = plan::place(spec, &options.plan, &besides, &mut commands, &drafts)?;
-    Ok(Program {
+    let program = Program {
         target: spec.name.clone(),
         batch,
         instructions: triune_device::command::encode(&commands).into(),
@@ -235,7 +235,8 @@ fn program(
         inputs,
         outputs,
         operators,
-    })
+    };
+    Ok((program, planned.drafts))
 }
 
 /// A shape with its first extent multiplied: that of a batch of such images.

@@ -1,5 +1,7 @@
 //! Deployment: a program's segments get addresses in a device's memory, and runs move data in, execute, move data out.
 
+pub(crate) mod parts;
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, OnceLock, PoisonError, Weak},

@@ -14,6 +14,7 @@ mod engine;
 mod error;
 mod estimate;
 mod host;
+pub mod icraft;
 mod lower;
 mod model;
 mod outline;

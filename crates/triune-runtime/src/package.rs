@@ -18,14 +18,12 @@ use std::{
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use triune_device::DeviceSpec;
-use triune_memory::residency::Policy;
-use triune_tensor::{DType, Shape};
 
-use crate::{
-    Compiled, Error, Program, Residency, TensorIo,
-    program::{Operator, PlannedBuffer},
-};
+use crate::{Compiled, Error, Program, TensorIo};
+
+pub(crate) mod description;
+
+use description::Description;
 
 /// Name of the file that `load` takes.
 pub const MODEL_FILE: &str = "model.json";
@@ -50,44 +48,12 @@ struct ModelJson {
     schema: String,
     schema_version: u32,
     producer: String,
-    target: String,
-    batch: usize,
-    inputs: Vec<TensorJson>,
-    outputs: Vec<TensorJson>,
-    scratch_bytes: u64,
-    scratch_lower_bound: u64,
-    residency: Option<ResidencyJson>,
-    /// Segment, offset, bytes, first command, one past the last, reads.
-    #[serde(default)]
-    feature_maps: Vec<(u8, u64, u64, u32, u32, u32)>,
+    #[serde(flatten)]
+    program: Description,
     instructions: PayloadJson,
     constants: PayloadJson,
     preprocess_graph: Option<PayloadJson>,
     postprocess_graph: Option<PayloadJson>,
-    operators: Vec<OperatorJson>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct ResidencyJson {
-    policy: String,
-    capacity: u64,
-    value: u64,
-    bound: u64,
-    peak: u64,
-    lower_bound: u64,
-}
-
-#[derive(Serialize, Deserialize)]
-struct TensorJson {
-    name: String,
-    dtype: String,
-    shape: Vec<usize>,
-    padding: Vec<(usize, usize)>,
-    scale: f32,
-    zero_point: i32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    block: Option<usize>,
-    model_shape: Vec<usize>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -95,13 +61,6 @@ struct PayloadJson {
     file: String,
     bytes: u64,
     sha256: String,
-}
-
-#[derive(Serialize, Deserialize)]
-struct OperatorJson {
-    name: String,
-    kind: String,
-    commands: [u32; 2],
 }
 
 impl Package {
@@ -119,31 +78,11 @@ impl Package {
             schema: SCHEMA.into(),
             schema_version: VERSION,
             producer: format!("triune {}", env!("CARGO_PKG_VERSION")),
-            target: program.target.clone(),
-            batch: program.batch,
-            inputs: program.inputs.iter().map(TensorJson::new).collect(),
-            outputs: program.outputs.iter().map(TensorJson::new).collect(),
-            scratch_bytes: program.scratch_bytes,
-            scratch_lower_bound: program.scratch_lower_bound,
-            residency: program.residency.as_ref().map(ResidencyJson::new),
-            feature_maps: program
-                .buffers
-                .iter()
-                .map(|b| (b.segment, b.offset, b.bytes, b.first, b.last, b.reads))
-                .collect(),
+            program: Description::of(program),
             instructions: put("instructions.bin", &program.instructions)?,
             constants: put("constants.bin", &program.constants)?,
             preprocess_graph: graph("preprocess_graph.onnx", &compiled.preprocess)?,
             postprocess_graph: graph("postprocess_graph.onnx", &compiled.postprocess)?,
-            operators: program
-                .operators
-                .iter()
-                .map(|o| OperatorJson {
-                    name: o.name.clone(),
-                    kind: o.kind.clone(),
-                    commands: [o.first, o.last],
-                })
-                .collect(),
         };
         let manifest = manifest(program, &model);
         put(MANIFEST_FILE, json(&manifest).as_bytes())?;
@@ -164,11 +103,6 @@ impl Package {
         check_schema(path, &directory, &value)?;
         let model: ModelJson = serde_json::from_value(value)
             .map_err(|error| Error::package(path, format!("{error}; compile the model again")))?;
-        let spec = DeviceSpec::builtin(&model.target)
-            .map_err(|_| Error::package(path, format!("unknown target '{}'", model.target)))?;
-        if model.batch == 0 || model.batch > spec.cores as usize {
-            return Err(Error::package(path, format!("a batch of {} on {} cores", model.batch, spec.cores)));
-        }
         let instructions = payload(&directory, &model.instructions)?;
         let constants = payload(&directory, &model.constants)?;
         let graph = |payload_json: &Option<PayloadJson>| -> Result<Option<String>, Error> {
@@ -177,28 +111,7 @@ impl Package {
             Ok(Some(json.file.clone()))
         };
         let (preprocess, postprocess) = (graph(&model.preprocess_graph)?, graph(&model.postprocess_graph)?);
-        let border = |tensors: &[TensorJson]| -> Result<Vec<TensorIo>, Error> {
-            tensors.iter().map(|tensor| tensor.io(path, model.batch)).collect()
-        };
-        let residency = model.residency(path)?;
-        let buffers = model.buffers(path)?;
-        let program = Program {
-            target: model.target,
-            batch: model.batch,
-            instructions,
-            constants,
-            scratch_bytes: model.scratch_bytes,
-            scratch_lower_bound: model.scratch_lower_bound,
-            residency,
-            buffers,
-            inputs: border(&model.inputs)?,
-            outputs: border(&model.outputs)?,
-            operators: model
-                .operators
-                .into_iter()
-                .map(|o| Operator { name: o.name, kind: o.kind, first: o.commands[0], last: o.commands[1] })
-                .collect(),
-        };
+        let program = model.program.program(path, instructions, constants)?;
         Ok(Self { program: Arc::new(program), directory, preprocess, postprocess })
     }
 
@@ -220,96 +133,6 @@ impl Package {
     /// File name of the ONNX graph that the host runs behind the program.
     pub fn postprocess(&self) -> Option<&str> {
         self.postprocess.as_deref()
-    }
-}
-
-impl ModelJson {
-    fn residency(&self, path: &Path) -> Result<Option<Residency>, Error> {
-        let Some(json) = &self.residency else { return Ok(None) };
-        let &ResidencyJson { ref policy, capacity, value, bound, peak, lower_bound } = json;
-        let policy = Policy::from_name(policy).ok_or_else(|| {
-            Error::package(path, format!("unknown residency policy '{policy}'; compile the model again"))
-        })?;
-        if value > bound || peak > capacity || lower_bound > peak {
-            return Err(Error::package(
-                path,
-                "resident feature maps beyond their bounds; compile the model again",
-            ));
-        }
-        Ok(Some(Residency { policy, capacity, value, bound, peak, lower_bound }))
-    }
-
-    fn buffers(&self, path: &Path) -> Result<Vec<PlannedBuffer>, Error> {
-        let buffer = |&(segment, offset, bytes, first, last, reads): &(u8, u64, u64, u32, u32, u32)| {
-            let room = match segment {
-                Program::SCRATCH => self.scratch_bytes,
-                Program::RESIDENT => self.residency.as_ref().map_or(0, |residency| residency.peak),
-                _ => return None,
-            };
-            let fits = offset.checked_add(bytes).is_some_and(|end| end <= room) && first < last;
-            fits.then_some(PlannedBuffer { segment, offset, bytes, first, last, reads })
-        };
-        let found: Option<Vec<_>> = self.feature_maps.iter().map(buffer).collect();
-        found.ok_or_else(|| {
-            Error::package(path, "a feature map outside of the memory plan; compile the model again")
-        })
-    }
-}
-
-impl ResidencyJson {
-    fn new(residency: &Residency) -> Self {
-        let &Residency { policy, capacity, value, bound, peak, lower_bound } = residency;
-        Self { policy: policy.name().into(), capacity, value, bound, peak, lower_bound }
-    }
-}
-
-impl TensorJson {
-    fn new(io: &TensorIo) -> Self {
-        Self {
-            name: io.name.clone(),
-            dtype: io.dtype.name().into(),
-            shape: io.shape.to_vec(),
-            padding: io.padding.clone(),
-            scale: io.scale,
-            zero_point: io.zero_point,
-            block: io.block,
-            model_shape: io.model_shape.to_vec(),
-        }
-    }
-
-    fn io(&self, path: &Path, batch: usize) -> Result<TensorIo, Error> {
-        let fail = |reason: &str| Error::package(path, format!("tensor '{}': {reason}", self.name));
-        let dtype = DType::from_name(&self.dtype).ok_or_else(|| fail("unknown element type"))?;
-        let shape = Shape::new(&self.shape).ok_or_else(|| fail("too many dimensions"))?;
-        let model_shape = Shape::new(&self.model_shape).ok_or_else(|| fail("too many dimensions"))?;
-        let bytes = shape.elements().and_then(|elements| elements.checked_mul(dtype.bytes()));
-        if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
-            return Err(fail("its size overflows"));
-        }
-        if self.padding.len() != shape.rank()
-            || self
-                .padding
-                .iter()
-                .zip(shape.iter())
-                .any(|(&(before, after), &dim)| before.checked_add(after).is_none_or(|sum| sum > dim))
-        {
-            return Err(fail("padding that does not fit the shape"));
-        }
-        if shape.first().is_none_or(|&first| first % batch != 0) {
-            return Err(fail("its first extent is no multiple of the batch"));
-        }
-        if !(self.scale.is_finite() && self.scale > 0.0) {
-            return Err(fail("a scale that is not positive"));
-        }
-        let in_blocks =
-            |block: usize| block > 0 && shape.last().is_some_and(|&channels| channels % block == 0);
-        if !self.block.is_none_or(in_blocks) {
-            return Err(fail("blocks that its channels do not fill"));
-        }
-        let padding = self.padding.clone();
-        let (name, scale, zero_point) = (self.name.clone(), self.scale, self.zero_point);
-        let block = self.block;
-        Ok(TensorIo { name, dtype, shape, padding, scale, zero_point, block, model_shape })
     }
 }
 
@@ -396,7 +219,7 @@ fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
 }
 
 /// Writes a file in one step: whoever reads it meanwhile sees all of the old content or all of the new.
-fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}-{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));

@@ -157,15 +157,18 @@ pub(crate) fn parts(prepared: &Graph) -> Result<Option<Parts>, Error> {
     }))
 }
 
+/// Where a node runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+pub(crate) enum Side {
+    /// On the host, before the device.
     Before,
     Device,
+    /// On the host, behind the device.
     Behind,
 }
 
 /// Assigns every node of a prepared graph to a side; those in `kept` stay on the host.
-fn sides(graph: &Graph, kept: &HashSet<NodeId>) -> Vec<Side> {
+pub(crate) fn sides(graph: &Graph, kept: &HashSet<NodeId>) -> Vec<Side> {
     // For a value: the side that makes it; inputs and constants count as before.
     let mut made: Vec<Side> = vec![Side::Before; graph.values.len()];
     let producers = graph.producers();
@@ -227,7 +230,7 @@ fn is_integer(graph: &Graph, node: &Node) -> bool {
 }
 
 /// Values that enter and leave the core, in order of first use.
-fn crossings(graph: &Graph, sides: &[Side]) -> (Vec<ValueId>, Vec<ValueId>) {
+pub(crate) fn crossings(graph: &Graph, sides: &[Side]) -> (Vec<ValueId>, Vec<ValueId>) {
     let producers = graph.producers();
     let inside = |id: ValueId| {
         producers[id.0 as usize].is_some_and(|producer| sides[producer.0 as usize] == Side::Device)

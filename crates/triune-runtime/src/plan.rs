@@ -62,6 +62,8 @@ pub(crate) struct Besides<'a> {
 pub(crate) struct Planned {
     /// One per draft that any command touches, in their order; drafts that share bytes are one.
     pub(crate) buffers: Vec<PlannedBuffer>,
+    /// The buffer of each draft that any command touches.
+    pub(crate) drafts: Vec<Option<usize>>,
     pub(crate) scratch_bytes: u64,
     pub(crate) scratch_lower_bound: u64,
     pub(crate) residency: Option<Residency>,
@@ -141,6 +143,7 @@ pub(crate) fn place(
     }
     Ok(Planned {
         buffers: planned,
+        drafts: groups,
         scratch_bytes: far.peak.checked_next_multiple_of(ALIGNMENT).ok_or_else(overflow)?,
         scratch_lower_bound: far.lower_bound,
         residency,
@@ -292,7 +295,7 @@ impl Program {
 
     /// The program with these commands and this plan.
     pub(crate) fn with_plan(&self, commands: &[Command], planned: Planned) -> Self {
-        let Planned { buffers, scratch_bytes, scratch_lower_bound, residency } = planned;
+        let Planned { buffers, scratch_bytes, scratch_lower_bound, residency, .. } = planned;
         let instructions = command::encode(commands).into();
         Self { instructions, scratch_bytes, scratch_lower_bound, residency, buffers, ..self.clone() }
     }

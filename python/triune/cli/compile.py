@@ -1,4 +1,4 @@
-"""``triune compile``: an ONNX file becomes a package."""
+"""``triune compile``: an ONNX file becomes a package, or Icraft's documents."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("model", metavar="MODEL.onnx", type=Path, help="the model: int8 in QDQ form, or float")
     parser.add_argument("--target", default="metis", help="the device (default: %(default)s)")
     parser.add_argument("-o", "--output", metavar="DIR", type=Path, required=True, help="where the package goes")
+    parser.add_argument(
+        "--format",
+        choices=("package", "icraft"),
+        default="package",
+        help="a package, or for buyi and zg330 the documents of each step of Icraft's compiler (default: %(default)s)",
+    )
     parser.add_argument(
         "--batch", metavar="N", type=positive, default=1, help="images per run, each on its own core (default: 1)"
     )
@@ -130,9 +136,15 @@ def _run(options: argparse.Namespace) -> int:
             quiet=not options.verbose,
             policy=options.residency,
             on_chip_bytes=options.on_chip,
+            format=options.format,
         )
-        progress.note(_residency(package / "model.json"))
-    print(package / "model.json")
+        if options.format == "package":
+            progress.note(_residency(package / "model.json"))
+    if options.format == "package":
+        print(package / "model.json")
+    else:
+        suffix = "BY" if options.target.startswith("buyi") else "ZG"
+        print(package / f"{options.model.stem}_{suffix}.json")
     return 0
 
 

@@ -29,7 +29,11 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "and host link are.",
     )
     parser.add_argument(
-        "packages", metavar="DIR", type=Path, nargs="+", help="packages: their directories, or their model.json files"
+        "packages",
+        metavar="DIR",
+        type=Path,
+        nargs="+",
+        help="packages: their directories or model.json files; or a network document with commands",
     )
     add_clock(parser)
     parser.add_argument(

@@ -47,6 +47,7 @@ def write_json(profile: Profile, path: Path) -> None:
         "peak_macs_per_cycle": profile.peak_macs_per_cycle,
         "utilization": profile.utilization,
         "bottleneck": profile.bottleneck,
+        "estimated": profile.estimated,
         "memories": [asdict(memory) for memory in profile.memories],
         "segments": [asdict(segment) for segment in profile.segments],
         "memory_plan": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -251,6 +251,8 @@ class Profile:
     """Size of the segment of feature maps in the far memory."""
     scratch_lower_bound: int
     """What no placement of those can do without: the most bytes of them that are alive at once."""
+    estimated: bool = False
+    """Whether the commands are guesses from shapes: another compiler's machine code is not known."""
 
     @property
     def microseconds(self) -> float:
@@ -393,11 +395,17 @@ class Profile:
 def profile(package: str | os.PathLike[str], *, clock_mhz: int | None = None) -> Profile:
     """Deploy a package (its directory or its ``model.json``) to an empty device of its kind, and say what it costs.
 
+    Another ``.json`` file is a network document with commands, such as ``net_BY.json``; of one that another compiler wrote,
+    the commands are guessed from its operators' shapes (`Profile.estimated`).
+
     Nothing is run. `clock_mhz` defaults to the device's. Raises a subclass of RuntimeError if the package cannot be read,
     the device has no such clock, or its memory does not hold the program; ValueError if its time is not modelled.
     """
     path = Path(package)
     file = path / "model.json" if path.is_dir() else path
+    if file.suffix == ".json" and file.name != "model.json":
+        timeline, exact = _native.document_timeline(file, clock_mhz=clock_mhz)
+        return replace(of_timeline(timeline, file.stem, 1), estimated=not exact)
     opened = _native.Package(file)
     timeline = opened.timeline(clock_mhz=clock_mhz)
     if not timeline.clock_mhz:

@@ -96,6 +96,10 @@ def _totals(profile: Profile) -> list[str]:
         f"work         {profile.macs:,} MACs, {compact(profile.macs_per_second)} MACs/s, "
         f"{profile.utilization:.1%} of the array's peak",
     ]
+    if profile.estimated:
+        lines.append(
+            "origin       estimate from operators' shapes: what another compiler's instructions do is not known"
+        )
     if profile.batch > 1:
         lines.append(f"batch        {profile.batch} images, each on a core of its own at the same time")
     label = "traffic"

@@ -9,6 +9,7 @@ use super::ALIGNMENT;
 pub(super) struct ConstantPool {
     bytes: Vec<u8>,
     small: HashMap<Vec<u8>, u64>,
+    pieces: Vec<[u64; 2]>,
 }
 
 impl ConstantPool {
@@ -25,6 +26,7 @@ impl ConstantPool {
         let offset = self.bytes.len().next_multiple_of(ALIGNMENT as usize);
         self.bytes.resize(offset, 0);
         self.bytes.extend_from_slice(piece);
+        self.pieces.push([offset as u64, piece.len() as u64]);
         if piece.len() <= Self::SMALL {
             self.small.insert(piece.to_vec(), offset as u64);
         }
@@ -39,6 +41,11 @@ impl ConstantPool {
     /// As [`Self::add`], of i32 values.
     pub(super) fn add_i32(&mut self, values: &[i32]) -> u64 {
         self.add(&values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())
+    }
+
+    /// Offset and length of each piece, in order.
+    pub(super) fn pieces(&self) -> &[[u64; 2]] {
+        &self.pieces
     }
 
     /// The whole segment, padded to the alignment.

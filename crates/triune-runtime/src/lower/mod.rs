@@ -63,6 +63,12 @@ pub(crate) struct Lowered {
     pub(crate) constants: Vec<u8>,
     /// The feature maps that addresses name.
     pub(crate) drafts: Vec<Draft>,
+    /// Where each value of the graph lies, if any operator had to know.
+    pub(crate) views: Vec<Option<View>>,
+    /// First and one past the last command of each node.
+    pub(crate) spans: Vec<[u32; 2]>,
+    /// Offset and length of the pieces of `constants`, in order.
+    pub(crate) pieces: Vec<[u64; 2]>,
 }
 
 /// Alignment of every buffer, in bytes: a cache line and a vector register.
@@ -80,6 +86,7 @@ pub(crate) fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Re
         parents: HashMap::new(),
         commands: Vec::new(),
         operators: Vec::new(),
+        spans: Vec::with_capacity(graph.nodes.len()),
         scratch: Vec::new(),
         constants: ConstantPool::default(),
         library,
@@ -92,6 +99,7 @@ pub(crate) fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Re
         let first = lowering.commands.len() as u32;
         lowering.node(node)?;
         let last = lowering.commands.len() as u32;
+        lowering.spans.push([first, last]);
         if last > first {
             let kind = node.op.name().to_owned();
             lowering.operators.push(Operator { name: node.name.clone(), kind, first, last });
@@ -125,6 +133,7 @@ struct Lowering<'g> {
     parents: HashMap<ValueId, (ValueId, usize)>,
     commands: Vec<Command>,
     operators: Vec<Operator>,
+    spans: Vec<[u32; 2]>,
     scratch: Vec<Draft>,
     constants: ConstantPool,
     library: Option<&'g Library>,
@@ -222,8 +231,9 @@ impl Lowering<'_> {
             self.operators.push(Operator { name: "outputs".into(), kind: "Copy".into(), first, last });
         }
         self.commands.push(Command::End(triune_device::command::End {}));
-        let (commands, operators, constants) = (self.commands, self.operators, self.constants.into_bytes());
-        Ok(Lowered { commands, operators, constants, drafts: self.scratch })
+        let (commands, operators, pieces) = (self.commands, self.operators, self.constants.pieces().to_vec());
+        let (constants, drafts) = (self.constants.into_bytes(), self.scratch);
+        Ok(Lowered { commands, operators, constants, drafts, views: self.views, spans: self.spans, pieces })
     }
 
     // ---- values ----
@@ -601,7 +611,7 @@ fn result(node: &Node) -> Result<ValueId, Error> {
         .ok_or_else(|| unsupported(node, "its result is unused".to_owned()))
 }
 
-fn unsupported(node: &Node, reason: impl Into<String>) -> Error {
+pub(crate) fn unsupported(node: &Node, reason: impl Into<String>) -> Error {
     Error::Unsupported { node: node.name.clone(), op: node.op.name().to_owned(), reason: reason.into() }
 }
 

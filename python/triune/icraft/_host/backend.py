@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from triune import _native
+from triune.icraft._host.hard import HardPlan, simulated
 from triune.icraft._host.plan import Plan
 from triune.icraft._xir.scalars import FloatType
 from triune.icraft._xir.types import QuantizedType, TensorType
@@ -19,10 +21,11 @@ from triune.icraft._xrt.backend import Backend, operands, operation_name
 from triune.icraft._xrt.check import check_tensor
 from triune.icraft._xrt.device import Device, HostDevice
 from triune.icraft._xrt.dump import reals
-from triune.icraft._xrt.errors import DEVICE, RANGE, TYPE, expect, failure
+from triune.icraft._xrt.errors import BACKEND, DEVICE, RANGE, TYPE, NotSupported, expect, failure
 from triune.icraft._xrt.tensor import Tensor, on_host
 
 if TYPE_CHECKING:
+    from triune.icraft._xir.network import Network
     from triune.icraft._xir.operation import Operation
     from triune.icraft._xir.values import Value
     from triune.icraft._xrt.registry import FForwardOp, FInitOp
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["HostBackend"]
 
 _BORDERS = ("icraft::xir::InputNode", "icraft::xir::OutputNode")
+_HARD_OP = "icraft::xir::HardOpNode"
 _MOST_PLANS = 4
 """How many shapes of one operation are kept compiled."""
 _MOST_THREADS = 1024
@@ -56,11 +60,12 @@ class HostBackend(Backend):
     _cast_ops: dict[tuple[str, str], Operation]
     _donor: HostBackend | None
     _lock: threading.Lock
+    _hard: tuple[int, int, Network, _native.HardOps | _native.Error] | None
 
     def _set_up(self) -> None:
         super()._set_up()
         self._fake_qf, self._plans, self._keeps, self._cast_ops = False, {}, {}, {}
-        self._donor, self._lock = None, threading.Lock()
+        self._donor, self._lock, self._hard = None, threading.Lock(), None
 
     # ---- options
 
@@ -106,7 +111,7 @@ class HostBackend(Backend):
         self._plans, self._keeps = {}, {}
 
     def _deinit(self) -> None:
-        self._plans, self._keeps, self._donor = {}, {}, None
+        self._plans, self._keeps, self._donor, self._hard = {}, {}, None, None
 
     def _fork_into(self, twin: Self) -> None:
         twin._fake_qf, twin._donor = self._fake_qf, self
@@ -121,7 +126,7 @@ class HostBackend(Backend):
         return None if op.typeKey() in _BORDERS else _prepare
 
     def _merges(self, op: Operation) -> bool:
-        return self.getForwardFunc(op) is _compute and op.typeKey() != "icraft::xir::HardOpNode"
+        return self.getForwardFunc(op) is _compute and op.typeKey() != _HARD_OP
 
     def _prepare_merged(self, ops: Sequence[Operation], inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
         if not any(value.tensorType().hasNegativeDim() for value in inputs):
@@ -185,7 +190,10 @@ class HostBackend(Backend):
             # The objects must live on, or their identities could come back as others.
             self._keeps[family] = ops
             plan = plans.get(key)
-            if plan is None:
+            if plan is None and network is not None and ops[0].typeKey() == _HARD_OP:
+                name = operation_name(ops[0])
+                plan = plans[key] = HardPlan(name, ops[0], inputs, outputs, self._simulated(name, network, threads))
+            elif plan is None:
                 name = (
                     operation_name(ops[0])
                     if len(ops) == 1
@@ -206,6 +214,22 @@ class HostBackend(Backend):
             else:
                 plans.move_to_end(key)
         return plan
+
+    def _simulated(self, name: str, network: Network, threads: int) -> _native.HardOps:
+        """Return the operations with instructions of a network, loaded once.
+
+        Raises InternalError that names the operation: NotSupported if the instructions are another compiler's.
+        """
+        version = network._version
+        found = self._hard
+        if found is None or found[:2] != (id(network), version):
+            found = self._hard = (id(network), version, network, simulated(network, threads))
+        hard = found[3]
+        if isinstance(hard, _native.HardOps):
+            return hard
+        if isinstance(hard, _native.ForeignError | _native.UnsupportedError):
+            raise NotSupported(f"[{BACKEND}] {name}: {hard}")
+        raise failure(BACKEND, f"{name}: {hard}")
 
     def _relative(self, family: tuple[int, ...], key: Key) -> Plan | None:
         """Return a plan that has the same weights, of this backend or the one that it was forked from."""

@@ -190,7 +190,7 @@ impl NodeReader<'_, '_, '_> {
         perm: &[usize],
         dims: &[usize],
     ) -> Result<ValueId, Error> {
-        let permuted = self.constant(id).and_then(|constant| permuted(constant, perm));
+        let permuted = self.constant(id).and_then(|constant| constant.permuted(perm));
         if let Some(constant) = permuted {
             let reshaped = Shape::new(dims).and_then(|shape| constant.reshaped(shape));
             let constant = reshaped.ok_or_else(|| self.unsupported(format!("extents {dims:?}")))?;
@@ -203,37 +203,6 @@ impl NodeReader<'_, '_, '_> {
         let dims: Vec<i64> = dims.iter().map(|&dim| dim as i64).collect();
         self.reshaped(apart, &dims)
     }
-}
-
-/// A constant with its axes permuted; `None` when the permutation does not fit.
-fn permuted(constant: &Constant, perm: &[usize]) -> Option<Constant> {
-    let from = constant.shape();
-    let mut sorted = perm.to_vec();
-    sorted.sort_unstable();
-    if !sorted.into_iter().eq(0..from.rank()) {
-        return None;
-    }
-    let mut strides = vec![1; from.rank()];
-    for axis in (0..from.rank().saturating_sub(1)).rev() {
-        strides[axis] = strides[axis + 1] * from[axis + 1];
-    }
-    let dims: Vec<usize> = perm.iter().map(|&axis| from[axis]).collect();
-    let steps: Vec<usize> = perm.iter().map(|&axis| strides[axis]).collect();
-    let width = constant.dtype().bytes();
-    let mut bytes = Vec::with_capacity(constant.bytes().len());
-    let mut at = vec![0; dims.len()];
-    for _ in 0..constant.elements() {
-        let element: usize = at.iter().zip(&steps).map(|(index, step)| index * step).sum();
-        bytes.extend_from_slice(&constant.bytes()[element * width..][..width]);
-        for axis in (0..dims.len()).rev() {
-            at[axis] += 1;
-            if at[axis] < dims[axis] {
-                break;
-            }
-            at[axis] = 0;
-        }
-    }
-    Constant::new(constant.dtype(), Shape::new(&dims)?, bytes)
 }
 
 /// From one layout to another; a change between planes and blocks is none.

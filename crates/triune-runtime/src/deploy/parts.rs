@@ -1,0 +1,89 @@
+//! A program on a device in parts, each run by itself: for operators one by one, and for what looks at memory between.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use triune_device::{Addr, Executor, Memory, Segment, SegmentTable, Stream};
+use triune_kernels::{Isa, Pool};
+
+use super::{Device, Image, Loaded};
+use crate::{Error, Program};
+
+/// A deployed program whose commands run in parts.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    memory: Arc<Memory>,
+    segments: SegmentTable,
+    /// First byte, bytes, and the decoded commands of each part that has been run.
+    streams: Vec<([u64; 2], Mutex<Option<Executor>>)>,
+    pool: Pool,
+    _image: Image,
+    _loaded: Arc<Loaded>,
+}
+
+impl Parts {
+    /// Loads a program for one image; `parts` has the first byte and the bytes of each among the instructions.
+    pub(crate) fn new(
+        device: &Arc<Device>,
+        program: &Arc<Program>,
+        parts: impl IntoIterator<Item = [u64; 2]>,
+        threads: usize,
+    ) -> Result<Self, Error> {
+        if program.target != device.spec().name || program.batch != 1 {
+            return Err(Error::Target(format!(
+                "a program for '{}' and a batch of {} on a device '{}'",
+                program.target,
+                program.batch,
+                device.spec().name
+            )));
+        }
+        let loaded = device.load(program, 100)?;
+        let pool = Pool::new(threads);
+        let image = Image::new(device, program, &loaded, 0, pool.threads())?;
+        let segments = image.executor.decoded().segments().clone();
+        let streams = parts.into_iter().map(|part| (part, Mutex::new(None))).collect();
+        let memory = Arc::clone(device.memory());
+        Ok(Self { memory, segments, streams, pool, _image: image, _loaded: loaded })
+    }
+
+    /// Runs one part on what lies in memory. Decodes it the first time.
+    pub(crate) fn run(&self, part: usize) -> Result<(), Error> {
+        let Some(([first, bytes], executor)) = self.streams.get(part) else {
+            return Err(Error::Target(format!("part {part} of {}", self.streams.len())));
+        };
+        if *bytes == 0 {
+            return Ok(());
+        }
+        let mut executor = executor.lock().unwrap_or_else(PoisonError::into_inner);
+        let executor = match &mut *executor {
+            Some(executor) => executor,
+            none => {
+                let stream = Stream { addr: Addr::new(Program::INSTRUCTIONS, *first), len: *bytes };
+                none.insert(Executor::new(Arc::clone(&self.memory), &self.segments, stream, Isa::best())?)
+            }
+        };
+        Ok(executor.run(&self.pool, None)?)
+    }
+
+    /// Copies bytes of a segment.
+    pub(crate) fn read(&self, segment: u8, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        let segment = self.range(segment, offset, bytes.len())?;
+        Ok(self.memory.read(segment.region, segment.base + offset, bytes)?)
+    }
+
+    /// Replaces bytes of a segment.
+    pub(crate) fn write(&self, segment: u8, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        let segment = self.range(segment, offset, bytes.len())?;
+        Ok(self.memory.write(segment.region, segment.base + offset, bytes)?)
+    }
+
+    fn range(&self, segment: u8, offset: u64, bytes: usize) -> Result<Segment, Error> {
+        let found = self.segments.segments().get(usize::from(segment));
+        let fits =
+            |segment: &&Segment| offset.checked_add(bytes as u64).is_some_and(|end| end <= segment.len);
+        found.filter(fits).copied().ok_or_else(|| {
+            Error::Target(format!(
+                "{bytes} bytes at {segment}:{offset:#x} are outside of the program's memory"
+            ))
+        })
+    }
+}

@@ -1,0 +1,120 @@
+//! Which operators the accelerator runs, and the values at the border, in terms of the network in reals.
+
+use std::collections::{HashMap, HashSet};
+
+use triune_graph::{Graph, NodeId, ValueId, passes};
+
+use super::source::{Meaning, Source};
+use crate::{
+    Error,
+    partition::{Side, crossings, sides},
+};
+
+/// The integer core of a network.
+#[derive(Debug)]
+pub(crate) struct Core {
+    /// Its operators as they are compiled; what it takes and gives are values of the network.
+    pub(crate) graph: Graph,
+    /// Per value of `graph`, the network's value whose integers it has, if there is one.
+    pub(crate) values: Vec<Option<ValueId>>,
+    /// Names of the network's operators that it stands for.
+    pub(crate) nodes: HashSet<String>,
+}
+
+impl Core {
+    /// Splits a prepared model, `source` being the same model in reals.
+    pub(crate) fn new(prepared: &Graph, source: &Source) -> Result<Self, Error> {
+        let producers = prepared.producers();
+        let named = |graph: &Graph, id: ValueId| {
+            let value = graph.value(id);
+            let (dtype, params) = value.dtype.zip(value.quant)?;
+            source.integers_named(&value.name, Meaning { dtype, params })
+        };
+        let mut kept: HashSet<NodeId> = HashSet::new();
+        let (inputs, outputs) = loop {
+            let sides = sides(prepared, &kept);
+            if !sides.contains(&Side::Device) {
+                return Err(Error::Target(
+                    "the model has no operators over integers for the accelerator; quantize it first (QDQ form), or give \
+                     samples: `calibration=` of triune.compile in Python, `triune compile --calibrate` on the command line"
+                        .into(),
+                ));
+            }
+            let (inputs, outputs) = crossings(prepared, &sides);
+            // What crosses the border must be a value of the network; who reads or makes another one stays on the host.
+            let before = kept.len();
+            for &id in outputs.iter().filter(|&&id| named(prepared, id).is_none()) {
+                kept.extend(producers[id.0 as usize]);
+            }
+            for &id in inputs.iter().filter(|&&id| named(prepared, id).is_none()) {
+                let readers = prepared.nodes.iter().zip(&sides).zip(0..);
+                let readers = readers
+                    .filter(|((node, side), _)| **side == Side::Device && node.inputs.contains(&Some(id)));
+                kept.extend(readers.map(|(_, index)| NodeId(index)));
+            }
+            if kept.len() == before {
+                break (inputs, outputs);
+            }
+        };
+        let graph = prepared.extract(&inputs, &outputs)?;
+        let values: Vec<Option<ValueId>> = (0..graph.values.len())
+            .map(|index| {
+                named(&graph, ValueId(index as u32)).filter(|_| graph.values[index].constant.is_none())
+            })
+            .collect();
+        let mut core = Self { graph, values, nodes: HashSet::new() };
+        let ends =
+            |ids: &[ValueId]| -> Vec<ValueId> { ids.iter().filter_map(|&id| core.value(id)).collect() };
+        let (from, to) = (ends(&core.graph.inputs), ends(&core.graph.outputs));
+        let between = between(&source.graph, &from, &to, &HashSet::new());
+        core.nodes = between.iter().map(|&node| source.graph.nodes[node.0 as usize].name.clone()).collect();
+        Ok(core)
+    }
+
+    /// The network's value whose integers a value of the core has.
+    pub(crate) fn value(&self, id: ValueId) -> Option<ValueId> {
+        self.values.get(id.0 as usize).copied().flatten()
+    }
+}
+
+/// The nodes that make `to` of `from` or of what nodes in `stop` make, in execution order.
+pub(crate) fn between(
+    graph: &Graph,
+    from: &[ValueId],
+    to: &[ValueId],
+    stop: &HashSet<NodeId>,
+) -> Vec<NodeId> {
+    let producers = graph.producers();
+    let mut seen: HashSet<ValueId> = from.iter().copied().collect();
+    let mut open: Vec<ValueId> = to.to_vec();
+    let mut found = Vec::new();
+    while let Some(id) = open.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        if let Some(node) = producers[id.0 as usize].filter(|node| !stop.contains(node)) {
+            found.push(node);
+            open.extend(graph.nodes[node.0 as usize].inputs.iter().flatten());
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// The images that a core takes whose channels are so few that they have blocks of their own.
+pub(crate) fn images(core: &Core, channels: usize) -> HashMap<ValueId, usize> {
+    let inputs = core.graph.inputs.iter().filter_map(|&id| {
+        let dims = core.graph.value(id).fixed_shape()?;
+        let image = dims.rank() == 4 && dims[1] <= channels;
+        Some((core.value(id)?, channels)).filter(|_| image)
+    });
+    inputs.collect()
+}
+
+/// The model as it is compiled.
+pub(crate) fn prepared(model: &Graph) -> Result<Graph, Error> {
+    let mut graph = model.clone();
+    passes::prepare(&mut graph)?;
+    Ok(graph)
+}

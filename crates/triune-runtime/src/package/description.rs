@@ -1,0 +1,216 @@
+//! What a program is besides its payloads, as JSON: border tensors, memory plan, operators.
+//!
+//! A part of `model.json`, and of other containers that hold programs.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use triune_device::DeviceSpec;
+use triune_memory::residency::Policy;
+use triune_tensor::{DType, Shape};
+
+use crate::{
+    Error, Program, Residency, TensorIo,
+    program::{Operator, PlannedBuffer},
+};
+
+/// A program without its instructions and constants.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Description {
+    target: String,
+    batch: usize,
+    inputs: Vec<TensorJson>,
+    outputs: Vec<TensorJson>,
+    scratch_bytes: u64,
+    scratch_lower_bound: u64,
+    residency: Option<ResidencyJson>,
+    /// Segment, offset, bytes, first command, one past the last, reads.
+    #[serde(default)]
+    feature_maps: Vec<(u8, u64, u64, u32, u32, u32)>,
+    operators: Vec<OperatorJson>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ResidencyJson {
+    policy: String,
+    capacity: u64,
+    value: u64,
+    bound: u64,
+    peak: u64,
+    lower_bound: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TensorJson {
+    name: String,
+    dtype: String,
+    shape: Vec<usize>,
+    padding: Vec<(usize, usize)>,
+    scale: f32,
+    zero_point: i32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    block: Option<usize>,
+    model_shape: Vec<usize>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct OperatorJson {
+    name: String,
+    kind: String,
+    commands: [u32; 2],
+}
+
+impl Description {
+    /// What there is to say of a program.
+    pub(crate) fn of(program: &Program) -> Self {
+        Self {
+            target: program.target.clone(),
+            batch: program.batch,
+            inputs: program.inputs.iter().map(TensorJson::new).collect(),
+            outputs: program.outputs.iter().map(TensorJson::new).collect(),
+            scratch_bytes: program.scratch_bytes,
+            scratch_lower_bound: program.scratch_lower_bound,
+            residency: program.residency.as_ref().map(ResidencyJson::new),
+            feature_maps: program
+                .buffers
+                .iter()
+                .map(|b| (b.segment, b.offset, b.bytes, b.first, b.last, b.reads))
+                .collect(),
+            operators: program
+                .operators
+                .iter()
+                .map(|o| OperatorJson {
+                    name: o.name.clone(),
+                    kind: o.kind.clone(),
+                    commands: [o.first, o.last],
+                })
+                .collect(),
+        }
+    }
+
+    /// The program with its payloads. Errors name the file at `path`.
+    pub(crate) fn program(
+        self,
+        path: &Path,
+        instructions: Bytes,
+        constants: Bytes,
+    ) -> Result<Program, Error> {
+        let spec = DeviceSpec::builtin(&self.target)
+            .map_err(|_| Error::package(path, format!("unknown target '{}'", self.target)))?;
+        if self.batch == 0 || self.batch > spec.cores as usize {
+            return Err(Error::package(path, format!("a batch of {} on {} cores", self.batch, spec.cores)));
+        }
+        let border = |tensors: &[TensorJson]| -> Result<Vec<TensorIo>, Error> {
+            tensors.iter().map(|tensor| tensor.io(path, self.batch)).collect()
+        };
+        let (inputs, outputs) = (border(&self.inputs)?, border(&self.outputs)?);
+        let residency = self.residency(path)?;
+        let buffers = self.buffers(path)?;
+        Ok(Program {
+            target: self.target,
+            batch: self.batch,
+            instructions,
+            constants,
+            scratch_bytes: self.scratch_bytes,
+            scratch_lower_bound: self.scratch_lower_bound,
+            residency,
+            buffers,
+            inputs,
+            outputs,
+            operators: self
+                .operators
+                .into_iter()
+                .map(|o| Operator { name: o.name, kind: o.kind, first: o.commands[0], last: o.commands[1] })
+                .collect(),
+        })
+    }
+
+    fn residency(&self, path: &Path) -> Result<Option<Residency>, Error> {
+        let Some(json) = &self.residency else { return Ok(None) };
+        let &ResidencyJson { ref policy, capacity, value, bound, peak, lower_bound } = json;
+        let policy = Policy::from_name(policy).ok_or_else(|| {
+            Error::package(path, format!("unknown residency policy '{policy}'; compile the model again"))
+        })?;
+        if value > bound || peak > capacity || lower_bound > peak {
+            return Err(Error::package(
+                path,
+                "resident feature maps beyond their bounds; compile the model again",
+            ));
+        }
+        Ok(Some(Residency { policy, capacity, value, bound, peak, lower_bound }))
+    }
+
+    fn buffers(&self, path: &Path) -> Result<Vec<PlannedBuffer>, Error> {
+        let buffer = |&(segment, offset, bytes, first, last, reads): &(u8, u64, u64, u32, u32, u32)| {
+            let room = match segment {
+                Program::SCRATCH => self.scratch_bytes,
+                Program::RESIDENT => self.residency.as_ref().map_or(0, |residency| residency.peak),
+                _ => return None,
+            };
+            let fits = offset.checked_add(bytes).is_some_and(|end| end <= room) && first < last;
+            fits.then_some(PlannedBuffer { segment, offset, bytes, first, last, reads })
+        };
+        let found: Option<Vec<_>> = self.feature_maps.iter().map(buffer).collect();
+        found.ok_or_else(|| {
+            Error::package(path, "a feature map outside of the memory plan; compile the model again")
+        })
+    }
+}
+
+impl ResidencyJson {
+    fn new(residency: &Residency) -> Self {
+        let &Residency { policy, capacity, value, bound, peak, lower_bound } = residency;
+        Self { policy: policy.name().into(), capacity, value, bound, peak, lower_bound }
+    }
+}
+
+impl TensorJson {
+    fn new(io: &TensorIo) -> Self {
+        Self {
+            name: io.name.clone(),
+            dtype: io.dtype.name().into(),
+            shape: io.shape.to_vec(),
+            padding: io.padding.clone(),
+            scale: io.scale,
+            zero_point: io.zero_point,
+            block: io.block,
+            model_shape: io.model_shape.to_vec(),
+        }
+    }
+
+    fn io(&self, path: &Path, batch: usize) -> Result<TensorIo, Error> {
+        let fail = |reason: &str| Error::package(path, format!("tensor '{}': {reason}", self.name));
+        let dtype = DType::from_name(&self.dtype).ok_or_else(|| fail("unknown element type"))?;
+        let shape = Shape::new(&self.shape).ok_or_else(|| fail("too many dimensions"))?;
+        let model_shape = Shape::new(&self.model_shape).ok_or_else(|| fail("too many dimensions"))?;
+        let bytes = shape.elements().and_then(|elements| elements.checked_mul(dtype.bytes()));
+        if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
+            return Err(fail("its size overflows"));
+        }
+        if self.padding.len() != shape.rank()
+            || self
+                .padding
+                .iter()
+                .zip(shape.iter())
+                .any(|(&(before, after), &dim)| before.checked_add(after).is_none_or(|sum| sum > dim))
+        {
+            return Err(fail("padding that does not fit the shape"));
+        }
+        if shape.first().is_none_or(|&first| first % batch != 0) {
+            return Err(fail("its first extent is no multiple of the batch"));
+        }
+        if !(self.scale.is_finite() && self.scale > 0.0) {
+            return Err(fail("a scale that is not positive"));
+        }
+        let in_blocks =
+            |block: usize| block > 0 && shape.last().is_some_and(|&channels| channels % block == 0);
+        if !self.block.is_none_or(in_blocks) {
+            return Err(fail("blocks that its channels do not fill"));
+        }
+        let padding = self.padding.clone();
+        let (name, scale, zero_point) = (self.name.clone(), self.scale, self.zero_point);
+        let block = self.block;
+        Ok(TensorIo { name, dtype, shape, padding, scale, zero_point, block, model_shape })
+    }
+}
