@@ -90,7 +90,7 @@ impl Blocked {
                 let y = unsafe { shared.piece(row * row_bytes, row_bytes) };
                 for (index, (first, len)) in self.parts().enumerate() {
                     let x = &x[from + index * self.stride_block..][..self.row_len()];
-                    move_runs(&x[..], self.strides[2], &mut y[first..], self.channels, len, w);
+                    move_runs(x, self.strides[2], &mut y[first..], self.channels, len, w);
                 }
             }
         });

@@ -126,15 +126,19 @@ impl Prepared {
         let mut free = staging;
         for ((read, range), copy) in self.reads.iter().zip(&mut ranges).zip(&mut copies) {
             let Some(read) = read else { continue };
-            if let Some(bytes) = outside.and_then(|outside| outside.bytes(read.placed.range)) {
-                *copy = Some(bytes);
+            let outside = outside.and_then(|outside| outside.bytes(read.placed.range));
+            if outside.is_some() && read.gathered().is_none() {
+                *copy = outside;
                 continue;
             }
             let resolved = read.placed.range.resolve(segments).map_err(RunError::Device)?;
             if let Some(blocks) = read.gathered() {
                 let (own, rest) = free.split_at_mut(padded(blocks.dense_len() as u64));
                 let own = &mut own[..blocks.dense_len()];
-                let bytes = lease.read(resolved).map_err(RunError::Device)?;
+                let bytes = match outside {
+                    Some(bytes) => bytes,
+                    None => lease.read(resolved).map_err(RunError::Device)?,
+                };
                 blocks.gather(bytes, own, pool).map_err(RunError::Kernel)?;
                 *copy = Some(own);
                 free = rest;
