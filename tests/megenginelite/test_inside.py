@@ -215,7 +215,7 @@ def test_memory(network: LiteNetwork, flexible: Path, tmp_path: Path) -> None:
     assert len(picture.findall("{*}rect")) == len(found["chunks"]) + 1
     open_network = LiteNetwork()
     open_network.load(flexible)
-    with pytest.raises(RuntimeError, match="shapes"):
+    with pytest.raises(RuntimeError, match="'data' is open"):
         open_network.get_static_memory_alloc_info(tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(RuntimeError, match="get_static_memory_alloc_info"):

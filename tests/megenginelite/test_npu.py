@@ -158,3 +158,38 @@ def test_the_embedded_network() -> None:
     scores = run(loaded(DIGITS_INT8, 0), images)
     assert np.array_equal(scores, run(loaded(DIGITS_INT8, None), images))
     assert (scores.argmax(1) == labels[:32]).mean() > 0.9
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_memory_plan_is_the_devices(number: int, tmp_path: Path) -> None:
+    """The numbers are those of the core's feature maps; inputs and outputs are the network's."""
+    network = loaded(DIGITS_INT8, number)
+    network.get_io_tensor("image").layout = [2, 1, 8, 8]
+    network.get_static_memory_alloc_info(tmp_path)
+    found = json.loads((tmp_path / "memory.json").read_text())
+    timeline = network._loaded().native.timeline()
+    assert timeline is not None
+    segments = {segment["kind"]: segment["bytes"] for segment in timeline.segments()}
+    near = timeline.residency()
+    assert near is not None
+    assert found["peak_memory_size"] == segments.get("resident", 0) + segments["scratch"]
+    assert found["peak_memory_size"] == max(chunk["addr_end"] for chunk in found["chunks"]) > 0
+    assert found["lower_bound"] == near["lower_bound"] + timeline.scratch_lower_bound > 0
+    assert found["weights"] == segments["constants"]
+    assert found["inputs"] == {"image": 2 * 64 * 4}
+    assert found["outputs"] == {"logits": 2 * 10 * 4}
+    assert found["device"]["name"] == timeline.device == ["metis", "zg330"][number]
+    assert found["device"]["near_bytes"] == segments.get("resident", 0)
+    assert found["device"]["segments"] == timeline.segments()
+    assert found["host_operators"] == ["image_QuantizeLinear", "logits_DequantizeLinear"]
+    for index, one in enumerate(found["chunks"]):
+        for other in found["chunks"][:index]:
+            apart = one["addr_end"] <= other["addr_begin"] or other["addr_end"] <= one["addr_begin"]
+            assert apart or one["time_end"] <= other["time_begin"] or other["time_end"] <= one["time_begin"]
+    chunks = json.loads((tmp_path / "StaticMemoryInfo.json").read_text())["chunk"].values()
+    weights = [chunk for chunk in chunks if chunk["type"] == "weight_mem"]
+    assert [int(chunk["logic_addr_end"]) for chunk in weights] == [found["peak_memory_size"] + found["weights"]]
+    on_host = loaded(DIGITS_INT8, None)
+    on_host.get_io_tensor("image").layout = [2, 1, 8, 8]
+    on_host.get_static_memory_alloc_info(tmp_path)
+    assert "device" not in json.loads((tmp_path / "memory.json").read_text())

@@ -16,8 +16,8 @@ use triune::{
     device::DeviceSpec,
     graph::format::xir,
     runtime::{
-        self, Border, Model, ModelOptions, Outline, OutlineNode, OutlineValue, Program, Session,
-        SessionOptions, Tensor, TensorRef, ValueInfo, Variable,
+        self, Border, Dim, Model, ModelOptions, Outline, OutlineNode, OutlineValue, PlannedBuffer, Program,
+        Session, SessionOptions, Tensor, TensorRef, ValueInfo, Variable,
     },
     tensor::{DType, Shape},
 };
@@ -53,6 +53,9 @@ struct State {
 
 /// Name, element type and extents; the latter are missing where nobody knows them yet.
 type Described = (String, &'static str, Option<Vec<usize>>);
+
+/// Extents; an open one is `None`.
+type Declared = Vec<Option<usize>>;
 
 /// Where a network's model comes from.
 enum Source {
@@ -274,6 +277,20 @@ impl Network {
         Ok(pairs.map(|(info, found)| (info.name.clone(), info.dtype.name(), shape(found))).collect())
     }
 
+    /// Extents of each input and of each output as the model gives them; `None` for one that it leaves open, or that depends
+    /// on data.
+    #[getter]
+    fn declared(&self) -> (Vec<Declared>, Vec<Declared>) {
+        let extent = |dim: &Dim| match dim {
+            Dim::Fixed(extent) => Some(*extent),
+            Dim::Symbol(_) => None,
+        };
+        let all = |infos: &[ValueInfo]| -> Vec<Declared> {
+            infos.iter().map(|info| info.dims.iter().map(extent).collect()).collect()
+        };
+        (all(&self.inputs), all(&self.outputs))
+    }
+
     /// Plans for inputs of these shapes, in the order of `inputs`, and returns the outputs' shapes. Arrays that are bound
     /// are let go. Plans for earlier shapes are kept, some at least.
     ///
@@ -428,37 +445,57 @@ impl Network {
 
     /// Where feature maps lie in memory, and when: `bytes` in all; `lower_bound`, what no plan can do without; `buffers`, each
     /// (offset, bytes, first command, one past the last); `operators`, each (name, operator, first command, one past the
-    /// last); `inputs` and `outputs`, each (name, bytes); `weights`, the bytes of the model's weights. Of a model with extents
-    /// that depend on data: what has been compiled, stage by stage, commands counted through.
+    /// last); `inputs` and `outputs`, each (name, bytes), `None` for bytes that depend on data; `weights`, the bytes of the
+    /// model's weights.
+    ///
+    /// Of a model with a core on a device, the core's: first the `near` bytes of the maps that stay near the array, behind them
+    /// those in the far memory; `weights` are the core's constants as they lie in the device, beside what weights stages
+    /// on the host have. Of a model with extents that depend on data: what has been compiled, stage by stage, commands
+    /// counted through, `bytes` and `near` of the stage with the most.
     ///
     /// Raises `ArgumentError` before the inputs' shapes are known.
     fn memory_plan<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (programs, weights) = error::detached(py, || {
+        let (programs, weights, shapes, results) = error::detached(py, || {
             let mut state = self.state();
             let shapes = state.shapes.clone().ok_or_else(unprepared)?;
             let weights = state.session.model().library().bytes();
             let programs = state.session.programs(&shapes).map_err(error::runtime)?;
-            Ok::<_, PyErr>((programs.into_iter().cloned().collect::<Vec<_>>(), weights))
+            let programs: Vec<Program> = programs.into_iter().cloned().collect();
+            Ok::<_, PyErr>((programs, weights, shapes, state.output_shapes.clone()))
         })??;
         let plan = PyDict::new(py);
-        let most = |bytes: fn(&Program) -> u64| programs.iter().map(bytes).max().unwrap_or(0);
-        plan.set_item("bytes", most(|program| program.scratch_bytes))?;
-        plan.set_item("lower_bound", most(|program| program.scratch_lower_bound))?;
+        let total = |program: &Program| program.resident_bytes().saturating_add(program.scratch_bytes);
+        let largest = programs.iter().max_by_key(|program| total(program));
+        plan.set_item("bytes", largest.map_or(0, total))?;
+        plan.set_item("near", largest.map_or(0, Program::resident_bytes))?;
+        let least = |program: &Program| {
+            let near = program.residency.map_or(0, |residency| residency.lower_bound);
+            near.saturating_add(program.scratch_lower_bound)
+        };
+        plan.set_item("lower_bound", programs.iter().map(least).max().unwrap_or(0))?;
         let (mut buffers, mut operators, mut start) = (Vec::new(), Vec::new(), 0);
         for program in &programs {
             let at = |command: u32| start + command;
-            buffers.extend(program.buffers.iter().map(|b| (b.offset, b.bytes, at(b.first), at(b.last))));
+            let behind =
+                |segment: u8| if segment == Program::RESIDENT { 0 } else { program.resident_bytes() };
+            let place = |b: &PlannedBuffer| b.offset.saturating_add(behind(b.segment));
+            buffers.extend(program.buffers.iter().map(|b| (place(b), b.bytes, at(b.first), at(b.last))));
             operators.extend(program.operators.iter().map(|o| (&o.name, &o.kind, at(o.first), at(o.last))));
             start += program.operators.iter().map(|o| o.last).max().unwrap_or(0);
         }
         plan.set_item("buffers", buffers)?;
         plan.set_item("operators", operators)?;
-        let border = |ios: fn(&Program) -> &[runtime::TensorIo]| -> Vec<(String, usize)> {
-            programs.iter().flat_map(ios).map(|io| (io.name.clone(), io.bytes())).collect()
+        let bytes = |(info, shape): (&ValueInfo, Option<Shape>)| {
+            let elements = shape.map(|shape| shape.iter().product::<usize>());
+            (info.name.clone(), elements.map(|elements| elements * info.dtype.bytes()))
         };
-        plan.set_item("inputs", border(|program| &program.inputs))?;
-        plan.set_item("outputs", border(|program| &program.outputs))?;
-        plan.set_item("weights", weights)?;
+        let inputs = self.inputs.iter().zip(shapes.into_iter().map(Some)).map(bytes);
+        plan.set_item("inputs", inputs.collect::<Vec<_>>())?;
+        plan.set_item("outputs", self.outputs.iter().zip(results).map(bytes).collect::<Vec<_>>())?;
+        // The host's are in the library, once for all programs.
+        let on_device = programs.iter().filter(|program| program.target != "host");
+        let constants: usize = on_device.map(|program| program.constants.len()).sum();
+        plan.set_item("weights", weights.saturating_add(constants))?;
         Ok(plan)
     }
 

@@ -47,8 +47,10 @@ class Flag:
 class Port:
     """An input or output: its tensor, and how the model wants it."""
 
-    def __init__(self, index: int, described: tuple[str, str, list[int] | None], what: str) -> None:
-        """Take what the native module says of it.
+    def __init__(
+        self, index: int, described: tuple[str, str, list[int] | None], declared: list[int | None], what: str
+    ) -> None:
+        """Take what the native module says of it: as it is planned for, and the extents as the model gives them.
 
         Raises RuntimeError if no tensor can be of its element type.
         """
@@ -65,6 +67,8 @@ class Port:
         self.tensor: LiteTensor
         # The model's own idea of the shape: () for a scalar, which is a tensor of one element here.
         self.shape: Shape | None = None if shape is None else tuple(shape)
+        self.declared: Shape = _tensor_shape(tuple(-1 if extent is None else extent for extent in declared))
+        """The extents as the model gives them, -1 for one that it leaves open."""
         self.staged: npt.NDArray[Any] | None = None
 
     def native(self, array: npt.NDArray[Any], shape: Shape) -> npt.NDArray[Any]:
@@ -93,15 +97,25 @@ class Binding:
         settings: Settings,
         packed: tuple[list[LiteIO], list[LiteIO]],
         asked: tuple[list[LiteIO], list[LiteIO]],
+        title: str,
     ) -> None:
-        """Make the tensors, where and as the program (`asked`) wants them, or a packed model, which counts more.
+        """Make the tensors, where and as the program (`asked`) wants them, or a packed model, which counts more; `title` is
+        what messages call the model.
 
         Raises RuntimeError if a tensor cannot be of an element type, or the discrete input is not there.
         """
         self.flag = Flag()
         self.native = native
-        self.inputs = [Port(index, described, "input") for index, described in enumerate(native.inputs)]
-        self.outputs = [Port(index, described, "output") for index, described in enumerate(native.outputs)]
+        self.title = title
+        self.inputs, self.outputs = (
+            [
+                Port(index, described, extents, what)
+                for index, (described, extents) in enumerate(zip(ports, declared, strict=True))
+            ]
+            for what, ports, declared in zip(
+                ("input", "output"), (native.inputs, native.outputs), native.declared, strict=True
+            )
+        )
         self.computed = False
         """Whether there was any run."""
         self._settings = settings
@@ -119,7 +133,13 @@ class Binding:
         for io in wishes:
             port = by_name.get(io.name)
             if port is None:
-                LOG.warning("the model has no %s %r: its configuration is ignored", what, io.name)
+                LOG.warning(
+                    "%s has no %s %r, which a LiteIO configures: it is ignored; there are %s",
+                    self.title,
+                    what,
+                    io.name,
+                    ", ".join(repr(port.name) for port in ports) or "none",
+                )
                 continue
             port.io = LiteIO(io.name, io.is_host, io.io_type, io.config_layout)
         settings = self._settings
@@ -135,6 +155,28 @@ class Binding:
             else:
                 port.tensor = LiteTensor(layout, settings.device_type, settings.device_id)
             port.tensor._binding = self.flag
+            port.tensor._title = f"{self.title}: {what} {port.name!r}"
+            if port.shape is None:
+                port.tensor._open = self._why_open(port, what)
+            if what == "output" and port.io.io_type == LiteIOType.LITE_IO_SHAPE:
+                port.tensor._on_read = (
+                    f"{port.tensor._title} is LITE_IO_SHAPE: only its layout is set, its values are not copied and read "
+                    "as zero"
+                )
+
+    def _why_open(self, port: Port, what: str) -> str:
+        shape = f"the shape of {what} {port.name!r} is open in {self.title}: {list(port.declared)}"
+        if what == "output":
+            return f"{shape}; a run sets it"
+        return f"{shape}; set data, tensor.layout, or a LiteIO's layout"
+
+    def release(self) -> None:
+        """Note that the tensors are no longer a network's: who writes them is told."""
+        for port in [*self.inputs, *self.outputs]:
+            port.tensor._on_write = (
+                f"{port.tensor._title}: the tensor is written, but no network reads it any more: the model was loaded "
+                "anew, or let go; get_io_tensor has the tensors of the model that is loaded"
+            )
 
     def _make_discrete(self) -> dict[str, list[LiteTensor]]:
         name = self._settings.discrete_input
@@ -203,6 +245,17 @@ class Binding:
         self.native.forward()
         self.computed = True
 
+    def plan(self) -> None:
+        """Plan for the layouts that the inputs have now, without a run.
+
+        Raises RuntimeError if one is open, or the model does not take them.
+        """
+        shapes = [self._shape_of(port) for port in self.inputs]
+        if shapes != self._shapes:
+            # Arrays that are bound do not fit the new plan.
+            self.flag.dirty = True
+            self._replan(shapes)
+
     def prepare(self) -> None:
         """See to it that the native module knows of the tensors as they are.
 
@@ -224,7 +277,7 @@ class Binding:
             self._replan(shapes)
         for port in self.outputs:
             if port.shape is not None:
-                port.tensor._relayout(_tensor_shape(port.shape), port.kind)
+                self._fit(port, port.shape)
         if self._settings.options["force_output_use_user_specified_memory"]:
             for port in self.outputs:
                 self._check_memory(port)
@@ -257,6 +310,27 @@ class Binding:
             results.append(port.native(array, port.shape))
         self.native.bind(bound, results)
 
+    def _fit(self, port: Port, shape: Shape) -> None:
+        """Give an output's tensor the layout of the results, in memory of the program's if they fit there.
+
+        Raises RuntimeError if that is of another element type.
+        """
+        tensor = port.tensor
+        shared, there = tensor._user_memory, tensor.nbytes
+        if shared and tensor._kind != port.kind:
+            raise RuntimeError(
+                f"output {port.name!r}: the model gives {port.dtype}, the memory that was shared is of {NAMES[tensor._kind]}"
+            )
+        tensor._relayout(_tensor_shape(shape), port.kind)
+        if shared and not tensor._user_memory and not self._settings.options["force_output_use_user_specified_memory"]:
+            LOG.warning(
+                "%s: the memory that was shared has %d bytes, the results %d: they go into new memory, and what was shared "
+                "is not written",
+                tensor._title,
+                there,
+                tensor.nbytes,
+            )
+
     def _check_memory(self, port: Port) -> None:
         if not port.tensor._user_memory:
             raise RuntimeError(
@@ -271,9 +345,7 @@ class Binding:
                 f"input {port.name!r}: the model takes {port.dtype}, the tensor is of {NAMES[tensor._kind]}"
             )
         if not tensor._shape:
-            raise RuntimeError(
-                f"input {port.name!r} has no layout: its shape is open in the model; set data, or a layout"
-            )
+            raise RuntimeError(tensor._open or f"input {port.name!r} has no layout: set data, or tensor.layout")
         return () if port.shape == () and tensor._shape == (1,) else tensor._shape
 
     def _replan(self, shapes: list[Shape]) -> None:
@@ -292,6 +364,8 @@ class Binding:
         try:
             found = self.native.prepare(shapes)
         except RuntimeError as error:
+            if (cured := without_device_part(error, self.title)) is not None:
+                raise cured from None
             wanted = ", ".join(f"{port.name!r} {list(shape)}" for port, shape in zip(self.inputs, shapes, strict=True))
             raise RuntimeError(f"the model does not take inputs {wanted}: {error}") from None
         self._shapes = shapes
@@ -304,7 +378,7 @@ class Binding:
         if self._warned or port.tensor._written or port.io.io_type == LiteIOType.LITE_IO_SHAPE:
             return
         self._warned = True
-        LOG.warning("input %r was never set: it is zero", port.name)
+        LOG.warning("%s was never set: it is zero", port.tensor._title)
 
     def _gather(self) -> None:
         """Bring the samples of a discrete input together."""
@@ -334,7 +408,7 @@ class Binding:
                 np.copyto(port.tensor._writable(), port.staged)
             elif port.shape is None:
                 result = self.native.output(port.index)
-                port.tensor._relayout(_tensor_shape(result.shape), port.kind)
+                self._fit(port, result.shape)
                 if self._settings.options["force_output_use_user_specified_memory"]:
                     self._check_memory(port)
                 if port.io.io_type == LiteIOType.LITE_IO_VALUE:
@@ -350,7 +424,17 @@ class Binding:
         # A model whose shapes depend on data is planned part by part, so that this shows after a run.
         if self._settings.device_type != LiteDeviceType.LITE_NPU or self.native.timeline() is not None:
             return []
-        return ["LITE_NPU: no part of the model has 8-bit operators for the device; all of it ran on the host"]
+        return [f"LITE_NPU: no part of {self.title} has 8-bit operators for the device; all of it ran on the host"]
+
+
+def without_device_part(error: RuntimeError, title: str) -> RuntimeError | None:
+    """Return the error of a model that has nothing for an NPU, with the cure; None if `error` says something else."""
+    if "no 8-bit operators" not in str(error):
+        return None
+    return RuntimeError(
+        f"LITE_NPU: {title} has no 8-bit operators for the device: it computes in floats. Quantize it (in MegEngine before "
+        "it is dumped; an ONNX model with onnxruntime's quantize_static), or load it on LITE_CPU"
+    )
 
 
 def _tensor_shape(shape: Shape) -> Shape:

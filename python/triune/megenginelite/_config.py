@@ -20,8 +20,37 @@ __all__ = [
 ]
 
 
-class LiteOptions(ctypes.Structure):
+class _Fields:
+    """Assignments that name the field they fail at. Classes that programs derive may have attributes of their own."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set a field.
+
+        Raises AttributeError if there is no such field, TypeError if it does not take `value`.
+        """
+        owner = type(self)
+        if owner.__module__ == __name__ and not hasattr(owner, name):
+            raise AttributeError(_unknown(owner, name))
+        try:
+            super().__setattr__(name, value)
+        except TypeError as error:
+            raise TypeError(f"{owner.__name__}.{name}: {error}, got {value!r}") from None
+
+
+def _unknown(owner: type, name: str) -> str:
+    import difflib
+
+    names = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
+    near = difflib.get_close_matches(name, names, 3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
+    return f"{owner.__name__} has no field {name!r}; {hint}"
+
+
+class LiteOptions(_Fields, ctypes.Structure):
     """How a model is compiled and run. docs/megenginelite.md has a table of what each option does here."""
+
+    enable_chwn4: int = 0
+    """In the vendor's table of options, but not in its structure."""
 
     _fields_ = [
         ("weight_preprocess", ctypes.c_int),
@@ -86,7 +115,7 @@ def _text(value: str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
-class LiteConfig(ctypes.Structure):
+class LiteConfig(_Fields, ctypes.Structure):
     """How a network is loaded. A network copies what the structure says when it is made."""
 
     _fields_ = [
@@ -148,7 +177,7 @@ class LiteConfig(ctypes.Structure):
         )
 
 
-class LiteExtraConfig(ctypes.Structure):
+class LiteExtraConfig(_Fields, ctypes.Structure):
     """Whether the configuration that a packed model brings is left out."""
 
     _fields_ = [("disable_configure_by_model_info", ctypes.c_int)]
@@ -165,7 +194,7 @@ class LiteExtraConfig(ctypes.Structure):
         return repr({"disable_configure_by_model_info": bool(self.disable_configure_by_model_info)})
 
 
-class LiteIO(ctypes.Structure):
+class LiteIO(_Fields, ctypes.Structure):
     """How an input or output is wanted: where, with values or for its shape alone, in what layout."""
 
     _fields_ = [
@@ -243,8 +272,8 @@ class LiteNetworkIO:
         self, inputs: Iterable[LiteIO | list[Any]] | None = None, outputs: Iterable[LiteIO | list[Any]] | None = None
     ) -> None:
         """Keep the items, in the lists `inputs` and `outputs`."""
-        self.inputs = [_io(item) for item in inputs or ()]
-        self.outputs = [_io(item) for item in outputs or ()]
+        self.inputs = _ios("inputs", inputs)
+        self.outputs = _ios("outputs", outputs)
 
     def add_input(
         self,
@@ -280,9 +309,18 @@ class LiteNetworkIO:
         return repr({"inputs": self.inputs, "outputs": self.outputs})
 
 
+def _ios(argument: str, items: Iterable[LiteIO | list[Any]] | None) -> list[LiteIO]:
+    if items is not None and not isinstance(items, Iterable):
+        raise TypeError(f"LiteNetworkIO: {argument}: expected a list of LiteIO, got {type(items).__name__}")
+    return [_io(item) for item in items or ()]
+
+
 def _io(item: LiteIO | list[Any]) -> LiteIO:
     if isinstance(item, list | tuple):
-        return LiteIO(*item)
+        try:
+            return LiteIO(*item)
+        except TypeError as error:
+            raise TypeError(f"LiteNetworkIO: {item!r} as the arguments of a LiteIO: {error}") from None
     assert isinstance(item, LiteIO), f"expected a LiteIO or a list of its arguments, got {type(item).__name__}"
     return item
 
@@ -325,6 +363,16 @@ class Settings:
             auto_optimize=bool(config.auto_optimize_inference),
             options={name: getattr(config.options, name) for name, *_ in LiteOptions._fields_},
         )
+
+    def check_levels(self) -> None:
+        """Raise RuntimeError unless the levels are such as the vendor documents."""
+        for name, most in LEVELS.items():
+            if not 0 <= self.options[name] <= most:
+                raise RuntimeError(f"{name}: expected a level from 0 to {most}, got {self.options[name]}")
+
+
+LEVELS = {"jit_level": 2, "comp_node_seq_record_level": 2, "graph_opt_level": 3}
+"""The highest level of each option that has levels; `async_exec_level` has flags."""
 
 
 EFFECTS = {

@@ -23,6 +23,10 @@ class Configured:
 
     def __init__(self, config: LiteConfig | None, io: LiteNetworkIO | None) -> None:
         """Keep the configuration; nothing is loaded."""
+        assert config is None or isinstance(config, LiteConfig), (
+            f"config: expected a LiteConfig, got {type(config).__name__}"
+        )
+        assert io is None or isinstance(io, LiteNetworkIO), f"io: expected a LiteNetworkIO, got {type(io).__name__}"
         self.config = LiteConfig() if config is None else config
         self.network_io = LiteNetworkIO() if io is None else io
         self._settings = Settings.of(self.config)
@@ -87,7 +91,7 @@ class Configured:
         return self._settings.inplace
 
     def enable_cpu_inplace_mode(self) -> None:
-        """Compute runs in the thread that calls `forward`, which they are anyway unless a callback makes them async.
+        """Compute runs in the thread that calls `forward` alone, whatever `threads_number` is.
 
         Raises RuntimeError if a model is loaded, an async callback is set, or the network is not for the host.
         """
@@ -178,10 +182,16 @@ class Configured:
         }
         return found | settings.asked
 
-    def _report(self) -> None:
+    def _report(self, title: str) -> None:
+        if self._settings.inplace and self._settings.threads > 1:
+            LOG.warning(
+                "%s: threads_number=%d has no effect: inplace mode computes in one thread",
+                title,
+                self._settings.threads,
+            )
         for name, value in self._asked().items():
             if EFFECTS[name]:
-                LOG.info("%s=%r: %s", name, value, EFFECTS[name])
+                LOG.info("%s: %s=%r: %s", title, name, value, EFFECTS[name])
 
 
 def _integer(argument: str, value: object) -> int:

@@ -2,12 +2,14 @@
 
 The environment variable ``TRIUNE_LITE_DEVICES`` configures them, such as ``cuda=2 atlas=1 npu=metis,zg330``: numbers of
 devices, and for NPUs the device descriptions. One CUDA device and no ATLAS is the default; without ``npu`` the NPUs are
-the virtual cards (``TRIUNE_CARDS``).
+the virtual cards (``TRIUNE_CARDS``). It is read as a whole, when something first asks for such a device.
 """
 
 from __future__ import annotations
 
+import functools
 import os
+from dataclasses import dataclass
 from typing import NoReturn
 
 from triune.megenginelite.struct import LiteDeviceType
@@ -23,17 +25,46 @@ _MOST = 64
 
 
 def _wrong(what: str) -> NoReturn:
-    raise RuntimeError(f"{VARIABLE}: {what}; expected such as 'cuda=1 atlas=0 npu=metis'")
+    raise RuntimeError(
+        f"{VARIABLE}: {what}; expected items with spaces between them, each at most once: cuda=COUNT, atlas=COUNT (0 to "
+        f"{_MOST}), npu=NAME,NAME,… (device descriptions; empty for none), such as 'cuda=1 atlas=0 npu=metis'"
+    )
 
 
-def _settings() -> dict[str, str]:
-    settings = {"cuda": "1", "atlas": "0"}
-    for item in os.environ.get(VARIABLE, "").split():
+@dataclass(frozen=True)
+class _Configured:
+    """What the variable says."""
+
+    counts: dict[LiteDeviceType, int]
+    npus: tuple[str, ...] | None
+    """None where it does not say."""
+
+
+@functools.lru_cache(maxsize=4)
+def _parsed(text: str) -> _Configured:
+    settings: dict[str, str] = {}
+    for item in text.split():
         name, equals, value = item.partition("=")
         if not equals or name not in ("cuda", "atlas", "npu"):
             _wrong(f"{item!r} is not understood")
+        if name in settings:
+            _wrong(f"{name} is there twice")
         settings[name] = value
-    return settings
+    counts = {}
+    for kind, name, default in ((LiteDeviceType.LITE_CUDA, "cuda", "1"), (LiteDeviceType.LITE_ATLAS, "atlas", "0")):
+        number = settings.get(name, default)
+        if not (number.isascii() and number.isdecimal()) or len(number) > 4 or int(number) > _MOST:
+            _wrong(f"{name}={number}: {number!r} is no number from 0 to {_MOST}")
+        counts[kind] = int(number)
+    named = settings.get("npu")
+    npus = None if named is None else tuple(named.split(",")) if named else ()
+    if npus is not None and ("" in npus or len(npus) > _MOST):
+        _wrong(f"npu={named}: a name is empty" if "" in npus else f"npu: {len(npus)} are more than {_MOST}")
+    return _Configured(counts, npus)
+
+
+def _configured() -> _Configured:
+    return _parsed(os.environ.get(VARIABLE, ""))
 
 
 def npu_names() -> list[str]:
@@ -41,12 +72,12 @@ def npu_names() -> list[str]:
 
     Raises RuntimeError if the configuration is wrong.
     """
-    named = _settings().get("npu")
+    named = _configured().npus
     if named is None:
         from triune import _native
 
         return [card.device for card in _native.cards()]
-    return [name for name in named.split(",") if name]
+    return list(named)
 
 
 def count(kind: LiteDeviceType) -> int:
@@ -60,10 +91,7 @@ def count(kind: LiteDeviceType) -> int:
         return len(npu_names())
     if kind == LiteDeviceType.LITE_CAMBRICON:
         return 0
-    text = _settings()["cuda" if kind == LiteDeviceType.LITE_CUDA else "atlas"]
-    if not text.isdecimal() or int(text) > _MOST:
-        _wrong(f"{text!r} is no number from 0 to {_MOST}")
-    return int(text)
+    return _configured().counts[kind]
 
 
 def device_type(value: int) -> LiteDeviceType:

@@ -28,6 +28,7 @@ __all__ = [
     "extents",
     "kind_of",
     "lite_dtype_2_numpy",
+    "longer_axes",
 ]
 
 MAX_DIM = 7
@@ -153,6 +154,11 @@ def extents(shape: Iterable[SupportsIndex]) -> Shape:
     if found and (min(found) < 0 or max(found) > sys.maxsize):
         raise RuntimeError(f"expected extents from 0 to {sys.maxsize}, got {list(found)}")
     return found
+
+
+def longer_axes(shape: Iterable[int]) -> list[int]:
+    """Return the extents that say where elements lie: those other than 1."""
+    return [extent for extent in shape if extent != 1]
 
 
 class LiteLayout(ctypes.Structure):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from triune.megenginelite import _ciphers, base
+from triune.megenginelite._binding import without_device_part
 from triune.megenginelite._config import LiteIO, LiteNetworkIO, LiteOptions, Settings
 from triune.megenginelite._layout import LiteLayout
 from triune.megenginelite.struct import LiteDeviceType, LiteIOType
@@ -28,6 +29,10 @@ class Model:
     """The path of a file that is the bare model, or the model's bytes."""
     ios: LiteNetworkIO = field(default_factory=LiteNetworkIO)
     """How the inputs and outputs are wanted, by what a packed model says."""
+    title: str = "the model"
+    """What messages call it: the file's name, or a packed model's own."""
+    cipher: str = ""
+    """The cipher that it was decrypted with, if any."""
 
     def content(self) -> bytes:
         """Return the bytes of the bare model."""
@@ -41,12 +46,19 @@ class Model:
 
         What has no mark of MegEngine's is read as ONNX, which has no mark: that alone would mislead.
         """
-        named = isinstance(self.source, str) and self.source.endswith(".onnx")
-        if named or "not an ONNX model" not in str(error):
+        if (cured := without_device_part(error, self.title)) is not None:
+            return cured
+        if "not an ONNX model" not in str(error) or (self.title.endswith(".onnx") and not self.cipher):
             return error
+        if self.cipher:
+            cause = (
+                f"it was decrypted with {self.cipher}: the key may be another one (LiteGlobal.update_decryption_key), or the "
+                "file is encrypted with another cipher"
+            )
+        else:
+            cause = "if it is encrypted, LiteConfig.bare_model_cryption_name names the cipher"
         return RuntimeError(
-            f"invalid model format: no MegEngine model, plain or packed, by its first bytes, and {error}; if it is "
-            "encrypted, LiteConfig.bare_model_cryption_name names the cipher, and the key may be another one"
+            f"invalid model format: {self.title} is no MegEngine model, plain or packed, by its first bytes, and {error}; {cause}"
         )
 
 
@@ -59,24 +71,47 @@ def open_model(file: Any, settings: Settings, asked: LiteNetworkIO, *, configure
 
     Raises FileNotFoundError, RuntimeError if the file cannot be read or is damaged, AssertionError if `file` is neither.
     """
+    title = "the model"
     if isinstance(file, str | os.PathLike):
         path = os.fspath(file)
+        title = os.path.basename(os.fsdecode(path))
         with open(path, "rb") as opened:
-            if not settings.cipher and opened.read(len(_PACKED)) != _PACKED:
-                return Model(path)
+            if not settings.cipher:
+                start = opened.read(len(_PACKED))
+                if start and start != _PACKED:
+                    return Model(path, title=title)
             opened.seek(0)
             data = opened.read()
     else:
         assert hasattr(file, "read"), f"load: expected a path or a binary file, got {type(file).__name__}"
         data = file.read()
+        if isinstance(named := getattr(file, "name", None), str):
+            title = os.path.basename(named)
         assert isinstance(data, bytes), "load: expected a file that is open for reading bytes ('rb')"
+    if not data:
+        raise RuntimeError(f"invalid model format: {title} is empty")
     if data.startswith(_PACKED):
         return _unpack(data, settings, asked, configure)
     if settings.cipher:
-        data = _ciphers.decrypt(settings.cipher, data)
+        data = _decrypted(settings.cipher, data, title)
         if data.startswith(_PACKED):
             return _unpack(data, settings, asked, configure)
-    return Model(data)
+    return Model(data, title=title, cipher=settings.cipher)
+
+
+def _decrypted(cipher: str, data: bytes, what: str) -> bytes:
+    """Decrypt, and say of what does not decrypt what it looks like and what may be the cause."""
+    try:
+        return _ciphers.decrypt(cipher, data)
+    except RuntimeError as error:
+        # MegEngine's marks: plain models have them at these places.
+        if data[:4] == b"MGBC" or data[8:12] == b"mgv2":
+            cause = "it is a plain MegEngine model: leave LiteConfig.bare_model_cryption_name empty"
+        elif "wrong key" in str(error) or "key is wrong" in str(error):
+            cause = "LiteGlobal.update_decryption_key sets the key"
+        else:
+            cause = f"it may not be encrypted, or with another cipher than {cipher}"
+        raise type(error)(f"{what}: {error}; {cause}") from None
 
 
 def _unpack(data: bytes, settings: Settings, asked: LiteNetworkIO, configure: bool) -> Model:
@@ -85,22 +120,29 @@ def _unpack(data: bytes, settings: Settings, asked: LiteNetworkIO, configure: bo
     packed = _native.unpack_model(data)
     name: str = packed["name"]
     info: bytes = packed["info"]
+    where = f"packed model {name!r}"
     ios = LiteNetworkIO()
     if info:
-        if packed["info_decryption"] not in ("", "NONE"):
-            info = _ciphers.decrypt(packed["info_decryption"], info)
+        cipher = packed["info_decryption"]
+        if cipher in ("", "NONE"):
+            cipher = ""
+        else:
+            info = _decrypted(cipher, info, f"the information of {where}")
         if packed["info_parser"] not in ("", "LITE_default"):
             raise RuntimeError(f"packed model {name!r}: its information is for the parser {packed['info_parser']!r}")
-        parsed = _parse(info, name)
+        parsed = _parse(info, name, cipher)
         if configure:
             _apply(parsed, settings, asked, ios, name)
     model: bytes = packed["model"]
-    if packed["model_decryption"] not in ("", "NONE"):
-        model = _ciphers.decrypt(packed["model_decryption"], model)
-    return Model(model, ios)
+    cipher = packed["model_decryption"]
+    if cipher in ("", "NONE"):
+        cipher = ""
+    else:
+        model = _decrypted(cipher, model, where)
+    return Model(model, ios, where, cipher)
 
 
-def _parse(info: bytes, name: str) -> dict[str, Any]:
+def _parse(info: bytes, name: str, cipher: str) -> dict[str, Any]:
     import json
 
     where = f"packed model {name!r}"
@@ -109,7 +151,8 @@ def _parse(info: bytes, name: str) -> dict[str, Any]:
         text = info.decode("utf-8", errors="replace")
         parsed, _ = json.JSONDecoder().raw_decode(text[text.find("{") :])
     except (ValueError, RecursionError) as error:
-        raise RuntimeError(f"{where}: its information is no JSON: {error}") from None
+        cause = f"; it was decrypted with {cipher}, whose key may be another one" if cipher else ""
+        raise RuntimeError(f"{where}: its information is no JSON: {error}{cause}") from None
     if not isinstance(parsed, dict):
         raise RuntimeError(f"{where}: its information is no JSON object")
     if parsed.get("name") != name:

@@ -16,14 +16,23 @@ if TYPE_CHECKING:
 __all__ = ["write_memory"]
 
 
+_VIEWS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}
+"""Operators that only change how memory is seen: they run nowhere."""
+
+
 def write_memory(native: _native.Network, folder: str, npu: str) -> None:
     """Write the memory plan: as the vendor's tools read it (``StaticMemoryInfo.json``, with the network in ``graph.json``),
     with what else there is to say (``memory.json``), and as a picture (``memory.svg``).
 
-    `npu` is MegEngine's name for the device, where there is one. Raises RuntimeError if the files cannot be written.
+    `npu` is MegEngine's name for the device, where there is one. Where part of the model runs on one, the plan is the
+    device's; ``memory.json`` says what lies where there, and which operators are left to the host.
+
+    Raises RuntimeError if the files cannot be written.
     """
     what = "get_static_memory_alloc_info"
     plan = native.memory_plan()
+    timeline = native.timeline()
+    drawing = Drawing(native, npu)
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
@@ -43,10 +52,22 @@ def write_memory(native: _native.Network, folder: str, npu: str) -> None:
             for index, (offset, size, first, last) in enumerate(plan["buffers"])
         ],
     }
+    if timeline is not None:
+        planned = {name for name, *_ in plan["operators"]}
+        described["device"] = {
+            "name": timeline.device,
+            "place": npu,
+            "near_bytes": plan["near"],
+            "segments": timeline.segments(),
+        }
+        # Their memory is the host's, and not in the plan.
+        described["host_operators"] = [
+            name for name, kind, *_ in native.outline()[0] if name not in planned and kind not in _VIEWS
+        ]
     write(Path(folder, "memory.json"), json.dumps(described, indent=1), what)
     write(Path(folder, "memory.svg"), _picture(described), what)
     write(Path(folder, "StaticMemoryInfo.json"), json.dumps(_static_memory(described), indent=1), what)
-    write(Path(folder, "graph.json"), json.dumps(Drawing(native, npu).content(), indent=1), what)
+    write(Path(folder, "graph.json"), json.dumps(drawing.content(), indent=1), what)
 
 
 def _static_memory(plan: dict[str, Any]) -> dict[str, Any]:

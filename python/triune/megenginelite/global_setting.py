@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import operator
 import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import SupportsIndex
 
-from triune.megenginelite import _ciphers, _devices
+from triune.megenginelite import _arguments, _ciphers, _devices
 from triune.megenginelite._ciphers import Function, LiteDecryptionFunc, decryption_func
 from triune.megenginelite.base import LOG
 from triune.megenginelite.struct import LiteBackend, LiteDeviceType
@@ -60,17 +59,18 @@ class LiteGlobal:
 
         Raises RuntimeError if there is no such file, or it is no library.
         """
+        name = _arguments.path("set_loader_lib_path", path)
         try:
-            with open(path, "rb") as file:
+            with open(name, "rb") as file:
                 start = file.read(4)
         except OSError as error:
             raise RuntimeError(f"set_loader_lib_path: {error}") from None
         if start not in _LIBRARIES:
-            raise RuntimeError(f"set_loader_lib_path: {os.fspath(path)!r} is no shared library")
+            raise RuntimeError(f"set_loader_lib_path: {name!r} is no shared library")
         LOG.warning(
             "set_loader_lib_path: %s is not loaded; machine code for third-party hardware does not run here, and models "
             "that hold some are refused",
-            os.fspath(path),
+            name,
         )
 
     @staticmethod
@@ -84,7 +84,7 @@ class LiteGlobal:
         """
         global _persistent_cache
         try:
-            _persistent_cache = Path(path).read_bytes()
+            _persistent_cache = Path(_arguments.path("set_persistent_cache", path)).read_bytes()
         except FileNotFoundError:
             _persistent_cache = _EMPTY_CACHE
         except OSError as error:
@@ -98,7 +98,7 @@ class LiteGlobal:
         Raises RuntimeError if the file cannot be written.
         """
         try:
-            Path(path).write_bytes(_persistent_cache)
+            Path(_arguments.path("dump_persistent_cache", path)).write_bytes(_persistent_cache)
         except OSError as error:
             raise RuntimeError(f"dump_persistent_cache: {error}") from None
 
@@ -106,7 +106,7 @@ class LiteGlobal:
     def set_tensorrt_cache(path: str | os.PathLike[str]) -> None:
         """Name the file of the TensorRT cache. It has no effect: there is no TensorRT."""
         global _tensorrt_cache
-        _tensorrt_cache = Path(path)
+        _tensorrt_cache = Path(_arguments.path("set_tensorrt_cache", path))
         LOG.info("set_tensorrt_cache: no effect, there is no TensorRT")
 
     @staticmethod
@@ -151,7 +151,7 @@ class LiteGlobal:
         """
         kind = _place(device, backend)
         virtual, physical = _address("vir_ptr", vir_ptr), _address("phy_ptr", phy_ptr)
-        size = operator.index(length)
+        size = _arguments.integer("register_memory_pair: length", length)
         if size <= 0:
             raise RuntimeError(f"register_memory_pair: expected a length of at least 1, got {size}")
         with _LOCK:

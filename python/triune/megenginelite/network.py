@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import operator
 import os
 import sys
 import threading
@@ -13,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, SupportsIndex
 
 from triune.megenginelite import _devices
+from triune.megenginelite._arguments import integer, path
 from triune.megenginelite._binding import Binding, Flag, Port
 from triune.megenginelite._config import LiteConfig, LiteExtraConfig, LiteIO, LiteNetworkIO, LiteOptions
 from triune.megenginelite._configured import Configured
@@ -154,7 +154,8 @@ class LiteNetwork(Configured):
         from triune import _native
 
         settings = self._settings
-        self._report()
+        settings.check_levels()
+        self._report(model.title)
         _devices.check(settings.device_type, settings.device_id)
         options: dict[str, Any] = {"threads": 1 if settings.inplace else settings.threads}
         if settings.compressed:
@@ -172,7 +173,9 @@ class LiteNetwork(Configured):
         except RuntimeError as error:
             raise model.explained(error) from None
         packed, asked = model.ios, self.network_io
-        binding = Binding(native, settings, (packed.inputs, packed.outputs), (asked.inputs, asked.outputs))
+        binding = Binding(native, settings, (packed.inputs, packed.outputs), (asked.inputs, asked.outputs), model.title)
+        if self._binding is not None:
+            self._binding.release()
         self._binding, self._flag, self._run = binding, binding.flag, native.forward
         self._model = model
         self._ran = False
@@ -189,16 +192,33 @@ class LiteNetwork(Configured):
 
         Raises RuntimeError if there is none of that name, or no model is loaded.
         """
+        return self._port(name, phase).tensor
+
+    def get_model_shape(self, name: str | bytes, phase: LiteTensorPhase | int = LiteTensorPhase.LITE_IO) -> list[int]:
+        """Return the shape of an input or output as the model gives it, -1 for an extent that it leaves open or that depends
+        on data. An addition to the vendor's class: `layout.shapes` of such a tensor is empty until its shape is known.
+
+        Raises RuntimeError if there is none of that name, or no model is loaded.
+        """
+        return list(self._port(name, phase).declared)
+
+    def _port(self, name: str | bytes, phase: LiteTensorPhase | int) -> Port:
         binding = self._loaded()
         name = name.decode() if isinstance(name, bytes) else name
+        try:
+            wanted = LiteTensorPhase(phase)
+        except ValueError:
+            raise RuntimeError(f"phase: expected a LiteTensorPhase, got {phase!r}") from None
         ports = {
             LiteTensorPhase.LITE_INPUT: binding.inputs,
             LiteTensorPhase.LITE_OUTPUT: binding.outputs,
-        }.get(LiteTensorPhase(phase), [*binding.inputs, *binding.outputs])
+        }.get(wanted, [*binding.inputs, *binding.outputs])
         for port in ports:
             if port.name == name:
-                return port.tensor
-        raise RuntimeError(f"there is no tensor {name!r}; there are {', '.join(repr(port.name) for port in ports)}")
+                return port
+        raise RuntimeError(
+            f"there is no tensor {name!r} in {binding.title}; there are {', '.join(repr(port.name) for port in ports)}"
+        )
 
     def get_discrete_tensor(
         self, name: str | bytes, n_idx: int, phase: LiteTensorPhase | int = LiteTensorPhase.LITE_INPUT
@@ -211,6 +231,7 @@ class LiteNetwork(Configured):
         tensors = self._loaded().discrete.get(name)
         if tensors is None or phase == LiteTensorPhase.LITE_OUTPUT:
             raise RuntimeError(f"{name!r} is no discrete input: name it in LiteConfig.discrete_input_name")
+        n_idx = integer("get_discrete_tensor: n_idx", n_idx)
         if not 0 <= n_idx < len(tensors):
             raise RuntimeError(f"{name!r} has {len(tensors)} discrete tensors, there is no {n_idx}")
         return tensors[n_idx]
@@ -251,7 +272,8 @@ class LiteNetwork(Configured):
             self._run()
 
     def wait(self) -> None:
-        """Wait until the last `forward` is done, and call the finish callback, here, once for each run.
+        """Wait until the last `forward` is done, and call the finish callback, here, if there was a run since the last
+        `wait`.
 
         Raises what the run or an async callback raised, and what the finish callback raises.
         """
@@ -343,7 +365,7 @@ class LiteNetwork(Configured):
             callback()
         except BaseException:
             # Whether anybody waits, nobody knows.
-            LOG.exception("an asynchronous forward failed")
+            LOG.exception("%s: an asynchronous forward failed", self._model.title if self._model else "no model")
             raise
 
     def _settle(self) -> None:
@@ -406,7 +428,8 @@ class LiteNetwork(Configured):
         self._changed()
 
     def set_finish_callback(self, finish_callback: TensorCallback | None) -> None:
-        """Call a function with the outputs, a dict of tensors by `LiteIO`, within `wait`. None: no longer.
+        """Call a function with the outputs, a dict of tensors by `LiteIO`, within the first `wait` behind a run, or behind
+        several. None: no longer.
 
         What it raises comes out of `wait`.
         """
@@ -421,8 +444,9 @@ class LiteNetwork(Configured):
 
         Raises RuntimeError if no model is loaded.
         """
+        file = path("enable_profile_performance", profile_file)
         self._loaded().native.profile(True)
-        self._profile_file = os.fspath(profile_file)
+        self._profile_file = file
         self._changed()
 
     def _write_profile(self) -> None:
@@ -443,7 +467,7 @@ class LiteNetwork(Configured):
         """
         from triune.megenginelite import _dumps
 
-        self._dumps.append(_dumps.text(self._loaded().native, os.fspath(txt_file)))
+        self._dumps.append(_dumps.text(self._loaded().native, path("io_txt_dump", txt_file)))
         self._changed()
 
     def io_bin_dump(self, bin_dir: str | os.PathLike[str]) -> None:
@@ -453,19 +477,24 @@ class LiteNetwork(Configured):
         """
         from triune.megenginelite import _dumps
 
-        self._dumps.append(_dumps.binary(self._loaded().native, os.fspath(bin_dir)))
+        self._dumps.append(_dumps.binary(self._loaded().native, path("io_bin_dump", bin_dir)))
         self._changed()
 
     def get_static_memory_alloc_info(self, log_dir: str | os.PathLike[str] = "logs/test") -> None:
         """Write the plan of the memory for intermediate results to a directory, made if need be: as the vendor's tools read
-        it, with the network, and as a picture.
+        it, with the network, and as a picture. It is the plan for the layouts that the inputs have now.
 
-        Raises RuntimeError if no model is loaded, its shapes are open, or the files cannot be written.
+        Raises RuntimeError if no model is loaded, an input has no layout yet (the model leaves its shape open, and neither
+        data nor a layout was set), the model does not take them, or the files cannot be written.
         """
         from triune.megenginelite import _memory
 
+        folder = path("get_static_memory_alloc_info", log_dir)
+        self._settle()
         with self._lock:
-            _memory.write_memory(self._loaded().native, os.fspath(log_dir), self._npu())
+            binding = self._loaded()
+            binding.plan()
+            _memory.write_memory(binding.native, folder, self._npu())
 
     def dump_layout_transform_model(self, model_file: str | os.PathLike[str]) -> None:
         """Write the model, which `load` takes again.
@@ -495,6 +524,8 @@ class LiteNetwork(Configured):
             self._settle()
         finally:
             with self._lock:
+                if self._binding is not None:
+                    self._binding.release()
                 self._binding, self._model, self.model_bytes = None, None, None
                 self._flag, self._run = Flag(), _nothing
                 self._dumps, self._profile_file = [], None
@@ -525,7 +556,7 @@ def _nothing() -> None:
 
 
 def _name(ports: list[Port], index: SupportsIndex, what: str) -> str:
-    number = operator.index(index)
+    number = integer(f"get_{what}_name: index", index)
     if not 0 <= number < len(ports):
         raise RuntimeError(f"there is no {what} {number}: the model has {len(ports)}")
     return ports[number].name

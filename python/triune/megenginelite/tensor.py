@@ -15,6 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex, TypeGuard
 
 from triune.megenginelite import _devices
+from triune.megenginelite._addresses import address_of, aligned, pointer
+from triune.megenginelite._arguments import integer, integers
 from triune.megenginelite._layout import (
     CTYPES,
     ITEM_SIZES,
@@ -27,7 +29,9 @@ from triune.megenginelite._layout import (
     extents,
     kind_of,
     lite_dtype_2_numpy,
+    longer_axes,
 )
+from triune.megenginelite.base import LOG
 from triune.megenginelite.struct import LiteDataType, LiteDeviceType
 
 if TYPE_CHECKING:
@@ -44,8 +48,6 @@ __all__ = [
     "ctype_to_lite_dtypes",
     "lite_dtype_2_numpy",
 ]
-
-_ALIGNMENT = 64
 
 _ALLOCATING = threading.Lock()
 """So that two threads that touch a tensor first get the same memory."""
@@ -79,6 +81,13 @@ class LiteTensor:
     # Whether anybody may have put data there, and whether it is in memory of the program's.
     _written = False
     _user_memory = False
+    # Of a network's: what messages call it, what its shape is while that is open, and what is to be said, once, when
+    # somebody writes or reads it.
+    _title = ""
+    _open = ""
+    _on_write: str | None = None
+    _on_read: str | None = None
+    _reinterpreted = False
 
     def __init__(
         self,
@@ -93,6 +102,7 @@ class LiteTensor:
         """Note layout and place; allocate nothing."""
         if device_type is not LiteDeviceType.LITE_CPU:
             device_type = _devices.device_type(device_type)
+            device_id = integer("device_id", device_id)
             _devices.check(device_type, device_id)
         self._device_type: LiteDeviceType = device_type
         self._device_id = device_id
@@ -179,12 +189,12 @@ class LiteTensor:
 
     def _allocate(self) -> npt.NDArray[Any]:
         if not self._shape:
-            raise RuntimeError("the tensor's layout is empty: set a layout or data first")
+            raise RuntimeError(self._open or "the tensor's layout is empty: set a layout or data first")
         if not self._physic:
             raise RuntimeError("the tensor was made with physic_construct=False: share memory with it first")
         with _ALLOCATING:
             if self._array is None:
-                block, start = _aligned(self.nbytes)
+                block, start = aligned(self.nbytes)
                 self._array = np.ndarray(self._shape, dtype_of(self._kind), block, start)
                 self._user_memory = False
                 self._changed()
@@ -219,11 +229,23 @@ class LiteTensor:
 
     def _take(self, array: npt.NDArray[Any], block: npt.NDArray[np.uint8] | None) -> None:
         """Use memory that others own, whose layout is that of the tensor."""
+        if self._on_write is not None:
+            self._tell_writing()
         self._array, self._block = array, block
         self._physic = self._written = self._user_memory = True
         self._changed()
 
+    def _tell_writing(self) -> None:
+        LOG.warning("%s", self._on_write)
+        self._on_write = None
+
+    def _tell_reading(self) -> None:
+        LOG.warning("%s", self._on_read)
+        self._on_read = None
+
     def _writable(self) -> npt.NDArray[Any]:
+        if self._on_write is not None:
+            self._tell_writing()
         array = self._elements()
         if not array.flags.writeable:
             raise RuntimeError("the tensor shares memory that is read-only")
@@ -251,7 +273,9 @@ class LiteTensor:
         """
         # Who has the address may write there.
         self._written = True
-        return ctypes.c_void_p(_address(self._elements()))
+        if self._on_write is not None:
+            self._tell_writing()
+        return ctypes.c_void_p(address_of(self._elements()))
 
     def fill_zero(self) -> None:
         """Set all elements to zero, on any device.
@@ -309,13 +333,13 @@ class LiteTensor:
 
         Raises AssertionError if their numbers differ, RuntimeError if there are more than axes, or a step is 0.
         """
-        first, last = list(start), list(end)
+        first, last = integers("slice: start", start), integers("slice: end", end)
         assert len(first) == len(last), f"slice: start has {len(first)} numbers, end {len(last)}"
-        steps: list[SupportsIndex] = [1] * len(first) if step is None or len(step) == 0 else list(step)
+        steps = [1] * len(first) if step is None or len(step) == 0 else integers("slice: step", step)
         assert len(steps) == len(first), f"slice: start has {len(first)} numbers, step {len(steps)}"
         if len(first) > len(self._shape):
             raise RuntimeError(f"slice: {len(first)} axes of a tensor that has {len(self._shape)}")
-        if any(operator.index(every) == 0 for every in steps):
+        if 0 in steps:
             raise RuntimeError("slice: a step is 0")
         array = self._elements()
         part = array[tuple(slice(a, b, c) for a, b, c in zip(first, last, steps, strict=True))]
@@ -402,12 +426,12 @@ class LiteTensor:
         if array is not None:
             self._copy_array(array, kind)
             return
-        address = _pointer(data, "set_data_by_copy")
+        address = pointer(data, "set_data_by_copy")
         size = _size(shape, kind)
         assert data_length == size or (layout is not None and data_length == 0), (
             f"set_data_by_copy: an address needs data_length, of the tensor's {size} bytes, or a layout"
         )
-        ctypes.memmove(_address(self._room(shape, kind)), address, size)
+        ctypes.memmove(address_of(self._room(shape, kind)), address, size)
 
     def _is_like(self, data: Any) -> TypeGuard[npt.NDArray[Any]]:
         """Return whether `data` is an array that goes with the tensor as it is: the quick way for what is done often."""
@@ -430,7 +454,10 @@ class LiteTensor:
                 raise TypeError("set_data_by_copy: expected a list of numbers, got lists in it")
         else:
             # As C does: integers wrap, a float is no integer.
-            values = np.array((CTYPES[LiteDataType(kind)] * len(data))(*data), NAMES[kind])
+            try:
+                values = np.array((CTYPES[LiteDataType(kind)] * len(data))(*data), NAMES[kind])
+            except TypeError as error:
+                raise TypeError(f"set_data_by_copy: a list of numbers for a tensor of {NAMES[kind]}: {error}") from None
         if data:
             self._room(shape, kind).reshape(-1)[: len(data)] = values
         else:
@@ -438,7 +465,7 @@ class LiteTensor:
 
     def _copy_array(self, array: npt.NDArray[Any], kind: int) -> None:
         if not array.ndim:
-            raise RuntimeError("set_data_by_copy: an array without axes has no layout here: reshape it to [1]")
+            raise self._without_axes("set_data_by_copy")
         assert array.flags.c_contiguous, (
             "set_data_by_copy: the array is not contiguous: pass np.ascontiguousarray(array)"
         )
@@ -446,6 +473,12 @@ class LiteTensor:
             # What Python's ints become in numpy, most often by mistake; tensors of ONNX models that want it have it.
             raise KeyError("int64 is the element type of tensors that have it already: pass array.astype('int32')")
         np.copyto(self._room(extents(array.shape), kind_of(array.dtype)), array)
+
+    def _without_axes(self, function: str) -> RuntimeError:
+        cure = "reshape it to [1]"
+        if self._open and not self._shape:
+            cure = f"{self._open} (np.zeros(tensor.layout.shapes) has none then)"
+        return RuntimeError(f"{function}: an array without axes has no layout here: {cure}")
 
     def set_data_by_share(
         self,
@@ -455,8 +488,9 @@ class LiteTensor:
     ) -> None:
         """Use the memory of `data` instead of its own; an array is kept alive by the tensor, an address is not.
 
-        An array (or what exports DLPack) of as many bytes as the tensor has leaves the layout as it is; otherwise the
-        layout becomes that of the array. At an address lie the bytes of the tensor, or those of `layout`.
+        An array (or what exports DLPack) of as many bytes as the tensor has leaves the layout as it is, with a warning in the
+        log if a network's tensor has another element type or shape than the array; otherwise the layout becomes that of
+        the array. At an address lie the bytes of the tensor, or those of `layout`.
 
         Raises AssertionError if `length` is not the tensor's, if an array comes for a tensor with gaps or on a device, or
         is not C-contiguous, or is smaller than `layout`; KeyError if there is no such element type;
@@ -479,7 +513,7 @@ class LiteTensor:
             )
             self._share_array(array, length, layout)
             return
-        address = _pointer(data, "set_data_by_share")
+        address = pointer(data, "set_data_by_share")
         shape, kind = (self._shape, self._kind) if layout is None else _parts(layout)
         size = _size(shape, kind)
         assert length in (0, size), f"set_data_by_share: the layout has {size} bytes, not {length}"
@@ -495,6 +529,9 @@ class LiteTensor:
             shape, wanted = _parts(layout)
         elif array.nbytes == self.nbytes and self._shape:
             shape, wanted = self._shape, self._kind
+            self._check_meaning(array, kind)
+        elif not array.ndim:
+            raise self._without_axes("set_data_by_share")
         else:
             shape, wanted = extents(array.shape), kind
         size = _size(shape, wanted)
@@ -506,6 +543,26 @@ class LiteTensor:
         self._shape, self._kind = shape, wanted
         self._take(array.view(), None)
 
+    def _check_meaning(self, array: npt.NDArray[Any], kind: int) -> None:
+        """Say once if a network will take an array's elements for others: by type, or by their places."""
+        if not self._title or self._reinterpreted:
+            return
+        # Flat memory is meant as the tensor has it; flat bytes are of any type.
+        as_meant = kind == self._kind or (array.ndim == 1 and array.itemsize == 1)
+        in_place = array.ndim == 1 or longer_axes(array.shape) == longer_axes(self._shape)
+        if as_meant and in_place:
+            return
+        self._reinterpreted = True
+        LOG.warning(
+            "%s: set_data_by_share of an array %s %s keeps the layout %s %s, as the bytes are as many: its elements are "
+            "taken as they lie; pass layout=, or use set_data_by_copy, which takes the array's",
+            self._title,
+            list(array.shape),
+            array.dtype,
+            list(self._shape),
+            self._name,
+        )
+
     # ---- data out
 
     def get_data_by_share(self) -> npt.NDArray[Any]:
@@ -514,6 +571,8 @@ class LiteTensor:
         Raises RuntimeError if the layout is empty, AssertionError if the tensor is on a device and not pinned.
         """
         assert self._on_host, "get_data_by_share: the tensor is on a device and not pinned; use to_numpy"
+        if self._on_read is not None:
+            self._tell_reading()
         self._written = True
         return self._elements().view()
 
@@ -521,6 +580,8 @@ class LiteTensor:
         """Return a copy of the elements, from any device. An empty layout gives an array without elements."""
         if not self._shape:
             return np.zeros(0, self._name)
+        if self._on_read is not None:
+            self._tell_reading()
         return self._elements().copy()
 
     # ---- Triune's: what numpy and others take an array from
@@ -624,7 +685,10 @@ def LiteTensorConcat(  # noqa: N802, RUF100 (the vendor's name)
 
     Raises RuntimeError if there is no such axis, or shapes or element types do not fit.
     """
+    if isinstance(tensors, LiteTensor) or not isinstance(tensors, Iterable):
+        raise TypeError(f"LiteTensorConcat: tensors: expected a list of tensors, got {type(tensors).__name__}")
     sources = [_tensor(tensor, "LiteTensorConcat") for tensor in tensors]
+    dim = integer("LiteTensorConcat: dim", dim)
     if not sources:
         return LiteTensor()
     first = sources[0]
@@ -708,24 +772,6 @@ def _exported(value: Any, function: str) -> npt.NDArray[Any] | None:
     return None
 
 
-def _pointer(value: Any, function: str) -> int:
-    """Return the address that an int or a ctypes pointer is.
-
-    Raises AssertionError if it is something else, RuntimeError if it is null.
-    """
-    if isinstance(value, ctypes._Pointer):
-        value = ctypes.cast(value, ctypes.c_void_p)
-    elif isinstance(value, ctypes.Array):
-        value = ctypes.addressof(value)
-    address = value.value if isinstance(value, ctypes.c_void_p) else value
-    assert address is None or type(address) is int, (
-        f"{function}: expected an array or an address, got {type(value).__name__}"
-    )
-    if not address or address < 0:
-        raise RuntimeError(f"{function}: the address is null")
-    return address
-
-
 def _overlaps_itself(array: npt.NDArray[Any]) -> bool:
     """Return whether elements of an array may lie over each other, as a broadcast one's do: from the closest axis outwards,
     each step must lead beyond all that the axes before reach.
@@ -737,17 +783,3 @@ def _overlaps_itself(array: npt.NDArray[Any]) -> bool:
                 return True
             reach += step * (extent - 1)
     return False
-
-
-def _address(array: npt.NDArray[Any]) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
-
-
-def _aligned(size: int) -> tuple[npt.NDArray[np.uint8], int]:
-    """Return zero bytes, and where so many of them are aligned."""
-    try:
-        block = np.zeros(size + _ALIGNMENT, np.uint8)
-    except ValueError as error:
-        raise MemoryError(f"{size} bytes: {error}") from None
-    return block, -_address(block) % _ALIGNMENT

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
+from triune.megenginelite._arguments import integer
 from triune.megenginelite._layout import LiteLayout, kind_of
 from triune.megenginelite.struct import LiteDataType, LiteDeviceType
 from triune.megenginelite.tensor import LiteTensor, _exported, _tensor
@@ -41,7 +42,10 @@ class TensorBatchCollector:
         tensor: LiteTensor | npt.NDArray[Any] | None = None,
     ) -> None:
         """Make the tensor, or take the given one."""
-        self.shape = [operator.index(extent) for extent in shape]
+        try:
+            self.shape = [operator.index(extent) for extent in shape]
+        except TypeError:
+            raise TypeError(f"TensorBatchCollector: shape: expected a sequence of ints, got {shape!r}") from None
         assert self.shape, "shape: expected at least the number of batches"
         if tensor is None:
             tensor = LiteTensor(LiteLayout(self.shape, kind_of(dtype)), device_type, device_id, is_pinned_host)
@@ -96,6 +100,8 @@ class TensorBatchCollector:
 
         Raises AssertionError if a number is out of range.
         """
+        if not isinstance(indexes, Iterable):
+            raise TypeError(f"free: indexes: expected a list of ints, got {indexes!r}")
         numbers = list(indexes)
         for number in numbers:
             self._in_range(number)
@@ -125,6 +131,7 @@ class TensorBatchCollector:
         return self._tensor.to_numpy()
 
     def _in_range(self, number: int) -> None:
+        number = integer("the number of a batch", number)
         assert 0 <= number < self.shape[0], f"there is no batch {number} of {self.shape[0]}"
 
     def _next(self) -> int:
