@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import logging
+import os
+import pickle
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -372,3 +377,91 @@ def test_a_finish_callback_is_called_once_for_the_runs_before_a_wait(adder: Path
     for _ in range(2):
         network.wait()
     assert seen == [1]
+
+
+# ---- what is no model, no name, no layout
+
+
+def test_paths_that_are_no_files(tmp_path: Path) -> None:
+    network = LiteNetwork()
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(RuntimeError, match="is no file"):
+            network.load(path)
+    with pytest.raises(RuntimeError, match="null byte"):
+        network.load("net\0.mge")
+    with pytest.raises(RuntimeError, match="/proc/self/mem"):
+        network.load("/proc/self/mem")
+    with pytest.raises(FileNotFoundError):
+        network.load(tmp_path / "none")
+
+
+def test_names_that_are_no_text(adder: Path, tmp_path: Path) -> None:
+    for name in ("\ud800", b"\xff"):
+        with pytest.raises(RuntimeError, match="is no name"):
+            LiteIO(name)
+    network = loaded(adder)
+    for call in (network.get_io_tensor, network.get_model_shape):
+        with pytest.raises(RuntimeError, match="there is no tensor"):
+            call(b"\xff")
+    with pytest.raises(RuntimeError, match="is no discrete input"):
+        network.get_discrete_tensor(b"\xff", 0)
+    info = b'{"name": "x", "IO": {"inputs": [{"name": "\\ud800"}]}}'
+    (tmp_path / "net.lite").write_bytes(_native.pack_model("x", adder.read_bytes(), info=info))
+    with pytest.raises(RuntimeError, match="is no name"):
+        loaded(tmp_path / "net.lite")
+
+
+def test_structures_show_what_is_none_of_theirs() -> None:
+    layout = LiteLayout([1])
+    layout.data_type = 77
+    assert "'data_type': 77" in repr(layout)
+    with pytest.raises(RuntimeError, match="77 is no LiteDataType"):
+        _ = layout.dtype
+    config, wish = LiteConfig(77), LiteIO("a", io_type=77)
+    assert "'device_type': 77" in repr(config)
+    assert "'io_type': 77" in repr(wish)
+    assert "LITE_CPU" in repr(LiteConfig())
+    assert "LITE_DEVICE_DEFAULT" in repr(LiteConfig(7))
+
+
+def test_configurations_are_copied_and_pickled() -> None:
+    config = LiteConfig(LiteDeviceType.LITE_NPU)
+    config.options.jit_level = 1
+    config.bare_model_cryption_name = "AES_default"
+    wish = LiteIO("data", False, LiteIOType.LITE_IO_SHAPE, LiteLayout([1, 2], "int8"))
+    for made in (copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))):
+        for value in (config, config.options, wish, LiteExtraConfig(True), LiteNetworkIO([wish])):
+            assert repr(made(value)) == repr(value)
+    apart = copy.deepcopy(config)
+    apart.options.jit_level = 2
+    assert config.options.jit_level == 1
+
+
+def test_tensors_that_change_during_a_run(adder: Path) -> None:
+    network = loaded(adder)
+    room = LiteTensor(LiteLayout([2, 6]))
+    output = network.get_io_tensor("c")
+    output.share_memory_with(room.slice([0, 0], [2, 6], [1, 2]))
+    network._begin()
+    output.share_memory_with(np.zeros((3, 3), "float32"))
+    with pytest.raises(RuntimeError, match="'c': its tensor got another layout"):
+        network._compute()
+    network.get_io_tensor("c").share_memory_with(np.zeros((2, 3), "float32"))
+    network.forward()
+
+
+def test_an_async_forward_while_the_interpreter_ends(adder: Path) -> None:
+    program = (
+        "import atexit, sys\nfrom triune.megenginelite import *\nnetwork = LiteNetwork()\nnetwork.load(sys.argv[1])\n"
+        "network.async_with_callback(lambda: 0)\n"
+        "def late():\n"
+        "    try:\n        network.forward()\n"
+        "    except RuntimeError as error:\n        print(error)\n"
+        "    network.async_with_callback(None)\n    network.forward()\n    print('computed')\n"
+        "atexit.register(late)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(adder)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "an asynchronous forward cannot start" in done.stdout
+    assert done.stdout.endswith("computed\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from triune.megenginelite import _devices
@@ -76,12 +77,21 @@ class Port:
         if self.dtype == "bool":
             array = array.view(np.bool_)
         if array.shape != shape:
+            if array.size != math.prod(shape):
+                raise self.moved()
             return array.reshape(shape)
         # A tensor has a view of an array that it shares: of the array itself the native module sees if it is resized.
         owner = array.base
         if type(owner) is np.ndarray and (owner.shape, owner.dtype) == (shape, array.dtype) and _plain(owner):
             return owner
         return array
+
+    def moved(self) -> RuntimeError:
+        """Return the error of a tensor that is not as it was when a run began."""
+        return RuntimeError(
+            f"{self.name!r}: its tensor got another layout, or memory, while a run was under way: wait for the run first; "
+            "threads that share a network need a lock around setting inputs, forward and reading outputs"
+        )
 
     def layout(self) -> LiteLayout:
         """Return the model's layout; an empty shape if it is not known."""
@@ -401,11 +411,11 @@ class Binding:
         """Run, in whatever thread, and put the results where nothing else could."""
         for port in self.inputs:
             if port.staged is not None:
-                np.copyto(port.staged, port.tensor._elements())
+                _move(port, port.staged, port.tensor._elements())
         self.native.forward()
         for port in self.outputs:
             if port.staged is not None:
-                np.copyto(port.tensor._writable(), port.staged)
+                _move(port, port.tensor._writable(), port.staged)
             elif port.shape is None:
                 result = self.native.output(port.index)
                 self._fit(port, result.shape)
@@ -413,7 +423,7 @@ class Binding:
                     self._check_memory(port)
                 if port.io.io_type == LiteIOType.LITE_IO_VALUE:
                     array = port.tensor._writable()
-                    np.copyto(array, result.reshape(array.shape), casting="unsafe")
+                    _move(port, array, result.reshape(_tensor_shape(result.shape)))
         if not self.computed:
             self.computed = True
             for note in self.notes():
@@ -439,6 +449,14 @@ def without_device_part(error: RuntimeError, title: str) -> RuntimeError | None:
 
 def _tensor_shape(shape: Shape) -> Shape:
     return shape or (1,)
+
+
+def _move(port: Port, target: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
+    """Copy elements between a tensor of `port` and the native module. Raises RuntimeError if the tensor has changed."""
+    # Truth values are bytes in tensors.
+    if target.shape != source.shape or (target.dtype != source.dtype and source.dtype != np.bool_):
+        raise port.moved()
+    np.copyto(target, source, casting="unsafe")
 
 
 def _plain(array: npt.NDArray[Any]) -> bool:

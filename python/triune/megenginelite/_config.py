@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from triune.megenginelite._layout import LiteLayout
@@ -35,6 +36,18 @@ class _Fields:
             super().__setattr__(name, value)
         except TypeError as error:
             raise TypeError(f"{owner.__name__}.{name}: {error}, got {value!r}") from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let objects be copied and pickled, which ctypes does not where there are texts."""
+        names = [name for owner in type(self).__mro__ for name, *_ in vars(owner).get("_fields_", ())]
+        return _restored, (type(self), {name: getattr(self, name) for name in names} | vars(self))
+
+
+def _restored(owner: type[ctypes.Structure], fields: dict[str, Any]) -> Any:
+    made = ctypes.Structure.__new__(owner)
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
 
 
 def _unknown(owner: type, name: str) -> str:
@@ -112,7 +125,18 @@ class LiteOptions(_Fields, ctypes.Structure):
 
 def _text(value: str | bytes) -> bytes:
     assert isinstance(value, str | bytes), f"expected str or bytes, got {type(value).__name__}"
-    return value.encode() if isinstance(value, str) else value
+    try:
+        return value.encode() if isinstance(value, str) else value.decode().encode()
+    except UnicodeError as error:
+        raise RuntimeError(f"{value!r} is no name: {error}") from None
+
+
+def _named(kind: type[IntEnum], value: int) -> int:
+    """Return the member of an enumeration, or a number that is none as it is."""
+    try:
+        return kind(value)
+    except ValueError:
+        return value
 
 
 class LiteConfig(_Fields, ctypes.Structure):
@@ -167,8 +191,8 @@ class LiteConfig(_Fields, ctypes.Structure):
             {
                 "has_compression": bool(self.has_compression),
                 "device_id": self.device_id,
-                "device_type": LiteDeviceType(self.device_type),
-                "backend": LiteBackend(self.backend),
+                "device_type": _named(LiteDeviceType, self.device_type),
+                "backend": _named(LiteBackend, self.backend),
                 "bare_model_cryption_name": self.bare_model_cryption_name,
                 "options": self.options,
                 "auto_optimize_inference": self.auto_optimize_inference,
@@ -241,7 +265,7 @@ class LiteIO(_Fields, ctypes.Structure):
             {
                 "name": self.name,
                 "is_host": bool(self.is_host),
-                "io_type": LiteIOType(self.io_type),
+                "io_type": _named(LiteIOType, self.io_type),
                 "config_layout": self.config_layout,
             }
         )
@@ -359,7 +383,7 @@ class Settings:
             device_type=device_type(config.device_type),
             device_id=config.device_id,
             cipher=config.bare_model_cryption_name,
-            discrete_input=(config.discrete_input_name or b"").decode(),
+            discrete_input=(config.discrete_input_name or b"").decode(errors="backslashreplace"),
             auto_optimize=bool(config.auto_optimize_inference),
             options={name: getattr(config.options, name) for name, *_ in LiteOptions._fields_},
         )

@@ -193,8 +193,14 @@ class LiteLayout(ctypes.Structure):
 
     @property
     def dtype(self) -> type[np.generic]:
-        """numpy's scalar type of the elements."""
-        return lite_dtype_2_numpy(LiteDataType(self.data_type))
+        """numpy's scalar type of the elements.
+
+        Raises RuntimeError if `data_type` was set to what is none.
+        """
+        try:
+            return lite_dtype_2_numpy(LiteDataType(self.data_type))
+        except ValueError:
+            raise RuntimeError(f"layout: {self.data_type} is no LiteDataType") from None
 
     @property
     def shapes(self) -> list[int]:
@@ -219,4 +225,5 @@ class LiteLayout(ctypes.Structure):
 
     def __repr__(self) -> str:
         """Return shape, number of axes and element type, as the vendor shows them."""
-        return repr({"shapes": self.shapes, "ndim": self.ndim, "data_type": self.dtype})
+        kind = self.dtype if self.data_type in NAMES else self.data_type
+        return repr({"shapes": self.shapes, "ndim": self.ndim, "data_type": kind})

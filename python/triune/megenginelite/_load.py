@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
 
 from triune.megenginelite import _ciphers, base
 from triune.megenginelite._binding import without_device_part
@@ -75,13 +76,16 @@ def open_model(file: Any, settings: Settings, asked: LiteNetworkIO, *, configure
     if isinstance(file, str | os.PathLike):
         path = os.fspath(file)
         title = os.path.basename(os.fsdecode(path))
-        with open(path, "rb") as opened:
-            if not settings.cipher:
-                start = opened.read(len(_PACKED))
-                if start and start != _PACKED:
-                    return Model(path, title=title)
-            opened.seek(0)
-            data = opened.read()
+        with _opened(path) as opened:
+            try:
+                if not settings.cipher:
+                    start = opened.read(len(_PACKED))
+                    if start and start != _PACKED:
+                        return Model(path, title=title)
+                opened.seek(0)
+                data = opened.read()
+            except OSError as error:
+                raise RuntimeError(f"load: {path!r}: {error}") from None
     else:
         assert hasattr(file, "read"), f"load: expected a path or a binary file, got {type(file).__name__}"
         data = file.read()
@@ -97,6 +101,18 @@ def open_model(file: Any, settings: Settings, asked: LiteNetworkIO, *, configure
         if data.startswith(_PACKED):
             return _unpack(data, settings, asked, configure)
     return Model(data, title=title, cipher=settings.cipher)
+
+
+def _opened(path: str | bytes) -> BinaryIO:
+    """Open a file that ends: not a pipe, nor a device."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise RuntimeError(f"load: {path!r} is no file; to read a pipe, open it and pass what open() returned")
+        return open(path, "rb")
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise RuntimeError(f"load: {path!r}: {error}") from None
 
 
 def _decrypted(cipher: str, data: bytes, what: str) -> bytes:

@@ -204,7 +204,7 @@ class LiteNetwork(Configured):
 
     def _port(self, name: str | bytes, phase: LiteTensorPhase | int) -> Port:
         binding = self._loaded()
-        name = name.decode() if isinstance(name, bytes) else name
+        name = name.decode(errors="backslashreplace") if isinstance(name, bytes) else name
         try:
             wanted = LiteTensorPhase(phase)
         except ValueError:
@@ -227,7 +227,7 @@ class LiteNetwork(Configured):
 
         Raises RuntimeError if the input is not named there, or has no such sample.
         """
-        name = name.decode() if isinstance(name, bytes) else name
+        name = name.decode(errors="backslashreplace") if isinstance(name, bytes) else name
         tensors = self._loaded().discrete.get(name)
         if tensors is None or phase == LiteTensorPhase.LITE_OUTPUT:
             raise RuntimeError(f"{name!r} is no discrete input: name it in LiteConfig.discrete_input_name")
@@ -310,7 +310,13 @@ class LiteNetwork(Configured):
                 return
             self._begin()
             if self._async is not None:
-                self._pending = self._workers().submit(self._compute_async, self._async)
+                try:
+                    self._pending = self._workers().submit(self._compute_async, self._async)
+                except RuntimeError as error:
+                    # No thread starts while the interpreter ends.
+                    raise RuntimeError(
+                        f"an asynchronous forward cannot start: {error}; async_with_callback(None) makes forward compute here"
+                    ) from None
                 return
             self._compute()
 
