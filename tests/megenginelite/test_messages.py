@@ -129,6 +129,26 @@ def test_open_shapes_are_told(flexible: Path, tmp_path: Path) -> None:
     assert get_model_io_info(flexible).inputs[0].config_layout.ndim == 0
 
 
+def test_shapes_of_megengine_models() -> None:
+    """They have extents to start with, all of which may change; those of outputs are not in the file."""
+    model = Path(__file__).resolve().parents[3] / "shared" / "models" / "mge" / "multi_io.mge"
+    if not model.exists():
+        pytest.skip("the model files are not there")
+    network = loaded(model)
+    for name, axes in (("a", 2), ("sum2", 2), ("dot", 2), ("arg", 1)):
+        assert network.get_model_shape(name) == [-1] * axes
+        assert len(network.get_io_tensor(name).layout.shapes) == axes
+
+
+def test_shapes_of_scalars(tmp_path: Path) -> None:
+    path = models.write(
+        tmp_path / "net.onnx", [("Abs", ["x"], ["y"], {})], [("x", "float32", [])], [("y", "float32", [])]
+    )
+    network = loaded(path)
+    for name in ("x", "y"):
+        assert network.get_model_shape(name) == network.get_io_tensor(name).layout.shapes == [1]
+
+
 def test_memory_is_planned_for_the_layouts_that_are_set(flexible: Path, tmp_path: Path) -> None:
     configured = loaded(flexible, io=LiteNetworkIO([LiteIO("data", layout=LiteLayout([2, 3, 16, 16]))]))
     by_tensor = loaded(flexible)

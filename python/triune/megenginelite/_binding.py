@@ -68,9 +68,16 @@ class Port:
         self.tensor: LiteTensor
         # The model's own idea of the shape: () for a scalar, which is a tensor of one element here.
         self.shape: Shape | None = None if shape is None else tuple(shape)
-        self.declared: Shape = _tensor_shape(tuple(-1 if extent is None else extent for extent in declared))
-        """The extents as the model gives them, -1 for one that it leaves open."""
+        self._declared: Shape = tuple(-1 if extent is None else extent for extent in declared)
         self.staged: npt.NDArray[Any] | None = None
+
+    @property
+    def declared(self) -> Shape:
+        """The extents as the model gives them, -1 for one that it leaves open; none if it does not even say how many."""
+        if self.shape is None or len(self._declared) == len(self.shape):
+            return self._declared if self.shape is None else _tensor_shape(self._declared)
+        # MegEngine's files give no extents of outputs.
+        return (-1,) * len(self.shape)
 
     def native(self, array: npt.NDArray[Any], shape: Shape) -> npt.NDArray[Any]:
         """Return elements as the native module knows them."""

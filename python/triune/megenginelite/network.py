@@ -196,7 +196,8 @@ class LiteNetwork(Configured):
 
     def get_model_shape(self, name: str | bytes, phase: LiteTensorPhase | int = LiteTensorPhase.LITE_IO) -> list[int]:
         """Return the shape of an input or output as the model gives it, -1 for an extent that it leaves open or that depends
-        on data. An addition to the vendor's class: `layout.shapes` of such a tensor is empty until its shape is known.
+        on data; empty if even the number of axes is not known yet. An addition to the vendor's class: `layout.shapes` of such a
+        tensor is empty until its shape is known.
 
         Raises RuntimeError if there is none of that name, or no model is loaded.
         """
