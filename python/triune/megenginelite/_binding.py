@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from triune import _native
+    from triune.megenginelite._load import Stated
 else:
     from triune.megenginelite._numpy import np
 
@@ -115,11 +116,13 @@ class Binding:
         packed: tuple[list[LiteIO], list[LiteIO]],
         asked: tuple[list[LiteIO], list[LiteIO]],
         title: str,
+        stated: list[Stated],
     ) -> None:
         """Make the tensors, where and as the program (`asked`) wants them, or a packed model, which counts more; `title` is
         what messages call the model.
 
-        Raises RuntimeError if a tensor cannot be of an element type, or the discrete input is not there.
+        Raises RuntimeError if a tensor cannot be of an element type, the discrete input is not there, or what a packed model
+        states of inputs and outputs is not so.
         """
         self.flag = Flag()
         self.native = native
@@ -140,10 +143,33 @@ class Binding:
         known = [port.shape for port in self.inputs]
         # What the native module plans for.
         self._shapes = None if None in known else [shape for shape in known if shape is not None]
+        self._check(stated)
         self._place(self.inputs, [*asked[0], *packed[0]], "input")
         self._place(self.outputs, [*asked[1], *packed[1]], "output")
         self.discrete = self._make_discrete()
         """The samples of the discrete input, by its name."""
+
+    def _check(self, stated: list[Stated]) -> None:
+        """Compare a packed model's information with the model. Other extents are a wish for an input, no contradiction."""
+        ports = {("input", port.name): port for port in self.inputs}
+        ports |= {("output", port.name): port for port in self.outputs}
+        for said in stated:
+            port = ports.get((said.what, said.name))
+            if port is None:
+                continue
+            shape = None if port.shape is None else list(_tensor_shape(port.shape))
+            wrong_rank = bool(said.shape) and shape is not None and len(said.shape) != len(shape)
+            if wrong_rank or (said.kind is not None and said.kind != port.kind):
+                kind = "" if said.kind is None else f" {NAMES[said.kind]}"
+                raise RuntimeError(
+                    f"packed model: its information has {said.what} {said.name!r} as {said.shape}{kind}, the model as "
+                    f"{'a shape that is open' if shape is None else shape} {port.dtype}; "
+                    "LiteExtraConfig(True) leaves the information aside"
+                )
+            if said.what == "output" and said.shape and shape is not None and said.shape != shape:
+                LOG.warning(
+                    "packed model: its information has output %r as %s, the model as %s", said.name, said.shape, shape
+                )
 
     def _place(self, ports: list[Port], wishes: list[LiteIO], what: str) -> None:
         by_name = {port.name: port for port in ports}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -349,6 +349,10 @@ def _io(item: LiteIO | list[Any]) -> LiteIO:
     return item
 
 
+MOST_THREADS = 1024
+"""The largest `threads_number`."""
+
+
 @dataclass
 class Settings:
     """What a `LiteConfig` said when a network was made, and what a packed model or the network's methods changed."""
@@ -367,6 +371,10 @@ class Settings:
     layout_transform: bool = False
     asked: dict[str, Any] = field(default_factory=dict)
     """What else was asked for by name, and to what value: fast-run and the like."""
+
+    def copy(self) -> Settings:
+        """Return settings for one model, which it may change; what is asked for by name later is the same in both."""
+        return replace(self, options=dict(self.options))
 
     @classmethod
     def of(cls, config: LiteConfig) -> Settings:

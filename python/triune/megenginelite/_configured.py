@@ -9,13 +9,19 @@ from typing import Any
 
 from triune.megenginelite import _devices
 from triune.megenginelite._binding import Binding
-from triune.megenginelite._config import EFFECTS, LiteConfig, LiteExtraConfig, LiteNetworkIO, LiteOptions, Settings
+from triune.megenginelite._config import (
+    EFFECTS,
+    MOST_THREADS,
+    LiteConfig,
+    LiteExtraConfig,
+    LiteNetworkIO,
+    LiteOptions,
+    Settings,
+)
 from triune.megenginelite.base import LOG
 from triune.megenginelite.struct import LiteAlgoSelectStrategy
 
 __all__ = ["Configured"]
-
-_MOST_THREADS = 1024
 
 
 class Configured:
@@ -29,10 +35,14 @@ class Configured:
         assert io is None or isinstance(io, LiteNetworkIO), f"io: expected a LiteNetworkIO, got {type(io).__name__}"
         self.config = LiteConfig() if config is None else config
         self.network_io = LiteNetworkIO() if io is None else io
-        self._settings = Settings.of(self.config)
+        # What the program set, and what counts: once a model is loaded, with what a packed one says.
+        self._own_settings = Settings.of(self.config)
+        self._settings = self._own_settings
         self._configure_by_model = True
         self._binding: Binding | None = None
         self._async: Callable[[], Any] | None = None
+        # Whether a fork took the thread away that had the model.
+        self._lost = False
 
     def _settable(self, what: str) -> Settings:
         if self._binding is not None:
@@ -40,6 +50,11 @@ class Configured:
         return self._settings
 
     def _loaded(self) -> Binding:
+        if self._lost:
+            raise RuntimeError(
+                "a run of this network was under way when this process was forked, in a thread that is not in this process: "
+                "load the model again"
+            )
         if self._binding is None:
             raise RuntimeError("the network has loaded no model: call load or share_weights_with first")
         return self._binding
@@ -82,8 +97,8 @@ class Configured:
     def threads_number(self, nr_threads: int) -> None:
         settings = self._settable("threads_number")
         count = _integer("threads_number", nr_threads)
-        if not 0 <= count <= _MOST_THREADS:
-            raise RuntimeError(f"threads_number: expected 0 (leave it) to {_MOST_THREADS}, got {count}")
+        if not 0 <= count <= MOST_THREADS:
+            raise RuntimeError(f"threads_number: expected 0 (leave it) to {MOST_THREADS}, got {count}")
         settings.threads = max(count, 1)
 
     def is_cpu_inplace_mode(self) -> bool:
@@ -162,11 +177,13 @@ class Configured:
     @property
     def effective_options(self) -> dict[str, str]:
         """What was asked for and differs from the default, and what it does here. An addition to the vendor's class."""
-        return {name: f"{value!r}: {EFFECTS[name] or 'in force'}" for name, value in self._asked().items()}
+        return {
+            name: f"{value!r}: {EFFECTS[name] or 'in force'}" for name, value in self._asked(self._settings).items()
+        }
 
-    def _asked(self) -> dict[str, Any]:
+    @staticmethod
+    def _asked(settings: Settings) -> dict[str, Any]:
         defaults = LiteOptions()
-        settings = self._settings
         found: dict[str, Any] = {
             name: value for name, value in settings.options.items() if value != getattr(defaults, name)
         }
@@ -182,14 +199,14 @@ class Configured:
         }
         return found | settings.asked
 
-    def _report(self, title: str) -> None:
-        if self._settings.inplace and self._settings.threads > 1:
+    def _report(self, title: str, settings: Settings) -> None:
+        if settings.inplace and settings.threads > 1:
             LOG.warning(
                 "%s: threads_number=%d has no effect: inplace mode computes in one thread",
                 title,
-                self._settings.threads,
+                settings.threads,
             )
-        for name, value in self._asked().items():
+        for name, value in self._asked(settings).items():
             if EFFECTS[name]:
                 LOG.info("%s: %s=%r: %s", title, name, value, EFFECTS[name])
 

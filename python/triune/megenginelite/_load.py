@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from triune.megenginelite import _ciphers, base
 from triune.megenginelite._binding import without_device_part
-from triune.megenginelite._config import LiteIO, LiteNetworkIO, LiteOptions, Settings
+from triune.megenginelite._config import MOST_THREADS, LiteIO, LiteNetworkIO, LiteOptions, Settings
 from triune.megenginelite._layout import LiteLayout
 from triune.megenginelite.struct import LiteDeviceType, LiteIOType
 
@@ -20,6 +20,18 @@ __all__ = ["Model", "open_model"]
 _PACKED = b"packed_model"
 
 Path = str | os.PathLike[str]
+
+
+@dataclass
+class Stated:
+    """An input or output as a packed model's information has it."""
+
+    what: str
+    name: str
+    shape: list[int]
+    """Empty if it is not said."""
+    kind: int | None
+    """The `LiteDataType`, if it is said."""
 
 
 @dataclass
@@ -34,12 +46,21 @@ class Model:
     """What messages call it: the file's name, or a packed model's own."""
     cipher: str = ""
     """The cipher that it was decrypted with, if any."""
+    stated: list[Stated] = field(default_factory=list)
+    """What a packed model says of its inputs and outputs themselves."""
+    state: tuple[int, ...] = ()
+    """What tells the file from another one of its name."""
 
     def content(self) -> bytes:
-        """Return the bytes of the bare model."""
+        """Return the bytes of the bare model.
+
+        Raises OSError if the file cannot be read, RuntimeError if it is no longer what was loaded.
+        """
         if isinstance(self.source, bytes):
             return self.source
         with open(self.source, "rb") as file:
+            if _state(file) != self.state:
+                raise RuntimeError(f"{self.source}: the file has changed since the model was loaded")
             return file.read()
 
     def explained(self, error: RuntimeError) -> RuntimeError:
@@ -68,7 +89,7 @@ def open_model(file: Any, settings: Settings, asked: LiteNetworkIO, *, configure
 
     What it says of an input or output overrides what the program `asked` for, item by item.
 
-    A bare model in a file stays there: the native module maps or reads it.
+    A bare model in a file stays there, unless it may have to be written later: the native module maps or reads it.
 
     Raises FileNotFoundError, RuntimeError if the file cannot be read or is damaged, AssertionError if `file` is neither.
     """
@@ -80,8 +101,8 @@ def open_model(file: Any, settings: Settings, asked: LiteNetworkIO, *, configure
             try:
                 if not settings.cipher:
                     start = opened.read(len(_PACKED))
-                    if start and start != _PACKED:
-                        return Model(path, title=title)
+                    if start and start != _PACKED and not settings.layout_transform:
+                        return Model(path, title=title, state=_state(opened))
                 opened.seek(0)
                 data = opened.read()
             except OSError as error:
@@ -130,6 +151,11 @@ def _decrypted(cipher: str, data: bytes, what: str) -> bytes:
         raise type(error)(f"{what}: {error}; {cause}") from None
 
 
+def _state(file: BinaryIO) -> tuple[int, ...]:
+    found = os.fstat(file.fileno())
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def _unpack(data: bytes, settings: Settings, asked: LiteNetworkIO, configure: bool) -> Model:
     from triune import _native
 
@@ -149,13 +175,25 @@ def _unpack(data: bytes, settings: Settings, asked: LiteNetworkIO, configure: bo
         parsed = _parse(info, name, cipher)
         if configure:
             _apply(parsed, settings, asked, ios, name)
+    stated = [] if not info or not configure else _stated(ios, parsed)
     model: bytes = packed["model"]
     cipher = packed["model_decryption"]
     if cipher in ("", "NONE"):
         cipher = ""
     else:
         model = _decrypted(cipher, model, where)
-    return Model(model, ios, where, cipher)
+    return Model(model, ios, where, cipher, stated)
+
+
+def _stated(ios: LiteNetworkIO, info: dict[str, Any]) -> list[Stated]:
+    both = info.get("IO") or {}
+    found = []
+    for what, items in (("input", ios.inputs), ("output", ios.outputs)):
+        for io, item in zip(items, both.get(f"{what}s", []), strict=False):
+            layout = io.config_layout
+            shape = layout.shapes if item.get("shape") else []
+            found.append(Stated(what, io.name, shape, layout.data_type if item.get("dtype") and shape else None))
+    return found
 
 
 def _parse(info: bytes, name: str, cipher: str) -> dict[str, Any]:
@@ -187,7 +225,7 @@ def _apply(info: dict[str, Any], settings: Settings, asked: LiteNetworkIO, ios: 
         device = take.section("device")
         take(device, "type", str, lambda value: setattr(settings, "device_type", take.device_type(value)))
         take(device, "device_id", int, lambda value: setattr(settings, "device_id", value))
-        take(device, "number_threads", int, lambda value: setattr(settings, "threads", max(value, 1)))
+        take(device, "number_threads", int, lambda value: setattr(settings, "threads", take.threads(value)))
         take(device, "enable_inplace_model", bool, lambda value: setattr(settings, "inplace", value))
         take(device, "use_tensorrt", bool, lambda value: setattr(settings, "tensorrt", value))
     options = take.section("options")
@@ -231,6 +269,11 @@ class _Taker:
             return LiteDeviceType[f"LITE_{name}"]
         except KeyError:
             raise self.error(f"there is no device type {name!r}") from None
+
+    def threads(self, count: int) -> int:
+        if not 0 <= count <= MOST_THREADS:
+            raise self.error(f"number_threads: expected 0 (leave it) to {MOST_THREADS}, got {count}")
+        return max(count, 1)
 
     def check_version(self) -> None:
         version = self._info.get("version")

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import SupportsIndex
 
-from triune.megenginelite import _arguments, _ciphers, _devices
+from triune.megenginelite import _arguments, _ciphers, _devices, _fork
 from triune.megenginelite._ciphers import Function, LiteDecryptionFunc, decryption_func
 from triune.megenginelite.base import LOG
 from triune.megenginelite.struct import LiteBackend, LiteDeviceType
@@ -18,7 +18,8 @@ __all__ = ["LiteDecryptionFunc", "LiteGlobal", "decryption_func"]
 
 Address = ctypes.c_void_p | int
 
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()
+_fork.keep_free(_LOCK)
 # Device type -> virtual address -> physical address and length.
 _PAIRS: dict[LiteDeviceType, dict[int, tuple[int, int]]] = {}
 # What a fast-run cache holds; its categories are counted in its first four bytes.

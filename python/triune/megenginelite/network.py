@@ -11,10 +11,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, SupportsIndex
 
-from triune.megenginelite import _devices
+from triune.megenginelite import _devices, _fork
 from triune.megenginelite._arguments import integer, path
 from triune.megenginelite._binding import Binding, Flag, Port
-from triune.megenginelite._config import LiteConfig, LiteExtraConfig, LiteIO, LiteNetworkIO, LiteOptions
+from triune.megenginelite._config import LiteConfig, LiteExtraConfig, LiteIO, LiteNetworkIO, LiteOptions, Settings
 from triune.megenginelite._configured import Configured
 from triune.megenginelite._load import Model, open_model
 from triune.megenginelite.base import LOG
@@ -102,16 +102,20 @@ class LiteNetwork(Configured):
         self._pool: ThreadPoolExecutor | None = None
         self._pending: Future[None] | None = None
         self._worker = 0
+        # As many as there are runs under way in the network's own thread.
+        self._under_way: list[None] = []
         self._memory_of: LiteNetwork | None = None
         self._dumps: list[Callable[[], None]] = []
         self._profile_file: str | None = None
+        _fork.watch(self)
 
     # ---- loading
 
     def load(self, file: str | os.PathLike[str] | BinaryIO) -> None:
         """Load a model: MegEngine's, bare, encrypted or packed, or ONNX; from a path or a file open for reading bytes.
 
-        The tensors of an earlier model are no longer this network's.
+        The tensors of an earlier model are no longer this network's, and what a packed one configured no longer counts.
+        A load that fails changes nothing.
 
         Raises FileNotFoundError, AssertionError if `file` is neither, RuntimeError if the model is damaged, encrypted by
         other means, holds an operator that does not run here (it is named), or the configuration does not fit; for
@@ -119,9 +123,10 @@ class LiteNetwork(Configured):
         """
         self._settle()
         with self._lock:
-            model = open_model(file, self._settings, self.network_io, configure=self._configure_by_model)
+            settings = self._own_settings.copy()
+            model = open_model(file, settings, self.network_io, configure=self._configure_by_model)
+            self._open(model, None, settings)
             self.model_bytes = model.source if isinstance(model.source, bytes) else None
-            self._open(model, None)
 
     def share_runtime_memroy(self, src_network: LiteNetwork) -> None:
         """Use the memory for intermediate results of a network that is loaded, once this one is. (The name is the vendor's.)
@@ -144,18 +149,17 @@ class LiteNetwork(Configured):
         """
         assert isinstance(src_network, LiteNetwork), "share_weights_with: expected a LiteNetwork"
         with self._lock:
-            self._settable("shared weights")
+            settings = self._settable("shared weights").copy()
             native = src_network._loaded().native
             assert src_network._model is not None
-            self._settings.compressed = src_network._settings.compressed
-            self._open(src_network._model, native)
+            settings.compressed = src_network._settings.compressed
+            self._open(src_network._model, native, settings)
 
-    def _open(self, model: Model, weights_of: _native.Network | None) -> None:
+    def _open(self, model: Model, weights_of: _native.Network | None, settings: Settings) -> None:
         from triune import _native
 
-        settings = self._settings
         settings.check_levels()
-        self._report(model.title)
+        self._report(model.title, settings)
         _devices.check(settings.device_type, settings.device_id)
         options: dict[str, Any] = {"threads": 1 if settings.inplace else settings.threads}
         if settings.compressed:
@@ -173,11 +177,13 @@ class LiteNetwork(Configured):
         except RuntimeError as error:
             raise model.explained(error) from None
         packed, asked = model.ios, self.network_io
-        binding = Binding(native, settings, (packed.inputs, packed.outputs), (asked.inputs, asked.outputs), model.title)
+        wishes = (packed.inputs, packed.outputs), (asked.inputs, asked.outputs)
+        binding = Binding(native, settings, *wishes, model.title, model.stated)
         if self._binding is not None:
             self._binding.release()
         self._binding, self._flag, self._run = binding, binding.flag, native.forward
-        self._model = model
+        self._model, self._settings = model, settings
+        self._lost = False
         self._ran = False
         self._waits = self._must_wait()
         # numpy is slow to load: a program that has not loaded it yet waits for it when it first has data.
@@ -293,39 +299,50 @@ class LiteNetwork(Configured):
 
         with self._lock:
             self._begin()
-        await asyncio.get_running_loop().run_in_executor(self._workers(), self._compute)
+            self._under_way.append(None)
+        await asyncio.get_running_loop().run_in_executor(self._workers(), self._compute_apart)
         self._finished()
 
     def _forward(self) -> None:
         """Do what a forward is beyond the native call."""
-        # Not with the lock: the callback of the run under way may call this, too.
-        self._settle()
+        while not self._started():
+            # Not with the lock: the callback of the run under way may call this, too.
+            self._settle()
+
+    def _started(self) -> bool:
+        """Do what a forward is, or return False if there is a run under way to wait for before."""
         with self._lock:
             self._loaded()
+            if self._to_settle() is not None:
+                return False
             if self._settings.options["fake_next_exec"]:
                 # All but the computing; the next one is real.
                 self._begin()
-                self._settings.options["fake_next_exec"] = 0
+                self._settings.options["fake_next_exec"] = self._own_settings.options["fake_next_exec"] = 0
                 self.config.options.fake_next_exec = 0
                 self._ran = True
-                return
+                return True
             self._begin()
-            if self._async is not None:
-                try:
-                    self._pending = self._workers().submit(self._compute_async, self._async)
-                except RuntimeError as error:
-                    # No thread starts while the interpreter ends.
-                    raise RuntimeError(
-                        f"an asynchronous forward cannot start: {error}; async_with_callback(None) makes forward compute here"
-                    ) from None
-                return
-            self._compute()
+            if self._async is None:
+                self._compute()
+                return True
+            self._under_way.append(None)
+            try:
+                self._pending = self._workers().submit(self._compute_async, self._async)
+            except RuntimeError as error:
+                self._under_way.pop()
+                # No thread starts while the interpreter ends.
+                raise RuntimeError(
+                    f"an asynchronous forward cannot start: {error}; async_with_callback(None) makes forward compute here"
+                ) from None
+            return True
 
     def _begin(self) -> None:
         """Call the start callback, and see to it that the native module knows of the tensors as they are."""
-        binding = self._loaded()
         if self._start is not None:
-            self._start({port.io: port.tensor for port in binding.inputs})
+            self._start({port.io: port.tensor for port in self._loaded().inputs})
+        # The callback may have loaded another model.
+        binding = self._loaded()
         binding.prepare()
         self._run = binding.native.forward
         binding.flag.dirty = self._has_more() or binding.busy()
@@ -365,23 +382,55 @@ class LiteNetwork(Configured):
             self._pool = ThreadPoolExecutor(1, "megenginelite")
         return self._pool
 
+    def _compute_apart(self) -> None:
+        """Run, in the network's own thread."""
+        try:
+            self._compute()
+        finally:
+            self._under_way.pop()
+
     def _compute_async(self, callback: AsyncCallback) -> None:
         self._worker = threading.get_ident()
         try:
-            self._compute()
+            self._compute_apart()
             callback()
         except BaseException:
             # Whether anybody waits, nobody knows.
             LOG.exception("%s: an asynchronous forward failed", self._model.title if self._model else "no model")
             raise
 
+    def _to_settle(self) -> Future[None] | None:
+        """Return the run that `_settle` waits for, if there is one."""
+        return None if threading.get_ident() == self._worker else self._pending
+
     def _settle(self) -> None:
-        """Wait for a run under way, unless this is its own callback. Raises what it raised."""
-        pending = self._pending
-        if pending is None or threading.get_ident() == self._worker:
+        """Wait for a run under way, unless this is its own callback. Raises what it raised, once for each who waits."""
+        pending = self._to_settle()
+        if pending is None:
             return
-        self._pending = None
-        pending.result()
+        # What interrupts this, a signal such as Ctrl-C's, leaves the run to be waited for.
+        error = pending.exception()
+        if self._pending is pending:
+            self._pending = None
+        if error is not None:
+            raise error
+
+    def _forked(self) -> None:
+        """Go on in a child: without the thread that was the network's, and without the model if a thread had it."""
+        inside = threading.get_ident() == self._worker
+        free = self._lock.acquire(blocking=False)
+        if free:
+            self._lock.release()
+        # What other threads hold is held for ever, so all of it is made anew.
+        self._lock = threading.RLock()
+        self._pool = self._pending = None
+        lost = not free or (bool(self._under_way) and not inside)
+        self._under_way = []
+        if not inside:
+            self._worker = 0
+        if lost:
+            self._lost = True
+            self._let_go()
 
     def _wait(self) -> None:
         self._loaded()
@@ -504,16 +553,17 @@ class LiteNetwork(Configured):
             _memory.write_memory(binding.native, folder, self._npu())
 
     def dump_layout_transform_model(self, model_file: str | os.PathLike[str]) -> None:
-        """Write the model, which `load` takes again.
+        """Write the model as it was loaded, which `load` takes again.
 
-        Raises RuntimeError if no model is loaded, `enable_global_layout_transform` was not called, or it cannot be written.
+        Raises RuntimeError if no model is loaded, `enable_global_layout_transform` was not called, or it cannot be written; for
+        a network that shares the weights of one for which it was not called, if the file has changed since.
         """
         self._loaded()
         assert self._model is not None
         if not self._settings.layout_transform:
             raise RuntimeError("dump_layout_transform_model: call enable_global_layout_transform before loading")
-        content = self._model.content()
         try:
+            content = self._model.content()
             with open(model_file, "wb") as file:
                 file.write(content)
         except OSError as error:
@@ -531,12 +581,16 @@ class LiteNetwork(Configured):
             self._settle()
         finally:
             with self._lock:
-                if self._binding is not None:
-                    self._binding.release()
-                self._binding, self._model, self.model_bytes = None, None, None
-                self._flag, self._run = Flag(), _nothing
-                self._dumps, self._profile_file = [], None
-                self._changed()
+                self._let_go()
+
+    def _let_go(self) -> None:
+        if self._binding is not None:
+            self._binding.release()
+        self._binding, self._model, self.model_bytes = None, None, None
+        self._settings = self._own_settings
+        self._flag, self._run = Flag(), _nothing
+        self._dumps, self._profile_file = [], None
+        self._changed()
 
     def __repr__(self) -> str:
         """Return configuration, inputs and outputs, as the vendor shows them."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex, TypeGuard
 
-from triune.megenginelite import _devices
+from triune.megenginelite import _devices, _fork
 from triune.megenginelite._addresses import address_of, aligned, pointer
 from triune.megenginelite._arguments import integer, integers
 from triune.megenginelite._layout import (
@@ -49,8 +49,10 @@ __all__ = [
     "lite_dtype_2_numpy",
 ]
 
-_ALLOCATING = threading.Lock()
+_ALLOCATING = threading.RLock()
 """So that two threads that touch a tensor first get the same memory."""
+
+_fork.keep_free(_ALLOCATING)
 
 
 class _Binding(Protocol):
