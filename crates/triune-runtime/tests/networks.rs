@@ -8,7 +8,7 @@ use std::sync::Arc;
 use grown::{Net, Random};
 use proptest::prelude::*;
 use triune_device::DeviceSpec;
-use triune_graph::{Graph, Op, ValueId, passes};
+use triune_graph::{Graph, passes};
 use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, Error, Package, Session, SessionOptions, TensorRef,
     compile,
@@ -157,35 +157,6 @@ proptest! {
             }
         }
     }
-}
-
-/// Networks of 16-bit integers on the host, in integers where they have such a form.
-#[test]
-fn wide_networks_agree() {
-    let (mut integer, mut nodes) = (0, 0);
-    for seed in 0..250_u64 {
-        let (images, steps) = (1 + seed as usize % 2, 1 + seed as usize % 12);
-        let (mut graph, values) = Net::new(seed, Some(DType::I16), images).finish(steps);
-        graph.rounding = rounding(seed % 3 == 0);
-        graph.requantize = if seed % 4 < 2 { Requantize::Fixed } else { Requantize::Float };
-        let graph = prepared(&graph);
-        for node in &graph.nodes {
-            let wide = |id: &ValueId| graph.value(*id).dtype == Some(DType::I16);
-            nodes += 1;
-            integer += usize::from(
-                matches!(
-                    node.op,
-                    Op::Conv(_) | Op::Gemm(_) | Op::Binary(_) | Op::Pool(_) | Op::GlobalPool(_)
-                ) && node.outputs.iter().flatten().all(wide),
-            );
-        }
-        let expected = interpret(&graph, &[("x", Tensor::f32(&input_shape(&graph), &values))]);
-        let got = run_session(&graph, &values, 2);
-        for (expected, got) in expected.iter().zip(&got) {
-            assert!(expected.to_bytes() == got.bytes, "seed {seed}");
-        }
-    }
-    assert!(integer > 500, "{integer} of {nodes} nodes");
 }
 
 /// Calls `f` with the index of every element without padding and its index in the padded buffer.

@@ -49,9 +49,6 @@ fn cancel_pair(rewriter: &mut Rewriter<'_>, index: usize) -> bool {
         rewriter.replace_uses(output, source);
         return true;
     }
-    if !(from.is_byte() && to.is_byte()) {
-        return false;
-    }
     let node = rewriter.get(index).expect("a live node");
     let table = Table { table: tabulate(from, to, rewriter.rounding(), |x| x) };
     let node = Node {

@@ -1,8 +1,6 @@
 //! Operators that work element by element, over one or two operands.
 
-use triune_device::command::{
-    self, AddParams, FBinary, FUnary, Function, FunctionKind, QMul, RequantTarget, Table,
-};
+use triune_device::command::{self, FBinary, FUnary, Function, FunctionKind, QMul, Table};
 use triune_graph::{
     Node, ValueId,
     ops::{Binary, BinaryKind, Stage, UnaryKind},
@@ -12,7 +10,7 @@ use triune_tensor::{DType, Shape};
 
 use super::{
     Form, Lowering,
-    conv::{add_params, integer_range, q8},
+    conv::{add_params, byte_range, q8},
     extents, has_contiguous_channels, operand, result, unsupported,
 };
 use crate::{Error, view::View};
@@ -62,7 +60,7 @@ impl Lowering<'_> {
             _ => Form::Dense,
         };
         let plain = self.graph.value(y).quant.is_none();
-        if dtype == DType::F32 || !dtype.holds_quantized() || plain {
+        if dtype == DType::F32 || !dtype.is_quantized() || plain {
             let [a_view, b_view] = [self.view(a)?, self.view(b)?].map(|view| spread_over(node, &view, dims));
             let (a_view, b_view) = (a_view?, b_view?);
             let output = self.place(y, form)?;
@@ -77,7 +75,7 @@ impl Lowering<'_> {
             }
             return self.typed_binary(node, op.kind, &a_view, &b_view, &output);
         }
-        let mut clamp = integer_range(dtype);
+        let mut clamp = byte_range(dtype);
         for stage in &op.epilogue.stages {
             let Stage::Clamp { limits } = stage else {
                 return Err(unsupported(node, "an epilogue that no command has"));
@@ -114,11 +112,7 @@ impl Lowering<'_> {
         counted: [u32; 2],
     ) -> Result<(), Error> {
         let (a_quant, b_quant, y_quant) =
-            (self.operand_quant(node, a)?, self.operand_quant(node, b)?, self.operand_quant(node, y)?);
-        let wide = views.map(|view| view.dtype == DType::I16);
-        if wide[0] != wide[2] || wide[1] != wide[2] {
-            return Err(unsupported(node, "operands of 8 and of 16 bits"));
-        }
+            (self.quant_of(node, a)?, self.quant_of(node, b)?, self.quant_of(node, y)?);
         let [a_q8, b_q8, y_q8] = [(views[0], a_quant), (views[1], b_quant), (views[2], y_quant)]
             .map(|(view, quant)| q8(view.dtype, quant));
         let (dims, [a, b, output]) = self.strided_operands(views)?;
@@ -126,21 +120,6 @@ impl Lowering<'_> {
             BinaryKind::Add => {
                 let (a_scale, b_scale, y_scale) = (a_quant.scale, b_quant.scale, y_quant.scale);
                 let (rounding, requantize) = (self.graph.rounding, self.graph.requantize);
-                if wide[2] {
-                    let target = RequantTarget { dtype: DType::I16, zero_point: 0 };
-                    let params = AddParams {
-                        a: target,
-                        b: target,
-                        out: target,
-                        ra: self.factor(node, a_scale / y_scale, DType::I16)?,
-                        rb: self.factor(node, b_scale / y_scale, DType::I16)?,
-                        k: 0.0,
-                        rounding: rounding.into(),
-                        clamp,
-                    };
-                    self.emit(command::QAdd { dims, a, b, output, params, counted }, &views);
-                    return Ok(());
-                }
                 let add = QAdd::new(a_q8, a_scale, b_q8, b_scale, y_q8, y_scale, rounding, requantize)
                     .map_err(|error| unsupported(node, error.to_string()))?;
                 let params = add_params(&QAdd { clamp, ..add });
@@ -153,18 +132,14 @@ impl Lowering<'_> {
                     b,
                     output,
                     zero_points: [a_quant.zero_point, b_quant.zero_point, y_quant.zero_point],
-                    multiplier: self.factor(
-                        node,
-                        a_quant.scale * b_quant.scale / y_quant.scale,
-                        views[2].dtype,
-                    )?,
+                    multiplier: self.factor(node, a_quant.scale * b_quant.scale / y_quant.scale)?,
                     rounding: self.graph.rounding.into(),
                     clamp,
                     counted,
                 };
                 self.emit(command, &views);
             }
-            other => return Err(unsupported(node, format!("integer {other:?}"))),
+            other => return Err(unsupported(node, format!("8-bit {other:?}"))),
         }
         Ok(())
     }

@@ -11,7 +11,6 @@ mod reduce;
 mod softmax;
 mod typed;
 mod warp;
-mod wide;
 
 use triune_kernels::{Error as KernelError, Unary};
 use triune_tensor::DType;

@@ -1,6 +1,6 @@
 //! Operators that compute: each between `DequantizeLinear` nodes and a `QuantizeLinear` becomes its integer form.
 
-use triune_tensor::{ChannelQuant, DType, QuantParams, Rounding, Shape};
+use triune_tensor::{ChannelQuant, QuantParams, Rounding, Shape};
 
 use super::{
     super::rewrite::Rewriter,
@@ -88,7 +88,7 @@ fn integer_form(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Opti
     match &node.op {
         Op::Conv(op) if op.epilogue.stages.is_empty() => {
             let channels = dim(rewriter, node.inputs.get(1).copied()??, 0)?;
-            products(rewriter, node, 0, channels, to)
+            products(rewriter, node, 0, channels)
         }
         Op::Gemm(op) if op.epilogue.stages.is_empty() => {
             let has_addend = node.inputs.get(2).copied().flatten().is_some();
@@ -97,24 +97,22 @@ fn integer_form(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Opti
             }
             let axis = usize::from(!op.trans_b);
             let channels = dim(rewriter, node.inputs.get(1).copied()??, axis)?;
-            products(rewriter, node, axis, channels, to)
+            products(rewriter, node, axis, channels)
         }
         Op::MatMul(op) if op.epilogue.stages.is_empty() => {
             let matrix = node.inputs.get(1).copied()??;
             (rewriter.value(matrix).shape.as_ref()?.len() == 2).then_some(())?;
             let channels = dim(rewriter, matrix, 1)?;
-            products(rewriter, node, 1, channels, to)
+            products(rewriter, node, 1, channels)
         }
         Op::Binary(Binary { kind: BinaryKind::Add | BinaryKind::Mul, epilogue })
             if epilogue.stages.is_empty() =>
         {
-            over_integers(rewriter, node, node.inputs.len(), to)
+            over_integers(rewriter, node, node.inputs.len())
         }
-        Op::Pool(op) if matches!(op.kind, PoolKind::Average { .. }) => over_integers(rewriter, node, 1, to),
-        Op::GlobalPool(op) if matches!(op.kind, PoolKind::Average { .. }) => {
-            over_integers(rewriter, node, 1, to)
-        }
-        Op::Softmax(_) if to.is_byte() => over_integers(rewriter, node, 1, to),
+        Op::Pool(op) if matches!(op.kind, PoolKind::Average { .. }) => over_integers(rewriter, node, 1),
+        Op::GlobalPool(op) if matches!(op.kind, PoolKind::Average { .. }) => over_integers(rewriter, node, 1),
+        Op::Softmax(_) => over_integers(rewriter, node, 1),
         Op::Concat(_) => concat(rewriter, node, to),
         Op::Unary(unary) => function(rewriter, node, x, to, unary.kind),
         Op::Clip(_) => {
@@ -130,20 +128,12 @@ fn dim(rewriter: &Rewriter<'_>, id: ValueId, axis: usize) -> Option<usize> {
 }
 
 /// The same operator on the integers behind its first `operands` operands.
-fn over_integers(rewriter: &Rewriter<'_>, node: &Node, operands: usize, to: Quantized) -> Option<Node> {
+fn over_integers(rewriter: &Rewriter<'_>, node: &Node, operands: usize) -> Option<Node> {
     let mut node = node.clone();
     for input in node.inputs.iter_mut().take(operands) {
-        let (source, from) = dequantized(rewriter, (*input)?)?;
-        alike(from, to).then_some(())?;
-        *input = Some(source);
+        *input = Some(dequantized(rewriter, (*input)?)?.0);
     }
     Some(node)
-}
-
-/// Whether an operator over integers can make the one of the other: both 8 bit, or both 16 bit and symmetric.
-fn alike(from: Quantized, to: Quantized) -> bool {
-    let symmetric = [from, to].iter().all(|own| own.dtype == DType::I16 && own.params.zero_point == 0);
-    from.is_byte() && to.is_byte() || symmetric
 }
 
 fn function(
@@ -154,7 +144,6 @@ fn function(
     kind: UnaryKind,
 ) -> Option<Node> {
     let (source, from) = dequantized(rewriter, x)?;
-    (from.is_byte() && to.is_byte()).then_some(())?;
     let table = Table { table: tabulate(from, to, rewriter.rounding(), |x| evaluate(kind, x)) };
     Some(Node { op: Op::Table(table), inputs: vec![Some(source)], ..node.clone() })
 }
@@ -163,12 +152,9 @@ fn function(
 fn concat(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Option<Node> {
     let parts: Option<Vec<(ValueId, Quantized)>> =
         node.inputs.iter().map(|input| dequantized(rewriter, (*input)?)).collect();
-    let parts = parts?;
-    let table_or_none = |&(_, from): &(ValueId, Quantized)| from == to || from.is_byte() && to.is_byte();
-    parts.iter().all(table_or_none).then_some(())?;
     let mut joint = node.clone();
     let place = rewriter.producer(node.outputs.first().copied()??)?.0;
-    for (position, (source, from)) in parts.into_iter().enumerate() {
+    for (position, (source, from)) in parts?.into_iter().enumerate() {
         joint.inputs[position] = Some(source);
         if from != to {
             let part = rewriter.value(source);
@@ -194,17 +180,9 @@ fn concat(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Option<Nod
 }
 
 /// Convolution or matrix product with constant weights, whose `channels` run along `axis`.
-fn products(
-    rewriter: &mut Rewriter<'_>,
-    node: &Node,
-    axis: usize,
-    channels: usize,
-    to: Quantized,
-) -> Option<Node> {
+fn products(rewriter: &mut Rewriter<'_>, node: &Node, axis: usize, channels: usize) -> Option<Node> {
     let (x, meaning) = dequantized(rewriter, node.inputs.first().copied()??)?;
     let found = weights(rewriter, node.inputs.get(1).copied()??, axis, channels)?;
-    let width = if to.is_byte() { DType::I8 } else { DType::I16 };
-    (alike(meaning, to) && found.dtype == width).then_some(())?;
     let addend = match node.inputs.get(2).copied().flatten() {
         Some(real) => Some(bias_row(rewriter, real, meaning.params, &found, channels)?),
         None => None,
@@ -266,7 +244,7 @@ fn quantize_bias(
     Constant::from_i32(Shape::from([channels]), &row)
 }
 
-/// The value that holds the weights as s8 or s16 with their scales.
+/// The value that holds the weights as s8 with their scales.
 fn install_weights(rewriter: &mut Rewriter<'_>, weights: Weights, axis: usize) -> ValueId {
     let quant = ChannelQuant { scales: weights.scales.into(), axis };
     let value = rewriter.value(weights.source);

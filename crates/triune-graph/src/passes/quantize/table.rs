@@ -6,18 +6,11 @@ use triune_tensor::{DType, QuantParams, Rounding};
 
 use crate::ops::{Table, UnaryKind};
 
-/// What a quantized value means: its element type and its quantization.
+/// What an 8-bit value means: its element type and its quantization.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::passes) struct Quantized {
     pub(in crate::passes) dtype: DType,
     pub(in crate::passes) params: QuantParams,
-}
-
-impl Quantized {
-    /// Whether its values have 8 bits, as tables want them.
-    pub(in crate::passes) fn is_byte(self) -> bool {
-        self.dtype.is_quantized()
-    }
 }
 
 /// The integer that a byte pattern stands for.
