@@ -162,4 +162,10 @@ pub enum Error {
     /// A timeline cannot be computed.
     #[error("timeline: {0}")]
     Timing(String),
+    /// A board refuses what was asked for.
+    #[error("{0}")]
+    Board(String),
+    /// A board cannot be reached.
+    #[error("{0}")]
+    Link(String),
 }

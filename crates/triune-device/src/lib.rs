@@ -7,6 +7,7 @@
 //! never meet: timing changes no value, execution reads no clock.
 #![deny(unsafe_code)]
 
+pub mod board;
 pub mod command;
 mod error;
 pub mod exec;
@@ -14,6 +15,7 @@ pub mod memory;
 pub mod spec;
 pub mod timing;
 
+pub use board::{Board, BoardInfo, Job, JobReport, LayerTime, RegionInfo, Settings};
 pub use command::{Addr, Command, FeatureMap};
 pub use error::Error;
 pub use exec::{Border, Decoded, Executor, Library, Segment, SegmentKind, SegmentTable, Stream, Weights};

@@ -1,0 +1,167 @@
+//! A board: an accelerator with its memories and registers, as a driver sees it, in this process or behind a connection.
+//!
+//! Addresses are byte offsets in a region. What is allocated belongs to whoever asked for it, until it is freed or the
+//! board is let go of.
+
+use std::fmt;
+
+use crate::{Error, RegionId, SegmentTable, spec::Precision};
+
+/// What a board has and is; fixed as long as it is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoardInfo {
+    /// Name of the device description, such as `zg330`.
+    pub device: String,
+    /// Regions of memory in the order of their [`RegionId`].
+    pub regions: Vec<RegionInfo>,
+    /// Versions of its parts, by name.
+    pub versions: Vec<(String, String)>,
+    /// Whether it computes; one that does not has memory and registers only.
+    pub computes: bool,
+}
+
+/// One region of a board's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegionInfo {
+    /// Name, such as `ddr`.
+    pub name: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// Bytes at its start that nobody gets.
+    pub reserved: u64,
+}
+
+/// What can be set on a board. Settings change times and register values, never results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The core's clock in Hz.
+    pub core_hz: u64,
+    /// The far memory's clock in Hz; its bandwidth is proportional to it.
+    pub memory_hz: u64,
+    /// Rows and columns of engines that work.
+    pub engines: [u32; 2],
+    /// Width that 8-bit commands are timed at.
+    pub precision: Precision,
+}
+
+/// Commands to be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// The first command's address in the memory for instructions.
+    pub start: u64,
+    /// Bytes: one stream of commands after the other, each with its `end` command, zero words between them. Every stream is
+    /// a layer.
+    pub bytes: u64,
+    /// Where the segments that the commands name lie from now on; `None`: where they did. The instruction segment
+    /// has to hold `start..start + bytes`.
+    pub segments: Option<SegmentTable>,
+}
+
+/// One layer of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerTime {
+    /// Cycles from the job's launch to its first command.
+    pub start: u64,
+    /// Cycles from the job's launch to its last store.
+    pub end: u64,
+}
+
+/// What a job cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobReport {
+    /// Layers since the last reset, this job's included.
+    pub layer_count: u64,
+    /// Cycles of the core from the launch to the last store.
+    pub cycles: u64,
+    /// The same in nanoseconds at the core's clock.
+    pub nanoseconds: u64,
+    /// The job's layers in order.
+    pub layers: Vec<LayerTime>,
+}
+
+/// A board. Every call may come from any thread; calls that change the same bytes take turns.
+///
+/// Errors of a board that cannot be reached any more are [`Error::Link`], of one that refuses [`Error::Board`].
+pub trait Board: Send + Sync + fmt::Debug {
+    /// What it has and is.
+    fn info(&self) -> &BoardInfo;
+
+    /// Allocates bytes at a multiple of `alignment` (a power of two) and gives their address.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], also for no bytes or an alignment that is no power of two; [`Error::UnknownMemory`].
+    fn allocate(&self, region: RegionId, bytes: u64, alignment: u64) -> Result<u64, Error>;
+
+    /// Allocates exactly `bytes` at `start`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] when any of them is in use or outside of the region.
+    fn allocate_at(&self, region: RegionId, start: u64, bytes: u64) -> Result<(), Error>;
+
+    /// Frees what was allocated at `start` and gives its length.
+    ///
+    /// # Errors
+    /// [`Error::NotAllocated`].
+    fn free(&self, region: RegionId, start: u64) -> Result<u64, Error>;
+
+    /// What is allocated: address and length, in the order of addresses, reserved parts left out.
+    ///
+    /// # Errors
+    /// [`Error::UnknownMemory`].
+    fn live(&self, region: RegionId) -> Result<Vec<(u64, u64)>, Error>;
+
+    /// Copies bytes at `start` to the host.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRegion`].
+    fn read(&self, region: RegionId, start: u64, out: &mut [u8]) -> Result<(), Error>;
+
+    /// Copies bytes of the host to `start`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRegion`].
+    fn write(&self, region: RegionId, start: u64, bytes: &[u8]) -> Result<(), Error>;
+
+    /// Copies bytes within the board, as if through a buffer: the ranges may overlap.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRegion`].
+    fn copy(&self, from: (RegionId, u64), to: (RegionId, u64), bytes: u64) -> Result<(), Error>;
+
+    /// What a register holds. The address is absolute.
+    ///
+    /// # Errors
+    /// [`Error::Board`] for an address without a register.
+    fn read_register(&self, address: u64) -> Result<u32, Error>;
+
+    /// Sets a register and does what that does: the run registers start the core.
+    ///
+    /// # Errors
+    /// [`Error::Board`] for an address without a register; what [`Self::run`] gives.
+    fn write_register(&self, address: u64, value: u32) -> Result<(), Error>;
+
+    /// What is set.
+    ///
+    /// # Errors
+    /// [`Error::Link`].
+    fn settings(&self) -> Result<Settings, Error>;
+
+    /// Sets clocks, engines and width.
+    ///
+    /// # Errors
+    /// [`Error::Board`] names what cannot be.
+    fn configure(&self, settings: &Settings) -> Result<(), Error>;
+
+    /// Runs commands and returns when they are done. One job runs at a time; others wait for it.
+    ///
+    /// # Errors
+    /// [`Error::Board`] if it does not compute; [`Error::Segment`]; what decoding and running commands give.
+    fn run(&self, job: &Job) -> Result<JobReport, Error>;
+
+    /// Level 0 sets everything but memory to what it was when the board was opened, level 1 what a run leaves behind:
+    /// counters and timers.
+    ///
+    /// # Errors
+    /// [`Error::Board`] for another level.
+    fn reset(&self, level: u32) -> Result<(), Error>;
+}
