@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 
-PROGRAM = """
+PROGRAM = '''
 import asyncio, os, sys, threading, time
 import numpy as np
 from triune.megenginelite import *
@@ -59,10 +59,32 @@ def join(pid):
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
 
+# What is looked up once in a process is looked up by a thread that is not in the child.
+FIRST = """
+import os, sys, threading
+import numpy as np
+from triune.megenginelite import *
+def run():
+    network = LiteNetwork()
+    network.load(sys.argv[1])
+    network.get_io_tensor("data").set_data_by_copy(np.ones((4, 3, 128, 128), "float32"))
+    network.forward()
+    return network
+thread = threading.Thread(target=run)
+thread.start()
+pid = os.fork()
+if not pid:
+    run()
+    os._exit(0)
+thread.join()
+_, status = os.waitpid(pid, 0)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
 network = ready()
 network.forward()
 expected = network.get_io_tensor("prob").to_numpy()
-"""
+'''
 
 CASES = {
     # The network's own thread is not in the child.
@@ -116,6 +138,36 @@ for _ in range(8):
     pid = child(anew)
     network.wait()
     join(pid)
+""",
+    "during runs of a thread": """
+# Of some hundred milliseconds, so that a fork falls into it.
+many = np.ones((400, 3, 128, 128), "float32")
+network.get_io_tensor("data").set_data_by_share(many)
+def anew():
+    refused(network.forward, network.wait, lambda: network.get_io_tensor("data"))
+    network.load(sys.argv[1])
+    network.get_io_tensor("data").set_data_by_copy(np.ones((4, 3, 128, 128), "float32"))
+    check(network)
+    check(ready(2))
+for _ in range(8):
+    thread = threading.Thread(target=network.forward)
+    thread.start()
+    time.sleep(0.05)
+    assert thread.is_alive()
+    pid = child(anew)
+    thread.join()
+    join(pid)
+""",
+    "just behind runs of a pool": """
+network = ready(4)
+for _ in range(300):
+    network.forward()
+    join(child(network.forward))
+""",
+    "with threads at their first look at numpy": """
+import subprocess
+for _ in range(20):
+    subprocess.run([sys.executable, "-c", FIRST, sys.argv[1]], check=True, timeout=60)
 """,
     "during loads, dropped": """
 stop = False

@@ -143,11 +143,11 @@ impl Pool {
     /// Calls `f(task, worker)` once for every task below `tasks` and returns when all are done; `worker` is below
     /// [`Pool::threads`] and no two tasks of one run have the same at the same time.
     ///
-    /// While another run is going on (called from a task, or from a second thread) the tasks run on the calling
-    /// thread, as worker 0. A panic in a task is passed on when all running tasks have ended; tasks that
+    /// While another run is going on (called from a task, or from a second thread), and in a forked child, the tasks run on
+    /// the calling thread, as worker 0. A panic in a task is passed on when all running tasks have ended; tasks that
     /// were not started then may be left out.
     pub fn run(&self, tasks: usize, f: &(dyn Fn(usize, usize) + Sync)) {
-        let guard = if tasks <= 1 || self.workers.is_empty() {
+        let guard = if tasks <= 1 || self.workers.is_empty() || std::process::id() != self.process {
             None
         } else {
             match self.broadcast.try_lock() {

@@ -38,6 +38,11 @@ pub(crate) fn after_return() {
     RETURNING.fetch_sub(1, Ordering::SeqCst);
 }
 
+/// Called in a forked child: the threads that were on their way back are not in it.
+pub(crate) fn in_child() {
+    RETURNING.store(0, Ordering::SeqCst);
+}
+
 /// Registered with `atexit`: from here on, no other thread comes back.
 #[pyfunction]
 fn end(py: Python<'_>) {

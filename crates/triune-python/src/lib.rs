@@ -13,6 +13,7 @@ mod core;
 mod error;
 mod estimate;
 mod exit;
+mod fork;
 mod hard_ops;
 mod instance;
 mod model_file;
@@ -67,6 +68,7 @@ mod native {
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
-        super::exit::register(module)
+        super::exit::register(module)?;
+        super::fork::register(module)
     }
 }

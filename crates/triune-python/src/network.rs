@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
 use pyo3::{
@@ -529,6 +529,17 @@ impl Network {
             let state = self.state();
             state.session.workspace().bytes().saturating_add(state.session.model().library().bytes() as u64)
         })
+    }
+
+    /// Returns whether a thread has the network that is not in this process, and keeps it from ever being let go then: to be
+    /// asked in a forked child, before anything else there.
+    fn abandoned(slf: Py<Self>) -> bool {
+        let held = matches!(slf.get().state.try_lock(), Err(TryLockError::WouldBlock));
+        if held {
+            // It is as it was in the middle of a run, and cannot be taken apart.
+            std::mem::forget(slf);
+        }
+        held
     }
 
     /// Sets of input shapes that plans are kept for.

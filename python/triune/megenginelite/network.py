@@ -428,6 +428,8 @@ class LiteNetwork(Configured):
         self._under_way = []
         if not inside:
             self._worker = 0
+        if self._binding is not None and self._binding.native.abandoned():
+            lost = True
         if lost:
             self._lost = True
             self._let_go()
