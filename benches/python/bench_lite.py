@@ -6,6 +6,9 @@ Without arguments it takes the MegEngine models of the test data folder (TRIUNE_
 checkout). Each model is measured in several processes, which have nothing else: one load and forward as they come first in a
 process, then some more. Inputs are set by copy before the first forward. Times are compared within the process: a load
 with reading the file into fresh memory, a first forward with the steady ones behind it. The table has medians.
+
+Where a file `<model>.npz` lies beside a model, with arrays `in:<name>` and `out:<index>`, the table has the largest difference
+from these outputs, relative to the output's largest magnitude.
 """
 
 from __future__ import annotations
@@ -59,6 +62,27 @@ def once(path: Path, threads: int) -> tuple[float, float, float]:
     return load, first, statistics.median(steady)
 
 
+def difference(path: Path) -> float:
+    """Return how far the outputs are from those in the file beside the model, NaN if there is none."""
+    results = path.with_suffix(".npz")
+    if not results.exists():
+        return float("nan")
+    network = LiteNetwork()
+    network.load(path)
+    with np.load(results) as data:
+        for name in data.files:
+            if name.startswith("in:"):
+                network.get_io_tensor(name[3:]).set_data_by_copy(data[name])
+        network.forward()
+        network.wait()
+        most = 0.0
+        for index, name in enumerate(network.get_all_output_name() or []):
+            expected = data[f"out:{index}"].astype(np.float64)
+            found = network.get_io_tensor(name).to_numpy()
+            most = max(most, float(np.abs(found - expected).max() / max(np.abs(expected).max(), 1e-30)))
+    return most
+
+
 def measure(path: Path, threads: int, loads: int) -> dict[str, float]:
     """Return the figures of one model; to be called first in a process."""
     load, first, steady = once(path, threads)
@@ -74,6 +98,7 @@ def measure(path: Path, threads: int, loads: int) -> dict[str, float]:
         "load / read": statistics.median(row[0] for row in rows) / statistics.median(reads),
         "first": statistics.median(row[1] / row[2] for row in rows),
         "steady": statistics.median(row[2] for row in rows),
+        "error": difference(path),
     }
 
 
@@ -100,9 +125,10 @@ def main() -> int:
 
     print(f"Triune {triune.__version__}, {os.cpu_count()} CPUs, {arguments.threads} threads\n")
     print(
-        "| model | MB | load ms | first in the process | load / read | first forward / steady | in the process | steady ms |"
+        "| model | MB | load ms | first in the process | load / read | first forward / steady | in the process "
+        "| steady ms | error |"
     )
-    print("|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|")
     failed = False
     for path in models(arguments.models):
         options = [path, "--child", f"--threads={arguments.threads}", f"--loads={arguments.loads}"]
@@ -110,7 +136,7 @@ def main() -> int:
         for _ in range(arguments.processes):
             child = subprocess.run([sys.executable, __file__, *options], capture_output=True, text=True, check=False)
             if child.returncode:
-                print(f"| {path.stem} | failed: {child.stderr.strip().splitlines()[-1]} |||||||", flush=True)
+                print(f"| {path.stem} | failed: {child.stderr.strip().splitlines()[-1]} ||||||||", flush=True)
                 failed = True
                 break
             runs.append(json.loads(child.stdout))
@@ -119,7 +145,7 @@ def main() -> int:
             print(
                 f"| {path.stem} | {path.stat().st_size / 1e6:.2f} | {found['load']:.2f} | {found['process_load']:.2f} "
                 f"| {found['load / read']:.2f} | {found['first']:.2f} | {found['process_first']:.2f} "
-                f"| {found['steady']:.4f} |",
+                f"| {found['steady']:.4f} | {found['error']:.1e} |",
                 flush=True,
             )
     return 1 if failed else 0
