@@ -10,6 +10,7 @@ mod bound;
 mod card;
 mod composition;
 mod core;
+mod deployment;
 mod error;
 mod estimate;
 mod exit;
@@ -33,6 +34,8 @@ mod native {
     use super::card::{Card, Reservation, cards};
     #[pymodule_export]
     use super::composition::{Composition, compose};
+    #[pymodule_export]
+    use super::deployment::{DeployedOp, DeployedValue, Deployment, HardNetwork};
     #[pymodule_export]
     use super::error::{
         ArgumentError, Error, FileError, ForeignError, InUseError, InternalError, PendingError,

@@ -57,6 +57,15 @@ pub(crate) struct Besides<'a> {
     pub(crate) outputs: &'a [TensorIo],
 }
 
+/// What a plan may do with each feature map.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Scope<'a> {
+    /// Whether each draft may stay in the near memory; `None`: all may.
+    pub(crate) near: Option<&'a [bool]>,
+    /// Whether each feature map in the far memory has bytes that no other ever takes.
+    pub(crate) apart: bool,
+}
+
 /// What planning gives, beside commands with final addresses.
 #[derive(Clone, Debug)]
 pub(crate) struct Planned {
@@ -77,6 +86,18 @@ pub(crate) fn place(
     commands: &mut [Command],
     drafts: &[Draft],
 ) -> Result<Planned, Error> {
+    place_within(spec, options, besides, commands, drafts, Scope::default())
+}
+
+/// As [`place`], with limits on what may lie where.
+pub(crate) fn place_within(
+    spec: &DeviceSpec,
+    options: &PlanOptions,
+    besides: &Besides<'_>,
+    commands: &mut [Command],
+    drafts: &[Draft],
+    scope: Scope<'_>,
+) -> Result<Planned, Error> {
     let mut owners: Vec<usize> = (0..drafts.len()).collect();
     if options.in_place {
         share(spec, commands, drafts, &mut owners);
@@ -95,9 +116,17 @@ pub(crate) fn place(
     let mut residency = None;
     if spec.placement.resident.is_some() {
         let capacity = capacity(spec, options, besides, commands);
-        let chosen = choose(&candidates, capacity, options.policy).ok_or_else(overflow)?;
-        let stay: Vec<usize> = (0..buffers.len()).filter(|&index| chosen.offsets[index].is_some()).collect();
-        let offsets = stay.iter().filter_map(|&index| chosen.offsets[index]).collect();
+        let mut able = vec![true; buffers.len()];
+        for (group, &near) in groups.iter().zip(scope.near.unwrap_or_default()) {
+            if let Some(group) = group {
+                able[*group] &= near;
+            }
+        }
+        let able: Vec<usize> = (0..buffers.len()).filter(|&index| able[index]).collect();
+        let own: Vec<Candidate> = able.iter().map(|&index| candidates[index]).collect();
+        let chosen = choose(&own, capacity, options.policy).ok_or_else(overflow)?;
+        let stays = able.iter().zip(&chosen.offsets).filter_map(|(&index, offset)| Some((index, (*offset)?)));
+        let (stay, offsets): (Vec<usize>, Vec<u64>) = stays.unzip();
         let found = Plan { offsets, peak: chosen.peak, lower_bound: 0, proven_optimal: false };
         let plan = placed(&stay, &buffers, options, Some(found))?;
         for (&index, &offset) in stay.iter().zip(&plan.offsets) {
@@ -114,7 +143,12 @@ pub(crate) fn place(
         });
     }
     let away: Vec<usize> = (0..buffers.len()).filter(|&index| near[index].is_none()).collect();
-    let far = placed(&away, &buffers, options, None)?;
+    let far = if scope.apart {
+        let always = |buffer: &Buffer| Buffer { lower: 0, upper: commands.len().max(1) as u64, ..*buffer };
+        placed(&away, &buffers.iter().map(always).collect::<Vec<_>>(), options, None)?
+    } else {
+        placed(&away, &buffers, options, None)?
+    };
     let mut offsets: Vec<(u8, u64)> =
         near.into_iter().map(|offset| (Program::RESIDENT, offset.unwrap_or_default())).collect();
     for (&index, &offset) in away.iter().zip(&far.offsets) {
@@ -302,7 +336,7 @@ impl Program {
 
     /// Makes the commands' addresses name feature maps again: at every command, an address belongs to the one that is
     /// alive there.
-    fn lift(&self, commands: &mut [Command]) -> Result<Vec<Draft>, Error> {
+    pub(crate) fn lift(&self, commands: &mut [Command]) -> Result<Vec<Draft>, Error> {
         self.check_plan()?;
         let mut starting: Vec<usize> = (0..self.buffers.len()).collect();
         starting.sort_by_key(|&index| self.buffers[index].first);

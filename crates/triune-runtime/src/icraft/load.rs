@@ -18,12 +18,40 @@ pub struct HardNetwork {
     pub(crate) program: Arc<Program>,
     pub(crate) steps: Vec<Step>,
     pub(crate) values: HashMap<i64, Place>,
+    /// The largest number of an operator in the document.
+    pub(crate) last_op: i64,
+    /// What the vendor's compiler wrote, whose meaning is not known; its operators have times alone.
+    pub(crate) vendor: Option<Vendor>,
+}
+
+/// Constants and instructions of the vendor's compiler.
+#[derive(Clone, Debug)]
+pub(crate) struct Vendor {
+    /// Bytes of the constants, which are the program's if they are there.
+    pub(crate) weight_bytes: u64,
+    /// Whether the data of all constants and instructions are there.
+    pub(crate) complete: bool,
+    /// The instructions of each operator.
+    pub(crate) streams: Vec<VendorStream>,
+}
+
+/// The instructions of one operator.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct VendorStream {
+    /// Bytes as the document describes them.
+    pub(crate) bytes: u64,
+    /// The instructions, if they are there.
+    pub(crate) data: Vec<u8>,
 }
 
 /// One operator: its commands among the program's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) op_id: i64,
+    /// Which operator of the document it is.
+    pub(crate) position: usize,
+    /// First byte and bytes of each of its constants.
+    pub(crate) pieces: Vec<[u64; 2]>,
     /// First byte and bytes in the instructions.
     pub(crate) bytes: [u64; 2],
     pub(crate) inputs: Vec<i64>,
@@ -88,12 +116,40 @@ impl HardNetwork {
         let (instructions, steps) = reader.instructions()?;
         let values = reader.values()?;
         let program = tag.program.program(path, instructions, constants)?;
-        Ok(Self { program: Arc::new(program), steps, values })
+        let last_op = document.ops.iter().map(|op| op.op_id).max().unwrap_or_default();
+        Ok(Self { program: Arc::new(program), steps, values, last_op, vendor: None })
+    }
+
+    /// The operators of a document, whatever compiler wrote their instructions. Those of the vendor's compiler can be laid
+    /// out and timed, by their shapes, and not run ([`Self::is_vendors`]).
+    ///
+    /// # Errors
+    /// [`Error::Package`] for a document that does not hold together.
+    pub fn any(document: &Document, path: &Path) -> Result<Self, Error> {
+        if document.tags.contains_key(PROGRAM_TAG) {
+            return Self::new(document, path);
+        }
+        super::vendor::network(document, path)
+    }
+
+    /// Whether the vendor's compiler wrote the instructions.
+    pub fn is_vendors(&self) -> bool {
+        self.vendor.is_some()
+    }
+
+    /// Whether all constants and instructions have their data.
+    pub fn is_complete(&self) -> bool {
+        self.vendor.as_ref().is_none_or(|vendor| vendor.complete)
     }
 
     /// The program.
     pub fn program(&self) -> &Arc<Program> {
         &self.program
+    }
+
+    /// The largest number of an operator in the document, whoever computes it.
+    pub fn last_op(&self) -> i64 {
+        self.last_op
     }
 
     /// Numbers of the operators, in the order in which they run.
@@ -149,16 +205,8 @@ impl<'a> Reader<'a> {
     fn constants(&self) -> Result<Bytes, Error> {
         let mut pieces = Vec::new();
         for op in self.ops() {
-            for (value, data) in self.params(op, "params")? {
-                let found = self.tag.addresses.find(value.mtype, data.len() as u64);
-                let offset =
-                    found.filter(|&(segment, _)| segment == Program::CONSTANTS).map(|(_, offset)| offset);
-                let end = offset.and_then(|offset| offset.checked_add(data.len() as u64));
-                let fits = end.is_some_and(|end| end <= self.tag.constants);
-                let offset = offset.filter(|_| fits);
-                let offset = offset.ok_or_else(|| self.fail(op, "a constant outside of the constants"))?;
-                pieces.push((offset, data));
-            }
+            let data = self.params(op, "params")?.into_iter().map(|(_, data)| data);
+            pieces.extend(self.pieces(op)?.into_iter().map(|[offset, _]| offset).zip(data));
         }
         // No larger than what is in the file: between pieces there is less than an alignment.
         let held: u64 = pieces.iter().map(|(_, data)| data.len() as u64 + 128).sum();
@@ -175,12 +223,30 @@ impl<'a> Reader<'a> {
         Ok(constants.into())
     }
 
+    /// First byte and bytes of each constant of an operator.
+    fn pieces(&self, op: &Operation) -> Result<Vec<[u64; 2]>, Error> {
+        let mut pieces = Vec::new();
+        for (value, data) in self.params(op, "params")? {
+            let bytes = data.len() as u64;
+            let found = self.tag.addresses.find(value.mtype, bytes);
+            let offset =
+                found.filter(|&(segment, _)| segment == Program::CONSTANTS).map(|(_, offset)| offset);
+            let fits = |offset: &u64| offset.checked_add(bytes).is_some_and(|end| end <= self.tag.constants);
+            let offset = offset.filter(fits);
+            pieces.push([offset.ok_or_else(|| self.fail(op, "a constant outside of the constants"))?, bytes]);
+        }
+        Ok(pieces)
+    }
+
     /// All commands as one stream, and the part of each operator.
     fn instructions(&self) -> Result<(Bytes, Vec<Step>), Error> {
         let mut commands = Vec::new();
         let mut steps = Vec::new();
         let mut at = 0;
-        for op in self.ops() {
+        for (position, op) in self.document.ops.iter().enumerate() {
+            if op.type_key != HARD_OP {
+                continue;
+            }
             let mut own = Vec::new();
             for (_, data) in self.params(op, "instr")? {
                 if data.is_empty() {
@@ -198,7 +264,15 @@ impl<'a> Reader<'a> {
             let inputs = ids(&mut op.inputs.iter().flatten().copied())?;
             let outputs = ids(&mut op.outputs.iter().copied())?;
             let bytes = 4 * own.iter().map(command::Command::words).sum::<usize>() as u64;
-            steps.push(Step { op_id: op.op_id, bytes: [at, bytes], inputs, outputs });
+            let op_id = op.op_id;
+            steps.push(Step {
+                op_id,
+                position,
+                pieces: self.pieces(op)?,
+                bytes: [at, bytes],
+                inputs,
+                outputs,
+            });
             at += bytes;
             commands.extend(own);
         }

@@ -7,6 +7,7 @@
 mod address;
 mod convert;
 mod core;
+mod deployment;
 mod emit;
 mod files;
 mod form;
@@ -20,6 +21,7 @@ mod source;
 mod tags;
 #[cfg(test)]
 mod tests;
+mod vendor;
 
 use triune_device::DeviceSpec;
 use triune_graph::{
@@ -27,6 +29,10 @@ use triune_graph::{
     format::xir::{Chip, Document, Target},
 };
 
+pub use deployment::{
+    Area, Bases, Cost, DeployedOp, DeploymentOptions, HardDeployment, LogicSegment, OnChip, PAGE, Role,
+    ValuePlace,
+};
 pub use files::read;
 pub use load::HardNetwork;
 pub use outline::program;

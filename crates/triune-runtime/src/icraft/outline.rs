@@ -3,7 +3,7 @@
 //! Their instructions are the vendor's machine code. Window steps follow from the extents; windows of pools, activations and
 //! what is fused are not known. Commands of the same extents stand for the operators, to be timed and never run.
 
-use std::{collections::HashMap, path::Path, sync::Arc};
+use std::{collections::HashMap, ops::Range, path::Path, sync::Arc};
 
 use bytes::Bytes;
 use triune_device::{
@@ -34,11 +34,16 @@ pub fn program(document: &Document, path: &Path) -> Result<(Arc<Program>, bool),
         let network = HardNetwork::new(document, path)?;
         return Ok((Arc::clone(network.program()), true));
     }
-    Ok((Arc::new(Outline::new(document, path)?.program()?), false))
+    Ok((Outline::new(document, path)?.program()?.0, false))
 }
 
+pub(super) const HARD_OP: &str = "icraft::xir::HardOp";
+
+/// The program of an outline; position in the document and commands of each operator; where values lie, by what the document says.
+pub(super) type Outlined = (Arc<Program>, Vec<(usize, Range<usize>)>, HashMap<Mem, (u8, u64)>);
+
 /// A draft of the value that an address names, or an address.
-struct Outline<'a> {
+pub(super) struct Outline<'a> {
     document: &'a Document,
     path: &'a Path,
     spec: DeviceSpec,
@@ -63,7 +68,7 @@ struct Map {
 }
 
 impl<'a> Outline<'a> {
-    fn new(document: &'a Document, path: &'a Path) -> Result<Self, Error> {
+    pub(super) fn new(document: &'a Document, path: &'a Path) -> Result<Self, Error> {
         let hard = |op: &&Operation| op.type_key == "icraft::xir::HardOp";
         let first = document.ops.iter().find(hard).ok_or_else(|| {
             Error::package(
@@ -93,11 +98,14 @@ impl<'a> Outline<'a> {
         })
     }
 
-    fn program(mut self) -> Result<Program, Error> {
-        for op in self.document.ops.iter().filter(|op| op.type_key == "icraft::xir::HardOp") {
+    pub(super) fn program(mut self) -> Result<Outlined, Error> {
+        let mut steps = Vec::new();
+        let document = self.document;
+        for (position, op) in document.ops.iter().enumerate().filter(|(_, op)| op.type_key == HARD_OP) {
             let first = self.commands.len() as u32;
             self.operator(op)?;
             let last = self.commands.len() as u32;
+            steps.push((position, first as usize..last as usize));
             if last > first {
                 let class = op.name.rsplit("::").next().unwrap_or_default();
                 let kind = class.strip_suffix("Node").unwrap_or(class).to_owned();
@@ -114,7 +122,26 @@ impl<'a> Outline<'a> {
             let options = PlanOptions::default();
             planned = Some(plan::place(&self.spec, &options, &besides, &mut self.commands, &self.drafts)?);
         }
-        let mut fixed: Vec<PlannedBuffer> = self.fixed.into_values().collect();
+        let mut places = HashMap::new();
+        let touched = document.ops.iter().filter(|op| op.type_key == HARD_OP).flat_map(|op| {
+            op.inputs.iter().flatten().chain(&op.outputs).filter_map(|&index| document.values.get(index))
+        });
+        for value in touched {
+            let found = match value.mtype {
+                Mem::Chunk(id, offset) => planned.as_ref().and_then(|planned| {
+                    let draft = *self.chunks.get(&id)?;
+                    let buffer = planned.buffers.get((*planned.drafts.get(draft)?)?)?;
+                    Some((buffer.segment, buffer.offset.checked_add(offset)?))
+                }),
+                Mem::External(address) => Some((Program::SCRATCH, address)),
+                Mem::OnChip(address) => Some((Program::RESIDENT, address)),
+                Mem::Host => None,
+            };
+            if let Some(found) = found {
+                places.insert(value.mtype, found);
+            }
+        }
+        let mut fixed: Vec<PlannedBuffer> = joined(self.fixed.into_values().collect());
         fixed.sort_by_key(|buffer| (buffer.first, buffer.segment, buffer.offset));
         let end = |segment: u8| {
             let own = fixed.iter().filter(|buffer| buffer.segment == segment);
@@ -134,10 +161,11 @@ impl<'a> Outline<'a> {
             outputs: Vec::new(),
             operators: self.operators,
         };
-        Ok(match planned {
+        let program = match planned {
             Some(planned) => program.with_plan(&self.commands, planned),
             None => program,
-        })
+        };
+        Ok((Arc::new(program), steps, places))
     }
 
     fn fail(&self, op: &Operation, reason: &str) -> Error {
@@ -145,9 +173,6 @@ impl<'a> Outline<'a> {
     }
 
     fn operator(&mut self, op: &Operation) -> Result<(), Error> {
-        if op.attributes.get("layer_count") == Some(&Attribute::Int(0)) {
-            return Ok(());
-        }
         let document = self.document;
         let value = |index: usize| document.values.get(index);
         let inputs: Option<Vec<&Value>> = op.inputs.iter().flatten().map(|&index| value(index)).collect();
@@ -155,6 +180,15 @@ impl<'a> Outline<'a> {
         let (Some(inputs), Some(outputs)) = (inputs, outputs) else {
             return Err(self.fail(op, "a value that the document does not have"));
         };
+        if op.attributes.get("layer_count") == Some(&Attribute::Int(0)) {
+            // It has no commands; its values lie somewhere all the same.
+            for (value, written) in
+                inputs.iter().map(|each| (each, false)).chain(outputs.iter().map(|each| (each, true)))
+            {
+                self.map(op, value, written)?;
+            }
+            return Ok(());
+        }
         let (Some(&input), Some(&output)) = (inputs.first(), outputs.first()) else {
             return Err(self.fail(op, "nothing goes in or comes out"));
         };
@@ -323,6 +357,39 @@ impl Map {
         strides[5] = self.dtype.bytes() as u64;
         Operand { addr: self.addr, dtype: self.dtype, strides }
     }
+}
+
+/// Feature maps that share bytes while both are alive, as the parts of a joint do, put together.
+fn joined(mut buffers: Vec<PlannedBuffer>) -> Vec<PlannedBuffer> {
+    buffers.sort_by_key(|buffer| (buffer.segment, buffer.offset, buffer.first));
+    let meet = |a: &PlannedBuffer, b: &PlannedBuffer| {
+        a.segment == b.segment
+            && a.offset < b.offset + b.bytes
+            && b.offset < a.offset + a.bytes
+            && a.first < b.last
+            && b.first < a.last
+    };
+    let mut open = true;
+    while open {
+        open = false;
+        let mut kept: Vec<PlannedBuffer> = Vec::with_capacity(buffers.len());
+        for buffer in buffers {
+            match kept.iter_mut().find(|other| meet(other, &buffer)) {
+                Some(other) => {
+                    let end = (other.offset + other.bytes).max(buffer.offset + buffer.bytes);
+                    other.offset = other.offset.min(buffer.offset);
+                    other.bytes = end - other.offset;
+                    other.first = other.first.min(buffer.first);
+                    other.last = other.last.max(buffer.last);
+                    other.reads += buffer.reads;
+                    open = true;
+                }
+                None => kept.push(buffer),
+            }
+        }
+        buffers = kept;
+    }
+    buffers
 }
 
 /// The step and the padding that make `y`'s extents of `x`'s.

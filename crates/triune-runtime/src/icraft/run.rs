@@ -158,7 +158,10 @@ impl HardOps {
 }
 
 /// Calls `each` with the offset and the bytes of every run of elements that lie without gaps, in row-major order.
-fn rows(place: &Place, each: &mut dyn FnMut(u64, usize) -> Result<(), Error>) -> Result<(), Error> {
+pub(super) fn rows(
+    place: &Place,
+    each: &mut dyn FnMut(u64, usize) -> Result<(), Error>,
+) -> Result<(), Error> {
     if place.extents.contains(&0) {
         return Ok(());
     }

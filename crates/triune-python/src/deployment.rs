@@ -1,0 +1,275 @@
+//! Networks with commands laid out for a board: segments, places of values, streams of commands, what they cost.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use pyo3::{buffer::PyBuffer, prelude::*, pybacked::PyBackedBytes, types::PyBytes};
+use triune::{
+    device::{DeviceSpec, TimingOptions},
+    graph::format::xir,
+    runtime::icraft::{self, DeploymentOptions, OnChip},
+};
+
+use crate::{error, package::policy};
+
+/// The operators with commands of a document, to be laid out for boards.
+#[pyclass(frozen, module = "triune._native")]
+#[derive(Debug)]
+pub(crate) struct HardNetwork {
+    inner: Arc<icraft::HardNetwork>,
+    spec: DeviceSpec,
+}
+
+#[pymethods]
+impl HardNetwork {
+    /// Takes the operators of a document: its JSON as bytes, and the bytes of its constants by `v_id`, which are copied.
+    ///
+    /// Raises `ArgumentError` if it is damaged or holds no commands.
+    #[new]
+    fn new(py: Python<'_>, model: PyBackedBytes, params: BTreeMap<i64, PyBuffer<u8>>) -> PyResult<Self> {
+        let params: PyResult<Vec<(i64, Vec<u8>)>> =
+            params.into_iter().map(|(v_id, data)| Ok((v_id, data.to_vec(py)?))).collect();
+        let params = params?;
+        let read = error::detached(py, || {
+            let mut document = xir::Document::read(&model, None)?;
+            for (v_id, data) in params {
+                document.give(v_id, data.into())?;
+            }
+            let network = icraft::HardNetwork::any(&document, document.name.as_ref())?;
+            let spec = DeviceSpec::builtin(&network.program().target)?;
+            Ok((network, spec))
+        });
+        let (inner, spec) = read?.map_err(error::runtime)?;
+        Ok(Self { inner: Arc::new(inner), spec })
+    }
+
+    /// The device that the commands are for.
+    #[getter]
+    fn target(&self) -> &str {
+        &self.inner.program().target
+    }
+
+    /// Numbers of the operators, in the order in which they run.
+    #[getter]
+    fn op_ids(&self) -> Vec<i64> {
+        self.inner.op_ids().collect()
+    }
+
+    /// The largest number of an operator in the document.
+    #[getter]
+    fn last_op(&self) -> i64 {
+        self.inner.last_op()
+    }
+
+    /// Whether another compiler wrote the instructions, which then cannot be run.
+    #[getter]
+    fn is_foreign(&self) -> bool {
+        self.inner.is_vendors()
+    }
+
+    /// Whether all instructions and constants have their data.
+    #[getter]
+    fn is_complete(&self) -> bool {
+        self.inner.is_complete()
+    }
+
+    /// Lays out operators, all unless `ops` has numbers. `outputs` are numbers of values that are wanted by others than these
+    /// operators; `reuse` lets feature maps share bytes in turn; `on_chip` says what stays on the chip, `compiled` for what the
+    /// document has there, else as in `Package.timeline`, in `on_chip_bytes` at most.
+    ///
+    /// Raises `ArgumentError` if there is no such policy, `UnsupportedError` if there is no such operator, or the device cannot
+    /// hold the feature maps.
+    #[pyo3(signature = (ops=None, outputs=Vec::new(), *, reuse=true, on_chip="best_score", on_chip_bytes=None))]
+    fn deploy(
+        &self,
+        py: Python<'_>,
+        ops: Option<Vec<i64>>,
+        outputs: Vec<i64>,
+        reuse: bool,
+        on_chip: &str,
+        on_chip_bytes: Option<u64>,
+    ) -> PyResult<Deployment> {
+        let on_chip = match on_chip {
+            "compiled" => OnChip::Compiled,
+            name => OnChip::Policy(policy(name)?),
+        };
+        let options = DeploymentOptions { ops, outputs, reuse, on_chip, on_chip_bytes };
+        let inner = error::detached(py, || icraft::HardDeployment::new(&self.inner, &self.spec, &options))?;
+        Ok(Deployment { inner: inner.map_err(error::runtime)? })
+    }
+}
+
+/// An operator of a deployment.
+#[pyclass(frozen, get_all, skip_from_py_object, module = "triune._native")]
+#[derive(Debug, Clone)]
+pub(crate) struct DeployedOp {
+    op_id: i64,
+    /// First byte and bytes of its commands among the instructions.
+    instructions: (u64, u64),
+    /// First byte and bytes of each of its constants among the weights.
+    weights: Vec<(u64, u64)>,
+    inputs: Vec<i64>,
+    outputs: Vec<i64>,
+    /// Layers that are done when it is.
+    layers: u64,
+}
+
+/// A value of a deployment.
+#[pyclass(frozen, get_all, skip_from_py_object, module = "triune._native")]
+#[derive(Debug, Clone)]
+pub(crate) struct DeployedValue {
+    v_id: i64,
+    /// `input`, `output`, `weight` or `ftmp`.
+    segment: &'static str,
+    /// The chunk of the border that it lies in, an index of `Deployment.areas`.
+    area: Option<usize>,
+    /// First byte in that chunk, or in its segment; on the chip, in what is kept there.
+    offset: u64,
+    /// Logical address.
+    logic: u64,
+    nbytes: u64,
+    /// Bytes from its first element to the end of its last.
+    span: u64,
+    on_chip: bool,
+    /// The value whose memory it shares.
+    shares: Option<i64>,
+    /// Stored extents.
+    extents: Vec<usize>,
+    /// Bytes from one element to the next along each stored axis.
+    strides: Vec<u64>,
+}
+
+/// Operators laid out. It holds no memory of a board.
+#[pyclass(frozen, module = "triune._native")]
+#[derive(Debug)]
+pub(crate) struct Deployment {
+    inner: icraft::HardDeployment,
+}
+
+#[pymethods]
+impl Deployment {
+    /// The operators in the order in which they run.
+    #[getter]
+    fn ops(&self) -> Vec<DeployedOp> {
+        let pair = |[first, bytes]: [u64; 2]| (first, bytes);
+        let op = |op: &icraft::DeployedOp| DeployedOp {
+            op_id: op.op_id,
+            instructions: pair(op.instructions),
+            weights: op.weights.iter().copied().map(pair).collect(),
+            inputs: op.inputs.clone(),
+            outputs: op.outputs.clone(),
+            layers: op.layers,
+        };
+        self.inner.ops().iter().map(op).collect()
+    }
+
+    /// Operators with nothing between them: index of the first and one past the last.
+    #[getter]
+    fn runs(&self) -> Vec<(usize, usize)> {
+        self.inner.runs().iter().map(|run| (run.start, run.end)).collect()
+    }
+
+    /// Where values lie, by their number.
+    #[getter]
+    fn values(&self) -> BTreeMap<i64, DeployedValue> {
+        let value = |value: &icraft::ValuePlace| DeployedValue {
+            v_id: value.v_id,
+            segment: value.segment,
+            area: value.area,
+            offset: value.offset,
+            logic: value.logic,
+            nbytes: value.bytes,
+            span: value.span,
+            on_chip: value.on_chip,
+            shares: value.shares,
+            extents: value.extents.clone(),
+            strides: value.strides.clone(),
+        };
+        self.inner.values().iter().map(|each| (each.v_id, value(each))).collect()
+    }
+
+    /// Chunks of the border: `input` or `output`, bytes, logical address.
+    #[getter]
+    fn areas(&self) -> Vec<(&'static str, u64, u64)> {
+        let name = |role| match role {
+            icraft::Role::Input => "input",
+            icraft::Role::Output => "output",
+        };
+        self.inner.areas().iter().map(|area| (name(area.role), area.bytes, area.logic)).collect()
+    }
+
+    /// Logical address and bytes of the segments `input`, `output`, `weight`, `ftmp` and `instr`.
+    #[getter]
+    fn segments(&self) -> BTreeMap<&'static str, (u64, u64)> {
+        self.inner.segments().iter().map(|each| (each.name, (each.logic, each.bytes))).collect()
+    }
+
+    /// What a run has to say of its segments, in order: kind and bytes. The first four are instructions, constants, scratch and
+    /// resident; the areas follow.
+    #[getter]
+    fn table(&self) -> Vec<(&'static str, u64)> {
+        let bytes = |name| self.segments().get(name).map_or(0, |&(_, bytes)| bytes);
+        let mut table = vec![
+            ("instructions", bytes("instr")),
+            ("constants", bytes("weight")),
+            ("scratch", bytes("ftmp")),
+            ("resident", self.inner.on_chip_bytes()),
+        ];
+        table.extend(self.areas().into_iter().map(|(role, bytes, _)| (role, bytes)));
+        table
+    }
+
+    /// What the instruction segment holds.
+    #[getter]
+    fn instructions<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.inner.instructions())
+    }
+
+    /// What the weight segment holds.
+    #[getter]
+    fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.inner.weights())
+    }
+
+    /// Bytes of feature maps on the chip.
+    #[getter]
+    fn on_chip_bytes(&self) -> u64 {
+        self.inner.on_chip_bytes()
+    }
+
+    /// How what stays on the chip was chosen, and the bytes that this keeps from being moved.
+    #[getter]
+    fn on_chip(&self) -> (&'static str, u64) {
+        self.inner.residency().map_or(("none", 0), |chosen| (chosen.policy.name(), chosen.value))
+    }
+
+    /// First byte and bytes of the commands of operators `first..last` among the instructions.
+    ///
+    /// Raises `UnsupportedError` if there are no such operators.
+    fn stream(&self, first: usize, last: usize) -> PyResult<(u64, u64)> {
+        let [at, bytes] = self.inner.stream(first..last).map_err(error::runtime)?;
+        Ok((at, bytes))
+    }
+
+    /// What operators `first..last` cost, launched together: `cycles`, `nanoseconds`, and bytes read and written, `far_read`,
+    /// `far_written`, `near_read`, `near_written`; at `clock_mhz` or the device's own.
+    ///
+    /// Raises `UnsupportedError` if there are no such operators, `ArgumentError` for a clock that cannot be.
+    #[pyo3(signature = (first, last, *, clock_mhz=None))]
+    fn cost(
+        &self,
+        first: usize,
+        last: usize,
+        clock_mhz: Option<u32>,
+    ) -> PyResult<BTreeMap<&'static str, u64>> {
+        let options = TimingOptions { clock_mhz, ..TimingOptions::default() };
+        let cost = self.inner.cost(first..last, self.inner.spec(), &options).map_err(error::runtime)?;
+        Ok(BTreeMap::from([
+            ("cycles", cost.cycles),
+            ("nanoseconds", cost.nanoseconds),
+            ("far_read", cost.far[0]),
+            ("far_written", cost.far[1]),
+            ("near_read", cost.near[0]),
+            ("near_written", cost.near[1]),
+        ]))
+    }
+}

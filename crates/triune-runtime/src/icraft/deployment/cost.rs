@@ -1,0 +1,53 @@
+//! What operators of a deployment cost, launched together.
+
+use std::ops::Range;
+
+use triune_device::{DeviceSpec, TimingOptions, timing};
+
+use super::HardDeployment;
+use crate::Error;
+
+/// What some operators cost when they are launched together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Cycles of the core from the launch to the last store.
+    pub cycles: u64,
+    /// The same in nanoseconds.
+    pub nanoseconds: u64,
+    /// Bytes read from the far memory and written to it.
+    pub far: [u64; 2],
+    /// Bytes read from the memory on the chip and written to it.
+    pub near: [u64; 2],
+}
+
+impl HardDeployment {
+    /// What the operators of a range cost on a device such as the deployment's, its clocks or engines changed perhaps.
+    ///
+    /// # Errors
+    /// [`Error::Target`] for a range that the deployment does not have, [`Error::Device`] as `timing::timeline` says.
+    pub fn cost(&self, ops: Range<usize>, spec: &DeviceSpec, options: &TimingOptions) -> Result<Cost, Error> {
+        let own = self.range(ops)?;
+        let window = own[0].window.start..own[own.len() - 1].window.end;
+        if window.is_empty() {
+            return Ok(Cost::default());
+        }
+        let place = &spec.placement;
+        let near = place.resident.as_deref().unwrap_or(&place.scratch);
+        let mut memories = vec![&*place.instructions, &*place.constants, &*place.scratch, near];
+        memories.resize(memories.len() + self.areas.len(), &*place.io);
+        let timeline = timing::timeline(spec, &self.commands[window], &memories, options)?;
+        let mut cost = Cost {
+            cycles: timeline.total_cycles,
+            nanoseconds: timeline.nanos_up(timeline.total_cycles),
+            ..Cost::default()
+        };
+        for command in &timeline.commands {
+            for (index, name) in timeline.memories.iter().enumerate() {
+                let bytes = if name == near { &mut cost.near } else { &mut cost.far };
+                bytes[0] += command.bytes_read[index];
+                bytes[1] += command.bytes_written[index];
+            }
+        }
+        Ok(cost)
+    }
+}
