@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# Commands made by hand, for the tests to import: test folders are no packages here.
+_SPEC = importlib.util.spec_from_file_location("command_words", Path(__file__).with_name("command_words.py"))
+assert _SPEC is not None
+assert _SPEC.loader is not None
+_words = sys.modules["command_words"] = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(_words)
 
 
 @pytest.fixture(autouse=True, scope="session")

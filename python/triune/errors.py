@@ -9,6 +9,7 @@ Each message names what is wrong, what was expected and what came. The vendors' 
 - `InUseError`, `SettingError`, `PendingError`, `ReleasedError`: about virtual cards; the vendors' modules turn them into
   their own.
 - `SanitizerError`: the device-memory sanitizer, which the environment variable `TRIUNE_SANITIZE=1` turns on, found a fault.
+- `LinkError`: a board behind a connection cannot be reached.
 - `InternalError`: the core broke its own rules: please report it.
 """
 
@@ -19,6 +20,7 @@ from triune._native import (
     ForeignError,
     InternalError,
     InUseError,
+    LinkError,
     PendingError,
     ReleasedError,
     SanitizerError,
@@ -33,6 +35,7 @@ __all__ = [
     "ForeignError",
     "InUseError",
     "InternalError",
+    "LinkError",
     "PendingError",
     "ReleasedError",
     "SanitizerError",

@@ -15,7 +15,7 @@ pub mod memory;
 pub mod spec;
 pub mod timing;
 
-pub use board::{Board, BoardInfo, Job, JobReport, LayerTime, RegionInfo, Settings};
+pub use board::{Board, BoardInfo, Job, JobReport, LayerTime, LocalBoard, Records, RegionInfo, Settings};
 pub use command::{Addr, Command, FeatureMap};
 pub use error::Error;
 pub use exec::{Border, Decoded, Executor, Library, Segment, SegmentKind, SegmentTable, Stream, Weights};

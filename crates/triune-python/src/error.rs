@@ -39,6 +39,7 @@ create_exception!(
     Error,
     "The device-memory sanitizer (TRIUNE_SANITIZE=1) found a fault; what was asked for was not done."
 );
+create_exception!(triune.errors, LinkError, Error, "A board behind a connection cannot be reached.");
 create_exception!(triune.errors, InternalError, Error, "The core broke its own rules: please report it.");
 
 /// The exception for an error of the runtime.
@@ -55,24 +56,33 @@ pub(crate) fn runtime(error: RuntimeError) -> PyErr {
         RuntimeError::Graph(ref error) if matches!(innermost(error), GraphError::Unsupported { .. }) => {
             UnsupportedError::new_err(text)
         }
-        RuntimeError::Unsupported { .. }
-        | RuntimeError::Target(_)
-        | RuntimeError::Device(DeviceError::OutOfMemory { .. }) => UnsupportedError::new_err(text),
+        RuntimeError::Unsupported { .. } | RuntimeError::Target(_) => UnsupportedError::new_err(text),
+        RuntimeError::Device(error) => device(error),
+        RuntimeError::Graph(_) | RuntimeError::Package { .. } | RuntimeError::Operand { .. } => {
+            ArgumentError::new_err(text)
+        }
+    }
+}
+
+/// The exception for an error of a device.
+pub(crate) fn device(error: DeviceError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        DeviceError::OutOfMemory { .. } => UnsupportedError::new_err(text),
         // What a damaged program or a wrong name can cause; all else on the device is ours.
-        RuntimeError::Graph(_)
-        | RuntimeError::Package { .. }
-        | RuntimeError::Operand { .. }
-        | RuntimeError::Device(
-            DeviceError::Spec { .. }
-            | DeviceError::UnknownMemory { .. }
-            | DeviceError::OutOfRegion { .. }
-            | DeviceError::Segment { .. }
-            | DeviceError::Command { .. }
-            | DeviceError::SanitizerMode { .. }
-            | DeviceError::Timing(_),
-        ) => ArgumentError::new_err(text),
-        RuntimeError::Device(DeviceError::Sanitizer(_)) => SanitizerError::new_err(text),
-        RuntimeError::Device(_) => InternalError::new_err(text),
+        DeviceError::Spec { .. }
+        | DeviceError::UnknownMemory { .. }
+        | DeviceError::OutOfRegion { .. }
+        | DeviceError::NotAllocated { .. }
+        | DeviceError::Overlap(_)
+        | DeviceError::Segment { .. }
+        | DeviceError::Command { .. }
+        | DeviceError::SanitizerMode { .. }
+        | DeviceError::Timing(_)
+        | DeviceError::Board(_) => ArgumentError::new_err(text),
+        DeviceError::Sanitizer(_) => SanitizerError::new_err(text),
+        DeviceError::Link(_) => LinkError::new_err(text),
+        _ => InternalError::new_err(text),
     }
 }
 

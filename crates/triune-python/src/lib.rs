@@ -6,6 +6,7 @@
 )]
 
 mod array;
+mod board;
 mod bound;
 mod card;
 mod composition;
@@ -31,6 +32,8 @@ use pyo3::prelude::*;
 #[pymodule(name = "_native", gil_used = false)]
 mod native {
     #[pymodule_export]
+    use super::board::{Board, BoardReport};
+    #[pymodule_export]
     use super::card::{Card, Reservation, cards};
     #[pymodule_export]
     use super::composition::{Composition, compose};
@@ -38,7 +41,7 @@ mod native {
     use super::deployment::{DeployedOp, DeployedValue, Deployment, HardNetwork};
     #[pymodule_export]
     use super::error::{
-        ArgumentError, Error, FileError, ForeignError, InUseError, InternalError, PendingError,
+        ArgumentError, Error, FileError, ForeignError, InUseError, InternalError, LinkError, PendingError,
         ReleasedError, SanitizerError, SettingError, UnsupportedError,
     };
     #[pymodule_export]

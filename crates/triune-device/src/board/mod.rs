@@ -3,7 +3,17 @@
 //! Addresses are byte offsets in a region. What is allocated belongs to whoever asked for it, until it is freed or the
 //! board is let go of.
 
+mod core;
+mod local;
+mod mmu;
+mod model;
+mod records;
+mod registers;
+
 use std::fmt;
+
+pub use local::LocalBoard;
+pub use records::{PROFILER_RECORD_BYTES, TIMER_RECORD_BYTES};
 
 use crate::{Error, RegionId, SegmentTable, spec::Precision};
 
@@ -42,6 +52,25 @@ pub struct Settings {
     pub engines: [u32; 2],
     /// Width that 8-bit commands are timed at.
     pub precision: Precision,
+    /// Where every run writes when its layers started and ended: records of [`TIMER_RECORD_BYTES`] bytes, two little-endian
+    /// u64 each, start and end in cycles of the core since the last reset, not counting what it stood still. The record of
+    /// layer n, counted from 0 since the last reset, is the n-th; layers beyond the range leave none. Ends when what is
+    /// allocated there is freed.
+    pub timer: Option<Records>,
+    /// As `timer`, of [`PROFILER_RECORD_BYTES`] bytes, eight u64 each: start, end, cycles that were computed, that were waited
+    /// for loads, that were waited for stores, bytes read from the far memory, bytes written to it, multiply-accumulates.
+    pub profiler: Option<Records>,
+}
+
+/// A range of a board's memory that it writes records of layers into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Records {
+    /// The region.
+    pub region: RegionId,
+    /// Address of the first byte.
+    pub start: u64,
+    /// Bytes.
+    pub bytes: u64,
 }
 
 /// Commands to be run.
@@ -49,11 +78,12 @@ pub struct Settings {
 pub struct Job {
     /// The first command's address in the memory for instructions.
     pub start: u64,
-    /// Bytes: one stream of commands after the other, each with its `end` command, zero words between them. Every stream is
-    /// a layer.
+    /// Bytes: one stream of commands after the other, each at a multiple of 8 bytes from `start` and with its `end` command,
+    /// zero bytes between them. Every stream is a layer; all are launched once.
     pub bytes: u64,
-    /// Where the segments that the commands name lie from now on; `None`: where they did. The instruction segment
-    /// has to hold `start..start + bytes`.
+    /// Where the segments that the commands name lie; `None`: where they did when commands of these bytes ran last. The
+    /// instruction segment has to hold `start..start + bytes`. While a board has an MMU that is on, `start` and bases in the
+    /// far memory are logical addresses, which its table turns into physical ones; without a table they are the same.
     pub segments: Option<SegmentTable>,
 }
 
@@ -128,7 +158,7 @@ pub trait Board: Send + Sync + fmt::Debug {
     /// [`Error::OutOfRegion`].
     fn copy(&self, from: (RegionId, u64), to: (RegionId, u64), bytes: u64) -> Result<(), Error>;
 
-    /// What a register holds. The address is absolute.
+    /// What a register holds. The address counts from the board's window of registers.
     ///
     /// # Errors
     /// [`Error::Board`] for an address without a register.

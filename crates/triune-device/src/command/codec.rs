@@ -182,6 +182,16 @@ impl<'a> CommandReader<'a> {
         self.started as u64
     }
 
+    /// Bytes that have been read.
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Whether an `end` command has been read.
+    pub(crate) fn ended(&self) -> bool {
+        self.ended
+    }
+
     /// The next command; `None` behind an `end` command or the last byte.
     pub(crate) fn next(&mut self) -> Result<Option<Command>, Error> {
         let rest = &self.bytes[self.at..];

@@ -93,21 +93,21 @@ impl Executor {
 
 /// Bytes on a boundary of 64.
 #[derive(Debug, Default)]
-struct Scratch {
+pub(crate) struct Scratch {
     storage: Vec<u8>,
 }
 
 impl Scratch {
     const ALIGNMENT: usize = 64;
 
-    fn reserve(&mut self, bytes: usize) {
+    pub(crate) fn reserve(&mut self, bytes: usize) {
         let need = bytes.saturating_add(Self::ALIGNMENT);
         if self.storage.len() < need {
             self.storage = vec![0; need];
         }
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
         let skip = self.storage.as_ptr().align_offset(Self::ALIGNMENT).min(self.storage.len());
         &mut self.storage[skip..]
     }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use triune_kernels::{Isa, Pool};
 
 pub use executor::Executor;
+pub(crate) use executor::Scratch;
 pub use library::{Library, Weights};
 pub use segments::{SEGMENT_ALIGNMENT, Segment, SegmentKind, SegmentTable};
 

@@ -1,0 +1,277 @@
+//! The part of a board that runs jobs: decodes streams from device memory, keeps what it decoded, runs and times them.
+
+use triune_kernels::{Isa, Pool};
+
+use super::{Job, Settings, records::Cost};
+use crate::{
+    Addr, Command, Decoded, DeviceSpec, Error, Memory, RegionId, Segment, SegmentKind, SegmentTable, Stream,
+    TimingOptions, command::CommandReader, exec::Scratch, memory::RangeAccess, spec::TimingModel, timeline,
+};
+
+/// Most streams that are kept decoded; the jobs that were run longest ago go first.
+const KEPT_STREAMS: usize = 4096;
+/// Most tables that are remembered for jobs that bring none.
+const KEPT_TABLES: usize = 64;
+/// Streams start at multiples of so many bytes.
+const STREAM_ALIGNMENT: usize = 8;
+
+/// A job's streams, decoded.
+#[derive(Debug)]
+struct Decodes {
+    start: u64,
+    bytes: u64,
+    table: SegmentTable,
+    streams: Vec<Decoded>,
+    cost: Option<(Settings, Cost)>,
+}
+
+/// What runs jobs, one at a time.
+#[derive(Debug, Default)]
+pub(super) struct Core {
+    /// The job that was run last comes last.
+    decoded: Vec<Decodes>,
+    /// Tables of earlier jobs, the last one last.
+    tables: Vec<SegmentTable>,
+    scratch: Scratch,
+}
+
+/// Tells what a core is part of.
+pub(super) struct Surroundings<'a> {
+    pub(super) memory: &'a Memory,
+    pub(super) pool: &'a Pool,
+    /// The region for instructions.
+    pub(super) instructions: RegionId,
+    /// Names of the device's memories by region; `None` for those that its core does not reach.
+    pub(super) memories: &'a [Option<String>],
+}
+
+impl Core {
+    /// The table that a job brings, or the one that its commands had last.
+    pub(super) fn table(&self, job: &Job, instructions: RegionId) -> Result<SegmentTable, Error> {
+        if let Some(table) = &job.segments {
+            return Ok(table.clone());
+        }
+        let known = self
+            .tables
+            .iter()
+            .rev()
+            .find(|table| holding(table, instructions, job.start, job.bytes).is_some());
+        known.cloned().ok_or_else(|| {
+            Error::Board(format!(
+                "nothing says where the segments lie that the commands at {:#x} name: no table came with them, nor with an \
+                 earlier run of them",
+                job.start
+            ))
+        })
+    }
+
+    /// Remembers where the commands of a table have their segments.
+    pub(super) fn remember(&mut self, table: &SegmentTable) {
+        self.tables.retain(|known| known != table);
+        if self.tables.len() == KEPT_TABLES {
+            self.tables.remove(0);
+        }
+        self.tables.push(table.clone());
+    }
+
+    /// Forgets the tables of earlier jobs.
+    pub(super) fn forget(&mut self) {
+        self.tables.clear();
+    }
+
+    /// Runs the streams in `start..start + bytes` of physical addresses.
+    pub(super) fn run(
+        &mut self,
+        at: &Surroundings<'_>,
+        start: u64,
+        bytes: u64,
+        table: &SegmentTable,
+    ) -> Result<(), Error> {
+        self.prepare(at, start, bytes, table)?;
+        let Self { decoded, scratch, .. } = self;
+        let Some(job) = decoded.last() else { return Ok(()) };
+        let need =
+            job.streams.iter().map(|stream| stream.scratch_bytes(at.pool.threads())).max().unwrap_or(0);
+        scratch.reserve(need);
+        for stream in &job.streams {
+            let run = || stream.run(at.memory, scratch.bytes(), at.pool, None);
+            waiting(at.memory, stream.access(), run)?;
+        }
+        Ok(())
+    }
+
+    /// What the job that was run last costs.
+    pub(super) fn cost(
+        &mut self,
+        at: &Surroundings<'_>,
+        spec: &DeviceSpec,
+        settings: &Settings,
+        far: usize,
+    ) -> Result<Cost, Error> {
+        let Some(job) = self.decoded.last_mut() else { return Ok(Cost::default()) };
+        // Where records go costs nothing.
+        let key = Settings { timer: None, profiler: None, ..*settings };
+        if let Some((known, cost)) = &job.cost
+            && *known == key
+        {
+            return Ok(cost.clone());
+        }
+        let commands: Vec<Command> =
+            job.streams.iter().flat_map(|stream| stream.commands().iter().copied()).collect();
+        let placement = placement(at, &job.table)?;
+        let clock_mhz =
+            (spec.timing == TimingModel::Modelled).then_some((settings.core_hz / 1_000_000) as u32);
+        let options = TimingOptions { clock_mhz, precision: settings.precision, ..TimingOptions::default() };
+        let timeline = timeline(spec, &commands, &placement, &options)?;
+        let cost = Cost::new(&timeline, job.streams.iter().map(|stream| stream.commands().len()), far);
+        job.cost = Some((key, cost.clone()));
+        Ok(cost)
+    }
+
+    /// Makes the job the last of those that are decoded.
+    fn prepare(
+        &mut self,
+        at: &Surroundings<'_>,
+        start: u64,
+        bytes: u64,
+        table: &SegmentTable,
+    ) -> Result<(), Error> {
+        let same = |job: &Decodes| job.start == start && job.bytes == bytes && alike(&job.table, table);
+        if let Some(index) = self.decoded.iter().position(same) {
+            let mut job = self.decoded.remove(index);
+            // What holds no command is not watched.
+            if !job.streams.is_empty() && !job.streams.iter().any(Decoded::is_stale) {
+                job.bind(at, table)?;
+                self.decoded.push(job);
+                return Ok(());
+            }
+        }
+        let streams = decode(at, start, bytes, table)?;
+        let mut kept: usize = self.decoded.iter().map(|job| job.streams.len().max(1)).sum();
+        while kept + streams.len() > KEPT_STREAMS && !self.decoded.is_empty() {
+            kept -= self.decoded.remove(0).streams.len().max(1);
+        }
+        self.decoded.push(Decodes { start, bytes, table: table.clone(), streams, cost: None });
+        Ok(())
+    }
+}
+
+impl Decodes {
+    /// Moves the job's feature maps to where `table`, which is alike, has them.
+    fn bind(&mut self, at: &Surroundings<'_>, table: &SegmentTable) -> Result<(), Error> {
+        if self.table == *table {
+            return Ok(());
+        }
+        placement(at, table)?;
+        for stream in &mut self.streams {
+            stream.rebind(at.memory, table)?;
+        }
+        let moved = |(old, new): (&Segment, &Segment)| old.region != new.region;
+        if self.table.segments().iter().zip(table.segments()).any(moved) {
+            self.cost = None;
+        }
+        self.table = table.clone();
+        Ok(())
+    }
+}
+
+/// Whether what is decoded for one table can be moved to the other.
+fn alike(old: &SegmentTable, new: &SegmentTable) -> bool {
+    let same = |(old, new): (&Segment, &Segment)| {
+        old.kind == new.kind && old.len == new.len && (!old.kind.prepared() || old == new)
+    };
+    old.segments().len() == new.segments().len() && old.segments().iter().zip(new.segments()).all(same)
+}
+
+/// The instruction segment that holds some bytes, and where they begin in it.
+fn holding(table: &SegmentTable, region: RegionId, start: u64, bytes: u64) -> Option<(u8, u64)> {
+    let end = start.checked_add(bytes)?;
+    let holds = |segment: &Segment| {
+        segment.kind == SegmentKind::Instructions
+            && segment.region == region
+            && segment.base <= start
+            && end <= segment.base.saturating_add(segment.len)
+    };
+    let index = table.segments().iter().position(holds)?;
+    Some((u8::try_from(index).ok()?, start - table.segments()[index].base))
+}
+
+/// The memory that each segment lies in.
+fn placement<'a>(at: &Surroundings<'a>, table: &SegmentTable) -> Result<Vec<&'a str>, Error> {
+    let name = |(index, segment): (usize, &Segment)| {
+        let name = at.memories.get(segment.region.0).and_then(Option::as_deref);
+        name.ok_or_else(|| Error::Segment {
+            segment: index,
+            problem: format!("lies in region {}, which the core does not reach", segment.region.0),
+        })
+    };
+    table.segments().iter().enumerate().map(name).collect()
+}
+
+/// The streams in a range, in order.
+fn decode(
+    at: &Surroundings<'_>,
+    start: u64,
+    bytes: u64,
+    table: &SegmentTable,
+) -> Result<Vec<Decoded>, Error> {
+    placement(at, table)?;
+    let Some((segment, offset)) = holding(table, at.instructions, start, bytes) else {
+        return Err(Error::Board(format!(
+            "no instruction segment of the table holds the {bytes} bytes of commands at {start:#x}"
+        )));
+    };
+    let spans = spans(at.memory, RangeAccess::shared(at.instructions, start, bytes))?;
+    let decoded = |&[first, len]: &[u64; 2]| {
+        let stream = Stream { addr: Addr::new(segment, offset + first), len };
+        waiting(at.memory, &prepared(table), || Decoded::new(at.memory, table, stream, Isa::best()))
+    };
+    spans.iter().map(decoded).collect()
+}
+
+/// First byte and length of each stream in a range.
+fn spans(memory: &Memory, range: RangeAccess) -> Result<Vec<[u64; 2]>, Error> {
+    let ranges = [range];
+    let lease = memory.lease_wait(&ranges)?;
+    let bytes = lease.read(range)?;
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        let rest = &bytes[at..];
+        let padding = rest.len().min(STREAM_ALIGNMENT);
+        if rest[..padding].iter().all(|&byte| byte == 0) {
+            at += padding;
+            continue;
+        }
+        let mut reader = CommandReader::new(rest);
+        while reader.next()?.is_some() {}
+        if !reader.ended() {
+            return Err(Error::Board(format!(
+                "the stream of commands at {:#x} has no end command",
+                range.start + at as u64
+            )));
+        }
+        found.push([at as u64, reader.position() as u64]);
+        at += reader.position().next_multiple_of(STREAM_ALIGNMENT);
+    }
+    Ok(found)
+}
+
+/// What decoding leases.
+fn prepared(table: &SegmentTable) -> Vec<RangeAccess> {
+    let segments = table.segments().iter().filter(|segment| segment.kind.prepared() && segment.len > 0);
+    segments.map(|segment| RangeAccess::shared(segment.region, segment.base, segment.len)).collect()
+}
+
+/// Does what takes a lease on `ranges` as soon as it can have one: others hold theirs for a copy only.
+fn waiting<T>(
+    memory: &Memory,
+    ranges: &[RangeAccess],
+    mut work: impl FnMut() -> Result<T, Error>,
+) -> Result<T, Error> {
+    loop {
+        match work() {
+            Err(Error::Busy { .. }) => drop(memory.lease_wait(ranges)?),
+            done => return done,
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! A board in this process: a device's memory and executor behind the interface that a driver sees.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use triune_kernels::Pool;
+
+use super::{
+    Board, BoardInfo, Job, JobReport, Records, RegionInfo, Settings,
+    core::{Core, Surroundings},
+    model::Model,
+    records::records,
+    registers::{Effect, State},
+};
+use crate::{
+    DeviceSpec, Error, Memory, RegionId, Sanitize,
+    memory::RangeAccess,
+    spec::{MemorySpec, Precision},
+};
+
+/// The host's buffer for DMA, a region of every board.
+const UDMA: &str = "udma";
+/// Its size; inferred, as none is published: the vendor's examples hold a few camera images in it.
+const UDMA_BYTES: u64 = 256 << 20;
+/// Highest clock of the far memory in Hz: beyond what any memory has, so that a mistyped one is found.
+const MOST_MEMORY_HZ: u64 = 10_000_000_000;
+
+/// A simulated board in this process.
+///
+/// Its regions are the device's memories and `udma`, 256 MiB of the host that the core does not reach. Registers are those
+/// that the vendor's headers name, of `buyi` and `zg330`; boards of other devices have none.
+pub struct LocalBoard {
+    info: BoardInfo,
+    spec: DeviceSpec,
+    model: &'static Model,
+    memory: Arc<Memory>,
+    pool: Pool,
+    /// Names of the device's memories by region; none for `udma`.
+    memories: Vec<Option<String>>,
+    instructions: RegionId,
+    /// The far memory, and its index in the description.
+    far: (RegionId, usize),
+    opened: Settings,
+    state: Mutex<State>,
+    /// Held as long as a job runs.
+    core: Mutex<Core>,
+    busy: AtomicBool,
+}
+
+impl std::fmt::Debug for LocalBoard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LocalBoard").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+/// No panic leaves a state in the middle of a change.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl LocalBoard {
+    /// The board of a builtin device ([`DeviceSpec::builtin`]). One that does not compute has memory and registers only.
+    /// Jobs use `threads` threads, 0 means one per CPU core.
+    ///
+    /// # Errors
+    /// As [`DeviceSpec::builtin`] and [`Memory::new`].
+    pub fn open(device: &str, computes: bool, threads: usize) -> Result<Self, Error> {
+        Self::new(DeviceSpec::builtin(device)?, computes, threads)
+    }
+
+    /// The board of a device.
+    ///
+    /// # Errors
+    /// As [`Memory::new`], [`Error::UnknownMemory`] when the description places instructions in no memory of its.
+    pub fn new(spec: DeviceSpec, computes: bool, threads: usize) -> Result<Self, Error> {
+        let far = spec.memory_index(&spec.placement.scratch)?;
+        let mut with_udma = spec.clone();
+        with_udma.memory.push(MemorySpec {
+            name: UDMA.to_owned(),
+            bytes: UDMA_BYTES,
+            reserved: 0,
+            per_core: false,
+            bytes_per_cycle: None,
+            bytes_per_second: None,
+            ports: 1,
+            latency_cycles: 0,
+        });
+        let memory = Memory::with_sanitizer(&with_udma, Sanitize::from_environment()?)?;
+        let of_region = |name: &str| {
+            let plain = name.rsplit_once('.').map_or(name, |(plain, _)| plain);
+            spec.memory.iter().find(|each| each.name == name || (each.per_core && each.name == plain))
+        };
+        let regions = memory.regions().map(|(_, name, bytes)| RegionInfo {
+            name: name.to_owned(),
+            bytes,
+            reserved: of_region(name).map_or(0, |each| each.reserved),
+        });
+        let regions: Vec<RegionInfo> = regions.collect();
+        let memories = regions.iter().map(|region| of_region(&region.name).map(|each| each.name.clone()));
+        let memories = memories.collect();
+        let model = Model::of(&spec);
+        let opened = Settings {
+            core_hz: u64::from(spec.clock_mhz.unwrap_or(0)) * 1_000_000,
+            memory_hz: model.memory_hz,
+            engines: spec.array.map_or([0, 0], |array| array.units),
+            precision: Precision::Int8,
+            timer: None,
+            profiler: None,
+        };
+        Ok(Self {
+            info: BoardInfo { device: spec.name.clone(), regions, versions: model.versions(), computes },
+            instructions: memory.core_region(&spec.placement.instructions, 0)?,
+            far: (memory.core_region(&spec.placement.scratch, 0)?, far),
+            memory: Arc::new(memory),
+            pool: Pool::new(if computes { threads } else { 1 }),
+            memories,
+            opened,
+            state: Mutex::new(State::new(model, opened)),
+            core: Mutex::default(),
+            busy: AtomicBool::new(false),
+            model,
+            spec,
+        })
+    }
+
+    /// The device's description.
+    pub fn spec(&self) -> &DeviceSpec {
+        &self.spec
+    }
+
+    /// The description of the device at some settings.
+    fn spec_at(&self, settings: &Settings) -> Result<DeviceSpec, Error> {
+        let mut spec = self.spec.clone();
+        if let Some(memory) = spec.memory.get_mut(self.far.1)
+            && let Some(rate) = &mut memory.bytes_per_second
+        {
+            let scaled =
+                u128::from(*rate) * u128::from(settings.memory_hz) / u128::from(self.opened.memory_hz);
+            *rate = u64::try_from(scaled).unwrap_or(u64::MAX).max(1);
+        }
+        if settings.engines == self.opened.engines { Ok(spec) } else { spec.with_units(settings.engines) }
+    }
+
+    /// Refuses settings that cannot be.
+    fn check(&self, settings: &Settings) -> Result<(), Error> {
+        let refuse = |problem: String| Err(Error::Board(format!("{}: {problem}", self.info.device)));
+        let clocks = &self.spec.clocks_mhz;
+        let (lowest, highest) = (clocks.first().copied().unwrap_or(0), clocks.last().copied().unwrap_or(0));
+        let whole = settings.core_hz.is_multiple_of(1_000_000);
+        let mhz = u32::try_from(settings.core_hz / 1_000_000).unwrap_or(u32::MAX);
+        if settings.core_hz != self.opened.core_hz && !(whole && self.spec.allows_clock(mhz)) {
+            return refuse(format!(
+                "the core cannot run at {} Hz; whole MHz from {lowest} to {highest} can be set",
+                settings.core_hz
+            ));
+        }
+        if !(1..=MOST_MEMORY_HZ).contains(&settings.memory_hz) {
+            return refuse(format!(
+                "the far memory cannot run at {} Hz; 1 to {MOST_MEMORY_HZ} can be set",
+                settings.memory_hz
+            ));
+        }
+        if settings.engines != self.opened.engines
+            && let Err(error) = self.spec.clone().with_units(settings.engines)
+        {
+            return refuse(error.to_string());
+        }
+        let wide = self.spec.array.is_some_and(|array| array.cycles_per_vector_16.is_some());
+        if settings.precision == Precision::Int16 && !wide {
+            return refuse("its array has no 16-bit integers".into());
+        }
+        for records in [settings.timer, settings.profiler].into_iter().flatten() {
+            self.inside(records.region, records.start, records.bytes)?;
+        }
+        Ok(())
+    }
+
+    fn region(&self, region: RegionId) -> Result<&RegionInfo, Error> {
+        self.info.regions.get(region.0).ok_or_else(|| Error::UnknownMemory {
+            device: self.info.device.clone(),
+            name: format!("#{}", region.0),
+            known: self.info.regions.iter().map(|region| region.name.as_str()).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    fn inside(&self, region: RegionId, start: u64, length: u64) -> Result<(), Error> {
+        let info = self.region(region)?;
+        if start.checked_add(length).is_some_and(|end| end <= info.bytes) {
+            return Ok(());
+        }
+        Err(Error::OutOfRegion { region: info.name.clone(), start, length, size: info.bytes })
+    }
+
+    /// Runs a job; the core is held.
+    fn execute(&self, core: &mut Core, job: &Job) -> Result<JobReport, Error> {
+        let (settings, mmu) = {
+            let state = lock(&self.state);
+            (state.settings, state.mmu.clone())
+        };
+        let at = Surroundings {
+            memory: &self.memory,
+            pool: &self.pool,
+            instructions: self.instructions,
+            memories: &self.memories,
+        };
+        let logical = core.table(job, self.instructions)?;
+        let (start, table) = mmu.translate(self.far.0, job.start, job.bytes, &logical)?;
+        core.run(&at, start, job.bytes, &table)?;
+        core.remember(&logical);
+        let cost = core.cost(&at, &self.spec_at(&settings)?, &settings, self.far.1)?;
+        let mut state = lock(&self.state);
+        let (first, clock) = state.counters.job(&cost, job.bytes);
+        let layer_count = state.counters.layers;
+        // Those of now: nothing is written to what was freed meanwhile.
+        let wanted = state.settings;
+        for (range, start, bytes) in records(&wanted, &cost.layers, first, clock) {
+            self.write(range.region, start, &bytes)?;
+        }
+        drop(state);
+        Ok(JobReport {
+            layer_count,
+            cycles: cost.cycles,
+            nanoseconds: cost.nanoseconds,
+            layers: cost.layers.iter().map(super::records::Layer::time).collect(),
+        })
+    }
+
+    /// Does what writing a register asks for.
+    fn apply(&self, effect: Effect) -> Result<(), Error> {
+        match effect {
+            Effect::None => Ok(()),
+            Effect::Run { start, bytes } => self.run(&Job { start, bytes, segments: None }).map(drop),
+            Effect::Reset(level) => self.reset(level),
+            Effect::Engines(engines) => {
+                let settings = Settings { engines, ..self.settings()? };
+                self.configure(&settings)
+            }
+            Effect::Copy { from, to, bytes } => self.copy((self.far.0, from), (self.far.0, to), bytes),
+        }
+    }
+}
+
+impl Board for LocalBoard {
+    fn info(&self) -> &BoardInfo {
+        &self.info
+    }
+
+    fn allocate(&self, region: RegionId, bytes: u64, alignment: u64) -> Result<u64, Error> {
+        self.memory.allocate(region, bytes, alignment)
+    }
+
+    fn allocate_at(&self, region: RegionId, start: u64, bytes: u64) -> Result<(), Error> {
+        self.memory.allocate_at(region, start, bytes)
+    }
+
+    fn free(&self, region: RegionId, start: u64) -> Result<u64, Error> {
+        // Held, so that no record is written to what somebody else is given meanwhile.
+        let mut state = lock(&self.state);
+        let bytes = self.memory.free(region, start)?;
+        let freed = RangeAccess::exclusive(region, start, bytes);
+        let lies_there = |records: &Records| {
+            RangeAccess::exclusive(records.region, records.start, records.bytes).overlaps(&freed)
+        };
+        let Settings { timer, profiler, .. } = &mut state.settings;
+        for records in [timer, profiler] {
+            if records.as_ref().is_some_and(lies_there) {
+                *records = None;
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn live(&self, region: RegionId) -> Result<Vec<(u64, u64)>, Error> {
+        let reserved = self.region(region)?.reserved;
+        let mut live = self.memory.live(region)?;
+        live.retain(|&(start, _)| start >= reserved);
+        live.sort_unstable();
+        Ok(live)
+    }
+
+    fn read(&self, region: RegionId, start: u64, out: &mut [u8]) -> Result<(), Error> {
+        let range = RangeAccess::shared(region, start, out.len() as u64);
+        out.copy_from_slice(self.memory.lease_wait(&[range])?.read(range)?);
+        Ok(())
+    }
+
+    fn write(&self, region: RegionId, start: u64, bytes: &[u8]) -> Result<(), Error> {
+        let range = RangeAccess::exclusive(region, start, bytes.len() as u64);
+        self.memory.lease_wait(&[range])?.write(range)?.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn copy(&self, from: (RegionId, u64), to: (RegionId, u64), bytes: u64) -> Result<(), Error> {
+        self.inside(from.0, from.1, bytes)?;
+        self.inside(to.0, to.1, bytes)?;
+        let source = RangeAccess::shared(from.0, from.1, bytes);
+        let target = RangeAccess::exclusive(to.0, to.1, bytes);
+        if bytes == 0 || (source.region, source.start) == (target.region, target.start) {
+            return Ok(());
+        }
+        if !source.overlaps(&target) {
+            let ranges = [source, target];
+            let mut lease = self.memory.lease_wait(&ranges)?;
+            let ([read], write) = lease.split([source], target)?;
+            write.copy_from_slice(read);
+            return Ok(());
+        }
+        let first = from.1.min(to.1);
+        let both = RangeAccess::exclusive(from.0, first, from.1.max(to.1) + bytes - first);
+        let ranges = [both];
+        let mut lease = self.memory.lease_wait(&ranges)?;
+        lease.read(source)?;
+        let at = (from.1 - first) as usize;
+        lease.write(both)?.copy_within(at..at + bytes as usize, (to.1 - first) as usize);
+        Ok(())
+    }
+
+    fn read_register(&self, address: u64) -> Result<u32, Error> {
+        lock(&self.state).read(&self.info.device, address, self.busy.load(Ordering::Acquire))
+    }
+
+    fn write_register(&self, address: u64, value: u32) -> Result<(), Error> {
+        let effect = lock(&self.state).write(&self.info.device, address, value)?;
+        self.apply(effect)
+    }
+
+    fn settings(&self) -> Result<Settings, Error> {
+        Ok(lock(&self.state).settings)
+    }
+
+    fn configure(&self, settings: &Settings) -> Result<(), Error> {
+        self.check(settings)?;
+        lock(&self.state).settings = *settings;
+        Ok(())
+    }
+
+    fn run(&self, job: &Job) -> Result<JobReport, Error> {
+        if !self.info.computes {
+            return Err(Error::Board(format!(
+                "this board of {} has memory and registers only: it cannot run commands",
+                self.info.device
+            )));
+        }
+        let mut core = lock(&self.core);
+        self.busy.store(true, Ordering::Release);
+        let result = self.execute(&mut core, job);
+        self.busy.store(false, Ordering::Release);
+        result
+    }
+
+    fn reset(&self, level: u32) -> Result<(), Error> {
+        // A job ends before.
+        let mut core = lock(&self.core);
+        let mut state = lock(&self.state);
+        match level {
+            0 => {
+                core.forget();
+                *state = State::new(self.model, self.opened);
+            }
+            1 => state.counters = super::registers::Counters::default(),
+            other => {
+                return Err(Error::Board(format!(
+                    "{}: {other} is no level of a reset; 0 is everything but memory, 1 counters and timers",
+                    self.info.device
+                )));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,372 @@
+//! Boards: an accelerator's memories, registers and core as a driver sees them, in this process or elsewhere.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use numpy::PyUntypedArray;
+use pyo3::{intern, prelude::*, types::PyDict};
+use triune::device::{
+    self, Error, Job, JobReport, LocalBoard, Records, RegionId, Segment, SegmentKind, SegmentTable, Settings,
+    spec::Precision,
+};
+
+use crate::{
+    array::{Input, Output},
+    error::{self, ArgumentError, ReleasedError},
+};
+
+/// A segment from Python: region, address, bytes, kind.
+type Place = (String, u64, u64, String);
+/// Records from Python: region, address, bytes.
+type Range = (String, u64, u64);
+
+/// A board: regions of memory by name, registers, and a core that runs commands which lie in memory.
+///
+/// Calls may come from any thread; copies and runs release the interpreter. Buffers are anything that numpy can see as bytes,
+/// and are copied once, between themselves and the board's memory.
+#[pyclass(frozen, module = "triune._native")]
+#[derive(Debug)]
+pub(crate) struct Board {
+    inner: Mutex<Option<Arc<dyn device::Board>>>,
+    /// Held while some settings are changed, so that nobody else's are lost.
+    configuring: Mutex<()>,
+}
+
+/// What a run cost.
+#[pyclass(frozen, module = "triune._native")]
+#[derive(Debug)]
+pub(crate) struct BoardReport {
+    inner: JobReport,
+}
+
+#[pymethods]
+impl BoardReport {
+    /// Layers since the last reset, this run's included.
+    #[getter]
+    fn layer_count(&self) -> u64 {
+        self.inner.layer_count
+    }
+
+    /// Cycles of the core from the launch to the last store.
+    #[getter]
+    fn cycles(&self) -> u64 {
+        self.inner.cycles
+    }
+
+    /// The same in nanoseconds.
+    #[getter]
+    fn nanoseconds(&self) -> u64 {
+        self.inner.nanoseconds
+    }
+
+    /// First and last cycle of each layer, from the launch on.
+    #[getter]
+    fn layers(&self) -> Vec<(u64, u64)> {
+        self.inner.layers.iter().map(|layer| (layer.start, layer.end)).collect()
+    }
+}
+
+/// The kinds of segments by name.
+const KINDS: [(&str, SegmentKind); 6] = [
+    ("instructions", SegmentKind::Instructions),
+    ("constants", SegmentKind::Constants),
+    ("scratch", SegmentKind::Scratch),
+    ("resident", SegmentKind::Resident),
+    ("input", SegmentKind::Input),
+    ("output", SegmentKind::Output),
+];
+
+impl Board {
+    /// A board of any kind.
+    pub(crate) fn of(board: Arc<dyn device::Board>) -> Self {
+        Self { inner: Mutex::new(Some(board)), configuring: Mutex::new(()) }
+    }
+
+    /// The board.
+    ///
+    /// Raises `ReleasedError` once it is closed.
+    pub(crate) fn open(&self) -> PyResult<Arc<dyn device::Board>> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.clone().ok_or_else(|| ReleasedError::new_err("the board has been closed"))
+    }
+}
+
+/// The region of a name.
+pub(crate) fn region(board: &dyn device::Board, name: &str) -> PyResult<RegionId> {
+    let info = board.info();
+    info.regions.iter().position(|region| region.name == name).map(RegionId).ok_or_else(|| {
+        error::device(Error::UnknownMemory {
+            device: info.device.clone(),
+            name: name.to_owned(),
+            known: info.regions.iter().map(|region| region.name.as_str()).collect::<Vec<_>>().join(", "),
+        })
+    })
+}
+
+/// The segments of a job.
+pub(crate) fn segment_table(board: &dyn device::Board, places: &[Place]) -> PyResult<SegmentTable> {
+    let segment = |(name, base, len, kind): &Place| {
+        let known = KINDS.iter().find(|(name, _)| name == kind);
+        let &(_, kind) = known.ok_or_else(|| {
+            let kinds = KINDS.map(|(name, _)| name).join(", ");
+            ArgumentError::new_err(format!("{kind:?} is no kind of a segment; there are {kinds}"))
+        })?;
+        Ok(Segment { region: region(board, name)?, base: *base, len: *len, kind })
+    };
+    let segments: PyResult<Vec<Segment>> = places.iter().map(segment).collect();
+    SegmentTable::new(segments?).map_err(error::device)
+}
+
+/// Any buffer as an array of bytes, without a copy.
+fn bytes_of<'py>(buffer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let py = buffer.py();
+    if let Ok(array) = buffer.cast::<PyUntypedArray>() {
+        return Ok(array.clone());
+    }
+    let array = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "frombuffer"), (buffer, "u1"))?;
+    Ok(array.cast_into::<PyUntypedArray>()?)
+}
+
+#[pymethods]
+impl Board {
+    /// A simulated board in this process, of a device such as `zg330`; one that does not compute has memory and registers only.
+    /// Runs use `threads` threads, 0 means one per CPU core.
+    ///
+    /// Raises `ArgumentError` if there is no such device.
+    #[staticmethod]
+    #[pyo3(signature = (device, computes=true, *, threads=0))]
+    fn local(py: Python<'_>, device: &str, computes: bool, threads: usize) -> PyResult<Self> {
+        let board = error::detached(py, || LocalBoard::open(device, computes, threads))?;
+        Ok(Self::of(Arc::new(board.map_err(error::device)?)))
+    }
+
+    /// The device's name.
+    #[getter]
+    fn device(&self) -> PyResult<String> {
+        Ok(self.open()?.info().device.clone())
+    }
+
+    /// Whether it can run commands.
+    #[getter]
+    fn computes(&self) -> PyResult<bool> {
+        Ok(self.open()?.info().computes)
+    }
+
+    /// Versions of its parts.
+    #[getter]
+    fn versions(&self) -> PyResult<BTreeMap<String, String>> {
+        Ok(self.open()?.info().versions.iter().cloned().collect())
+    }
+
+    /// Its regions: name, bytes, and bytes at the start that nobody gets.
+    #[getter]
+    fn regions(&self) -> PyResult<Vec<Range>> {
+        let board = self.open()?;
+        let regions = board.info().regions.iter();
+        Ok(regions.map(|region| (region.name.clone(), region.bytes, region.reserved)).collect())
+    }
+
+    /// Allocates bytes at a multiple of `alignment`, a power of two; returns their address.
+    ///
+    /// Raises `UnsupportedError` if there is no room, also for no bytes.
+    #[pyo3(signature = (region, nbytes, alignment=64))]
+    fn allocate(&self, py: Python<'_>, region: &str, nbytes: u64, alignment: u64) -> PyResult<u64> {
+        let board = self.open()?;
+        let region = self::region(&*board, region)?;
+        error::detached(py, || board.allocate(region, nbytes, alignment))?.map_err(error::device)
+    }
+
+    /// Allocates bytes at an address.
+    ///
+    /// Raises `UnsupportedError` if any of them is in use or outside of the region.
+    fn allocate_at(&self, py: Python<'_>, region: &str, start: u64, nbytes: u64) -> PyResult<()> {
+        let board = self.open()?;
+        let region = self::region(&*board, region)?;
+        error::detached(py, || board.allocate_at(region, start, nbytes))?.map_err(error::device)
+    }
+
+    /// Frees what was allocated at an address; returns its bytes.
+    ///
+    /// Raises `ArgumentError` if nothing was.
+    fn free(&self, py: Python<'_>, region: &str, start: u64) -> PyResult<u64> {
+        let board = self.open()?;
+        let region = self::region(&*board, region)?;
+        error::detached(py, || board.free(region, start))?.map_err(error::device)
+    }
+
+    /// Address and bytes of everything that is allocated in a region, in the order of addresses.
+    fn live(&self, py: Python<'_>, region: &str) -> PyResult<Vec<(u64, u64)>> {
+        let board = self.open()?;
+        let region = self::region(&*board, region)?;
+        error::detached(py, || board.live(region))?.map_err(error::device)
+    }
+
+    /// Copies bytes at an address to a buffer, all of it.
+    ///
+    /// Raises `ArgumentError` if they leave the region, or the buffer cannot be written.
+    fn read(&self, py: Python<'_>, region: &str, start: u64, out: &Bound<'_, PyAny>) -> PyResult<()> {
+        let board = self.open()?;
+        let region = self::region(&*board, region)?;
+        let mut out = Output::new("out", &bytes_of(out)?)?;
+        let bytes = out.bytes()?;
+        error::detached(py, || board.read(region, start, bytes))?.map_err(error::device)
+    }
+
+    /// Copies a buffer to an address.
+    ///
+    /// Raises `ArgumentError` if it leaves the region.
+    fn write(&self, py: Python<'_>, region: &str, start: u64, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let board = self.open()?;
+        let region = self::region(&*board, region)?;
+        let data = Input::new("data", &bytes_of(data)?)?;
+        let bytes = data.bytes()?;
+        error::detached(py, || board.write(region, start, bytes))?.map_err(error::device)
+    }
+
+    /// Copies bytes within the board; the ranges may overlap.
+    ///
+    /// Raises `ArgumentError` if they leave a region.
+    fn copy(
+        &self,
+        py: Python<'_>,
+        source_region: &str,
+        source: u64,
+        target_region: &str,
+        target: u64,
+        nbytes: u64,
+    ) -> PyResult<()> {
+        let board = self.open()?;
+        let from = (region(&*board, source_region)?, source);
+        let to = (region(&*board, target_region)?, target);
+        error::detached(py, || board.copy(from, to, nbytes))?.map_err(error::device)
+    }
+
+    /// What a register holds; the address counts from the board's window of registers.
+    ///
+    /// Raises `ArgumentError` if there is none.
+    fn read_register(&self, py: Python<'_>, address: u64) -> PyResult<u32> {
+        let board = self.open()?;
+        error::detached(py, || board.read_register(address))?.map_err(error::device)
+    }
+
+    /// Sets a register and does what that does: the run registers start the core.
+    ///
+    /// Raises `ArgumentError` if there is none, or it cannot be written; what `run` raises.
+    fn write_register(&self, py: Python<'_>, address: u64, value: u32) -> PyResult<()> {
+        let board = self.open()?;
+        error::detached(py, || board.write_register(address, value))?.map_err(error::device)
+    }
+
+    /// What is set, by the names that `configure` takes.
+    fn settings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let board = self.open()?;
+        let settings = error::detached(py, || board.settings())?.map_err(error::device)?;
+        let range = |records: Option<Records>| {
+            let regions = &board.info().regions;
+            records.and_then(|records| {
+                let name = regions.get(records.region.0)?.name.clone();
+                Some((name, records.start, records.bytes))
+            })
+        };
+        let found = PyDict::new(py);
+        found.set_item("core_hz", settings.core_hz)?;
+        found.set_item("memory_hz", settings.memory_hz)?;
+        found.set_item("engines", (settings.engines[0], settings.engines[1]))?;
+        found.set_item("bits", bits(settings.precision))?;
+        found.set_item("timer", range(settings.timer))?;
+        found.set_item("profiler", range(settings.profiler))?;
+        Ok(found)
+    }
+
+    /// Sets what is given: clocks of core and far memory in Hz, rows and columns of engines that work, bits that 8-bit commands
+    /// are timed at (8 or 16), where every run writes its layers' times and profiles (region, address, bytes; none is
+    /// written to 0 bytes).
+    ///
+    /// Raises `ArgumentError` naming what cannot be; then nothing is set.
+    #[pyo3(signature = (*, core_hz=None, memory_hz=None, engines=None, bits=None, timer=None, profiler=None))]
+    fn configure(
+        &self,
+        py: Python<'_>,
+        core_hz: Option<u64>,
+        memory_hz: Option<u64>,
+        engines: Option<(u32, u32)>,
+        bits: Option<u32>,
+        timer: Option<Range>,
+        profiler: Option<Range>,
+    ) -> PyResult<()> {
+        let board = self.open()?;
+        let precision = match bits {
+            None => None,
+            Some(8) => Some(Precision::Int8),
+            Some(16) => Some(Precision::Int16),
+            Some(other) => return Err(ArgumentError::new_err(format!("{other} bits; 8 and 16 can be set"))),
+        };
+        let records = |range: Option<Range>| {
+            let records = range
+                .map(|(name, start, bytes)| Ok(Records { region: region(&*board, &name)?, start, bytes }));
+            records.transpose()
+        };
+        let (timer, profiler): (PyResult<_>, PyResult<_>) = (records(timer), records(profiler));
+        let (timer, profiler) = (timer?, profiler?);
+        let configure = || {
+            let _configuring = self.configuring.lock().unwrap_or_else(PoisonError::into_inner);
+            let old = board.settings()?;
+            let chosen = |new: Option<Records>, old: Option<Records>| {
+                if new.is_some_and(|records| records.bytes == 0) { None } else { new.or(old) }
+            };
+            board.configure(&Settings {
+                core_hz: core_hz.unwrap_or(old.core_hz),
+                memory_hz: memory_hz.unwrap_or(old.memory_hz),
+                engines: engines.map_or(old.engines, |(rows, columns)| [rows, columns]),
+                precision: precision.unwrap_or(old.precision),
+                timer: chosen(timer, old.timer),
+                profiler: chosen(profiler, old.profiler),
+            })
+        };
+        error::detached(py, configure)?.map_err(error::device)
+    }
+
+    /// Runs the streams of commands in `nbytes` bytes at `start` of the memory for instructions, and returns when they are done.
+    /// `segments` says where the segments that they name lie: region, address, bytes and kind (`instructions`, `constants`,
+    /// `scratch`, `resident`, `input`, `output`) of each; without, they lie where they did when these commands ran last.
+    ///
+    /// Raises `ArgumentError` naming the command, field or segment that is wrong, or if the board does not compute.
+    #[pyo3(signature = (start, nbytes, segments=None))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        start: u64,
+        nbytes: u64,
+        segments: Option<Vec<Place>>,
+    ) -> PyResult<BoardReport> {
+        let board = self.open()?;
+        let segments = segments.map(|places| segment_table(&*board, &places)).transpose()?;
+        let job = Job { start, bytes: nbytes, segments };
+        let inner = error::detached(py, || board.run(&job))?.map_err(error::device)?;
+        Ok(BoardReport { inner })
+    }
+
+    /// Sets everything but memory to what it was when the board was opened (level 0), or counters and timers (level 1).
+    ///
+    /// Raises `ArgumentError` for another level.
+    fn reset(&self, py: Python<'_>, level: u32) -> PyResult<()> {
+        let board = self.open()?;
+        error::detached(py, || board.reset(level))?.map_err(error::device)
+    }
+
+    /// Lets go of the board and everything allocated on it; calls under way go on. Every later call but this raises
+    /// `ReleasedError`.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+        error::detached(py, || drop(inner))
+    }
+}
+
+fn bits(precision: Precision) -> u32 {
+    match precision {
+        Precision::Int8 => 8,
+        Precision::Int16 => 16,
+    }
+}
