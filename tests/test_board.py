@@ -7,12 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from command_words import copy_bytes, stream
+from command_words import SIZE, Copy
 
 from triune import _native
 from triune.errors import ArgumentError, ReleasedError, UnsupportedError
-
-SIZE = 4096
 
 
 @pytest.fixture
@@ -20,23 +18,6 @@ def board() -> Iterator[_native.Board]:
     board = _native.Board.local("zg330", threads=1)
     yield board
     board.close()
-
-
-class Copy:
-    """Two layers that copy an input to an output by way of memory on the chip, placed on a board."""
-
-    def __init__(self, board: _native.Board) -> None:
-        words = stream(copy_bytes(1, 2, SIZE)) + bytes(64) + stream(copy_bytes(2, 3, SIZE))
-        self.nbytes = len(words)
-        self.start = board.allocate("ddr", self.nbytes)
-        board.write("ddr", self.start, words)
-        self.source, self.target = board.allocate("ddr", SIZE), board.allocate("ddr", SIZE)
-        self.segments = [
-            ("ddr", self.start, self.nbytes, "instructions"),
-            ("ddr", self.source, SIZE, "input"),
-            ("ocm", board.allocate("ocm", SIZE), SIZE, "resident"),
-            ("ddr", self.target, SIZE, "output"),
-        ]
 
 
 def test_it_says_what_it_is(board: _native.Board) -> None:

@@ -29,11 +29,7 @@ _PICKLED = "enumerations are Python's own, which are copied and stored by value"
 
 LEFT_OUT: dict[str, dict[str, str]] = {
     "xir": {"*.__setstate__": _PICKLED},
-    "xrt": {
-        "*.__setstate__": _PICKLED,
-        "BuyiDevice.*": LATER["buyibackend"],
-        "ZG330Device.*": LATER["zg330backend"],
-    },
+    "xrt": {"*.__setstate__": _PICKLED},
     "host_backend": {},
 }
 """Members that are not there, as class.member or *.member, and why."""

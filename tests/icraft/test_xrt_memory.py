@@ -321,12 +321,6 @@ def test_what_a_device_lacks_is_named(capsys: pytest.CaptureFixture[str]) -> Non
     assert "host" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("url", ["axi://ql100aiu?npu=0x40000000&dma=0x80000000", "socket://zg330aiu@10.0.0.1:9981", ""])
-def test_opening_a_device_says_that_it_is_not_there_yet(url: str) -> None:
-    with pytest.raises(NotImplementedError, match=r"Device\.Open"):
-        Device.Open(url)
-
-
 @pytest.mark.parametrize("kind", [Device, MemRegion, RegRegion, MemChunk, MemPtr, MemManager])
 def test_null_handles_say_so(kind: type[ObjectRef]) -> None:
     handle = kind()

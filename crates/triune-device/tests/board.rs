@@ -191,7 +191,11 @@ fn run_registers_start_the_core() {
         assert_eq!([spread(0x14), spread(0x10)], [12, 12]);
         write(clear, 1).expect("exists");
         assert_eq!([read_register(layers), read_register(cycles), read_register(read)], [0, 0, 0]);
-        // Level 0 forgets where the segments lay.
+        // Where the segments lay is forgotten when the commands are freed, and by level 0.
+        board.free(DDR, placed.job.start).expect("allocated");
+        assert!(refusal(write(valid, 1)).contains("no table"));
+        board.allocate_at(DDR, placed.job.start, placed.job.bytes).expect("free");
+        placed.run(&board, &x);
         write(0x34, 1).expect("exists");
         assert_eq!(read_register(base), 0);
         write(base, placed.job.start).expect("exists");

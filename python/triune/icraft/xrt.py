@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from triune.icraft._xir.layout import Layout as Layout  # Programs take it from here, too.
 from triune.icraft._xrt.backend import Backend
+from triune.icraft._xrt.buyi_device import BuyiDevice, SegTable
 from triune.icraft._xrt.device import Device, HostDevice, RegRegion
 from triune.icraft._xrt.memory import HostMemRegion, MemChunk, MemManager, MemRegion
 from triune.icraft._xrt.pointer import MemPtr, PtrType
 from triune.icraft._xrt.registry import ICRAFT_ADD_OP_TO_BACKEND, BackendOpRegistry
 from triune.icraft._xrt.session import Session
 from triune.icraft._xrt.tensor import Tensor
+from triune.icraft._xrt.zg330_device import ZG330Device
 
 __all__ = [
     "ADDR",
@@ -21,6 +23,7 @@ __all__ = [
     "ICRAFT_ADD_OP_TO_BACKEND",
     "Backend",
     "BackendOpRegistry",
+    "BuyiDevice",
     "Device",
     "HostDevice",
     "HostMemRegion",
@@ -30,8 +33,10 @@ __all__ = [
     "MemRegion",
     "PtrType",
     "RegRegion",
+    "SegTable",
     "Session",
     "Tensor",
+    "ZG330Device",
 ]
 
 ADDR = PtrType.ADDR

@@ -30,9 +30,54 @@ struct Decodes {
 pub(super) struct Core {
     /// The job that was run last comes last.
     decoded: Vec<Decodes>,
-    /// Tables of earlier jobs, the last one last.
-    tables: Vec<SegmentTable>,
     scratch: Scratch,
+}
+
+/// Where the commands of earlier jobs have their segments.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    /// The one that was used last comes last.
+    known: Vec<SegmentTable>,
+}
+
+impl Tables {
+    /// The table that a job brings, or the one that its commands had last.
+    pub(super) fn of(&self, job: &Job, instructions: RegionId) -> Result<SegmentTable, Error> {
+        if let Some(table) = &job.segments {
+            return Ok(table.clone());
+        }
+        let holds = |table: &&SegmentTable| holding(table, instructions, job.start, job.bytes).is_some();
+        self.known.iter().rev().find(holds).cloned().ok_or_else(|| {
+            Error::Board(format!(
+                "nothing says where the segments lie that the commands at {:#x} name: no table came with them, nor with an \
+                 earlier run of them",
+                job.start
+            ))
+        })
+    }
+
+    /// Remembers a table.
+    pub(super) fn remember(&mut self, table: &SegmentTable) {
+        self.known.retain(|known| known != table);
+        if self.known.len() == KEPT_TABLES {
+            self.known.remove(0);
+        }
+        self.known.push(table.clone());
+    }
+
+    /// Forgets the tables of commands in a range.
+    pub(super) fn forget(&mut self, freed: &RangeAccess) {
+        let lies_there = |segment: &Segment| {
+            segment.kind == SegmentKind::Instructions
+                && RangeAccess::shared(segment.region, segment.base, segment.len).overlaps(freed)
+        };
+        self.known.retain(|table| !table.segments().iter().any(lies_there));
+    }
+
+    /// Forgets all tables.
+    pub(super) fn clear(&mut self) {
+        self.known.clear();
+    }
 }
 
 /// Tells what a core is part of.
@@ -46,39 +91,6 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl Core {
-    /// The table that a job brings, or the one that its commands had last.
-    pub(super) fn table(&self, job: &Job, instructions: RegionId) -> Result<SegmentTable, Error> {
-        if let Some(table) = &job.segments {
-            return Ok(table.clone());
-        }
-        let known = self
-            .tables
-            .iter()
-            .rev()
-            .find(|table| holding(table, instructions, job.start, job.bytes).is_some());
-        known.cloned().ok_or_else(|| {
-            Error::Board(format!(
-                "nothing says where the segments lie that the commands at {:#x} name: no table came with them, nor with an \
-                 earlier run of them",
-                job.start
-            ))
-        })
-    }
-
-    /// Remembers where the commands of a table have their segments.
-    pub(super) fn remember(&mut self, table: &SegmentTable) {
-        self.tables.retain(|known| known != table);
-        if self.tables.len() == KEPT_TABLES {
-            self.tables.remove(0);
-        }
-        self.tables.push(table.clone());
-    }
-
-    /// Forgets the tables of earlier jobs.
-    pub(super) fn forget(&mut self) {
-        self.tables.clear();
-    }
-
     /// Runs the streams in `start..start + bytes` of physical addresses.
     pub(super) fn run(
         &mut self,

@@ -9,7 +9,7 @@ use triune_kernels::Pool;
 
 use super::{
     Board, BoardInfo, Job, JobReport, Records, RegionInfo, Settings,
-    core::{Core, Surroundings},
+    core::{Core, Surroundings, Tables},
     model::Model,
     records::records,
     registers::{Effect, State},
@@ -46,6 +46,7 @@ pub struct LocalBoard {
     state: Mutex<State>,
     /// Held as long as a job runs.
     core: Mutex<Core>,
+    tables: Mutex<Tables>,
     busy: AtomicBool,
 }
 
@@ -119,6 +120,7 @@ impl LocalBoard {
             opened,
             state: Mutex::new(State::new(model, opened)),
             core: Mutex::default(),
+            tables: Mutex::default(),
             busy: AtomicBool::new(false),
             model,
             spec,
@@ -205,10 +207,10 @@ impl LocalBoard {
             instructions: self.instructions,
             memories: &self.memories,
         };
-        let logical = core.table(job, self.instructions)?;
+        let logical = lock(&self.tables).of(job, self.instructions)?;
         let (start, table) = mmu.translate(self.far.0, job.start, job.bytes, &logical)?;
         core.run(&at, start, job.bytes, &table)?;
-        core.remember(&logical);
+        lock(&self.tables).remember(&logical);
         let cost = core.cost(&at, &self.spec_at(&settings)?, &settings, self.far.1)?;
         let mut state = lock(&self.state);
         let (first, clock) = state.counters.job(&cost, job.bytes);
@@ -260,6 +262,7 @@ impl Board for LocalBoard {
         let mut state = lock(&self.state);
         let bytes = self.memory.free(region, start)?;
         let freed = RangeAccess::exclusive(region, start, bytes);
+        lock(&self.tables).forget(&freed);
         let lies_there = |records: &Records| {
             RangeAccess::exclusive(records.region, records.start, records.bytes).overlaps(&freed)
         };
@@ -352,11 +355,11 @@ impl Board for LocalBoard {
 
     fn reset(&self, level: u32) -> Result<(), Error> {
         // A job ends before.
-        let mut core = lock(&self.core);
+        let _core = lock(&self.core);
         let mut state = lock(&self.state);
         match level {
             0 => {
-                core.forget();
+                lock(&self.tables).clear();
                 *state = State::new(self.model, self.opened);
             }
             1 => state.counters = super::registers::Counters::default(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self, overload
 
 from triune.icraft._xir.objects import ObjectRef
-from triune.icraft._xrt.errors import DEVICE, RANGE, TYPE, NotSupported, expect, failure, virtual
+from triune.icraft._xrt.errors import DEVICE, RANGE, TYPE, expect, failure, virtual
 from triune.icraft._xrt.memory import HostMemRegion, MemChunk, MemRegion
 
 __all__ = ["Device", "HostDevice", "RegRegion"]
@@ -84,17 +84,25 @@ class Device(ObjectRef):
 
     @staticmethod
     def Open(url: str) -> Device:
-        """Open the device behind a URL, such as ``socket://zg330aiu@192.168.1.2:9981``.
+        """Open the device behind a URL ``protocol://device[@site][?name=value&...]``.
 
-        Raises NotSupported (a NotImplementedError): sessions run on the host so far.
+        ``axi://zg330aiu`` (or ``sim://``) is a simulated board in this process, a new one each time; ``mock://zg330`` one that
+        has memory and registers, and cannot forward; ``socket://zg330aiu@host:9981`` one behind a server. ``ql100aiu`` is BUYI.
+        The empty URL is ``axi://zg330``, or what the environment variable TRIUNE_ICRAFT_DEVICE names.
+
+        Raises InternalError naming the protocol, device or parameter that there is not, or why there is no connection.
         """
-        raise NotSupported(
-            f"Device.Open({url!r}): devices behind URLs are not there yet; HostDevice.Default() is the host"
-        )
+        from triune.icraft._xrt.opening import open_device
+
+        return open_device(url)
 
     @staticmethod
     def Close(device: Device) -> None:
-        """Let go of what a device holds. The host holds nothing."""
+        """Let go of a device and of all memory on it: nothing of it can be used any more. The host stays.
+
+        What is closed may be closed again.
+        """
+        expect("Device.Close", device, Device, "a device")
         device._close()
 
     # ---- memory

@@ -29,6 +29,8 @@ Bytes = npt.NDArray[np.uint8]
 Deleter = Callable[[MemPtr], None]
 """What is called with a chunk's begin instead of freeing its memory, once."""
 
+_PIECE = 1 << 24
+"""Bytes that are copied at a time where the host stands between two devices."""
 _MOST = 1 << 48
 """More bytes than any machine has: the bound that keeps a mistyped size from overflowing anything."""
 
@@ -68,7 +70,9 @@ class MemRegion(ObjectRef):
         """Allocate `byte_size` bytes, or take those that `begin` points to.
 
         With `auto_free` the memory is let go when nothing refers to the chunk any more; without, when `MemChunk.free` is
-        called. A `deleter` is called with `begin` instead, exactly once. New memory of the host is zero.
+        called. A `deleter` is called with `begin` instead, exactly once: the memory is the caller's then. Without one, memory
+        of a device is allocated at `begin`. New memory of the host is zero; that of devices lies at multiples of 64 bytes at
+        least, which is a burst.
 
         Raises InternalError if a size is negative, `alignment` no power of two, memory is exhausted, or `begin` does not
         point to so many bytes of this region.
@@ -89,7 +93,7 @@ class MemRegion(ObjectRef):
         size = _size("byte_size", byte_size)
         if deleter is not None and not callable(deleter):
             raise failure(TYPE, f"malloc: the deleter is a {type(deleter).__name__}, which cannot be called")
-        self._adopt(begin, size)
+        self._adopt(begin, size, deleter is None)
         return MemChunk._of(self, begin, size, deleter, bool(auto_free))
 
     # ---- what a kind of region does
@@ -98,8 +102,11 @@ class MemRegion(ObjectRef):
         """Return new memory. Raises InternalError if there is not enough."""
         raise virtual(self, "malloc")
 
-    def _adopt(self, begin: MemPtr, byte_size: int) -> None:
-        """Note that the memory at `begin` is in use. Raises InternalError if it is not there, or taken."""
+    def _adopt(self, begin: MemPtr, byte_size: int, owned: bool) -> None:
+        """Note that the memory at `begin` is in use, by the region if `owned`; else somebody else's `deleter` frees it.
+
+        Raises InternalError if it is not there, or is to be `owned` and taken.
+        """
         raise virtual(self, "adopt")
 
     def _free(self, begin: MemPtr) -> None:
@@ -110,13 +117,37 @@ class MemRegion(ObjectRef):
         """Return the bytes without a copy, None if the host cannot reach them."""
         raise virtual(self, "host_view")
 
-    def _read(self, begin: MemPtr, byte_size: int) -> Bytes:
-        """Return the bytes, a copy of them if need be."""
+    def _read(self, begin: MemPtr, target: Bytes) -> None:
+        """Copy as many bytes as `target` has to it."""
         raise virtual(self, "read")
 
     def _write(self, begin: MemPtr, data: Bytes) -> None:
         """Set bytes."""
         raise virtual(self, "write")
+
+    def _copy(self, begin: MemPtr, source: MemRegion, source_begin: MemPtr, byte_size: int) -> None:
+        """Copy bytes of any region, this one even."""
+        data = source._host_view(source_begin, byte_size)
+        if data is not None:
+            self._write(begin, data)
+            return
+        target = self._host_view(begin, byte_size)
+        if target is not None:
+            source._read(source_begin, target)
+            return
+        # From one device to another, by way of the host.
+        buffer = np.empty(min(byte_size, _PIECE), np.uint8)
+        for done in range(0, byte_size, _PIECE):
+            piece = buffer[: min(_PIECE, byte_size - done)]
+            source._read(source_begin + done, piece)
+            self._write(begin + done, piece)
+
+    def _information(self) -> dict[str, int]:
+        """Return what is known of the region beside its chunks."""
+        return {}
+
+    def _check_open(self, what: str) -> None:
+        """Raise InternalError if the device has been closed."""
 
     def _equals(self, other: Any) -> bool:
         return self is other
@@ -145,7 +176,7 @@ class HostMemRegion(MemRegion):
             raise failure(DEVICE, f"malloc: the host has no {byte_size} bytes left") from None
         return MemPtr._at(block, -block.ctypes.data % alignment, None)
 
-    def _adopt(self, begin: MemPtr, byte_size: int) -> None:
+    def _adopt(self, begin: MemPtr, byte_size: int, owned: bool) -> None:
         begin._view(byte_size, "malloc")
 
     def _free(self, begin: MemPtr) -> None:
@@ -154,8 +185,8 @@ class HostMemRegion(MemRegion):
     def _host_view(self, begin: MemPtr, byte_size: int) -> Bytes:
         return begin._view(byte_size, "memory chunk")
 
-    def _read(self, begin: MemPtr, byte_size: int) -> Bytes:
-        return self._host_view(begin, byte_size)
+    def _read(self, begin: MemPtr, target: Bytes) -> None:
+        target[:] = self._host_view(begin, target.size)
 
     def _write(self, begin: MemPtr, data: Bytes) -> None:
         view = self._host_view(begin, data.size)
@@ -198,9 +229,16 @@ class MemManager(ObjectRef):
         return None
 
     def getMemRegionInfo(self) -> dict[str, ObjectRef]:
-        """Return ``chunks``, how many are allocated, and ``byte_size``, their bytes together."""
+        """Return ``chunks``, how many are allocated, and ``byte_size``, their bytes together.
+
+        Of a device's region also ``region_byte_size``, all that it has, ``reserved_byte_size``, those at its beginning that
+        nobody gets, and ``used_byte_size``, those that anybody has allocated.
+        """
         chunks = self.getAllMemChunk()
-        return {"chunks": IntImm(len(chunks)), "byte_size": IntImm(sum(chunk.byte_size for chunk in chunks))}
+        region = self._region()
+        more = {} if region is None else region._information()
+        sizes = {"chunks": len(chunks), "byte_size": sum(chunk.byte_size for chunk in chunks), **more}
+        return {name: IntImm(size) for name, size in sizes.items()}
 
     def _add(self, chunk: MemChunk, *, kept: bool) -> None:
         number = id(chunk)
@@ -300,7 +338,7 @@ class MemChunk(ObjectRef):
         source = self._part("MemChunk.read", src_offset, byte_size)
         if byte_size > target.size:
             raise failure(RANGE, f"MemChunk.read: {byte_size} bytes into a buffer of {target.size}")
-        target[:byte_size] = self._chunk_region._read(source, byte_size)
+        self._chunk_region._read(source, target[:byte_size])
 
     def write(self, dest_offset: int, src: Buffer, byte_size: int) -> None:
         """Copy bytes from the beginning of a buffer to `dest_offset`.
@@ -321,10 +359,11 @@ class MemChunk(ObjectRef):
         """
         source = src_chunk._part("MemChunk.copyFrom (source)", src_offset, byte_size)
         target = self._part("MemChunk.copyFrom", dest_offset, byte_size)
-        self._chunk_region._write(target, src_chunk._chunk_region._read(source, byte_size))
+        self._chunk_region._copy(target, src_chunk._chunk_region, source, byte_size)
 
     def _part(self, what: str, offset: int, byte_size: int) -> MemPtr:
         """Return where `byte_size` bytes from `offset` on begin."""
+        self._chunk_region._check_open(what)
         if self._freed or (self._owner is not None and self._owner._freed):
             raise failure(ORDER, f"{what}: the memory chunk was freed")
         if not 0 <= offset <= self._byte_size or not 0 <= byte_size <= self._byte_size - offset:

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from triune.icraft._xrt.device import Device
     from triune.icraft._xrt.pointer import Buffer
 
-__all__ = ["CheckFunc", "Tensor", "on_host"]
+__all__ = ["CheckFunc", "Tensor", "fetched", "on_host"]
+
+_FIRST_PAUSE = 50e-6
+_LONGEST_PAUSE = 2e-3
 
 CheckFunc = Callable[["Device"], bool]
 """Says whether a tensor's data is ready; it is given the device that the data lies on."""
@@ -247,17 +250,23 @@ class Tensor(ObjectRef):
     def waitForReady(self, timeout: datetime.timedelta, sleep: datetime.timedelta = datetime.timedelta(0)) -> bool:
         """Ask until the data is ready, pausing for `sleep` in between; return False if it is not after `timeout`.
 
-        Other threads run meanwhile. Raises InternalError if there is no memory for the data.
+        Without `sleep`, the pauses grow from 50 microseconds to 2 milliseconds. Other threads run meanwhile.
+
+        Raises InternalError if there is no memory for the data.
         """
         self._memory("waitForReady")
         return self._wait(timeout.total_seconds(), sleep.total_seconds())
 
     def _wait(self, timeout: float, sleep: float) -> bool:
         end = time.monotonic() + timeout
+        pause = sleep if sleep > 0 else _FIRST_PAUSE
         while not self.isReady():
-            if time.monotonic() >= end:
+            left = end - time.monotonic()
+            if left <= 0:
                 return False
-            time.sleep(max(sleep, 0.0))
+            time.sleep(min(pause, left))
+            if sleep <= 0:
+                pause = min(pause * 1.5, _LONGEST_PAUSE)
         return True
 
     def _device(self) -> Device:
@@ -359,25 +368,39 @@ class Tensor(ObjectRef):
         data, or it is not ready within the device's wait time.
         """
         self._await("dump")
-        os.write(dumped(on_host(self, "dump"), self._dtype, format))
+        os.write(dumped(fetched(self, "dump"), self._dtype, format))
 
     # ---- as an array
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """Return the elements as an array of numpy, of a tensor on the host a view.
+        """Return the elements as an array of numpy: of a tensor on the host a view, of one on a device a copy.
 
-        Raises InternalError if it is not on the host, has no data, or is not ready within the wait time.
+        Raises InternalError if it has no data, or is not ready within the wait time; ValueError if it is on a device and
+        `copy` is False.
         """
         self._await("__array__")
-        array = on_host(self, "__array__")
+        array = fetched(self, "__array__")
+        if not self._on_host():
+            if copy is False:
+                raise ValueError("a tensor on a device cannot be seen by the host without a copy")
+            return array if dtype is None else array.astype(dtype, copy=False)
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:
                 raise ValueError(f"a tensor of {array.dtype} cannot be seen as {np.dtype(dtype)} without a copy")
             return array.astype(dtype)
         return array.copy() if copy else array
 
+    def _on_host(self) -> bool:
+        chunk = self._memory("__array__")
+        return chunk.region._host_view(chunk.begin, 0) is not None
+
     def __buffer__(self, flags: int) -> memoryview:
-        """Return the elements as a buffer that shares their memory (from Python 3.12 on)."""
+        """Return the elements as a buffer that shares their memory (from Python 3.12 on).
+
+        Raises BufferError if it is on a device.
+        """
+        if not self._on_host():
+            raise BufferError("a tensor on a device has no buffer on the host; numpy.array(tensor) is a copy of it")
         return memoryview(np.asarray(self).data)
 
     def __bytes__(self) -> bytes:
@@ -404,6 +427,19 @@ class Tensor(ObjectRef):
             "chunk": None if self._chunk is None else self._chunk._json(),
             "dtype": self._dtype._json(),
         }
+
+
+def fetched(tensor: Tensor, what: str) -> npt.NDArray[Any]:
+    """Return the elements of a tensor: sharing its memory if that is the host's, else a copy.
+
+    Raises InternalError if it has no data.
+    """
+    if tensor._on_host():
+        return on_host(tensor, what)
+    shape, element = storage(tensor._dtype)
+    array = np.empty(shape, element)
+    tensor._memory(what).read(array.reshape(-1).view(np.uint8), tensor._offset, array.nbytes)
+    return array
 
 
 def on_host(tensor: Tensor, what: str) -> npt.NDArray[Any]:

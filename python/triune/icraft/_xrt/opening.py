@@ -1,0 +1,44 @@
+"""From a URL to a device."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from triune import _native
+from triune.icraft._xrt.board import BoardDevice
+from triune.icraft._xrt.buyi_device import BuyiDevice
+from triune.icraft._xrt.errors import DEVICE, NotSupported, failure
+from triune.icraft._xrt.url import DeviceUrl, parse
+from triune.icraft._xrt.zg330_device import ZG330Device
+
+__all__ = ["open_device"]
+
+_KINDS: Final[dict[str, type[BoardDevice]]] = {kind._target: kind for kind in (BuyiDevice, ZG330Device)}
+
+
+def open_device(url: str) -> BoardDevice:
+    """Open the device behind a URL; see `Device.Open`."""
+    parts = parse(url)
+    try:
+        board = (
+            _connect(parts)
+            if parts.protocol == "socket"
+            else _native.Board.local(parts.target, parts.protocol != "mock")
+        )
+    except _native.Error as error:
+        raise failure(DEVICE, f"Device.Open({url!r}): {error}") from error
+    if board.device != parts.target:
+        found = board.device
+        board.close()
+        raise failure(DEVICE, f"Device.Open({url!r}): the board there is a {found}, not a {parts.target}")
+    return _KINDS[parts.target]._of(parts, board)
+
+
+def _connect(parts: DeviceUrl) -> _native.Board:
+    connect: Any = getattr(_native.Board, "connect", None)
+    if connect is None:
+        raise NotSupported(
+            f"[{DEVICE}] Device.Open({parts.url!r}): there are no boards behind servers yet; axi:// is here"
+        )
+    board: _native.Board = connect(parts)
+    return board

@@ -1,0 +1,89 @@
+"""Registers of boards: regions of them, by the addresses that the vendor's headers give."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+
+from triune.icraft._xrt.device import RegRegion
+from triune.icraft._xrt.errors import RANGE, TYPE, expect, failure
+
+if TYPE_CHECKING:
+    from triune.icraft._xrt.board import BoardDevice
+
+__all__ = ["BUYI", "ENGINE_READ_TILES", "ENGINE_WRITTEN_TILES", "ZG330", "BoardRegRegion", "engine"]
+
+BUYI: Final = {
+    "npu": (0, 1 << 33),
+    "icore": (0x40000, 0x1000),
+    "mmu": (0x1_0000_2000, 0x1000),
+    "pldma": (0x1_0004_1000, 0x1000),
+    "imagemake": (0x1_000C_0000, 0x1000),
+}
+"""Regions of a BUYI board's registers: base in the board's window, and bytes. ``npu`` is all of the window."""
+ZG330: Final = {"npu": (0, 1 << 33), "icore": (0x40000, 0x1000)}
+"""The same for ZG330."""
+
+ENGINE_WRITTEN_TILES: Final = 0x10
+"""Where an engine's register for the tiles that it wrote lies."""
+ENGINE_READ_TILES: Final = 0x14
+"""The same for those that it read."""
+
+
+def engine(cid: int, rid: int, offset: int) -> int:
+    """Return the address of the register of the engine in column `cid` and row `rid`.
+
+    Raises InternalError if a number cannot be one.
+    """
+    for name, value, most in (("cid", cid, 127), ("rid", rid, 255), ("offset", offset, 0xFFFF)):
+        expect(name, value, (int, np.integer), "a number")
+        if not 0 <= value <= most:
+            raise failure(RANGE, f"{name} {value}: 0 to {most} can be")
+    return 0x2_0000_0000 + (int(cid) << 24) + (int(rid) << 16) + int(offset)
+
+
+class BoardRegRegion(RegRegion):
+    """Registers of a board."""
+
+    type_key: ClassVar[str] = "icraft::xrt::RegRegionNode"
+
+    _base: int
+    _bytes: int
+    _window: int
+
+    @classmethod
+    def _of(cls, name: str, base: int, byte_size: int, window: int) -> BoardRegRegion:
+        """Return the region at `base` of a board's window, which is at `window` for absolute addresses."""
+        region = cls._new()
+        region._set_up(name)
+        region._base, region._bytes, region._window = base, byte_size, window
+        return region
+
+    def _board_device(self) -> BoardDevice:
+        device: BoardDevice = self.device()  # type: ignore[assignment]  # set up by it
+        return device
+
+    def _place(self, addr: int, relative: bool) -> int:
+        expect(f"register region {self._name!r}: addr", addr, (int, np.integer), "an address")
+        within = int(addr) if relative else int(addr) - self._window - self._base
+        if not 0 <= within < self._bytes:
+            first = 0 if relative else self._window + self._base
+            kind = "relative" if relative else "absolute"
+            raise failure(
+                RANGE,
+                f"register region {self._name!r}: the {kind} address {int(addr):#x} is outside of it; it has {first:#x} to"
+                f" {first + self._bytes - 1:#x}",
+            )
+        return self._base + within
+
+    def _read(self, addr: int, relative: bool) -> int:
+        place, device = self._place(addr, relative), self._board_device()
+        return device._native(lambda board: board.read_register(place))
+
+    def _write(self, addr: int, data: int, relative: bool) -> None:
+        place, device = self._place(addr, relative), self._board_device()
+        expect(f"register region {self._name!r}: data", data, (int, np.integer), "a number")
+        if not 0 <= data < 1 << 32:
+            raise failure(TYPE, f"register region {self._name!r}: {data} does not fit into 32 bits")
+        device._native(lambda board: board.write_register(place, int(data)))

@@ -1,0 +1,73 @@
+"""URLs of devices: which open what, and what is said of the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from triune.icraft._xrt.url import parse
+from triune.icraft.xir import InternalError
+from triune.icraft.xrt import BuyiDevice, Device, ZG330Device
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("axi://ql100aiu?npu=0x40000000&dma=0x80000000", BuyiDevice),
+        ("axi://ql100aiu", BuyiDevice),
+        ("axi://zg330aiu?npu=0x40000000&dma=0x80000000", ZG330Device),
+        ("sim://zg330", ZG330Device),
+        ("sim://buyi", BuyiDevice),
+        ("mock://ql100ai?npu=0x40000000&dma=0x80000000", BuyiDevice),
+        ("mock://zg330", ZG330Device),
+        ("", ZG330Device),
+    ],
+)
+def test_what_a_url_opens(url: str, kind: type[Device], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRIUNE_ICRAFT_DEVICE", raising=False)
+    device = Device.Open(url)
+    assert type(device) is kind
+    assert kind(device) is device
+    assert device.defaultMemRegion().same_as(device.getMemRegion("plddr"))
+    Device.Close(device)
+
+
+def test_the_empty_url_opens_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIUNE_ICRAFT_DEVICE", "buyi")
+    assert isinstance(Device.Open(""), BuyiDevice)
+    monkeypatch.setenv("TRIUNE_ICRAFT_DEVICE", "wl170")
+    with pytest.raises(InternalError, match=r"TRIUNE_ICRAFT_DEVICE is 'wl170'.*zg330"):
+        Device.Open("")
+
+
+def test_parts_of_a_url() -> None:
+    parts = parse("socket://ql100aiu@192.168.125.148:9981?npu=0x40000000&dma=2147483648")
+    assert (parts.protocol, parts.device, parts.target) == ("socket", "ql100aiu", "buyi")
+    assert (parts.site, parts.params) == ("192.168.125.148:9981", {"npu": 0x40000000, "dma": 0x80000000})
+    assert parse("socket://haps-zg330@192.168.124.24:5001").target == "zg330"
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("pcie://zg330", r"no protocol 'pcie'; there are axi, sim, mock, socket"),
+        ("axi://zg331", r"no device 'zg331'; there are .*zg330"),
+        ("axi://", r"no device ''"),
+        ("zg330", r"is no URL"),
+        ("axi:zg330", r"is no URL"),
+        ("axi://ql100aiu?clock=5", r"axi has no parameter 'clock'; it has npu, dma"),
+        ("axi://ql100aiu?npu=zero", r"'npu' is 'zero'; it has to be an address"),
+        ("axi://ql100aiu?npu", r"'npu' is ''"),
+        ("axi://ql100aiu?npu=-1", r"'npu' is '-1'"),
+        ("axi://ql100aiu?npu=0x1000000000000", r"'npu'"),
+        ("axi://ql100aiu?npu=1&npu=1", r"'npu' is given twice"),
+        ("axi://ql100aiu?npu=1&", r"no parameter ''"),
+        ("axi://ql100aiu@10.0.0.1:9981", r"in this process.*'10\.0\.0\.1:9981'"),
+        ("socket://ql100aiu", r"needs the place of its server"),
+        ("socket://ql100aiu@", r"needs the place of its server"),
+    ],
+)
+def test_what_is_wrong_with_a_url_is_named(url: str, said: str) -> None:
+    with pytest.raises(InternalError, match=said):
+        Device.Open(url)
+    with pytest.raises(InternalError, match=r"expected a URL, got int"):
+        Device.Open(5)  # type: ignore[arg-type]
