@@ -48,7 +48,8 @@ def as_bytes(buffer: Buffer, what: str, *, writable: bool = False) -> Bytes:
         raise failure(TYPE, f"{what}: expected a buffer, got {type(buffer).__name__}") from None
     if not view.c_contiguous:
         raise failure(RANGE, f"{what}: expected a buffer in C order without gaps")
-    if writable and view.readonly:
+    copied = source is not buffer and writable and not np.may_share_memory(source, np.asarray(buffer))
+    if writable and (view.readonly or copied):
         raise failure(TYPE, f"{what}: expected a buffer that can be written to")
     return np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
 
