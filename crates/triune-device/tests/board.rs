@@ -7,8 +7,8 @@ use std::{collections::BTreeMap, sync::Arc, thread};
 use common::{Random, to_bytes, to_floats};
 use proptest::prelude::*;
 use triune_device::{
-    Addr, Board, Command, Error, FeatureMap, Job, LocalBoard, Records, RegionId, Segment, SegmentKind,
-    SegmentTable, Settings, TimingOptions,
+    Addr, Board, Command, DeviceSpec, Error, FeatureMap, Job, LocalBoard, Records, RegionId, Sanitize,
+    Segment, SegmentKind, SegmentTable, Settings, TimingOptions,
     board::{PROFILER_RECORD_BYTES, TIMER_RECORD_BYTES},
     command::{End, FUnary, Function, FunctionKind, encode},
     spec::Precision,
@@ -205,6 +205,24 @@ fn run_registers_start_the_core() {
 }
 
 #[test]
+fn devices_without_registers_and_times_have_boards_too() {
+    for device in ["metis", "scalesim-os"] {
+        let board = board(device);
+        assert!(board.read_register(0x0c).is_err());
+        assert!(board.settings().expect("local").core_hz > 0);
+    }
+    let host = board("host");
+    let settings = host.settings().expect("local");
+    assert_eq!(settings.core_hz, 0);
+    host.configure(&settings).expect("nothing changes");
+    assert!(refusal(host.configure(&Settings { core_hz: 1_000_000, ..settings })).contains("1000000 Hz"));
+    assert!(
+        refusal(host.configure(&Settings { precision: Precision::Int16, ..settings })).contains("16-bit")
+    );
+    assert!(refusal(host.configure(&Settings { engines: [1, 1], ..settings })).contains("missing"));
+}
+
+#[test]
 fn unknown_and_read_only_registers_are_named() {
     let buyi = board("buyi");
     assert!(refusal(buyi.read_register(0x44)).contains("buyi has no register at 0x44"));
@@ -339,6 +357,22 @@ fn the_mmu_moves_the_far_memory() {
     board.write_register(0x1_0000_2018, 1).expect("exists");
     board.run(&placed.job).expect("runs");
     assert_eq!(placed.result(&board), expected);
+}
+
+#[test]
+fn the_sanitizer_watches_boards() {
+    let spec = DeviceSpec::builtin("zg330").expect("builtin");
+    let board = LocalBoard::with_sanitizer(spec, true, 1, Sanitize::Report).expect("mapped");
+    let placed = Placed::new(&board, 0);
+    assert!(matches!(board.run(&placed.job), Err(Error::Sanitizer(_))), "the input was never written");
+    let x = Random(13).floats(ELEMENTS as usize);
+    // What the first layer leaves on the chip is there for the second.
+    assert_eq!(placed.run(&board, &x), abs(&x));
+    assert!(matches!(board.read(DDR, placed.table[3].base + BYTES, &mut [0]), Err(Error::Sanitizer(_))));
+    for segment in &placed.table {
+        board.free(segment.region, segment.base).expect("allocated");
+    }
+    assert!(matches!(board.run(&placed.job), Err(Error::Sanitizer(_))), "nothing is allocated");
 }
 
 #[test]

@@ -28,7 +28,7 @@ struct Decodes {
 /// What runs jobs, one at a time.
 #[derive(Debug, Default)]
 pub(super) struct Core {
-    /// The job that was run last comes last.
+    /// The job that was prepared last comes last.
     decoded: Vec<Decodes>,
     scratch: Scratch,
 }
@@ -91,16 +91,9 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl Core {
-    /// Runs the streams in `start..start + bytes` of physical addresses.
-    pub(super) fn run(
-        &mut self,
-        at: &Surroundings<'_>,
-        start: u64,
-        bytes: u64,
-        table: &SegmentTable,
-    ) -> Result<(), Error> {
-        self.prepare(at, start, bytes, table)?;
-        let Self { decoded, scratch, .. } = self;
+    /// Runs the job that was prepared last.
+    pub(super) fn run(&mut self, at: &Surroundings<'_>) -> Result<(), Error> {
+        let Self { decoded, scratch } = self;
         let Some(job) = decoded.last() else { return Ok(()) };
         let need =
             job.streams.iter().map(|stream| stream.scratch_bytes(at.pool.threads())).max().unwrap_or(0);
@@ -112,7 +105,7 @@ impl Core {
         Ok(())
     }
 
-    /// What the job that was run last costs.
+    /// What the job that was prepared last costs.
     pub(super) fn cost(
         &mut self,
         at: &Surroundings<'_>,
@@ -140,8 +133,8 @@ impl Core {
         Ok(cost)
     }
 
-    /// Makes the job the last of those that are decoded.
-    fn prepare(
+    /// Decodes the streams in `start..start + bytes` of physical addresses, unless they are.
+    pub(super) fn prepare(
         &mut self,
         at: &Surroundings<'_>,
         start: u64,
@@ -236,7 +229,8 @@ fn decode(
     let spans = spans(at.memory, RangeAccess::shared(at.instructions, start, bytes))?;
     let decoded = |&[first, len]: &[u64; 2]| {
         let stream = Stream { addr: Addr::new(segment, offset + first), len };
-        waiting(at.memory, &prepared(table), || Decoded::new(at.memory, table, stream, Isa::best()))
+        let decode = || Decoded::new(at.memory, table, stream, Isa::best());
+        Ok(waiting(at.memory, &prepared(table), decode)?.as_part())
     };
     spans.iter().map(decoded).collect()
 }

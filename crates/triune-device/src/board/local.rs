@@ -61,6 +61,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Says that a job runs, as long as it lives.
+struct Busy<'a>(&'a AtomicBool);
+
+impl<'a> Busy<'a> {
+    fn new(flag: &'a AtomicBool) -> Self {
+        flag.store(true, Ordering::Release);
+        Self(flag)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
 impl LocalBoard {
     /// The board of a builtin device ([`DeviceSpec::builtin`]). One that does not compute has memory and registers only.
     /// Jobs use `threads` threads, 0 means one per CPU core.
@@ -71,11 +87,24 @@ impl LocalBoard {
         Self::new(DeviceSpec::builtin(device)?, computes, threads)
     }
 
-    /// The board of a device.
+    /// The board of a device, watched by the sanitizer if the environment asks for it.
     ///
     /// # Errors
     /// As [`Memory::new`], [`Error::UnknownMemory`] when the description places instructions in no memory of its.
     pub fn new(spec: DeviceSpec, computes: bool, threads: usize) -> Result<Self, Error> {
+        Self::with_sanitizer(spec, computes, threads, Sanitize::from_environment()?)
+    }
+
+    /// As [`Self::new`], with the sanitizer as said here.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_sanitizer(
+        spec: DeviceSpec,
+        computes: bool,
+        threads: usize,
+        sanitize: Sanitize,
+    ) -> Result<Self, Error> {
         let far = spec.memory_index(&spec.placement.scratch)?;
         let mut with_udma = spec.clone();
         with_udma.memory.push(MemorySpec {
@@ -88,7 +117,7 @@ impl LocalBoard {
             ports: 1,
             latency_cycles: 0,
         });
-        let memory = Memory::with_sanitizer(&with_udma, Sanitize::from_environment()?)?;
+        let memory = Memory::with_sanitizer(&with_udma, sanitize)?;
         let of_region = |name: &str| {
             let plain = name.rsplit_once('.').map_or(name, |(plain, _)| plain);
             spec.memory.iter().find(|each| each.name == name || (each.per_core && each.name == plain))
@@ -209,9 +238,10 @@ impl LocalBoard {
         };
         let logical = lock(&self.tables).of(job, self.instructions)?;
         let (start, table) = mmu.translate(self.far.0, job.start, job.bytes, &logical)?;
-        core.run(&at, start, job.bytes, &table)?;
-        lock(&self.tables).remember(&logical);
+        core.prepare(&at, start, job.bytes, &table)?;
         let cost = core.cost(&at, &self.spec_at(&settings)?, &settings, self.far.1)?;
+        core.run(&at)?;
+        lock(&self.tables).remember(&logical);
         let mut state = lock(&self.state);
         let (first, clock) = state.counters.job(&cost, job.bytes);
         let layer_count = state.counters.layers;
@@ -347,10 +377,8 @@ impl Board for LocalBoard {
             )));
         }
         let mut core = lock(&self.core);
-        self.busy.store(true, Ordering::Release);
-        let result = self.execute(&mut core, job);
-        self.busy.store(false, Ordering::Release);
-        result
+        let _busy = Busy::new(&self.busy);
+        self.execute(&mut core, job)
     }
 
     fn reset(&self, level: u32) -> Result<(), Error> {

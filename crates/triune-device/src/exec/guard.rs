@@ -72,14 +72,16 @@ impl<'a> Guard<'a> {
         self.touch(operand, AccessKind::Read, range, Rows::dense(range.len))
     }
 
-    /// A run begins: feature maps between commands hold nothing of value from the run before.
-    pub(super) fn begin(&self) -> Result<(), Error> {
+    /// A run begins: feature maps between commands hold nothing of value from the run before, unless it is a `part` of a
+    /// longer program.
+    pub(super) fn begin(&self, part: bool) -> Result<(), Error> {
         for (index, segment) in self.segments.segments().iter().enumerate() {
             let index = index as u8;
             if segment.len == 0 {
                 continue;
             }
             if segment.kind.transient()
+                && !part
                 && let Some(chunk) = self.bound.chunk(index)
             {
                 self.sanitizer.forget(segment.access(), chunk);

@@ -79,6 +79,8 @@ pub struct Decoded {
     staging_bytes: usize,
     /// The chunks that the segments lie in; empty while the sanitizer is off.
     bound: Bound,
+    /// Whether other streams run on the same feature maps.
+    part: bool,
 }
 
 impl Decoded {
@@ -157,7 +159,13 @@ impl Decoded {
             generation,
             staging_bytes,
             bound,
+            part: false,
         })
+    }
+
+    /// The same as a part of a longer program: feature maps between commands hold what other parts left there.
+    pub(crate) fn as_part(self) -> Self {
+        Self { part: true, ..self }
     }
 
     /// The commands, `end` excluded.
@@ -219,7 +227,7 @@ impl Decoded {
     /// # Errors
     /// [`Error::Sanitizer`].
     pub(super) fn check_chunks(&self, memory: &Memory) -> Result<(), Error> {
-        Guard::new(memory, &self.segments, &self.bound).map_or(Ok(()), |guard| guard.begin())
+        Guard::new(memory, &self.segments, &self.bound).map_or(Ok(()), |guard| guard.begin(self.part))
     }
 
     /// Bytes of scratch that [`Self::run`] needs with a pool of `threads` threads.
@@ -322,7 +330,7 @@ impl Decoded {
         }
         let guard = Guard::new(memory, &self.segments, &self.bound);
         if let Some(guard) = &guard {
-            guard.begin()?;
+            guard.begin(self.part)?;
         }
         let (staging, scratch) = scratch.split_at_mut(self.staging_bytes);
         for (index, (step, command)) in self.steps.iter().zip(&*self.commands).enumerate() {
