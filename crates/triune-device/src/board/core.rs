@@ -230,7 +230,7 @@ fn decode(
     let decoded = |&[first, len]: &[u64; 2]| {
         let stream = Stream { addr: Addr::new(segment, offset + first), len };
         let decode = || Decoded::new(at.memory, table, stream, Isa::best());
-        Ok(waiting(at.memory, &prepared(table), decode)?.as_part())
+        Ok(waiting(at.memory, &prepared(table), decode)?.into_part())
     };
     spans.iter().map(decoded).collect()
 }

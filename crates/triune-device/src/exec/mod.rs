@@ -164,7 +164,7 @@ impl Decoded {
     }
 
     /// The same as a part of a longer program: feature maps between commands hold what other parts left there.
-    pub(crate) fn as_part(self) -> Self {
+    pub(crate) fn into_part(self) -> Self {
         Self { part: true, ..self }
     }
 
