@@ -6,9 +6,41 @@ import importlib.util
 import sys
 from pathlib import Path
 
-# What makes the networks, for the tests to import: test folders are no packages here.
-_SPEC = importlib.util.spec_from_file_location("xir_networks", Path(__file__).with_name("xir_networks.py"))
-assert _SPEC is not None
-assert _SPEC.loader is not None
-_networks = sys.modules["xir_networks"] = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(_networks)
+import pytest
+
+import triune
+from triune.models import DIGITS_INT8
+
+
+def _importable(name: str) -> None:
+    """Let tests import a module beside them: test folders are no packages here."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+_importable("xir_networks")
+_importable("npu_networks")
+
+
+@pytest.fixture(scope="session")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return folders with the embedded network compiled for ``zg330`` and ``buyi``."""
+    folders = {}
+    for target in ("zg330", "buyi"):
+        folders[target] = tmp_path_factory.mktemp(target)
+        triune.compile(DIGITS_INT8, target=target, output=folders[target], format="icraft")
+    return folders
+
+
+@pytest.fixture(scope="session")
+def convolutions(test_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return folders with SqueezeNet, whose joints are written in place, compiled for ``zg330`` and ``buyi``."""
+    folders = {}
+    for target in ("zg330", "buyi"):
+        folders[target] = tmp_path_factory.mktemp(target)
+        model = test_data / "models/onnx/squeezenet_u8s8_qdq.onnx"
+        triune.compile(model, target=target, output=folders[target], format="icraft")
+    return folders

@@ -489,7 +489,8 @@ def test_io_is_logged(capsys: pytest.CaptureFixture[str]) -> None:
     made.forward([x(0)])
     lines = capsys.readouterr().out.splitlines()
     assert lines[4] == "opId: 4  opType: Plus     Inputs: (1,2,2,1)(1,2,2,1)   Outputs: (1,2,2,1)"
-    assert len(lines) == 6
+    assert lines[6].startswith("[I] network wall: ")
+    assert len(lines) == 7
     made.setLogIO(False)
     made.setLogTime(True)
     made.forward([x(0)])

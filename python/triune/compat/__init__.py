@@ -1,7 +1,8 @@
 """The vendors' import names, for programs that must not be changed. Nothing here is on the path unless it is asked for.
 
 `import triune.compat.axelera` makes `axelera.runtime` importable, `import triune.compat.megenginelite` `megenginelite`,
-`import triune.compat.icraft` `icraft.xir` and `xir`, and so for `xrt` and `host_backend`.
+`import triune.compat.icraft` `icraft.xir` and `xir`, and so for `xrt`,
+`host_backend`, `zg330backend` and `buyibackend` (`buyi_backend`).
 ``python -m triune compat run program.py`` does all of it and runs the program.
 """
 

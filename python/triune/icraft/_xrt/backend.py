@@ -7,6 +7,7 @@ A kind of backend derives from `Backend` and says what the methods with an under
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from triune.icraft._xir.objects import ObjectRef
@@ -33,6 +34,8 @@ class Backend(ObjectRef):
     _profiles: bool
     _applied: bool
     _times: dict[int, tuple[float, float]]
+    _turn: AbstractContextManager[Any] = nullcontext()
+    """Held by a session as long as it runs: a device's memory has one run's values at a time."""
 
     @classmethod
     def Init(cls) -> Self:
@@ -200,6 +203,14 @@ class Backend(ObjectRef):
     def _takes(self, op: Operation) -> bool:
         """Return whether the backend takes an operation that it has a forward function for."""
         return True
+
+    def _row(self, op: Operation) -> object:
+        """Return what operations have in common that the backend runs as one, None for one that runs by itself."""
+        return None
+
+    def _merge(self, op_ids: Sequence[int]) -> Operation:
+        """Return an operation of the backend's that stands for several in a row."""
+        raise virtual(self, "merge")
 
     def _merges(self, op: Operation) -> bool:
         """Return whether the operation can be computed together with others."""

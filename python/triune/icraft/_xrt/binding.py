@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from triune.icraft._xrt.backend import Backend, operands, operation_name
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from triune.icraft._xrt.device import Device
     from triune.icraft._xrt.registry import FForwardOp
 
-__all__ = ["Step", "bound_already", "bound_by_order"]
+__all__ = ["Step", "bound_already", "bound_by_order", "joined"]
 
 
 @dataclass(eq=False)
@@ -29,6 +30,8 @@ class Step:
     outputs: list[int]
     is_input: bool
     """Whether it is an `Input`, which hands on what the caller gives."""
+    merged: tuple[Step, ...] = ()
+    """The steps that it stands for, if there are several."""
 
 
 def bound_by_order(view: NetworkView, backends: Sequence[Backend], devices: Sequence[Device]) -> list[Step]:
@@ -77,7 +80,7 @@ def bound_already(view: NetworkView, backends: Sequence[Backend]) -> list[Step]:
     return steps
 
 
-def _step(op: Operation, backend: Backend) -> Step:
+def _step(op: Operation, backend: Backend, merged: Sequence[Step] = ()) -> Step:
     return Step(
         op,
         backend,
@@ -85,7 +88,26 @@ def _step(op: Operation, backend: Backend) -> Step:
         [value.v_id for value in operands(op)],
         [value.v_id for value in op.outputs],
         op.typeKey() == "icraft::xir::InputNode",
+        tuple(merged),
     )
+
+
+def joined(steps: Sequence[Step]) -> list[Step]:
+    """Return the steps with those in a row that their backend runs as one put together."""
+
+    def row(step: Step) -> tuple[int, object]:
+        # What runs by itself has no row.
+        return id(step.backend), step.backend._row(step.op)
+
+    found: list[Step] = []
+    for (_, kind), group in groupby(steps, row):
+        own = list(group)
+        if kind is None or len(own) == 1:
+            found += own
+            continue
+        op = own[0].backend._merge([step.op.op_id for step in own])
+        found += [_step(op, own[0].backend, own)] if op.outputs else own
+    return found
 
 
 def _backends(backends: Sequence[Backend]) -> list[Backend]:

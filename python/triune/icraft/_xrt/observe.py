@@ -69,6 +69,11 @@ class Observers:
         if self.dump_to is not None:
             self._dump(step, outputs)
 
+    def done(self, total: float) -> None:
+        """Do what comes after a whole run that took `total` milliseconds."""
+        if self.log_io:
+            print(f"[I] network wall: {total:.4f} ms", flush=True)
+
     def _dump(self, step: Step, outputs: Sequence[Tensor]) -> None:
         assert self.dump_to is not None
         try:
@@ -90,7 +95,7 @@ def _suited(form: str, tensor: Tensor) -> str:
 
 
 def _head(step: Step) -> str:
-    kind = step.op.typeKey().removesuffix("Node").rsplit("::", 1)[-1]
+    kind = step.op.typeKey().removesuffix("Node").rsplit("::", 1)[-1] + ("(Merged)" if step.merged else "")
     return f"opId: {step.op.op_id}  opType: {kind}     "
 
 

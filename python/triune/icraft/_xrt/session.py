@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xrt.backend import Backend, as_results, made, view_of
-from triune.icraft._xrt.binding import Step, bound_already, bound_by_order
+from triune.icraft._xrt.binding import Step, bound_already, bound_by_order, joined
 from triune.icraft._xrt.check import check_inputs, check_outputs
 from triune.icraft._xrt.errors import ORDER, RANGE, TYPE, NotSupported, failure
 from triune.icraft._xrt.observe import Observers
@@ -50,7 +51,10 @@ class Session(ObjectRef):
 
     _backends: list[Backend]
     _view: NetworkView | None
+    _plain: list[Step]
+    """The operations as they are in the network."""
     _steps: list[Step]
+    """The operations as they run: those that a backend runs as one put together."""
     _inputs: list[Value]
     _outputs: list[Value]
     _stretches: list[Stretch]
@@ -69,11 +73,14 @@ class Session(ObjectRef):
         return session
 
     def _set_up(self, view: NetworkView | None, backends: list[Backend], steps: list[Step]) -> None:
-        self._view, self._backends, self._steps = view, backends, steps
+        self._view, self._backends, self._plain = view, backends, steps
         self._inputs, self._outputs = _border(view)
-        self._stretches = stretches(steps, self._outputs)
+        self._arrange(steps)
         self._applied, self._profiles, self._observers = False, False, Observers()
         self._walls, self._total, self._position = {}, 0.0, _Position()
+
+    def _arrange(self, steps: list[Step]) -> None:
+        self._steps, self._stretches = steps, stretches(steps, self._outputs)
 
     # ---- making one
 
@@ -140,11 +147,12 @@ class Session(ObjectRef):
         Raises InternalError before `apply`, and if an index is out of range.
         """
         self._ready("sub")
-        count = len(self._steps)
+        count = len(self._plain)
         start = _index("start_index", start_index, count)
         end = count if end_index is None else _index("end_index", end_index, count)
-        steps = self._steps[start : max(start, end)]
+        steps = self._plain[start : max(start, end)]
         part = Session._of(self.network_view.view([step.op.op_id for step in steps]), self._backends, steps)
+        part._arrange(joined(steps))
         part._applied, part._profiles = True, self._profiles
         part._observers = self._observers.copy()
         return part
@@ -165,13 +173,14 @@ class Session(ObjectRef):
 
     def backendBindings(self) -> dict[int, Backend]:
         """Return which backend each operation is bound to, by the operation's number."""
-        return {step.op.op_id: step.backend for step in self._steps}
+        return {step.op.op_id: step.backend for step in self._plain}
 
     def getForwards(self) -> list[tuple[Operation, Backend, FForwardOp, list[int], list[int]]]:
         """Return the operations in the order in which they run.
 
         Each comes with its backend, its forward function (operation, inputs, outputs, backend) and the numbers of the values
-        that it reads, parameters left out, and makes.
+        that it reads, parameters left out, and makes. After `apply`, operations that a backend runs as one are one, with a number
+        above all others.
         """
         return [(step.op, step.backend, step.function, list(step.inputs), list(step.outputs)) for step in self._steps]
 
@@ -188,6 +197,7 @@ class Session(ObjectRef):
             raise failure(ORDER, "Session.apply was called before: a session is applied once")
         for backend in self._backends:
             backend.apply()
+        self._arrange(joined(self._plain))
         if self._profiles or self._observers.any():
             for step in self._steps:
                 step.backend.initOp(step.op)
@@ -243,27 +253,35 @@ class Session(ObjectRef):
         Raises InternalError before `apply`, if a tensor's shape or type is not the network's, and what operations raise.
         """
         self._ready("forward")
+        self._walls = {}
         given = check_inputs(self._inputs, inputs)
         wanted = {} if outputs is None else check_outputs(self._outputs, outputs)
         start = time.perf_counter()
         tensors: Tensors = {}
         uses = self._uses()
         merging = not (self._profiles or self._observers.any())
-        for stretch in self._stretches:
-            self._run_stretch(stretch, given, tensors, wanted, merging)
-            for step in stretch.steps:
-                for v_id in step.inputs:
-                    uses[v_id] -= 1
-                    if uses[v_id] == 0:
-                        tensors.pop(v_id, None)
-        results = [self._found(value.v_id, tensors, given) for value in self._outputs]
+        with self._turns():
+            for stretch in self._stretches:
+                self._run_stretch(stretch, given, tensors, wanted, merging)
+                for step in stretch.steps:
+                    for v_id in step.inputs:
+                        uses[v_id] -= 1
+                        if uses[v_id] == 0:
+                            tensors.pop(v_id, None)
+            results = [self._found(value.v_id, tensors, given) for value in self._outputs]
+            for target, result in zip(outputs or (), results, strict=outputs is not None):
+                if result is not target:
+                    target.copyFrom(0, result, 0, result._bytes())
         self._total = time.perf_counter() - start
-        if outputs is None:
-            return results
-        for target, result in zip(outputs, results, strict=True):
-            if result is not target:
-                target.copyFrom(0, result, 0, result._bytes())
-        return None
+        self._observers.done(self._total * 1e3)
+        return results if outputs is None else None
+
+    def _turns(self) -> ExitStack:
+        """Keep other threads from the memory of the backends' devices for as long as this is entered."""
+        stack = ExitStack()
+        for backend in sorted(self._backends, key=id):
+            stack.enter_context(backend._turn)
+        return stack
 
     def _run_stretch(self, stretch: Stretch, given: Tensors, tensors: Tensors, wanted: Tensors, merging: bool) -> None:
         if merging and stretch.merges:
@@ -283,20 +301,26 @@ class Session(ObjectRef):
 
         Raises InternalError before `apply`, if there is no such operation, if inputs are missing or do not fit, and what
         operations raise.
+
+        Operations that a backend runs as one are run one by one here.
         """
         self._ready("stepTo")
-        target = next((index for index, step in enumerate(self._steps) if step.op.op_id == op_id), None)
+        merged = next((step.merged for step in self._steps if step.merged and step.op.op_id == op_id), ())
+        last = merged[-1].op.op_id if merged else op_id
+        target = next((index for index, step in enumerate(self._plain) if step.op.op_id == last), None)
         if target is None:
             raise failure(RANGE, f"Session.stepTo: the session has no operation {op_id}")
         given = check_inputs(self._inputs, inputs) if inputs or not self._inputs else {}
         if target + 1 < self._position.index:
             self._position = _Position()
+        self._walls = {}
         position, start = self._position, time.perf_counter()
-        while position.index <= target:
-            self._run(self._steps[position.index], given, position.tensors, {})
-            position.index += 1
+        with self._turns():
+            while position.index <= target:
+                self._run(self._plain[position.index], given, position.tensors, {})
+                position.index += 1
         self._total = time.perf_counter() - start
-        step = self._steps[target]
+        step = self._plain[target]
         return [position.tensors[v_id] for v_id in step.outputs or step.inputs]
 
     def _run(self, step: Step, given: Tensors, tensors: Tensors, wanted: Tensors) -> None:
@@ -341,8 +365,8 @@ class Session(ObjectRef):
 
         It is empty unless `enableTimeProfile` was called before the run.
         """
-        found = {}
-        for step in self._steps:
+        found: dict[int, tuple[float, float, float, float]] = {}
+        for step in (*self._steps, *self._plain):
             op_id = step.op.op_id
             if op_id in self._walls:
                 wall = self._walls[op_id]
@@ -359,7 +383,8 @@ class Session(ObjectRef):
 
     def _clone(self, depth: int) -> Self:
         copy = type(self).Init()
-        copy._set_up(self._view, list(self._backends), list(self._steps))
+        copy._set_up(self._view, list(self._backends), list(self._plain))
+        copy._arrange(list(self._steps))
         copy._applied, copy._profiles, copy._observers = self._applied, self._profiles, self._observers.copy()
         return copy
 

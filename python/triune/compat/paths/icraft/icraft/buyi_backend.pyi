@@ -1,0 +1,1 @@
+from triune.icraft.buyibackend import *  # noqa: F403

@@ -1,0 +1,1 @@
+from triune.icraft.zg330backend import *  # noqa: F403

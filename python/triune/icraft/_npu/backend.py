@@ -1,0 +1,259 @@
+"""The backend of an accelerator: its options, what `apply` does, how operations are run.
+
+A kind of accelerator derives from `NpuBackend`, says which devices and operations are its own, and names the options as the
+vendor does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from triune import _native
+from triune.icraft._npu.log import write_log
+from triune.icraft._npu.merge import merged_operation
+from triune.icraft._npu.network import Hard, hard_network
+from triune.icraft._npu.placement import Fault, Placement, Wishes
+from triune.icraft._npu.port import Port
+from triune.icraft._npu.run import run_operations
+from triune.icraft._xrt.backend import Backend, operation_name
+from triune.icraft._xrt.device import Device
+from triune.icraft._xrt.errors import BACKEND, DEVICE, ORDER, NotSupported, failure
+
+if TYPE_CHECKING:
+    from triune.icraft._xir.operation import Operation
+    from triune.icraft._xrt.registry import FForwardOp
+    from triune.icraft._xrt.tensor import Tensor
+
+__all__ = ["NpuBackend"]
+
+_HARD_OP = "icraft::xir::HardOpNode"
+
+
+class NpuBackend(Backend):
+    """What computes operations with commands on a device; without arguments a null handle."""
+
+    _accelerator: ClassVar[str] = ""
+    """The device's name in the core."""
+    _target: ClassVar[str] = ""
+    """How networks name the accelerator."""
+    _packed: ClassVar[bool] = False
+    """Whether all inputs lie in one chunk, and all outputs in one."""
+    _count: ClassVar[int] = 0
+    _count_lock: ClassVar[threading.Lock] = threading.Lock()
+
+    _id: int
+    _merging: bool
+    _reuse: bool
+    _on_chip: str
+    _near_limit: int | None
+    _hard_ops: list[Operation]
+    _index: dict[int, int]
+    _hard: Hard | None
+    _laid_out: tuple[object, _native.Deployment] | None
+    _placed: Placement | None
+    _wishes: Wishes
+    _donor: NpuBackend | None
+    _merged: dict[int, tuple[Operation, int, int]]
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        with NpuBackend._count_lock:
+            self._id = type(self)._count
+            type(self)._count += 1
+        self._turn = threading.RLock()
+        self._defaults()
+        self._forget()
+
+    def _defaults(self) -> None:
+        """Set the options to what they are at first."""
+        self._merging, self._reuse, self._on_chip, self._near_limit = True, True, "best_score", None
+
+    def _forget(self) -> None:
+        self._hard_ops, self._index, self._hard = [], {}, None
+        self._laid_out, self._placed, self._wishes, self._donor, self._merged = None, None, Wishes(), None, {}
+
+    # ---- what a backend does
+
+    def _accept(self, device: Device) -> None:
+        port = Port.of(device)
+        if port is None or port.accelerator != self._accelerator:
+            found = type(device).__name__ if port is None else f"a device {port.accelerator!r}"
+            raise failure(
+                DEVICE, f"{type(self).__name__} computes on devices of {self._accelerator}, not on {found}: Device.Open"
+            )
+
+    def _init(self) -> None:
+        self._forget()
+        self._hard_ops = [op for op in self.network_view.ops if self._is_own(op)]
+        if self._hard_ops:
+            self._hard = hard_network(self.network_view.network())
+            self._index = {op.op_id: index for index, op in enumerate(self._hard_ops)}
+
+    def _deinit(self) -> None:
+        self._forget()
+
+    def _fork_into(self, twin: Self) -> None:
+        twin._init()
+        twin._merging, twin._reuse, twin._on_chip = self._merging, self._reuse, self._on_chip
+        twin._donor = self
+        twin._wishes.weights, twin._wishes.instructions = self._wishes.weights, self._wishes.instructions
+
+    def _apply(self) -> None:
+        if self._applied or not self._hard_ops:
+            return
+        assert self._hard is not None
+        if not self._hard.native.is_complete:
+            raise failure(
+                ORDER,
+                f"{type(self).__name__}.apply: parameters of {self._hard.name!r} have no data: loadParamsFromFile",
+            )
+        port, deployment = self._port, self._deployment
+        room = port.near_room(self._merging)
+        if deployment.on_chip_bytes > room:
+            self._near_limit = room
+            deployment = self._deployment
+        self._check_wishes(deployment)
+        donor = self._donor._placed if self._donor is not None else None
+        try:
+            self._placed = Placement(
+                deployment, port, self._wishes, donor, packed=self._packed, shares_chip=self._merging
+            )
+        except _native.Error as error:
+            raise failure(DEVICE, f"{type(self).__name__}.apply: {error}") from None
+        if self._merging:
+            for first, last in deployment.runs:
+                if last - first > 1:
+                    self._merge([op.op_id for op in self._hard_ops[first:last]])
+
+    def _check_wishes(self, deployment: _native.Deployment) -> None:
+        """Raise InternalError if a chunk of the program's does not do for what is deployed in the end."""
+
+    def _is_own(self, op: Operation) -> bool:
+        return op.typeKey() == _HARD_OP and self._target in str(op.compile_target)
+
+    def _forward_func(self, op: Operation) -> FForwardOp | None:
+        return _forward if self._is_own(op) else None
+
+    # ---- deployment
+
+    @property
+    def _port(self) -> Port:
+        port = None if self._on is None else Port.of(self._on)
+        if port is None:
+            raise failure(ORDER, f"{type(self).__name__} has no device yet: init(network_view, device) binds one")
+        return port
+
+    @property
+    def _deployment(self) -> _native.Deployment:
+        """The operations laid out by the options as they are."""
+        if self._hard is None:
+            raise failure(ORDER, f"{type(self).__name__} has no operations for the accelerator in its network")
+        key = (self._reuse, self._on_chip, self._near_limit)
+        if self._laid_out is None or self._laid_out[0] != key:
+            wanted = self.network_view.view([op.op_id for op in self._hard_ops]).outputs()
+            try:
+                made = self._hard.native.deploy(
+                    [op.op_id for op in self._hard_ops],
+                    [value.v_id for value in wanted],
+                    reuse=self._reuse,
+                    on_chip=self._on_chip,
+                    on_chip_bytes=self._near_limit,
+                )
+            except _native.Error as error:
+                raise failure(BACKEND, f"network {self._hard.name!r}: {error}") from None
+            self._laid_out = (key, made)
+        return self._laid_out[1]
+
+    @property
+    def _placement(self) -> Placement:
+        if self._placed is None:
+            raise failure(ORDER, f"{type(self).__name__}: this comes after apply, which was not called")
+        return self._placed
+
+    def _before_apply(self, what: str) -> None:
+        if self._applied:
+            raise failure(ORDER, f"{type(self).__name__}.{what} comes before apply, which was called")
+
+    # ---- merged operations
+
+    def _row(self, op: Operation) -> object:
+        """Return what operations have in common that run as one, None for one that runs by itself."""
+        if not self._merging or op.op_id not in self._index or self._placed is None:
+            return None
+        index = self._index[op.op_id]
+        return next(first for first, last in self._placed.deployment.runs if first <= index < last)
+
+    def _merge(self, op_ids: Sequence[int]) -> Operation:
+        """Return the operation that stands for several in a row."""
+        first, last = self._index[op_ids[0]], self._index[op_ids[-1]] + 1
+        for op, *span in self._merged.values():
+            if span == [first, last]:
+                return op
+        assert self._hard is not None
+        number = self._hard.native.last_op + 1 + self._hard.native.op_ids.index(op_ids[0])
+        if number in self._merged:
+            number = max(self._hard.native.last_op + len(self._hard.native.op_ids), *self._merged) + 1
+        op = merged_operation(self.network_view.network(), op_ids, number)
+        self._merged[number] = (op, first, last)
+        return op
+
+    def _span(self, op: Operation) -> tuple[int, int]:
+        """Return which of the backend's operations one is, or stands for."""
+        found = self._merged.get(op.op_id)
+        if found is not None:
+            return found[1:]
+        index = self._index.get(op.op_id)
+        if index is None:
+            raise failure(BACKEND, f"{operation_name(op)} is none of the backend's operations")
+        return index, index + 1
+
+    # ---- running
+
+    def _refuse_to_run(self, op: Operation) -> None:
+        """Raise InternalError if nothing can be run."""
+        if self._hard is not None and self._hard.native.is_foreign:
+            raise NotSupported(
+                f"[{BACKEND}] {operation_name(op)}: its instructions are the vendor's machine code, whose meaning only the "
+                "chip knows; the network can be deployed, inspected and timed. To run it, compile the model that it came "
+                f"from: triune compile MODEL.onnx --target {self._accelerator} --format icraft -o DIR"
+            )
+        if not self._port.computes:
+            raise failure(
+                DEVICE,
+                f"{operation_name(op)}: {self._port.url!r} has memory only and cannot forward; open a board, or dump a snapshot "
+                "here and run that on a board",
+            )
+
+    # ---- checks
+
+    def _check_memory(self) -> list[Fault]:
+        """Return the first wrong byte of the segments that have some."""
+        with self._turn:
+            return self._placement.faults()
+
+    def precheck(self) -> bool:
+        """Compare instructions and weights in the device's memory with what was put there; print what is wrong.
+
+        Raises InternalError before `apply`.
+        """
+        found = self._check_memory() if self._hard_ops else []
+        for fault in found:
+            print(f"[E] {type(self).__name__} precheck: {fault}", flush=True)
+        return not found
+
+    def log(self) -> None:
+        """Write what is deployed where to a file in ``.icraft/logs``.
+
+        Raises InternalError before `apply`, or if the file cannot be written.
+        """
+        write_log(self, self._placement)
+
+    def _json(self) -> Any:
+        return {"_type_key": self._json_key(), "id": self._id, "ops": [op.op_id for op in self._hard_ops]}
+
+
+def _forward(op: Operation, inputs: list[Tensor], outputs: list[Tensor], backend: Any) -> list[Tensor]:
+    """Run an operation, or those that it stands for, on the device."""
+    return run_operations(backend, op, inputs, outputs)

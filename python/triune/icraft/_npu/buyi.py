@@ -1,0 +1,267 @@
+"""BUYI's backend: the vendor's options and structures on `NpuBackend`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+
+from triune.icraft._npu import structures
+from triune.icraft._npu.backend import NpuBackend
+from triune.icraft._npu.chunks import check_chunk
+from triune.icraft._npu.report import Kinds, Report
+from triune.icraft._xir.enums import VendorEnum
+from triune.icraft._xir.objects import plain
+from triune.icraft._xir.values import Value
+from triune.icraft._xrt.errors import ORDER, RANGE, TYPE, expect, failure
+from triune.icraft._xrt.memory import MemChunk
+
+if TYPE_CHECKING:
+    from triune import _native
+
+__all__ = ["BuyiBackend", "ForwardInfo", "HardOpInfo", "LogicSegment", "PhySegment", "Segment", "ValueInfo"]
+
+
+class Segment(VendorEnum):
+    """The segments of a deployment."""
+
+    WEIGHT = 0
+    INSTR = 1
+    INPUT = 2
+    OUTPUT = 3
+    FTMP = 4
+
+
+class ValueInfo(structures.ValueInfo):
+    """Where a value lies."""
+
+    type_key: ClassVar[str] = "icraft::xrt::ValueInfoNode"
+
+    @property
+    def user_used(self) -> bool:
+        """Whether it lies in a chunk of the program's."""
+        return bool(self._fact("user_used"))
+
+
+class HardOpInfo(structures.HardOpInfo):
+    """Where an operation's instructions and weights lie."""
+
+    type_key: ClassVar[str] = "icraft::xrt::HardOpInfoNode"
+
+    @property
+    def instr_logic_size(self) -> int:
+        """Bytes of the instructions."""
+        return int(self._fact("instr_size"))
+
+    @property
+    def instr_data(self) -> list[int]:
+        """The instructions as numbers of 64 bits."""
+        words: list[int] = np.frombuffer(self._fact("instr_data"), np.uint64).tolist()
+        return words
+
+    @property
+    def user_used(self) -> bool:
+        """Whether the instructions lie in a chunk of the program's."""
+        return bool(self._fact("user_used"))
+
+
+class LogicSegment(structures.LogicSegment):
+    """A segment by logical addresses."""
+
+    type_key: ClassVar[str] = "icraft::xrt::LogicSegmentNode"
+
+
+class PhySegment(structures.PhySegment):
+    """A segment by addresses in the device's memory."""
+
+    type_key: ClassVar[str] = "icraft::xrt::PhySegmentNode"
+
+    @property
+    def memchunk(self) -> MemChunk:
+        """The chunk, a null handle if the segment has no bytes."""
+        found: MemChunk = self._fact("memchunk")
+        return found
+
+    @property
+    def user_used(self) -> bool:
+        """Whether the chunk is the program's."""
+        return bool(self._fact("user_used"))
+
+
+class ForwardInfo(structures.ForwardInfo):
+    """What running needs to know."""
+
+    type_key: ClassVar[str] = "icraft::xrt::ForwardInfoNode"
+
+
+_KINDS: Final = Kinds(ValueInfo, HardOpInfo, LogicSegment, PhySegment, ForwardInfo, Segment)
+
+
+class BuyiBackend(NpuBackend):
+    """What computes operations with commands on a BUYI device; without arguments a null handle.
+
+    Every operation runs by itself, and every feature map has memory of its own, unless it is told otherwise before `apply`.
+    What stays on the chip is what the network was compiled for.
+    """
+
+    type_key: ClassVar[str] = "icraft::xrt::BuyiBackendNode"
+    _accelerator = "buyi"
+    _target = "buyit"
+    _packed = True
+
+    def _defaults(self) -> None:
+        super()._defaults()
+        self._merging, self._reuse, self._on_chip = False, False, "compiled"
+
+    # ---- options, before apply
+
+    def speedMode(self) -> None:
+        """Run operations in a row as one. Raises InternalError as `compressFtmp` does."""
+        self._without_mmu("speedMode")
+        self._merging = True
+
+    def compressFtmp(self) -> None:
+        """Let feature maps share memory in turn.
+
+        Raises InternalError after `apply`, with the device's MMU on (``BuyiDevice.mmuModeSwitch(False)``), and if the network
+        was compiled with operators merged or feature maps compressed.
+        """
+        self._without_mmu("compressFtmp")
+        self._reuse = True
+
+    def userSetSegment(self, memchunk: MemChunk, segment_type: Segment, offset: int = 0) -> None:
+        """Let a segment lie in a chunk of the program's, from `offset` on.
+
+        Backends of one network can share weights and, if they do not run at once, feature maps; an output of one network can
+        be the input of another.
+
+        Raises InternalError as `compressFtmp` does, and for a chunk that is not in the device's memory, or where the segment
+        would not begin at a multiple of 4096, or that is too small.
+        """
+        what = "userSetSegment"
+        self._without_mmu(what)
+        try:
+            segment = Segment(segment_type)
+        except ValueError:
+            raise failure(TYPE, f"{what}: {segment_type!r} is no Segment") from None
+        expect(f"{what}: offset", offset, int, "a number of bytes")
+        if offset < 0:
+            raise failure(RANGE, f"{what}: offset {offset}")
+        name = segment.name.lower()
+        need = self._deployment.segments[name][1]
+        chunk = check_chunk(f"{what}({segment})", memchunk, self._port, need, offset)
+        if name in ("input", "output"):
+            self._wishes.edges[name] = (chunk, offset)
+            return
+        if offset:
+            chunk = _part(chunk, offset)
+        if name == "weight":
+            self._wishes.weights = chunk
+        elif name == "instr":
+            self._wishes.instructions = chunk
+        else:
+            self._wishes.maps = chunk
+
+    setUserSegment = userSetSegment
+
+    def _mmu_mode(self) -> int:
+        device: Any = self._port.device
+        return int(device.modeInfo())
+
+    def _without_mmu(self, what: str) -> None:
+        self._before_apply(what)
+        if self._mmu_mode():
+            raise failure(
+                ORDER, f"{what}: the device's MMU is on: BuyiDevice(device).mmuModeSwitch(False) switches it off"
+            )
+        tags = self.network_view.network().tags
+        for tag in ("speedmode", "compressFtmp"):
+            if tag in tags and plain(tags[tag]):
+                raise failure(ORDER, f"{what}: the network was compiled with {tag}; compile it without")
+
+    def _check_wishes(self, deployment: _native.Deployment) -> None:
+        sizes = {name: size for name, (_, size) in deployment.segments.items()}
+        wishes = self._wishes
+        given = {"weight": wishes.weights, "instr": wishes.instructions, "ftmp": wishes.maps}
+        for name, chunk in given.items():
+            if chunk is not None:
+                check_chunk(f"apply: {name.upper()}", chunk, self._port, sizes[name])
+        for name, (chunk, offset) in wishes.edges.items():
+            check_chunk(f"apply: {name.upper()}", chunk, self._port, sizes[name], offset)
+
+    # ---- what it is
+
+    @property
+    def buyibackend_id(self) -> int:
+        """The backend's number in this process."""
+        return self._id
+
+    @property
+    def is_applied_(self) -> bool:
+        """Whether `apply` was called."""
+        return self._applied
+
+    @property
+    def is_speedmode_(self) -> bool:
+        """Whether operations in a row run as one."""
+        return self._merging
+
+    @property
+    def is_compressftmp_(self) -> bool:
+        """Whether feature maps share memory in turn."""
+        return self._reuse
+
+    @property
+    def is_mmu(self) -> bool:
+        """Whether the device's MMU is on."""
+        return bool(self._mmu_mode())
+
+    def getDeploySize(self) -> int:
+        """Return the bytes of all segments by the options as they are."""
+        return sum(size for _, size in self._deployment.segments.values())
+
+    getDepolySize = getDeploySize
+
+    # ---- what is deployed
+
+    @property
+    def _report(self) -> Report:
+        return Report(self, _KINDS)
+
+    @property
+    def value_info(self) -> dict[int, ValueInfo]:
+        """The values that the operations read and make, by number."""
+        return dict(self._report.values)
+
+    @property
+    def value_list(self) -> list[Value]:
+        """The values that have memory of their own."""
+        return [info.value for info in self._report.values.values() if info.real]
+
+    @property
+    def logic_segment_map(self) -> dict[Segment, LogicSegment]:
+        """The segments by logical addresses, as the options have them now."""
+        return self._report.logic_segments()
+
+    @property
+    def phy_segment_map(self) -> dict[Segment, PhySegment]:
+        """The segments by addresses in the device's memory; none before `apply`."""
+        report = self._report
+        return report.physical_segments(lambda name: self._chunk(report, name))
+
+    @property
+    def forward_info(self) -> ForwardInfo:
+        """What running needs to know."""
+        found: ForwardInfo = self._report.forward_info()
+        return found
+
+    def _chunk(self, report: Report, name: str) -> dict[str, Any]:
+        chunks = report.chunks(name)
+        return {"memchunk": chunks[0] if chunks else MemChunk(), "user_used": report.user_used(name)}
+
+
+def _part(chunk: MemChunk, offset: int) -> MemChunk:
+    """Return what lies from an offset on, in the memory of a chunk that stays its owner."""
+    part = MemChunk._raw(chunk.region, chunk.begin + offset, chunk.byte_size - offset)
+    part._owner = chunk
+    return part

@@ -1,0 +1,41 @@
+"""Chunks of a program's own that are to hold segments: what is asked of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from triune.icraft._xrt.errors import DEVICE, RANGE, expect, failure
+from triune.icraft._xrt.memory import MemChunk
+
+if TYPE_CHECKING:
+    from triune.icraft._npu.port import Port
+
+__all__ = ["PAGE", "address", "check_chunk"]
+
+PAGE = 4096
+"""Bytes; chunks for segments begin at multiples."""
+
+
+def address(chunk: MemChunk) -> int:
+    """Return the address of a chunk's first byte in its region."""
+    return int(chunk.begin.addr())
+
+
+def check_chunk(what: str, chunk: object, port: Port, need: int, offset: int = 0) -> MemChunk:
+    """Return a chunk that can hold `need` bytes from `offset` on.
+
+    Raises InternalError if it is none, lies elsewhere, does not begin at a page, or is too small.
+    """
+    expect(what, chunk, MemChunk, "a memory chunk")
+    assert isinstance(chunk, MemChunk)
+    if not chunk.isOn(port.far_region):
+        raise failure(DEVICE, f"{what}: the memory chunk is not in the device's memory ({port.url})")
+    if (address(chunk) + offset) % PAGE:
+        raise failure(
+            RANGE, f"{what}: the memory chunk begins at {address(chunk) + offset:#x}, which is no multiple of {PAGE}"
+        )
+    if chunk.byte_size < offset + need:
+        raise failure(
+            RANGE, f"{what}: {need} bytes are needed from byte {offset} on, the memory chunk has {chunk.byte_size}"
+        )
+    return chunk

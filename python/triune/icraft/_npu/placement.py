@@ -1,0 +1,248 @@
+"""A deployment in the memory of a board: chunks, what is uploaded to them, where each value is, what a run is told."""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from triune.icraft._npu.chunks import PAGE, address
+from triune.icraft._xrt.errors import ORDER, RANGE, failure
+from triune.icraft._xrt.memory import MemChunk
+
+if TYPE_CHECKING:
+    from triune import _native
+    from triune.icraft._npu.port import Port
+
+__all__ = ["Fault", "Placement", "Spot", "Wishes"]
+
+
+@dataclass
+class Wishes:
+    """Chunks that the program gave."""
+
+    weights: MemChunk | None = None
+    instructions: MemChunk | None = None
+    maps: MemChunk | None = None
+    values: dict[int, MemChunk] = field(default_factory=dict)
+    edges: dict[str, tuple[MemChunk, int]] = field(default_factory=dict)
+    """Chunks for all of ``input`` or ``output``, and where in them these begin."""
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a value begins: chunk, and bytes from the chunk's beginning."""
+
+    chunk: MemChunk
+    offset: int
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A byte in memory that is not what was put there."""
+
+    segment: str
+    op_id: int | None
+    offset: int
+    address: int
+    wanted: int
+    found: int
+
+    def __str__(self) -> str:
+        """Say where it is."""
+        owner = "no operation" if self.op_id is None else f"operation {self.op_id}"
+        return (
+            f"segment {self.segment}, {owner}, byte {self.offset} (address {self.address:#x}): "
+            f"{self.found:#04x} instead of {self.wanted:#04x}"
+        )
+
+
+_UPLOADED: dict[int, tuple[weakref.ref[MemChunk], str, bytes]] = {}
+"""What chunks of the program hold, by identity: segment and digest."""
+
+
+def uploaded(chunk: MemChunk) -> tuple[str, bytes] | None:
+    """Return the segment and the digest of what was put into a chunk."""
+    known = _UPLOADED.get(id(chunk))
+    return None if known is None or known[0]() is not chunk else known[1:]
+
+
+def _note(chunk: MemChunk, segment: str, digest: bytes) -> None:
+    key = id(chunk)
+
+    def forget(_: object) -> None:
+        _UPLOADED.pop(key, None)
+
+    _UPLOADED[key] = (weakref.ref(chunk, forget), segment, digest)
+
+
+class Placement:
+    """Chunks for all segments of a deployment."""
+
+    def __init__(
+        self,
+        deployment: _native.Deployment,
+        port: Port,
+        wishes: Wishes,
+        donor: Placement | None,
+        *,
+        packed: bool,
+        shares_chip: bool,
+    ) -> None:
+        """Allocate what was not given, and upload instructions and weights.
+
+        `donor` has the same instructions and weights in memory; with `packed`, all inputs lie in one chunk and all outputs in
+        one, else each in its own; with `shares_chip`, others may use the memory on the chip between runs.
+
+        Raises InternalError if a chunk is too small, holds something else, or the memory is full.
+        """
+        self.deployment, self._port, self.wishes = deployment, port, wishes
+        self.values = deployment.values
+        self.ops = deployment.ops
+        self._table = deployment.table
+        sizes = dict(self._table[:4])
+        shared = donor is not None and donor.deployment.instructions == deployment.instructions
+        theirs = donor if shared else None
+        self.weights: MemChunk = wishes.weights or (theirs.weights if theirs else port.far(sizes["constants"]))
+        self.instructions: MemChunk = wishes.instructions or (
+            theirs.instructions if theirs else port.far(sizes["instructions"])
+        )
+        self.maps = wishes.maps or port.far(sizes["scratch"])
+        self.shares_chip = shares_chip
+        self.on_chip = port.near(sizes["resident"], shares_chip) if sizes["resident"] else None
+        self.spots: list[Spot] = []
+        self.staged: dict[int, MemChunk] = {}
+        self.edges: dict[str, MemChunk] = {}
+        self._place_areas(packed)
+        self._upload("weight", self.weights, deployment.weights)
+        self._upload("instr", self.instructions, deployment.instructions)
+
+    def _place_areas(self, packed: bool) -> None:
+        areas = self.deployment.areas
+        given: dict[int, MemChunk] = {}
+        for v_id, chunk in self.wishes.values.items():
+            value = self.values[v_id]
+            assert value.area is not None
+            whole = value.offset == 0 and areas[value.area][1] <= chunk.byte_size and value.nbytes == value.span
+            if whole and value.area not in given:
+                given[value.area] = chunk
+            else:
+                self.staged[v_id] = chunk
+        for name, (_, bytes_) in self.deployment.segments.items():
+            if packed and name in ("input", "output") and bytes_:
+                given_edge = self.wishes.edges.get(name)
+                self.edges[name] = self._port.far(bytes_) if given_edge is None else given_edge[0]
+        for index, (role, bytes_, logic) in enumerate(areas):
+            if index in given:
+                self.spots.append(Spot(given[index], 0))
+            elif role in self.edges:
+                _, shift = self.wishes.edges.get(role, (None, 0))
+                base, _ = self.deployment.segments[role]
+                self.spots.append(Spot(self.edges[role], logic - base + shift))
+            else:
+                self.spots.append(Spot(self._port.far(bytes_), 0))
+
+    def _upload(self, segment: str, chunk: MemChunk, data: bytes) -> None:
+        if not data:
+            return
+        if chunk.byte_size < len(data):
+            raise failure(RANGE, f"segment {segment}: {len(data)} bytes in a memory chunk of {chunk.byte_size}")
+        digest = hashlib.sha256(data).digest()
+        known = uploaded(chunk)
+        if known == (segment, digest):
+            return
+        if known is not None:
+            raise failure(
+                ORDER,
+                f"segment {segment}: the memory chunk at {address(chunk):#x} holds the {known[0]} segment of another network, "
+                "or of this one with other options; weights and instructions are shared by backends of one network with equal "
+                "options",
+            )
+        chunk.write(0, data, len(data))
+        _note(chunk, segment, digest)
+
+    # ---- where things are
+
+    def spot(self, v_id: int) -> Spot:
+        """Return where a value is."""
+        value = self.values[v_id]
+        if value.area is not None:
+            spot = self.spots[value.area]
+            return Spot(spot.chunk, spot.offset + value.offset)
+        if value.on_chip:
+            assert self.on_chip is not None
+            return Spot(self.on_chip, value.offset)
+        return Spot(self.weights if value.segment == "weight" else self.maps, value.offset)
+
+    def address(self, v_id: int) -> int:
+        """Return a value's address."""
+        spot = self.spot(v_id)
+        return address(spot.chunk) + spot.offset
+
+    def table(self, moved: Mapping[int, Spot]) -> list[tuple[str, int, int, str]]:
+        """Return what a run is told of its segments; `moved` are areas that lie elsewhere this time."""
+        near = 0 if self.on_chip is None else address(self.on_chip)
+        firsts = [address(self.instructions), address(self.weights), address(self.maps), near]
+        for index, spot in enumerate(self.spots):
+            spot = moved.get(index, spot)
+            firsts.append(address(spot.chunk) + spot.offset)
+        return [
+            (self._port.near_name if kind == "resident" else self._port.far_name, first, size, kind)
+            for (kind, size), first in zip(self._table, firsts, strict=True)
+        ]
+
+    def can_move(self, area: int, spot: Spot) -> bool:
+        """Return whether an area may lie somewhere else for a run: aligned, and apart from every other segment."""
+        size = self._table[4 + area][1]
+        first = address(spot.chunk) + spot.offset
+        if first % 64 or spot.offset + size > spot.chunk.byte_size:
+            return False
+        others = self.table({})
+        far = self._port.far_name
+        return all(
+            index == 4 + area or region != far or first + size <= start or start + length <= first
+            for index, (region, start, length, _) in enumerate(others)
+        )
+
+    # ---- checks
+
+    def faults(self) -> list[Fault]:
+        """Compare instructions and weights in memory with what was put there: the first wrong byte of each segment."""
+        found = []
+        for segment, chunk, data in (
+            ("WEIGHT", self.weights, self.deployment.weights),
+            ("INSTR", self.instructions, self.deployment.instructions),
+        ):
+            there = np.empty(len(data), np.uint8)
+            if not data:
+                continue
+            chunk.read(there, 0, len(data))
+            wanted = np.frombuffer(data, np.uint8)
+            wrong = np.flatnonzero(there != wanted)
+            if wrong.size:
+                offset = int(wrong[0])
+                owner = self._owner(segment, offset)
+                found.append(
+                    Fault(segment, owner, offset, address(chunk) + offset, int(wanted[offset]), int(there[offset]))
+                )
+        return found
+
+    def _owner(self, segment: str, offset: int) -> int | None:
+        for op in self.ops:
+            pieces = op.weights if segment == "WEIGHT" else [op.instructions]
+            if any(first <= offset < first + size for first, size in pieces):
+                return op.op_id
+        return None
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes of each segment."""
+        return {name: size for name, (_, size) in self.deployment.segments.items()}
+
+
+def page_aligned(chunk: MemChunk) -> bool:
+    """Return whether a chunk begins at a page."""
+    return address(chunk) % PAGE == 0

@@ -1,0 +1,96 @@
+"""What backends of accelerators need of a device that is a board: its regions of memory, and a way to run commands."""
+
+from __future__ import annotations
+
+import math
+import threading
+import weakref
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from triune import _native
+from triune.icraft._npu.chunks import PAGE
+from triune.icraft._xrt.board import BoardDevice, BoardMemRegion
+
+if TYPE_CHECKING:
+    from triune.icraft._xrt.memory import MemChunk
+
+__all__ = ["Port"]
+
+
+class Port:
+    """A board as backends see it."""
+
+    def __init__(self, device: BoardDevice) -> None:
+        self.device = device
+        self.accelerator = device._target
+        self.url = device._url
+        self.far_region = _region(device, "plddr")
+        self.near_region = _region(device, "ocm")
+        self.far_name = self.far_region._on_board
+        self.near_name = self.near_region._on_board
+
+    @staticmethod
+    def of(device: Any) -> Port | None:
+        """Return the port of a device, None if it is no board."""
+        return Port(device) if isinstance(device, BoardDevice) and device.defined() else None
+
+    @property
+    def core(self) -> AbstractContextManager[Any]:
+        """Hold it while commands run, and as long as what others may overwrite on the chip is needed."""
+        lock: AbstractContextManager[Any] = self.device.__dict__.setdefault("_core_lock", threading.RLock())
+        return lock
+
+    @property
+    def computes(self) -> bool:
+        """Whether it runs commands."""
+        return self.device._computes()
+
+    def far(self, size: int) -> MemChunk:
+        """Allocate bytes in the far memory, at a page. Raises InternalError if there is no room."""
+        return self.far_region.malloc(max(size, 1), True, PAGE)
+
+    def near(self, size: int, shared: bool) -> MemChunk:
+        """Return bytes on the chip; `shared` with others whose values lie there no longer than a run of commands.
+
+        Raises InternalError if there is no room.
+        """
+        known = self._shared_near() if shared else None
+        if known is not None and known.byte_size >= size:
+            return known
+        chunk = self.near_region.malloc(size, True, PAGE)
+        if shared:
+            self.device.__dict__["_shared_near"] = weakref.ref(chunk)
+        return chunk
+
+    def near_room(self, shared: bool) -> int:
+        """Return how many bytes `near` has at most."""
+        known = self._shared_near() if shared else None
+        return max(self._near_free(), 0 if known is None else known.byte_size)
+
+    def _shared_near(self) -> MemChunk | None:
+        found: weakref.ref[MemChunk] | None = self.device.__dict__.get("_shared_near")
+        return None if found is None else found()
+
+    def _near_free(self) -> int:
+        region = self.near_region
+        used = self.device._native(lambda board: board.live(region._on_board))
+        at, most = region._reserved, 0
+        for start, size in [*used, (region._region_bytes, 0)]:
+            first = math.ceil(at / PAGE) * PAGE
+            most, at = max(most, start - first), max(at, start + size)
+        return most
+
+    def run(self, start: int, size: int, table: list[tuple[str, int, int, str]]) -> _native.BoardReport:
+        """Run the streams of commands in `size` bytes at an address. Raises `_native.Error` as the board does."""
+        board = self.device._board
+        if board is None:
+            self.device._check_open("forward")
+            raise AssertionError
+        return board.run(start, size, table)
+
+
+def _region(device: BoardDevice, name: str) -> BoardMemRegion:
+    region = device.getMemRegion(name)
+    assert isinstance(region, BoardMemRegion)
+    return region

@@ -1,0 +1,191 @@
+"""Runs of operations on a device: operands to their places, commands, results where they lie."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from triune import _native
+from triune.icraft._npu.chunks import address
+from triune.icraft._npu.placement import Placement, Spot
+from triune.icraft._xrt.backend import operands, operation_name
+from triune.icraft._xrt.check import check_tensor
+from triune.icraft._xrt.device import HostDevice
+from triune.icraft._xrt.elements import storage
+from triune.icraft._xrt.errors import BACKEND, RANGE, failure
+from triune.icraft._xrt.tensor import Tensor, on_host
+
+if TYPE_CHECKING:
+    from triune.icraft._npu.backend import NpuBackend
+    from triune.icraft._xir.operation import Operation
+    from triune.icraft._xir.values import Value
+    from triune.icraft._xrt.memory import MemChunk
+
+__all__ = ["run_operations"]
+
+
+class _Layers:
+    """Whether a device has done so many layers: the readiness of a result."""
+
+    def __init__(self, wanted: int, seen: int) -> None:
+        self._wanted, self._seen = wanted, seen
+
+    def __call__(self, device: Any) -> bool:
+        """Return whether the device is there; what was seen once is not asked for again."""
+        if self._seen < self._wanted:
+            self._seen = int(device.layerCount())
+        return self._seen >= self._wanted
+
+
+def run_operations(
+    backend: NpuBackend, op: Operation, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> list[Tensor]:
+    """Run one operation or those that a merged one stands for; results lie on the device, or in `outputs`.
+
+    Raises InternalError if tensors do not fit, the device cannot compute, or as its commands have it.
+    """
+    placement = backend._placement
+    first, last = backend._span(op)
+    name = operation_name(op)
+    values, made = operands(op), op.outputs
+    if len(inputs) != len(values):
+        raise failure(RANGE, f"{name}: expected {len(values)} inputs (without parameters), got {len(inputs)}")
+    if outputs and len(outputs) != len(made):
+        raise failure(RANGE, f"{name}: {len(made)} outputs, {len(outputs)} tensors for them")
+    for index, (value, tensor) in enumerate(zip(values, inputs, strict=True)):
+        check_tensor(f"{name}: input {index}", value.tensorType(), tensor)
+    for index, (value, tensor) in enumerate(zip(made, outputs, strict=False)):
+        check_tensor(f"{name}: output {index}", value.tensorType(), tensor)
+    backend._refuse_to_run(op)
+    near = placement.shares_chip and any(placement.values[value.v_id].on_chip for value in (*values, *made))
+    with backend._turn, backend._port.core if near else nullcontext():
+        run = _Run(backend, placement, first, last)
+        for value, tensor in zip(values, inputs, strict=True):
+            run.put(value, tensor)
+        run.move(made, outputs)
+        run.compute(name)
+        results = [run.result(value, outputs[index] if outputs else None) for index, value in enumerate(made)]
+        backend.setTimeElapses(op.op_id, run.copies * 1e3, run.nanoseconds / 1e6)
+    return results
+
+
+class _Run:
+    """One run, and the seconds that copies took."""
+
+    def __init__(self, backend: NpuBackend, placement: Placement, first: int, last: int) -> None:
+        self._backend, self._placement, self._span = backend, placement, (first, last)
+        self._moved: dict[int, Spot] = {}
+        self._layers = (0, 0)
+        self.copies, self.nanoseconds = 0.0, 0
+
+    def put(self, value: Value, tensor: Tensor) -> None:
+        """Bring an operand to its place, unless it lies there."""
+        spot = self._placement.spot(value.v_id)
+        tensor._await("forward")
+        if _lies_at(tensor, spot) and self._dense(value.v_id):
+            return
+        start = time.perf_counter()
+        if self._dense(value.v_id):
+            spot.chunk.copyFrom(spot.offset, tensor.chunk(), tensor.offset(), tensor._bytes())
+        else:
+            self._scatter(value.v_id, spot, on_host(tensor.to(HostDevice.MemRegion()), "forward"))
+        self.copies += time.perf_counter() - start
+
+    def move(self, made: Sequence[Value], places: Sequence[Tensor]) -> None:
+        """Let results be made right where they are wanted, as far as that can be."""
+        placement = self._placement
+        own = {v_id for op in placement.ops[slice(*self._span)] for v_id in op.outputs}
+        for value, place in zip(made, places, strict=False):
+            info = placement.values[value.v_id]
+            if info.area is None or not place.isOn(self._backend._port.far_region):
+                continue
+            spot = Spot(place.chunk(), place.offset())
+            beside = [other.v_id for other in placement.values.values() if other.area == info.area]
+            fits = info.offset == 0 and info.nbytes == placement.deployment.areas[info.area][1]
+            if fits and own.issuperset(beside) and self._dense(value.v_id) and placement.can_move(info.area, spot):
+                if self._moved and any(_overlap(spot, other, info.nbytes) for other in self._moved.values()):
+                    continue
+                self._moved[info.area] = spot
+
+    def compute(self, name: str) -> None:
+        """Run the commands."""
+        start, size = self._placement.deployment.stream(*self._span)
+        if size == 0:
+            return
+        table = self._placement.table(self._moved)
+        port = self._backend._port
+        try:
+            with port.core:
+                report = port.run(address(self._placement.instructions) + start, size, table)
+        except _native.Error as error:
+            raise failure(BACKEND, f"{name}: {error}") from None
+        self.nanoseconds = report.nanoseconds
+        self._layers = (report.layer_count, report.layer_count)
+
+    def result(self, value: Value, place: Tensor | None) -> Tensor:
+        """Return a result where it lies, or in the tensor that it is wanted in."""
+        info = self._placement.values[value.v_id]
+        spot = self._placement.spot(value.v_id)
+        if info.area in self._moved:
+            assert place is not None
+            return place
+        start = time.perf_counter()
+        dense, staged = self._dense(value.v_id), self._placement.staged.get(value.v_id)
+        if dense:
+            found = Tensor(value.tensorType(), spot.chunk, spot.offset, _Layers(*self._layers))
+        else:
+            found = Tensor._of(value.tensorType(), self._gather(value, spot))
+        if place is None and staged is not None:
+            place = Tensor(value.tensorType(), staged, 0)
+        if place is None and info.on_chip and self._placement.shares_chip:
+            place = Tensor(value.tensorType(), self._backend._port.far(info.nbytes), 0)
+        copied = place is not None and not (dense and _lies_at(place, spot))
+        if place is not None and copied:
+            place.copyFrom(0, found, 0, found._bytes())
+        if copied or not dense:
+            self.copies += time.perf_counter() - start
+        return place if place is not None else found
+
+    # ---- values with gaps between their elements
+
+    def _dense(self, v_id: int) -> bool:
+        info = self._placement.values[v_id]
+        return info.nbytes == info.span
+
+    def _strided(self, v_id: int, span: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the bytes of a value's elements as they lie in its span: stored extents, then the bytes of an element."""
+        info = self._placement.values[v_id]
+        element = info.nbytes // max(math.prod(info.extents), 1)
+        return np.lib.stride_tricks.as_strided(span, [*info.extents, element], [*info.strides, 1])
+
+    def _gather(self, value: Value, spot: Spot) -> npt.NDArray[Any]:
+        span = np.empty(self._placement.values[value.v_id].span, np.uint8)
+        spot.chunk.read(span, spot.offset, span.nbytes)
+        shape, element = storage(value.tensorType())
+        elements = np.ascontiguousarray(self._strided(value.v_id, span)).reshape(-1)
+        return elements.view(element).reshape(shape)
+
+    def _scatter(self, v_id: int, spot: Spot, array: npt.NDArray[Any]) -> None:
+        span = np.empty(self._placement.values[v_id].span, np.uint8)
+        spot.chunk.read(span, spot.offset, span.nbytes)
+        strided = self._strided(v_id, span)
+        strided[...] = np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(strided.shape)
+        spot.chunk.write(spot.offset, span, span.nbytes)
+
+
+def _lies_at(tensor: Tensor, spot: Spot) -> bool:
+    chunk: MemChunk = tensor.chunk()
+    return chunk.region.same_as(spot.chunk.region) and (
+        address(chunk) + tensor.offset() == address(spot.chunk) + spot.offset
+    )
+
+
+def _overlap(spot: Spot, other: Spot, size: int) -> bool:
+    first, second = address(spot.chunk) + spot.offset, address(other.chunk) + other.offset
+    return first < second + size and second < first + size
