@@ -101,6 +101,23 @@ proptest! {
     }
 }
 
+/// Roots of negative numbers, then the smaller of those and 2: a NaN wins, folded or not.
+#[test]
+fn extremes_of_no_numbers_are_folded_to_what_is_computed() {
+    for extreme in [151, 152] {
+        let mut graph = grown(&[(3, 218), (2, extreme)]);
+        let before = run(&graph);
+        assert!(before.iter().any(|tensor| tensor.as_f32().iter().any(|x| x.is_nan())));
+        let input = graph.inputs.remove(0);
+        graph.set_constant(input, Constant::from_f32(Shape::from([2, 4, 6, 5]), &image()).unwrap());
+        passes::fold_constants(&mut graph).unwrap();
+        passes::dead_code(&mut graph).unwrap();
+        assert!(!graph.nodes.iter().any(|node| matches!(node.op, Op::Binary(_))), "{extreme} is folded");
+        infer(&mut graph).unwrap();
+        assert_eq!(bits(&interpret(&graph, &[])), bits(&before));
+    }
+}
+
 /// The models are not part of the sources, see `onnx_models.rs`.
 #[test]
 fn a_real_network_computes_the_same_after_folding() {

@@ -18,6 +18,9 @@ fn function(kind: BinaryKind, a: f64, b: f64) -> f64 {
         BinaryKind::Sub => a - b,
         BinaryKind::Mul => a * b,
         BinaryKind::Div => a / b,
+        // A NaN on either side wins, which the library's extremes would drop.
+        BinaryKind::Min | BinaryKind::Max if a.is_nan() => a,
+        BinaryKind::Min | BinaryKind::Max if b.is_nan() => b,
         BinaryKind::Min => a.min(b),
         BinaryKind::Max => a.max(b),
         BinaryKind::Pow => a.powf(b),
