@@ -51,8 +51,9 @@ operators! {
     "Concat" => movement::concat;
     "Conv1d" => conv::conv1d;
     "Conv2d" => conv::conv2d;
-    "Conv2dTranspose" => conv::conv_transpose;
-    "ConvTranspose2d" => conv::conv_transpose;
+    "Conv2dTranspose" => conv::conv_transpose2d;
+    "ConvTranspose1d" => conv::conv_transpose1d;
+    "ConvTranspose2d" => conv::conv_transpose2d;
     "Copy" => shape::carry;
     "Cos" => activation::function;
     "Cosh" => activation::function;

@@ -120,29 +120,52 @@ fn conv(node: &mut Reader<'_, '_>, x: ValueId, names: &str, rows: bool) -> Resul
     node.emit(Op::Conv(op), &operands)
 }
 
-/// The transposed convolution over images, as a convolution over the operand with zeros between its elements.
-pub(in super::super) fn conv_transpose(node: &mut Reader<'_, '_>) -> Result<(), Error> {
+/// The transposed convolution over images.
+pub(in super::super) fn conv_transpose2d(node: &mut Reader<'_, '_>) -> Result<(), Error> {
+    let x = node.operand(0)?;
+    let open = node.reals(x, View::Open)?;
+    let result = conv_transpose(node, open, "OIHW", true)?;
     let y = node.result(0)?;
-    let Window { stride, dilation, pad } = node.window(true)?;
-    let more = [node.size("output_pad_height", 0)?, node.size("output_pad_width", 0)?];
-    if node.extent("groups", 1)? != 1 {
-        return Err(node.unsupported("a transposed convolution in groups"));
-    }
-    let ends = (node.operand(0)?, y);
+    node.define(y, View::Open, result)
+}
+
+/// The transposed convolution over rows.
+pub(in super::super) fn conv_transpose1d(node: &mut Reader<'_, '_>) -> Result<(), Error> {
+    let y = node.result(0)?;
+    let x = node.operand(0)?;
+    let open = node.reals(x, View::Open)?;
+    let lifted = lift(node, x, open)?;
+    let result = conv_transpose(node, lifted, "OIW", false)?;
+    let extents = node.typed(y)?.form.open_extents();
+    let result = node.reshape(result, &extents)?;
+    node.define(y, View::Open, result)
+}
+
+/// The transposed convolution as a convolution over the operand with zeros between its elements.
+fn conv_transpose(node: &mut Reader<'_, '_>, x: ValueId, names: &str, rows: bool) -> Result<ValueId, Error> {
+    let Window { stride, dilation, pad } = node.window(rows)?;
+    let more = [if rows { node.size("output_pad_height", 0)? } else { 0 }, node.size("output_pad_width", 0)?];
+    let groups = node.extent("groups", 1)?;
+    let ends = (node.operand(0)?, node.result(0)?);
     let (inputs, outputs) = (node.channel_axis(ends.0)?, node.channel_axis(ends.1)?);
     let weights = node.operand(1)?;
     if !node.is_constant(weights) {
         return Err(node.unsupported("weights that are not constant"));
     }
-    let mut found = node.weights(weights, "OIHW", ends, (&inputs, &outputs), 1)?;
+    let mut found = node.weights(weights, names, ends, (&inputs, &outputs), groups)?;
+    if !rows {
+        found.dense.taken.insert(2, vec![0]);
+    }
     found.turn();
     let kernel = node.install(&found)?;
     let bias = match node.optional(2) {
         Some(bias) => Some(node.bias(bias, &found, ends, &outputs)?),
         None => None,
     };
-    let x = node.reals(ends.0, View::Open)?;
-    let extents = node.typed(ends.0)?.form.open_extents();
+    let mut extents = node.typed(ends.0)?.form.open_extents();
+    if !rows {
+        extents.insert(2, Some(1));
+    }
     let known: Option<Vec<usize>> = extents.iter().copied().collect();
     let [n, c, h, w] = known.as_deref().unwrap_or_default()[..] else {
         return Err(node.unsupported("a transposed convolution needs an image of known extents"));
@@ -183,11 +206,10 @@ pub(in super::super) fn conv_transpose(node: &mut Reader<'_, '_>) -> Result<(), 
         dilation,
         pad,
         auto_pad: AutoPad::Explicit,
-        groups: 1,
+        groups,
         epilogue: Epilogue::default(),
     };
     let mut operands = vec![cut, kernel];
     operands.extend(bias);
-    let result = node.emit(Op::Conv(op), &operands)?;
-    node.define(y, View::Open, result)
+    node.emit(Op::Conv(op), &operands)
 }
