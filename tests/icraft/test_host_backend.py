@@ -429,7 +429,7 @@ def test_times_are_those_of_the_parts() -> None:
 
 def test_what_the_vendor_compiled_is_not_run(test_data: Path) -> None:
     network = Network.CreateFromJsonFile(str(test_data / "models" / "xir" / "yolov5s_plin_BY.json"))
-    with pytest.raises(InternalError, match=r"cannot compute operation 295 \(ImageMake\), operation 296 \(DetPost\)"):
+    with pytest.raises(InternalError, match=r"295 \(ImageMake\), .*296 \(DetPost\); .*machine code.*triune compile"):
         session(network)
     hard = [op.op_id for op in network.ops if op.typeKey() == "icraft::xir::HardOpNode"][:3]
     view = network.view(hard)

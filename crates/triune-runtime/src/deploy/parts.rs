@@ -64,6 +64,12 @@ impl Parts {
         Ok(executor.run(&self.pool, None)?)
     }
 
+    /// Whether a segment has such bytes.
+    pub(crate) fn holds(&self, segment: u8, offset: u64, bytes: u64) -> bool {
+        let found = self.segments.segments().get(usize::from(segment));
+        found.is_some_and(|segment| offset.checked_add(bytes).is_some_and(|end| end <= segment.len))
+    }
+
     /// Copies bytes of a segment.
     pub(crate) fn read(&self, segment: u8, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
         let segment = self.range(segment, offset, bytes.len())?;
@@ -77,10 +83,8 @@ impl Parts {
     }
 
     fn range(&self, segment: u8, offset: u64, bytes: usize) -> Result<Segment, Error> {
-        let found = self.segments.segments().get(usize::from(segment));
-        let fits =
-            |segment: &&Segment| offset.checked_add(bytes as u64).is_some_and(|end| end <= segment.len);
-        found.filter(fits).copied().ok_or_else(|| {
+        let found = self.segments.segments().get(usize::from(segment)).copied();
+        found.filter(|_| self.holds(segment, offset, bytes as u64)).ok_or_else(|| {
             Error::Target(format!(
                 "{bytes} bytes at {segment}:{offset:#x} are outside of the program's memory"
             ))

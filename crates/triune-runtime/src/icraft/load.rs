@@ -1,6 +1,10 @@
 //! From a document with commands back to the program that they are.
 
-use std::{collections::HashMap, path::Path, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use triune_device::command;
@@ -203,21 +207,25 @@ impl<'a> Reader<'a> {
     }
 
     fn constants(&self) -> Result<Bytes, Error> {
-        let mut pieces = Vec::new();
+        // A piece that several operators read is there once.
+        let mut pieces = BTreeMap::new();
         for op in self.ops() {
             let data = self.params(op, "params")?.into_iter().map(|(_, data)| data);
-            pieces.extend(self.pieces(op)?.into_iter().map(|[offset, _]| offset).zip(data));
+            pieces.extend(self.pieces(op)?.into_iter().zip(data));
         }
         // No larger than what is in the file: between pieces there is less than an alignment.
-        let held: u64 = pieces.iter().map(|(_, data)| data.len() as u64 + 128).sum();
+        let held: u64 = pieces.values().map(|data| data.len() as u64 + 128).sum();
         if self.tag.constants > held + 128 {
             return Err(Error::package(
                 self.path,
-                format!("{} bytes of constants, of which the document has {held}", self.tag.constants),
+                format!(
+                    "{} bytes of constants, of which the document has {held}: a HardOp is missing; compile the model again",
+                    self.tag.constants
+                ),
             ));
         }
         let mut constants = vec![0; self.tag.constants as usize];
-        for (offset, data) in pieces {
+        for ([offset, _], data) in pieces {
             constants[offset as usize..][..data.len()].copy_from_slice(data);
         }
         Ok(constants.into())
@@ -313,8 +321,11 @@ impl<'a> Reader<'a> {
             strides
         };
         let mut place = Place { segment: 0, offset: 0, element_bytes, extents, strides };
-        place.bytes()?;
-        (place.segment, place.offset) = self.tag.addresses.find(value.mtype, place.span()?)?;
+        let span = place.span()?;
+        // No element lies where another does, so that nobody makes room for more than a segment has.
+        (place.bytes()? as u64 <= span).then_some(())?;
+        (place.segment, place.offset) = self.tag.addresses.find(value.mtype, span)?;
+        place.offset.checked_add(span)?;
         Some(place)
     }
 }

@@ -21,10 +21,19 @@ impl HardOps {
     /// Loads instructions and constants into a device's memory. Runs use `threads` threads, 0 means one per CPU core.
     ///
     /// # Errors
-    /// [`Error::Target`] for a device of another kind, [`Error::Device`] when its memory is full.
+    /// [`Error::Target`] for a device of another kind or a value that lies outside of the program's memory, [`Error::Device`]
+    /// when the device's is full.
     pub fn new(device: &Arc<Device>, network: &Arc<HardNetwork>, threads: usize) -> Result<Self, Error> {
         let parts =
             Parts::new(device, network.program(), network.steps.iter().map(|step| step.bytes), threads)?;
+        for (v_id, place) in &network.values {
+            let span = place.span().unwrap_or(u64::MAX);
+            if !parts.holds(place.segment, place.offset, span) {
+                return Err(Error::Target(format!(
+                    "value {v_id} of {span} bytes lies outside of the program's memory; compile the model again"
+                )));
+            }
+        }
         Ok(Self { network: Arc::clone(network), parts, busy: Mutex::new(()) })
     }
 

@@ -312,13 +312,54 @@ impl Strip {
         let made = self.graph.nodes.iter().any(|node| node.outputs.contains(&Some(source)));
         let private = self.consumers[x.0 as usize] == 1 && !self.graph.outputs.contains(&x);
         if made && private && source == x && own.is_none() {
-            self.meanings[x.0 as usize] = Some(meaning);
-            self.same[q.0 as usize] = x;
+            let limited = self.limited(x, meaning).unwrap_or(x);
+            self.meanings[limited.0 as usize] = Some(meaning);
+            self.same[q.0 as usize] = limited;
         } else {
             self.meanings[q.0 as usize] = Some(meaning);
             self.identity(node.name.clone(), source, q);
         }
         Ok(())
+    }
+
+    /// What of a computed value is not below 0, where its integers have nothing for the rest: quantizers leave a `Relu` or
+    /// `Clip` out when saturation is one. The value's name goes over to the limited one.
+    fn limited(&mut self, x: ValueId, meaning: Meaning) -> Option<ValueId> {
+        let (low, high) = meaning.dtype.int_range()?;
+        (i64::from(meaning.params.zero_point) == low).then_some(())?;
+        let maker = self.graph.nodes.iter().find(|node| node.outputs.contains(&Some(x)))?;
+        let from_zero = |id: &Option<ValueId>| {
+            let meaning = id.and_then(|id| self.meanings[id.0 as usize]);
+            meaning.is_some_and(|Meaning { dtype, params }| {
+                dtype.int_range().is_some_and(|(low, _)| i64::from(params.zero_point) == low)
+            })
+        };
+        let computes = match &maker.op {
+            Op::Conv(_) | Op::Gemm(_) | Op::MatMul(_) | Op::BatchNormalization(_) => true,
+            Op::Binary(op) => {
+                let rises = matches!(op.kind, ops::BinaryKind::Add | ops::BinaryKind::Mul);
+                !(rises && maker.inputs.iter().all(from_zero))
+            }
+            _ => false,
+        };
+        computes.then_some(())?;
+        let most = meaning.params.dequantize(i32::try_from(high).ok()?);
+        let node_name = format!("{}:limit", maker.name);
+        let value = self.graph.value_mut(x);
+        let name = value.name.clone();
+        value.name = format!("{name}:unlimited");
+        let value = Value { dtype: value.dtype, shape: value.shape.clone(), ..Value::named(name) };
+        let limited = self.graph.add_value(value);
+        self.meanings.push(None);
+        self.same.push(limited);
+        let op = Op::Unary(ops::Unary { kind: UnaryKind::Clip([0.0, most]) });
+        self.graph.nodes.push(Node {
+            name: node_name,
+            op,
+            inputs: vec![Some(x)],
+            outputs: vec![Some(limited)],
+        });
+        Some(limited)
     }
 
     fn dequantize(&mut self, node: &Node) -> Result<(), Error> {

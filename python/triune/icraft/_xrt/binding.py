@@ -123,5 +123,19 @@ def _refuse(unsupported: Sequence[Operation], backends: Sequence[Backend]) -> No
         kinds = ", ".join(type(backend).__name__ for backend in backends) or "no backend"
         raise failure(
             BACKEND,
-            f"Session: {kinds} cannot compute {names}{more}; BackendOpRegistry.Register adds operators to a backend",
+            f"Session: {kinds} cannot compute {names}{more}; BackendOpRegistry.Register adds operators to a backend"
+            + _opaque(unsupported[0]),
         )
+
+
+def _opaque(op: Operation) -> str:
+    """Return what stands in the way besides, if the network's instructions are those of the vendor's compiler."""
+    network = op._network
+    if network is None or network.getTag("triune") is not None:
+        return ""
+    if all(each.typeKey() != "icraft::xir::HardOpNode" for each in network.ops):
+        return ""
+    return (
+        "; and the instructions of its HardOps are the vendor's machine code, which only the chip runs: "
+        "triune compile MODEL.onnx --format icraft makes a network that runs here"
+    )
