@@ -196,3 +196,73 @@ fn what_is_no_map_in_blocks_is_refused() {
     refused(&|command| command.input.c += 32, "input");
     refused(&|command| command.output.stride_w = 16, "output.blocks");
 }
+
+/// A 1×1 convolution of 16-bit integers, 20 to 24 channels, in blocks of 16 channels.
+#[test]
+fn integers_of_16_bits_lie_in_blocks() {
+    let mut random = Random(3);
+    let (inputs, outputs, block) = (20_usize, 24_usize, 16_usize);
+    let mut words = |count: usize| -> Vec<i16> { (0..count).map(|_| random.next() as i16).collect() };
+    let (x, weights) = (words(PIXELS * inputs), words(outputs * inputs));
+    let expected = |pixel: usize, o: usize| {
+        let sum: i64 = (0..inputs)
+            .map(|i| i64::from(x[pixel * inputs + i]) * i64::from(weights[o * inputs + i]))
+            .sum::<i64>()
+            + o as i64;
+        (sum as f64 * f64::from(3e-6_f32)).round_ties_even().clamp(-30_000.0, 32_767.0) as i16
+    };
+    let in_blocks = |channels: usize, fill: i16, value: &dyn Fn(usize, usize) -> i16| -> Vec<u8> {
+        let mut out = vec![fill; channels.div_ceil(block) * PIXELS * block];
+        for (pixel, c) in (0..PIXELS).flat_map(|pixel| (0..channels).map(move |c| (pixel, c))) {
+            out[(c / block * PIXELS + pixel) * block + c % block] = value(pixel, c);
+        }
+        out.iter().flat_map(|word| word.to_le_bytes()).collect()
+    };
+    let map = |segment, channels: usize, fill| {
+        let map = blocked(Addr::new(segment, 0), channels as u32, block as u32, fill);
+        let blocks = map.blocks.map(|blocks| Blocks { stride: 2 * blocks.stride, ..blocks });
+        FeatureMap {
+            dtype: DType::I16,
+            stride_n: 2 * map.stride_n,
+            stride_h: 2 * map.stride_h,
+            stride_w: 2 * map.stride_w,
+            blocks,
+            ..map
+        }
+    };
+    let mut constants = Constants::default();
+    // Blocks of 8 outputs and 4 inputs.
+    let mut packed = vec![0_i16; outputs * inputs];
+    for (index, &weight) in weights.iter().enumerate() {
+        let (o, i) = (index / inputs, index % inputs);
+        packed[(o / 8 * (inputs / 4) + i / 4) * 32 + o % 8 * 4 + i % 4] = weight;
+    }
+    let target = RequantTarget { dtype: DType::I16, zero_point: 0 };
+    let command = QConv {
+        input: map(INPUT, inputs, 0),
+        output: map(OUTPUT, outputs, 0x0403),
+        window: window([1, 1], [1, 1], [0; 4], 1),
+        weights: constants.add(packed.iter().flat_map(|word| word.to_le_bytes())),
+        weight_blocks: [8, 4],
+        bias: Some(constants.ints(&(0..outputs as i32).collect::<Vec<_>>())),
+        multiplier: constants.floats(&[3e-6]),
+        multipliers: 1,
+        input_zero_point: 0,
+        result: target,
+        rounding: Rounding::HalfToEven,
+        clamp: [-30_000, 40_000],
+        table: None,
+        residual: None,
+        add: None,
+        conv_is_a: false,
+    };
+    let own = in_blocks(inputs, 0x55, &|pixel, c| x[pixel * inputs + c]);
+    let want = in_blocks(outputs, 0x0403, &expected);
+    let got = run(&command.into(), &constants, Isa::best(), [&own, &[]], want.len());
+    assert!(got == want);
+    let refused = QConv { input_zero_point: 1, ..command };
+    let sizes = [64, own.len() as u64, want.len() as u64];
+    let error =
+        Bench::alone(&[refused.into()], &constants, sizes).executor(Isa::best()).expect_err("symmetric");
+    assert!(error.to_string().contains("input_zero_point"), "{error}");
+}

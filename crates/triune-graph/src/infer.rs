@@ -90,5 +90,5 @@ pub fn infer(graph: &mut Graph) -> Result<(), Error> {
 /// The element type that quantization gave a result.
 pub(crate) fn quantized_type(graph: &Graph, output: Option<ValueId>) -> Option<triune_tensor::DType> {
     let value = graph.value(output?);
-    value.quant.and(value.dtype).filter(|dtype| dtype.is_quantized())
+    value.quant.and(value.dtype).filter(|dtype| dtype.holds_quantized())
 }

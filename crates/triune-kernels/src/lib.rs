@@ -27,6 +27,7 @@ mod tensor_info;
 mod typed;
 mod unary;
 mod warp;
+mod wide;
 
 pub use blocks::Blocked;
 pub use conv::{FConv, FConvSpec, Filter, PackedFilter, Q8, QAdd, QConv, QConvSpec};
@@ -38,7 +39,9 @@ pub use index::{Index, OrderSpec, Take, TakeSpec, order};
 pub use isa::Isa;
 pub use map::{ConvGeometry, Nhwc};
 pub use pool::Pool;
-pub use pool2d::{PoolKind, PoolQuant, PoolSpec, global_pool_f32, global_pool_q8, pool_f32, pool_q8};
+pub use pool2d::{
+    PoolKind, PoolQuant, PoolSpec, WidePool, global_pool_f32, global_pool_q8, pool_f32, pool_q8, pool_wide,
+};
 pub use quantize::{dequantize, dequantize_channels, dequantize_i32, quantize};
 pub use reduce::{IndexType, ReduceKind, Reducible, Reduction, arg_reduce, reduce};
 pub use resize::{Coordinates, Nearest, Resize, ResizeMode, ResizeSpec};
@@ -50,3 +53,6 @@ pub use typed::{
 };
 pub use unary::{Activation, Encoding, Unary, evaluate, table, table_f32, table_of, unary, unary_table};
 pub use warp::{Border, Sample, WarpSpec, warp_perspective};
+pub use wide::{
+    WideConv, WideConvSpec, WideTarget, dequantize_wide, quantize_wide, table_wide, wide_add, wide_mul,
+};

@@ -5,7 +5,7 @@
 use triune_tensor::{Requantize, Rounding};
 
 use crate::dispatch::{Level, multiversion};
-use crate::{Error, Isa, Nhwc, Pool, Q8, math, parallel};
+use crate::{Error, Isa, Nhwc, Pool, Q8, WideTarget, math, parallel};
 
 /// What a pool makes of its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -558,6 +558,107 @@ pub fn pool_q8(
             drive(level, WindowMeanBytes::new(*quant), spec, x, in_map, y, out_map, pool)
         }
     }
+}
+
+#[derive(Clone, Copy)]
+struct MaxWords;
+
+impl Reduce for MaxWords {
+    type In = i16;
+    type Sum = i16;
+    type Out = i16;
+    #[inline(always)]
+    fn start(&self) -> i16 {
+        i16::MIN
+    }
+    #[inline(always)]
+    fn add(&self, sum: i16, x: i16) -> i16 {
+        sum.max(x)
+    }
+    #[inline(always)]
+    fn join(&self, sum: i16, row: i16) -> i16 {
+        sum.max(row)
+    }
+    #[inline(always)]
+    fn finish(&self, sum: i16, _taps: usize) -> i16 {
+        sum
+    }
+}
+
+/// What a mean of 16-bit integers is multiplied with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WidePool {
+    /// The input's scale.
+    pub input_scale: f32,
+    /// The output's scale.
+    pub output_scale: f32,
+    /// How a mean becomes an integer.
+    pub rounding: Rounding,
+    /// What its factor is.
+    pub requantize: Requantize,
+}
+
+impl WidePool {
+    #[inline(always)]
+    fn factor(&self, taps: usize) -> Option<f32> {
+        self.requantize.factor(self.input_scale / (self.output_scale * taps as f32), 16)
+    }
+}
+
+impl Reduce for WidePool {
+    type In = i16;
+    type Sum = i64;
+    type Out = i16;
+    const COUNT_ALL: bool = true;
+    #[inline(always)]
+    fn start(&self) -> i64 {
+        0
+    }
+    #[inline(always)]
+    fn add(&self, sum: i64, x: i16) -> i64 {
+        sum + i64::from(x)
+    }
+    #[inline(always)]
+    fn join(&self, sum: i64, row: i64) -> i64 {
+        sum + row
+    }
+    #[inline(always)]
+    fn finish(&self, sum: i64, taps: usize) -> i16 {
+        // `pool_wide` has seen that there is a factor.
+        let factor = self.factor(taps.max(1)).unwrap_or_default();
+        WideTarget::full(self.rounding).integer(sum as f64 * f64::from(factor))
+    }
+}
+
+/// Slides a window over symmetric 16-bit integers. A mean of n taps is clamp(round(f64(Σx) · factor)), the factor that of
+/// f32(`input_scale` / f32(`output_scale` · n)); with `count_include_pad` n is the window's size.
+///
+/// Errors: extents that do not agree, slices shorter than their maps, a maximum whose scales differ, scales that are not
+/// positive and finite or whose quotient no multiplier stands for.
+pub fn pool_wide(
+    isa: Isa,
+    spec: &PoolSpec,
+    quant: &WidePool,
+    x: &[i16],
+    in_map: Nhwc,
+    y: &mut [i16],
+    out_map: Nhwc,
+    pool: &Pool,
+) -> Result<(), Error> {
+    if ![quant.input_scale, quant.output_scale].iter().all(|scale| scale.is_finite() && *scale > 0.0) {
+        return Err(Error::Invalid("scales must be positive and finite"));
+    }
+    let level = Level::new(isa);
+    if spec.kind == PoolKind::Max {
+        if quant.input_scale != quant.output_scale {
+            return Err(Error::Invalid("a maximum keeps its input's quantization"));
+        }
+        return drive(level, MaxWords, spec, x, in_map, y, out_map, pool);
+    }
+    if quant.factor(1).is_none_or(|factor| !factor.is_finite()) {
+        return Err(Error::Invalid("no multiplier stands for the quotient of the scales"));
+    }
+    drive(level, *quant, spec, x, in_map, y, out_map, pool)
 }
 
 /// Slides a window over f32. Sums run in the order of the taps, then divide.

@@ -35,7 +35,8 @@ pub(crate) fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
     let producers = prepared.producers();
     let mut kept = HashSet::new();
     let (inputs, outputs) = loop {
-        let sides = sides(&prepared, &kept);
+        // Packages hold 8-bit tensors at their border.
+        let sides = sides(&prepared, &kept, false);
         if !sides.contains(&Side::Device) {
             return Err(Error::Target(
                 "the model has no 8-bit operators for the device; quantize it first (QDQ form), or give samples: \
@@ -87,7 +88,7 @@ pub(crate) enum Origin {
 pub(crate) struct Parts {
     /// Takes the model's inputs.
     pub(crate) before: Option<Graph>,
-    /// All tensors at its border are i8.
+    /// All tensors at its border are i8 or i16.
     pub(crate) core: Graph,
     /// Gives what neither the core nor the part before gives.
     pub(crate) behind: Option<Graph>,
@@ -100,10 +101,10 @@ pub(crate) struct Parts {
     pub(crate) outputs: Vec<Origin>,
 }
 
-/// Splits a prepared graph for a device and the host, without regard to names: nothing is written to a file. `None` if it
-/// has no 8-bit operators for the device.
-pub(crate) fn parts(prepared: &Graph) -> Result<Option<Parts>, Error> {
-    let sides = sides(prepared, &HashSet::new());
+/// Splits a prepared graph for a device, which may compute on 16-bit integers, too, and the host, without regard to names:
+/// nothing is written to a file. `None` if it has no operators over integers for the device.
+pub(crate) fn parts(prepared: &Graph, int16: bool) -> Result<Option<Parts>, Error> {
+    let sides = sides(prepared, &HashSet::new(), int16);
     if !sides.contains(&Side::Device) {
         return Ok(None);
     }
@@ -167,8 +168,9 @@ pub(crate) enum Side {
     Behind,
 }
 
-/// Assigns every node of a prepared graph to a side; those in `kept` stay on the host.
-pub(crate) fn sides(graph: &Graph, kept: &HashSet<NodeId>) -> Vec<Side> {
+/// Assigns every node of a prepared graph to a side; those in `kept` stay on the host, and those over 16-bit integers unless
+/// the device computes on these.
+pub(crate) fn sides(graph: &Graph, kept: &HashSet<NodeId>, int16: bool) -> Vec<Side> {
     // For a value: the side that makes it; inputs and constants count as before.
     let mut made: Vec<Side> = vec![Side::Before; graph.values.len()];
     let producers = graph.producers();
@@ -179,8 +181,9 @@ pub(crate) fn sides(graph: &Graph, kept: &HashSet<NodeId>) -> Vec<Side> {
         .map(|(node, index)| {
             let operands = || node.inputs.iter().flatten().filter(|id| graph.value(**id).constant.is_none());
             let behind = operands().any(|id| made[id.0 as usize] == Side::Behind);
-            let runs =
-                is_integer(graph, node) && !stays_on_host(graph, node) && !kept.contains(&NodeId(index));
+            let runs = is_integer(graph, node, int16)
+                && !stays_on_host(graph, node)
+                && !kept.contains(&NodeId(index));
             let ready = operands().all(|id| {
                 made[id.0 as usize] == Side::Device
                     || producers[id.0 as usize].is_none_or(|producer| {
@@ -221,9 +224,13 @@ fn stays_on_host(graph: &Graph, node: &Node) -> bool {
     }
 }
 
-/// Whether all tensors of a node are 8 bit.
-fn is_integer(graph: &Graph, node: &Node) -> bool {
-    let quantized = |id: &ValueId| graph.value(*id).dtype.is_some_and(DType::is_quantized);
+/// Whether all tensors of a node are 8 bit, or with `int16` quantized to 16.
+fn is_integer(graph: &Graph, node: &Node, int16: bool) -> bool {
+    let quantized = |id: &ValueId| {
+        let value = graph.value(*id);
+        let wide = int16 && value.dtype == Some(DType::I16) && value.quant.is_some();
+        wide || value.dtype.is_some_and(DType::is_quantized)
+    };
     !matches!(node.op, Op::QuantizeLinear(_) | Op::DequantizeLinear(_))
         && node.inputs.iter().flatten().filter(|id| graph.value(**id).constant.is_none()).all(quantized)
         && node.outputs.iter().flatten().all(quantized)

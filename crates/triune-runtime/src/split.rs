@@ -68,7 +68,7 @@ impl Split {
     pub(crate) fn new(mut graph: Graph, spec: &DeviceSpec, threads: usize) -> Result<Option<Self>, Error> {
         adapt(&mut graph, spec);
         passes::prepare(&mut graph)?;
-        let Some(parts) = parts(&graph)? else { return Ok(None) };
+        let Some(parts) = parts(&graph, spec.int16)? else { return Ok(None) };
         let program = Arc::new(compile_core(&parts.core, spec)?);
         let device = Device::new(spec.clone())?;
         let deployment =
@@ -169,8 +169,9 @@ impl Split {
             .zip(&program.inputs)
             .map(|(wire, io)| {
                 let dense = tensors.get(wire.origin).bytes;
-                let mut bytes = vec![io.zero_point as u8; io.bytes()];
-                walk(wire, io, &mut |host, device, flip| bytes[device] = dense[host] ^ flip);
+                let size = io.dtype.bytes();
+                let mut bytes = io.zero_point.to_le_bytes()[..size].repeat(io.bytes() / size);
+                walk(wire, io, &mut |host, device| scatter(&mut bytes, device, dense, host, wire, io));
                 bytes
             })
             .collect();
@@ -179,18 +180,27 @@ impl Split {
         let mut targets: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
         self.deployment.run(&sources, &mut targets)?;
         let dense = |((wire, io), padded): ((&Wire, &TensorIo), &Vec<u8>)| {
-            let mut bytes = vec![0; wire.shape.iter().product()];
-            walk(wire, io, &mut |host, device, flip| bytes[host] = padded[device] ^ flip);
+            let mut bytes = vec![0; wire.shape.iter().product::<usize>() * wire.dtype.bytes()];
+            walk(wire, io, &mut |host, device| scatter(&mut bytes, host, padded, device, wire, io));
             Tensor { dtype: wire.dtype, shape: wire.shape, bytes }
         };
         Ok(self.core_outputs.iter().zip(&program.outputs).zip(&outputs).map(dense).collect())
     }
 }
 
-/// Calls `f` with the index of every element on the host and on the device, and what to flip between the two: the sign bit
-/// where the device has other integers for the same reals.
-fn walk(wire: &Wire, io: &TensorIo, f: &mut dyn FnMut(usize, usize, u8)) {
-    let flip = if wire.dtype == io.dtype { 0 } else { 0x80 };
+/// Copies an element between host and device, with its sign bit flipped where the device has other integers for the same
+/// reals.
+fn scatter(to: &mut [u8], at: usize, from: &[u8], index: usize, wire: &Wire, io: &TensorIo) {
+    if wire.dtype != io.dtype {
+        to[at] = from[index] ^ 0x80;
+        return;
+    }
+    let size = wire.dtype.bytes();
+    to[at * size..][..size].copy_from_slice(&from[index * size..][..size]);
+}
+
+/// Calls `f` with the index of every element on the host and on the device.
+fn walk(wire: &Wire, io: &TensorIo, f: &mut dyn FnMut(usize, usize)) {
     // Images lie with channels last on the device; other ranks in their own order.
     let ([n, c, h, w], image) = match *wire.shape {
         [n, c, h, w] => ([n, c, h, w], true),
@@ -212,7 +222,7 @@ fn walk(wire: &Wire, io: &TensorIo, f: &mut dyn FnMut(usize, usize, u8)) {
                     } else {
                         (image_index * w + x) * c + channel
                     };
-                    f(host, pixel * channels + padding[2] + channel, flip);
+                    f(host, pixel * channels + padding[2] + channel);
                 }
             }
         }

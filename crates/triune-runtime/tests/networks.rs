@@ -8,7 +8,7 @@ use std::sync::Arc;
 use grown::{Net, Random};
 use proptest::prelude::*;
 use triune_device::DeviceSpec;
-use triune_graph::{Graph, passes};
+use triune_graph::{Graph, Op, ValueId, passes};
 use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, Error, Package, Session, SessionOptions, TensorRef,
     compile,
@@ -159,6 +159,41 @@ proptest! {
     }
 }
 
+/// Networks of 16-bit integers on the host, in integers where they have such a form. `WIDE_SEEDS` says how many.
+#[test]
+fn wide_networks_agree() {
+    let (mut integer, mut nodes) = (0, 0);
+    let seeds = std::env::var("WIDE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(250);
+    for seed in 0..seeds {
+        let (images, steps) = (1 + seed as usize % 2, 1 + seed as usize % 12);
+        let (mut graph, values) = Net::new(seed, Some(DType::I16), images).finish(steps);
+        graph.rounding = rounding(seed % 3 == 0);
+        graph.requantize = if seed % 4 < 2 { Requantize::Fixed } else { Requantize::Float };
+        let graph = prepared(&graph);
+        for node in &graph.nodes {
+            let wide = |id: &ValueId| graph.value(*id).dtype == Some(DType::I16);
+            nodes += 1;
+            integer += usize::from(
+                matches!(
+                    node.op,
+                    Op::Conv(_)
+                        | Op::Gemm(_)
+                        | Op::Binary(_)
+                        | Op::Unary(_)
+                        | Op::Pool(_)
+                        | Op::GlobalPool(_)
+                ) && node.outputs.iter().flatten().all(wide),
+            );
+        }
+        let expected = interpret(&graph, &[("x", Tensor::f32(&input_shape(&graph), &values))]);
+        let got = run_session(&graph, &values, 2);
+        for (expected, got) in expected.iter().zip(&got) {
+            assert!(expected.to_bytes() == got.bytes, "seed {seed}");
+        }
+    }
+    assert!(integer > 500, "{integer} of {nodes} nodes");
+}
+
 /// Calls `f` with the index of every element without padding and its index in the padded buffer.
 fn walk(shape: &[usize], inner: &[usize], padding: &[(usize, usize)], mut f: impl FnMut(usize, usize)) {
     for index in 0..inner.iter().product::<usize>() {
@@ -174,14 +209,19 @@ fn walk(shape: &[usize], inner: &[usize], padding: &[(usize, usize)], mut f: imp
 
 #[test]
 fn devices_give_the_results_of_the_host() {
-    let mut ran = 0;
+    let (mut ran, mut words) = (0, 0);
     for seed in 0..160_u64 {
-        let dtype = if seed % 2 == 0 { DType::I8 } else { DType::U8 };
         let (images, steps) = (1 + seed as usize % 3, 1 + seed as usize % 11);
-        let (mut graph, values) = Net::new(seed, Some(dtype), images).finish(steps);
-        graph.rounding = rounding(seed % 5 == 0);
         let npus = npus();
         let device = npus[seed as usize % npus.len()];
+        let wide = device.starts_with("buyi") && seed % 4 < 2;
+        let dtype = match seed % 2 {
+            _ if wide => DType::I16,
+            0 => DType::I8,
+            _ => DType::U8,
+        };
+        let (mut graph, values) = Net::new(seed, Some(dtype), images).finish(steps);
+        graph.rounding = rounding(seed % 5 == 0);
         let spec = DeviceSpec::builtin(device).expect("a built-in device");
         let requantize = spec.requantize;
         let options = SessionOptions { device: Some(spec), ..SessionOptions::default() };
@@ -195,6 +235,7 @@ fn devices_give_the_results_of_the_host() {
         };
         graph.requantize = requantize;
         ran += 1;
+        words += usize::from(wide);
         assert!(session.deployment(&[Shape::new(&shape).unwrap()]).unwrap().is_some());
         let operand = TensorRef { dtype: DType::F32, shape: &shape, bytes: &bytes };
         assert_eq!(
@@ -204,4 +245,5 @@ fn devices_give_the_results_of_the_host() {
         );
     }
     assert!(ran >= 80, "{ran} of 160 networks ran");
+    assert!(words >= 10, "{words} networks of 16 bits ran");
 }

@@ -81,9 +81,14 @@ impl DType {
         Self::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
 
-    /// Whether the type is an 8-bit integer, the types that quantized operators compute on.
+    /// Whether the type is an 8-bit integer.
     pub const fn is_quantized(self) -> bool {
         matches!(self, Self::U8 | Self::I8)
+    }
+
+    /// Whether quantized operators compute on the type: the 8-bit integers, and the signed one of 16 bits.
+    pub const fn holds_quantized(self) -> bool {
+        self.is_quantized() || matches!(self, Self::I16)
     }
 
     /// Whether the type is an IEEE float.

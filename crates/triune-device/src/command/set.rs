@@ -192,18 +192,21 @@ commands! {
         value: u64,
     }
 
-    /// 8-bit convolution: i32 accumulator, plus bias, requantized, then limits, table and addition as given.
+    /// Integer convolution. 8 bit: i32 accumulator, plus bias, requantized, then limits, table and addition as given.
     ///
     /// acc = Σ (x − zero point)·w + bias; q = clamp(round(f32(acc)·multiplier) + zero point of `result`). A matrix
     /// product is a 1×1 convolution over h = 1, w = M.
+    ///
+    /// 16 bit (`i16` input, weights and output): q = clamp(round(f64(acc)·f64(multiplier))), acc in i64, all zero points 0,
+    /// neither table nor addition.
     QConv = 0x0010, "qconv" {
-        /// Input, `i8` or `u8`.
+        /// Input, `i8`, `u8` or `i16`.
         input: FeatureMap,
-        /// Output, `i8` or `u8`.
+        /// Output, `i8` or `u8`, or `i16`.
         output: FeatureMap,
         /// The window.
         window: Window,
-        /// Weights, i8: output channel, window row, window column, input channel of the group; dense, or in blocks.
+        /// Weights, i8 or i16: output channel, window row, window column, input channel of the group; dense, or in blocks.
         weights: Addr,
         /// Output and input channels of a block of weights: block of outputs, block of inputs, window row, window column,
         /// output, input, with zeros for channels that fill the last block. Zeros: no blocks.
@@ -278,7 +281,8 @@ commands! {
         activation: Function,
     }
 
-    /// Sliding window without weights, f32 or 8 bit (input and output of one type).
+    /// Sliding window without weights, f32, 8 bit or `i16` (input and output of one type). `i16` has zero points 0, and a
+    /// mean is clamp(round(f64(Σq)·f64(factor))).
     Pool = 0x0020, "pool" {
         /// Input.
         input: FeatureMap,
@@ -298,7 +302,7 @@ commands! {
         requantize: Requantize,
     }
 
-    /// One result per image and channel; the output has h = w = 1.
+    /// One result per image and channel, of the types of `pool`; the output has h = w = 1.
     GlobalPool = 0x0021, "gpool" {
         /// Input.
         input: FeatureMap,
@@ -316,7 +320,7 @@ commands! {
         requantize: Requantize,
     }
 
-    /// 8-bit addition with broadcast.
+    /// 8-bit addition with broadcast; of `i16` clamp(round(f64(a)·ra + f64(b)·rb)), zero points and `k` 0.
     QAdd = 0x0030, "qadd" {
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],
@@ -333,7 +337,8 @@ commands! {
     }
 
     /// 8-bit multiplication with broadcast: clamp(rint(f32((a − a₀)(b − b₀))·multiplier + zero point)) when halves go to
-    /// even, clamp(round(f32((a − a₀)(b − b₀))·multiplier) + zero point) when they go away from zero.
+    /// even, clamp(round(f32((a − a₀)(b − b₀))·multiplier) + zero point) when they go away from zero; of `i16`
+    /// clamp(round(f64(a·b)·f64(multiplier))), zero points 0.
     QMul = 0x0031, "qmul" {
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],
@@ -381,22 +386,22 @@ commands! {
         function: Function,
     }
 
-    /// Map of the 256 byte patterns, element by element; may work in place.
+    /// Map of all patterns of 8 or 16 bits, element by element; may work in place.
     Table = 0x0034, "table" {
-        /// Input, `i8` or `u8`.
+        /// Input, `i8`, `u8` or `i16`.
         input: FeatureMap,
-        /// Output, `i8` or `u8`, of the same extents.
+        /// Output of the same extents, `i8` or `u8`; `i16` of `i16`.
         output: FeatureMap,
-        /// 256 bytes, indexed by the unsigned pattern.
+        /// 256 bytes, or 65,536 words of 16 bits, indexed by the unsigned pattern.
         table: Addr,
     }
 
-    /// f32 to 8 bit: clamp(rint(x / scale) + zero point) when halves go to even, clamp(round(x · f32(1/scale)) + zero
+    /// f32 to 8 bit or `i16`: clamp(rint(x / scale) + zero point) when halves go to even, clamp(round(x · f32(1/scale)) + zero
     /// point) when they go away from zero.
     Quantize = 0x0040, "quantize" {
         /// Input, f32.
         input: FeatureMap,
-        /// Output, `i8` or `u8`, of the same extents.
+        /// Output, `i8`, `u8` or `i16`, of the same extents.
         output: FeatureMap,
         /// Meaning of the output.
         quant: Quant,
@@ -404,9 +409,9 @@ commands! {
         rounding: Rounding,
     }
 
-    /// 8 bit or i32 to f32: f32(q − zero point)·scale.
+    /// 8 bit, `i16` or i32 to f32: f32(q − zero point)·scale.
     Dequantize = 0x0041, "dequantize" {
-        /// Input, `i8`, `u8` or `i32`.
+        /// Input, `i8`, `u8`, `i16` or `i32`.
         input: FeatureMap,
         /// Output, f32, of the same extents.
         output: FeatureMap,

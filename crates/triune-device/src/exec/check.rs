@@ -431,6 +431,12 @@ impl<'a> Checker<'a> {
         bytes.try_into().or_else(|_| bad(field, "is no table of 256 bytes"))
     }
 
+    /// A table of 65,536 words of 16 bits.
+    pub(super) fn wide_table(&self, field: &'static str, addr: Addr) -> Result<Vec<i16>> {
+        let bytes = self.constants(field, addr, Some(1 << 16), 2)?;
+        Ok(bytes.as_chunks::<2>().0.iter().map(|&word| i16::from_le_bytes(word)).collect())
+    }
+
     /// The command with its kernel, once its operands are known not to disturb each other: the output must be
     /// writable, have no element twice and share no byte with an input; `elementwise` commands may work in place.
     pub(super) fn finish<const N: usize>(

@@ -54,6 +54,9 @@ pub struct DeviceSpec {
     /// What the factors of 8-bit arithmetic are; f32 unless it says otherwise.
     #[serde(default, with = "RequantizeKey")]
     pub requantize: Requantize,
+    /// Whether programs compute on 16-bit integers, too; only on 8 bits unless it says otherwise.
+    #[serde(default)]
+    pub int16: bool,
     /// The matrix array of a core, if it has one.
     pub array: Option<ArraySpec>,
     /// The vector unit of a core; needed when time is modelled.

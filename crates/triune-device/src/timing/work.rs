@@ -269,7 +269,7 @@ fn work_at(width: Width, spec: &DeviceSpec, command: &Command, options: &TimingO
             Amount::elementwise(width.elements(&c.output))
         }
         Command::Table(c) => {
-            work.constants[0] = Some((c.table, 256));
+            work.constants[0] = Some((c.table, if c.input.dtype.bytes() == 2 { 1 << 17 } else { 256 }));
             work.reads[0] = Some(width.map(&c.input));
             work.write = Some(width.map(&c.output));
             Amount::elementwise(width.elements(&c.output))

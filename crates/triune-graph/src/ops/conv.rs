@@ -150,7 +150,8 @@ pub(super) fn check_types(at: &Operands<'_>, x: DType, weights: DType) -> Result
     if x == weights && x.is_float() {
         return Ok(());
     }
-    if x.is_quantized() && weights.is_quantized() && at.quantized.first().is_some_and(Option::is_some) {
+    let alike = x.is_quantized() && weights.is_quantized() || x == weights && x.holds_quantized();
+    if alike && at.quantized.first().is_some_and(Option::is_some) {
         return Ok(());
     }
     Err(at.wrong(format!("inputs of types {x} and {weights}; equal floats or quantized values are expected")))

@@ -14,7 +14,10 @@ pub use constants::{fold_constants, fold_dequantize};
 pub use dead_code::dead_code;
 pub use fuse::fuse;
 pub use half::widen_half;
-pub use quantize::{quantize, table::table};
+pub use quantize::{
+    quantize,
+    table::{table, wide_table},
+};
 pub use stages::{Arrival, HostOperand, HostStep, Stage, stages};
 
 use crate::{Error, Graph, infer::infer};

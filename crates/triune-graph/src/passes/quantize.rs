@@ -10,9 +10,9 @@ mod pattern;
 pub(super) mod table;
 
 use super::rewrite::Rewriter;
-use crate::{Error, Graph, Node, Op, ops::Table};
+use crate::{Error, Graph, Node};
 use pattern::{annotate, dequantized, quantizer};
-use table::tabulate;
+use table::mapping;
 
 /// Turns quantized regions into operators over 8-bit values whose [`crate::Value::quant`] is set. Returns whether
 /// anything changed.
@@ -41,7 +41,8 @@ pub fn quantize(graph: &mut Graph) -> Result<bool, Error> {
     Ok(rewriter.commit())
 }
 
-/// `DequantizeLinear` → `QuantizeLinear`: nothing when the parameters are equal, else one table.
+/// `DequantizeLinear` → `QuantizeLinear`: nothing when the parameters are equal, else one table, or between 16-bit integers one
+/// function that keeps the real.
 fn cancel_pair(rewriter: &mut Rewriter<'_>, index: usize) -> bool {
     let Some((real, output, to)) = quantizer(rewriter, index) else { return false };
     let Some((source, from)) = dequantized(rewriter, real) else { return false };
@@ -49,14 +50,9 @@ fn cancel_pair(rewriter: &mut Rewriter<'_>, index: usize) -> bool {
         rewriter.replace_uses(output, source);
         return true;
     }
+    let Some(op) = mapping(None, from, to, rewriter.rounding()) else { return false };
     let node = rewriter.get(index).expect("a live node");
-    let table = Table { table: tabulate(from, to, rewriter.rounding(), |x| x) };
-    let node = Node {
-        name: node.name.clone(),
-        op: Op::Table(table),
-        inputs: vec![Some(source)],
-        outputs: vec![Some(output)],
-    };
+    let node = Node { name: node.name.clone(), op, inputs: vec![Some(source)], outputs: vec![Some(output)] };
     rewriter.replace(index, node);
     true
 }

@@ -22,8 +22,8 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Splits a prepared model, `source` being the same model in reals.
-    pub(crate) fn new(prepared: &Graph, source: &Source) -> Result<Self, Error> {
+    /// Splits a prepared model, `source` being the same model in reals, for an accelerator that may compute on 16-bit integers.
+    pub(crate) fn new(prepared: &Graph, source: &Source, int16: bool) -> Result<Self, Error> {
         let producers = prepared.producers();
         let named = |graph: &Graph, id: ValueId| {
             let value = graph.value(id);
@@ -32,7 +32,7 @@ impl Core {
         };
         let mut kept: HashSet<NodeId> = HashSet::new();
         let (inputs, outputs) = loop {
-            let sides = sides(prepared, &kept);
+            let sides = sides(prepared, &kept, int16);
             if !sides.contains(&Side::Device) {
                 return Err(Error::Target(
                     "the model has no operators over integers for the accelerator; quantize it first (QDQ form), or give \

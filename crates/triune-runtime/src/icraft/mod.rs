@@ -136,7 +136,7 @@ impl Stages {
         let mut bound = bind_batch(model, 1)?;
         let source = Source::new(&bound)?;
         adapt(&mut bound, spec);
-        let core = Core::new(&core::prepared(&bound)?, &source)?;
+        let core = Core::new(&core::prepared(&bound)?, &source, spec.int16)?;
         let reals = match float {
             Some(float) => Some(Source::new(&bind_batch(float, 1)?)?),
             None => None,

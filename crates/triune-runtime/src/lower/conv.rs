@@ -110,7 +110,9 @@ impl Lowering<'_> {
     ) -> Result<(), Error> {
         match (input.dtype, product.weight_dtype) {
             (DType::F32, DType::F32) => self.float_product(node, product, input, output),
-            (DType::I8 | DType::U8, DType::I8) => self.integer_product(node, product, x, input, y, output),
+            (DType::I8 | DType::U8, DType::I8) | (DType::I16, DType::I16) => {
+                self.integer_product(node, product, x, input, y, output)
+            }
             (a, b) => Err(unsupported(node, format!("{a} input with {b} weights"))),
         }
     }
@@ -179,8 +181,11 @@ impl Lowering<'_> {
         y: ValueId,
         output: &View,
     ) -> Result<(), Error> {
-        let x_quant = self.quant_of(node, x)?;
-        let y_quant = self.quant_of(node, y)?;
+        let x_quant = self.operand_quant(node, x)?;
+        let y_quant = self.operand_quant(node, y)?;
+        if (input.dtype == DType::I16) != (output.dtype == DType::I16) {
+            return Err(unsupported(node, format!("{} made of {}", output.dtype, input.dtype)));
+        }
         let scales =
             product.weight_scales.clone().ok_or_else(|| unsupported(node, "weights without scales"))?;
         let channels = product.out_channels;
@@ -190,7 +195,7 @@ impl Lowering<'_> {
         let epilogue = self.integer_epilogue(node, &product.epilogue.stages, y_quant, output)?;
         let multiplier = scales
             .iter()
-            .map(|&scale| self.factor(node, x_quant.scale * scale / epilogue.target.scale))
+            .map(|&scale| self.factor(node, x_quant.scale * scale / epilogue.target.scale, output.dtype))
             .collect::<Result<Vec<f32>, Error>>()?;
         let blocks = self.weight_blocks(product);
         let bias = match product.bias {
@@ -285,7 +290,11 @@ impl Lowering<'_> {
         y_quant: QuantParams,
         output: &View,
     ) -> Result<IntegerEpilogue<'s>, Error> {
-        let range = byte_range(output.dtype);
+        let range = integer_range(output.dtype);
+        let joined = stages.iter().any(|stage| !matches!(stage, Stage::Clamp { .. }));
+        if output.dtype == DType::I16 && joined {
+            return Err(unsupported(node, "a function or an addition fused into a 16-bit operator"));
+        }
         let meaning = |stage: &Stage| match stage {
             Stage::Table { quant, .. } => Some(*quant),
             Stage::Residual(residual) => residual.quant,
@@ -359,9 +368,13 @@ pub(super) fn q8(dtype: DType, quant: QuantParams) -> Q8 {
     Q8 { signed: dtype == DType::I8, zero_point: quant.zero_point }
 }
 
-/// Smallest and largest integer of an 8-bit type.
-pub(super) fn byte_range(dtype: DType) -> [i32; 2] {
-    if dtype == DType::I8 { [-128, 127] } else { [0, 255] }
+/// Smallest and largest integer of a type that quantized operators compute on.
+pub(super) fn integer_range(dtype: DType) -> [i32; 2] {
+    match dtype {
+        DType::I8 => [-128, 127],
+        DType::I16 => [-32_768, 32_767],
+        _ => [0, 255],
+    }
 }
 
 /// A quantized addition's parameters as a command has them.

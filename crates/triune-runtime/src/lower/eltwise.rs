@@ -1,26 +1,39 @@
 //! Operators that work element by element, over one or two operands.
 
-use triune_device::command::{self, FBinary, FUnary, Function, FunctionKind, QMul, Table};
+use triune_device::command::{
+    self, AddParams, FBinary, FUnary, Function, FunctionKind, QMul, RequantTarget, Table,
+};
 use triune_graph::{
     Node, ValueId,
     ops::{Binary, BinaryKind, Stage, UnaryKind},
+    passes,
 };
 use triune_kernels::QAdd;
 use triune_tensor::{DType, Shape};
 
 use super::{
     Form, Lowering,
-    conv::{add_params, byte_range, q8},
+    conv::{add_params, integer_range, q8},
     extents, has_contiguous_channels, operand, result, unsupported,
 };
 use crate::{Error, view::View};
 
 impl Lowering<'_> {
     pub(super) fn unary(&mut self, node: &Node, kind: UnaryKind) -> Result<(), Error> {
-        if self.meta(operand(node, 0)?)?.1 != DType::F32 {
+        let (x, y) = (operand(node, 0)?, result(node)?);
+        let dtype = self.meta(x)?.1;
+        if dtype == DType::I16
+            && let (Some(from), Some(to)) = (self.graph.value(x).quant, self.graph.value(y).quant)
+        {
+            let table = passes::wide_table(kind, from, to, self.graph.rounding);
+            let bytes: Vec<u8> = table.iter().flat_map(|q| q.to_le_bytes()).collect();
+            let (from, to) = self.elementwise(x, y)?;
+            return self.emit_table(&bytes, &from, &to);
+        }
+        if dtype != DType::F32 {
             return self.typed_unary(node, kind);
         }
-        let (from, to) = self.elementwise(operand(node, 0)?, result(node)?)?;
+        let (from, to) = self.elementwise(x, y)?;
         self.float_unary(node, kind, &from, &to)
     }
 
@@ -39,7 +52,8 @@ impl Lowering<'_> {
         self.emit_table(table, &from, &to)
     }
 
-    pub(super) fn emit_table(&mut self, table: &[u8; 256], from: &View, to: &View) -> Result<(), Error> {
+    /// Looks up every element, by its unsigned pattern, in entries of its own size.
+    pub(super) fn emit_table(&mut self, table: &[u8], from: &View, to: &View) -> Result<(), Error> {
         let table = super::constant(self.constants.add(table));
         let command = Table { input: self.flat_map(from)?, output: self.flat_map(to)?, table };
         self.emit(command, &[from, to]);
@@ -60,7 +74,7 @@ impl Lowering<'_> {
             _ => Form::Dense,
         };
         let plain = self.graph.value(y).quant.is_none();
-        if dtype == DType::F32 || !dtype.is_quantized() || plain {
+        if dtype == DType::F32 || !dtype.holds_quantized() || plain {
             let [a_view, b_view] = [self.view(a)?, self.view(b)?].map(|view| spread_over(node, &view, dims));
             let (a_view, b_view) = (a_view?, b_view?);
             let output = self.place(y, form)?;
@@ -75,7 +89,7 @@ impl Lowering<'_> {
             }
             return self.typed_binary(node, op.kind, &a_view, &b_view, &output);
         }
-        let mut clamp = byte_range(dtype);
+        let mut clamp = integer_range(dtype);
         for stage in &op.epilogue.stages {
             let Stage::Clamp { limits } = stage else {
                 return Err(unsupported(node, "an epilogue that no command has"));
@@ -112,7 +126,11 @@ impl Lowering<'_> {
         counted: [u32; 2],
     ) -> Result<(), Error> {
         let (a_quant, b_quant, y_quant) =
-            (self.quant_of(node, a)?, self.quant_of(node, b)?, self.quant_of(node, y)?);
+            (self.operand_quant(node, a)?, self.operand_quant(node, b)?, self.operand_quant(node, y)?);
+        let wide = views.map(|view| view.dtype == DType::I16);
+        if wide[0] != wide[2] || wide[1] != wide[2] {
+            return Err(unsupported(node, "operands of 8 and of 16 bits"));
+        }
         let [a_q8, b_q8, y_q8] = [(views[0], a_quant), (views[1], b_quant), (views[2], y_quant)]
             .map(|(view, quant)| q8(view.dtype, quant));
         let (dims, [a, b, output]) = self.strided_operands(views)?;
@@ -120,6 +138,21 @@ impl Lowering<'_> {
             BinaryKind::Add => {
                 let (a_scale, b_scale, y_scale) = (a_quant.scale, b_quant.scale, y_quant.scale);
                 let (rounding, requantize) = (self.graph.rounding, self.graph.requantize);
+                if wide[2] {
+                    let target = RequantTarget { dtype: DType::I16, zero_point: 0 };
+                    let params = AddParams {
+                        a: target,
+                        b: target,
+                        out: target,
+                        ra: self.factor(node, a_scale / y_scale, DType::I16)?,
+                        rb: self.factor(node, b_scale / y_scale, DType::I16)?,
+                        k: 0.0,
+                        rounding: rounding.into(),
+                        clamp,
+                    };
+                    self.emit(command::QAdd { dims, a, b, output, params, counted }, &views);
+                    return Ok(());
+                }
                 let add = QAdd::new(a_q8, a_scale, b_q8, b_scale, y_q8, y_scale, rounding, requantize)
                     .map_err(|error| unsupported(node, error.to_string()))?;
                 let params = add_params(&QAdd { clamp, ..add });
@@ -132,14 +165,18 @@ impl Lowering<'_> {
                     b,
                     output,
                     zero_points: [a_quant.zero_point, b_quant.zero_point, y_quant.zero_point],
-                    multiplier: self.factor(node, a_quant.scale * b_quant.scale / y_quant.scale)?,
+                    multiplier: self.factor(
+                        node,
+                        a_quant.scale * b_quant.scale / y_quant.scale,
+                        views[2].dtype,
+                    )?,
                     rounding: self.graph.rounding.into(),
                     clamp,
                     counted,
                 };
                 self.emit(command, &views);
             }
-            other => return Err(unsupported(node, format!("8-bit {other:?}"))),
+            other => return Err(unsupported(node, format!("integer {other:?}"))),
         }
         Ok(())
     }

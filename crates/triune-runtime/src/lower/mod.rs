@@ -9,6 +9,7 @@ mod eltwise;
 mod gemm;
 pub(crate) mod in_place;
 mod index;
+mod mirror;
 mod movement;
 pub(crate) mod patch;
 mod pool;
@@ -247,17 +248,31 @@ impl Lowering<'_> {
         }
     }
 
-    /// Meaning of an 8-bit value.
+    /// Meaning of a quantized value.
     fn quant_of(&self, node: &Node, id: ValueId) -> Result<QuantParams, Error> {
         let value = self.graph.value(id);
         value.quant.ok_or_else(|| {
-            unsupported(node, format!("8-bit value '{}' has no scale and zero point", value.name))
+            unsupported(node, format!("quantized value '{}' has no scale and zero point", value.name))
         })
     }
 
-    /// A factor of 8-bit arithmetic as the graph wants factors.
-    fn factor(&self, node: &Node, value: f32) -> Result<f32, Error> {
-        self.graph.requantize.factor(value, 8).ok_or_else(|| {
+    /// The same of an operand or result of arithmetic: 16-bit integers are symmetric there.
+    fn operand_quant(&self, node: &Node, id: ValueId) -> Result<QuantParams, Error> {
+        let quant = self.quant_of(node, id)?;
+        let value = self.graph.value(id);
+        if value.dtype == Some(DType::I16) && quant.zero_point != 0 {
+            let zero_point = quant.zero_point;
+            return Err(unsupported(
+                node,
+                format!("16-bit value '{}' with a zero point of {zero_point}", value.name),
+            ));
+        }
+        Ok(quant)
+    }
+
+    /// A factor of arithmetic on integers of a type, as the graph wants factors.
+    fn factor(&self, node: &Node, value: f32, dtype: DType) -> Result<f32, Error> {
+        self.graph.requantize.factor(value, 8 * dtype.bytes() as u32).ok_or_else(|| {
             unsupported(node, format!("a multiplier of {value}, where m·2⁻ⁿ has an m of at most 255"))
         })
     }

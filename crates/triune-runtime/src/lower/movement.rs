@@ -1,5 +1,6 @@
 //! Operators that move elements: most become views, the rest copies.
 
+use triune_device::command::{Dequantize, Quantize};
 use triune_graph::{
     Constant, Node, ValueId,
     ops::{Concat, Gather, Pad, PadMode, Split, Transpose},
@@ -180,6 +181,9 @@ impl Lowering<'_> {
                     let table = requantize_table((view.dtype, from), (dtype, to), self.graph.rounding);
                     self.requantize(&table, &view, &part)?;
                 }
+                (false, Some(from), Some(to)) if from != to && dtype == DType::I16 => {
+                    self.requantize_wide(node, (input, &view), (y, &part))?;
+                }
                 _ => self.copy(&view, &part)?,
             }
         }
@@ -202,6 +206,27 @@ impl Lowering<'_> {
         Ok(true)
     }
 
+    /// 16-bit integers of one meaning as those of another, by way of reals.
+    fn requantize_wide(
+        &mut self,
+        node: &Node,
+        (input, view): (ValueId, &View),
+        (y, part): (ValueId, &View),
+    ) -> Result<(), Error> {
+        let (from, to) = (self.meaning(node, input)?, self.meaning(node, y)?);
+        let view = self.densified(view)?;
+        let reals = self.temporary(&view, DType::F32);
+        let own = self.temporary(&view, DType::I16);
+        let dequantize =
+            Dequantize { input: self.flat_map(&view)?, output: self.flat_map(&reals)?, quant: from };
+        self.emit(dequantize, &[&view, &reals]);
+        let rounding = self.graph.rounding.into();
+        let quantize =
+            Quantize { input: self.flat_map(&reals)?, output: self.flat_map(&own)?, quant: to, rounding };
+        self.emit(quantize, &[&reals, &own]);
+        self.copy(&own, part)
+    }
+
     /// Maps bytes from `view` to `part`, by way of a temporary where no single command can.
     fn requantize(&mut self, table: &[u8; 256], view: &View, part: &View) -> Result<(), Error> {
         let maps = |view: &View| view.dims.rank() == 4 && has_contiguous_channels(view);
@@ -219,9 +244,6 @@ impl Lowering<'_> {
 
     pub(super) fn pad(&mut self, node: &Node, op: Pad) -> Result<(), Error> {
         let (x, y) = (operand(node, 0)?, result(node)?);
-        if op.mode != PadMode::Constant {
-            return Err(unsupported(node, format!("{:?} padding", op.mode)));
-        }
         let view = self.mapped(x)?;
         let rank = view.dims.rank();
         let pads = self.integers(node, 1)?;
@@ -232,12 +254,15 @@ impl Lowering<'_> {
         if pads.len() != 2 * axes.len() || pads.iter().any(|&pad| pad < 0) {
             return Err(unsupported(node, format!("pads {pads:?}")));
         }
-        let value = self.pad_value(node, y, view.dtype)?;
-        let output = self.place(y, if rank == 4 { Form::ChannelsLast } else { Form::Dense })?;
         let mut starts = vec![0; rank];
         for (index, &at) in axes.iter().enumerate() {
             starts[axis(node, at as isize, rank)?] = pads[index] as usize;
         }
+        if op.mode != PadMode::Constant {
+            return self.mirrored(x, y, &starts, op.mode);
+        }
+        let value = self.pad_value(node, y, view.dtype)?;
+        let output = self.place(y, if rank == 4 { Form::ChannelsLast } else { Form::Dense })?;
         // Channels in front or behind shift the blocks: such a result is made without them first.
         let placed = match output.blocks {
             Some(_) if view.dims[1] != output.dims[1] => {
@@ -280,6 +305,14 @@ impl Lowering<'_> {
                 }
                 _ => constant.to_i64().and_then(|values| values.first().map(|&value| byte(value as i32))),
             },
+            (DType::I16, Some(constant)) if constant.dtype() == DType::F32 => {
+                let real = constant.scalar_f32().zip(quant);
+                let rounding = self.graph.rounding;
+                real.map(|(real, quant)| quant.quantize_by(rounding, real, dtype) as u16).map(u64::from)
+            }
+            (DType::I16, None) if given.is_none() && quant.is_some() => {
+                quant.map(|quant| u64::from(quant.zero_point as u16))
+            }
             (DType::F16 | DType::F64, Some(constant)) => {
                 let mut word = [0; 8];
                 let bytes = constant.bytes().get(..dtype.bytes()).filter(|_| constant.dtype() == dtype);

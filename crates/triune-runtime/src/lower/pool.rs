@@ -122,7 +122,7 @@ impl Lowering<'_> {
 
     /// Meaning of a value's integers; floats have a neutral one.
     pub(super) fn meaning(&self, node: &Node, id: ValueId) -> Result<Quant, Error> {
-        if self.graph.value(id).dtype.is_some_and(DType::is_quantized) {
+        if self.graph.value(id).dtype.is_some_and(DType::holds_quantized) {
             let quant = self.quant_of(node, id)?;
             Ok(Quant { scale: quant.scale, zero_point: quant.zero_point })
         } else {

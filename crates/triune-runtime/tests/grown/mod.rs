@@ -62,8 +62,11 @@ impl Net {
             return;
         };
         let zero_point = self.random.below(120) as i32 - 60 + if dtype == DType::U8 { 128 } else { 0 };
-        let params =
-            keep.unwrap_or(QuantParams { scale: 0.01 + self.random.real().abs() * 0.04, zero_point });
+        let mut own = QuantParams { scale: 0.01 + self.random.real().abs() * 0.04, zero_point };
+        if dtype == DType::I16 {
+            own = QuantParams { scale: own.scale / 256.0, zero_point: 0 };
+        }
+        let params = keep.unwrap_or(own);
         let value = self.builder.quantize_dequantize(value, params, dtype);
         self.params.insert(value, params);
         self.open.push((value, shape));
@@ -72,11 +75,14 @@ impl Net {
     /// Weights as the network has them: reals, or integers with a scale per output channel.
     fn weights(&mut self, shape: &[usize], axis: usize) -> (ValueId, Vec<f32>) {
         let count = shape.iter().product();
-        if self.quantized.is_some() {
-            let integers: Vec<i64> = (0..count).map(|_| self.random.below(255) as i64 - 127).collect();
+        if let Some(dtype) = self.quantized {
+            let wide = dtype == DType::I16;
+            let (most, step) = if wide { (32_767, 1.0 / 256.0) } else { (127, 1.0) };
+            let integers: Vec<i64> =
+                (0..count).map(|_| self.random.below(2 * most + 1) as i64 - most as i64).collect();
             let scales: Vec<f32> =
-                (0..shape[axis]).map(|_| 0.001 + self.random.real().abs() * 0.004).collect();
-            let tensor = Tensor::of_integers(DType::I8, shape, &integers);
+                (0..shape[axis]).map(|_| (0.001 + self.random.real().abs() * 0.004) * step).collect();
+            let tensor = Tensor::of_integers(if wide { DType::I16 } else { DType::I8 }, shape, &integers);
             (self.builder.dequantized_constant(&tensor, &scales, axis as isize), scales)
         } else {
             let values = self.random.reals(count);

@@ -148,7 +148,8 @@ impl Step<'_> {
         let scales = &self.value(1).channel_quant.as_ref().expect("quantized weights").scales;
         let target = self.quant_before(epilogue, 0);
         let x = self.input_quant(0).scale;
-        let factor = |&weight: &f32| self.arithmetic().factor(x * weight / target.scale);
+        let to = self.result_dtype();
+        let factor = |&weight: &f32| self.arithmetic().factor(x * weight / target.scale, to);
         let multiplier: Vec<f32> = scales.iter().map(factor).collect();
         let dtype = self.result_dtype();
         let values: Vec<i64> = (sums.iter().enumerate())

@@ -14,14 +14,15 @@ pub(super) struct Arithmetic {
 
 impl Arithmetic {
     /// The factor itself, or the nearest m·2⁻ⁿ of all that there are.
-    pub(super) fn factor(self, value: f32) -> f32 {
+    pub(super) fn factor(self, value: f32, dtype: DType) -> f32 {
         if self.requantize == Requantize::Float {
             return value;
         }
         let mut nearest = (f64::INFINITY, 0, 0.0);
-        for n in 0..=21 {
+        let longest = 16 * dtype.bytes() as i32 + 5;
+        for n in 0..=longest {
             // Below 128 only with the longest shift; at 256 stands the next shorter shift's 128.
-            for m in if n == 21 { 0 } else { 128 }..=255 + i32::from(n > 0) {
+            for m in if n == longest { 0 } else { 128 }..=255 + i32::from(n > 0) {
                 let own = f64::from(m) / 2_f64.powi(n);
                 let away = (own - f64::from(value)).abs();
                 if away < nearest.0 || away == nearest.0 && m % 2 < nearest.1 {
@@ -41,7 +42,19 @@ pub(super) fn requantize(
     dtype: DType,
     rounding: Rounding,
 ) -> i32 {
+    if dtype == DType::I16 {
+        return saturate(round_wide(accumulator as f64 * f64::from(multiplier), rounding), dtype);
+    }
     saturate(rounding.round(accumulator as f32 * multiplier) as i64 + i64::from(zero_point), dtype)
+}
+
+/// 16-bit integers are made of reals in f64.
+pub(super) fn round_wide(real: f64, rounding: Rounding) -> i64 {
+    let rounded = match rounding {
+        Rounding::HalfToEven => real.round_ties_even(),
+        Rounding::HalfAwayFromZero => real.round(),
+    };
+    rounded as i64
 }
 
 /// What of a sum's or product's zero point is added before rounding, and what behind it.
@@ -75,7 +88,11 @@ pub(super) struct Operand {
 /// The integer addition: one fused multiply-add per operand on the raw integers, zero points gathered in a constant.
 pub(super) fn add(a: Operand, b: Operand, y: QuantParams, dtype: DType, arithmetic: Arithmetic) -> i32 {
     let rounding = arithmetic.rounding;
-    let [ra, rb] = [a, b].map(|own| arithmetic.factor(own.params.scale / y.scale));
+    let [ra, rb] = [a, b].map(|own| arithmetic.factor(own.params.scale / y.scale, dtype));
+    if dtype == DType::I16 {
+        let sum = f64::from(a.q) * f64::from(ra) + f64::from(b.q) * f64::from(rb);
+        return saturate(round_wide(sum, rounding), dtype);
+    }
     let (inside, behind) = zero_points(y, rounding);
     let zero = inside - ra.mul_add(a.params.zero_point as f32, rb * b.params.zero_point as f32);
     let sum = (a.q as f32).mul_add(ra, (b.q as f32).mul_add(rb, zero));
@@ -85,8 +102,11 @@ pub(super) fn add(a: Operand, b: Operand, y: QuantParams, dtype: DType, arithmet
 /// The integer product.
 pub(super) fn mul(a: Operand, b: Operand, y: QuantParams, dtype: DType, arithmetic: Arithmetic) -> i32 {
     let rounding = arithmetic.rounding;
-    let multiplier = arithmetic.factor(a.params.scale * b.params.scale / y.scale);
+    let multiplier = arithmetic.factor(a.params.scale * b.params.scale / y.scale, dtype);
     let product = (a.q - a.params.zero_point) * (b.q - b.params.zero_point);
+    if dtype == DType::I16 {
+        return saturate(round_wide(f64::from(product) * f64::from(multiplier), rounding), dtype);
+    }
     let (inside, behind) = zero_points(y, rounding);
     saturate(rounding.round(product as f32 * multiplier + inside) as i64 + behind, dtype)
 }

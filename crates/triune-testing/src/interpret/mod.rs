@@ -100,7 +100,8 @@ impl<'a> Step<'a> {
 
     /// Whether the node computes on quantized values.
     fn is_integer(&self) -> bool {
-        self.input(0).dtype().is_quantized()
+        let dtype = self.input(0).dtype();
+        dtype.is_quantized() || dtype == DType::I16 && self.value(0).quant.is_some()
     }
 
     fn input_quant(&self, operand: usize) -> QuantParams {

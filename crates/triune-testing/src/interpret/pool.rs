@@ -2,9 +2,12 @@
 
 use triune_graph::ops::{AdaptivePool, AutoPad, GlobalPool, Pool, PoolKind};
 
-use super::{Step, epilogue::saturate};
+use super::{
+    Step,
+    epilogue::{round_wide, saturate},
+};
 use crate::{Data, Tensor, tensor::positions};
-use triune_tensor::{Requantize, Rounding};
+use triune_tensor::{DType, Requantize, Rounding};
 
 /// Padding before and after on one spatial axis.
 pub(super) fn padding(
@@ -22,6 +25,11 @@ pub(super) fn padding(
         AutoPad::SameUpper => [total / 2, total - total / 2],
         AutoPad::SameLower => [total - total / 2, total / 2],
     }
+}
+
+/// Whether it holds 16-bit integers.
+fn wide(x: &Tensor) -> bool {
+    x.dtype() == DType::I16
 }
 
 impl Step<'_> {
@@ -45,8 +53,9 @@ impl Step<'_> {
         }
         // A window that is the whole map is a global pool, as ONNX Runtime rounds it.
         let whole = x.shape[2..] == op.kernel && (start, &end[..]) == ([0; 2], &x.shape[2..]);
-        let to_even =
-            self.graph.rounding == Rounding::HalfToEven && self.graph.requantize == Requantize::Float;
+        let to_even = !wide(x)
+            && self.graph.rounding == Rounding::HalfToEven
+            && self.graph.requantize == Requantize::Float;
         if whole && to_even && matches!(op.kind, PoolKind::Average { .. }) && self.is_integer() {
             return self.integer_mean(&shape, op.kernel.iter().product());
         }
@@ -97,8 +106,9 @@ impl Step<'_> {
         let all = |at: &[usize]| {
             ((at[0] * x.shape[1] + at[1]) * area..(at[0] * x.shape[1] + at[1] + 1) * area).collect()
         };
-        let to_even =
-            self.graph.rounding == Rounding::HalfToEven && self.graph.requantize == Requantize::Float;
+        let to_even = !wide(self.input(0))
+            && self.graph.rounding == Rounding::HalfToEven
+            && self.graph.requantize == Requantize::Float;
         if to_even && matches!(op.kind, PoolKind::Average { .. }) && self.is_integer() {
             return self.integer_mean(&shape, area);
         }
@@ -154,12 +164,24 @@ impl Step<'_> {
             (PoolKind::Average { .. }, _) => {
                 let (quant, target, dtype) = (self.input_quant(0), self.result_quant(), self.result_dtype());
                 let integers = x.integers();
+                if wide(x) {
+                    let mean = |(taps, padded): (Vec<usize>, usize)| {
+                        let sum: i64 = taps.iter().map(|&i| integers[i]).sum();
+                        let count = divisor(taps.len(), padded).max(1);
+                        let factor = quant.scale / (target.scale * count as f32);
+                        let factor = f64::from(self.arithmetic().factor(factor, dtype));
+                        i64::from(saturate(round_wide(sum as f64 * factor, self.graph.rounding), dtype))
+                    };
+                    let values: Vec<i64> = windows.map(mean).collect();
+                    return Tensor::of_integers(dtype, shape, &values);
+                }
                 if self.graph.requantize == Requantize::Fixed {
                     // Exact sums, scaled once.
                     let mean = |(taps, padded): (Vec<usize>, usize)| {
                         let sum: i64 = taps.iter().map(|&i| integers[i] - i64::from(quant.zero_point)).sum();
                         let count = divisor(taps.len(), padded).max(1);
-                        let factor = self.arithmetic().factor(quant.scale / (target.scale * count as f32));
+                        let factor =
+                            self.arithmetic().factor(quant.scale / (target.scale * count as f32), dtype);
                         let rounded = self.graph.rounding.round(sum as f32 * factor) as i64;
                         i64::from(saturate(rounded + i64::from(target.zero_point), dtype))
                     };

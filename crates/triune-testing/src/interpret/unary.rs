@@ -129,6 +129,14 @@ fn integer_unary(kind: UnaryKind, x: i64) -> i64 {
 impl Step<'_> {
     pub(super) fn unary(&self, op: Unary) -> Tensor {
         let x = self.input(0);
+        if let (DType::I16, Some(from), Some(to)) = (x.dtype(), self.value(0).quant, self.result().quant) {
+            let result = |q: i64| {
+                let real = unary(op.kind, f64::from(from.dequantize(q as i32))) as f32;
+                i64::from(to.quantize_by(self.graph.rounding, real, DType::I16))
+            };
+            let values: Vec<i64> = x.integers().into_iter().map(result).collect();
+            return Tensor::of_integers(DType::I16, &x.shape, &values);
+        }
         if !x.dtype().is_float() {
             let values: Vec<i64> = x.integers().into_iter().map(|x| integer_unary(op.kind, x)).collect();
             return Tensor::wrapped(x.dtype(), &x.shape, &values);

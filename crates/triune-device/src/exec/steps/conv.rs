@@ -12,7 +12,7 @@ use super::super::{
     check::{Checker, FilterSource, Result, bad, expect_dtype, expect_same_extents, refused},
     operands::{MAX_READS, Prepared, Step},
 };
-use super::{EIGHT_BIT, FLOAT, elements, elements_mut, function};
+use super::{EIGHT_BIT, FLOAT, elements, elements_mut, function, wide};
 use crate::command::{self, AddParams, FieldError, RequantTarget, Window};
 
 /// A window in the kernels' terms. Its output extents are compared with the output map by the kernel.
@@ -40,7 +40,7 @@ pub(super) fn expect_window(window: &Window, input: &Nhwc, output: &Nhwc) -> Res
 }
 
 /// Extents of the weights: O, KH·KW, I/groups.
-fn weight_extents(geometry: &ConvGeometry, input: &Nhwc, output: &Nhwc) -> Result<[usize; 3]> {
+pub(super) fn weight_extents(geometry: &ConvGeometry, input: &Nhwc, output: &Nhwc) -> Result<[usize; 3]> {
     let groups = geometry.groups;
     if groups == 0 || !input.c.is_multiple_of(groups) || !output.c.is_multiple_of(groups) {
         return bad(
@@ -104,6 +104,9 @@ impl Step for QConvStep {
 }
 
 pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<Prepared> {
+    if command.input.dtype == DType::I16 {
+        return wide::conv(checker, command);
+    }
     expect_dtype("output", command.output.dtype, EIGHT_BIT)?;
     let input_q8 = q8("input", command.input.dtype, command.input_zero_point)?;
     let result = q8("result", command.result.dtype, command.result.zero_point)?;

@@ -1,24 +1,25 @@
 //! Element by element: additions, multiplications, functions, tables.
 
 use triune_kernels::{Binary, Broadcast, Error as KernelError, Isa, Nhwc, Pool, QAdd, QMul, Unary};
+use triune_tensor::DType;
 
 use super::super::{
     check::{Checker, Placed, Result, bad, expect_dtype, expect_same_extents, refused},
     operands::{MAX_READS, Prepared, Step},
 };
 use super::conv::{q8, qadd_params};
-use super::{EIGHT_BIT, FLOAT, elements, elements_mut, function};
+use super::{EIGHT_BIT, FLOAT, elements, elements_mut, function, wide};
 use crate::command::{self, BinaryKind, Operand};
 
 /// Three checked operands and their loop nest.
-struct Binaries {
-    a: Placed,
-    b: Placed,
-    output: Placed,
-    shape: Broadcast,
+pub(super) struct Binaries {
+    pub(super) a: Placed,
+    pub(super) b: Placed,
+    pub(super) output: Placed,
+    pub(super) shape: Broadcast,
 }
 
-fn broadcast(
+pub(super) fn broadcast(
     checker: &Checker<'_>,
     dims: [u32; 6],
     a: &Operand,
@@ -57,6 +58,9 @@ impl Step for QAddStep {
 
 pub(super) fn qadd(checker: &Checker<'_>, command: &command::QAdd) -> Result<Prepared> {
     let command::QAdd { dims, a, b, output, params, .. } = command;
+    if a.dtype == DType::I16 {
+        return wide::add(checker, command);
+    }
     let add = qadd_params(params, true).map_err(|error| error.within("params"))?;
     expect_dtype("a", a.dtype, &[params.a.dtype])?;
     expect_dtype("b", b.dtype, &[params.b.dtype])?;
@@ -86,6 +90,9 @@ impl Step for QMulStep {
 
 pub(super) fn qmul(checker: &Checker<'_>, command: &command::QMul) -> Result<Prepared> {
     let command::QMul { dims, a, b, output, zero_points, multiplier, rounding, clamp, .. } = command;
+    if a.dtype == DType::I16 {
+        return wide::mul(checker, command);
+    }
     let [za, zb, zout] = *zero_points;
     let mul = QMul {
         a: q8("a", a.dtype, za)?,
@@ -251,6 +258,9 @@ impl Step for TableStep {
 }
 
 pub(super) fn table(checker: &Checker<'_>, command: &command::Table) -> Result<Prepared> {
+    if command.input.dtype == DType::I16 {
+        return wide::table(checker, command);
+    }
     expect_dtype("input", command.input.dtype, EIGHT_BIT)?;
     expect_dtype("output", command.output.dtype, EIGHT_BIT)?;
     let table = Box::new(checker.table("table", command.table)?);

@@ -11,6 +11,7 @@ mod reduce;
 mod softmax;
 mod typed;
 mod warp;
+mod wide;
 
 use triune_kernels::{Error as KernelError, Unary};
 use triune_tensor::DType;

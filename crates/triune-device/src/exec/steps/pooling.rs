@@ -1,6 +1,6 @@
 //! Pools: the element type decides between the 8-bit and the f32 kernel.
 
-use triune_kernels::{Error as KernelError, Isa, Nhwc, Pool, PoolKind, PoolQuant, PoolSpec};
+use triune_kernels::{Error as KernelError, Isa, Nhwc, Pool, PoolKind, PoolQuant, PoolSpec, WidePool};
 use triune_tensor::DType;
 
 use super::super::{
@@ -8,7 +8,7 @@ use super::super::{
     operands::{MAX_READS, Prepared, Step},
 };
 use super::conv::q8;
-use super::{elements, elements_mut, expect_equal_dtypes, expect_scale};
+use super::{elements, elements_mut, expect_equal_dtypes, expect_scale, wide};
 use crate::{
     FeatureMap,
     command::{self, Quant, Requantize, Rounding},
@@ -66,15 +66,21 @@ fn pool_kind(kind: command::PoolKind) -> PoolKind {
     }
 }
 
-/// The maps of a pool, and their meaning if they hold 8-bit integers.
+/// The meaning of integers in a pool.
+enum Quantized {
+    Bytes(PoolQuant),
+    Words(WidePool),
+}
+
+/// The maps of a pool, and their meaning if they hold integers.
 fn operands(
     checker: &Checker<'_>,
     kind: command::PoolKind,
     (input, input_quant): (&FeatureMap, Quant),
     (output, output_quant): (&FeatureMap, Quant),
     (rounding, requantize): (Rounding, Requantize),
-) -> Result<(PlacedMap, PlacedMap, Option<PoolQuant>)> {
-    expect_dtype("input", input.dtype, &[DType::I8, DType::U8, DType::F32])?;
+) -> Result<(PlacedMap, PlacedMap, Option<Quantized>)> {
+    expect_dtype("input", input.dtype, &[DType::I8, DType::U8, DType::I16, DType::F32])?;
     expect_equal_dtypes(input.dtype, output.dtype, &[input.dtype])?;
     let quant = if input.dtype == DType::F32 {
         None
@@ -84,14 +90,18 @@ fn operands(
         if kind == command::PoolKind::Max && input_quant != output_quant {
             return bad("output_quant", "differs from the input's, and a maximum keeps it");
         }
-        Some(PoolQuant {
-            input: q8("input", input.dtype, input_quant.zero_point)?,
-            input_scale: input_quant.scale,
-            output: q8("output", output.dtype, output_quant.zero_point)?,
-            output_scale: output_quant.scale,
-            rounding: rounding.into(),
-            requantize: requantize.into(),
-        })
+        if input.dtype == DType::I16 {
+            Some(Quantized::Words(wide::pool_quant(input_quant, output_quant, rounding, requantize)?))
+        } else {
+            Some(Quantized::Bytes(PoolQuant {
+                input: q8("input", input.dtype, input_quant.zero_point)?,
+                input_scale: input_quant.scale,
+                output: q8("output", output.dtype, output_quant.zero_point)?,
+                output_scale: output_quant.scale,
+                rounding: rounding.into(),
+                requantize: requantize.into(),
+            }))
+        }
     };
     let (input, output) = (checker.map("input", input)?, checker.map("output", output)?);
     if (input.nhwc.n, input.nhwc.c) != (output.nhwc.n, output.nhwc.c) {
@@ -129,6 +139,13 @@ pub(super) fn pool(checker: &Checker<'_>, command: &command::Pool) -> Result<Pre
         pad: window.pad.map(|each| each as usize),
         kind,
     };
+    let quant = match quant {
+        Some(Quantized::Words(words)) => {
+            return wide::pool(checker, kind, Some(spec), words, [input, output]);
+        }
+        Some(Quantized::Bytes(quant)) => Some(quant),
+        None => None,
+    };
     let step = PoolStep {
         window: Some(spec),
         kind,
@@ -152,6 +169,11 @@ pub(super) fn global_pool(checker: &Checker<'_>, command: &command::GlobalPool) 
         return bad("output", "has more than one row or column");
     }
     let kind = pool_kind(command.kind);
+    let quant = match quant {
+        Some(Quantized::Words(words)) => return wide::pool(checker, kind, None, words, [input, output]),
+        Some(Quantized::Bytes(quant)) => Some(quant),
+        None => None,
+    };
     let step =
         PoolStep { window: None, kind, quant, input: input.nhwc, output: output.nhwc, isa: checker.isa };
     checker.finish([input.placed], output.placed, false, step)

@@ -4,12 +4,15 @@ use triune_kernels::{Error as KernelError, Isa, Nhwc, Pool, Q8};
 use triune_tensor::{DType, Rounding};
 
 use super::super::{
-    check::{Checker, Result, bad, expect_dtype, expect_same_extents},
+    check::{Checker, PlacedMap, Result, bad, expect_dtype, expect_same_extents},
     operands::{MAX_READS, Prepared, Step},
 };
 use super::conv::q8;
-use super::{EIGHT_BIT, FLOAT, elements, elements_mut, expect_scale};
+use super::{FLOAT, elements, elements_mut, expect_scale, wide};
 use crate::command;
+
+/// What reals become.
+const INTEGERS: &[DType] = &[DType::I8, DType::U8, DType::I16];
 
 #[derive(Debug)]
 enum Kind {
@@ -54,8 +57,12 @@ impl Step for ConvertStep {
 
 pub(super) fn quantize(checker: &Checker<'_>, command: &command::Quantize) -> Result<Prepared> {
     expect_dtype("input", command.input.dtype, FLOAT)?;
-    expect_dtype("output", command.output.dtype, EIGHT_BIT)?;
+    expect_dtype("output", command.output.dtype, INTEGERS)?;
     expect_scale("quant.scale", command.quant.scale)?;
+    if command.output.dtype == DType::I16 {
+        let maps = maps(checker, &command.input, &command.output)?;
+        return wide::border(checker, Some(command.rounding.into()), command.quant, maps);
+    }
     let encoding = q8("output", command.output.dtype, command.quant.zero_point)?;
     let kind = Kind::Quantize(encoding, command.rounding.into());
     convert(checker, kind, command.quant.scale, &command.input, &command.output)
@@ -64,6 +71,10 @@ pub(super) fn quantize(checker: &Checker<'_>, command: &command::Quantize) -> Re
 pub(super) fn dequantize(checker: &Checker<'_>, command: &command::Dequantize) -> Result<Prepared> {
     expect_dtype("output", command.output.dtype, FLOAT)?;
     expect_scale("quant.scale", command.quant.scale)?;
+    if command.input.dtype == DType::I16 {
+        let maps = maps(checker, &command.input, &command.output)?;
+        return wide::border(checker, None, command.quant, maps);
+    }
     let kind = if command.input.dtype == DType::I32 {
         if command.quant.zero_point != 0 {
             return bad("quant.zero_point", "must be 0 for i32");
@@ -75,6 +86,18 @@ pub(super) fn dequantize(checker: &Checker<'_>, command: &command::Dequantize) -
     convert(checker, kind, command.quant.scale, &command.input, &command.output)
 }
 
+/// Two maps of the same extents.
+fn maps(
+    checker: &Checker<'_>,
+    input: &command::FeatureMap,
+    output: &command::FeatureMap,
+) -> Result<[PlacedMap; 2]> {
+    let input = checker.map("input", input)?;
+    let output = checker.map("output", output)?;
+    expect_same_extents("output", &output.nhwc, &input.nhwc)?;
+    Ok([input, output])
+}
+
 fn convert(
     checker: &Checker<'_>,
     kind: Kind,
@@ -82,9 +105,7 @@ fn convert(
     input: &command::FeatureMap,
     output: &command::FeatureMap,
 ) -> Result<Prepared> {
-    let input = checker.map("input", input)?;
-    let output = checker.map("output", output)?;
-    expect_same_extents("output", &output.nhwc, &input.nhwc)?;
+    let [input, output] = maps(checker, input, output)?;
     let step = ConvertStep { kind, scale, input: input.nhwc, output: output.nhwc, isa: checker.isa };
     checker.finish([input.placed], output.placed, false, step)
 }

@@ -19,7 +19,8 @@ pub(super) fn join_products(rewriter: &mut Rewriter<'_>, index: usize) {
     let joined = |x: ValueId, gate: ValueId| {
         let (_, maker) = rewriter.producer(gate)?;
         let Op::Unary(unary) = maker.op else { return None };
-        if maker.inputs.first() != Some(&Some(x)) {
+        // Integers between the two are rounded.
+        if maker.inputs.first() != Some(&Some(x)) || rewriter.value(gate).quant.is_some() {
             return None;
         }
         match unary.kind {

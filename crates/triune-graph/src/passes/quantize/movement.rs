@@ -150,7 +150,7 @@ pub(in crate::passes) fn is_reordering(op: &Op) -> bool {
     )
 }
 
-/// An 8-bit constant for the value that a Pad fills with, when the integers have it exactly.
+/// An integer constant for the value that a Pad fills with, when the integers have it exactly.
 fn fill_value(rewriter: &mut Rewriter<'_>, node: &Node, meaning: Quantized) -> Option<ValueId> {
     let Quantized { dtype, params } = meaning;
     let real = match node.inputs.get(2).copied().flatten() {
@@ -168,7 +168,7 @@ fn add_integer(
     dtype: DType,
     params: QuantParams,
 ) -> ValueId {
-    let constant = Constant::new(dtype, Shape::from([]), vec![q as u8]);
+    let constant = Constant::new(dtype, Shape::from([]), q.to_le_bytes()[..dtype.bytes()].to_vec());
     rewriter.add_value(Value {
         dtype: Some(dtype),
         shape: Some(Vec::new()),

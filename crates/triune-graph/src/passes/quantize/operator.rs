@@ -1,15 +1,15 @@
 //! Operators that compute: each between `DequantizeLinear` nodes and a `QuantizeLinear` becomes its integer form.
 
-use triune_tensor::{ChannelQuant, QuantParams, Rounding, Shape};
+use triune_tensor::{ChannelQuant, DType, QuantParams, Rounding, Shape};
 
 use super::{
     super::rewrite::Rewriter,
     pattern::{Weights, bias, dequantized, quantizer, weights},
-    table::{Quantized, evaluate, tabulate},
+    table::{Quantized, mapping},
 };
 use crate::{
     Constant, Node, Op, Value, ValueId,
-    ops::{Binary, BinaryKind, Epilogue, PoolKind, Stage, Table, UnaryKind},
+    ops::{Binary, BinaryKind, Epilogue, PoolKind, Stage, UnaryKind},
 };
 
 /// Fuses the operator (and a Relu or Clip) before the `QuantizeLinear` at `index` with it. Returns whether it did.
@@ -88,7 +88,7 @@ fn integer_form(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Opti
     match &node.op {
         Op::Conv(op) if op.epilogue.stages.is_empty() => {
             let channels = dim(rewriter, node.inputs.get(1).copied()??, 0)?;
-            products(rewriter, node, 0, channels)
+            products(rewriter, node, 0, channels, to)
         }
         Op::Gemm(op) if op.epilogue.stages.is_empty() => {
             let has_addend = node.inputs.get(2).copied().flatten().is_some();
@@ -97,22 +97,24 @@ fn integer_form(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Opti
             }
             let axis = usize::from(!op.trans_b);
             let channels = dim(rewriter, node.inputs.get(1).copied()??, axis)?;
-            products(rewriter, node, axis, channels)
+            products(rewriter, node, axis, channels, to)
         }
         Op::MatMul(op) if op.epilogue.stages.is_empty() => {
             let matrix = node.inputs.get(1).copied()??;
             (rewriter.value(matrix).shape.as_ref()?.len() == 2).then_some(())?;
             let channels = dim(rewriter, matrix, 1)?;
-            products(rewriter, node, 1, channels)
+            products(rewriter, node, 1, channels, to)
         }
         Op::Binary(Binary { kind: BinaryKind::Add | BinaryKind::Mul, epilogue })
             if epilogue.stages.is_empty() =>
         {
-            over_integers(rewriter, node, node.inputs.len())
+            over_integers(rewriter, node, node.inputs.len(), to)
         }
-        Op::Pool(op) if matches!(op.kind, PoolKind::Average { .. }) => over_integers(rewriter, node, 1),
-        Op::GlobalPool(op) if matches!(op.kind, PoolKind::Average { .. }) => over_integers(rewriter, node, 1),
-        Op::Softmax(_) => over_integers(rewriter, node, 1),
+        Op::Pool(op) if matches!(op.kind, PoolKind::Average { .. }) => over_integers(rewriter, node, 1, to),
+        Op::GlobalPool(op) if matches!(op.kind, PoolKind::Average { .. }) => {
+            over_integers(rewriter, node, 1, to)
+        }
+        Op::Softmax(_) if to.is_byte() => over_integers(rewriter, node, 1, to),
         Op::Concat(_) => concat(rewriter, node, to),
         Op::Unary(unary) => function(rewriter, node, x, to, unary.kind),
         Op::Clip(_) => {
@@ -128,12 +130,20 @@ fn dim(rewriter: &Rewriter<'_>, id: ValueId, axis: usize) -> Option<usize> {
 }
 
 /// The same operator on the integers behind its first `operands` operands.
-fn over_integers(rewriter: &Rewriter<'_>, node: &Node, operands: usize) -> Option<Node> {
+fn over_integers(rewriter: &Rewriter<'_>, node: &Node, operands: usize, to: Quantized) -> Option<Node> {
     let mut node = node.clone();
     for input in node.inputs.iter_mut().take(operands) {
-        *input = Some(dequantized(rewriter, (*input)?)?.0);
+        let (source, from) = dequantized(rewriter, (*input)?)?;
+        alike(from, to).then_some(())?;
+        *input = Some(source);
     }
     Some(node)
+}
+
+/// Whether an operator over integers can make the one of the other: both 8 bit, or both 16 bit and symmetric.
+fn alike(from: Quantized, to: Quantized) -> bool {
+    let symmetric = [from, to].iter().all(|own| own.dtype == DType::I16 && own.params.zero_point == 0);
+    from.is_byte() && to.is_byte() || symmetric
 }
 
 fn function(
@@ -144,19 +154,25 @@ fn function(
     kind: UnaryKind,
 ) -> Option<Node> {
     let (source, from) = dequantized(rewriter, x)?;
-    let table = Table { table: tabulate(from, to, rewriter.rounding(), |x| evaluate(kind, x)) };
-    Some(Node { op: Op::Table(table), inputs: vec![Some(source)], ..node.clone() })
+    let op = mapping(Some(kind), from, to, rewriter.rounding())?;
+    Some(Node { op, inputs: vec![Some(source)], ..node.clone() })
 }
 
-/// A joint of integers that all mean the same: parts of other parameters pass a table first.
+/// A joint of integers that all mean the same: parts of other parameters are mapped first.
 fn concat(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Option<Node> {
     let parts: Option<Vec<(ValueId, Quantized)>> =
         node.inputs.iter().map(|input| dequantized(rewriter, (*input)?)).collect();
+    let parts = parts?;
+    let rounding = rewriter.rounding();
+    let maps: Option<Vec<Option<Op>>> = parts
+        .iter()
+        .map(|&(_, from)| if from == to { Some(None) } else { mapping(None, from, to, rounding).map(Some) })
+        .collect();
     let mut joint = node.clone();
     let place = rewriter.producer(node.outputs.first().copied()??)?.0;
-    for (position, (source, from)) in parts?.into_iter().enumerate() {
+    for (position, ((source, _), map)) in parts.into_iter().zip(maps?).enumerate() {
         joint.inputs[position] = Some(source);
-        if from != to {
+        if let Some(op) = map {
             let part = rewriter.value(source);
             let requantized = Value {
                 dtype: Some(to.dtype),
@@ -168,7 +184,7 @@ fn concat(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Option<Nod
             let requantized = rewriter.add_value(requantized);
             let table = Node {
                 name: format!("{}#requantize{position}", node.name),
-                op: Op::Table(Table { table: tabulate(from, to, rewriter.rounding(), |x| x) }),
+                op,
                 inputs: vec![Some(source)],
                 outputs: vec![Some(requantized)],
             };
@@ -180,9 +196,17 @@ fn concat(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Option<Nod
 }
 
 /// Convolution or matrix product with constant weights, whose `channels` run along `axis`.
-fn products(rewriter: &mut Rewriter<'_>, node: &Node, axis: usize, channels: usize) -> Option<Node> {
+fn products(
+    rewriter: &mut Rewriter<'_>,
+    node: &Node,
+    axis: usize,
+    channels: usize,
+    to: Quantized,
+) -> Option<Node> {
     let (x, meaning) = dequantized(rewriter, node.inputs.first().copied()??)?;
     let found = weights(rewriter, node.inputs.get(1).copied()??, axis, channels)?;
+    let width = if to.is_byte() { DType::I8 } else { DType::I16 };
+    (alike(meaning, to) && found.dtype == width).then_some(())?;
     let addend = match node.inputs.get(2).copied().flatten() {
         Some(real) => Some(bias_row(rewriter, real, meaning.params, &found, channels)?),
         None => None,
@@ -244,7 +268,7 @@ fn quantize_bias(
     Constant::from_i32(Shape::from([channels]), &row)
 }
 
-/// The value that holds the weights as s8 with their scales.
+/// The value that holds the weights as s8 or s16 with their scales.
 fn install_weights(rewriter: &mut Rewriter<'_>, weights: Weights, axis: usize) -> ValueId {
     let quant = ChannelQuant { scales: weights.scales.into(), axis };
     let value = rewriter.value(weights.source);

@@ -22,7 +22,7 @@ fn params(rewriter: &Rewriter<'_>, node: &Node) -> Option<QuantParams> {
     (scale.is_finite() && scale > 0.0).then_some(QuantParams { scale, zero_point })
 }
 
-/// What a `QuantizeLinear` node (with one scale, to 8 bit) reads and makes, and the meaning of the latter.
+/// What a `QuantizeLinear` node (with one scale, to 8 bit or i16) reads and makes, and the meaning of the latter.
 pub(super) fn quantizer(rewriter: &Rewriter<'_>, index: usize) -> Option<(ValueId, ValueId, Quantized)> {
     let node = rewriter.get(index)?;
     let Op::QuantizeLinear(op) = &node.op else { return None };
@@ -31,23 +31,23 @@ pub(super) fn quantizer(rewriter: &Rewriter<'_>, index: usize) -> Option<(ValueI
         None => op.dtype,
     };
     let (input, output) = (node.inputs.first().copied()??, node.outputs.first().copied()??);
-    dtype.is_quantized().then_some(())?;
+    dtype.holds_quantized().then_some(())?;
     Some((input, output, Quantized { dtype, params: params(rewriter, node)? }))
 }
 
-/// The 8-bit value behind a real one, when a `DequantizeLinear` with one scale makes it.
+/// The integer value behind a real one, when a `DequantizeLinear` with one scale makes it.
 pub(in crate::passes) fn dequantized(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(ValueId, Quantized)> {
     let (_, node) = rewriter.producer(real)?;
     matches!(node.op, Op::DequantizeLinear(_)).then_some(())?;
     let source = node.inputs.first().copied()??;
     let params = params(rewriter, node)?;
     let value = rewriter.value(source);
-    let dtype = value.dtype.filter(|dtype| dtype.is_quantized())?;
+    let dtype = value.dtype.filter(|dtype| dtype.holds_quantized())?;
     // Somebody else may read the same integers in another way; the value can state only one.
     (value.quant == Some(params)).then_some((source, Quantized { dtype, params }))
 }
 
-/// Writes a `QuantizeLinear`'s or `DequantizeLinear`'s parameters to the 8-bit value on its one side.
+/// Writes a `QuantizeLinear`'s or `DequantizeLinear`'s parameters to the integer value on its one side.
 pub(super) fn annotate(rewriter: &mut Rewriter<'_>, index: usize) {
     if let Some((input, output, meaning)) = quantizer(rewriter, index) {
         let shape = rewriter.value(input).shape.clone();
@@ -65,7 +65,7 @@ pub(super) fn annotate(rewriter: &mut Rewriter<'_>, index: usize) {
     };
     let Some(params) = params(rewriter, node) else { return };
     let value = rewriter.value_mut(source);
-    if value.quant.is_none() && value.dtype.is_some_and(DType::is_quantized) {
+    if value.quant.is_none() && value.dtype.is_some_and(DType::holds_quantized) {
         value.quant = Some(params);
     }
 }
@@ -73,12 +73,14 @@ pub(super) fn annotate(rewriter: &mut Rewriter<'_>, index: usize) {
 /// Quantized weights: the constant, one scale or one per channel.
 pub(super) struct Weights {
     pub(super) source: ValueId,
+    /// `I8` or `I16`.
+    pub(super) dtype: DType,
     /// The elements re-based to zero point 0, when the file has them as u8 around 128.
     pub(super) rebased: Option<Constant>,
     pub(super) scales: Vec<f32>,
 }
 
-/// The s8 constant with zero point 0 behind a dequantized value of `channels` slices along `axis`.
+/// The s8 or s16 constant with zero point 0 behind a dequantized value of `channels` slices along `axis`.
 pub(super) fn weights(
     rewriter: &Rewriter<'_>,
     real: ValueId,
@@ -87,15 +89,16 @@ pub(super) fn weights(
 ) -> Option<Weights> {
     let (source, elements, scales, zero_points) = dequantized_constant(rewriter, real, axis, channels)?;
     let all = |expected: i64| zero_points.iter().all(|&zero_point| zero_point == expected);
+    let dtype = if elements.dtype() == DType::I16 { DType::I16 } else { DType::I8 };
     let rebased = match elements.dtype() {
-        DType::I8 if all(0) => None,
+        DType::I8 | DType::I16 if all(0) => None,
         DType::U8 if all(128) => {
             let bytes: Vec<u8> = elements.bytes().iter().map(|byte| byte ^ 0x80).collect();
             Some(Constant::new(DType::I8, elements.shape(), bytes)?)
         }
         _ => return None,
     };
-    Some(Weights { source, rebased, scales })
+    Some(Weights { source, dtype, rebased, scales })
 }
 
 /// The i32 constant behind a dequantized bias whose scales are those of the products, x·w, to within their own rounding.

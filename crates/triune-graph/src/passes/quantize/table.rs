@@ -4,13 +4,23 @@ use std::sync::Arc;
 
 use triune_tensor::{DType, QuantParams, Rounding};
 
-use crate::ops::{Table, UnaryKind};
+use crate::{
+    Op,
+    ops::{Table, Unary, UnaryKind},
+};
 
-/// What an 8-bit value means: its element type and its quantization.
+/// What a quantized value means: its element type and its quantization.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::passes) struct Quantized {
     pub(in crate::passes) dtype: DType,
     pub(in crate::passes) params: QuantParams,
+}
+
+impl Quantized {
+    /// Whether its values have 8 bits, as tables want them.
+    pub(in crate::passes) fn is_byte(self) -> bool {
+        self.dtype.is_quantized()
+    }
 }
 
 /// The integer that a byte pattern stands for.
@@ -57,6 +67,34 @@ pub fn table(
         }
     };
     Table { table }
+}
+
+/// A function of one operand as an operator over integers, or one that keeps the real: a table of bytes, or the function itself
+/// between 16-bit integers, whose table is made by [`wide_table`]. `None` between integers of 8 and of 16 bits.
+pub(in crate::passes) fn mapping(
+    function: Option<UnaryKind>,
+    from: Quantized,
+    to: Quantized,
+    rounding: Rounding,
+) -> Option<Op> {
+    let kind = function.unwrap_or(UnaryKind::Clip([f32::NEG_INFINITY, f32::INFINITY]));
+    match (from.is_byte(), to.is_byte()) {
+        (true, true) => Some(Op::Table(Table { table: tabulate(from, to, rounding, |x| evaluate(kind, x)) })),
+        (false, false) if from.dtype == to.dtype => Some(Op::Unary(Unary { kind })),
+        _ => None,
+    }
+}
+
+/// The map of all 65,536 patterns of 16-bit integers to others, by way of a function of the real: dequantize, apply it in
+/// f64, round to f32, quantize by `rounding`. Indexed by the unsigned pattern.
+pub fn wide_table(function: UnaryKind, from: QuantParams, to: QuantParams, rounding: Rounding) -> Vec<i16> {
+    (0..=u16::MAX)
+        .map(|pattern| {
+            let x = from.dequantize(i32::from(pattern.cast_signed()));
+            let real = evaluate(function, f64::from(x)) as f32;
+            to.quantize_by(rounding, real, DType::I16) as i16
+        })
+        .collect()
 }
 
 /// The function in f64.

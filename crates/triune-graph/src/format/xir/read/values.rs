@@ -286,7 +286,7 @@ impl Reader<'_, '_> {
             });
             let quant = match &typed.meaning {
                 Meaning::Quantized { scales, zero_points }
-                    if scales.len() == 1 && typed.dtype.is_quantized() =>
+                    if scales.len() == 1 && typed.dtype.holds_quantized() =>
                 {
                     i32::try_from(zero_points[0])
                         .ok()
