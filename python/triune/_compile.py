@@ -30,6 +30,7 @@ def compile(
     calibration: Iterable[Feeds] | None = None,
     progress: Callable[[str], None] | None = None,
     format: str = "package",
+    bits: int = 8,
 ) -> Path:
     """Compile an ONNX file for a device and return the package's directory, which is `output`.
 
@@ -48,13 +49,16 @@ def compile(
     Icraft's compiler, ``<model>_parsed.json`` to ``<model>_BY.json`` or ``<model>_ZG.json`` with a ``.raw`` beside each, for
     a batch of 1 (docs/icraft.md).
 
+    `bits` is the width of the integers that calibration makes, activations and weights: 8, or for Icraft's documents for buyi
+    16, then symmetric. A model in QDQ form has a width of its own.
+
     Raises subclasses of `triune.errors.Error` (a `RuntimeError`): `FileError` if a file cannot be read or written or
     `output` is no directory, `ArgumentError` if `model` is no ONNX model or a damaged one, or an argument is wrong,
     `UnsupportedError` if the device cannot run the model, or onnxruntime cannot quantize it. ValueError if there are no
     samples, one does not fit the model, or the model is quantized already; ImportError if calibration needs what is not
     installed. What the iterator of samples raises passes through.
     """
-    return build(model, target, output, batch, calibration, progress, quiet=True, format=format)
+    return build(model, target, output, batch, calibration, progress, quiet=True, format=format, bits=bits)
 
 
 def build(
@@ -69,6 +73,7 @@ def build(
     policy: str = "exact",
     on_chip_bytes: int | None = None,
     format: str = "package",
+    bits: int = 8,
 ) -> Path:
     """Do what `compile` says; unless `quiet`, the quantizer's own warnings are shown.
 
@@ -83,6 +88,17 @@ def build(
         raise ArgumentError(f"format: expected one of {', '.join(FORMATS)}, got '{format}'")
     if format == "icraft" and batch != 1:
         raise ArgumentError(f"batch: Icraft's networks have one image per run, got {batch}")
+    if bits not in (8, 16):
+        raise ArgumentError(f"bits: integers have 8 or 16, got {bits}")
+    buyi = target.split("-")[0] == "buyi"
+    if bits == 16 and (format != "icraft" or not buyi):
+        raise ArgumentError(
+            "bits: only buyi computes on 16-bit integers, in Icraft's documents (target 'buyi', format 'icraft')"
+        )
+    if bits == 16 and calibration is None:
+        raise ArgumentError(
+            "bits: says how wide calibration's integers are, and there are no samples to calibrate with"
+        )
     if folder.exists() and not folder.is_dir():
         raise FileError(f"{folder}: expected a directory for the package, got a file")
 
@@ -100,7 +116,7 @@ def build(
     from triune._quantize import quantize
 
     with tempfile.TemporaryDirectory(prefix="triune-") as scratch:
-        quantized = quantize(source, Path(scratch), calibration, say, quiet=quiet)
+        quantized = quantize(source, Path(scratch), calibration, say, quiet=quiet, bits=bits, fixed=bits == 16)
         try:
             put(quantized)
         except _native.Error as error:

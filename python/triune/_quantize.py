@@ -1,4 +1,4 @@
-"""Float models become int8 ones in QDQ form: onnxruntime's quantizer, with every sample checked before it sees one."""
+"""Float models become int8 or int16 ones in QDQ form: onnxruntime's quantizer, with every sample checked before it sees one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from triune._multipliers import use_fixed_multipliers
 from triune._session import Feeds
 from triune.errors import ArgumentError, FileError, UnsupportedError
 
@@ -32,9 +33,23 @@ _QUANTIZED = {
 _OPSET = 13
 """The first operator set with a scale per channel."""
 
+_IR_VERSION = 4
+"""The first version of files whose initializers need not be inputs."""
 
-def quantize(source: Path, scratch: Path, samples: Iterable[Feeds], say: Callable[[str], None], *, quiet: bool) -> Path:
+
+def quantize(
+    source: Path,
+    scratch: Path,
+    samples: Iterable[Feeds],
+    say: Callable[[str], None],
+    *,
+    quiet: bool,
+    bits: int = 8,
+    fixed: bool = False,
+) -> Path:
     """Quantize the ONNX file `source` with ranges from `samples` into a file in the folder `scratch`; return its path.
+
+    Activations and weights get `bits` bits: 8, or 16 without zero points. `fixed` is for devices with multipliers m·2⁻ⁿ.
 
     Raises as `triune.compile` documents it.
     """
@@ -70,6 +85,7 @@ def quantize(source: Path, scratch: Path, samples: Iterable[Feeds], say: Callabl
 
     files = [scratch / name for name in ("model.onnx", "prepared.onnx", "quantized.onnx")]
     reader = Reader()
+    kind = quantization.QuantType.QInt16 if bits == 16 else quantization.QuantType.QInt8
     with _hushed(quiet):
         try:
             old = any(entry.domain in ("", "ai.onnx") and entry.version < _OPSET for entry in model.opset_import)
@@ -77,17 +93,23 @@ def quantize(source: Path, scratch: Path, samples: Iterable[Feeds], say: Callabl
                 onnx.save(onnx.version_converter.convert_version(onnx.load(source), _OPSET), files[0])
             quant_pre_process(str(files[0] if old else source), str(files[1]), skip_symbolic_shape=True)
             prepared = onnx.load(files[1])
-            if _flatten_biases(prepared):
+            # Files of before lack what lists initializers, which the converter to 16-bit operators misses.
+            old = prepared.ir_version < _IR_VERSION
+            prepared.ir_version = max(prepared.ir_version, _IR_VERSION)
+            if _flatten_biases(prepared) or old:
                 onnx.save(prepared, files[1])
             quantization.quantize_static(
                 str(files[1]),
                 str(files[2]),
                 reader,
                 quant_format=quantization.QuantFormat.QDQ,
-                activation_type=quantization.QuantType.QInt8,
-                weight_type=quantization.QuantType.QInt8,
+                activation_type=kind,
+                weight_type=kind,
                 per_channel=True,
+                extra_options={"ActivationSymmetric": bits == 16},
             )
+            if fixed:
+                use_fixed_multipliers(files[2], files[1], bits)
         except Exception as error:
             if reader.failure is not None:
                 raise reader.failure from None

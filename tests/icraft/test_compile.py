@@ -84,7 +84,7 @@ def test_hard_ops_have_the_vendors_form(compiled: tuple[str, Path], model: Path)
     adapted = {op.op_id for op in load(folder / f"{model.stem}_adapted.json").ops}
     hard = [op for op in network.ops if op.typeKey() == "icraft::xir::HardOpNode"]
     assert len(hard) > 9
-    assert {op.name for op in hard} >= {"icraft::xir::Conv2dNode", "icraft::xir::AddNode"} or target
+    assert {op.name for op in hard} >= {"icraft::xir::Conv2dNode", "icraft::xir::MatmulNode"}
     for op in hard:
         assert set(op.origin_ops_id) <= adapted
         (instr,) = op.instr
@@ -131,3 +131,115 @@ def test_arguments_are_checked(model: Path, tmp_path: Path) -> None:
         triune.compile(model, target="buyi", output=tmp_path, format="icraft", batch=2)
     with pytest.raises(_native.UnsupportedError, match="metis"):
         triune.compile(model, target="metis", output=tmp_path, format="icraft")
+    with pytest.raises(_native.ArgumentError, match="bits: integers have 8 or 16, got 4"):
+        triune.compile(model, target="buyi", output=tmp_path, format="icraft", bits=4)
+    with pytest.raises(_native.ArgumentError, match="bits: only buyi"):
+        triune.compile(model, target="zg330", output=tmp_path, format="icraft", bits=16)
+    with pytest.raises(_native.ArgumentError, match="bits: only buyi"):
+        triune.compile(model, target="buyi", output=tmp_path, bits=16)
+    with pytest.raises(_native.ArgumentError, match="no samples"):
+        triune.compile(model, target="buyi", output=tmp_path, format="icraft", bits=16)
+
+
+def int16_model(path: Path) -> None:
+    """Write a QDQ model of int16: convolution and Relu, a sigmoid gate, a joint of two scales, a mean."""
+    onnx = pytest.importorskip("onnx")
+    helper, rng = onnx.helper, np.random.default_rng(7)
+    constants = {
+        "w": rng.integers(-32000, 32000, (20, 3, 3, 3)).astype(np.int16),
+        "ws": rng.uniform(1e-6, 9e-6, 20).astype(np.float32),
+        "b": rng.integers(-(10**6), 10**6, 20).astype(np.int32),
+        "zero": np.int16(0),
+        "zeros": np.zeros(20, np.int16),
+        "zeros32": np.zeros(20, np.int32),
+        **{name: np.float32(scale) for name, scale in SCALES.items()},
+    }
+    constants["bs"] = constants["ws"] * constants["xs"]
+    nodes: list[Any] = []
+
+    def node(kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        nodes.append(helper.make_node(kind, inputs, [output], name=f"{kind}_{output}", **attributes))
+        return output
+
+    def rounded(name: str, scale: str) -> str:
+        integers = node("QuantizeLinear", [name, scale, "zero"], f"{name}_q")
+        return node("DequantizeLinear", [integers, scale, "zero"], f"{name}_r")
+
+    x = rounded("x", "xs")
+    w = node("DequantizeLinear", ["w", "ws", "zeros"], "wr", axis=0)
+    b = node("DequantizeLinear", ["b", "bs", "zeros32"], "br", axis=0)
+    conv = node("Conv", [x, w, b], "conv", pads=[1, 1, 1, 1])
+    conv = rounded(node("Relu", [conv], "relu"), "ys")
+    gate = rounded(node("Sigmoid", [conv], "gate"), "gs")
+    gated = rounded(node("Mul", [conv, gate], "gated"), "ms")
+    joined = rounded(node("Concat", [gated, conv], "joined", axis=1), "js")
+    mean = rounded(node("GlobalAveragePool", [joined], "mean"), "os")
+    node("Identity", [mean], "y")
+    graph = helper.make_graph(
+        nodes,
+        "wide",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, 9, 8])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 40, 1, 1])],
+        [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+
+
+SCALES = {"xs": 3.1e-5, "ys": 6e-5, "gs": 3.05e-5, "ms": 5.5e-5, "js": 6e-5, "os": 4.3e-5}
+
+
+def test_models_of_int16_are_compiled_as_they_are(tmp_path: Path) -> None:
+    int16_model(tmp_path / "wide.onnx")
+    triune.compile(tmp_path / "wide.onnx", target="buyi", output=tmp_path, format="icraft")
+    pixels = np.random.default_rng(3).uniform(-1, 1, (1, 9, 8, 3)).astype(np.float32)
+    results = {stage: run(load(tmp_path / f"wide_{stage}.json"), pixels) for stage in (*STAGES, "BY")}
+    for stage in ("adapted", "BY"):
+        np.testing.assert_array_equal(results[stage], results["quantized"], err_msg=stage)
+    (exact,) = triune.Session(tmp_path / "wide.onnx").run({"x": np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))})
+    assert np.abs(results["parsed"]).max() > 0.1
+    np.testing.assert_allclose(results["parsed"].reshape(-1), exact.reshape(-1), atol=2e-4)
+    # Factors of eight bits: what a convolution, a product, and a mean may lose.
+    np.testing.assert_allclose(results["quantized"], results["parsed"], rtol=0.02, atol=1e-3)
+    network = load(tmp_path / "wide_BY.json")
+    kinds = [op.name for op in network.ops if op.typeKey() == "icraft::xir::HardOpNode"]
+    assert {f"icraft::xir::{kind}Node" for kind in ("Conv2d", "Sigmoid", "Multiply", "Concat")} <= set(kinds)
+    first = next(op for op in network.ops if op.typeKey() == "icraft::xir::HardOpNode")
+    assert str(first.params[0].tensorType().layout) == '"@layout(OIHWo16i4)"'
+    scale = str(first.params[0].tensorType().element_dtype)
+    assert '"storage_dtype":"@sint(16)"' in scale
+    assert "@exp_scales" in scale
+
+
+def test_places_outside_of_the_memory_are_refused(compiled: tuple[str, Path], model: Path) -> None:
+    target, folder = compiled
+    network = load(folder / f"{model.stem}_{SUFFIX[target]}.json")
+    hard = [op for op in network.ops if op.typeKey() == "icraft::xir::HardOpNode"]
+    params = {one.v_id: np.asarray(one).reshape(-1).view(np.uint8) for op in hard for one in (*op.instr, *op.params)}
+    whole = json.loads(str(network))
+    v_id = hard[1].outputs[0].v_id
+
+    def changed(change: Any) -> bytes:
+        text = json.loads(json.dumps(whole))
+        for op in text["ops"]:
+            for value in (*op["inputs"], *op["outputs"]):
+                if value["v_id"] == v_id:
+                    change(value)
+        return json.dumps(text).encode()
+
+    def everywhere(value: Any) -> None:
+        value["dtype"]["shape"] = [1, 2**40, 1, 1, 1]
+        value["tags"]["strides"] = [0, 0, 0, 0, 0]
+
+    def far(value: Any) -> None:
+        place = {"buyi": f"@etm({2**64 - 8})", "zg330": f"@chunk(0@{2**64 - 8})"}
+        value["mtype"] = place[target]
+
+    def beyond(value: Any) -> None:
+        value["dtype"]["shape"][2] *= 10**6
+
+    for change in (everywhere, far, beyond):
+        with pytest.raises(_native.Error, match="memory"):
+            _native.HardOps(changed(change), params)
+    whole["tags"]["triune"]["constants"] = 10**15
+    with pytest.raises(_native.Error, match="constants"):
+        _native.HardOps(json.dumps(whole).encode(), params)

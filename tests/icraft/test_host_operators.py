@@ -279,6 +279,70 @@ def test_transposed_convolution(stride: int, pad: int, output_pad: int) -> None:
     )
 
 
+@pytest.mark.parametrize("groups", [2, 6])
+def test_transposed_convolution_in_groups(groups: int) -> None:
+    w, inner = noise(3, 3, 6 // groups, 12, seed=1), 12 // groups
+    parts = [slice(part * 6 // groups, (part + 1) * 6 // groups) for part in range(groups)]
+
+    def formula(x: Array) -> Array:
+        made = [
+            transposed(x[..., part], w[..., number * inner : (number + 1) * inner], 2, 1, 1)
+            for number, part in enumerate(parts)
+        ]
+        return np.concatenate(made, -1)
+
+    check(
+        lambda v: xir.ConvTranspose2d(v, params(w, "HWIO"), None, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, groups),
+        formula,
+        noise(1, 4, 5, 6),
+        tolerance=1e-4,
+    )
+
+
+def test_transposed_convolution_of_rows() -> None:
+    w = noise(3, 4, 6, seed=1)
+
+    def formula(x: Array) -> Array:
+        result = np.zeros((1, 19, 6), np.float32)
+        for at in range(9):
+            result[:, 2 * at : 2 * at + 3] += np.einsum("nc,jco->njo", x[:, at], w)
+        return result[:, 1:-1]
+
+    check(
+        lambda v: xir.ConvTranspose1d(v, params(w, "WIO"), None, 2, 1, 1, 1, 0),
+        formula,
+        noise(1, 9, 4),
+        layouts=["NWC"],
+        tolerance=1e-4,
+    )
+
+
+@pytest.mark.parametrize(("mode", "name"), [(xir.PaddingMode.REFLECT, "reflect"), (xir.PaddingMode.REPLICATE, "edge")])
+def test_convolution_beyond_a_border_that_repeats(mode: xir.PaddingMode, name: Any) -> None:
+    w = noise(3, 3, 4, 5, seed=1)
+    check(
+        lambda v: xir.Conv2d(v, params(w, "HWIO"), None, 1, 1, 1, 1, 1, 1, 1, 1, 1, mode),
+        lambda x: convolved(np.pad(x, [(0, 0), (1, 1), (1, 1), (0, 0)], mode=name), w),
+        noise(1, 5, 6, 4),
+        tolerance=1e-4,
+    )
+
+
+@pytest.mark.parametrize(("mode", "name"), [(xir.Mode.REFLECTION, "reflect"), (xir.Mode.REPLICATION, "edge")])
+def test_borders_repeat_what_lies_beside_them(mode: xir.Mode, name: Any) -> None:
+    check(
+        lambda v: xir.Pad(v, [0, 0, 3, 1, 2, 4], mode),
+        lambda x: np.pad(x, [(0, 0), (2, 4), (3, 1), (0, 0)], mode=name),
+        noise(2, 5, 6, 3),
+    )
+    check(
+        lambda v: xir.Pad(v, [2, 0], mode),
+        lambda x: np.pad(x, [(0, 0), (2, 0)], mode=name),
+        noise(3, 4),
+        layouts=["**"],
+    )
+
+
 def test_max_pool() -> None:
     check(
         lambda v: xir.MaxPool2d(v, 2, 3, 1, 2, 1, 1, 0, 1, 1, 1),
@@ -498,10 +562,13 @@ def test_volumes_are_not_computed(name: str) -> None:
 
 
 def test_other_operators_that_are_not_computed() -> None:
-    w = params(noise(3, 4, 6), "WIO")
-    with pytest.raises(NotImplementedError, match=r"ConvTranspose1d"):
-        computed(lambda v: xir.ConvTranspose1d(v, w, None, 1, 0, 0, 1, 0), [noise(1, 9, 4)], ["NWC"])
+    w = params(noise(3, 3, 4, 6), "HWIO")
+    circular = xir.PaddingMode.CIRCULAR
+    with pytest.raises(NotImplementedError, match=r"padding_mode CIRCULAR"):
+        computed(lambda v: xir.Conv2d(v, w, None, 1, 1, 1, 1, 1, 1, 1, 1, 1, circular), [noise(1, 9, 9, 4)], ["NHWC"])
+    with pytest.raises(NotImplementedError, match=r"cubic"):
+        computed(lambda v: xir.Upsample(v, 8, 8, xir.Interpolation.BICUBIC, False), [noise(1, 4, 4, 4)], ["NHWC"])
     with pytest.raises(NotImplementedError, match=r"Einsum"):
         computed(lambda v: xir.Einsum([v, v], "ij,ij->i"), [noise(3, 4)], ["**"])
-    with pytest.raises(NotImplementedError, match=r"Pad.*Reflect"):
-        computed(lambda v: xir.Pad(v, [1, 1], xir.Mode.REFLECTION), [noise(3, 4)], ["**"])
+    with pytest.raises(NotImplementedError, match=r"mirrors the edge"):
+        computed(lambda v: xir.Pad(v, [1, 1], xir.Mode.SYMMETRIC), [noise(3, 4)], ["**"])

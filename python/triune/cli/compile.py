@@ -54,6 +54,13 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         type=Path,
         help="quantize a float model with ranges from these: a directory of images, or a .npz of samples",
     )
+    parser.add_argument(
+        "--bits",
+        type=int,
+        choices=(8, 16),
+        default=8,
+        help="the width of calibration's integers; 16 for buyi with --format icraft (default: %(default)s)",
+    )
     add_image_options(parser)
     parser.add_argument(
         "--limit", metavar="N", type=positive, default=200, help="samples at most (default: %(default)s)"
@@ -137,6 +144,7 @@ def _run(options: argparse.Namespace) -> int:
             policy=options.residency,
             on_chip_bytes=options.on_chip,
             format=options.format,
+            bits=options.bits,
         )
         if options.format == "package":
             progress.note(_residency(package / "model.json"))
