@@ -23,6 +23,7 @@
 pub use triune_device as device;
 pub use triune_graph as graph;
 pub use triune_kernels as kernels;
+pub use triune_remote as remote;
 pub use triune_runtime as runtime;
 pub use triune_tensor as tensor;
 

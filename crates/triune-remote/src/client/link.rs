@@ -1,0 +1,337 @@
+//! Questions and answers over one connection, for any number of threads.
+//!
+//! There is no thread that reads. Whoever waits for an answer reads; if it is another's, it is put aside and the other
+//! one woken. One thread alone reads its answers straight to where they belong.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError},
+    time::Duration,
+};
+
+use triune_device::Error;
+
+use crate::{
+    link, lock,
+    protocol::{FrameError, Header, Kind, MAX_PAYLOAD, decode_error},
+    wire::{Fault, Incoming, Outgoing, Wire},
+};
+
+/// Posts that may be unanswered. Their answers fit into the system's buffers while nobody reads.
+const MAX_POSTS: usize = 256;
+/// Bytes of an answer in several frames at most.
+const MAX_ANSWER: usize = 256 << 20;
+
+pub(super) struct Link {
+    name: String,
+    wire: Arc<Wire>,
+    sender: Mutex<Sender>,
+    incoming: Mutex<Incoming>,
+    state: Mutex<State>,
+    /// Something came.
+    changed: Condvar,
+    /// The connection is over.
+    ended: Condvar,
+}
+
+struct Sender {
+    outgoing: Outgoing,
+    /// The last request's number.
+    last: u64,
+}
+
+#[derive(Default)]
+struct State {
+    slots: HashMap<u64, Slot>,
+    /// Posts without an answer.
+    posts: usize,
+    /// Somebody reads.
+    reading: bool,
+    /// Why nothing goes any more.
+    dead: Option<String>,
+}
+
+enum Slot {
+    /// Nobody waits for the answer.
+    Post,
+    /// What came of the answer.
+    Asked(Vec<u8>),
+    Answered(Result<Vec<u8>, Error>),
+}
+
+/// The request whose answer is read straight to where it belongs, if it has that length.
+type Target<'a> = Option<(u64, &'a mut [u8])>;
+
+impl Link {
+    pub(super) fn new(name: String, wire: Arc<Wire>, incoming: Incoming, outgoing: Outgoing) -> Self {
+        Self {
+            name,
+            wire,
+            sender: Mutex::new(Sender { outgoing, last: 0 }),
+            incoming: Mutex::new(incoming),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            ended: Condvar::new(),
+        }
+    }
+
+    /// Asks and waits.
+    pub(super) fn call(&self, kind: Kind, payload: &[u8]) -> Result<Vec<u8>, Error> {
+        let request = self.ask(kind, payload)?;
+        self.until(&mut None, |state| state.take(request))?
+    }
+
+    /// Asks; the answer has to be waited for with [`Self::answer_into`].
+    pub(super) fn ask(&self, kind: Kind, payload: &[u8]) -> Result<u64, Error> {
+        self.send(kind, [payload, &[]], Slot::Asked(Vec::new()))
+    }
+
+    /// Waits for an answer of a length.
+    pub(super) fn answer_into(&self, request: u64, out: &mut [u8]) -> Result<(), Error> {
+        let length = out.len();
+        let mut target = Some((request, out));
+        let bytes = self.until(&mut target, |state| state.take(request))??;
+        let Some((_, out)) = target else { return Ok(()) };
+        if bytes.len() != length {
+            return Err(self.give_up_because("an answer has the wrong length"));
+        }
+        out.copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    /// Sends what nobody waits for, unless too much is on its way.
+    pub(super) fn post(&self, kind: Kind, head: &[u8], bytes: &[u8]) -> Result<(), Error> {
+        if lock(&self.state).posts >= MAX_POSTS {
+            self.until(&mut None, |state| (state.posts <= MAX_POSTS / 2).then_some(()))?;
+        }
+        self.send(kind, [head, bytes], Slot::Post).map(drop)
+    }
+
+    fn send(&self, kind: Kind, pieces: [&[u8]; 2], slot: Slot) -> Result<u64, Error> {
+        let mut sender = lock(&self.sender);
+        let request = sender.last + 1;
+        {
+            let mut state = lock(&self.state);
+            self.alive(&state)?;
+            state.posts += usize::from(matches!(slot, Slot::Post));
+            state.slots.insert(request, slot);
+        }
+        sender.last = request;
+        let sent = sender.outgoing.send(kind, request, pieces);
+        drop(sender);
+        sent.map_err(|fault| {
+            self.last_words();
+            self.give_up(fault)
+        })?;
+        Ok(request)
+    }
+
+    /// Waits until something is so, and reads meanwhile if nobody else does.
+    fn until<T>(
+        &self,
+        target: &mut Target<'_>,
+        mut ready: impl FnMut(&mut State) -> Option<T>,
+    ) -> Result<T, Error> {
+        let mut state = lock(&self.state);
+        loop {
+            if let Some(value) = ready(&mut state) {
+                return Ok(value);
+            }
+            self.alive(&state)?;
+            if state.reading {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            state.reading = true;
+            drop(state);
+            let turn = Turn(self);
+            if let Err(fault) = self.receive(&mut lock(&self.incoming), target) {
+                self.give_up(fault);
+            }
+            drop(turn);
+            state = lock(&self.state);
+        }
+    }
+
+    /// Receives one frame.
+    fn receive(&self, incoming: &mut Incoming, target: &mut Target<'_>) -> Result<(), Fault> {
+        let header = incoming.header(MAX_PAYLOAD)?;
+        if let Some((request, out)) = target
+            && header.request == *request
+            && header.kind == Kind::Done
+            && header.length as usize == out.len()
+        {
+            incoming.payload(&header, out)?;
+            let mut state = lock(&self.state);
+            state.slots.insert(header.request, Slot::Answered(Ok(Vec::new())));
+            *target = None;
+            return Ok(());
+        }
+        let mut payload = vec![0; header.length as usize];
+        incoming.payload(&header, &mut payload)?;
+        match header.kind {
+            Kind::Beat => Ok(()),
+            Kind::Closing => {
+                let reason = decode_error(&payload)?;
+                self.give_up_because(&reason.to_string());
+                Ok(())
+            }
+            Kind::Done | Kind::Part | Kind::Failed => Ok(lock(&self.state).answered(&header, payload)?),
+            kind => Err(unexpected(kind, "no server sends it").into()),
+        }
+    }
+
+    fn alive(&self, state: &State) -> Result<(), Error> {
+        state.dead.as_ref().map_or(Ok(()), |reason| Err(self.lost(reason)))
+    }
+
+    fn lost(&self, reason: &str) -> Error {
+        link(format!("{}: {reason}", self.name))
+    }
+
+    /// Ends the connection and gives the error that says why, which is the first reason that there was.
+    pub(super) fn give_up(&self, fault: Fault) -> Error {
+        self.give_up_because(&match fault {
+            Fault::Closed => "the server closed the connection".to_owned(),
+            fault => format!("the connection was lost: {fault}"),
+        })
+    }
+
+    pub(super) fn give_up_because(&self, reason: &str) -> Error {
+        let mut state = lock(&self.state);
+        let reason = state.dead.get_or_insert_with(|| reason.to_owned()).clone();
+        drop(state);
+        self.wire.shutdown();
+        self.changed.notify_all();
+        self.ended.notify_all();
+        self.lost(&reason)
+    }
+
+    /// Reads what the server may have said before it closed the connection that could not be sent on.
+    fn last_words(&self) {
+        {
+            let mut state = lock(&self.state);
+            if state.reading || state.dead.is_some() {
+                return;
+            }
+            state.reading = true;
+        }
+        let _turn = Turn(self);
+        let mut incoming = lock(&self.incoming);
+        // What was answered before does not matter any more; a silent server has closed nothing, and is not waited for.
+        if incoming.set_patience(Duration::from_millis(100)).is_ok() {
+            for _ in 0..=MAX_POSTS {
+                if self.receive(&mut incoming, &mut None).is_err() || lock(&self.state).dead.is_some() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Says good-bye, once.
+    pub(super) fn close(&self) {
+        // What is on its way arrives; a connection that is lost is as good as closed.
+        let arrived = self.until(&mut None, |state| (state.posts == 0).then_some(()));
+        if arrived.is_ok() {
+            let _ = lock(&self.sender).outgoing.send(Kind::Bye, 0, [&[], &[]]);
+        }
+        self.give_up_because("it was closed");
+    }
+
+    /// Tells the server now and then that this side lives, until the connection ends.
+    pub(super) fn beat(&self, every: Duration) {
+        let mut state = lock(&self.state);
+        while state.dead.is_none() {
+            let wait = self.ended.wait_timeout(state, every);
+            let timeout;
+            (state, timeout) = wait.unwrap_or_else(PoisonError::into_inner);
+            if timeout.timed_out() {
+                state = self.beat_once(every, state);
+            }
+        }
+    }
+
+    fn beat_once<'a>(&'a self, every: Duration, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        drop(state);
+        let sender = match self.sender.try_lock() {
+            Ok(sender) => Some(sender),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            // Something is being sent, which is as good.
+            Err(TryLockError::WouldBlock) => None,
+        };
+        if let Some(mut sender) = sender
+            && sender.outgoing.idle() >= every / 2
+            && let Err(fault) = sender.outgoing.send(Kind::Beat, 0, [&[], &[]])
+        {
+            drop(sender);
+            self.give_up(fault);
+        }
+        lock(&self.state)
+    }
+}
+
+impl State {
+    /// The answer to a request, once it is whole.
+    fn take(&mut self, request: u64) -> Option<Result<Vec<u8>, Error>> {
+        match self.slots.get(&request) {
+            Some(Slot::Answered(_)) => match self.slots.remove(&request) {
+                Some(Slot::Answered(answer)) => Some(answer),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn answered(&mut self, header: &Header, payload: Vec<u8>) -> Result<(), FrameError> {
+        let slot = self.slots.get_mut(&header.request);
+        match (header.kind, slot) {
+            (Kind::Done, Some(Slot::Post)) => {
+                self.slots.remove(&header.request);
+                self.posts -= 1;
+            }
+            (Kind::Part | Kind::Done, Some(slot @ Slot::Asked(_))) => {
+                let Slot::Asked(parts) = slot else { return Ok(()) };
+                if parts.is_empty() {
+                    *parts = payload;
+                } else if parts.len() + payload.len() <= MAX_ANSWER {
+                    parts.extend_from_slice(&payload);
+                } else {
+                    return Err(unexpected(header.kind, "the answer is too long"));
+                }
+                if header.kind == Kind::Done {
+                    let whole = std::mem::take(parts);
+                    *slot = Slot::Answered(Ok(whole));
+                }
+            }
+            (Kind::Failed, Some(slot @ Slot::Asked(_))) => {
+                *slot = Slot::Answered(Err(decode_error(&payload)?));
+            }
+            _ => {
+                let problem = format!("nobody asked for the answer to {}", header.request);
+                return Err(unexpected(header.kind, &problem));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unexpected(kind: Kind, problem: &str) -> FrameError {
+    FrameError::Payload { kind, problem: problem.to_owned() }
+}
+
+/// The turn to read; it ends, and the next one's begins, when this is dropped.
+struct Turn<'a>(&'a Link);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.state).reading = false;
+        self.0.changed.notify_all();
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}

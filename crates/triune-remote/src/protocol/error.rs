@@ -1,0 +1,132 @@
+//! Errors over the wire: those that a program tells apart keep their fields, the others become their text.
+
+use triune_device::Error;
+
+use super::{Fields, FrameError, Kind, fields::Put};
+
+/// An error's bytes.
+pub fn encode_error(error: &Error) -> Vec<u8> {
+    let mut out = Vec::new();
+    match error {
+        Error::OutOfMemory { region, length, alignment, live, size } => {
+            out.put_u8(1);
+            out.put_text(region);
+            out.put_u64s(&[*length, *alignment, *live, *size]);
+        }
+        Error::OutOfRegion { region, start, length, size } => {
+            out.put_u8(2);
+            out.put_text(region);
+            out.put_u64s(&[*start, *length, *size]);
+        }
+        Error::NotAllocated { region, start } => {
+            out.put_u8(3);
+            out.put_text(region);
+            out.put_u64(*start);
+        }
+        Error::Segment { segment, problem } => {
+            out.put_u8(4);
+            out.put_u64(*segment as u64);
+            out.put_text(problem);
+        }
+        Error::UnknownMemory { device, name, known } => {
+            out.put_u8(5);
+            for text in [device, name, known] {
+                out.put_text(text);
+            }
+        }
+        Error::Overlap(text) => {
+            out.put_u8(6);
+            out.put_text(text);
+        }
+        Error::Timing(text) => {
+            out.put_u8(7);
+            out.put_text(text);
+        }
+        Error::Stale => out.put_u8(8),
+        Error::Link(text) => {
+            out.put_u8(9);
+            out.put_text(text);
+        }
+        other => {
+            out.put_u8(0);
+            out.put_text(&other.to_string());
+        }
+    }
+    out
+}
+
+/// Reads what [`encode_error`] wrote.
+///
+/// # Errors
+/// [`FrameError::Payload`].
+pub fn decode_error(payload: &[u8]) -> Result<Error, FrameError> {
+    let mut fields = Fields::new(Kind::Failed, payload);
+    let error = match fields.u8()? {
+        0 => Error::Board(fields.text()?),
+        1 => Error::OutOfMemory {
+            region: fields.text()?,
+            length: fields.u64()?,
+            alignment: fields.u64()?,
+            live: fields.u64()?,
+            size: fields.u64()?,
+        },
+        2 => Error::OutOfRegion {
+            region: fields.text()?,
+            start: fields.u64()?,
+            length: fields.u64()?,
+            size: fields.u64()?,
+        },
+        3 => Error::NotAllocated { region: fields.text()?, start: fields.u64()? },
+        4 => Error::Segment {
+            segment: usize::try_from(fields.u64()?).map_err(|_| fields.fail("no index of a segment"))?,
+            problem: fields.text()?,
+        },
+        5 => Error::UnknownMemory { device: fields.text()?, name: fields.text()?, known: fields.text()? },
+        6 => Error::Overlap(fields.text()?),
+        7 => Error::Timing(fields.text()?),
+        8 => Error::Stale,
+        9 => Error::Link(fields.text()?),
+        other => return Err(fields.fail(format!("the error {other} is unknown"))),
+    };
+    fields.end()?;
+    Ok(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_come_back() {
+        let errors = [
+            Error::OutOfMemory { region: "ddr".into(), length: 1, alignment: 2, live: 3, size: 4 },
+            Error::OutOfRegion { region: "ocm".into(), start: 1, length: 2, size: 3 },
+            Error::NotAllocated { region: "ddr".into(), start: 64 },
+            Error::Segment { segment: 3, problem: "no".into() },
+            Error::UnknownMemory { device: "a".into(), name: "b".into(), known: "c".into() },
+            Error::Overlap("a".into()),
+            Error::Timing("b".into()),
+            Error::Stale,
+            Error::Link("c".into()),
+            Error::Board("ü".into()),
+        ];
+        for error in errors {
+            let bytes = encode_error(&error);
+            assert_eq!(decode_error(&bytes).unwrap(), error);
+            for length in 0..bytes.len() {
+                assert!(decode_error(&bytes[..length]).is_err());
+            }
+        }
+        let other = Error::Scratch { need: 1, got: 2 };
+        assert_eq!(decode_error(&encode_error(&other)).unwrap(), Error::Board(other.to_string()));
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_a_character() {
+        let Error::Board(text) = decode_error(&encode_error(&Error::Board("ü€".repeat(9999)))).unwrap()
+        else {
+            panic!("another error")
+        };
+        assert!(text.len() > 16_000 && text.len() <= 1 << 14);
+    }
+}

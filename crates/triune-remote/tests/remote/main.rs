@@ -1,0 +1,7 @@
+//! Servers and clients over loopback.
+
+mod board;
+mod faults;
+mod hostile;
+mod security;
+mod support;
