@@ -13,6 +13,7 @@ __all__ = [
     "ArgumentError",
     "Board",
     "BoardReport",
+    "BoardServer",
     "Card",
     "Composition",
     "DeployedOp",
@@ -83,6 +84,20 @@ class InternalError(Error): ...
 class Board:
     @staticmethod
     def local(device: str, computes: bool = True, *, threads: int = 0) -> Board: ...
+    @staticmethod
+    def connect(
+        host: str,
+        port: int,
+        device: str,
+        *,
+        board: int | None = None,
+        share: bool = False,
+        token_file: str | os.PathLike[str] | None = None,
+        ca: str | os.PathLike[str] | None = None,
+        insecure: bool = False,
+        timeout: float = 10.0,
+        patience: float = 30.0,
+    ) -> Board: ...
     @property
     def device(self) -> str: ...
     @property
@@ -127,6 +142,29 @@ class BoardReport:
     def nanoseconds(self) -> int: ...
     @property
     def layers(self) -> list[tuple[int, int]]: ...
+
+@final
+class BoardServer:
+    def __new__(
+        cls,
+        device: str,
+        bind: str = "127.0.0.1:9981",
+        *,
+        boards: int = 1,
+        token_file: str | os.PathLike[str] | None = None,
+        certificate: str | os.PathLike[str] | None = None,
+        key: str | os.PathLike[str] | None = None,
+        insecure: bool = False,
+        connections: int = 64,
+        patience: float = 30.0,
+        threads: int = 0,
+        verbose: bool = False,
+    ) -> BoardServer: ...
+    @property
+    def address(self) -> tuple[str, int]: ...
+    def statistics(self) -> dict[str, int]: ...
+    def wait(self) -> None: ...
+    def stop(self) -> bool: ...
 
 @final
 class Card:

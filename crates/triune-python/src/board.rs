@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -15,6 +16,7 @@ use triune::device::{
 use crate::{
     array::{Input, Output},
     error::{self, ArgumentError, ReleasedError},
+    remote,
 };
 
 /// A segment from Python: region, address, bytes, kind.
@@ -140,6 +142,46 @@ impl Board {
     fn local(py: Python<'_>, device: &str, computes: bool, threads: usize) -> PyResult<Self> {
         let board = error::detached(py, || LocalBoard::open(device, computes, threads))?;
         Ok(Self::of(Arc::new(board.map_err(error::device)?)))
+    }
+
+    /// A board of a server at a host and port: number `board` or the first that is free; one that others may have at the same
+    /// time if `share`. The token is in `token_file` or the environment variable `TRIUNE_TOKEN`; it goes to other machines under
+    /// TLS only, unless `insecure`. `ca` is a PEM file with the certificates that are trusted, and turns TLS on. Getting the
+    /// board may take `timeout` seconds; a server that is silent for `patience` seconds, though it has something to do, is
+    /// given up. After that every call raises `LinkError`; only a new connection helps, which has a new board.
+    ///
+    /// Raises `LinkError` if there is no server, it refuses, or is not to be trusted.
+    #[staticmethod]
+    #[pyo3(signature = (
+        host,
+        port,
+        device,
+        *,
+        board=None,
+        share=false,
+        token_file=None,
+        ca=None,
+        insecure=false,
+        timeout=10.0,
+        patience=30.0,
+    ))]
+    fn connect(
+        py: Python<'_>,
+        host: &str,
+        port: u16,
+        device: &str,
+        board: Option<u32>,
+        share: bool,
+        token_file: Option<PathBuf>,
+        ca: Option<PathBuf>,
+        insecure: bool,
+        timeout: f64,
+        patience: f64,
+    ) -> PyResult<Self> {
+        let board = remote::connect(
+            py, host, port, device, board, share, token_file, ca, insecure, timeout, patience,
+        )?;
+        Ok(Self::of(Arc::new(board)))
     }
 
     /// The device's name.

@@ -21,6 +21,7 @@ mod instance;
 mod model_file;
 mod network;
 mod package;
+mod remote;
 mod session;
 mod tensor_info;
 mod timeline;
@@ -56,6 +57,8 @@ mod native {
     use super::network::Network;
     #[pymodule_export]
     use super::package::{Package, TensorIo, compile};
+    #[pymodule_export]
+    use super::remote::BoardServer;
     #[pymodule_export]
     use super::session::Session;
     #[pymodule_export]

@@ -5,7 +5,7 @@
 
 use std::{
     collections::HashMap,
-    fmt,
+    fmt, process,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError},
     time::Duration,
 };
@@ -25,6 +25,8 @@ const MAX_ANSWER: usize = 256 << 20;
 
 pub(super) struct Link {
     name: String,
+    /// The process that connected. A fork of it has the socket, but neither the threads nor the turn.
+    owner: u32,
     wire: Arc<Wire>,
     sender: Mutex<Sender>,
     incoming: Mutex<Incoming>,
@@ -67,6 +69,7 @@ impl Link {
     pub(super) fn new(name: String, wire: Arc<Wire>, incoming: Incoming, outgoing: Outgoing) -> Self {
         Self {
             name,
+            owner: process::id(),
             wire,
             sender: Mutex::new(Sender { outgoing, last: 0 }),
             incoming: Mutex::new(incoming),
@@ -108,7 +111,15 @@ impl Link {
         self.send(kind, [head, bytes], Slot::Post).map(drop)
     }
 
+    /// Whether this process is the one that connected.
+    pub(super) fn is_own(&self) -> bool {
+        process::id() == self.owner
+    }
+
     fn send(&self, kind: Kind, pieces: [&[u8]; 2], slot: Slot) -> Result<u64, Error> {
+        if !self.is_own() {
+            return Err(self.lost("the connection belongs to the process that this one was forked from"));
+        }
         let mut sender = lock(&self.sender);
         let request = sender.last + 1;
         {
@@ -226,6 +237,13 @@ impl Link {
                     break;
                 }
             }
+        }
+    }
+
+    /// Makes the good-bye of a board that nobody uses any more short.
+    pub(super) fn hurry(&self) {
+        if let Ok(mut incoming) = self.incoming.try_lock() {
+            let _ = incoming.set_patience(Duration::from_secs(1));
         }
     }
 

@@ -65,7 +65,8 @@ impl Default for ConnectOptions {
 /// way; if the board refuses them after all, the next call that is no write is not done and gives the write's error.
 ///
 /// Once the connection is lost, every call gives [`Error::Link`] with the reason. Nothing is tried again: what the board
-/// held is gone with the connection, so only the caller can start over, with a new one.
+/// held is gone with the connection, so only the caller can start over, with a new one. A process that is forked from the
+/// one that connected cannot use the board, and does not disturb it.
 pub struct RemoteBoard {
     link: Arc<Link>,
     info: BoardInfo,
@@ -127,7 +128,9 @@ impl RemoteBoard {
 
     /// Ends the connection; every later call gives [`Error::Link`]. Writes that are on their way arrive first.
     pub fn close(&self) {
-        self.link.close();
+        if self.link.is_own() {
+            self.link.close();
+        }
     }
 
     fn region(&self, region: RegionId) -> Result<&RegionInfo, Error> {
@@ -291,6 +294,10 @@ impl Board for RemoteBoard {
 
 impl Drop for RemoteBoard {
     fn drop(&mut self) {
+        if !self.link.is_own() {
+            return;
+        }
+        self.link.hurry();
         self.link.close();
         if let Some(beats) = self.beats.take() {
             let _ = beats.join();

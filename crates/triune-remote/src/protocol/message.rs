@@ -1,7 +1,8 @@
 //! The messages: what a client can ask, and what it is told.
 
 use triune_device::{
-    BoardInfo, JobReport, LayerTime, RegionId, RegionInfo, Segment, SegmentKind, Settings, spec::Precision,
+    BoardInfo, JobReport, LayerTime, Records, RegionId, RegionInfo, Segment, SegmentKind, Settings,
+    spec::Precision,
 };
 
 use super::{Fields, FrameError, Kind, fields::Put};
@@ -372,6 +373,13 @@ fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
         Precision::Int8 => 8,
         Precision::Int16 => 16,
     });
+    for records in [settings.timer, settings.profiler] {
+        out.put_u8(u8::from(records.is_some()));
+        if let Some(Records { region, start, bytes }) = records {
+            put_region(out, region);
+            out.put_u64s(&[start, bytes]);
+        }
+    }
 }
 
 fn settings(fields: &mut Fields<'_>) -> Result<Settings, FrameError> {
@@ -384,7 +392,16 @@ fn settings(fields: &mut Fields<'_>) -> Result<Settings, FrameError> {
             16 => Precision::Int16,
             other => return Err(fields.fail(format!("a width of {other} bits"))),
         },
+        timer: records(fields)?,
+        profiler: records(fields)?,
     })
+}
+
+fn records(fields: &mut Fields<'_>) -> Result<Option<Records>, FrameError> {
+    if !fields.flag()? {
+        return Ok(None);
+    }
+    Ok(Some(Records { region: region(fields)?, start: fields.u64()?, bytes: fields.u64()? }))
 }
 
 const SEGMENT_KINDS: [SegmentKind; 6] = [
@@ -447,7 +464,14 @@ mod tests {
     }
 
     fn example_settings() -> Settings {
-        Settings { core_hz: 1, memory_hz: 2, engines: [3, 4], precision: Precision::Int16 }
+        Settings {
+            core_hz: 1,
+            memory_hz: 2,
+            engines: [3, 4],
+            precision: Precision::Int16,
+            timer: Some(Records { region: RegionId(5), start: 6, bytes: 7 }),
+            profiler: None,
+        }
     }
 
     fn payload(request: &Request<'_>) -> Vec<u8> {

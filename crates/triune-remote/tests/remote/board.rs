@@ -4,7 +4,7 @@ use std::{sync::atomic::Ordering, thread, time::Duration};
 
 use crate::support::{BROKEN, DDR, DDR_BYTES, OCM, PANICS, SLEEPS, Site, noise, wait_for};
 use triune_device::{
-    Board, Error, Job, RegionId, Segment, SegmentKind, SegmentTable, Settings, spec::Precision,
+    Board, Error, Job, Records, RegionId, Segment, SegmentKind, SegmentTable, Settings, spec::Precision,
 };
 use triune_remote::{ConnectOptions, RemoteBoard};
 
@@ -30,7 +30,14 @@ fn every_call_reaches_the_board() {
 
     board.write_register(16, 7).unwrap();
     assert_eq!(board.read_register(16).unwrap(), 7);
-    let settings = Settings { core_hz: 5, memory_hz: 6, engines: [1, 2], precision: Precision::Int16 };
+    let settings = Settings {
+        core_hz: 5,
+        memory_hz: 6,
+        engines: [1, 2],
+        precision: Precision::Int16,
+        timer: None,
+        profiler: Some(Records { region: OCM, start: 64, bytes: 128 }),
+    };
     board.configure(&settings).unwrap();
     assert_eq!(board.settings().unwrap(), settings);
     let report = board.run(&Job { start: 3, bytes: 1, segments: None }).unwrap();

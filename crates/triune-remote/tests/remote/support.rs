@@ -63,6 +63,8 @@ impl Plain {
                 memory_hz: 2,
                 engines: [3, 4],
                 precision: Precision::Int8,
+                timer: None,
+                profiler: None,
             }),
             running: Mutex::new(()),
             alive: alive.clone(),

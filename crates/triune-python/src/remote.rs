@@ -1,0 +1,174 @@
+//! Boards over a socket: the server, and how a client connects.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use pyo3::{prelude::*, types::PyDict};
+use triune::{
+    device::{DeviceSpec, LocalBoard},
+    remote::{ClientTls, ConnectOptions, Event, Options, RemoteBoard, Server, ServerTls, Token},
+};
+
+use crate::error::{self, ArgumentError, ReleasedError};
+
+/// How often a server that is waited for looks whether it is to be interrupted.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// A time in seconds, for what it is.
+fn seconds(what: &str, value: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(value)
+        .ok()
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| ArgumentError::new_err(format!("{what}: {value} is no time in seconds")))
+}
+
+/// The token in a file, or else in the environment.
+fn token(file: Option<PathBuf>) -> Result<Option<Token>, triune::device::Error> {
+    file.map_or_else(Token::from_environment, |path| Token::read(&path).map(Some))
+}
+
+/// What `Board.connect` does.
+pub(crate) fn connect(
+    py: Python<'_>,
+    host: &str,
+    port: u16,
+    device: &str,
+    board: Option<u32>,
+    share: bool,
+    token_file: Option<PathBuf>,
+    ca: Option<PathBuf>,
+    insecure: bool,
+    timeout: f64,
+    patience: f64,
+) -> PyResult<RemoteBoard> {
+    let (timeout, patience) = (seconds("timeout", timeout)?, seconds("patience", patience)?);
+    let connect = || {
+        let token = token(token_file)?;
+        let tls = ca.map(|path| ClientTls::load(&path)).transpose()?;
+        let options = ConnectOptions { board, share, token, tls, insecure, timeout, patience };
+        RemoteBoard::connect(host, port, device, &options)
+    };
+    error::detached(py, connect)?.map_err(error::device)
+}
+
+/// A server of simulated boards for clients elsewhere. It stops when it goes.
+#[pyclass(frozen, module = "triune._native")]
+#[derive(Debug)]
+pub(crate) struct BoardServer {
+    inner: Mutex<Option<Server>>,
+    address: (String, u16),
+}
+
+#[pymethods]
+impl BoardServer {
+    /// Listens at `bind` (host:port, port 0 picks one) with `boards` boards of a device, each made when a client wants it. Runs
+    /// use `threads` threads, 0 means one per CPU core. Clients have to know the token in `token_file`, or else in the
+    /// environment variable `TRIUNE_TOKEN`, if there is one. `certificate` and `key` are PEM files and turn TLS on. A client
+    /// that is silent for `patience` seconds is given up. With `verbose`, standard error tells what happens.
+    ///
+    /// Raises `LinkError` if it cannot listen, or would let strangers in: any but a loopback address needs a token and a
+    /// certificate, or `insecure`.
+    #[new]
+    #[pyo3(signature = (
+        device,
+        bind="127.0.0.1:9981",
+        *,
+        boards=1,
+        token_file=None,
+        certificate=None,
+        key=None,
+        insecure=false,
+        connections=64,
+        patience=30.0,
+        threads=0,
+        verbose=false,
+    ))]
+    fn new(
+        py: Python<'_>,
+        device: String,
+        bind: &str,
+        boards: u32,
+        token_file: Option<PathBuf>,
+        certificate: Option<PathBuf>,
+        key: Option<PathBuf>,
+        insecure: bool,
+        connections: usize,
+        patience: f64,
+        threads: usize,
+        verbose: bool,
+    ) -> PyResult<Self> {
+        let files = match (certificate, key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => return Err(ArgumentError::new_err("a certificate and its key go together")),
+        };
+        let patience = seconds("patience", patience)?;
+        let bind = bind.to_owned();
+        let start = || {
+            // A wrong name is to be heard of now, not by the first client.
+            DeviceSpec::builtin(&device)?;
+            let log: Option<triune::remote::Log> =
+                if verbose { Some(Arc::new(|event: &Event| eprintln!("{event}"))) } else { None };
+            let options = Options {
+                bind,
+                boards,
+                token: token(token_file)?,
+                tls: files.map(|(certificate, key)| ServerTls::load(&certificate, &key)).transpose()?,
+                insecure,
+                connections,
+                patience,
+                log,
+                ..Options::default()
+            };
+            let name = device.clone();
+            Server::start(&device, options, move || Ok(Arc::new(LocalBoard::open(&name, true, threads)?)))
+        };
+        let server = error::detached(py, start)?.map_err(error::device)?;
+        let address = (server.address().ip().to_string(), server.address().port());
+        Ok(Self { inner: Mutex::new(Some(server)), address })
+    }
+
+    /// Host and port that it listens at.
+    #[getter]
+    fn address(&self) -> (String, u16) {
+        self.address.clone()
+    }
+
+    /// Counts since the start: connections that `came`, were `refused`, `left`, were `lost`, `panics`; and now: `connections`,
+    /// `boards` in use.
+    ///
+    /// Raises `ReleasedError` once it is stopped.
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = inner.as_ref().ok_or_else(|| ReleasedError::new_err("the server has been stopped"))?;
+        let statistics = server.statistics();
+        let found = PyDict::new(py);
+        found.set_item("came", statistics.came)?;
+        found.set_item("refused", statistics.refused)?;
+        found.set_item("left", statistics.left)?;
+        found.set_item("lost", statistics.lost)?;
+        found.set_item("panics", statistics.panics)?;
+        found.set_item("connections", statistics.connections)?;
+        found.set_item("boards", statistics.boards)?;
+        Ok(found)
+    }
+
+    /// Waits until it is stopped by another thread, or a signal's handler raises.
+    fn wait(&self, py: Python<'_>) -> PyResult<()> {
+        while self.inner.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            error::detached(py, || thread::sleep(GLANCE))?;
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
+    /// Ends all connections; waits some seconds for what is running, and returns whether all has ended.
+    fn stop(&self, py: Python<'_>) -> PyResult<bool> {
+        let server = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+        error::detached(py, || server.is_none_or(Server::stop))
+    }
+}
