@@ -2,11 +2,53 @@
 
 use std::{fs, path::Path};
 
-use triune::graph::format::{
-    mge::{self, packed::Packed},
-    onnx,
+use triune::{
+    device::{
+        BoardInfo, Error, JobReport, LayerTime, Records, RegionId, RegionInfo, Segment, SegmentKind,
+        Settings, spec::Precision,
+    },
+    graph::format::{
+        mge::{self, packed::Packed},
+        onnx,
+    },
+    remote::protocol::{Answer, Frame, Hello, Kind, Request, Welcome, encode_error},
 };
 use triune_fuzz::{DOCUMENT, compiled, document, network, package, quantized};
+
+/// One frame of every shape of payload.
+fn frames() -> Vec<(&'static str, Vec<u8>)> {
+    let region = RegionId(0);
+    let segment = Segment { region, base: 64, len: 128, kind: SegmentKind::Output };
+    let hello =
+        Hello { device: "zg330".into(), board: None, share: true, patience: 1, token: b"secret".to_vec() };
+    let regions = vec![RegionInfo { name: "ddr".into(), bytes: 1 << 32, reserved: 0 }];
+    let versions = vec![("icore".into(), "1".into())];
+    let info = BoardInfo { device: "zg330".into(), regions, versions, computes: true };
+    let settings = Settings {
+        core_hz: 1,
+        memory_hz: 2,
+        engines: [3, 4],
+        precision: Precision::Int16,
+        timer: Some(Records { region, start: 5, bytes: 6 }),
+        profiler: None,
+    };
+    let run = Request::Run { start: 0, bytes: 64, segments: Some(vec![segment; 3]) };
+    let copy = Request::Copy { from: (region, 1), to: (region, 2), bytes: 3 };
+    let report =
+        JobReport { layer_count: 1, cycles: 2, nanoseconds: 3, layers: vec![LayerTime { start: 0, end: 2 }] };
+    let error = Error::NotAllocated { region: "ddr".into(), start: 64 };
+    vec![
+        ("hello", Frame::encode(Kind::Hello, 0, &hello.encode())),
+        ("welcome", Frame::encode(Kind::Welcome, 0, &Welcome { board: 0, patience: 1, info }.encode())),
+        ("run", Frame::encode(Kind::Run, 1, &run.encode_head())),
+        ("copy", Frame::encode(Kind::Copy, 2, &copy.encode_head())),
+        ("configure", Frame::encode(Kind::Configure, 3, &Request::Configure(settings).encode_head())),
+        ("report", Frame::encode(Kind::Run, 4, &Answer::Report(report).encode())),
+        ("live", Frame::encode(Kind::Live, 5, &Answer::Ranges(vec![(64, 64)]).encode())),
+        ("failed", Frame::encode(Kind::Failed, 6, &encode_error(&error))),
+        ("beats", [Frame::encode(Kind::Beat, 0, b""), Frame::encode(Kind::Bye, 0, b"")].concat()),
+    ]
+}
 
 fn main() {
     let folder = std::env::args().nth(1).expect("usage: seeds FOLDER");
@@ -56,5 +98,8 @@ fn main() {
     .enumerate()
     {
         save("xir_text", &index.to_string(), text.as_bytes());
+    }
+    for (name, frame) in frames() {
+        save("remote_frame", name, &frame);
     }
 }

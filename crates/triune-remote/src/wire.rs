@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     lock,
-    protocol::{FrameError, HEADER_BYTES, Header, Kind},
+    protocol::{FrameError, HEADER_BYTES, Header, Kind, MAGIC},
 };
 
 /// Bytes that are encrypted at once.
@@ -217,7 +217,12 @@ impl Incoming {
         }
         self.started = Instant::now();
         let mut bytes = [0; HEADER_BYTES];
-        self.fill(&mut bytes)?;
+        let (magic, others) = bytes.split_at_mut(MAGIC.len());
+        // What is no frame may be shorter than one.
+        self.fill(magic)?;
+        if magic == MAGIC {
+            self.fill(others)?;
+        }
         Ok(Header::decode(&bytes, limit)?)
     }
 

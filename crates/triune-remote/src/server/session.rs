@@ -194,7 +194,9 @@ fn greet(shared: &Arc<Shared>, connection: u64, socket: TcpStream) -> Result<(Se
     let hello = match hello(&mut incoming) {
         Ok(hello) => hello,
         Err(fault) => {
-            say_why(&wire, &mut outgoing, &fault);
+            if say_why(&mut outgoing, &fault) {
+                wire.linger();
+            }
             return Err(fault.into());
         }
     };
@@ -269,13 +271,11 @@ fn unexpected(kind: Kind, problem: &str) -> FrameError {
     FrameError::Payload { kind, problem: problem.to_owned() }
 }
 
-/// Tells a peer that broke the protocol what it did, if it listens.
-fn say_why(wire: &Wire, outgoing: &mut Outgoing, fault: &Fault) {
-    if let Fault::Frame(_) | Fault::Slow(_) | Fault::Silent(_) = fault {
-        let error = link(format!("the server closed the connection: {fault}"));
-        let _ = outgoing.send(Kind::Closing, 0, [&encode_error(&error), &[]]);
-        wire.linger();
-    }
+/// Tells a peer that broke the protocol what it did, if it listens. Whether it was told anything.
+fn say_why(outgoing: &mut Outgoing, fault: &Fault) -> bool {
+    let (Fault::Frame(_) | Fault::Slow(_) | Fault::Silent(_)) = fault else { return false };
+    let error = link(format!("the server closed the connection: {fault}"));
+    outgoing.send(Kind::Closing, 0, [&encode_error(&error), &[]]).is_ok()
 }
 
 impl Session {
@@ -430,23 +430,28 @@ impl Session {
     /// Gives everything back.
     fn finish(self, end: Option<&End>) {
         let Self { output, lease, runner, beats, held, .. } = self;
-        if let Some(End::Lost(fault)) = end
-            && let Ok(mut outgoing) = output.outgoing.try_lock()
-        {
-            say_why(&output.wire, &mut outgoing, fault);
-        }
-        output.wire.shutdown();
-        *lock(&output.ended) = true;
-        output.end.notify_all();
         // The next client gets a new board while a job may still be running on the old one. A board that others go on
         // using has to be done with the memory before it is freed.
         let lease = Some(lease).filter(|lease| lease.shared);
+        let told = match (end, output.outgoing.try_lock()) {
+            (Some(End::Lost(fault)), Ok(mut outgoing)) => say_why(&mut outgoing, fault),
+            _ => false,
+        };
+        if !told {
+            output.wire.shutdown();
+        }
+        *lock(&output.ended) = true;
+        output.end.notify_all();
         runner.finish();
         if let Some(lease) = lease {
             for (region, start) in held {
                 // It may have been freed by a reset of the board's own.
                 let _ = contained(&output, || lease.board.free(region, start));
             }
+        }
+        if told {
+            output.wire.linger();
+            output.wire.shutdown();
         }
         if let Some(beats) = beats {
             let _ = beats.join();

@@ -59,7 +59,7 @@ fn bad_frames_end_the_connection_that_they_come_on() {
     let write = [&Request::Write { region: DDR, start: 0, bytes: b"" }.encode_head()[..], b"wrong"].concat();
     let write = Frame::encode(Kind::Write, 1, &write);
     for (bytes, expected) in [
-        (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n----------".to_vec(), "it is no Triune peer"),
+        (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "it is no Triune peer"),
         (flipped(0, &good), "it is no Triune peer"),
         (flipped(5, &good), "it speaks version 257 of the protocol, this is version 1"),
         (flipped(9, &good), "a frame's header has the wrong checksum"),
@@ -153,7 +153,7 @@ fn an_idle_client_stays_and_a_dead_one_goes() {
     let idle = site.client();
     let dead = site.greeted();
     wait_for("the dead one is given up", || site.server.statistics().boards == 1);
-    assert!(site.told("there was silence for 400ms"));
+    wait_for("that is told", || site.told("there was silence for 400ms"));
     thread::sleep(2 * PATIENCE);
     idle.write_register(1, 2).unwrap();
     drop((idle, dead));
@@ -275,7 +275,7 @@ fn clients_trust_no_server_either() {
     let mut flipped = Frame::encode(Kind::Done, 1, &[0; 16]);
     flipped[40] ^= 1;
     for (answers, expected) in [
-        (vec![b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n".to_vec()], "it is no Triune peer"),
+        (vec![b"HTTP/1.1 400\r\n\r\n".to_vec()], "it is no Triune peer"),
         (vec![newer], "it speaks version 9 of the protocol, this is version 1"),
         (vec![Frame::encode(Kind::Welcome, 0, &[0xff; 64])], "a Welcome frame"),
         (vec![Frame::encode(Kind::Done, 0, b"")], "it is no welcome"),
@@ -284,7 +284,7 @@ fn clients_trust_no_server_either() {
         (vec![welcome.clone(), Frame::encode(Kind::Done, 7, &[0; 16])], "nobody asked for the answer to 7"),
         (vec![welcome.clone(), Frame::encode(Kind::Hello, 1, b"")], "no server sends it"),
         (vec![welcome.clone(), with_length(u32::MAX)], "announces 4294967295 bytes"),
-        (vec![welcome.clone(), b"half a header".to_vec()], "silence"),
+        (vec![welcome.clone(), b"TRBD, half a header".to_vec()], "silence"),
     ] {
         let patience = if expected == "silence" { PATIENCE } else { second };
         let error = against(answers, patience).to_string();

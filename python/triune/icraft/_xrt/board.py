@@ -5,6 +5,7 @@ The vendor's names of regions live here: ``plddr`` (and ``etm``) is a board's fa
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
@@ -67,9 +68,10 @@ class BoardMemRegion(MemRegion):
             self._owner._native(lambda board: board.allocate_at(self._on_board, start, max(byte_size, 1)))
 
     def _free(self, begin: MemPtr) -> None:
-        # A closed device has let go of everything.
+        # A closed device has let go of everything, and so has one whose connection is lost.
         if self._owner._is_open():
-            self._owner._native(lambda board: board.free(self._on_board, begin.addr()))
+            with contextlib.suppress(_native.LinkError):
+                self._owner._on_native(lambda board: board.free(self._on_board, begin.addr()))
 
     def _host_view(self, begin: MemPtr, byte_size: int) -> Bytes | None:
         return None
@@ -142,11 +144,8 @@ class BoardDevice(Device):
         if self._board is None:
             raise failure(ORDER, f"{what}: the device {self._url!r} has been closed")
 
-    def _native(self, call: Callable[[_native.Board], _T]) -> _T:
-        """Return what a call of the board returns, errors as the vendor's.
-
-        Raises InternalError once the device is closed, and for what the board refuses.
-        """
+    def _on_native(self, call: Callable[[_native.Board], _T]) -> _T:
+        """Return what a call of the board returns, as `_native` does, but leave LinkError as it is."""
         board = self._board
         if board is None:
             self._check_open(type(self).__name__)
@@ -156,7 +155,19 @@ class BoardDevice(Device):
         except _native.ReleasedError:
             self._check_open(type(self).__name__)
             raise failure(DEVICE, f"the board of the device {self._url!r} has been closed") from None
+        except _native.LinkError:
+            raise
         except _native.Error as error:
+            raise failure(DEVICE, str(error)) from error
+
+    def _native(self, call: Callable[[_native.Board], _T]) -> _T:
+        """Return what a call of the board returns, errors as the vendor's.
+
+        Raises InternalError once the device is closed, and for what the board refuses.
+        """
+        try:
+            return self._on_native(call)
+        except _native.LinkError as error:
             raise failure(DEVICE, str(error)) from error
 
     def _close(self) -> None:

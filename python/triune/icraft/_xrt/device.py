@@ -87,8 +87,9 @@ class Device(ObjectRef):
         """Open the device behind a URL ``protocol://device[@site][?name=value&...]``.
 
         ``axi://zg330aiu`` (or ``sim://``) is a simulated board in this process, a new one each time; ``mock://zg330`` one that
-        has memory and registers, and cannot forward; ``socket://zg330aiu@host:9981`` one behind a server. ``ql100aiu`` is BUYI.
-        The empty URL is ``axi://zg330``, or what the environment variable TRIUNE_ICRAFT_DEVICE names.
+        has memory and registers, and cannot forward; ``socket://zg330aiu@host:9981`` one behind ``triune serve`` (parameters
+        ``board``, ``share``, ``tls``, ``ca``, ``token_file``, ``insecure``, ``timeout``, ``patience``). ``ql100aiu`` is BUYI. The
+        empty URL is ``axi://zg330``, or what the environment variable TRIUNE_ICRAFT_DEVICE names.
 
         Raises InternalError naming the protocol, device or parameter that there is not, or why there is no connection.
         """

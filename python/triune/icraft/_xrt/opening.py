@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from triune import _native
 from triune.icraft._xrt.board import BoardDevice
 from triune.icraft._xrt.buyi_device import BuyiDevice
-from triune.icraft._xrt.errors import DEVICE, NotSupported, failure
-from triune.icraft._xrt.url import DeviceUrl, parse
+from triune.icraft._xrt.errors import DEVICE, failure
+from triune.icraft._xrt.remote import connect
+from triune.icraft._xrt.url import parse
 from triune.icraft._xrt.zg330_device import ZG330Device
 
 __all__ = ["open_device"]
@@ -21,7 +22,7 @@ def open_device(url: str) -> BoardDevice:
     parts = parse(url)
     try:
         board = (
-            _connect(parts)
+            connect(parts)
             if parts.protocol == "socket"
             else _native.Board.local(parts.target, parts.protocol != "mock")
         )
@@ -32,13 +33,3 @@ def open_device(url: str) -> BoardDevice:
         board.close()
         raise failure(DEVICE, f"Device.Open({url!r}): the board there is a {found}, not a {parts.target}")
     return _KINDS[parts.target]._of(parts, board)
-
-
-def _connect(parts: DeviceUrl) -> _native.Board:
-    connect: Any = getattr(_native.Board, "connect", None)
-    if connect is None:
-        raise NotSupported(
-            f"[{DEVICE}] Device.Open({parts.url!r}): there are no boards behind servers yet; axi:// is here"
-        )
-    board: _native.Board = connect(parts)
-    return board

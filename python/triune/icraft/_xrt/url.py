@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import urllib.parse
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -40,9 +41,43 @@ def _address(text: str) -> int:
     return value
 
 
+def _count(text: str) -> int:
+    value = int(text)
+    if not 0 <= value < 1 << 16:
+        raise ValueError(text)
+    return value
+
+
+def _flag(text: str) -> bool:
+    return {"0": False, "1": True}[text]
+
+
+def _file(text: str) -> str:
+    if not text:
+        raise ValueError(text)
+    return urllib.parse.unquote(text)
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1e6:
+        raise ValueError(text)
+    return value
+
+
 PARAMETERS: Final[dict[str, dict[str, tuple[Callable[[str], Any], str]]]] = {
     protocol: {"npu": (_address, "an address such as 0x40000000"), "dma": (_address, "an address such as 0x80000000")}
     for protocol in PROTOCOLS
+}
+PARAMETERS["socket"] |= {
+    "board": (_count, "the number of a board"),
+    "share": (_flag, "0 or 1"),
+    "tls": (_flag, "0 or 1"),
+    "ca": (_file, "a PEM file with the certificates to trust"),
+    "token_file": (_file, "a file with the server's token"),
+    "insecure": (_flag, "0 or 1"),
+    "timeout": (_seconds, "a time in seconds"),
+    "patience": (_seconds, "a time in seconds"),
 }
 """By protocol, the parameters that there are: what reads them, and what they have to be."""
 
@@ -63,7 +98,7 @@ class DeviceUrl:
     site: str
     """Host and port behind ``@``, empty without."""
     params: Mapping[str, Any]
-    """Values by name; ``npu`` and ``dma`` are always there."""
+    """Values by name; ``npu`` and ``dma`` are always there, the others where the URL has them."""
 
 
 def parse(url: str) -> DeviceUrl:
@@ -90,7 +125,7 @@ def parse(url: str) -> DeviceUrl:
             raise refused("a socket needs the place of its server, as in socket://zg330aiu@192.168.1.2:9981")
     elif site is not None:
         raise refused(f"{protocol}://{device} is in this process: it lies at no place such as {site!r}")
-    params = dict(_DEFAULTS)
+    params: dict[str, Any] = dict(_DEFAULTS)
     known = PARAMETERS[protocol]
     seen = set()
     for part in query.split("&") if query else []:
@@ -105,7 +140,7 @@ def parse(url: str) -> DeviceUrl:
             if not equals:
                 raise ValueError(part)
             params[name] = read(value)
-        except ValueError:
+        except (KeyError, ValueError):
             raise refused(f"the parameter {name!r} is {value!r}; it has to be {expected}") from None
     return DeviceUrl(url, protocol, device, DEVICES[device], site or "", params)
 
