@@ -91,6 +91,15 @@ def test_icraft_on_the_host(tmp_path: Path) -> None:
     assert done.stdout == f"{(image @ weights[0, 0]).argmax()}\n"
 
 
+def test_an_icraft_device(tmp_path: Path) -> None:
+    done = run(tmp_path, *COMPAT, PROGRAMS / "icraft_device.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "True 0 (4, 4) FMSHBYV1-20200903",
+        "The MemPtr is of ADDR type",
+    ]
+
+
 def test_a_program_finds_its_neighbours_and_arguments(tmp_path: Path) -> None:
     (tmp_path / "neighbour.py").write_text("from axelera.runtime import Context\n")
     program = tmp_path / "program.py"

@@ -123,6 +123,32 @@ def test_registers_by_address(buyi: BuyiDevice) -> None:
     assert buyi.layerCount() == 0
 
 
+def test_absolute_addresses_follow_the_url() -> None:
+    device = Device.Open("mock://buyi?npu=0x1000&dma=0x90000000")
+    assert device.readReg(0x1000 + 0x1C) == device.readReg(0x1C, True)
+    assert (
+        device.readReg(0x90002000 + 0x1C) == device.readReg("mmu", 0x90002000 + 0x1C) == BuyiDevice(device).modeInfo()
+    )
+    with pytest.raises(InternalError, match="absolute address 0xfff is outside"):
+        device.readReg(0xFFF)
+
+
+def test_bursts_are_copied_by_registers(buyi: BuyiDevice) -> None:
+    source, target = buyi.malloc(256), buyi.malloc(256)
+    data = np.random.default_rng(2).integers(0, 256, 256, np.uint8)
+    source.write(0, data, 256)
+    registers, base = buyi.defaultRegRegion(), 0x100041000
+    for offset, begin in ((0x18, source.begin), (0x20, target.begin)):
+        registers.write(base + offset, begin.addr(), True)
+        registers.write(base + offset + 4, begin.addr() + 256 - 64, True)
+    registers.write(base + 0x04, 1, True)
+    registers.write(base + 0x04, 0, True)
+    assert registers.read(base + 0x84, True) == 0
+    back = np.empty(256, np.uint8)
+    target.read(back, 0, 256)
+    assert np.array_equal(back, data)
+
+
 @pytest.mark.parametrize(
     ("reach", "said"),
     [

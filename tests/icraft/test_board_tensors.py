@@ -11,8 +11,20 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from triune.icraft.xir import FloatType, IntegerType, InternalError, Layout, TensorType
-from triune.icraft.xrt import ADDR, Device, HostDevice, Tensor
+from triune.icraft.host_backend import HostBackend
+from triune.icraft.xir import (
+    FloatType,
+    Framework,
+    Input,
+    IntegerType,
+    InternalError,
+    Layout,
+    Network,
+    Output,
+    ReLU,
+    TensorType,
+)
+from triune.icraft.xrt import ADDR, Device, HostDevice, Session, Tensor
 
 
 @pytest.fixture(scope="module")
@@ -170,3 +182,25 @@ def test_copies_wait_as_long_as_the_device_says() -> None:
     Device.Close(device)
     with pytest.raises(InternalError, match="has been closed"):
         tensor.setReady(True).to(HostDevice.MemRegion())
+
+
+def test_sessions_on_the_host_read_and_write_device_tensors(device: Device) -> None:
+    image = TensorType(FloatType.FP32(), [1, 2, 3, 4], Layout("NHWC"))
+    network = Network("tiny", Framework.ONNX, "1.0")
+    start = Input(image)
+    relu = ReLU(start[0])
+    for op in (start, relu, Output(relu[0])):
+        network.addOp(op)
+    session = Session.Create([HostBackend], network.view(0), [HostDevice.Default()])
+    session.apply()
+    data = numbers() - 12
+    expected = np.maximum(data, 0)
+    given = Tensor(data, Layout("NHWC")).to(device.getMemRegion("udma"))
+    (result,) = session.forward([given])
+    assert np.array_equal(np.asarray(result), expected)
+    target = Tensor(image).mallocOn(device.defaultMemRegion())
+    session.forward([given], [target])
+    assert np.array_equal(np.array(target), expected)
+    # The next one reads what this one left on the device.
+    (again,) = session.forward([target])
+    assert np.array_equal(np.asarray(again), expected)

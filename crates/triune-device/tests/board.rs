@@ -378,17 +378,25 @@ fn the_sanitizer_watches_boards() {
 #[test]
 fn copies_within_the_far_memory_by_registers() {
     let board = board("buyi");
-    board.write(DDR, 8192, &[1, 2, 3, 4]).expect("in bounds");
-    for (offset, value) in [(0x18, 8192), (0x1c, 8196), (0x20, 16384), (0x24, 16388)] {
-        board.write_register(0x1_0004_1000 + offset, value).expect("exists");
-    }
-    board.write_register(0x1_0004_1004, 1).expect("copies");
+    let content = Random(1).bytes(128);
+    board.write(DDR, 8192, &content).expect("in bounds");
+    let copy = |words: [u32; 4]| {
+        for (index, word) in words.into_iter().enumerate() {
+            board.write_register(0x1_0004_1018 + 4 * index as u64, word).expect("exists");
+        }
+        board.write_register(0x1_0004_1004, 1)
+    };
+    copy([8192, 8192 + 64, 16384, 16384 + 64]).expect("copies");
     assert_eq!(board.read_register(0x1_0004_1084), Ok(0));
-    let mut bytes = [0; 4];
+    let mut bytes = [0; 129];
     board.read(DDR, 16384, &mut bytes).expect("in bounds");
-    assert_eq!(bytes, [1, 2, 3, 4]);
-    board.write_register(0x1_0004_1024, 16389).expect("exists");
-    assert!(refusal(board.write_register(0x1_0004_1004, 1)).contains("differ in length"));
+    assert_eq!(bytes[..128], content);
+    assert_eq!(bytes[128], 0);
+    assert!(refusal(copy([8192, 8192 + 64, 16384, 16384])).contains("as many"));
+    assert!(refusal(copy([8192, 8192 + 32, 16384, 16384 + 32])).contains("multiples of 64"));
+    assert!(refusal(copy([8192, 8191, 16384, 16383])).contains("as many"));
+    assert!(refusal(copy([8192, 8192, u32::MAX - 63, u32::MAX - 63])).contains("leave the region"));
+    board.write_register(0x1_0004_1004, 0).expect("does nothing");
 }
 
 #[test]

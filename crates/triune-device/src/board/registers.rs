@@ -51,8 +51,8 @@ pub(super) enum Kind {
     MmuReset,
     /// A word of the MMU's table: four banks of 32, logical bases 0 and 1, then differences 0 and 1.
     MmuTable,
-    /// Anything but 0 copies within the far memory, from the range that the registers at this distance from it name (first
-    /// byte and end) to the one behind; reads 0.
+    /// Anything but 0 copies bursts of 64 bytes within the far memory: the registers for source and destination hold the
+    /// addresses of the first and the last of them; reads 0.
     Copy,
     /// Cannot be started, as what it drives is not modelled; reads 0.
     NotModelled(&'static str),
@@ -74,6 +74,8 @@ const fn register(address: u64, name: &'static str, kind: Kind) -> Register {
 const ICORE: u64 = 0x40000;
 const MMU: u64 = 0x1_0000_2000;
 const MMU_TABLE: u64 = MMU + 0x20;
+/// Bytes of a burst of the far memory.
+const BURST: u64 = 64;
 const COPY: u64 = 0x1_0004_1000;
 const IMAGE: u64 = 0x1_000c_0000;
 /// Registers of single engines, ours: the vendor's are reached by column, row and offset only, and not named.
@@ -138,10 +140,10 @@ pub(super) const BUYI: &[Register] = &[
     register(MMU + 0x1c, "MMU_MODE", Kind::MmuMode),
     Register { address: MMU_TABLE, name: "MMU table", kind: Kind::MmuTable, count: 4 * ENTRIES as u64 },
     register(COPY + 0x04, "PLDMA start", Kind::Copy),
-    register(COPY + 0x18, "PLDMA source base", Kind::Stored),
-    register(COPY + 0x1c, "PLDMA source end", Kind::Stored),
-    register(COPY + 0x20, "PLDMA destination base", Kind::Stored),
-    register(COPY + 0x24, "PLDMA destination end", Kind::Stored),
+    register(COPY + 0x18, "PLDMA first burst read", Kind::Stored),
+    register(COPY + 0x1c, "PLDMA last burst read", Kind::Stored),
+    register(COPY + 0x20, "PLDMA first burst written", Kind::Stored),
+    register(COPY + 0x24, "PLDMA last burst written", Kind::Stored),
     // A copy is done when the write that starts it returns.
     register(COPY + 0x84, "PLDMA status", Kind::Fixed(0)),
     register(IMAGE, "ImageMake start", Kind::NotModelled("the camera's ImageMake")),
@@ -193,7 +195,7 @@ impl Counters {
         self.clock = self.clock.saturating_add(cost.cycles);
         self.read_tiles = self.read_tiles.saturating_add(cost.read_tiles);
         self.written_tiles = self.written_tiles.saturating_add(cost.written_tiles);
-        self.fetches = self.fetches.saturating_add(instruction_bytes.div_ceil(64));
+        self.fetches = self.fetches.saturating_add(instruction_bytes.div_ceil(BURST));
         self.last = [cost.cycles, cost.launch];
         before
     }
@@ -364,14 +366,18 @@ impl State {
                 self.stored.retain(|address, _| !(MMU..COPY).contains(address));
             }
             Kind::Copy if on => {
-                let [from, from_end, to, to_end] =
-                    [0x18, 0x1c, 0x20, 0x24].map(|offset| u64::from(self.stored(COPY + offset)));
+                let words = [0x18, 0x1c, 0x20, 0x24].map(|offset| u64::from(self.stored(COPY + offset)));
+                let [from, from_last, to, to_last] = words;
+                let whole = words.iter().all(|word| word.is_multiple_of(BURST));
                 let [length, room] =
-                    [(from, from_end), (to, to_end)].map(|(first, end)| end.checked_sub(first));
+                    [(from, from_last), (to, to_last)].map(|(first, last)| last.checked_sub(first));
                 return match length {
-                    Some(bytes) if length == room => Ok(Effect::Copy { from, to, bytes }),
+                    Some(length) if whole && Some(length) == room => {
+                        Ok(Effect::Copy { from, to, bytes: length + BURST })
+                    }
                     _ => fail(format!(
-                        "PLDMA cannot copy {from:#x}..{from_end:#x} to {to:#x}..{to_end:#x}: the ranges differ in length"
+                        "PLDMA cannot copy the bursts {from:#x} to {from_last:#x} to {to:#x} to {to_last:#x}: as many have to be \
+                         read as written, all at multiples of {BURST}"
                     )),
                 };
             }

@@ -126,9 +126,9 @@ class BoardDevice(Device):
             memories.update(dict.fromkeys(names, region))
         # The first is the default.
         memories = {"plddr": memories["plddr"], **memories}
-        window = url.params["npu"]
+        windows = url.params["npu"], url.params["dma"]
         registers: dict[str, RegRegion] = {
-            name: BoardRegRegion._of(name, base, size, window) for name, (base, size) in cls._register_regions.items()
+            name: BoardRegRegion._of(name, base, size, *windows) for name, (base, size) in cls._register_regions.items()
         }
         device._set_up(url.url, memories, registers)
         versions = ", ".join(f"{name}: {version}" for name, version in board.versions.items())

@@ -25,6 +25,8 @@ BUYI: Final = {
 ZG330: Final = {"npu": (0, 1 << 33), "icore": (0x40000, 0x1000)}
 """The same for ZG330."""
 
+_UPPER: Final = 1 << 32
+
 ENGINE_WRITTEN_TILES: Final = 0x10
 """Where an engine's register for the tiles that it wrote lies."""
 ENGINE_READ_TILES: Final = 0x14
@@ -50,14 +52,17 @@ class BoardRegRegion(RegRegion):
 
     _base: int
     _bytes: int
-    _window: int
+    _windows: dict[int, int]
 
     @classmethod
-    def _of(cls, name: str, base: int, byte_size: int, window: int) -> BoardRegRegion:
-        """Return the region at `base` of a board's window, which is at `window` for absolute addresses."""
+    def _of(cls, name: str, base: int, byte_size: int, npu: int, dma: int) -> BoardRegRegion:
+        """Return the region at `base` of a board's window.
+
+        Absolute addresses from `npu` on lie at the window's beginning, those from `dma` on at its upper half.
+        """
         region = cls._new()
         region._set_up(name)
-        region._base, region._bytes, region._window = base, byte_size, window
+        region._base, region._bytes, region._windows = base, byte_size, {npu: 0, dma: _UPPER}
         return region
 
     def _board_device(self) -> BoardDevice:
@@ -66,15 +71,14 @@ class BoardRegRegion(RegRegion):
 
     def _place(self, addr: int, relative: bool) -> int:
         expect(f"register region {self._name!r}: addr", addr, (int, np.integer), "an address")
-        within = int(addr) if relative else int(addr) - self._window - self._base
+        place = int(addr) + self._base
+        if not relative:
+            below = max((start for start in self._windows if start <= addr), default=None)
+            place = -1 if below is None else int(addr) - below + self._windows[below]
+        within = place - self._base
         if not 0 <= within < self._bytes:
-            first = 0 if relative else self._window + self._base
             kind = "relative" if relative else "absolute"
-            raise failure(
-                RANGE,
-                f"register region {self._name!r}: the {kind} address {int(addr):#x} is outside of it; it has {first:#x} to"
-                f" {first + self._bytes - 1:#x}",
-            )
+            raise failure(RANGE, f"register region {self._name!r}: the {kind} address {int(addr):#x} is outside of it")
         return self._base + within
 
     def _read(self, addr: int, relative: bool) -> int:
