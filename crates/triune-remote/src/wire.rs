@@ -15,6 +15,8 @@ use crate::{
 
 /// Bytes that are encrypted at once.
 const TLS_CHUNK: usize = 64 << 10;
+/// How long the system may take to accept bytes before somebody looks why.
+const STALL: Duration = Duration::from_millis(20);
 /// Bytes that are read ahead: small frames come whole, large payloads go past this buffer.
 const AHEAD: usize = 4 << 10;
 
@@ -94,7 +96,7 @@ impl Wire {
     fn set_patience(&self, patience: Duration) -> Result<(), Fault> {
         self.socket
             .set_read_timeout(Some(patience))
-            .and_then(|()| self.socket.set_write_timeout(Some(patience)))
+            .and_then(|()| self.socket.set_write_timeout(Some(patience.min(STALL))))
             .map_err(Fault::Io)
     }
 
@@ -275,28 +277,39 @@ impl Outgoing {
 
     /// Sends a frame whose payload lies in up to two pieces.
     pub(crate) fn send(&mut self, kind: Kind, request: u64, pieces: [&[u8]; 2]) -> Result<(), Fault> {
+        self.send_or(kind, request, pieces, || {})
+    }
+
+    /// As [`Self::send`]; `stalled` is called when the peer takes nothing for a moment.
+    pub(crate) fn send_or(
+        &mut self,
+        kind: Kind,
+        request: u64,
+        pieces: [&[u8]; 2],
+        stalled: impl Fn(),
+    ) -> Result<(), Fault> {
         let pieces_used = if pieces[1].is_empty() { &pieces[..1] } else { &pieces[..] };
         let header = Header::new(kind, request, pieces_used).encode();
-        let started = Instant::now();
+        let pace = Pace { started: Instant::now(), patience: self.patience, stalled: &stalled };
         if self.wire.tls.is_some() {
             if header.len() + pieces[0].len() + pieces[1].len() <= TLS_CHUNK {
-                self.encrypt(&[&header, pieces[0], pieces[1]], started)?;
+                self.encrypt(&[&header, pieces[0], pieces[1]], &pace)?;
             } else {
                 for piece in [&header, pieces[0], pieces[1]] {
                     for chunk in piece.chunks(TLS_CHUNK) {
-                        self.encrypt(&[chunk], started)?;
+                        self.encrypt(&[chunk], &pace)?;
                     }
                 }
             }
         } else {
             let mut slices = [IoSlice::new(&header), IoSlice::new(pieces[0]), IoSlice::new(pieces[1])];
-            write_all(&self.wire.socket, &mut slices, started, self.patience)?;
+            write_all(&self.wire.socket, &mut slices, &pace)?;
         }
         self.last = Instant::now();
         Ok(())
     }
 
-    fn encrypt(&mut self, pieces: &[&[u8]], started: Instant) -> Result<(), Fault> {
+    fn encrypt(&mut self, pieces: &[&[u8]], pace: &Pace<'_>) -> Result<(), Fault> {
         let Some(tls) = &self.wire.tls else { return Ok(()) };
         self.encrypted.clear();
         let mut session = lock(tls);
@@ -308,27 +321,34 @@ impl Outgoing {
         }
         // The receiving side needs the session while this one waits.
         drop(session);
-        write_all(&self.wire.socket, &mut [IoSlice::new(&self.encrypted)], started, self.patience)
+        write_all(&self.wire.socket, &mut [IoSlice::new(&self.encrypted)], pace)
     }
 }
 
-fn write_all(
-    mut socket: &TcpStream,
-    mut slices: &mut [IoSlice<'_>],
+/// How fast a frame has to go.
+struct Pace<'a> {
     started: Instant,
     patience: Duration,
-) -> Result<(), Fault> {
+    stalled: &'a dyn Fn(),
+}
+
+fn write_all(mut socket: &TcpStream, mut slices: &mut [IoSlice<'_>], pace: &Pace<'_>) -> Result<(), Fault> {
+    let mut moved = false;
     IoSlice::advance_slices(&mut slices, 0);
     while !slices.is_empty() {
         match socket.write_vectored(slices) {
             Ok(0) => return Err(Fault::Closed),
-            Ok(count) => IoSlice::advance_slices(&mut slices, count),
+            Ok(count) => {
+                moved = true;
+                IoSlice::advance_slices(&mut slices, count);
+            }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if is_timeout(&error) => return Err(Fault::Silent(patience)),
+            Err(error) if is_timeout(&error) => (pace.stalled)(),
             Err(error) => return Err(Fault::Io(error)),
         }
-        if !slices.is_empty() && started.elapsed() > patience {
-            return Err(Fault::Slow(patience));
+        if !slices.is_empty() && pace.started.elapsed() > pace.patience {
+            let patience = pace.patience;
+            return Err(if moved { Fault::Slow(patience) } else { Fault::Silent(patience) });
         }
     }
     Ok(())

@@ -2,8 +2,12 @@
 //!
 //! There is no thread that reads. Whoever waits for an answer reads; if it is another's, it is put aside and the other
 //! one woken. One thread alone reads its answers straight to where they belong.
+//!
+//! A server that cannot send its answers takes no questions: two that wait for each other, if nobody waits for the
+//! answers yet. So when sending stalls, the thread that beats reads until it goes on.
 
 use std::{
+    cell::Cell,
     collections::HashMap,
     fmt, process,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError},
@@ -20,6 +24,8 @@ use crate::{
 
 /// Posts that may be unanswered. Their answers fit into the system's buffers while nobody reads.
 const MAX_POSTS: usize = 256;
+/// How often the thread that beats looks whether it has to read.
+const STALLED: Duration = Duration::from_millis(10);
 /// Bytes of an answer in several frames at most.
 const MAX_ANSWER: usize = 256 << 20;
 
@@ -33,8 +39,8 @@ pub(super) struct Link {
     state: Mutex<State>,
     /// Something came.
     changed: Condvar,
-    /// The connection is over.
-    ended: Condvar,
+    /// The thread that beats has something to do.
+    wake: Condvar,
 }
 
 struct Sender {
@@ -50,6 +56,8 @@ struct State {
     posts: usize,
     /// Somebody reads.
     reading: bool,
+    /// Sending has stalled.
+    stalled: bool,
     /// Why nothing goes any more.
     dead: Option<String>,
 }
@@ -75,7 +83,7 @@ impl Link {
             incoming: Mutex::new(incoming),
             state: Mutex::default(),
             changed: Condvar::new(),
-            ended: Condvar::new(),
+            wake: Condvar::new(),
         }
     }
 
@@ -129,7 +137,16 @@ impl Link {
             state.slots.insert(request, slot);
         }
         sender.last = request;
-        let sent = sender.outgoing.send(kind, request, pieces);
+        let stalled = Cell::new(false);
+        let sent = sender.outgoing.send_or(kind, request, pieces, || {
+            if !stalled.replace(true) {
+                lock(&self.state).stalled = true;
+                self.wake.notify_all();
+            }
+        });
+        if stalled.get() {
+            lock(&self.state).stalled = false;
+        }
         drop(sender);
         sent.map_err(|fault| {
             self.last_words();
@@ -150,19 +167,28 @@ impl Link {
                 return Ok(value);
             }
             self.alive(&state)?;
-            if state.reading {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            }
-            state.reading = true;
-            drop(state);
-            let turn = Turn(self);
-            if let Err(fault) = self.receive(&mut lock(&self.incoming), target) {
-                self.give_up(fault);
-            }
-            drop(turn);
-            state = lock(&self.state);
+            state = if state.reading {
+                self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+            } else {
+                self.take_turn(state, target)
+            };
         }
+    }
+
+    /// Reads one frame, which nobody else does.
+    fn take_turn<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        target: &mut Target<'_>,
+    ) -> MutexGuard<'a, State> {
+        state.reading = true;
+        drop(state);
+        let turn = Turn(self);
+        if let Err(fault) = self.receive(&mut lock(&self.incoming), target) {
+            self.give_up(fault);
+        }
+        drop(turn);
+        lock(&self.state)
     }
 
     /// Receives one frame.
@@ -215,7 +241,7 @@ impl Link {
         drop(state);
         self.wire.shutdown();
         self.changed.notify_all();
-        self.ended.notify_all();
+        self.wake.notify_all();
         self.lost(&reason)
     }
 
@@ -257,14 +283,19 @@ impl Link {
         self.give_up_because("it was closed");
     }
 
-    /// Tells the server now and then that this side lives, until the connection ends.
+    /// Tells the server now and then that this side lives, and reads while sending stalls, until the connection ends.
     pub(super) fn beat(&self, every: Duration) {
         let mut state = lock(&self.state);
         while state.dead.is_none() {
-            let wait = self.ended.wait_timeout(state, every);
+            if state.stalled && !state.reading {
+                state = self.take_turn(state, &mut None);
+                continue;
+            }
+            let pause = if state.stalled { STALLED } else { every };
+            let wait = self.wake.wait_timeout(state, pause);
             let timeout;
             (state, timeout) = wait.unwrap_or_else(PoisonError::into_inner);
-            if timeout.timed_out() {
+            if timeout.timed_out() && !state.stalled {
                 state = self.beat_once(every, state);
             }
         }

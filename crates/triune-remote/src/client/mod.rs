@@ -313,3 +313,62 @@ impl fmt::Debug for RemoteBoard {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::TcpListener,
+    };
+
+    use super::*;
+    use crate::protocol::{Frame, HEADER_BYTES, Header};
+
+    fn receive(socket: &mut TcpStream) -> Header {
+        let mut bytes = [0; HEADER_BYTES];
+        socket.read_exact(&mut bytes).unwrap();
+        let header = Header::decode(&bytes, MAX_PAYLOAD).unwrap();
+        socket.read_exact(&mut vec![0; header.length as usize]).unwrap();
+        header
+    }
+
+    #[test]
+    fn a_server_that_has_to_get_rid_of_its_answers_first_is_relieved() {
+        const PARTS: usize = 64;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            assert_eq!(receive(&mut socket).kind, Kind::Hello);
+            let region = RegionInfo { name: "ddr".into(), bytes: 1 << 30, reserved: 0 };
+            let info =
+                BoardInfo { device: "d".into(), regions: vec![region], versions: Vec::new(), computes: true };
+            let welcome = Welcome { board: 0, patience: 30_000, info }.encode();
+            socket.write_all(&Frame::encode(Kind::Welcome, 0, &welcome)).unwrap();
+            // More than the system's buffers hold, and nothing is read meanwhile.
+            let asked = receive(&mut socket);
+            let part = Frame::encode(Kind::Part, asked.request, &vec![7; MAX_PAYLOAD]);
+            for _ in 0..PARTS {
+                socket.write_all(&part).unwrap();
+            }
+            socket.write_all(&Frame::encode(Kind::Done, asked.request, b"")).unwrap();
+            loop {
+                match receive(&mut socket) {
+                    Header { kind: Kind::Bye, .. } => return,
+                    Header { request, .. } => {
+                        socket.write_all(&Frame::encode(Kind::Done, request, b"")).unwrap();
+                    }
+                }
+            }
+        });
+        let options = ConnectOptions { patience: Duration::from_secs(5), ..ConnectOptions::default() };
+        let board = RemoteBoard::connect("127.0.0.1", port, "d", &options).unwrap();
+        let request = board.link.ask(Kind::Live, b"").unwrap();
+        board.write(RegionId(0), 0, &vec![1; 64 << 20]).unwrap();
+        let mut answer = vec![0; PARTS * MAX_PAYLOAD];
+        board.link.answer_into(request, &mut answer).unwrap();
+        assert!(answer.iter().all(|byte| *byte == 7));
+        drop(board);
+        server.join().unwrap();
+    }
+}

@@ -7,7 +7,7 @@ mod sites;
 use std::{
     collections::HashMap,
     fmt, io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
     sync::{
         Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -37,7 +37,7 @@ pub struct Options {
     pub tls: Option<ServerTls>,
     /// Allows addresses other than loopback without token or TLS.
     pub insecure: bool,
-    /// Connections at the same time.
+    /// Clients at the same time.
     pub connections: usize,
     /// Time that a client has to say who it is.
     pub handshake: Duration,
@@ -133,8 +133,7 @@ struct Shared {
     options: Options,
     sites: Arc<Sites>,
     stopping: AtomicBool,
-    /// A second handle of every connection's socket, to end it with.
-    sockets: Mutex<HashMap<u64, TcpStream>>,
+    peers: Mutex<HashMap<u64, Peer>>,
     /// A connection went.
     gone: Condvar,
     counts: [AtomicU64; 5],
@@ -181,17 +180,19 @@ impl Shared {
 
     fn start(self: &Arc<Self>, connection: u64, socket: TcpStream) -> Result<(), String> {
         let text = |error: io::Error| error.to_string();
-        let handle = socket.try_clone().map_err(text)?;
-        let mut sockets = lock(&self.sockets);
-        if sockets.len() >= self.options.connections {
-            drop(sockets);
-            let reason =
-                format!("the server has all {} connections that it can have", self.options.connections);
-            session::turn_away(self, socket, &reason);
-            return Err(reason);
+        let socket_too = socket.try_clone().map_err(text)?;
+        let mut peers = lock(&self.peers);
+        // Whoever does not say who they are keeps nobody else out.
+        let strangers = peers.iter_mut().filter(|(_, peer)| peer.standing == Standing::Stranger);
+        let strangers: Vec<_> = strangers.collect();
+        if strangers.len() >= STRANGERS
+            && let Some((_, oldest)) = strangers.into_iter().min_by_key(|(connection, _)| **connection)
+        {
+            oldest.standing = Standing::Going;
+            let _ = oldest.socket.shutdown(Shutdown::Both);
         }
-        sockets.insert(connection, handle);
-        drop(sockets);
+        peers.insert(connection, Peer { socket: socket_too, standing: Standing::Stranger });
+        drop(peers);
         let shared = self.clone();
         let run = move || {
             let _present = Present { shared: &shared, connection };
@@ -205,6 +206,43 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Notes that a connection may have a board, if there is room.
+    fn let_in(&self, connection: u64) -> Result<(), Error> {
+        let mut peers = lock(&self.peers);
+        if peers.values().filter(|peer| peer.standing == Standing::Client).count() >= self.options.connections
+        {
+            let count = self.options.connections;
+            return Err(link(format!("the server has all {count} connections that it can have")));
+        }
+        if let Some(peer) = peers.get_mut(&connection) {
+            peer.standing = Standing::Client;
+        }
+        Ok(())
+    }
+}
+
+/// A connection from outside.
+struct Peer {
+    /// A second handle of the socket, to end it with.
+    socket: TcpStream,
+    standing: Standing,
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It has not greeted yet.
+    Stranger,
+    /// It has, and may be here.
+    Client,
+    /// It has been ended.
+    Going,
+}
+
+/// Connections that have not greeted yet, at most; the oldest has to go for another.
+const STRANGERS: usize = 32;
+
 /// A connection is in the list as long as this lives.
 struct Present<'a> {
     shared: &'a Shared,
@@ -213,7 +251,7 @@ struct Present<'a> {
 
 impl Drop for Present<'_> {
     fn drop(&mut self) {
-        lock(&self.shared.sockets).remove(&self.connection);
+        lock(&self.shared.peers).remove(&self.connection);
         self.shared.gone.notify_all();
     }
 }
@@ -255,7 +293,7 @@ impl Server {
             options,
             sites,
             stopping: AtomicBool::new(false),
-            sockets: Mutex::default(),
+            peers: Mutex::default(),
             gone: Condvar::new(),
             counts: Default::default(),
         });
@@ -276,7 +314,7 @@ impl Server {
     pub fn statistics(&self) -> Statistics {
         let [came, refused, left, lost, panics] =
             [0, 1, 2, 3, 4].map(|index: usize| self.shared.counts[index].load(Ordering::Relaxed));
-        let connections = lock(&self.shared.sockets).len();
+        let connections = lock(&self.shared.peers).len();
         Statistics { came, refused, left, lost, panics, connections, boards: self.shared.sites.in_use() }
     }
 
@@ -293,16 +331,16 @@ impl Server {
             let _ = acceptor.join();
         }
         let end = Instant::now() + Self::GRACE;
-        let mut sockets = lock(&self.shared.sockets);
-        for socket in sockets.values() {
-            let _ = socket.shutdown(std::net::Shutdown::Both);
+        let mut peers = lock(&self.shared.peers);
+        for peer in peers.values() {
+            let _ = peer.socket.shutdown(Shutdown::Both);
         }
-        while !sockets.is_empty() {
+        while !peers.is_empty() {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
-            sockets = self.shared.gone.wait_timeout(sockets, left).unwrap_or_else(PoisonError::into_inner).0;
+            peers = self.shared.gone.wait_timeout(peers, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         true
     }

@@ -68,17 +68,6 @@ pub(super) fn serve(shared: &Arc<Shared>, connection: u64, socket: TcpStream) {
     });
 }
 
-/// Says that there is no room.
-pub(super) fn turn_away(shared: &Shared, socket: TcpStream, reason: &str) {
-    // Under TLS the handshake would take time that the acceptor does not have.
-    if shared.options.tls.is_none()
-        && let Ok(wire) = Wire::open(socket, None, Duration::from_millis(100))
-    {
-        let mut outgoing = Outgoing::new(&wire, Duration::from_millis(100));
-        let _ = outgoing.send(Kind::Closing, 0, [&encode_error(&link(reason)), &[]]);
-    }
-}
-
 /// What a panic said.
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -200,7 +189,7 @@ fn greet(shared: &Arc<Shared>, connection: u64, socket: TcpStream) -> Result<(Se
             return Err(fault.into());
         }
     };
-    let lease = match admit(shared, &hello) {
+    let lease = match admit(shared, connection, &hello) {
         Ok(lease) => lease,
         Err(error) => {
             let _ = outgoing.send(Kind::Closing, 0, [&encode_error(&error), &[]]);
@@ -254,7 +243,7 @@ fn hello(incoming: &mut Incoming) -> Result<Hello, Fault> {
     Ok(Hello::decode(&payload)?)
 }
 
-fn admit(shared: &Arc<Shared>, hello: &Hello) -> Result<Lease, Error> {
+fn admit(shared: &Arc<Shared>, connection: u64, hello: &Hello) -> Result<Lease, Error> {
     if let Some(token) = &shared.options.token
         && !token.is(&hello.token)
     {
@@ -264,6 +253,7 @@ fn admit(shared: &Arc<Shared>, hello: &Hello) -> Result<Lease, Error> {
             "the token is wrong"
         }));
     }
+    shared.let_in(connection)?;
     shared.sites.take(&hello.device, hello.board, hello.share)
 }
 

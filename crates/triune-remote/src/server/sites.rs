@@ -2,7 +2,8 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex},
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use triune_device::{Board, Error};
@@ -17,6 +18,44 @@ pub(super) struct Sites {
     device: String,
     make: Box<Make>,
     seats: Mutex<Vec<Option<Seat>>>,
+    /// A board got free.
+    left: Condvar,
+}
+
+/// How long a board that is in use is waited for.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Why there is no board.
+struct Taken {
+    problem: String,
+    may_change: bool,
+}
+
+/// The index of the board that a client gets.
+fn find(seats: &[Option<Seat>], wanted: Option<u32>, share: bool) -> Result<usize, Taken> {
+    let joins = |seat: &Option<Seat>| seat.as_ref().is_some_and(|seat| seat.shared && share);
+    let Some(index) = wanted else {
+        let found = seats.iter().position(joins).or_else(|| seats.iter().position(Option::is_none));
+        return found.ok_or_else(|| Taken {
+            problem: match seats.len() {
+                1 => "the server's only board is in use by another client".to_owned(),
+                count => format!("all {count} boards of the server are in use by other clients"),
+            },
+            may_change: true,
+        });
+    };
+    let index = index as usize;
+    match seats.get(index) {
+        None => Err(Taken {
+            problem: format!("there is no board {index}: the server has {}, counted from 0", seats.len()),
+            may_change: false,
+        }),
+        Some(seat @ Some(Seat { shared, .. })) if !joins(seat) => {
+            let how = if *shared { "shared by others: ask to share it" } else { "in use by another client" };
+            Err(Taken { problem: format!("board {index} is {how}"), may_change: true })
+        }
+        Some(_) => Ok(index),
+    }
 }
 
 struct Seat {
@@ -35,6 +74,7 @@ impl Sites {
             device: device.to_owned(),
             make: Box::new(make),
             seats: Mutex::new((0..count).map(|_| None).collect()),
+            left: Condvar::new(),
         }
     }
 
@@ -44,7 +84,7 @@ impl Sites {
     }
 
     /// Gives a client a board: the one with this number, or the first that it can have. Clients that share join a shared
-    /// one before they open another.
+    /// one before they open another. A board that is in use is waited for for a moment: its client may be about to go.
     pub(super) fn take(
         self: &Arc<Self>,
         device: &str,
@@ -54,28 +94,22 @@ impl Sites {
         if device != self.device {
             return Err(link(format!("the server has boards of {}, not of {device:?}", self.device)));
         }
+        let end = Instant::now() + GRACE;
         let mut seats = lock(&self.seats);
-        let joins = |seat: &Option<Seat>| seat.as_ref().is_some_and(|seat| seat.shared && share);
-        let index = if let Some(index) = wanted {
-            let index = index as usize;
-            let seat = seats.get(index).ok_or_else(|| {
-                link(format!("there is no board {index}: the server has {}, counted from 0", seats.len()))
-            })?;
-            if let Some(Seat { shared, .. }) = seat.as_ref().filter(|_| !joins(seat)) {
-                let how =
-                    if *shared { "shared by others: ask to share it" } else { "in use by another client" };
-                return Err(link(format!("board {index} is {how}")));
-            }
-            index
-        } else {
-            seats.iter().position(joins).or_else(|| seats.iter().position(Option::is_none)).ok_or_else(
-                || {
-                    link(match seats.len() {
-                        1 => "the server's only board is in use by another client".to_owned(),
-                        count => format!("all {count} boards of the server are in use by other clients"),
-                    })
-                },
-            )?
+        let index = loop {
+            let problem = match find(&seats, wanted, share) {
+                Ok(index) => break index,
+                Err(Taken { problem, may_change }) => {
+                    let left = end.saturating_duration_since(Instant::now());
+                    if may_change && !left.is_zero() {
+                        let waited = self.left.wait_timeout(seats, left);
+                        seats = waited.unwrap_or_else(PoisonError::into_inner).0;
+                        continue;
+                    }
+                    problem
+                }
+            };
+            return Err(link(problem));
         };
         let seat = match &mut seats[index] {
             Some(seat) => seat,
@@ -95,6 +129,7 @@ impl Sites {
             // Unmapping memory takes time that others need not wait for.
             let seat = seats[index].take();
             drop(seats);
+            self.left.notify_all();
             drop(seat);
         }
     }

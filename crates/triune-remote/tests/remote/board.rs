@@ -287,3 +287,29 @@ fn nobody_there_is_said() {
     assert!(error.contains("the server has boards of plain, not of \"zg330\""), "{error}");
     assert_eq!(DDR_BYTES as u64, BROKEN + 1);
 }
+
+#[test]
+fn readers_and_writers_do_not_wait_for_each_other() {
+    let site = Site::boards(1);
+    let board = site.client();
+    let half = DDR_BYTES / 2;
+    let data = noise(4, half);
+    board.write(DDR, 0, &data).unwrap();
+    thread::scope(|scope| {
+        // More is asked for at the same time than all buffers between the two ends hold.
+        for index in 0..8 {
+            let (board, data) = (&board, &data);
+            scope.spawn(move || {
+                for _ in 0..6 {
+                    if index % 2 == 0 {
+                        let mut out = vec![0; half];
+                        board.read(DDR, 0, &mut out).unwrap();
+                        assert!(out == *data);
+                    } else {
+                        board.write(DDR, half as u64, &data[1..]).unwrap();
+                    }
+                }
+            });
+        }
+    });
+}

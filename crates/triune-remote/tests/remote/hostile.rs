@@ -240,6 +240,18 @@ fn there_are_only_so_many_connections() {
     assert!(error.contains("the server has all 2 connections that it can have"), "{error}");
 }
 
+#[test]
+fn those_who_do_not_greet_keep_nobody_out() {
+    let site = Site::new(Options { boards: 2, connections: 2, ..Options::default() });
+    let first = site.client();
+    let silent: Vec<_> = (0..100).map(|_| site.raw()).collect();
+    let second = site.client();
+    wait_for("the oldest have gone", || site.server.statistics().connections <= 34);
+    first.write_register(1, 1).unwrap();
+    second.write_register(1, 1).unwrap();
+    drop(silent);
+}
+
 /// A server that does what it is told, once, and what a client says to it.
 fn against(answers: Vec<Vec<u8>>, patience: Duration) -> Error {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
