@@ -116,6 +116,12 @@ class HostBackend(Backend):
     def _fork_into(self, twin: Self) -> None:
         twin._fake_qf, twin._donor = self._fake_qf, self
 
+    def _saved(self) -> dict[str, Any]:
+        return {"fakeQf": self._fake_qf}
+
+    def _restore(self, options: dict[str, Any]) -> None:
+        self._fake_qf = bool(options["fakeQf"])
+
     def _forward_func(self, op: Operation) -> FForwardOp | None:
         key = op.typeKey()
         if key in _BORDERS:

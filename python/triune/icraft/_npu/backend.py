@@ -127,6 +127,15 @@ class NpuBackend(Backend):
                 if last - first > 1:
                     self._merge([op.op_id for op in self._hard_ops[first:last]])
 
+    def _saved(self) -> dict[str, Any]:
+        return {"merge": self._merging, "reuse": self._reuse, "onChip": self._on_chip}
+
+    def _restore(self, options: dict[str, Any]) -> None:
+        on_chip = options["onChip"]
+        if on_chip not in ("compiled", "none", "option1", "option2", "option3", "best_score"):
+            raise ValueError(f"onChip: {on_chip!r}")
+        self._merging, self._reuse, self._on_chip = bool(options["merge"]), bool(options["reuse"]), on_chip
+
     def _check_wishes(self, deployment: _native.Deployment) -> None:
         """Raise InternalError if a chunk of the program's does not do for what is deployed in the end."""
 

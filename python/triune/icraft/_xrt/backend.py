@@ -34,6 +34,7 @@ class Backend(ObjectRef):
     _profiles: bool
     _applied: bool
     _times: dict[int, tuple[float, float]]
+    _snapshot: bool
     _turn: AbstractContextManager[Any] = nullcontext()
     """Held by a session as long as it runs: a device's memory has one run's values at a time."""
 
@@ -46,7 +47,7 @@ class Backend(ObjectRef):
 
     def _set_up(self) -> None:
         self._view, self._on = None, None
-        self._profiles, self._applied, self._times = False, False, {}
+        self._profiles, self._applied, self._times, self._snapshot = False, False, {}, False
 
     @staticmethod
     def Create(backend_type: type, network_view: NetworkView, device: Device) -> Any:
@@ -111,8 +112,8 @@ class Backend(ObjectRef):
 
     @property
     def snapshot(self) -> bool:
-        """Whether the backend was made of a snapshot: never, there are none yet."""
-        return False
+        """Whether the backend was made of a snapshot."""
+        return self._snapshot
 
     @property
     def time_profile(self) -> bool:
@@ -199,6 +200,13 @@ class Backend(ObjectRef):
 
     def _fork_into(self, twin: Self) -> None:
         """Give a new backend the options of this one."""
+
+    def _saved(self) -> dict[str, Any]:
+        """Return the options as JSON has them, for a snapshot."""
+        return {}
+
+    def _restore(self, options: dict[str, Any]) -> None:
+        """Set the options of a snapshot. Raises KeyError, TypeError or ValueError if they are none."""
 
     def _takes(self, op: Operation) -> bool:
         """Return whether the backend takes an operation that it has a forward function for."""

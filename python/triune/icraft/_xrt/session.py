@@ -12,8 +12,9 @@ from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xrt.backend import Backend, as_results, made, view_of
 from triune.icraft._xrt.binding import Step, bound_already, bound_by_order, joined
 from triune.icraft._xrt.check import check_inputs, check_outputs
-from triune.icraft._xrt.errors import ORDER, RANGE, TYPE, NotSupported, failure
+from triune.icraft._xrt.errors import ORDER, RANGE, TYPE, failure
 from triune.icraft._xrt.observe import Observers
+from triune.icraft._xrt.snapshot import read_snapshot, write_snapshot
 from triune.icraft._xrt.stretch import Stretch, stretches
 from triune.icraft._xrt.tensor import Tensor
 
@@ -114,20 +115,26 @@ class Session(ObjectRef):
 
     @staticmethod
     def CreateWithSnapshot(filePath: str, backends: Sequence[type], devices: Sequence[Device]) -> Session:
-        """Make a session of a file that `dumpSnapshot` wrote.
+        """Make a session of a file that `dumpSnapshot` wrote, with the options that it had, and apply it.
 
-        Raises NotSupported (a NotImplementedError): there are no snapshots yet.
+        `backends` are the classes of its backends, in their order, `devices` one for each; they may be others than those that
+        the session had, of the same kinds. The file is mapped, and has to stay as it is.
+
+        Raises InternalError if the file cannot be read, is no snapshot, damaged, or of another version or other backends.
         """
-        raise NotSupported(
-            f"Session.CreateWithSnapshot({filePath!r}): there are no snapshots yet; Session.Create binds"
-        )
+        network, ops, given = read_snapshot(filePath, backends, devices)
+        view = network.view(ops)
+        session = Session._of(view, given, bound_already(view, given))
+        session.apply()
+        return session
 
     def dumpSnapshot(self, filePath: str) -> None:
-        """Write everything that the session has to a file.
+        """Write the network, with its parameters, the bindings and the backends' options to a file.
 
-        Raises NotSupported (a NotImplementedError): there are no snapshots yet.
+        Memory that the program gave to backends is not among the options. Raises InternalError if parameters have no data, or
+        the file cannot be written.
         """
-        raise NotSupported(f"Session.dumpSnapshot({filePath!r}): there are no snapshots yet")
+        write_snapshot(filePath, self.network_view, self._backends)
 
     @staticmethod
     def _of(view: NetworkView, backends: list[Backend], steps: list[Step]) -> Session:
