@@ -280,13 +280,6 @@ def test_a_session_without_a_network_says_so() -> None:
         Session().apply()
 
 
-def test_snapshots_are_not_there_yet(tmp_path: Path) -> None:
-    with pytest.raises(NotImplementedError, match="CreateWithSnapshot"):
-        Session.CreateWithSnapshot(str(tmp_path / "x"), [HostBackend], [HostDevice.Default()])
-    with pytest.raises(NotImplementedError, match="dumpSnapshot"):
-        session().dumpSnapshot(str(tmp_path / "x"))
-
-
 # ---- bindings
 
 

@@ -384,9 +384,69 @@ def test_outputs_are_made_where_they_are_wanted(network: Network, digits: Folder
             assert made.forward(given, [place]) is None
         for place in places:
             np.testing.assert_array_equal(on_host([place])[0], wanted)
-    # A ring: the result takes the place of the input where that is as large.
     with pytest.raises(InternalError, match="expected"):
         made.forward(given, [Tensor(given[0].dtype()).mallocOn(device.defaultMemRegion())])
+
+
+@pytest.mark.parametrize("connected", [True, False])
+def test_a_result_takes_the_place_of_its_operand(digits: Folders, connected: bool) -> None:
+    network = compiled(digits, "zg330")
+    device = opened("zg330")
+    conv = hard_ops(network)[1]
+    taken, given = conv.inputs[0], conv.outputs[0]
+    assert taken.tensorType().shape == given.tensorType().shape
+    start = applied(session("zg330", network.view(0))).stepTo(hard_ops(network)[0].op_id, [image(network)])
+    made = session("zg330", network.view([conv.op_id]), device)
+    ring = device.defaultMemRegion().malloc(taken.storageBytes(), True, 4096)
+    if connected:
+        backend(made).userConnectNetwork(ring, taken.v_id)
+    made.apply()
+    wanted, start_bytes = on_host(start), np.asarray(start[0])
+    for _ in range(3):
+        wanted = on_host(made.forward([Tensor(wanted[0], taken.tensorType())]))
+    turning = Tensor(taken.tensorType(), ring)
+    turning.copyData(start_bytes)
+    for _ in range(3):
+        made.forward([turning], [turning])
+    np.testing.assert_array_equal(np.asarray(turning), wanted[0])
+
+
+def test_parts_of_joints_are_brought_to_their_chunks(convolutions: Folders) -> None:
+    network = compiled(convolutions, "zg330")
+    device = opened("zg330")
+    whole = session("zg330", network.view(0), device)
+    shared = next(info for info in backend(whole).value_info.values() if not info.real)
+    v_id = shared.value.v_id
+    ids = [op.op_id for op in network.ops]
+    at = ids.index(network.getValueById(v_id).op().op_id) + 1
+    first, second = session("zg330", network.view(ids[:at]), device), session("zg330", network.view(ids[at:]), device)
+    region = device.defaultMemRegion()
+    chunk = region.malloc(network.getValueById(v_id).storageBytes(), True, 4096)
+    for made in (first, second):
+        backend(made).userConnectNetwork(chunk, v_id)
+        made.apply()
+    kinds = (SegmentType.OUTPUT, SegmentType.INPUT, SegmentType.OUTPUT)
+    infos = [
+        backend(made).phy_segment_map[kind].multi_chunk.get(v_id) for made in (first, second) for kind in kinds[:2]
+    ]
+    staged = [info for info in infos if info is not None and info.staged_chunk]
+    assert staged
+    assert all(info.memChunk.begin.addr() == chunk.begin.addr() for info in infos if info is not None)
+    given = image(network)
+    handed = first.forward([given])
+    numbers = [value.v_id for value in first.network_view.outputs()]
+    assert handed[numbers.index(v_id)].data().addr() == chunk.begin.addr()
+    order = [value.v_id for value in second.network_view.inputs()]
+    results = second.forward([handed[numbers.index(number)] for number in order])
+    np.testing.assert_array_equal(on_host(results)[0], expected(convolutions, "zg330", given)[0])
+
+
+def test_closed_devices_are_named(network: Network) -> None:
+    device = opened("zg330")
+    made = applied(session("zg330", network.view(0), device))
+    Device.Close(device)
+    with pytest.raises(InternalError, match=r"1101[24]"):
+        made.forward([image(network)])
 
 
 def test_steps_and_parts(network: Network, digits: Folders) -> None:

@@ -93,6 +93,13 @@ fn place(value: &Value, &(segment, offset): &(u8, u64)) -> Option<Place> {
     Some(place)
 }
 
+/// What no memory has: sizes stay so far below 64 bits that their sums cannot overflow.
+const MOST: u64 = 1 << 40;
+
+fn sum(a: u64, b: u64) -> Option<u64> {
+    a.checked_add(b).filter(|&sum| sum <= MOST)
+}
+
 /// The constants and instructions of the vendor's operators, as they are to lie in memory.
 struct Vendors {
     /// First byte and bytes of each constant, by the operator's position.
@@ -125,15 +132,19 @@ impl Vendors {
                 let bytes = value.dtype.element.storage().bytes();
                 extents.into_iter().try_fold(bytes, |all, extent| all.checked_mul(extent?))
             };
-            let stored = |value: &'_ Value| value.params.as_ref().and_then(|params| params.data.clone());
+            let stored = |value: &Value, bytes: u64| {
+                let data = value.params.as_ref().and_then(|params| params.data.clone());
+                data.filter(|data| data.len() as u64 == bytes)
+            };
             for value in constants("params") {
                 let bytes = size(value).ok_or_else(|| wrong("a constant of no size"))?;
                 let piece = if let Some(piece) = found.get(&value.v_id) {
                     *piece
                 } else {
                     let first = own.bytes.next_multiple_of(64);
-                    own.bytes = first.checked_add(bytes).ok_or_else(|| wrong("constants overflow"))?;
-                    match stored(value) {
+                    own.bytes =
+                        sum(first, bytes).ok_or_else(|| wrong("more constants than any memory holds"))?;
+                    match stored(value, bytes) {
                         Some(own) if complete => {
                             data.resize(first as usize, 0);
                             data.extend_from_slice(&own);
@@ -147,8 +158,10 @@ impl Vendors {
             }
             let mut stream = VendorStream::default();
             for value in constants("instr") {
-                stream.bytes += size(value).ok_or_else(|| wrong("instructions of no size"))?;
-                match stored(value) {
+                let bytes = size(value).ok_or_else(|| wrong("instructions of no size"))?;
+                stream.bytes = sum(stream.bytes, bytes)
+                    .ok_or_else(|| wrong("more instructions than any memory holds"))?;
+                match stored(value, bytes) {
                     Some(data) => stream.data.extend_from_slice(&data),
                     None => complete = false,
                 }

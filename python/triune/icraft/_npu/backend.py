@@ -44,6 +44,7 @@ class NpuBackend(Backend):
     _count_lock: ClassVar[threading.Lock] = threading.Lock()
 
     _id: int
+    _at: Port | None
     _merging: bool
     _reuse: bool
     _on_chip: str
@@ -62,7 +63,7 @@ class NpuBackend(Backend):
         with NpuBackend._count_lock:
             self._id = type(self)._count
             type(self)._count += 1
-        self._turn = threading.RLock()
+        self._turn, self._at = threading.RLock(), None
         self._defaults()
         self._forget()
 
@@ -83,6 +84,7 @@ class NpuBackend(Backend):
             raise failure(
                 DEVICE, f"{type(self).__name__} computes on devices of {self._accelerator}, not on {found}: Device.Open"
             )
+        self._at = port
 
     def _init(self) -> None:
         self._forget()
@@ -95,6 +97,7 @@ class NpuBackend(Backend):
         self._forget()
 
     def _fork_into(self, twin: Self) -> None:
+        twin._at = self._at
         twin._init()
         twin._merging, twin._reuse, twin._on_chip = self._merging, self._reuse, self._on_chip
         twin._donor = self
@@ -149,10 +152,9 @@ class NpuBackend(Backend):
 
     @property
     def _port(self) -> Port:
-        port = None if self._on is None else Port.of(self._on)
-        if port is None:
+        if self._at is None:
             raise failure(ORDER, f"{type(self).__name__} has no device yet: init(network_view, device) binds one")
-        return port
+        return self._at
 
     @property
     def _deployment(self) -> _native.Deployment:

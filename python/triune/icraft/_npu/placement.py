@@ -103,6 +103,7 @@ class Placement:
         self.deployment, self._port, self.wishes = deployment, port, wishes
         self.values = deployment.values
         self.ops = deployment.ops
+        self.areas = deployment.areas
         self._table = deployment.table
         sizes = dict(self._table[:4])
         shared = donor is not None and donor.deployment.instructions == deployment.instructions
@@ -122,7 +123,7 @@ class Placement:
         self._upload("instr", self.instructions, deployment.instructions)
 
     def _place_areas(self, packed: bool) -> None:
-        areas = self.deployment.areas
+        areas = self.areas
         given: dict[int, MemChunk] = {}
         for v_id, chunk in self.wishes.values.items():
             value = self.values[v_id]

@@ -43,6 +43,7 @@ class Report:
         self._backend, self._kinds = backend, kinds
         self._placed: Placement | None = backend._placed
         self._deployment = backend._deployment if self._placed is None else self._placed.deployment
+        self._instructions = self._deployment.instructions
         self.values = self._values()
         self.operations = self._operations()
 
@@ -112,7 +113,7 @@ class Report:
             weight_phy_addr=0 if placed is None or not weights else address(placed.weights) + first_weight,
             sync_idx=sync_idx,
             merge_from=merge_from,
-            instr_data=self._deployment.instructions[first : first + sum(size for _, size in instructions)],
+            instr_data=self._instructions[first : first + sum(size for _, size in instructions)],
             user_used=self.user_used("instr"),
         )
 

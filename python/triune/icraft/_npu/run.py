@@ -107,7 +107,7 @@ class _Run:
                 continue
             spot = Spot(place.chunk(), place.offset())
             beside = [other.v_id for other in placement.values.values() if other.area == info.area]
-            fits = info.offset == 0 and info.nbytes == placement.deployment.areas[info.area][1]
+            fits = info.offset == 0 and info.nbytes == placement.areas[info.area][1]
             if fits and own.issuperset(beside) and self._dense(value.v_id) and placement.can_move(info.area, spot):
                 if self._moved and any(_overlap(spot, other, info.nbytes) for other in self._moved.values()):
                     continue

@@ -170,7 +170,7 @@ impl HardDeployment {
         let planned = plan(spec, program, options, &near, &mut own, &drafts)?;
         let (instructions, streams) = match &network.vendor {
             None => encode(&own, &spans),
-            Some(vendor) => vendors(chosen.iter().map(|&step| &vendor.streams[step])),
+            Some(vendor) => vendors(chosen.iter().map(|&step| &vendor.streams[step]), vendor.complete),
         };
         let instruction_bytes = streams.last().map_or(0, |[first, bytes]| first + bytes);
         let weights =
@@ -465,6 +465,8 @@ fn value(
         (Home::Constants, _) => ("weight", None, within, base("weight") + within, false),
         (_, Some(Fate::Area(index))) => {
             let area = border.areas.get(index).ok_or_else(lost)?;
+            let end = place.span().and_then(|span| within.checked_add(span));
+            end.filter(|&end| end <= area.bytes).ok_or_else(lost)?;
             let name = if area.role == Role::Input { "input" } else { "output" };
             (name, Some(index), within, area.logic + within, false)
         }

@@ -249,11 +249,11 @@ fn encode(commands: &[Command], windows: &[Range<usize>]) -> (Vec<u8>, Vec<[u64;
 }
 
 /// As [`encode`], of instructions that the vendor's compiler wrote; without data only their places.
-fn vendors<'a>(streams: impl Iterator<Item = &'a VendorStream>) -> (Vec<u8>, Vec<[u64; 2]>) {
+fn vendors<'a>(streams: impl Iterator<Item = &'a VendorStream>, complete: bool) -> (Vec<u8>, Vec<[u64; 2]>) {
     let (mut instructions, mut places, mut at) = (Vec::new(), Vec::new(), 0);
     for stream in streams {
         let bytes = stream.bytes.next_multiple_of(BURST);
-        if !stream.data.is_empty() {
+        if complete {
             instructions.resize(at as usize, 0);
             instructions.extend_from_slice(&stream.data);
             instructions.resize((at + bytes) as usize, 0);
