@@ -10,7 +10,7 @@ import pytest
 from npu_networks import BACKENDS, compiled, expected, image, on_host, opened, session
 
 from triune.icraft.buyibackend import Segment
-from triune.icraft.xrt import BuyiDevice, Device, ZG330Device
+from triune.icraft.xrt import BuyiDevice, Device, SegTable, ZG330Device
 from triune.icraft.zg330backend import SegmentType
 
 Folders = dict[str, Path]
@@ -56,6 +56,48 @@ def test_a_run_shows_on_the_device_and_can_be_repeated_there(digits: Folders, ta
     (answer,) = on_host(made.forward([given]))
     np.testing.assert_array_equal(answer, expected(digits, target, given)[0])
     Device.Close(device)
+
+
+def test_the_mmu_turns_a_networks_logical_addresses_into_its_physical_ones(digits: Folders) -> None:
+    network = compiled(digits, "buyi")
+    device = BuyiDevice(opened("buyi"))
+    made = session("buyi", network.view(0), device)
+    made.apply()
+    given = image(network, 5)
+    made.forward([given])
+    own: Any = BACKENDS["buyi"](made.backends[0])
+    logical, physical = own.logic_segment_map, own.phy_segment_map
+    there = {kind: segment for kind, segment in logical.items() if segment.byte_size and kind in physical}
+    order = sorted(there, key=lambda kind: there[kind].logic_addr)
+    table = SegTable(
+        [there[kind].logic_addr for kind in order],
+        [physical[kind].phy_addr - there[kind].logic_addr for kind in order],
+        len(order),
+    )
+
+    def linear(address: int) -> int:
+        for kind in order:
+            within = address - physical[kind].phy_addr
+            if 0 <= within < max(there[kind].byte_size, 4096):
+                return int(there[kind].logic_addr + within)
+        raise AssertionError(hex(address))
+
+    segments = [
+        (region, linear(base) if region == "ddr" and size else base, size, kind)
+        for region, base, size, kind in own._placement.table({})
+    ]
+    output = physical[Segment.OUTPUT].memchunk
+    result, again = bytearray(output.byte_size), bytearray(output.byte_size)
+    output.read(result, 0, len(result))
+    output.write(0, bytes(len(result)), len(result))
+    instructions = there[Segment.INSTR]
+    device.updateBuffer(table)
+    device._board.run(instructions.logic_addr, instructions.byte_size, segments)
+    output.read(again, 0, len(again))
+    assert again == result != bytes(len(result))
+    # Without its table, a session's physical addresses are what they are.
+    device.updateBuffer(SegTable([], [], 0))
+    np.testing.assert_array_equal(on_host(made.forward([given]))[0], expected(digits, "buyi", given)[0])
 
 
 def test_clocks_and_engines_show_in_profiles(digits: Folders) -> None:

@@ -91,6 +91,18 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl Core {
+    /// Drops what was decoded from memory that has been freed.
+    pub(super) fn forget(&mut self, freed: &[RangeAccess]) {
+        let lies_there = |range: &RangeAccess| freed.iter().any(|freed| freed.overlaps(range));
+        self.decoded.retain(|job| !prepared(&job.table).iter().any(lies_there));
+    }
+
+    /// Jobs that are kept decoded.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.decoded.len()
+    }
+
     /// Runs the job that was prepared last.
     pub(super) fn run(&mut self, at: &Surroundings<'_>) -> Result<(), Error> {
         let Self { decoded, scratch } = self;

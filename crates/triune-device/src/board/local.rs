@@ -47,6 +47,8 @@ pub struct LocalBoard {
     /// Held as long as a job runs.
     core: Mutex<Core>,
     tables: Mutex<Tables>,
+    /// Freed while a job ran: what was decoded from there is dropped before the next one.
+    freed: Mutex<Vec<RangeAccess>>,
     busy: AtomicBool,
 }
 
@@ -150,6 +152,7 @@ impl LocalBoard {
             state: Mutex::new(State::new(model, opened)),
             core: Mutex::default(),
             tables: Mutex::default(),
+            freed: Mutex::default(),
             busy: AtomicBool::new(false),
             model,
             spec,
@@ -226,6 +229,7 @@ impl LocalBoard {
 
     /// Runs a job; the core is held.
     fn execute(&self, core: &mut Core, job: &Job) -> Result<JobReport, Error> {
+        core.forget(&std::mem::take(&mut *lock(&self.freed)));
         let (settings, mmu) = {
             let state = lock(&self.state);
             (state.settings, state.mmu.clone())
@@ -301,6 +305,12 @@ impl Board for LocalBoard {
             if records.as_ref().is_some_and(lies_there) {
                 *records = None;
             }
+        }
+        drop(state);
+        // A job that runs is not waited for.
+        match self.core.try_lock() {
+            Ok(mut core) => core.forget(&[freed]),
+            Err(_) => lock(&self.freed).push(freed),
         }
         Ok(bytes)
     }
@@ -399,5 +409,59 @@ impl Board for LocalBoard {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Addr, Command, Segment, SegmentKind, SegmentTable,
+        command::{End, Fill, encode},
+    };
+
+    /// Puts a program that fills an output on a board and runs it; gives its instructions' place.
+    fn run(board: &LocalBoard) -> u64 {
+        let fill = Fill {
+            elem_bytes: 1,
+            dims: [1, 1, 1, 1, 1, 64],
+            dst: Addr::new(1, 0),
+            dst_strides: [0, 0, 0, 0, 0, 1],
+            value: 7,
+        };
+        let words = encode([&Command::from(fill), &Command::from(End {})]);
+        let far = board.far.0;
+        let place = |kind, len: u64| {
+            let base = board.allocate(far, len, 64).expect("room");
+            Segment { region: far, base, len, kind }
+        };
+        let table =
+            vec![place(SegmentKind::Instructions, words.len() as u64), place(SegmentKind::Output, 64)];
+        board.write(far, table[0].base, &words).expect("inside");
+        let start = table[0].base;
+        let segments = Some(SegmentTable::new(table).expect("disjoint"));
+        board.run(&Job { start, bytes: words.len() as u64, segments }).expect("runs");
+        start
+    }
+
+    #[test]
+    fn what_was_decoded_goes_with_its_memory() {
+        let board = LocalBoard::open("zg330", true, 1).expect("builtin");
+        let [first, second] = [run(&board), run(&board)];
+        assert_eq!(lock(&board.core).kept(), 2);
+        board.free(board.far.0, first).expect("allocated");
+        assert_eq!(lock(&board.core).kept(), 1);
+        // Freed while a job runs: dropped before the next.
+        let core = lock(&board.core);
+        board.free(board.far.0, second).expect("allocated");
+        assert_eq!(core.kept(), 1);
+        drop(core);
+        run(&board);
+        assert_eq!(lock(&board.core).kept(), 1);
+        // As many as there may be.
+        for _ in 0..5000 {
+            run(&board);
+        }
+        assert_eq!(lock(&board.core).kept(), 4096);
     }
 }

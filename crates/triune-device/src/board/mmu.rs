@@ -74,3 +74,87 @@ impl Mmu {
         Ok((self.physical(start, bytes).map_err(Error::Board)?, SegmentTable::new(table)?))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::SegmentKind;
+
+    const FAR: RegionId = RegionId(0);
+    const NEAR: RegionId = RegionId(1);
+
+    fn mmu(entries: &[[u32; 2]]) -> Mmu {
+        let mut mmu = Mmu::new(true);
+        mmu.load(entries.iter().copied());
+        mmu
+    }
+
+    /// Where one address goes: by the last entry, in the order of the bases, that is not above it.
+    fn naive(entries: &[[u32; 2]], address: u32) -> Option<u32> {
+        let mut found: Option<[u32; 2]> = None;
+        for &[base, difference] in entries {
+            if base <= address && found.is_none_or(|[best, _]| base > best) {
+                found = Some([base, difference]);
+            }
+        }
+        found.map(|[_, difference]| address.wrapping_add(difference))
+    }
+
+    #[test]
+    fn ends_of_the_address_space() {
+        let mmu = mmu(&[[0x1000, 0_u32.wrapping_sub(0x1000)], [0xffff_ff00, 0x200]]);
+        assert_eq!(mmu.physical(0x1000, 0x100), Ok(0));
+        assert_eq!(mmu.physical(0xffff_ff00, 0x100), Ok(0x100));
+        assert_eq!(mmu.physical(0xffff_ff00, 0), Ok(0x100));
+        for (start, bytes, said) in [
+            (0xfff, 1, "below"),
+            (0xffff_ff00, 0x101, "leave 32 bits"),
+            (u64::MAX, 1, "leave 32 bits"),
+            (1 << 32, 1, "leave 32 bits"),
+            (0xffff_fe00, 0x101, "reach over"),
+        ] {
+            let error = mmu.physical(start, bytes).expect_err("refused");
+            assert!(error.contains(said), "{error}");
+        }
+        // Exactly up to the border.
+        assert_eq!(mmu.physical(0xffff_fe00, 0x100), Ok(0xffff_ee00));
+    }
+
+    #[test]
+    fn only_the_far_memory_moves() {
+        let mmu = mmu(&[[0, 0x1_0000]]);
+        let segment = |region, kind| Segment { region, base: 0x40, len: 64, kind };
+        let table = SegmentTable::new(vec![
+            segment(FAR, SegmentKind::Input),
+            segment(NEAR, SegmentKind::Resident),
+            Segment { base: u64::MAX - 63, len: 0, ..segment(FAR, SegmentKind::Scratch) },
+        ])
+        .expect("disjoint");
+        let (start, moved) = mmu.translate(FAR, 0x40, 64, &table).expect("inside");
+        let bases: Vec<_> = moved.segments().iter().map(|segment| segment.base).collect();
+        assert_eq!((start, bases), (0x1_0040, vec![0x1_0040, 0x40, u64::MAX - 63]));
+        let off = Mmu { on: false, ..mmu };
+        assert_eq!(off.translate(FAR, 0x40, 64, &table), Ok((0x40, table)));
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_of_a_range_goes_where_it_alone_would(
+            entries in proptest::collection::vec((0..400_u32, any::<u32>()).prop_map(<[u32; 2]>::from), 1..6),
+            start in 0..500_u32,
+            bytes in 1..40_u32,
+        ) {
+            let mmu = mmu(&entries);
+            let each: Vec<_> = (start..start + bytes).map(|address| naive(&entries, address)).collect();
+            let together = each[0].is_some_and(|first| {
+                each.iter().enumerate().all(|(at, place)| *place == Some(first.wrapping_add(at as u32)))
+            });
+            match mmu.physical(start.into(), bytes.into()) {
+                Ok(place) => prop_assert!(together && each[0] == Some(place as u32)),
+                Err(_) => prop_assert!(!together),
+            }
+        }
+    }
+}
