@@ -89,6 +89,23 @@ def test_memory_is_let_go_with_its_last_handle(device: Device) -> None:
     assert info(region) == before
 
 
+def test_memory_that_only_refers_to_itself_is_looked_for(device: Device) -> None:
+    region = device.getMemRegion("ocm")
+    gc.collect()
+    gc.disable()
+    try:
+        ring: list[Any] = [region.malloc(1_500_000)]
+        ring.append(ring)
+        del ring
+        assert info(region)["used_byte_size"] >= 1_500_000
+        chunk = region.malloc(1_500_000)
+    finally:
+        gc.enable()
+    with pytest.raises(InternalError, match="no free range"):
+        region.malloc(1_500_000)
+    chunk.free()
+
+
 def test_allocation_at_a_place(device: Device) -> None:
     region = device.defaultMemRegion()
     place = MemPtr(1 << 24)

@@ -6,6 +6,7 @@ The vendor's names of regions live here: ``plddr`` (and ``etm``) is a board's fa
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 import numpy as np
 
 from triune import _native
+from triune.icraft._xir.errors import InternalError
 from triune.icraft._xrt.device import Device
 from triune.icraft._xrt.errors import DEVICE, ORDER, RANGE, TYPE, NotSupported, expect, failure
 from triune.icraft._xrt.memory import Bytes, MemChunk, MemRegion
@@ -53,7 +55,18 @@ class BoardMemRegion(MemRegion):
     def _malloc(self, byte_size: int, alignment: int) -> MemPtr:
         # A chunk of no bytes has a place of its own, too.
         size, steps = max(byte_size, 1), max(alignment, _BURST)
-        return MemPtr(self._owner._native(lambda board: board.allocate(self._on_board, size, steps)))
+
+        def allocate() -> MemPtr:
+            return MemPtr(self._owner._native(lambda board: board.allocate(self._on_board, size, steps)))
+
+        try:
+            return allocate()
+        except InternalError as error:
+            if not isinstance(error.__cause__, _native.UnsupportedError):
+                raise
+            # What refers to itself, as sessions do, keeps its memory until it is looked for.
+            gc.collect()
+            return allocate()
 
     def _adopt(self, begin: MemPtr, byte_size: int, owned: bool) -> None:
         self._check_open("malloc")
