@@ -97,6 +97,43 @@ def test_hard_ops_have_the_vendors_form(compiled: tuple[str, Path], model: Path)
     assert keys <= set(network.tags)
 
 
+def test_numbers_and_places_hold(compiled: tuple[str, Path], model: Path) -> None:
+    target, folder = compiled
+    networks = {stage: load(folder / f"{model.stem}_{stage}.json") for stage in (*STAGES, SUFFIX[target])}
+    kinds: dict[int, str] = {}
+    names: dict[int, str] = {}
+    for stage, network in networks.items():
+        for op in network.ops:
+            if op.typeKey() != "icraft::xir::HardOpNode":
+                assert kinds.setdefault(op.op_id, op.typeKey()) == op.typeKey(), stage
+            for value in op.outputs:
+                assert names.setdefault(value.v_id, value.name) == value.name, stage
+    network = networks[SUFFIX[target]]
+    hard = [op for op in network.ops if op.typeKey() == "icraft::xir::HardOpNode"]
+    # Every operation on the accelerator is in one HardOp, but for those that only lay values out.
+    stood = [op_id for op in hard for op_id in op.origin_ops_id]
+    marked = [op for op in networks["adapted"].ops if str(op.compile_target) != '"@hostt"']
+    assert len(stood) == len(set(stood))
+    assert set(stood) <= {op.op_id for op in marked}
+    layout = {"AlignAxis", "PruneAxis", "Reshape", "Transpose", "Cast"}
+    left = {op.typeKey().removeprefix("icraft::xir::").removesuffix("Node") for op in marked if op.op_id not in stood}
+    assert left <= layout
+    instructions = sum(np.asarray(one).nbytes for op in hard for one in op.instr)
+    if target == "buyi":
+        number = {key: int(str(tag)) for key, tag in network.tags.items() if "_segment_" in key}
+        ends = 4096
+        for name in ("params", "input", "output", "ftmp", "instr"):
+            assert number[f"{name}_segment_addr"] >= ends
+            ends = number[f"{name}_segment_addr"] + number[f"{name}_segment_bytesize"]
+        assert number["params_segment_addr"] == 4096
+        assert number["instr_segment_bytesize"] == instructions
+    else:
+        chunks = [{str(one.mtype).split("(")[1].split("@")[0] for one in op.params} for op in hard]
+        assert all(len(own) <= 1 for own in chunks)
+        assert len({str(one.mtype).split("(")[1].split("@")[0] for op in hard for one in op.instr}) == 1
+        assert all(op.getTag("ReadState") is not None for op in hard)
+
+
 def test_damaged_instructions_are_named(compiled: tuple[str, Path], model: Path) -> None:
     target, folder = compiled
     network = load(folder / f"{model.stem}_{SUFFIX[target]}.json")
@@ -208,6 +245,8 @@ def test_models_of_int16_are_compiled_as_they_are(tmp_path: Path) -> None:
     scale = str(first.params[0].tensorType().element_dtype)
     assert '"storage_dtype":"@sint(16)"' in scale
     assert "@exp_scales" in scale
+    with pytest.raises(_native.UnsupportedError, match="16-bit integers only"):
+        triune.compile(tmp_path / "wide.onnx", target="zg330", output=tmp_path, format="icraft")
 
 
 def test_places_outside_of_the_memory_are_refused(compiled: tuple[str, Path], model: Path) -> None:

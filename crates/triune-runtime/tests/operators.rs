@@ -4,8 +4,8 @@
 use triune_graph::{
     Graph, Op, ValueId,
     ops::{
-        ArgReduce, BinaryKind, Cast, Clip, Gather, GatherElements, GatherNd, Index, Reduce, ReduceKind,
-        Slice, TopK, Transpose, UnaryKind, Where,
+        ArgReduce, BinaryKind, Cast, Clip, Gather, GatherElements, GatherNd, Index, Pad, PadMode, Reduce,
+        ReduceKind, Slice, TopK, Transpose, UnaryKind, Where,
     },
 };
 use triune_runtime::{Session, SessionOptions, TensorRef};
@@ -587,5 +587,28 @@ fn half_precision_networks() {
     let expected = interpret(&single, &[("x", wide)]);
     for (got, expected) in got[0].reals().into_iter().zip(expected[0].reals()) {
         assert!((got - expected).abs() <= 2e-3 * expected.abs().max(1.0), "{got} {expected}");
+    }
+}
+
+#[test]
+fn borders_that_repeat_what_lies_beside_them() {
+    let mut random = Random(21);
+    for round in 0..120_usize {
+        let rank = 1 + round % 4;
+        let shape: Vec<usize> = (0..rank).map(|_| 2 + (random.next() % 4) as usize).collect();
+        let dtype = [DType::F32, DType::U8, DType::I16, DType::I64][round / 4 % 4];
+        let mode = [PadMode::Reflect, PadMode::Edge][round % 2];
+        let mut builder = GraphBuilder::new();
+        let x = builder.input("x", dtype, &shape);
+        let (seen, dims) = seen(&mut builder, x, &shape, round / 2 % 2);
+        // A mirror shows at most all but the edge.
+        let amounts: Vec<i64> = (0..2 * rank)
+            .map(|at| (random.next() % if mode == PadMode::Edge { 7 } else { dims[at % rank] as u64 }) as i64)
+            .collect();
+        let pads = builder.constant(&Tensor::i64(&[2 * rank], &amounts));
+        let y = builder.node(Op::Pad(Pad { mode }), &[seen, pads]);
+        let graph = builder.finish_inferred(&[y]);
+        let input = random.tensor(dtype, &shape);
+        check(&graph, &[("x", input)], 0.0, &format!("{mode:?} of {dims:?} by {amounts:?}, {dtype}"));
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use triune_graph::{Graph, NodeId, ValueId, passes};
+use triune_graph::{Graph, NodeId, Value, ValueId, passes};
+use triune_tensor::DType;
 
 use super::source::{Meaning, Source};
 use crate::{
@@ -33,6 +34,14 @@ impl Core {
         let mut kept: HashSet<NodeId> = HashSet::new();
         let (inputs, outputs) = loop {
             let sides = sides(prepared, &kept, int16);
+            let wide = |value: &Value| value.dtype == Some(DType::I16) && value.quant.is_some();
+            if !sides.contains(&Side::Device) && !int16 && prepared.values.iter().any(wide) {
+                return Err(Error::Target(
+                    "the model has operators over 16-bit integers only, and the accelerator computes on 8-bit ones; buyi \
+                     computes on both"
+                        .into(),
+                ));
+            }
             if !sides.contains(&Side::Device) {
                 return Err(Error::Target(
                     "the model has no operators over integers for the accelerator; quantize it first (QDQ form), or give \

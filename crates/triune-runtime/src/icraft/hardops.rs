@@ -9,8 +9,9 @@ use std::{
 
 use triune_device::{Command, command};
 use triune_graph::{
-    Constant, Node, NodeId, Op, ValueId,
+    Constant, Graph, Node, NodeId, Op, ValueId,
     format::xir::{Attribute, ElementType, Operation, Target},
+    ops::{self, UnaryKind},
 };
 use triune_tensor::{DType, Shape};
 
@@ -155,6 +156,7 @@ impl Emitter<'_> {
             // Fused with what passes added: it has the name of the operator that it began as.
             let own = graph.nodes.iter().position(|each| each.name == node.name);
             nodes.extend(own.map(|index| NodeId(index as u32)));
+            nodes.extend(own.and_then(|index| limit_behind(graph, index)));
         }
         compiled.claimed.extend(&nodes);
         nodes.iter().filter_map(|node| self.written(&graph.nodes[node.0 as usize].name)).collect()
@@ -189,7 +191,9 @@ impl Emitter<'_> {
         self.document.values[instr].name = format!("{op_id}_instr");
         self.document.values[instr].mtype = mem;
         let layer_count = i64::from(!commands.is_empty());
-        let kind = match origin.first() {
+        // The operator that it began as, if it stands for that; others may have been fused before it.
+        let own = node.and_then(|node| self.written(&node.name)).filter(|own| origin.contains(own));
+        let kind = match own.as_ref().or(origin.first()) {
             Some((_, kind)) => format!("{kind}Node"),
             // What the passes put between operators, and what brings results to their places.
             None => format!("icraft::xir::{}Node", node.map_or("Copy", |node| class(&node.op))),
@@ -224,6 +228,15 @@ impl Emitter<'_> {
         });
         Ok(())
     }
+}
+
+/// The limit that alone reads what a node makes.
+fn limit_behind(graph: &Graph, index: usize) -> Option<NodeId> {
+    let [Some(made)] = graph.nodes[index].outputs.as_slice() else { return None };
+    let mut readers = graph.nodes.iter().enumerate().filter(|(_, node)| node.inputs.contains(&Some(*made)));
+    let (reader, node) = readers.next().filter(|_| !graph.outputs.contains(made))?;
+    let limits = matches!(node.op, Op::Unary(ops::Unary { kind: UnaryKind::Relu | UnaryKind::Clip(_) }));
+    (limits && readers.next().is_none()).then_some(NodeId(reader as u32))
 }
 
 /// The vendor's class for an operator that no operator of the stage before stands for.
