@@ -15,6 +15,7 @@ import pytest
 from npu_networks import load
 
 from triune import compat
+from triune.icraft import zg330backend
 
 URL = "axi://zg330aiu"
 SLIPS = {
@@ -76,3 +77,33 @@ def test_every_example_runs(
             assert backend.is_applied == (".apply()" in text)
             assert backend.logic_segment_map
     assert ran == len(texts)
+
+
+def attributes(manual: str) -> dict[str, list[str]]:
+    """Return the attributes of each structure that the manual's third part lists, and the backend's functions."""
+    found = {}
+    for section in re.split(r"\n### 3\.\d+ ", manual)[1:]:
+        name = re.match(r"\w+", section)
+        assert name is not None
+        # A type, the name, perhaps the value at first.
+        declared = re.findall(r"^\* `([^`]+)`", section, re.MULTILINE)
+        found[name[0]] = [re.sub(r"\s*=.*", "", text).split()[-1] for text in declared]
+    found["ZG330Backend"] += re.findall(r"^\* `(\w+)` ?：", manual.split("## 一")[0], re.MULTILINE)[:7]
+    return found
+
+
+def test_every_attribute_of_the_manual_is_there(manual: str) -> None:
+    table = attributes(manual)
+    assert list(table) == [
+        "ValueInfo",
+        "HardOpInfo",
+        "LogicSegment",
+        "MemChunkInfo",
+        "PhySegment",
+        "ForwardInfo",
+        "ZG330Backend",
+    ]
+    members = [(owner, name) for owner, names in table.items() for name in names]
+    assert len(members) == 10 + 9 + 5 + 3 + 7 + 4 + 9 + 7
+    missing = [(owner, name) for owner, name in members if not hasattr(getattr(zg330backend, owner), name)]
+    assert missing == []

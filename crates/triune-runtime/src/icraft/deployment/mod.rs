@@ -3,6 +3,7 @@
 //! A deployment has some of a network's operators. What they read from others and give to others gets memory of its own;
 //! what stays between them is planned anew. Nothing here holds memory of a board: whoever deploys says where the segments lie.
 
+mod border;
 mod cost;
 mod homes;
 mod layout;
@@ -14,8 +15,9 @@ use std::{ops::Range, sync::Arc};
 use triune_device::{Command, DeviceSpec, Segment, SegmentKind, SegmentTable, command, memory::RegionId};
 use triune_memory::residency::Policy;
 
+pub use border::{Area, LogicSegment, Role};
 pub use cost::Cost;
-pub use layout::{Area, LogicSegment, Role, ValuePlace};
+pub use layout::ValuePlace;
 
 use super::{HardNetwork, load::VendorStream};
 use crate::{Error, Program, Residency, program::PlannedBuffer};
