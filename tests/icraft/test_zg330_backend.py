@@ -589,6 +589,29 @@ def test_networks_of_the_vendors_compiler_deploy_and_do_not_run(test_data: Path)
         own.forwardOp(first, tensors)
 
 
+@pytest.mark.parametrize("folders", ["digits", "convolutions"])
+def test_instructions_of_another_compiler_are_uploaded_and_not_run(
+    folders: str, request: pytest.FixtureRequest
+) -> None:
+    # Without its note, a network's instructions are nobody's that is known.
+    network = compiled(request.getfixturevalue(folders), "zg330")
+    instructions = {op.op_id: np.asarray(op.instr[0]).reshape(-1).view(np.uint8) for op in hard_ops(network)}
+    network.removeTag("triune")
+    device = opened("zg330")
+    made = applied(session("zg330", network.view(0), device))
+    own = backend(made)
+    assert own.precheck()
+    chunk = own.phy_segment_map[SegmentType.INSTR].single_chunk.memChunk
+    for op_id, words in instructions.items():
+        info = own.forward_info.hardop_map[op_id]
+        there = np.empty(words.size, np.uint8)
+        chunk.read(there, info.instr_phy_addr - chunk.begin.addr(), there.size)
+        np.testing.assert_array_equal(there, words)
+    assert set(own.value_info) >= set(border(network))
+    with pytest.raises(NotImplementedError, match=r"triune compile MODEL\.onnx --target zg330"):
+        made.forward([image(network)])
+
+
 @pytest.mark.parametrize(
     ("call", "what"),
     [
