@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import threading
 from collections.abc import Callable
@@ -297,6 +298,20 @@ def test_what_cannot_be_shared_is_refused(network: Network, convolutions: Folder
     ):
         with pytest.raises(InternalError, match=r"11012.*before apply"):
             call()
+
+
+def test_chunks_can_be_used_again(network: Network, convolutions: Folders) -> None:
+    device = opened("zg330")
+    chunk = device.defaultMemRegion().malloc(4 << 20, True, 4096)
+    for kind in (SegmentType.WEIGHT, SegmentType.FTMP):
+        for one in (network, compiled(convolutions, "zg330")):
+            made = session("zg330", one.view(0), device)
+            backend(made).userReuseSegment(chunk, kind)
+            made.apply()
+            assert backend(made).precheck()
+            made.forward([image(one)])
+            del made
+            gc.collect()
 
 
 def test_other_options_need_other_instructions(convolutions: Folders) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from triune.icraft._npu.chunks import PAGE, address
+from triune.icraft._npu.chunks import address
 from triune.icraft._xrt.errors import ORDER, RANGE, failure
 from triune.icraft._xrt.memory import MemChunk
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from triune import _native
     from triune.icraft._npu.port import Port
 
-__all__ = ["Fault", "Placement", "Spot", "Wishes"]
+__all__ = ["Content", "Fault", "Placement", "Spot", "Wishes", "uploaded"]
 
 
 @dataclass
@@ -61,23 +61,31 @@ class Fault:
         )
 
 
-_UPLOADED: dict[int, tuple[weakref.ref[MemChunk], str, bytes]] = {}
-"""What chunks of the program hold, by identity: segment and digest."""
+@dataclass(eq=False)
+class Content:
+    """What a chunk holds, as long as somebody needs it."""
+
+    segment: str
+    digest: bytes
 
 
-def uploaded(chunk: MemChunk) -> tuple[str, bytes] | None:
-    """Return the segment and the digest of what was put into a chunk."""
+_UPLOADED: dict[int, tuple[weakref.ref[MemChunk], weakref.ref[Content]]] = {}
+"""What chunks hold, by identity."""
+
+
+def uploaded(chunk: MemChunk) -> Content | None:
+    """Return what a chunk holds that a placement needs."""
     known = _UPLOADED.get(id(chunk))
-    return None if known is None or known[0]() is not chunk else known[1:]
+    return None if known is None or known[0]() is not chunk else known[1]()
 
 
-def _note(chunk: MemChunk, segment: str, digest: bytes) -> None:
+def _note(chunk: MemChunk, content: Content) -> None:
     key = id(chunk)
 
     def forget(_: object) -> None:
         _UPLOADED.pop(key, None)
 
-    _UPLOADED[key] = (weakref.ref(chunk, forget), segment, digest)
+    _UPLOADED[key] = (weakref.ref(chunk, forget), weakref.ref(content))
 
 
 class Placement:
@@ -118,6 +126,7 @@ class Placement:
         self.spots: list[Spot] = []
         self.staged: dict[int, MemChunk] = {}
         self.edges: dict[str, MemChunk] = {}
+        self._contents: list[Content] = []
         self._place_areas(packed)
         self._upload("weight", self.weights, deployment.weights)
         self._upload("instr", self.instructions, deployment.instructions)
@@ -154,17 +163,20 @@ class Placement:
             raise failure(RANGE, f"segment {segment}: {len(data)} bytes in a memory chunk of {chunk.byte_size}")
         digest = hashlib.sha256(data).digest()
         known = uploaded(chunk)
-        if known == (segment, digest):
+        if known is not None and (known.segment, known.digest) == (segment, digest):
+            self._contents.append(known)
             return
         if known is not None:
             raise failure(
                 ORDER,
-                f"segment {segment}: the memory chunk at {address(chunk):#x} holds the {known[0]} segment of another network, "
-                "or of this one with other options; weights and instructions are shared by backends of one network with equal "
-                "options",
+                f"segment {segment}: the memory chunk at {address(chunk):#x} holds the {known.segment} segment of another "
+                "network, or of this one with other options; weights and instructions are shared by backends of one network "
+                "with equal options",
             )
         chunk.write(0, data, len(data))
-        _note(chunk, segment, digest)
+        content = Content(segment, digest)
+        self._contents.append(content)
+        _note(chunk, content)
 
     # ---- where things are
 
@@ -242,8 +254,3 @@ class Placement:
     def sizes(self) -> dict[str, int]:
         """Return the bytes of each segment."""
         return {name: size for name, (_, size) in self.deployment.segments.items()}
-
-
-def page_aligned(chunk: MemChunk) -> bool:
-    """Return whether a chunk begins at a page."""
-    return address(chunk) % PAGE == 0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from triune.icraft._npu import structures
 from triune.icraft._npu.backend import NpuBackend
 from triune.icraft._npu.chunks import check_chunk
-from triune.icraft._npu.placement import uploaded
+from triune.icraft._npu.placement import Content, uploaded
 from triune.icraft._npu.report import Kinds, Report
 from triune.icraft._xir.enums import VendorEnum
 from triune.icraft._xrt.errors import ORDER, RANGE, TYPE, failure
@@ -114,6 +115,12 @@ class ZG330Backend(NpuBackend):
     type_key: ClassVar[str] = "icraft::xrt::zg330::ZG330BackendNode"
     _accelerator = "zg330"
     _target = "zhuget"
+    _leases: list[Content]
+    """What the program's chunks are for, which they are as long as a backend needs it."""
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._leases = []
 
     # ---- options, before apply
 
@@ -150,15 +157,20 @@ class ZG330Backend(NpuBackend):
         assert self._hard is not None
         name = segment.name
         digest = b"" if segment is SegmentType.FTMP else self._hard.digest(self._deployment)
-        before = chunk.__dict__.setdefault("_lent", (name, digest))
-        if before[0] != name:
-            raise failure(ORDER, f"{what}({segment}): the memory chunk is for {before[0]} already")
+        reference: weakref.ref[Content] | None = chunk.__dict__.get("_lent")
+        lent = None if reference is None else reference()
+        if lent is None:
+            lent = Content(name, digest)
+            chunk.__dict__["_lent"] = weakref.ref(lent)
+        if lent.segment != name:
+            raise failure(ORDER, f"{what}({segment}): the memory chunk is for {lent.segment} already")
         known = uploaded(chunk)
-        if before[1] != digest or (known is not None and known[0] != name.lower()):
+        if lent.digest != digest or (known is not None and known.segment != name.lower()):
             raise failure(
                 ORDER,
                 f"{what}({segment}): the memory chunk is for another network; different networks can share FTMP only",
             )
+        self._leases.append(lent)
 
     def userConnectNetwork(self, memchunk: MemChunk, v_id: int) -> None:
         """Let an input or output lie in a chunk of the program's: what one network puts there another reads.

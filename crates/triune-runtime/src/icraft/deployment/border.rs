@@ -124,7 +124,10 @@ impl Border {
     }
 
     /// Logical addresses, in the vendor's order: weights, inputs, outputs, feature maps, instructions.
-    pub(super) fn lay_out(&mut self, [weights, maps, instructions]: [u64; 3]) -> Result<Vec<LogicSegment>, Error> {
+    pub(super) fn lay_out(
+        &mut self,
+        [weights, maps, instructions]: [u64; 3],
+    ) -> Result<Vec<LogicSegment>, Error> {
         let mut at = PAGE;
         let mut take = |bytes: u64| -> Result<u64, Error> {
             let first = at;
@@ -164,4 +167,3 @@ fn bytes(program: &Program, home: Home) -> u64 {
         Home::Constants => 0,
     }
 }
-
