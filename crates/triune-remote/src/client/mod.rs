@@ -23,6 +23,8 @@ use crate::{
 /// Bytes of bulk transfers in one frame: large enough to cost few calls of the system, small enough for a core's cache.
 const PIECE: usize = 512 << 10;
 const _: () = assert!(PIECE + WRITE_HEAD <= MAX_PAYLOAD);
+/// Time between two beats at least, whatever the server says.
+const LEAST_PAUSE: Duration = Duration::from_millis(10);
 /// Pieces that are asked for before the first has come.
 const READ_AHEAD: usize = 8;
 
@@ -112,7 +114,7 @@ impl RemoteBoard {
         incoming.set_patience(patience).map_err(|fault| fail(&fault))?;
         outgoing.set_patience(patience);
         let link = Arc::new(Link::new(name, wire, incoming, outgoing));
-        let every = Duration::from_millis(welcome.patience.into()) / 3;
+        let every = (Duration::from_millis(welcome.patience.into()) / 3).max(LEAST_PAUSE);
         let beats = {
             let link = link.clone();
             let builder = thread::Builder::new().name("board's beats".into());

@@ -440,7 +440,28 @@ fn segment(fields: &mut Fields<'_>) -> Result<Segment, FrameError> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*, sample::select};
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_written_the_same(kind in select(&Kind::ALL[..]), payload in vec(any::<u8>(), 0..96)) {
+            if let Ok(request) = Request::decode(kind, &payload) {
+                prop_assert_eq!(self::payload(&request), &payload[..]);
+            }
+            if let Ok(answer) = Answer::decode(kind, &payload) {
+                prop_assert_eq!(answer.encode(), &payload[..]);
+            }
+            let _ = (Hello::decode(&payload), Welcome::decode(&payload));
+        }
+
+        #[test]
+        fn lists_of_any_length_come_back(ranges in vec(any::<(u64, u64)>(), 0..40)) {
+            let answer = Answer::Ranges(ranges);
+            prop_assert_eq!(Answer::decode(Kind::Live, &answer.encode()).unwrap(), answer);
+        }
+    }
 
     fn requests() -> Vec<Request<'static>> {
         let region = RegionId(1);
