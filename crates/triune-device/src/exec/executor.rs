@@ -48,6 +48,12 @@ impl Executor {
         Ok(Self { memory, stream, isa, decoded, scratch: Scratch::default() })
     }
 
+    /// The same for a part of a longer program, whose other parts run on the same feature maps.
+    #[must_use]
+    pub fn into_part(self) -> Self {
+        Self { decoded: self.decoded.into_part(), ..self }
+    }
+
     /// The program as last decoded.
     pub fn decoded(&self) -> &Decoded {
         &self.decoded
@@ -64,9 +70,15 @@ impl Executor {
     /// As [`Decoded::new`]; the program stays where it was then.
     pub fn bind(&mut self, segments: &SegmentTable) -> Result<(), Error> {
         if self.decoded.rebind(&self.memory, segments).is_err() {
-            self.decoded = Decoded::new(&self.memory, segments, self.stream, self.isa)?;
+            self.decoded = self.decode(segments)?;
         }
         Ok(())
+    }
+
+    /// Decodes anew.
+    fn decode(&self, segments: &SegmentTable) -> Result<Decoded, Error> {
+        let decoded = Decoded::new(&self.memory, segments, self.stream, self.isa)?;
+        Ok(if self.decoded.is_part() { decoded.into_part() } else { decoded })
     }
 
     /// Allocates all that a run with a pool of `threads` threads needs, so that the first run does not.
@@ -84,7 +96,7 @@ impl Executor {
         if self.decoded.is_stale() {
             self.decoded.check_chunks(&self.memory)?;
             let segments = self.decoded.segments().clone();
-            self.decoded = Decoded::new(&self.memory, &segments, self.stream, self.isa)?;
+            self.decoded = self.decode(&segments)?;
         }
         self.reserve(pool.threads());
         self.decoded.run(&self.memory, self.scratch.bytes(), pool, observer)

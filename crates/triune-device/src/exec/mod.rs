@@ -168,6 +168,10 @@ impl Decoded {
         Self { part: true, ..self }
     }
 
+    pub(super) fn is_part(&self) -> bool {
+        self.part
+    }
+
     /// The commands, `end` excluded.
     pub fn commands(&self) -> &[Command] {
         &self.commands

@@ -58,7 +58,8 @@ impl Parts {
             Some(executor) => executor,
             none => {
                 let stream = Stream { addr: Addr::new(Program::INSTRUCTIONS, *first), len: *bytes };
-                none.insert(Executor::new(Arc::clone(&self.memory), &self.segments, stream, Isa::best())?)
+                let memory = Arc::clone(&self.memory);
+                none.insert(Executor::new(memory, &self.segments, stream, Isa::best())?.into_part())
             }
         };
         Ok(executor.run(&self.pool, None)?)
