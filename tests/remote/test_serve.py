@@ -42,6 +42,8 @@ def served() -> Iterator[Served]:
     yield served
     if served.process.poll() is None:
         served.end()
+    else:
+        served.process.communicate()
 
 
 def test_it_says_where_it_is_and_stops_when_told() -> None:
@@ -90,6 +92,19 @@ def test_a_device_behind_a_socket_is_one(served: Served) -> None:
     assert shown[0] == shown[1]
     Device.Close(remote)
     Device.Close(local)
+
+
+def test_a_server_that_is_killed_is_a_lost_connection(served: Served) -> None:
+    device = Device.Open(f"socket://zg330aiu@{served.place}?patience=5")
+    chunk = device.defaultMemRegion().malloc(1 << 20)
+    served.process.kill()
+    served.process.wait(timeout=30)
+    with pytest.raises(InternalError, match=f"zg330 at {served.place}: "):
+        chunk.read(np.empty(1 << 20, np.uint8), 0, 1 << 20)
+    chunk.free()
+    Device.Close(device)
+    with pytest.raises(InternalError, match="refused"):
+        Device.Open(f"socket://zg330aiu@{served.place}")
 
 
 def test_boards_are_taken_and_given_back(served: Served) -> None:

@@ -1,5 +1,7 @@
 //! The messages: what a client can ask, and what it is told.
 
+use std::fmt;
+
 use triune_device::{
     BoardInfo, JobReport, LayerTime, Records, RegionId, RegionInfo, Segment, SegmentKind, Settings,
     spec::Precision,
@@ -11,7 +13,7 @@ use super::{Fields, FrameError, Kind, fields::Put};
 pub const WRITE_HEAD: usize = 12;
 
 /// The client's first message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Hello {
     /// Name of the device that the board should be of, such as `zg330`.
     pub device: String,
@@ -56,6 +58,16 @@ impl Hello {
         };
         fields.end()?;
         Ok(hello)
+    }
+}
+
+impl fmt::Debug for Hello {
+    /// Everything but the token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { device, board, share, patience, token: _ } = self;
+        let mut all = f.debug_struct("Hello");
+        all.field("device", device).field("board", board).field("share", share).field("patience", patience);
+        all.finish_non_exhaustive()
     }
 }
 
@@ -554,6 +566,7 @@ mod tests {
             token: b"secret".to_vec(),
         };
         assert_eq!(Hello::decode(&hello.encode()).unwrap(), hello);
+        assert!(!format!("{hello:?}").contains("115, 101"), "the token is told");
         let first = Hello { board: None, ..hello };
         assert_eq!(Hello::decode(&first.encode()).unwrap(), first);
         let info = BoardInfo {
