@@ -230,6 +230,26 @@ def test_clocks_and_engines_change_times_alone(network: Network) -> None:
     np.testing.assert_array_equal(same, wanted)
 
 
+def test_forks_have_what_is_left_on_the_chip(convolutions: Folders) -> None:
+    network = compiled(convolutions, "buyi")
+    device = opened("buyi")
+    made = session("buyi", network.view(0), device)
+    made.apply()
+    sessions = [made]
+    for _ in range(4):
+        twin = Session.CreateWithBackends(network.view(0), [own.fork() for own in made.backends])
+        twin.apply()
+        sessions.append(twin)
+    held = [sum(info.is_ocm for info in backend(one).value_info.values()) for one in sessions]
+    assert held[0] > held[-1]
+    assert len({backend(one).phy_segment_map[Segment.WEIGHT].phy_addr for one in sessions}) == 1
+    pixels = image(network)
+    (wanted,) = expected(convolutions, "buyi", pixels)
+    for one in sessions:
+        assert backend(one).precheck()
+        np.testing.assert_array_equal(on_host(one.forward([pixels]))[0], wanted)
+
+
 def test_members_are_exported() -> None:
     assert [member.name for member in Segment] == ["WEIGHT", "INSTR", "INPUT", "OUTPUT", "FTMP"]
     assert [member.name for member in zg330backend.SegmentType] == ["INPUT", "OUTPUT", "WEIGHT", "FTMP", "INSTR"]

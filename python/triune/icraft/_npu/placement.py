@@ -103,8 +103,8 @@ class Placement:
     ) -> None:
         """Allocate what was not given, and upload instructions and weights.
 
-        `donor` has the same instructions and weights in memory; with `packed`, all inputs lie in one chunk and all outputs in
-        one, else each in its own; with `shares_chip`, others may use the memory on the chip between runs.
+        `donor` has the same weights in memory, and perhaps the same instructions; with `packed`, all inputs lie in one chunk
+        and all outputs in one, else each in its own; with `shares_chip`, others may use the memory on the chip between runs.
 
         Raises InternalError if a chunk is too small, holds something else, or the memory is full.
         """
@@ -114,9 +114,10 @@ class Placement:
         self.areas = deployment.areas
         self._table = deployment.table
         sizes = dict(self._table[:4])
-        shared = donor is not None and donor.deployment.instructions == deployment.instructions
-        theirs = donor if shared else None
-        self.weights: MemChunk = wishes.weights or (theirs.weights if theirs else port.far(sizes["constants"]))
+        # Another plan has other instructions, not other weights.
+        same = donor is not None and donor.deployment.instructions == deployment.instructions
+        theirs = donor if same else None
+        self.weights: MemChunk = wishes.weights or (donor.weights if donor else port.far(sizes["constants"]))
         self.instructions: MemChunk = wishes.instructions or (
             theirs.instructions if theirs else port.far(sizes["instructions"])
         )
