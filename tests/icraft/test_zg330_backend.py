@@ -533,6 +533,38 @@ def test_threads_run_forks_of_a_backend(digits: Folders) -> None:
     assert wrong == []
 
 
+def test_networks_share_a_device(digits: Folders, convolutions: Folders) -> None:
+    device = opened("zg330")
+    jobs = []
+    for folder in (digits, convolutions):
+        network = compiled(folder, "zg330")
+        given = image(network)
+        for alone in (False, True, False):
+            made = session("zg330", network.view(0), device)
+            if alone:
+                backend(made).disableMergeHardOp()
+            made.apply()
+            jobs.append((made, given, expected(folder, "zg330", given)[0]))
+    # Those that merge lie in the same bytes on the chip, those that do not in what is left.
+    assert any(info.is_ocm for made, *_ in jobs[3:4] for info in backend(made).value_info.values())
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        made, given, wanted = jobs[number]
+        last = made.network_view.ops[-1].op_id
+        for turn in range(6):
+            results = made.stepTo(last, [given]) if turn % 3 == 2 else made.forward([given])
+            if not np.array_equal(on_host(results)[0], wanted):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(jobs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
 def halved(op: Operation, inputs: list[Tensor], outputs: list[Tensor], own: Backend) -> list[Tensor]:
     return [Tensor(np.asarray(inputs[0]) // 2, op.outputs[0].tensorType())]
 
