@@ -16,7 +16,10 @@ use std::{
 use triune_device::{Board, Error, Job};
 use triune_remote::{ConnectOptions, Options, RemoteBoard};
 
-use crate::support::{DDR, Random, Site, noise, wait_for};
+use crate::{
+    security::Certificates,
+    support::{DDR, Random, Site, noise, wait_for},
+};
 
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -167,13 +170,28 @@ fn use_board(board: &RemoteBoard, round: u64) -> Result<(), Error> {
 
 #[test]
 fn faults_cost_nobody_else_anything() {
-    let rounds = std::env::var("TRIUNE_FAULT_ROUNDS").map_or(105, |text| text.parse().unwrap());
-    let site =
-        Site::new(Options { boards: 3, patience: PATIENCE, handshake: PATIENCE, ..Options::default() });
-    let share =
-        ConnectOptions { share: true, patience: PATIENCE, timeout: PATIENCE, ..ConnectOptions::default() };
+    survive(105, None);
+}
+
+#[test]
+fn faults_under_tls_cost_nobody_else_anything() {
+    survive(35, Some(&Certificates::new(&["127.0.0.1"])));
+}
+
+fn survive(rounds: u64, certificates: Option<&Certificates>) {
+    let rounds = std::env::var("TRIUNE_FAULT_ROUNDS").map_or(rounds, |text| text.parse().unwrap());
+    let tls = certificates.map(Certificates::server);
+    let options = Options { boards: 3, patience: PATIENCE, handshake: PATIENCE, tls, ..Options::default() };
+    let site = Site::new(options);
+    let options = ConnectOptions {
+        patience: PATIENCE,
+        timeout: PATIENCE,
+        tls: certificates.map(Certificates::client),
+        ..ConnectOptions::default()
+    };
+    let share = ConnectOptions { share: true, ..options.clone() };
     // One bystander has a board of its own, one shares the victims'.
-    let alone = site.client();
+    let alone = site.connect(&options).unwrap();
     let sharing = site.connect(&share).unwrap();
     let own = sharing.allocate_at(DDR, 4 << 20, 64).map(|()| vec![(4 << 20, 64)]).unwrap();
     let stop = AtomicBool::new(false);

@@ -12,13 +12,13 @@ use crate::support::{DDR, Site, hello, noise, receive, wait_for};
 const SECRET: &[u8] = b"a secret of some length";
 
 /// Certificates in a folder.
-struct Certificates {
+pub(crate) struct Certificates {
     folder: TempDir,
 }
 
 impl Certificates {
     /// An authority and a server that it signed, for names.
-    fn new(names: &[&str]) -> Self {
+    pub(crate) fn new(names: &[&str]) -> Self {
         let folder = TempDir::new().unwrap();
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -36,11 +36,11 @@ impl Certificates {
         self.folder.path().join(name)
     }
 
-    fn server(&self) -> ServerTls {
+    pub(crate) fn server(&self) -> ServerTls {
         ServerTls::load(&self.path("server.pem"), &self.path("key.pem")).unwrap()
     }
 
-    fn client(&self) -> ClientTls {
+    pub(crate) fn client(&self) -> ClientTls {
         ClientTls::load(&self.path("ca.pem")).unwrap()
     }
 }
