@@ -1,4 +1,4 @@
-# Everything a developer types. It needs Rust, CPython 3.11 or newer and make; the rest goes into .venv by itself.
+# Everything a developer types. It needs Rust, a C compiler, CPython 3.11 or newer and make; the rest goes into .venv by itself.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
