@@ -105,6 +105,8 @@ def test_registers_by_address(buyi: BuyiDevice) -> None:
     assert registers.read(addr=0x4000000C) == 2
     assert buyi.readReg("icore", 0x4C, relative=True) == buyi.readReg("icore", 0x4004004C) == 0x464D5348
     assert buyi.readReg(byte_size=0x1C, relative=True) == int(buyi.version()["device"], 16)
+    assert buyi.readReg(region_name="npu", byte_size=0x1C, relative=True) == int(buyi.version()["device"], 16)
+    assert buyi.readReg(region_name="icore", addr=0x4C, relative=True) == 0x464D5348
 
     def by_register() -> None:
         registers.write(0x40008, program.job.start, True)

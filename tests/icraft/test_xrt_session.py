@@ -325,6 +325,17 @@ def test_backends_keep_the_bindings_that_they_have() -> None:
         Session.CreateWithBackends(network.view(0), [host])
 
 
+def test_an_operation_that_several_have_is_the_first_ones_that_supports_it() -> None:
+    BackendOpRegistry.Register(OtherBackend, "test::Plus").set_forward(plus)
+    network = chain()
+    backends = [Backend.Create(kind, network.view(0), HostDevice.Default()) for kind in (OtherBackend, HostBackend)]
+    made = Session.CreateWithBackends(network.view(0), backends)
+    plain = [op.op_id for op in network.ops if op.typeKey() != "test::PlusNode"]
+    assert [op_id for op_id, owner in made.backendBindings().items() if owner.same_as(backends[1])] == plain
+    made.apply()
+    assert first(made.forward([x(0)])) == [112, 11]
+
+
 def test_what_no_backend_computes_is_named() -> None:
     network = chain()
     BackendOpRegistry.Remove(HostBackend, "test::Plus")

@@ -17,12 +17,14 @@ from triune.icraft._npu.network import Hard, hard_network
 from triune.icraft._npu.placement import Fault, Placement, Wishes
 from triune.icraft._npu.port import Port
 from triune.icraft._npu.run import run_operations
-from triune.icraft._xrt.backend import Backend, operation_name
+from triune.icraft._xir.objects import ObjectRef
+from triune.icraft._xrt.backend import Backend, operation_name, view_of
 from triune.icraft._xrt.device import Device
 from triune.icraft._xrt.errors import BACKEND, DEVICE, ORDER, NotSupported, failure
 
 if TYPE_CHECKING:
     from triune.icraft._xir.operation import Operation
+    from triune.icraft._xir.view import NetworkView
     from triune.icraft._xrt.registry import FForwardOp
     from triune.icraft._xrt.tensor import Tensor
 
@@ -86,8 +88,29 @@ class NpuBackend(Backend):
             )
         self._at = port
 
+    def init(self, network_view: NetworkView, device: Device) -> None:
+        """Bind the operations and the device. Options stay, and so do chunks that the program gave.
+
+        Raises InternalError if the backend does not work with the device, or there are chunks of the program's and the
+        operations on the accelerator or the device are others than those that they are for.
+        """
+        self._accept(device)
+        chunks = self._wishes.chunks()
+        if chunks:
+            own = [op for op in view_of(network_view).ops if self._is_own(op)]
+            same = len(own) == len(self._hard_ops) and all(map(ObjectRef.same_as, own, self._hard_ops))
+            if not same or not all(chunk.isOn(self._port.far_region) for chunk in chunks):
+                raise failure(
+                    ORDER,
+                    f"{type(self).__name__}.init: it was given memory chunks for other operations or another device; deinit "
+                    "lets go of them",
+                )
+        super().init(network_view, device)
+
     def _init(self) -> None:
+        wishes = self._wishes
         self._forget()
+        self._wishes = wishes
         self._hard_ops = [op for op in self.network_view.ops if self._is_own(op)]
         if self._hard_ops:
             self._hard = hard_network(self.network_view.network())

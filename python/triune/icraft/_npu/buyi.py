@@ -141,7 +141,7 @@ class BuyiBackend(NpuBackend):
         what = "userSetSegment"
         self._without_mmu(what)
         try:
-            segment = Segment(segment_type)
+            segment = Segment._given(segment_type)
         except ValueError:
             raise failure(TYPE, f"{what}: {segment_type!r} is no Segment") from None
         expect(f"{what}: offset", offset, int, "a number of bytes")

@@ -32,6 +32,11 @@ class Wishes:
     edges: dict[str, tuple[MemChunk, int]] = field(default_factory=dict)
     """Chunks for all of ``input`` or ``output``, and where in them these begin."""
 
+    def chunks(self) -> list[MemChunk]:
+        """Return all of them."""
+        single = [chunk for chunk in (self.weights, self.instructions, self.maps) if chunk is not None]
+        return [*single, *self.values.values(), *(chunk for chunk, _ in self.edges.values())]
+
 
 @dataclass(frozen=True)
 class Spot:

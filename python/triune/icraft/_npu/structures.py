@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from triune.icraft._xir.enums import VendorEnum
+from triune.icraft._xir.errors import InternalError
 from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xir.values import Value
 from triune.icraft._xrt.memory import MemChunk
@@ -32,6 +33,8 @@ class Record(ObjectRef):
     _facts: dict[str, Any]
 
     def _fact(self, name: str) -> Any:
+        if not self.defined():
+            raise InternalError(f"null handle: {type(self).__name__}.{name} has no object behind it")
         return self._facts[name]
 
     def _equals(self, other: Any) -> bool:

@@ -118,6 +118,11 @@ class ZG330Backend(NpuBackend):
     _leases: list[Content]
     """What the program's chunks are for, which they are as long as a backend needs it."""
 
+    def _init(self) -> None:
+        leases = self._leases
+        super()._init()
+        self._leases = leases
+
     def _forget(self) -> None:
         super()._forget()
         self._leases = []
@@ -210,7 +215,7 @@ class ZG330Backend(NpuBackend):
         """
         self._before_apply("ocmOptimize")
         try:
-            self._on_chip = OcmOpt(option).name.lower()
+            self._on_chip = OcmOpt._given(option).name.lower()
         except ValueError:
             raise failure(TYPE, f"ocmOptimize: {option!r} is no OcmOpt") from None
 
@@ -311,6 +316,6 @@ class ZG330Backend(NpuBackend):
 
 def _member(what: str, segment: Any) -> SegmentType:
     try:
-        return SegmentType(segment)
+        return SegmentType._given(segment)
     except ValueError:
         raise failure(TYPE, f"{what}: {segment!r} is no SegmentType") from None

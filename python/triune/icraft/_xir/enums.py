@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Self
 
 __all__ = [
     "DistrUnvalidValue",
@@ -27,6 +28,16 @@ class VendorEnum(enum.IntEnum):
     @property
     def _json_name(self) -> str:
         return self.name
+
+    @classmethod
+    def _given(cls, value: int) -> Self:
+        """Return the member that an argument is, or has the number of.
+
+        Raises ValueError if there is none, and for another enumeration's member, whose number means something else.
+        """
+        if isinstance(value, VendorEnum) and not isinstance(value, cls):
+            raise ValueError(f"{value!r} is no {cls.__name__}")
+        return cls(value)
 
 
 class Framework(VendorEnum):

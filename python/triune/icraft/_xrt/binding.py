@@ -60,19 +60,19 @@ def bound_by_order(view: NetworkView, backends: Sequence[Backend], devices: Sequ
 
 
 def bound_already(view: NetworkView, backends: Sequence[Backend]) -> list[Step]:
-    """Take the bindings that backends have.
+    """Take the bindings that backends have. An operation that several are bound to is the first one's that supports it.
 
-    Raises InternalError if an operation is bound to no backend, or to one that does not support it.
+    Raises InternalError if an operation is bound to no backend that supports it.
     """
     backends = _backends(backends)
-    owners: dict[int, Backend] = {}
+    owners: dict[int, list[Backend]] = {}
     for backend in backends:
         for op in backend.network_view.ops:
-            owners.setdefault(op.op_id, backend)
+            owners.setdefault(op.op_id, []).append(backend)
     steps, unsupported = [], []
     for op in view.ops:
-        owner = owners.get(op.op_id)
-        if owner is None or not owner.isOpSupported(op):
+        owner = next((backend for backend in owners.get(op.op_id, ()) if backend.isOpSupported(op)), None)
+        if owner is None:
             unsupported.append(op)
         else:
             steps.append(_step(op, owner))

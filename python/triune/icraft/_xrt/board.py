@@ -292,7 +292,7 @@ class BoardDevice(Device):
 
         Raises InternalError if there is no such register.
         """
-        if "cid" in keywords or (len(args) + len(keywords) == 3 and not isinstance(args[0], str)):
+        if "cid" in keywords or (len(args) + len(keywords) == 3 and not _names_region(args, keywords)):
             return self._register(_engine(*args, **keywords)[0])
         return super().readReg(*args, **keywords)
 
@@ -302,8 +302,7 @@ class BoardDevice(Device):
 
         Raises InternalError if there is no such register, or it cannot be set.
         """
-        named = isinstance(args[0], str) if args else "region_name" in keywords
-        if "cid" in keywords or (len(args) + len(keywords) == 4 and not named):
+        if "cid" in keywords or (len(args) + len(keywords) == 4 and not _names_region(args, keywords)):
             address, data = _engine(*args, **keywords)
             expect("writeReg: data", data, (int, np.integer), "a number")
             if not 0 <= data < 1 << 32:
@@ -353,6 +352,11 @@ class BoardDevice(Device):
 
     def _json(self) -> Any:
         return {"_type_key": self._json_key(), "url": self._url}
+
+
+def _names_region(args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Return whether the arguments of a call for a register begin with a region's name."""
+    return isinstance(args[0], str) if args else "region_name" in keywords
 
 
 def _engine(cid: Any, rid: Any, offset: Any, data: Any = None) -> tuple[int, Any]:

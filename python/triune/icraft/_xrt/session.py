@@ -108,7 +108,8 @@ class Session(ObjectRef):
     def CreateWithBackends(network: NetworkView, backends: Sequence[Backend]) -> Session:
         """Take the bindings that backends have, each to its operations and device.
 
-        Raises InternalError if an operation is bound to no backend, or to one that does not support it.
+        An operation that several are bound to is the first one's that supports it. Raises InternalError if an operation is
+        bound to no backend that supports it.
         """
         view = view_of(network)
         return Session._of(view, list(backends), bound_already(view, backends))

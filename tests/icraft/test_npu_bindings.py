@@ -1,0 +1,134 @@
+"""Backends of accelerators that programs make and set up themselves, and then put into sessions, as the manual's examples do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from npu_networks import BACKENDS, compiled, expected, image, on_host, opened
+
+from triune.icraft import buyibackend, zg330backend
+from triune.icraft.host_backend import HostBackend
+from triune.icraft.xir import InternalError
+from triune.icraft.xrt import Backend, HostDevice, Session
+from triune.icraft.zg330backend import SegmentType
+
+Folders = dict[str, Path]
+SHARED = {"zg330": ("WEIGHT", "INSTR", "FTMP"), "buyi": ("WEIGHT", "FTMP")}
+
+
+def ready(target: str) -> Any:
+    """Return a board whose backends take memory of the program's."""
+    device = opened(target)
+    if target == "buyi":
+        device.mmuModeSwitch(False)
+    return device
+
+
+def give(target: str, backends: list[Any], device: Any) -> dict[Any, int]:
+    """Let backends of one network share segments; return where these lie."""
+    kinds = zg330backend.SegmentType if target == "zg330" else buyibackend.Segment
+    places = {}
+    for name in SHARED[target]:
+        kind = kinds[name]
+        size = max(backends[0].logic_segment_map[kind].byte_size, 1)
+        chunk = device.defaultMemRegion().malloc(size, True, 4096)
+        for backend in backends:
+            if target == "zg330":
+                backend.userReuseSegment(chunk, kind)
+            else:
+                backend.userSetSegment(chunk, kind)
+        places[kind] = chunk.begin.addr()
+    return places
+
+
+@pytest.mark.parametrize("target", ["zg330", "buyi"])
+@pytest.mark.parametrize("how", ["by order", "as bound"])
+def test_shared_segments_stay_shared_in_sessions(digits: Folders, target: str, how: str) -> None:
+    network, device = compiled(digits, target), ready(target)
+    backends = [Backend.Create(BACKENDS[target], network.view(0), device) for _ in range(2)]
+    places = give(target, backends, device)
+    given = image(network)
+    for backend in backends:
+        if how == "by order":
+            devices = [device, HostDevice.Default()]
+            made = Session.CreateByOrder(network.view(0), [backend, HostBackend.Init()], devices)
+        else:
+            host = Backend.Create(HostBackend, network.view(0), HostDevice.Default())
+            made = Session.CreateWithBackends(network.view(0), [backend, host])
+        made.apply()
+        assert np.array_equal(on_host(made.forward([given])), expected(digits, target, given))
+    for backend in backends:
+        segments = backend.phy_segment_map
+        assert {kind: segments[kind].phy_addr for kind in places} == places
+
+
+def test_a_connected_value_stays_connected_in_a_session(digits: Folders) -> None:
+    network, device = compiled(digits, "zg330"), opened("zg330")
+    backend: Any = Backend.Create(zg330backend.ZG330Backend, network.view(0), device)
+    last = [op for op in network.ops if op.typeKey() == "icraft::xir::HardOpNode"][-1].outputs[0]
+    chunk = device.defaultMemRegion().malloc(last.storageBytes(), True, 4096)
+    backend.userConnectNetwork(chunk, last.v_id)
+    made = Session.CreateByOrder(network.view(0), [backend, HostBackend.Init()], [device, HostDevice.Default()])
+    made.apply()
+    assert backend.forward_info.value_map[last.v_id].phy_addr == chunk.begin.addr()
+
+
+def test_chunks_are_not_taken_along_to_other_operations_or_devices(digits: Folders) -> None:
+    network, device = compiled(digits, "zg330"), opened("zg330")
+    backend: Any = Backend.Create(zg330backend.ZG330Backend, network.view(0), device)
+    give("zg330", [backend], device)
+    # All operations of the accelerator's but the last.
+    own = [op.op_id for op in network.ops if op.typeKey() == "icraft::xir::HardOpNode"][:-1]
+    for view, where in ((network.view(own), device), (network.view(0), opened("zg330"))):
+        with pytest.raises(InternalError, match="for other operations or another device; deinit lets go of them"):
+            backend.init(view, where)
+    backend.init(network.view(0), device)
+    backend.deinit()
+    backend.init(network.view(own), device)
+    backend.apply()
+    assert not backend.phy_segment_map[SegmentType.WEIGHT].single_chunk.user_used
+
+
+def test_members_of_other_enumerations_are_refused(digits: Folders) -> None:
+    # Their numbers mean something else: `WEIGHT` of one module is `INPUT` of the other.
+    device = ready("buyi")
+    backend: Any = Backend.Create(buyibackend.BuyiBackend, compiled(digits, "buyi").view(0), device)
+    chunk = device.malloc(1 << 20)
+    with pytest.raises(InternalError, match="is no Segment"):
+        backend.userSetSegment(chunk, zg330backend.WEIGHT)
+    backend.userSetSegment(chunk, int(buyibackend.WEIGHT))
+    assert buyibackend.Segment(buyibackend.WEIGHT) is buyibackend.Segment.WEIGHT
+    device = opened("zg330")
+    backend = Backend.Create(zg330backend.ZG330Backend, compiled(digits, "zg330").view(0), device)
+    with pytest.raises(InternalError, match="is no SegmentType"):
+        backend.userReuseSegment(device.malloc(1 << 20), buyibackend.FTMP)
+    with pytest.raises(InternalError, match="is no OcmOpt"):
+        backend.ocmOptimize(zg330backend.SegmentType.WEIGHT)
+
+
+def test_a_structure_that_is_not_there_says_which(digits: Folders) -> None:
+    device = opened("zg330")
+    backend: Any = Backend.Create(zg330backend.ZG330Backend, compiled(digits, "zg330").view(0), device)
+    backend.apply()
+    missing = backend.phy_segment_map[SegmentType.INPUT].single_chunk
+    assert not missing.defined()
+    with pytest.raises(InternalError, match=r"null handle: MemChunkInfo\.user_used has no object"):
+        _ = missing.user_used
+
+
+def test_logs_have_times_of_both_backends_without_a_profile(
+    digits: Folders, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network, device = compiled(digits, "zg330"), opened("zg330")
+    made = Session.Create([BACKENDS["zg330"], HostBackend], network.view(0), [device, HostDevice.Default()])
+    made.setLogTime(True)
+    made.apply()
+    made.forward([image(network)])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    times = {words[3]: float(words[words.index("hard:") + 1]) for words in lines}
+    assert times["HardOp(Merged)"] == pytest.approx(device.calcTime(), abs=1e-4)
+    assert times["Cast"] > 0
+    assert made.timeProfileResults() == {}
