@@ -352,6 +352,7 @@ def test_what_no_backend_computes_is_named() -> None:
         lambda view: Session.Create([HostBackend.Init()], view, [HostDevice.Default()]),
         lambda view: Session.CreateByOrder(view, [HostBackend], [HostDevice.Default()]),
         lambda view: Session.CreateByOrder(view, [HostBackend()], [HostDevice.Default()]),
+        lambda view: Session.CreateByOrder(view, [HostBackend.Init()] * 2, [HostDevice.Default()] * 2),
         lambda view: Session.Create([HostBackend], "network.json", [HostDevice.Default()]),
         lambda view: Session.Create([HostBackend], view, ["host"]),
         lambda view: Session.CreateWithBackends(view, [HostBackend.Init()]),

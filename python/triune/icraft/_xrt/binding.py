@@ -37,11 +37,14 @@ class Step:
 def bound_by_order(view: NetworkView, backends: Sequence[Backend], devices: Sequence[Device]) -> list[Step]:
     """Bind every operation to the first backend that supports it, and the backends to devices.
 
-    Raises InternalError if an operation is supported by none, or there are not as many devices as backends.
+    Raises InternalError if an operation is supported by none, a backend is there twice, or there are not as many devices as
+    backends.
     """
     backends = _backends(backends)
     if len(backends) != len(devices):
         raise failure(RANGE, f"Session: {len(backends)} backends and {len(devices)} devices; each backend has one")
+    if len(set(map(id, backends))) < len(backends):
+        raise failure(RANGE, "Session: a backend is there twice; it is bound once")
     for backend, device in zip(backends, devices, strict=True):
         backend.setDevice(device)
     bound: list[list[int]] = [[] for _ in backends]

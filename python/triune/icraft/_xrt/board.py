@@ -57,7 +57,7 @@ class BoardMemRegion(MemRegion):
         size, steps = max(byte_size, 1), max(alignment, _BURST)
 
         def allocate() -> MemPtr:
-            return MemPtr(self._owner._native(lambda board: board.allocate(self._on_board, size, steps)))
+            return MemPtr(self._taken(lambda board: board.allocate(self._on_board, size, steps)))
 
         try:
             return allocate()
@@ -78,7 +78,18 @@ class BoardMemRegion(MemRegion):
                 f" {self._reserved:#x} to {self._region_bytes:#x} can be had",
             )
         if owned:
-            self._owner._native(lambda board: board.allocate_at(self._on_board, start, max(byte_size, 1)))
+            self._taken(lambda board: board.allocate_at(self._on_board, start, max(byte_size, 1)))
+
+    def _taken(self, call: Callable[[_native.Board], _T]) -> _T:
+        """Return what an allocation returns; that there is no room is said by the region's name here."""
+        try:
+            return self._owner._native(call)
+        except InternalError as error:
+            cause = error.__cause__
+            if not isinstance(cause, _native.UnsupportedError):
+                raise
+            said = str(cause).replace(f"region {self._on_board} ", f"region {self._name!r} ")
+            raise failure(DEVICE, said) from cause
 
     def _free(self, begin: MemPtr) -> None:
         # A closed device has let go of everything, and so has one whose connection is lost.
