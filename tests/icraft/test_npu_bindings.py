@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from npu_networks import BACKENDS, compiled, expected, image, on_host, opened
+from npu_networks import BACKENDS, SUFFIXES, compiled, expected, image, on_host, opened
 
 from triune.icraft import buyibackend, zg330backend
 from triune.icraft.host_backend import HostBackend
-from triune.icraft.xir import InternalError
+from triune.icraft.xir import InternalError, Network
 from triune.icraft.xrt import Backend, HostDevice, Session
 from triune.icraft.zg330backend import SegmentType
 
@@ -107,6 +107,18 @@ def test_members_of_other_enumerations_are_refused(digits: Folders) -> None:
         backend.userReuseSegment(device.malloc(1 << 20), buyibackend.FTMP)
     with pytest.raises(InternalError, match="is no OcmOpt"):
         backend.ocmOptimize(zg330backend.SegmentType.WEIGHT)
+
+
+@pytest.mark.parametrize("target", ["zg330", "buyi"])
+def test_parameters_that_were_not_loaded_are_asked_for(digits: Folders, target: str) -> None:
+    (path,) = digits[target].glob(f"*_{SUFFIXES[target]}.json")
+    network, devices = Network.CreateFromJsonFile(path), [opened(target), HostDevice.Default()]
+    with pytest.raises(
+        InternalError, match=r"\[11012\] network 'digits_int8': parameters have no data: loadParamsFromFile"
+    ):
+        Session.Create([BACKENDS[target], HostBackend], network.view(0), devices)
+    network.lazyLoadParamsFromFile(path.with_suffix(".raw"))
+    Session.Create([BACKENDS[target], HostBackend], network.view(0), devices).apply()
 
 
 def test_a_structure_that_is_not_there_says_which(digits: Folders) -> None:

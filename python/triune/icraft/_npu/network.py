@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from triune import _native
 from triune.icraft._host.document import parameters
 from triune.icraft._xir.objects import compact, plain
-from triune.icraft._xrt.errors import BACKEND, failure
+from triune.icraft._xrt.errors import BACKEND, ORDER, failure
 
 if TYPE_CHECKING:
     from triune.icraft._xir.network import Network
@@ -38,7 +38,7 @@ class Hard:
 def hard_network(network: Network) -> Hard:
     """Return a network's operations with commands.
 
-    Raises InternalError if there are none, or the network does not hold together.
+    Raises InternalError if there are none, their parameters have not been loaded, or the network does not hold together.
     """
     with _LOCK:
         known = _KNOWN.get(id(network))
@@ -47,6 +47,8 @@ def hard_network(network: Network) -> Hard:
     try:
         native = _native.HardNetwork(compact(plain(network)).encode(), parameters(network.ops))
     except _native.Error as error:
+        if any(not params.hasData() for op in network.ops for params in op.paramsAttrs(True)):
+            raise failure(ORDER, f"network {network.name!r}: parameters have no data: loadParamsFromFile") from None
         raise failure(BACKEND, f"network {network.name!r}: {error}") from None
     found = Hard(native, network.name)
     key = id(network)
