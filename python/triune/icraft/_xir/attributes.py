@@ -7,7 +7,6 @@ Writing is the same for all: `objects.plain`.
 from __future__ import annotations
 
 import enum
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from triune.icraft._xir.enums import VendorEnum
 from triune.icraft._xir.errors import Error
 from triune.icraft._xir.immediates import Bool, IntImm, ScalarImm
 from triune.icraft._xir.layout import Layout
-from triune.icraft._xir.objects import ObjectRef
+from triune.icraft._xir.objects import ObjectRef, whole_number
 from triune.icraft._xir.types import TensorType
 from triune.icraft._xir.values import Params
 
@@ -39,15 +38,6 @@ class Kind:
     """Take what a file has; raises TypeError or ValueError if it is something else, Error if it is broken."""
     accepted: str = ""
     """The type that setters and constructors take, if it is another than `shown`."""
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, (bool, float)):
-        raise TypeError(f"a whole number is needed, not {value!r}")
-    number = operator.index(value)
-    if not -(1 << 63) <= number < 1 << 63:
-        raise ValueError(f"{number} does not fit 64 bits")
-    return number
 
 
 def _real(value: Any) -> float:
@@ -125,7 +115,7 @@ def _each_read(read: Callable[[Any, Reader], Any]) -> Callable[[Any, Reader], li
 def _dictionary(value: Any) -> dict[str, int]:
     if not isinstance(value, Mapping):
         raise TypeError(f"a dict is needed, not {value!r:.60}")
-    return {str(key): _whole(item) for key, item in value.items()}
+    return {str(key): whole_number(item) for key, item in value.items()}
 
 
 def _layout(value: Any) -> Layout:
@@ -171,23 +161,23 @@ def objects_of(shown: str, kind: Callable[[], type], read: Callable[[Any, Reader
 class kinds:
     """The kinds."""
 
-    whole = Kind("int", _whole, _plainly(_whole))
+    whole = Kind("int", whole_number, _plainly(whole_number))
     real = Kind("float", _real, _plainly(_real))
     # What the vendor keeps in 32 bits where a default would show it.
     single = Kind("float", lambda value: f32(_real(value)), _plainly(_real))
     truth = Kind("bool", _truth, _plainly(_truth))
     text = Kind("str", _text, _plainly(_text))
-    wholes = Kind("list[int]", _each(_whole), _plainly(_each(_whole)), "list[int] | int")
+    wholes = Kind("list[int]", _each(whole_number), _plainly(_each(whole_number)), "list[int] | int")
     reals = Kind("list[float]", _each(_real), _plainly(_each(_real)))
     maybe_wholes = Kind(
         "list[int] | None",
-        _optional(_each(_whole)),
-        _optional_read(_plainly(_each(_whole))),
+        _optional(_each(whole_number)),
+        _optional_read(_plainly(_each(whole_number))),
         "list[int] | int | None",
     )
     maybe_imm = Kind(
         "IntImm | None",
-        _optional(lambda value: value if isinstance(value, IntImm) else IntImm(_whole(value))),
+        _optional(lambda value: value if isinstance(value, IntImm) else IntImm(whole_number(value))),
         _optional_read(lambda document, reader: _instance(IntImm)(_scalar_read(document, reader))),
         "IntImm | int | None",
     )

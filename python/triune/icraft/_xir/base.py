@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from triune.icraft._xir.errors import Error
-from triune.icraft._xir.objects import Concrete
+from triune.icraft._xir.objects import Concrete, needed
 from triune.icraft._xir.operation import Operation
 from triune.icraft._xir.places import BuyiTarget, CompileTarget
 from triune.icraft._xir.values import Params, Value
@@ -199,7 +199,7 @@ class NetworkBase(Concrete):
 
     def setAITarget(self, ai_target: CompileTarget) -> Self:
         """Set the accelerator that the network is for."""
-        self._ai_target = ai_target
+        self._ai_target = needed(CompileTarget, ai_target, "setAITarget")
         return self
 
     # ---- views

@@ -352,10 +352,6 @@ class Reader:
         return numbers
 
 
-class _Located(Error):
-    """An error whose message says where."""
-
-
 class _At:
     """What is being read, while it is: errors get to know."""
 
@@ -368,9 +364,11 @@ class _At:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         where, *inner = self._path
         self._path.pop()
-        if isinstance(error, Error | TypeError | ValueError) and not isinstance(error, _Located):
+        if isinstance(error, Error | TypeError | ValueError) and not (isinstance(error, Error) and error._says_where):
             places = ", ".join(" ".join(map(str, what)) for what in inner)
-            raise _Located(f"{where}: {places}: {error}") from None
+            located = Error(f"{where}: {places}: {error}")
+            located._says_where = True
+            raise located from None
 
 
 _KINDS = {str: "string", int: "whole number", bool: "truth value"}

@@ -11,6 +11,9 @@ __all__ = ["Error", "InternalError", "XirWarning", "native_errors"]
 class Error(RuntimeError):
     """A network, a file or a call is not as the vendor's rules have it."""
 
+    # Whether the message has the file and the place in it.
+    _says_where = False
+
 
 class InternalError(Error):
     """A handle is null, or not of the class that it was taken for; the vendor's checks raise the same."""

@@ -9,7 +9,7 @@ from triune.icraft._xir.base import NetworkBase, is_input, is_output
 from triune.icraft._xir.enums import Framework
 from triune.icraft._xir.errors import Error
 from triune.icraft._xir.files import FileForms
-from triune.icraft._xir.objects import ObjectRef, plain
+from triune.icraft._xir.objects import ObjectRef, needed, plain
 from triune.icraft._xir.operation import OPERATORS, Operation
 from triune.icraft._xir.places import BuyiTarget, CompileTarget
 from triune.icraft._xir.rewriting import Rewriting
@@ -98,7 +98,7 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
 
     def setName(self, name: str) -> Self:
         """Set the name."""
-        self._name = name
+        self._name = needed(str, name, "Network.setName")
         return self
 
     @property
@@ -191,11 +191,7 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
         """Insert an operation at a place. Raises Error as `addOp` does, or if the place is out of range."""
         if not 0 <= op_index <= len(self._ops):
             raise Error(f"{self._named()} has {len(self._ops)} operations: none can be inserted at {op_index}")
-        if not op.defined():
-            raise Error(f"{self._named()}: a null operation cannot be added")
-        if op._network is not None:
-            where = "it already" if op._network is self else f"{op._network._named()}, take it out first"
-            raise Error(f"{self._named()}: {op._called()} is in {where}")
+        self._check_free(op)
         if is_input(op) and (op_index or (self._ops and is_input(self._ops[0]))):
             raise Error(f"{self._named()}: {op._called()} is an Input, which is only ever the first")
         if not is_input(op) and not op_index:
@@ -224,6 +220,14 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
             index.append(op)
             self._cached = index
         return self
+
+    def _check_free(self, op: Operation) -> None:
+        """Raise TypeError unless it is an operation, Error if it is null or in a network."""
+        if not needed(Operation, op, self._named()).defined():
+            raise Error(f"{self._named()}: a null operation cannot be added")
+        if op._network is not None:
+            where = "it already" if op._network is self else f"{op._network._named()}, take it out first"
+            raise Error(f"{self._named()}: {op._called()} is in {where}")
 
     def removeOpById(self, op_id: int) -> Self:
         """Take out an operation. What it made stays an input of whoever takes it. Raises Error if there is none."""
@@ -254,11 +258,12 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
         gone = self._ops[place]
         if op is gone:
             return self
+        self._check_free(op)
         # The place is empty for a moment, so that an Input can replace an Input.
         self.removeOpById(op_id)
         try:
             return self.insertOp(place, op)
-        except Error:
+        except Exception:
             self._ops.insert(place, gone)
             gone._network = self
             self._touch()
@@ -277,30 +282,36 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
         gone = self.getOpById(op_id)
         if op is gone:
             return self
+        self._check_free(op)
         if not op._inputs:
             op.setInputs(gone._inputs)
         if not op._outputs and not is_output(op):
             if op._rule is None:
-                outputs, gone._outputs = gone._outputs, []
-                for value in outputs:
-                    value._op = None
-                op._bind_outputs(outputs)
-            else:
-                op.inferResults()
+                return self._hand_over(gone, op)
+            op.inferResults()
         uses = [(index, self.getUsesInfo(value)) for index, value in enumerate(gone._outputs)]
         self._check_outputs(op, [index for index, taken in uses if taken])
         self.replaceOpById(op_id, op)
         for index, taken in uses:
             if taken:
-                self.connect(op._outputs[index], [use for use in taken if use[0] is not op])
+                self.connect(op._outputs[index], [use for use in taken if use[0] is not op and use[0] is not gone])
         return self
+
+    def _hand_over(self, gone: Operation, op: Operation) -> Self:
+        """Put an operation in the place of another, and make that one's outputs its own."""
+        op._bind_outputs(list(gone._outputs))
+        try:
+            return self.replaceOpById(gone._op_id, op)
+        except Exception:
+            gone._bind_outputs(list(op._outputs))
+            raise
 
     def _check_outputs(self, op: Operation, taken: Sequence[int]) -> None:
         if taken and max(taken) >= len(op._outputs):
             raise Error(f"{self._named()}: {op._called()} has {len(op._outputs)} outputs, output {max(taken)} is taken")
 
     def _own(self, op: Operation) -> Operation:
-        if op._network is not self:
+        if needed(Operation, op, self._named())._network is not self:
             raise Error(f"{op._called()} is not of {self._named()}")
         return op
 

@@ -9,15 +9,46 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from triune.icraft._xir.errors import InternalError
 
-__all__ = ["Array", "Concrete", "Map", "ObjectRef", "String", "compact", "from_plain", "plain", "plain_float"]
+__all__ = [
+    "Array",
+    "Concrete",
+    "Map",
+    "ObjectRef",
+    "String",
+    "compact",
+    "from_plain",
+    "needed",
+    "plain",
+    "plain_float",
+    "whole_number",
+]
 
 _T = TypeVar("_T")
+
+
+def needed(kind: type[_T], value: object, what: str) -> _T:
+    """Return a value. Raises TypeError naming `what` it was given as, unless it is of a class."""
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise TypeError(f"{what}: {article} {kind.__name__} is needed, not {type(value).__name__}")
+    return value
+
+
+def whole_number(value: Any) -> int:
+    """Return a whole number of 64 bits. Raises TypeError if it is something else, ValueError if it does not fit."""
+    if isinstance(value, str | bool | float):
+        raise TypeError(f"a whole number is needed, not {value!r}")
+    number = operator.index(value)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f"{number} does not fit 64 bits")
+    return number
 
 
 class _Handle(type):

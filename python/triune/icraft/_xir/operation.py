@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from triune.icraft._xir.attributes import Attr
 from triune.icraft._xir.binding import Form, fits, shown
 from triune.icraft._xir.errors import Error, InternalError
-from triune.icraft._xir.objects import Concrete, ObjectRef, plain
+from triune.icraft._xir.objects import Concrete, ObjectRef, needed, plain, whole_number
 from triune.icraft._xir.places import CompileTarget, HostTarget
 from triune.icraft._xir.types import TensorType
 from triune.icraft._xir.values import Params, Tagged, Value
@@ -148,7 +148,7 @@ class Operation(Tagged, Concrete):
 
     def setName(self, name: str) -> Self:
         """Set the name."""
-        self._name = name
+        self._name = needed(str, name, "Operation.setName")
         return self
 
     @property
@@ -158,9 +158,10 @@ class Operation(Tagged, Concrete):
 
     def setId(self, op_id: int) -> Self:
         """Set the number. Raises Error if an operation of the network has it already."""
+        op_id = whole_number(op_id)
         if self._network is not None and op_id != self._op_id:
             self._network._check_op_id(op_id)
-        self._op_id = int(op_id)
+        self._op_id = op_id
         self._touch()
         return self
 
@@ -171,7 +172,7 @@ class Operation(Tagged, Concrete):
 
     def setCompileTarget(self, target: CompileTarget) -> Self:
         """Set what runs it."""
-        self._compile_target = target
+        self._compile_target = needed(CompileTarget, target, "Operation.setCompileTarget")
         return self
 
     def isActivate(self) -> bool:
@@ -358,12 +359,13 @@ class Operation(Tagged, Concrete):
         return self._outputs[self._place(arg0, "outputs", self._outputs)]
 
     def _bind_outputs(self, outputs: list[Value]) -> None:
+        for value in outputs:
+            if isinstance(needed(Value, value, f"{self._called()}, an output"), Params):
+                raise Error(f"{self._called()}: parameters cannot be an output")
         for value in self._outputs:
             if value._op is self:
                 value._op, value._index = None, 0
         for index, value in enumerate(outputs):
-            if isinstance(value, Params):
-                raise Error(f"{self._called()}: parameters cannot be an output")
             if value._op is not None and value._op is not self and any(value is made for made in value._op._outputs):
                 value._op._outputs = [made for made in value._op._outputs if made is not value]
                 value._op._touch()

@@ -99,7 +99,7 @@ class OpPattern(Pattern, Concrete):
     _cfunc: Callable[[Operation], bool] | None
 
     def __init__(self, op_type: Sequence[str] | ObjectRef) -> None:
-        """Take the type keys that will do, ``Node`` included; none is any."""
+        """Take the type keys that will do, with ``Node`` at their end or without; none is any."""
         if isinstance(op_type, str | ObjectRef):
             raise TypeError("OpPattern() takes a list of type keys")
         self._set_defaults()
@@ -172,8 +172,8 @@ class OpPattern(Pattern, Concrete):
     def _fits(self, op: Operation) -> bool:
         """Return whether the operation itself will do, its inputs aside."""
         return (
-            (not self._op_type or op.typeKey() in self._op_type)
-            and (not self._target_type or op.compile_target.typeKey() == self._target_type)
+            (not self._op_type or any(_is_key(key, op) for key in self._op_type))
+            and (not self._target_type or _is_key(self._target_type, op.compile_target))
             and all(attribute._fits(op) for attribute in self._attrs)
             and (self._cfunc is None or bool(self._cfunc(op)))
         )
@@ -324,6 +324,11 @@ def Wildcard() -> ValuePattern:
 def Anycards() -> AnycardsPattern:
     """Return the pattern of any number of inputs."""
     return AnycardsPattern.Init()
+
+
+def _is_key(key: str, handle: ObjectRef) -> bool:
+    own = handle.typeKey()
+    return own in (key, f"{key}Node")
 
 
 def _keys(given: Any) -> list[str]:

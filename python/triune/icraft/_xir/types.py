@@ -14,7 +14,7 @@ from triune.icraft._xir.arrays import NormratioArray, QuantizedScaleArray
 from triune.icraft._xir.distribution import MergedAxisDistr
 from triune.icraft._xir.errors import Error
 from triune.icraft._xir.layout import AxisUnit, Layout
-from triune.icraft._xir.objects import Concrete, ObjectRef
+from triune.icraft._xir.objects import Concrete, ObjectRef, whole_number
 from triune.icraft._xir.scalars import DataType, FloatType, IntegerType, ScalarType
 
 __all__ = [
@@ -444,7 +444,7 @@ class TensorType(DataType, Concrete):
 
 
 def _extents(shape: Sequence[int]) -> list[int]:
-    extents = [int(extent) for extent in shape]
-    if any(not -(1 << 63) <= extent < 1 << 63 for extent in extents):
-        raise Error(f"shape {extents}: an extent does not fit 64 bits")
-    return extents
+    try:
+        return [whole_number(extent) for extent in shape]
+    except ValueError as error:
+        raise Error(f"shape {list(shape)}: {error}") from None

@@ -10,7 +10,7 @@ from triune.icraft._xir.binding import REQUIRED, fits, shown
 from triune.icraft._xir.errors import Error
 from triune.icraft._xir.immediates import Data
 from triune.icraft._xir.layout import Layout
-from triune.icraft._xir.objects import Concrete, ObjectRef, from_plain
+from triune.icraft._xir.objects import Concrete, ObjectRef, from_plain, needed, whole_number
 from triune.icraft._xir.places import HostMem, MemType
 from triune.icraft._xir.scalars import BoolType, FloatType, IntegerType, ScalarType
 from triune.icraft._xir.types import TensorType
@@ -100,7 +100,7 @@ class Value(Tagged, Data, Concrete):
 
     def setName(self, name: str) -> Self:
         """Set the name."""
-        self._name = name
+        self._name = needed(str, name, "Value.setName")
         return self
 
     @property
@@ -110,10 +110,11 @@ class Value(Tagged, Data, Concrete):
 
     def setId(self, v_id: int) -> Self:
         """Set the number. Raises Error if a value of the network has it already."""
+        v_id = whole_number(v_id)
         network = self._owner()
         if network is not None:
             network._check_value_id(self, v_id)
-        self._v_id = int(v_id)
+        self._v_id = v_id
         if network is not None:
             network._touch()
         return self
@@ -318,8 +319,8 @@ class Params(Value):
         if is_float and stored.kind == "u" and not element.isBF16():
             raise Error(f"{self._called()}: numbers of {element} are not made here; give copyData() their bits")
         try:
-            values = map(arg0, range(self._tensor().numElements()))
-            data = np.fromiter(values, np.dtype(np.float32) if element.isBF16() else stored)
+            count = self._tensor().numElements()
+            data = np.fromiter(map(arg0, range(count)), np.dtype(np.float32) if element.isBF16() else stored, count)
         except (OverflowError, MemoryError, ValueError) as error:
             raise Error(f"{self._called()}: it cannot be filled: {error}") from None
         if element.isBF16():

@@ -35,12 +35,18 @@ def check_outputs(values: Sequence[Value], tensors: Sequence[Tensor]) -> dict[in
 def _checked(what: str, values: Sequence[Value], tensors: Sequence[Tensor]) -> dict[int, Tensor]:
     expect(f"{what}s", tensors, (list, tuple), "a list of tensors")
     if len(tensors) != len(values):
-        raise failure(RANGE, f"{what}s: expected {len(values)} tensors, got {len(tensors)}")
+        raise failure(RANGE, f"{what}s: expected {len(values)} tensors{_of(values)}, got {len(tensors)}")
     found = {}
     for index, (value, tensor) in enumerate(zip(values, tensors, strict=True)):
         check_tensor(f"{what} {index} (value {value.v_id})", value.tensorType(), tensor)
         found[value.v_id] = tensor
     return found
+
+
+def _of(values: Sequence[Value]) -> str:
+    """The numbers of the values, as far as a message has room."""
+    numbers = ", ".join(str(value.v_id) for value in values[:8])
+    return f" (of values {numbers}{', ...' if len(values) > 8 else ''})" if len(values) > 1 else ""
 
 
 def check_tensor(what: str, wanted: TensorType, tensor: Tensor) -> None:

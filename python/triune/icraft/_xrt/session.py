@@ -351,7 +351,12 @@ class Session(ObjectRef):
         if tensor is None:
             tensor = given.get(v_id)
         if tensor is None:
-            raise failure(ORDER, f"value {v_id} comes from outside the session, and no inputs are given")
+            why = (
+                "is made neither by an operation before the one that takes it nor outside the session"
+                if given
+                else "comes from outside the session, and no inputs are given"
+            )
+            raise failure(ORDER, f"value {v_id} {why}")
         return tensor
 
     def _uses(self) -> dict[int, int]:
