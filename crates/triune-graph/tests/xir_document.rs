@@ -253,6 +253,12 @@ fn wrong_documents_are_refused_with_operation_operand_and_key() {
         ),
         ("\"shape\": [1, 4]", "\"shape\": [1, -4]", "'shape' has the extent -4"),
         ("\"_allow_no_data\": false", "\"_allow_no_data\": 3", "'_allow_no_data' is not a bool"),
+        (
+            "\"3.33.1.0\"",
+            "\"4.0.0.0\"",
+            "'icraft_xir_version' \"4.0.0.0\" is not known; up to 3.x can be read",
+        ),
+        ("\"3.33.1.0\"", "\"soon\"", "'icraft_xir_version' \"soon\" is not known"),
     ];
     for (from, to, reason) in cases {
         let json = small();

@@ -36,6 +36,15 @@ impl Document {
     }
 }
 
+/// The newest major version of the format whose documents are understood.
+const NEWEST_MAJOR: u64 = 3;
+
+fn is_known(version: &str) -> bool {
+    let major = version.trim_start_matches('v').split('.').next().unwrap_or_default();
+    major.bytes().all(|digit| digit.is_ascii_digit())
+        && major.parse().is_ok_and(|major: u64| major <= NEWEST_MAJOR)
+}
+
 /// The values seen so far, each with the object that it was read from.
 #[derive(Default)]
 struct Reader<'a> {
@@ -61,7 +70,14 @@ impl<'a> Reader<'a> {
                 "framework_kind" => fields.text(key)?.clone_into(&mut document.framework_kind),
                 "framework_version" => fields.text(key)?.clone_into(&mut document.framework_version),
                 "icraft_version" => fields.text(key)?.clone_into(&mut document.icraft_version),
-                "icraft_xir_version" => fields.text(key)?.clone_into(&mut document.icraft_xir_version),
+                "icraft_xir_version" => {
+                    let version = fields.text(key)?;
+                    if !is_known(version) {
+                        let reason = format!("{version:?} is not known; up to {NEWEST_MAJOR}.x can be read");
+                        return Err(fields.bad(key, reason));
+                    }
+                    version.clone_into(&mut document.icraft_xir_version);
+                }
                 "params_md5" => fields.text(key)?.clone_into(&mut document.params_md5),
                 "params_bytes" => {
                     document.params_bytes =

@@ -135,9 +135,14 @@ impl Reader<'_, '_> {
         }
         let value = &self.builder.document.values[index];
         let (layout, extents) = (&value.dtype.layout, &value.dtype.shape);
+        let declared: Vec<_> = declared
+            .into_iter()
+            .map(|extent| extent.map_or_else(|| "?".to_owned(), |extent| extent.to_string()))
+            .collect();
         let reason = format!(
-            "value {} is declared {extents:?} as {layout}, which are {declared:?} without blocks; computed are {shape}",
-            value.v_id
+            "value {} is declared {extents:?} as {layout}, in the order of computation ({}); computed are {shape}",
+            value.v_id,
+            declared.join(", ")
         );
         Err(self.wrong(reason))
     }
