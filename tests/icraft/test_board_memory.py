@@ -112,7 +112,7 @@ def test_allocation_at_a_place(device: Device) -> None:
     chunk = region.malloc(place, 4096)
     assert chunk.begin == place
     for begin in (place, place + 4095, place - 1):
-        with pytest.raises(InternalError, match="the region 'plddr' has no free range"):
+        with pytest.raises(InternalError, match="'plddr' are not all free: something is in the way"):
             region.malloc(begin, 2)
     for begin, said in (
         (MemPtr(0), "not all in the region"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from triune.icraft._xrt.errors import DEVICE, RANGE, expect, failure
+from triune.icraft._xrt.errors import DEVICE, ORDER, RANGE, expect, failure
 from triune.icraft._xrt.memory import MemChunk
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ def check_chunk(what: str, chunk: object, port: Port, need: int, offset: int = 0
     """
     expect(what, chunk, MemChunk, "a memory chunk")
     assert isinstance(chunk, MemChunk)
+    if chunk._gone:
+        raise failure(ORDER, f"{what}: the memory chunk was freed")
     if not chunk.isOn(port.far_region):
         raise failure(DEVICE, f"{what}: the memory chunk is not in the device's memory ({port.url})")
     if (address(chunk) + offset) % PAGE:

@@ -134,6 +134,7 @@ class Placement:
         self.edges: dict[str, MemChunk] = {}
         self._contents: list[Content] = []
         self._place_areas(packed)
+        self._check_overlap()
         self._upload("weight", self.weights, deployment.weights)
         self._upload("instr", self.instructions, deployment.instructions)
 
@@ -161,6 +162,51 @@ class Placement:
                 self.spots.append(Spot(self.edges[role], logic - base + shift))
             else:
                 self.spots.append(Spot(self._port.far(bytes_), 0))
+
+    def _chunks(self) -> list[tuple[str, MemChunk]]:
+        """Return the chunks of all segments, by name."""
+        near = [] if self.on_chip is None else [("OCM", self.on_chip)]
+        areas = [(role.upper(), spot.chunk) for (role, _, _), spot in zip(self.areas, self.spots, strict=True)]
+        staged = [(f"value {v_id}", chunk) for v_id, chunk in self.staged.items()]
+        return [
+            ("INSTR", self.instructions),
+            ("WEIGHT", self.weights),
+            ("FTMP", self.maps),
+            *near,
+            *areas,
+            *staged,
+        ]
+
+    def check_chunks(self, what: str) -> None:
+        """Raise InternalError if the device was closed, or a chunk let go: others may have its memory by now."""
+        self._port.device._check_open(what)
+        for name, chunk in self._chunks():
+            if chunk._gone:
+                raise failure(
+                    ORDER,
+                    f"{what}: the memory chunk of {name} at {address(chunk):#x} was freed; it has to stay as long as its "
+                    "network runs",
+                )
+
+    def _check_overlap(self) -> None:
+        """Raise InternalError if instructions or weights share bytes with each other or with what runs write."""
+        areas = [(self.areas[index][0].upper(), index) for index in range(len(self.areas))]
+        names = ["INSTR", "WEIGHT", "FTMP", "OCM", *(name for name, _ in areas)]
+        far = [
+            (name, first, first + size)
+            for name, (region, first, size, _) in zip(names, self.table({}), strict=True)
+            if region == self._port.far_name and size
+        ]
+        for index, (name, first, end) in enumerate(far):
+            if name not in ("INSTR", "WEIGHT"):
+                break
+            for other, start, stop in far[index + 1 :]:
+                if start < end and first < stop:
+                    raise failure(
+                        RANGE,
+                        f"{name}, bytes {first:#x} to {end:#x}, and {other}, bytes {start:#x} to {stop:#x}, overlap: each "
+                        "segment needs memory of its own",
+                    )
 
     def _upload(self, segment: str, chunk: MemChunk, data: bytes) -> None:
         if not data:

@@ -63,6 +63,7 @@ def run_operations(
     for index, (value, tensor) in enumerate(zip(made, outputs, strict=False)):
         check_tensor(f"{name}: output {index}", value.tensorType(), tensor)
     backend._refuse_to_run(op)
+    placement.check_chunks(name)
     near = placement.shares_chip and any(placement.values[value.v_id].on_chip for value in (*values, *made))
     with backend._turn, backend._port.core if near else nullcontext():
         run = _Run(backend, placement, first, last)

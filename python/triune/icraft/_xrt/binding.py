@@ -123,10 +123,11 @@ def _refuse(unsupported: Sequence[Operation], backends: Sequence[Backend]) -> No
     if unsupported:
         names = ", ".join(operation_name(op) for op in unsupported[:10])
         more = f" and {len(unsupported) - 10} more" if len(unsupported) > 10 else ""
-        kinds = ", ".join(type(backend).__name__ for backend in backends) or "no backend"
+        kinds = ", ".join(type(backend).__name__ for backend in backends)
+        lack = f"{kinds} cannot compute" if kinds else "there are no backends to compute"
         raise failure(
             BACKEND,
-            f"Session: {kinds} cannot compute {names}{more}; BackendOpRegistry.Register adds operators to a backend"
+            f"Session: {lack} {names}{more}; BackendOpRegistry.Register adds operators to a backend"
             + _opaque(unsupported[0]),
         )
 

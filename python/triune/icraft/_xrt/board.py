@@ -78,7 +78,16 @@ class BoardMemRegion(MemRegion):
                 f" {self._reserved:#x} to {self._region_bytes:#x} can be had",
             )
         if owned:
-            self._taken(lambda board: board.allocate_at(self._on_board, start, max(byte_size, 1)))
+            try:
+                self._owner._native(lambda board: board.allocate_at(self._on_board, start, max(byte_size, 1)))
+            except InternalError as error:
+                if not isinstance(error.__cause__, _native.UnsupportedError):
+                    raise
+                raise failure(
+                    DEVICE,
+                    f"malloc: bytes {start:#x} to {end:#x} of the region {self._name!r} are not all free:"
+                    " something is in the way",
+                ) from error
 
     def _taken(self, call: Callable[[_native.Board], _T]) -> _T:
         """Return what an allocation returns; that there is no room is said by the region's name here."""
@@ -199,11 +208,13 @@ class BoardDevice(Device):
         if board is None:
             return
         regions = {id(region): region for region in self._mem_regions.values()}
-        for region in regions.values():
-            for chunk in region.memManager().getAllMemChunk():
-                chunk.free()
-        self._board = None
-        board.close()
+        with contextlib.ExitStack() as stack:
+            # Whatever deleters raise, the others are called and the board is let go.
+            stack.callback(board.close)
+            stack.callback(setattr, self, "_board", None)
+            for region in regions.values():
+                for chunk in reversed(region.memManager().getAllMemChunk()):
+                    stack.callback(chunk.free)
 
     def _computes(self) -> bool:
         """Return whether it can run instructions; ``mock://`` cannot."""

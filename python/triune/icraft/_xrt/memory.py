@@ -6,6 +6,7 @@ checked here once for all kinds. It knows neither tensors nor backends.
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable
@@ -84,10 +85,10 @@ class MemRegion(ObjectRef):
 
     def _allocated(self, byte_size: int, auto_free: bool = True, alignment: int = 1) -> MemChunk:
         size = _size("byte_size", byte_size)
-        expect("malloc: alignment", alignment, int, "a power of two")
+        expect("malloc: alignment", alignment, (int, np.integer), "a power of two")
         if alignment < 1 or alignment & (alignment - 1) or alignment > 1 << 30:
             raise failure(RANGE, f"malloc: alignment {alignment!r} is no power of two (up to 2^30)")
-        return MemChunk._of(self, self._malloc(size, alignment), size, None, bool(auto_free))
+        return MemChunk._of(self, self._malloc(size, int(alignment)), size, None, bool(auto_free))
 
     def _take(self, begin: MemPtr, byte_size: int, deleter: Deleter | None = None, auto_free: bool = True) -> MemChunk:
         size = _size("byte_size", byte_size)
@@ -242,10 +243,8 @@ class MemManager(ObjectRef):
 
     def _add(self, chunk: MemChunk, *, kept: bool) -> None:
         number = id(chunk)
-
-        def forget(_: object, chunks: dict[int, weakref.ref[MemChunk]] = self._chunks) -> None:
-            chunks.pop(number, None)
-
+        # No function of Python's, in which an interrupt would get lost.
+        forget = functools.partial(self._chunks.pop, number)
         with self._lock:
             self._chunks[number] = weakref.ref(chunk, forget)
             if kept:
@@ -338,7 +337,7 @@ class MemChunk(ObjectRef):
         source = self._part("MemChunk.read", src_offset, byte_size)
         if byte_size > target.size:
             raise failure(RANGE, f"MemChunk.read: {byte_size} bytes into a buffer of {target.size}")
-        self._chunk_region._read(source, target[:byte_size])
+        self._chunk_region._read(source, target[: int(byte_size)])
 
     def write(self, dest_offset: int, src: Buffer, byte_size: int) -> None:
         """Copy bytes from the beginning of a buffer to `dest_offset`.
@@ -350,22 +349,31 @@ class MemChunk(ObjectRef):
         target = self._part("MemChunk.write", dest_offset, byte_size)
         if byte_size > source.size:
             raise failure(RANGE, f"MemChunk.write: {byte_size} bytes of a buffer of {source.size}")
-        self._chunk_region._write(target, source[:byte_size])
+        self._chunk_region._write(target, source[: int(byte_size)])
 
     def copyFrom(self, dest_offset: int, src_chunk: MemChunk, src_offset: int, byte_size: int) -> None:
         """Copy bytes of a chunk, of any region, the same chunk even, to `dest_offset`.
 
         Raises InternalError if they are not all in both chunks, the memory cannot be written, or a chunk was freed.
         """
+        expect("MemChunk.copyFrom: src_chunk", src_chunk, MemChunk, "a memory chunk")
         source = src_chunk._part("MemChunk.copyFrom (source)", src_offset, byte_size)
         target = self._part("MemChunk.copyFrom", dest_offset, byte_size)
+        byte_size = int(byte_size)
         self._chunk_region._copy(target, src_chunk._chunk_region, source, byte_size)
+
+    @property
+    def _gone(self) -> bool:
+        """Whether the memory was let go."""
+        return self._freed or (self._owner is not None and self._owner._freed)
 
     def _part(self, what: str, offset: int, byte_size: int) -> MemPtr:
         """Return where `byte_size` bytes from `offset` on begin."""
         self._chunk_region._check_open(what)
-        if self._freed or (self._owner is not None and self._owner._freed):
+        if self._gone:
             raise failure(ORDER, f"{what}: the memory chunk was freed")
+        if type(offset) is not int or type(byte_size) is not int:
+            offset, byte_size = _count(what, "offset", offset), _count(what, "byte_size", byte_size)
         if not 0 <= offset <= self._byte_size or not 0 <= byte_size <= self._byte_size - offset:
             end = offset + byte_size
             raise failure(RANGE, f"{what}: bytes {offset} to {end} of a memory chunk of {self._byte_size} bytes")
@@ -406,6 +414,12 @@ class _Once:
         call, self._call = self._call, None
         if call is not None:
             call[0](call[1])
+
+
+def _count(what: str, name: str, value: object) -> int:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        raise failure(TYPE, f"{what}: {name}: expected a number of bytes, got {type(value).__name__}")
+    return int(value)
 
 
 def _size(what: str, value: object) -> int:

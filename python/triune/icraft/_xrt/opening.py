@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+import gc
+from typing import TYPE_CHECKING, Final
 
 from triune import _native
 from triune.icraft._xrt.board import BoardDevice
@@ -11,6 +12,9 @@ from triune.icraft._xrt.errors import DEVICE, failure
 from triune.icraft._xrt.remote import connect
 from triune.icraft._xrt.url import parse
 from triune.icraft._xrt.zg330_device import ZG330Device
+
+if TYPE_CHECKING:
+    from triune.icraft._xrt.url import DeviceUrl
 
 __all__ = ["open_device"]
 
@@ -22,7 +26,7 @@ def open_device(url: str) -> BoardDevice:
     parts = parse(url)
     try:
         board = (
-            connect(parts)
+            _connected(parts)
             if parts.protocol == "socket"
             else _native.Board.local(parts.target, parts.protocol != "mock")
         )
@@ -34,3 +38,13 @@ def open_device(url: str) -> BoardDevice:
         board.close()
         raise failure(DEVICE, f"Device.Open({url!r}): the board there is a {found}, not a {parts.target}")
     return _KINDS[parts.target]._of(parts, board)
+
+
+def _connected(parts: DeviceUrl) -> _native.Board:
+    try:
+        return connect(parts)
+    except _native.LinkError as error:
+        # What refers to itself, as sessions do, keeps its board until it is looked for.
+        if "in use" not in str(error) or not gc.collect():
+            raise
+        return connect(parts)

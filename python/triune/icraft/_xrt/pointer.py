@@ -156,6 +156,8 @@ class MemPtr(ObjectRef):
         if self.isNull():
             raise failure(RANGE, "MemPtr: arithmetic with a pointer to nothing")
         addr = None if self._addr is None else _address(self._addr + by)
+        if self._base is not None:
+            _address(self._base.ctypes.data + self._offset + by)
         return MemPtr._at(self._base, self._offset + by, addr)
 
     def _place(self, other: MemPtr) -> tuple[int, int]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
+
+import numpy as np
 
 from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xrt.backend import Backend, as_results, made, view_of
 from triune.icraft._xrt.binding import Step, bound_already, bound_by_order, joined
 from triune.icraft._xrt.check import check_inputs, check_outputs
-from triune.icraft._xrt.errors import ORDER, RANGE, TYPE, failure
+from triune.icraft._xrt.errors import ORDER, RANGE, TYPE, expect, failure
 from triune.icraft._xrt.observe import Observers
 from triune.icraft._xrt.snapshot import read_snapshot, write_snapshot
 from triune.icraft._xrt.stretch import Stretch, stretches
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from triune.icraft._xrt.registry import FForwardOp
 
 __all__ = ["CallBack", "Session"]
+
+_T = TypeVar("_T")
 
 CallBack = Callable[["Session", "Operation", Backend, list[Tensor]], None]
 """Called round every operation: session, operation, backend, output tensors (none yet before)."""
@@ -93,6 +97,7 @@ class Session(ObjectRef):
 
         Raises InternalError if an operation is supported by none (all of them are named), or the lists' lengths differ.
         """
+        expect("Session.Create: backend_types", backend_types, Sequence, "a list of classes such as HostBackend")
         return Session.CreateByOrder(network, [made(backend_type) for backend_type in backend_types], devices)
 
     @staticmethod
@@ -268,7 +273,8 @@ class Session(ObjectRef):
         tensors: Tensors = {}
         uses = self._uses()
         merging = not (self._profiles or self._observers.any())
-        with self._turns():
+
+        def run() -> list[Tensor]:
             for stretch in self._stretches:
                 self._run_stretch(stretch, given, tensors, wanted, merging)
                 for step in stretch.steps:
@@ -280,16 +286,16 @@ class Session(ObjectRef):
             for target, result in zip(outputs or (), results, strict=outputs is not None):
                 if result is not target:
                     target.copyFrom(0, result, 0, result._bytes())
+            return results
+
+        results = self._in_turn(run)
         self._total = time.perf_counter() - start
         self._observers.done(self._total * 1e3)
         return results if outputs is None else None
 
-    def _turns(self) -> ExitStack:
-        """Keep other threads from the memory of the backends' devices for as long as this is entered."""
-        stack = ExitStack()
-        for backend in sorted(self._backends, key=id):
-            stack.enter_context(backend._turn)
-        return stack
+    def _in_turn(self, call: Callable[[], _T]) -> _T:
+        """Return what a call returns, other threads being kept from the memory of the backends' devices meanwhile."""
+        return _holding([backend._turn for backend in sorted(self._backends, key=id)], call)
 
     def _run_stretch(self, stretch: Stretch, given: Tensors, tensors: Tensors, wanted: Tensors, merging: bool) -> None:
         if merging and stretch.merges:
@@ -323,10 +329,13 @@ class Session(ObjectRef):
             self._position = _Position()
         self._walls = {}
         position, start = self._position, time.perf_counter()
-        with self._turns():
+
+        def run() -> None:
             while position.index <= target:
                 self._run(self._plain[position.index], given, position.tensors, {})
                 position.index += 1
+
+        self._in_turn(run)
         self._total = time.perf_counter() - start
         step = self._plain[target]
         return [position.tensors[v_id] for v_id in step.outputs or step.inputs]
@@ -412,7 +421,16 @@ def _border(view: NetworkView | None) -> tuple[list[Value], list[Value]]:
     return list(view.inputs()), list(view.outputs())
 
 
+def _holding(turns: Sequence[AbstractContextManager[Any]], call: Callable[[], _T]) -> _T:
+    # Each lock is entered by a with statement of its own: an interrupt finds it either not taken, or let go on the way out.
+    if not turns:
+        return call()
+    with turns[0]:
+        return _holding(turns[1:], call)
+
+
 def _index(what: str, index: int, count: int) -> int:
+    expect(f"Session.sub: {what}", index, (int, np.integer), "a number")
     place = index + count if index < 0 else index
     if not 0 <= place <= count:
         raise failure(RANGE, f"Session.sub: {what} {index} of {count} operations")

@@ -18,7 +18,7 @@ from triune.icraft._xir.codec import network_of
 from triune.icraft._xir.errors import Error, InternalError
 from triune.icraft._xir.files import _opened, _Raw, _replaced, _Slice
 from triune.icraft._xrt.backend import Backend, made
-from triune.icraft._xrt.errors import FILE, LOAD, ORDER, RANGE, TYPE, failure
+from triune.icraft._xrt.errors import FILE, LOAD, ORDER, RANGE, TYPE, expect, failure
 
 if TYPE_CHECKING:
     from triune.icraft._xir.network import Network
@@ -41,6 +41,7 @@ def write_snapshot(path: str, view: NetworkView, backends: Sequence[Backend]) ->
 
     Raises InternalError if parameters have no data, or the file cannot be written.
     """
+    expect("dumpSnapshot: filePath", path, (str, os.PathLike), "a path")
     network = view.network()
     table: dict[str, list[int]] = {}
     places: list[tuple[int, Any]] = []
@@ -95,6 +96,9 @@ def read_snapshot(
     Raises InternalError if the file cannot be read, is no snapshot, of another version, damaged, or of other backends than
     `types`.
     """
+    expect("CreateWithSnapshot: filePath", path, (str, os.PathLike), "a path")
+    expect("CreateWithSnapshot: backends", types, Sequence, "a list of classes such as HostBackend")
+    expect("CreateWithSnapshot: devices", devices, Sequence, "a list of devices")
     where = f"CreateWithSnapshot({os.fspath(path)!r})"
     mapped, description, first = _mapped(path, where)
     try:
@@ -102,7 +106,9 @@ def read_snapshot(
         ops = [int(op) for op in description["ops"]]
         saved = description["backends"]
         classes = [str(each["class"]) for each in saved]
-    except (KeyError, TypeError, ValueError, AttributeError, Error) as error:
+        network.view(ops)
+        views = [network.view([int(op) for op in each["ops"]]) for each in saved]
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError, Error) as error:
         if isinstance(error, InternalError):
             raise
         raise failure(LOAD, f"{where}: the description is not that of a session: {error!r:.200}") from None
@@ -112,8 +118,8 @@ def read_snapshot(
     if [backend.typeKey() for backend in given] != classes:
         names = ", ".join(key.rsplit("::", 1)[-1].removesuffix("Node") for key in classes)
         raise failure(TYPE, f"{where}: the snapshot is of the backends {names}, in this order")
-    for backend, each, device in zip(given, saved, devices, strict=True):
-        backend.init(network.view([int(op) for op in each["ops"]]), device)
+    for backend, own, each, device in zip(given, views, saved, devices, strict=True):
+        backend.init(own, device)
         try:
             backend._restore(dict(each["options"]))
         except (KeyError, TypeError, ValueError) as error:

@@ -18,7 +18,7 @@ from triune.icraft._xir.values import Params, Value
 from triune.icraft._xrt.device import HostDevice
 from triune.icraft._xrt.dump import dumped
 from triune.icraft._xrt.elements import contiguous, described, storage, type_of, wrapped
-from triune.icraft._xrt.errors import ORDER, RANGE, TIMEOUT, TYPE, failure
+from triune.icraft._xrt.errors import ORDER, RANGE, TIMEOUT, TYPE, expect, failure
 from triune.icraft._xrt.memory import MemChunk, MemRegion
 from triune.icraft._xrt.pointer import MemPtr, as_bytes
 
@@ -255,6 +255,8 @@ class Tensor(ObjectRef):
         Raises InternalError if there is no memory for the data.
         """
         self._memory("waitForReady")
+        for name, value in (("timeout", timeout), ("sleep", sleep)):
+            expect(f"Tensor.waitForReady: {name}", value, datetime.timedelta, "a datetime.timedelta")
         return self._wait(timeout.total_seconds(), sleep.total_seconds())
 
     def _wait(self, timeout: float, sleep: float) -> bool:

@@ -1,0 +1,242 @@
+"""What programs do wrong with boards: memory let go while it is in use, interrupts, deleters that raise, odd arguments."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from npu_networks import BACKENDS, compiled, expected, image, on_host, opened, session
+
+from triune.icraft.host_backend import HostBackend
+from triune.icraft.xir import InternalError, Network
+from triune.icraft.xrt import Device, HostDevice, MemChunk, MemPtr, Session, Tensor
+from triune.icraft.zg330backend import SegmentType, ZG330Backend
+
+Folders = dict[str, Path]
+
+
+@pytest.fixture
+def device() -> Iterator[Any]:
+    made = opened("zg330")
+    yield made
+    Device.Close(made)
+
+
+@pytest.fixture
+def network(digits: Folders) -> Network:
+    return compiled(digits, "zg330")
+
+
+# ---- memory that is let go too early
+
+
+@pytest.mark.parametrize("target", ["zg330", "buyi"])
+def test_a_session_does_not_use_memory_that_was_freed(digits: Folders, target: str) -> None:
+    network = compiled(digits, target)
+    count = None
+    index = 0
+    while count is None or index < count:
+        device = opened(target)
+        made = session(target, network, device)
+        made.apply()
+        made.forward([image(network)])
+        chunks = device.defaultMemRegion().memManager().getAllMemChunk()
+        count = len(chunks)
+        chunks[index].free()
+        other = device.malloc(chunks[index].byte_size)
+        pattern = np.full(other.byte_size, 0x5A, np.uint8)
+        other.write(0, pattern, pattern.size)
+        with pytest.raises(InternalError, match="was freed; it has to stay"):
+            made.forward([image(network)])
+        found = np.empty_like(pattern)
+        other.read(found, 0, found.size)
+        np.testing.assert_array_equal(found, pattern)
+        Device.Close(device)
+        index += 1
+    assert count >= 5
+
+
+@pytest.mark.parametrize("segment", [SegmentType.WEIGHT, SegmentType.INSTR, SegmentType.FTMP])
+def test_chunks_of_the_program_have_to_be_there(device: Any, network: Network, segment: SegmentType) -> None:
+    made = session("zg330", network, device)
+    chunk = device.defaultMemRegion().malloc(1 << 16, alignment=4096)
+    freed = device.defaultMemRegion().malloc(1 << 16, alignment=4096)
+    freed.free()
+    backend = ZG330Backend(made.backends[0])
+    with pytest.raises(InternalError, match=f"{segment.name}.*was freed"):
+        backend.userReuseSegment(freed, segment)
+    backend.userReuseSegment(chunk, segment)
+    chunk.free()
+    with pytest.raises(InternalError, match=f"apply: {segment.name}: the memory chunk was freed"):
+        made.apply()
+
+
+def test_instructions_and_weights_do_not_share_bytes(device: Any, network: Network) -> None:
+    made = session("zg330", network, device)
+    region = device.defaultMemRegion()
+    chunk = region.malloc(1 << 20, alignment=4096)
+    alias = region.malloc(MemPtr(chunk.begin.addr() + 4096), 1 << 19, lambda _: None)
+    ZG330Backend(made.backends[0]).userReuseSegment(chunk, SegmentType.WEIGHT)
+    ZG330Backend(made.backends[0]).userReuseSegment(alias, SegmentType.INSTR)
+    with pytest.raises(InternalError, match=r"INSTR, bytes .* and WEIGHT, bytes .* overlap"):
+        made.apply()
+
+
+# ---- interrupts
+
+
+# An interrupt may also come where Python can only print it: while memory is let go.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no timers for signals")
+def test_an_interrupted_run_keeps_no_other_thread_waiting(digits: Folders, network: Network) -> None:
+    made = session("zg330", network)
+    made.apply()
+    given = image(network)
+    wanted = expected(digits, "zg330", given)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    interrupted = 0
+    try:
+        for turn in range(300):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-5 + (turn % 50) * 2e-5)
+                made.forward([given])
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                interrupted += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert interrupted
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.extend(on_host(made.forward([given]))), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+    np.testing.assert_array_equal(results[0], wanted[0])
+
+
+# ---- deleters
+
+
+def test_closing_calls_every_deleter_whatever_they_raise() -> None:
+    device = opened("zg330")
+    called: list[int] = []
+
+    def refuse(pointer: MemPtr) -> None:
+        called.append(pointer.addr())
+        raise ValueError("no")
+
+    places = [0x1000, 0x2000, 0x3000]
+    chunks = [device.defaultMemRegion().malloc(MemPtr(place), 64, refuse) for place in places]
+    with pytest.raises(ValueError, match="no"):
+        Device.Close(device)
+    assert called == places
+    with pytest.raises(InternalError, match="has been closed"):
+        device.version()
+    Device.Close(device)
+    del chunks
+    assert called == places
+
+
+# ---- arguments
+
+
+def test_offsets_and_sizes_are_whole_numbers(device: Any) -> None:
+    chunk = device.malloc(4096)
+    for offset, size in ((1.5, 1), (0.0, 1), (0, 1.0), (None, 1), ("a", 1), (True, 1), (0, False)):
+        with pytest.raises(InternalError, match="expected a number of bytes"):
+            chunk.read(bytearray(8), offset, size)
+        with pytest.raises(InternalError, match="expected a number of bytes"):
+            chunk.write(offset, bytes(8), size)
+        with pytest.raises(InternalError, match="expected a number of bytes"):
+            chunk.copyFrom(offset, chunk, 0, size)
+    # Narrow integers of numpy's do not overflow.
+    chunk.write(np.uint8(200), bytes(range(200)), np.uint8(200))
+    found = bytearray(200)
+    chunk.read(found, np.uint8(200), np.uint8(200))
+    assert found == bytes(range(200))
+    chunk.copyFrom(np.uint8(100), chunk, np.uint8(200), np.uint8(100))
+    with pytest.raises(InternalError, match="src_chunk: expected a memory chunk, got NoneType"):
+        chunk.copyFrom(0, None, 0, 1)
+    assert device.defaultMemRegion().malloc(64, alignment=np.int64(4096)).begin.addr() % 4096 == 0
+
+
+def test_what_is_in_the_way_is_said_by_the_names_of_regions(device: Any) -> None:
+    region = device.defaultMemRegion()
+    chunk = region.malloc(MemPtr(0x10000), 100)
+    with pytest.raises(InternalError, match="bytes 0x10050 to 0x10060 of the region 'plddr' are not all free"):
+        region.malloc(MemPtr(0x10050), 16)
+    chunk.free()
+
+
+def test_pointers_to_host_memory_stay_in_64_bits() -> None:
+    pointer = MemPtr(np.zeros(8, np.uint8))
+    assert (pointer + 4) - pointer == 4
+    for by in (1 << 64, -(1 << 64)):
+        with pytest.raises(InternalError, match="is no address"):
+            pointer + by
+
+
+def test_sessions_name_wrong_arguments(device: Any, network: Network) -> None:
+    made = session("zg330", network, device)
+    made.apply()
+    for index in (None, 1.5, "x"):
+        with pytest.raises(InternalError, match="start_index: expected a number"):
+            made.sub(index)  # type: ignore[call-overload]
+    with pytest.raises(InternalError, match="there are no backends to compute"):
+        Session.Create([], network.view(0), [])
+    with pytest.raises(InternalError, match="backend_types: expected a list"):
+        Session.Create(None, network.view(0), [])
+    with pytest.raises(InternalError, match="filePath: expected a path"):
+        made.dumpSnapshot(None)
+    tensor = Tensor(image(network).dtype(), device.malloc(4096), 0, lambda _: False)
+    for arguments in ((5,), (None,), (datetime.timedelta(0), 5)):
+        with pytest.raises(InternalError, match=r"expected a datetime\.timedelta"):
+            tensor.waitForReady(*arguments)
+    assert isinstance(tensor.chunk(), MemChunk)
+
+
+# ---- snapshots
+
+
+def test_a_snapshot_with_a_wrong_description_says_so(device: Any, network: Network, tmp_path: Path) -> None:
+    path = tmp_path / "made.snapshot"
+    session("zg330", network, device).dumpSnapshot(str(path))
+    content = path.read_bytes()
+    start, size = (int.from_bytes(content[at : at + 8], "little") for at in (32, 40))
+    description = json.loads(content[start : start + size])
+    last = max(description["ops"])
+    for key, value in (
+        ("ops", [1 << 70]),
+        ("ops", [-1]),
+        ("ops", [float("inf")]),
+        ("backends", [{**description["backends"][0], "ops": [1 << 70]}, description["backends"][1]]),
+        ("backends", [{**description["backends"][0], "ops": ["x"]}, description["backends"][1]]),
+        ("backends", [{**description["backends"][0], "ops": {"a": last}}, description["backends"][1]]),
+        ("backends", [{**description["backends"][0], "ops": 5}, description["backends"][1]]),
+        ("backends", [{"class": description["backends"][0]["class"], "options": {}}, description["backends"][1]]),
+    ):
+        text = json.dumps({**description, key: value}, separators=(",", ":")).encode()
+        assert len(text) <= size
+        changed = bytearray(content)
+        changed[start : start + size] = text.ljust(size)
+        changed[64:96] = hashlib.sha256(changed[:64] + changed[96:]).digest()
+        path.write_bytes(changed)
+        with pytest.raises(InternalError, match=r"\[11011\].*the description is not that of a session"):
+            Session.CreateWithSnapshot(str(path), [BACKENDS["zg330"], HostBackend], [device, HostDevice.Default()])
+    with pytest.raises(InternalError, match="expected a list of classes"):
+        Session.CreateWithSnapshot(str(path), None, [])  # type: ignore[arg-type]
+    with pytest.raises(InternalError, match="expected a path"):
+        Session.CreateWithSnapshot(None, [], [])  # type: ignore[arg-type]
