@@ -5,7 +5,10 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -125,6 +128,64 @@ def test_an_interrupted_run_keeps_no_other_thread_waiting(digits: Folders, netwo
     thread.join(30)
     assert not thread.is_alive()
     np.testing.assert_array_equal(results[0], wanted[0])
+
+
+# ---- forks
+
+FORKS = """
+import os, signal, sys, threading, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from npu_networks import compiled, image, on_host, opened, session
+from triune.icraft.xir import InternalError
+from triune.icraft.xrt import Device
+
+network = compiled({"zg330": Path(sys.argv[1])}, "zg330")
+device, given = opened("zg330"), image(network)
+made = session("zg330", network, device)
+made.apply()
+wanted = on_host(made.forward([given]))[0]
+
+def work():
+    while True:
+        made.forward([given])
+
+def same(session):
+    return bool((on_host(session.forward([given]))[0] == wanted).all())
+
+def child():
+    try:
+        return 0 if same(made) else 1
+    except InternalError as error:
+        if "was forked while another thread used the device" not in str(error):
+            raise
+    new = session("zg330", network)
+    new.apply()
+    Device.Close(device)
+    return 2 if same(new) else 1
+
+for busy in (False, True):
+    if busy:
+        for _ in range(2):
+            threading.Thread(target=work, daemon=True).start()
+    for turn in range(20 if busy else 2):
+        time.sleep(turn * 0.001)
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(30)
+            sys.exit(child())
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        assert code in ((0, 2) if busy else (0,)), code
+assert same(made)
+print("done")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_child_goes_on_or_is_told_why_not(digits: Folders) -> None:
+    command = [sys.executable, "-c", FORKS, str(digits["zg330"]), str(Path(__file__).parent)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
 # ---- deleters

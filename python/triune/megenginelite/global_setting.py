@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import SupportsIndex
 
-from triune.megenginelite import _arguments, _ciphers, _devices, _fork
+from triune import _fork
+from triune.megenginelite import _arguments, _ciphers, _devices
 from triune.megenginelite._ciphers import Function, LiteDecryptionFunc, decryption_func
 from triune.megenginelite.base import LOG
 from triune.megenginelite.struct import LiteBackend, LiteDeviceType

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex, TypeGuard
 
-from triune.megenginelite import _devices, _fork
+from triune import _fork
+from triune.megenginelite import _devices
 from triune.megenginelite._addresses import address_of, aligned, pointer
 from triune.megenginelite._arguments import integer, integers
 from triune.megenginelite._layout import (

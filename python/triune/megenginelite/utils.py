@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from triune.megenginelite import _fork
+from triune import _fork
 from triune.megenginelite._arguments import integer
 from triune.megenginelite._layout import LiteLayout, kind_of
 from triune.megenginelite.struct import LiteDataType, LiteDeviceType

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from triune import _native
+from triune import _fork, _native
 from triune.icraft._host.hard import HardPlan, simulated
 from triune.icraft._host.plan import Plan
 from triune.icraft._xir.scalars import FloatType
@@ -66,6 +66,13 @@ class HostBackend(Backend):
         super()._set_up()
         self._fake_qf, self._plans, self._keeps, self._cast_ops = False, {}, {}, {}
         self._donor, self._lock, self._hard = None, threading.Lock(), None
+        _fork.watch(self)
+
+    def _forked(self) -> None:
+        """Go on in a child, without the plans that another thread was in: they are made anew."""
+        self._lock = threading.Lock()
+        for family, plans in self._plans.items():
+            self._plans[family] = OrderedDict((key, plan) for key, plan in plans.items() if plan.forked())
 
     # ---- options
 

@@ -41,6 +41,10 @@ class HardPlan(Plan):
         self._given = [value.v_id for value in inputs]
         self._made = [(value.v_id, *storage(value.tensorType())) for value in outputs]
 
+    def forked(self) -> bool:
+        """As `Plan.forked`: it has no state of its own."""
+        return True
+
     def run(self, inputs: Sequence[Elements], places: Sequence[Elements | None]) -> list[Elements]:
         """As `Plan.run`; the inputs are put where the network has them, the outputs taken from there."""
         given: dict[int, Any] = {

@@ -78,6 +78,12 @@ class Plan:
             self._call(self._native.forward)
             return [self._native.output(index) if array is None else array for index, array in enumerate(results)]
 
+    def forked(self) -> bool:
+        """Return whether a child can go on with it, which is to be asked first of all: not if another thread was in it."""
+        free = self._lock.acquire(blocking=False)
+        self._lock = threading.Lock()
+        return not self._native.abandoned() and free
+
     def _call(self, work: Any) -> Any:
         try:
             return work()

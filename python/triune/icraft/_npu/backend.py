@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from triune import _native
+from triune import _fork, _native
 from triune.icraft._npu.log import write_log
 from triune.icraft._npu.merge import merged_operation
 from triune.icraft._npu.network import Hard, hard_network
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["NpuBackend"]
 
 _HARD_OP = "icraft::xir::HardOpNode"
+_COUNTING = threading.RLock()
+_fork.keep_free(_COUNTING)
 
 
 class NpuBackend(Backend):
@@ -43,7 +45,6 @@ class NpuBackend(Backend):
     _packed: ClassVar[bool] = False
     """Whether all inputs lie in one chunk, and all outputs in one."""
     _count: ClassVar[int] = 0
-    _count_lock: ClassVar[threading.Lock] = threading.Lock()
 
     _id: int
     _at: Port | None
@@ -62,12 +63,17 @@ class NpuBackend(Backend):
 
     def _set_up(self) -> None:
         super()._set_up()
-        with NpuBackend._count_lock:
+        with _COUNTING:
             self._id = type(self)._count
             type(self)._count += 1
         self._turn, self._at = threading.RLock(), None
         self._defaults()
         self._forget()
+        _fork.watch(self)
+
+    def _forked(self) -> None:
+        """Go on in a child: every run brings its operands anew, so one that another thread was in costs nothing."""
+        self._turn = threading.RLock()
 
     def _defaults(self) -> None:
         """Set the options to what they are at first."""

@@ -7,7 +7,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING
 
-from triune import _native
+from triune import _fork, _native
 from triune.icraft._host.document import parameters
 from triune.icraft._xir.objects import compact, plain
 from triune.icraft._xrt.errors import BACKEND, ORDER, failure
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Hard", "hard_network"]
 
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()
+_fork.keep_free(_LOCK)
 _KNOWN: dict[int, tuple[weakref.ref[Network], int, Hard]] = {}
 
 

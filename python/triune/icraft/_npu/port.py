@@ -87,7 +87,7 @@ class Port:
         if board is None:
             self.device._check_open("forward")
             raise AssertionError
-        return board.run(start, size, table)
+        return self.device._call(board, lambda board: board.run(start, size, table))
 
 
 def _region(device: BoardDevice, name: str) -> BoardMemRegion:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 import numpy.typing as npt
 
+from triune import _fork
 from triune.icraft._xir.immediates import IntImm
 from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xrt.errors import DEVICE, ORDER, RANGE, TYPE, expect, failure, virtual
@@ -208,7 +209,12 @@ class MemManager(ObjectRef):
         manager._lock = threading.Lock()
         manager._chunks = {}
         manager._kept = {}
+        _fork.watch(manager)
         return manager
+
+    def _forked(self) -> None:
+        """Go on in a child, without whatever thread was in here."""
+        self._lock = threading.Lock()
 
     _region: weakref.ref[MemRegion]
     _lock: threading.Lock

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from triune import _fork
 from triune.icraft._xrt.errors import ORDER, TYPE, failure
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ class BackendOpRegistry:
         return self
 
 
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()
+_fork.keep_free(_LOCK)
 _ENTRIES: dict[tuple[str, str], BackendOpRegistry] = {}
 
 
