@@ -12,7 +12,7 @@ from npu_networks import BACKENDS, SUFFIXES, compiled, expected, image, on_host,
 from triune.icraft import buyibackend, zg330backend
 from triune.icraft.host_backend import HostBackend
 from triune.icraft.xir import InternalError, Network
-from triune.icraft.xrt import Backend, HostDevice, Session
+from triune.icraft.xrt import Backend, HostDevice, Session, Tensor
 from triune.icraft.zg330backend import SegmentType
 
 Folders = dict[str, Path]
@@ -129,6 +129,27 @@ def test_a_structure_that_is_not_there_says_which(digits: Folders) -> None:
     assert not missing.defined()
     with pytest.raises(InternalError, match=r"null handle: MemChunkInfo\.user_used has no object"):
         _ = missing.user_used
+
+
+@pytest.mark.parametrize("target", ["host", "zg330"])
+def test_operands_are_waited_for(digits: Folders, target: str) -> None:
+    network = compiled(digits, "zg330")
+    own = HostDevice()
+    own.setWaitTime(20)
+    # The first operation on the host, or on the board, reads what comes from outside.
+    first = next(
+        op for op in network.ops if op.typeKey() == f"icraft::xir::{'Cast' if target == 'host' else 'HardOp'}Node"
+    )
+    kind, device = (HostBackend, HostDevice.Default()) if target == "host" else (BACKENDS[target], opened(target))
+    made = Session.Create([kind], network.view([first.op_id]), [device])
+    made.apply()
+    dtype = first.inputs[0].tensorType()
+    chunk = own.defaultMemRegion().malloc(first.inputs[0].storageBytes())
+    with pytest.raises(InternalError, match=r"\[11015\] Tensor.forward: .* is not ready after 20 ms"):
+        made.forward([Tensor(dtype, chunk, 0, lambda device: False)])
+    asked: list[object] = []
+    made.forward([Tensor(dtype, chunk, 0, lambda device: bool(asked.append(device)) or len(asked) > 2)])
+    assert len(asked) == 3
 
 
 def test_logs_have_times_of_both_backends_without_a_profile(

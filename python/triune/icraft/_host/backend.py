@@ -171,7 +171,11 @@ class HostBackend(Backend):
         check_tensor(what, _in_reals(wanted) if real else wanted, tensor)
 
     def _elements(self, value: Value, tensor: Tensor) -> npt.NDArray[Any]:
-        """Return the elements to compute with."""
+        """Return the elements to compute with.
+
+        Raises InternalError if they are not ready in the device's wait time.
+        """
+        tensor._await("forward")
         array = on_host(tensor.to(HostDevice.MemRegion()), "forward")
         if self._is_real(value) and not tensor.dtype().element_dtype.isFP32():
             return reals(array, value.tensorType())
