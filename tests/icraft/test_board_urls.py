@@ -27,6 +27,7 @@ def test_what_a_url_opens(url: str, kind: type[Device], monkeypatch: pytest.Monk
     device = Device.Open(url)
     assert type(device) is kind
     assert kind(device) is device
+    assert f'"url":"{url or "axi://zg330"}"' in str(device)
     assert device.defaultMemRegion().same_as(device.getMemRegion("plddr"))
     Device.Close(device)
 

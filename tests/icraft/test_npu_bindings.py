@@ -131,6 +131,20 @@ def test_a_structure_that_is_not_there_says_which(digits: Folders) -> None:
         _ = missing.user_used
 
 
+def test_a_backend_without_operations_of_its_own_says_so(digits: Folders) -> None:
+    network = compiled(digits, "zg330")
+    backend: Any = Backend.Create(zg330backend.ZG330Backend, network.view(0, 2), opened("zg330"))
+    backend.apply()
+    assert backend.precheck()
+    for ask in (backend.log, lambda: backend.value_info, lambda: backend.phy_segment_map):
+        with pytest.raises(InternalError, match="no operations of network 'digits_int8' for the accelerator"):
+            ask()
+    unbound = zg330backend.ZG330Backend.Init()
+    for ask in (unbound.log, lambda: unbound.logic_segment_map):
+        with pytest.raises(InternalError, match="has no network yet: init"):
+            ask()
+
+
 @pytest.mark.parametrize("target", ["host", "zg330"])
 def test_operands_are_waited_for(digits: Folders, target: str) -> None:
     network = compiled(digits, "zg330")

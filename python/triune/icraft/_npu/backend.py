@@ -186,15 +186,21 @@ class NpuBackend(Backend):
         return self._at
 
     @property
+    def _hard_network(self) -> Hard:
+        if self._hard is None:
+            name = self.network_view.network().name
+            raise failure(ORDER, f"{type(self).__name__} has no operations of network {name!r} for the accelerator")
+        return self._hard
+
+    @property
     def _deployment(self) -> _native.Deployment:
         """The operations laid out by the options as they are."""
-        if self._hard is None:
-            raise failure(ORDER, f"{type(self).__name__} has no operations for the accelerator in its network")
+        hard = self._hard_network
         key = (self._reuse, self._on_chip, self._near_limit)
         if self._laid_out is None or self._laid_out[0] != key:
             wanted = self.network_view.view([op.op_id for op in self._hard_ops]).outputs()
             try:
-                made = self._hard.native.deploy(
+                made = hard.native.deploy(
                     [op.op_id for op in self._hard_ops],
                     [value.v_id for value in wanted],
                     reuse=self._reuse,
@@ -202,12 +208,13 @@ class NpuBackend(Backend):
                     on_chip_bytes=self._near_limit,
                 )
             except _native.Error as error:
-                raise failure(BACKEND, f"network {self._hard.name!r}: {error}") from None
+                raise failure(BACKEND, f"network {hard.name!r}: {error}") from None
             self._laid_out = (key, made)
         return self._laid_out[1]
 
     @property
     def _placement(self) -> Placement:
+        _ = self._hard_network
         if self._placed is None:
             raise failure(ORDER, f"{type(self).__name__}: this comes after apply, which was not called")
         return self._placed

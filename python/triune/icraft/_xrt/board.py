@@ -170,7 +170,8 @@ class BoardDevice(Device):
         registers: dict[str, RegRegion] = {
             name: BoardRegRegion._of(name, base, size, *windows) for name, (base, size) in cls._register_regions.items()
         }
-        device._set_up(url.url, memories, registers)
+        # The empty URL stands for one.
+        device._set_up(url.url or f"{url.protocol}://{url.device}", memories, registers)
         versions = ", ".join(f"{name}: {version}" for name, version in board.versions.items())
         _LOG.info("opened %s://%s: %s", url.protocol, url.device, versions)
         return device
