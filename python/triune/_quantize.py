@@ -172,6 +172,10 @@ def _checked(
     """Yield the samples, each checked against the model's inputs."""
     if not isinstance(samples, Iterable):
         raise ValueError(f"calibration: expected an iterable of samples, got {type(samples).__name__}")
+    if isinstance(samples, Mapping):
+        raise ValueError(
+            "calibration: expected an iterable of samples, each a dict of arrays by input name, got one dict"
+        )
     count = 0
     for count, sample in enumerate(samples, 1):
         say(f"calibrating: sample {count}")

@@ -34,6 +34,10 @@ def own_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ([], "expected at least one sample, got none"),
         (3, "expected an iterable of samples, got int"),
+        (
+            {"image": np.zeros((2, 1, 8, 8), np.float32)},
+            "expected an iterable of samples, each a dict .*, got one dict",
+        ),
         ([SCAN], "sample 1: expected a dict of arrays by input name, got ndarray"),
         (SCAN, "sample 1: expected a dict of arrays by input name, got ndarray"),
         ([{"image": SCAN}, {}], "sample 2: expected the inputs image, got none"),
