@@ -134,6 +134,24 @@ def test_numbers_and_places_hold(compiled: tuple[str, Path], model: Path) -> Non
         assert all(op.getTag("ReadState") is not None for op in hard)
 
 
+def test_stages_stand_for_the_reals_of_the_first(compiled: tuple[str, Path], model: Path) -> None:
+    """Without rounding, what is left between stages is that of weights, and on buyi of their multipliers."""
+    target, folder = compiled
+    image = np.random.default_rng(3).random((1, 32, 32, 3), np.float32) * 255
+    reals = run(load(folder / f"{model.stem}_parsed.json"), image)
+    for stage in ("quantized", "adapted", SUFFIX[target]):
+        network = load(folder / f"{model.stem}_{stage}.json")
+        session = Session.Create([HostBackend], network.view(0), [HostDevice.Default()])
+        HostBackend(session.backends[0]).setFakeQf(True)
+        session.apply()
+        if stage == SUFFIX[target]:
+            with pytest.raises(NotImplementedError, match=r"operation \d+ .*its instructions compute on integers"):
+                session.forward([Tensor(image, Layout("NHWC"))])
+            continue
+        (found,) = session.forward([Tensor(image, Layout("NHWC"))])
+        np.testing.assert_allclose(np.asarray(found), reals, atol={"zg330": 1e-4, "buyi": 0.02}[target])
+
+
 def test_damaged_instructions_are_named(compiled: tuple[str, Path], model: Path) -> None:
     target, folder = compiled
     network = load(folder / f"{model.stem}_{SUFFIX[target]}.json")

@@ -273,6 +273,21 @@ fn multipliers_are_those_of_the_document() {
         }
     }
     assert_eq!(found, expected);
+
+    // In reals they stand for the same weights and biases.
+    let mut graph = to_graph(&document, &Options { fake_qf: true }).expect("a graph");
+    triune_graph::infer::infer(&mut graph).expect("types");
+    let reals: Vec<f32> = xs.concat().iter().map(|&x| x as f32 * r_x).collect();
+    let name = graph.value(graph.inputs[0]).name.clone();
+    let found = interpret(&graph, &[(&name, Tensor::f32(&[1, 1, 3, 2], &reals))]).remove(0);
+    for (channels, [a, b]) in found.as_f32().chunks(3).zip(xs) {
+        let sums = [a * 100 + b * -3 + 1000, a * -7 + b * 44 - 333, 0];
+        let factors = [185.0 / 4096.0, 128.0 / 512.0, 0.0];
+        for ((sum, factor), found) in sums.iter().zip(factors).zip(channels) {
+            let expected = (f64::from(*sum) * factor) as f32 * r_y;
+            assert!((found - expected).abs() <= expected.abs().max(1.0) * 1e-5, "{found} {expected}");
+        }
+    }
 }
 
 #[test]

@@ -93,7 +93,10 @@ class HostBackend(Backend):
         return HostBackend._threads
 
     def setFakeQf(self, fakeQF: bool) -> None:
-        """Compute quantized operations without rounding and saturation, or as they are, which is the default."""
+        """Compute quantized operations without rounding and saturation, or as they are, which is the default.
+
+        A `HardOp` cannot: its instructions compute on integers, and a session says so when it comes to one.
+        """
         self._fake_qf = bool(fakeQF)
 
     def getFakeQf(self) -> bool:
@@ -209,6 +212,10 @@ class HostBackend(Backend):
             plan = plans.get(key)
             if plan is None and network is not None and ops[0].typeKey() == _HARD_OP:
                 name = operation_name(ops[0])
+                if self._fake_qf:
+                    raise NotSupported(
+                        f"[{BACKEND}] {name}: its instructions compute on integers, setFakeQf(True) is for the stages before"
+                    )
                 plan = plans[key] = HardPlan(name, ops[0], inputs, outputs, self._simulated(name, network, threads))
             elif plan is None:
                 name = (

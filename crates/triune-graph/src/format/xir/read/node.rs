@@ -221,20 +221,26 @@ impl<'b, 'd> Reader<'b, 'd> {
 
     /// What is known of a value.
     pub(super) fn typed(&self, index: usize) -> Result<Typed, Error> {
+        let mut typed = self.declared(index)?;
+        if self.builder.options.fake_qf
+            && matches!(typed.meaning, Meaning::Quantized { .. })
+            && !self.is_constant(index)
+        {
+            (typed.dtype, typed.meaning) = (DType::F32, Meaning::Plain);
+        }
+        Ok(typed)
+    }
+
+    /// What is declared of a value, whether it is computed as that or as reals.
+    pub(super) fn declared(&self, index: usize) -> Result<Typed, Error> {
         let value = self.document_value(index)?;
         let at = |reason: String| self.unsupported(format!("value {}: {reason}", value.v_id));
         let form = Form::of(&value.dtype).map_err(at)?;
         let channels = form.named('C').and_then(|axis| form.flat[axis].total).unwrap_or(0).min(MOST_CHANNELS);
-        let mut found = meaning::meaning(&value.dtype.element, channels).map_err(at)?;
+        let meaning = meaning::meaning(&value.dtype.element, channels).map_err(at)?;
         let storage = value.dtype.element.storage();
-        let mut dtype = meaning::dtype(storage).ok_or_else(|| at(format!("elements of type {storage}")))?;
-        if self.builder.options.fake_qf
-            && matches!(found, Meaning::Quantized { .. })
-            && value.params.is_none()
-        {
-            (dtype, found) = (DType::F32, Meaning::Plain);
-        }
-        Ok(Typed { dtype, meaning: found, form })
+        let dtype = meaning::dtype(storage).ok_or_else(|| at(format!("elements of type {storage}")))?;
+        Ok(Typed { dtype, meaning, form })
     }
 
     pub(super) fn is_constant(&self, index: usize) -> bool {

@@ -23,8 +23,11 @@ pub(in super::super) struct Weights {
 
 impl Reader<'_, '_> {
     /// The scale of all of an activation's elements; 1 for reals.
-    fn step(&self, index: usize) -> Result<f32, Error> {
-        match self.typed(index)?.meaning {
+    ///
+    /// `multipliers` count in the steps that are declared, even where all is computed in reals.
+    fn step(&self, index: usize, multipliers: bool) -> Result<f32, Error> {
+        let typed = if multipliers { self.declared(index)? } else { self.typed(index)? };
+        match typed.meaning {
             Meaning::Plain => Ok(1.0),
             Meaning::Ratio(scales) | Meaning::Quantized { scales, .. } => match scales.as_slice() {
                 &[scale] => Ok(scale),
@@ -67,7 +70,7 @@ impl Reader<'_, '_> {
             return Ok(Weights { dense, axis, scales: None, dead });
         };
         let Scales { values, multipliers, zero_points } = found;
-        let (x, y) = (self.step(ends.0)?, self.step(ends.1)?);
+        let (x, y) = (self.step(ends.0, multipliers)?, self.step(ends.1, multipliers)?);
         // A multiplier is what a product's integers are multiplied with to be the result's.
         let real = |scale: f32| if multipliers { scale * y / x } else { scale };
         let taken = &dense.taken[axis];
@@ -180,7 +183,7 @@ impl Reader<'_, '_> {
             Constant::new(dense.dtype, shape, dense.bytes.clone()).and_then(|constant| constant.to_i64());
         let integers =
             integers.ok_or_else(|| self.unsupported(format!("a quantized bias of type {}", dense.dtype)))?;
-        let (x, y) = (self.step(ends.0)?, self.step(ends.1)?);
+        let (x, y) = (self.step(ends.0, found.multipliers)?, self.step(ends.1, found.multipliers)?);
         // The bias of multipliers counts in products, of which a multiplier makes steps of the result.
         let real = |scale: f32| if found.multipliers { scale * y } else { scale };
         let scale = |channel: usize| match found.values.as_slice() {
