@@ -20,7 +20,7 @@ from npu_networks import BACKENDS, compiled, expected, image, on_host, opened, s
 
 from triune.icraft.host_backend import HostBackend
 from triune.icraft.xir import InternalError, Network
-from triune.icraft.xrt import Device, HostDevice, MemChunk, MemPtr, Session, Tensor
+from triune.icraft.xrt import BuyiDevice, Device, HostDevice, MemChunk, MemPtr, SegTable, Session, Tensor
 from triune.icraft.zg330backend import SegmentType, ZG330Backend
 
 Folders = dict[str, Path]
@@ -91,6 +91,45 @@ def test_instructions_and_weights_do_not_share_bytes(device: Any, network: Netwo
     ZG330Backend(made.backends[0]).userReuseSegment(alias, SegmentType.INSTR)
     with pytest.raises(InternalError, match=r"INSTR, bytes .* and WEIGHT, bytes .* overlap"):
         made.apply()
+
+
+def test_results_are_not_put_on_instructions_and_weights(device: Any, network: Network) -> None:
+    numbers = [op.op_id for op in network.ops if op.typeKey() == "icraft::xir::HardOpNode"]
+    view = network.view(numbers)
+    made = Session.Create([ZG330Backend], view, [device])
+    made.apply()
+    given = Tensor(view.inputs()[0].tensorType()).mallocOn(HostDevice.MemRegion())
+    segments = ZG330Backend(made.backends[0]).phy_segment_map
+    for segment in (SegmentType.WEIGHT, SegmentType.INSTR):
+        place = Tensor(view.outputs()[0].tensorType(), segments[segment].single_chunk.memChunk, 64)
+        with pytest.raises(InternalError, match=f"lies on {segment.name}"):
+            made.forward([given], [place])
+    assert ZG330Backend(made.backends[0]).precheck()
+    made.forward([given])
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_tensors_whose_memory_went_are_refused(device: Any, network: Network, closed: bool) -> None:
+    numbers = [op.op_id for op in network.ops if op.typeKey() == "icraft::xir::HardOpNode"]
+    view = network.view(numbers)
+    made = Session.Create([ZG330Backend], view, [device])
+    made.apply()
+    given = Tensor(view.inputs()[0].tensorType()).mallocOn(HostDevice.MemRegion())
+    other = opened("zg330")
+    owner = other if closed else device
+    source = given.to(owner.defaultMemRegion())
+    place = Tensor(view.outputs()[0].tensorType()).mallocOn(owner.defaultMemRegion())
+    made.forward([source], [place])
+    if closed:
+        Device.Close(other)
+    else:
+        source.chunk().free()
+        place.chunk().free()
+    said = "has been closed" if closed else "the memory chunk was freed"
+    with pytest.raises(InternalError, match=rf"^\[11012\] input 0 .*{said}"):
+        made.forward([source])
+    with pytest.raises(InternalError, match=rf"^\[11012\] output 0 .*{said}"):
+        made.forward([given], [place])
 
 
 # ---- interrupts
@@ -240,6 +279,18 @@ def test_what_is_in_the_way_is_said_by_the_names_of_regions(device: Any) -> None
     with pytest.raises(InternalError, match="bytes 0x10050 to 0x10060 of the region 'plddr' are not all free"):
         region.malloc(MemPtr(0x10050), 16)
     chunk.free()
+
+
+def test_the_mmu_names_wrong_arguments() -> None:
+    device = BuyiDevice(opened("buyi"))
+    for bases in ((0, [0]), ([0], None)):
+        with pytest.raises(InternalError, match="bases: expected a list of addresses"):
+            SegTable(*bases)
+    for mode in ("on", 2.5):
+        with pytest.raises(InternalError, match="whether the MMU is on"):
+            device.mmuModeSwitch(mode)
+    assert device.modeInfo() == 1
+    Device.Close(device)
 
 
 def test_pointers_to_host_memory_stay_in_64_bits() -> None:

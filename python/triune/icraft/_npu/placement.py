@@ -17,6 +17,7 @@ from triune.icraft._xrt.memory import MemChunk
 if TYPE_CHECKING:
     from triune import _native
     from triune.icraft._npu.port import Port
+    from triune.icraft._xrt.tensor import Tensor
 
 __all__ = ["Content", "Fault", "Placement", "Spot", "Wishes", "uploaded"]
 
@@ -186,6 +187,22 @@ class Placement:
                     ORDER,
                     f"{what}: the memory chunk of {name} at {address(chunk):#x} was freed; it has to stay as long as its "
                     "network runs",
+                )
+
+    def check_target(self, what: str, tensor: Tensor) -> None:
+        """Raise InternalError if a tensor for a result lies on instructions or weights."""
+        if not tensor.isOn(self._port.far_region):
+            return
+        first = address(tensor.chunk()) + tensor.offset()
+        sizes = dict(self._table[:4])
+        for name, chunk, kind in (
+            ("INSTR", self.instructions, "instructions"),
+            ("WEIGHT", self.weights, "constants"),
+        ):
+            start, size = address(chunk), sizes[kind]
+            if first < start + size and start < first + tensor._bytes():
+                raise failure(
+                    RANGE, f"{what}: the tensor at {first:#x} lies on {name} at {start:#x}, which it would overwrite"
                 )
 
     def _check_overlap(self) -> None:

@@ -64,6 +64,8 @@ def run_operations(
         check_tensor(f"{name}: output {index}", value.tensorType(), tensor)
     backend._refuse_to_run(op)
     placement.check_chunks(name)
+    for index, tensor in enumerate(outputs):
+        placement.check_target(f"{name}: output {index}", tensor)
     near = placement.shares_chip and any(placement.values[value.v_id].on_chip for value in (*values, *made))
     with backend._turn, backend._port.core if near else nullcontext():
         run = _Run(backend, placement, first, last)

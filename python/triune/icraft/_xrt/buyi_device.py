@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -44,6 +44,8 @@ class SegTable(ObjectRef):
 
         Raises InternalError if there are more than 32, fewer than `size`, a number has more than 32 bits, or bases descend.
         """
+        for name, given in (("logi_bases", logi_bases), ("phy_bases", phy_bases)):
+            expect(f"SegTable: {name}", given, Iterable, "a list of addresses")
         bases = [_word("logi_bases", value) for value in logi_bases]
         differences = [_word("phy_bases", value) for value in phy_bases]
         used = min(len(bases), len(differences)) if size is None else size
@@ -127,6 +129,7 @@ class BuyiDevice(BoardDevice):
                 raise failure(TYPE, f"mmuModeSwitch: there is no parameter {name!r}")
         elif is_on is None or keywords:
             raise failure(TYPE, "mmuModeSwitch: expected one argument, whether the MMU is on")
+        expect("mmuModeSwitch", is_on, (int, np.bool_), "whether the MMU is on")
         mode = int(bool(is_on))
         self._native(lambda board: board.write_register(_MODE, mode))
 

@@ -50,7 +50,7 @@ def _of(values: Sequence[Value]) -> str:
 
 
 def check_tensor(what: str, wanted: TensorType, tensor: Tensor) -> None:
-    """Raise InternalError unless a tensor has memory, and shape and stored type are those that are wanted.
+    """Raise InternalError unless a tensor has memory that is still its own, and shape and stored type are those that are wanted.
 
     An extent that the network does not know fits any; the meaning of axes and the scales are not compared.
     """
@@ -59,6 +59,10 @@ def check_tensor(what: str, wanted: TensorType, tensor: Tensor) -> None:
         raise failure(
             ORDER, f"{what}: the tensor has no chunk allocated; mallocOn(region) or copyData(buffer) gives it one"
         )
+    chunk = tensor.chunk()
+    if chunk._gone:
+        # Says why.
+        chunk._part(what, 0, 0)
     got = tensor.dtype()
     if got is wanted:
         return
