@@ -363,6 +363,14 @@ def test_a_session_is_made_of_backends_a_view_and_devices(make: Any) -> None:
         make(chain().view(0))
 
 
+def test_a_class_instead_of_a_list_is_named() -> None:
+    single: Any = HostBackend
+    with pytest.raises(
+        InternalError, match="expected a list of classes such as HostBackend, got the class HostBackend"
+    ):
+        Session.Create(single, chain().view(0), [HostDevice.Default()])
+
+
 def test_the_host_stands_for_a_null_device() -> None:
     made = Session.Create([HostBackend], chain().view(0), [Device()])
     assert made.backends[0].device.same_as(HostDevice.Default())

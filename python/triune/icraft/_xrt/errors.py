@@ -62,5 +62,6 @@ def expect(what: str, value: object, kind: type | tuple[type, ...], shown: str) 
     """Raise InternalError unless a value is of a class, and no null handle; `shown` says what is expected."""
     null = getattr(value, "_undefined", False)
     if null or not isinstance(value, kind):
-        got = "a null handle" if null else type(value).__name__
+        got = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+        got = "a null handle" if null else got
         raise failure(TYPE, f"{what}: expected {shown}, got {got}")
