@@ -273,6 +273,26 @@ def test_offsets_and_sizes_are_whole_numbers(device: Any) -> None:
     assert device.defaultMemRegion().malloc(64, alignment=np.int64(4096)).begin.addr() % 4096 == 0
 
 
+def test_tensors_name_wrong_arguments(device: Any) -> None:
+    region = device.defaultMemRegion()
+    tensor = Tensor(np.zeros((1, 2, 4, 3), np.float32)).to(region)
+    for call, said in (
+        (lambda: tensor.setData(region.malloc(200), 1.5), "offset: expected a number of bytes, got float"),
+        (lambda: tensor.setData(None), "chunk: expected a memory chunk"),
+        (lambda: tensor.setDType(None), "dtype: expected a type"),
+        (lambda: tensor.mallocOn(None), "mregion: expected a memory region"),
+        (lambda: tensor.to(None), "mregion: expected a memory region"),
+        (lambda: tensor.copyFrom(0, None, 0, 1), "src_tensor: expected a tensor"),
+        (lambda: tensor.read(bytearray(8), None, 1), "offset: expected a number of bytes"),
+        (lambda: tensor.write(0, bytes(8), 1.0), "byte_size: expected a number of bytes"),
+        (lambda: device.setWaitTime(1 << 63), "milliseconds"),
+    ):
+        with pytest.raises(InternalError, match=said):
+            call()
+    assert np.array(tensor).shape == (1, 2, 4, 3)
+    device.setWaitTime(np.int64(5))
+
+
 def test_what_is_in_the_way_is_said_by_the_names_of_regions(device: Any) -> None:
     region = device.defaultMemRegion()
     chunk = region.malloc(MemPtr(0x10000), 100)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self, overload
 
+import numpy as np
+
 from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xrt.errors import DEVICE, RANGE, TYPE, expect, failure, virtual
 from triune.icraft._xrt.memory import HostMemRegion, MemChunk, MemRegion
@@ -234,10 +236,10 @@ class Device(ObjectRef):
 
         Raises InternalError if it is negative.
         """
-        expect("setWaitTime", wait_time, int, "a number of milliseconds")
-        if wait_time < 0:
-            raise failure(RANGE, f"setWaitTime: {wait_time} milliseconds")
-        self._wait_time = wait_time
+        expect("setWaitTime", wait_time, (int, np.integer), "a number of milliseconds")
+        if not 0 <= wait_time < 1 << 63:
+            raise failure(RANGE, f"setWaitTime: {wait_time} milliseconds; 0 to 2^63-1 can be")
+        self._wait_time = int(wait_time)
 
     def _reset(self, level: int) -> None:
         raise virtual(self, "reset")

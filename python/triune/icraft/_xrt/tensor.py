@@ -196,6 +196,7 @@ class Tensor(ObjectRef):
 
         Raises InternalError if the memory is too small for it.
         """
+        expect("Tensor.setDType: dtype", dtype, TensorType, "a type")
         old, self._dtype = self._dtype, dtype
         if self._chunk is not None:
             try:
@@ -210,10 +211,13 @@ class Tensor(ObjectRef):
 
         Raises InternalError if it is not all within the chunk.
         """
+        expect("Tensor.setData: chunk", chunk, MemChunk, "a memory chunk")
         self._place(chunk, offset)
         return self
 
     def _place(self, chunk: MemChunk, offset: int) -> None:
+        if type(offset) is not int:
+            offset = _whole("Tensor", "offset", offset)
         need = self._bytes()
         if chunk._freed or not 0 <= offset <= chunk._byte_size - need:
             # Says what is wrong; the text is not made unless something is.
@@ -225,6 +229,7 @@ class Tensor(ObjectRef):
 
         Raises InternalError if there is not enough.
         """
+        expect("Tensor.mallocOn: mregion", mregion, MemRegion, "a memory region")
         self._place(mregion.malloc(self._bytes()), 0)
         return self
 
@@ -304,6 +309,7 @@ class Tensor(ObjectRef):
 
         Raises InternalError if they are not all in both tensors, or one has no data.
         """
+        expect("Tensor.copyFrom: src_tensor", src_tensor, Tensor, "a tensor")
         source = src_tensor._within("copyFrom", src_offset, byte_size)
         target = self._within("copyFrom", dest_offset, byte_size)
         src_tensor._await("copyFrom")
@@ -323,6 +329,8 @@ class Tensor(ObjectRef):
 
     def _within(self, what: str, offset: int, byte_size: int) -> MemChunk:
         chunk, size = self._memory(what), self._bytes()
+        if type(offset) is not int or type(byte_size) is not int:
+            offset, byte_size = _whole(what, "offset", offset), _whole(what, "byte_size", byte_size)
         if not 0 <= offset <= size or not 0 <= byte_size <= size - offset:
             raise failure(RANGE, f"Tensor.{what}: bytes {offset} to {offset + byte_size} of {size}")
         return chunk
@@ -350,6 +358,7 @@ class Tensor(ObjectRef):
 
         Raises InternalError if it is not ready within the device's wait time, or has no data.
         """
+        expect("Tensor.to: mregion", mregion, MemRegion, "a memory region")
         if self.isOn(mregion):
             return self
         chunk = self._memory("to")
@@ -429,6 +438,11 @@ class Tensor(ObjectRef):
             "chunk": None if self._chunk is None else self._chunk._json(),
             "dtype": self._dtype._json(),
         }
+
+
+def _whole(what: str, name: str, value: object) -> int:
+    expect(f"{what}: {name}", value, (int, np.integer), "a number of bytes")
+    return int(value)  # type: ignore[call-overload,no-any-return]
 
 
 def fetched(tensor: Tensor, what: str) -> npt.NDArray[Any]:
