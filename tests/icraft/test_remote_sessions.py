@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,3 +104,29 @@ def test_a_session_whose_board_is_lost_says_so_and_a_new_one_runs(
         np.testing.assert_array_equal(got, before)
     Device.Close(device)
     assert again.stop()
+
+
+def test_boards_that_only_refer_to_themselves_are_looked_for(target: str, server: _native.BoardServer) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(4):
+            ring: list[Any] = [Device.Open(url(target, server))]
+            ring.append(ring)
+            del ring
+    finally:
+        gc.enable()
+    kept = [Device.Open(url(target, server)) for _ in range(2)]
+    with pytest.raises(InternalError, match="in use"):
+        Device.Open(url(target, server))
+    for device in kept:
+        Device.Close(device)
+
+
+def test_nothing_of_a_lost_board_answers(target: str, server: _native.BoardServer) -> None:
+    device = Device.Open(url(target, server))
+    assert device.version()
+    server.stop()
+    with pytest.raises(InternalError):
+        device.version()
+    Device.Close(device)

@@ -401,6 +401,8 @@ class BoardDevice(Device):
         return "\n".join(lines)
 
     def _version(self) -> dict[str, str]:
+        # They came with the board; whether it is still there has to be asked.
+        self._register(self._counters["state"])
         return self._native(lambda board: board.versions)
 
     def _json(self) -> Any:
