@@ -5,7 +5,10 @@ use std::{fmt, path::Path, sync::Arc};
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
     crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    pki_types::{
+        CertificateDer, PrivateKeyDer, ServerName,
+        pem::{self, PemObject},
+    },
     version::TLS13,
 };
 use triune_device::Error;
@@ -23,11 +26,19 @@ impl ServerTls {
     /// [`Error::Link`] names the file.
     pub fn load(certificates: &Path, key: &Path) -> Result<Self, Error> {
         let chain = read_certificates(certificates)?;
-        let private = PrivateKeyDer::from_pem_file(key).map_err(|error| fail(key, &error))?;
+        let private = PrivateKeyDer::from_pem_file(key).map_err(|error| match error {
+            pem::Error::NoItemsFound => fail(key, &"there is no private key in it"),
+            other => fail(key, &other),
+        })?;
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&[&TLS13])
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, private))
-            .map_err(|error| fail(certificates, &error))?;
+            .map_err(|error| match error {
+                rustls::Error::InconsistentKeys(_) => {
+                    fail(certificates, &format!("the key in {} is not this certificate's", key.display()))
+                }
+                other => fail(certificates, &other),
+            })?;
         // Connections live long: tickets to resume them would only be bytes to store.
         config.send_tls13_tickets = 0;
         Ok(Self(Arc::new(config)))

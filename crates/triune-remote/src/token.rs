@@ -1,6 +1,6 @@
 //! The secret that a server can ask for.
 
-use std::{fmt, fs, path::Path};
+use std::{fmt, fs::File, io::Read as _, path::Path};
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -41,12 +41,18 @@ impl Token {
     /// [`Error::Link`] names the file.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let fail = |problem: &dyn fmt::Display| crate::link(format!("{}: {problem}", path.display()));
-        // Longer files are no tokens; they need not be read to see that.
-        let length = fs::metadata(path).map_err(|error| fail(&error))?.len();
-        if length > 2 * *LENGTHS.end() as u64 {
-            return Err(fail(&format!("a token of {length} bytes")));
+        // Longer files are no tokens; some, such as devices, have no end.
+        let most = 2 * *LENGTHS.end() as u64;
+        let mut text = Vec::new();
+        let file = File::open(path).map_err(|error| fail(&error))?;
+        file.take(most + 1).read_to_end(&mut text).map_err(|error| fail(&error))?;
+        if text.len() as u64 > most {
+            return Err(fail(&format!(
+                "a token has at most {} bytes, this file has more than {most}",
+                LENGTHS.end()
+            )));
         }
-        Self::new(&fs::read(path).map_err(|error| fail(&error))?).map_err(|error| fail(&error))
+        Self::new(&text).map_err(|error| fail(&error))
     }
 
     /// The token in [`Self::VARIABLE`], if that is set.
@@ -77,6 +83,8 @@ impl fmt::Debug for Token {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -98,7 +106,11 @@ mod tests {
         assert!(Token::read(file.path()).is_ok());
         fs::write(file.path(), [b'a'; 4096]).unwrap();
         let error = Token::read(file.path()).unwrap_err().to_string();
-        assert!(error.contains("4096 bytes") && error.contains(file.path().to_str().unwrap()), "{error}");
+        assert!(error.contains("more than 2048") && error.contains(file.path().to_str().unwrap()), "{error}");
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!Token::read(folder.path()).unwrap_err().to_string().contains("token has"));
+        #[cfg(target_os = "linux")]
+        assert!(Token::read(Path::new("/dev/zero")).unwrap_err().to_string().contains("more than 2048"));
         assert!(Token::read(Path::new("/nowhere")).unwrap_err().to_string().contains("/nowhere"));
     }
 }

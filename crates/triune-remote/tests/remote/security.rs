@@ -154,7 +154,10 @@ fn files_that_are_none_are_named() {
         assert!(error.to_string().contains("empty.pem"), "{error}");
     }
     let other = Certificates::new(&["localhost"]);
-    assert!(ServerTls::load(&certificates.path("server.pem"), &other.path("key.pem")).is_err());
+    let error = ServerTls::load(&certificates.path("server.pem"), &other.path("key.pem")).unwrap_err();
+    assert!(error.to_string().contains("is not this certificate's"), "{error}");
+    let error = ServerTls::load(&certificates.path("server.pem"), &empty).unwrap_err();
+    assert!(error.to_string().contains("there is no private key in it"), "{error}");
 }
 
 #[test]
