@@ -143,7 +143,11 @@ def test_wrong_arguments_are_one_line() -> None:
     for arguments, said in (
         (["--device", "nosuch"], "nosuch"),
         (["--device", "zg330", "--bind", "0.0.0.0:0"], "needs a token, and a certificate with its key"),
-        (["--device", "zg330", "--bind", "127.0.0.1:0", "--boards", "0"], "at least one board"),
+        (["--device", "zg330", "--bind", "127.0.0.1:0", "--boards", "0"], "--boards 0: there can be 1 to 65535"),
+        (["--device", "zg330", "--bind", "::1:5"], "[::1]:9981"),
+        (["--device", "zg330", "--bind", "localhost:http"], "expected HOST:PORT"),
+        (["--device", "zg330", "--bind", ":5"], "expected HOST:PORT"),
+        (["--device", "zg330", "--bind", "0.0.0.0"], "0.0.0.0:9981"),
         (["--device", "zg330", "--bind", "127.0.0.1:0", "--boards", "-1"], "--boards -1"),
         (["--device", "zg330", "--bind", "127.0.0.1:0", "--cert", "a"], "go together"),
     ):

@@ -7,6 +7,8 @@ import signal
 import sys
 from types import FrameType
 
+_PORT = "9981"
+
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
@@ -44,12 +46,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def _run(options: argparse.Namespace) -> int:
     from triune import _native
 
-    for name in ("boards", "connections", "threads"):
-        if not 0 <= getattr(options, name) < 2**16:
-            raise ValueError(f"--{name} {getattr(options, name)}: there can be 0 to 65535")
+    for name, least in (("boards", 1), ("connections", 1), ("threads", 0)):
+        if not least <= getattr(options, name) < 2**16:
+            raise ValueError(f"--{name} {getattr(options, name)}: there can be {least} to 65535")
     server = _native.BoardServer(
         options.device,
-        options.bind,
+        _address(options.bind),
         boards=options.boards,
         token_file=options.token_file,
         certificate=options.cert,
@@ -73,6 +75,21 @@ def _run(options: argparse.Namespace) -> int:
     if not server.stop():
         print("triune: a job was still running", file=sys.stderr)
     return 0
+
+
+def _address(bind: str) -> str:
+    """Return a host and port to listen at; without a port, the usual one.
+
+    Raises ValueError for anything else.
+    """
+    host, colon, port = bind.rpartition(":")
+    if not colon or bind.endswith("]"):
+        host, port = bind, _PORT
+    elif ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise ValueError(f"--bind {bind}: an IPv6 address is put in brackets: [::1] or [::1]:{_PORT}")
+    if not host or not (port.isascii() and port.isdigit() and int(port) < 2**16):
+        raise ValueError(f"--bind {bind}: expected HOST:PORT, such as 127.0.0.1:{_PORT}; port 0 picks one")
+    return f"{host}:{port}"
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
