@@ -234,6 +234,9 @@ impl LocalBoard {
             let state = lock(&self.state);
             (state.settings, state.mmu.clone())
         };
+        if job.segments.is_none() && mmu.is_identity() {
+            self.inside(self.instructions, job.start, job.bytes)?;
+        }
         let at = Surroundings {
             memory: &self.memory,
             pool: &self.pool,
