@@ -276,6 +276,16 @@ fn wrong_documents_are_refused_with_operation_operand_and_key() {
 }
 
 #[test]
+fn a_document_without_a_version_is_written_without_one() {
+    let json = small().replacen(", \"icraft_xir_version\": \"3.33.1.0\"", "", 1);
+    let document = Document::read(json.as_bytes(), None).expect("read");
+    assert_eq!(document.icraft_xir_version, "");
+    let text = document.write_json();
+    assert!(!text.contains("icraft_xir_version"));
+    assert_eq!(Document::read(text.as_bytes(), None).expect("its own text").write_json(), text);
+}
+
+#[test]
 fn the_vendors_file_reads_and_writes_equal_values() {
     let Some(path) = test_data("models/xir/yolov5s_plin_BY.json") else { return };
     let bytes = std::fs::read(path).expect("a readable file");

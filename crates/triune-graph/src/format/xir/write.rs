@@ -70,7 +70,10 @@ impl Document {
         json.insert("framework_kind".into(), self.framework_kind.as_str().into());
         json.insert("framework_version".into(), self.framework_version.as_str().into());
         json.insert("icraft_version".into(), self.icraft_version.as_str().into());
-        json.insert("icraft_xir_version".into(), self.icraft_xir_version.as_str().into());
+        // A file that leaves it out is read as one of today's; no version at all is refused.
+        if !self.icraft_xir_version.is_empty() {
+            json.insert("icraft_xir_version".into(), self.icraft_xir_version.as_str().into());
+        }
         json.insert("name".into(), self.name.as_str().into());
         json.insert("ops".into(), self.ops.iter().map(|op| operation(op, &values)).collect());
         json.insert("params_bytes".into(), self.params_bytes.into());
