@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from triune import _fork, _native
+from triune.icraft._npu.chunks import check_chunk
 from triune.icraft._npu.log import write_log
 from triune.icraft._npu.merge import merged_operation
 from triune.icraft._npu.network import Hard, hard_network
 from triune.icraft._npu.placement import Fault, Placement, Wishes
 from triune.icraft._npu.port import Port
+from triune.icraft._npu.report import Kinds, Report
 from triune.icraft._npu.run import run_operations
 from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xrt.backend import Backend, operation_name, view_of
@@ -44,6 +46,8 @@ class NpuBackend(Backend):
     """How networks name the accelerator."""
     _packed: ClassVar[bool] = False
     """Whether all inputs lie in one chunk, and all outputs in one."""
+    _kinds: ClassVar[Kinds]
+    """The classes that tell what is deployed."""
     _count: ClassVar[int] = 0
 
     _id: int
@@ -130,7 +134,8 @@ class NpuBackend(Backend):
         twin._init()
         twin._merging, twin._reuse, twin._on_chip = self._merging, self._reuse, self._on_chip
         twin._donor = self
-        twin._wishes.weights, twin._wishes.instructions = self._wishes.weights, self._wishes.instructions
+        # Feature maps are a fork's own.
+        twin._wishes.segments = {name: chunk for name, chunk in self._wishes.segments.items() if name != "ftmp"}
 
     def _apply(self) -> None:
         if self._applied or not self._hard_ops:
@@ -170,6 +175,9 @@ class NpuBackend(Backend):
 
     def _check_wishes(self, deployment: _native.Deployment) -> None:
         """Raise InternalError if a chunk of the program's does not do for what is deployed in the end."""
+        whole = {name: (chunk, 0) for name, chunk in self._wishes.segments.items()}
+        for name, (chunk, offset) in (whole | self._wishes.edges).items():
+            check_chunk(f"apply: {name.upper()}", chunk, self._port, deployment.segments[name][1], offset)
 
     def _is_own(self, op: Operation) -> bool:
         return op.typeKey() == _HARD_OP and self._target in str(op.compile_target)
@@ -211,6 +219,10 @@ class NpuBackend(Backend):
                 raise failure(BACKEND, f"network {hard.name!r}: {error}") from None
             self._laid_out = (key, made)
         return self._laid_out[1]
+
+    @property
+    def _report(self) -> Report:
+        return Report(self, self._kinds)
 
     @property
     def _placement(self) -> Placement:

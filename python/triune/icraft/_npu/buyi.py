@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from triune.icraft._xir.objects import plain
 from triune.icraft._xir.values import Value
 from triune.icraft._xrt.errors import ORDER, RANGE, TYPE, expect, failure
 from triune.icraft._xrt.memory import MemChunk
-
-if TYPE_CHECKING:
-    from triune import _native
 
 __all__ = ["BuyiBackend", "ForwardInfo", "HardOpInfo", "LogicSegment", "PhySegment", "Segment", "ValueInfo"]
 
@@ -108,6 +105,7 @@ class BuyiBackend(NpuBackend):
     _accelerator = "buyi"
     _target = "buyit"
     _packed = True
+    _kinds = _KINDS
 
     def _defaults(self) -> None:
         super()._defaults()
@@ -155,12 +153,7 @@ class BuyiBackend(NpuBackend):
             return
         if offset:
             chunk = _part(chunk, offset)
-        if name == "weight":
-            self._wishes.weights = chunk
-        elif name == "instr":
-            self._wishes.instructions = chunk
-        else:
-            self._wishes.maps = chunk
+        self._wishes.segments[name] = chunk
 
     setUserSegment = userSetSegment
 
@@ -178,16 +171,6 @@ class BuyiBackend(NpuBackend):
         for tag in ("speedmode", "compressFtmp"):
             if tag in tags and plain(tags[tag]):
                 raise failure(ORDER, f"{what}: the network was compiled with {tag}; compile it without")
-
-    def _check_wishes(self, deployment: _native.Deployment) -> None:
-        sizes = {name: size for name, (_, size) in deployment.segments.items()}
-        wishes = self._wishes
-        given = {"weight": wishes.weights, "instr": wishes.instructions, "ftmp": wishes.maps}
-        for name, chunk in given.items():
-            if chunk is not None:
-                check_chunk(f"apply: {name.upper()}", chunk, self._port, sizes[name])
-        for name, (chunk, offset) in wishes.edges.items():
-            check_chunk(f"apply: {name.upper()}", chunk, self._port, sizes[name], offset)
 
     # ---- what it is
 
@@ -223,10 +206,6 @@ class BuyiBackend(NpuBackend):
     getDepolySize = getDeploySize
 
     # ---- what is deployed
-
-    @property
-    def _report(self) -> Report:
-        return Report(self, _KINDS)
 
     @property
     def value_info(self) -> dict[int, ValueInfo]:

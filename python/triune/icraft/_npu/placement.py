@@ -26,17 +26,15 @@ __all__ = ["Content", "Fault", "Placement", "Spot", "Wishes", "uploaded"]
 class Wishes:
     """Chunks that the program gave."""
 
-    weights: MemChunk | None = None
-    instructions: MemChunk | None = None
-    maps: MemChunk | None = None
+    segments: dict[str, MemChunk] = field(default_factory=dict)
+    """Chunks for ``weight``, ``instr`` and ``ftmp``."""
     values: dict[int, MemChunk] = field(default_factory=dict)
     edges: dict[str, tuple[MemChunk, int]] = field(default_factory=dict)
     """Chunks for all of ``input`` or ``output``, and where in them these begin."""
 
     def chunks(self) -> list[MemChunk]:
         """Return all of them."""
-        single = [chunk for chunk in (self.weights, self.instructions, self.maps) if chunk is not None]
-        return [*single, *self.values.values(), *(chunk for chunk, _ in self.edges.values())]
+        return [*self.segments.values(), *self.values.values(), *(chunk for chunk, _ in self.edges.values())]
 
 
 @dataclass(frozen=True)
@@ -123,11 +121,13 @@ class Placement:
         # Another plan has other instructions, not other weights.
         same = donor is not None and donor.deployment.instructions == deployment.instructions
         theirs = donor if same else None
-        self.weights: MemChunk = wishes.weights or (donor.weights if donor else port.far(sizes["constants"]))
-        self.instructions: MemChunk = wishes.instructions or (
+        self.weights: MemChunk = wishes.segments.get("weight") or (
+            donor.weights if donor else port.far(sizes["constants"])
+        )
+        self.instructions: MemChunk = wishes.segments.get("instr") or (
             theirs.instructions if theirs else port.far(sizes["instructions"])
         )
-        self.maps = wishes.maps or port.far(sizes["scratch"])
+        self.maps = wishes.segments.get("ftmp") or port.far(sizes["scratch"])
         self.shares_chip = shares_chip
         self.on_chip = port.near(sizes["resident"], shares_chip) if sizes["resident"] else None
         self.spots: list[Spot] = []

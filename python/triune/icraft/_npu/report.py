@@ -56,7 +56,7 @@ class Report:
         wishes = self._backend._wishes
         if name in ("input", "output"):
             return name in wishes.edges
-        return {"weight": wishes.weights, "instr": wishes.instructions, "ftmp": wishes.maps}[name] is not None
+        return name in wishes.segments
 
     def _values(self) -> dict[int, Any]:
         network = self._backend.network_view.network()

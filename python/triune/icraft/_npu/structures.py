@@ -173,8 +173,18 @@ class HardOpInfo(Record):
         return list(self._fact("merge_from"))
 
 
-class LogicSegment(Record):
-    """A segment by logical addresses."""
+class _Segment(Record):
+    """A segment, and what is in it."""
+
+    @property
+    def segment_type(self) -> Any:
+        """Which segment it is."""
+        return self._fact("segment_type")
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes."""
+        return int(self._fact("byte_size"))
 
     @property
     def info_map(self) -> dict[int, Any]:
@@ -186,20 +196,14 @@ class LogicSegment(Record):
         """The operations that have something in it, by number."""
         return dict(self._fact("hardop_map"))
 
+
+class LogicSegment(_Segment):
+    """A segment by logical addresses."""
+
     @property
     def logic_addr(self) -> int:
         """Its first byte's logical address."""
         return int(self._fact("logic_addr"))
-
-    @property
-    def byte_size(self) -> int:
-        """Bytes."""
-        return int(self._fact("byte_size"))
-
-    @property
-    def segment_type(self) -> Any:
-        """Which segment it is."""
-        return self._fact("segment_type")
 
 
 class MemChunkInfo(Record):
@@ -222,33 +226,13 @@ class MemChunkInfo(Record):
         return dict(self._fact("staged_chunk"))
 
 
-class PhySegment(Record):
+class PhySegment(_Segment):
     """A segment by addresses in the device's memory."""
-
-    @property
-    def segment_type(self) -> Any:
-        """Which segment it is."""
-        return self._fact("segment_type")
-
-    @property
-    def byte_size(self) -> int:
-        """Bytes."""
-        return int(self._fact("byte_size"))
 
     @property
     def phy_addr(self) -> int:
         """Its first byte's address."""
         return int(self._fact("phy_addr"))
-
-    @property
-    def info_map(self) -> dict[int, Any]:
-        """The values in it, by number."""
-        return dict(self._fact("info_map"))
-
-    @property
-    def hardop_map(self) -> dict[int, Any]:
-        """The operations that have something in it, by number."""
-        return dict(self._fact("hardop_map"))
 
 
 class ForwardInfo(Record):

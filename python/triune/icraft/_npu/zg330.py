@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from triune.icraft._npu import structures
 from triune.icraft._npu.backend import NpuBackend
@@ -13,9 +13,6 @@ from triune.icraft._npu.report import Kinds, Report
 from triune.icraft._xir.enums import VendorEnum
 from triune.icraft._xrt.errors import ORDER, RANGE, TYPE, failure
 from triune.icraft._xrt.memory import MemChunk
-
-if TYPE_CHECKING:
-    from triune import _native
 
 __all__ = [
     "ForwardInfo",
@@ -115,6 +112,7 @@ class ZG330Backend(NpuBackend):
     type_key: ClassVar[str] = "icraft::xrt::zg330::ZG330BackendNode"
     _accelerator = "zg330"
     _target = "zhuget"
+    _kinds = _KINDS
     _leases: list[Content]
     """What the program's chunks are for, which they are as long as a backend needs it."""
 
@@ -150,12 +148,7 @@ class ZG330Backend(NpuBackend):
         need = self._deployment.segments[name][1]
         chunk = check_chunk(f"{what}({segment})", memchunk, self._port, need)
         self._check_sharing(what, segment, chunk)
-        if segment is SegmentType.WEIGHT:
-            self._wishes.weights = chunk
-        elif segment is SegmentType.INSTR:
-            self._wishes.instructions = chunk
-        else:
-            self._wishes.maps = chunk
+        self._wishes.segments[name] = chunk
 
     def _check_sharing(self, what: str, segment: SegmentType, chunk: MemChunk) -> None:
         """Raise InternalError if a chunk is another segment's, or its network is another one and it is not for feature maps."""
@@ -219,15 +212,6 @@ class ZG330Backend(NpuBackend):
         except ValueError:
             raise failure(TYPE, f"ocmOptimize: {option!r} is no OcmOpt") from None
 
-    def _check_wishes(self, deployment: _native.Deployment) -> None:
-        for name, chunk in (
-            ("WEIGHT", self._wishes.weights),
-            ("INSTR", self._wishes.instructions),
-            ("FTMP", self._wishes.maps),
-        ):
-            if chunk is not None:
-                check_chunk(f"apply: {name}", chunk, self._port, deployment.segments[name.lower()][1])
-
     # ---- what it is
 
     @property
@@ -264,10 +248,6 @@ class ZG330Backend(NpuBackend):
     # ---- what is deployed
 
     @property
-    def _report(self) -> Report:
-        return Report(self, _KINDS)
-
-    @property
     def value_info(self) -> dict[int, ValueInfo]:
         """The values that the operations read and make, by number."""
         return dict(self._report.values)
@@ -297,7 +277,7 @@ class ZG330Backend(NpuBackend):
         placed = self._placement
         staged = placed.staged.get(v_id)
         given = self._wishes.values.get(v_id)
-        user = given is not None or (placed.values[v_id].segment == "ftmp" and self._wishes.maps is not None)
+        user = given is not None or (placed.values[v_id].segment == "ftmp" and "ftmp" in self._wishes.segments)
         return MemChunkInfo._of(
             memChunk=placed.spot(v_id).chunk if staged is None else staged,
             user_used=user,
