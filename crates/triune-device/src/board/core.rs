@@ -117,11 +117,11 @@ impl Core {
         Ok(())
     }
 
-    /// What the job that was prepared last costs.
+    /// What the job that was prepared last costs on the device that `spec` describes, which is asked once per settings.
     pub(super) fn cost(
         &mut self,
         at: &Surroundings<'_>,
-        spec: &DeviceSpec,
+        spec: impl FnOnce() -> Result<DeviceSpec, Error>,
         settings: &Settings,
         far: usize,
     ) -> Result<Cost, Error> {
@@ -136,10 +136,11 @@ impl Core {
         let commands: Vec<Command> =
             job.streams.iter().flat_map(|stream| stream.commands().iter().copied()).collect();
         let placement = placement(at, &job.table)?;
+        let spec = spec()?;
         let clock_mhz =
             (spec.timing == TimingModel::Modelled).then_some((settings.core_hz / 1_000_000) as u32);
         let options = TimingOptions { clock_mhz, precision: settings.precision, ..TimingOptions::default() };
-        let timeline = timeline(spec, &commands, &placement, &options)?;
+        let timeline = timeline(&spec, &commands, &placement, &options)?;
         let cost = Cost::new(&timeline, job.streams.iter().map(|stream| stream.commands().len()), far);
         job.cost = Some((key, cost.clone()));
         Ok(cost)

@@ -246,7 +246,7 @@ impl LocalBoard {
         let logical = lock(&self.tables).of(job, self.instructions)?;
         let (start, table) = mmu.translate(self.far.0, job.start, job.bytes, &logical)?;
         core.prepare(&at, start, job.bytes, &table)?;
-        let cost = core.cost(&at, &self.spec_at(&settings)?, &settings, self.far.1)?;
+        let cost = core.cost(&at, || self.spec_at(&settings), &settings, self.far.1)?;
         core.run(&at)?;
         lock(&self.tables).remember(&logical);
         let mut state = lock(&self.state);
