@@ -8,9 +8,12 @@ use std::{
 
 use numpy::PyUntypedArray;
 use pyo3::{intern, prelude::*, types::PyDict};
-use triune::device::{
-    self, Error, Job, JobReport, LocalBoard, Records, RegionId, Segment, SegmentKind, SegmentTable, Settings,
-    spec::Precision,
+use triune::{
+    device::{
+        self, Error, Job, JobReport, LocalBoard, Records, RegionId, Segment, SegmentKind, SegmentTable,
+        Settings, spec::Precision,
+    },
+    remote::{ClientTls, ConnectOptions, RemoteBoard},
 };
 
 use crate::{
@@ -178,9 +181,15 @@ impl Board {
         timeout: f64,
         patience: f64,
     ) -> PyResult<Self> {
-        let board = remote::connect(
-            py, host, port, device, board, share, token_file, ca, insecure, timeout, patience,
-        )?;
+        let timeout = remote::seconds("timeout", timeout)?;
+        let patience = remote::seconds("patience", patience)?;
+        let connect = || {
+            let token = remote::token(token_file)?;
+            let tls = ca.map(|path| ClientTls::load(&path)).transpose()?;
+            let options = ConnectOptions { board, share, token, tls, insecure, timeout, patience };
+            RemoteBoard::connect(host, port, device, &options)
+        };
+        let board = error::detached(py, connect)?.map_err(error::device)?;
         Ok(Self::of(Arc::new(board)))
     }
 

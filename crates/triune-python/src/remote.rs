@@ -10,7 +10,7 @@ use std::{
 use pyo3::{prelude::*, types::PyDict};
 use triune::{
     device::{DeviceSpec, LocalBoard},
-    remote::{ClientTls, ConnectOptions, Event, Options, RemoteBoard, Server, ServerTls, Token},
+    remote::{Event, Options, Server, ServerTls, Token},
 };
 
 use crate::error::{self, ArgumentError, ReleasedError};
@@ -19,7 +19,7 @@ use crate::error::{self, ArgumentError, ReleasedError};
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// A time in seconds, for what it is.
-fn seconds(what: &str, value: f64) -> PyResult<Duration> {
+pub(crate) fn seconds(what: &str, value: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(value)
         .ok()
         .filter(|duration| !duration.is_zero())
@@ -27,32 +27,8 @@ fn seconds(what: &str, value: f64) -> PyResult<Duration> {
 }
 
 /// The token in a file, or else in the environment.
-fn token(file: Option<PathBuf>) -> Result<Option<Token>, triune::device::Error> {
+pub(crate) fn token(file: Option<PathBuf>) -> Result<Option<Token>, triune::device::Error> {
     file.map_or_else(Token::from_environment, |path| Token::read(&path).map(Some))
-}
-
-/// What `Board.connect` does.
-pub(crate) fn connect(
-    py: Python<'_>,
-    host: &str,
-    port: u16,
-    device: &str,
-    board: Option<u32>,
-    share: bool,
-    token_file: Option<PathBuf>,
-    ca: Option<PathBuf>,
-    insecure: bool,
-    timeout: f64,
-    patience: f64,
-) -> PyResult<RemoteBoard> {
-    let (timeout, patience) = (seconds("timeout", timeout)?, seconds("patience", patience)?);
-    let connect = || {
-        let token = token(token_file)?;
-        let tls = ca.map(|path| ClientTls::load(&path)).transpose()?;
-        let options = ConnectOptions { board, share, token, tls, insecure, timeout, patience };
-        RemoteBoard::connect(host, port, device, &options)
-    };
-    error::detached(py, connect)?.map_err(error::device)
 }
 
 /// A server of simulated boards for clients elsewhere. It stops when it goes.
