@@ -440,5 +440,5 @@ def test_devices_that_do_not_fit(tmp_path: Path) -> None:
     with pytest.raises(errors.ArgumentError, match="nothing"):
         Network(DIGITS_INT8, device="nothing")
     network = Network(_float_model(tmp_path), device="metis")
-    with pytest.raises(errors.UnsupportedError, match="no 8-bit operators"):
+    with pytest.raises(errors.NotQuantizedError, match="no 8-bit operators"):
         network.prepare([(1, 128, 4, 4)])

@@ -105,7 +105,7 @@ def build(
     def put(file: Path) -> None:
         say("compiling")
         if format == "package":
-            _native.compile(file, target=target, output=folder, batch=batch, **plan)
+            _native.compile(file, target=target, output=folder, title=source, batch=batch, **plan)
         else:
             reals = source if file != source else None
             _native.compile_documents(file, target=target, output=folder, name=source.stem, float_model=reals, **plan)
@@ -117,11 +117,7 @@ def build(
 
     with tempfile.TemporaryDirectory(prefix="triune-") as scratch:
         quantized = quantize(source, Path(scratch), calibration, say, quiet=quiet, bits=bits, fixed=bits == 16)
-        try:
-            put(quantized)
-        except _native.Error as error:
-            # The model's file is what the user knows.
-            raise type(error)(str(error).replace(str(quantized), str(source))) from None
+        put(quantized)
     return folder
 
 

@@ -12,6 +12,7 @@ from typing_extensions import Buffer
 __all__ = [
     "ArgumentError",
     "Board",
+    "BoardInUseError",
     "BoardReport",
     "BoardServer",
     "Card",
@@ -23,13 +24,16 @@ __all__ = [
     "Estimate",
     "FileError",
     "ForeignError",
+    "FormatError",
     "HardNetwork",
     "HardOps",
     "InUseError",
     "Instance",
     "InternalError",
+    "KeyMismatchError",
     "LinkError",
     "Network",
+    "NotQuantizedError",
     "Package",
     "PendingError",
     "ReleasedError",
@@ -67,17 +71,27 @@ __all__ = [
 
 __version__: Final[str]
 
-class Error(RuntimeError): ...
+class Error(RuntimeError):
+    node: str | None
+    operand: str | None
+
 class ArgumentError(Error): ...
+
+class FormatError(ArgumentError):
+    format: str
+
+class KeyMismatchError(ArgumentError): ...
 class FileError(Error): ...
 class ForeignError(Error): ...
 class UnsupportedError(Error): ...
+class NotQuantizedError(UnsupportedError): ...
 class InUseError(Error): ...
 class SettingError(Error): ...
 class PendingError(Error): ...
 class ReleasedError(Error): ...
 class SanitizerError(Error): ...
 class LinkError(Error): ...
+class BoardInUseError(LinkError): ...
 class InternalError(Error): ...
 
 @final
@@ -483,6 +497,7 @@ def compile(
     *,
     target: str,
     output: str | os.PathLike[str],
+    title: str | os.PathLike[str] | None = None,
     batch: int = 1,
     policy: str = "exact",
     on_chip_bytes: int | None = None,

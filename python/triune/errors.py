@@ -1,26 +1,36 @@
 """What `triune.compile` and `triune.Session` raise: all subclasses of `Error`, which is a `RuntimeError`.
 
-Each message names what is wrong, what was expected and what came. The vendors' modules have exceptions of their own.
+Each message names what is wrong, what was expected and what came. Programs need not read it: the class says what kind of
+error it is, `node` and `operand` name what of a model it is about, or are None. The vendors' modules have exceptions of their
+own.
 
 - `ArgumentError`: an argument, or the content of a file that one names, is wrong.
+  - `FormatError`: bytes are no model of the format that they were read as, which its `format` names, or a damaged one.
+  - `KeyMismatchError`: encrypted bytes do not decrypt with the key.
 - `FileError`: a file cannot be read or written.
 - `UnsupportedError`: the model needs what the device, or Triune, does not have.
+  - `NotQuantizedError`: the model computes in floats, and the device on integers alone.
 - `ForeignError`: a package that another compiler wrote, which only its chip can run.
 - `InUseError`, `SettingError`, `PendingError`, `ReleasedError`: about virtual cards; the vendors' modules turn them into
   their own.
 - `SanitizerError`: the device-memory sanitizer, which the environment variable `TRIUNE_SANITIZE=1` turns on, found a fault.
 - `LinkError`: a board behind a connection cannot be reached.
+  - `BoardInUseError`: it can be reached, but others have it.
 - `InternalError`: the core broke its own rules: please report it.
 """
 
 from triune._native import (
     ArgumentError,
+    BoardInUseError,
     Error,
     FileError,
     ForeignError,
+    FormatError,
     InternalError,
     InUseError,
+    KeyMismatchError,
     LinkError,
+    NotQuantizedError,
     PendingError,
     ReleasedError,
     SanitizerError,
@@ -30,12 +40,16 @@ from triune._native import (
 
 __all__ = [
     "ArgumentError",
+    "BoardInUseError",
     "Error",
     "FileError",
     "ForeignError",
+    "FormatError",
     "InUseError",
     "InternalError",
+    "KeyMismatchError",
     "LinkError",
+    "NotQuantizedError",
     "PendingError",
     "ReleasedError",
     "SanitizerError",

@@ -35,6 +35,14 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// Encrypted bytes that do not decrypt with this key.
+    #[error("{cipher}: {reason}")]
+    Key {
+        /// The cipher's name.
+        cipher: String,
+        /// What shows it.
+        reason: String,
+    },
     /// The graph does not hold together: a name without producer, a cycle, a value made twice.
     #[error("invalid graph: {0}")]
     Graph(String),

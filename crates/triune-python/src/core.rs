@@ -55,7 +55,7 @@ pub(crate) fn deploy(
     let device = device(card)?;
     let clock = |&core: &u32| settings.clock_mhz(core as usize);
     if let Some(core) = options.cores.iter().find(|&core| !device.spec().allows_clock(clock(core))) {
-        return Err(Error::Target(format!(
+        return Err(Error::Argument(format!(
             "{}: core {core} is set to {} MHz, at which a {} does not run",
             card.spec().name,
             clock(core),
@@ -71,15 +71,16 @@ pub(crate) fn deploy(
     Deployment::new(&device, program, &options)
 }
 
-/// Compiles an ONNX file into a package, and says what was found and chosen.
+/// Compiles an ONNX file into a package, and says what was found and chosen. Errors call the file `title`.
 pub(crate) fn compile(
     model: &Path,
+    title: &Path,
     target: &str,
     output: &Path,
     options: &CompileOptions,
 ) -> Result<BTreeMap<&'static str, u64>, Error> {
     let spec = DeviceSpec::builtin(target)?;
-    let compiled = runtime::compile(&onnx::read(model)?, &spec, options)?;
+    let compiled = runtime::compile(&onnx::read_titled(model, title)?, &spec, options)?;
     Package::write(&compiled, output)?;
     let found = &compiled.summary;
     Ok(BTreeMap::from([
@@ -178,7 +179,7 @@ impl Study {
             return Ok(Arc::clone(found));
         }
         let Some(model) = &self.model else {
-            return Err(Error::Target(
+            return Err(Error::Argument(
                 "a package's tensors lie as its device wants them: give the ONNX file to change the border"
                     .into(),
             ));

@@ -5,11 +5,14 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use pyo3::{create_exception, exceptions::PyRuntimeError, marker::Ungil, prelude::*};
+use pyo3::{
+    create_exception, exceptions::PyRuntimeError, marker::Ungil, prelude::*, type_object::PyTypeInfo,
+};
 use triune::{
     device::Error as DeviceError,
     graph::Error as GraphError,
     runtime::{Error as RuntimeError, card::Error as CardError},
+    tensor::text,
 };
 
 use crate::exit;
@@ -18,9 +21,21 @@ create_exception!(
     triune.errors,
     Error,
     PyRuntimeError,
-    "Base class of everything that Triune's core raises."
+    "Base class of everything that Triune's core raises. `node` and `operand` name what of a model it is about, or are None."
 );
 create_exception!(triune.errors, ArgumentError, Error, "An argument, or a file that one names, is wrong.");
+create_exception!(
+    triune.errors,
+    FormatError,
+    ArgumentError,
+    "The bytes are no model of the format that they were read as, which `format` names, or a damaged one."
+);
+create_exception!(
+    triune.errors,
+    KeyMismatchError,
+    ArgumentError,
+    "Encrypted bytes do not decrypt with the key."
+);
 create_exception!(triune.errors, FileError, Error, "A file cannot be read or written.");
 create_exception!(
     triune.errors,
@@ -29,6 +44,12 @@ create_exception!(
     "A package that another compiler wrote, which only its chip can run."
 );
 create_exception!(triune.errors, UnsupportedError, Error, "The model needs what the device does not have.");
+create_exception!(
+    triune.errors,
+    NotQuantizedError,
+    UnsupportedError,
+    "The model computes in floats, and the device on integers alone."
+);
 create_exception!(triune.errors, InUseError, Error, "Another holder has the sub-devices.");
 create_exception!(triune.errors, SettingError, Error, "A card's setting is unknown or out of range.");
 create_exception!(triune.errors, PendingError, Error, "A changed setting is not in force yet.");
@@ -40,36 +61,72 @@ create_exception!(
     "The device-memory sanitizer (TRIUNE_SANITIZE=1) found a fault; what was asked for was not done."
 );
 create_exception!(triune.errors, LinkError, Error, "A board behind a connection cannot be reached.");
+create_exception!(triune.errors, BoardInUseError, LinkError, "A board can be reached, but others have it.");
 create_exception!(triune.errors, InternalError, Error, "The core broke its own rules: please report it.");
+
+/// Attributes that exceptions have when nothing more is known.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    let base = py.get_type::<Error>();
+    base.setattr("node", py.None())?;
+    base.setattr("operand", py.None())?;
+    py.get_type::<FormatError>().setattr("format", "")
+}
+
+/// An exception with the text of an error.
+fn raised<T: PyTypeInfo>(error: &impl ToString) -> PyErr {
+    PyErr::new::<T, _>(text::message(error.to_string()))
+}
+
+/// The same with something that programs can ask it for.
+fn with(error: PyErr, name: &str, value: &str) -> PyErr {
+    let set = Python::attach(|py| error.value(py).setattr(name, value));
+    set.err().unwrap_or(error)
+}
 
 /// The exception for an error of the runtime.
 pub(crate) fn runtime(error: RuntimeError) -> PyErr {
-    let text = error.to_string();
+    match &error {
+        RuntimeError::Card(error) => card(error),
+        RuntimeError::Graph(inner) => graph(&error, inner),
+        RuntimeError::Device(inner) => device_as(&error, inner),
+        RuntimeError::Io { .. } => raised::<FileError>(&error),
+        RuntimeError::Shared => raised::<InUseError>(&error),
+        RuntimeError::Foreign { .. } => raised::<ForeignError>(&error),
+        RuntimeError::NotQuantized => raised::<NotQuantizedError>(&error),
+        RuntimeError::Unsupported { node, .. } => with(raised::<UnsupportedError>(&error), "node", node),
+        RuntimeError::Target(_) => raised::<UnsupportedError>(&error),
+        RuntimeError::Operand { what, .. } => with(raised::<ArgumentError>(&error), "operand", what),
+        RuntimeError::Argument(_) | RuntimeError::Package { .. } | RuntimeError::Program(_) => {
+            raised::<ArgumentError>(&error)
+        }
+        RuntimeError::Internal(_) => raised::<InternalError>(&error),
+    }
+}
+
+/// The exception for an error of a model, with the text of the whole that it is a part of.
+fn graph(whole: &impl ToString, error: &GraphError) -> PyErr {
     match error {
-        RuntimeError::Card(error) => card(&error),
-        RuntimeError::Io { .. } => FileError::new_err(text),
-        RuntimeError::Graph(ref error) if matches!(innermost(error), GraphError::Io { .. }) => {
-            FileError::new_err(text)
-        }
-        RuntimeError::Shared => InUseError::new_err(text),
-        RuntimeError::Foreign { .. } => ForeignError::new_err(text),
-        RuntimeError::Graph(ref error) if matches!(innermost(error), GraphError::Unsupported { .. }) => {
-            UnsupportedError::new_err(text)
-        }
-        RuntimeError::Unsupported { .. } | RuntimeError::Target(_) => UnsupportedError::new_err(text),
-        RuntimeError::Device(error) => device(error),
-        RuntimeError::Graph(_) | RuntimeError::Package { .. } | RuntimeError::Operand { .. } => {
-            ArgumentError::new_err(text)
-        }
+        GraphError::File { source, .. } => graph(whole, source),
+        GraphError::Io { .. } => raised::<FileError>(whole),
+        GraphError::Malformed { format, .. } => with(raised::<FormatError>(whole), "format", format),
+        GraphError::Key { .. } => raised::<KeyMismatchError>(whole),
+        GraphError::Unsupported { node, .. } => with(raised::<UnsupportedError>(whole), "node", node),
+        GraphError::Shape { node, .. } => with(raised::<ArgumentError>(whole), "node", node),
+        GraphError::Cipher { .. } | GraphError::Graph(_) => raised::<ArgumentError>(whole),
     }
 }
 
 /// The exception for an error of a device.
 pub(crate) fn device(error: DeviceError) -> PyErr {
-    let text = error.to_string();
+    device_as(&error, &error)
+}
+
+/// The same with the text of the whole that it is a part of.
+fn device_as(whole: &impl ToString, error: &DeviceError) -> PyErr {
     match error {
-        DeviceError::OutOfMemory { .. } => UnsupportedError::new_err(text),
-        // What a damaged program or a wrong name can cause; all else on the device is ours.
+        DeviceError::OutOfMemory { .. } => raised::<UnsupportedError>(whole),
+        // What a damaged program or a wrong name can cause.
         DeviceError::Spec { .. }
         | DeviceError::UnknownMemory { .. }
         | DeviceError::OutOfRegion { .. }
@@ -79,31 +136,28 @@ pub(crate) fn device(error: DeviceError) -> PyErr {
         | DeviceError::Command { .. }
         | DeviceError::SanitizerMode { .. }
         | DeviceError::Timing(_)
-        | DeviceError::Board(_) => ArgumentError::new_err(text),
-        DeviceError::Sanitizer(_) => SanitizerError::new_err(text),
-        DeviceError::Link(_) => LinkError::new_err(text),
-        _ => InternalError::new_err(text),
-    }
-}
-
-/// What is wrong with a model, without the names of files round it.
-fn innermost(error: &GraphError) -> &GraphError {
-    match error {
-        GraphError::File { source, .. } => innermost(source),
-        error => error,
+        | DeviceError::Board(_) => raised::<ArgumentError>(whole),
+        DeviceError::Sanitizer(_) => raised::<SanitizerError>(whole),
+        DeviceError::Link(_) => raised::<LinkError>(whole),
+        DeviceError::InUse(_) => raised::<BoardInUseError>(whole),
+        DeviceError::Map { .. }
+        | DeviceError::Busy { .. }
+        | DeviceError::NotLeased { .. }
+        | DeviceError::Kernel { .. }
+        | DeviceError::Stale
+        | DeviceError::Scratch { .. } => raised::<InternalError>(whole),
     }
 }
 
 /// The exception for an error of a card.
 pub(crate) fn card(error: &CardError) -> PyErr {
-    let text = error.to_string();
     match error {
-        CardError::TooMany { .. } => ArgumentError::new_err(text),
-        CardError::InUse { .. } => InUseError::new_err(text),
+        CardError::TooMany { .. } => raised::<ArgumentError>(error),
+        CardError::InUse { .. } => raised::<InUseError>(error),
         CardError::Description { .. } | CardError::UnknownSetting { .. } | CardError::BadSetting { .. } => {
-            SettingError::new_err(text)
+            raised::<SettingError>(error)
         }
-        CardError::Io { .. } => FileError::new_err(text),
+        CardError::Io { .. } => raised::<FileError>(error),
     }
 }
 

@@ -129,7 +129,7 @@ impl HardOps {
 
 /// Compiles a quantized ONNX file into the documents of each step, `<name>_<stage>.json` and `.raw` in the folder `output`,
 /// which is made if missing; returns the JSON files in the order of the steps. The steps before quantization come from
-/// `float_model`, if it is given. `policy` and `on_chip_bytes` are those of `Package.timeline`.
+/// `float_model`, if it is given; errors call the model so then. `policy` and `on_chip_bytes` are those of `Package.timeline`.
 ///
 /// Raises `FileError`, `ArgumentError` if a model is damaged or there is no such policy, `UnsupportedError` if the device
 /// cannot run the model or documents have no words for it.
@@ -149,7 +149,7 @@ pub(crate) fn compile_documents(
         PlanOptions { policy: self::policy(policy)?, capacity: on_chip_bytes, ..PlanOptions::default() };
     let compile = || {
         let spec = DeviceSpec::builtin(target)?;
-        let mut graph = onnx::read(&model)?;
+        let mut graph = onnx::read_titled(&model, float_model.as_ref().unwrap_or(&model))?;
         name.clone_into(&mut graph.name);
         let float = match float_model {
             None => None,

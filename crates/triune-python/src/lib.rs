@@ -42,8 +42,9 @@ mod native {
     use super::deployment::{DeployedOp, DeployedValue, Deployment, HardNetwork};
     #[pymodule_export]
     use super::error::{
-        ArgumentError, Error, FileError, ForeignError, InUseError, InternalError, LinkError, PendingError,
-        ReleasedError, SanitizerError, SettingError, UnsupportedError,
+        ArgumentError, BoardInUseError, Error, FileError, ForeignError, FormatError, InUseError,
+        InternalError, KeyMismatchError, LinkError, NotQuantizedError, PendingError, ReleasedError,
+        SanitizerError, SettingError, UnsupportedError,
     };
     #[pymodule_export]
     use super::estimate::Estimate;
@@ -77,6 +78,7 @@ mod native {
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        super::error::register(module)?;
         super::exit::register(module)?;
         super::fork::register(module)
     }

@@ -133,17 +133,18 @@ impl Package {
 }
 
 /// Compiles a quantized ONNX file for a device and writes the package into the folder `output`, which is made if missing.
-/// Returns what compilation chose, by name. `policy` and `on_chip_bytes` are those of `Package.timeline`.
+/// Returns what compilation chose, by name. Errors call the model `title`, if that is given. `policy` and `on_chip_bytes` are those of `Package.timeline`.
 ///
 /// Raises `FileError`, `ArgumentError` if the model is damaged or there is no such policy, `UnsupportedError` if the device
 /// cannot run the model.
 #[pyfunction]
-#[pyo3(signature = (model, *, target, output, batch=1, policy="exact", on_chip_bytes=None))]
+#[pyo3(signature = (model, *, target, output, title=None, batch=1, policy="exact", on_chip_bytes=None))]
 pub(crate) fn compile(
     py: Python<'_>,
     model: PathBuf,
     target: &str,
     output: PathBuf,
+    title: Option<PathBuf>,
     batch: usize,
     policy: &str,
     on_chip_bytes: Option<u64>,
@@ -151,7 +152,8 @@ pub(crate) fn compile(
     let plan =
         PlanOptions { policy: self::policy(policy)?, capacity: on_chip_bytes, ..PlanOptions::default() };
     let options = CompileOptions { batch, plan, ..CompileOptions::default() };
-    error::detached(py, || core::compile(&model, target, &output, &options))?.map_err(error::runtime)
+    let title = title.as_ref().unwrap_or(&model);
+    error::detached(py, || core::compile(&model, title, target, &output, &options))?.map_err(error::runtime)
 }
 
 /// The policy of that name.

@@ -72,7 +72,7 @@ pub struct Summary {
 pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Result<Compiled, Error> {
     let start = std::time::Instant::now();
     if options.batch == 0 || options.batch > spec.cores as usize {
-        return Err(Error::Target(format!(
+        return Err(Error::Argument(format!(
             "a batch of {} on a device of {} cores: each image needs one",
             options.batch, spec.cores
         )));
@@ -87,13 +87,13 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
     let Core { graph, preprocess, postprocess, input_names, output_names, nodes } = partition(&image, &host)?;
     let fixed = model.inputs.iter().any(|&id| model.value(id).fixed_shape().is_some());
     if options.batch > 1 && fixed && (preprocess.is_some() || postprocess.is_some()) {
-        return Err(Error::Target(format!(
+        return Err(Error::Argument(format!(
             "a batch of {} of a model whose batch is fixed, of which parts stay on the host: export it with an open batch",
             options.batch
         )));
     }
     if options.block == Some(0) {
-        return Err(Error::Target("blocks of 0 bytes".into()));
+        return Err(Error::Argument("blocks of 0 bytes".into()));
     }
     let borders =
         border::npu(&spec.border, &graph, &input_names, &output_names, options.batch, options.block)?;

@@ -135,7 +135,7 @@ impl Chunk {
                 Err(error) => full = Some(error),
             }
         }
-        Err(full.map_or_else(|| Error::Target("the device has no memory".into()), Error::from))
+        Err(full.map_or_else(|| Error::Internal("the device has no memory".into()), Error::from))
     }
 
     /// Says what it is for, in the words of the memory's sanitizer.
@@ -257,13 +257,13 @@ impl Deployment {
     /// Loads the program's segments into the device's memory and decodes its commands.
     pub fn new(device: &Arc<Device>, program: &Arc<Program>, options: &DeployOptions) -> Result<Self, Error> {
         if program.target != device.spec.name {
-            return Err(Error::Target(format!(
+            return Err(Error::Argument(format!(
                 "a program for '{}' on a device '{}'",
                 program.target, device.spec.name
             )));
         }
         if let Some(core) = options.cores.iter().find(|&&core| core >= device.spec.cores) {
-            return Err(Error::Target(format!(
+            return Err(Error::Argument(format!(
                 "core {core} of '{}', which has {}",
                 device.spec.name, device.spec.cores
             )));
@@ -576,7 +576,7 @@ fn timeline(
     images: &[Mutex<Image>],
     options: &TimingOptions,
 ) -> Result<Timeline, Error> {
-    let image = images.first().ok_or_else(|| Error::Target("a batch of 0".into()))?;
+    let image = images.first().ok_or_else(|| Error::Internal("a batch of 0".into()))?;
     let image = image.lock().unwrap_or_else(PoisonError::into_inner);
     let placement: Vec<&str> = places.iter().map(|place| &*place.memory).collect();
     Ok(timing::timeline(&device.spec, image.executor.decoded().commands(), &placement, options)?)

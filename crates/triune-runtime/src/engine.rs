@@ -48,7 +48,7 @@ impl Engine {
                 Some(split) => return Ok(Self::Split(Box::new(split))),
                 None if part => {}
                 None => {
-                    return Err(Error::Target("the model has no 8-bit operators for the device".into()));
+                    return Err(Error::NotQuantized);
                 }
             }
         }

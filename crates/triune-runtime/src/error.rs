@@ -48,6 +48,21 @@ pub enum Error {
     /// The model as a whole does not fit the target.
     #[error("{0}")]
     Target(String),
+    /// Nothing in the model is quantized, and the target computes on integers alone.
+    #[error(
+        "the model has no 8-bit operators for the device; quantize it first (QDQ form), or give samples: `calibration=` of \
+         triune.compile in Python, `triune compile --calibrate` on the command line"
+    )]
+    NotQuantized,
+    /// What the caller asks for is not there, or does not fit together.
+    #[error("{0}")]
+    Argument(String),
+    /// A compiled program contradicts itself: it is damaged, or another version wrote it.
+    #[error("{0}; compile the model again")]
+    Program(String),
+    /// The runtime broke its own rules.
+    #[error("{0}; this is a fault of Triune's: please report it")]
+    Internal(String),
     /// An operand of a run does not fit the program.
     #[error("{what}: expected {expected}, got {got}")]
     Operand {

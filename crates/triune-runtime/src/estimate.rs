@@ -37,7 +37,7 @@ impl Estimate {
     /// of a batch at least.
     ///
     /// # Errors
-    /// [`Error::Target`] if the device has fewer cores than the batch images, [`Error::Device`] if its memories do not
+    /// [`Error::Argument`] if the device has fewer cores than the batch images, [`Error::Device`] if its memories do not
     /// hold the program, or as `timing::timeline` says.
     pub fn timeline(
         &self,
@@ -46,7 +46,7 @@ impl Estimate {
     ) -> Result<(Timeline, Vec<Place>), Error> {
         let batch = self.program.batch as u32;
         if batch > spec.cores {
-            return Err(Error::Target(format!("a batch of {batch} on a device of {} cores", spec.cores)));
+            return Err(Error::Argument(format!("a batch of {batch} on a device of {} cores", spec.cores)));
         }
         let places = places_on(spec, &self.program)?;
         let memories: Vec<&str> = places.iter().map(|place| &*place.memory).collect();
@@ -57,12 +57,12 @@ impl Estimate {
     /// What each run on `cores` (a bit each) asks of the device, for `clock::compose`.
     ///
     /// # Errors
-    /// As [`Self::timeline`]; [`Error::Target`] if the device's time is not modelled, or the cores are not as many as the
+    /// As [`Self::timeline`]; [`Error::Argument`] if the device's time is not modelled, or the cores are not as many as the
     /// batch has images.
     pub fn demand(&self, spec: &DeviceSpec, options: &TimingOptions, cores: u64) -> Result<Demand, Error> {
         let batch = self.program.batch;
         if cores.count_ones() as usize != batch {
-            return Err(Error::Target(format!("a batch of {batch} on {} cores", cores.count_ones())));
+            return Err(Error::Argument(format!("a batch of {batch} on {} cores", cores.count_ones())));
         }
         let mut busy = Vec::with_capacity(spec.cores as usize);
         for active in 1..=spec.cores {
@@ -72,7 +72,7 @@ impl Estimate {
             }
             let (timeline, _) = self.timeline(spec, &TimingOptions { active_cores: active, ..*options })?;
             if timeline.clock_mhz == 0 {
-                return Err(Error::Target(format!("the time of '{}' is not modelled", spec.name)));
+                return Err(Error::Argument(format!("the time of '{}' is not modelled", spec.name)));
             }
             busy.push(timeline.nanos_up(timeline.total_cycles));
         }

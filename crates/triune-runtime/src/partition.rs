@@ -38,11 +38,7 @@ pub(crate) fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
         // Packages hold 8-bit tensors at their border.
         let sides = sides(&prepared, &kept, false);
         if !sides.contains(&Side::Device) {
-            return Err(Error::Target(
-                "the model has no 8-bit operators for the device; quantize it first (QDQ form), or give samples: \
-                 `calibration=` of triune.compile in Python, `triune compile --calibrate` on the command line"
-                    .into(),
-            ));
+            return Err(Error::NotQuantized);
         }
         let (inputs, outputs) = crossings(&prepared, &sides);
         let nameless = outputs.iter().filter(|&&id| counterparts(model, &prepared, id).is_empty());
@@ -322,7 +318,7 @@ impl Cut {
         let mut outputs = Vec::new();
         for name in &self.input_floats {
             let id = model.find_value(name).ok_or_else(|| {
-                Error::Target(format!("the tensor '{name}' at the core's border was rewritten"))
+                Error::Internal(format!("the tensor '{name}' at the core's border was rewritten"))
             })?;
             if !outputs.contains(&id) {
                 outputs.push(id);

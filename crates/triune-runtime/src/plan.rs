@@ -172,7 +172,7 @@ pub(crate) fn place_within(
             }
         });
         if lost {
-            return Err(Error::Target("a command reads a feature map that nothing keeps".into()));
+            return Err(Error::Internal("a command reads a feature map that nothing keeps".into()));
         }
     }
     Ok(Planned {
@@ -303,7 +303,7 @@ fn placed(
         plan = Plan { lower_bound: plan.lower_bound, ..found };
     }
     validate(&own, &plan)
-        .map_err(|violation| Error::Target(format!("the memory plan is invalid: {violation}")))?;
+        .map_err(|violation| Error::Internal(format!("the memory plan is invalid: {violation}")))?;
     Ok(plan)
 }
 
@@ -312,7 +312,7 @@ impl Program {
     /// computes stays the same.
     ///
     /// # Errors
-    /// [`Error::Target`] when the recorded plan is not that of the commands; [`Error::Device`] for instructions that
+    /// [`Error::Program`] when the recorded plan is not that of the commands; [`Error::Device`] for instructions that
     /// cannot be decoded.
     pub fn replan(&self, spec: &DeviceSpec, options: &PlanOptions) -> Result<Self, Error> {
         let mut commands = command::decode(&self.instructions)?;
@@ -366,9 +366,7 @@ impl Program {
                 }
             });
             if let Some(addr) = lost {
-                return Err(Error::Target(format!(
-                    "command {at}: the memory plan has nothing at {addr}; compile the model again"
-                )));
+                return Err(Error::Program(format!("command {at}: the memory plan has nothing at {addr}")));
             }
         }
         Ok(self
@@ -394,7 +392,7 @@ impl Program {
             let plan =
                 Plan { offsets, peak: self.segment_bytes(segment), lower_bound: 0, proven_optimal: false };
             validate(&buffers, &plan)
-                .map_err(|violation| Error::Target(format!("the memory plan is invalid: {violation}")))?;
+                .map_err(|violation| Error::Program(format!("the memory plan is invalid: {violation}")))?;
         }
         Ok(())
     }

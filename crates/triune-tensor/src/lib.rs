@@ -8,6 +8,7 @@ mod dtype;
 mod multiplier;
 mod quant;
 mod shape;
+pub mod text;
 
 pub use buffer::Buffer;
 pub use dtype::DType;

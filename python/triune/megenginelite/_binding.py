@@ -472,7 +472,9 @@ class Binding:
 
 def without_device_part(error: RuntimeError, title: str) -> RuntimeError | None:
     """Return the error of a model that has nothing for an NPU, with the cure; None if `error` says something else."""
-    if "no 8-bit operators" not in str(error):
+    from triune.errors import NotQuantizedError
+
+    if not isinstance(error, NotQuantizedError):
         return None
     return RuntimeError(
         f"LITE_NPU: {title} has no 8-bit operators for the device: it computes in floats. Quantize it (in MegEngine before "

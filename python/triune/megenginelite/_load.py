@@ -68,9 +68,13 @@ class Model:
 
         What has no mark of MegEngine's is read as ONNX, which has no mark: that alone would mislead.
         """
+        from triune.errors import FormatError
+
         if (cured := without_device_part(error, self.title)) is not None:
             return cured
-        if "not an ONNX model" not in str(error) or (self.title.endswith(".onnx") and not self.cipher):
+        if not isinstance(error, FormatError) or error.format != "ONNX":
+            return error
+        if self.title.endswith(".onnx") and not self.cipher:
             return error
         if self.cipher:
             cause = (
@@ -138,13 +142,15 @@ def _opened(path: str | bytes) -> BinaryIO:
 
 def _decrypted(cipher: str, data: bytes, what: str) -> bytes:
     """Decrypt, and say of what does not decrypt what it looks like and what may be the cause."""
+    from triune.errors import KeyMismatchError
+
     try:
         return _ciphers.decrypt(cipher, data)
     except RuntimeError as error:
         # MegEngine's marks: plain models have them at these places.
         if data[:4] == b"MGBC" or data[8:12] == b"mgv2":
             cause = "it is a plain MegEngine model: leave LiteConfig.bare_model_cryption_name empty"
-        elif "wrong key" in str(error) or "key is wrong" in str(error):
+        elif isinstance(error, KeyMismatchError):
             cause = "LiteGlobal.update_decryption_key sets the key"
         else:
             cause = f"it may not be encrypted, or with another cipher than {cipher}"

@@ -325,7 +325,7 @@ impl Meter {
     /// For a deployment whose runs ask for `demand`, and give back results `lag` calls late.
     ///
     /// # Errors
-    /// [`Error::Target`] if deployments that are paced at another speed are on the device.
+    /// [`Error::Argument`] if deployments that are paced at another speed are on the device.
     pub(crate) fn new(
         clock: &Arc<DeviceClock>,
         images: u32,
@@ -419,7 +419,7 @@ impl State {
     fn pace(&mut self, speed: Realtime, cores: u32) -> Result<(), Error> {
         match &mut self.paced {
             Some(paced) if paced.speed != speed && self.pacing > 0 => {
-                return Err(Error::Target(format!(
+                return Err(Error::Argument(format!(
                     "realtime: other deployments on the device are paced at {} times its speed",
                     paced.speed.millionths as f64 / 1e6
                 )));

@@ -39,15 +39,15 @@ pub struct Instance {
 /// have not ended by then are left out, but they take part until then.
 ///
 /// # Errors
-/// [`Error::Target`] if an instance is on a core that there is not, calls with a period or depth of 0, or the horizon
+/// [`Error::Argument`] if an instance is on a core that there is not, calls with a period or depth of 0, or the horizon
 /// holds more than [`MAX_RUNS`] runs.
 pub fn compose(cores: u32, instances: &[Instance], horizon: u64) -> Result<Composition, Error> {
     let mut engine = Engine::new(cores);
     let too_many =
-        || Error::Target(format!("more than {MAX_RUNS} runs in {horizon} ns; choose a shorter time"));
+        || Error::Argument(format!("more than {MAX_RUNS} runs in {horizon} ns; choose a shorter time"));
     let mut calls: u64 = 0;
     for (index, instance) in instances.iter().enumerate() {
-        let wrong = |what: String| Error::Target(format!("instance '{}': {what}", instance.name));
+        let wrong = |what: String| Error::Argument(format!("instance '{}': {what}", instance.name));
         let last = instance.demand.cores().ilog2();
         if last >= cores {
             return Err(wrong(format!("core {last}; the device has {cores}")));

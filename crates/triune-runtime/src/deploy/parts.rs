@@ -29,7 +29,7 @@ impl Parts {
         threads: usize,
     ) -> Result<Self, Error> {
         if program.target != device.spec().name || program.batch != 1 {
-            return Err(Error::Target(format!(
+            return Err(Error::Argument(format!(
                 "a program for '{}' and a batch of {} on a device '{}'",
                 program.target,
                 program.batch,
@@ -48,7 +48,7 @@ impl Parts {
     /// Runs one part on what lies in memory. Decodes it the first time.
     pub(crate) fn run(&self, part: usize) -> Result<(), Error> {
         let Some(([first, bytes], executor)) = self.streams.get(part) else {
-            return Err(Error::Target(format!("part {part} of {}", self.streams.len())));
+            return Err(Error::Internal(format!("part {part} of {}", self.streams.len())));
         };
         if *bytes == 0 {
             return Ok(());
@@ -86,7 +86,7 @@ impl Parts {
     fn range(&self, segment: u8, offset: u64, bytes: usize) -> Result<Segment, Error> {
         let found = self.segments.segments().get(usize::from(segment)).copied();
         found.filter(|_| self.holds(segment, offset, bytes as u64)).ok_or_else(|| {
-            Error::Target(format!(
+            Error::Program(format!(
                 "{bytes} bytes at {segment}:{offset:#x} are outside of the program's memory"
             ))
         })

@@ -152,5 +152,5 @@ impl Addresses {
 }
 
 fn lost() -> Error {
-    Error::Target("a value of the program lies in none of its segments".into())
+    Error::Internal("a value of the program lies in none of its segments".into())
 }

@@ -32,7 +32,7 @@ impl Emitter<'_> {
         }
         let first = stored.into_iter().next().ok_or_else(|| {
             let name = &self.source.graph.value(id).name;
-            Error::Target(format!("'{name}' is read before anything makes it"))
+            Error::Internal(format!("'{name}' is read before anything makes it"))
         })?;
         let dims = self.dims(id)?;
         let target = self.target;

@@ -43,11 +43,7 @@ impl Core {
                 ));
             }
             if !sides.contains(&Side::Device) {
-                return Err(Error::Target(
-                    "the model has no operators over integers for the accelerator; quantize it first (QDQ form), or give \
-                     samples: `calibration=` of triune.compile in Python, `triune compile --calibrate` on the command line"
-                        .into(),
-                ));
+                return Err(Error::NotQuantized);
             }
             let (inputs, outputs) = crossings(prepared, &sides);
             // What crosses the border must be a value of the network; who reads or makes another one stays on the host.

@@ -210,7 +210,7 @@ impl<'a> Emitter<'a> {
         }
         match self.values.get(&id).and_then(|stored| stored.first()) {
             Some(stored) => Ok(stored.form.clone()),
-            None => Err(Error::Target(format!(
+            None => Err(Error::Internal(format!(
                 "'{}' is read before anything makes it",
                 self.source.graph.value(id).name
             ))),
@@ -237,7 +237,7 @@ impl<'a> Emitter<'a> {
         let back = |axis: &usize| axes.iter().position(|each| each == axis);
         let order: Option<Vec<usize>> = form.order.iter().map(back).collect();
         let Some(order) = order else {
-            return Err(Error::Target(format!(
+            return Err(Error::Internal(format!(
                 "'{}': {axes:?} are no axes",
                 self.source.graph.value(id).name
             )));
@@ -290,7 +290,7 @@ impl<'a> Emitter<'a> {
     /// A constant operand in a form: integers where quantization left some, else reals.
     pub(super) fn known(&mut self, id: ValueId, constant: &Constant, form: &Form) -> Result<usize, Error> {
         if form.block.is_some() {
-            return Err(Error::Target(format!(
+            return Err(Error::Internal(format!(
                 "constant '{}' by blocks of channels",
                 self.source.graph.value(id).name
             )));
@@ -394,6 +394,6 @@ pub(crate) fn ints(values: impl IntoIterator<Item = i64>) -> Attribute {
 pub(crate) fn permuted(constant: &Constant, order: &[usize], name: &str) -> Result<Constant, Error> {
     let moved = constant.permuted(order);
     moved.ok_or_else(|| {
-        Error::Target(format!("constant '{name}' of shape {} has other axes", constant.shape()))
+        Error::Internal(format!("constant '{name}' of shape {} has other axes", constant.shape()))
     })
 }

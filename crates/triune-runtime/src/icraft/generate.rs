@@ -64,7 +64,7 @@ impl Generated {
         let place = |view: &View| placed(&program, graph, &drafts, view);
         let places = views.iter().map(|view| view.as_ref().and_then(place)).collect();
         let outputs: Option<Vec<Placed>> = borders.plan.outputs.iter().map(place).collect();
-        let outputs = outputs.ok_or_else(|| Error::Target("a result that lies nowhere".into()))?;
+        let outputs = outputs.ok_or_else(|| Error::Internal("a result that lies nowhere".into()))?;
         Ok(Self { program, commands, spans, copies, places, outputs, pieces })
     }
 }

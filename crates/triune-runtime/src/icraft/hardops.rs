@@ -59,12 +59,13 @@ impl Emitter<'_> {
         let program = &generated.program;
         let lies = |id: ValueId| {
             let placed = generated.places.get(id.0 as usize).copied().flatten();
-            placed.ok_or_else(|| Error::Target(format!("'{}' lies nowhere", core.graph.value(id).name)))
+            placed.ok_or_else(|| Error::Internal(format!("'{}' lies nowhere", core.graph.value(id).name)))
         };
         for &id in &core.graph.inputs {
             let name = &core.graph.value(id).name;
-            let value =
-                core.value(id).ok_or_else(|| Error::Target(format!("'{name}' is no value of the model")))?;
+            let value = core
+                .value(id)
+                .ok_or_else(|| Error::Internal(format!("'{name}' is no value of the model")))?;
             let placed = lies(id)?;
             let (form, _) = describe(&placed.view);
             let index = self.operand(value, &form, self.meaning(value))?;
@@ -78,7 +79,7 @@ impl Emitter<'_> {
                 let index = compiled.values.get(&id).copied();
                 let name = &graph.value(id).name;
                 inputs.push(Some(
-                    index.ok_or_else(|| Error::Target(format!("'{name}' is read before it is made")))?,
+                    index.ok_or_else(|| Error::Internal(format!("'{name}' is read before it is made")))?,
                 ));
             }
             let mut outputs = Vec::with_capacity(node.outputs.len());
@@ -96,7 +97,7 @@ impl Emitter<'_> {
         let (mut from, mut to) = (Vec::new(), Vec::new());
         for (&id, placed) in graph.outputs.iter().zip(&generated.outputs) {
             let index = compiled.values.get(&id).copied();
-            let index = index.ok_or_else(|| Error::Target("a result that nothing makes".into()))?;
+            let index = index.ok_or_else(|| Error::Internal("a result that nothing makes".into()))?;
             let own = lies(id)?;
             let result = if copied && (own.segment, own.offset) != (placed.segment, placed.offset) {
                 let result = self.placed_value(compiled, id, placed, ":result")?;
@@ -186,7 +187,7 @@ impl Emitter<'_> {
         compiled.instructions += words.len() as u64;
         let dtype = tensor(ElementType::Scalar(scalar(DType::U64)), &[words.len() / 8], layout("*"));
         let data = Constant::new(DType::U64, Shape::from([words.len() / 8]), words)
-            .ok_or_else(|| Error::Target("instructions of no whole words".into()))?;
+            .ok_or_else(|| Error::Internal("instructions of no whole words".into()))?;
         let instr = self.value(&format!("hard {name}:instr"), dtype, Some(data));
         self.document.values[instr].name = format!("{op_id}_instr");
         self.document.values[instr].mtype = mem;

@@ -122,7 +122,7 @@ impl Stages {
     ///
     /// # Errors
     /// [`Error::Unsupported`] names an operator that the vendor's intermediate representation does not have,
-    /// [`Error::Target`] a device that has no such documents or a model without operators for it.
+    /// [`Error::Argument`] a device that has no such documents; [`Error::NotQuantized`] for a model without operators for it.
     pub fn new(
         model: &Graph,
         float: Option<&Graph>,
@@ -130,7 +130,7 @@ impl Stages {
         plan: &PlanOptions,
     ) -> Result<Self, Error> {
         let accelerator = Accelerator::of(&spec.name).ok_or_else(|| {
-            Error::Target(format!("Icraft's documents are for buyi and zg330; '{}' is neither", spec.name))
+            Error::Argument(format!("Icraft's documents are for buyi and zg330; '{}' is neither", spec.name))
         })?;
         let mut ids = Ids::default();
         let mut bound = bind_batch(model, 1)?;

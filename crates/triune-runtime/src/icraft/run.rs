@@ -21,16 +21,16 @@ impl HardOps {
     /// Loads instructions and constants into a device's memory. Runs use `threads` threads, 0 means one per CPU core.
     ///
     /// # Errors
-    /// [`Error::Target`] for a device of another kind or a value that lies outside of the program's memory, [`Error::Device`]
-    /// when the device's is full.
+    /// [`Error::Argument`] for a device of another kind, [`Error::Program`] for a value that lies outside of the program's
+    /// memory, [`Error::Device`] when the device's is full.
     pub fn new(device: &Arc<Device>, network: &Arc<HardNetwork>, threads: usize) -> Result<Self, Error> {
         let parts =
             Parts::new(device, network.program(), network.steps.iter().map(|step| step.bytes), threads)?;
         for (v_id, place) in &network.values {
             let span = place.span().unwrap_or(u64::MAX);
             if !parts.holds(place.segment, place.offset, span) {
-                return Err(Error::Target(format!(
-                    "value {v_id} of {span} bytes lies outside of the program's memory; compile the model again"
+                return Err(Error::Program(format!(
+                    "value {v_id} of {span} bytes lies outside of the program's memory"
                 )));
             }
         }
@@ -45,7 +45,7 @@ impl HardOps {
     /// Extents of a value as it is stored.
     ///
     /// # Errors
-    /// [`Error::Target`] for a value that no operator reads or makes.
+    /// [`Error::Argument`] for a value that no operator reads or makes.
     pub fn extents(&self, v_id: i64) -> Result<&[usize], Error> {
         Ok(&self.place(v_id)?.extents)
     }
@@ -56,7 +56,7 @@ impl HardOps {
     /// As [`Self::extents`].
     pub fn bytes(&self, v_id: i64) -> Result<usize, Error> {
         let place = self.place(v_id)?;
-        place.bytes().ok_or_else(|| Error::Target(format!("value {v_id} has too many elements")))
+        place.bytes().ok_or_else(|| Error::Program(format!("value {v_id} has too many elements")))
     }
 
     /// Writes a value's elements, row-major in their stored extents.
@@ -80,7 +80,7 @@ impl HardOps {
     /// Runs the operators from `first` to `last`, both by their number, on the values in memory.
     ///
     /// # Errors
-    /// [`Error::Target`] for numbers that are not there or in the wrong order, [`Error::Device`] as the commands have it.
+    /// [`Error::Argument`] for numbers that are not there or in the wrong order, [`Error::Device`] as the commands have it.
     pub fn run(&self, first: i64, last: i64) -> Result<(), Error> {
         let _busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         self.execute(self.step(first)?, self.step(last)?)
@@ -111,7 +111,7 @@ impl HardOps {
     /// Numbers of the values that an operator reads and makes.
     ///
     /// # Errors
-    /// [`Error::Target`] for a number that is not there.
+    /// [`Error::Argument`] for a number that is not there.
     pub fn operands(&self, op_id: i64) -> Result<(&[i64], &[i64]), Error> {
         let step = &self.network.steps[self.step(op_id)?];
         Ok((&step.inputs, &step.outputs))
@@ -119,19 +119,19 @@ impl HardOps {
 
     fn execute(&self, first: usize, last: usize) -> Result<(), Error> {
         if first > last {
-            return Err(Error::Target("the first operator comes behind the last".into()));
+            return Err(Error::Argument("the first operator comes behind the last".into()));
         }
         (first..=last).try_for_each(|step| self.parts.run(step))
     }
 
     fn step(&self, op_id: i64) -> Result<usize, Error> {
         let found = self.network.steps.iter().position(|step| step.op_id == op_id);
-        found.ok_or_else(|| Error::Target(format!("{op_id} is no HardOp of the network")))
+        found.ok_or_else(|| Error::Argument(format!("{op_id} is no HardOp of the network")))
     }
 
     fn place(&self, v_id: i64) -> Result<&Place, Error> {
         let found = self.network.values.get(&v_id);
-        found.ok_or_else(|| Error::Target(format!("no HardOp of the network reads or makes value {v_id}")))
+        found.ok_or_else(|| Error::Argument(format!("no HardOp of the network reads or makes value {v_id}")))
     }
 
     fn put(&self, v_id: i64, bytes: &[u8]) -> Result<(), Error> {

@@ -58,7 +58,7 @@ pub(crate) fn network(spec: &DeviceSpec, compiled: &Compiled<'_>) -> Result<Tags
         addresses: compiled.addresses.clone(),
         program: Description::of(program),
     };
-    let tag = serde_json::to_value(tag).map_err(|error| Error::Target(error.to_string()))?;
+    let tag = serde_json::to_value(tag).map_err(|error| Error::Internal(error.to_string()))?;
     tags.insert(PROGRAM_TAG.to_owned(), tag);
     Ok(tags)
 }

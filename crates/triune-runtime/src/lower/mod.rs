@@ -313,7 +313,7 @@ impl Lowering<'_> {
         }
         let value = self.graph.value(id);
         let Some(constant) = &value.constant else {
-            return Err(Error::Target(format!("'{}' is read before anything makes it", value.name)));
+            return Err(Error::Internal(format!("'{}' is read before anything makes it", value.name)));
         };
         let offset = self.constants.add(constant.bytes());
         let view = View::dense(Home::Constants, constant.dtype(), constant.shape()).at(offset);

@@ -69,7 +69,8 @@ _VENDOR: dict[type[_native.Error], type[RuntimeError]] = {
 
 def vendor(error: _native.Error) -> RuntimeError:
     """Return the vendor's exception for one of the core's."""
-    return _VENDOR.get(type(error), UnknownError)(str(error))
+    kinds = (_VENDOR[kind] for kind in type(error).__mro__ if kind in _VENDOR)
+    return next(kinds, UnknownError)(str(error))
 
 
 # Where programs find them, and so what tracebacks and pickles say.

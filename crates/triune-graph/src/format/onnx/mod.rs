@@ -28,10 +28,15 @@ const OPSETS: std::ops::RangeInclusive<i64> = 7..=24;
 /// operator and attribute where one is to blame.
 pub fn read(path: impl AsRef<Path>) -> Result<Graph, Error> {
     let path = path.as_ref();
+    read_titled(path, path)
+}
+
+/// As [`read`], for a file that was made from another one: errors name that one, which the user knows.
+pub fn read_titled(path: &Path, title: &Path) -> Result<Graph, Error> {
     let bytes = super::contents(path)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     read_bytes(bytes, Some(folder))
-        .map_err(|source| Error::File { path: path.display().to_string(), source: Box::new(source) })
+        .map_err(|source| Error::File { path: title.display().to_string(), source: Box::new(source) })
 }
 
 /// Reads an ONNX model from memory; external data is looked for below `folder` and is an error without one.

@@ -149,7 +149,7 @@ impl Border {
         let ftmp = LogicSegment { name: "ftmp", logic: take(maps)?, bytes: maps };
         let instr = LogicSegment { name: "instr", logic: take(instructions)?, bytes: instructions };
         let [input, output] = edges[..] else {
-            return Err(Error::Target("the border has two sides".into()));
+            return Err(Error::Internal("the border has two sides".into()));
         };
         Ok(vec![input, output, weight, ftmp, instr])
     }

@@ -39,7 +39,7 @@ pub(super) fn windows(network: &HardNetwork) -> Result<Vec<Range<usize>>, Error>
     });
     windows
         .collect::<Option<_>>()
-        .ok_or_else(|| Error::Target("an operator's commands are not among the program's".into()))
+        .ok_or_else(|| Error::Program("an operator's commands are not among the program's".into()))
 }
 
 /// Finds what every value lies in.
@@ -85,7 +85,7 @@ pub(super) fn homes(network: &HardNetwork, windows: &[Range<usize>]) -> Result<H
 }
 
 fn lost(v_id: i64) -> Error {
-    Error::Target(format!("value {v_id} lies in nothing that the memory plan has; compile the model again"))
+    Error::Program(format!("value {v_id} lies in nothing that the memory plan has"))
 }
 
 /// What a value lies in that an operator with commands reads or writes.

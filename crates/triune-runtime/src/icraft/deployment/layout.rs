@@ -68,8 +68,8 @@ impl HardDeployment {
     /// Lays out operators of a network.
     ///
     /// # Errors
-    /// [`Error::Target`] for operators that are not there or none at all, feature maps that the device does not hold, or too
-    /// many inputs and outputs; [`Error::Device`] for commands that cannot be decoded.
+    /// [`Error::Argument`] for operators that are not there, [`Error::Program`] for operands that lie nowhere, [`Error::Target`] for too
+    /// many inputs and outputs, [`Error::Device`] for commands that cannot be decoded and for memories that are too small.
     pub fn new(
         network: &Arc<HardNetwork>,
         spec: &DeviceSpec,
@@ -132,9 +132,7 @@ impl HardDeployment {
                 }
             });
             if lost {
-                return Err(Error::Target(format!(
-                    "command {at} reads what lies nowhere; compile the model again"
-                )));
+                return Err(Error::Program(format!("command {at} reads what lies nowhere")));
             }
         }
         let near = near(program, options, &drafts, &origins, &runs, &spans);
@@ -212,7 +210,7 @@ fn chosen(network: &HardNetwork, options: &DeploymentOptions) -> Result<Vec<usiz
     if found.len() != wanted.len() {
         let there: HashSet<i64> = network.op_ids().collect();
         let missing = ops.iter().find(|op| !there.contains(op)).copied().unwrap_or_default();
-        return Err(Error::Target(format!("{missing} is no HardOp of the network")));
+        return Err(Error::Argument(format!("{missing} is no HardOp of the network")));
     }
     Ok(found)
 }
@@ -288,7 +286,7 @@ fn plan(
         }
     }
     let (_, planned, placed) =
-        best.ok_or_else(|| Error::Target("no way to choose what stays on the chip".into()))?;
+        best.ok_or_else(|| Error::Internal("no way to choose what stays on the chip".into()))?;
     *commands = placed;
     Ok(planned)
 }
@@ -302,7 +300,7 @@ fn value(
     planned: &Planned,
     segments: &[LogicSegment],
 ) -> Result<ValuePlace, Error> {
-    let lost = || Error::Target(format!("value {v_id} lies nowhere; compile the model again"));
+    let lost = || Error::Program(format!("value {v_id} lies nowhere"));
     let base = |name: &str| segments.iter().find(|segment| segment.name == name).map_or(0, |each| each.logic);
     let fate = match home {
         Home::Map(index) => fates.get(&index).copied(),

@@ -180,11 +180,11 @@ impl HardDeployment {
     /// The segment table for a place in memory.
     ///
     /// # Errors
-    /// [`Error::Target`] for another number of areas; [`Error::Device`] for addresses that are no multiples of 64, or
+    /// [`Error::Argument`] for another number of areas; [`Error::Device`] for addresses that are no multiples of 64, or
     /// segments of which one is written and which overlap.
     pub fn table(&self, bases: &Bases) -> Result<SegmentTable, Error> {
         if bases.areas.len() != self.areas.len() {
-            return Err(Error::Target(format!(
+            return Err(Error::Argument(format!(
                 "{} addresses for {} inputs and outputs",
                 bases.areas.len(),
                 self.areas.len()
@@ -216,7 +216,7 @@ impl HardDeployment {
     /// First byte and bytes of the streams of some operators in the instruction segment; no bytes when none has commands.
     ///
     /// # Errors
-    /// [`Error::Target`] for a range that the deployment does not have.
+    /// [`Error::Argument`] for a range that the deployment does not have.
     pub fn stream(&self, ops: Range<usize>) -> Result<[u64; 2], Error> {
         let own = self.range(ops)?;
         let streams = own.iter().map(|op| op.instructions).filter(|[_, bytes]| *bytes > 0);
@@ -226,10 +226,9 @@ impl HardDeployment {
     }
 
     fn range(&self, ops: Range<usize>) -> Result<&[DeployedOp], Error> {
-        self.ops
-            .get(ops.clone())
-            .filter(|own| !own.is_empty())
-            .ok_or_else(|| Error::Target(format!("operators {ops:?} of a deployment of {}", self.ops.len())))
+        self.ops.get(ops.clone()).filter(|own| !own.is_empty()).ok_or_else(|| {
+            Error::Argument(format!("operators {ops:?} of a deployment of {}", self.ops.len()))
+        })
     }
 }
 

@@ -31,7 +31,7 @@ impl Emitter<'_> {
         for command in commands {
             for (addr, role) in roles(command) {
                 let Some([offset, bytes]) = piece(&compiled.generated.pieces, addr.offset()) else {
-                    return Err(Error::Target(format!("the constant at {addr} is none of the program's")));
+                    return Err(Error::Internal(format!("the constant at {addr} is none of the program's")));
                 };
                 let index = if let Some(&index) = compiled.constants.get(&offset) {
                     index
@@ -40,7 +40,7 @@ impl Emitter<'_> {
                     let end = offset as usize + bytes as usize;
                     let data = compiled.generated.program.constants.slice(offset as usize..end);
                     let data = Constant::new(DType::U8, Shape::from([data.len()]), data)
-                        .ok_or_else(|| Error::Target("a constant of no whole bytes".into()))?;
+                        .ok_or_else(|| Error::Internal("a constant of no whole bytes".into()))?;
                     let index = self.value(&format!("hard {name}:{what}"), dtype, Some(data));
                     compiled.constants.insert(offset, index);
                     fresh.push((offset, bytes, index));

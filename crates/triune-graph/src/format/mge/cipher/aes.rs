@@ -5,6 +5,8 @@ use aes::Aes256;
 use cbc::cipher::{BlockModeDecrypt, BlockModeEncrypt, KeyIvInit, block_padding::Pkcs7};
 use sha2::{Digest, Sha256};
 
+use super::Refusal;
+
 /// The bytes 0 to 31.
 pub(super) const DEFAULT_KEY: [u8; 32] = {
     let mut key = [0; 32];
@@ -16,17 +18,19 @@ pub(super) const DEFAULT_KEY: [u8; 32] = {
     key
 };
 
-pub(super) fn decrypt(key: &[u8; 32], data: &[u8]) -> Result<Vec<u8>, &'static str> {
+pub(super) fn decrypt(key: &[u8; 32], data: &[u8]) -> Result<Vec<u8>, Refusal> {
     const SHORT: &str = "the data is shorter than its initial vector and size";
     let (vector, rest) = data.split_first_chunk::<16>().ok_or(SHORT)?;
     let (secret, size) = rest.split_last_chunk::<8>().ok_or(SHORT)?;
     if secret.len() % 16 != 0 {
-        return Err("the data is not a whole number of blocks; is it encrypted with another method?");
+        return Err(Refusal::Form(
+            "the data is not a whole number of blocks; is it encrypted with another method?",
+        ));
     }
     let cipher = cbc::Decryptor::<Aes256>::new(key.into(), vector.into());
-    let mut plain = cipher
-        .decrypt_padded_vec::<Pkcs7>(secret)
-        .map_err(|_| "invalid model format: the padding is wrong, which a wrong key or damage makes it")?;
+    let mut plain = cipher.decrypt_padded_vec::<Pkcs7>(secret).map_err(|_| {
+        Refusal::Key("invalid model format: the padding is wrong, which a wrong key or damage makes it")
+    })?;
     let size = usize::try_from(u64::from_be_bytes(*size)).ok().filter(|&size| size <= plain.len());
     plain.truncate(size.ok_or("the size at the end is larger than the data")?);
     Ok(plain)

@@ -11,6 +11,20 @@ use crate::Error;
 /// The ciphers' names.
 pub const NAMES: [&str; 3] = ["AES_default", "RC4_default", "SIMPLE_FAST_RC4_default"];
 
+/// Why bytes do not decrypt.
+enum Refusal {
+    /// They do not have the cipher's form.
+    Form(&'static str),
+    /// They have, but not under this key; or they are damaged, which looks the same.
+    Key(&'static str),
+}
+
+impl From<&'static str> for Refusal {
+    fn from(reason: &'static str) -> Self {
+        Self::Form(reason)
+    }
+}
+
 /// The key that upstream uses unless the caller gives one; `None` for a name that is no cipher's.
 pub fn default_key(name: &str) -> Option<&'static [u8]> {
     match name {
@@ -31,7 +45,10 @@ pub fn decrypt(name: &str, key: &[u8], data: &[u8]) -> Result<Vec<u8>, Error> {
         "SIMPLE_FAST_RC4_default" => rc4::decrypt_fast(head(name, key)?, data),
         _ => return Err(unknown(name)),
     };
-    plain.map_err(|reason| Error::Cipher { cipher: name.into(), reason: reason.into() })
+    plain.map_err(|refusal| match refusal {
+        Refusal::Form(reason) => Error::Cipher { cipher: name.into(), reason: reason.into() },
+        Refusal::Key(reason) => Error::Key { cipher: name.into(), reason: reason.into() },
+    })
 }
 
 /// Bytes that [`decrypt`] with the same key turns into `data` again.

@@ -4,6 +4,8 @@
 //! eight bytes. The plain form encrypts twice, first under the data's own hash, and hides that hash behind the data; the
 //! fast form encrypts once and appends the hash of the encrypted words, which serves as a checksum.
 
+use super::Refusal;
+
 /// What upstream uses unless the caller gives a key.
 pub(super) const DEFAULT_KEY: [u8; 16] =
     [0x6c, 0x69, 0x65, 0x6a, 0x67, 0x66, 0x6b, 0x68, 0x7c, 0x7f, 0x7e, 0x79, 0x78, 0x7d, 0x7b, 0x7a];
@@ -118,7 +120,7 @@ pub(super) fn encrypt(key: &[u8; 16], data: &[u8]) -> Vec<u8> {
     bytes(&words)
 }
 
-pub(super) fn decrypt(key: &[u8; 16], data: &[u8]) -> Result<Vec<u8>, &'static str> {
+pub(super) fn decrypt(key: &[u8; 16], data: &[u8]) -> Result<Vec<u8>, Refusal> {
     let [hash_key, stream_key] = keys(key);
     let (mut words, seal) = sealed(data)?;
     let mut outer = Stream::new(stream_key);
@@ -146,7 +148,7 @@ pub(super) fn encrypt_fast(key: &[u8; 16], data: &[u8]) -> Vec<u8> {
     bytes(&words)
 }
 
-pub(super) fn decrypt_fast(key: &[u8; 16], data: &[u8]) -> Result<Vec<u8>, &'static str> {
+pub(super) fn decrypt_fast(key: &[u8; 16], data: &[u8]) -> Result<Vec<u8>, Refusal> {
     let [hash_key, stream_key] = keys(key);
     let (mut words, seal) = sealed(data)?;
     let (mut stream, mut hash) = (Stream::new(stream_key), Hash(hash_key));
@@ -155,7 +157,9 @@ pub(super) fn decrypt_fast(key: &[u8; 16], data: &[u8]) -> Result<Vec<u8>, &'sta
         *word ^= stream.word();
     }
     if hash.0 != seal {
-        return Err("the checksum of the file cannot be verified: the key is wrong or the file is damaged");
+        return Err(Refusal::Key(
+            "the checksum of the file cannot be verified: the key is wrong or the file is damaged",
+        ));
     }
     Ok(bytes(&words))
 }
