@@ -17,7 +17,7 @@ import pytest
 from command_words import SIZE, Copy
 
 from triune import _native
-from triune.errors import ArgumentError, LinkError, ReleasedError, UnsupportedError
+from triune.errors import ArgumentError, BoardInUseError, LinkError, ReleasedError, UnsupportedError
 
 
 @pytest.fixture
@@ -97,9 +97,9 @@ def test_errors_are_the_same_as_in_this_process(server: _native.BoardServer) -> 
 
 def test_each_client_has_a_board_or_shares_one(server: _native.BoardServer) -> None:
     first, second = connect(server), connect(server, share=True)
-    with pytest.raises(LinkError, match="all 2 boards of the server are in use"):
+    with pytest.raises(BoardInUseError, match="all 2 boards of the server are in use"):
         connect(server)
-    with pytest.raises(LinkError, match="board 0 is in use by another client"):
+    with pytest.raises(BoardInUseError, match="board 0 is in use by another client"):
         connect(server, board=0, share=True)
     joined = connect(server, board=1, share=True)
     start = second.allocate("ddr", 64)

@@ -168,4 +168,7 @@ pub enum Error {
     /// A board cannot be reached.
     #[error("{0}")]
     Link(String),
+    /// A board can be reached, but others have it.
+    #[error("{0}")]
+    InUse(String),
 }

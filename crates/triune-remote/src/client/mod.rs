@@ -80,7 +80,8 @@ impl RemoteBoard {
     /// Asks the server at a host and port for a board of a device.
     ///
     /// # Errors
-    /// [`Error::Link`]: there is no server, it refuses, or it is of another version.
+    /// [`Error::Link`]: there is no server, it refuses, or it is of another version; [`Error::InUse`]: others have its
+    /// boards.
     pub fn connect(host: &str, port: u16, device: &str, options: &ConnectOptions) -> Result<Self, Error> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let name = format!("{device} at {host}:{port}");
@@ -108,7 +109,10 @@ impl RemoteBoard {
         let sent = outgoing.send(Kind::Hello, 0, [&hello.encode(), &[]]);
         let welcome = match welcome(&mut incoming) {
             // A server that says why it does not want us may have done so before it heard us.
-            Ok(answer) => answer.map_err(|error| fail(&error))?,
+            Ok(answer) => answer.map_err(|error| match error {
+                Error::InUse(problem) => Error::InUse(format!("{name}: {problem}")),
+                error => fail(&error),
+            })?,
             Err(fault) => return Err(fail(&sent.err().unwrap_or(fault))),
         };
         incoming.set_patience(patience).map_err(|fault| fail(&fault))?;

@@ -47,6 +47,10 @@ pub fn encode_error(error: &Error) -> Vec<u8> {
             out.put_u8(9);
             out.put_text(text);
         }
+        Error::InUse(text) => {
+            out.put_u8(10);
+            out.put_text(text);
+        }
         other => {
             out.put_u8(0);
             out.put_text(&other.to_string());
@@ -86,6 +90,7 @@ pub fn decode_error(payload: &[u8]) -> Result<Error, FrameError> {
         7 => Error::Timing(fields.text()?),
         8 => Error::Stale,
         9 => Error::Link(fields.text()?),
+        10 => Error::InUse(fields.text()?),
         other => return Err(fields.fail(format!("the error {other} is unknown"))),
     };
     fields.end()?;
@@ -108,6 +113,7 @@ mod tests {
             Error::Timing("b".into()),
             Error::Stale,
             Error::Link("c".into()),
+            Error::InUse("d".into()),
             Error::Board("ü".into()),
         ];
         for error in errors {

@@ -25,34 +25,26 @@ pub(super) struct Sites {
 /// How long a board that is in use is waited for.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Why there is no board.
-struct Taken {
-    problem: String,
-    may_change: bool,
-}
-
-/// The index of the board that a client gets.
-fn find(seats: &[Option<Seat>], wanted: Option<u32>, share: bool) -> Result<usize, Taken> {
+/// The index of the board that a client gets; [`Error::InUse`] where that may change.
+fn find(seats: &[Option<Seat>], wanted: Option<u32>, share: bool) -> Result<usize, Error> {
     let joins = |seat: &Option<Seat>| seat.as_ref().is_some_and(|seat| seat.shared && share);
     let Some(index) = wanted else {
         let found = seats.iter().position(joins).or_else(|| seats.iter().position(Option::is_none));
-        return found.ok_or_else(|| Taken {
-            problem: match seats.len() {
+        return found.ok_or_else(|| {
+            Error::InUse(match seats.len() {
                 1 => "the server's only board is in use by another client".to_owned(),
                 count => format!("all {count} boards of the server are in use by other clients"),
-            },
-            may_change: true,
+            })
         });
     };
     let index = index as usize;
     match seats.get(index) {
-        None => Err(Taken {
-            problem: format!("there is no board {index}: the server has {}, counted from 0", seats.len()),
-            may_change: false,
-        }),
+        None => {
+            Err(link(format!("there is no board {index}: the server has {}, counted from 0", seats.len())))
+        }
         Some(seat @ Some(Seat { shared, .. })) if !joins(seat) => {
             let how = if *shared { "shared by others: ask to share it" } else { "in use by another client" };
-            Err(Taken { problem: format!("board {index} is {how}"), may_change: true })
+            Err(Error::InUse(format!("board {index} is {how}")))
         }
         Some(_) => Ok(index),
     }
@@ -97,19 +89,16 @@ impl Sites {
         let end = Instant::now() + GRACE;
         let mut seats = lock(&self.seats);
         let index = loop {
-            let problem = match find(&seats, wanted, share) {
+            let error = match find(&seats, wanted, share) {
                 Ok(index) => break index,
-                Err(Taken { problem, may_change }) => {
-                    let left = end.saturating_duration_since(Instant::now());
-                    if may_change && !left.is_zero() {
-                        let waited = self.left.wait_timeout(seats, left);
-                        seats = waited.unwrap_or_else(PoisonError::into_inner).0;
-                        continue;
-                    }
-                    problem
-                }
+                Err(error) => error,
             };
-            return Err(link(problem));
+            let left = end.saturating_duration_since(Instant::now());
+            if !matches!(error, Error::InUse(_)) || left.is_zero() {
+                return Err(error);
+            }
+            let waited = self.left.wait_timeout(seats, left);
+            seats = waited.unwrap_or_else(PoisonError::into_inner).0;
         };
         let seat = match &mut seats[index] {
             Some(seat) => seat,

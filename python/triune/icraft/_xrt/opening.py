@@ -43,8 +43,8 @@ def open_device(url: str) -> BoardDevice:
 def _connected(parts: DeviceUrl) -> _native.Board:
     try:
         return connect(parts)
-    except _native.LinkError as error:
+    except _native.BoardInUseError:
         # What refers to itself, as sessions do, keeps its board until it is looked for.
-        if "in use" not in str(error) or not gc.collect():
+        if not gc.collect():
             raise
         return connect(parts)
