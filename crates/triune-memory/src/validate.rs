@@ -1,4 +1,6 @@
-//! Checks a plan without knowing how it was found: the quadratic definition, written down.
+//! Checks a plan without knowing how it was found: one walk in order of time over what is alive, by address.
+
+use std::collections::BTreeMap;
 
 use crate::{Buffer, Plan};
 
@@ -24,11 +26,13 @@ pub enum Violation {
     Overlap(usize, usize),
 }
 
-/// Checks alignment, peak and disjointness of every pair of buffers that are alive together.
+/// Checks alignment, peak and disjointness of every pair of buffers that are alive together. A buffer without bytes shares
+/// none.
 pub fn validate(buffers: &[Buffer], plan: &Plan) -> Result<(), Violation> {
     if plan.offsets.len() != buffers.len() {
         return Err(Violation::Count { offsets: plan.offsets.len(), buffers: buffers.len() });
     }
+    let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * buffers.len());
     for (index, (buffer, &offset)) in buffers.iter().zip(&plan.offsets).enumerate() {
         if offset % buffer.alignment != 0 {
             return Err(Violation::Misaligned(index));
@@ -36,18 +40,69 @@ pub fn validate(buffers: &[Buffer], plan: &Plan) -> Result<(), Violation> {
         if offset.checked_add(buffer.size).is_none_or(|end| end > plan.peak) {
             return Err(Violation::AbovePeak(index));
         }
-        for (other, (earlier, &at)) in buffers.iter().zip(&plan.offsets).take(index).enumerate() {
-            if buffer.coexists(earlier) && offset < at + earlier.size && at < offset + buffer.size {
-                return Err(Violation::Overlap(other, index));
-            }
+        if buffer.size > 0 && buffer.lower < buffer.upper {
+            events.push((buffer.lower, true, index));
+            events.push((buffer.upper, false, index));
         }
+    }
+    // Ends sort before starts of the same step: lifespans are half open.
+    events.sort_unstable();
+    // What is alive, by offset. As long as all of it is disjoint, only the nearest ones can touch what comes.
+    let mut live: BTreeMap<u64, usize> = BTreeMap::new();
+    for (_, starts, index) in events {
+        let (start, end) = (plan.offsets[index], plan.offsets[index] + buffers[index].size);
+        if !starts {
+            live.remove(&start);
+            continue;
+        }
+        if let Some((&at, &other)) = live.range(..end).next_back()
+            && start < at + buffers[other].size
+        {
+            return Err(Violation::Overlap(index.min(other), index.max(other)));
+        }
+        live.insert(start, index);
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// The definition: every pair.
+    fn overlap(buffers: &[Buffer], offsets: &[u64], a: usize, b: usize) -> bool {
+        let ends = |index: usize| offsets[index] + buffers[index].size;
+        a != b
+            && buffers[a].coexists(&buffers[b])
+            && buffers[a].size.min(buffers[b].size) > 0
+            && offsets[a] < ends(b)
+            && offsets[b] < ends(a)
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_every_pair(
+            raw in prop::collection::vec((0_u64..12, 1_u64..6, 0_u64..4, 0_u64..16), 0..12),
+        ) {
+            let buffers: Vec<Buffer> = raw
+                .iter()
+                .map(|&(lower, life, size, _)| Buffer { lower, upper: lower + life, size, alignment: 1 })
+                .collect();
+            let offsets: Vec<u64> = raw.iter().map(|&(.., offset)| offset).collect();
+            let all = || (0..buffers.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
+            let any = all().any(|(a, b)| overlap(&buffers, &offsets, a, b));
+            let plan = Plan { offsets, peak: 32, lower_bound: 0, proven_optimal: false };
+            match validate(&buffers, &plan) {
+                Ok(()) => prop_assert!(!any),
+                Err(Violation::Overlap(a, b)) => {
+                    prop_assert!(a < b && overlap(&buffers, &plan.offsets, a, b));
+                }
+                Err(other) => prop_assert!(false, "{}", other),
+            }
+        }
+    }
 
     #[test]
     fn names_each_fault() {

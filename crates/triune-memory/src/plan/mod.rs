@@ -1,13 +1,19 @@
 //! Static planning: offsets for buffers whose lifespans are known before anything runs.
 //!
 //! Greedy placement, several orders tried, the lowest peak kept. A peak that equals the live lower bound is proven
-//! optimal, the usual case on real networks. The words are those of the literature: buffer, lifespan, offset, peak.
+//! optimal, the usual case on real networks. Where very many buffers are alive together, one walk in order of time
+//! takes the place of the orders, whose work grows with the pairs. The words are those of the literature: buffer,
+//! lifespan, offset, peak.
 
+mod pairs;
 mod search;
 mod sections;
 mod solve;
+mod walk;
 
 use std::{cmp::Reverse, collections::BTreeMap};
+
+use pairs::Pairs;
 
 pub use solve::{Limits, Outcome, minimize, solve};
 
@@ -45,14 +51,26 @@ pub struct Plan {
 }
 
 /// Places every buffer; `None` when sizes overflow u64, a lifespan is empty or an alignment is not a power of two.
+///
+/// The work is near to linear in the number of buffers: more pairs of buffers that are alive together than half a million and
+/// sixteen per buffer are not compared, and the plan is then that of an allocator with best fit.
 pub fn plan(buffers: &[Buffer]) -> Option<Plan> {
     if buffers.iter().any(|b| b.lower >= b.upper || !b.alignment.is_power_of_two()) {
         return None;
     }
     let lower_bound = live_lower_bound(buffers)?;
+    let (peak, offsets) = match Pairs::new(buffers) {
+        Some(pairs) => greedy(buffers, &pairs, lower_bound)?,
+        None => walk::place(buffers)?,
+    };
+    Some(Plan { offsets, peak, lower_bound, proven_optimal: peak == lower_bound })
+}
+
+/// The lowest peak of several orders, and its offsets.
+fn greedy(buffers: &[Buffer], pairs: &Pairs, lower_bound: u64) -> Option<(u64, Vec<u64>)> {
     let mut best: Option<(u64, Vec<u64>)> = None;
     for order in orders(buffers) {
-        let (peak, offsets) = place(buffers, &order)?;
+        let (peak, offsets) = place(buffers, pairs, &order)?;
         if best.as_ref().is_none_or(|(lowest, _)| peak < *lowest) {
             best = Some((peak, offsets));
         }
@@ -60,46 +78,46 @@ pub fn plan(buffers: &[Buffer]) -> Option<Plan> {
             break;
         }
     }
-    let (peak, offsets) = best?;
-    Some(Plan { offsets, peak, lower_bound, proven_optimal: peak == lower_bound })
+    best
 }
 
 /// Orders in which greedy placement does well: by size, by area, by lifespan, by start.
-fn orders(buffers: &[Buffer]) -> [Vec<usize>; 4] {
-    let sorted = |key: &dyn Fn(&Buffer) -> (Reverse<u128>, u64)| {
+fn orders(buffers: &[Buffer]) -> impl Iterator<Item = Vec<usize>> {
+    fn life(b: &Buffer) -> u128 {
+        u128::from(b.upper - b.lower)
+    }
+    let keys: [fn(&Buffer) -> u128; 4] =
+        [|b| b.size.into(), |b| u128::from(b.size).saturating_mul(life(b)), life, |_| 0];
+    keys.into_iter().map(|key| {
         let mut order: Vec<usize> = (0..buffers.len()).collect();
-        order.sort_by_key(|&index| key(&buffers[index]));
+        order.sort_by_key(|&index| (Reverse(key(&buffers[index])), buffers[index].lower));
         order
-    };
-    let life = |b: &Buffer| u128::from(b.upper - b.lower);
-    [
-        sorted(&|b| (Reverse(u128::from(b.size)), b.lower)),
-        sorted(&|b| (Reverse(u128::from(b.size).saturating_mul(life(b))), b.lower)),
-        sorted(&|b| (Reverse(life(b)), b.lower)),
-        sorted(&|b| (Reverse(0), b.lower)),
-    ]
+    })
 }
 
 /// Places buffers in `order`, each at the lowest offset that is free during its whole lifespan.
-fn place(buffers: &[Buffer], order: &[usize]) -> Option<(u64, Vec<u64>)> {
+fn place(buffers: &[Buffer], pairs: &Pairs, order: &[usize]) -> Option<(u64, Vec<u64>)> {
     let mut offsets = vec![0; buffers.len()];
-    // Placed buffers in address order, so that one sweep finds the lowest gap.
-    let mut placed: Vec<usize> = Vec::with_capacity(buffers.len());
+    let mut is_placed = vec![false; buffers.len()];
+    // What is placed and alive together with the buffer at hand, by address: one sweep finds the lowest gap.
+    let mut beside: Vec<(u64, u64)> = Vec::new();
     let mut peak = 0;
     for &index in order {
         let buffer = &buffers[index];
+        beside.clear();
+        let others = pairs.of(index).iter().map(|&other| other as usize).filter(|&other| is_placed[other]);
+        beside.extend(others.map(|other| (offsets[other], offsets[other] + buffers[other].size)));
+        beside.sort_unstable();
         let mut offset = 0_u64;
-        for &other in placed.iter().filter(|&&other| buffers[other].coexists(buffer)) {
-            if offset.checked_add(buffer.size)? <= offsets[other] {
+        for &(start, end) in &beside {
+            if offset.checked_add(buffer.size)? <= start {
                 break;
             }
-            offset = offset
-                .max((offsets[other] + buffers[other].size).checked_next_multiple_of(buffer.alignment)?);
+            offset = offset.max(end.checked_next_multiple_of(buffer.alignment)?);
         }
         peak = peak.max(offset.checked_add(buffer.size)?);
         offsets[index] = offset;
-        let at = placed.partition_point(|&other| offsets[other] <= offset);
-        placed.insert(at, index);
+        is_placed[index] = true;
     }
     Some((peak, offsets))
 }

@@ -63,6 +63,9 @@ pub fn solve(buffers: &[Buffer], capacity: u64, limits: Limits) -> Option<Outcom
     if greedy.lower_bound > capacity {
         return Some(Outcome::Infeasible);
     }
+    if !is_searched(buffers) {
+        return Some(Outcome::Undecided);
+    }
     Some(Effort::new(limits).attempt(buffers, &Sections::new(buffers), capacity, limits.placements))
 }
 
@@ -73,11 +76,21 @@ pub fn minimize(buffers: &[Buffer], limits: Limits) -> Option<Plan> {
     if best.proven_optimal {
         return Some(best);
     }
-    let sections = Sections::new(buffers);
-    let mut effort = Effort::new(limits);
     // Every height of a plan in which nothing can sink is a multiple of this.
     let unit = buffers.iter().fold(0, |unit, buffer| gcd(gcd(unit, buffer.size), buffer.alignment)).max(1);
     let mut proven = best.lower_bound.next_multiple_of(unit);
+    if is_searched(buffers) {
+        proven = improve(&mut best, buffers, limits, unit, proven);
+    }
+    best.lower_bound = proven.min(best.peak);
+    best.proven_optimal = best.peak == best.lower_bound;
+    Some(best)
+}
+
+/// Searches below the best plan's peak, from `proven` up; gives what is proven in the end.
+fn improve(best: &mut Plan, buffers: &[Buffer], limits: Limits, unit: u64, mut proven: u64) -> u64 {
+    let sections = Sections::new(buffers);
+    let mut effort = Effort::new(limits);
     let mut low = proven;
     let mut first = true;
     while low < best.peak {
@@ -85,7 +98,7 @@ pub fn minimize(buffers: &[Buffer], limits: Limits) -> Option<Plan> {
         first = false;
         let share = limits.placements.saturating_sub(effort.spent) / 2;
         match effort.attempt(buffers, &sections, capacity, share) {
-            Outcome::Fits(plan) => best = plan,
+            Outcome::Fits(plan) => *best = plan,
             Outcome::Infeasible => {
                 proven = proven.max(capacity + unit);
                 low = capacity + unit;
@@ -94,9 +107,12 @@ pub fn minimize(buffers: &[Buffer], limits: Limits) -> Option<Plan> {
             Outcome::Undecided => low = capacity + unit,
         }
     }
-    best.lower_bound = proven.min(best.peak);
-    best.proven_optimal = best.peak == best.lower_bound;
-    Some(best)
+    proven
+}
+
+/// Whether there are few enough buffers for a search. Telling takes no time: comparing all pairs would.
+fn is_searched(buffers: &[Buffer]) -> bool {
+    buffers.iter().filter(|buffer| buffer.size > 0).count() <= MOST
 }
 
 /// What is left of the limits.
@@ -125,7 +141,7 @@ impl Effort {
         placements: u64,
     ) -> Outcome {
         let highest = buffers.iter().map(|buffer| buffer.alignment).fold(capacity, u64::max);
-        if sections.items.len() > MOST || highest >= HIGHEST {
+        if highest >= HIGHEST {
             self.spent = self.limit;
             return Outcome::Undecided;
         }
