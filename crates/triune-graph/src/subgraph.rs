@@ -15,13 +15,13 @@ impl Graph {
     /// that nodes make are open until [`crate::infer::infer`] fills them in.
     pub fn bind(&mut self, shapes: &[(&str, &[usize])]) -> Result<(), Error> {
         let mut given: HashMap<ValueId, &[usize]> = HashMap::new();
+        let names: HashMap<&str, ValueId> =
+            self.inputs.iter().rev().map(|&id| (self.value(id).name.as_str(), id)).collect();
         for &(name, dims) in shapes {
-            let id =
-                self.inputs.iter().copied().find(|&id| self.value(id).name == name).ok_or_else(|| {
-                    let names: Vec<&str> =
-                        self.inputs.iter().map(|&id| self.value(id).name.as_str()).collect();
-                    Error::Graph(format!("no input is called '{name}'; inputs are {names:?}"))
-                })?;
+            let id = *names.get(name).ok_or_else(|| {
+                let names: Vec<&str> = self.inputs.iter().map(|&id| self.value(id).name.as_str()).collect();
+                Error::Graph(format!("no input is called '{name}'; inputs are {names:?}"))
+            })?;
             if given.insert(id, dims).is_some() {
                 return Err(Error::Graph(format!("two shapes for input '{name}'")));
             }

@@ -11,15 +11,27 @@ use crate::{Constant, Graph, Node, Value, ValueId};
 /// Stands between a value's name and the number of one that is derived from it.
 pub(super) const DERIVED: char = '#';
 
+/// One operand position of the network.
+#[derive(Clone, Copy, Debug)]
+struct Reader {
+    node: usize,
+    operand: usize,
+}
+
 /// A graph under change. Node indices stay valid until [`Rewriter::commit`].
+///
+/// Every change costs what the nodes that it touches have operands, however many others read the same values.
 pub(super) struct Rewriter<'a> {
     graph: &'a mut Graph,
     /// `None` where a node is gone.
     nodes: Vec<Option<Node>>,
+    /// For every operand of each node, its place among the readers of the value there.
+    places: Vec<Vec<usize>>,
     /// Where each node should stand: new and moved nodes take the place of another one.
     rank: Vec<usize>,
     producers: Vec<Option<usize>>,
-    consumers: Vec<Vec<usize>>,
+    /// In no order.
+    readers: Vec<Vec<Reader>>,
     is_output: Vec<bool>,
     changed: bool,
 }
@@ -34,7 +46,8 @@ impl<'a> Rewriter<'a> {
         let mut rewriter = Self {
             rank: (0..nodes.len()).collect(),
             producers: vec![None; graph.values.len()],
-            consumers: vec![Vec::new(); graph.values.len()],
+            readers: vec![Vec::new(); graph.values.len()],
+            places: vec![Vec::new(); nodes.len()],
             graph,
             nodes,
             is_output,
@@ -85,9 +98,9 @@ impl<'a> Rewriter<'a> {
         Some((index, self.get(index)?))
     }
 
-    /// The nodes that read this value, once per operand position.
-    pub(super) fn consumers(&self, id: ValueId) -> &[usize] {
-        &self.consumers[id.0 as usize]
+    /// The nodes that read this value, once per operand position, in no order.
+    pub(super) fn consumers(&self, id: ValueId) -> impl Iterator<Item = usize> + '_ {
+        self.readers[id.0 as usize].iter().map(|reader| reader.node)
     }
 
     pub(super) fn is_output(&self, id: ValueId) -> bool {
@@ -96,7 +109,7 @@ impl<'a> Rewriter<'a> {
 
     /// Whether one operand position of the whole network reads this value, and no caller.
     pub(super) fn is_private(&self, id: ValueId) -> bool {
-        self.consumers(id).len() == 1 && !self.is_output(id)
+        self.readers[id.0 as usize].len() == 1 && !self.is_output(id)
     }
 
     /// Where the node stands in the execution order, to compare with others.
@@ -113,7 +126,7 @@ impl<'a> Rewriter<'a> {
     pub(super) fn add_value(&mut self, mut value: Value) -> ValueId {
         value.name = format!("{}{DERIVED}{}", value.name, self.graph.values.len());
         self.producers.push(None);
-        self.consumers.push(Vec::new());
+        self.readers.push(Vec::new());
         self.is_output.push(false);
         self.graph.add_value(value)
     }
@@ -122,6 +135,7 @@ impl<'a> Rewriter<'a> {
     pub(super) fn add_node(&mut self, node: Node, place: usize) -> usize {
         let index = self.nodes.len();
         self.nodes.push(Some(node));
+        self.places.push(Vec::new());
         self.rank.push(self.rank[place]);
         self.link(index);
         self.changed = true;
@@ -146,26 +160,32 @@ impl<'a> Rewriter<'a> {
     /// Lets every reader of `old` read `new`; what only served to make `old` goes. `old` must not be a graph output.
     pub(super) fn replace_uses(&mut self, old: ValueId, new: ValueId) {
         debug_assert!(!self.is_output(old));
-        for index in std::mem::take(&mut self.consumers[old.0 as usize]) {
-            for input in self.nodes[index].iter_mut().flat_map(|node| &mut node.inputs) {
-                if *input == Some(old) {
-                    *input = Some(new);
-                }
-            }
-            self.consumers[new.0 as usize].push(index);
+        for reader in std::mem::take(&mut self.readers[old.0 as usize]) {
+            self.nodes[reader.node].as_mut().expect("a live node").inputs[reader.operand] = Some(new);
+            self.add_reader(new, reader);
         }
         self.changed = true;
         self.sweep(vec![Some(old)]);
     }
 
     fn link(&mut self, index: usize) {
-        let node = self.nodes[index].as_ref().expect("a live node");
+        let node = self.nodes[index].take().expect("a live node");
         for output in node.outputs.iter().flatten() {
             self.producers[output.0 as usize] = Some(index);
         }
-        for input in node.inputs.iter().flatten() {
-            self.consumers[input.0 as usize].push(index);
+        self.places[index] = vec![0; node.inputs.len()];
+        for (operand, input) in node.inputs.iter().enumerate() {
+            if let Some(id) = *input {
+                self.add_reader(id, Reader { node: index, operand });
+            }
         }
+        self.nodes[index] = Some(node);
+    }
+
+    fn add_reader(&mut self, id: ValueId, reader: Reader) {
+        let readers = &mut self.readers[id.0 as usize];
+        self.places[reader.node][reader.operand] = readers.len();
+        readers.push(reader);
     }
 
     fn unlink(&mut self, index: usize) -> Node {
@@ -175,10 +195,13 @@ impl<'a> Rewriter<'a> {
                 self.producers[output.0 as usize] = None;
             }
         }
-        for input in node.inputs.iter().flatten() {
-            let readers = &mut self.consumers[input.0 as usize];
-            if let Some(position) = readers.iter().position(|&reader| reader == index) {
-                readers.remove(position);
+        for (operand, input) in node.inputs.iter().enumerate() {
+            let Some(id) = input else { continue };
+            let place = self.places[index][operand];
+            let readers = &mut self.readers[id.0 as usize];
+            readers.swap_remove(place);
+            if let Some(moved) = readers.get(place) {
+                self.places[moved.node][moved.operand] = place;
             }
         }
         node
@@ -188,7 +211,7 @@ impl<'a> Rewriter<'a> {
     fn sweep(&mut self, mut values: Vec<Option<ValueId>>) {
         while let Some(value) = values.pop() {
             let Some((index, node)) = value.and_then(|id| self.producer(id)) else { continue };
-            let needed = |id: &ValueId| !self.consumers(*id).is_empty() || self.is_output(*id);
+            let needed = |id: &ValueId| !self.readers[id.0 as usize].is_empty() || self.is_output(*id);
             if !node.outputs.iter().flatten().any(needed) {
                 values.extend(self.unlink(index).inputs);
             }
@@ -211,10 +234,10 @@ impl<'a> Rewriter<'a> {
         let mut nodes = self.nodes;
         // Operand positions of each node that wait for another node's result.
         let mut missing = vec![0_usize; nodes.len()];
-        for (id, readers) in self.consumers.iter().enumerate() {
+        for (id, readers) in self.readers.iter().enumerate() {
             if self.producers[id].is_some() {
-                for &reader in readers {
-                    missing[reader] += 1;
+                for reader in readers {
+                    missing[reader.node] += 1;
                 }
             }
         }
@@ -226,10 +249,10 @@ impl<'a> Rewriter<'a> {
         while let Some(Reverse((_, index))) = ready.pop() {
             let Some(node) = nodes[index].take() else { continue };
             for output in node.outputs.iter().flatten() {
-                for &reader in &self.consumers[output.0 as usize] {
-                    missing[reader] -= 1;
-                    if missing[reader] == 0 {
-                        ready.push(key(reader));
+                for reader in &self.readers[output.0 as usize] {
+                    missing[reader.node] -= 1;
+                    if missing[reader.node] == 0 {
+                        ready.push(key(reader.node));
                     }
                 }
             }

@@ -71,7 +71,7 @@ fn commutes(rewriter: &Rewriter<'_>, node: &Node) -> bool {
     let consumers = || node.outputs.iter().flatten().flat_map(|&output| rewriter.consumers(output));
     let only_into = |wanted: fn(&Rewriter<'_>, usize) -> bool| {
         !node.outputs.iter().flatten().any(|&output| rewriter.is_output(output))
-            && consumers().all(|&reader| wanted(rewriter, reader))
+            && consumers().all(|reader| wanted(rewriter, reader))
     };
     let into_quantize: fn(&Rewriter<'_>, usize) -> bool =
         |rewriter, reader| quantizer(rewriter, reader).is_some();
@@ -110,7 +110,7 @@ pub(super) fn raise_quantizer(rewriter: &mut Rewriter<'_>, index: usize) -> Opti
     // A small part of something large is better quantized by itself.
     let part = rewriter.value(real).fixed_shape()?.elements()?;
     (part.checked_mul(2)? >= shape.elements()?).then_some(())?;
-    let existing = rewriter.consumers(x).iter().find_map(|&reader| {
+    let existing = rewriter.consumers(x).find_map(|reader| {
         let (_, quantized, other) = quantizer(rewriter, reader)?;
         (other == meaning).then_some((reader, quantized))
     });
