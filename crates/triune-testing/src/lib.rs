@@ -6,12 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod clock;
 mod data;
 mod interpret;
 pub mod npz;
 mod tensor;
 
 pub use builder::GraphBuilder;
+pub use clock::thread_time;
 pub use data::test_data;
 pub use interpret::{interpret, trace};
 pub use tensor::{Data, Tensor};

@@ -81,6 +81,7 @@ pub(crate) fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Re
         graph,
         io,
         producers: graph.producers(),
+        outputs: graph.outputs.iter().copied().enumerate().rev().map(|(index, id)| (id, index)).collect(),
         views: vec![None; graph.values.len()],
         feature_maps: HashMap::new(),
         plain: HashMap::new(),
@@ -125,6 +126,8 @@ struct Lowering<'g> {
     io: &'g IoPlan,
     /// For every value, the node that makes it.
     producers: Vec<Option<NodeId>>,
+    /// The first of the graph's outputs that each value is.
+    outputs: HashMap<ValueId, usize>,
     views: Vec<Option<View>>,
     /// Channels-last copies of values that lie otherwise.
     feature_maps: HashMap<ValueId, View>,
@@ -208,7 +211,7 @@ impl Lowering<'_> {
                     && apart
                     && part.quant == whole.quant
                     && part.dtype == whole.dtype
-                    && !self.graph.outputs.contains(&input)
+                    && !self.outputs.contains_key(&input)
                 {
                     self.parents.entry(input).or_insert((*out, channel));
                 }
@@ -375,7 +378,7 @@ impl Lowering<'_> {
             let whole = self.place(parent, Form::ChannelsLast)?;
             // No command reads and writes one buffer: pixels of two parts lie in turn.
             view = whole.channels(channel, dims[1]).filter(|_| !self.producer_reads(id, whole.home));
-        } else if let Some(index) = self.graph.outputs.iter().position(|&output| output == id) {
+        } else if let Some(&index) = self.outputs.get(&id) {
             let target = self.io.outputs[index];
             let fits = match form {
                 Form::ChannelsLast if strided => has_contiguous_channels(&target),
