@@ -126,6 +126,14 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// A program would take too much of the host's memory in the form that runs.
+    #[error("the program takes {bytes} bytes of memory and more when it is decoded, it may take {limit}")]
+    ProgramTooLarge {
+        /// Bytes that it took when the limit was passed.
+        bytes: u64,
+        /// A gibibyte, and four times the bytes of its constants.
+        limit: u64,
+    },
     /// A kernel refused its operands.
     #[error("command {index} ({mnemonic}): {source}")]
     Kernel {

@@ -137,7 +137,7 @@ fn an_observer_sees_every_output() {
     let mut executor = bench.executor(Isa::Scalar).expect("valid");
     let mut seen = Vec::new();
     executor
-        .run(&Pool::new(1), Some(&mut |view| seen.push((view.index, *view.command, view.output.to_vec()))))
+        .run(&Pool::new(1), Some(&mut |view| seen.push((view.index, view.command(), view.output.to_vec()))))
         .expect("runs");
     assert_eq!(seen.len(), 2);
     for (index, (at, command, bytes)) in seen.iter().enumerate() {

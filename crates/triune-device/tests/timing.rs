@@ -394,7 +394,7 @@ fn products_and_wide_commands_have_costs_of_their_own() {
     spec.launch.command_cycles_16 = Some(777);
     let at = |spec: &DeviceSpec, precision| {
         let options = TimingOptions { precision, ..TimingOptions::default() };
-        timeline(spec, &[product.into()], &["ddr"; 4], &options).expect("timed").commands[0]
+        timeline(spec, [Command::from(product)], &["ddr"; 4], &options).expect("timed").commands[0]
     };
     assert_eq!(at(&spec, Precision::Int8).compute, 10);
     spec.vector.as_mut().expect("a vector unit").products_per_cycle = Some(3);

@@ -74,6 +74,11 @@ pub struct Resize {
 }
 
 impl Resize {
+    /// Bytes of the index tables that [`Self::new`] makes.
+    pub const fn table_bytes(spec: &ResizeSpec) -> usize {
+        spec.output[0].saturating_add(spec.output[1]).saturating_mul(size_of::<Tap>())
+    }
+
     /// Works out the index tables.
     ///
     /// Errors: an empty input with an output that is not, scales that are not positive and finite.

@@ -151,6 +151,9 @@ pub struct QSoftmax {
 }
 
 impl QSoftmax {
+    /// Bytes of its table.
+    pub const TABLE_BYTES: usize = size_of::<[f32; 256]>();
+
     /// Prepares the softmax of axes of `len` elements. Input bytes are `output.signed` as the output's are; the input's
     /// zero point plays no part.
     ///

@@ -134,6 +134,7 @@ fn device_as(whole: &impl ToString, error: &DeviceError) -> PyErr {
         | DeviceError::Overlap(_)
         | DeviceError::Segment { .. }
         | DeviceError::Command { .. }
+        | DeviceError::ProgramTooLarge { .. }
         | DeviceError::SanitizerMode { .. }
         | DeviceError::Timing(_)
         | DeviceError::Board(_) => raised::<ArgumentError>(whole),

@@ -4,12 +4,19 @@ use triune_kernels::{Isa, Pool};
 
 use super::{Job, Settings, records::Cost};
 use crate::{
-    Addr, Command, Decoded, DeviceSpec, Error, Memory, RegionId, Segment, SegmentKind, SegmentTable, Stream,
-    TimingOptions, command::CommandReader, exec::Scratch, memory::RangeAccess, spec::TimingModel, timeline,
+    Addr, Decoded, DeviceSpec, Error, Memory, RegionId, Segment, SegmentKind, SegmentTable, Stream,
+    TimingOptions,
+    command::CommandReader,
+    exec::{Budget, Scratch},
+    memory::RangeAccess,
+    spec::TimingModel,
+    timeline,
 };
 
 /// Most streams that are kept decoded; the jobs that were run longest ago go first.
 const KEPT_STREAMS: usize = 4096;
+/// Most bytes that they take, unless a single job takes more.
+const KEPT_BYTES: u64 = Budget::COMMANDS;
 /// Most tables that are remembered for jobs that bring none.
 const KEPT_TABLES: usize = 64;
 /// Streams start at multiples of so many bytes.
@@ -133,14 +140,13 @@ impl Core {
         {
             return Ok(cost.clone());
         }
-        let commands: Vec<Command> =
-            job.streams.iter().flat_map(|stream| stream.commands().iter().copied()).collect();
+        let commands = job.streams.iter().flat_map(Decoded::commands);
         let placement = placement(at, &job.table)?;
         let spec = spec()?;
         let clock_mhz =
             (spec.timing == TimingModel::Modelled).then_some((settings.core_hz / 1_000_000) as u32);
         let options = TimingOptions { clock_mhz, precision: settings.precision, ..TimingOptions::default() };
-        let timeline = timeline(&spec, &commands, &placement, &options)?;
+        let timeline = timeline(&spec, commands, &placement, &options)?;
         let cost = Cost::new(&timeline, job.streams.iter().map(|stream| stream.commands().len()), far);
         job.cost = Some((key, cost.clone()));
         Ok(cost)
@@ -165,9 +171,16 @@ impl Core {
             }
         }
         let streams = decode(at, start, bytes, table)?;
+        let bytes_of = |streams: &[Decoded]| streams.iter().map(Decoded::bytes).sum::<u64>();
         let mut kept: usize = self.decoded.iter().map(|job| job.streams.len().max(1)).sum();
-        while kept + streams.len() > KEPT_STREAMS && !self.decoded.is_empty() {
-            kept -= self.decoded.remove(0).streams.len().max(1);
+        let mut bytes_kept: u64 = self.decoded.iter().map(|job| bytes_of(&job.streams)).sum();
+        let bytes_new = bytes_of(&streams);
+        while !self.decoded.is_empty()
+            && (kept + streams.len() > KEPT_STREAMS || bytes_kept + bytes_new > KEPT_BYTES)
+        {
+            let oldest = self.decoded.remove(0);
+            kept -= oldest.streams.len().max(1);
+            bytes_kept -= bytes_of(&oldest.streams);
         }
         self.decoded.push(Decodes { start, bytes, table: table.clone(), streams, cost: None });
         Ok(())
@@ -240,9 +253,11 @@ fn decode(
         )));
     };
     let spans = spans(at.memory, RangeAccess::shared(at.instructions, start, bytes))?;
+    // One for the whole job: a stream of its own is no way to more memory.
+    let budget = Budget::new(table);
     let decoded = |&[first, len]: &[u64; 2]| {
         let stream = Stream { addr: Addr::new(segment, offset + first), len };
-        let decode = || Decoded::new(at.memory, table, stream, Isa::best());
+        let decode = || Decoded::within(at.memory, table, stream, Isa::best(), None, &budget);
         Ok(waiting(at.memory, &prepared(table), decode)?.into_part())
     };
     spans.iter().map(decoded).collect()

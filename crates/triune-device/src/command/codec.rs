@@ -192,6 +192,17 @@ impl<'a> CommandReader<'a> {
         self.ended
     }
 
+    /// The words of the next command as they lie in memory, for streams that have been read before; `None` behind the last
+    /// byte.
+    pub(crate) fn skip(&mut self) -> Option<&'a [u8]> {
+        let rest = self.bytes.get(self.at..)?;
+        let (header, _) = rest.as_chunks::<4>();
+        let length = 4 * u32::from_le_bytes(*header.get(1)?) as usize;
+        let words = rest.get(..length)?;
+        self.at += length;
+        Some(words)
+    }
+
     /// The next command; `None` behind an `end` command or the last byte.
     pub(crate) fn next(&mut self) -> Result<Option<Command>, Error> {
         let rest = &self.bytes[self.at..];

@@ -2,18 +2,18 @@
 //!
 //! Everything that comes from an instruction word is checked here, with checked arithmetic, before a kernel sees it.
 
-use triune_kernels::{Blocked, Isa, Nhwc};
+use triune_kernels::{Blocked, Isa, Nhwc, Q8, QSoftmax};
 use triune_tensor::DType;
 
 use super::guard::Guard;
-use super::operands::{MAX_READS, Prepared, Read, SegRange, Step};
-use super::{Library, SegmentTable, Weights, segments::SegmentKind};
+use super::operands::{MAX_READS, Operands, Prepared, SegRange, Step};
+use super::{Library, SegmentTable, Weights, budget::Budget, segments::SegmentKind};
 use crate::{
     Addr, Error, FeatureMap, Lease,
-    command::{Blocks, FieldError, Operand},
+    command::{Blocks, FieldError, Opcode, Operand},
     memory::sanitizer::rows::Rows,
 };
-use std::{borrow::Cow, cell::RefCell};
+use std::{borrow::Cow, cell::RefCell, collections::HashMap, sync::Arc};
 
 pub(super) type Result<T, E = FieldError> = std::result::Result<T, E>;
 
@@ -158,15 +158,30 @@ pub(super) struct PlacedMap {
     pub(super) nhwc: Nhwc,
 }
 
+/// What all commands of a program have in common while they are checked.
+pub(super) struct Program<'a> {
+    pub(super) segments: &'a SegmentTable,
+    pub(super) lease: &'a Lease<'a>,
+    pub(super) isa: Isa,
+    pub(super) library: Option<&'a Library>,
+    pub(super) budget: &'a Budget,
+    /// Tables that commands with the same parameters share.
+    pub(super) softmaxes: RefCell<HashMap<SoftmaxKey, Arc<QSoftmax>>>,
+}
+
+/// Length of the axis, whether integers are signed, their zero point, and the bits of the input's and the output's scale.
+pub(super) type SoftmaxKey = (usize, bool, i32, [u32; 2]);
+
 /// Checks the operands of one command.
 pub(super) struct Checker<'a> {
-    segments: &'a SegmentTable,
-    lease: &'a Lease<'a>,
+    program: &'a Program<'a>,
     pub(super) isa: Isa,
+    opcode: Opcode,
     guard: Option<Guard<'a>>,
-    /// What the sanitizer found in constants.
+    /// What the sanitizer found in constants, or the budget that was passed.
     fault: RefCell<Option<Error>>,
-    library: Option<&'a Library>,
+    /// The command's operands, for the sanitizer.
+    operands: RefCell<Option<Operands>>,
 }
 
 /// Where a convolution's weights are.
@@ -178,17 +193,26 @@ pub(super) enum FilterSource<'a> {
 }
 
 impl<'a> Checker<'a> {
-    pub(super) fn new(
-        segments: &'a SegmentTable,
-        lease: &'a Lease<'a>,
-        isa: Isa,
-        guard: Option<Guard<'a>>,
-        library: Option<&'a Library>,
-    ) -> Self {
-        Self { segments, lease, isa, guard, fault: RefCell::new(None), library }
+    pub(super) fn new(program: &'a Program<'a>, opcode: Opcode, guard: Option<Guard<'a>>) -> Self {
+        let (fault, operands) = (RefCell::new(None), RefCell::new(None));
+        Self { program, isa: program.isa, opcode, guard, fault, operands }
     }
 
-    /// The sanitizer's fault behind the last error, if that is what it was.
+    /// The operands of the command that was finished, while the sanitizer is on.
+    pub(super) fn take_operands(&self) -> Option<Operands> {
+        self.operands.take()
+    }
+
+    /// Counts memory that the command keeps in the form that runs, before it is allocated.
+    pub(super) fn keep(&self, field: &'static str, bytes: u64) -> Result<()> {
+        self.program.budget.take(bytes).map_err(|error| {
+            let text = FieldError::new(error.to_string()).within(field);
+            self.fault.replace(Some(error));
+            text
+        })
+    }
+
+    /// What is behind the last error, if it is no fault of the field that it names.
     pub(super) fn take_fault(&self) -> Option<Error> {
         self.fault.take()
     }
@@ -212,6 +236,7 @@ impl<'a> Checker<'a> {
             .and_then(|outputs| outputs.checked_mul(padded(inputs, own_inputs)?))
             .and_then(|product| product.checked_mul(taps));
         let bytes = self.constants(field, addr, elements.map(|count| count as u64), elem_bytes as u64)?;
+        self.keep(field, bytes.len() as u64)?;
         let mut dense = vec![0; outputs * taps * inputs * elem_bytes];
         for (index, to) in dense.chunks_exact_mut(elem_bytes).enumerate() {
             let (output, tap, input) = (index / (taps * inputs), index / inputs % taps, index % inputs);
@@ -231,10 +256,11 @@ impl<'a> Checker<'a> {
         extents: [usize; 3],
         elem_bytes: usize,
     ) -> Result<FilterSource<'a>> {
-        let Some(library) = self.library.filter(|_| addr.segment() == Library::SEGMENT) else {
+        let Some(library) = self.program.library.filter(|_| addr.segment() == Library::SEGMENT) else {
             let elements =
                 extents.into_iter().try_fold(1_u64, |product, extent| product.checked_mul(extent as u64));
             let bytes = self.constants(field, addr, elements, elem_bytes as u64)?;
+            self.keep(field, bytes.len() as u64)?;
             return Ok(FilterSource::Constants(Cow::Borrowed(bytes)));
         };
         match library.get(addr) {
@@ -376,7 +402,7 @@ impl<'a> Checker<'a> {
 
     /// `len` bytes at an address.
     pub(super) fn flat(&self, field: &'static str, addr: Addr, len: u64, alignment: u64) -> Result<SegRange> {
-        let Some(segment) = self.segments.get(addr.segment()) else {
+        let Some(segment) = self.program.segments.get(addr.segment()) else {
             return bad(field, format!("{addr}: the program has no segment {}", addr.segment()));
         };
         if addr.offset().checked_add(len).is_none_or(|end| end > segment.len) {
@@ -400,7 +426,7 @@ impl<'a> Checker<'a> {
     ) -> Result<&'a [u8]> {
         let len = elements.and_then(|elements| elements.checked_mul(elem_bytes)).unwrap_or(u64::MAX);
         let range = self.flat(field, addr, len, elem_bytes)?;
-        match self.segments.get(addr.segment()) {
+        match self.program.segments.get(addr.segment()) {
             Some(segment) if segment.kind == SegmentKind::Constants => {}
             _ => return bad(field, format!("{addr} is not in a segment of constants")),
         }
@@ -409,31 +435,54 @@ impl<'a> Checker<'a> {
             self.fault.replace(Some(error));
             return Err(text);
         }
-        let resolved = range.resolve(self.segments).and_then(|resolved| self.lease.read(resolved));
+        let resolved =
+            range.resolve(self.program.segments).and_then(|resolved| self.program.lease.read(resolved));
         resolved.map_err(|error| FieldError::new(error.to_string()).within(field))
     }
 
     /// f32 constants.
     pub(super) fn floats(&self, field: &'static str, addr: Addr, elements: Option<u64>) -> Result<Vec<f32>> {
         let bytes = self.constants(field, addr, elements, 4)?;
+        self.keep(field, bytes.len() as u64)?;
         Ok(bytes.as_chunks::<4>().0.iter().map(|&word| f32::from_le_bytes(word)).collect())
     }
 
     /// i32 constants.
     pub(super) fn ints(&self, field: &'static str, addr: Addr, elements: Option<u64>) -> Result<Vec<i32>> {
         let bytes = self.constants(field, addr, elements, 4)?;
+        self.keep(field, bytes.len() as u64)?;
         Ok(bytes.as_chunks::<4>().0.iter().map(|&word| i32::from_le_bytes(word)).collect())
+    }
+
+    /// An integer softmax, whose table is made once for all commands with its parameters.
+    pub(super) fn softmax(
+        &self,
+        len: usize,
+        target: Q8,
+        [input_scale, output_scale]: [f32; 2],
+    ) -> Result<Arc<QSoftmax>> {
+        let key = (len, target.signed, target.zero_point, [input_scale.to_bits(), output_scale.to_bits()]);
+        if let Some(found) = self.program.softmaxes.borrow().get(&key) {
+            return Ok(Arc::clone(found));
+        }
+        self.keep("output_quant", QSoftmax::TABLE_BYTES as u64)?;
+        let made = QSoftmax::new(len, input_scale, target, output_scale).map_err(refused("output_quant"))?;
+        let made = Arc::new(made);
+        self.program.softmaxes.borrow_mut().insert(key, Arc::clone(&made));
+        Ok(made)
     }
 
     /// A table of 256 bytes.
     pub(super) fn table(&self, field: &'static str, addr: Addr) -> Result<[u8; 256]> {
         let bytes = self.constants(field, addr, Some(256), 1)?;
+        self.keep(field, bytes.len() as u64)?;
         bytes.try_into().or_else(|_| bad(field, "is no table of 256 bytes"))
     }
 
     /// A table of 65,536 words of 16 bits.
     pub(super) fn wide_table(&self, field: &'static str, addr: Addr) -> Result<Vec<i16>> {
         let bytes = self.constants(field, addr, Some(1 << 16), 2)?;
+        self.keep(field, bytes.len() as u64)?;
         Ok(bytes.as_chunks::<2>().0.iter().map(|&word| i16::from_le_bytes(word)).collect())
     }
 
@@ -448,11 +497,12 @@ impl<'a> Checker<'a> {
     ) -> Result<Prepared> {
         const { assert!(N <= MAX_READS) };
         self.check_write(&write)?;
-        let mut all = [None; MAX_READS];
-        for (slot, read) in all.iter_mut().zip(reads) {
-            *slot = Some(place_read(&read, &write, elementwise)?);
+        let (mut all, mut staged) = ([None; MAX_READS], [false; MAX_READS]);
+        for ((slot, staged), read) in all.iter_mut().zip(&mut staged).zip(reads) {
+            *staged = is_staged(&read, &write, elementwise)?;
+            *slot = Some(read);
         }
-        Ok(Prepared { reads: all, write, kernel: Box::new(kernel) })
+        self.prepared(Operands { reads: all, write }, staged, kernel)
     }
 
     /// As [`Self::finish`], for a window over `reads[0]` whose results are added to `reads[1]`, in place if need be.
@@ -463,14 +513,28 @@ impl<'a> Checker<'a> {
         kernel: impl Step + 'static,
     ) -> Result<Prepared> {
         self.check_write(&write)?;
-        let reads =
-            [Some(place_read(&input, &write, false)?), Some(place_read(&residual, &write, true)?), None];
-        Ok(Prepared { reads, write, kernel: Box::new(kernel) })
+        let staged = [is_staged(&input, &write, false)?, is_staged(&residual, &write, true)?, false];
+        self.prepared(Operands { reads: [Some(input), Some(residual), None], write }, staged, kernel)
+    }
+
+    fn prepared<K: Step + 'static>(
+        &self,
+        operands: Operands,
+        staged: [bool; MAX_READS],
+        kernel: K,
+    ) -> Result<Prepared> {
+        self.keep("opcode", (Prepared::BYTES + size_of::<K>()) as u64)?;
+        let prepared = Prepared::new(self.opcode, &operands, staged, Box::new(kernel));
+        if self.guard.is_some() {
+            self.keep("opcode", size_of::<Operands>() as u64)?;
+            self.operands.replace(Some(operands));
+        }
+        Ok(prepared)
     }
 
     fn check_write(&self, write: &Placed) -> Result<()> {
         let index = write.range.segment;
-        match self.segments.get(index) {
+        match self.program.segments.get(index) {
             Some(segment) if segment.kind.writable() => {}
             Some(segment) => {
                 return bad(write.field, format!("segment {index} ({:?}) is read-only", segment.kind));
@@ -481,13 +545,13 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Whether and how `read` can be read while `write` is written.
-fn place_read(read: &Placed, write: &Placed, elementwise: bool) -> Result<Read> {
+/// Whether `read` has to be copied aside while `write` is written; an error where that does not help.
+fn is_staged(read: &Placed, write: &Placed, elementwise: bool) -> Result<bool> {
     let interleaves = read.range.overlaps(&write.range);
     if interleaves && !(read.disjoint(write) || elementwise && read.same_elements(write)) {
         return bad(read.field, format!("shares bytes with {}, which is written", write.field));
     }
-    Ok(Read { placed: *read, staged: interleaves })
+    Ok(interleaves)
 }
 
 /// Refuses an operand of another type.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{
     SegmentTable,
-    operands::{Prepared, SegRange},
+    operands::{Operands, SegRange},
     segments::Segment,
 };
 use crate::{
@@ -95,12 +95,12 @@ impl<'a> Guard<'a> {
     }
 
     /// The command at work reads its operands and writes its output.
-    pub(super) fn step(&self, step: &Prepared) -> Result<(), Error> {
-        for read in step.reads.iter().flatten() {
-            let placed = &read.placed;
+    pub(super) fn step(&self, operands: &Operands) -> Result<(), Error> {
+        for placed in operands.reads.iter().flatten() {
             self.touch(placed.field, AccessKind::Read, placed.range, placed.rows())?;
         }
-        self.touch(step.write.field, AccessKind::Write, step.write.range, step.write.rows())
+        let write = &operands.write;
+        self.touch(write.field, AccessKind::Write, write.range, write.rows())
     }
 
     fn touch(

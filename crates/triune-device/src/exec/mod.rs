@@ -3,6 +3,7 @@
 //! Decoding checks every operand against its segment and prepacks weights; a run only resolves addresses, takes one
 //! lease and calls kernels, without allocating. Nothing here reads a clock or knows what a command costs.
 
+mod budget;
 mod check;
 mod executor;
 mod guard;
@@ -12,7 +13,7 @@ mod outside;
 mod segments;
 mod steps;
 
-use std::sync::Arc;
+use std::{cell::RefCell, sync::Arc};
 
 use triune_kernels::{Isa, Pool};
 
@@ -21,9 +22,11 @@ pub(crate) use executor::Scratch;
 pub use library::{Library, Weights};
 pub use segments::{SEGMENT_ALIGNMENT, Segment, SegmentKind, SegmentTable};
 
-use check::Checker;
+pub(crate) use budget::Budget;
+
+use check::{Checker, Program};
 use guard::{Bound, Guard};
-use operands::{Prepared, SegRange};
+use operands::{Operands, Prepared, SegRange};
 use outside::Outside;
 
 use crate::{
@@ -46,10 +49,20 @@ pub struct Stream {
 pub struct StepView<'a> {
     /// Position in the stream.
     pub index: usize,
-    /// The command.
-    pub command: &'a Command,
+    /// The command's words.
+    pub words: &'a [u8],
     /// The bytes from its output's first element to its last.
     pub output: &'a [u8],
+}
+
+impl StepView<'_> {
+    /// The command.
+    ///
+    /// # Panics
+    /// Never: what has run is a command.
+    pub fn command(&self) -> Command {
+        CommandReader::new(self.words).next().ok().flatten().expect("what has run is a command")
+    }
 }
 
 /// What a run reads and writes outside of the device's memory, by position. An index always gives the same bytes.
@@ -63,12 +76,45 @@ pub trait Border {
 /// Called after every command.
 pub type Observer<'a> = dyn FnMut(StepView<'_>) + 'a;
 
+/// The commands of a program.
+#[derive(Debug)]
+struct Steps {
+    /// The stream up to its end, which commands are decoded from when somebody wants to see them.
+    words: Box<[u8]>,
+    prepared: Vec<Prepared>,
+    /// Operands in full; empty while the sanitizer is off.
+    operands: Vec<Operands>,
+    /// Bytes of memory that all of it takes.
+    bytes: u64,
+}
+
+/// The commands of a program, decoded one by one.
+#[derive(Debug)]
+pub struct Commands<'a> {
+    reader: CommandReader<'a>,
+    left: usize,
+}
+
+impl Iterator for Commands<'_> {
+    type Item = Command;
+
+    fn next(&mut self) -> Option<Command> {
+        self.left = self.left.checked_sub(1)?;
+        self.reader.next().ok().flatten()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Commands<'_> {}
+
 /// A program in the form that runs: commands checked, weights packed. Valid while its instructions and constants do
 /// not change. Clones share the packed weights.
 #[derive(Clone, Debug)]
 pub struct Decoded {
-    commands: Arc<[Command]>,
-    steps: Arc<[Prepared]>,
+    steps: Arc<Steps>,
     segments: SegmentTable,
     /// One range per segment that is not empty.
     access: Vec<RangeAccess>,
@@ -84,12 +130,18 @@ pub struct Decoded {
 }
 
 impl Decoded {
+    /// About what a segment takes: its place in the table, in two lists of accesses and among what is watched.
+    const BYTES_PER_SEGMENT: usize = 160;
+
     /// Reads the commands at `stream` from device memory, checks them and packs their weights for `isa`.
+    ///
+    /// That takes up to eight times the stream's bytes, and what weights and tables take when they are packed; in all up to a
+    /// gibibyte and four times the bytes of the constants.
     ///
     /// # Errors
     /// [`Error::Command`] names the command and the field: words that are no command, operands that leave their
     /// segment, are misaligned, written though read-only, overlap, or do not fit each other. [`Error::Segment`],
-    /// [`Error::Busy`] while instructions or constants are being written, [`Error::Sanitizer`].
+    /// [`Error::Busy`] while instructions or constants are being written, [`Error::ProgramTooLarge`], [`Error::Sanitizer`].
     pub fn new(memory: &Memory, segments: &SegmentTable, stream: Stream, isa: Isa) -> Result<Self, Error> {
         Self::with_library(memory, segments, stream, isa, None)
     }
@@ -104,6 +156,18 @@ impl Decoded {
         stream: Stream,
         isa: Isa,
         library: Option<&Library>,
+    ) -> Result<Self, Error> {
+        Self::within(memory, segments, stream, isa, library, &Budget::new(segments))
+    }
+
+    /// As [`Self::with_library`], within what a budget leaves.
+    pub(crate) fn within(
+        memory: &Memory,
+        segments: &SegmentTable,
+        stream: Stream,
+        isa: Isa,
+        library: Option<&Library>,
+        budget: &Budget,
     ) -> Result<Self, Error> {
         segments.check(memory)?;
         let of_kind = |keep: fn(&Segment) -> bool| -> Vec<RangeAccess> {
@@ -126,14 +190,21 @@ impl Decoded {
         if let Some(guard) = &guard {
             guard.stream(stream.addr.segment(), stream_range)?;
         }
-        let mut reader = CommandReader::new(lease.read(stream_range)?);
-        let (mut commands, mut steps) = (Vec::new(), Vec::new());
+        let before = budget.used();
+        // What every program has, whatever its stream.
+        budget.take((size_of::<Self>() + segments.segments().len() * Self::BYTES_PER_SEGMENT) as u64)?;
+        let words = lease.read(stream_range)?;
+        let softmaxes = RefCell::default();
+        let program = Program { segments, lease: &lease, isa, library, budget, softmaxes };
+        let mut reader = CommandReader::new(words);
+        let (mut steps, mut operands) = (Vec::new(), Vec::new());
         while let Some(command) = reader.next()? {
-            let (index, offset) = (commands.len(), reader.command_offset());
-            let mnemonic = command.opcode().mnemonic();
-            if command.opcode() != Opcode::End {
+            let (index, offset) = (steps.len(), reader.command_offset());
+            let opcode = command.opcode();
+            let mnemonic = opcode.mnemonic();
+            if opcode != Opcode::End {
                 let guard = guard.as_ref().map(|guard| guard.at(index, mnemonic));
-                let checker = Checker::new(segments, &lease, isa, guard, library);
+                let checker = Checker::new(&program, opcode, guard);
                 let step = steps::prepare(&checker, &command).map_err(|error| {
                     checker.take_fault().unwrap_or(Error::Command {
                         index,
@@ -144,14 +215,18 @@ impl Decoded {
                     })
                 })?;
                 steps.push(step);
-                commands.push(command);
+                operands.extend(checker.take_operands());
             }
         }
+        steps.shrink_to_fit();
+        operands.shrink_to_fit();
+        let words: Box<[u8]> = words[..reader.position()].into();
+        budget.take(words.len() as u64)?;
         drop(lease);
         let staging_bytes = steps.iter().map(Prepared::staging_bytes).max().unwrap_or(0);
+        let bytes = budget.used() - before;
         Ok(Self {
-            commands: commands.into(),
-            steps: steps.into(),
+            steps: Arc::new(Steps { words, prepared: steps, operands, bytes }),
             segments: segments.clone(),
             access: of_kind(|_| true),
             border_access: border_access(segments.segments()),
@@ -173,8 +248,13 @@ impl Decoded {
     }
 
     /// The commands, `end` excluded.
-    pub fn commands(&self) -> &[Command] {
-        &self.commands
+    pub fn commands(&self) -> Commands<'_> {
+        Commands { reader: CommandReader::new(&self.steps.words), left: self.steps.prepared.len() }
+    }
+
+    /// Bytes of memory that the program takes in this form; clones share them.
+    pub fn bytes(&self) -> u64 {
+        self.steps.bytes
     }
 
     /// The segments that a run uses.
@@ -236,7 +316,7 @@ impl Decoded {
 
     /// Bytes of scratch that [`Self::run`] needs with a pool of `threads` threads.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
-        let kernels = self.steps.iter().map(|step| step.scratch_bytes(threads)).max().unwrap_or(0);
+        let kernels = self.steps.prepared.iter().map(|step| step.scratch_bytes(threads)).max().unwrap_or(0);
         self.staging_bytes.saturating_add(kernels)
     }
 
@@ -337,21 +417,22 @@ impl Decoded {
             guard.begin(self.part)?;
         }
         let (staging, scratch) = scratch.split_at_mut(self.staging_bytes);
-        for (index, (step, command)) in self.steps.iter().zip(&*self.commands).enumerate() {
-            if let Some(guard) = &guard {
-                guard.at(index, command.opcode().mnemonic()).step(step)?;
+        let mut reader = observer.is_some().then(|| CommandReader::new(&self.steps.words));
+        for (index, step) in self.steps.prepared.iter().enumerate() {
+            if let (Some(guard), Some(operands)) = (&guard, self.steps.operands.get(index)) {
+                guard.at(index, step.opcode.mnemonic()).step(operands)?;
             }
             step.run(lease, &self.segments, outside, staging, scratch, pool).map_err(
                 |error| match error {
                     operands::RunError::Device(error) => error,
                     operands::RunError::Kernel(source) => {
-                        Error::Kernel { index, mnemonic: command.opcode().mnemonic(), source }
+                        Error::Kernel { index, mnemonic: step.opcode.mnemonic(), source }
                     }
                 },
             )?;
-            if let Some(observer) = observer.as_deref_mut() {
-                let output = lease.read(step.write.range.resolve(&self.segments)?)?;
-                observer(StepView { index, command, output });
+            if let (Some(observer), Some(reader)) = (observer.as_deref_mut(), &mut reader) {
+                let output = lease.read(step.write.resolve(&self.segments)?)?;
+                observer(StepView { index, words: reader.skip().unwrap_or_default(), output });
             }
         }
         Ok(())

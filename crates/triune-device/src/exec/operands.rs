@@ -1,11 +1,14 @@
 //! A checked command: which bytes it reads and writes, and the kernel that does it.
+//!
+//! As many of these are in memory as a program has commands: what few commands have is boxed, and what the sanitizer alone
+//! asks for is kept beside them while it is on.
 
 use std::fmt;
 
 use triune_kernels::{Blocked, Pool};
 
 use super::{SegmentTable, check::Placed, outside::Outside};
-use crate::{Error, Lease, memory::RangeAccess};
+use crate::{Error, Lease, command::Opcode, memory::RangeAccess};
 
 /// Operands that a command can read beside its constants.
 pub(super) const MAX_READS: usize = 3;
@@ -16,6 +19,13 @@ pub(super) struct SegRange {
     pub(super) segment: u8,
     pub(super) start: u64,
     pub(super) len: u64,
+}
+
+/// What a command's operands are in full.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operands {
+    pub(super) reads: [Option<Placed>; MAX_READS],
+    pub(super) write: Placed,
 }
 
 impl SegRange {
@@ -53,21 +63,32 @@ pub(super) trait Step: Send + Sync + fmt::Debug {
     ) -> Result<(), triune_kernels::Error>;
 }
 
-/// An operand that is read.
+/// An operand that is read: a [`SegRange`] laid out flat, since one inside of a struct would leave its padding unused.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Read {
-    pub(super) placed: Placed,
+struct Read {
+    start: u64,
+    len: u64,
+    segment: u8,
     /// Whether it shares bytes with the output and is copied aside before the kernel runs: a slice that is read must
     /// not alias one that is written.
-    pub(super) staged: bool,
+    staged: bool,
+}
+
+/// Operands in blocks of channels.
+#[derive(Debug)]
+struct InBlocks {
+    reads: [Option<Blocked>; MAX_READS],
+    write: Option<Blocked>,
 }
 
 /// A command that is ready to run.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    pub(super) reads: [Option<Read>; MAX_READS],
-    pub(super) write: Placed,
-    pub(super) kernel: Box<dyn Step>,
+    reads: [Option<Read>; MAX_READS],
+    pub(super) write: SegRange,
+    blocks: Option<Box<InBlocks>>,
+    kernel: Box<dyn Step>,
+    pub(super) opcode: Opcode,
 }
 
 /// Why a step failed.
@@ -82,27 +103,57 @@ const fn padded(bytes: u64) -> usize {
 }
 
 impl Read {
-    /// The operand's blocks, if kernels cannot read them.
-    fn gathered(&self) -> Option<&Blocked> {
-        self.placed.blocks().filter(|blocks| blocks.blocks() > 1)
+    const fn range(&self) -> SegRange {
+        SegRange { segment: self.segment, start: self.start, len: self.len }
     }
 }
 
 impl Prepared {
+    /// Bytes of memory that a command takes, its kernel's own apart.
+    pub(super) const BYTES: usize = size_of::<Self>();
+
+    /// A command over these operands, of which those that `staged` says are copied aside.
+    pub(super) fn new(
+        opcode: Opcode,
+        operands: &Operands,
+        staged: [bool; MAX_READS],
+        kernel: Box<dyn Step>,
+    ) -> Self {
+        let Operands { reads, write } = operands;
+        let in_blocks = InBlocks {
+            reads: reads.map(|read| read.and_then(|placed| placed.blocks().copied())),
+            write: write.blocks().copied(),
+        };
+        let any = in_blocks.write.is_some() || in_blocks.reads.iter().any(Option::is_some);
+        let mut compact = [None; MAX_READS];
+        for ((to, from), staged) in compact.iter_mut().zip(reads).zip(staged) {
+            *to = from.map(|placed| {
+                let SegRange { segment, start, len } = placed.range;
+                Read { start, len, segment, staged }
+            });
+        }
+        Self { reads: compact, write: write.range, blocks: any.then(|| Box::new(in_blocks)), kernel, opcode }
+    }
+
     /// Bytes of scratch that operands copied aside, gathered or to be scattered take.
     pub(super) fn staging_bytes(&self) -> usize {
-        let read = |read: &Read| match read.gathered() {
-            Some(blocks) => padded(blocks.dense_len() as u64),
-            None if read.staged => padded(read.placed.range.len),
-            None => 0,
+        let read = |(index, read): (usize, &Option<Read>)| match (read, self.gathered(index)) {
+            (Some(_), Some(blocks)) => padded(blocks.dense_len() as u64),
+            (Some(read), None) if read.staged => padded(read.len),
+            _ => 0,
         };
         let written = self.scattered().map_or(0, |blocks| padded(blocks.dense_len() as u64));
-        self.reads.iter().flatten().map(read).sum::<usize>() + written
+        self.reads.iter().enumerate().map(read).sum::<usize>() + written
+    }
+
+    /// The blocks of an operand, if kernels cannot read them.
+    fn gathered(&self, index: usize) -> Option<&Blocked> {
+        self.blocks.as_ref()?.reads[index].as_ref().filter(|blocks| blocks.blocks() > 1)
     }
 
     /// The output's blocks, if kernels cannot write them.
     fn scattered(&self) -> Option<&Blocked> {
-        self.write.blocks().filter(|blocks| blocks.blocks() > 1)
+        self.blocks.as_ref()?.write.as_ref().filter(|blocks| blocks.blocks() > 1)
     }
 
     pub(super) fn scratch_bytes(&self, threads: usize) -> usize {
@@ -119,20 +170,22 @@ impl Prepared {
         scratch: &mut [u8],
         pool: &Pool,
     ) -> Result<(), RunError> {
-        let write = self.write.range.resolve(segments).map_err(RunError::Device)?;
+        let write = self.write.resolve(segments).map_err(RunError::Device)?;
         // An operand that does not exist, lies outside, or was copied aside, is an empty range where the output starts.
         let mut ranges = [RangeAccess::shared(write.region, write.start, 0); MAX_READS];
         let mut copies: [Option<&[u8]>; MAX_READS] = [None; MAX_READS];
         let mut free = staging;
-        for ((read, range), copy) in self.reads.iter().zip(&mut ranges).zip(&mut copies) {
+        for (index, ((read, range), copy)) in self.reads.iter().zip(&mut ranges).zip(&mut copies).enumerate()
+        {
             let Some(read) = read else { continue };
-            let outside = outside.and_then(|outside| outside.bytes(read.placed.range));
-            if outside.is_some() && read.gathered().is_none() {
+            let gathered = self.gathered(index);
+            let outside = outside.and_then(|outside| outside.bytes(read.range()));
+            if outside.is_some() && gathered.is_none() {
                 *copy = outside;
                 continue;
             }
-            let resolved = read.placed.range.resolve(segments).map_err(RunError::Device)?;
-            if let Some(blocks) = read.gathered() {
+            let resolved = read.range().resolve(segments).map_err(RunError::Device)?;
+            if let Some(blocks) = gathered {
                 let (own, rest) = free.split_at_mut(padded(blocks.dense_len() as u64));
                 let own = &mut own[..blocks.dense_len()];
                 let bytes = match outside {
@@ -176,7 +229,7 @@ impl Prepared {
             return blocks.scatter(own, output, pool);
         }
         self.kernel.run(reads, output, scratch, pool)?;
-        match self.write.blocks() {
+        match self.blocks.as_ref().and_then(|blocks| blocks.write.as_ref()) {
             Some(blocks) if blocks.channels < blocks.block => blocks.pad(output),
             _ => Ok(()),
         }

@@ -11,6 +11,8 @@ mod work;
 pub use array::SramAccesses;
 pub use report::BoundBy;
 
+use std::borrow::Borrow;
+
 use walk::{Places, Walk};
 
 use crate::Error;
@@ -122,7 +124,7 @@ impl Default for TimingOptions {
     }
 }
 
-/// The time that `commands` take on one core of `spec`.
+/// The time that `commands`, up to an `end`, take on one core of `spec`.
 ///
 /// `placement` gives the memory of each segment by name. Every command is cut
 /// into a few blocks (`queues.blocks`) that stream through the LOAD, EXECUTE and STORE queues; inputs wait until the
@@ -133,21 +135,25 @@ impl Default for TimingOptions {
 /// precision that its array does not have, a share of the array's time above 100 %, or a segment without a memory.
 pub fn timeline(
     spec: &DeviceSpec,
-    commands: &[Command],
+    commands: impl IntoIterator<Item: Borrow<Command>>,
     placement: &[&str],
     options: &TimingOptions,
 ) -> Result<Timeline, Error> {
     let clock = clock(spec, options)?;
     let places = Places::new(spec, placement, options)?;
-    let end = commands.iter().position(|command| command.opcode() == Opcode::End).unwrap_or(commands.len());
-    let commands = &commands[..end];
+    let is_end = |command: &Command| command.opcode() == Opcode::End;
+    let mut commands = commands.into_iter().map(|command| *command.borrow());
+    let mut demand = |index: usize| -> Result<_, Error> {
+        let Some(command) = commands.next().filter(|command| !is_end(command)) else { return Ok(None) };
+        Ok(Some((command.opcode(), places.demand(index, &command)?)))
+    };
     let mut walk = Walk::new(spec, clock, options);
-    let mut times = Vec::with_capacity(end);
-    let mut next = commands.first().map(|command| places.demand(0, command)).transpose()?;
-    for (index, command) in commands.iter().enumerate() {
-        let Some(demand) = next.take() else { break };
-        next = commands.get(index + 1).map(|command| places.demand(index + 1, command)).transpose()?;
-        times.push(walk.command(index, command.opcode(), &demand, next.as_ref()));
+    let mut times = Vec::new();
+    let mut next = demand(0)?;
+    while let Some((opcode, own)) = next {
+        let index = times.len();
+        next = demand(index + 1)?;
+        times.push(walk.command(index, opcode, &own, next.as_ref().map(|(_, demand)| demand)));
     }
     Ok(Timeline {
         device: spec.name.clone(),

@@ -154,14 +154,15 @@ pub(super) fn resize(checker: &Checker<'_>, command: &command::Resize) -> Result
     if (from.n, from.c) != (to.n, to.c) {
         return bad("output", format!("has n, c = {}, {}, the input {}, {}", to.n, to.c, from.n, from.c));
     }
-    let resize = Resize::new(&ResizeSpec {
+    let spec = ResizeSpec {
         mode,
         coordinates,
         input: [from.h, from.w],
         output: [to.h, to.w],
         scales: (command.scales != [0.0; 2]).then_some(command.scales),
-    })
-    .map_err(refused("scales"))?;
+    };
+    checker.keep("output", Resize::table_bytes(&spec) as u64)?;
+    let resize = Resize::new(&spec).map_err(refused("scales"))?;
     let step = ResizeStep { resize, dtype: command.input.dtype, input: from, output: to, isa: checker.isa };
     checker.finish([input.placed], output.placed, false, step)
 }

@@ -1,9 +1,11 @@
 //! Softmax over dense tensors.
 
+use std::sync::Arc;
+
 use triune_kernels::{AxisShape, Error as KernelError, Isa, Pool, QSoftmax};
 
 use super::super::{
-    check::{Checker, Placed, Result, expect_dtype, refused},
+    check::{Checker, Placed, Result, expect_dtype},
     operands::{MAX_READS, Prepared, Step},
 };
 use super::conv::q8;
@@ -34,7 +36,7 @@ fn axis([outer, len, inner]: [u32; 3]) -> AxisShape {
 
 #[derive(Debug)]
 struct QSoftmaxStep {
-    softmax: QSoftmax,
+    softmax: Arc<QSoftmax>,
     shape: AxisShape,
 }
 
@@ -57,8 +59,7 @@ pub(super) fn qsoftmax(checker: &Checker<'_>, command: &command::QSoftmax) -> Re
     let output = dense(checker, "output", output, 1, dims)?;
     let target = q8("output", dtype, output_quant.zero_point)?;
     let shape = axis(dims);
-    let softmax = QSoftmax::new(shape.len, input_quant.scale, target, output_quant.scale)
-        .map_err(refused("output_quant"))?;
+    let softmax = checker.softmax(shape.len, target, [input_quant.scale, output_quant.scale])?;
     checker.finish([input], output, true, QSoftmaxStep { softmax, shape })
 }
 
