@@ -11,42 +11,36 @@ use triune_graph::{
     format::xir::{
         Attribute, Document, ElementType, ExpScale, Options, Runs, Scalar, Scale, TensorType, to_graph,
     },
-    ops::{AutoPad, Conv, Epilogue},
     passes,
 };
 use triune_tensor::{DType, QuantParams, Requantize};
-use triune_testing::{GraphBuilder, Tensor, interpret};
+use triune_testing::{GraphBuilder, Random, Tensor, Window, interpret};
 use xir_common::net::{Net, Place, graph, plain, quantized, real, run};
 
 const NAMES: &str = "NCHW";
 
-fn attributes(stride: i64, pad: i64, groups: i64) -> Vec<(&'static str, Attribute)> {
-    let int = Attribute::Int;
+/// The window of a 1×1 kernel.
+const POINT: Window = Window { kernel: [1; 2], stride: [1; 2], dilation: [1; 2], pad: [0; 4] };
+
+/// A window of 3 × 3 elements whose sides differ, and which keeps the extents.
+const UNEVEN: Window = Window { kernel: [3; 2], stride: [1; 2], dilation: [2, 1], pad: [3, 0, 1, 2] };
+
+fn attributes(window: Window, groups: usize) -> Vec<(&'static str, Attribute)> {
+    let int = |value: usize| Attribute::Int(value as i64);
+    let Window { stride, dilation, pad: [top, left, bottom, right], .. } = window;
     vec![
-        ("stride_height", int(stride)),
-        ("stride_width", int(stride)),
-        ("pad_top", int(pad)),
-        ("pad_bottom", int(pad)),
-        ("pad_left", int(pad)),
-        ("pad_right", int(pad)),
-        ("dilation_height", int(1)),
-        ("dilation_width", int(1)),
+        ("stride_height", int(stride[0])),
+        ("stride_width", int(stride[1])),
+        ("pad_top", int(top)),
+        ("pad_bottom", int(bottom)),
+        ("pad_left", int(left)),
+        ("pad_right", int(right)),
+        ("dilation_height", int(dilation[0])),
+        ("dilation_width", int(dilation[1])),
         ("groups", int(groups)),
         ("padding_mode", Attribute::Text("ZEROS".into())),
         ("cut_scale", Attribute::Text("@scales([axis=-1])".into())),
     ]
-}
-
-fn conv(stride: usize, pad: usize, groups: usize) -> Op {
-    Op::Conv(Conv {
-        kernel: None,
-        stride: [stride; 2],
-        dilation: [1; 2],
-        pad: [pad; 4],
-        auto_pad: AutoPad::Explicit,
-        groups,
-        epilogue: Epilogue::default(),
-    })
 }
 
 /// Layouts of an image of `inputs` channels, of weights, of a bias, and of a result.
@@ -72,26 +66,18 @@ struct Case {
     x: Tensor,
     w: Tensor,
     b: Tensor,
-    stride: usize,
-    pad: usize,
+    window: Window,
     groups: usize,
 }
 
 impl Case {
-    fn new(
-        numbers: &mut Numbers,
-        inputs: usize,
-        outputs: usize,
-        kernel: usize,
-        stride: usize,
-        groups: usize,
-    ) -> Self {
+    fn new(numbers: &mut Numbers, inputs: usize, outputs: usize, groups: usize) -> Self {
+        let window = Random(numbers.below(1 << 32)).window([6, 7], [3, 4]);
         Self {
             x: numbers.reals(&[1, inputs, 6, 7], 2.0),
-            w: numbers.reals(&[outputs, inputs / groups, kernel, kernel], 1.0),
+            w: numbers.reals(&[outputs, inputs / groups, window.kernel[0], window.kernel[1]], 1.0),
             b: numbers.reals(&[outputs], 1.0),
-            stride,
-            pad: kernel / 2,
+            window,
             groups,
         }
     }
@@ -100,7 +86,7 @@ impl Case {
         let mut builder = GraphBuilder::new();
         let x = builder.input("x", DType::F32, &self.x.shape);
         let (w, b) = (builder.constant(&self.w), builder.constant(&self.b));
-        let y = builder.node(conv(self.stride, self.pad, self.groups), &[x, w, b]);
+        let y = builder.conv_window(&[x, w, b], self.window, self.groups);
         interpret(&builder.finish(&[y]), &[("x", self.x.clone())]).remove(0)
     }
 }
@@ -108,10 +94,9 @@ impl Case {
 #[test]
 fn convolutions_of_reals_are_the_same_in_every_layout() {
     let mut numbers = Numbers::new(1);
-    for (inputs, outputs, kernel, stride, groups) in
-        [(3, 5, 3, 1, 1), (8, 4, 1, 2, 1), (6, 6, 3, 2, 6), (5, 9, 3, 1, 1), (4, 8, 2, 1, 2)]
-    {
-        let case = Case::new(&mut numbers, inputs, outputs, kernel, stride, groups);
+    let channels = [(3, 5, 1), (8, 4, 1), (6, 6, 6), (5, 9, 1), (4, 8, 2)];
+    for (inputs, outputs, groups) in channels.into_iter().cycle().take(15) {
+        let case = Case::new(&mut numbers, inputs, outputs, groups);
         let expected = case.expected();
         for (px, pw, pb, py) in places(inputs) {
             if groups > 1 && (!pw.padded.is_empty()) {
@@ -123,7 +108,7 @@ fn convolutions_of_reals_are_the_same_in_every_layout() {
             let w =
                 net.constant(pw.dtype(f32s.clone(), "OIHW", &case.w.shape), &pw.store("OIHW", &case.w, 9.0));
             let b = net.constant(pb.dtype(f32s.clone(), "O", &case.b.shape), &pb.store("O", &case.b, 9.0));
-            let attributes = attributes(stride as i64, case.pad as i64, groups as i64);
+            let attributes = attributes(case.window, groups);
             let result = py.dtype(f32s, NAMES, &expected.shape);
             let y = net.op("Conv2d", &[x, w, b], result, &attributes);
             let document = net.finish(&[y]);
@@ -154,7 +139,7 @@ fn integer_pair(
     let dw = builder.dequantized_constant(&w, &scales, 0);
     let steps: Vec<f32> = scales.iter().map(|scale| from.scale * scale).collect();
     let db = builder.dequantized_constant(&b, &steps, 0);
-    let y = builder.node(conv(1, 1, 1), &[dx, dw, db]);
+    let y = builder.conv_window(&[dx, dw, db], UNEVEN, 1);
     let y = builder.quantize(y, to, DType::I8);
     let onnx = builder.finish(&[y]);
     // The document
@@ -183,7 +168,7 @@ fn integer_pair(
     let bias = ElementType::Quantized { storage: Scalar::Signed(32), expressed, scale, zero_points };
     let bi = net.constant(pb.dtype(bias, "O", &b.shape), &pb.store("O", &b, 0.0));
     let result = py.dtype(activation(to), NAMES, &[1, outputs, 6, 7]);
-    let y = net.op("Conv2d", &[xi, wi, bi], result, &attributes(1, 1, 1));
+    let y = net.op("Conv2d", &[xi, wi, bi], result, &attributes(UNEVEN, 1));
     (net.finish(&[y]), onnx, x)
 }
 
@@ -255,7 +240,7 @@ fn multipliers_are_those_of_the_document() {
         &Tensor::i8(&[1, 1, 2, 3], &[100, -7, 5, -3, 44, 9]),
     );
     let b = net.constant(typed(bias, "O", &[3]), &Tensor::i32(&[3], &[1000, -333, 77]));
-    let y = net.op("Conv2d", &[x, w, b], typed(ratio(r_y, 3), "NHWC", &[1, 1, 3, 3]), &attributes(1, 0, 1));
+    let y = net.op("Conv2d", &[x, w, b], typed(ratio(r_y, 3), "NHWC", &[1, 1, 3, 3]), &attributes(POINT, 1));
     let document = net.finish(&[y]);
     let mut graph = graph(&document);
     assert_eq!(graph.requantize, Requantize::Fixed);
@@ -312,7 +297,7 @@ fn what_a_convolution_cannot_be_is_said() {
         let mut net = Net::default();
         let x = net.input(real(x, &[1, 4, 4, 2]));
         let w = net.constant(real(w, &[1, 1, 2, 3]), &Tensor::f32(&[data], &vec![0.0; data]));
-        let mut attributes = attributes(1, 0, 1);
+        let mut attributes = attributes(POINT, 1);
         attributes.retain(|(key, _)| *key != "cut_scale");
         attributes.push(("cut_scale", Attribute::Text(cut.into())));
         let y = net.op("Conv2d", &[x, w], real("NHWC", y), &attributes);

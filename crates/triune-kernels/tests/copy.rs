@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Noise;
+use common::Random;
 use proptest::prelude::*;
 use triune_kernels::{CopyNd, CopySpec, Pool};
 
@@ -24,7 +24,7 @@ fn oracle(spec: &CopySpec, src: &[u8], dst: &mut [u8]) {
 
 fn check(spec: &CopySpec) {
     let copy = CopyNd::new(spec).unwrap();
-    let src = Noise(77).bytes(copy.src_bytes());
+    let src = Random(77).bytes(copy.src_bytes());
     let mut expected = vec![0xEE; copy.dst_bytes()];
     oracle(spec, &src, &mut expected);
     for threads in [1, 3] {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Noise, isas, same_bits};
+use common::{Random, isas, same_bits};
 use triune_kernels::{Binary, Broadcast, Isa, Pool, Q8, QAdd, QMul, binary, q_add, q_mul};
 use triune_tensor::{Requantize, Rounding};
 
@@ -50,7 +50,7 @@ fn row_major(dims: [usize; 6], broadcast: [bool; 6], gap: usize) -> [usize; 6] {
 }
 
 fn cases() -> Vec<Case> {
-    let mut noise = Noise(21);
+    let mut random = Random(21);
     let none = [false; 6];
     let mut cases = Vec::new();
     for len in [0, 1, 15, 64, 1000, 40_000] {
@@ -61,10 +61,10 @@ fn cases() -> Vec<Case> {
         cases.push(Case { dims, a: [0; 6], b: dense, out: dense });
     }
     for _ in 0..40 {
-        let dims = std::array::from_fn(|_| noise.between(1, 5));
-        let mut pick = |one_in: usize| std::array::from_fn(|_| noise.below(one_in) == 0);
+        let dims = std::array::from_fn(|_| random.between(1, 5));
+        let mut pick = |one_in: usize| std::array::from_fn(|_| random.below(one_in) == 0);
         let (a, b) = (row_major(dims, pick(3), 0), row_major(dims, pick(3), 1));
-        cases.push(Case { dims, a, b, out: row_major(dims, none, noise.below(3)) });
+        cases.push(Case { dims, a, b, out: row_major(dims, none, random.below(3)) });
     }
     // Per channel and per image, as networks have them.
     let dims = [1, 1, 2, 5, 7, 33];
@@ -74,29 +74,29 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-fn encodings(noise: &mut Noise) -> [Q8; 3] {
+fn encodings(random: &mut Random) -> [Q8; 3] {
     std::array::from_fn(|_| {
-        let signed = noise.below(2) == 0;
-        let zero_point = noise.below(256) as i32 - if signed { 128 } else { 0 };
+        let signed = random.below(2) == 0;
+        let zero_point = random.below(256) as i32 - if signed { 128 } else { 0 };
         Q8 { signed, zero_point }
     })
 }
 
 #[test]
 fn quantized_sums_and_products_equal_their_formulas() {
-    let mut noise = Noise(23);
+    let mut random = Random(23);
     for case in cases() {
         let shape = Broadcast::new(case.dims, case.a, case.b, case.out).unwrap();
         let [a_len, b_len, out_len] = case.spans();
-        let (a, b) = (noise.bytes(a_len), noise.bytes(b_len));
-        let [qa, qb, qo] = encodings(&mut noise);
-        let rounding = [Rounding::HalfToEven, Rounding::HalfAwayFromZero][noise.below(2)];
+        let (a, b) = (random.bytes(a_len), random.bytes(b_len));
+        let [qa, qb, qo] = encodings(&mut random);
+        let rounding = [Rounding::HalfToEven, Rounding::HalfAwayFromZero][random.below(2)];
         // Scales by which halves are frequent, or rare.
-        let scales = [[0.021, 0.034, 0.047], [0.5, 0.25, 1.0]][noise.below(2)];
+        let scales = [[0.021, 0.034, 0.047], [0.5, 0.25, 1.0]][random.below(2)];
         let mut add =
             QAdd::new(qa, scales[0], qb, scales[1], qo, scales[2], rounding, Requantize::Float).unwrap();
         let mut mul = QMul::new(qa, scales[0], qb, scales[1], qo, 2.0 * scales[2], rounding).unwrap();
-        if noise.below(3) == 0 {
+        if random.below(3) == 0 {
             let [low, high] = qo.range();
             add.clamp = [low + 40, high - 30];
             mul.clamp = add.clamp;
@@ -144,11 +144,11 @@ fn halves_go_away_from_zero_on_request() {
 
 #[test]
 fn float_operators_equal_their_formulas() {
-    let mut noise = Noise(29);
+    let mut random = Random(29);
     for case in cases() {
         let shape = Broadcast::new(case.dims, case.a, case.b, case.out).unwrap();
         let [a_len, b_len, out_len] = case.spans();
-        let (mut a, b) = (noise.floats(a_len), noise.floats(b_len));
+        let (mut a, b) = (random.floats(a_len), random.floats(b_len));
         if a_len > 20 {
             a[3] = f32::NAN;
             a[7] = f32::INFINITY;
@@ -182,10 +182,10 @@ fn float_operators_equal_their_formulas() {
 fn powers_are_correct_to_the_last_bit_or_two() {
     let special =
         [0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 2.0, -2.0, 3.0, 0.5, -0.5];
-    let mut noise = Noise(31);
+    let mut random = Random(31);
     let mut pairs: Vec<(f32, f32)> = special.iter().flat_map(|&a| special.map(|b| (a, b))).collect();
-    pairs.extend((0..20_000).map(|_| ((noise.unit() * 20.0).abs(), noise.unit() * 30.0)));
-    pairs.extend((0..2_000).map(|_| (noise.unit() * 20.0, (noise.unit() * 9.0).round())));
+    pairs.extend((0..20_000).map(|_| ((random.unit() * 20.0).abs(), random.unit() * 30.0)));
+    pairs.extend((0..2_000).map(|_| (random.unit() * 20.0, (random.unit() * 9.0).round())));
     let (a, b): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
     let shape = Broadcast::dense(a.len()).unwrap();
     for isa in isas() {

@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Noise, gapped, indices, isas, same_bits};
+use common::{Random, gapped, indices, isas, same_bits};
 use triune_kernels::{
     Activation, ConvGeometry, Error, FConv, FConvSpec, FMatMul, Filter, Isa, MatMulSpec, Nhwc, PackedFilter,
     Pool,
@@ -52,20 +52,20 @@ fn oracle(
 }
 
 fn check(case: &Case, seed: u64) {
-    let mut noise = Noise(seed | 1);
+    let mut random = Random(seed | 1);
     let g = case.geometry;
     let [ci, co] = case.channels;
     let Some(out) = g.output(case.size[0], case.size[1]) else { return };
     let in_map = gapped(case.batch, case.size, ci, case.gaps);
     let out_map = gapped(case.batch, out, co, [case.gaps[1], case.gaps[2], case.gaps[0]]);
-    let mut x = noise.floats(in_map.span());
+    let mut x = random.floats(in_map.span());
     if seed.is_multiple_of(5) {
-        let at = noise.below(x.len());
+        let at = random.below(x.len());
         x[at] = f32::NAN;
     }
-    let weights = noise.floats(co * g.kernel[0] * g.kernel[1] * (ci / g.groups));
-    let bias = noise.floats(co);
-    let residual = noise.floats(out_map.span());
+    let weights = random.floats(co * g.kernel[0] * g.kernel[1] * (ci / g.groups));
+    let bias = random.floats(co);
+    let residual = random.floats(out_map.span());
 
     let mut expected = vec![777.0f32; out_map.span()];
     for (n, h, w, c) in indices(out_map) {
@@ -134,7 +134,7 @@ fn check(case: &Case, seed: u64) {
 
 #[test]
 fn convolutions_equal_their_definition() {
-    let mut noise = Noise(42);
+    let mut random = Random(42);
     let activations = [
         Activation::None,
         Activation::Relu,
@@ -143,19 +143,19 @@ fn convolutions_equal_their_definition() {
         Activation::LeakyRelu(0.1),
     ];
     for round in 0..60 {
-        let kernel = [noise.between(1, 4), noise.between(1, 5)];
-        let groups = [1, 1, 1, 2, 3][noise.below(5)];
+        let kernel = [random.between(1, 4), random.between(1, 5)];
+        let groups = [1, 1, 1, 2, 3][random.below(5)];
         let case = Case {
             geometry: ConvGeometry {
                 kernel,
-                stride: [noise.between(1, 2), noise.between(1, 3)],
-                dilation: [noise.between(1, 2), [1, 1, 2][noise.below(3)]],
-                pad: [noise.below(3), noise.below(4), noise.below(3), noise.below(2)],
+                stride: [random.between(1, 2), random.between(1, 3)],
+                dilation: [random.between(1, 2), [1, 1, 2][random.below(3)]],
+                pad: [random.below(3), random.below(4), random.below(3), random.below(2)],
                 groups,
             },
-            batch: noise.between(1, 2),
-            size: [noise.between(1, 9), noise.between(1, 12)],
-            channels: [groups * noise.between(1, 9), groups * [1, 5, 8, 16, 17, 33, 40][noise.below(7)]],
+            batch: random.between(1, 2),
+            size: [random.between(1, 9), random.between(1, 12)],
+            channels: [groups * random.between(1, 9), groups * [1, 5, 8, 16, 17, 33, 40][random.below(7)]],
             bias: round % 3 != 0,
             residual: round % 4 == 1,
             activation: activations[round % activations.len()],
@@ -194,19 +194,19 @@ fn pointwise_and_first_layers() {
 
 #[test]
 fn depthwise_convolutions_equal_their_definition() {
-    let mut noise = Noise(7);
+    let mut random = Random(7);
     for round in 0..30 {
         let channels = [2, 3, 16, 17, 32, 50][round % 6];
         let case = Case {
             geometry: ConvGeometry {
-                kernel: [noise.between(1, 5), noise.between(1, 5)],
-                stride: [noise.between(1, 2), noise.between(1, 2)],
-                dilation: [noise.between(1, 2), noise.between(1, 2)],
-                pad: [noise.below(3), noise.below(3), noise.below(3), noise.below(3)],
+                kernel: [random.between(1, 5), random.between(1, 5)],
+                stride: [random.between(1, 2), random.between(1, 2)],
+                dilation: [random.between(1, 2), random.between(1, 2)],
+                pad: [random.below(3), random.below(3), random.below(3), random.below(3)],
                 groups: channels,
             },
-            batch: noise.between(1, 2),
-            size: [noise.between(1, 9), noise.between(1, 20)],
+            batch: random.between(1, 2),
+            size: [random.between(1, 9), random.between(1, 20)],
             channels: [channels, channels],
             bias: round % 3 != 0,
             residual: round % 4 == 1,
@@ -259,10 +259,10 @@ fn misfits_are_errors() {
 
 #[test]
 fn products_equal_their_definition() {
-    let mut noise = Noise(3);
+    let mut random = Random(3);
     for round in 0..40 {
         let (batch, m, n, k) =
-            (noise.between(1, 3), noise.between(1, 40), noise.between(1, 70), noise.between(0, 50));
+            (random.between(1, 3), random.between(1, 40), random.between(1, 70), random.between(0, 50));
         let (trans_a, trans_b) = (round % 2 == 1, round % 4 >= 2);
         let mut spec = MatMulSpec::dense(batch, m, n, k, trans_a, trans_b);
         if round % 3 == 0 {
@@ -273,9 +273,9 @@ fn products_equal_their_definition() {
             spec.batch_b = if round % 2 == 0 { 0 } else { spec.stride_b * n.max(k) };
             spec.batch_c = spec.stride_c * m;
         }
-        let a = noise.floats(spec.batch_a * batch + spec.stride_a * m.max(k));
-        let b = noise.floats(spec.batch_b * batch + spec.stride_b * n.max(k));
-        let bias = noise.floats(n);
+        let a = random.floats(spec.batch_a * batch + spec.stride_a * m.max(k));
+        let b = random.floats(spec.batch_b * batch + spec.stride_b * n.max(k));
+        let bias = random.floats(n);
         let bias = (round % 5 == 0).then_some(bias.as_slice());
         let mut expected = vec![777.0f32; spec.batch_c * batch];
         for i in 0..batch {

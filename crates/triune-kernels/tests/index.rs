@@ -4,7 +4,7 @@ mod common;
 
 use std::cmp::Ordering;
 
-use common::{Noise, extents, offsets, span, strides};
+use common::{Random, extents, offsets, span, strides};
 use triune_kernels::{OrderSpec, Pool, Take, TakeSpec, order};
 
 /// A nest whose results each have `count` indices.
@@ -15,38 +15,38 @@ struct Case {
 }
 
 impl Case {
-    fn random(noise: &mut Noise) -> Self {
-        let dims = extents(noise, 3);
-        let count = noise.between(1, 3);
+    fn random(random: &mut Random) -> Self {
+        let dims = extents(random, 3);
+        let count = random.between(1, 3);
         let (mut extents, mut axes) = ([0; 6], [0; 6]);
-        let own = strides(noise, dims, true);
+        let own = strides(random, dims, true);
         // The indexed axes lie outside of what the nest itself walks over.
-        let mut next = span(dims, own) + noise.below(2);
+        let mut next = span(dims, own) + random.below(2);
         for axis in 0..count {
-            extents[axis] = noise.between(1, 5);
+            extents[axis] = random.between(1, 5);
             axes[axis] = next;
             next *= extents[axis];
         }
-        let places = strides(noise, dims, true);
+        let places = strides(random, dims, true);
         let spec = TakeSpec {
             dims,
             source: own,
             indices: places,
-            output: strides(noise, dims, false),
+            output: strides(random, dims, false),
             count,
             index_stride: span(dims, places),
             extents,
             strides: axes,
         };
         let reach: usize = (0..count).map(|axis| (extents[axis] - 1) * axes[axis]).sum();
-        let source = (0..span(dims, own) + reach).map(|_| noise.next() as i32).collect();
-        let one = |axis: usize, noise: &mut Noise| {
+        let source = (0..span(dims, own) + reach).map(|_| random.next() as i32).collect();
+        let one = |axis: usize, random: &mut Random| {
             let extent = extents[axis];
-            noise.below(2 * extent) as i64 - extent as i64
+            random.below(2 * extent) as i64 - extent as i64
         };
         let indices = (0..count)
             .flat_map(|axis| (0..spec.index_stride).map(move |_| axis))
-            .map(|axis| one(axis, noise));
+            .map(|axis| one(axis, random));
         Self { spec, source, indices: indices.collect() }
     }
 
@@ -67,10 +67,10 @@ impl Case {
 
 #[test]
 fn elements_are_picked_by_index() {
-    let mut noise = Noise(101);
+    let mut random = Random(101);
     let pools = [Pool::new(1), Pool::new(3)];
     for _ in 0..120 {
-        let case = Case::random(&mut noise);
+        let case = Case::random(&mut random);
         let take = Take::new(case.spec).expect("a nest");
         let want = case.want();
         let narrow: Vec<i32> = case.indices.iter().map(|&index| index as i32).collect();
@@ -148,17 +148,17 @@ fn ordered(spec: &OrderSpec, x: &[f32]) -> Vec<i64> {
 
 #[test]
 fn elements_are_put_in_order() {
-    let mut noise = Noise(111);
+    let mut random = Random(111);
     let pools = [Pool::new(1), Pool::new(3)];
     for round in 0..60 {
-        let len = [1, 2, 9, 100, 3000][noise.below(5)];
-        let k = [1, len, noise.between(0, len)][noise.below(3)];
-        let [outer, inner] = std::array::from_fn(|_| noise.between(1, 6));
-        let spec = OrderSpec { outer, len, inner, k, descending: noise.below(2) == 0 };
+        let len = [1, 2, 9, 100, 3000][random.below(5)];
+        let k = [1, len, random.between(0, len)][random.below(3)];
+        let [outer, inner] = std::array::from_fn(|_| random.between(1, 6));
+        let spec = OrderSpec { outer, len, inner, k, descending: random.below(2) == 0 };
         // Few different ones, so that many are equal.
-        let element = |noise: &mut Noise| [-1.5, 0.0, -0.0, 2.0, f32::NAN, f32::INFINITY][noise.below(6)];
+        let element = |random: &mut Random| [-1.5, 0.0, -0.0, 2.0, f32::NAN, f32::INFINITY][random.below(6)];
         let x: Vec<f32> = (0..outer * len * inner)
-            .map(|_| if round % 2 == 0 { element(&mut noise) } else { noise.unit() })
+            .map(|_| if round % 2 == 0 { element(&mut random) } else { random.unit() })
             .collect();
         let want = ordered(&spec, &x);
         for pool in &pools {

@@ -4,7 +4,7 @@
 mod averages;
 mod common;
 
-use common::{Noise, gapped, indices, isas, same_bits};
+use common::{Random, gapped, indices, isas, same_bits};
 use triune_kernels::{
     Isa, Nhwc, Pool, PoolKind, PoolQuant, PoolSpec, Q8, global_pool_f32, global_pool_q8, pool_f32, pool_q8,
 };
@@ -35,7 +35,7 @@ struct Case {
 }
 
 fn cases() -> Vec<Case> {
-    let mut noise = Noise(5);
+    let mut random = Random(5);
     let kinds = [
         PoolKind::Max,
         PoolKind::Average { count_include_pad: false },
@@ -43,15 +43,15 @@ fn cases() -> Vec<Case> {
     ];
     let mut cases = Vec::new();
     for round in 0..60 {
-        let kernel = [noise.between(1, 4), noise.between(1, 4)];
+        let kernel = [random.between(1, 4), random.between(1, 4)];
         let spec = PoolSpec {
             kernel,
-            stride: [noise.between(1, 3), noise.between(1, 2)],
-            dilation: [noise.between(1, 2), noise.between(1, 2)],
-            pad: [noise.below(3), noise.below(3), noise.below(3), noise.below(3)],
+            stride: [random.between(1, 3), random.between(1, 2)],
+            dilation: [random.between(1, 2), random.between(1, 2)],
+            pad: [random.below(3), random.below(3), random.below(3), random.below(3)],
             kind: kinds[round % 3],
         };
-        let size = [noise.between(1, 9), noise.between(1, 9)];
+        let size = [random.between(1, 9), random.between(1, 9)];
         let extent = |axis: usize| {
             // As many windows as start inside of the padded input: more than without partial windows.
             (size[axis] + spec.pad[axis] + spec.pad[axis + 2]).div_ceil(spec.stride[axis])
@@ -67,9 +67,9 @@ fn cases() -> Vec<Case> {
 
 #[test]
 fn float_pools_equal_one_window_at_a_time() {
-    let mut noise = Noise(11);
+    let mut random = Random(11);
     for Case { spec, in_map, out_map } in cases() {
-        let x = noise.floats(in_map.span());
+        let x = random.floats(in_map.span());
         let mut expected = vec![777.0f32; out_map.span()];
         for (n, h, w, c) in indices(out_map) {
             let (inside, padded) = taps(&spec, in_map, h, w);
@@ -94,10 +94,10 @@ fn float_pools_equal_one_window_at_a_time() {
 
 #[test]
 fn byte_pools_equal_one_window_at_a_time() {
-    let mut noise = Noise(13);
+    let mut random = Random(13);
     for (round, Case { spec, in_map, out_map }) in cases().into_iter().enumerate() {
         let q = |signed: bool, zero: i32| Q8 { signed, zero_point: if signed { zero - 128 } else { zero } };
-        let input = q(round % 2 == 0, noise.below(256) as i32);
+        let input = q(round % 2 == 0, random.below(256) as i32);
         let mut quant = PoolQuant {
             input,
             input_scale: 0.03,
@@ -107,10 +107,10 @@ fn byte_pools_equal_one_window_at_a_time() {
             requantize: Requantize::Float,
         };
         if spec.kind != PoolKind::Max {
-            quant.output = q(round % 4 < 2, noise.below(256) as i32);
+            quant.output = q(round % 4 < 2, random.below(256) as i32);
             quant.output_scale = 0.0217;
         }
-        let x = noise.bytes(in_map.span());
+        let x = random.bytes(in_map.span());
         let mut expected = vec![0xEE; out_map.span()];
         for (n, h, w, c) in indices(out_map) {
             let (inside, _) = taps(&spec, in_map, h, w);
@@ -149,12 +149,12 @@ fn byte_pools_equal_one_window_at_a_time() {
 /// With halves away from zero, the integers themselves are averaged, in f64 here, and padding is the zero point.
 #[test]
 fn byte_averages_half_away_equal_one_window_at_a_time() {
-    let mut noise = Noise(14);
+    let mut random = Random(14);
     let mut halves = 0;
     for (round, Case { spec, in_map, out_map }) in cases().into_iter().enumerate() {
         let PoolKind::Average { count_include_pad } = spec.kind else { continue };
         let signed = round % 2 == 0;
-        let input = Q8 { signed, zero_point: noise.below(256) as i32 - if signed { 128 } else { 0 } };
+        let input = Q8 { signed, zero_point: random.below(256) as i32 - if signed { 128 } else { 0 } };
         let mut quant = PoolQuant {
             input,
             input_scale: 0.03,
@@ -167,7 +167,7 @@ fn byte_averages_half_away_equal_one_window_at_a_time() {
             quant.output = Q8 { zero_point: input.zero_point / 2, ..input };
             quant.output_scale = 0.06;
         }
-        let x = noise.bytes(in_map.span());
+        let x = random.bytes(in_map.span());
         let mut expected = vec![0xEE; out_map.span()];
         for (n, h, w, c) in indices(out_map) {
             let (inside, _) = taps(&spec, in_map, h, w);
@@ -199,19 +199,19 @@ fn byte_averages_half_away_equal_one_window_at_a_time() {
 /// With fixed-point factors, sums are exact, in i64 here, and multiplied once.
 #[test]
 fn byte_averages_of_fixed_point_equal_one_window_at_a_time() {
-    let mut noise = Noise(15);
+    let mut random = Random(15);
     for (round, Case { spec, in_map, out_map }) in cases().into_iter().enumerate() {
         let PoolKind::Average { count_include_pad } = spec.kind else { continue };
         let q = |signed: bool, zero: i32| Q8 { signed, zero_point: if signed { zero - 128 } else { zero } };
         let quant = PoolQuant {
-            input: q(round % 2 == 0, noise.below(256) as i32),
+            input: q(round % 2 == 0, random.below(256) as i32),
             input_scale: 0.0213,
-            output: q(round % 4 < 2, noise.below(256) as i32),
+            output: q(round % 4 < 2, random.below(256) as i32),
             output_scale: 0.017,
             rounding: if round % 3 == 0 { Rounding::HalfAwayFromZero } else { Rounding::HalfToEven },
             requantize: Requantize::Fixed,
         };
-        let x = noise.bytes(in_map.span());
+        let x = random.bytes(in_map.span());
         let mut expected = vec![0xEE; out_map.span()];
         for (n, h, w, c) in indices(out_map) {
             let (inside, _) = taps(&spec, in_map, h, w);
@@ -242,13 +242,13 @@ fn byte_averages_of_fixed_point_equal_one_window_at_a_time() {
 
 #[test]
 fn global_pools_equal_their_formulas() {
-    let mut noise = Noise(17);
+    let mut random = Random(17);
     let average = PoolKind::Average { count_include_pad: false };
     for (c, size) in [(1, [1, 1]), (37, [7, 7]), (64, [3, 5]), (130, [1, 9])] {
         let in_map = gapped(2, size, c, [1, 0, 2]);
         let out_map = gapped(2, [1, 1], c, [0, 0, 3]);
-        let x = noise.bytes(in_map.span());
-        let floats = noise.floats(in_map.span());
+        let x = random.bytes(in_map.span());
+        let floats = random.floats(in_map.span());
         let quant = PoolQuant {
             input: Q8 { signed: true, zero_point: -3 },
             input_scale: 0.013,

@@ -3,22 +3,7 @@
 use proptest::prelude::*;
 use triune_kernels::{ConvGeometry, Error, Isa, Nhwc, Pool, Q8, QAdd, QConv, QConvSpec};
 use triune_tensor::{Requantize, Rounding};
-
-/// Deterministic bytes.
-struct Noise(u64);
-
-impl Noise {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
-    }
-
-    fn bytes(&mut self, n: usize) -> Vec<u8> {
-        (0..n).map(|_| self.next() as u8).collect()
-    }
-}
+use triune_testing::Random;
 
 /// How the bytes of a case are chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,9 +44,9 @@ fn gapped(n: usize, [h, w]: [usize; 2], c: usize, gaps: [usize; 3]) -> Nhwc {
     Nhwc { n, h, w, c, stride_n: h * stride_h + gaps[2], stride_h, stride_w }
 }
 
-fn fill(noise: &mut Noise, n: usize, how: Fill, signed: bool) -> Vec<u8> {
+fn fill(random: &mut Random, n: usize, how: Fill, signed: bool) -> Vec<u8> {
     match how {
-        Fill::Random => noise.bytes(n),
+        Fill::Random => random.bytes(n),
         Fill::Zero => vec![0; n],
         Fill::Least => vec![if signed { 0x80 } else { 0 }; n],
         Fill::Most => vec![if signed { 0x7F } else { 0xFF }; n],
@@ -138,18 +123,20 @@ fn oracle(
 fn check(case: &Case) {
     let g = case.geometry;
     let Some(out_size) = g.output(case.in_size[0], case.in_size[1]) else { return };
-    let noise = &mut Noise(case.seed | 1);
+    let random = &mut Random(case.seed | 1);
     let depth = case.in_channels / g.groups;
     let taps = g.kernel[0] * g.kernel[1] * depth;
     let weights: Vec<i8> =
-        fill(noise, case.out_channels * taps, case.weights, true).into_iter().map(|b| b as i8).collect();
+        fill(random, case.out_channels * taps, case.weights, true).into_iter().map(|b| b as i8).collect();
     let bias: Option<Vec<i32>> =
-        case.bias.then(|| (0..case.out_channels).map(|_| noise.next() as i32 % 20_000).collect());
+        case.bias.then(|| (0..case.out_channels).map(|_| random.next() as i32 % 20_000).collect());
     let scales = if case.per_channel { case.out_channels } else { 1 };
     let multiplier: Vec<f32> = (0..scales)
-        .map(|_| case.magnitude * (0.5 + (noise.next() % 1000) as f32 / 1000.0) / (taps as f32).sqrt() / 60.0)
+        .map(|_| {
+            case.magnitude * (0.5 + (random.next() % 1000) as f32 / 1000.0) / (taps as f32).sqrt() / 60.0
+        })
         .collect();
-    let table: Option<[u8; 256]> = case.table.then(|| noise.bytes(256).try_into().unwrap());
+    let table: Option<[u8; 256]> = case.table.then(|| random.bytes(256).try_into().unwrap());
     let residual = case.residual.map(|(other, out, conv_is_a)| {
         let (a, b) = if conv_is_a { (case.output, other) } else { (other, case.output) };
         QAdd {
@@ -175,10 +162,10 @@ fn check(case: &Case) {
     let rm = gapped(case.batch, out_size, case.out_channels, case.gaps[1]);
     let om = gapped(case.batch, out_size, case.out_channels, case.gaps[2]);
     // Exactly as long as the map: whoever reads or writes beyond it leaves the allocation.
-    let input = fill(noise, im.span(), case.activations, case.input.signed).into_boxed_slice();
-    let other = noise.bytes(rm.span()).into_boxed_slice();
+    let input = fill(random, im.span(), case.activations, case.input.signed).into_boxed_slice();
+    let other = random.bytes(rm.span()).into_boxed_slice();
     let other = residual.map(|_| (&*other, rm));
-    let before = noise.bytes(om.span());
+    let before = random.bytes(om.span());
     let mut expected = before.clone();
     oracle(&spec, &input, im, other, &mut expected, om);
     for isa in Isa::available() {
@@ -186,7 +173,7 @@ fn check(case: &Case) {
         for threads in [1, 3] {
             let pool = Pool::new(threads);
             let mut got = before.clone();
-            let mut scratch = noise.bytes(conv.scratch_bytes(threads));
+            let mut scratch = random.bytes(conv.scratch_bytes(threads));
             conv.run(&input, im, other, &mut got, om, &mut scratch, &pool).unwrap();
             if let Some(at) = (0..got.len()).find(|&i| got[i] != expected[i]) {
                 panic!(

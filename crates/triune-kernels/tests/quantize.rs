@@ -2,39 +2,39 @@
 
 mod common;
 
-use common::{Noise, gapped, indices, isas, same_bits};
+use common::{Random, gapped, indices, isas, same_bits};
 use proptest::prelude::*;
 use triune_kernels::{
     Isa, Nhwc, Pool, Q8, TensorPad, dequantize, dequantize_channels, dequantize_i32, quantize,
 };
 use triune_tensor::{DType, QuantParams, Rounding};
 
-fn awkward(noise: &mut Noise, len: usize, scale: f32) -> Vec<f32> {
+fn awkward(random: &mut Random, len: usize, scale: f32) -> Vec<f32> {
     let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, -1e30, -0.0];
     (0..len)
         .map(|i| match i % 7 {
             0 if i < 42 => special[i / 7],
             // Ties, and their neighbours.
-            1 => (noise.below(300) as f32 - 150.5) * scale,
-            2 => f32::from_bits(((noise.below(300) as f32 - 150.5) * scale).to_bits() + 1),
-            _ => noise.unit() * 160.0 * scale,
+            1 => (random.below(300) as f32 - 150.5) * scale,
+            2 => f32::from_bits(((random.below(300) as f32 - 150.5) * scale).to_bits() + 1),
+            _ => random.unit() * 160.0 * scale,
         })
         .collect()
 }
 
 #[test]
 fn quantize_equals_the_vocabulary_and_dequantize_inverts() {
-    let mut noise = Noise(61);
+    let mut random = Random(61);
     for round in 0..20 {
         let signed = round % 2 == 0;
-        let zero_point = noise.below(256) as i32 - if signed { 128 } else { 0 };
+        let zero_point = random.below(256) as i32 - if signed { 128 } else { 0 };
         let q = Q8 { signed, zero_point };
-        let scale = 0.001 + noise.unit().abs() * 0.1;
-        let size = [noise.between(1, 6), noise.between(1, 9)];
-        let c = noise.between(1, 40);
+        let scale = 0.001 + random.unit().abs() * 0.1;
+        let size = [random.between(1, 6), random.between(1, 9)];
+        let c = random.between(1, 40);
         let gaps = [[0, 0, 0], [1, 2, 3]][round % 2];
         let (i, o) = (gapped(2, size, c, gaps), gapped(2, size, c, [gaps[1], 0, gaps[0]]));
-        let x = awkward(&mut noise, i.span(), scale);
+        let x = awkward(&mut random, i.span(), scale);
         let dtype = if signed { DType::I8 } else { DType::U8 };
         let rounding = [Rounding::HalfToEven, Rounding::HalfAwayFromZero][round / 2 % 2];
         let params = QuantParams { scale, zero_point };
@@ -93,9 +93,9 @@ fn nan_gives_the_lowest_value() {
 #[test]
 fn wide_integers_dequantize_with_one_scale_or_many() {
     let map = Nhwc::dense(1, 3, 5, 19);
-    let mut noise = Noise(67);
-    let x: Vec<i32> = (0..map.span()).map(|_| noise.next() as i32).collect();
-    let scales: Vec<f32> = noise.floats(19);
+    let mut random = Random(67);
+    let x: Vec<i32> = (0..map.span()).map(|_| random.next() as i32).collect();
+    let scales: Vec<f32> = random.floats(19);
     for isa in isas() {
         for scales in [&scales[..1], &scales[..]] {
             let mut y = vec![0.0; map.span()];
@@ -135,9 +135,9 @@ fn check_padding(dense: &[usize], padding: &[(usize, usize)], q: Q8, scale: f32,
     let layout = TensorPad::new(&shape, padding, scale, q).unwrap();
     assert_eq!(layout.dense_len(), dense.iter().product::<usize>());
     assert_eq!(layout.padded_len(), shape.iter().product::<usize>());
-    let mut noise = Noise(seed | 1);
-    let x = awkward(&mut noise, layout.dense_len(), scale);
-    let bytes = noise.bytes(layout.dense_len());
+    let mut random = Random(seed | 1);
+    let x = awkward(&mut random, layout.dense_len(), scale);
+    let bytes = random.bytes(layout.dense_len());
     let table = layout.table(|byte| f32::from(byte) * 0.01 - 1.0);
     let mut expected = vec![q.zero_point as u8; layout.padded_len()];
     let mut from_bytes = expected.clone();

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Noise, isas, offsets};
+use common::{Random, isas, offsets};
 use triune_kernels::{Isa, Pool, ReduceKind, Reduction, arg_reduce, reduce};
 
 const KINDS: [ReduceKind; 6] = [
@@ -23,27 +23,27 @@ struct Case {
 
 impl Case {
     /// Extents and strides of a random order of axes with gaps; some axes of the input repeat.
-    fn random(noise: &mut Noise) -> Self {
+    fn random(random: &mut Random) -> Self {
         let mut case = Self {
-            dims: std::array::from_fn(|_| noise.between(1, 6)),
+            dims: std::array::from_fn(|_| random.between(1, 6)),
             input: [0; 6],
             output: [0; 6],
-            reduced: std::array::from_fn(|_| noise.below(2) == 0),
+            reduced: std::array::from_fn(|_| random.below(2) == 0),
         };
-        case.dims[noise.below(6)] = [1, 7, 40, 300][noise.below(4)];
+        case.dims[random.below(6)] = [1, 7, 40, 300][random.below(4)];
         let mut order = [0, 1, 2, 3, 4, 5];
         for axis in 0..6 {
-            order.swap(axis, noise.between(axis, 5));
+            order.swap(axis, random.between(axis, 5));
         }
         let (mut input, mut output) = (1, 1);
         for axis in order {
-            if noise.below(8) > 0 {
+            if random.below(8) > 0 {
                 case.input[axis] = input;
-                input = input * case.dims[axis] + noise.below(2);
+                input = input * case.dims[axis] + random.below(2);
             }
             if !case.reduced[axis] {
                 case.output[axis] = output;
-                output = output * case.dims[axis] + noise.below(2);
+                output = output * case.dims[axis] + random.below(2);
             }
         }
         case
@@ -85,13 +85,13 @@ fn start(kind: ReduceKind) -> f64 {
 
 #[test]
 fn floats_are_rounded_once_and_alike_everywhere() {
-    let mut noise = Noise(31);
+    let mut random = Random(31);
     let pools = [Pool::new(1), Pool::new(3)];
     for round in 0..60 {
-        let case = Case::random(&mut noise);
+        let case = Case::random(&mut random);
         let nest = case.nest();
         let [input, output] = case.spans();
-        let x = noise.floats(input);
+        let x = random.floats(input);
         for kind in KINDS {
             let mut expected = vec![None; output];
             for [from, to] in case.positions() {
@@ -128,13 +128,13 @@ fn floats_are_rounded_once_and_alike_everywhere() {
 
 #[test]
 fn integers_wrap_around() {
-    let mut noise = Noise(32);
+    let mut random = Random(32);
     let pool = Pool::new(2);
     for _ in 0..40 {
-        let case = Case::random(&mut noise);
+        let case = Case::random(&mut random);
         let nest = case.nest();
         let [input, output] = case.spans();
-        let x: Vec<i8> = noise.bytes(input).into_iter().map(|byte| byte as i8).collect();
+        let x: Vec<i8> = random.bytes(input).into_iter().map(|byte| byte as i8).collect();
         for kind in KINDS {
             let mut expected = vec![None; output];
             for [from, to] in case.positions() {
@@ -191,10 +191,10 @@ fn nan_wins_and_nothing_is_refused() {
 
 #[test]
 fn positions() {
-    let mut noise = Noise(33);
+    let mut random = Random(33);
     for _ in 0..40 {
-        let mut case = Case::random(&mut noise);
-        let axis = noise.below(6);
+        let mut case = Case::random(&mut random);
+        let axis = random.below(6);
         case.reduced = std::array::from_fn(|index| index == axis);
         case.output[axis] = 0;
         let mut step = 1;
@@ -203,7 +203,7 @@ fn positions() {
             step *= case.dims[index];
         }
         let [input, output] = case.spans();
-        let x: Vec<i16> = (0..input).map(|_| noise.below(5) as i16 - 2).collect();
+        let x: Vec<i16> = (0..input).map(|_| random.below(5) as i16 - 2).collect();
         for (largest, last) in [(false, false), (false, true), (true, false), (true, true)] {
             let mut best: Vec<Option<(i16, i64)>> = vec![None; output];
             let mut seen = vec![0_i64; output];

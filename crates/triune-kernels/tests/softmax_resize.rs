@@ -6,19 +6,19 @@ mod pinned;
 #[path = "fixtures/resize.rs"]
 mod resized;
 
-use common::{Noise, gapped, indices, isas, same_bits};
+use common::{Random, gapped, indices, isas, same_bits};
 use triune_kernels::{
     AxisShape, Coordinates, Isa, Nearest, Nhwc, Pool, Q8, QSoftmax, Resize, ResizeMode, ResizeSpec, softmax,
 };
 
 #[test]
 fn softmax_is_accurate_and_independent_of_layout_and_machine() {
-    let mut noise = Noise(71);
+    let mut random = Random(71);
     for (outer, len, inner) in
         [(3, 1, 1), (2, 10, 1), (5, 1000, 1), (2, 21, 7), (3, 33, 40), (0, 4, 1), (1, 0, 3)]
     {
         let shape = AxisShape { outer, len, inner };
-        let x: Vec<f32> = noise.floats(outer * len * inner).iter().map(|x| x * 30.0).collect();
+        let x: Vec<f32> = random.floats(outer * len * inner).iter().map(|x| x * 30.0).collect();
         let mut first = None;
         for isa in isas() {
             let mut y = vec![0.0; x.len()];
@@ -90,7 +90,7 @@ const COORDINATES: [Coordinates; 4] = [
 
 #[test]
 fn nearest_takes_the_defined_neighbour() {
-    let mut noise = Noise(73);
+    let mut random = Random(73);
     for (input, output) in
         [([4, 6], [8, 12]), ([8, 8], [4, 2]), ([1, 5], [3, 1]), ([5, 3], [5, 6]), ([16, 2], [4, 8])]
     {
@@ -102,7 +102,7 @@ fn nearest_takes_the_defined_neighbour() {
                 let resize =
                     Resize::new(&ResizeSpec { mode, coordinates, input, output, scales: None }).unwrap();
                 let (i, o) = (gapped(2, input, 5, [1, 0, 2]), gapped(2, output, 5, [0, 3, 1]));
-                let x = noise.bytes(i.span());
+                let x = random.bytes(i.span());
                 let mut y = vec![0xEE; o.span()];
                 resize.run_nearest(&x, i, &mut y, o, &Pool::new(2)).unwrap();
                 let mut expected = vec![0xEE; o.span()];
@@ -148,7 +148,7 @@ fn nearest_rounds_as_the_reference() {
 /// A map of one column or row: the stride that says nothing may be anything.
 #[test]
 fn one_column_has_all_its_channels() {
-    let mut noise = Noise(83);
+    let mut random = Random(83);
     let spec = |mode, output| ResizeSpec {
         mode,
         coordinates: Coordinates::HalfPixel,
@@ -159,7 +159,7 @@ fn one_column_has_all_its_channels() {
     let nearest = ResizeMode::Nearest(Nearest::Floor);
     for c in [1, 3, 4, 19, 40] {
         let from = Nhwc::dense(2, 4, 5, c);
-        let x = noise.floats(from.span());
+        let x = random.floats(from.span());
         for output in [[3, 1], [1, 1], [1, 3]] {
             let dense = Nhwc::dense(2, output[0], output[1], c);
             for mode in [nearest, ResizeMode::Linear] {
@@ -196,13 +196,13 @@ fn one_column_has_all_its_channels() {
 
 #[test]
 fn linear_interpolates_between_the_defined_neighbours() {
-    let mut noise = Noise(79);
+    let mut random = Random(79);
     for (input, output) in [([4, 6], [8, 12]), ([8, 9], [3, 5]), ([1, 5], [3, 1]), ([5, 3], [5, 7])] {
         for coordinates in COORDINATES {
             let spec = ResizeSpec { mode: ResizeMode::Linear, coordinates, input, output, scales: None };
             let resize = Resize::new(&spec).unwrap();
             let (i, o) = (gapped(2, input, 19, [1, 0, 2]), gapped(2, output, 19, [0, 3, 1]));
-            let x = noise.floats(i.span());
+            let x = random.floats(i.span());
             let mut first = None;
             for isa in isas() {
                 let mut y = vec![777.0; o.span()];

@@ -5,7 +5,7 @@ mod common;
 
 use std::{cmp::Ordering, fmt::Debug};
 
-use common::{Noise, extents, isas, offsets, span, strides};
+use common::{Random, extents, isas, offsets, span, strides};
 use triune_kernels::{
     Arithmetic, Broadcast, Choice, Comparison, Convertible, Integer, Isa, Ordered, Pool, Truth, compare,
     convert, double_binary, integer_binary, select,
@@ -47,9 +47,10 @@ struct Case {
 }
 
 impl Case {
-    fn random(noise: &mut Noise) -> Self {
-        let dims = extents(noise, 3);
-        let strides = [strides(noise, dims, false), strides(noise, dims, true), strides(noise, dims, true)];
+    fn random(random: &mut Random) -> Self {
+        let dims = extents(random, 3);
+        let strides =
+            [strides(random, dims, false), strides(random, dims, true), strides(random, dims, true)];
         Self { dims, strides }
     }
 
@@ -61,8 +62,8 @@ impl Case {
         })
     }
 
-    fn all(noise: &mut Noise, count: usize) -> Vec<Self> {
-        Self::rows().chain((0..count).map(|_| Self::random(noise))).collect()
+    fn all(random: &mut Random, count: usize) -> Vec<Self> {
+        Self::rows().chain((0..count).map(|_| Self::random(random))).collect()
     }
 
     fn shape(&self) -> Broadcast {
@@ -114,12 +115,12 @@ macro_rules! numbers {
 numbers!(u8, i8, u16, i16, u32, i32, u64, i64);
 
 /// Any of the type's numbers; the ends of its range and small ones often.
-fn number<T: Number>(noise: &mut Noise) -> T {
-    match noise.below(6) {
+fn number<T: Number>(random: &mut Random) -> T {
+    match random.below(6) {
         0 => T::LOW,
         1 => T::HIGH,
-        2 | 3 => T::narrow(noise.between(0, 6) as i128 - 3),
-        _ => T::narrow(i128::from(noise.next()) << noise.below(40)),
+        2 | 3 => T::narrow(random.between(0, 6) as i128 - 3),
+        _ => T::narrow(i128::from(random.next()) << random.below(40)),
     }
 }
 
@@ -174,11 +175,11 @@ fn wanted<T: Number>(kind: Arithmetic, a: T, b: T) -> T {
 }
 
 fn integers<T: Number>(seed: u64) {
-    let mut noise = Noise(seed);
+    let mut random = Random(seed);
     let pools = [Pool::new(1), Pool::new(3)];
-    for case in Case::all(&mut noise, 8) {
-        let a: Vec<T> = (0..case.span(1)).map(|_| number(&mut noise)).collect();
-        let b: Vec<T> = (0..case.span(2)).map(|_| number(&mut noise)).collect();
+    for case in Case::all(&mut random, 8) {
+        let a: Vec<T> = (0..case.span(1)).map(|_| number(&mut random)).collect();
+        let b: Vec<T> = (0..case.span(2)).map(|_| number(&mut random)).collect();
         // Powers are found one factor at a time here.
         let powers: Vec<T> = b.iter().map(|b| T::narrow(b.wide() % 70)).collect();
         for kind in FUNCTIONS {
@@ -211,23 +212,23 @@ fn integers_are_those_of_wide_ones() {
     integers::<i64>(58);
 }
 
-fn double(noise: &mut Noise) -> f64 {
+fn double(random: &mut Random) -> f64 {
     const SPECIAL: [f64; 8] =
         [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1.0, f64::MIN_POSITIVE, f64::MAX];
-    match noise.below(4) {
-        0 => SPECIAL[noise.below(SPECIAL.len())],
-        1 => noise.between(0, 10) as f64 - 5.0,
-        _ => f64::from(noise.unit()) * 100.0,
+    match random.below(4) {
+        0 => SPECIAL[random.below(SPECIAL.len())],
+        1 => random.between(0, 10) as f64 - 5.0,
+        _ => f64::from(random.unit()) * 100.0,
     }
 }
 
 #[test]
 fn doubles_are_alike_everywhere() {
-    let mut noise = Noise(61);
+    let mut random = Random(61);
     let pools = [Pool::new(1), Pool::new(3)];
-    for case in Case::all(&mut noise, 12) {
-        let a: Vec<f64> = (0..case.span(1)).map(|_| double(&mut noise)).collect();
-        let b: Vec<f64> = (0..case.span(2)).map(|_| double(&mut noise)).collect();
+    for case in Case::all(&mut random, 12) {
+        let a: Vec<f64> = (0..case.span(1)).map(|_| double(&mut random)).collect();
+        let b: Vec<f64> = (0..case.span(2)).map(|_| double(&mut random)).collect();
         for kind in FUNCTIONS {
             let mut out = vec![-7.25; case.span(0)];
             if !kind.has_double() {
@@ -280,12 +281,12 @@ fn doubles_are_alike_everywhere() {
     }
 }
 
-fn questions<T: Ordered>(seed: u64, make: impl Fn(&mut Noise) -> T) {
-    let mut noise = Noise(seed);
+fn questions<T: Ordered>(seed: u64, make: impl Fn(&mut Random) -> T) {
+    let mut random = Random(seed);
     let pools = [Pool::new(1), Pool::new(3)];
-    for case in Case::all(&mut noise, 8) {
-        let a: Vec<T> = (0..case.span(1)).map(|_| make(&mut noise)).collect();
-        let b: Vec<T> = (0..case.span(2)).map(|_| make(&mut noise)).collect();
+    for case in Case::all(&mut random, 8) {
+        let a: Vec<T> = (0..case.span(1)).map(|_| make(&mut random)).collect();
+        let b: Vec<T> = (0..case.span(2)).map(|_| make(&mut random)).collect();
         for kind in QUESTIONS {
             let want = case.want(&a, &b, 9, |x, y| {
                 let order = x.partial_cmp(&y);
@@ -317,7 +318,7 @@ fn comparisons_follow_the_types_order() {
     questions::<u64>(74, number);
     questions::<i64>(75, number);
     questions::<f64>(76, double);
-    questions::<f32>(77, |noise| double(noise) as f32);
+    questions::<f32>(77, |random| double(random) as f32);
 }
 
 fn conversion<T: Convertible + Debug, O: Convertible + PartialEq + Debug>(
@@ -325,9 +326,9 @@ fn conversion<T: Convertible + Debug, O: Convertible + PartialEq + Debug>(
     gap: O,
     f: impl Fn(T) -> O,
 ) {
-    let mut noise = Noise(81);
-    for case in Case::all(&mut noise, 6) {
-        let x: Vec<T> = (0..case.span(1)).map(|_| x[noise.below(x.len())]).collect();
+    let mut random = Random(81);
+    for case in Case::all(&mut random, 6) {
+        let x: Vec<T> = (0..case.span(1)).map(|_| x[random.below(x.len())]).collect();
         // The second operand of the nest is only looked at once.
         let [out, from, _] = case.strides;
         let shape = Broadcast::new(case.dims, from, [0; 6], out).expect("a nest");
@@ -372,16 +373,16 @@ fn conversions_cut_wrap_and_round() {
 
 #[test]
 fn choices_take_what_the_condition_says() {
-    let mut noise = Noise(91);
+    let mut random = Random(91);
     for _ in 0..30 {
-        let dims = extents(&mut noise, 3);
-        let out = strides(&mut noise, dims, false);
-        let [condition, a, b] = std::array::from_fn(|_| strides(&mut noise, dims, true));
+        let dims = extents(&mut random, 3);
+        let out = strides(&mut random, dims, false);
+        let [condition, a, b] = std::array::from_fn(|_| strides(&mut random, dims, true));
         let choice = Choice::new(dims, condition, a, b, out).expect("a nest");
         let conditions: Vec<u8> =
-            (0..span(dims, condition)).map(|_| [0, 0, 1, 255][noise.below(4)]).collect();
-        let x: Vec<u16> = (0..span(dims, a)).map(|_| noise.next() as u16 | 1).collect();
-        let y: Vec<u16> = (0..span(dims, b)).map(|_| noise.next() as u16 & !1).collect();
+            (0..span(dims, condition)).map(|_| [0, 0, 1, 255][random.below(4)]).collect();
+        let x: Vec<u16> = (0..span(dims, a)).map(|_| random.next() as u16 | 1).collect();
+        let y: Vec<u16> = (0..span(dims, b)).map(|_| random.next() as u16 & !1).collect();
         let mut want = vec![7; span(dims, out)];
         for [to, at, first, second] in offsets(dims, [out, condition, a, b]) {
             want[to] = if conditions[at] == 0 { y[second] } else { x[first] };

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Noise, gapped, indices, isas, same_bits};
+use common::{Random, gapped, indices, isas, same_bits};
 use triune_kernels::{
     Encoding, Isa, Nhwc, Pool, Q8, Unary, dequantize, evaluate, table, table_f32, unary, unary_table,
 };
@@ -56,11 +56,11 @@ const ALL: [Unary; 44] = [
 ];
 
 fn inputs() -> Vec<f32> {
-    let mut noise = Noise(41);
+    let mut random = Random(41);
     let mut x = vec![0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MIN_POSITIVE, 1e-42, -1e-42];
     x.extend([f32::MAX, f32::MIN, 0.5, 1.5, 2.5, -0.5, -1.5, 88.7, 88.8, -87.4, -103.9, -104.1, 1.0, -1.0]);
     for scale in [1e-6f32, 1e-3, 0.1, 1.0, 4.0, 20.0, 120.0, 1e6] {
-        x.extend((0..3000).map(|_| noise.unit() * scale));
+        x.extend((0..3000).map(|_| random.unit() * scale));
     }
     // Every 40 thousandth pattern.
     x.extend((0..u32::MAX).step_by(40_009).map(f32::from_bits));
@@ -138,7 +138,7 @@ fn functions_have_the_same_bits_everywhere() {
 #[test]
 fn maps_with_gaps_stay_untouched() {
     let (i, o) = (gapped(2, [3, 5], 7, [1, 2, 3]), gapped(2, [3, 5], 7, [0, 4, 0]));
-    let x = Noise(1).floats(i.span());
+    let x = Random(1).floats(i.span());
     let mut y = vec![777.0; o.span()];
     unary(Isa::best(), Unary::Neg, &x, i, &mut y, o, &Pool::new(2)).unwrap();
     let mut expected = vec![777.0; o.span()];
@@ -156,11 +156,11 @@ fn maps_with_gaps_stay_untouched() {
 
 #[test]
 fn tables_look_up_every_byte() {
-    let mut noise = Noise(51);
-    let bytes: [u8; 256] = std::array::from_fn(|_| noise.next() as u8);
-    let floats: [f32; 256] = std::array::from_fn(|_| noise.unit());
+    let mut random = Random(51);
+    let bytes: [u8; 256] = std::array::from_fn(|_| random.next() as u8);
+    let floats: [f32; 256] = std::array::from_fn(|_| random.unit());
     for len in [0, 1, 63, 64, 65, 127, 1000, 70_000] {
-        let x = noise.bytes(len);
+        let x = random.bytes(len);
         let map = Nhwc::dense(1, 1, len, 1);
         for isa in isas() {
             let mut y = vec![0; len];
@@ -244,8 +244,8 @@ fn error_functions() {
         assert!((f64::from(got[0]) - expected).abs() <= 2e-7 * expected, "erfc({x}) = {}", got[0]);
         assert!((f64::from(got[1]) - (2.0 - expected)).abs() <= 2e-7, "erfc(−{x}) = {}", got[1]);
     }
-    let mut noise = Noise(47);
-    let y: Vec<f32> = (0..2000).map(|_| noise.unit() * 0.999).collect();
+    let mut random = Random(47);
+    let y: Vec<f32> = (0..2000).map(|_| random.unit() * 0.999).collect();
     let back = run(Isa::best(), Unary::Erf, &run(Isa::best(), Unary::ErfInv, &y, 1), 1);
     for (y, back) in y.iter().zip(&back) {
         assert!((y - back).abs() <= 4e-7, "erf(erfinv({y})) = {back}");

@@ -4,7 +4,7 @@ mod grown;
 
 use std::sync::Arc;
 
-use grown::{Net, Random};
+use grown::Net;
 use proptest::prelude::*;
 use triune_device::{Command, DeviceSpec, Sanitize, command::decode};
 use triune_graph::{Graph, format::onnx};
@@ -12,7 +12,7 @@ use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, Error, PlanOptions, Policy, Program, TensorIo, compile,
 };
 use triune_tensor::{DType, Requantize};
-use triune_testing::test_data;
+use triune_testing::{Random, test_data};
 
 fn spec(name: &str) -> DeviceSpec {
     DeviceSpec::builtin(name).expect("builtin")

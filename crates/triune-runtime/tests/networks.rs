@@ -5,7 +5,7 @@ mod grown;
 
 use std::sync::Arc;
 
-use grown::{Net, Random};
+use grown::Net;
 use proptest::prelude::*;
 use triune_device::DeviceSpec;
 use triune_graph::{Graph, Op, ValueId, passes};
@@ -14,7 +14,7 @@ use triune_runtime::{
     compile,
 };
 use triune_tensor::{DType, QuantParams, Requantize, Rounding, Shape};
-use triune_testing::{Data, Tensor, interpret};
+use triune_testing::{Data, Random, Tensor, interpret};
 
 fn input_shape(graph: &Graph) -> Vec<usize> {
     graph.value(graph.inputs[0]).fixed_shape().expect("a fixed shape").to_vec()

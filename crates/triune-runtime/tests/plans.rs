@@ -22,26 +22,9 @@ use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, Error, Estimate, PlanOptions, Policy, Program, compile,
 };
 use triune_tensor::{DType, QuantParams};
-use triune_testing::{GraphBuilder, Tensor};
+use triune_testing::{GraphBuilder, Random, Tensor};
 
 const PARAMS: QuantParams = QuantParams { scale: 0.02, zero_point: 3 };
-
-/// A small random generator: the sequence is the seed's, on every machine.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-}
 
 /// Channels of the maps: whole blocks on every device, so that the timeline counts no filling.
 const CHANNELS: usize = 64;

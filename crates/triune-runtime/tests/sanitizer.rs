@@ -13,20 +13,7 @@ use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, Error, PlannedBuffer, Program, compile,
 };
 use triune_tensor::{DType, QuantParams};
-use triune_testing::{GraphBuilder, Tensor, test_data};
-
-/// splitmix64.
-fn bytes(seed: u64, count: usize) -> Vec<u8> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) as u8
-    };
-    (0..count).map(|_| next()).collect()
-}
+use triune_testing::{GraphBuilder, Random, Tensor, test_data};
 
 fn spec(name: &str) -> DeviceSpec {
     DeviceSpec::builtin(name).expect("builtin")
@@ -39,7 +26,7 @@ fn run(program: &Arc<Program>, sanitize: Sanitize) -> Result<(Vec<Vec<u8>>, Arc<
     let mut deployment = Deployment::new(&device, program, &DeployOptions::default())?;
     let mut results = Vec::new();
     for seed in 0..2 {
-        let inputs: Vec<Vec<u8>> = program.inputs.iter().map(|io| bytes(seed, io.bytes())).collect();
+        let inputs: Vec<Vec<u8>> = program.inputs.iter().map(|io| Random(seed).bytes(io.bytes())).collect();
         let mut outputs: Vec<Vec<u8>> = program.outputs.iter().map(|io| vec![0xa5; io.bytes()]).collect();
         let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
         let mut slices: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
@@ -93,7 +80,7 @@ fn branches(seed: u64, depth: usize) -> Graph {
     let mut conv = |builder: &mut GraphBuilder, x| {
         count += 1;
         let integers: Vec<i8> =
-            bytes(count, CHANNELS * CHANNELS * 9).into_iter().map(u8::cast_signed).collect();
+            Random(count).bytes(CHANNELS * CHANNELS * 9).into_iter().map(u8::cast_signed).collect();
         let shape = [CHANNELS, CHANNELS, 3, 3];
         let weights = builder.dequantized_constant(&Tensor::i8(&shape, &integers), &[0.002], 0);
         let y = builder.conv(&[x, weights], 1, 1, 1);

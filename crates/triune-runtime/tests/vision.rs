@@ -7,7 +7,7 @@ use triune_graph::{
 };
 use triune_runtime::{Session, SessionOptions, TensorRef};
 use triune_tensor::{DType, QuantParams, Rounding};
-use triune_testing::{GraphBuilder, Tensor, interpret, test_data};
+use triune_testing::{GraphBuilder, Random, Tensor, interpret, test_data};
 
 fn run(graph: &Graph, inputs: &[&Tensor], threads: usize) -> Vec<Tensor> {
     let mut session = Session::new(graph.clone(), &SessionOptions { threads, ..SessionOptions::default() })
@@ -26,16 +26,6 @@ fn close(expected: &Tensor, got: &Tensor, tolerance: f32) {
     for (&a, &b) in expected.as_f32().iter().zip(got.as_f32()) {
         assert!((a - b).abs() <= tolerance * largest, "{a} {b} of {largest}");
     }
-}
-
-fn noise(seed: u64, count: usize) -> impl Iterator<Item = f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..count).map(move |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
-    })
 }
 
 fn borders() -> impl Strategy<Value = Border> {
@@ -72,8 +62,8 @@ proptest! {
         let op = Op::WarpPerspective(WarpPerspective { linear: true, border });
         let y = builder.node_with(op, &[Some(x), Some(m), indices, Some(size)], 1)[0];
         let graph = builder.finish_inferred(&[y]);
-        let x = Tensor::f32(&shape, &noise(seed, shape.iter().product()).collect::<Vec<f32>>());
-        let mut matrices: Vec<f32> = noise(seed ^ 5, 9 * results).collect();
+        let x = Tensor::f32(&shape, &Random(seed).floats(shape.iter().product()));
+        let mut matrices: Vec<f32> = Random(seed ^ 5).floats(9 * results);
         for m in matrices.chunks_exact_mut(9) {
             (m[2], m[5], m[6], m[7], m[8]) = (3.0 * m[2], 3.0 * m[5], 0.03 * m[6], 0.03 * m[7], 1.0);
         }
@@ -112,7 +102,7 @@ proptest! {
             y = builder.dequantize(y, params, DType::I8);
         }
         let graph = builder.finish_inferred(&[y]);
-        let x = Tensor::f32(&shape, &noise(seed, shape.iter().product()).collect::<Vec<f32>>());
+        let x = Tensor::f32(&shape, &Random(seed).floats(shape.iter().product()));
         let expected = &interpret(&graph, &[("x", x.clone())])[0];
         let got = &run(&graph, &[&x], 2)[0];
         if quantized {

@@ -9,7 +9,7 @@ use triune_graph::{
 };
 use triune_tensor::{DType, QuantParams};
 
-use crate::Tensor;
+use crate::{Tensor, Window};
 
 /// Grows a graph node by node. Results are unnamed values called after their node.
 #[derive(Default)]
@@ -74,6 +74,20 @@ impl GraphBuilder {
         self.node(Op::Conv(op), inputs)
     }
 
+    /// A convolution by whatever window; the kernel is the weights'.
+    pub fn conv_window(&mut self, inputs: &[ValueId], window: Window, groups: usize) -> ValueId {
+        let op = Conv {
+            kernel: None,
+            stride: window.stride,
+            dilation: window.dilation,
+            pad: window.pad,
+            auto_pad: AutoPad::Explicit,
+            groups,
+            epilogue: Epilogue::default(),
+        };
+        self.node(Op::Conv(op), inputs)
+    }
+
     /// A matrix product with factors of 1.
     pub fn gemm(&mut self, inputs: &[ValueId], trans_b: bool) -> ValueId {
         let op = Gemm { alpha: 1.0, beta: 1.0, trans_a: false, trans_b, epilogue: Epilogue::default() };
@@ -101,6 +115,13 @@ impl GraphBuilder {
             auto_pad: AutoPad::Explicit,
             ceil_mode: false,
         };
+        self.node(Op::Pool(op), &[x])
+    }
+
+    /// A pool by whatever window.
+    pub fn pool_window(&mut self, kind: PoolKind, x: ValueId, window: Window) -> ValueId {
+        let Window { kernel, stride, dilation, pad } = window;
+        let op = Pool { kind, kernel, stride, dilation, pad, auto_pad: AutoPad::Explicit, ceil_mode: false };
         self.node(Op::Pool(op), &[x])
     }
 

@@ -1,5 +1,5 @@
 //! What Triune's tests measure everything against: an interpreter of the network IR made of plain loops, and short
-//! ways to write graphs.
+//! ways to write graphs, and the numbers that tests draw.
 //!
 //! Nothing here is fast on purpose, and nothing here knows a kernel, a pass or a device. Wrong graphs panic with the
 //! node's name, because only a test can have made them.
@@ -10,10 +10,12 @@ mod clock;
 mod data;
 mod interpret;
 pub mod npz;
+mod random;
 mod tensor;
 
 pub use builder::GraphBuilder;
 pub use clock::thread_time;
 pub use data::test_data;
 pub use interpret::{interpret, trace};
+pub use random::{Random, Window};
 pub use tensor::{Data, Tensor};

@@ -10,34 +10,13 @@ use triune_device::{
 };
 use triune_kernels::Isa;
 use triune_tensor::DType;
+pub(crate) use triune_testing::Random;
 
 /// Segments as compiled programs number them, with one input and one output.
 pub(crate) const CONSTANTS: u8 = 1;
 pub(crate) const SCRATCH: u8 = 2;
 pub(crate) const INPUT: u8 = 3;
 pub(crate) const OUTPUT: u8 = 4;
-
-/// splitmix64.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.next() as u8).collect()
-    }
-
-    /// Reals in −4..4.
-    pub(crate) fn floats(&mut self, count: usize) -> Vec<f32> {
-        (0..count).map(|_| (self.next() >> 40) as f32 / 2_097_152.0 - 4.0).collect()
-    }
-}
 
 /// Collects what goes into the constants segment.
 #[derive(Default)]

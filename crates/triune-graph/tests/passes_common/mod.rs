@@ -2,21 +2,18 @@
 
 use triune_graph::{Graph, Op};
 use triune_tensor::{DType, QuantParams};
-use triune_testing::Tensor;
+use triune_testing::{Random, Tensor};
 
-/// A repeatable source of numbers (xorshift).
-pub(crate) struct Numbers(u64);
+/// Tensors and parameters of arbitrary numbers.
+pub(crate) struct Numbers(Random);
 
 impl Numbers {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Self(Random(seed))
     }
 
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
+        self.0.next() % bound
     }
 
     pub(crate) fn unit(&mut self) -> f32 {

@@ -5,39 +5,7 @@
 #![allow(unreachable_pub, reason = "a module of several test binaries")]
 
 use triune_kernels::{Isa, Nhwc};
-
-/// Deterministic numbers.
-pub struct Noise(pub u64);
-
-impl Noise {
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
-    }
-
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-
-    pub fn between(&mut self, low: usize, high: usize) -> usize {
-        low + self.below(high - low + 1)
-    }
-
-    pub fn bytes(&mut self, n: usize) -> Vec<u8> {
-        (0..n).map(|_| self.next() as u8).collect()
-    }
-
-    /// −1 … 1.
-    pub fn unit(&mut self) -> f32 {
-        (self.next() & 0xFF_FFFF) as f32 / 8_388_608.0 - 1.0
-    }
-
-    pub fn floats(&mut self, n: usize) -> Vec<f32> {
-        (0..n).map(|_| self.unit()).collect()
-    }
-}
+pub use triune_testing::Random;
 
 /// A map with free elements after each pixel, row and image.
 pub fn gapped(n: usize, [h, w]: [usize; 2], c: usize, gaps: [usize; 3]) -> Nhwc {
@@ -54,23 +22,23 @@ pub fn indices(map: Nhwc) -> impl Iterator<Item = (usize, usize, usize, usize)> 
 }
 
 /// Extents of a random loop nest, one axis longer than the others.
-pub fn extents(noise: &mut Noise, most: usize) -> [usize; 6] {
-    let mut dims = std::array::from_fn(|_| noise.between(1, most));
-    dims[noise.below(6)] = [1, 7, 40, 300][noise.below(4)];
+pub fn extents(random: &mut Random, most: usize) -> [usize; 6] {
+    let mut dims = std::array::from_fn(|_| random.between(1, most));
+    dims[random.below(6)] = [1, 7, 40, 300][random.below(4)];
     dims
 }
 
 /// Strides of the axes in a random order with gaps; where `repeats`, some axes repeat what they have.
-pub fn strides(noise: &mut Noise, dims: [usize; 6], repeats: bool) -> [usize; 6] {
+pub fn strides(random: &mut Random, dims: [usize; 6], repeats: bool) -> [usize; 6] {
     let mut order = [0, 1, 2, 3, 4, 5];
     for axis in 0..6 {
-        order.swap(axis, noise.between(axis, 5));
+        order.swap(axis, random.between(axis, 5));
     }
     let (mut strides, mut next) = ([0; 6], 1);
     for axis in order {
-        if !repeats || noise.below(4) > 0 {
+        if !repeats || random.below(4) > 0 {
             strides[axis] = next;
-            next = next * dims[axis] + noise.below(2);
+            next = next * dims[axis] + random.below(2);
         }
     }
     strides

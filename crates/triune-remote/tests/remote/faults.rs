@@ -15,10 +15,11 @@ use std::{
 
 use triune_device::{Board, Error, Job};
 use triune_remote::{ConnectOptions, Options, RemoteBoard};
+use triune_testing::Random;
 
 use crate::{
     security::Certificates,
-    support::{DDR, Random, Site, noise, wait_for},
+    support::{DDR, Site, noise, wait_for},
 };
 
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -16,6 +16,7 @@ use triune_device::{
     Board, BoardInfo, Error, Job, JobReport, LayerTime, RegionId, RegionInfo, Settings, spec::Precision,
 };
 use triune_remote::{ConnectOptions, Event, Options, RemoteBoard, Server, protocol::Frame, protocol::Kind};
+use triune_testing::Random;
 
 pub(crate) const DDR: RegionId = RegionId(0);
 pub(crate) const OCM: RegionId = RegionId(1);
@@ -284,22 +285,5 @@ pub(crate) fn wait_for(what: &str, mut ready: impl FnMut() -> bool) {
 
 /// Bytes that look random and are the same every time.
 pub(crate) fn noise(seed: u64, count: usize) -> Vec<u8> {
-    let mut random = Random(seed | 1);
-    (0..count).map(|_| random.next() as u8).collect()
-}
-
-/// Xorshift.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
-    }
-
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
+    Random(seed).bytes(count)
 }

@@ -7,38 +7,15 @@ use triune_graph::{
     ops::{self, BinaryKind, PoolKind, UnaryKind},
 };
 use triune_tensor::{DType, QuantParams};
-use triune_testing::{GraphBuilder, Tensor};
-
-/// A small random generator: the sequence is the seed's, on every machine.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-
-    fn real(&mut self) -> f32 {
-        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
-    }
-
-    fn reals(&mut self, count: usize) -> Vec<f32> {
-        (0..count).map(|_| self.real()).collect()
-    }
-}
+use triune_testing::{GraphBuilder, Random, Tensor, Window};
 
 /// Grows a random network; in `quantized` mode every result is quantized, as quantization tools write models.
 pub(crate) struct Net {
     random: Random,
     builder: GraphBuilder,
     quantized: Option<DType>,
+    /// Whether scales are powers of two, by which results lie on halves again and again.
+    dyadic: bool,
     /// Values to build on, with their shapes.
     open: Vec<(ValueId, Vec<usize>)>,
     params: HashMap<ValueId, QuantParams>,
@@ -50,7 +27,8 @@ impl Net {
         let shape = vec![images, 1 + random.below(9), 4 + random.below(6), 4 + random.below(6)];
         let mut builder = GraphBuilder::new();
         let input = builder.input("x", DType::F32, &shape);
-        let mut net = Self { random, builder, quantized, open: Vec::new(), params: HashMap::new() };
+        let dyadic = random.below(3) == 0;
+        let mut net = Self { random, builder, quantized, dyadic, open: Vec::new(), params: HashMap::new() };
         net.push(input, shape, None);
         net
     }
@@ -62,7 +40,7 @@ impl Net {
             return;
         };
         let zero_point = self.random.below(120) as i32 - 60 + if dtype == DType::U8 { 128 } else { 0 };
-        let mut own = QuantParams { scale: 0.01 + self.random.real().abs() * 0.04, zero_point };
+        let mut own = QuantParams { scale: self.scale(0.01), zero_point };
         if dtype == DType::I16 {
             own = QuantParams { scale: own.scale / 256.0, zero_point: 0 };
         }
@@ -70,6 +48,12 @@ impl Net {
         let value = self.builder.quantize_dequantize(value, params, dtype);
         self.params.insert(value, params);
         self.open.push((value, shape));
+    }
+
+    /// From `least` to five times as much.
+    fn scale(&mut self, least: f32) -> f32 {
+        let scale = least * (1.0 + 4.0 * self.random.unit().abs());
+        if self.dyadic { scale.log2().round().exp2() } else { scale }
     }
 
     /// Weights as the network has them: reals, or integers with a scale per output channel.
@@ -80,12 +64,11 @@ impl Net {
             let (most, step) = if wide { (32_767, 1.0 / 256.0) } else { (127, 1.0) };
             let integers: Vec<i64> =
                 (0..count).map(|_| self.random.below(2 * most + 1) as i64 - most as i64).collect();
-            let scales: Vec<f32> =
-                (0..shape[axis]).map(|_| (0.001 + self.random.real().abs() * 0.004) * step).collect();
+            let scales: Vec<f32> = (0..shape[axis]).map(|_| self.scale(0.001) * step).collect();
             let tensor = Tensor::of_integers(if wide { DType::I16 } else { DType::I8 }, shape, &integers);
             (self.builder.dequantized_constant(&tensor, &scales, axis as isize), scales)
         } else {
-            let values = self.random.reals(count);
+            let values = self.random.floats(count);
             (self.builder.constant(&Tensor::f32(shape, &values)), Vec::new())
         }
     }
@@ -101,7 +84,7 @@ impl Net {
                 0,
             )
         } else {
-            let values = self.random.reals(channels);
+            let values = self.random.floats(channels);
             self.builder.constant(&Tensor::f32(&[channels], &values))
         }
     }
@@ -115,22 +98,29 @@ impl Net {
         let [n, c, h, w] = [shape[0], shape[1], shape[2], shape[3]];
         match self.random.below(10) {
             0..=2 => {
-                let kernel = if h >= 3 && w >= 3 { 1 + 2 * self.random.below(2) } else { 1 };
+                // Now and then the window that devices have engines for; else sides and axes that all differ.
+                let window = match self.random.below(3) {
+                    0 if h >= 3 && w >= 3 => {
+                        let stride = 1 + self.random.below(2);
+                        Window { kernel: [3; 2], stride: [stride; 2], dilation: [1; 2], pad: [1; 4] }
+                    }
+                    1 => Window { kernel: [1; 2], stride: [1; 2], dilation: [1; 2], pad: [0; 4] },
+                    _ => self.random.window([h, w], [4, 4]),
+                };
+                let [kh, kw] = window.kernel;
                 let depthwise = self.random.below(3) == 0;
                 let out = if depthwise { c } else { 1 + self.random.below(20) };
                 let groups = if depthwise { c } else { 1 };
-                let stride = 1 + self.random.below(2);
-                let pad = self.random.below(kernel.div_ceil(2) + usize::from(kernel > 1));
-                let (weights, scales) = self.weights(&[out, c / groups, kernel, kernel], 0);
+                let (weights, scales) = self.weights(&[out, c / groups, kh, kw], 0);
                 let bias = self.bias(out, x, &scales);
-                let y = self.builder.conv(&[x, weights, bias], stride, pad, groups);
+                let y = self.builder.conv_window(&[x, weights, bias], window, groups);
                 let y = match self.random.below(3) {
                     0 => self.builder.unary(UnaryKind::Relu, y),
                     1 => self.builder.unary(UnaryKind::Clip([0.0, 0.7]), y),
                     _ => y,
                 };
-                let extent = |size: usize| (size + 2 * pad - kernel) / stride + 1;
-                self.push(y, vec![n, out, extent(h), extent(w)], None);
+                let [h, w] = window.output([h, w]);
+                self.push(y, vec![n, out, h, w], None);
             }
             3 => {
                 let same = self.open.iter().filter(|(_, other)| *other == shape).cloned().collect::<Vec<_>>();
@@ -147,21 +137,17 @@ impl Net {
                 let y = self.builder.node(Op::Concat(ops::Concat { axis: 1 }), &[x, other]);
                 self.push(y, vec![n, c + other_shape[1], h, w], None);
             }
-            5 if h >= 2 && w >= 2 => {
-                let y = self.builder.pool(PoolKind::Max, x, 2, 1 + self.random.below(2), 0);
-                let stride = (h - 2) / 2 + 1;
-                let y_shape = {
-                    let Op::Pool(pool) = &self.builder.graph_mut().nodes.last().expect("just added").op
-                    else {
-                        return;
-                    };
-                    if pool.stride[0] == 1 {
-                        vec![n, c, h - 1, w - 1]
-                    } else {
-                        vec![n, c, stride, (w - 2) / 2 + 1]
-                    }
+            5 => {
+                let window = self.random.window([h, w], [3, 3]);
+                let average = self.random.below(2) == 0;
+                let kind = if average {
+                    PoolKind::Average { count_include_pad: self.random.below(2) == 0 }
+                } else {
+                    PoolKind::Max
                 };
-                self.push(y, y_shape, keep);
+                let y = self.builder.pool_window(kind, x, window);
+                let [h, w] = window.output([h, w]);
+                self.push(y, vec![n, c, h, w], keep.filter(|_| !average));
             }
             6 => {
                 let start = self.random.below(c);
@@ -219,7 +205,7 @@ impl Net {
         self.head();
         let last = self.open.last().expect("the head").0;
         let input = self.open[0].1.iter().product();
-        let values = self.random.reals(input);
+        let values = self.random.floats(input);
         (self.builder.finish(&[last, middle]), values)
     }
 }

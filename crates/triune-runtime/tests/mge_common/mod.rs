@@ -9,6 +9,7 @@ use triune_graph::{
 };
 use triune_runtime::{Session, SessionOptions, Tensor, TensorRef, dynamic};
 use triune_tensor::{DType, Shape};
+use triune_testing::Random;
 
 /// What a slot of a table holds.
 #[derive(Clone, Debug)]
@@ -319,15 +320,7 @@ pub(crate) fn run(file: Vec<u8>, inputs: &[(&[usize], &[f32])]) -> Vec<Array> {
 
 /// Numbers between −1 and 1.
 pub(crate) fn noise(seed: u64, count: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..count)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 40) as f32 / (1 << 23) as f32 - 1.0
-        })
-        .collect()
+    Random(seed).floats(count)
 }
 
 pub(crate) fn close(got: &[f32], want: &[f32], bound: f32) {
