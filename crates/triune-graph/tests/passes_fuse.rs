@@ -328,3 +328,28 @@ fn constant_rows_become_biases() {
     let (before, after) = (interpret(&graph, &[("x", x.clone())]), interpret(&fused, &[("x", x)]));
     assert!(distance(&before[0], &after[0]) < 1e-6);
 }
+
+/// x·hard sigmoid(x) is hard swish for one slope and one offset only.
+#[test]
+fn only_the_hard_sigmoid_of_hard_swish_joins() {
+    let sixth = 1.0 / 6.0;
+    for (alpha, beta, joins) in
+        [(sixth, 0.5, true), (sixth, 0.4, false), (sixth, 0.6, false), (0.2, 0.5, false), (0.1, 0.5, false)]
+    {
+        for swapped in [false, true] {
+            let mut builder = GraphBuilder::new();
+            let x = builder.input("x", DType::F32, &[1, 2, 3, 25]);
+            let gate = builder.unary(UnaryKind::HardSigmoid { alpha, beta }, x);
+            let (a, b) = if swapped { (gate, x) } else { (x, gate) };
+            let y = builder.binary(BinaryKind::Mul, a, b);
+            let mut graph = builder.finish_inferred(&[y]);
+            let ramp: Vec<f32> = (0..150_i16).map(|at| f32::from(at - 75) / 15.0).collect();
+            let inputs = [("x", Tensor::f32(&[1, 2, 3, 25], &ramp))];
+            let before = interpret(&graph, &inputs);
+            fuse(&mut graph).expect("a sound graph");
+            let joined = |op: &Op| matches!(op, Op::Unary(unary) if unary.kind == UnaryKind::HardSwish);
+            assert_eq!(count(&graph, joined) == 1, joins, "{alpha} {beta}");
+            assert!(distance(&before[0], &interpret(&graph, &inputs)[0]) < 1e-6, "{alpha} {beta}");
+        }
+    }
+}

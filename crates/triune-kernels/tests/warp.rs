@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Noise, gapped, indices, isas, same_bits};
+use common::{Random, gapped, indices, isas, same_bits};
 use triune_kernels::{Border, Nhwc, Pool, WarpSpec, warp_perspective};
 
 const BORDERS: [Border; 5] =
@@ -64,15 +64,15 @@ fn expected(
 
 #[test]
 fn warps_equal_one_pixel_at_a_time() {
-    let mut noise = Noise(91);
+    let mut random = Random(91);
     for round in 0..60 {
         let spec = WarpSpec { linear: round % 4 != 3, border: BORDERS[round % 5] };
-        let size = [noise.between(1, 9), noise.between(1, 9)];
-        let out_size = [noise.between(1, 12), noise.between(1, 12)];
-        let (images, results, c) = (noise.between(1, 3), noise.between(1, 4), noise.between(1, 40));
+        let size = [random.between(1, 9), random.between(1, 9)];
+        let out_size = [random.between(1, 12), random.between(1, 12)];
+        let (images, results, c) = (random.between(1, 3), random.between(1, 4), random.between(1, 40));
         let gaps = [[0; 3], [2, 1, 5]][round % 2];
         let (i, o) = (gapped(images, size, c, gaps), gapped(results, out_size, c, gaps));
-        let mut matrix: Vec<f32> = (0..9 * results).map(|_| noise.unit() * 2.0).collect();
+        let mut matrix: Vec<f32> = (0..9 * results).map(|_| random.unit() * 2.0).collect();
         for m in matrix.chunks_exact_mut(9) {
             (m[2], m[5]) = (m[2] * 4.0, m[5] * 4.0);
             (m[6], m[7]) = (m[6] * 0.05, m[7] * 0.05);
@@ -80,9 +80,9 @@ fn warps_equal_one_pixel_at_a_time() {
         if round % 10 == 0 {
             matrix[6..9].fill(0.0);
         }
-        let image: Vec<i32> = (0..results).map(|_| noise.below(images) as i32).collect();
-        let floats = noise.floats(i.span());
-        let bytes = noise.bytes(i.span());
+        let image: Vec<i32> = (0..results).map(|_| random.below(images) as i32).collect();
+        let floats = random.floats(i.span());
+        let bytes = random.bytes(i.span());
         let signed: Vec<i8> = bytes.iter().map(|byte| byte.cast_signed()).collect();
         let mut wanted = vec![777.0_f32; o.span()];
         let (mut wanted_bytes, mut wanted_signed) = (vec![0xEE_u8; o.span()], vec![0x77_i8; o.span()]);
@@ -109,6 +109,37 @@ fn warps_equal_one_pixel_at_a_time() {
                 let mut y = vec![0x77; o.span()];
                 warp_perspective(isa, &spec, &matrix, Some(&image), &signed, i, &mut y, o, &pool).unwrap();
                 assert_eq!(wanted_signed, y, "{isa:?} {spec:?}");
+            }
+        }
+    }
+}
+
+/// Places exactly between two pixels go to the even one, on either side of 0.
+#[test]
+fn nearest_of_two_is_the_even_one() {
+    let (i, o) = (Nhwc::dense(1, 6, 7, 1), Nhwc::dense(1, 5, 6, 1));
+    let x: Vec<f32> = (0_u8..42).map(f32::from).collect();
+    for border in BORDERS {
+        let spec = WarpSpec { linear: false, border };
+        for [left, top] in [[0.5, 0.0], [0.0, 0.5], [-1.5, 0.5], [1.5, -2.5], [-0.5, -0.5], [2.5, 1.5]] {
+            let matrix = [1.0, 0.0, left, 0.0, 1.0, top, 0.0, 0.0, 1.0];
+            let mut wanted = vec![0.0; o.span()];
+            for (n, h, w, c) in indices(o) {
+                // Half to even by integers, of twice the place.
+                let even = |twice: i64| {
+                    let down = twice.div_euclid(2);
+                    down + i64::from(twice.rem_euclid(2) == 1 && down.rem_euclid(2) == 1)
+                };
+                let row = continued(border, even(2 * h as i64 + (2.0 * top) as i64), 6);
+                let column = continued(border, even(2 * w as i64 + (2.0 * left) as i64), 7);
+                let outside = if let Border::Constant(value) = border { value } else { 0.0 };
+                let at = row.zip(column).map(|(row, column)| x[i.offset(0, row, column)]);
+                wanted[o.offset(n, h, w) + c] = at.unwrap_or(outside);
+            }
+            for isa in isas() {
+                let mut y = vec![777.0; o.span()];
+                warp_perspective(isa, &spec, &matrix, None, &x, i, &mut y, o, &Pool::new(1)).unwrap();
+                same_bits(&wanted, &y, &format!("{isa:?} {spec:?} {left} {top}"));
             }
         }
     }

@@ -10,36 +10,7 @@ use triune_graph::{
 };
 use triune_runtime::{Session, SessionOptions, TensorRef};
 use triune_tensor::DType;
-use triune_testing::{GraphBuilder, Tensor, interpret};
-
-/// splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Small values, so that equal ones occur; some of either sign where the type has signs.
-    fn tensor(&mut self, dtype: DType, shape: &[usize]) -> Tensor {
-        let count: usize = shape.iter().product();
-        if dtype.is_float() {
-            let values: Vec<f64> = (0..count).map(|_| (self.next() % 65) as f64 / 8.0 - 4.0).collect();
-            return Tensor::of_floats(dtype, shape, &values);
-        }
-        let low = match dtype {
-            DType::I8 | DType::I16 | DType::I32 | DType::I64 => -9,
-            _ => 0,
-        };
-        let limit = if dtype == DType::Bool { 2 } else { 19 };
-        let values: Vec<i64> = (0..count).map(|_| (self.next() % limit) as i64 + low).collect();
-        Tensor::of_integers(dtype, shape, &values)
-    }
-}
+use triune_testing::{GraphBuilder, Random, Tensor, interpret};
 
 /// Runs a graph on one and on three threads.
 fn run(graph: &Graph, inputs: &[(&str, Tensor)]) -> Vec<Tensor> {
@@ -498,6 +469,29 @@ fn elements_by_index() {
             let y = builder.node(Op::Index(Index { axes: axes.to_vec() }), &operands);
             check(&builder.finish(&[y]), &inputs, 0.0, &format!("{dtype} axes {axes:?}"));
         }
+    }
+}
+
+/// Six axes are indexed by one command; seven are refused, and named.
+#[test]
+fn as_many_axes_are_indexed_as_a_command_has() {
+    let mut random = Random(12);
+    for count in [6, 7] {
+        let shape = [2, 1, 3, 2, 1, 2, 2];
+        let mut builder = GraphBuilder::new();
+        let x = builder.input("x", DType::I32, &shape);
+        let i = builder.input("i", DType::I64, &[4, count]);
+        let y = builder.node(Op::GatherNd(GatherNd { batch_dims: 0 }), &[x, i]);
+        let graph = builder.finish(&[y]);
+        if count == 7 {
+            let error = Session::new(graph, &SessionOptions::default()).expect_err("seven axes").to_string();
+            assert!(error.contains("more than six indexed axes"), "{error}");
+            continue;
+        }
+        let at: Vec<i64> =
+            (0..4 * count).map(|at| random.below(shape[at % count]) as i64).collect();
+        let inputs = [("x", random.tensor(DType::I32, &shape)), ("i", Tensor::i64(&[4, count], &at))];
+        check(&graph, &inputs, 0.0, "six axes");
     }
 }
 

@@ -165,6 +165,76 @@ fn a_computed_end_cuts_too() {
     assert_eq!(outputs[1].integers(), [2]);
 }
 
+/// A stage that was compiled for some elements serves no others, though their type and extents are the same.
+#[test]
+fn a_compiled_stage_serves_only_the_elements_that_it_is_for() {
+    let mut builder = GraphBuilder::new();
+    let boxes = builder.input("boxes", DType::F32, &[1, 4, 4]);
+    let nms = builder.node_with(Op::Nms(Nms { threshold: 0.5, max_output: 4 }), &[Some(boxes)], 2);
+    let start = builder.constant(&Tensor::i32(&[1], &[0]));
+    let flat = builder.constant(&Tensor::i64(&[1], &[-1]));
+    let end = builder.node(Op::Reshape(Reshape { allow_zero: false }), &[nms[1], flat]);
+    let axis = builder.constant(&Tensor::i32(&[1], &[1]));
+    let kept = builder.node(Op::Slice(Slice), &[nms[0], start, end, axis]);
+    let graph = builder.finish(&[kept]);
+    let mut session = Session::new(graph, &SessionOptions::default()).expect("a session");
+    // The first boxes are alike, the others far apart: one kept box less for each that is alike.
+    for alike in [1_u8, 3, 2, 4, 1, 3] {
+        let corners: [[f32; 4]; 4] = std::array::from_fn(|at| {
+            let first = if at < usize::from(alike) { 0.0 } else { 10.0 * at as f32 };
+            [first, first, first + 2.0, first + 2.0]
+        });
+        let bytes = Tensor::f32(&[1, 4, 4], corners.as_flattened()).to_bytes();
+        let operand = TensorRef { dtype: DType::F32, shape: &[1, 4, 4], bytes: &bytes };
+        let found = &session.run(&[operand]).expect("a run")[0];
+        assert_eq!(&found.shape[..], [1, 5 - usize::from(alike)], "{alike} boxes are alike");
+        let expected: Vec<u8> =
+            std::iter::once(0).chain(i32::from(alike)..4).flat_map(i32::to_le_bytes).collect();
+        assert_eq!(found.bytes, expected);
+    }
+}
+
+/// A box is suppressed above the overlap and kept at it; a score counts above the least and not at it.
+#[test]
+fn thresholds_themselves_neither_suppress_nor_count() {
+    // Two boxes of 4 that share 2: 2 of 6, which f32 has as the quotient that the threshold is.
+    let corners = [[0.0, 0.0, 2.0, 2.0], [1.0, 0.0, 3.0, 2.0]];
+    let third = 2.0_f32 / 6.0;
+    let selected = |overlap: f32, least: Option<f32>| {
+        let mut inputs = vec![
+            Tensor::f32(&[1, 2, 4], corners.as_flattened()),
+            Tensor::f32(&[1, 1, 2], &[0.5, 0.25]),
+            Tensor::i64(&[1], &[5]),
+            Tensor::f32(&[1], &[overlap]),
+        ];
+        inputs.extend(least.map(|least| Tensor::f32(&[1], &[least])));
+        let op = Op::NonMaxSuppression(NonMaxSuppression { center_point_box: false });
+        host(op, &inputs, 1)[0].shape[0]
+    };
+    assert_eq!([third.next_down(), third, third.next_up()].map(|overlap| selected(overlap, None)), [1, 2, 2]);
+    let least = [0.25_f32.next_down(), 0.25, 0.5_f32.next_down(), 0.5];
+    assert_eq!(least.map(|least| selected(0.9, Some(least))), [2, 1, 1, 0]);
+    // No more than asked for, however many there are.
+    let most = |most: i64| {
+        let inputs = [
+            Tensor::f32(&[1, 2, 4], corners.as_flattened()),
+            Tensor::f32(&[1, 1, 2], &[0.5, 0.25]),
+            Tensor::i64(&[1], &[most]),
+            Tensor::f32(&[1], &[0.9]),
+        ];
+        let op = Op::NonMaxSuppression(NonMaxSuppression { center_point_box: false });
+        host(op, &inputs, 1)[0].shape[0]
+    };
+    assert_eq!([-1, 0, 1, 2, 3].map(most), [0, 0, 1, 2, 2]);
+    // MegEngine's, which multiplies: a union of 8 and a half of it.
+    let boxes = Tensor::f32(&[1, 2, 4], &[0.0, 0.0, 4.0, 2.0, 0.0, 0.0, 4.0, 1.0]);
+    let kept = |threshold: f32| {
+        let results = host(Op::Nms(Nms { threshold, max_output: 2 }), std::slice::from_ref(&boxes), 2);
+        results[1].integers()[0]
+    };
+    assert_eq!([0.5_f32.next_down(), 0.5, 0.5_f32.next_up()].map(kept), [1, 2, 2]);
+}
+
 #[test]
 fn operands_that_do_not_fit_are_named() {
     let mut builder = GraphBuilder::new();
@@ -209,6 +279,28 @@ fn conditions_hold_for_every_type() {
     let near = Tensor::f32(&[2], &[1.0 + 5e-5, 1.0 + 2e-4]);
     let op = Op::CondTake(CondTake { comparison: Comparison::Equal, value: 1.0, epsilon: 1e-4 });
     assert_eq!(host(op, &[near.clone(), near], 2)[1].integers(), [0]);
+}
+
+/// Halves of every kind: subnormal, normal, infinite, none.
+#[test]
+fn halves_are_compared_by_their_values() {
+    let least = 2.0_f64.powi(-24);
+    let values = [0.0, least, 1023.0 * least, 2.0_f64.powi(-14), 1.0, -1.5, 65_504.0, f64::INFINITY];
+    let mask = Tensor::of_floats(DType::F16, &[8], &values);
+    let above = |value: f32| {
+        let op = Op::CondTake(CondTake { comparison: Comparison::Greater, value, epsilon: 1e-4 });
+        host(op, &[mask.clone(), mask.clone()], 2)[1].integers()
+    };
+    assert_eq!(above(0.0), [1, 2, 3, 4, 6, 7]);
+    assert_eq!(above(least as f32), [2, 3, 4, 6, 7]);
+    assert_eq!(above((1022.5 * least) as f32), [2, 3, 4, 6, 7]);
+    assert_eq!(above(1023.0 * least as f32), [3, 4, 6, 7]);
+    assert_eq!(above(-1.5), [0, 1, 2, 3, 4, 6, 7]);
+    assert_eq!(above(-1.501), [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(above(65_503.0), [6, 7]);
+    assert_eq!(above(1e9), [7]);
+    let odd = Tensor::of_floats(DType::F16, &[4], &[f64::NAN, -0.0, f64::NEG_INFINITY, -least]);
+    assert_eq!(host(Op::NonZero(NonZero), &[odd], 1)[0].integers(), [0, 2, 3]);
 }
 
 #[test]

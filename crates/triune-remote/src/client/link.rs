@@ -384,3 +384,39 @@ impl fmt::Debug for Link {
         f.write_str(&self.name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a server sends of one answer ends at the limit, however it is cut.
+    #[test]
+    fn an_answer_does_not_grow_without_end() {
+        let part = |kind| Header { kind, request: 7, length: 0, payload: 0 };
+        let asked = || {
+            let mut state = State::default();
+            state.slots.insert(7, Slot::Asked(Vec::new()));
+            state
+        };
+        let bytes = || vec![0; MAX_ANSWER / 4];
+        let mut state = asked();
+        for _ in 0..3 {
+            state.answered(&part(Kind::Part), bytes()).expect("room");
+        }
+        state.answered(&part(Kind::Done), bytes()).expect("the limit itself");
+        assert_eq!(state.take(7).expect("whole").expect("an answer").len(), MAX_ANSWER);
+        let mut state = asked();
+        for _ in 0..4 {
+            state.answered(&part(Kind::Part), bytes()).expect("room");
+        }
+        let error = state.answered(&part(Kind::Done), vec![0]).expect_err("one byte more").to_string();
+        assert!(error.contains("too long"), "{error}");
+        // Nor do answers come that nobody asked for.
+        for mut state in [State::default(), state] {
+            state.slots.insert(8, Slot::Post);
+            let other = Header { request: 9, ..part(Kind::Done) };
+            let error = state.answered(&other, Vec::new()).expect_err("nobody asked").to_string();
+            assert!(error.contains("nobody asked"), "{error}");
+        }
+    }
+}
