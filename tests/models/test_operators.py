@@ -241,3 +241,75 @@ def test_other_functions() -> None:
     shift = {"a": data(np.uint8, 6, low=0, high=9), "b": data(np.uint8, 6, low=0, high=9)}
     compare("BitShift", shift, direction="LEFT")
     compare("BitShift", shift, direction="RIGHT")
+
+
+def windows(count: int) -> list[dict[str, list[int]]]:
+    """Return attributes of windows whose sides and axes all differ, on maps of 9 by 8."""
+    rng = np.random.default_rng(RNG_SEED)
+    found = []
+    while len(found) < count:
+        kernel, strides, dilations = rng.integers(1, 5, 2), rng.integers(1, 4, 2), rng.integers(1, 3, 2)
+        # No padding reaches beyond the window, which pools refuse.
+        pads = [int(rng.integers(0, kernel[axis % 2])) for axis in range(4)]
+        if pads[:2] == pads[2:] or pads[0] == pads[1]:
+            continue
+        reach = (kernel - 1) * dilations + 1
+        if any(size + pads[axis] + pads[axis + 2] < reach[axis] for axis, size in enumerate((9, 8))):
+            continue
+        sides = {"pads": pads, "strides": strides.tolist(), "dilations": dilations.tolist()}
+        found.append({"kernel_shape": kernel.tolist(), **sides})
+    return found
+
+
+@pytest.mark.parametrize("window", windows(24), ids=str)
+def test_windows_whose_sides_differ(window: dict[str, list[int]]) -> None:
+    x = data(np.float32, 2, 4, 9, 8)
+    for group in (1, 2, 4):
+        weights = {"w": data(np.float32, 8, 4 // group, *window["kernel_shape"]), "b": data(np.float32, 8)}
+        compare("Conv", {"x": x}, constants=weights, tolerance=2e-5, group=group, **window)
+    for ceil in (0, 1):
+        compare("MaxPool", {"x": x}, opset=12, ceil_mode=ceil, **window)
+        for counted in (0, 1):
+            plain = {**window, "dilations": [1, 1]}
+            del plain["dilations"]
+            compare("AveragePool", {"x": x}, opset=13, ceil_mode=ceil, count_include_pad=counted, **plain)
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
+def test_pads_whose_sides_differ(mode: str) -> None:
+    x = data(np.float32, 2, 3, 5, 4)
+    for pads in ([0, 1, 2, 3, 1, 0, 3, 2], [0, 0, 4, 1, 0, 0, 0, 3], [1, 2, 0, 0, 0, 1, 1, 2]):
+        if mode == "constant" or pads[0] + pads[4] + pads[1] + pads[5] == 1:
+            compare("Pad", {"x": x}, constants={"p": np.array(pads, np.int64)}, mode=mode)
+        else:
+            inner = [0, 0, *pads[2:4], 0, 0, *pads[6:]]
+            compare("Pad", {"x": x}, constants={"p": np.array(inner, np.int64)}, mode=mode)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("zero", [0, 3, 100])
+def test_halves_of_a_step(dtype: Any, zero: int) -> None:
+    """Reals that lie exactly between two integers, and next to there, for scales with and without an exact reciprocal."""
+    for scale in (0.5, 0.1, 0.3, 1 / 255, 0.007):
+        steps = np.arange(-300, 300, dtype=np.float32) / 2
+        between = steps * np.float32(scale)
+        x = np.concatenate([between, np.nextafter(between, np.inf), np.nextafter(between, -np.inf)])
+        constants = {"s": np.array(scale, np.float32), "z": np.array(zero, dtype)}
+        compare("QuantizeLinear", {"x": x.astype(np.float32)}, constants=constants)
+
+
+@pytest.mark.parametrize("nearest", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+@pytest.mark.parametrize("mode", ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])
+def test_nearest_of_two_that_are_as_near(nearest: str, mode: str) -> None:
+    x = data(np.float32, 1, 2, 4, 6)
+    for sizes in ([1, 2, 2, 3], [1, 2, 8, 12], [1, 2, 6, 9], [1, 2, 1, 4]):
+        constants = {"r": np.array([], np.float32), "s": np.array([], np.float32), "z": np.array(sizes, np.int64)}
+        attributes = {"mode": "nearest", "nearest_mode": nearest, "coordinate_transformation_mode": mode}
+        compare("Resize", {"x": x}, constants=constants, **attributes)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_equal_elements_keep_their_order(largest: int) -> None:
+    x = np.array([[2, 2, 1, 3, 3, 1, 2], [5, 5, 5, 5, 5, 5, 5]], np.float32)
+    for k in (1, 3, 7):
+        compare("TopK", {"x": x}, outputs=2, constants={"k": np.array([k], np.int64)}, largest=largest)
