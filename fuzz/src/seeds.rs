@@ -1,5 +1,8 @@
 //! Writes one seed or more per target below the folder that the argument names.
 
+// What the coverage instrumentation calls: seeds are built with the targets' flags, so that nothing is built twice.
+use libfuzzer_sys as _;
+
 use std::{fs, path::Path};
 
 use triune::{
