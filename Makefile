@@ -54,6 +54,30 @@ test-rust: ## run the Rust tests (with cargo-nextest where it is installed) and 
 test-python: $(NATIVE) ## run the Python tests
 	$(BIN)/python -m pytest
 
+# Seconds for each target, and which ones (all).
+SECONDS := 20
+TARGETS :=
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for SECONDS (20), TARGETS="mge onnx" for some
+	@EACH=$(SECONDS) TARGETS="$(TARGETS)" fuzz/run
+
+CYCLES := 10000
+APIS :=
+
+.PHONY: soak
+soak: $(NATIVE) ## load, run and drop CYCLES (10000) times per API (APIS=lite,session for some), fail on growth
+	$(BIN)/python tests/soak.py --cycles $(CYCLES) $(if $(APIS),--apis $(APIS))
+
+SAMPLE := 24
+SEED := 1
+CRATES :=
+PYTHON_TOO :=
+
+.PHONY: mutants
+mutants: $(DEV) ## plant SAMPLE (24) faults by SEED (1) in CRATES (all), one by one: do the tests notice? needs cargo-mutants
+	$(BIN)/python tests/mutants.py --sample $(SAMPLE) --seed $(SEED) $(if $(CRATES),--crates "$(CRATES)") $(if $(PYTHON_TOO),--python)
+
 .PHONY: lint
 lint: $(NATIVE) ## check formatting, lints, types and stubs
 	cargo fmt --all --check
