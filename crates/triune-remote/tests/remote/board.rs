@@ -190,7 +190,7 @@ fn every_client_has_a_board_of_its_own() {
     assert_eq!(&out, b"first");
 
     let error = site.connect(&ConnectOptions::default()).unwrap_err();
-    assert!(matches!(error, Error::Link(_)));
+    assert!(matches!(error, Error::InUse(_)));
     assert!(error.to_string().contains("all 2 boards of the server are in use"), "{error}");
     let named = ConnectOptions { board: Some(1), ..ConnectOptions::default() };
     assert!(site.connect(&named).unwrap_err().to_string().contains("board 1 is in use by another client"));
