@@ -488,8 +488,7 @@ fn as_many_axes_are_indexed_as_a_command_has() {
             assert!(error.contains("more than six indexed axes"), "{error}");
             continue;
         }
-        let at: Vec<i64> =
-            (0..4 * count).map(|at| random.below(shape[at % count]) as i64).collect();
+        let at: Vec<i64> = (0..4 * count).map(|at| random.below(shape[at % count]) as i64).collect();
         let inputs = [("x", random.tensor(DType::I32, &shape)), ("i", Tensor::i64(&[4, count], &at))];
         check(&graph, &inputs, 0.0, "six axes");
     }
