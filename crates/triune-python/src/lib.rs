@@ -25,6 +25,7 @@ mod remote;
 mod session;
 mod tensor_info;
 mod timeline;
+mod turn;
 mod xir;
 
 use pyo3::prelude::*;
@@ -42,7 +43,7 @@ mod native {
     use super::deployment::{DeployedOp, DeployedValue, Deployment, HardNetwork};
     #[pymodule_export]
     use super::error::{
-        ArgumentError, BoardInUseError, Error, FileError, ForeignError, FormatError, InUseError,
+        ArgumentError, BoardInUseError, Error, FileError, ForeignError, ForkedError, FormatError, InUseError,
         InternalError, KeyMismatchError, LinkError, NotQuantizedError, PendingError, ReleasedError,
         SanitizerError, SettingError, UnsupportedError,
     };
@@ -66,6 +67,8 @@ mod native {
     use super::tensor_info::{depad_dequantize, look_up_pad, quantize_pad};
     #[pymodule_export]
     use super::timeline::Timeline;
+    #[pymodule_export]
+    use super::turn::Turn;
     #[pymodule_export]
     use super::xir::{
         xir_format_array, xir_format_merged_distr, xir_parse_array, xir_parse_layout, xir_parse_mem,
