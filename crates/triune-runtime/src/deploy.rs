@@ -1,6 +1,7 @@
 //! Deployment: a program's segments get addresses in a device's memory, and runs move data in, execute, move data out.
 
 pub(crate) mod parts;
+mod results;
 
 use std::{
     collections::HashMap,
@@ -475,6 +476,14 @@ impl Image {
             Some(decoded) => Executor::sharing(memory, decoded, &segments, stream, Isa::best())?,
             None => Executor::new(memory, &segments, stream, Isa::best())?,
         };
+        if executor.memory().is_watched() {
+            let first = usize::from(Program::FIRST_IO) + program.inputs.len();
+            let results = program.outputs.iter().enumerate().flat_map(|(index, io)| {
+                let written = results::written(io, program.batch);
+                written.into_iter().map(move |(start, len)| ((first + index) as u8, start, len))
+            });
+            executor = executor.with_results(results);
+        }
         // A second deployment that decoded at the same time keeps its own.
         loaded.decoded.lock().get_or_insert_with(|| executor.decoded().clone());
         executor.reserve(threads);
