@@ -18,6 +18,7 @@ mod exit;
 mod fork;
 mod hard_ops;
 mod instance;
+mod interpreter;
 mod model_file;
 mod network;
 mod package;
@@ -81,6 +82,7 @@ mod native {
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        super::interpreter::claim(module.py())?;
         super::error::register(module)?;
         super::exit::register(module)?;
         super::fork::register(module)
