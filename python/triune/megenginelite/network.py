@@ -253,7 +253,7 @@ class LiteNetwork(Configured):
 
         Raises RuntimeError if there is no such output, or no model is loaded.
         """
-        return _name(self._loaded().outputs, index, "output")
+        return _name(self._loaded().listed, index, "output")
 
     def get_all_input_name(self) -> list[str] | None:
         """Return the names of all inputs; None if there are none, as before a model is loaded."""
@@ -261,7 +261,7 @@ class LiteNetwork(Configured):
 
     def get_all_output_name(self) -> list[str] | None:
         """Return the names of all outputs; None if there are none, as before a model is loaded."""
-        return None if self._binding is None else [port.name for port in self._binding.outputs] or None
+        return None if self._binding is None else [port.name for port in self._binding.listed] or None
 
     # ---- running
 
@@ -439,7 +439,7 @@ class LiteNetwork(Configured):
         if self._profile_file is not None:
             self._write_profile()
         if self._finish is not None:
-            self._finish({port.io: port.tensor for port in self._loaded().outputs})
+            self._finish({port.io: port.tensor for port in self._loaded().listed})
 
     def _must_wait(self) -> bool:
         return bool(
