@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use triune_tensor::{ChannelQuant, DType, QuantParams, Requantize, Rounding, Shape};
+use triune_tensor::{DType, QuantParams, Requantize, Rounding, Shape};
 
 use crate::{Constant, Op};
 
@@ -34,17 +34,33 @@ pub struct Value {
     pub shape: Option<Vec<Dim>>,
     /// The elements, when they are known before the network runs.
     pub constant: Option<Constant>,
-    /// What an 8-bit value means in reals. Set by the quantization pass on activations: an operator over values that
-    /// have it is the integer operator.
-    pub quant: Option<QuantParams>,
-    /// What 8-bit weights mean in reals, when scales run along an axis.
-    pub channel_quant: Option<ChannelQuant>,
+    /// Where it comes from.
+    pub provenance: Provenance,
+}
+
+/// Where a value comes from. Names do not say: a network may call its own values as passes call those that they add.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Provenance {
+    /// The network has it under its name.
+    #[default]
+    Network,
+    /// A pass added it: integers that, taken for what `quant` says, stand for the same reals as a value of the network.
+    Same {
+        /// The name of the real value.
+        value: String,
+        /// What the integers stand for.
+        quant: QuantParams,
+    },
+    /// A pass added it: the integers to which the network quantizes its value of this name further on.
+    Quantized(String),
+    /// A pass added it.
+    Pass,
 }
 
 impl Value {
     /// A value of which only the name is known.
     pub fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), dtype: None, shape: None, constant: None, quant: None, channel_quant: None }
+        Self { name: name.into(), dtype: None, shape: None, constant: None, provenance: Provenance::Network }
     }
 
     /// The extents, when all are fixed.
@@ -73,6 +89,43 @@ pub struct Node {
     pub inputs: Vec<Option<ValueId>>,
     /// Results; `None` for an optional one that nobody asked for.
     pub outputs: Vec<Option<ValueId>>,
+    /// What its integers stand for, if it computes on integers that stand for reals.
+    pub quant: Option<Quantization>,
+}
+
+impl Node {
+    /// An operator that computes on its operands as they are.
+    pub fn new(
+        name: impl Into<String>,
+        op: impl Into<Op>,
+        inputs: Vec<Option<ValueId>>,
+        outputs: Vec<Option<ValueId>>,
+    ) -> Self {
+        Self { name: name.into(), op: op.into(), inputs, outputs, quant: None }
+    }
+}
+
+/// What an operator takes the integers that it reads for, and what the integers that it makes stand for.
+///
+/// A tensor of integers is just that: scales and zero points belong to the operators. Whoever reads the same integers may
+/// take them for other reals.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quantization {
+    /// Per operand; `None` for weights and for what has no scale of its own, such as a bias.
+    pub operands: Vec<Option<QuantParams>>,
+    /// Scales of a product's constant weights, whose zero point is 0: one, or one per output channel. Empty for other operators.
+    pub weights: Arc<[f32]>,
+    /// The result's element type.
+    pub dtype: DType,
+    /// What the result's integers stand for.
+    pub result: QuantParams,
+}
+
+impl Quantization {
+    /// What operand `index` is taken for.
+    pub fn operand(&self, index: usize) -> Option<QuantParams> {
+        self.operands.get(index).copied().flatten()
+    }
 }
 
 /// A network. `nodes` are in an order in which every operand is made before it is used.
@@ -90,18 +143,18 @@ pub struct Graph {
     pub outputs: Vec<ValueId>,
     /// How operators over 8-bit values make integers of reals: half to even unless the source format says otherwise.
     ///
-    /// An 8-bit value is a quantized one when its [`Value::quant`] is set. Operators between such values are integer
-    /// operators: `Conv` (x, weights of zero point 0 with [`Value::quant`] or [`Value::channel_quant`], bias in i32 of
-    /// the scale x · weights and of shape (O)), `Gemm` and `MatMul` with constant weights, `Binary` Add and Mul, average
-    /// pools, [`crate::ops::Table`]. A Relu behind one of them is [`crate::ops::Stage::Clamp`] with the result's zero
-    /// point as lower limit, other functions of one value are tables ([`crate::passes::table`]). What has no integer
-    /// form (other functions of two operands, products of activations) goes by way of `DequantizeLinear` and
-    /// `QuantizeLinear`, which the quantization pass fuses where it can. docs/numerics.md has the formulas of both
-    /// roundings.
+    /// An operator with a [`Node::quant`] is an integer operator: `Conv` (x, weights of zero point 0, bias in i32 of the
+    /// scale x · weights and of shape (O)), `Gemm` and `MatMul` with constant weights, `Binary` Add and Mul, average pools,
+    /// `Softmax`, `Unary` over 16 bits, [`crate::ops::Table`]. A Relu behind one of them is
+    /// [`crate::ops::Stage::Clamp`] with the result's zero point as lower limit, other functions of one value are tables
+    /// ([`crate::passes::table`]). What has no integer form (other functions of two operands, products of activations)
+    /// goes by way of `DequantizeLinear` and `QuantizeLinear`, which the quantization pass fuses where it can. Without a
+    /// [`Node::quant`], integers are integers: operators that move elements look at no scale. docs/numerics.md has the
+    /// formulas of both roundings.
     pub rounding: Rounding,
     /// What the factors of these operators are: f32 unless the source format or the device wants multipliers m·2⁻ⁿ.
     ///
-    /// Values keep the scales that they have; every factor that comes of scales (of a product, of each operand of an
+    /// Operators keep the scales that they have; every factor that comes of scales (of a product, of each operand of an
     /// addition, of a mean) is rounded where it is used.
     pub requantize: Requantize,
 }

@@ -1,7 +1,7 @@
 //! Element types and extents of every value of a bound graph, by the rules of the operators.
 
 use crate::{
-    Constant, Dim, Error, Graph, ValueId,
+    Constant, Dim, Error, Graph,
     known::Evaluator,
     ops::infer::{Operand, Operands, TensorType, is_countable},
 };
@@ -60,8 +60,8 @@ pub fn infer(graph: &mut Graph) -> Result<(), Error> {
                 }
             });
         }
-        let quantized: Vec<_> = node.outputs.iter().map(|output| quantized_type(graph, *output)).collect();
-        let at = Operands { node: &node.name, op: node.op.name(), inputs: &operands, quantized: &quantized };
+        let quantized = node.quant.as_ref().map(|quant| quant.dtype);
+        let at = Operands { node: &node.name, op: node.op.name(), inputs: &operands, quantized };
         let results = node.op.infer(&at, node.outputs.len())?;
         let values = evaluator.evaluate(&node.op, &at, &results);
         for (index, output) in node.outputs.iter().enumerate() {
@@ -85,10 +85,4 @@ pub fn infer(graph: &mut Graph) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// The element type that quantization gave a result.
-pub(crate) fn quantized_type(graph: &Graph, output: Option<ValueId>) -> Option<triune_tensor::DType> {
-    let value = graph.value(output?);
-    value.quant.and(value.dtype).filter(|dtype| dtype.holds_quantized())
 }

@@ -9,11 +9,12 @@ pub mod format;
 mod graph;
 pub mod infer;
 mod known;
+mod meaning;
 pub mod ops;
 pub mod passes;
 mod subgraph;
 
 pub use constant::Constant;
 pub use error::Error;
-pub use graph::{Dim, Graph, Node, NodeId, Value, ValueId};
+pub use graph::{Dim, Graph, Node, NodeId, Provenance, Quantization, Value, ValueId};
 pub use ops::Op;

@@ -1,9 +1,9 @@
 //! What the core does in several steps and Python in one: compile a file, deploy to a card.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     path::Path,
-    sync::{Arc, Weak},
+    sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
 };
 
 use triune::{
@@ -11,7 +11,6 @@ use triune::{
         DeviceSpec, TimingOptions,
         spec::{BorderSpec, MemorySpec},
     },
-    fork::{Brief, Lock},
     graph::{Graph, format::onnx},
     runtime::{
         self, CompileOptions, DeployOptions, Deployment, Device, Error, Estimate, Package, PlanOptions,
@@ -24,11 +23,11 @@ use triune::{
 use crate::timeline::Timeline;
 
 /// The simulated devices of this process by card: all that is deployed to one card shares its memory.
-static DEVICES: Brief<BTreeMap<String, Weak<Device>>> = Brief::new(BTreeMap::new());
+static DEVICES: LazyLock<Mutex<HashMap<String, Weak<Device>>>> = LazyLock::new(Mutex::default);
 
 fn device(card: &Card) -> Result<Arc<Device>, Error> {
     let spec = card.spec();
-    let mut devices = DEVICES.lock();
+    let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(device) = devices.get(&spec.name).and_then(Weak::upgrade) {
         return Ok(device);
     }
@@ -39,7 +38,7 @@ fn device(card: &Card) -> Result<Arc<Device>, Error> {
 
 /// What ran on a card in this process; nothing if nothing is deployed there.
 pub(crate) fn composition(card: &Card) -> Option<Composition> {
-    let devices = DEVICES.lock();
+    let devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
     let device = devices.get(&card.spec().name).and_then(Weak::upgrade)?;
     drop(devices);
     Some(device.clock().composition())
@@ -133,21 +132,21 @@ pub(crate) struct Study {
     /// What the program is made from; none for the program of a package.
     model: Option<Graph>,
     /// The programs so far, and what they are for.
-    made: Lock<Vec<(Kind, Arc<Estimate>)>>,
+    made: Mutex<Vec<(Kind, Arc<Estimate>)>>,
 }
 
 impl Study {
     /// The program of a package.
     pub(crate) fn of(program: &Arc<Program>) -> Result<Self, Error> {
         let base = DeviceSpec::builtin(&program.target)?;
-        let made = Lock::new(vec![(Kind::of(&base), Arc::new(Estimate::new(program)?))]);
+        let made = Mutex::new(vec![(Kind::of(&base), Arc::new(Estimate::new(program)?))]);
         Ok(Self { base, batch: program.batch, model: None, made })
     }
 
     /// The program that a model becomes for a device.
     pub(crate) fn compile(model: &Path, target: &str, batch: usize) -> Result<Self, Error> {
         let (base, model) = (DeviceSpec::builtin(target)?, onnx::read(model)?);
-        let study = Self { base, batch, model: Some(model), made: Lock::default() };
+        let study = Self { base, batch, model: Some(model), made: Mutex::default() };
         study.estimate(&study.base)?;
         Ok(study)
     }
@@ -173,7 +172,7 @@ impl Study {
     /// The program for a device: one that was made before where that does.
     fn estimate(&self, spec: &DeviceSpec) -> Result<Arc<Estimate>, Error> {
         let kind = Kind::of(spec);
-        let mut made = self.made.lock()?;
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         // A package's program stays as it was compiled.
         let fits = |other: &Kind| *other == kind || (self.model.is_none() && other.border == kind.border);
         if let Some((_, found)) = made.iter().find(|(other, _)| fits(other)) {

@@ -2,7 +2,7 @@
 
 use pyo3::{prelude::*, types::PyDict};
 
-use crate::{exit, tensor_info};
+use crate::exit;
 
 /// Called before a fork: what a thread may be about to look up once and for all is looked up, so that no child is left
 /// waiting for that thread.
@@ -25,7 +25,6 @@ fn in_child() {
 
 /// Makes the interpreter announce forks.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    tensor_info::prepare();
     let py = module.py();
     let os = py.import("os")?;
     if !os.hasattr("register_at_fork")? {

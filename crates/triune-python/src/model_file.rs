@@ -146,13 +146,6 @@ fn convert_files(
         }
         Some("onnx") => {
             let mut graph = graph;
-            if let Some(value) = graph.values.iter().find(|value| value.quant.is_some()) {
-                let name = &value.name;
-                return Err(Error::Graph(format!(
-                    "'{name}' holds integers that mean reals: quantized MegEngine models cannot be written as ONNX"
-                ))
-                .into());
-            }
             if !shapes.is_empty() {
                 let shapes: Vec<(&str, &[usize])> =
                     shapes.iter().map(|(name, shape)| (&**name, &**shape)).collect();

@@ -14,6 +14,7 @@ use crate::{
     Error, TensorIo,
     compile::times_batch,
     lower::{InputPlan, IoPlan, filling},
+    partition::End,
     view::{Home, View},
 };
 
@@ -24,43 +25,47 @@ pub(crate) struct Borders {
     pub(crate) outputs: Vec<TensorIo>,
 }
 
-/// Lays out the border of an integer core; names are those that callers see.
+/// Lays out the border of an integer core; `inputs` and `outputs` are what callers are told.
 pub(crate) fn npu(
     spec: &BorderSpec,
     graph: &Graph,
-    input_names: &[String],
-    output_names: &[String],
+    inputs: &[End],
+    outputs: &[End],
     batch: usize,
     block: Option<u32>,
 ) -> Result<Borders, Error> {
     let plan = IoPlan { block, ..IoPlan::default() };
     let mut borders = Borders { plan, inputs: Vec::new(), outputs: Vec::new() };
-    for (index, (&id, name)) in graph.inputs.iter().zip(input_names).enumerate() {
-        let conv = only_reader(graph, id).filter(|_| spec.window_padding);
-        let padded = Padded::of(spec, graph, id, conv, block)?;
+    for (index, (&id, end)) in graph.inputs.iter().zip(inputs).enumerate() {
+        let conv = only_reader(graph, id, end).filter(|_| spec.window_padding);
+        let padded = Padded::of(spec, graph, id, end, conv, block)?;
         let home = Home::Input(index as u32);
         let bordered = conv
             .filter(|_| padded.dims.rank() == 4 && padded.block.is_none())
             .map(|conv| padded.bordered(home, conv));
         borders.plan.inputs.push(InputPlan { view: padded.view(home), bordered });
-        borders.inputs.push(padded.io(graph, id, name, batch));
+        borders.inputs.push(padded.io(end, batch));
     }
-    for (index, (&id, name)) in graph.outputs.iter().zip(output_names).enumerate() {
-        let padded = Padded::of(spec, graph, id, None, block)?;
+    for (index, (&id, end)) in graph.outputs.iter().zip(outputs).enumerate() {
+        let padded = Padded::of(spec, graph, id, end, None, block)?;
         borders.plan.outputs.push(padded.view(Home::Output(index as u32)));
-        borders.outputs.push(padded.io(graph, id, name, batch));
+        borders.outputs.push(padded.io(end, batch));
     }
     Ok(borders)
 }
 
-/// The convolution that is an input's only reader, if its padding can be part of the buffer.
-fn only_reader(graph: &Graph, id: ValueId) -> Option<&Conv> {
+/// The convolution that is an input's only reader, if its padding can be part of the buffer: callers pad with the zero point
+/// that they are told.
+fn only_reader<'g>(graph: &'g Graph, id: ValueId, end: &End) -> Option<&'g Conv> {
     let mut readers = graph.nodes.iter().filter(|node| node.inputs.contains(&Some(id)));
     let reader = readers.next()?;
     let alone = readers.next().is_none() && !graph.outputs.contains(&id);
     match &reader.op {
         Op::Conv(conv) if alone && conv.groups == 1 && conv.auto_pad == AutoPad::Explicit => {
-            (reader.inputs.iter().filter(|&&input| input == Some(id)).count() == 1).then_some(conv)
+            let once = reader.inputs.iter().filter(|&&input| input == Some(id)).count() == 1;
+            let taken = reader.quant.as_ref().and_then(|quant| quant.operand(0));
+            let same = taken.map(|taken| taken.zero_point) == end.quant.map(|own| own.zero_point);
+            (once && same).then_some(conv)
         }
         _ => None,
     }
@@ -83,6 +88,7 @@ impl Padded {
         spec: &BorderSpec,
         graph: &Graph,
         id: ValueId,
+        end: &End,
         conv: Option<&Conv>,
         block: Option<u32>,
     ) -> Result<Self, Error> {
@@ -104,7 +110,7 @@ impl Padded {
         let [top, left, bottom, right] = conv.map_or([0; 4], |conv| conv.pad);
         let image_channels = spec.image_channels as usize;
         let image = dims.rank() == 4 && c <= image_channels && graph.inputs.contains(&id);
-        let block = block.filter(|_| dims.rank() == 4 && !image && value.quant.is_some());
+        let block = block.filter(|_| dims.rank() == 4 && !image && dtype.holds_quantized());
         let block = block.map(|bytes| (bytes as usize / dtype.bytes()).max(1));
         let columns = left + w + right;
         let (columns, channels) = if image {
@@ -118,8 +124,7 @@ impl Padded {
             image,
             physical: [n, top + h + bottom, columns, channels],
             padding: [(0, 0), (top, bottom), (left, columns - left - w), (0, channels - c)],
-            block: block
-                .map(|block| (block, filling(value.quant.map_or(0, |quant| quant.zero_point), dtype))),
+            block: block.map(|block| (block, filling(end.quant.map_or(0, |quant| quant.zero_point), dtype))),
         })
     }
 
@@ -164,10 +169,10 @@ impl Padded {
         )
     }
 
-    fn io(&self, graph: &Graph, id: ValueId, name: &str, batch: usize) -> TensorIo {
-        let quant = graph.value(id).quant;
+    fn io(&self, end: &End, batch: usize) -> TensorIo {
+        let quant = end.quant;
         TensorIo {
-            name: name.to_owned(),
+            name: end.name.clone(),
             dtype: self.dtype,
             shape: times_batch(Shape::from(self.physical), batch),
             padding: self.padding.to_vec(),

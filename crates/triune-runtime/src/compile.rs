@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use triune_device::{DeviceSpec, Library};
 use triune_graph::{Graph, ValueId, infer, passes};
-use triune_tensor::{Requantize, Shape};
+use triune_tensor::{QuantParams, Requantize, Shape};
 
 use crate::{
     Error, Outline, PlanOptions, Program, Residency, TensorIo, border,
     lower::{InputPlan, IoPlan, Lowered, lower},
-    partition::{Core, partition},
+    partition::{Core, End, partition},
     plan::{self, Besides},
     view::{Home, View},
 };
@@ -84,7 +84,7 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
     // Arithmetic on shapes would tie the part behind the core to the model's inputs.
     passes::fold_constants(&mut host)?;
     infer::infer(&mut host)?;
-    let Core { graph, preprocess, postprocess, input_names, output_names, nodes } = partition(&image, &host)?;
+    let Core { graph, preprocess, postprocess, inputs, outputs, nodes } = partition(&image, &host)?;
     let fixed = model.inputs.iter().any(|&id| model.value(id).fixed_shape().is_some());
     if options.batch > 1 && fixed && (preprocess.is_some() || postprocess.is_some()) {
         return Err(Error::Argument(format!(
@@ -95,8 +95,7 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
     if options.block == Some(0) {
         return Err(Error::Argument("blocks of 0 bytes".into()));
     }
-    let borders =
-        border::npu(&spec.border, &graph, &input_names, &output_names, options.batch, options.block)?;
+    let borders = border::npu(&spec.border, &graph, &inputs, &outputs, options.batch, options.block)?;
     let lowered = lower(&graph, &borders.plan, None)?;
     let commands = lowered.commands.len();
     let (program, _) = program(spec, options, lowered, borders.inputs, borders.outputs)?;
@@ -126,8 +125,9 @@ pub(crate) fn compile_host(
     } else {
         passes::prepare_unfused(&mut graph)?;
     }
+    let meanings = graph.meanings();
     let border = |id, home| -> Result<(TensorIo, View), Error> {
-        let io = host_io(&graph, id)?;
+        let io = host_io(&graph, &meanings, id)?;
         let view = View::dense(home, io.dtype, io.shape);
         Ok((io, view))
     };
@@ -147,13 +147,17 @@ pub(crate) fn compile_host(
     Ok((program, Outline::of(&graph)))
 }
 
-/// A value at the border of a host program: row-major without padding.
-pub(crate) fn host_io(graph: &Graph, id: ValueId) -> Result<TensorIo, Error> {
+/// A value at the border of a host program: row-major without padding. `meanings` are the graph's.
+pub(crate) fn host_io(
+    graph: &Graph,
+    meanings: &[Option<QuantParams>],
+    id: ValueId,
+) -> Result<TensorIo, Error> {
     let value = graph.value(id);
     let (Some(shape), Some(dtype)) = (value.fixed_shape(), value.dtype) else {
         return Err(Error::Target(format!("the shape of '{}' is not known", value.name)));
     };
-    let quant = value.quant;
+    let quant = meanings[id.0 as usize];
     Ok(TensorIo {
         name: value.name.clone(),
         dtype,
@@ -175,9 +179,8 @@ pub(crate) fn adapt(graph: &mut Graph, spec: &DeviceSpec) {
 
 /// Compiles an integer core, whose arithmetic is the device's already, for one core of a device.
 pub(crate) fn compile_core(graph: &Graph, spec: &DeviceSpec) -> Result<Program, Error> {
-    let names =
-        |ids: &[ValueId]| -> Vec<String> { ids.iter().map(|&id| graph.value(id).name.clone()).collect() };
-    let borders = border::npu(&spec.border, graph, &names(&graph.inputs), &names(&graph.outputs), 1, None)?;
+    let [inputs, outputs] = [&graph.inputs, &graph.outputs].map(|ids| End::of(graph, ids));
+    let borders = border::npu(&spec.border, graph, &inputs, &outputs, 1, None)?;
     let lowered = lower(graph, &borders.plan, None)?;
     Ok(program(spec, &CompileOptions::default(), lowered, borders.inputs, borders.outputs)?.0)
 }

@@ -8,7 +8,10 @@ use std::{
     sync::Arc,
 };
 
-use triune_graph::{Constant, Dim, Graph, Node, NodeId, Op, Value, ValueId, format::onnx, ops, passes};
+use triune_graph::{
+    Constant, Dim, Graph, Node, NodeId, Op, Provenance, Quantization, Value, ValueId, format::onnx, ops,
+    passes,
+};
 use triune_tensor::{DType, QuantParams, Shape};
 
 use crate::Error;
@@ -20,11 +23,28 @@ pub(crate) struct Core {
     /// ONNX files of the host parts.
     pub(crate) preprocess: Option<Vec<u8>>,
     pub(crate) postprocess: Option<Vec<u8>>,
-    /// Names of the float tensors that the core's border tensors stand for.
-    pub(crate) input_names: Vec<String>,
-    pub(crate) output_names: Vec<String>,
+    /// The float tensors that the core's border tensors stand for.
+    pub(crate) inputs: Vec<End>,
+    pub(crate) outputs: Vec<End>,
     /// Nodes before, in and behind the core.
     pub(crate) nodes: [usize; 3],
+}
+
+/// What a caller is told of a tensor at the core's border.
+pub(crate) struct End {
+    /// The name of the float tensor that it is the quantized form of, or of the integers themselves.
+    pub(crate) name: String,
+    /// What its integers stand for, if anybody says.
+    pub(crate) quant: Option<QuantParams>,
+}
+
+impl End {
+    /// Those of a graph's own values, by what the operators beside them say.
+    pub(crate) fn of(graph: &Graph, ids: &[ValueId]) -> Vec<Self> {
+        let meanings = graph.meanings();
+        let end = |&id: &ValueId| Self { name: graph.value(id).name.clone(), quant: meanings[id.0 as usize] };
+        ids.iter().map(end).collect()
+    }
 }
 
 /// Splits a model: `image` is bound to one image, `model` to the batch that the host's parts see, shapes known.
@@ -41,7 +61,7 @@ pub(crate) fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
             return Err(Error::NotQuantized);
         }
         let (inputs, outputs) = crossings(&prepared, &sides);
-        let nameless = outputs.iter().filter(|&&id| counterparts(model, &prepared, id).is_empty());
+        let nameless = outputs.iter().filter(|&&id| counterparts(model, &prepared, id).floats.is_empty());
         let before = kept.len();
         kept.extend(nameless.filter_map(|id| producers[id.0 as usize]));
         if kept.len() == before {
@@ -52,18 +72,27 @@ pub(crate) fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
     let before = cut.preprocess(model)?;
     let (behind, order) = cut.postprocess(model)?;
     let outputs: Vec<ValueId> = order.iter().map(|&index| outputs[index]).collect();
-    let output_names = order.iter().map(|&index| cut.output_floats[index].0.clone()).collect();
     let mut graph = prepared.extract(&inputs, &outputs)?;
     let device_nodes = graph.nodes.len();
-    signed_inputs(&mut graph);
-    signed_outputs(&mut graph);
+    let mut input_ends: Vec<End> =
+        cut.input_floats.into_iter().zip(cut.input_quants).map(|(name, quant)| End { name, quant }).collect();
+    let output_end =
+        |&index: &usize| End { name: cut.output_floats[index].0.clone(), quant: cut.output_quants[index] };
+    let mut output_ends: Vec<End> = order.iter().map(output_end).collect();
+    for (ends, changed) in
+        [(&mut input_ends, signed_inputs(&mut graph)), (&mut output_ends, signed_outputs(&mut graph))]
+    {
+        for (end, _) in ends.iter_mut().zip(changed).filter(|(_, changed)| *changed) {
+            end.quant = Some(flipped(end.quant.unwrap_or(RAW)));
+        }
+    }
     Ok(Core {
         graph,
         nodes: [before.nodes, device_nodes, behind.nodes],
         preprocess: before.onnx,
         postprocess: behind.onnx,
-        input_names: cut.input_floats,
-        output_names,
+        inputs: input_ends,
+        outputs: output_ends,
     })
 }
 
@@ -177,9 +206,8 @@ pub(crate) fn sides(graph: &Graph, kept: &HashSet<NodeId>, int16: bool) -> Vec<S
         .map(|(node, index)| {
             let operands = || node.inputs.iter().flatten().filter(|id| graph.value(**id).constant.is_none());
             let behind = operands().any(|id| made[id.0 as usize] == Side::Behind);
-            let runs = is_integer(graph, node, int16)
-                && !stays_on_host(graph, node)
-                && !kept.contains(&NodeId(index));
+            let runs =
+                is_integer(graph, node, int16) && !stays_on_host(node) && !kept.contains(&NodeId(index));
             let ready = operands().all(|id| {
                 made[id.0 as usize] == Side::Device
                     || producers[id.0 as usize].is_none_or(|producer| {
@@ -202,7 +230,7 @@ pub(crate) fn sides(graph: &Graph, kept: &HashSet<NodeId>, int16: bool) -> Vec<S
 
 /// Whether the arrays have no part in the operator, whatever its types: softmax, reductions, choices and lookups, and
 /// arithmetic on integers that mean no reals.
-fn stays_on_host(graph: &Graph, node: &Node) -> bool {
+fn stays_on_host(node: &Node) -> bool {
     match node.op {
         Op::Softmax(_)
         | Op::Reduce(_)
@@ -213,19 +241,16 @@ fn stays_on_host(graph: &Graph, node: &Node) -> bool {
         | Op::Where(_)
         | Op::TopK(_)
         | Op::Clip(_) => true,
-        Op::Binary(_) | Op::Unary(_) => {
-            node.outputs.iter().flatten().any(|id| graph.value(*id).quant.is_none())
-        }
+        Op::Binary(_) | Op::Unary(_) => node.quant.is_none(),
         _ => false,
     }
 }
 
-/// Whether all tensors of a node are 8 bit, or with `int16` quantized to 16.
+/// Whether all tensors of a node are 8 bit, or with `int16` 16.
 fn is_integer(graph: &Graph, node: &Node, int16: bool) -> bool {
     let quantized = |id: &ValueId| {
-        let value = graph.value(*id);
-        let wide = int16 && value.dtype == Some(DType::I16) && value.quant.is_some();
-        wide || value.dtype.is_some_and(DType::is_quantized)
+        let dtype = graph.value(*id).dtype;
+        int16 && dtype == Some(DType::I16) || dtype.is_some_and(DType::is_quantized)
     };
     !matches!(node.op, Op::QuantizeLinear(_) | Op::DequantizeLinear(_))
         && node.inputs.iter().flatten().filter(|id| graph.value(**id).constant.is_none()).all(quantized)
@@ -272,41 +297,59 @@ impl HostPart {
     }
 }
 
+fn rewritten(name: &str) -> Error {
+    Error::Target(format!("the tensor '{name}' at the core's border was rewritten"))
+}
+
 /// The core's border in terms of the original model's tensors.
 struct Cut {
     /// Per core input: the float (or 8-bit model input) tensor that it is the quantized form of.
     input_floats: Vec<String>,
     /// Per core output: the float tensor that it dequantizes to, and all names under which the model has it.
     output_floats: Vec<(String, Vec<ValueId>)>,
-    /// Per core output: element type and meaning of its integers in the model.
-    meanings: Vec<Option<(DType, QuantParams)>>,
+    /// Per core input: what its integers stand for.
+    input_quants: Vec<Option<QuantParams>>,
+    /// Per core output: the same.
+    output_quants: Vec<Option<QuantParams>>,
+    /// Per core output: the integers' type in the model, unless they themselves are what the model has.
+    output_dtypes: Vec<Option<DType>>,
 }
 
 impl Cut {
     fn new(model: &Graph, prepared: &Graph, inputs: &[ValueId], outputs: &[ValueId]) -> Result<Self, Error> {
-        let producers = prepared.producers();
+        let (producers, meanings) = (prepared.producers(), prepared.meanings());
         let input_floats = inputs
             .iter()
             .map(|&id| {
                 let quantize = producers[id.0 as usize].map(|producer| &prepared.nodes[producer.0 as usize]);
                 let float = quantize.and_then(|node| node.inputs.first().copied().flatten()).unwrap_or(id);
-                prepared.value(float).name.clone()
+                let value = prepared.value(float);
+                let name = (value.provenance == Provenance::Network).then(|| value.name.clone());
+                name.ok_or_else(|| rewritten(&value.name))
             })
-            .collect();
+            .collect::<Result<_, Error>>()?;
         let output_floats = outputs
             .iter()
             .map(|&id| {
-                let floats = counterparts(model, prepared, id);
+                let Counterparts { floats, quant } = counterparts(model, prepared, id);
                 let name = floats.first().map(|&first| model.value(first).name.clone());
                 let name = name.ok_or_else(|| {
                     let name = &prepared.value(id).name;
                     Error::Target(format!("the model has no float tensor for '{name}' at the core's border"))
                 })?;
-                Ok((name, floats))
+                let dtype = quant.and(prepared.value(id).dtype);
+                Ok(((name, floats), (quant.or(meanings[id.0 as usize]), dtype)))
             })
-            .collect::<Result<_, Error>>()?;
-        let meaning = |&id: &ValueId| prepared.value(id).dtype.zip(prepared.value(id).quant);
-        Ok(Self { input_floats, output_floats, meanings: outputs.iter().map(meaning).collect() })
+            .collect::<Result<Vec<_>, Error>>()?;
+        let (output_floats, said): (Vec<_>, Vec<_>) = output_floats.into_iter().unzip();
+        let (output_quants, output_dtypes) = said.into_iter().unzip();
+        Ok(Self {
+            input_floats,
+            output_floats,
+            input_quants: inputs.iter().map(|id| meanings[id.0 as usize]).collect(),
+            output_quants,
+            output_dtypes,
+        })
     }
 
     /// The host part before the core, unless the core takes the model's own inputs.
@@ -356,9 +399,9 @@ impl Cut {
         let mut part = rewired.extract(&inputs, &rewired.outputs).map_err(|error| {
             Error::Target(format!("the model cannot be split in host, device and host parts: {error}"))
         })?;
-        for (index, meaning) in self.meanings.iter().enumerate() {
-            if let Some((dtype, quant)) = *meaning {
-                quantize_input(&mut part, index, dtype, quant);
+        for (index, meaning) in self.output_dtypes.iter().zip(&self.output_quants).enumerate() {
+            if let (Some(dtype), Some(quant)) = meaning {
+                quantize_input(&mut part, index, *dtype, *quant);
             }
         }
         Ok((HostPart::of(&part)?, (0..self.output_floats.len()).collect()))
@@ -390,11 +433,8 @@ fn quantize_input(part: &mut Graph, index: usize, dtype: DType, quant: QuantPara
         }
     }
     let axis = 1;
-    let node = |name: &str, op, input, output| Node {
-        name: name.to_owned(),
-        op,
-        inputs: vec![Some(input), Some(scale), Some(zero_point)],
-        outputs: vec![Some(output)],
+    let node = |name: &str, op: Op, input, output| {
+        Node::new(name, op, vec![Some(input), Some(scale), Some(zero_point)], vec![Some(output)])
     };
     let quantize = Op::QuantizeLinear(ops::QuantizeLinear { axis, dtype });
     let dequantize = Op::DequantizeLinear(ops::DequantizeLinear { axis });
@@ -405,35 +445,54 @@ fn quantize_input(part: &mut Graph, index: usize, dtype: DType, quant: QuantPara
 }
 
 /// The float tensors of the original model that an integer value of the prepared one stands for.
-fn counterparts(model: &Graph, prepared: &Graph, id: ValueId) -> Vec<ValueId> {
-    let dequantized = |graph: &Graph, id: ValueId| -> Vec<String> {
-        graph
-            .nodes
-            .iter()
-            .filter(|node| {
-                matches!(node.op, Op::DequantizeLinear(_)) && node.inputs.first() == Some(&Some(id))
-            })
-            .filter_map(|node| node.outputs.first().copied().flatten())
-            .map(|float| graph.value(float).name.clone())
-            .collect()
+#[derive(Default)]
+struct Counterparts {
+    floats: Vec<ValueId>,
+    /// What all of them take the integers for; `None` when the model itself gives integers.
+    quant: Option<QuantParams>,
+}
+
+/// Finds them; there are none when they do not take the integers for the same reals.
+fn counterparts(model: &Graph, prepared: &Graph, id: ValueId) -> Counterparts {
+    let dequantized = |model: &Graph, id: ValueId| -> Vec<(String, Option<QuantParams>)> {
+        let readers = model.nodes.iter().filter(|node| {
+            matches!(node.op, Op::DequantizeLinear(_)) && node.inputs.first() == Some(&Some(id))
+        });
+        let float = |node: &Node| {
+            let value = model.value(node.outputs.first().copied()??);
+            let own = (value.provenance == Provenance::Network).then(|| value.name.clone());
+            Some((own?, model.border_params(node)))
+        };
+        readers.filter_map(float).collect()
     };
-    let name = &prepared.value(id).name;
-    let mut names = dequantized(prepared, id);
-    if let Some(same) = model.find_value(name) {
-        names.extend(dequantized(model, same));
-        if names.is_empty() {
-            // Nothing dequantizes it: the model itself gives integers.
-            names.push(name.clone());
+    let value = prepared.value(id);
+    let mut found = dequantized(prepared, id);
+    match &value.provenance {
+        Provenance::Network => {
+            if let Some(same) = model.find_value(&value.name) {
+                found.extend(dequantized(model, same));
+                let read = || model.nodes.iter().any(|node| node.inputs.contains(&Some(same)));
+                if found.is_empty() && model.outputs.contains(&same) && !read() {
+                    // The model itself gives integers, and nobody else goes on with them.
+                    return Counterparts { floats: vec![same], quant: None };
+                }
+            }
         }
+        Provenance::Same { value, quant } => found.push((value.clone(), Some(*quant))),
+        Provenance::Quantized(_) | Provenance::Pass => {}
     }
-    names.extend(passes::origin(name).map(str::to_owned));
+    found.retain(|(name, _)| model.find_value(name).is_some());
+    let quant = found.first().and_then(|(_, quant)| *quant);
+    if quant.is_none() || found.iter().any(|(_, other)| *other != quant) {
+        return Counterparts::default();
+    }
     let mut floats = Vec::new();
-    for float in names.iter().filter_map(|name| model.find_value(name)) {
+    for float in found.iter().filter_map(|(name, _)| model.find_value(name)) {
         if !floats.contains(&float) {
             floats.push(float);
         }
     }
-    floats
+    Counterparts { floats, quant }
 }
 
 /// The byte map between u8 and i8 that keeps the real value when the zero point moves by 128.
@@ -445,84 +504,102 @@ fn flip_table() -> Arc<[u8; 256]> {
     Arc::new(table)
 }
 
+/// Integers that nobody takes for anything else.
+const RAW: QuantParams = QuantParams { scale: 1.0, zero_point: 0 };
+
 fn flipped(quant: QuantParams) -> QuantParams {
     QuantParams { zero_point: quant.zero_point - 128, ..quant }
 }
 
-/// Makes u8 inputs i8. Convolutions and products see no difference (activation minus zero point stays the same); for
-/// other readers, whose rounding depends on the zero point, a map goes in between.
-fn signed_inputs(graph: &mut Graph) {
-    for index in 0..graph.inputs.len() {
+/// Makes u8 inputs i8, and says which. Convolutions and products see no difference (activation minus zero point stays the
+/// same); for other readers, whose rounding depends on the zero point, a map goes in between.
+fn signed_inputs(graph: &mut Graph) -> Vec<bool> {
+    let meanings = graph.meanings();
+    let unsigned: Vec<bool> =
+        graph.inputs.iter().map(|&id| graph.value(id).dtype == Some(DType::U8)).collect();
+    for index in (0..graph.inputs.len()).filter(|&index| unsigned[index]) {
         let id = graph.inputs[index];
-        let value = graph.value(id);
-        let (Some(DType::U8), Some(quant)) = (value.dtype, value.quant) else { continue };
         let only_first_operand = graph.nodes.iter().all(|node| {
             let uses = node.inputs.iter().filter(|&&input| input == Some(id)).count();
             uses == 0
                 || uses == 1 && matches!(node.op, Op::Conv(_) | Op::Gemm(_)) && node.inputs[0] == Some(id)
         });
         if only_first_operand && !graph.outputs.contains(&id) {
-            let value = graph.value_mut(id);
-            value.dtype = Some(DType::I8);
-            value.quant = Some(flipped(quant));
+            graph.value_mut(id).dtype = Some(DType::I8);
+            for node in graph.nodes.iter_mut().filter(|node| node.inputs.first() == Some(&Some(id))) {
+                let taken = node.quant.as_mut().and_then(|quant| quant.operands.first_mut());
+                if let Some(taken) = taken {
+                    *taken = taken.map(flipped);
+                }
+            }
         } else {
-            let signed = add_flipped(graph, id, quant);
+            let signed = add_signed(graph, id);
             graph.inputs[index] = signed;
-            insert_flip(graph, 0, signed, id);
+            insert_flip(graph, 0, [signed, id], meanings[id.0 as usize], DType::U8);
         }
     }
+    unsigned
 }
 
-/// Makes u8 outputs i8, in the producing product's own rounding where it has no further stages, else by a map.
-fn signed_outputs(graph: &mut Graph) {
-    for index in 0..graph.outputs.len() {
+/// Makes u8 outputs i8, and says which: in the producing product's own rounding where it has no further stages, else by a map.
+fn signed_outputs(graph: &mut Graph) -> Vec<bool> {
+    let meanings = graph.meanings();
+    let unsigned: Vec<bool> =
+        graph.outputs.iter().map(|&id| graph.value(id).dtype == Some(DType::U8)).collect();
+    for index in (0..graph.outputs.len()).filter(|&index| unsigned[index]) {
         let id = graph.outputs[index];
-        let value = graph.value(id);
-        let (Some(DType::U8), Some(quant)) = (value.dtype, value.quant) else { continue };
         let read = graph.nodes.iter().any(|node| node.inputs.contains(&Some(id)));
         let producer = graph.nodes.iter_mut().find(|node| node.outputs.contains(&Some(id)));
-        let epilogue = match producer.map(|node| &mut node.op) {
-            Some(Op::Conv(op)) => Some(&mut op.epilogue),
-            Some(Op::Gemm(op)) => Some(&mut op.epilogue),
-            _ => None,
+        let (epilogue, quant) = match producer {
+            Some(Node { op: Op::Conv(ops::Conv { epilogue, .. }), quant: Some(quant), .. })
+            | Some(Node { op: Op::Gemm(ops::Gemm { epilogue, .. }), quant: Some(quant), .. }) => {
+                (Some(epilogue), Some(quant))
+            }
+            _ => (None, None),
         };
         let plain = epilogue
             .filter(|epilogue| epilogue.stages.iter().all(|stage| matches!(stage, ops::Stage::Clamp { .. })));
-        match plain {
-            Some(epilogue) if !read => {
+        match (plain, quant) {
+            (Some(epilogue), Some(quant)) if !read => {
                 for stage in &mut epilogue.stages {
                     if let ops::Stage::Clamp { limits } = stage {
                         *limits = limits.map(|limit| limit.saturating_sub(128));
                     }
                 }
-                let value = graph.value_mut(id);
-                value.dtype = Some(DType::I8);
-                value.quant = Some(flipped(quant));
+                (quant.dtype, quant.result) = (DType::I8, flipped(quant.result));
+                graph.value_mut(id).dtype = Some(DType::I8);
             }
             _ => {
-                let signed = add_flipped(graph, id, quant);
+                let signed = add_signed(graph, id);
                 graph.outputs[index] = signed;
-                insert_flip(graph, graph.nodes.len(), id, signed);
+                insert_flip(graph, graph.nodes.len(), [id, signed], meanings[id.0 as usize], DType::I8);
             }
         }
     }
+    unsigned
 }
 
 /// An i8 value for the same reals as the u8 value `id`.
-fn add_flipped(graph: &mut Graph, id: ValueId, quant: QuantParams) -> ValueId {
+fn add_signed(graph: &mut Graph, id: ValueId) -> ValueId {
     let value = graph.value(id);
     let shape: Option<Vec<Dim>> = value.shape.clone();
     let name = format!("{}:i8", value.name);
-    graph.add_value(Value {
-        dtype: Some(DType::I8),
-        shape,
-        quant: Some(flipped(quant)),
-        ..Value::named(name)
-    })
+    graph.add_value(Value { dtype: Some(DType::I8), shape, ..Value::named(name) })
 }
 
-fn insert_flip(graph: &mut Graph, at: usize, from: ValueId, to: ValueId) {
+/// A map between the form in u8, which stands for `unsigned`, and that in i8 of the same reals, into the type `dtype`.
+fn insert_flip(
+    graph: &mut Graph,
+    at: usize,
+    [from, to]: [ValueId; 2],
+    unsigned: Option<QuantParams>,
+    dtype: DType,
+) {
     let name = graph.value(to).name.clone();
     let op = Op::Table(ops::Table { table: flip_table() });
-    graph.nodes.insert(at, Node { name, op, inputs: vec![Some(from)], outputs: vec![Some(to)] });
+    let own = unsigned.unwrap_or(RAW);
+    let [before, result] = if dtype == DType::U8 { [flipped(own), own] } else { [own, flipped(own)] };
+    let quant = Quantization { operands: vec![Some(before)], weights: [].into(), dtype, result };
+    let node = Node { quant: Some(quant), ..Node::new(name, op, vec![Some(from)], vec![Some(to)]) };
+    graph.nodes.insert(at, node);
 }

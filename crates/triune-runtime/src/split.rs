@@ -76,12 +76,13 @@ impl Split {
         let options = SessionOptions { threads, ..SessionOptions::default() };
         let session =
             |part: Option<Graph>| part.map(|part| Session::of(Model::new(part), &options)).transpose();
+        let meanings = graph.meanings();
         let wire = |(id, origin)| -> Result<Wire, Error> {
-            let io = host_io(&graph, id)?;
+            let io = host_io(&graph, &meanings, id)?;
             Ok(Wire { origin, dtype: io.dtype, shape: io.shape })
         };
         let ios = |ids: &[triune_graph::ValueId]| -> Result<Vec<TensorIo>, Error> {
-            ids.iter().map(|&id| host_io(&graph, id)).collect()
+            ids.iter().map(|&id| host_io(&graph, &meanings, id)).collect()
         };
         Ok(Some(Self {
             inputs: ios(&graph.inputs)?.iter().map(|io| (io.dtype, io.shape)).collect(),

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use triune_graph::{
-    Graph, Op,
+    Graph, Op, Quantization,
     ops::{AdaptivePool, Border, PoolKind, WarpPerspective},
 };
 use triune_runtime::{Session, SessionOptions, TensorRef};
@@ -94,9 +94,10 @@ proptest! {
         let mut y = builder.node(Op::AdaptivePool(AdaptivePool { kind }), &[pooled, size]);
         if quantized {
             let graph = builder.graph_mut();
-            for id in [pooled, y] {
-                let value = graph.value_mut(id);
-                (value.dtype, value.quant) = (Some(DType::I8), Some(params));
+            if average {
+                let operands = vec![Some(params), None];
+                let quant = Quantization { operands, weights: [].into(), dtype: DType::I8, result: params };
+                graph.nodes.last_mut().expect("the pool").quant = Some(quant);
             }
             graph.rounding = Rounding::HalfAwayFromZero;
             y = builder.dequantize(y, params, DType::I8);

@@ -13,5 +13,5 @@ pub mod text;
 pub use buffer::Buffer;
 pub use dtype::DType;
 pub use multiplier::{Multiplier, Requantize};
-pub use quant::{ChannelQuant, QuantParams, Rounding};
+pub use quant::{QuantParams, Rounding};
 pub use shape::{MAX_RANK, Shape};

@@ -1,7 +1,5 @@
 //! Affine quantization: real = (q − `zero_point`) × scale.
 
-use std::sync::Arc;
-
 use crate::DType;
 
 /// How a real between two integers becomes one of them when an integer result is made.
@@ -64,15 +62,6 @@ impl QuantParams {
     pub fn dequantize(self, q: i32) -> f32 {
         (i64::from(q) - i64::from(self.zero_point)) as f32 * self.scale
     }
-}
-
-/// Per-channel symmetric quantization of weights: one scale per index of `axis`, zero point 0.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ChannelQuant {
-    /// One scale per channel, or a single one for all.
-    pub scales: Arc<[f32]>,
-    /// The axis that the scales run along.
-    pub axis: usize,
 }
 
 #[cfg(test)]

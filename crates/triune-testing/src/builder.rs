@@ -1,7 +1,7 @@
 //! Short ways to write a graph in a test.
 
 use triune_graph::{
-    Dim, Graph, Node, Op, Value, ValueId,
+    Dim, Graph, Node, Op, Quantization, Value, ValueId,
     ops::{
         AutoPad, Binary, BinaryKind, Conv, DequantizeLinear, Epilogue, Gemm, Pool, PoolKind, QuantizeLinear,
         Unary, UnaryKind,
@@ -46,17 +46,28 @@ impl GraphBuilder {
         self.node_with(op, &inputs.iter().copied().map(Some).collect::<Vec<_>>(), 1)[0]
     }
 
+    /// A node with one result that computes on integers: operands with what they are taken for, and what the result stands for.
+    pub fn integer_node(
+        &mut self,
+        op: Op,
+        inputs: &[(ValueId, QuantParams)],
+        (dtype, result): (DType, QuantParams),
+    ) -> ValueId {
+        let output = self.node(op, &inputs.iter().map(|(id, _)| *id).collect::<Vec<_>>());
+        let operands = inputs.iter().map(|(_, params)| Some(*params)).collect();
+        if let Some(node) = self.graph.nodes.last_mut() {
+            node.quant = Some(Quantization { operands, weights: [].into(), dtype, result });
+        }
+        output
+    }
+
     /// A node with optional operands and any number of results.
     pub fn node_with(&mut self, op: Op, inputs: &[Option<ValueId>], results: usize) -> Vec<ValueId> {
         let name = format!("node{}", self.graph.nodes.len());
         let outputs: Vec<ValueId> =
             (0..results).map(|index| self.graph.add_value(Value::named(format!("{name}_{index}")))).collect();
-        self.graph.nodes.push(Node {
-            name,
-            op,
-            inputs: inputs.to_vec(),
-            outputs: outputs.iter().copied().map(Some).collect(),
-        });
+        let results = outputs.iter().copied().map(Some).collect();
+        self.graph.nodes.push(Node::new(name, op, inputs.to_vec(), results));
         outputs
     }
 

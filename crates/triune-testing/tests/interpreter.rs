@@ -183,12 +183,9 @@ fn integer_sums_use_raw_integers() {
     let mut builder = GraphBuilder::new();
     let a = builder.constant(&Tensor::u8(&[1], &[6]));
     let b = builder.constant(&Tensor::u8(&[1], &[10]));
-    let y = builder.binary(BinaryKind::Add, a, b);
-    let graph = builder.graph_mut();
-    graph.value_mut(a).quant = Some(QuantParams { scale: 0.5, zero_point: 2 });
-    graph.value_mut(b).quant = Some(QuantParams { scale: 0.25, zero_point: 4 });
-    graph.value_mut(y).quant = Some(QuantParams { scale: 0.5, zero_point: 100 });
-    graph.value_mut(y).dtype = Some(DType::U8);
+    let params = |scale, zero_point| QuantParams { scale, zero_point };
+    let operands = [(a, params(0.5, 2)), (b, params(0.25, 4))];
+    let y = builder.integer_node(BinaryKind::Add.into(), &operands, (DType::U8, params(0.5, 100)));
     assert_eq!(interpret(&builder.finish(&[y]), &[]), [Tensor::u8(&[1], &[107])]);
 }
 
@@ -207,12 +204,8 @@ fn integer_averages_round_as_the_reference() {
             auto_pad: AutoPad::Explicit,
             ceil_mode: false,
         });
-        let y = builder.node(op, &[x]);
-        let graph = builder.graph_mut();
         let params = QuantParams { scale: 1.0, zero_point: 3 };
-        graph.value_mut(x).quant = Some(params);
-        graph.value_mut(y).quant = Some(params);
-        graph.value_mut(y).dtype = Some(DType::I8);
+        let y = builder.integer_node(op, &[(x, params)], (DType::I8, params));
         interpret(&builder.finish(&[y]), &[]).remove(0).integers()
     };
     assert_eq!(mean(&Tensor::i8(&[1, 1, 1, 2], &[4, 5])), [5]);
@@ -224,7 +217,7 @@ fn tables_are_indexed_by_byte_pattern() {
     let mut builder = GraphBuilder::new();
     let x = builder.constant(&Tensor::i8(&[3], &[-1, 0, 1]));
     let table = std::sync::Arc::new(std::array::from_fn(|byte| 255 - byte as u8));
-    let y = builder.node(Op::Table(Table { table }), &[x]);
-    builder.graph_mut().value_mut(y).dtype = Some(DType::I8);
+    let params = QuantParams { scale: 1.0, zero_point: 0 };
+    let y = builder.integer_node(Op::Table(Table { table }), &[(x, params)], (DType::I8, params));
     assert_eq!(interpret(&builder.finish(&[y]), &[]), [Tensor::i8(&[3], &[0, -1, -2])]);
 }

@@ -7,11 +7,10 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Weak},
+    sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 use bytes::Bytes;
-use triune_fork::{Brief, BriefGuard};
 use triune_kernels::{Error as KernelError, Filter, Isa, PackedFilter, QConv, QConvSpec};
 
 use crate::Addr;
@@ -105,7 +104,7 @@ struct State {
 /// The weights of a model.
 #[derive(Debug, Default)]
 pub struct Library {
-    state: Brief<State>,
+    state: Mutex<State>,
 }
 
 impl Library {
@@ -191,8 +190,8 @@ impl Library {
         Ok(new)
     }
 
-    fn lock(&self) -> BriefGuard<'_, State> {
-        self.state.lock()
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -151,7 +151,7 @@ pub(super) fn check_types(at: &Operands<'_>, x: DType, weights: DType) -> Result
         return Ok(());
     }
     let alike = x.is_quantized() && weights.is_quantized() || x == weights && x.holds_quantized();
-    if alike && at.quantized.first().is_some_and(Option::is_some) {
+    if alike && at.quantized.is_some() {
         return Ok(());
     }
     Err(at.wrong(format!("inputs of types {x} and {weights}; equal floats or quantized values are expected")))

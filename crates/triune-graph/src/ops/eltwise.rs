@@ -110,9 +110,7 @@ impl Binary {
 
     pub(super) fn infer(&self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let (a, b) = (at.input(0)?, at.input(1)?);
-        let both_quantized = a.dtype.is_quantized()
-            && b.dtype.is_quantized()
-            && at.quantized.first().is_some_and(Option::is_some);
+        let both_quantized = a.dtype.is_quantized() && b.dtype.is_quantized() && at.quantized.is_some();
         if a.dtype != b.dtype && !both_quantized {
             return Err(at.wrong(format!("inputs of types {} and {}", a.dtype, b.dtype)));
         }

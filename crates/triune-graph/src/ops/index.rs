@@ -27,7 +27,7 @@ impl Where {
         }
         let shape = at.broadcast(&a.shape, &b.shape)?;
         let shape = at.broadcast(&condition.shape, &shape)?;
-        Ok(vec![TensorType { dtype: at.result_dtype(a.dtype), shape }])
+        Ok(vec![TensorType { dtype: a.dtype, shape }])
     }
 }
 
@@ -215,7 +215,7 @@ impl TopK {
         let mut dims = x.shape.to_vec();
         dims[axis] = k;
         let shape = at.shape(&dims)?;
-        let values = TensorType { dtype: at.result_dtype(x.dtype), shape };
+        let values = TensorType { dtype: x.dtype, shape };
         Ok(vec![values, TensorType { dtype: self.index_dtype, shape }])
     }
 }

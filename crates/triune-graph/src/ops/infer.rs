@@ -25,8 +25,8 @@ pub(crate) struct Operands<'a> {
     pub(crate) node: &'a str,
     pub(crate) op: &'static str,
     pub(crate) inputs: &'a [Option<Operand<'a>>],
-    /// For every result, the element type that quantization gave it.
-    pub(crate) quantized: &'a [Option<DType>],
+    /// The result's element type, if the operator computes on integers that stand for reals.
+    pub(crate) quantized: Option<DType>,
 }
 
 impl<'a> Operands<'a> {
@@ -91,9 +91,9 @@ impl<'a> Operands<'a> {
             .ok_or_else(|| self.wrong(format!("axis {axis} is not one of {rank} dimensions")))
     }
 
-    /// The element type of a result that is `dtype` unless quantization says otherwise.
+    /// The element type of a result that is `dtype` unless the node says otherwise.
     pub(crate) fn result_dtype(&self, dtype: DType) -> DType {
-        self.quantized.first().copied().flatten().unwrap_or(dtype)
+        self.quantized.unwrap_or(dtype)
     }
 
     /// The only result, of operand 0's type and of `shape`.

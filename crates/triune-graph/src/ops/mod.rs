@@ -1,7 +1,7 @@
 //! The operator set: one file per family with its attributes and shape inference.
 //!
-//! One operator, one meaning, whatever the element type: `Conv` over 8-bit values whose `Value::quant` is set is the
-//! integer convolution, over f32 the float one. Differences between versions of a source format end in its reader.
+//! One operator, one meaning, whatever the element type: `Conv` in a node that says what its integers stand for
+//! (`Node::quant`) is the integer convolution, over f32 the float one. Differences between versions of a source format end in its reader.
 
 mod conv;
 mod dynamic;
@@ -178,6 +178,34 @@ impl Op {
             Self::NonZero(_) => "NonZero",
             Self::Nms(_) => "Nms",
             Self::NonMaxSuppression(_) => "NonMaxSuppression",
+        }
+    }
+
+    /// Whether the first result's elements are those of operand 0 (of all operands of a `Concat`), possibly beside a border,
+    /// whatever they stand for.
+    pub const fn moves(&self) -> bool {
+        match self {
+            Self::Reshape(_)
+            | Self::Flatten(_)
+            | Self::Transpose(_)
+            | Self::Concat(_)
+            | Self::Slice(_)
+            | Self::Split(_)
+            | Self::Gather(_)
+            | Self::GatherElements(_)
+            | Self::GatherNd(_)
+            | Self::Index(_)
+            | Self::Unsqueeze(_)
+            | Self::Squeeze(_)
+            | Self::Expand(_)
+            | Self::Pad(_)
+            | Self::Identity(_) => true,
+            Self::Pool(op) => matches!(op.kind, PoolKind::Max),
+            Self::GlobalPool(op) => matches!(op.kind, PoolKind::Max),
+            Self::AdaptivePool(op) => matches!(op.kind, PoolKind::Max),
+            Self::Reduce(op) => matches!(op.kind, ReduceKind::Max | ReduceKind::Min),
+            Self::Resize(op) => matches!(op.mode, ResizeMode::Nearest(_)),
+            _ => false,
         }
     }
 

@@ -71,12 +71,10 @@ impl Concat {
     pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let first = at.input(0)?;
         let axis = at.axis(self.axis, first.shape.rank())?;
-        let quantized = at.quantized.first().is_some_and(Option::is_some);
         let mut dims = first.shape.to_vec();
         for index in 1..at.inputs.len() {
             let part = at.input(index)?;
-            let same_type = part.dtype == first.dtype
-                || quantized && part.dtype.is_quantized() && first.dtype.is_quantized();
+            let same_type = part.dtype == first.dtype;
             let same_shape = part.shape.rank() == dims.len()
                 && (0..dims.len()).all(|other| other == axis || part.shape[other] == dims[other]);
             if !same_type || !same_shape {
@@ -234,11 +232,10 @@ impl Split {
             return Err(at.wrong(format!("{extent} elements cannot be split into {outputs} parts {sizes:?}")));
         }
         let mut types = Vec::with_capacity(outputs);
-        for (index, &size) in sizes.iter().enumerate() {
+        for &size in &sizes {
             let mut dims = x.shape.to_vec();
             dims[axis] = size;
-            let dtype = at.quantized.get(index).copied().flatten().unwrap_or(x.dtype);
-            types.push(TensorType { dtype, shape: at.shape(&dims)? });
+            types.push(TensorType { dtype: x.dtype, shape: at.shape(&dims)? });
         }
         Ok(types)
     }

@@ -190,12 +190,8 @@ fn lower_alone(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) {
         ..Value::named(format!("{}.scaled", rewriter.value(affine.y).name))
     };
     let scaled = rewriter.add_value(value);
-    let product = Node {
-        name: format!("{}.scale", node.name),
-        op: Op::Binary(Binary::new(BinaryKind::Mul)),
-        inputs: vec![Some(affine.x), Some(scale)],
-        outputs: vec![Some(scaled)],
-    };
+    let inputs = vec![Some(affine.x), Some(scale)];
+    let product = Node::new(format!("{}.scale", node.name), BinaryKind::Mul, inputs, vec![Some(scaled)]);
     rewriter.add_node(product, index);
     node.op = Op::Binary(Binary::new(BinaryKind::Add));
     node.inputs = vec![Some(scaled), Some(shift)];
@@ -231,7 +227,7 @@ mod tests {
         let name = format!("node{}", graph.nodes.len());
         let output = graph.add_value(Value::named(format!("{name}.out")));
         let inputs = inputs.iter().copied().map(Some).collect();
-        graph.nodes.push(Node { name, op, inputs, outputs: vec![Some(output)] });
+        graph.nodes.push(Node::new(name, op, inputs, vec![Some(output)]));
         output
     }
 

@@ -5,7 +5,7 @@ use triune_tensor::{DType, Shape};
 use super::rewrite::Rewriter;
 use crate::{
     Constant, Dim, Error, Graph, Node, Op, Value, ValueId,
-    infer::{infer, quantized_type},
+    infer::infer,
     known::Evaluator,
     ops::{
         GlobalPool, ReduceKind, Reshape, Slice, Unary, UnaryKind,
@@ -127,8 +127,8 @@ fn results(graph: &Graph, node: &Node, evaluator: &mut Evaluator) -> Option<Vec<
         Some(Operand { dtype: value.dtype?, shape: value.fixed_shape()?, constant: value.constant.as_ref() })
     };
     let inputs: Vec<Option<Operand<'_>>> = node.inputs.iter().map(operand).collect();
-    let quantized: Vec<_> = node.outputs.iter().map(|output| quantized_type(graph, *output)).collect();
-    let at = Operands { node: &node.name, op: node.op.name(), inputs: &inputs, quantized: &quantized };
+    let quantized = node.quant.as_ref().map(|quant| quant.dtype);
+    let at = Operands { node: &node.name, op: node.op.name(), inputs: &inputs, quantized };
     // The types of results that nobody named are not kept anywhere; those nodes stay.
     let types: Option<Vec<TensorType>> = node
         .outputs
@@ -178,12 +178,7 @@ fn reduce_as_pool(rewriter: &mut Rewriter<'_>, index: usize) {
         return;
     }
     let (name, keep_dims) = (node.name.clone(), op.keep_dims);
-    let node = |output| Node {
-        name: name.clone(),
-        op: Op::GlobalPool(pool),
-        inputs: vec![Some(input)],
-        outputs: vec![Some(output)],
-    };
+    let node = |output| Node::new(&*name, Op::GlobalPool(pool), vec![Some(input)], vec![Some(output)]);
     if keep_dims {
         rewriter.replace(index, node(output));
         return;
@@ -199,12 +194,8 @@ fn reduce_as_pool(rewriter: &mut Rewriter<'_>, index: usize) {
     let pooled = rewriter.add_value(pooled);
     rewriter.add_node(node(pooled), index);
     let op = Op::Reshape(Reshape { allow_zero: dims.contains(&0) });
-    let reshape = Node {
-        name: format!("{name}.Reshape"),
-        op,
-        inputs: vec![Some(pooled), Some(wish)],
-        outputs: vec![Some(output)],
-    };
+    let inputs = vec![Some(pooled), Some(wish)];
+    let reshape = Node::new(format!("{name}.Reshape"), op, inputs, vec![Some(output)]);
     rewriter.replace(index, reshape);
 }
 
@@ -220,10 +211,9 @@ fn resolve_reshape(rewriter: &mut Rewriter<'_>, index: usize) {
         return;
     };
     let Some(shape) = rewriter.value(output).fixed_shape() else { return };
-    let plain = |id: ValueId| rewriter.value(id).quant.is_none();
     let source = match rewriter.producer(input) {
-        Some((_, Node { op: Op::Reshape(_), inputs, .. })) if plain(input) && plain(output) => {
-            inputs.first().copied().flatten().filter(|&id| plain(id)).unwrap_or(input)
+        Some((_, Node { op: Op::Reshape(_), inputs, .. })) => {
+            inputs.first().copied().flatten().unwrap_or(input)
         }
         _ => input,
     };
@@ -239,7 +229,7 @@ fn resolve_reshape(rewriter: &mut Rewriter<'_>, index: usize) {
     let wish = rewriter.add_value(Value::named(format!("{}.shape", rewriter.value(output).name)));
     rewriter.set_constant(wish, constant);
     let inputs = vec![Some(source), Some(wish)];
-    rewriter.replace(index, Node { name, op, inputs, outputs: vec![Some(output)] });
+    rewriter.replace(index, Node::new(name, op, inputs, vec![Some(output)]));
 }
 
 /// Nodes that hand on what they get go.
@@ -248,7 +238,7 @@ fn drop_copy(rewriter: &mut Rewriter<'_>, index: usize) {
     let ([Some(output)], Some(Some(input))) = (node.outputs.as_slice(), node.inputs.first()) else { return };
     let (input, output) = (*input, *output);
     let (from, to) = (rewriter.value(input), rewriter.value(output));
-    if from.dtype != to.dtype || from.shape != to.shape || from.quant != to.quant {
+    if from.dtype != to.dtype || from.shape != to.shape {
         return;
     }
     let copies = match &node.op {

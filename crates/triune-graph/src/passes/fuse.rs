@@ -7,7 +7,7 @@ mod integer;
 
 use super::rewrite::Rewriter;
 use crate::{
-    Error, Graph, Op, ValueId,
+    Error, Graph, Node, Op, ValueId,
     ops::{Epilogue, Residual, Stage},
 };
 
@@ -57,21 +57,24 @@ fn append(
     let mut node = node.clone();
     epilogue_mut(&mut node.op)?.stages.push(stage);
     node.outputs = vec![Some(output)];
+    if let (Some(own), Some(last)) = (&mut node.quant, &rewriter.get(follower)?.quant) {
+        (own.dtype, own.result) = (last.dtype, last.result);
+    }
     rewriter.remove(follower);
     rewriter.replace(maker, node);
     Some(())
 }
 
 /// Fuses the addition at `addition` into a convolution that makes one of its operands. `admits` says whether a convolution
-/// can take it, given its result.
+/// can take it as the operand of this number.
 fn absorb_residual(
     rewriter: &mut Rewriter<'_>,
     addition: usize,
-    admits: impl Fn(&Rewriter<'_>, ValueId, &Epilogue) -> bool,
+    admits: impl Fn(&Node, &Epilogue, usize) -> bool,
 ) -> Option<()> {
     let node = rewriter.get(addition)?;
     let Op::Binary(binary) = &node.op else { return None };
-    let after = binary.epilogue.stages.clone();
+    let (after, sum) = (binary.epilogue.stages.clone(), node.quant.clone());
     let (&[Some(a), Some(b)], &[Some(output)]) = (&node.inputs[..], &node.outputs[..]) else { return None };
     // A node may only start once both operands exist, so it moves to where the addition stood; of two convolutions the
     // later one moves less.
@@ -80,18 +83,24 @@ fn absorb_residual(
         let shape = rewriter.value(output).fixed_shape()?;
         let same = [own, other].iter().all(|&id| rewriter.value(id).fixed_shape() == Some(shape));
         let Op::Conv(conv) = &node.op else { return None };
-        (same && rewriter.is_private(own) && admits(rewriter, own, &conv.epilogue))
+        (same && rewriter.is_private(own) && admits(node, &conv.epilogue, usize::from(own != a)))
             .then_some((index, own, other))
     };
     let hosts = [host(a, b), host(b, a)];
     let (index, own, other) =
         hosts.into_iter().flatten().max_by_key(|(index, _, _)| rewriter.rank(*index))?;
     let mut node = rewriter.get(index)?.clone();
-    let quant = rewriter.value(own).quant;
+    let own_first = own == a;
+    let quant = node.quant.as_ref().map(|quant| quant.result);
     let epilogue = epilogue_mut(&mut node.op)?;
-    epilogue.stages.push(Stage::Residual(Residual { quant, own_first: own == a }));
+    epilogue.stages.push(Stage::Residual(Residual { quant, own_first }));
     epilogue.stages.extend(after);
     node.inputs.resize(3, None);
+    if let (Some(quant), Some(sum)) = (&mut node.quant, sum) {
+        quant.operands.resize(node.inputs.len(), None);
+        quant.operands.push(sum.operand(usize::from(own_first)));
+        (quant.dtype, quant.result) = (sum.dtype, sum.result);
+    }
     node.inputs.push(Some(other));
     node.outputs = vec![Some(output)];
     rewriter.move_to(index, addition);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use triune_tensor::DType;
 
-use crate::{Error, Graph, Node, Op, Value, ValueId, infer::infer, ops::Cast};
+use crate::{Error, Graph, Node, Op, Provenance, Value, ValueId, infer::infer, ops::Cast};
 
 /// Lets every operator that computes read and write f32 where the network has f16. Returns whether anything changed.
 ///
@@ -76,16 +76,17 @@ fn like(graph: &mut Graph, id: ValueId) -> ValueId {
     let value = graph.value(id);
     let name = format!("{}:f32.{}", value.name, graph.values.len());
     let shape = value.shape.clone();
-    graph.add_value(Value { dtype: Some(DType::F32), shape, ..Value::named(name) })
+    graph.add_value(Value {
+        dtype: Some(DType::F32),
+        shape,
+        provenance: Provenance::Pass,
+        ..Value::named(name)
+    })
 }
 
 fn cast(graph: &Graph, from: ValueId, to: ValueId, dtype: DType) -> Node {
-    Node {
-        name: format!("{}.Cast", graph.value(to).name),
-        op: Op::Cast(Cast { to: dtype }),
-        inputs: vec![Some(from)],
-        outputs: vec![Some(to)],
-    }
+    let name = format!("{}.Cast", graph.value(to).name);
+    Node::new(name, Op::Cast(Cast { to: dtype }), vec![Some(from)], vec![Some(to)])
 }
 
 /// Whether the operator copies elements without looking at them, or converts them itself.

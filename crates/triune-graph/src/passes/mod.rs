@@ -22,12 +22,6 @@ pub use stages::{Arrival, HostOperand, HostStep, Stage, stages};
 
 use crate::{Error, Graph, infer::infer};
 
-/// Name of the value that one which passes added is called after: it has a mark and a number behind it. An integer value
-/// that is called after a float value stands for the same reals.
-pub fn origin(name: &str) -> Option<&str> {
-    name.rsplit_once(rewrite::DERIVED).map(|(origin, _)| origin)
-}
-
 /// All passes in the order in which they help each other, on a bound graph. Returns whether anything changed.
 ///
 /// Afterwards all types are known, operators between quantized values are integer operators, everything else is

@@ -10,19 +10,19 @@ mod pattern;
 pub(super) mod table;
 
 use super::rewrite::Rewriter;
-use crate::{Error, Graph, Node};
-use pattern::{annotate, dequantized, quantizer};
-use table::mapping;
+use crate::{Error, Graph, Node, Op, Quantization, ValueId};
+use pattern::{dequantized, quantizer, state_type};
+use table::{Quantized, mapping};
 
-/// Turns quantized regions into operators over 8-bit values whose [`crate::Value::quant`] is set. Returns whether
-/// anything changed.
+/// Turns quantized regions into operators that say what their integers stand for ([`Node::quant`]). Returns whether anything
+/// changed.
 ///
 /// Wants constants folded as far as scales and zero points need it, but dequantized weights left alone.
 pub fn quantize(graph: &mut Graph) -> Result<bool, Error> {
     let mut rewriter = Rewriter::new(graph);
     rewriter.sweep_all();
     for index in 0..rewriter.len() {
-        annotate(&mut rewriter, index);
+        state_type(&mut rewriter, index);
     }
     for index in (0..rewriter.len()).rev() {
         let mut raised = Some(index);
@@ -42,7 +42,7 @@ pub fn quantize(graph: &mut Graph) -> Result<bool, Error> {
 }
 
 /// `DequantizeLinear` → `QuantizeLinear`: nothing when the parameters are equal, else one table, or between 16-bit integers one
-/// function that keeps the real.
+/// function that keeps the real. The other way round the integers are what they are, whatever either side takes them for.
 fn cancel_pair(rewriter: &mut Rewriter<'_>, index: usize) -> bool {
     let Some((real, output, to)) = quantizer(rewriter, index) else { return false };
     let Some((source, from)) = dequantized(rewriter, real) else { return false };
@@ -51,8 +51,24 @@ fn cancel_pair(rewriter: &mut Rewriter<'_>, index: usize) -> bool {
         return true;
     }
     let Some(op) = mapping(None, from, to, rewriter.rounding()) else { return false };
-    let node = rewriter.get(index).expect("a live node");
-    let node = Node { name: node.name.clone(), op, inputs: vec![Some(source)], outputs: vec![Some(output)] };
-    rewriter.replace(index, node);
+    let name = rewriter.get(index).expect("a live node").name.clone();
+    rewriter.replace(index, mapped(name, op, (source, from), (output, to)));
     true
+}
+
+/// A node that maps integers of one meaning to those of another.
+fn mapped(
+    name: String,
+    op: Op,
+    (input, from): (ValueId, Quantized),
+    (output, to): (ValueId, Quantized),
+) -> Node {
+    let quant = Some(over(&[from], to));
+    Node { quant, ..Node::new(name, op, vec![Some(input)], vec![Some(output)]) }
+}
+
+/// What an operator without weights says of operands and a result.
+fn over(operands: &[Quantized], to: Quantized) -> Quantization {
+    let operands = operands.iter().map(|own| Some(own.params)).collect();
+    Quantization { operands, weights: [].into(), dtype: to.dtype, result: to.params }
 }

@@ -2,14 +2,14 @@
 //!
 //! Knows no operator. Nodes are only marked while a pass runs; [`Rewriter::commit`] puts the survivors in order.
 
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashSet},
+};
 
 use triune_tensor::{Requantize, Rounding};
 
-use crate::{Constant, Graph, Node, Value, ValueId};
-
-/// Stands between a value's name and the number of one that is derived from it.
-pub(super) const DERIVED: char = '#';
+use crate::{Constant, Graph, Node, Provenance, Value, ValueId};
 
 /// One operand position of the network.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,8 @@ pub(super) struct Rewriter<'a> {
     /// In no order.
     readers: Vec<Vec<Reader>>,
     is_output: Vec<bool>,
+    /// The values' names, once one has been added.
+    names: Option<HashSet<String>>,
     changed: bool,
 }
 
@@ -51,6 +53,7 @@ impl<'a> Rewriter<'a> {
             graph,
             nodes,
             is_output,
+            names: None,
             changed: false,
         };
         for index in 0..rewriter.nodes.len() {
@@ -67,6 +70,11 @@ impl<'a> Rewriter<'a> {
     /// The node, unless it is gone.
     pub(super) fn get(&self, index: usize) -> Option<&Node> {
         self.nodes.get(index)?.as_ref()
+    }
+
+    /// The graph as far as its values go.
+    pub(super) fn graph(&self) -> &Graph {
+        self.graph
     }
 
     /// How the graph's operators make integers.
@@ -124,7 +132,21 @@ impl<'a> Rewriter<'a> {
 
     /// Adds a value under a name made unique from `name`.
     pub(super) fn add_value(&mut self, mut value: Value) -> ValueId {
-        value.name = format!("{}{DERIVED}{}", value.name, self.graph.values.len());
+        let names = self
+            .names
+            .get_or_insert_with(|| self.graph.values.iter().map(|value| value.name.clone()).collect());
+        if value.provenance == Provenance::Network {
+            value.provenance = Provenance::Pass;
+        }
+        let stem = std::mem::take(&mut value.name);
+        let mut number = self.graph.values.len();
+        value.name = loop {
+            let name = format!("{stem}#{number}");
+            if names.insert(name.clone()) {
+                break name;
+            }
+            number += 1;
+        };
         self.producers.push(None);
         self.readers.push(Vec::new());
         self.is_output.push(false);

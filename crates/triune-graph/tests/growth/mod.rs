@@ -61,7 +61,7 @@ impl Growth {
         let made: Vec<ValueId> =
             (0..outputs).map(|i| self.graph.add_value(Value::named(format!("{name}:{i}")))).collect();
         let outputs = made.iter().copied().map(Some).collect();
-        self.graph.nodes.push(Node { name, op, inputs: inputs.into(), outputs });
+        self.graph.nodes.push(Node::new(name, op, inputs.into(), outputs));
         made
     }
 

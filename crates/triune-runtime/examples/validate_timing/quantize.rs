@@ -104,18 +104,18 @@ impl Tool {
         let integers = self.value(format!("{name}_quantized"), DType::I8, shape.clone());
         let reals = self.value(format!("{name}_dequantized"), DType::F32, shape);
         let parameters = [Some(self.scales[0]), Some(self.zeros[0])];
-        self.nodes.push(Node {
-            name: format!("{name}_quantize"),
-            op: Op::QuantizeLinear(QuantizeLinear { axis: 1, dtype: DType::I8 }),
-            inputs: vec![Some(id), parameters[0], parameters[1]],
-            outputs: vec![Some(integers)],
-        });
-        self.nodes.push(Node {
-            name: format!("{name}_dequantize"),
-            op: Op::DequantizeLinear(DequantizeLinear { axis: 1 }),
-            inputs: vec![Some(integers), parameters[0], parameters[1]],
-            outputs: vec![Some(reals)],
-        });
+        self.nodes.push(Node::new(
+            format!("{name}_quantize"),
+            Op::QuantizeLinear(QuantizeLinear { axis: 1, dtype: DType::I8 }),
+            vec![Some(id), parameters[0], parameters[1]],
+            vec![Some(integers)],
+        ));
+        self.nodes.push(Node::new(
+            format!("{name}_dequantize"),
+            Op::DequantizeLinear(DequantizeLinear { axis: 1 }),
+            vec![Some(integers), parameters[0], parameters[1]],
+            vec![Some(reals)],
+        ));
         self.current[id.0 as usize] = reals;
         for output in self.graph.outputs.iter_mut().filter(|output| **output == id) {
             *output = reals;
@@ -132,12 +132,12 @@ impl Tool {
         let integers = self.graph.add_constant(format!("{name}_integers"), constant);
         let reals = self.value(format!("{name}_reals"), DType::F32, dims);
         let parameters = [self.scales[1 + usize::from(bias)], self.zeros[usize::from(bias)]];
-        self.nodes.push(Node {
-            name: format!("{name}_dequantize"),
-            op: Op::DequantizeLinear(DequantizeLinear { axis: 0 }),
-            inputs: vec![Some(integers), Some(parameters[0]), Some(parameters[1])],
-            outputs: vec![Some(reals)],
-        });
+        self.nodes.push(Node::new(
+            format!("{name}_dequantize"),
+            Op::DequantizeLinear(DequantizeLinear { axis: 0 }),
+            vec![Some(integers), Some(parameters[0]), Some(parameters[1])],
+            vec![Some(reals)],
+        ));
         reals
     }
 
@@ -166,12 +166,7 @@ pub(crate) fn product(k: usize, n: usize, m: usize) -> Graph {
         groups: 1,
         epilogue: Epilogue::default(),
     };
-    graph.nodes.push(Node {
-        name: "product".into(),
-        op: Op::Conv(conv),
-        inputs: vec![Some(x), Some(weights)],
-        outputs: vec![Some(y)],
-    });
+    graph.nodes.push(Node::new("product", Op::Conv(conv), vec![Some(x), Some(weights)], vec![Some(y)]));
     (graph.inputs, graph.outputs) = (vec![x], vec![y]);
     graph
 }

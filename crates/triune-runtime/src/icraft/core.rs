@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use triune_graph::{Graph, NodeId, Value, ValueId, passes};
+use triune_graph::{Graph, NodeId, ValueId, passes};
 use triune_tensor::DType;
 
 use super::source::{Meaning, Source};
@@ -16,6 +16,8 @@ use crate::{
 pub(crate) struct Core {
     /// Its operators as they are compiled; what it takes and gives are values of the network.
     pub(crate) graph: Graph,
+    /// Per value of `graph`, what its integers stand for.
+    pub(crate) meanings: Vec<Option<Meaning>>,
     /// Per value of `graph`, the network's value whose integers it has, if there is one.
     pub(crate) values: Vec<Option<ValueId>>,
     /// Names of the network's operators that it stands for.
@@ -26,16 +28,13 @@ impl Core {
     /// Splits a prepared model, `source` being the same model in reals, for an accelerator that may compute on 16-bit integers.
     pub(crate) fn new(prepared: &Graph, source: &Source, int16: bool) -> Result<Self, Error> {
         let producers = prepared.producers();
-        let named = |graph: &Graph, id: ValueId| {
-            let value = graph.value(id);
-            let (dtype, params) = value.dtype.zip(value.quant)?;
-            source.integers_named(&value.name, Meaning { dtype, params })
-        };
+        let meanings = meanings(prepared);
+        let named = |id: ValueId| source.integers_of(prepared.value(id), meanings[id.0 as usize]?);
         let mut kept: HashSet<NodeId> = HashSet::new();
         let (inputs, outputs) = loop {
             let sides = sides(prepared, &kept, int16);
-            let wide = |value: &Value| value.dtype == Some(DType::I16) && value.quant.is_some();
-            if !sides.contains(&Side::Device) && !int16 && prepared.values.iter().any(wide) {
+            let wide = |meaning: &Meaning| meaning.dtype == DType::I16;
+            if !sides.contains(&Side::Device) && !int16 && meanings.iter().flatten().any(wide) {
                 return Err(Error::Target(
                     "the model has operators over 16-bit integers only, and the accelerator computes on 8-bit ones; buyi \
                      computes on both"
@@ -48,10 +47,10 @@ impl Core {
             let (inputs, outputs) = crossings(prepared, &sides);
             // What crosses the border must be a value of the network; who reads or makes another one stays on the host.
             let before = kept.len();
-            for &id in outputs.iter().filter(|&&id| named(prepared, id).is_none()) {
+            for &id in outputs.iter().filter(|&&id| named(id).is_none()) {
                 kept.extend(producers[id.0 as usize]);
             }
-            for &id in inputs.iter().filter(|&&id| named(prepared, id).is_none()) {
+            for &id in inputs.iter().filter(|&&id| named(id).is_none()) {
                 let readers = prepared.nodes.iter().zip(&sides).zip(0..);
                 let readers = readers
                     .filter(|((node, side), _)| **side == Side::Device && node.inputs.contains(&Some(id)));
@@ -62,12 +61,12 @@ impl Core {
             }
         };
         let graph = prepared.extract(&inputs, &outputs)?;
-        let values: Vec<Option<ValueId>> = (0..graph.values.len())
-            .map(|index| {
-                named(&graph, ValueId(index as u32)).filter(|_| graph.values[index].constant.is_none())
-            })
-            .collect();
-        let mut core = Self { graph, values, nodes: HashSet::new() };
+        let meanings = self::meanings(&graph);
+        let values = graph.values.iter().zip(&meanings).map(|(value, meaning)| {
+            source.integers_of(value, (*meaning)?).filter(|_| value.constant.is_none())
+        });
+        let values = values.collect();
+        let mut core = Self { graph, meanings, values, nodes: HashSet::new() };
         let ends =
             |ids: &[ValueId]| -> Vec<ValueId> { ids.iter().filter_map(|&id| core.value(id)).collect() };
         let (from, to) = (ends(&core.graph.inputs), ends(&core.graph.outputs));
@@ -80,6 +79,13 @@ impl Core {
     pub(crate) fn value(&self, id: ValueId) -> Option<ValueId> {
         self.values.get(id.0 as usize).copied().flatten()
     }
+}
+
+/// What the integers of each value stand for, and their type.
+fn meanings(graph: &Graph) -> Vec<Option<Meaning>> {
+    let types = graph.values.iter().map(|value| value.dtype.filter(|dtype| dtype.holds_quantized()));
+    let meaning = |(params, dtype): (Option<_>, Option<_>)| Some(Meaning { params: params?, dtype: dtype? });
+    graph.meanings().into_iter().zip(types).map(meaning).collect()
 }
 
 /// The nodes that make `to` of `from` or of what nodes in `stop` make, in execution order.

@@ -3,13 +3,14 @@
 use std::ops::Range;
 
 use triune_device::{Command, DeviceSpec, command};
-use triune_graph::{Graph, ValueId};
+use triune_graph::Graph;
 
 use super::{BLOCK_BYTES, core::Core};
 use crate::{
     CompileOptions, Error, PlanOptions, Program, border,
     compile::program,
     lower::lower,
+    partition::End,
     view::{Home, View},
 };
 
@@ -45,13 +46,12 @@ pub(crate) struct Placed {
 impl Generated {
     pub(crate) fn new(core: &Core, spec: &DeviceSpec, plan: &PlanOptions) -> Result<Self, Error> {
         let graph = &core.graph;
-        let names =
-            |ids: &[ValueId]| -> Vec<String> { ids.iter().map(|&id| graph.value(id).name.clone()).collect() };
+        let [inputs, outputs] = [&graph.inputs, &graph.outputs].map(|ids| End::of(graph, ids));
         // What is no feature map crosses the border without padding.
         let mut edge = spec.border;
         edge.channels = 1;
         let block = Some(BLOCK_BYTES as u32);
-        let borders = border::npu(&edge, graph, &names(&graph.inputs), &names(&graph.outputs), 1, block)?;
+        let borders = border::npu(&edge, graph, &inputs, &outputs, 1, block)?;
         let lowered = lower(graph, &borders.plan, None)?;
         let (views, spans, pieces) = (lowered.views.clone(), lowered.spans.clone(), lowered.pieces.clone());
         let options = CompileOptions { batch: 1, plan: *plan, block };

@@ -21,7 +21,6 @@ use super::{
     emit::{Emitter, ints},
     form::{Form, layout, scalar, stored, tensor},
     generate::{Generated, Placed},
-    source::Meaning,
 };
 use crate::{Error, view::View};
 
@@ -131,7 +130,7 @@ impl Emitter<'_> {
         let name = format!("{name}{suffix}");
         let (form, strides) = describe(&placed.view);
         let dims = placed.view.dims;
-        let meaning = value.dtype.zip(value.quant).map(|(dtype, params)| Meaning { dtype, params });
+        let meaning = compiled.core.meanings[id.0 as usize];
         let element = match (self.stage.style, meaning) {
             (Some(style), Some(meaning)) => style.activation(meaning, form.channels(&dims)),
             _ => ElementType::Scalar(scalar(placed.view.dtype)),

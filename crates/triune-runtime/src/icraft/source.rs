@@ -5,8 +5,10 @@
 
 use std::collections::HashMap;
 
-use triune_graph::{Constant, Graph, Node, Op, Value, ValueId, infer, ops, ops::UnaryKind, passes};
-use triune_tensor::{DType, QuantParams};
+use triune_graph::{
+    Constant, Graph, Node, Op, Provenance, Value, ValueId, infer, ops, ops::UnaryKind, passes,
+};
+use triune_tensor::{DType, QuantParams, Shape};
 
 use crate::{Error, lower::unsupported};
 
@@ -38,6 +40,8 @@ pub(crate) struct Source {
     integers: HashMap<ValueId, Integers>,
     /// For each value of the model, the one that stands for it.
     same: Vec<ValueId>,
+    /// What is quantized before operators that reorder it.
+    raised: Vec<Raised>,
 }
 
 impl Source {
@@ -59,7 +63,7 @@ impl Source {
         };
         strip.run()?;
         let Strip { graph, meanings, same, .. } = strip;
-        let mut source = Self { graph, meanings, integers, same };
+        let mut source = Self { graph, meanings, integers, same, raised: Vec::new() };
         source.limits();
         source.movement();
         source.raise();
@@ -74,7 +78,7 @@ impl Source {
         passes::dead_code(&mut graph)?;
         infer::infer(&mut graph)?;
         let meanings = vec![None; graph.values.len()];
-        Ok(Self { graph, meanings, integers: HashMap::new(), same: Vec::new() })
+        Ok(Self { graph, meanings, integers: HashMap::new(), same: Vec::new(), raised: Vec::new() })
     }
 
     /// What the integers of a value mean, if it has any.
@@ -87,13 +91,22 @@ impl Source {
         self.integers.get(&id)
     }
 
-    /// The value whose integers are those that the prepared model calls `name`, if they mean the same.
-    pub(crate) fn integers_named(&self, name: &str, meaning: Meaning) -> Option<ValueId> {
-        let names = [Some(name), passes::origin(name)];
-        names.into_iter().flatten().find_map(|name| {
+    /// The value whose integers a value of the prepared model has, if they mean the same.
+    pub(crate) fn integers_of(&self, value: &Value, meaning: Meaning) -> Option<ValueId> {
+        let named = |name: &str| {
             let id = *self.same.get(self.graph.find_value(name)?.0 as usize)?;
             (self.meaning(id) == Some(meaning)).then_some(id)
-        })
+        };
+        match &value.provenance {
+            Provenance::Network => named(&value.name),
+            Provenance::Same { value, .. } => named(value),
+            Provenance::Quantized(x) => {
+                let x = self.graph.find_value(x)?;
+                let raised = self.raised.iter().find(|each| each.x == x && each.meaning == meaning);
+                raised.map(|raised| self.same[raised.quantized.0 as usize])
+            }
+            Provenance::Pass => None,
+        }
     }
 
     /// Whoever moves integers may do it before they are dequantized, or after they are made.
@@ -149,7 +162,7 @@ impl Source {
                 let place = producers[x.0 as usize].map_or(0, |producer| producer.0 as usize + 1);
                 let name = self.graph.value(quantized).name.clone();
                 let op = Op::Identity(ops::Identity);
-                (place, Node { name, op, inputs: vec![Some(x)], outputs: vec![Some(quantized)] })
+                (place, Node::new(name, op, vec![Some(x)], vec![Some(quantized)]))
             })
             .collect();
         places.sort_by_key(|(place, _)| *place);
@@ -166,7 +179,9 @@ impl Source {
         let quantized = self.graph.add_value(value);
         self.meanings.push(Some(meaning));
         self.same.push(quantized);
-        raised.push(Raised { x, quantized, meaning });
+        let own = Raised { x, quantized, meaning };
+        raised.push(own);
+        self.raised.push(own);
         quantized
     }
 
@@ -278,7 +293,7 @@ impl Strip {
             match node.op {
                 Op::QuantizeLinear(_) => self.quantize(&node)?,
                 Op::DequantizeLinear(_) => self.dequantize(&node)?,
-                _ => self.keep(node),
+                _ => self.keep(node)?,
             }
         }
         for index in 0..self.graph.outputs.len() {
@@ -353,12 +368,7 @@ impl Strip {
         self.meanings.push(None);
         self.same.push(limited);
         let op = Op::Unary(ops::Unary { kind: UnaryKind::Clip([0.0, most]) });
-        self.graph.nodes.push(Node {
-            name: node_name,
-            op,
-            inputs: vec![Some(x)],
-            outputs: vec![Some(limited)],
-        });
+        self.graph.nodes.push(Node::new(node_name, op, vec![Some(x)], vec![Some(limited)]));
         Some(limited)
     }
 
@@ -373,24 +383,59 @@ impl Strip {
         Ok(())
     }
 
-    fn keep(&mut self, mut node: Node) {
-        let integers =
-            node.outputs.iter().flatten().any(|id| self.graph.value(*id).dtype.is_some_and(is_storage));
+    fn keep(&mut self, mut node: Node) -> Result<(), Error> {
+        let is_integer = |graph: &Graph, id: ValueId| {
+            let value = graph.value(id);
+            value.constant.is_none() && value.dtype.is_some_and(is_storage)
+        };
+        let operands = node.inputs.iter().flatten().copied();
+        let integers: Vec<ValueId> = operands.filter(|&id| is_integer(&self.graph, id)).collect();
         for input in node.inputs.iter_mut().flatten() {
             *input = self.same[input.0 as usize];
         }
-        // Movement of integers: the results mean what the operand does.
-        if integers && let Some(&Some(x)) = node.inputs.first() {
-            for output in node.outputs.iter().flatten() {
-                self.meanings[output.0 as usize] = self.meanings[x.0 as usize];
+        let mut meanings = integers.iter().map(|id| self.meanings[self.same[id.0 as usize].0 as usize]);
+        if let Some(Some(meaning)) = meanings.next() {
+            if meanings.any(|other| other != Some(meaning)) {
+                return Err(unsupported(&node, "it moves integers that do not mean the same"));
+            }
+            match node.op {
+                // The largest integer stands for the largest real.
+                Op::ArgReduce(_) => {}
+                Op::Pad(_) => self.border(&mut node, meaning)?,
+                _ if node.op.moves() => {}
+                _ => return Err(unsupported(&node, "it computes on integers, not on what they mean")),
+            }
+            // Movement of integers: the results mean what the operand does.
+            for output in node.outputs.iter().flatten().filter(|id| is_integer(&self.graph, **id)) {
+                self.meanings[output.0 as usize] = Some(meaning);
             }
         }
         self.graph.nodes.push(node);
+        Ok(())
+    }
+
+    /// Gives a border of integers the real that they mean.
+    fn border(&mut self, node: &mut Node, meaning: Meaning) -> Result<(), Error> {
+        let given = node.inputs.get(2).copied().flatten();
+        let known = given.and_then(|id| self.graph.value(id).constant.as_ref()?.to_i64());
+        let integer = match (given, known.as_deref()) {
+            (None, _) => 0,
+            (Some(_), Some(&[integer])) => integer as i32,
+            _ => return Err(unsupported(node, "a border that is not constant")),
+        };
+        let real = Constant::from_f32(Shape::from([]), &[meaning.params.dequantize(integer)]);
+        let real = real.ok_or_else(|| unsupported(node, "a border of no element"))?;
+        let real = self.graph.add_constant(format!("{}:border", node.name), real);
+        self.meanings.push(None);
+        self.same.push(real);
+        node.inputs.resize(node.inputs.len().max(3), None);
+        node.inputs[2] = Some(real);
+        Ok(())
     }
 
     fn identity(&mut self, name: String, from: ValueId, to: ValueId) {
         let op = Op::Identity(ops::Identity);
-        self.graph.nodes.push(Node { name, op, inputs: vec![Some(from)], outputs: vec![Some(to)] });
+        self.graph.nodes.push(Node::new(name, op, vec![Some(from)], vec![Some(to)]));
     }
 }
 

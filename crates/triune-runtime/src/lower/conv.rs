@@ -25,7 +25,6 @@ pub(super) struct Product<'a> {
     /// Input channels of a group that the convolution reads; those that the weights do not have count as 0.
     pub(super) group_channels: usize,
     pub(super) weight_dtype: DType,
-    pub(super) weight_scales: Option<Vec<f32>>,
     pub(super) out_channels: usize,
     pub(super) bias: Option<ValueId>,
     pub(super) epilogue: &'a Epilogue,
@@ -73,13 +72,12 @@ impl Lowering<'_> {
             },
             group_channels: channels,
             weight_dtype: weights.dtype(),
-            weight_scales: self.weight_scales(w),
             out_channels,
             bias: node.inputs.get(2).copied().flatten(),
             epilogue: &op.epilogue,
         };
         let output = self.place(y, Form::ChannelsLast)?;
-        self.product(node, &product, x, &input, y, &output)
+        self.product(node, &product, &input, &output)
     }
 
     /// The input view with its border, if `x` is an input that has one.
@@ -88,30 +86,18 @@ impl Lowering<'_> {
         self.io.inputs[index].bordered
     }
 
-    /// Scales of quantized weights: one, or one per output channel.
-    pub(super) fn weight_scales(&self, w: ValueId) -> Option<Vec<f32>> {
-        let value = self.graph.value(w);
-        match (&value.channel_quant, value.quant) {
-            (Some(quant), _) => Some(quant.scales.to_vec()),
-            (None, Some(quant)) if quant.zero_point == 0 => Some(vec![quant.scale]),
-            _ => None,
-        }
-    }
-
     /// Emits the convolution of `input` into `output`, both rank 4 with contiguous channels, with its epilogue.
     pub(super) fn product(
         &mut self,
         node: &Node,
         product: &Product<'_>,
-        x: ValueId,
         input: &View,
-        y: ValueId,
         output: &View,
     ) -> Result<(), Error> {
         match (input.dtype, product.weight_dtype) {
             (DType::F32, DType::F32) => self.float_product(node, product, input, output),
             (DType::I8 | DType::U8, DType::I8) | (DType::I16, DType::I16) => {
-                self.integer_product(node, product, x, input, y, output)
+                self.integer_product(node, product, input, output)
             }
             (a, b) => Err(unsupported(node, format!("{a} input with {b} weights"))),
         }
@@ -176,18 +162,14 @@ impl Lowering<'_> {
         &mut self,
         node: &Node,
         product: &Product<'_>,
-        x: ValueId,
         input: &View,
-        y: ValueId,
         output: &View,
     ) -> Result<(), Error> {
-        let x_quant = self.operand_quant(node, x)?;
-        let y_quant = self.operand_quant(node, y)?;
+        let (x_quant, y_quant) = (self.operand_quant(node, 0)?, self.result_quant(node)?);
         if (input.dtype == DType::I16) != (output.dtype == DType::I16) {
             return Err(unsupported(node, format!("{} made of {}", output.dtype, input.dtype)));
         }
-        let scales =
-            product.weight_scales.clone().ok_or_else(|| unsupported(node, "weights without scales"))?;
+        let scales = &*self.quantization(node)?.weights;
         let channels = product.out_channels;
         if scales.len() != 1 && scales.len() != channels {
             return Err(unsupported(node, format!("{} weight scales for {channels} channels", scales.len())));
@@ -323,8 +305,7 @@ impl Lowering<'_> {
                 Stage::Residual(residual) if epilogue.add.is_none() => {
                     let own =
                         residual.quant.ok_or_else(|| unsupported(node, "an addition without scales"))?;
-                    let id = operand(node, node.inputs.len() - 1)?;
-                    let other = self.quant_of(node, id)?;
+                    let other = self.operand_quant(node, node.inputs.len() - 1)?;
                     let view = self.residual(node, output)?;
                     let sum = stages[index + 1..].iter().find_map(meaning).unwrap_or(y_quant);
                     let own = (q8(output.dtype, own), own.scale);

@@ -4,17 +4,17 @@ use triune_device::command::{
     self, AddParams, FBinary, FUnary, Function, FunctionKind, QMul, RequantTarget, Table,
 };
 use triune_graph::{
-    Node, ValueId,
+    Node,
     ops::{Binary, BinaryKind, Stage, UnaryKind},
     passes,
 };
 use triune_kernels::QAdd;
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, QuantParams, Shape};
 
 use super::{
     Form, Lowering,
     conv::{add_params, integer_range, q8},
-    extents, has_contiguous_channels, operand, result, unsupported,
+    extents, filling, has_contiguous_channels, operand, result, unsupported,
 };
 use crate::{Error, view::View};
 
@@ -23,9 +23,10 @@ impl Lowering<'_> {
         let (x, y) = (operand(node, 0)?, result(node)?);
         let dtype = self.meta(x)?.1;
         if dtype == DType::I16
-            && let (Some(from), Some(to)) = (self.graph.value(x).quant, self.graph.value(y).quant)
+            && let Some(quant) = &node.quant
         {
-            let table = passes::wide_table(kind, from, to, self.graph.rounding);
+            let from = quant.operand(0).ok_or_else(|| unsupported(node, "an operand without a scale"))?;
+            let table = passes::wide_table(kind, from, quant.result, self.graph.rounding);
             let bytes: Vec<u8> = table.iter().flat_map(|q| q.to_le_bytes()).collect();
             let (from, to) = self.elementwise(x, y)?;
             return self.emit_table(&bytes, &from, &to);
@@ -73,16 +74,12 @@ impl Lowering<'_> {
             _ if dims.rank() == 4 => Form::ChannelsLast,
             _ => Form::Dense,
         };
-        let plain = self.graph.value(y).quant.is_none();
-        if dtype == DType::F32 || !dtype.holds_quantized() || plain {
+        if node.quant.is_none() {
             let [a_view, b_view] = [self.view(a)?, self.view(b)?].map(|view| spread_over(node, &view, dims));
             let (a_view, b_view) = (a_view?, b_view?);
             let output = self.place(y, form)?;
             if dtype == DType::F32 {
                 return self.float_binary(node, op, &a_view, &b_view, &output);
-            }
-            if self.graph.value(a).quant.is_some() || self.graph.value(b).quant.is_some() {
-                return Err(unsupported(node, "quantized operands"));
             }
             if !op.epilogue.stages.is_empty() {
                 return Err(unsupported(node, "an epilogue that no command has"));
@@ -96,14 +93,17 @@ impl Lowering<'_> {
             };
             clamp = [clamp[0].max(limits[0]), clamp[1].min(limits[1])];
         }
-        let zero_point = self.quant_of(node, y)?.zero_point;
+        let quants = [self.operand_quant(node, 0)?, self.operand_quant(node, 1)?, self.result_quant(node)?];
+        let zero_points = quants.map(|quant| quant.zero_point);
         let placed = self.place(y, form)?;
-        let zero_stays = (clamp[0]..=clamp[1]).contains(&zero_point);
-        if let Some([a_view, b_view, output]) = whole_blocks([&a_view, &b_view, &placed], zero_stays) {
+        let zero_stays = (clamp[0]..=clamp[1]).contains(&zero_points[2]);
+        if let Some([a_view, b_view, output]) =
+            whole_blocks([&a_view, &b_view, &placed], zero_points, zero_stays)
+        {
             let channels = placed.dims[1];
             let padded = output.dims[1] * output.dims[4];
             let counted = if channels == padded { [0, 0] } else { extents([channels, padded])? };
-            return self.integer_binary(node, op, [a, b, y], [&a_view, &b_view, &output], clamp, counted);
+            return self.integer_binary(node, op, quants, [&a_view, &b_view, &output], clamp, counted);
         }
         let [a_view, b_view] = [self.view(a)?, self.view(b)?].map(|view| spread_over(node, &view, dims));
         let (a_view, b_view) = (a_view?, b_view?);
@@ -111,7 +111,7 @@ impl Lowering<'_> {
             Some(_) => View::channels_last(self.new_scratch(dims, dtype), dtype, dims),
             None => placed,
         };
-        self.integer_binary(node, op, [a, b, y], [&a_view, &b_view, &output], clamp, [0, 0])?;
+        self.integer_binary(node, op, quants, [&a_view, &b_view, &output], clamp, [0, 0])?;
         if output == placed { Ok(()) } else { self.copy(&output, &placed) }
     }
 
@@ -120,13 +120,11 @@ impl Lowering<'_> {
         &mut self,
         node: &Node,
         op: &Binary,
-        [a, b, y]: [ValueId; 3],
+        [a_quant, b_quant, y_quant]: [QuantParams; 3],
         views: [&View; 3],
         clamp: [i32; 2],
         counted: [u32; 2],
     ) -> Result<(), Error> {
-        let (a_quant, b_quant, y_quant) =
-            (self.operand_quant(node, a)?, self.operand_quant(node, b)?, self.operand_quant(node, y)?);
         let wide = views.map(|view| view.dtype == DType::I16);
         if wide[0] != wide[2] || wide[1] != wide[2] {
             return Err(unsupported(node, "operands of 8 and of 16 bits"));
@@ -262,19 +260,21 @@ fn spread_over(node: &Node, view: &View, dims: Shape) -> Result<View, Error> {
 
 /// Two operands and a result in blocks as (N, blocks, H, W, channels of a block), what fills the last block included: at
 /// the operands' zero points it gives the result's, if that `zero_stays` within the result's limits.
-fn whole_blocks([a, b, output]: [&View; 3], zero_stays: bool) -> Option<[View; 3]> {
+fn whole_blocks([a, b, output]: [&View; 3], zero_points: [i32; 3], zero_stays: bool) -> Option<[View; 3]> {
     let channels = output.blocks?.channels;
     let exact = output.dims[1].is_multiple_of(channels);
-    let whole = |view: &View| {
+    let whole = |view: &View, zero_point: i32| {
         let blocks = view.blocks.filter(|blocks| view.dims == output.dims && blocks.channels == channels);
         let same = blocks.is_some();
-        let filled = blocks.is_some_and(|blocks| blocks.filled);
+        let filled =
+            blocks.is_some_and(|blocks| blocks.filled && blocks.fill == filling(zero_point, view.dtype));
         match view.plain().filter(|_| exact && !same) {
             Some(plain) => plain.broadcast(output.dims)?.whole_blocks(channels),
             None => view.whole_blocks(channels).filter(|_| same && (exact || filled && zero_stays)),
         }
     };
-    Some([whole(a)?, whole(b)?, whole(output)?])
+    let [a_zero, b_zero, y_zero] = zero_points;
+    Some([whole(a, a_zero)?, whole(b, b_zero)?, whole(output, y_zero)?])
 }
 
 /// A function as a command has it.

@@ -34,7 +34,7 @@ impl Lowering<'_> {
         let a_view = self.densified(&a_view)?;
         let weights = self.matrix(node, b, op.trans_b)?;
         let output = self.place(y, Form::Dense)?;
-        self.matrix_product(node, a, &a_view, b, weights, bias, &op.epilogue, y, &output)
+        self.matrix_product(node, &a_view, weights, bias, &op.epilogue, &output)
     }
 
     pub(super) fn matmul(&mut self, node: &Node, op: &MatMul) -> Result<(), Error> {
@@ -49,7 +49,7 @@ impl Lowering<'_> {
             let columns = Shape::from([rows[0], b_dims[1]]);
             if let (Some(a_rows), Some(out_rows)) = (a_view.reshaped(rows), output.reshaped(columns)) {
                 let weights = self.matrix(node, b, false)?;
-                return self.matrix_product(node, a, &a_rows, b, weights, None, &op.epilogue, y, &out_rows);
+                return self.matrix_product(node, &a_rows, weights, None, &op.epilogue, &out_rows);
             }
         }
         if a_dtype != DType::F32 || a_dims.rank() < 2 || b_dims.rank() < 2 {
@@ -128,13 +128,10 @@ impl Lowering<'_> {
     fn matrix_product(
         &mut self,
         node: &Node,
-        a: ValueId,
         a_view: &crate::view::View,
-        b: ValueId,
         (weights, weight_dtype): (Weights, DType),
         bias: Option<ValueId>,
         epilogue: &Epilogue,
-        y: ValueId,
         output: &crate::view::View,
     ) -> Result<(), Error> {
         let (Some(input), Some(pixels)) = (as_pixels(a_view), as_pixels(output)) else {
@@ -146,10 +143,9 @@ impl Lowering<'_> {
             out_channels: weights.extents[0],
             weights,
             weight_dtype,
-            weight_scales: self.weight_scales(b),
             bias,
             epilogue,
         };
-        self.product(node, &product, a, &input, y, &pixels)
+        self.product(node, &product, &input, &pixels)
     }
 }

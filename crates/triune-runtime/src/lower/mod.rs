@@ -25,7 +25,7 @@ use triune_device::{
     Addr, Command, FeatureMap, Library,
     command::{self, Copy, Fill},
 };
-use triune_graph::{Graph, Node, NodeId, Op, ValueId};
+use triune_graph::{Graph, Node, NodeId, Op, Quantization, ValueId};
 use triune_tensor::{DType, QuantParams, Shape};
 
 use crate::{
@@ -82,6 +82,7 @@ pub(crate) fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Re
         io,
         producers: graph.producers(),
         outputs: graph.outputs.iter().copied().enumerate().rev().map(|(index, id)| (id, index)).collect(),
+        meanings: graph.meanings(),
         views: vec![None; graph.values.len()],
         feature_maps: HashMap::new(),
         plain: HashMap::new(),
@@ -128,6 +129,8 @@ struct Lowering<'g> {
     producers: Vec<Option<NodeId>>,
     /// The first of the graph's outputs that each value is.
     outputs: HashMap<ValueId, usize>,
+    /// For every value, what its integers stand for: what fills the last block of a map is at its zero point.
+    meanings: Vec<Option<QuantParams>>,
     views: Vec<Option<View>>,
     /// Channels-last copies of values that lie otherwise.
     feature_maps: HashMap<ValueId, View>,
@@ -207,12 +210,7 @@ impl Lowering<'_> {
                 });
                 let strided = self.producers[input.0 as usize]
                     .is_some_and(|producer| writes_feature_maps(&self.graph.nodes[producer.0 as usize].op));
-                if strided
-                    && apart
-                    && part.quant == whole.quant
-                    && part.dtype == whole.dtype
-                    && !self.outputs.contains_key(&input)
-                {
+                if strided && apart && part.dtype == whole.dtype && !self.outputs.contains_key(&input) {
                     self.parents.entry(input).or_insert((*out, channel));
                 }
                 channel += dims[1];
@@ -251,17 +249,27 @@ impl Lowering<'_> {
         }
     }
 
-    /// Meaning of a quantized value.
-    fn quant_of(&self, node: &Node, id: ValueId) -> Result<QuantParams, Error> {
-        let value = self.graph.value(id);
-        value.quant.ok_or_else(|| {
-            unsupported(node, format!("quantized value '{}' has no scale and zero point", value.name))
-        })
+    /// What a node over integers says of them.
+    fn quantization<'n>(&self, node: &'n Node) -> Result<&'n Quantization, Error> {
+        node.quant.as_ref().ok_or_else(|| unsupported(node, "integers without scales and zero points"))
     }
 
-    /// The same of an operand or result of arithmetic: 16-bit integers are symmetric there.
-    fn operand_quant(&self, node: &Node, id: ValueId) -> Result<QuantParams, Error> {
-        let quant = self.quant_of(node, id)?;
+    /// What a node takes the integers of operand `index` for.
+    fn operand_quant(&self, node: &Node, index: usize) -> Result<QuantParams, Error> {
+        let quant = self.quantization(node)?.operand(index);
+        let quant =
+            quant.ok_or_else(|| unsupported(node, format!("operand {index} has no scale and zero point")))?;
+        self.symmetric(node, operand(node, index)?, quant)
+    }
+
+    /// What the integers of a node's result stand for.
+    fn result_quant(&self, node: &Node) -> Result<QuantParams, Error> {
+        let quant = self.quantization(node)?.result;
+        self.symmetric(node, result(node)?, quant)
+    }
+
+    /// 16-bit integers are symmetric in arithmetic.
+    fn symmetric(&self, node: &Node, id: ValueId, quant: QuantParams) -> Result<QuantParams, Error> {
         let value = self.graph.value(id);
         if value.dtype == Some(DType::I16) && quant.zero_point != 0 {
             let zero_point = quant.zero_point;
@@ -284,7 +292,7 @@ impl Lowering<'_> {
     fn block_of(&self, id: ValueId, dtype: DType) -> Option<usize> {
         let value = self.graph.value(id);
         let image = value.shape.as_ref().is_some_and(|dims| dims.len() == 4);
-        let block = self.io.block.filter(|_| image && value.quant.is_some())? as usize;
+        let block = self.io.block.filter(|_| image && dtype.holds_quantized())? as usize;
         Some((block / dtype.bytes()).max(1))
     }
 
@@ -420,7 +428,7 @@ impl Lowering<'_> {
 
     /// A scratch view in blocks, the last one filled up with the value's zero point.
     fn new_blocked(&mut self, id: ValueId, dims: Shape, dtype: DType, block: usize) -> View {
-        let zero_point = self.graph.value(id).quant.map_or(0, |quant| quant.zero_point);
+        let zero_point = self.meanings[id.0 as usize].map_or(0, |quant| quant.zero_point);
         let mut padded = dims;
         padded.dims_mut()[1] = dims[1].next_multiple_of(block);
         let home = self.new_scratch(padded, dtype);

@@ -1,11 +1,10 @@
 //! Operators that move elements: most become views, the rest copies.
 
-use triune_device::command::{Dequantize, Quantize};
 use triune_graph::{
     Constant, Node, ValueId,
     ops::{Concat, Gather, Pad, PadMode, Split, Transpose},
 };
-use triune_tensor::{DType, QuantParams, Rounding};
+use triune_tensor::DType;
 
 use super::{Form, Lowering, has_contiguous_channels, operand, result, unsupported};
 use crate::{Error, view::View};
@@ -168,24 +167,14 @@ impl Lowering<'_> {
         };
         let mut start = 0;
         for index in 0..node.inputs.len() {
-            let input = operand(node, index)?;
-            let view = self.mapped(input)?;
+            let view = self.mapped(operand(node, index)?)?;
             let part = part(&output, axis, start, view.dims[axis]);
             start += view.dims[axis];
             if view == part || view.dims.contains(&0) {
                 continue;
             }
             let view = if view.home == part.home { self.duplicate(&view)? } else { view };
-            match (dtype.is_quantized(), self.graph.value(input).quant, self.graph.value(y).quant) {
-                (true, Some(from), Some(to)) if from != to || view.dtype != dtype => {
-                    let table = requantize_table((view.dtype, from), (dtype, to), self.graph.rounding);
-                    self.requantize(&table, &view, &part)?;
-                }
-                (false, Some(from), Some(to)) if from != to && dtype == DType::I16 => {
-                    self.requantize_wide(node, (input, &view), (y, &part))?;
-                }
-                _ => self.copy(&view, &part)?,
-            }
+            self.copy(&view, &part)?;
         }
         if output != placed {
             self.copy(&output, &placed)?;
@@ -204,42 +193,6 @@ impl Lowering<'_> {
             start += self.meta(part)?.0[1];
         }
         Ok(true)
-    }
-
-    /// 16-bit integers of one meaning as those of another, by way of reals.
-    fn requantize_wide(
-        &mut self,
-        node: &Node,
-        (input, view): (ValueId, &View),
-        (y, part): (ValueId, &View),
-    ) -> Result<(), Error> {
-        let (from, to) = (self.meaning(node, input)?, self.meaning(node, y)?);
-        let view = self.densified(view)?;
-        let reals = self.temporary(&view, DType::F32);
-        let own = self.temporary(&view, DType::I16);
-        let dequantize =
-            Dequantize { input: self.flat_map(&view)?, output: self.flat_map(&reals)?, quant: from };
-        self.emit(dequantize, &[&view, &reals]);
-        let rounding = self.graph.rounding.into();
-        let quantize =
-            Quantize { input: self.flat_map(&reals)?, output: self.flat_map(&own)?, quant: to, rounding };
-        self.emit(quantize, &[&reals, &own]);
-        self.copy(&own, part)
-    }
-
-    /// Maps bytes from `view` to `part`, by way of a temporary where no single command can.
-    fn requantize(&mut self, table: &[u8; 256], view: &View, part: &View) -> Result<(), Error> {
-        let maps = |view: &View| view.dims.rank() == 4 && has_contiguous_channels(view);
-        if maps(view) && maps(part) {
-            return self.emit_table(table, view, part);
-        }
-        let view = match view.plain() {
-            Some(plain) if plain.is_compact() => plain,
-            _ => self.densified(view)?,
-        };
-        let own = self.temporary(&view, part.dtype);
-        self.emit_table(table, &view, &own)?;
-        self.copy(&own, part)
     }
 
     pub(super) fn pad(&mut self, node: &Node, op: Pad) -> Result<(), Error> {
@@ -261,7 +214,7 @@ impl Lowering<'_> {
         if op.mode != PadMode::Constant {
             return self.mirrored(x, y, &starts, op.mode);
         }
-        let value = self.pad_value(node, y, view.dtype)?;
+        let value = self.pad_value(node, view.dtype)?;
         let output = self.place(y, if rank == 4 { Form::ChannelsLast } else { Form::Dense })?;
         // Channels in front or behind shift the blocks: such a result is made without them first.
         let placed = match output.blocks {
@@ -288,47 +241,15 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The bytes of a border element.
-    fn pad_value(&self, node: &Node, y: ValueId, dtype: DType) -> Result<u64, Error> {
-        let given = node.inputs.get(2).copied().flatten();
-        let constant = given.and_then(|id| self.graph.value(id).constant.as_ref());
-        let quant = self.graph.value(y).quant;
-        let byte = |q: i32| u64::from(q as u8);
-        match (dtype, constant) {
-            (DType::F32, Some(constant)) => constant.scalar_f32().map(|value| u64::from(value.to_bits())),
-            (DType::I8 | DType::U8, None) if given.is_none() => {
-                Some(byte(quant.map_or(0, |quant| quant.zero_point)))
-            }
-            (DType::I8 | DType::U8, Some(constant)) => match (constant.scalar_f32(), quant) {
-                (Some(value), Some(quant)) => {
-                    Some(byte(quant.quantize_by(self.graph.rounding, value, dtype)))
-                }
-                _ => constant.to_i64().and_then(|values| values.first().map(|&value| byte(value as i32))),
-            },
-            (DType::I16, Some(constant)) if constant.dtype() == DType::F32 => {
-                let real = constant.scalar_f32().zip(quant);
-                let rounding = self.graph.rounding;
-                real.map(|(real, quant)| quant.quantize_by(rounding, real, dtype) as u16).map(u64::from)
-            }
-            (DType::I16, None) if given.is_none() && quant.is_some() => {
-                quant.map(|quant| u64::from(quant.zero_point as u16))
-            }
-            (DType::F16 | DType::F64, Some(constant)) => {
-                let mut word = [0; 8];
-                let bytes = constant.bytes().get(..dtype.bytes()).filter(|_| constant.dtype() == dtype);
-                bytes.map(|bytes| {
-                    word[..bytes.len()].copy_from_slice(bytes);
-                    u64::from_le_bytes(word)
-                })
-            }
-            (_, None) if given.is_none() => Some(0),
-            (_, Some(constant)) => {
-                let mask = u64::MAX >> (64 - 8 * dtype.bytes());
-                constant.to_i64().and_then(|values| values.first().map(|value| value.cast_unsigned() & mask))
-            }
-            _ => None,
-        }
-        .ok_or_else(|| unsupported(node, format!("a border of {dtype} with this value")))
+    /// The bits of a border element: an element of the operand's type, or 0.
+    fn pad_value(&self, node: &Node, dtype: DType) -> Result<u64, Error> {
+        let Some(id) = node.inputs.get(2).copied().flatten() else { return Ok(0) };
+        let constant = self.graph.value(id).constant.as_ref();
+        let bytes = constant.filter(|constant| constant.dtype() == dtype && constant.elements() == 1);
+        let mut word = [0; 8];
+        let bytes = bytes.ok_or_else(|| unsupported(node, format!("a border of {dtype} with this value")))?;
+        word[..dtype.bytes()].copy_from_slice(bytes.bytes());
+        Ok(u64::from_le_bytes(word))
     }
 
     /// The operand at `index` as constant integers.
@@ -347,20 +268,6 @@ impl Lowering<'_> {
 fn part(view: &View, axis: usize, start: usize, length: usize) -> View {
     let channels = if axis == 1 { view.channels(start, length) } else { None };
     channels.unwrap_or_else(|| view.sliced(axis, start, length, 1))
-}
-
-/// A byte map from one quantization to another: dequantize, then quantize.
-fn requantize_table(
-    (from_dtype, from): (DType, QuantParams),
-    (dtype, to): (DType, QuantParams),
-    rounding: Rounding,
-) -> [u8; 256] {
-    let mut table = [0; 256];
-    for (byte, entry) in (0..=u8::MAX).zip(&mut table) {
-        let q = if from_dtype == DType::I8 { i32::from(byte.cast_signed()) } else { i32::from(byte) };
-        *entry = to.quantize_by(rounding, from.dequantize(q), dtype) as u8;
-    }
-    table
 }
 
 /// An axis counted from the front.

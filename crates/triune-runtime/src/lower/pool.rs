@@ -2,11 +2,11 @@
 
 use triune_device::command::{self, GlobalPool, PoolKind, Quant, Resize};
 use triune_graph::{
-    Node, ValueId,
+    Node,
     ops::{self, AutoPad, CoordinateMode, NearestMode, ResizeMode},
 };
 use triune_kernels::ConvGeometry;
-use triune_tensor::DType;
+use triune_tensor::{DType, QuantParams};
 
 use super::{Form, Lowering, conv::window, operand, result, unsupported};
 use crate::Error;
@@ -33,6 +33,7 @@ impl Lowering<'_> {
         let (x, y) = (operand(node, 0)?, result(node)?);
         let input = self.feature_map(node, x)?;
         let output = self.place(y, Form::ChannelsLast)?;
+        let [input_quant, output_quant] = self.pooled(node)?;
         let geometry = ConvGeometry {
             kernel: op.kernel,
             stride: op.stride,
@@ -45,8 +46,8 @@ impl Lowering<'_> {
             output: self.map(&output)?,
             window: window(&geometry)?,
             kind: pool_kind(op.kind),
-            input_quant: self.meaning(node, x)?,
-            output_quant: self.meaning(node, y)?,
+            input_quant,
+            output_quant,
             rounding: self.graph.rounding.into(),
             requantize: self.graph.requantize.into(),
         };
@@ -58,12 +59,13 @@ impl Lowering<'_> {
         let (x, y) = (operand(node, 0)?, result(node)?);
         let input = self.feature_map(node, x)?;
         let output = self.place(y, Form::ChannelsLast)?;
+        let [input_quant, output_quant] = self.pooled(node)?;
         let command = GlobalPool {
             input: self.map(&input)?,
             output: self.map(&output)?,
             kind: pool_kind(op.kind),
-            input_quant: self.meaning(node, x)?,
-            output_quant: self.meaning(node, y)?,
+            input_quant,
+            output_quant,
             rounding: self.graph.rounding.into(),
             requantize: self.graph.requantize.into(),
         };
@@ -120,14 +122,14 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Meaning of a value's integers; floats have a neutral one.
-    pub(super) fn meaning(&self, node: &Node, id: ValueId) -> Result<Quant, Error> {
-        if self.graph.value(id).dtype.is_some_and(DType::holds_quantized) {
-            let quant = self.quant_of(node, id)?;
-            Ok(Quant { scale: quant.scale, zero_point: quant.zero_point })
-        } else {
-            Ok(Quant { scale: 1.0, zero_point: 0 })
+    /// What a pool's integers stand for before and behind it; nothing that matters for reals, and where integers are only
+    /// compared.
+    fn pooled(&self, node: &Node) -> Result<[Quant; 2], Error> {
+        if node.op.moves() || self.meta(operand(node, 0)?)?.1.is_float() {
+            return Ok([Quant { scale: 1.0, zero_point: 0 }; 2]);
         }
+        Ok([self.operand_quant(node, 0)?, self.result_quant(node)?]
+            .map(|QuantParams { scale, zero_point }| Quant { scale, zero_point }))
     }
 }
 

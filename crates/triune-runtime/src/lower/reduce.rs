@@ -27,8 +27,7 @@ struct Nest {
 impl Lowering<'_> {
     pub(super) fn reduce(&mut self, node: &Node, op: &Reduce) -> Result<(), Error> {
         let (x, y) = (operand(node, 0)?, result(node)?);
-        let value = self.graph.value(x);
-        if value.quant.is_some() && !matches!(op.kind, ReduceKind::Min | ReduceKind::Max) {
+        if node.quant.is_some() {
             return Err(unsupported(node, "quantized operands"));
         }
         let (dims, dtype) = self.meta(x)?;

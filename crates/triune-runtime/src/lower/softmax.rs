@@ -1,8 +1,8 @@
 //! Softmax along one axis.
 
-use triune_device::command::{FSoftmax, QSoftmax};
+use triune_device::command::{FSoftmax, QSoftmax, Quant};
 use triune_graph::{Node, ops::Softmax};
-use triune_tensor::DType;
+use triune_tensor::{DType, QuantParams};
 
 use super::{Form, Lowering, extents, operand, result, unsupported};
 use crate::Error;
@@ -37,7 +37,9 @@ impl Lowering<'_> {
         match from.dtype {
             DType::F32 => self.emit(FSoftmax { input, output, dims }, &[&from, &to]),
             DType::I8 | DType::U8 => {
-                let (input_quant, output_quant) = (self.meaning(node, x)?, self.meaning(node, y)?);
+                let quants = [self.operand_quant(node, 0)?, self.result_quant(node)?];
+                let [input_quant, output_quant] =
+                    quants.map(|QuantParams { scale, zero_point }| Quant { scale, zero_point });
                 let command = QSoftmax { input, output, dtype: from.dtype, dims, input_quant, output_quant };
                 self.emit(command, &[&from, &to]);
             }

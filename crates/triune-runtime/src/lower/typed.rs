@@ -86,7 +86,7 @@ impl Lowering<'_> {
         let (x, y) = (operand(node, 0)?, result(node)?);
         let from = self.view(x)?;
         let dtype = from.dtype;
-        if self.graph.value(x).quant.is_some() || matches!(dtype, DType::F16 | DType::Bool) {
+        if node.quant.is_some() || matches!(dtype, DType::F16 | DType::Bool) {
             return Err(unsupported(node, format!("{dtype} operand")));
         }
         let integer = !dtype.is_float();
@@ -131,9 +131,6 @@ impl Lowering<'_> {
     /// Limits that are not constant, or of another type than f32.
     pub(super) fn clip(&mut self, node: &Node) -> Result<(), Error> {
         let (x, y) = (operand(node, 0)?, result(node)?);
-        if self.graph.value(x).quant.is_some() {
-            return Err(unsupported(node, "quantized limits that are not constant"));
-        }
         let limits = [(1, BinaryKind::Max), (2, BinaryKind::Min)];
         let given: Vec<(ValueId, BinaryKind)> = limits
             .into_iter()

@@ -124,7 +124,7 @@ impl Step<'_> {
         assert_eq!(window.input[1], window.weights[1] * op.groups, "channels of '{}'", self.node.name);
         let area = output[2] * output[3];
         let channel = |at: usize| at / area % output[1];
-        if self.is_integer() {
+        if self.quant().is_some() {
             let zero_point = i64::from(self.input_quant(0).zero_point);
             let x: Vec<i64> = x.integers().iter().map(|q| q - zero_point).collect();
             let sums = planes(&window, &x, &weights.integers());
@@ -145,7 +145,7 @@ impl Step<'_> {
     ) -> Tensor {
         let bias =
             (self.own_operands(epilogue) > 2).then(|| self.optional(2)).flatten().map(Tensor::integers);
-        let scales = &self.value(1).channel_quant.as_ref().expect("quantized weights").scales;
+        let scales = &self.quantization().weights;
         let target = self.quant_before(epilogue, 0);
         let x = self.input_quant(0).scale;
         let to = self.result_dtype();
@@ -190,7 +190,7 @@ impl Step<'_> {
         let shape = [rows, columns];
         let a_at = |m: usize, k: usize| if op.trans_a { k * rows + m } else { m * depth + k };
         let b_at = |k: usize, n: usize| if op.trans_b { n * depth + k } else { k * columns + n };
-        if self.is_integer() {
+        if self.quant().is_some() {
             let zero_point = i64::from(self.input_quant(0).zero_point);
             let (x, weights) = (a.integers(), b.integers());
             let sums: Vec<i64> = positions(&shape)
@@ -239,7 +239,7 @@ impl Step<'_> {
             let b = broadcast_flat(batch_b, batch_at) * depth * columns + cell[1];
             (a, b)
         });
-        if self.is_integer() {
+        if self.quant().is_some() {
             let zero_point = i64::from(self.input_quant(0).zero_point);
             let (x, weights) = (a.integers(), b.integers());
             let sums: Vec<i64> = bases

@@ -126,7 +126,7 @@ impl Step<'_> {
             return Tensor::new(&shape, Data::F32(pairs.enumerate().map(result).collect()));
         }
         let (dtype, left, right) = (a.dtype(), a.integers(), b.integers());
-        if self.result().quant.is_none() {
+        if self.quant().is_none() {
             let values: Vec<i64> = pairs
                 .map(|(i, j)| integer_function(op.kind, left[i], right[j], 8 * dtype.bytes() as u32))
                 .collect();

@@ -1,7 +1,7 @@
 //! The interpreter: each node in order, each operator as its definition reads.
 //!
-//! Float operators accumulate in f64 and round once to f32; integer operators (8-bit values whose `Value::quant` is set)
-//! compute in exactly the f32 steps that Triune promises for them.
+//! Float operators accumulate in f64 and round once to f32; integer operators (nodes with a `Node::quant`) compute
+//! in exactly the f32 steps that Triune promises for them.
 
 mod conv;
 mod eltwise;
@@ -15,7 +15,7 @@ mod softmax;
 mod unary;
 mod warp;
 
-use triune_graph::{Graph, Node, Op, Value, ValueId};
+use triune_graph::{Graph, Node, Op, Quantization, Value, ValueId};
 use triune_tensor::{DType, QuantParams};
 
 use crate::{Data, Tensor, tensor::resolve_axis};
@@ -89,35 +89,31 @@ impl<'a> Step<'a> {
         self.optional(operand).unwrap_or_else(|| panic!("node '{}' lacks operand {operand}", self.node.name))
     }
 
-    fn value(&self, operand: usize) -> &'a Value {
-        self.graph
-            .value(self.id(operand).unwrap_or_else(|| panic!("'{}' lacks operand {operand}", self.node.name)))
-    }
-
     fn result(&self) -> &'a Value {
         self.graph.value(self.node.outputs[0].unwrap_or_else(|| panic!("'{}' has no result", self.node.name)))
     }
 
-    /// Whether the node computes on quantized values.
-    fn is_integer(&self) -> bool {
-        let dtype = self.input(0).dtype();
-        dtype.is_quantized() || dtype == DType::I16 && self.value(0).quant.is_some()
+    /// What the node says of its integers, if it computes on integers that stand for reals.
+    fn quant(&self) -> Option<&'a Quantization> {
+        self.node.quant.as_ref()
+    }
+
+    fn quantization(&self) -> &'a Quantization {
+        self.quant().unwrap_or_else(|| panic!("'{}' has no quantization parameters", self.node.name))
     }
 
     fn input_quant(&self, operand: usize) -> QuantParams {
-        let value = self.value(operand);
-        value.quant.unwrap_or_else(|| panic!("'{}' has no quantization parameters", value.name))
+        let quant = self.quantization().operand(operand);
+        quant.unwrap_or_else(|| panic!("operand {operand} of '{}' has no parameters", self.node.name))
     }
 
     fn result_quant(&self) -> QuantParams {
-        let value = self.result();
-        value.quant.unwrap_or_else(|| panic!("'{}' has no quantization parameters", value.name))
+        self.quantization().result
     }
 
-    /// The 8-bit type of the result.
+    /// The integer type of the result.
     fn result_dtype(&self) -> DType {
-        let value = self.result();
-        value.dtype.unwrap_or_else(|| panic!("'{}' has no element type", value.name))
+        self.quantization().dtype
     }
 
     fn run(&self) -> Vec<Tensor> {

@@ -56,7 +56,7 @@ impl Step<'_> {
         let to_even = !wide(x)
             && self.graph.rounding == Rounding::HalfToEven
             && self.graph.requantize == Requantize::Float;
-        if whole && to_even && matches!(op.kind, PoolKind::Average { .. }) && self.is_integer() {
+        if whole && to_even && matches!(op.kind, PoolKind::Average { .. }) && self.quant().is_some() {
             return self.integer_mean(&shape, op.kernel.iter().product());
         }
         self.windows(op.kind, &shape, |at| {
@@ -74,7 +74,7 @@ impl Step<'_> {
                 }
             }
             // Over integers ONNX Runtime counts the whole window, also what lies beyond the padding.
-            (taps, if self.is_integer() { op.kernel.iter().product() } else { padded })
+            (taps, if self.quant().is_some() { op.kernel.iter().product() } else { padded })
         })
     }
 
@@ -109,7 +109,7 @@ impl Step<'_> {
         let to_even = !wide(self.input(0))
             && self.graph.rounding == Rounding::HalfToEven
             && self.graph.requantize == Requantize::Float;
-        if to_even && matches!(op.kind, PoolKind::Average { .. }) && self.is_integer() {
+        if to_even && matches!(op.kind, PoolKind::Average { .. }) && self.quant().is_some() {
             return self.integer_mean(&shape, area);
         }
         self.windows(op.kind, &shape, |at| (all(at), area))

@@ -129,7 +129,8 @@ fn integer_unary(kind: UnaryKind, x: i64) -> i64 {
 impl Step<'_> {
     pub(super) fn unary(&self, op: Unary) -> Tensor {
         let x = self.input(0);
-        if let (DType::I16, Some(from), Some(to)) = (x.dtype(), self.value(0).quant, self.result().quant) {
+        if let (DType::I16, Some(_)) = (x.dtype(), self.quant()) {
+            let (from, to) = (self.input_quant(0), self.result_quant());
             let result = |q: i64| {
                 let real = unary(op.kind, f64::from(from.dequantize(q as i32))) as f32;
                 i64::from(to.quantize_by(self.graph.rounding, real, DType::I16))

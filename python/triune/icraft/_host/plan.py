@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,6 @@ import numpy.typing as npt
 from triune import _native
 from triune.icraft._host.document import document, parameters
 from triune.icraft._xrt.errors import BACKEND, NotSupported, failure
-from triune.icraft._xrt.turn import turn
 
 if TYPE_CHECKING:
     from triune.icraft._xir.operation import Operation
@@ -44,7 +44,7 @@ class Plan:
         Raises InternalError that names the operation: NotSupported if the core does not compute it.
         """
         self._name = name
-        self._lock = turn()
+        self._lock = threading.Lock()
         options: dict[str, Any] = {"threads": threads}
         if sharing is not None:
             options["sharing_weights"] = sharing._native
@@ -79,8 +79,10 @@ class Plan:
             return [self._native.output(index) if array is None else array for index, array in enumerate(results)]
 
     def forked(self) -> bool:
-        """Return whether a thread is in it that is not in this process."""
-        return self._lock.forked() or self._native.forked()
+        """Return whether a child can go on with it, which is to be asked first of all: not if another thread was in it."""
+        free = self._lock.acquire(blocking=False)
+        self._lock = threading.Lock()
+        return not self._native.abandoned() and free
 
     def _call(self, work: Any) -> Any:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import weakref
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,8 @@ class Port:
     @property
     def core(self) -> AbstractContextManager[Any]:
         """Hold it while commands run, and as long as what others may overwrite on the chip is needed."""
-        return self.device._core
+        lock: AbstractContextManager[Any] = self.device.__dict__.setdefault("_core_lock", threading.RLock())
+        return lock
 
     @property
     def computes(self) -> bool:
@@ -85,7 +87,7 @@ class Port:
         if board is None:
             self.device._check_open("forward")
             raise AssertionError
-        return board.run(start, size, table)
+        return self.device._call(board, lambda board: board.run(start, size, table))
 
 
 def _region(device: BoardDevice, name: str) -> BoardMemRegion:

@@ -4,7 +4,7 @@ use triune_tensor::{DType, QuantParams, Shape};
 
 use super::{damaged, element::Element, file::Operator, read::Builder};
 use crate::{
-    Constant, Error, Node, Op, Value, ValueId,
+    Constant, Error, Node, Op, Quantization, Value, ValueId,
     format::flatbuffer::{Table, Wrong},
     ops::{BinaryKind, Cast, Identity, Reshape, Transpose, UnaryKind},
 };
@@ -63,7 +63,7 @@ impl<'a> NodeReader<'_, '_, 'a> {
 
     /// What the integers of a value mean, if it is quantized.
     pub(super) fn quant(&self, id: ValueId) -> Option<QuantParams> {
-        self.builder.graph.value(id).quant
+        self.builder.quant(id)
     }
 
     /// The element type of a quantized value, for a result that means the same.
@@ -151,18 +151,40 @@ impl<'a> NodeReader<'_, '_, 'a> {
         let mut outputs = Vec::with_capacity(elements.len());
         for element in elements {
             let name = self.builder.unique_name(&format!("{}.{}", self.name, op.name()));
-            let value = Value {
-                dtype: element.map(|element| element.dtype),
-                quant: element.and_then(|element| element.quant),
-                ..Value::named(name)
-            };
-            outputs.push(self.builder.add(value, None));
+            let value = Value { dtype: element.map(|element| element.dtype), ..Value::named(name) };
+            let output = self.builder.add(value, None);
+            self.builder.set_quant(output, element.and_then(|element| element.quant));
+            outputs.push(output);
         }
-        self.builder.infer(&self.name, &op, inputs, &outputs)?;
+        let quant = self.quantization(&op, inputs, elements.first().copied().flatten());
+        self.builder.infer(&self.name, &op, inputs, &outputs, quant.as_ref().map(|quant| quant.dtype))?;
         let name = self.builder.unique_node_name(&format!("{}.{}", self.name, op.name()));
         let results = outputs.iter().copied().map(Some).collect();
-        self.builder.graph.nodes.push(Node { name, op, inputs: inputs.to_vec(), outputs: results });
+        self.builder.graph.nodes.push(Node { quant, ..Node::new(name, op, inputs.to_vec(), results) });
         Ok(outputs)
+    }
+
+    /// What an operator says about its integers: what its variables' types say.
+    fn quantization(
+        &self,
+        op: &Op,
+        inputs: &[Option<ValueId>],
+        element: Option<Element>,
+    ) -> Option<Quantization> {
+        let Some(Element { dtype, quant: Some(result) }) = element else { return None };
+        let mut operands: Vec<_> = inputs.iter().map(|id| self.quant((*id)?)).collect();
+        let mut weights = Vec::new();
+        match op {
+            Op::Conv(_) => {
+                // Its other operands have the scales of what they are multiplied with and added to.
+                weights.extend(operands.get(1).copied().flatten().map(|quant| quant.scale));
+                operands.truncate(1);
+            }
+            Op::Binary(_) | Op::Table(_) => {}
+            Op::Pool(_) | Op::GlobalPool(_) | Op::AdaptivePool(_) if !op.moves() => {}
+            _ => return None,
+        }
+        Some(Quantization { operands, weights: weights.into(), dtype, result })
     }
 
     /// A float function of one operand.
@@ -182,10 +204,9 @@ impl<'a> NodeReader<'_, '_, 'a> {
             && let Some(shape) = fixed.as_deref().and_then(Shape::new)
             && let Some(constant) = constant.reshaped(shape)
         {
-            let (quant, channel_quant) = (self.quant(id), self.builder.graph.value(id).channel_quant.clone());
+            let quant = self.quant(id);
             let reshaped = self.new_constant("reshaped", constant);
-            let value = self.builder.graph.value_mut(reshaped);
-            (value.quant, value.channel_quant) = (quant, channel_quant);
+            self.builder.set_quant(reshaped, quant);
             return Ok(reshaped);
         }
         let wish = self.ints("shape", dims)?;

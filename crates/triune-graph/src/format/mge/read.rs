@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use triune_tensor::Rounding;
+use triune_tensor::{DType, QuantParams, Rounding};
 
 use super::{
     Model, ReadOptions, damaged,
@@ -17,7 +17,6 @@ use super::{
 };
 use crate::{
     Constant, Dim, Error, Graph, Op, Value, ValueId,
-    infer::quantized_type,
     known::Evaluator,
     ops::{
         CondTake,
@@ -33,6 +32,8 @@ pub(super) struct Builder<'f> {
     pub(super) graph: Graph,
     pub(super) bytes: &'f Bytes,
     pub(super) options: ReadOptions,
+    /// For every value of the graph, what its integers mean: in the format that is part of a variable's type.
+    quants: Vec<Option<QuantParams>>,
     /// For every value of the graph, its type and extents with the file's default shapes.
     types: Vec<Option<TensorType>>,
     /// For every value, its elements where they follow from those shapes.
@@ -79,6 +80,7 @@ pub(super) fn model(file: &File<'_>, bytes: &Bytes, options: ReadOptions) -> Res
         graph: Graph { rounding: Rounding::HalfAwayFromZero, ..Graph::default() },
         bytes,
         options,
+        quants: Vec::new(),
         types: Vec::new(),
         known: Vec::new(),
         evaluator: Evaluator::new(64 << 10),
@@ -214,6 +216,7 @@ impl Builder<'_> {
     /// Adds a value whose name is taken for it, with its type under the default shapes.
     pub(super) fn add(&mut self, value: Value, found: Option<TensorType>) -> ValueId {
         let id = self.graph.add_value(value);
+        self.quants.push(None);
         self.types.push(found);
         self.known.push(None);
         id
@@ -223,26 +226,32 @@ impl Builder<'_> {
     pub(super) fn add_constant(&mut self, name: String, constant: Constant) -> ValueId {
         let found = TensorType { dtype: constant.dtype(), shape: constant.shape() };
         let id = self.graph.add_constant(name, constant);
+        self.quants.push(None);
         self.types.push(Some(found));
         self.known.push(None);
         id
     }
 
+    /// What the integers of a value mean, if it is quantized.
+    pub(super) fn quant(&self, id: ValueId) -> Option<QuantParams> {
+        self.quants[id.0 as usize]
+    }
+
+    /// Says what the integers of a value mean.
+    pub(super) fn set_quant(&mut self, id: ValueId, quant: Option<QuantParams>) {
+        self.quants[id.0 as usize] = quant;
+    }
+
     /// Adds an input with these default extents.
-    pub(super) fn add_input(
-        &mut self,
-        name: &str,
-        found: TensorType,
-        quant: Option<triune_tensor::QuantParams>,
-    ) -> ValueId {
+    pub(super) fn add_input(&mut self, name: &str, found: TensorType, quant: Option<QuantParams>) -> ValueId {
         let dim = |axis: usize| Dim::Symbol(Arc::from(format!("{name}.{axis}")));
         let value = Value {
             dtype: Some(found.dtype),
             shape: Some((0..found.shape.rank()).map(dim).collect()),
-            quant,
             ..Value::named(name)
         };
         let id = self.add(value, Some(found));
+        self.set_quant(id, quant);
         self.graph.inputs.push(id);
         self.default_shapes.push(found.shape.to_vec());
         id
@@ -258,13 +267,15 @@ impl Builder<'_> {
         self.graph.value(id).constant.as_ref().or(self.known[id.0 as usize].as_ref())
     }
 
-    /// The results' types, and elements where known, of an operator that would make the values `outputs`.
+    /// The results' types, and elements where known, of an operator that would make the values `outputs`; of type `quantized`,
+    /// if it computes on integers that mean reals.
     pub(super) fn infer(
         &mut self,
         node: &str,
         op: &Op,
         inputs: &[Option<ValueId>],
         outputs: &[ValueId],
+        quantized: Option<DType>,
     ) -> Result<(), Error> {
         let guessed = inputs.iter().flatten().any(|id| self.guessed.contains(id));
         if guessed || op.runs_between_stages() {
@@ -282,8 +293,7 @@ impl Builder<'_> {
                 }
             });
         }
-        let quantized: Vec<_> = outputs.iter().map(|&id| quantized_type(&self.graph, Some(id))).collect();
-        let at = Operands { node, op: op.name(), inputs: &operands, quantized: &quantized };
+        let at = Operands { node, op: op.name(), inputs: &operands, quantized };
         // On a copy: what inference fixes may differ for other extents.
         let found = match (op, op.clone().infer(&at, outputs.len())) {
             (Op::CondTake(_), Err(_)) => CondTake::most(&at)?,

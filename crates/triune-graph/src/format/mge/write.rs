@@ -40,10 +40,10 @@ pub fn write(graph: &Graph, default_shapes: &[Vec<usize>]) -> Result<Vec<u8>, Er
     let graph = plain(graph, default_shapes)?;
     let mut writer = Writer {
         graph: &graph,
+        quants: graph.meanings(),
         operators: Vec::new(),
         variables: Vec::new(),
         numbers: HashMap::new(),
-        quants: HashMap::new(),
     };
     // The file's order is the reverse of the one that readers give inputs in.
     for &id in graph.inputs.iter().rev() {
@@ -119,8 +119,8 @@ struct Writer<'g> {
     /// The variables' names and extents.
     variables: Vec<TableBuilder>,
     numbers: HashMap<ValueId, u32>,
-    /// What integers that a conversion made mean.
-    quants: HashMap<ValueId, QuantParams>,
+    /// For every value, what its integers mean: in the format that is part of a variable's type.
+    quants: Vec<Option<QuantParams>>,
 }
 
 /// An operator to be written.
@@ -211,7 +211,7 @@ impl Writer<'_> {
         let (Some(dtype), Some(shape)) = (value.dtype, value.fixed_shape()) else {
             return Err(Error::Graph(format!("value '{}' has no known type and extents", value.name)));
         };
-        let quant = value.quant.filter(|_| dtype.is_quantized());
+        let quant = self.quants[id.0 as usize].filter(|_| dtype.is_quantized());
         let element = Element { dtype: narrow(dtype), quant };
         Ok(Variable { name: value.name.clone(), element, shape: shape.to_vec() })
     }
@@ -246,7 +246,7 @@ impl Writer<'_> {
             .constant
             .as_ref()
             .ok_or_else(|| Error::Graph(format!("value '{}' is made by no node", value.name)))?;
-        let number = self.constant(constant, value.quant, &value.name)?;
+        let number = self.constant(constant, self.quants[id.0 as usize], &value.name)?;
         self.numbers.insert(id, number);
         Ok(number)
     }

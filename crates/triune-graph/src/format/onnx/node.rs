@@ -240,7 +240,7 @@ impl<'a, 'b> NodeReader<'a, 'b> {
     /// Adds a node before this one.
     pub(crate) fn emit_before(&mut self, op: Op, inputs: &[Option<ValueId>], output: ValueId) {
         let name = self.builder.unique_node_name(&format!("{}.{}", self.name, op.name()));
-        self.builder.graph.nodes.push(Node { name, op, inputs: inputs.into(), outputs: vec![Some(output)] });
+        self.builder.graph.nodes.push(Node::new(name, op, inputs.into(), vec![Some(output)]));
     }
 
     /// Makes this node's first result an inner one, and adds a node behind that computes the outer result from it
@@ -251,7 +251,7 @@ impl<'a, 'b> NodeReader<'a, 'b> {
         let mut inputs = vec![Some(inner)];
         inputs.extend_from_slice(more);
         let name = self.builder.unique_node_name(&format!("{}.{}", self.name, op.name()));
-        self.after.insert(0, Node { name, op, inputs, outputs: vec![outer] });
+        self.after.insert(0, Node::new(name, op, inputs, vec![outer]));
     }
 }
 

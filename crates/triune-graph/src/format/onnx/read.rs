@@ -301,7 +301,7 @@ fn node<'b>(
         return Err(reader.unsupported(format!("attribute '{attribute}' is not supported")));
     }
     let NodeReader { inputs, outputs, after, .. } = reader;
-    builder.graph.nodes.push(Node { name: name.into(), op, inputs, outputs });
+    builder.graph.nodes.push(Node::new(name, op, inputs, outputs));
     builder.graph.nodes.extend(after);
     Ok(())
 }

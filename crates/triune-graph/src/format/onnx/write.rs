@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use triune_tensor::Shape;
+use triune_tensor::{Rounding, Shape};
 
 use super::{NodeWriter, tensor::dtype_number};
 use crate::{
@@ -19,8 +19,8 @@ const OPSET: i64 = 13;
 /// The bytes of an ONNX file with the same network: initializers with raw data, IR version 8, opset 13, or the first
 /// that has all of the graph's operators.
 ///
-/// Constants, element types and extents go along; quantization parameters that passes attached to values do not.
-/// Fused epilogues, tables and other things that ONNX cannot express are errors that name the node.
+/// Constants, element types and extents go along. Integer operators, fused epilogues, tables and other things that ONNX cannot
+/// express are errors that name the node.
 pub fn write(graph: &Graph) -> Result<Vec<u8>, Error> {
     let graph = &with_limits_as_operands(graph);
     // What the first round needs decides how the second one writes; opsets only grow, so two more always settle it.
@@ -125,6 +125,14 @@ fn write_nodes(graph: &Graph, target: i64) -> Result<(Vec<Vec<u8>>, i64), Error>
             op: node.op.name().into(),
             reason,
         };
+        if node.quant.is_some() {
+            return Err(fail(
+                "integers that mean reals cannot be written as ONNX, only quantizers can".into(),
+            ));
+        }
+        if matches!(node.op, Op::QuantizeLinear(_)) && graph.rounding != Rounding::default() {
+            return Err(fail("ONNX rounds halves to even".into()));
+        }
         let mut writer = NodeWriter { attributes: Writer::default(), opset: OPSET, target };
         let present: Vec<bool> = node.inputs.iter().map(Option::is_some).collect();
         node.op.to_onnx(&mut writer, &present).map_err(fail)?;

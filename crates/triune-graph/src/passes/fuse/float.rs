@@ -13,14 +13,14 @@ pub(super) fn join_products(rewriter: &mut Rewriter<'_>, index: usize) {
     let Some(node) = rewriter.get(index) else { return };
     let Op::Binary(Binary { kind: BinaryKind::Mul, epilogue }) = &node.op else { return };
     let &[Some(a), Some(b)] = &node.inputs[..] else { return };
-    if !epilogue.stages.is_empty() {
+    // Integers are rounded between the two.
+    if !epilogue.stages.is_empty() || node.quant.is_some() {
         return;
     }
     let joined = |x: ValueId, gate: ValueId| {
         let (_, maker) = rewriter.producer(gate)?;
         let Op::Unary(unary) = maker.op else { return None };
-        // Integers between the two are rounded.
-        if maker.inputs.first() != Some(&Some(x)) || rewriter.value(gate).quant.is_some() {
+        if maker.inputs.first() != Some(&Some(x)) || maker.quant.is_some() {
             return None;
         }
         match unary.kind {
@@ -47,7 +47,7 @@ pub(super) fn absorb(rewriter: &mut Rewriter<'_>, index: usize) {
     match node.op {
         Op::Unary(unary) => absorb_activation(rewriter, index, unary.kind),
         Op::Binary(Binary { kind: BinaryKind::Add, .. }) => absorb_bias(rewriter, index)
-            .or_else(|| absorb_residual(rewriter, index, |_, _, epilogue| epilogue.stages.is_empty())),
+            .or_else(|| absorb_residual(rewriter, index, |_, epilogue, _| epilogue.stages.is_empty())),
         _ => None,
     };
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use triune_tensor::{DType, Requantize, Rounding};
+use triune_tensor::{DType, QuantParams, Requantize, Rounding};
 
 use super::{Rewriter, absorb_residual, append, epilogue};
 use crate::{
-    Node, Op, Value, ValueId,
+    Node, Op, Quantization, Value, ValueId,
     ops::{Binary, BinaryKind, Epilogue, Stage, Table},
     passes::quantize::{
         movement::is_reordering,
@@ -24,41 +24,60 @@ pub(super) fn compose(rewriter: &mut Rewriter<'_>, index: usize) {
         Op::Binary(op) => compose_binary(rewriter, node, op),
         _ => None,
     };
-    let Some((root, table)) = composed else { return };
-    let node = Node { op: Op::Table(Table { table }), inputs: vec![Some(root)], ..node.clone() };
+    let Some((Function { root, table, operand }, quant)) = composed.zip(node.quant.clone()) else { return };
+    let quant = Some(Quantization { operands: vec![operand], ..quant });
+    let node = Node { op: Op::Table(Table { table }), inputs: vec![Some(root)], quant, ..node.clone() };
     rewriter.replace(index, node);
 }
 
-fn compose_chain(rewriter: &Rewriter<'_>, node: &Node, outer: &Bytes) -> Option<(ValueId, Bytes)> {
+/// A function of one value's bytes.
+struct Function {
+    root: ValueId,
+    table: Bytes,
+    /// What it takes its operand for.
+    operand: Option<QuantParams>,
+}
+
+fn compose_chain(rewriter: &Rewriter<'_>, node: &Node, outer: &Bytes) -> Option<Function> {
     let input = node.inputs.first().copied()??;
     // With other readers the inner table stays, and reading past it would only tie down its operand.
-    let (root, inner) = rewriter.is_private(input).then(|| function_of(rewriter, input))??;
-    Some((root, Arc::new(std::array::from_fn(|byte| outer[usize::from(inner[byte])]))))
+    let inner = rewriter.is_private(input).then(|| function_of(rewriter, input))??;
+    let table = Arc::new(std::array::from_fn(|byte| outer[usize::from(inner.table[byte])]));
+    Some(Function { table, ..inner })
 }
 
 /// The operand and the table of the node that makes this value.
-fn function_of(rewriter: &Rewriter<'_>, id: ValueId) -> Option<(ValueId, Bytes)> {
+fn function_of(rewriter: &Rewriter<'_>, id: ValueId) -> Option<Function> {
     let (_, node) = rewriter.producer(id)?;
     let Op::Table(op) = &node.op else { return None };
-    Some((node.inputs.first().copied()??, op.table.clone()))
+    let operand = node.quant.as_ref().and_then(|quant| quant.operand(0));
+    Some(Function { root: node.inputs.first().copied()??, table: op.table.clone(), operand })
 }
 
-fn compose_binary(rewriter: &Rewriter<'_>, node: &Node, op: &Binary) -> Option<(ValueId, Bytes)> {
+fn compose_binary(rewriter: &Rewriter<'_>, node: &Node, op: &Binary) -> Option<Function> {
     let &[Some(a), Some(b)] = &node.inputs[..] else { return None };
-    let (a_meaning, b_meaning) = (meaning(rewriter, a)?, meaning(rewriter, b)?);
-    let to = meaning(rewriter, node.outputs.first().copied()??)?;
-    let (a_root, a_table) = function_of(rewriter, a).unwrap_or_else(|| (a, identity()));
-    let (b_root, b_table) = function_of(rewriter, b).unwrap_or_else(|| (b, identity()));
+    let quant = node.quant.as_ref()?;
+    let meaning = |index: usize, id: ValueId| {
+        let dtype = rewriter.value(id).dtype.filter(|dtype| dtype.is_quantized())?;
+        Some(Quantized { dtype, params: quant.operand(index)? })
+    };
+    let (a_meaning, b_meaning) = (meaning(0, a)?, meaning(1, b)?);
+    let to = Some(Quantized { dtype: quant.dtype, params: quant.result }).filter(|to| to.is_byte())?;
+    let plain =
+        |root: ValueId, own: Quantized| Function { root, table: identity(), operand: Some(own.params) };
+    let a_function = function_of(rewriter, a).unwrap_or_else(|| plain(a, a_meaning));
+    let b_function = function_of(rewriter, b).unwrap_or_else(|| plain(b, b_meaning));
     // One operand may be the other one's own operand.
-    let (root, a_table, b_table) = if a_root == b_root {
-        (a_root, a_table, b_table)
-    } else if a == b_root {
-        (a, identity(), b_table)
-    } else if b == a_root {
-        (b, a_table, identity())
+    let (a_function, b_function) = if a_function.root == b_function.root {
+        (a_function, b_function)
+    } else if a == b_function.root {
+        (plain(a, a_meaning), b_function)
+    } else if b == a_function.root {
+        (a_function, plain(b, b_meaning))
     } else {
         return None;
     };
+    let (a_table, b_table) = (&a_function.table, &b_function.table);
     let limits = match op.epilogue.stages[..] {
         [] => [i32::MIN, i32::MAX],
         [Stage::Clamp { limits }] => limits,
@@ -79,17 +98,11 @@ fn compose_binary(rewriter: &Rewriter<'_>, node: &Node, op: &Binary) -> Option<(
         // In this order: limits that leave nothing between them still give a value.
         q.max(limits[0]).min(limits[1]) as u8
     });
-    Some((root, Arc::new(table)))
+    Some(Function { table: Arc::new(table), ..a_function })
 }
 
 fn identity() -> Bytes {
     Arc::new(std::array::from_fn(|byte| byte as u8))
-}
-
-fn meaning(rewriter: &Rewriter<'_>, id: ValueId) -> Option<Quantized> {
-    let value = rewriter.value(id);
-    let dtype = value.dtype.filter(|dtype| dtype.is_quantized())?;
-    Some(Quantized { dtype, params: value.quant? })
 }
 
 /// Each operand's scale over the result's, as a sum multiplies with them.
@@ -153,15 +166,14 @@ pub(super) fn absorb(rewriter: &mut Rewriter<'_>, index: usize) {
             let table = op.table.clone();
             absorb_table(rewriter, index, table)
         }
-        Op::Binary(Binary { kind: BinaryKind::Add, .. }) => {
-            let to = node.outputs.first().copied().flatten().and_then(|id| meaning(rewriter, id));
-            to.and_then(|to| {
-                absorb_residual(rewriter, index, |rewriter, own, epilogue| {
-                    let own = meaning(rewriter, own);
-                    own.is_some_and(|own| own.dtype == to.dtype) && !has_residual(epilogue)
-                })
+        Op::Binary(Binary { kind: BinaryKind::Add, .. }) => node.quant.clone().and_then(|sum| {
+            absorb_residual(rewriter, index, |conv, epilogue, position| {
+                let own = conv.quant.as_ref();
+                // What the sum takes the integers for must be what the convolution makes them for.
+                own.is_some_and(|own| own.dtype == sum.dtype && Some(own.result) == sum.operand(position))
+                    && !has_residual(epilogue)
             })
-        }
+        }),
         _ => None,
     };
 }
@@ -173,10 +185,10 @@ fn has_residual(epilogue: &Epilogue) -> bool {
 fn absorb_table(rewriter: &mut Rewriter<'_>, index: usize, table: Bytes) -> Option<()> {
     let node = rewriter.get(index)?;
     let (input, output) = (node.inputs.first().copied()??, node.outputs.first().copied()??);
-    let (from, to) = (meaning(rewriter, input)?, meaning(rewriter, output)?);
+    let own = node.quant.clone()?;
     // A stage states no element type: the bytes before and after it are of the result's.
-    (from.dtype == to.dtype && rewriter.is_private(input)).then_some(())?;
-    if from == to && *table == *identity() && !rewriter.is_output(output) {
+    (rewriter.value(input).dtype == Some(own.dtype) && rewriter.is_private(input)).then_some(())?;
+    if *table == *identity() && !rewriter.is_output(output) {
         rewriter.replace_uses(output, input);
         return Some(());
     }
@@ -185,12 +197,13 @@ fn absorb_table(rewriter: &mut Rewriter<'_>, index: usize, table: Bytes) -> Opti
         return raise_table(rewriter, index, table);
     }
     let stages = &epilogue(&maker.op)?.stages;
-    let limits = (from == to).then(|| limits_of(&table, from.dtype)).flatten();
+    let quant = maker.quant.as_ref()?.result;
+    let limits = (quant == own.result).then(|| limits_of(&table, own.dtype)).flatten();
     match limits {
         Some(limits) if stages.is_empty() => append(rewriter, index, input, output, Stage::Clamp { limits }),
         _ => {
             has_room_for_table(&maker.op).then_some(())?;
-            append(rewriter, index, input, output, Stage::Table { quant: from.params, table })
+            append(rewriter, index, input, output, Stage::Table { quant, table })
         }
     }
 }
@@ -211,14 +224,11 @@ fn raise_table(rewriter: &mut Rewriter<'_>, index: usize, table: Bytes) -> Optio
         }
         origin = maker.inputs.first().copied()??;
     };
-    (has_room_for_table(&maker.op) && meaning(rewriter, origin)? == meaning(rewriter, input)?)
-        .then_some(())?;
+    (has_room_for_table(&maker.op) && maker.quant.is_some()).then_some(())?;
     let value = rewriter.value(x);
-    let to = rewriter.value(output);
     let value = Value {
-        dtype: to.dtype,
+        dtype: rewriter.value(output).dtype,
         shape: value.shape.clone(),
-        quant: to.quant,
         ..Value::named(format!("{}:mapped", value.name))
     };
     let raised = rewriter.add_value(value);

@@ -1,7 +1,7 @@
 //! Dequantization moves behind operators that only move, repeat or select elements: the same elements come out,
 //! and a `QuantizeLinear` that follows meets its `DequantizeLinear`.
 
-use triune_tensor::{DType, QuantParams, Shape};
+use triune_tensor::{DType, Shape};
 
 use super::{
     super::rewrite::Rewriter,
@@ -9,7 +9,7 @@ use super::{
     table::Quantized,
 };
 use crate::{
-    Constant, Node, Op, Value, ValueId,
+    Constant, Node, Op, Provenance, Value, ValueId,
     ops::{Pad, PadMode, PoolKind, ResizeMode},
 };
 
@@ -47,16 +47,16 @@ pub(super) fn lower(rewriter: &mut Rewriter<'_>, index: usize) -> bool {
         let value = Value {
             dtype: Some(meaning.dtype),
             shape: value.shape.clone(),
-            quant: Some(meaning.params),
+            provenance: Provenance::Same { value: value.name.clone(), quant: meaning.params },
             ..Value::named(value.name.clone())
         };
         *output = rewriter.add_value(value);
-        dequantizers.push(Node {
-            name: format!("{}#dequantize{}", node.name, dequantizers.len()),
-            op: maker.op.clone(),
-            inputs: std::iter::once(Some(*output)).chain(maker.inputs[1..].iter().copied()).collect(),
-            outputs: vec![Some(real)],
-        });
+        dequantizers.push(Node::new(
+            format!("{}#dequantize{}", node.name, dequantizers.len()),
+            maker.op.clone(),
+            std::iter::once(Some(*output)).chain(maker.inputs[1..].iter().copied()).collect(),
+            vec![Some(real)],
+        ));
     }
     // Old results must have found their new maker before the old node's servants are swept.
     rewriter.replace(index, moved);
@@ -119,7 +119,7 @@ pub(super) fn raise_quantizer(rewriter: &mut Rewriter<'_>, index: usize) -> Opti
         let value = Value {
             dtype: Some(meaning.dtype),
             shape: value.shape.clone(),
-            quant: Some(meaning.params),
+            provenance: Provenance::Quantized(value.name.clone()),
             ..Value::named(format!("{}:quantized", value.name))
         };
         let quantized = rewriter.add_value(value);
@@ -158,22 +158,15 @@ fn fill_value(rewriter: &mut Rewriter<'_>, node: &Node, meaning: Quantized) -> O
         None => 0.0,
     };
     let q = params.quantize_by(rewriter.rounding(), real, dtype);
-    (params.dequantize(q) == real).then(|| add_integer(rewriter, &node.name, q, dtype, params))
+    (params.dequantize(q) == real).then(|| add_integer(rewriter, &node.name, q, dtype))
 }
 
-fn add_integer(
-    rewriter: &mut Rewriter<'_>,
-    name: &str,
-    q: i32,
-    dtype: DType,
-    params: QuantParams,
-) -> ValueId {
+fn add_integer(rewriter: &mut Rewriter<'_>, name: &str, q: i32, dtype: DType) -> ValueId {
     let constant = Constant::new(dtype, Shape::from([]), q.to_le_bytes()[..dtype.bytes()].to_vec());
     rewriter.add_value(Value {
         dtype: Some(dtype),
         shape: Some(Vec::new()),
         constant,
-        quant: Some(params),
         ..Value::named(format!("{name}#fill"))
     })
 }

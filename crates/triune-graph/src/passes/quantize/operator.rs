@@ -1,14 +1,15 @@
 //! Operators that compute: each between `DequantizeLinear` nodes and a `QuantizeLinear` becomes its integer form.
 
-use triune_tensor::{ChannelQuant, DType, QuantParams, Rounding, Shape};
+use triune_tensor::{DType, QuantParams, Rounding, Shape};
 
 use super::{
     super::rewrite::Rewriter,
+    mapped, over,
     pattern::{Weights, bias, dequantized, quantizer, weights},
     table::{Quantized, mapping},
 };
 use crate::{
-    Constant, Node, Op, Value, ValueId,
+    Constant, Node, Op, Quantization, Value, ValueId,
     ops::{Binary, BinaryKind, Epilogue, PoolKind, Stage, UnaryKind},
 };
 
@@ -110,11 +111,9 @@ fn integer_form(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Opti
         {
             over_integers(rewriter, node, node.inputs.len(), to)
         }
-        Op::Pool(op) if matches!(op.kind, PoolKind::Average { .. }) => over_integers(rewriter, node, 1, to),
-        Op::GlobalPool(op) if matches!(op.kind, PoolKind::Average { .. }) => {
-            over_integers(rewriter, node, 1, to)
-        }
-        Op::Softmax(_) if to.is_byte() => over_integers(rewriter, node, 1, to),
+        Op::Pool(op) if matches!(op.kind, PoolKind::Average { .. }) => of_one_type(rewriter, node, to),
+        Op::GlobalPool(op) if matches!(op.kind, PoolKind::Average { .. }) => of_one_type(rewriter, node, to),
+        Op::Softmax(_) if to.is_byte() => of_one_type(rewriter, node, to),
         Op::Concat(_) => concat(rewriter, node, to),
         Op::Unary(unary) => function(rewriter, node, x, to, unary.kind),
         Op::Clip(_) => {
@@ -132,12 +131,21 @@ fn dim(rewriter: &Rewriter<'_>, id: ValueId, axis: usize) -> Option<usize> {
 /// The same operator on the integers behind its first `operands` operands.
 fn over_integers(rewriter: &Rewriter<'_>, node: &Node, operands: usize, to: Quantized) -> Option<Node> {
     let mut node = node.clone();
+    let mut meanings = Vec::with_capacity(operands);
     for input in node.inputs.iter_mut().take(operands) {
         let (source, from) = dequantized(rewriter, (*input)?)?;
         alike(from, to).then_some(())?;
         *input = Some(source);
+        meanings.push(from);
     }
+    node.quant = Some(over(&meanings, to));
     Some(node)
+}
+
+/// The same operator on the integers behind its first operand, when they are of the result's type.
+fn of_one_type(rewriter: &Rewriter<'_>, node: &Node, to: Quantized) -> Option<Node> {
+    let (_, from) = dequantized(rewriter, node.inputs.first().copied()??)?;
+    (from.dtype == to.dtype).then(|| over_integers(rewriter, node, 1, to))?
 }
 
 /// Whether an operator over integers can make the one of the other: both 8 bit, or both 16 bit and symmetric.
@@ -155,7 +163,8 @@ fn function(
 ) -> Option<Node> {
     let (source, from) = dequantized(rewriter, x)?;
     let op = mapping(Some(kind), from, to, rewriter.rounding())?;
-    Some(Node { op, inputs: vec![Some(source)], ..node.clone() })
+    let quant = Some(over(&[from], to));
+    Some(Node { op, inputs: vec![Some(source)], quant, ..node.clone() })
 }
 
 /// A joint of integers that all mean the same: parts of other parameters are mapped first.
@@ -170,25 +179,18 @@ fn concat(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Option<Nod
         .collect();
     let mut joint = node.clone();
     let place = rewriter.producer(node.outputs.first().copied()??)?.0;
-    for (position, ((source, _), map)) in parts.into_iter().zip(maps?).enumerate() {
+    for (position, ((source, from), map)) in parts.into_iter().zip(maps?).enumerate() {
         joint.inputs[position] = Some(source);
         if let Some(op) = map {
             let part = rewriter.value(source);
             let requantized = Value {
                 dtype: Some(to.dtype),
                 shape: part.shape.clone(),
-                quant: Some(to.params),
-                // Not its source's name: it stands for other reals.
                 ..Value::named(format!("{}:requantized", part.name))
             };
             let requantized = rewriter.add_value(requantized);
-            let table = Node {
-                name: format!("{}#requantize{position}", node.name),
-                op,
-                inputs: vec![Some(source)],
-                outputs: vec![Some(requantized)],
-            };
-            rewriter.add_node(table, place);
+            let name = format!("{}#requantize{position}", node.name);
+            rewriter.add_node(mapped(name, op, (source, from), (requantized, to)), place);
             joint.inputs[position] = Some(requantized);
         }
     }
@@ -211,9 +213,14 @@ fn products(
         Some(real) => Some(bias_row(rewriter, real, meaning.params, &found, channels)?),
         None => None,
     };
-    let weights = install_weights(rewriter, found, axis);
     let mut node = node.clone();
-    node.inputs = vec![Some(x), Some(weights)];
+    node.quant = Some(Quantization {
+        operands: vec![Some(meaning.params)],
+        weights: found.scales.clone().into(),
+        dtype: to.dtype,
+        result: to.params,
+    });
+    node.inputs = vec![Some(x), Some(install_weights(rewriter, found))];
     if addend.is_some() {
         node.inputs.push(addend);
     }
@@ -268,25 +275,11 @@ fn quantize_bias(
     Constant::from_i32(Shape::from([channels]), &row)
 }
 
-/// The value that holds the weights as s8 or s16 with their scales.
-fn install_weights(rewriter: &mut Rewriter<'_>, weights: Weights, axis: usize) -> ValueId {
-    let quant = ChannelQuant { scales: weights.scales.into(), axis };
-    let value = rewriter.value(weights.source);
-    let shared = value.channel_quant.as_ref().is_some_and(|other| *other != quant);
-    let fresh = weights.rebased.is_some() || shared;
-    if !fresh {
-        let value = rewriter.value_mut(weights.source);
-        value.quant = None;
-        value.channel_quant = Some(quant);
-        return weights.source;
-    }
-    let constant = weights.rebased.or_else(|| value.constant.clone());
-    let value = Value {
-        dtype: constant.as_ref().map(Constant::dtype),
-        shape: value.shape.clone(),
-        constant,
-        channel_quant: Some(quant),
-        ..Value::named(value.name.clone())
-    };
-    rewriter.add_value(value)
+/// The value that holds the weights as s8 or s16.
+fn install_weights(rewriter: &mut Rewriter<'_>, weights: Weights) -> ValueId {
+    let Some(constant) = weights.rebased else { return weights.source };
+    let name = rewriter.value(weights.source).name.clone();
+    let value = rewriter.add_value(Value::named(name));
+    rewriter.set_constant(value, constant);
+    value
 }

@@ -1,25 +1,12 @@
 //! Recognizing `QuantizeLinear` and `DequantizeLinear`, and quantized constants.
 
-use triune_tensor::{DType, QuantParams};
+use triune_tensor::DType;
 
 use super::{super::rewrite::Rewriter, table::Quantized};
-use crate::{Constant, Node, Op, ValueId};
+use crate::{Constant, Op, ValueId};
 
 fn constant<'r>(rewriter: &'r Rewriter<'_>, id: Option<ValueId>) -> Option<&'r Constant> {
     rewriter.value(id?).constant.as_ref()
-}
-
-/// Scale and zero point of a `QuantizeLinear` or `DequantizeLinear` node that has one of each.
-fn params(rewriter: &Rewriter<'_>, node: &Node) -> Option<QuantParams> {
-    let scale = constant(rewriter, *node.inputs.get(1)?)?.scalar_f32()?;
-    let zero_point = match node.inputs.get(2).copied().flatten() {
-        None => 0,
-        Some(id) => match constant(rewriter, Some(id))?.to_i64()?.as_slice() {
-            [zero_point] => i32::try_from(*zero_point).ok()?,
-            _ => return None,
-        },
-    };
-    (scale.is_finite() && scale > 0.0).then_some(QuantParams { scale, zero_point })
 }
 
 /// What a `QuantizeLinear` node (with one scale, to 8 bit or i16) reads and makes, and the meaning of the latter.
@@ -32,41 +19,27 @@ pub(super) fn quantizer(rewriter: &Rewriter<'_>, index: usize) -> Option<(ValueI
     };
     let (input, output) = (node.inputs.first().copied()??, node.outputs.first().copied()??);
     dtype.holds_quantized().then_some(())?;
-    Some((input, output, Quantized { dtype, params: params(rewriter, node)? }))
+    Some((input, output, Quantized { dtype, params: rewriter.graph().border_params(node)? }))
 }
 
-/// The integer value behind a real one, when a `DequantizeLinear` with one scale makes it.
+/// The integer value behind a real one, when a `DequantizeLinear` with one scale makes it, and what that takes it for.
 pub(in crate::passes) fn dequantized(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(ValueId, Quantized)> {
     let (_, node) = rewriter.producer(real)?;
     matches!(node.op, Op::DequantizeLinear(_)).then_some(())?;
     let source = node.inputs.first().copied()??;
-    let params = params(rewriter, node)?;
-    let value = rewriter.value(source);
-    let dtype = value.dtype.filter(|dtype| dtype.holds_quantized())?;
-    // Somebody else may read the same integers in another way; the value can state only one.
-    (value.quant == Some(params)).then_some((source, Quantized { dtype, params }))
+    let params = rewriter.graph().border_params(node)?;
+    let dtype = rewriter.value(source).dtype.filter(|dtype| dtype.holds_quantized())?;
+    Some((source, Quantized { dtype, params }))
 }
 
-/// Writes a `QuantizeLinear`'s or `DequantizeLinear`'s parameters to the integer value on its one side.
-pub(super) fn annotate(rewriter: &mut Rewriter<'_>, index: usize) {
-    if let Some((input, output, meaning)) = quantizer(rewriter, index) {
-        let shape = rewriter.value(input).shape.clone();
-        let value = rewriter.value_mut(output);
-        value.dtype = Some(meaning.dtype);
-        value.quant = Some(meaning.params);
-        if value.shape.is_none() {
-            value.shape = shape;
-        }
-        return;
-    }
-    let Some(node) = rewriter.get(index) else { return };
-    let (Op::DequantizeLinear(_), Some(Some(source))) = (&node.op, node.inputs.first().copied()) else {
-        return;
-    };
-    let Some(params) = params(rewriter, node) else { return };
-    let value = rewriter.value_mut(source);
-    if value.quant.is_none() && value.dtype.is_some_and(DType::holds_quantized) {
-        value.quant = Some(params);
+/// States the type and extents of what a `QuantizeLinear` makes, which the patterns behind it ask for.
+pub(super) fn state_type(rewriter: &mut Rewriter<'_>, index: usize) {
+    let Some((input, output, meaning)) = quantizer(rewriter, index) else { return };
+    let shape = rewriter.value(input).shape.clone();
+    let value = rewriter.value_mut(output);
+    value.dtype = Some(meaning.dtype);
+    if value.shape.is_none() {
+        value.shape = shape;
     }
 }
 

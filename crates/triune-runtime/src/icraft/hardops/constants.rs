@@ -145,12 +145,8 @@ impl Emitter<'_> {
             });
             return Scale::Exp(Runs::from_values(4, fixed));
         }
-        let weights = node.and_then(|node| node.inputs.get(1).copied().flatten());
-        let value = weights.map(|id| compiled.core.graph.value(id));
-        let scales = value.and_then(|value| {
-            let one = value.quant.map(|quant| vec![quant.scale]);
-            value.channel_quant.as_ref().map(|quant| quant.scales.to_vec()).or(one)
-        });
+        let quant = node.and_then(|node| node.quant.as_ref());
+        let scales = quant.map(|quant| quant.weights.to_vec()).filter(|scales| !scales.is_empty());
         match scales {
             Some(scales) if scales.len() == 1 => Scale::Plain(Runs { axis: -1, runs: vec![(1, scales[0])] }),
             Some(scales) => Scale::Plain(Runs::from_values(4, fill(scales))),

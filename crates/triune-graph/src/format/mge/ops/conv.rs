@@ -1,6 +1,6 @@
 //! Convolutions.
 
-use triune_tensor::{ChannelQuant, DType, QuantParams};
+use triune_tensor::{DType, QuantParams};
 
 use super::{
     convert::{dequantize, quantize},
@@ -192,12 +192,6 @@ fn weights(
         let axes = node.ints("axes", &[2, 3])?;
         weights = node.emit_like(Op::Slice(Slice), &[weights, starts, ends, axes, starts])?;
     }
-    if let Some(quant) = node.quant(weights)
-        && node.constant(weights).is_some()
-    {
-        let value = node.builder.graph.value_mut(weights);
-        value.channel_quant = Some(ChannelQuant { scales: [quant.scale].into(), axis: 0 });
-    }
     Ok((weights, groups))
 }
 
@@ -215,6 +209,6 @@ fn around_zero(node: &mut NodeReader<'_, '_, '_>, weights: ValueId) -> Result<Va
         node.unsupported("unsigned weights that are not constant or have a zero point other than 128")
     })?;
     let id = node.new_constant("weights", constant);
-    node.builder.graph.value_mut(id).quant = Some(triune_tensor::QuantParams { scale, zero_point: 0 });
+    node.builder.set_quant(id, Some(QuantParams { scale, zero_point: 0 }));
     Ok(id)
 }

@@ -196,7 +196,7 @@ impl NodeReader<'_, '_, '_> {
             let constant = reshaped.ok_or_else(|| self.unsupported(format!("extents {dims:?}")))?;
             let quant = self.quant(id);
             let id = self.new_constant("planes", constant);
-            self.builder.graph.value_mut(id).quant = quant;
+            self.builder.set_quant(id, quant);
             return Ok(id);
         }
         let apart = self.transposed(id, perm)?;
@@ -271,7 +271,7 @@ fn filled(
         let full = Shape::new(&dims).and_then(|to| zero_filled(constant, to));
         let full = full.ok_or_else(|| node.unsupported(format!("extents {dims:?}")))?;
         let id = node.new_constant("filled", full);
-        node.builder.graph.value_mut(id).quant = quant;
+        node.builder.set_quant(id, quant);
         return Ok(id);
     }
     if quant.is_some_and(|quant| quant.zero_point != 0) {

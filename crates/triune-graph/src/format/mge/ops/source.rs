@@ -49,6 +49,6 @@ fn one(node: &mut NodeReader<'_, '_, '_>, index: usize) -> Result<ValueId, Error
         return Err(node.unsupported(format!("a constant of extents {}", constant.shape())));
     }
     let id = node.new_constant("value", constant);
-    node.builder.graph.value_mut(id).quant = element.quant;
+    node.builder.set_quant(id, element.quant);
     Ok(id)
 }

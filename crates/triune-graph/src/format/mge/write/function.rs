@@ -1,10 +1,8 @@
 //! Functions of one or two operands, reductions, and the border between reals and integers.
 
-use triune_tensor::QuantParams;
-
 use super::site::Site;
 use crate::{
-    Constant, Error, Op,
+    Error, Op,
     format::flatbuffer::TableBuilder,
     ops::{self, BinaryKind, ReduceKind, UnaryKind},
 };
@@ -21,8 +19,7 @@ impl Site<'_, '_> {
             BinaryKind::Max => 18,
             BinaryKind::Pow => 22,
             BinaryKind::FloorDiv => 17,
-            BinaryKind::Rem if result.element.dtype.is_float() => 20,
-            BinaryKind::Mod if !result.element.dtype.is_float() => 20,
+            BinaryKind::Rem => 20,
             BinaryKind::LogAddExp => 28,
             BinaryKind::ShiftLeft => 32,
             BinaryKind::ShiftRight => 33,
@@ -34,7 +31,6 @@ impl Site<'_, '_> {
             BinaryKind::PRelu => 73,
             BinaryKind::Div => return Err(self.unsupported("a division of integers")),
             BinaryKind::Mod
-            | BinaryKind::Rem
             | BinaryKind::Equal
             | BinaryKind::NotEqual
             | BinaryKind::Less
@@ -125,22 +121,12 @@ impl Site<'_, '_> {
 
     /// Reals to integers or back, with one scale.
     pub(super) fn border(&mut self) -> Result<u32, Error> {
-        let scale = self.known(1).and_then(Constant::scalar_f32);
-        let zero_point = match self.node.inputs.get(2).copied().flatten() {
-            None => Some(0),
-            Some(_) => match self.ints(2).as_deref() {
-                Some(&[zero_point]) => i32::try_from(zero_point).ok(),
-                _ => None,
-            },
-        };
-        let (Some(scale), Some(zero_point)) = (scale, zero_point) else {
+        let Some(quant) = self.writer.graph.border_params(self.node) else {
             return Err(self.unsupported("quantization with several or computed scales"));
         };
-        let quant = QuantParams { scale, zero_point };
         let mut result = self.result.clone();
         if matches!(self.node.op, Op::QuantizeLinear(_)) {
             result.element.quant = Some(quant);
-            self.writer.quants.extend(self.node.outputs.iter().flatten().map(|&id| (id, quant)));
             let x = self.input(0)?;
             return self.convert(x, &result);
         }
@@ -150,7 +136,9 @@ impl Site<'_, '_> {
             Some(constant) => {
                 self.writer.constant(&constant, Some(quant), &format!("{}.integers", result.name))?
             }
-            None if source.and_then(|id| self.writer.quants.get(&id)) == Some(&quant) => self.input(0)?,
+            None if source.and_then(|id| self.writer.quants[id.0 as usize]) == Some(quant) => {
+                self.input(0)?
+            }
             None => {
                 return Err(self.unsupported("integers that do not come from a quantization with this scale"));
             }

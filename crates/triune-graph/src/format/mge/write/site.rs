@@ -2,7 +2,7 @@
 
 use super::{Operator, Variable, Writer, int};
 use crate::{
-    Constant, Error, Node, Op,
+    Constant, Error, Node, Op, ValueId,
     format::flatbuffer::{Part, TableBuilder},
 };
 
@@ -75,6 +75,26 @@ impl Site<'_, '_> {
         self.add("ReshapeV1", Some((54, TableBuilder::default())), &[x, wish], to)
     }
 
+    /// Whether the types of what is read and made, which say what integers mean, are those that the operator's own rules give.
+    fn keeps_types(&self) -> bool {
+        let quant = |id: &ValueId| self.writer.quants[id.0 as usize];
+        let made = self.node.outputs.iter().flatten().find_map(quant);
+        let operands = self.node.inputs.iter().take(self.inputs.len()).flatten();
+        match &self.node.op {
+            Op::QuantizeLinear(_) | Op::DequantizeLinear(_) => true,
+            Op::Reshape(_)
+            | Op::Flatten(_)
+            | Op::Squeeze(_)
+            | Op::Unsqueeze(_)
+            | Op::Transpose(_)
+            | Op::Concat(_)
+            | Op::Slice(_)
+            | Op::Expand(_)
+            | Op::Identity(_) => operands.map(quant).all(|own| own == made),
+            _ => made.is_none() && operands.map(quant).all(|own| own.is_none()),
+        }
+    }
+
     pub(super) fn write(mut self) -> Result<u32, Error> {
         let result = self.result.clone();
         let epilogue = match &self.node.op {
@@ -87,7 +107,7 @@ impl Site<'_, '_> {
         if epilogue.is_some_and(|epilogue| !epilogue.stages.is_empty()) {
             return Err(self.unsupported("a fused epilogue"));
         }
-        if result.element.quant.is_some() {
+        if self.node.quant.is_some() || !self.keeps_types() {
             return Err(self.unsupported("an operator over quantized values"));
         }
         let node = self.node;

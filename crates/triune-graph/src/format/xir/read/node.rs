@@ -326,8 +326,7 @@ impl<'b, 'd> Reader<'b, 'd> {
             None => Vec::new(),
             Some(operands) => {
                 let node = format!("{} (op_id {})", self.name, self.op.op_id);
-                let quantized = vec![None; results];
-                let at = Operands { node: &node, op: op.name(), inputs: &operands, quantized: &quantized };
+                let at = Operands { node: &node, op: op.name(), inputs: &operands, quantized: None };
                 op.clone().infer(&at, results)?
             }
         };
@@ -348,12 +347,8 @@ impl<'b, 'd> Reader<'b, 'd> {
                 self.add(value, found)
             })
             .collect();
-        self.builder.graph.nodes.push(Node {
-            name,
-            op,
-            inputs: inputs.to_vec(),
-            outputs: outputs.iter().copied().map(Some).collect(),
-        });
+        let results = outputs.iter().copied().map(Some).collect();
+        self.builder.graph.nodes.push(Node::new(name, op, inputs.to_vec(), results));
         Ok(outputs)
     }
 

@@ -1,6 +1,6 @@
 //! Values of the document as tensors of the graph: views of them, and between what is stored and the reals.
 
-use triune_tensor::{DType, QuantParams, Shape};
+use triune_tensor::{DType, Shape};
 
 use super::{
     Builder, Form, Meaning, Typed, View,
@@ -289,18 +289,7 @@ impl Reader<'_, '_> {
                 Some(extent) => Dim::Fixed(*extent),
                 None => Dim::Symbol(format!("{name}.{axis}").into()),
             });
-            let quant = match &typed.meaning {
-                Meaning::Quantized { scales, zero_points }
-                    if scales.len() == 1 && typed.dtype.holds_quantized() =>
-                {
-                    i32::try_from(zero_points[0])
-                        .ok()
-                        .map(|zero_point| QuantParams { scale: scales[0], zero_point })
-                }
-                _ => None,
-            };
-            let value =
-                Value { dtype: Some(typed.dtype), shape: Some(dims.collect()), quant, ..Value::named(name) };
+            let value = Value { dtype: Some(typed.dtype), shape: Some(dims.collect()), ..Value::named(name) };
             let found = value.fixed_shape().map(|shape| Found { dtype: typed.dtype, shape });
             if self.builder.held[index].kept != [None; 3] {
                 let v_id = self.builder.document.values[index].v_id;
