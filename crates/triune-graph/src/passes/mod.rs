@@ -7,6 +7,7 @@ mod fuse;
 mod half;
 mod quantize;
 mod rewrite;
+mod spell_out;
 mod stages;
 
 pub use affine::fold_batch_norm;
@@ -50,5 +51,6 @@ pub fn prepare_unfused(graph: &mut Graph) -> Result<bool, Error> {
         fold_batch_norm(graph)?;
     }
     infer(graph)?;
+    changed |= spell_out::spell_out(graph)?;
     Ok(changed)
 }

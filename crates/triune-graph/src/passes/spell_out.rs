@@ -1,0 +1,198 @@
+//! Operators that no command computes as they are, in terms of several that are computed.
+
+use triune_tensor::{DType, Rounding, Shape};
+
+use super::{fold_constants, rewrite::Rewriter};
+use crate::{
+    Constant, Error, Graph, Node, Op, Value, ValueId,
+    infer::infer,
+    ops::{BinaryKind, Cast, Gemm, MatMul, Reshape, Transpose, UnaryKind, Where, infer::resolve_axis},
+};
+
+/// Spells out products whose addend is no constant row, whose factors are not 1 or whose matrices are both computed, and
+/// quantizers with several or computed parameters or of types that have none of their own. Wants inferred types and infers
+/// those of what it adds. Returns whether anything changed.
+pub(super) fn spell_out(graph: &mut Graph) -> Result<bool, Error> {
+    let mut rewriter = Rewriter::new(graph);
+    for index in 0..rewriter.len() {
+        let Some(node) = rewriter.get(index).cloned() else { continue };
+        let mut site = Site { rewriter: &mut rewriter, index, name: node.name.clone() };
+        match &node.op {
+            Op::Gemm(op) if node.quant.is_none() => site.gemm(&node, op),
+            Op::QuantizeLinear(op) => site.quantize(&node, op.axis, op.dtype),
+            Op::DequantizeLinear(op) => site.dequantize(&node, op.axis),
+            _ => None,
+        };
+    }
+    if !rewriter.commit() {
+        return Ok(false);
+    }
+    infer(graph)?;
+    fold_constants(graph)?;
+    Ok(true)
+}
+
+/// A node while others take its place.
+struct Site<'r, 'g> {
+    rewriter: &'r mut Rewriter<'g>,
+    index: usize,
+    name: String,
+}
+
+impl Site<'_, '_> {
+    fn dtype(&self, id: ValueId) -> Option<DType> {
+        self.rewriter.value(id).dtype
+    }
+
+    fn shape(&self, id: ValueId) -> Option<Shape> {
+        self.rewriter.value(id).fixed_shape()
+    }
+
+    /// Adds a node before the one that is spelled out.
+    fn emit(&mut self, op: impl Into<Op>, inputs: &[ValueId]) -> ValueId {
+        let op = op.into();
+        let name = format!("{}.{}", self.name, op.name());
+        let output = self.rewriter.add_value(Value::named(name.clone()));
+        let inputs = inputs.iter().copied().map(Some).collect();
+        self.rewriter.add_node(Node::new(name, op, inputs, vec![Some(output)]), self.index);
+        output
+    }
+
+    fn constant(&mut self, constant: Option<Constant>) -> Option<ValueId> {
+        let id = self.rewriter.add_value(Value::named(format!("{}.constant", self.name)));
+        self.rewriter.set_constant(id, constant?);
+        Some(id)
+    }
+
+    fn scalar(&mut self, value: f32) -> Option<ValueId> {
+        self.constant(Constant::from_f32(Shape::from([]), &[value]))
+    }
+
+    /// The last operator, which makes the result of the one that is spelled out.
+    fn finish(&mut self, op: impl Into<Op>, inputs: &[ValueId], node: &Node) {
+        let inputs = inputs.iter().copied().map(Some).collect();
+        self.rewriter.replace(self.index, Node::new(&*node.name, op, inputs, node.outputs.clone()));
+    }
+
+    fn cast(&mut self, id: ValueId, from: DType, to: DType) -> ValueId {
+        if from == to { id } else { self.emit(Op::Cast(Cast { to }), &[id]) }
+    }
+
+    /// y = α·A·B + β·C.
+    fn gemm(&mut self, node: &Node, op: &Gemm) -> Option<()> {
+        let operand = |index: usize| node.inputs.get(index).copied().flatten();
+        let (mut a, mut b) = (operand(0)?, operand(1)?);
+        let columns = self.shape(*node.outputs.first()?.as_ref()?)?[1];
+        let addend = operand(2);
+        let known = self.rewriter.value(b).constant.is_some();
+        let is_row = |constant: &Constant| {
+            let last = constant.shape().last().copied().unwrap_or(1);
+            constant.elements() == 1 || constant.elements() == columns && last == columns
+        };
+        let row = addend.is_none_or(|id| self.rewriter.value(id).constant.as_ref().is_some_and(is_row));
+        let factors = op.alpha != 1.0 || addend.is_some() && op.beta != 1.0;
+        if !op.epilogue.stages.is_empty() || known && row && !factors {
+            return None;
+        }
+        if !known {
+            let transpose = || Op::Transpose(Transpose { perm: vec![1, 0] });
+            a = if op.trans_a { self.emit(transpose(), &[a]) } else { a };
+            b = if op.trans_b { self.emit(transpose(), &[b]) } else { b };
+        }
+        let product = if known {
+            Op::Gemm(Gemm { alpha: 1.0, beta: 1.0, ..op.clone() })
+        } else {
+            Op::MatMul(MatMul::default())
+        };
+        if addend.is_none() && op.alpha == 1.0 {
+            self.finish(product, &[a, b], node);
+            return Some(());
+        }
+        let product = self.emit(product, &[a, b]);
+        let alpha = self.scalar(op.alpha)?;
+        let Some(mut addend) = addend else {
+            self.finish(BinaryKind::Mul, &[product, alpha], node);
+            return Some(());
+        };
+        let scaled = if op.alpha == 1.0 { product } else { self.emit(BinaryKind::Mul, &[product, alpha]) };
+        if op.beta != 1.0 {
+            let beta = self.scalar(op.beta)?;
+            addend = self.emit(BinaryKind::Mul, &[addend, beta]);
+        }
+        self.finish(BinaryKind::Add, &[scaled, addend], node);
+        Some(())
+    }
+
+    /// A quantizer's parameter as f32 (or as `to`), to be spread over `x`.
+    fn parameter(&mut self, id: ValueId, x: &Shape, axis: isize, to: DType) -> Option<ValueId> {
+        let shape = self.shape(id)?;
+        let id = self.cast(id, self.dtype(id)?, to);
+        let mut dims = vec![1; x.rank()];
+        if shape.elements()? != 1 {
+            dims[resolve_axis(axis as i64, x.rank())?] = shape.elements()? as i64;
+        }
+        let wish = self.constant(Constant::from_i64(Shape::from([dims.len()]), &dims))?;
+        Some(self.emit(Op::Reshape(Reshape { allow_zero: true }), &[id, wish]))
+    }
+
+    /// Whether commands have the border between reals and this type of integers, with the node's parameters.
+    fn has_command(&self, node: &Node, dtype: DType) -> bool {
+        let symmetric = |zero_point| dtype != DType::I32 || zero_point == 0;
+        let params = self.rewriter.graph().border_params(node);
+        (dtype.holds_quantized() || dtype == DType::I32)
+            && params.is_some_and(|params| symmetric(params.zero_point))
+    }
+
+    /// y = clamp(round(x / scale) + zero point); NaN gives the lowest integer.
+    fn quantize(&mut self, node: &Node, axis: isize, dtype: DType) -> Option<()> {
+        let (x, scale) = (node.inputs.first().copied()??, node.inputs.get(1).copied()??);
+        let zero_point = node.inputs.get(2).copied().flatten();
+        let dtype = zero_point.and_then(|id| self.dtype(id)).unwrap_or(dtype);
+        let from = self.dtype(x)?;
+        if self.has_command(node, dtype) && dtype != DType::I32 && from == DType::F32 {
+            return None;
+        }
+        let (shape, (low, high)) = (self.shape(x)?, dtype.int_range()?);
+        let (low, high) = (low as f32, high as f32);
+        let x = self.cast(x, from, DType::F32);
+        let scale = self.parameter(scale, &shape, axis, DType::F32)?;
+        let (quotient, round) = match self.rewriter.rounding() {
+            Rounding::HalfToEven => (self.emit(BinaryKind::Div, &[x, scale]), UnaryKind::Round),
+            Rounding::HalfAwayFromZero => {
+                let inverse = self.emit(UnaryKind::Reciprocal, &[scale]);
+                (self.emit(BinaryKind::Mul, &[x, inverse]), UnaryKind::RoundHalfAway)
+            }
+        };
+        let mut integers = self.emit(round, &[quotient]);
+        if let Some(zero_point) = zero_point {
+            let zero_point = self.parameter(zero_point, &shape, axis, DType::F32)?;
+            integers = self.emit(BinaryKind::Add, &[integers, zero_point]);
+        }
+        let clamped = self.emit(UnaryKind::Clip([low, high]), &[integers]);
+        let number = self.emit(BinaryKind::Equal, &[quotient, quotient]);
+        let lowest = self.scalar(low)?;
+        let clamped = self.emit(Op::Where(Where), &[number, clamped, lowest]);
+        self.finish(Op::Cast(Cast { to: dtype }), &[clamped], node);
+        Some(())
+    }
+
+    /// y = (x − zero point)·scale; the difference is exact.
+    fn dequantize(&mut self, node: &Node, axis: isize) -> Option<()> {
+        let (x, scale) = (node.inputs.first().copied()??, node.inputs.get(1).copied()??);
+        let from = self.dtype(x)?;
+        if self.has_command(node, from) {
+            return None;
+        }
+        let shape = self.shape(x)?;
+        let exact = if from.bytes() > 2 { DType::I64 } else { DType::F32 };
+        let mut difference = self.cast(x, from, exact);
+        if let Some(zero_point) = node.inputs.get(2).copied().flatten() {
+            let zero_point = self.parameter(zero_point, &shape, axis, exact)?;
+            difference = self.emit(BinaryKind::Sub, &[difference, zero_point]);
+        }
+        let difference = self.cast(difference, exact, DType::F32);
+        let scale = self.parameter(scale, &shape, axis, DType::F32)?;
+        self.finish(BinaryKind::Mul, &[difference, scale], node);
+        Some(())
+    }
+}
