@@ -92,6 +92,41 @@ fn float_pools_equal_one_window_at_a_time() {
     }
 }
 
+/// Wherever in a window it stands, and in vectors as in what is left over; a window of NaN alone is as one without elements.
+#[test]
+fn nan_is_no_largest_element() {
+    let spec =
+        PoolSpec { kernel: [2, 2], stride: [2, 2], dilation: [1, 1], pad: [0; 4], kind: PoolKind::Max };
+    for c in [1, 4, 19, 64, 87] {
+        let (in_map, out_map) = (gapped(1, [4, 2], c, [0; 3]), gapped(1, [2, 1], c, [0; 3]));
+        for place in 0..4 {
+            let (h, w) = (place / 2, place % 2);
+            let mut x = vec![f32::NAN; in_map.span()];
+            for (n, row, column, channel) in indices(in_map).filter(|&(_, h, _, _)| h < 2) {
+                x[in_map.offset(n, row, column) + channel] =
+                    if (row, column) == (h, w) { f32::NAN } else { -7.5 - channel as f32 };
+            }
+            for isa in isas() {
+                let mut y = vec![777.0_f32; out_map.span()];
+                pool_f32(isa, &spec, &x, in_map, &mut y, out_map, &Pool::new(1)).unwrap();
+                for (n, row, column, channel) in indices(out_map) {
+                    let expected = if row == 0 { -7.5 - channel as f32 } else { f32::NEG_INFINITY };
+                    assert_eq!(
+                        y[out_map.offset(n, row, column) + channel],
+                        expected,
+                        "{isa:?} {place} of {c}"
+                    );
+                }
+                let mut y = vec![777.0_f32; c];
+                let whole = gapped(1, [1, 1], c, [0; 3]);
+                global_pool_f32(isa, PoolKind::Max, &x, in_map, &mut y, whole, &Pool::new(1)).unwrap();
+                let expected: Vec<f32> = (0..c).map(|channel| -7.5 - channel as f32).collect();
+                same_bits(&expected, &y, &format!("{isa:?} {place} of {c}"));
+            }
+        }
+    }
+}
+
 #[test]
 fn byte_pools_equal_one_window_at_a_time() {
     let mut random = Random(13);
