@@ -1,0 +1,198 @@
+"""Random graphs that quantize in every way that ONNX allows, against ONNX Runtime: no value further off than the graph explains.
+
+The full count: python tests/models/test_quantized_graphs.py --cases 100000; on cards, with --cards
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import triune
+from triune.axelera import runtime as axr
+
+pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+Array = np.ndarray[Any, Any]
+SLICES, CASES = 10, 40
+"""What a run of the tests looks at: slices, and cases of each."""
+
+
+def _generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("quantized_graphs", Path(__file__).with_name("quantized_graphs.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+graphs = _generator()
+
+
+def references(model: bytes, inputs: dict[str, Array]) -> list[list[Array]]:
+    """Return what ONNX Runtime makes of the graph as it is written, and with its fusions where these apply."""
+    results = []
+    for level in (
+        onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
+        onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
+    ):
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.graph_optimization_level = level
+        options.intra_op_num_threads = 1
+        options.add_session_config_entry("session.qdqisint8allowed", "1")
+        try:
+            session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+            results.append(session.run(None, inputs))
+        except Exception as error:
+            # Its fusions make invalid graphs of some valid ones; as written, all must run.
+            if not results and "NOT_IMPLEMENTED" not in str(error):
+                raise
+    return results
+
+
+def distance(mine: Array, theirs: Array, bound: float, computed: bool) -> float:
+    """Return by how much the bound is exceeded at most."""
+    a, b = mine.astype(np.float64), theirs.astype(np.float64)
+    slack = 0.0
+    if mine.dtype == np.float32:
+        largest = float(np.abs(b[np.isfinite(b)]).max(initial=0.0))
+        slack = 1e-6 * largest + (1e-4 * np.abs(b) + 1e-5 if computed else 0.0)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    excess = np.where(same, 0.0, np.abs(a - b) - bound * (1 + 1e-6) - slack)
+    return float(excess.max(initial=0.0))
+
+
+def examine(seed: int) -> str:
+    """Compare one case; return what came of it, "wrong" and more for a difference that nothing explains."""
+    case = graphs.case(seed)
+    if not case.bounds:
+        return "empty"
+    expected = references(case.model, case.inputs)
+    if not expected:
+        return "not in ONNX Runtime"
+    try:
+        got = triune.Session(case.model).run(case.inputs)
+    except triune.errors.Error as error:
+        return f"refused: {error}"
+    verdict = "equal bits"
+    for index, (mine, bound) in enumerate(zip(got, case.bounds, strict=True)):
+        candidates = [result[index] for result in expected]
+        if any(mine.dtype != theirs.dtype or mine.shape != theirs.shape for theirs in candidates):
+            return f"wrong type or shape: seed {seed}, output {index}"
+        if any(np.array_equal(mine, theirs, equal_nan=True) for theirs in candidates):
+            continue
+        verdict = "within the bound"
+        if min(distance(mine, theirs, bound, case.computed[index]) for theirs in candidates) > 0:
+            return f"wrong: seed {seed}, output {index} of {case.operators}"
+    return verdict
+
+
+def run_on_card(package: Path, image: Array) -> dict[str, Array]:
+    """Run one image as a client does: host graph, quantize and pad, card, depad and dequantize, host graph."""
+    manifest = json.loads((package / "manifest.json").read_text())
+
+    def host(graph: str | None, tensors: dict[str, Array]) -> dict[str, Array]:
+        if graph is None:
+            return tensors
+        session = triune.Session(package / graph)
+        results = session.run({name: tensors[name] for name, *_ in session.inputs})
+        return {name: result for (name, *_), result in zip(session.outputs, results, strict=True)}
+
+    with axr.Context() as context:
+        model = context.load_model(package / "model.json")
+        instance = context.device_connect(None, 1).load_model_instance(model)
+        sources = []
+        before = host(manifest["preprocess_graph"], {"x0": image})
+        for info in model.inputs():
+            # Several inputs may be quantized from one tensor.
+            real = before[info.name]
+            # Rows and columns that lower ranks do not have.
+            last = real.transpose(0, 2, 3, 1) if real.ndim == 4 else real.reshape(len(real), 1, -1, real.shape[-1])
+            quantized = np.round(last / np.float32(info.scale)) + info.zero_point
+            source = np.where(np.isnan(quantized), -128, quantized).clip(-128, 127).astype(np.int8)
+            padded = np.pad(source, info.padding, constant_values=info.zero_point)
+            sources.append(np.ascontiguousarray(padded))
+        results = [np.zeros(info.shape, info.dtype) for info in model.outputs()]
+        instance.run(sources, results)
+        reals = {}
+        for info, result, shape in zip(model.outputs(), results, manifest["output_shapes_original"], strict=True):
+            depadded = result[tuple(slice(b, -e if e else None) for b, e in info.padding)]
+            real = (depadded.astype(np.float32) - info.zero_point) * np.float32(info.scale)
+            plane = real.transpose(0, 3, 1, 2) if len(shape) == 4 else real.reshape(shape)
+            reals[info.name] = np.ascontiguousarray(plane)
+    return host(manifest["postprocess_graph"], reals)
+
+
+def examine_card(seed: int, folder: Path) -> str:
+    """Compare a card with the host; return what came of it."""
+    case = graphs.case(seed, image=True)
+    if not case.bounds:
+        return "empty"
+    file = folder / f"{seed}.onnx"
+    file.write_bytes(case.model)
+    try:
+        package = Path(triune.compile(file, target="metis", output=folder / f"{seed}"))
+    except triune.errors.Error:
+        return "not for a card"
+    session = triune.Session(file)
+    expected = session.run(case.inputs)
+    got = run_on_card(package, case.inputs["x0"])
+    for (name, *_), host in zip(session.outputs, expected, strict=True):
+        if not np.array_equal(got[name], host, equal_nan=True):
+            return f"wrong: seed {seed}, output {name} of {case.operators}"
+    return "equal bits"
+
+
+def test_cards(tmp_path):
+    verdicts = Counter(examine_card(seed, tmp_path) for seed in range(150))
+    assert not [verdict for verdict in verdicts if verdict.startswith("wrong")]
+    assert verdicts["equal bits"] >= 15, verdicts
+
+
+@pytest.mark.parametrize("part", range(SLICES))
+def test_slice(part):
+    verdicts = Counter(examine(seed) for seed in range(part * CASES, (part + 1) * CASES))
+    assert not [verdict for verdict in verdicts if verdict.startswith("wrong")]
+    # What is compared must not dwindle unseen.
+    assert verdicts["equal bits"] >= CASES * 0.6, verdicts
+
+
+def main() -> None:
+    """Compare as many cases as asked for."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--cases", type=int, default=100_000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--cards", action="store_true", help="compare a virtual card with the host instead")
+    arguments = parser.parse_args()
+    verdicts: Counter[str] = Counter()
+    for seed in range(arguments.first, arguments.first + arguments.cases):
+        if arguments.cards:
+            with tempfile.TemporaryDirectory() as folder:
+                verdict = examine_card(seed, Path(folder))
+        else:
+            verdict = examine(seed)
+        if verdict.startswith(("wrong", "refused")):
+            print(verdict if verdict.startswith("wrong") else f"{verdict} (seed {seed})", flush=True)
+            verdict = verdict.split()[0].rstrip(":")
+        verdicts[verdict] += 1
+    for verdict, count in verdicts.most_common():
+        print(f"{count:8} {verdict}")
+    sys.exit(verdicts["wrong"] > 0)
+
+
+if __name__ == "__main__":
+    main()
