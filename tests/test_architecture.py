@@ -13,15 +13,24 @@ import pytest
 
 # What each crate may use of the others (ARCHITECTURE.md). A crate that does not exist yet has no edges to check.
 MAY_USE: dict[str, set[str]] = {
+    "triune-fork": set(),
     "triune-tensor": set(),
     "triune-memory": set(),
-    "triune-kernels": {"triune-tensor"},
+    "triune-kernels": {"triune-fork", "triune-tensor"},
     "triune-graph": {"triune-tensor"},
-    "triune-device": {"triune-tensor", "triune-memory", "triune-kernels"},
-    "triune-runtime": {"triune-tensor", "triune-memory", "triune-kernels", "triune-graph", "triune-device"},
-    "triune-remote": {"triune-device"},
+    "triune-device": {"triune-fork", "triune-tensor", "triune-memory", "triune-kernels"},
+    "triune-runtime": {
+        "triune-fork",
+        "triune-tensor",
+        "triune-memory",
+        "triune-kernels",
+        "triune-graph",
+        "triune-device",
+    },
+    "triune-remote": {"triune-fork", "triune-device"},
     # The façade gives its users everything below it.
     "triune": {
+        "triune-fork",
         "triune-tensor",
         "triune-kernels",
         "triune-graph",
@@ -34,7 +43,7 @@ MAY_USE: dict[str, set[str]] = {
 # Never published: they may look at everything.
 UNPUBLISHED = {"triune-testing", "triune-benches"}
 # Only these may contain unsafe code.
-UNSAFE = {"triune-kernels", "triune-device", "triune-python"}
+UNSAFE = {"triune-fork", "triune-kernels", "triune-device", "triune-python"}
 # The only crate that may know Python.
 PYTHON = {"triune-python"}
 LONGEST_FILE = 800

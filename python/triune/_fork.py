@@ -1,4 +1,8 @@
-"""Forked processes: a child has the thread that forked and no other, and every lock as it was."""
+"""Forked processes: a child has the thread that forked and no other, and every lock as it was.
+
+The core's locks stand a fork, and `_native.Turn` is one for front ends. Here is what they need besides: tables that are never
+found half changed, and word of a fork for those who have threads of their own.
+"""
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ own.
 - `InUseError`, `SettingError`, `PendingError`, `ReleasedError`: about virtual cards; the vendors' modules turn them into
   their own.
 - `SanitizerError`: the device-memory sanitizer, which the environment variable `TRIUNE_SANITIZE=1` turns on, found a fault.
+- `ForkedError`: this is a forked child, and a thread that is not in it was at work with the object when it was forked. A new one
+  works.
 - `LinkError`: a board behind a connection cannot be reached.
   - `BoardInUseError`: it can be reached, but others have it.
 - `InternalError`: the core broke its own rules: please report it.
@@ -25,6 +27,7 @@ from triune._native import (
     Error,
     FileError,
     ForeignError,
+    ForkedError,
     FormatError,
     InternalError,
     InUseError,
@@ -44,6 +47,7 @@ __all__ = [
     "Error",
     "FileError",
     "ForeignError",
+    "ForkedError",
     "FormatError",
     "InUseError",
     "InternalError",

@@ -196,7 +196,7 @@ def child():
     try:
         return 0 if same(made) else 1
     except InternalError as error:
-        if "was forked while another thread used the device" not in str(error):
+        if "a run of another thread was under way when this process was forked" not in str(error):
             raise
     new = session("zg330", network)
     new.apply()

@@ -374,6 +374,35 @@ def test_other_types(tmp_path: Path) -> None:
     assert network.get_io_tensor("y").to_numpy().tolist() == [3, 2**40]
 
 
+@pytest.mark.parametrize(
+    ("configured", "listed"),
+    [
+        ([], ["p", "q", "r"]),
+        (["r"], ["r", "p", "q"]),
+        (["r", "q"], ["r", "q", "p"]),
+        (["q", "nobody", "p", "q"], ["q", "p", "r"]),
+    ],
+)
+def test_outputs_that_are_configured_come_first(tmp_path: Path, configured: list[str], listed: list[str]) -> None:
+    nodes = [("Neg", ["x"], ["p"], {}), ("Relu", ["x"], ["q"], {}), ("Add", ["x", "x"], ["r"], {})]
+    outputs: list[models.Value] = [(name, "float32", [4]) for name in ("p", "q", "r")]
+    ios = LiteNetworkIO()
+    for name in configured:
+        ios.add_output(name)
+    network = load(models.write(tmp_path / "net.onnx", nodes, [("x", "float32", [4])], outputs), ios=ios)
+    seen: list[list[str]] = []
+    network.set_finish_callback(lambda found: seen.append([io.name for io in found]))
+    x = np.array([-2, -1, 1, 2], np.float32)
+    network.get_io_tensor("x").set_data_by_copy(x)
+    network.forward()
+    network.wait()
+    assert network.get_all_output_name() == listed
+    assert [network.get_output_name(index) for index in range(3)] == listed
+    assert seen == [listed]
+    for name, wanted in (("p", -x), ("q", np.maximum(x, 0)), ("r", x + x)):
+        assert np.array_equal(network.get_io_tensor(name).to_numpy(), wanted)
+
+
 # ---- configuration of inputs and outputs
 
 

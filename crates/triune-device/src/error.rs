@@ -170,6 +170,9 @@ pub enum Error {
     /// A timeline cannot be computed.
     #[error("timeline: {0}")]
     Timing(String),
+    /// A thread that is not in this process was at work with it when the process was forked.
+    #[error(transparent)]
+    Forked(#[from] triune_fork::Forked),
     /// A board refuses what was asked for.
     #[error("{0}")]
     Board(String),

@@ -8,8 +8,8 @@ use common::{Bench, CONSTANTS, Constants, INPUT, OUTPUT, Random, SCRATCH, input,
 use proptest::prelude::*;
 use triune_device::{
     Addr, Command, DeviceSpec, Error, Executor, FeatureMap, Memory, RangeAccess, RegionId, Sanitize, Segment,
-    SegmentTable,
-    command::{Copy, FConv, FUnary, Function, FunctionKind},
+    SegmentTable, Stream,
+    command::{Copy, End, FConv, FUnary, Function, FunctionKind, encode},
     memory::sanitizer::{Fault, Report},
 };
 use triune_kernels::{Isa, Pool};
@@ -225,6 +225,42 @@ fn a_program_reads_only_what_was_written_in_this_run() {
         let found = report(run(&bench));
         assert_eq!((found.fault, &*found.actor), (Fault::NeverWritten, "command 0 (funary), operand input,"));
     }
+}
+
+#[test]
+fn what_an_earlier_run_put_out_is_nothing_of_this_one() {
+    let [copy, back] =
+        [relu(map(INPUT, 0, DIMS), map(OUTPUT, 0, DIMS)), relu(map(OUTPUT, 0, DIMS), map(SCRATCH, 0, DIMS))];
+    // Two programs with the same buffers: what the first one writes, the second one reads first, or not at all.
+    let bench = Bench::new(&memory(Sanitize::Report), &[copy, back, copy], &Constants::default(), [BYTES; 3]);
+    let all = bench.stream.len;
+    let size = (all - encode([&Command::from(End {})]).len() as u64) / 3;
+    let executor = |first: u64, len: u64| {
+        let stream = Stream { addr: Addr::new(0, first), len };
+        Executor::new(Arc::clone(&bench.memory), &bench.table, stream, Isa::best()).expect("valid")
+    };
+    let mut whole = executor(0, all);
+    let mut late = executor(size, all - size);
+    let mut nothing = executor(3 * size, all - 3 * size);
+    bench.write(INPUT, 0, &[0; BYTES as usize]);
+    let output = || bench.memory.read(bench.region, bench.base(OUTPUT), &mut [0; BYTES as usize]);
+    let pool = Pool::new(1);
+    for _ in 0..2 {
+        whole.run(&pool, None).expect("clean");
+        output().expect("of this run");
+    }
+    let found = report(late.run(&pool, None));
+    assert_eq!((found.fault, &*found.actor), (Fault::NeverWritten, "command 0 (funary), operand input,"));
+    whole.run(&pool, None).expect("clean");
+    nothing.run(&pool, None).expect("there is nothing to find");
+    assert_eq!(report(output()).fault, Fault::NeverWritten);
+    // Parts of one program leave each other what they put out, and so does what the host says it writes itself.
+    whole.run(&pool, None).expect("clean");
+    late.into_part().run(&pool, None).expect("the other part's");
+    let mut nothing = nothing.with_results([(OUTPUT, 8, BYTES - 8)]);
+    nothing.run(&pool, None).expect("there is nothing to find");
+    bench.memory.read(bench.region, bench.base(OUTPUT), &mut [0; 8]).expect("the host's");
+    assert_eq!(report(output()).first, bench.base(OUTPUT) + 8);
 }
 
 /// Bytes between rows and between pixels are nobody's; the elements at both ends of a gap are somebody's.

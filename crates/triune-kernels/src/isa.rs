@@ -1,6 +1,6 @@
 //! Which instruction sets this machine has, asked once.
 
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// An instruction set that kernels are written for; the order is from slowest to fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,18 +22,18 @@ impl Isa {
     /// The fastest instruction set of this machine, capped by the environment variable `TRIUNE_ISA`
     /// (`scalar`, `avx2`, `avx512`, `avx512vnni`; other values are ignored). Detected once.
     pub fn best() -> Self {
-        static BEST: OnceLock<Isa> = OnceLock::new();
-        *BEST.get_or_init(|| {
-            let cap = std::env::var("TRIUNE_ISA")
-                .ok()
-                .and_then(|name| Self::ALL.into_iter().find(|isa| isa.name() == name))
-                .unwrap_or(Self::Avx512Vnni);
-            Self::ALL
-                .into_iter()
-                .filter(|&isa| isa <= cap && isa.is_available())
-                .max()
-                .unwrap_or(Self::Scalar)
-        })
+        // Threads that ask first at the same time all find out, and nobody waits for them: not in a forked child, either.
+        static BEST: AtomicUsize = AtomicUsize::new(usize::MAX);
+        if let Some(&best) = Self::ALL.get(BEST.load(Relaxed)) {
+            return best;
+        }
+        let cap = std::env::var("TRIUNE_ISA")
+            .ok()
+            .and_then(|name| Self::ALL.into_iter().find(|isa| isa.name() == name))
+            .unwrap_or(Self::Avx512Vnni);
+        let index = Self::ALL.iter().rposition(|&isa| isa <= cap && isa.is_available()).unwrap_or(0);
+        BEST.store(index, Relaxed);
+        Self::ALL[index]
     }
 
     /// The instruction sets that this machine has, slowest first, whatever the environment says.

@@ -16,6 +16,8 @@ use std::{
     thread::JoinHandle,
 };
 
+use triune_fork::Origin;
+
 /// Threads above this number are not started: more would only be a wrong argument.
 const MAX_THREADS: usize = 256;
 
@@ -32,7 +34,7 @@ pub struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
     /// The process that has the workers: a child that it forks has none of them, and does without.
-    process: u32,
+    origin: Origin,
     /// Held by the thread whose run is broadcast.
     broadcast: Mutex<()>,
 }
@@ -132,7 +134,7 @@ impl Pool {
                 Err(_) => break,
             }
         }
-        Self { shared, workers, process: std::process::id(), broadcast: Mutex::new(()) }
+        Self { shared, workers, origin: Origin::here(), broadcast: Mutex::new(()) }
     }
 
     /// Threads that take part, the caller's included.
@@ -147,7 +149,7 @@ impl Pool {
     /// the calling thread, as worker 0. A panic in a task is passed on when all running tasks have ended; tasks that
     /// were not started then may be left out.
     pub fn run(&self, tasks: usize, f: &(dyn Fn(usize, usize) + Sync)) {
-        let guard = if tasks <= 1 || self.workers.is_empty() || std::process::id() != self.process {
+        let guard = if tasks <= 1 || self.workers.is_empty() || !self.origin.is_here() {
             None
         } else {
             match self.broadcast.try_lock() {
@@ -229,7 +231,7 @@ impl Shared {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        if std::process::id() != self.process {
+        if !self.origin.is_here() {
             // In a forked child nobody would ever answer; the handles of threads that are elsewhere are left alone.
             std::mem::forget(std::mem::take(&mut self.workers));
             return;

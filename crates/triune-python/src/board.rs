@@ -1,10 +1,6 @@
 //! Boards: an accelerator's memories, registers and core as a driver sees them, in this process or elsewhere.
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use numpy::PyUntypedArray;
 use pyo3::{intern, prelude::*, types::PyDict};
@@ -13,6 +9,7 @@ use triune::{
         self, Error, Job, JobReport, LocalBoard, Records, RegionId, Segment, SegmentKind, SegmentTable,
         Settings, spec::Precision,
     },
+    fork::{Brief, Lock},
     remote::{ClientTls, ConnectOptions, RemoteBoard},
 };
 
@@ -34,9 +31,9 @@ type Range = (String, u64, u64);
 #[pyclass(frozen, module = "triune._native")]
 #[derive(Debug)]
 pub(crate) struct Board {
-    inner: Mutex<Option<Arc<dyn device::Board>>>,
+    inner: Brief<Option<Arc<dyn device::Board>>>,
     /// Held while some settings are changed, so that nobody else's are lost.
-    configuring: Mutex<()>,
+    configuring: Lock<()>,
 }
 
 /// What a run cost.
@@ -86,14 +83,14 @@ const KINDS: [(&str, SegmentKind); 6] = [
 impl Board {
     /// A board of any kind.
     pub(crate) fn of(board: Arc<dyn device::Board>) -> Self {
-        Self { inner: Mutex::new(Some(board)), configuring: Mutex::new(()) }
+        Self { inner: Brief::new(Some(board)), configuring: Lock::new(()) }
     }
 
     /// The board.
     ///
     /// Raises `ReleasedError` once it is closed.
     pub(crate) fn open(&self) -> PyResult<Arc<dyn device::Board>> {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner = self.inner.lock();
         inner.clone().ok_or_else(|| ReleasedError::new_err("the board has been closed"))
     }
 }
@@ -362,7 +359,7 @@ impl Board {
         let (timer, profiler): (PyResult<_>, PyResult<_>) = (records(timer), records(profiler));
         let (timer, profiler) = (timer?, profiler?);
         let configure = || {
-            let _configuring = self.configuring.lock().unwrap_or_else(PoisonError::into_inner);
+            let _configuring = self.configuring.lock()?;
             let old = board.settings()?;
             let chosen = |new: Option<Records>, old: Option<Records>| {
                 if new.is_some_and(|records| records.bytes == 0) { None } else { new.or(old) }
@@ -410,7 +407,7 @@ impl Board {
     /// Lets go of the board and everything allocated on it; calls under way go on. Every later call but this raises
     /// `ReleasedError`.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let inner = self.inner.lock().take();
         error::detached(py, || drop(inner))
     }
 }

@@ -1,4 +1,4 @@
-//! Arrays that a network reads and writes in place, run after run. The only unsafe code of the crate.
+//! Arrays that a network reads and writes in place, run after run.
 //!
 //! Why it is sound. A [`Bound`] owns references to its arrays, so their memory lives at least as long; a run holds the
 //! `Bound` by an `Arc`, so a new binding cannot free what a run under way uses. An array can still be moved by

@@ -1,9 +1,9 @@
 //! Virtual cards and the reservation of their sub-devices.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use pyo3::prelude::*;
-use triune::runtime::card;
+use triune::{fork::Brief, runtime::card};
 
 use crate::{composition::Composition, core, error};
 
@@ -94,7 +94,7 @@ impl Card {
         Ok(Reservation {
             sub_devices: held.sub_devices().collect(),
             card: self.inner.clone(),
-            held: Mutex::new(Some(held)),
+            held: Brief::new(Some(held)),
         })
     }
 
@@ -132,7 +132,7 @@ impl Card {
 pub(crate) struct Reservation {
     card: Arc<card::Card>,
     sub_devices: Vec<usize>,
-    held: Mutex<Option<card::Reservation>>,
+    held: Brief<Option<card::Reservation>>,
 }
 
 #[pymethods]
@@ -150,6 +150,6 @@ impl Reservation {
 
     /// Frees the sub-devices; harmless if they are free already.
     fn release(&self) {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.held.lock().take();
     }
 }

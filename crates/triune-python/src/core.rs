@@ -1,9 +1,9 @@
 //! What the core does in several steps and Python in one: compile a file, deploy to a card.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     path::Path,
-    sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use triune::{
@@ -11,6 +11,7 @@ use triune::{
         DeviceSpec, TimingOptions,
         spec::{BorderSpec, MemorySpec},
     },
+    fork::{Brief, Lock},
     graph::{Graph, format::onnx},
     runtime::{
         self, CompileOptions, DeployOptions, Deployment, Device, Error, Estimate, Package, PlanOptions,
@@ -23,11 +24,11 @@ use triune::{
 use crate::timeline::Timeline;
 
 /// The simulated devices of this process by card: all that is deployed to one card shares its memory.
-static DEVICES: LazyLock<Mutex<HashMap<String, Weak<Device>>>> = LazyLock::new(Mutex::default);
+static DEVICES: Brief<BTreeMap<String, Weak<Device>>> = Brief::new(BTreeMap::new());
 
 fn device(card: &Card) -> Result<Arc<Device>, Error> {
     let spec = card.spec();
-    let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut devices = DEVICES.lock();
     if let Some(device) = devices.get(&spec.name).and_then(Weak::upgrade) {
         return Ok(device);
     }
@@ -38,7 +39,7 @@ fn device(card: &Card) -> Result<Arc<Device>, Error> {
 
 /// What ran on a card in this process; nothing if nothing is deployed there.
 pub(crate) fn composition(card: &Card) -> Option<Composition> {
-    let devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    let devices = DEVICES.lock();
     let device = devices.get(&card.spec().name).and_then(Weak::upgrade)?;
     drop(devices);
     Some(device.clock().composition())
@@ -132,21 +133,21 @@ pub(crate) struct Study {
     /// What the program is made from; none for the program of a package.
     model: Option<Graph>,
     /// The programs so far, and what they are for.
-    made: Mutex<Vec<(Kind, Arc<Estimate>)>>,
+    made: Lock<Vec<(Kind, Arc<Estimate>)>>,
 }
 
 impl Study {
     /// The program of a package.
     pub(crate) fn of(program: &Arc<Program>) -> Result<Self, Error> {
         let base = DeviceSpec::builtin(&program.target)?;
-        let made = Mutex::new(vec![(Kind::of(&base), Arc::new(Estimate::new(program)?))]);
+        let made = Lock::new(vec![(Kind::of(&base), Arc::new(Estimate::new(program)?))]);
         Ok(Self { base, batch: program.batch, model: None, made })
     }
 
     /// The program that a model becomes for a device.
     pub(crate) fn compile(model: &Path, target: &str, batch: usize) -> Result<Self, Error> {
         let (base, model) = (DeviceSpec::builtin(target)?, onnx::read(model)?);
-        let study = Self { base, batch, model: Some(model), made: Mutex::default() };
+        let study = Self { base, batch, model: Some(model), made: Lock::default() };
         study.estimate(&study.base)?;
         Ok(study)
     }
@@ -172,7 +173,7 @@ impl Study {
     /// The program for a device: one that was made before where that does.
     fn estimate(&self, spec: &DeviceSpec) -> Result<Arc<Estimate>, Error> {
         let kind = Kind::of(spec);
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock()?;
         // A package's program stays as it was compiled.
         let fits = |other: &Kind| *other == kind || (self.model.is_none() && other.border == kind.border);
         if let Some((_, found)) = made.iter().find(|(other, _)| fits(other)) {

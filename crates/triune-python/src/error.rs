@@ -10,6 +10,7 @@ use pyo3::{
 };
 use triune::{
     device::Error as DeviceError,
+    fork::Forked,
     graph::Error as GraphError,
     runtime::{Error as RuntimeError, card::Error as CardError},
     tensor::text,
@@ -62,6 +63,12 @@ create_exception!(
 );
 create_exception!(triune.errors, LinkError, Error, "A board behind a connection cannot be reached.");
 create_exception!(triune.errors, BoardInUseError, LinkError, "A board can be reached, but others have it.");
+create_exception!(
+    triune.errors,
+    ForkedError,
+    Error,
+    "What a thread was at work with when the process was forked cannot be used in the child."
+);
 create_exception!(triune.errors, InternalError, Error, "The core broke its own rules: please report it.");
 
 /// Attributes that exceptions have when nothing more is known.
@@ -82,6 +89,11 @@ fn raised<T: PyTypeInfo>(error: &impl ToString) -> PyErr {
 fn with(error: PyErr, name: &str, value: &str) -> PyErr {
     let set = Python::attach(|py| error.value(py).setattr(name, value));
     set.err().unwrap_or(error)
+}
+
+/// The exception for what a fork left behind.
+pub(crate) fn forked(error: Forked) -> PyErr {
+    raised::<ForkedError>(&error)
 }
 
 /// The exception for an error of the runtime.
@@ -140,6 +152,7 @@ fn device_as(whole: &impl ToString, error: &DeviceError) -> PyErr {
         | DeviceError::Board(_) => raised::<ArgumentError>(whole),
         DeviceError::Sanitizer(_) => raised::<SanitizerError>(whole),
         DeviceError::Link(_) => raised::<LinkError>(whole),
+        DeviceError::Forked(_) => raised::<ForkedError>(whole),
         DeviceError::InUse(_) => raised::<BoardInUseError>(whole),
         DeviceError::Map { .. }
         | DeviceError::Busy { .. }

@@ -2,7 +2,7 @@
 
 use pyo3::{prelude::*, types::PyDict};
 
-use crate::exit;
+use crate::{exit, tensor_info};
 
 /// Called before a fork: what a thread may be about to look up once and for all is looked up, so that no child is left
 /// waiting for that thread.
@@ -25,6 +25,7 @@ fn in_child() {
 
 /// Makes the interpreter announce forks.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    tensor_info::prepare();
     let py = module.py();
     let os = py.import("os")?;
     if !os.hasattr("register_at_fork")? {

@@ -1,15 +1,15 @@
 //! A program on a device: runs with numpy arrays, one at a time, with results at once or two calls late.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use pyo3::{
     prelude::*,
     types::{PyList, PyTuple},
 };
-use triune::runtime::{DeployOptions, Deployment, Error, Program, TensorIo, clock::Realtime};
+use triune::{
+    fork::{Forked, Lock},
+    runtime::{DeployOptions, Deployment, Error, Program, TensorIo, clock::Realtime},
+};
 
 use crate::{
     array::{self, Input, Output},
@@ -27,7 +27,7 @@ const DELAY: usize = 2;
 #[pyclass(frozen, module = "triune._native")]
 pub(crate) struct Instance {
     program: Arc<Program>,
-    state: Mutex<Option<State>>,
+    state: Lock<Option<State>>,
 }
 
 struct State {
@@ -125,7 +125,7 @@ impl Instance {
         let slot = || program.outputs.iter().map(|io| vec![0; io.bytes()]).collect();
         let late = if double_buffer { (0..=DELAY).map(|_| slot()).collect() } else { Vec::new() };
         let host = host_profiling.then(Host::default);
-        Ok(Self { program, state: Mutex::new(Some(State { deployment, late, calls: 0, host })) })
+        Ok(Self { program, state: Lock::new(Some(State { deployment, late, calls: 0, host })) })
     }
 
     /// Computes `outputs` from `inputs`: sequences of C-contiguous numpy arrays of the package's types and shapes. With
@@ -133,7 +133,8 @@ impl Instance {
     ///
     /// Calls from several threads run one after the other.
     ///
-    /// Raises `ArgumentError` if an array does not fit, `ReleasedError` after `release`.
+    /// Raises `ArgumentError` if an array does not fit, `ReleasedError` after `release`, `ForkedError` in a child of a fork that
+    /// came upon a run.
     fn run(&self, py: Python<'_>, inputs: &Bound<'_, PyAny>, outputs: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut borrowed = Vec::with_capacity(self.program.inputs.len());
         for (name, object, io) in operands("inputs", inputs, &self.program.inputs)? {
@@ -148,23 +149,30 @@ impl Instance {
         let sources = borrowed.iter().map(Input::bytes).collect::<PyResult<Vec<_>>>()?;
         let mut targets = written.iter_mut().map(Output::bytes).collect::<PyResult<Vec<_>>>()?;
         error::detached(py, || {
+            let mut state = self.state.lock().map_err(error::forked)?;
             // A run that panicked may have left anything behind.
-            let mut state =
-                self.state.lock().map_err(|_| InternalError::new_err("an earlier run failed midway"))?;
+            if self.state.is_poisoned() {
+                return Err(InternalError::new_err("an earlier run failed midway"));
+            }
             let state = state.as_mut().ok_or_else(released)?;
             state.run(&sources, &mut targets).map_err(error::runtime)
         })?
     }
 
-    /// Frees the program's place on the device, after a run that is under way; harmless if it is free already.
+    /// Frees the program's place on the device, after a run that is under way; harmless if it is free already, and in a child
+    /// of a fork that came upon a run.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
-        error::detached(py, || drop(self.state.lock().unwrap_or_else(PoisonError::into_inner).take()))
+        error::detached(py, || match self.state.lock() {
+            Ok(mut state) => drop(state.take()),
+            // The place is the other process's: here, it is only its image.
+            Err(Forked) => {}
+        })
     }
 
     /// The modelled time of one run, command by command.
     fn timeline(&self, py: Python<'_>) -> PyResult<Timeline> {
         error::detached(py, || {
-            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let state = self.state.lock().map_err(error::forked)?;
             let state = state.as_ref().ok_or_else(released)?;
             Ok(Timeline::new(&state.deployment))
         })?
@@ -173,7 +181,7 @@ impl Instance {
     /// Host times of the runs so far in seconds: calls, total, least, most, last. None without host profiling.
     fn host_times(&self, py: Python<'_>) -> PyResult<Option<HostTimes>> {
         error::detached(py, || {
-            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let state = self.state.lock().map_err(error::forked)?;
             let host = state.as_ref().ok_or_else(released)?.host;
             let seconds = |nanos: u64| nanos as f64 * 1e-9;
             Ok(host.map(|h| (h.calls, seconds(h.total), seconds(h.least), seconds(h.most), seconds(h.last))))

@@ -18,6 +18,7 @@ mod exit;
 mod fork;
 mod hard_ops;
 mod instance;
+mod interpreter;
 mod model_file;
 mod network;
 mod package;
@@ -25,6 +26,7 @@ mod remote;
 mod session;
 mod tensor_info;
 mod timeline;
+mod turn;
 mod xir;
 
 use pyo3::prelude::*;
@@ -42,7 +44,7 @@ mod native {
     use super::deployment::{DeployedOp, DeployedValue, Deployment, HardNetwork};
     #[pymodule_export]
     use super::error::{
-        ArgumentError, BoardInUseError, Error, FileError, ForeignError, FormatError, InUseError,
+        ArgumentError, BoardInUseError, Error, FileError, ForeignError, ForkedError, FormatError, InUseError,
         InternalError, KeyMismatchError, LinkError, NotQuantizedError, PendingError, ReleasedError,
         SanitizerError, SettingError, UnsupportedError,
     };
@@ -67,6 +69,8 @@ mod native {
     #[pymodule_export]
     use super::timeline::Timeline;
     #[pymodule_export]
+    use super::turn::Turn;
+    #[pymodule_export]
     use super::xir::{
         xir_format_array, xir_format_merged_distr, xir_parse_array, xir_parse_layout, xir_parse_mem,
         xir_parse_merged_distr, xir_parse_scalar, xir_parse_target, xir_raw_table,
@@ -78,6 +82,7 @@ mod native {
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        super::interpreter::claim(module.py())?;
         super::error::register(module)?;
         super::exit::register(module)?;
         super::fork::register(module)

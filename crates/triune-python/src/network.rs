@@ -1,19 +1,17 @@
 //! A model whose arrays stay bound, for many runs with little between them.
 
-use std::{
-    collections::HashMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
-};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use pyo3::{
     buffer::PyBuffer,
+    marker::Ungil,
     prelude::*,
     pybacked::PyBackedBytes,
     types::{PyBytes, PyDict},
 };
 use triune::{
     device::DeviceSpec,
+    fork::{Brief, Forked, Lock},
     graph::format::xir,
     runtime::{
         self, Border, Dim, Model, ModelOptions, Outline, OutlineNode, OutlineValue, PlannedBuffer, Program,
@@ -34,9 +32,9 @@ use crate::{
 pub(crate) struct Network {
     inputs: Vec<ValueInfo>,
     outputs: Vec<ValueInfo>,
-    state: Mutex<State>,
+    state: Lock<State>,
     /// Apart from the rest, as it is looked at with the interpreter held: nobody computes while holding it.
-    bound: Mutex<Option<Arc<bound::Bound>>>,
+    bound: Brief<Option<Arc<bound::Bound>>>,
 }
 
 struct State {
@@ -112,7 +110,7 @@ impl Source {
                 }
                 Ok(Model::new(xir::to_graph(&document, &xir::Options { fake_qf })?))
             }
-            Self::Network(network) => Ok(Arc::clone(network.get().state().session.model())),
+            Self::Network(network) => Ok(Arc::clone(network.get().state.lock()?.session.model())),
         }
     }
 }
@@ -239,20 +237,23 @@ impl Network {
         let device = device.filter(|&name| name != "host").map(DeviceSpec::builtin).transpose();
         let device = device.map_err(|error| error::runtime(error.into()))?;
         let state = error::detached(py, || {
-            let workspace = sharing_scratch.map(|other| Arc::clone(other.get().state().session.workspace()));
+            let shared = |other: &Py<Self>| -> Result<_, Forked> {
+                Ok(Arc::clone(other.get().state.lock()?.session.workspace()))
+            };
+            let workspace = sharing_scratch.as_ref().map(shared).transpose()?;
             let model = source.model(ModelOptions { compressed })?;
             let session = Session::of(model, &SessionOptions { threads, fusion, device, workspace })?;
             State::new(session)
         })?;
         let state = state.map_err(error::runtime)?;
         let (inputs, outputs) = (state.session.inputs().to_vec(), state.session.outputs().to_vec());
-        Ok(Self { inputs, outputs, state: Mutex::new(state), bound: Mutex::new(None) })
+        Ok(Self { inputs, outputs, state: Lock::new(state), bound: Brief::new(None) })
     }
 
     /// Name, dtype and shape of each input: the shapes that are planned for, `None` before any are.
     #[getter]
     fn inputs(&self, py: Python<'_>) -> PyResult<Vec<Described>> {
-        let shapes = error::detached(py, || self.state().shapes.clone())?;
+        let shapes = self.look(py, |state| state.shapes.clone())?;
         let shape = |index: usize| shapes.as_ref().map(|shapes| shapes[index].to_vec());
         Ok(self
             .inputs
@@ -266,8 +267,7 @@ impl Network {
     /// `forward`, the shapes that depend on data are those of that run.
     #[getter]
     fn outputs(&self, py: Python<'_>) -> PyResult<Vec<Described>> {
-        let shapes = error::detached(py, || {
-            let state = self.state();
+        let shapes = self.look(py, |state| {
             let result = |index: usize| state.results.get(index)?.as_ref().map(|tensor| tensor.shape);
             let shapes = state.output_shapes.iter().enumerate();
             shapes.map(|(index, shape)| shape.or_else(|| result(index))).collect::<Vec<_>>()
@@ -306,13 +306,13 @@ impl Network {
             Shape::new(dims).ok_or_else(|| ArgumentError::new_err(rank()))
         };
         let shapes: Vec<Shape> = self.inputs.iter().zip(&shapes).map(shape).collect::<PyResult<_>>()?;
-        let found = error::detached(py, || {
-            let mut state = self.state();
-            state.prepare(shapes)?;
-            Ok(state.output_shapes.clone())
-        })?
-        .map_err(error::runtime)?;
-        *self.lock_bound() = None;
+        let found = self
+            .look(py, |state| {
+                state.prepare(shapes)?;
+                Ok(state.output_shapes.clone())
+            })?
+            .map_err(error::runtime)?;
+        self.rebind(None);
         Ok(found.into_iter().map(|shape| shape.map(|shape| shape.to_vec())).collect())
     }
 
@@ -326,10 +326,8 @@ impl Network {
         inputs: Vec<Bound<'py, PyAny>>,
         outputs: Vec<Option<Bound<'py, PyAny>>>,
     ) -> PyResult<()> {
-        let (shapes, output_shapes, plan) = error::detached(py, || {
-            let state = self.state();
-            (state.shapes.clone(), state.output_shapes.clone(), state.plan)
-        })?;
+        let (shapes, output_shapes, plan) =
+            self.look(py, |state| (state.shapes.clone(), state.output_shapes.clone(), state.plan))?;
         let shapes = shapes.ok_or_else(unprepared)?;
         for (what, expected, got) in
             [("inputs", self.inputs.len(), inputs.len()), ("outputs", self.outputs.len(), outputs.len())]
@@ -356,18 +354,22 @@ impl Network {
             })
             .collect::<PyResult<Vec<_>>>()?;
         let new = Arc::new(bound::Bound::new(&inputs, &outputs, plan)?);
-        *self.lock_bound() = Some(new);
-        error::detached(py, || self.state().results.clear())
+        self.rebind(Some(new));
+        self.look(py, |state| state.results.clear())
     }
 
     /// Computes the outputs from what the bound inputs hold. Calls from several threads run one after the other.
     ///
-    /// Raises `ArgumentError` if nothing is bound, or an array was resized since.
+    /// Raises `ArgumentError` if nothing is bound, or an array was resized since, `ForkedError` in a child of a fork that came upon
+    /// a run.
     fn forward(&self, py: Python<'_>) -> PyResult<()> {
-        let bound = self.lock_bound().clone().ok_or_else(unbound)?;
+        let bound = self.bound.lock().clone().ok_or_else(unbound)?;
         bound.check(py)?;
         error::detached(py, || {
-            let mut state = self.state.lock().map_err(|_| midway())?;
+            let mut state = self.state.lock().map_err(error::forked)?;
+            if self.state.is_poisoned() {
+                return Err(midway());
+            }
             state.run(&bound)
         })?
     }
@@ -377,10 +379,9 @@ impl Network {
     ///
     /// The first call, and one for other shapes, compiles the model anew. Raises `ArgumentError` as `forward`, `UnsupportedError` if an operator does not run by itself.
     fn trace<'py>(&self, py: Python<'py>) -> PyResult<Vec<Traced<'py>>> {
-        let bound = self.lock_bound().clone().ok_or_else(unbound)?;
+        let bound = self.bound.lock().clone().ok_or_else(unbound)?;
         bound.check(py)?;
-        let found = error::detached(py, || {
-            let mut state = self.state();
+        let found = self.look(py, |state| {
             let shapes = state.shapes.clone().filter(|_| bound.plan() == state.plan).ok_or_else(unbound)?;
             let io = bound::Io { bound: &bound, own: &mut [] };
             let operand = |(index, (info, shape)): (usize, (&ValueInfo, &'_ Shape))| {
@@ -406,14 +407,14 @@ impl Network {
 
     /// Starts or stops taking the time of every operator of every run.
     fn profile(&self, py: Python<'_>, enable: bool) -> PyResult<()> {
-        error::detached(py, || self.state().session.profile(enable))
+        self.look(py, |state| state.session.profile(enable))
     }
 
     /// Name, operator and seconds of each operator of the last run, in execution order; empty unless `profile` was asked for
     /// before it. Operators that were fused into others, or only change how their operand is seen, are left out. What ran
     /// on a device is one entry, with the device's name and `Device` for an operator: the time that simulating it took.
     fn operator_times(&self, py: Python<'_>) -> PyResult<Vec<(String, String, f64)>> {
-        let times = error::detached(py, || self.state().session.operator_times())?;
+        let times = self.look(py, |state| state.session.operator_times())?;
         Ok(times.into_iter().map(|time| (time.name, time.kind, time.nanos as f64 * 1e-9)).collect())
     }
 
@@ -424,8 +425,7 @@ impl Network {
     ///
     /// Raises `ArgumentError` before the inputs' shapes are known.
     fn outline(&self, py: Python<'_>) -> PyResult<(Vec<Outlined>, HashMap<String, OutlinedValue>)> {
-        let Outline { values, nodes } = error::detached(py, || {
-            let mut state = self.state();
+        let Outline { values, nodes } = self.look(py, |state| {
             let shapes = state.shapes.clone().ok_or_else(unprepared)?;
             // What is planned for is the last plan that was used.
             state.session.prepare(&shapes).map_err(error::runtime)?;
@@ -455,8 +455,7 @@ impl Network {
     ///
     /// Raises `ArgumentError` before the inputs' shapes are known.
     fn memory_plan<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (programs, weights, shapes, results) = error::detached(py, || {
-            let mut state = self.state();
+        let (programs, weights, shapes, results) = self.look(py, |state| {
             let shapes = state.shapes.clone().ok_or_else(unprepared)?;
             let weights = state.session.model().library().bytes();
             let programs = state.session.programs(&shapes).map_err(error::runtime)?;
@@ -503,8 +502,7 @@ impl Network {
     ///
     /// Raises `ArgumentError` before the inputs' shapes are known.
     fn timeline(&self, py: Python<'_>) -> PyResult<Option<Timeline>> {
-        error::detached(py, || {
-            let mut state = self.state();
+        self.look(py, |state| {
             let shapes = state.shapes.clone().ok_or_else(unprepared)?;
             Ok(state.session.deployment(&shapes).map_err(error::runtime)?.map(Timeline::new))
         })?
@@ -513,39 +511,32 @@ impl Network {
     /// Bytes of packed weights that this network, and those that share them, have in memory.
     #[getter]
     fn weight_bytes(&self, py: Python<'_>) -> PyResult<usize> {
-        error::detached(py, || self.state().session.model().library().packed_bytes())
+        self.look(py, |state| state.session.model().library().packed_bytes())
     }
 
     /// Bytes of memory for feature maps, inputs and outputs.
     #[getter]
     fn scratch_bytes(&self, py: Python<'_>) -> PyResult<u64> {
-        error::detached(py, || self.state().session.workspace().bytes())
+        self.look(py, |state| state.session.workspace().bytes())
     }
 
     /// Bytes of weights, as the model has them, and of feature maps: what a run goes through, about.
     #[getter]
     fn run_bytes(&self, py: Python<'_>) -> PyResult<u64> {
-        error::detached(py, || {
-            let state = self.state();
+        self.look(py, |state| {
             state.session.workspace().bytes().saturating_add(state.session.model().library().bytes() as u64)
         })
     }
 
-    /// Returns whether a thread has the network that is not in this process, and keeps it from ever being let go then: to be
-    /// asked in a forked child, before anything else there.
-    fn abandoned(slf: Py<Self>) -> bool {
-        let held = matches!(slf.get().state.try_lock(), Err(TryLockError::WouldBlock));
-        if held {
-            // It is as it was in the middle of a run, and cannot be taken apart.
-            std::mem::forget(slf);
-        }
-        held
+    /// Returns whether a thread is at work with it that is not in this process.
+    fn forked(&self) -> bool {
+        self.state.is_forked()
     }
 
     /// Sets of input shapes that plans are kept for.
     #[getter]
     fn plans(&self, py: Python<'_>) -> PyResult<usize> {
-        error::detached(py, || self.state().session.plans())
+        self.look(py, |state| state.session.plans())
     }
 
     /// What the last `forward` gave for output `index`, as a new array.
@@ -556,7 +547,7 @@ impl Network {
             let text = format!("index: expected less than {}, got {index}", self.outputs.len());
             return Err(ArgumentError::new_err(text));
         };
-        let result = error::detached(py, || self.state().results.get(index).cloned().flatten())?;
+        let result = self.look(py, |state| state.results.get(index).cloned().flatten())?;
         let result = result.ok_or_else(|| {
             let name = &info.name;
             ArgumentError::new_err(format!(
@@ -568,13 +559,22 @@ impl Network {
 }
 
 impl Network {
-    /// The state; what a panic left behind is only looked at, see `forward`.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Replaces the bound arrays. They may be the last owners of objects whose end runs Python code, which a fork must not have to
+    /// wait for.
+    fn rebind(&self, new: Option<Arc<bound::Bound>>) {
+        let old = std::mem::replace(&mut *self.bound.lock(), new);
+        drop(old);
     }
 
-    fn lock_bound(&self) -> MutexGuard<'_, Option<Arc<bound::Bound>>> {
-        self.bound.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Looks at the state without the interpreter; what a panic left behind, too, see `forward`.
+    ///
+    /// Raises `ForkedError`.
+    fn look<T: Ungil + Send>(
+        &self,
+        py: Python<'_>,
+        look: impl Ungil + Send + FnOnce(&mut State) -> T,
+    ) -> PyResult<T> {
+        error::detached(py, || Ok(look(&mut *self.state.lock().map_err(error::forked)?)))?
     }
 }
 

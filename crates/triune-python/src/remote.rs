@@ -1,15 +1,11 @@
 //! Boards over a socket: the server, and how a client connects.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-    thread,
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, thread, time::Duration};
 
 use pyo3::{prelude::*, types::PyDict};
 use triune::{
     device::{DeviceSpec, LocalBoard},
+    fork::{Brief, Forked},
     remote::{Event, Options, Server, ServerTls, Token},
 };
 
@@ -35,7 +31,7 @@ pub(crate) fn token(file: Option<PathBuf>) -> Result<Option<Token>, triune::devi
 #[pyclass(frozen, module = "triune._native")]
 #[derive(Debug)]
 pub(crate) struct BoardServer {
-    inner: Mutex<Option<Server>>,
+    inner: Brief<Option<Server>>,
     address: (String, u16),
 }
 
@@ -105,7 +101,7 @@ impl BoardServer {
         };
         let server = error::detached(py, start)?.map_err(error::device)?;
         let address = (server.address().ip().to_string(), server.address().port());
-        Ok(Self { inner: Mutex::new(Some(server)), address })
+        Ok(Self { inner: Brief::new(Some(server)), address })
     }
 
     /// Host and port that it listens at.
@@ -119,9 +115,8 @@ impl BoardServer {
     ///
     /// Raises `ReleasedError` once it is stopped.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let server = inner.as_ref().ok_or_else(|| ReleasedError::new_err("the server has been stopped"))?;
-        let statistics = server.statistics();
+        let statistics = self.inner.lock().as_ref().map(Server::statistics);
+        let statistics = statistics.ok_or_else(|| ReleasedError::new_err("the server has been stopped"))?;
         let found = PyDict::new(py);
         found.set_item("came", statistics.came)?;
         found.set_item("refused", statistics.refused)?;
@@ -134,17 +129,23 @@ impl BoardServer {
     }
 
     /// Waits until it is stopped by another thread, or a signal's handler raises.
+    ///
+    /// Raises `ForkedError` in a forked child, where it does not serve.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
-        while self.inner.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+        loop {
+            match &*self.inner.lock() {
+                None => return Ok(()),
+                Some(server) if !server.is_here() => return Err(error::forked(Forked)),
+                Some(_) => {}
+            }
             error::detached(py, || thread::sleep(GLANCE))?;
             py.check_signals()?;
         }
-        Ok(())
     }
 
     /// Ends all connections; waits some seconds for what is running, and returns whether all has ended.
     fn stop(&self, py: Python<'_>) -> PyResult<bool> {
-        let server = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let server = self.inner.lock().take();
         error::detached(py, || server.is_none_or(Server::stop))
     }
 }

@@ -1,13 +1,16 @@
 //! Any ONNX file on this machine's CPU.
 
-use std::{path::PathBuf, sync::Mutex};
+use std::path::PathBuf;
 
 use numpy::PyUntypedArrayMethods;
 use pyo3::{
     prelude::*,
     types::{PyBytes, PyDict},
 };
-use triune::runtime::{self, Dim, SessionOptions, TensorRef, ValueInfo};
+use triune::{
+    fork::Lock,
+    runtime::{self, Dim, SessionOptions, TensorRef, ValueInfo},
+};
 
 use crate::{
     array::{self, Input},
@@ -17,7 +20,7 @@ use crate::{
 /// A model on this machine's CPU.
 #[pyclass(frozen, module = "triune._native")]
 pub(crate) struct Session {
-    inner: Mutex<runtime::Session>,
+    inner: Lock<runtime::Session>,
     inputs: Vec<ValueInfo>,
     outputs: Vec<ValueInfo>,
 }
@@ -44,7 +47,7 @@ impl Session {
         };
         let inner = inner.map_err(error::runtime)?;
         let (inputs, outputs) = (inner.inputs().to_vec(), inner.outputs().to_vec());
-        Ok(Self { inner: Mutex::new(inner), inputs, outputs })
+        Ok(Self { inner: Lock::new(inner), inputs, outputs })
     }
 
     /// Name, dtype and shape of each input; an extent that the model leaves open is a name.
@@ -62,7 +65,8 @@ impl Session {
     /// Computes every output, in the model's order, from a C-contiguous array per input, given by name. Calls from
     /// several threads run one after the other.
     ///
-    /// Raises `ArgumentError` if a name is unknown or missing, or an array does not fit.
+    /// Raises `ArgumentError` if a name is unknown or missing, or an array does not fit, `ForkedError` in a child of a fork that
+    /// came upon a run.
     fn run<'py>(&self, py: Python<'py>, feeds: &Bound<'py, PyDict>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         for key in feeds.keys() {
             let name: String = key.extract()?;
@@ -87,8 +91,10 @@ impl Session {
             .map(|(dtype, shape, input)| Ok(TensorRef { dtype: *dtype, shape, bytes: input.bytes()? }))
             .collect::<PyResult<Vec<_>>>()?;
         let results = error::detached(py, || {
-            let mut inner =
-                self.inner.lock().map_err(|_| InternalError::new_err("an earlier run failed midway"))?;
+            let mut inner = self.inner.lock().map_err(error::forked)?;
+            if self.inner.is_poisoned() {
+                return Err(InternalError::new_err("an earlier run failed midway"));
+            }
             inner.run(&tensors).map_err(error::runtime)
         })??;
         results.into_iter().map(|t| array::from_bytes(py, t.dtype, &t.shape, t.bytes)).collect()

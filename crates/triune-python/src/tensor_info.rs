@@ -17,6 +17,11 @@ use crate::{
 /// These passes are shorter than waking a thread; callers have threads of their own.
 static POOL: LazyLock<Pool> = LazyLock::new(|| Pool::new(1));
 
+/// Makes what is made once, so that no thread does when another one forks.
+pub(crate) fn prepare() {
+    LazyLock::force(&POOL);
+}
+
 /// Quantizes a C-contiguous float32 array and pads it with the zero point: clamp(rint(f32(f32(x / scale) + `zero_point`))).
 /// Returns an array of `dtype`, int8 or uint8.
 ///

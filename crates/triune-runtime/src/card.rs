@@ -16,6 +16,8 @@ use std::{
     sync::Arc,
 };
 
+use triune_fork::{Brief, BriefGuard};
+
 pub use error::Error;
 pub use list::{BoardType, CardSpec};
 pub use reserve::{Reservation, User};
@@ -118,12 +120,28 @@ impl Card {
         self.directory.join(format!("{}.{what}", self.spec.name))
     }
 
-    /// Locks out every other process (and thread) that reads or changes the card's state, until the file is dropped.
-    fn gate(&self) -> Result<fs::File, Error> {
+    /// Locks out every other process (and thread) that reads or changes the card's state, until the gate is dropped.
+    fn gate(&self) -> Result<Gate, Error> {
+        // What other processes do behind theirs takes a moment, too.
+        static PASSING: Brief<()> = Brief::new(());
+        let passing = PASSING.lock();
         let path = self.path("gate");
         let file = open(&path)?;
         file.lock().map_err(|source| Error::Io { path, source })?;
-        Ok(file)
+        Ok(Gate { file, _passing: passing })
+    }
+}
+
+/// The lock on a card's state. No fork happens meanwhile: a child would have the file, too, and keep the lock.
+struct Gate {
+    file: fs::File,
+    _passing: BriefGuard<'static, ()>,
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        // A file that cannot be unlocked is unlocked by being closed.
+        let _ = self.file.unlock();
     }
 }
 

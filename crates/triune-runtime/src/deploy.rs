@@ -1,16 +1,18 @@
 //! Deployment: a program's segments get addresses in a device's memory, and runs move data in, execute, move data out.
 
 pub(crate) mod parts;
+mod results;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
+    sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 use triune_device::{
     Addr, Decoded, DeviceSpec, Executor, Memory, RegionId, Sanitize, Segment, SegmentKind, SegmentTable,
     Stream, Timeline, TimingOptions, timing,
 };
+use triune_fork::Brief;
 use triune_kernels::{Isa, Pool};
 
 use crate::{
@@ -25,7 +27,7 @@ pub struct Device {
     spec: DeviceSpec,
     memory: Arc<Memory>,
     /// By the program's address, and whether its constants may lie in the memory for them.
-    loaded: Mutex<HashMap<(usize, bool), Weak<Loaded>>>,
+    loaded: Brief<HashMap<(usize, bool), Weak<Loaded>>>,
     clock: Arc<DeviceClock>,
 }
 
@@ -40,7 +42,7 @@ impl Device {
     pub fn with_sanitizer(spec: DeviceSpec, sanitize: Sanitize) -> Result<Arc<Self>, Error> {
         let memory = Arc::new(Memory::with_sanitizer(&spec, sanitize)?);
         let clock = Arc::new(DeviceClock::new(spec.cores));
-        Ok(Arc::new(Self { spec, memory, loaded: Mutex::default(), clock }))
+        Ok(Arc::new(Self { spec, memory, loaded: Brief::default(), clock }))
     }
 
     /// The device's description.
@@ -60,7 +62,7 @@ impl Device {
 
     /// The program's instructions and constants in device memory, once for all deployments of it that may have as much.
     fn load(&self, program: &Arc<Program>, percent: u32) -> Result<Arc<Loaded>, Error> {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = self.loaded.lock();
         loaded.retain(|_, each| each.strong_count() > 0);
         // The entry keeps the program alive, so that its address cannot come to stand for another.
         let len = program.constants.len() as u64;
@@ -85,7 +87,7 @@ impl Device {
             _program: Arc::clone(program),
             instructions,
             constants,
-            decoded: OnceLock::new(),
+            decoded: Brief::default(),
         });
         loaded.insert(key, Arc::downgrade(&new));
         Ok(new)
@@ -99,7 +101,7 @@ struct Loaded {
     instructions: Chunk,
     constants: Chunk,
     /// The program as its first deployment decoded it, for the others to share its packed weights.
-    decoded: OnceLock<Decoded>,
+    decoded: Brief<Option<Decoded>>,
 }
 
 /// Allocated bytes of a region; freed on drop.
@@ -469,13 +471,21 @@ impl Image {
             Stream { addr: Addr::new(Program::INSTRUCTIONS, 0), len: program.instructions.len() as u64 };
         let segments = SegmentTable::new(segments)?;
         let memory = Arc::clone(memory);
-        let shared = loaded.decoded.get().filter(|decoded| !decoded.is_stale());
-        let mut executor = match shared {
+        let shared = loaded.decoded.lock().clone().filter(|decoded| !decoded.is_stale());
+        let mut executor = match &shared {
             Some(decoded) => Executor::sharing(memory, decoded, &segments, stream, Isa::best())?,
             None => Executor::new(memory, &segments, stream, Isa::best())?,
         };
+        if executor.memory().is_watched() {
+            let first = usize::from(Program::FIRST_IO) + program.inputs.len();
+            let results = program.outputs.iter().enumerate().flat_map(|(index, io)| {
+                let written = results::written(io, program.batch);
+                written.into_iter().map(move |(start, len)| ((first + index) as u8, start, len))
+            });
+            executor = executor.with_results(results);
+        }
         // A second deployment that decoded at the same time keeps its own.
-        let _ = loaded.decoded.set(executor.decoded().clone());
+        loaded.decoded.lock().get_or_insert_with(|| executor.decoded().clone());
         executor.reserve(threads);
         Ok(Self { executor, pool: None, inputs, outputs, failed: None, scratch, resident })
     }

@@ -83,6 +83,12 @@ pub enum Error {
     Card(#[from] crate::card::Error),
 }
 
+impl From<triune_fork::Forked> for Error {
+    fn from(error: triune_fork::Forked) -> Self {
+        Self::Device(error.into())
+    }
+}
+
 impl Error {
     /// An I/O error with the path that it happened on.
     pub(crate) fn io(path: &std::path::Path, source: std::io::Error) -> Self {

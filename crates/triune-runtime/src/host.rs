@@ -4,12 +4,13 @@
 //! session lie in one workspace at the same addresses, and sessions can share theirs. That no two run at once in it is
 //! the memory's own rule: a run leases what it touches, and a second lease is refused.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use triune_device::{
     Addr, Border, Decoded, DeviceSpec, Library, Memory, RangeAccess, RegionId, Segment, SegmentKind,
     SegmentTable, Stream, exec::Observer,
 };
+use triune_fork::{Brief, BriefGuard};
 use triune_kernels::{Isa, Pool};
 
 use crate::{Error, Program, TensorIo, lower::ALIGNMENT};
@@ -92,7 +93,7 @@ pub struct Workspace {
     spec: DeviceSpec,
     memory: Arc<Memory>,
     region: RegionId,
-    state: Mutex<State>,
+    state: Brief<State>,
 }
 
 #[derive(Debug, Default)]
@@ -125,7 +126,7 @@ impl Workspace {
             }
         };
         let region = memory.region(&spec.placement.scratch)?;
-        Ok(Arc::new(Self { spec, memory: Arc::new(memory), region, state: Mutex::default() }))
+        Ok(Arc::new(Self { spec, memory: Arc::new(memory), region, state: Brief::default() }))
     }
 
     /// The description of the host.
@@ -138,8 +139,8 @@ impl Workspace {
         self.lock().chunk.as_ref().map_or(0, |chunk| chunk.len)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> BriefGuard<'_, State> {
+        self.state.lock()
     }
 
     /// A chunk of at least `bytes` that all programs share, every page of it there already up to [`AT_ONCE`].

@@ -2,7 +2,7 @@
 
 mod mge_common;
 
-use mge_common::{F32, Field, File, Type, close, noise, qs8, qs32, read, run};
+use mge_common::{F32, Field, File, I32, Type, close, noise, qs8, qs32, read, run};
 use triune_graph::Op;
 
 const U: fn(u32) -> Field = Field::U32;
@@ -516,4 +516,20 @@ fn warps_take_images_by_index() {
     let want: Vec<f32> = image(1).chain(image(0)).chain(image(1)).collect();
     assert_eq!(outputs[0].shape, [3, 1, 2, 4]);
     close(&outputs[0].f32(), &want, 1e-6);
+}
+
+/// Of integers the rest has the divisor's sign; of floats, the dividend's.
+#[test]
+fn rests_of_divisions() {
+    let (a, b) = ([-13, 13, -13, 13, 12, -7, 0, 5], [3, 3, -3, -3, 4, 7, 5, 8]);
+    let bytes = |values: &[i32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+    let mut file = File::default();
+    let [x, y] = [a, b].map(|values| file.constant(I32, &[8], bytes(&values)));
+    let input = file.input("x", F32, &[8]);
+    let divisors = file.floats(&[8], &b.map(|value| value as f32));
+    let integers = file.one("Elemwise", (17, vec![(0, U(20))]), &[x, y]);
+    let floats = file.one("Elemwise", (17, vec![(0, U(20))]), &[input, divisors]);
+    let outputs = run(file.finish(&[integers, floats]), &[(&[8], &a.map(|value| value as f32))]);
+    assert_eq!(outputs[0].i32(), [2, 1, -1, -2, 0, 0, 0, 5]);
+    assert_eq!(outputs[1].f32(), [-1.0, 1.0, -1.0, 1.0, 0.0, 0.0, 0.0, 5.0]);
 }

@@ -176,6 +176,21 @@ fn a_map_that_nobody_wrote_is_named() {
     }
 }
 
+/// An output with padding, which the host fills: what the program leaves out is not given out as zeros, nor as what was there.
+#[test]
+fn an_output_that_nobody_writes_is_named() {
+    let good = program(&branches(7, 1), "metis");
+    assert!(good.outputs[0].padding.iter().any(|&padding| padding != (0, 0)), "{:?}", good.outputs[0]);
+    let mut commands = decode(&good.instructions).expect("commands");
+    commands.pop();
+    commands.push(End {}.into());
+    let bad = Program { instructions: Bytes::from(encode(&commands)), ..good };
+    let error = run(&Arc::new(bad), Sanitize::Report).expect_err("never written").to_string();
+    for part in ["read of never-written bytes: the host reads", "\"output "] {
+        assert!(error.contains(part), "{part} in {error}");
+    }
+}
+
 /// Instructions and constants belong to the deployment until it goes.
 #[test]
 fn constants_of_a_live_deployment_are_not_written() {

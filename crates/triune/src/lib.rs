@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub use triune_device as device;
+pub use triune_fork as fork;
 pub use triune_graph as graph;
 pub use triune_kernels as kernels;
 pub use triune_remote as remote;

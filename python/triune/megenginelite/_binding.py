@@ -146,6 +146,9 @@ class Binding:
         self._check(stated)
         self._place(self.inputs, [*asked[0], *packed[0]], "input")
         self._place(self.outputs, [*asked[1], *packed[1]], "output")
+        places = {name: place for place, name in enumerate(dict.fromkeys(io.name for io in [*asked[1], *packed[1]]))}
+        self.listed = sorted(self.outputs, key=lambda port: places.get(port.name, len(places)))
+        """The outputs as programs count them: those that a `LiteIO` configures first, in that order, then the model's others."""
         self.discrete = self._make_discrete()
         """The samples of the discrete input, by its name."""
 

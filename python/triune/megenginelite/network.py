@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, SupportsIndex
 
-from triune import _fork
+from triune import _fork, _native
 from triune.megenginelite import _devices
 from triune.megenginelite._arguments import integer, path
 from triune.megenginelite._binding import Binding, Flag, Port
@@ -25,7 +25,6 @@ from triune.megenginelite.tensor import LiteTensor
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from triune import _native
 
 __all__ = [
     "LiteAsyncCallback",
@@ -95,7 +94,7 @@ class LiteNetwork(Configured):
         self._run: Callable[[], None] = _nothing
         # Whether wait() has more to do than return.
         self._waits = True
-        self._lock = threading.RLock()
+        self._lock = _native.Turn()
         self._start: TensorCallback | None = None
         self._finish: TensorCallback | None = None
         # Whether there was a run that nobody waited for.
@@ -157,8 +156,6 @@ class LiteNetwork(Configured):
             self._open(src_network._model, native, settings)
 
     def _open(self, model: Model, weights_of: _native.Network | None, settings: Settings) -> None:
-        from triune import _native
-
         settings.check_levels()
         self._report(model.title, settings)
         _devices.check(settings.device_type, settings.device_id)
@@ -256,7 +253,7 @@ class LiteNetwork(Configured):
 
         Raises RuntimeError if there is no such output, or no model is loaded.
         """
-        return _name(self._loaded().outputs, index, "output")
+        return _name(self._loaded().listed, index, "output")
 
     def get_all_input_name(self) -> list[str] | None:
         """Return the names of all inputs; None if there are none, as before a model is loaded."""
@@ -264,7 +261,7 @@ class LiteNetwork(Configured):
 
     def get_all_output_name(self) -> list[str] | None:
         """Return the names of all outputs; None if there are none, as before a model is loaded."""
-        return None if self._binding is None else [port.name for port in self._binding.outputs] or None
+        return None if self._binding is None else [port.name for port in self._binding.listed] or None
 
     # ---- running
 
@@ -419,19 +416,14 @@ class LiteNetwork(Configured):
     def _forked(self) -> None:
         """Go on in a child: without the thread that was the network's, and without the model if a thread had it."""
         inside = threading.get_ident() == self._worker
-        free = self._lock.acquire(blocking=False)
-        if free:
-            self._lock.release()
-        # What other threads hold is held for ever, so all of it is made anew.
-        self._lock = threading.RLock()
+        lost = self._lock.forked() or (bool(self._under_way) and not inside)
+        lost = lost or (self._binding is not None and self._binding.native.forked())
         self._pool = self._pending = None
-        lost = not free or (bool(self._under_way) and not inside)
         self._under_way = []
         if not inside:
             self._worker = 0
-        if self._binding is not None and self._binding.native.abandoned():
-            lost = True
         if lost:
+            self._lock = _native.Turn()
             self._lost = True
             self._let_go()
 
@@ -447,7 +439,7 @@ class LiteNetwork(Configured):
         if self._profile_file is not None:
             self._write_profile()
         if self._finish is not None:
-            self._finish({port.io: port.tensor for port in self._loaded().outputs})
+            self._finish({port.io: port.tensor for port in self._loaded().listed})
 
     def _must_wait(self) -> bool:
         return bool(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import operator
-import threading
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from triune import _fork
+from triune import _native
 from triune.megenginelite._arguments import integer
 from triune.megenginelite._layout import LiteLayout, kind_of
 from triune.megenginelite.struct import LiteDataType, LiteDeviceType
@@ -59,13 +58,8 @@ class TensorBatchCollector:
         self.device_id = self.dev_id = tensor.device_id
         self.is_pinned_host = tensor.is_pinned_host
         self._tensor = tensor
-        self._mutex = threading.Lock()
+        self._mutex = _native.Turn()
         self._free_list = list(range(self.shape[0]))
-        _fork.watch(self)
-
-    def _forked(self) -> None:
-        # Another thread may have had it, for a change of the list that is done at once or not at all.
-        self._mutex = threading.Lock()
 
     def collect_id(self, array: npt.NDArray[Any] | LiteTensor, batch_id: int) -> int:
         """Store `array` as batch `batch_id`, with a warning if there is one already; return the number.

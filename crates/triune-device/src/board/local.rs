@@ -1,10 +1,8 @@
 //! A board in this process: a device's memory and executor behind the interface that a driver sees.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
+use triune_fork::{Brief, Lock, Origin};
 use triune_kernels::Pool;
 
 use super::{
@@ -43,13 +41,15 @@ pub struct LocalBoard {
     /// The far memory, and its index in the description.
     far: (RegionId, usize),
     opened: Settings,
-    state: Mutex<State>,
+    /// Held while a job's records are written.
+    state: Lock<State>,
     /// Held as long as a job runs.
-    core: Mutex<Core>,
-    tables: Mutex<Tables>,
+    core: Lock<Core>,
+    tables: Brief<Tables>,
     /// Freed while a job ran: what was decoded from there is dropped before the next one.
-    freed: Mutex<Vec<RangeAccess>>,
-    busy: AtomicBool,
+    freed: Brief<Vec<RangeAccess>>,
+    /// The process that a job runs in.
+    busy: Brief<Option<Origin>>,
 }
 
 impl std::fmt::Debug for LocalBoard {
@@ -58,24 +58,19 @@ impl std::fmt::Debug for LocalBoard {
     }
 }
 
-/// No panic leaves a state in the middle of a change.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Says that a job runs, as long as it lives.
-struct Busy<'a>(&'a AtomicBool);
+struct Busy<'a>(&'a Brief<Option<Origin>>);
 
 impl<'a> Busy<'a> {
-    fn new(flag: &'a AtomicBool) -> Self {
-        flag.store(true, Ordering::Release);
+    fn new(flag: &'a Brief<Option<Origin>>) -> Self {
+        *flag.lock() = Some(Origin::here());
         Self(flag)
     }
 }
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        *self.0.lock() = None;
     }
 }
 
@@ -149,11 +144,11 @@ impl LocalBoard {
             pool: Pool::new(if computes { threads } else { 1 }),
             memories,
             opened,
-            state: Mutex::new(State::new(model, opened)),
-            core: Mutex::default(),
-            tables: Mutex::default(),
-            freed: Mutex::default(),
-            busy: AtomicBool::new(false),
+            state: Lock::new(State::new(model, opened)),
+            core: Lock::default(),
+            tables: Brief::default(),
+            freed: Brief::default(),
+            busy: Brief::default(),
             model,
             spec,
         })
@@ -229,9 +224,9 @@ impl LocalBoard {
 
     /// Runs a job; the core is held.
     fn execute(&self, core: &mut Core, job: &Job) -> Result<JobReport, Error> {
-        core.forget(&std::mem::take(&mut *lock(&self.freed)));
+        core.forget(&std::mem::take(&mut *self.freed.lock()));
         let (settings, mmu) = {
-            let state = lock(&self.state);
+            let state = self.state.lock()?;
             (state.settings, state.mmu.clone())
         };
         if job.segments.is_none() && mmu.is_identity() {
@@ -243,13 +238,13 @@ impl LocalBoard {
             instructions: self.instructions,
             memories: &self.memories,
         };
-        let logical = lock(&self.tables).of(job, self.instructions)?;
+        let logical = self.tables.lock().of(job, self.instructions)?;
         let (start, table) = mmu.translate(self.far.0, job.start, job.bytes, &logical)?;
         core.prepare(&at, start, job.bytes, &table)?;
         let cost = core.cost(&at, || self.spec_at(&settings), &settings, self.far.1)?;
         core.run(&at)?;
-        lock(&self.tables).remember(&logical);
-        let mut state = lock(&self.state);
+        self.tables.lock().remember(&logical);
+        let mut state = self.state.lock()?;
         let (first, clock) = state.counters.job(&cost, job.bytes);
         let layer_count = state.counters.layers;
         // Those of now: nothing is written to what was freed meanwhile.
@@ -295,25 +290,28 @@ impl Board for LocalBoard {
     }
 
     fn free(&self, region: RegionId, start: u64) -> Result<u64, Error> {
-        // Held, so that no record is written to what somebody else is given meanwhile.
-        let mut state = lock(&self.state);
+        // Held, so that no record is written to what somebody else is given meanwhile. A board that a fork came upon with it
+        // writes no more records.
+        let mut state = self.state.lock().ok();
         let bytes = self.memory.free(region, start)?;
         let freed = RangeAccess::exclusive(region, start, bytes);
-        lock(&self.tables).forget(&freed);
+        self.tables.lock().forget(&freed);
         let lies_there = |records: &Records| {
             RangeAccess::exclusive(records.region, records.start, records.bytes).overlaps(&freed)
         };
-        let Settings { timer, profiler, .. } = &mut state.settings;
-        for records in [timer, profiler] {
-            if records.as_ref().is_some_and(lies_there) {
-                *records = None;
+        if let Some(state) = &mut state {
+            let Settings { timer, profiler, .. } = &mut state.settings;
+            for records in [timer, profiler] {
+                if records.as_ref().is_some_and(lies_there) {
+                    *records = None;
+                }
             }
         }
         drop(state);
         // A job that runs is not waited for.
         match self.core.try_lock() {
-            Ok(mut core) => core.forget(&[freed]),
-            Err(_) => lock(&self.freed).push(freed),
+            Ok(Some(mut core)) => core.forget(&[freed]),
+            Ok(None) | Err(_) => self.freed.lock().push(freed),
         }
         Ok(bytes)
     }
@@ -364,21 +362,22 @@ impl Board for LocalBoard {
     }
 
     fn read_register(&self, address: u64) -> Result<u32, Error> {
-        lock(&self.state).read(&self.info.device, address, self.busy.load(Ordering::Acquire))
+        let busy = self.busy.lock().is_some_and(Origin::is_here);
+        self.state.lock()?.read(&self.info.device, address, busy)
     }
 
     fn write_register(&self, address: u64, value: u32) -> Result<(), Error> {
-        let effect = lock(&self.state).write(&self.info.device, address, value)?;
+        let effect = self.state.lock()?.write(&self.info.device, address, value)?;
         self.apply(effect)
     }
 
     fn settings(&self) -> Result<Settings, Error> {
-        Ok(lock(&self.state).settings)
+        Ok(self.state.lock()?.settings)
     }
 
     fn configure(&self, settings: &Settings) -> Result<(), Error> {
         self.check(settings)?;
-        lock(&self.state).settings = *settings;
+        self.state.lock()?.settings = *settings;
         Ok(())
     }
 
@@ -389,18 +388,18 @@ impl Board for LocalBoard {
                 self.info.device
             )));
         }
-        let mut core = lock(&self.core);
+        let mut core = self.core.lock()?;
         let _busy = Busy::new(&self.busy);
         self.execute(&mut core, job)
     }
 
     fn reset(&self, level: u32) -> Result<(), Error> {
         // A job ends before.
-        let _core = lock(&self.core);
-        let mut state = lock(&self.state);
+        let _core = self.core.lock()?;
+        let mut state = self.state.lock()?;
         match level {
             0 => {
-                lock(&self.tables).clear();
+                self.tables.lock().clear();
                 *state = State::new(self.model, self.opened);
             }
             1 => state.counters = super::registers::Counters::default(),
@@ -451,20 +450,20 @@ mod tests {
     fn what_was_decoded_goes_with_its_memory() {
         let board = LocalBoard::open("zg330", true, 1).expect("builtin");
         let [first, second] = [run(&board), run(&board)];
-        assert_eq!(lock(&board.core).kept(), 2);
+        assert_eq!(board.core.lock().expect("not forked").kept(), 2);
         board.free(board.far.0, first).expect("allocated");
-        assert_eq!(lock(&board.core).kept(), 1);
+        assert_eq!(board.core.lock().expect("not forked").kept(), 1);
         // Freed while a job runs: dropped before the next.
-        let core = lock(&board.core);
+        let core = board.core.lock().expect("not forked");
         board.free(board.far.0, second).expect("allocated");
         assert_eq!(core.kept(), 1);
         drop(core);
         run(&board);
-        assert_eq!(lock(&board.core).kept(), 1);
+        assert_eq!(board.core.lock().expect("not forked").kept(), 1);
         // As many as there may be.
         for _ in 0..5000 {
             run(&board);
         }
-        assert_eq!(lock(&board.core).kept(), 4096);
+        assert_eq!(board.core.lock().expect("not forked").kept(), 4096);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use triune_kernels::{Isa, Pool};
 
-use super::{Decoded, Observer, SegmentTable, Stream};
+use super::{Decoded, Observer, SegmentTable, Stream, operands::SegRange};
 use crate::{Error, Memory};
 
 /// A program bound to a memory: decodes when it must, owns its scratch buffer, runs.
@@ -54,6 +54,16 @@ impl Executor {
         Self { decoded: self.decoded.into_part(), ..self }
     }
 
+    /// The same for a program that leaves some bytes of its outputs to the host, which wrote them once: all that runs write is
+    /// `results`, each the index of a segment, the first byte and the bytes. The sanitizer reports who reads one of these before
+    /// the run at hand has written it.
+    #[must_use]
+    pub fn with_results(mut self, results: impl IntoIterator<Item = (u8, u64, u64)>) -> Self {
+        let results = results.into_iter().map(|(segment, start, len)| SegRange { segment, start, len });
+        self.decoded.results = results.collect();
+        self
+    }
+
     /// The program as last decoded.
     pub fn decoded(&self) -> &Decoded {
         &self.decoded
@@ -77,8 +87,7 @@ impl Executor {
 
     /// Decodes anew.
     fn decode(&self, segments: &SegmentTable) -> Result<Decoded, Error> {
-        let decoded = Decoded::new(&self.memory, segments, self.stream, self.isa)?;
-        Ok(if self.decoded.is_part() { decoded.into_part() } else { decoded })
+        Ok(Decoded::new(&self.memory, segments, self.stream, self.isa)?.in_place_of(&self.decoded))
     }
 
     /// Allocates all that a run with a pool of `threads` threads needs, so that the first run does not.

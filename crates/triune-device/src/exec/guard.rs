@@ -72,9 +72,14 @@ impl<'a> Guard<'a> {
         self.touch(operand, AccessKind::Read, range, Rows::dense(range.len))
     }
 
-    /// A run begins: feature maps between commands hold nothing of value from the run before, unless it is a `part` of a
-    /// longer program.
-    pub(super) fn begin(&self, part: bool) -> Result<(), Error> {
+    /// A run begins: neither `results` nor feature maps between commands hold anything of value from the run before, the latter
+    /// unless it is a `part` of a longer program.
+    pub(super) fn begin(&self, part: bool, results: &[SegRange]) -> Result<(), Error> {
+        for range in results {
+            if let Some(chunk) = self.bound.chunk(range.segment) {
+                self.sanitizer.forget(range.resolve(self.segments)?, chunk);
+            }
+        }
         for (index, segment) in self.segments.segments().iter().enumerate() {
             let index = index as u8;
             if segment.len == 0 {

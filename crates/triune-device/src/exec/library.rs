@@ -7,10 +7,11 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use bytes::Bytes;
+use triune_fork::{Brief, BriefGuard};
 use triune_kernels::{Error as KernelError, Filter, Isa, PackedFilter, QConv, QConvSpec};
 
 use crate::Addr;
@@ -104,7 +105,7 @@ struct State {
 /// The weights of a model.
 #[derive(Debug, Default)]
 pub struct Library {
-    state: Mutex<State>,
+    state: Brief<State>,
 }
 
 impl Library {
@@ -190,8 +191,8 @@ impl Library {
         Ok(new)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> BriefGuard<'_, State> {
+        self.state.lock()
     }
 }
 

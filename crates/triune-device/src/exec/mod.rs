@@ -125,6 +125,8 @@ pub struct Decoded {
     staging_bytes: usize,
     /// The chunks that the segments lie in; empty while the sanitizer is off.
     bound: Bound,
+    /// What every run writes anew, all of the output segments at first; empty while the sanitizer is off.
+    results: Arc<[SegRange]>,
     /// Whether other streams run on the same feature maps.
     part: bool,
 }
@@ -234,6 +236,7 @@ impl Decoded {
             generation,
             staging_bytes,
             bound,
+            results: if memory.sanitizer().is_some() { results(segments) } else { Arc::default() },
             part: false,
         })
     }
@@ -243,8 +246,9 @@ impl Decoded {
         Self { part: true, ..self }
     }
 
-    pub(super) fn is_part(&self) -> bool {
-        self.part
+    /// As `new`, decoded anew from the same stream: what was said of it counts.
+    fn in_place_of(self, old: &Self) -> Self {
+        Self { results: Arc::clone(&old.results), part: old.part, ..self }
     }
 
     /// The commands, `end` excluded.
@@ -311,7 +315,14 @@ impl Decoded {
     /// # Errors
     /// [`Error::Sanitizer`].
     pub(super) fn check_chunks(&self, memory: &Memory) -> Result<(), Error> {
-        Guard::new(memory, &self.segments, &self.bound).map_or(Ok(()), |guard| guard.begin(self.part))
+        Guard::new(memory, &self.segments, &self.bound).map_or(Ok(()), |guard| self.begin(&guard))
+    }
+
+    /// Tells the sanitizer that a run begins.
+    fn begin(&self, guard: &Guard<'_>) -> Result<(), Error> {
+        // Other parts of a program may have written what this one does not.
+        let results: &[SegRange] = if self.part { &[] } else { &self.results };
+        guard.begin(self.part, results)
     }
 
     /// Bytes of scratch that [`Self::run`] needs with a pool of `threads` threads.
@@ -414,7 +425,7 @@ impl Decoded {
         }
         let guard = Guard::new(memory, &self.segments, &self.bound);
         if let Some(guard) = &guard {
-            guard.begin(self.part)?;
+            self.begin(guard)?;
         }
         let (staging, scratch) = scratch.split_at_mut(self.staging_bytes);
         let mut reader = observer.is_some().then(|| CommandReader::new(&self.steps.words));
@@ -437,6 +448,13 @@ impl Decoded {
         }
         Ok(())
     }
+}
+
+/// All bytes of the output segments.
+fn results(segments: &SegmentTable) -> Arc<[SegRange]> {
+    let all = segments.segments().iter().enumerate();
+    let outputs = all.filter(|(_, segment)| segment.kind == SegmentKind::Output && segment.len > 0);
+    outputs.map(|(index, segment)| SegRange { segment: index as u8, start: 0, len: segment.len }).collect()
 }
 
 /// Every segment that is not empty, inputs to be written before a run.

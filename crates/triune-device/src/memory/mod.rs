@@ -11,16 +11,17 @@ use std::{
     fmt,
     panic::Location,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use triune_fork::{Brief, Forked};
 use triune_memory::Arena;
 
 pub use slab::Lease;
 use slab::Slab;
-use table::LeaseTable;
+use table::{Conflict, LeaseTable};
 
 pub use sanitizer::Sanitize;
 use sanitizer::{ChunkInfo, Report, Sanitizer};
@@ -110,7 +111,7 @@ struct Region {
     name: String,
     reserved: u64,
     slab: Slab,
-    arena: Mutex<Arena>,
+    arena: Brief<Arena>,
 }
 
 /// All memory of one device.
@@ -125,11 +126,6 @@ impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory").field("device", &self.device).finish_non_exhaustive()
     }
-}
-
-/// A mutex guards plain data that every step leaves valid, so a panic elsewhere does not spoil it.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Memory {
@@ -164,7 +160,7 @@ impl Memory {
                 if memory.reserved > 0 {
                     arena.allocate_at(0, memory.reserved);
                 }
-                regions.push(Region { name, reserved: memory.reserved, slab, arena: Mutex::new(arena) });
+                regions.push(Region { name, reserved: memory.reserved, slab, arena: Brief::new(arena) });
             }
         }
         let named = regions.iter().map(|region| (&*region.name, region.reserved));
@@ -217,7 +213,7 @@ impl Memory {
     #[track_caller]
     pub fn allocate(&self, region: RegionId, len: u64, alignment: u64) -> Result<u64, Error> {
         let own = self.get(region)?;
-        let mut arena = lock(&own.arena);
+        let mut arena = own.arena.lock();
         let start =
             arena.allocate(len, alignment).ok_or_else(|| own.out_of_memory(&arena, len, alignment))?;
         if let Some(sanitizer) = &self.sanitizer {
@@ -233,7 +229,7 @@ impl Memory {
     #[track_caller]
     pub fn allocate_at(&self, region: RegionId, start: u64, len: u64) -> Result<(), Error> {
         let own = self.get(region)?;
-        let mut arena = lock(&own.arena);
+        let mut arena = own.arena.lock();
         if !arena.allocate_at(start, len) {
             return Err(own.out_of_memory(&arena, len, 1));
         }
@@ -256,7 +252,7 @@ impl Memory {
             return Err(refused());
         }
         // Held until the shadow knows, so that nobody is given the bytes meanwhile.
-        let mut arena = lock(&own.arena);
+        let mut arena = own.arena.lock();
         let freed = arena.free(start);
         if let Some(sanitizer) = &self.sanitizer {
             match freed {
@@ -287,6 +283,11 @@ impl Memory {
         }
     }
 
+    /// Whether the sanitizer is on.
+    pub fn is_watched(&self) -> bool {
+        self.sanitizer.is_some()
+    }
+
     /// What is allocated at this moment, in the order of allocation, without the regions' reserved parts: what would leak
     /// if the memory were dropped now. Empty while the sanitizer is off. At drop the same list goes to standard error.
     pub fn leaks(&self) -> Vec<ChunkInfo> {
@@ -308,7 +309,7 @@ impl Memory {
     /// # Errors
     /// [`Error::UnknownMemory`] for an index out of range.
     pub fn live(&self, region: RegionId) -> Result<Vec<(u64, u64)>, Error> {
-        Ok(lock(&self.get(region)?.arena).live().collect())
+        Ok(self.get(region)?.arena.lock().live().collect())
     }
 
     /// Copies `out.len()` bytes at `start` to the host.
@@ -336,7 +337,8 @@ impl Memory {
     ///
     /// # Errors
     /// [`Error::OutOfRegion`]; [`Error::Overlap`] when two of the ranges share bytes and one is exclusive;
-    /// [`Error::Busy`] names the range that another lease holds.
+    /// [`Error::Busy`] names the range that another lease holds; [`Error::Forked`] if that is a thread's that is not in this
+    /// process.
     pub fn lease<'a>(&'a self, ranges: &'a [RangeAccess]) -> Result<Lease<'a>, Error> {
         let id = self.acquire(ranges)?;
         Ok(Lease::new(self, ranges, id, self.sanitizer()))
@@ -350,17 +352,17 @@ impl Memory {
 
     fn acquire(&self, ranges: &[RangeAccess]) -> Result<u64, Error> {
         self.check_ranges(ranges)?;
-        self.leases.acquire(ranges).map_err(|conflict| self.busy(&conflict))
+        self.leases.acquire(ranges).map_err(|conflict| self.refused(&conflict))
     }
 
     /// Leases all of `ranges`, waiting until no other lease conflicts. A thread that already holds a conflicting
     /// lease waits for ever.
     ///
     /// # Errors
-    /// [`Error::OutOfRegion`] and [`Error::Overlap`] as [`Self::lease`].
+    /// [`Error::OutOfRegion`], [`Error::Overlap`] and [`Error::Forked`] as [`Self::lease`].
     pub fn lease_wait<'a>(&'a self, ranges: &'a [RangeAccess]) -> Result<Lease<'a>, Error> {
         self.check_ranges(ranges)?;
-        let id = self.leases.acquire_wait(ranges);
+        let id = self.leases.acquire_wait(ranges)?;
         Ok(Lease::new(self, ranges, id, self.sanitizer()))
     }
 
@@ -407,15 +409,16 @@ impl Memory {
         Ok(())
     }
 
-    fn busy(&self, conflict: &table::Conflict) -> Error {
+    fn refused(&self, conflict: &Conflict) -> Error {
+        let Conflict::Busy { wanted, held } = conflict else { return Forked.into() };
         Error::Busy {
-            region: self.regions[conflict.wanted.region.0].name.clone(),
-            start: conflict.wanted.start,
-            end: conflict.wanted.end(),
-            wanted: conflict.wanted.kind(),
-            held_start: conflict.held.start,
-            held_end: conflict.held.end(),
-            held: conflict.held.kind(),
+            region: self.regions[wanted.region.0].name.clone(),
+            start: wanted.start,
+            end: wanted.end(),
+            wanted: wanted.kind(),
+            held_start: held.start,
+            held_end: held.end(),
+            held: held.kind(),
         }
     }
 }

@@ -9,12 +9,13 @@
 use std::{
     cell::Cell,
     collections::HashMap,
-    fmt, process,
+    fmt,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError},
     time::Duration,
 };
 
 use triune_device::Error;
+use triune_fork::Origin;
 
 use crate::{
     link, lock,
@@ -32,7 +33,7 @@ const MAX_ANSWER: usize = 256 << 20;
 pub(super) struct Link {
     name: String,
     /// The process that connected. A fork of it has the socket, but neither the threads nor the turn.
-    owner: u32,
+    origin: Origin,
     wire: Arc<Wire>,
     sender: Mutex<Sender>,
     incoming: Mutex<Incoming>,
@@ -77,7 +78,7 @@ impl Link {
     pub(super) fn new(name: String, wire: Arc<Wire>, incoming: Incoming, outgoing: Outgoing) -> Self {
         Self {
             name,
-            owner: process::id(),
+            origin: Origin::here(),
             wire,
             sender: Mutex::new(Sender { outgoing, last: 0 }),
             incoming: Mutex::new(incoming),
@@ -113,6 +114,7 @@ impl Link {
 
     /// Sends what nobody waits for, unless too much is on its way.
     pub(super) fn post(&self, kind: Kind, head: &[u8], bytes: &[u8]) -> Result<(), Error> {
+        self.check_own()?;
         if lock(&self.state).posts >= MAX_POSTS {
             self.until(&mut None, |state| (state.posts <= MAX_POSTS / 2).then_some(()))?;
         }
@@ -121,13 +123,19 @@ impl Link {
 
     /// Whether this process is the one that connected.
     pub(super) fn is_own(&self) -> bool {
-        process::id() == self.owner
+        self.origin.is_here()
+    }
+
+    /// To be asked before anything of the link's is touched: its locks are the other process's.
+    fn check_own(&self) -> Result<(), Error> {
+        if self.is_own() {
+            return Ok(());
+        }
+        Err(self.lost("the connection belongs to the process that this one was forked from"))
     }
 
     fn send(&self, kind: Kind, pieces: [&[u8]; 2], slot: Slot) -> Result<u64, Error> {
-        if !self.is_own() {
-            return Err(self.lost("the connection belongs to the process that this one was forked from"));
-        }
+        self.check_own()?;
         let mut sender = lock(&self.sender);
         let request = sender.last + 1;
         {

@@ -301,6 +301,8 @@ impl Board for RemoteBoard {
 impl Drop for RemoteBoard {
     fn drop(&mut self) {
         if !self.link.is_own() {
+            // The thread is in the other process; its handle means nothing here.
+            std::mem::forget(self.beats.take());
             return;
         }
         self.link.hurry();

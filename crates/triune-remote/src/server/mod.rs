@@ -17,6 +17,7 @@ use std::{
 };
 
 use triune_device::{Board, Error};
+use triune_fork::Origin;
 
 use self::sites::Sites;
 use crate::{ServerTls, Token, link, lock};
@@ -261,6 +262,8 @@ pub struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
     acceptor: Option<JoinHandle<()>>,
+    /// The process that serves. One that is forked from it has the sockets, but none of the threads.
+    origin: Origin,
 }
 
 impl Server {
@@ -302,7 +305,7 @@ impl Server {
             let name = thread::Builder::new().name("acceptor".into());
             name.spawn(move || shared.accept(&listener)).map_err(|error| link(error.to_string()))?
         };
-        Ok(Self { shared, address, acceptor: Some(acceptor) })
+        Ok(Self { shared, address, acceptor: Some(acceptor), origin: Origin::here() })
     }
 
     /// Where it listens.
@@ -310,21 +313,35 @@ impl Server {
         self.address
     }
 
-    /// What happened up to now.
+    /// Whether this process serves, and not one that it was forked from.
+    pub fn is_here(&self) -> bool {
+        self.origin.is_here()
+    }
+
+    /// What happened up to now; in a forked child, up to the fork.
     pub fn statistics(&self) -> Statistics {
         let [came, refused, left, lost, panics] =
             [0, 1, 2, 3, 4].map(|index: usize| self.shared.counts[index].load(Ordering::Relaxed));
+        if !self.is_here() {
+            return Statistics { came, refused, left, lost, panics, ..Statistics::default() };
+        }
         let connections = lock(&self.shared.peers).len();
         Statistics { came, refused, left, lost, panics, connections, boards: self.shared.sites.in_use() }
     }
 
-    /// Ends all connections, and waits some seconds for jobs that are running. Whether all have ended.
+    /// Ends all connections, and waits some seconds for jobs that are running. Whether all have ended. Ends nothing in a forked
+    /// child.
     pub fn stop(mut self) -> bool {
         self.end()
     }
 
     fn end(&mut self) -> bool {
         let Some(acceptor) = self.acceptor.take() else { return true };
+        if !self.is_here() {
+            // The threads are in the other process, and the connections are theirs.
+            std::mem::forget(acceptor);
+            return true;
+        }
         self.shared.stopping.store(true, Ordering::Release);
         // A connection is what wakes the acceptor. Without one it stays where it is, and does no harm.
         if TcpStream::connect_timeout(&self.reachable(), Duration::from_secs(1)).is_ok() {

@@ -2,8 +2,9 @@
 //!
 //! One lock file per card and sub-device, held by `flock`: the kernel frees it when its holder dies, however it dies. The
 //! file's text says who holds it and means something only while the lock is held. `flock` belongs to the open file,
-//! not to the process, so the same rule holds between two connections of one process. (A child made by `fork` without
-//! `exec` shares its parent's open files and so keeps a reservation alive for as long as it lives.)
+//! not to the process, so the same rule holds between two connections of one process. A child made by `fork` without
+//! `exec` shares its parent's open files: the parent frees what it lets go of all the same, the child frees nothing, but
+//! where a parent dies, its living children keep what it had.
 
 use std::{
     collections::BTreeSet,
@@ -12,6 +13,8 @@ use std::{
     io::{Read, Seek, Write},
     sync::Arc,
 };
+
+use triune_fork::Origin;
 
 use super::{Card, Error, open};
 
@@ -38,6 +41,7 @@ impl fmt::Display for User {
 pub struct Reservation {
     card: Arc<Card>,
     held: Vec<(usize, File)>,
+    origin: Origin,
 }
 
 impl Reservation {
@@ -58,7 +62,8 @@ impl Reservation {
         }
         // Two processes that each took half of what they need would both fail; the gate lets one finish.
         let _gate = card.gate()?;
-        let mut reservation = Self { card: card.clone(), held: Vec::with_capacity(count) };
+        let mut reservation =
+            Self { card: card.clone(), held: Vec::with_capacity(count), origin: Origin::here() };
         let mut others = BTreeSet::new();
         let me = holder();
         for index in 0..available {
@@ -84,6 +89,15 @@ impl Reservation {
             });
         }
         Ok(reservation)
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if self.origin.is_here() {
+            // Closing is not enough while a child has the file, too.
+            self.held.iter().for_each(|(_, file)| drop(file.unlock()));
+        }
     }
 }
 

@@ -9,12 +9,14 @@ use std::{
     cell::RefCell,
     collections::{HashMap, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     thread,
     time::{Duration, Instant},
 };
+
+use triune_fork::{Brief, BriefGuard};
 
 use super::{Composition, Demand, InstanceTimes, Stamp, engine::Engine};
 use crate::Error;
@@ -93,7 +95,7 @@ pub struct DeviceClock {
     /// Tells clocks apart for threads that use several.
     number: u64,
     cores: u32,
-    state: Mutex<State>,
+    state: Brief<State>,
 }
 
 #[derive(Debug)]
@@ -180,12 +182,12 @@ impl DeviceClock {
         Self {
             number: CLOCKS.fetch_add(1, Ordering::Relaxed),
             cores,
-            state: Mutex::new(State { log: VecDeque::new(), first: 0, owners: 0, paced: None, pacing: 0 }),
+            state: Brief::new(State { log: VecDeque::new(), first: 0, owners: 0, paced: None, pacing: 0 }),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> BriefGuard<'_, State> {
+        self.state.lock()
     }
 
     /// What the runs so far did to each other; the last 65 536 of them, and how many older ones are forgotten. A

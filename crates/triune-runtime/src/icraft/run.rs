@@ -1,6 +1,8 @@
 //! Operators with commands on a simulated device, one by one or in a row, with their values where the plan has them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use triune_fork::Lock;
 
 use super::load::{HardNetwork, Place};
 use crate::{Device, Error, deploy::parts::Parts};
@@ -12,9 +14,8 @@ use crate::{Device, Error, deploy::parts::Parts};
 #[derive(Debug)]
 pub struct HardOps {
     network: Arc<HardNetwork>,
-    parts: Parts,
     /// One run at a time.
-    busy: Mutex<()>,
+    parts: Lock<Parts>,
 }
 
 impl HardOps {
@@ -34,7 +35,7 @@ impl HardOps {
                 )));
             }
         }
-        Ok(Self { network: Arc::clone(network), parts, busy: Mutex::new(()) })
+        Ok(Self { network: Arc::clone(network), parts: Lock::new(parts) })
     }
 
     /// The network.
@@ -64,8 +65,8 @@ impl HardOps {
     /// # Errors
     /// As [`Self::extents`]; [`Error::Operand`] for another number of bytes.
     pub fn write(&self, v_id: i64, bytes: &[u8]) -> Result<(), Error> {
-        let _busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        self.put(v_id, bytes)
+        let parts = self.parts.lock()?;
+        self.put(&parts, v_id, bytes)
     }
 
     /// Reads a value's elements, row-major in their stored extents.
@@ -73,8 +74,8 @@ impl HardOps {
     /// # Errors
     /// As [`Self::write`].
     pub fn read(&self, v_id: i64, bytes: &mut [u8]) -> Result<(), Error> {
-        let _busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        self.take(v_id, bytes)
+        let parts = self.parts.lock()?;
+        self.take(&parts, v_id, bytes)
     }
 
     /// Runs the operators from `first` to `last`, both by their number, on the values in memory.
@@ -82,8 +83,8 @@ impl HardOps {
     /// # Errors
     /// [`Error::Argument`] for numbers that are not there or in the wrong order, [`Error::Device`] as the commands have it.
     pub fn run(&self, first: i64, last: i64) -> Result<(), Error> {
-        let _busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        self.execute(self.step(first)?, self.step(last)?)
+        let parts = self.parts.lock()?;
+        self.execute(&parts, self.step(first)?, self.step(last)?)
     }
 
     /// Writes values, runs the operators from `first` to `last`, and reads values, with nobody between.
@@ -97,13 +98,13 @@ impl HardOps {
         inputs: &[(i64, &[u8])],
         outputs: &mut [(i64, &mut [u8])],
     ) -> Result<(), Error> {
-        let _busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts = self.parts.lock()?;
         for (v_id, bytes) in inputs {
-            self.put(*v_id, bytes)?;
+            self.put(&parts, *v_id, bytes)?;
         }
-        self.execute(self.step(first)?, self.step(last)?)?;
+        self.execute(&parts, self.step(first)?, self.step(last)?)?;
         for (v_id, bytes) in outputs {
-            self.take(*v_id, bytes)?;
+            self.take(&parts, *v_id, bytes)?;
         }
         Ok(())
     }
@@ -117,11 +118,11 @@ impl HardOps {
         Ok((&step.inputs, &step.outputs))
     }
 
-    fn execute(&self, first: usize, last: usize) -> Result<(), Error> {
+    fn execute(&self, parts: &Parts, first: usize, last: usize) -> Result<(), Error> {
         if first > last {
             return Err(Error::Argument("the first operator comes behind the last".into()));
         }
-        (first..=last).try_for_each(|step| self.parts.run(step))
+        (first..=last).try_for_each(|step| parts.run(step))
     }
 
     fn step(&self, op_id: i64) -> Result<usize, Error> {
@@ -134,22 +135,22 @@ impl HardOps {
         found.ok_or_else(|| Error::Argument(format!("no HardOp of the network reads or makes value {v_id}")))
     }
 
-    fn put(&self, v_id: i64, bytes: &[u8]) -> Result<(), Error> {
+    fn put(&self, parts: &Parts, v_id: i64, bytes: &[u8]) -> Result<(), Error> {
         let place = self.sized(v_id, bytes.len())?;
         let mut rest = bytes;
         rows(place, &mut |offset, length| {
             let (row, behind) = rest.split_at(length);
             rest = behind;
-            self.parts.write(place.segment, offset, row)
+            parts.write(place.segment, offset, row)
         })
     }
 
-    fn take(&self, v_id: i64, bytes: &mut [u8]) -> Result<(), Error> {
+    fn take(&self, parts: &Parts, v_id: i64, bytes: &mut [u8]) -> Result<(), Error> {
         let place = self.sized(v_id, bytes.len())?;
         let mut at = 0;
         rows(place, &mut |offset, length| {
             at += length;
-            self.parts.read(place.segment, offset, &mut bytes[at - length..at])
+            parts.read(place.segment, offset, &mut bytes[at - length..at])
         })
     }
 

@@ -10,7 +10,6 @@ import logging
 import operator
 import os
 import shlex
-import threading
 import weakref
 from collections.abc import Iterable
 from dataclasses import fields
@@ -31,6 +30,7 @@ from ._errors import (
     InvalidArgument,
     InvalidConfiguration,
     Pending,
+    UnknownError,
     vendor,
 )
 from ._profile import HostProfile, OperatorProfile, Profile
@@ -68,7 +68,7 @@ class Object:
         self._released = False
         self._children: weakref.WeakSet[Object] = weakref.WeakSet()
         # One lock for the family, so that a release sees no half-made child.
-        self._lock: threading.RLock = parent._lock if parent else threading.RLock()
+        self._lock: _native.Turn = parent._lock if parent else _native.Turn(UnknownError)
         if parent:
             with self._lock:
                 parent._live()
@@ -376,7 +376,7 @@ class ModelInstance(Object):
         self._inputs = _Border("inputs", model.inputs(), dmabuf=bool(properties["input_dmabuf"]), write=False)
         self._outputs = _Border("outputs", model.outputs(), dmabuf=bool(properties["output_dmabuf"]), write=True)
         # Reentrant: a signal handler may release the instance while this thread is between two steps of a run.
-        self._buffers_lock = threading.RLock()
+        self._buffers_lock = _native.Turn(UnknownError)
         self._native = _native.Instance(
             model._package,
             parent._card,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from triune import _fork, _native
+from triune import _native
 from triune.icraft._host.hard import HardPlan, simulated
 from triune.icraft._host.plan import Plan
 from triune.icraft._xir.scalars import FloatType
@@ -23,6 +22,7 @@ from triune.icraft._xrt.device import Device, HostDevice
 from triune.icraft._xrt.dump import reals
 from triune.icraft._xrt.errors import BACKEND, DEVICE, RANGE, TYPE, NotSupported, expect, failure
 from triune.icraft._xrt.tensor import Tensor, on_host
+from triune.icraft._xrt.turn import turn
 
 if TYPE_CHECKING:
     from triune.icraft._xir.network import Network
@@ -59,20 +59,13 @@ class HostBackend(Backend):
     _keeps: dict[tuple[int, ...], Sequence[Operation]]
     _cast_ops: dict[tuple[str, str], Operation]
     _donor: HostBackend | None
-    _lock: threading.Lock
+    _lock: _native.Turn
     _hard: tuple[int, int, Network, _native.HardOps | _native.Error] | None
 
     def _set_up(self) -> None:
         super()._set_up()
         self._fake_qf, self._plans, self._keeps, self._cast_ops = False, {}, {}, {}
-        self._donor, self._lock, self._hard = None, threading.Lock(), None
-        _fork.watch(self)
-
-    def _forked(self) -> None:
-        """Go on in a child, without the plans that another thread was in: they are made anew."""
-        self._lock = threading.Lock()
-        for family, plans in self._plans.items():
-            self._plans[family] = OrderedDict((key, plan) for key, plan in plans.items() if plan.forked())
+        self._donor, self._lock, self._hard = None, turn(), None
 
     # ---- options
 
@@ -210,6 +203,10 @@ class HostBackend(Backend):
             # The objects must live on, or their identities could come back as others.
             self._keeps[family] = ops
             plan = plans.get(key)
+            if plan is not None and plan.forked():
+                # This process makes one of its own.
+                del plans[key]
+                plan = None
             if plan is None and network is not None and ops[0].typeKey() == _HARD_OP:
                 name = operation_name(ops[0])
                 if self._fake_qf:

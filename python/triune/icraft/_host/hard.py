@@ -43,7 +43,7 @@ class HardPlan(Plan):
 
     def forked(self) -> bool:
         """As `Plan.forked`: it has no state of its own."""
-        return True
+        return False
 
     def run(self, inputs: Sequence[Elements], places: Sequence[Elements | None]) -> list[Elements]:
         """As `Plan.run`; the inputs are put where the network has them, the outputs taken from there."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from triune import _native
 from triune.icraft._host.document import document, parameters
 from triune.icraft._xrt.errors import BACKEND, NotSupported, failure
+from triune.icraft._xrt.turn import turn
 
 if TYPE_CHECKING:
     from triune.icraft._xir.operation import Operation
@@ -44,7 +44,7 @@ class Plan:
         Raises InternalError that names the operation: NotSupported if the core does not compute it.
         """
         self._name = name
-        self._lock = threading.Lock()
+        self._lock = turn()
         options: dict[str, Any] = {"threads": threads}
         if sharing is not None:
             options["sharing_weights"] = sharing._native
@@ -79,10 +79,8 @@ class Plan:
             return [self._native.output(index) if array is None else array for index, array in enumerate(results)]
 
     def forked(self) -> bool:
-        """Return whether a child can go on with it, which is to be asked first of all: not if another thread was in it."""
-        free = self._lock.acquire(blocking=False)
-        self._lock = threading.Lock()
-        return not self._native.abandoned() and free
+        """Return whether a thread is in it that is not in this process."""
+        return self._lock.forked() or self._native.forked()
 
     def _call(self, work: Any) -> Any:
         try:

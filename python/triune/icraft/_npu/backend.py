@@ -23,6 +23,7 @@ from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xrt.backend import Backend, operation_name, view_of
 from triune.icraft._xrt.device import Device
 from triune.icraft._xrt.errors import BACKEND, DEVICE, ORDER, NotSupported, failure
+from triune.icraft._xrt.turn import turn
 
 if TYPE_CHECKING:
     from triune.icraft._xir.operation import Operation
@@ -70,14 +71,9 @@ class NpuBackend(Backend):
         with _COUNTING:
             self._id = type(self)._count
             type(self)._count += 1
-        self._turn, self._at = threading.RLock(), None
+        self._turn, self._at = turn(), None
         self._defaults()
         self._forget()
-        _fork.watch(self)
-
-    def _forked(self) -> None:
-        """Go on in a child: every run brings its operands anew, so one that another thread was in costs nothing."""
-        self._turn = threading.RLock()
 
     def _defaults(self) -> None:
         """Set the options to what they are at first."""

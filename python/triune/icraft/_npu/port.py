@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import weakref
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -38,8 +37,7 @@ class Port:
     @property
     def core(self) -> AbstractContextManager[Any]:
         """Hold it while commands run, and as long as what others may overwrite on the chip is needed."""
-        lock: AbstractContextManager[Any] = self.device.__dict__.setdefault("_core_lock", threading.RLock())
-        return lock
+        return self.device._core
 
     @property
     def computes(self) -> bool:
@@ -87,7 +85,7 @@ class Port:
         if board is None:
             self.device._check_open("forward")
             raise AssertionError
-        return self.device._call(board, lambda board: board.run(start, size, table))
+        return board.run(start, size, table)
 
 
 def _region(device: BoardDevice, name: str) -> BoardMemRegion:

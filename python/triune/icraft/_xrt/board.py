@@ -8,19 +8,19 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 import numpy as np
 
-from triune import _fork, _native
+from triune import _native
 from triune.icraft._xir.errors import InternalError
 from triune.icraft._xrt.device import Device
 from triune.icraft._xrt.errors import DEVICE, ORDER, RANGE, TYPE, NotSupported, expect, failure
 from triune.icraft._xrt.memory import Bytes, MemChunk, MemRegion
 from triune.icraft._xrt.pointer import MemPtr
 from triune.icraft._xrt.registers import BoardRegRegion, engine
+from triune.icraft._xrt.turn import turn
 
 if TYPE_CHECKING:
     from triune.icraft._xrt.device import RegRegion
@@ -146,10 +146,8 @@ class BoardDevice(Device):
     """Addresses of the counters that ``showStatus`` shows."""
 
     _board: _native.Board | None
-    _lost: _native.Board | None
-    """The board that a forked child cannot use."""
-    _calls: list[int]
-    """The threads that are in calls of the board's."""
+    _core: _native.Turn
+    """Held while commands run, and as long as what others may overwrite on the chip is needed."""
     _device_url: DeviceUrl
 
     @classmethod
@@ -157,8 +155,7 @@ class BoardDevice(Device):
         """Return the device of a URL; `board` is its own from now on."""
         device = cls._new()
         device._board, device._device_url = board, url
-        device._calls, device._lost = [], None
-        _fork.watch(device)
+        device._core = turn()
         memories: dict[str, MemRegion] = {}
         for name, size, reserved in board.regions:
             names = ["plddr", "etm"] if name == _FAR else [name]
@@ -181,30 +178,7 @@ class BoardDevice(Device):
     def _is_open(self) -> bool:
         return self._board is not None
 
-    def _call(self, board: _native.Board, call: Callable[[_native.Board], _T]) -> _T:
-        """Return what a call of the board returns; the thread is noted meanwhile."""
-        thread = threading.get_ident()
-        self._calls.append(thread)
-        try:
-            return call(board)
-        finally:
-            self._calls.remove(thread)
-
-    def _forked(self) -> None:
-        """Go on in a child; without the board, if another thread was in a call, whose locks are held for ever."""
-        self.__dict__.pop("_core_lock", None)
-        own = threading.get_ident()
-        if any(thread != own for thread in self._calls):
-            self._lost, self._board = self._board, None
-        self._calls = [thread for thread in self._calls if thread == own]
-
     def _check_open(self, what: str) -> None:
-        if self._board is None and self._lost is not None:
-            raise failure(
-                ORDER,
-                f"{what}: this process was forked while another thread used the device {self._url!r}, which is the parent's"
-                " since: Device.Open gives a new one",
-            )
         if self._board is None:
             raise failure(ORDER, f"{what}: the device {self._url!r} has been closed")
 
@@ -215,7 +189,7 @@ class BoardDevice(Device):
             self._check_open(type(self).__name__)
             raise AssertionError
         try:
-            return self._call(board, call)
+            return call(board)
         except _native.ReleasedError:
             self._check_open(type(self).__name__)
             raise failure(DEVICE, f"the board of the device {self._url!r} has been closed") from None

@@ -7,7 +7,6 @@ checked here once for all kinds. It knows neither tensors nor backends.
 from __future__ import annotations
 
 import functools
-import threading
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 import numpy.typing as npt
 
-from triune import _fork
 from triune.icraft._xir.immediates import IntImm
 from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xrt.errors import DEVICE, ORDER, RANGE, TYPE, expect, failure, virtual
@@ -206,27 +204,19 @@ class MemManager(ObjectRef):
     def _of(cls, region: MemRegion) -> Self:
         manager = cls._new()
         manager._region = weakref.ref(region)
-        manager._lock = threading.Lock()
         manager._chunks = {}
         manager._kept = {}
-        _fork.watch(manager)
         return manager
 
-    def _forked(self) -> None:
-        """Go on in a child, without whatever thread was in here."""
-        self._lock = threading.Lock()
-
     _region: weakref.ref[MemRegion]
-    _lock: threading.Lock
+    # Both change one entry at a time, which needs no lock.
     _chunks: dict[int, weakref.ref[MemChunk]]
     _kept: dict[int, MemChunk]
     """Chunks that nothing frees but `MemChunk.free`."""
 
     def getAllMemChunk(self) -> list[MemChunk]:
         """Return the chunks that are allocated, the oldest first."""
-        with self._lock:
-            references = list(self._chunks.values())
-        return [chunk for chunk in (reference() for reference in references) if chunk is not None]
+        return [chunk for chunk in (reference() for reference in list(self._chunks.values())) if chunk is not None]
 
     def getMemChunk(self, ptr: MemPtr, byte_size: int) -> MemChunk | None:
         """Return the chunk that begins there and is so large, None if there is none."""
@@ -251,15 +241,13 @@ class MemManager(ObjectRef):
         number = id(chunk)
         # No function of Python's, in which an interrupt would get lost.
         forget = functools.partial(self._chunks.pop, number)
-        with self._lock:
-            self._chunks[number] = weakref.ref(chunk, forget)
-            if kept:
-                self._kept[number] = chunk
+        self._chunks[number] = weakref.ref(chunk, forget)
+        if kept:
+            self._kept[number] = chunk
 
     def _remove(self, chunk: MemChunk) -> None:
-        with self._lock:
-            self._chunks.pop(id(chunk), None)
-            self._kept.pop(id(chunk), None)
+        self._chunks.pop(id(chunk), None)
+        self._kept.pop(id(chunk), None)
 
     def _equals(self, other: Any) -> bool:
         return self is other

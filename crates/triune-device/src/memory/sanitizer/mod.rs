@@ -12,17 +12,19 @@ use std::{
     fmt,
     panic::Location,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
+
+use triune_fork::Brief;
 
 pub use report::{ChunkInfo, Fault, Report};
 use rows::Rows;
 pub(crate) use shadow::Record;
 use shadow::Shadow;
 
-use super::{AccessKind, RangeAccess, lock};
+use super::{AccessKind, RangeAccess};
 use crate::Error;
 
 /// What happens when the sanitizer finds a fault.
@@ -104,7 +106,7 @@ struct Watched {
     name: String,
     /// Bytes at its start that belong to the device for ever: no leak.
     reserved: u64,
-    shadow: Mutex<Shadow>,
+    shadow: Brief<Shadow>,
 }
 
 /// The shadows of a memory's regions.
@@ -114,7 +116,7 @@ pub(crate) struct Sanitizer {
     mode: Sanitize,
     regions: Vec<Watched>,
     chunks: AtomicU64,
-    logged: Mutex<Vec<Report>>,
+    logged: Brief<Vec<Report>>,
 }
 
 impl Sanitizer {
@@ -135,7 +137,7 @@ impl Sanitizer {
                 record.name("reserved by the device".to_owned());
                 chunks += 1;
             }
-            Watched { name: name.to_owned(), reserved, shadow: Mutex::new(shadow) }
+            Watched { name: name.to_owned(), reserved, shadow: Brief::new(shadow) }
         });
         let regions = regions.collect();
         Some(Self {
@@ -143,7 +145,7 @@ impl Sanitizer {
             mode,
             regions,
             chunks: AtomicU64::new(chunks),
-            logged: Mutex::default(),
+            logged: Brief::default(),
         })
     }
 
@@ -157,7 +159,7 @@ impl Sanitizer {
     ) -> Result<(), Error> {
         let Watched { name, shadow, .. } = &self.regions[region];
         let serial = self.chunks.fetch_add(1, Ordering::Relaxed);
-        let (new, clash) = lock(shadow).insert(serial, start, len, place);
+        let (new, clash) = shadow.lock().insert(serial, start, len, place);
         let Some(clash) = clash else { return Ok(()) };
         self.found(Report {
             fault: Fault::Overlap,
@@ -175,13 +177,13 @@ impl Sanitizer {
 
     /// Notes that the chunk at `start` went.
     pub(super) fn freed(&self, region: usize, start: u64, place: &'static Location<'static>) {
-        lock(&self.regions[region].shadow).remove(start, place);
+        self.regions[region].shadow.lock().remove(start, place);
     }
 
     /// Explains why there is nothing to free at `start`, if it can.
     pub(super) fn not_allocated(&self, region: usize, start: u64) -> Result<(), Error> {
         let Watched { name, shadow, .. } = &self.regions[region];
-        let mut shadow = lock(shadow);
+        let mut shadow = shadow.lock();
         let inside = shadow.at(start).map(|chunk| chunk.record.info(name));
         let before = shadow.freed_from(start).map(|record| record.info(name));
         drop(shadow);
@@ -208,28 +210,28 @@ impl Sanitizer {
 
     /// Says what the live chunk at `start` is for.
     pub(super) fn name(&self, region: usize, start: u64, label: impl FnOnce() -> String) {
-        if let Some(chunk) = lock(&self.regions[region].shadow).at(start) {
+        if let Some(chunk) = self.regions[region].shadow.lock().at(start) {
             chunk.record.name(label());
         }
     }
 
     /// From now on, writes to the live chunk at `start` are faults.
     pub(super) fn seal(&self, region: usize, start: u64) {
-        if let Some(chunk) = lock(&self.regions[region].shadow).at(start) {
+        if let Some(chunk) = self.regions[region].shadow.lock().at(start) {
             chunk.record.seal();
         }
     }
 
     /// The live chunk that holds an address.
     pub(crate) fn chunk_at(&self, region: usize, address: u64) -> Option<Arc<Record>> {
-        lock(&self.regions[region].shadow).at(address).map(|chunk| Arc::clone(&chunk.record))
+        self.regions[region].shadow.lock().at(address).map(|chunk| Arc::clone(&chunk.record))
     }
 
     /// Live chunks of all regions.
     pub(super) fn live(&self) -> Vec<ChunkInfo> {
         let mut all = Vec::new();
         for Watched { name, reserved, shadow } in &self.regions {
-            let shadow = lock(shadow);
+            let shadow = shadow.lock();
             all.extend(
                 shadow.live().filter(|record| record.start >= *reserved).map(|record| record.info(name)),
             );
@@ -240,12 +242,12 @@ impl Sanitizer {
 
     /// What was logged.
     pub(super) fn logged(&self) -> Vec<Report> {
-        lock(&self.logged).clone()
+        self.logged.lock().clone()
     }
 
     /// Marks bytes of a chunk as never written.
     pub(crate) fn forget(&self, range: RangeAccess, meant: &Arc<Record>) {
-        let mut shadow = lock(&self.regions[range.region.0].shadow);
+        let mut shadow = self.regions[range.region.0].shadow.lock();
         if let Some(chunk) = shadow.at(range.start).filter(|chunk| Arc::ptr_eq(&chunk.record, meant)) {
             chunk.forget(range.start, range.end().min(meant.end()));
         }
@@ -257,7 +259,7 @@ impl Sanitizer {
             return Ok(());
         }
         let shadow = &self.regions[touch.range.region.0].shadow;
-        let fault = check(&mut lock(shadow), touch);
+        let fault = check(&mut shadow.lock(), touch);
         fault.map_or(Ok(()), |found| self.found(self.report(touch, found)))
     }
 
@@ -287,14 +289,21 @@ impl Sanitizer {
         if self.mode == Sanitize::Report {
             return Err(Error::Sanitizer(Box::new(report)));
         }
-        let mut logged = lock(&self.logged);
+        let mut logged = self.logged.lock();
         // A loop makes the same mistake again and again: once is enough.
         if logged.len() < KEPT && !logged.contains(&report) {
-            eprintln!("triune sanitizer: device {}: {report}", self.device);
+            say(format_args!("device {}: {report}", self.device));
             logged.push(report);
         }
         Ok(())
     }
+}
+
+/// Prints to standard error, whose lock no forked child shall find taken.
+fn say(what: std::fmt::Arguments<'_>) {
+    static SPEAKING: Brief<()> = Brief::new(());
+    let _speaking = SPEAKING.lock();
+    eprintln!("triune sanitizer: {what}");
 }
 
 /// A fault in a touch: the bytes, the chunk that it is about, and the one that lies there instead.
@@ -350,7 +359,7 @@ impl Drop for Sanitizer {
     /// Names what was never freed.
     fn drop(&mut self) {
         for chunk in self.live() {
-            eprintln!("triune sanitizer: device {}: leak: {chunk}", self.device);
+            say(format_args!("device {}: leak: {chunk}", self.device));
         }
     }
 }

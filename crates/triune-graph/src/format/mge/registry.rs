@@ -1,6 +1,6 @@
 //! The operators that are read: one line each, the rest is in the family's own file.
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::{cell::LazyCell, collections::HashMap};
 
 use twox_hash::XxHash64;
 
@@ -156,20 +156,22 @@ pub(super) fn id_of(kind: &str) -> (u64, u32) {
 /// The name of the type with this number: the XXH64 hash of a class name under upstream's seed. Version 1 hashes the
 /// zero byte behind the name, too; version 2 does it for some classes, and leaves out the version suffix for others.
 pub(super) fn name_of(id: u64) -> String {
-    static NAMES: LazyLock<HashMap<u64, &'static str>> = LazyLock::new(|| {
-        let mut names = HashMap::new();
-        let own = OPERATORS.iter().map(|&name| (name, name));
-        for (class, name) in own.chain(RENAMED.iter().copied()) {
-            let bare =
-                class.strip_suffix(|c: char| c.is_ascii_digit()).and_then(|stem| stem.strip_suffix('V'));
-            for stem in [Some(class), bare].into_iter().flatten() {
-                names.insert(XxHash64::oneshot(SEED, stem.as_bytes()), name);
-                names.insert(XxHash64::oneshot(SEED, format!("{stem}\0").as_bytes()), name);
-            }
+    // One per thread: nobody waits for another's, which a forked child may not have.
+    thread_local! { static NAMES: LazyCell<HashMap<u64, &'static str>> = LazyCell::new(names); }
+    NAMES.with(|names| names.get(&id).map_or_else(|| format!("type number {id:#x}"), |&name| name.into()))
+}
+
+fn names() -> HashMap<u64, &'static str> {
+    let mut names = HashMap::new();
+    let own = OPERATORS.iter().map(|&name| (name, name));
+    for (class, name) in own.chain(RENAMED.iter().copied()) {
+        let bare = class.strip_suffix(|c: char| c.is_ascii_digit()).and_then(|stem| stem.strip_suffix('V'));
+        for stem in [Some(class), bare].into_iter().flatten() {
+            names.insert(XxHash64::oneshot(SEED, stem.as_bytes()), name);
+            names.insert(XxHash64::oneshot(SEED, format!("{stem}\0").as_bytes()), name);
         }
-        names
-    });
-    NAMES.get(&id).map_or_else(|| format!("type number {id:#x}"), |&name| name.into())
+    }
+    names
 }
 
 #[cfg(test)]

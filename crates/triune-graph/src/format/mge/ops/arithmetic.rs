@@ -40,7 +40,11 @@ fn function(node: &mut NodeReader<'_, '_, '_>, mode: u32) -> Result<Option<Value
         17 => binary(B::FloorDiv),
         18 => binary(B::Max),
         19 => binary(B::Min),
-        20 => binary(B::Rem),
+        // Of integers the rest has the sign of the divisor, of floats that of the dividend.
+        20 => {
+            let float = node.inputs.first().is_none_or(|&x| node.dtype(x).is_ok_and(DType::is_float));
+            binary(if float { B::Rem } else { B::Mod })
+        }
         21 => binary(B::Mul),
         22 => binary(B::Pow),
         24 => binary(B::Sub),

@@ -19,7 +19,8 @@ impl Site<'_, '_> {
             BinaryKind::Max => 18,
             BinaryKind::Pow => 22,
             BinaryKind::FloorDiv => 17,
-            BinaryKind::Rem => 20,
+            BinaryKind::Rem if result.element.dtype.is_float() => 20,
+            BinaryKind::Mod if !result.element.dtype.is_float() => 20,
             BinaryKind::LogAddExp => 28,
             BinaryKind::ShiftLeft => 32,
             BinaryKind::ShiftRight => 33,
@@ -31,6 +32,7 @@ impl Site<'_, '_> {
             BinaryKind::PRelu => 73,
             BinaryKind::Div => return Err(self.unsupported("a division of integers")),
             BinaryKind::Mod
+            | BinaryKind::Rem
             | BinaryKind::Equal
             | BinaryKind::NotEqual
             | BinaryKind::Less
