@@ -6,6 +6,7 @@ use std::{
     ops::{Deref, DerefMut},
     sync::{Mutex, MutexGuard, PoisonError, TryLockError},
     thread,
+    time::{Duration, Instant},
 };
 
 use crate::{Forked, Turn, TurnGuard, turn::Answer};
@@ -45,6 +46,30 @@ impl<T> Lock<T> {
             }
         }
         Ok(self.guard())
+    }
+
+    /// As [`Self::lock`]; asks after every `pause` of waiting whether to go on, and gives `None` when not.
+    ///
+    /// # Errors
+    /// As [`Self::lock`].
+    pub fn lock_while(
+        &self,
+        pause: Duration,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<Option<LockGuard<'_, T>>, Forked> {
+        let mut asked = Instant::now();
+        loop {
+            if let Answer::Yours = self.turn.ask(false)? {
+                return Ok(Some(self.guard()));
+            }
+            thread::park_timeout(pause);
+            if asked.elapsed() >= pause {
+                if !go_on() {
+                    return Ok(None);
+                }
+                asked = Instant::now();
+            }
+        }
     }
 
     /// The value, unless somebody has it.

@@ -3,6 +3,7 @@
 //! Kernels want the channels of a pixel in one run. A map of several blocks is gathered for them and scattered behind them;
 //! one of a single block lies as kernels want it. Works on bytes: it knows the size of an element only by the padding.
 
+use crate::cancel::spans;
 use crate::parallel::{self, GRAIN, Shared};
 use crate::{Error, Pool};
 
@@ -90,7 +91,11 @@ impl Blocked {
                 let y = unsafe { shared.piece(row * row_bytes, row_bytes) };
                 for (index, (first, len)) in self.parts().enumerate() {
                     let x = &x[from + index * self.stride_block..][..self.row_len()];
-                    move_runs(x, self.strides[2], &mut y[first..], self.channels, len, w);
+                    for part in spans(w, len) {
+                        let (x, y) =
+                            (&x[part.start * self.strides[2]..], &mut y[part.start * self.channels..]);
+                        move_runs(x, self.strides[2], &mut y[first..], self.channels, len, part.len());
+                    }
                 }
             }
         });
@@ -113,7 +118,11 @@ impl Blocked {
                 for (index, (first, len)) in self.parts().enumerate() {
                     // SAFETY: inside of the span that was checked; rows of blocks are disjoint.
                     let y = unsafe { shared.piece(to + index * self.stride_block, self.row_len()) };
-                    move_runs(&x[first..], self.channels, y, self.strides[2], len, w);
+                    for part in spans(w, len) {
+                        let (x, y) =
+                            (&x[part.start * self.channels..], &mut y[part.start * self.strides[2]..]);
+                        move_runs(&x[first..], self.channels, y, self.strides[2], len, part.len());
+                    }
                     if len < self.block {
                         for y in y.chunks_mut(self.strides[2].max(self.block)) {
                             self.fill_padding(&mut y[len..self.block], len);
@@ -132,9 +141,9 @@ impl Blocked {
         Error::check_len("output", y.len(), self.span()?)?;
         Error::check_eq("blocks", 1, self.blocks())?;
         let [n, h, w] = self.extents;
-        for row in 0..n * h {
+        for row in spans(n * h, w.saturating_mul(self.block)).flatten() {
             let to = row / h * self.strides[0] + row % h * self.strides[1];
-            for column in 0..w {
+            for column in spans(w, self.block).flatten() {
                 let pixel = &mut y[to + column * self.strides[2]..][..self.block];
                 self.fill_padding(&mut pixel[self.channels..], self.channels);
             }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
+use crate::cancel::spans;
 use crate::parallel::{self, Shared};
 use crate::strided::{Nest, RANK};
 use crate::{Error, Pool};
@@ -173,7 +174,13 @@ impl CopyNd {
             parallel::ranges(pool, count, grain, &|range| call(0, range.start, range.len()));
         } else {
             parallel::ranges(pool, outer, GRAIN_BYTES.div_ceil(bytes.saturating_mul(count)), &|range| {
-                range.for_each(|index| call(index, 0, count));
+                for index in range {
+                    // Whole tiles.
+                    for part in spans(count.div_ceil(TILE), bytes.saturating_mul(TILE)) {
+                        let first = part.start * TILE;
+                        call(index, first, count.min(part.end * TILE) - first);
+                    }
+                }
             });
         }
     }
@@ -253,7 +260,8 @@ impl CopyNd {
         let copy = |src: *const u8, dst: *mut u8, rows: usize| {
             // Tiles, so that each cache line is fetched once on either side.
             for row in (0..rows).step_by(TILE) {
-                for column in (0..columns).step_by(TILE) {
+                for column in spans(columns.div_ceil(TILE), TILE * TILE).flatten() {
+                    let column = column * TILE;
                     let (height, width) = (TILE.min(rows - row), TILE.min(columns - column));
                     // SAFETY: rows and columns of the nest.
                     unsafe {
@@ -280,11 +288,13 @@ impl CopyNd {
         let [dst_step, src_step] = self.steps();
         let copy = |src: *const u8, dst: *mut u8, count: usize| {
             for i in 0..count as isize {
-                for j in 0..inner as isize {
-                    // SAFETY: positions of the nest.
-                    unsafe {
-                        let value = src.offset(i * src_step + j * src_inner).cast::<T>().read_unaligned();
-                        dst.offset(i * dst_step + j * dst_inner).cast::<T>().write_unaligned(value);
+                for part in spans(inner, 1) {
+                    for j in part.start as isize..part.end as isize {
+                        // SAFETY: positions of the nest.
+                        unsafe {
+                            let value = src.offset(i * src_step + j * src_inner).cast::<T>().read_unaligned();
+                            dst.offset(i * dst_step + j * dst_inner).cast::<T>().write_unaligned(value);
+                        }
                     }
                 }
             }

@@ -82,11 +82,7 @@ impl Broadcast {
         if outer == 1 {
             parallel::ranges(pool, inner, GRAIN, &|range| run(0, range.start, range.len()));
         } else {
-            parallel::ranges(pool, outer, GRAIN.div_ceil(inner), &|range| {
-                for index in range {
-                    run(index, 0, inner);
-                }
-            });
+            parallel::runs(pool, outer, inner, 1, &run);
         }
         Ok(())
     }

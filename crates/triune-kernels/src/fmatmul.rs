@@ -1,6 +1,7 @@
 //! Matrix products of f32 operands that are both known at run time only. Constant weights belong in `FConv`.
 
-use crate::conv::fgemm::{Finish, Line, MAX_COLUMNS, MAX_ROWS, Panels};
+use crate::cancel::{self, spans};
+use crate::conv::fgemm::{Finish, Line, MAX_COLUMNS, MAX_ROWS, Panels, TILE_STEPS};
 use crate::conv::pack_panel;
 use crate::dispatch::Level;
 use crate::parallel::Shared;
@@ -131,13 +132,16 @@ impl FMatMul {
         let (packed_b, packed_a) = floats.split_at_mut(self.packed - s.m * s.k);
         let c = Shared::new(c);
         for batch in 0..s.batch {
+            if batch > 0 && cancel::requested() {
+                break;
+            }
             if batch == 0 || s.batch_b > 0 {
                 self.pack_b(b.get(batch * s.batch_b..).unwrap_or_default(), packed_b, pool);
             }
             let a = a.get(batch * s.batch_a..).unwrap_or_default();
             let (rows, row_step): (&[f32], usize) = if s.trans_a {
                 if batch == 0 || s.batch_a > 0 {
-                    for row in 0..s.m {
+                    for row in spans(s.m, s.k).flatten() {
                         for k in 0..s.k {
                             packed_a[row * s.k + k] = a[k * s.stride_a + row];
                         }
@@ -188,7 +192,11 @@ impl FMatMul {
             let (block, split) = (task / splits, task % splits);
             let mut outputs = [std::ptr::null_mut::<f32>(); MAX_ROWS];
             let mut pointers = [std::ptr::null::<f32>(); MAX_ROWS];
-            for panel in split * panels.count() / splits..(split + 1) * panels.count() / splits {
+            let first_panel = split * panels.count() / splits;
+            let block_tiles = tiles.div_ceil(blocks);
+            let weight = s.k.saturating_mul(block_tiles).saturating_mul(TILE_STEPS);
+            for panel in spans((split + 1) * panels.count() / splits - first_panel, weight).flatten() {
+                let panel = first_panel + panel;
                 let (width, used) = (panels.width(panel), panels.used(panel));
                 let b = packed[panels.start(panel, s.k)..].as_ptr();
                 let first_column = panel * panels.columns;
@@ -196,7 +204,11 @@ impl FMatMul {
                 if let Some(bias) = bias {
                     bias_row[..used].copy_from_slice(&bias[first_column..][..used]);
                 }
-                for tile in block * tiles / blocks..(block + 1) * tiles / blocks {
+                let first_tile = block * tiles / blocks;
+                for tile in
+                    spans((block + 1) * tiles / blocks - first_tile, s.k.saturating_mul(TILE_STEPS)).flatten()
+                {
+                    let tile = first_tile + tile;
                     let rows = tile * s.m / tiles..(tile + 1) * s.m / tiles;
                     for ((pointer, output), row) in pointers.iter_mut().zip(&mut outputs).zip(rows.clone()) {
                         *pointer = a.as_ptr().wrapping_add(row * row_step);

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 
+use crate::cancel::{self, SPAN, spans};
 use crate::parallel::{self, GRAIN, Shared};
 use crate::strided::{Nest, RANK};
 use crate::{Error, Pool, Reducible};
@@ -124,35 +125,34 @@ impl Take {
         let [so, ss, si] = nest.inner_strides().map(|stride| stride as usize);
         let shared = Shared::new(out);
         let outside = AtomicBool::new(false);
-        parallel::ranges(pool, nest.outer(1), GRAIN.div_ceil(inner), &|range| {
-            for index in range {
-                let [o, s, i] = nest.position(1, index).map(|at| at as usize);
-                // SAFETY: within the span that was checked; runs are disjoint since the nest refuses outputs that
-                // overlap themselves.
-                let out = unsafe { shared.piece(o, (inner - 1) * so + 1) };
-                if si == 0 {
-                    // One index for the whole run.
-                    let Some(offset) = self.offset(&indices[i..]) else {
-                        outside.store(true, Atomic::Relaxed);
-                        return;
-                    };
-                    let source = &source[s + offset..][..=(inner - 1) * ss];
-                    if ss == 1 && so == 1 {
-                        out.copy_from_slice(source);
-                    } else {
-                        for at in 0..inner {
-                            out[at * so] = source[at * ss];
-                        }
+        parallel::runs(pool, nest.outer(1), inner, 1, &|index, first, len| {
+            let [o, s, i] = nest.position(1, index).map(|at| at as usize);
+            let (s, i) = (s + first * ss, i + first * si);
+            // SAFETY: within the span that was checked; runs, and pieces of one, are disjoint since the nest refuses
+            // outputs that overlap themselves.
+            let out = unsafe { shared.piece(o + first * so, (len - 1) * so + 1) };
+            if si == 0 {
+                // One index for the whole run.
+                let Some(offset) = self.offset(&indices[i..]) else {
+                    outside.store(true, Atomic::Relaxed);
+                    return;
+                };
+                let source = &source[s + offset..][..=(len - 1) * ss];
+                if ss == 1 && so == 1 {
+                    out.copy_from_slice(source);
+                } else {
+                    for at in 0..len {
+                        out[at * so] = source[at * ss];
                     }
-                    continue;
                 }
-                for at in 0..inner {
-                    let Some(offset) = self.offset(&indices[i + at * si..]) else {
-                        outside.store(true, Atomic::Relaxed);
-                        return;
-                    };
-                    out[at * so] = source[s + at * ss + offset];
-                }
+                return;
+            }
+            for at in 0..len {
+                let Some(offset) = self.offset(&indices[i + at * si..]) else {
+                    outside.store(true, Atomic::Relaxed);
+                    return;
+                };
+                out[at * so] = source[s + at * ss + offset];
             }
         });
         if outside.into_inner() { Err(Error::Invalid("an index is outside of its axis")) } else { Ok(()) }
@@ -190,6 +190,42 @@ fn compare<T: Reducible>(a: T, b: T) -> Ordering {
     }
 }
 
+/// Brings the first `k` in order to the front. In pieces, as long as nobody stops the work; no two elements are equal.
+fn sort_first(mut slice: &mut [u32], mut k: usize, before: &impl Fn(&u32, &u32) -> Ordering) {
+    // Anything will do: what a row's maker cannot foresee without trying.
+    let mut random = slice.len() as u64;
+    // Left parts are done at once, right ones in turn.
+    while slice.len() > SPAN && k > 0 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let last = slice.len() - 1;
+        slice.swap((random >> 33) as usize % slice.len(), last);
+        let pivot = slice[last];
+        let mut middle = 0;
+        for part in spans(last, 2) {
+            for at in part {
+                if before(&slice[at], &pivot) == Ordering::Less {
+                    slice.swap(at, middle);
+                    middle += 1;
+                }
+            }
+        }
+        if cancel::requested() {
+            return;
+        }
+        slice.swap(middle, last);
+        let (left, right) = slice.split_at_mut(middle);
+        sort_first(left, k.min(middle), before);
+        (slice, k) = (&mut right[1..], k.saturating_sub(middle + 1));
+    }
+    if k == 0 {
+        return;
+    }
+    if k < slice.len() {
+        slice.select_nth_unstable_by(k - 1, before);
+    }
+    slice[..k].sort_unstable_by(before);
+}
+
 /// The positions along the axis of the first k elements in order, `outer` × `k` × `inner`, dense. Of equal elements the
 /// one with the lower position comes first. NaN counts as larger than every number.
 ///
@@ -220,20 +256,25 @@ pub fn order<T: Reducible>(
     pool.run(tasks, &|task, worker| {
         // SAFETY: no two tasks of one run have the same worker at the same time; the length was checked.
         let positions = unsafe { scratch.piece(worker * len, len) };
-        for row in task * per_task..rows.min((task + 1) * per_task) {
+        let first_row = task * per_task;
+        for row in spans(rows.min(first_row + per_task) - first_row, len.saturating_mul(8)).flatten() {
+            let row = first_row + row;
             let first = row / inner * len * inner + row % inner;
-            for (position, slot) in positions.iter_mut().enumerate() {
-                *slot = position as u32;
+            for part in spans(len, 1) {
+                for position in part {
+                    positions[position] = position as u32;
+                }
+            }
+            if len > SPAN && cancel::requested() {
+                // What was not numbered must not be looked up.
+                return;
             }
             let key = |position: u32| x[first + position as usize * inner];
             let before = |a: &u32, b: &u32| {
                 let order = compare(key(*a), key(*b));
                 (if descending { order.reverse() } else { order }).then(a.cmp(b))
             };
-            if k < len {
-                positions.select_nth_unstable_by(k - 1, before);
-            }
-            positions[..k].sort_unstable_by(before);
+            sort_first(positions, k, &before);
             for (place, &position) in positions[..k].iter().enumerate() {
                 let at = row / inner * k * inner + place * inner + row % inner;
                 // SAFETY: inside of the output, whose length was checked; every result is written by one task.

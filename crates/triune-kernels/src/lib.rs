@@ -5,6 +5,7 @@
 
 mod arch;
 mod blocks;
+pub mod cancel;
 mod conv;
 mod copy;
 mod dispatch;
@@ -30,6 +31,7 @@ mod warp;
 mod wide;
 
 pub use blocks::Blocked;
+pub use cancel::CancelToken;
 pub use conv::{FConv, FConvSpec, Filter, PackedFilter, Q8, QAdd, QConv, QConvSpec};
 pub use copy::{CopyNd, CopySpec};
 pub use eltwise::{Binary, Broadcast, QMul, binary, q_add, q_mul};

@@ -1,8 +1,11 @@
 //! Splitting work over a pool: disjoint pieces of one output slice for its tasks. Knows no arithmetic.
 
-use std::marker::PhantomData;
+use std::{marker::PhantomData, ops::Range};
 
-use crate::{Error, Nhwc, Pool};
+use crate::{
+    Error, Nhwc, Pool,
+    cancel::{SPAN, spans},
+};
 
 /// Elements that one task should touch at least, so that handing it out costs nothing in comparison.
 pub(crate) const GRAIN: usize = 1 << 14;
@@ -40,10 +43,18 @@ impl<'a, T> Shared<'a, T> {
     }
 }
 
-/// Calls `f` on pieces `first..last` of `0..items`, `grain` items at a time.
-pub(crate) fn ranges(pool: &Pool, items: usize, grain: usize, f: &(dyn Fn(std::ops::Range<usize>) + Sync)) {
-    let grain = grain.max(1);
-    if items <= grain || pool.threads() == 1 {
+/// What one thread does at a time, in grains: it hands out nothing, and only looks whether it is to stop.
+const ALONE: usize = SPAN / GRAIN;
+
+/// Calls `f` on pieces `first..last` of `0..items`, multiples of `grain` items at a time.
+pub(crate) fn ranges(pool: &Pool, items: usize, grain: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
+    let grain = match (pool.threads(), grain.max(1)) {
+        // Items of more than a grain each.
+        (_, 1) => 1,
+        (1, grain) => grain.saturating_mul(ALONE),
+        (_, grain) => grain,
+    };
+    if items <= grain {
         if items > 0 {
             f(0..items);
         }
@@ -52,6 +63,29 @@ pub(crate) fn ranges(pool: &Pool, items: usize, grain: usize, f: &(dyn Fn(std::o
     pool.run(items.div_ceil(grain), &|task, _| {
         f(task * grain..items.min((task + 1) * grain));
     });
+}
+
+/// Calls `f(run, first, items)` on pieces of `runs` runs of `items` items each, `weight` steps an item.
+pub(crate) fn runs(
+    pool: &Pool,
+    runs: usize,
+    items: usize,
+    weight: usize,
+    f: &(dyn Fn(usize, usize, usize) + Sync),
+) {
+    let steps = items.saturating_mul(weight);
+    if steps > SPAN && items > 1 {
+        let most = (SPAN / weight.max(1)).max(1);
+        let pieces = items.div_ceil(most);
+        ranges(pool, runs.saturating_mul(pieces), 1, &|range| {
+            for piece in range {
+                let first = piece % pieces * most;
+                f(piece / pieces, first, most.min(items - first));
+            }
+        });
+        return;
+    }
+    ranges(pool, runs, GRAIN.div_ceil(steps.max(1)), &|range| range.for_each(|run| f(run, 0, items)));
 }
 
 /// Checks that two maps have the same extents.
@@ -124,9 +158,13 @@ pub(crate) fn elementwise<T: Sync, U: Send>(
     rows(pool, y, out_map, &|n, h, row| {
         let x = &x[in_map.offset(n, h, 0)..];
         if whole_rows {
-            f(&x[..in_map.w * in_map.c], row);
-        } else {
-            for w in 0..in_map.w {
+            for span in spans(in_map.w * in_map.c, 1) {
+                f(&x[span.clone()], &mut row[span]);
+            }
+            return;
+        }
+        for span in spans(in_map.w, in_map.c) {
+            for w in span {
                 f(&x[w * in_map.stride_w..][..in_map.c], &mut row[w * out_map.stride_w..][..in_map.c]);
             }
         }

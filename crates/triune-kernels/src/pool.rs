@@ -2,7 +2,7 @@
 //!
 //! One run is broadcast to all workers by a generation counter; whoever wakes in time joins and takes task numbers from
 //! an atomic counter. The caller closes the run when the numbers are used up, so that a worker that wakes late
-//! goes back to sleep instead of being waited for.
+//! goes back to sleep instead of being waited for. Between tasks all look whether the run is to stop.
 
 use std::{
     any::Any,
@@ -17,6 +17,8 @@ use std::{
 };
 
 use triune_fork::Origin;
+
+use crate::cancel::{self, Current, Occasion};
 
 /// Threads above this number are not started: more would only be a wrong argument.
 const MAX_THREADS: usize = 256;
@@ -58,6 +60,8 @@ struct Shared {
 struct Job {
     f: *const Task,
     tasks: usize,
+    /// What the caller works under.
+    under: Current,
 }
 
 // SAFETY: `job` is the only part that is not Sync. It is written only while `state` is 0 and no worker is inside, and read
@@ -79,7 +83,8 @@ impl Sleepers {
         Self { asleep: AtomicUsize::new(0), lock: Mutex::new(()), bell: Condvar::new() }
     }
 
-    fn wait(&self, ready: impl Fn() -> bool) {
+    /// Waits, and calls `glance` now and then if there is one.
+    fn wait(&self, ready: impl Fn() -> bool, glance: Option<&dyn Fn()>) {
         for _ in 0..SPINS {
             if ready() {
                 return;
@@ -90,7 +95,18 @@ impl Sleepers {
         // Announced before the condition is read again: whoever changes the condition afterwards sees a sleeper.
         self.asleep.fetch_add(1, SeqCst);
         while !ready() {
-            guard = self.bell.wait(guard).unwrap_or_else(PoisonError::into_inner);
+            let Some(glance) = glance else {
+                guard = self.bell.wait(guard).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let waited = self.bell.wait_timeout(guard, cancel::GLANCE);
+            let timeout;
+            (guard, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            if timeout.timed_out() {
+                drop(guard);
+                glance();
+                guard = lock(&self.lock);
+            }
         }
         self.asleep.fetch_sub(1, SeqCst);
     }
@@ -147,7 +163,7 @@ impl Pool {
     ///
     /// While another run is going on (called from a task, or from a second thread), and in a forked child, the tasks run on
     /// the calling thread, as worker 0. A panic in a task is passed on when all running tasks have ended; tasks that
-    /// were not started then may be left out.
+    /// were not started then may be left out, and so may they when the work is stopped ([`cancel::requested`]).
     pub fn run(&self, tasks: usize, f: &(dyn Fn(usize, usize) + Sync)) {
         let guard = if tasks <= 1 || self.workers.is_empty() || !self.origin.is_here() {
             None
@@ -158,8 +174,12 @@ impl Pool {
                 Err(std::sync::TryLockError::WouldBlock) => None,
             }
         };
+        let under = cancel::current();
         let Some(guard) = guard else {
             for task in 0..tasks {
+                if task > 0 && under.requested(Occasion::Busy) {
+                    return;
+                }
                 f(task, 0);
             }
             return;
@@ -168,16 +188,21 @@ impl Pool {
         // SAFETY: only the lifetime changes. The run is closed and left by every worker before this function returns
         // or unwinds, so nobody calls `f` later.
         let f = unsafe { std::mem::transmute::<&(dyn Fn(usize, usize) + Sync), &'static Task>(f) };
-        let job = Job { f, tasks };
+        let job = Job { f, tasks, under: under.shared() };
         shared.next.store(0, SeqCst);
         // SAFETY: `state` is 0 and the lock is held: no worker is inside and no other caller writes.
         unsafe { *shared.job.get() = Some(job) };
         shared.state.store(OPEN, SeqCst);
         shared.generation.fetch_add(1, SeqCst);
         shared.wake.notify();
-        shared.work(job, 0);
+        shared.work(Job { under, ..job }, 0);
         shared.state.fetch_and(!OPEN, SeqCst);
-        shared.done.wait(|| shared.state.load(SeqCst) == 0);
+        // The others see what this thread is told.
+        let glance = || {
+            under.requested(Occasion::Idle);
+        };
+        let glance: Option<&dyn Fn()> = if under.has_asker() { Some(&glance) } else { None };
+        shared.done.wait(|| shared.state.load(SeqCst) == 0, glance);
         let panic = lock(&shared.panic).take();
         drop(guard);
         if let Some(payload) = panic {
@@ -191,7 +216,7 @@ impl Shared {
     fn serve(&self, worker: usize) {
         let mut seen = 0;
         loop {
-            self.wake.wait(|| self.generation.load(SeqCst) != seen);
+            self.wake.wait(|| self.generation.load(SeqCst) != seen, None);
             seen = self.generation.load(SeqCst);
             if self.shutdown.load(SeqCst) {
                 return;
@@ -202,6 +227,7 @@ impl Shared {
             }
             // SAFETY: this worker is inside, so the caller does not write.
             if let Some(job) = unsafe { *self.job.get() } {
+                let _under = job.under.enter();
                 self.work(job, worker);
             }
             if self.state.fetch_sub(1, SeqCst) == 1 {
@@ -210,14 +236,14 @@ impl Shared {
         }
     }
 
-    /// Takes tasks until none is left or one panics.
+    /// Takes tasks until none is left, one panics, or the work is to stop.
     fn work(&self, job: Job, worker: usize) {
         let result = catch_unwind(AssertUnwindSafe(|| {
             // SAFETY: the caller of `run` keeps the closure alive until this thread has left the run.
             let f = unsafe { &*job.f };
             loop {
                 let task = self.next.fetch_add(1, SeqCst);
-                if task >= job.tasks {
+                if task >= job.tasks || job.under.requested(Occasion::Busy) {
                     break;
                 }
                 f(task, worker);

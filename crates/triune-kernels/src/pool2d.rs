@@ -2,8 +2,11 @@
 
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
+use std::ops::Range;
+
 use triune_tensor::{Requantize, Rounding};
 
+use crate::cancel::{Pace, SPAN, spans};
 use crate::dispatch::{Level, multiversion};
 use crate::{Error, Isa, Nhwc, Pool, Q8, WideTarget, math, parallel};
 
@@ -146,8 +149,9 @@ trait Reduce: Copy {
     fn finish(&self, sum: Self::Sum, taps: usize) -> Self::Out;
 }
 
+/// `N` channels of one result. A window that takes `LONG` is left early when the work is stopped.
 #[inline(always)]
-fn chunk<R: Reduce, const N: usize>(
+fn chunk<R: Reduce, const N: usize, const LONG: bool>(
     reduce: R,
     window: &Window,
     x: &[R::In],
@@ -159,14 +163,25 @@ fn chunk<R: Reduce, const N: usize>(
     let mut sum = [reduce.start(); N];
     let step_h = window.spec.dilation[0] * window.map.stride_h;
     let step_w = window.spec.dilation[1] * window.map.stride_w;
+    let mut pace = Pace::new();
     for kh in 0..rows.count {
         let mut row = if R::BY_ROWS { [reduce.start(); N] } else { sum };
         let base = rows.first * window.map.stride_h + kh * step_h + columns.first * window.map.stride_w;
-        for kw in 0..columns.count {
-            let x = &x[base + kw * step_w..][..N];
-            for i in 0..N {
-                row[i] = reduce.add(row[i], x[i]);
+        let mut taps = |taps: Range<usize>| {
+            for kw in taps {
+                let x = &x[base + kw * step_w..][..N];
+                for i in 0..N {
+                    row[i] = reduce.add(row[i], x[i]);
+                }
             }
+        };
+        if LONG {
+            if pace.stops(columns.count.saturating_mul(N)) {
+                return;
+            }
+            spans(columns.count, N).for_each(taps);
+        } else {
+            taps(0..columns.count);
         }
         if R::BY_ROWS {
             for i in 0..N {
@@ -190,33 +205,38 @@ multiversion! {
             PoolKind::Max => false,
         };
         let rows = window.taps(0, map.h, oh);
-        for ow in 0..columns {
-            let taps = window.taps(1, map.w, ow);
-            let counted =
-                if include_pad && R::COUNT_ALL {
-                window.spec.kernel[0] * window.spec.kernel[1]
-            } else if include_pad { rows.padded * taps.padded } else { rows.count * taps.count };
-            let rows = if taps.count == 0 { Taps { count: 0, ..rows } } else { rows };
-            let out = &mut out[ow * stride..][..map.c];
-            let mut c = 0;
-            macro_rules! chunks {
-                ($($size:literal),*) => {$(
-                    while c + $size <= map.c {
-                        chunk::<R, $size>(reduce, window, x.get(c..).unwrap_or_default(), rows, taps, counted, &mut out[c..]);
-                        c += $size;
-                    }
-                )*};
-            }
-            // Accumulators that fit registers: more of them when they are bytes.
-            if size_of::<R::Sum>() == 1 {
-                chunks!(64);
-            } else {
-                chunks!(32);
-            }
-            chunks!(16, 4);
-            while c < map.c {
-                chunk::<R, 1>(reduce, window, x.get(c..).unwrap_or_default(), rows, taps, counted, &mut out[c..]);
-                c += 1;
+        let window_taps = window.spec.kernel[0].saturating_mul(window.spec.kernel[1]);
+        let long = window_taps > SPAN / 64;
+        for part in spans(columns, window_taps.saturating_mul(map.c)) {
+            for ow in part {
+                let taps = window.taps(1, map.w, ow);
+                let counted =
+                    if include_pad && R::COUNT_ALL {
+                    window.spec.kernel[0] * window.spec.kernel[1]
+                } else if include_pad { rows.padded * taps.padded } else { rows.count * taps.count };
+                let rows = if taps.count == 0 { Taps { count: 0, ..rows } } else { rows };
+                let out = &mut out[ow * stride..][..map.c];
+                let mut c = 0;
+                macro_rules! chunks {
+                    ($($size:literal),*) => {$(
+                        while map.c - c >= $size {
+                            let x = x.get(c..).unwrap_or_default();
+                            if long {
+                                chunk::<R, $size, true>(reduce, window, x, rows, taps, counted, &mut out[c..]);
+                            } else {
+                                chunk::<R, $size, false>(reduce, window, x, rows, taps, counted, &mut out[c..]);
+                            }
+                            c += $size;
+                        }
+                    )*};
+                }
+                // Accumulators that fit registers: more of them when they are bytes.
+                if size_of::<R::Sum>() == 1 {
+                    chunks!(64);
+                } else {
+                    chunks!(32);
+                }
+                chunks!(16, 4, 1);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use triune_tensor::Rounding;
 
+use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
 use crate::{Error, Isa, Nhwc, Pool, Q8, math, parallel};
 
@@ -178,9 +179,11 @@ fn channels<T: Sync, U: Send>(
     Error::check_len("input", x.len(), in_map.span())?;
     parallel::check_output(y, out_map)?;
     parallel::rows(pool, y, out_map, &|n, h, row| {
-        for w in 0..out_map.w {
-            let x = &x[in_map.offset(n, h, w)..][..in_map.c];
-            f(x, &mut row[w * out_map.stride_w..][..out_map.c]);
+        for part in spans(out_map.w, out_map.c) {
+            for w in part {
+                let x = &x[in_map.offset(n, h, w)..][..in_map.c];
+                f(x, &mut row[w * out_map.stride_w..][..out_map.c]);
+            }
         }
     });
     Ok(())

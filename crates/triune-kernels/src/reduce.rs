@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use crate::cancel::{Pace, spans};
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::{self, GRAIN, Shared};
 use crate::strided::{Nest, RANK};
@@ -111,14 +112,24 @@ impl Reduction {
         Error::check_len("output", out.len(), usize::try_from(self.kept.span[0][1]).unwrap_or(usize::MAX))
     }
 
-    /// Calls `f` with the position of every run of the innermost axis that goes, relative to a result's first element.
+    /// Calls `f` with the position of every run of the innermost axis that goes, relative to a result's first element,
+    /// and the part of the run to take; `results` are made at the same time. Ends early when the work is stopped.
     #[inline(always)]
-    fn runs(&self, mut f: impl FnMut(usize)) {
+    fn runs(&self, results: usize, mut f: impl FnMut(usize, Range<usize>)) {
         let outer = &self.axes[..RANK - 1];
+        let len = self.axes[RANK - 1].0;
+        // Short ones are counted together.
+        let steps = len.saturating_mul(results).max(1);
+        let mut pace = Pace::new();
         let mut at = [0_usize; RANK - 1];
         let mut position = 0;
         'next: loop {
-            f(position);
+            for part in spans(len, results) {
+                f(position, part);
+            }
+            if pace.stops(steps) {
+                return;
+            }
             for axis in (0..RANK - 1).rev() {
                 at[axis] += 1;
                 position += outer[axis].1;
@@ -337,10 +348,10 @@ extreme_fold!(Largest, LOWEST, >);
 multiversion! {
     /// One result, from the elements around `x`'s first.
     fn fold_one[T: Reducible, F: Fold<T>](fold: F, nest: &Reduction, x: &[T]) -> T {
-        let (len, stride) = nest.axes[RANK - 1];
+        let stride = nest.axes[RANK - 1].1;
         let mut lanes = [fold.start(); LANES];
-        nest.runs(|at| {
-            let run = &x[at..][..=(len - 1) * stride];
+        nest.runs(1, |at, part| {
+            let run = &x[at + part.start * stride..][..=(part.len() - 1) * stride];
             if stride == 1 {
                 let (chunks, rest) = run.as_chunks::<LANES>();
                 for chunk in chunks {
@@ -352,7 +363,7 @@ multiversion! {
                     *lane = fold.step(*lane, x);
                 }
             } else {
-                for index in 0..len {
+                for index in 0..part.len() {
                     let lane = &mut lanes[index % LANES];
                     *lane = fold.step(*lane, run[index * stride]);
                 }
@@ -379,12 +390,12 @@ multiversion! {
         out_step: usize,
         results: usize
     ) {
-        let (len, stride) = nest.axes[RANK - 1];
+        let stride = nest.axes[RANK - 1].1;
         let step = nest.kept.inner_strides()[1] as usize;
         let mut sums = [fold.start(); BLOCK];
         let sums = &mut sums[..results];
-        nest.runs(|at| {
-            for index in 0..len {
+        nest.runs(results, |at, part| {
+            for index in part {
                 let row = &x[at + index * stride..][..=(results - 1) * step];
                 if step == 1 {
                     for (sum, &x) in sums.iter_mut().zip(row) {
@@ -501,11 +512,13 @@ pub fn arg_reduce<T: Reducible, I: IndexType>(
         for (result, best) in best.iter_mut().enumerate() {
             best.0 = x[result * step];
         }
-        for index in 1..len {
-            for (result, best) in best.iter_mut().enumerate() {
-                let candidate = x[index * stride + result * step];
-                if beats(candidate, best.0) {
-                    *best = (candidate, index);
+        for part in spans(len - 1, results) {
+            for index in part.start + 1..=part.end {
+                for (result, best) in best.iter_mut().enumerate() {
+                    let candidate = x[index * stride + result * step];
+                    if beats(candidate, best.0) {
+                        *best = (candidate, index);
+                    }
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Spatial resampling: which input elements make an output element is worked out once per axis. Knows no channels.
 
+use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
 use crate::{Error, Isa, Nhwc, Pool, parallel};
 
@@ -121,9 +122,12 @@ impl Resize {
         parallel::rows(pool, y, out_map, &|n, h, row| {
             let x = &x[in_map.offset(n, self.rows[h].low, 0)..];
             // Not in chunks of the stride: a map of one column may have any, even one below its channels.
-            for (w, tap) in self.columns.iter().enumerate() {
-                let x = &x[tap.low * in_map.stride_w..][..in_map.c];
-                row[w * out_map.stride_w..][..in_map.c].copy_from_slice(x);
+            for part in spans(self.columns.len(), in_map.c) {
+                let row = &mut row[part.start * out_map.stride_w..];
+                for (w, tap) in self.columns[part].iter().enumerate() {
+                    let x = &x[tap.low * in_map.stride_w..][..in_map.c];
+                    row[w * out_map.stride_w..][..in_map.c].copy_from_slice(x);
+                }
             }
         });
         Ok(())
@@ -151,7 +155,10 @@ impl Resize {
             let tap = self.rows[h];
             let low = &x[in_map.offset(n, tap.low, 0)..];
             let high = &x[in_map.offset(n, tap.high, 0)..];
-            linear_row(level, &self.columns, tap.weight, low, high, in_map, row, out_map.stride_w);
+            for part in spans(self.columns.len(), in_map.c) {
+                let row = &mut row[part.start * out_map.stride_w..];
+                linear_row(level, &self.columns[part], tap.weight, low, high, in_map, row, out_map.stride_w);
+            }
         });
         Ok(())
     }

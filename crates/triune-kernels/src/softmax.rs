@@ -2,6 +2,7 @@
 
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
+use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::{self, GRAIN, Shared};
 use crate::{Error, Isa, Pool, Q8, math};
@@ -76,31 +77,37 @@ pub fn softmax(isa: Isa, shape: AxisShape, x: &[f32], y: &mut [f32], pool: &Pool
 multiversion! {
     fn softmax_row(x: &[f32], y: &mut [f32]) {
         let mut largest = [f32::NEG_INFINITY; LANES];
-        let chunks = x.chunks_exact(LANES);
-        let rest = chunks.remainder();
-        for chunk in chunks {
-            for (largest, &x) in largest.iter_mut().zip(chunk) {
-                *largest = math::max(x, *largest);
+        let (whole, rest) = x.as_chunks::<LANES>();
+        for part in spans(whole.len(), LANES) {
+            for chunk in &whole[part] {
+                for (largest, &x) in largest.iter_mut().zip(chunk) {
+                    *largest = math::max(x, *largest);
+                }
             }
         }
         let largest = largest.into_iter().chain(rest.iter().copied()).fold(f32::NEG_INFINITY, |m, x| math::max(x, m));
         let mut sums = [0.0; LANES];
-        for (x, y) in x.chunks(LANES).zip(y.chunks_mut(LANES)) {
-            for ((x, y), sum) in x.iter().zip(y).zip(&mut sums) {
-                *y = math::exp(x - largest);
-                *sum += *y;
+        for part in spans(x.len(), 1) {
+            for (x, y) in x[part.clone()].chunks(LANES).zip(y[part].chunks_mut(LANES)) {
+                for ((x, y), sum) in x.iter().zip(y).zip(&mut sums) {
+                    *y = math::exp(x - largest);
+                    *sum += *y;
+                }
             }
         }
         let sum = tree(sums);
-        for y in y {
-            *y /= sum;
+        for part in spans(y.len(), 1) {
+            for y in &mut y[part] {
+                *y /= sum;
+            }
         }
     }
 }
 
 multiversion! {
     fn softmax_columns(len: usize, inner: usize, x: &[f32], y: &mut [f32]) {
-        for first in (0..inner).step_by(COLUMNS) {
+        for block in spans(inner.div_ceil(COLUMNS), len.saturating_mul(COLUMNS)).flatten() {
+            let first = block * COLUMNS;
             // The common width is a constant, for which the loops over columns become vectors.
             if inner - first >= COLUMNS {
                 columns(len, inner, first, COLUMNS, x, y);
@@ -114,25 +121,31 @@ multiversion! {
 #[inline(always)]
 fn columns(len: usize, inner: usize, first: usize, width: usize, x: &[f32], y: &mut [f32]) {
     let mut largest = [f32::NEG_INFINITY; COLUMNS];
-    for i in 0..len {
-        for (largest, &x) in largest.iter_mut().zip(&x[i * inner + first..][..width]) {
-            *largest = math::max(x, *largest);
+    for part in spans(len, COLUMNS) {
+        for i in part {
+            for (largest, &x) in largest.iter_mut().zip(&x[i * inner + first..][..width]) {
+                *largest = math::max(x, *largest);
+            }
         }
     }
     let mut sums = [[0.0; COLUMNS]; LANES];
-    for i in 0..len {
-        let at = i * inner + first;
-        let (x, y) = (&x[at..][..width], &mut y[at..][..width]);
-        let lane = &mut sums[i % LANES];
-        for column in 0..width {
-            y[column] = math::exp(x[column] - largest[column]);
-            lane[column] += y[column];
+    for part in spans(len, COLUMNS) {
+        for i in part {
+            let at = i * inner + first;
+            let (x, y) = (&x[at..][..width], &mut y[at..][..width]);
+            let lane = &mut sums[i % LANES];
+            for column in 0..width {
+                y[column] = math::exp(x[column] - largest[column]);
+                lane[column] += y[column];
+            }
         }
     }
     let sums: [f32; COLUMNS] = std::array::from_fn(|column| tree(sums.map(|lane| lane[column])));
-    for i in 0..len {
-        for (y, sum) in y[i * inner + first..][..width].iter_mut().zip(sums) {
-            *y /= sum;
+    for part in spans(len, COLUMNS) {
+        for i in part {
+            for (y, sum) in y[i * inner + first..][..width].iter_mut().zip(sums) {
+                *y /= sum;
+            }
         }
     }
 }
@@ -190,7 +203,7 @@ impl QSoftmax {
                 let x = &x[outer * block..][..block];
                 // SAFETY: blocks are disjoint and inside of the slice.
                 let y = unsafe { shared.piece(outer * block, block) };
-                for column in 0..shape.inner {
+                for column in spans(shape.inner, shape.len).flatten() {
                     self.column(&x[column..], &mut y[column..], shape.inner);
                 }
             }
@@ -200,13 +213,22 @@ impl QSoftmax {
 
     fn column(&self, x: &[u8], y: &mut [u8], stride: usize) {
         let flip = self.output.flip();
-        let values = || x.iter().step_by(stride).map(|&x| x ^ flip);
-        let largest = values().max().unwrap_or(255);
-        let exponential = |x: u8| self.table[usize::from(x + (255 - largest))];
+        let value = |i: usize| x[i * stride] ^ flip;
+        let mut largest = 0;
+        for part in spans(self.len, 1) {
+            largest = part.map(value).max().unwrap_or(0).max(largest);
+        }
+        // An element that was not looked at, as the work was stopped, may be larger.
+        let exponential = |x: u8| self.table[usize::from(x.saturating_add(255 - largest))];
         // The order of this sum is the reference's.
-        let sum = values().fold(0.0f32, |sum, x| sum + exponential(x));
-        for (y, x) in y.iter_mut().step_by(stride).zip(values()) {
-            *y = self.requantize(exponential(x), sum);
+        let mut sum = 0.0f32;
+        for part in spans(self.len, 1) {
+            sum = part.map(value).fold(sum, |sum, x| sum + exponential(x));
+        }
+        for part in spans(self.len, 1) {
+            for i in part {
+                y[i * stride] = self.requantize(exponential(value(i)), sum);
+            }
         }
     }
 

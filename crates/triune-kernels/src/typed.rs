@@ -9,7 +9,7 @@ use half::f16;
 
 use crate::dispatch::{Level, multiversion};
 use crate::eltwise::{Run, combine};
-use crate::parallel::{self, GRAIN, Shared};
+use crate::parallel::{self, Shared};
 use crate::strided::{Nest, RANK};
 use crate::{Broadcast, Error, Isa, Pool};
 
@@ -498,16 +498,14 @@ pub fn select<T: Copy + Send + Sync>(
     let inner = nest.inner();
     let [so, sc, sa, sb] = nest.inner_strides().map(|stride| stride as usize);
     let shared = Shared::new(out);
-    parallel::ranges(pool, nest.outer(1), GRAIN.div_ceil(inner), &|range| {
-        for index in range {
-            let [o, c, x, y] = nest.position(1, index).map(|at| at as usize);
-            let (condition, a, b) = (&condition[c..], &a[x..], &b[y..]);
-            // SAFETY: within the span that was checked; runs are disjoint since the nest refuses outputs that overlap
-            // themselves.
-            let out = unsafe { shared.piece(o, (inner - 1) * so + 1) };
-            for i in 0..inner {
-                out[i * so] = if condition[i * sc] != 0 { a[i * sa] } else { b[i * sb] };
-            }
+    parallel::runs(pool, nest.outer(1), inner, 1, &|index, first, len| {
+        let [o, c, x, y] = nest.position(1, index).map(|at| at as usize);
+        let (condition, a, b) = (&condition[c + first * sc..], &a[x + first * sa..], &b[y + first * sb..]);
+        // SAFETY: within the span that was checked; runs, and pieces of one, are disjoint since the nest refuses outputs
+        // that overlap themselves.
+        let out = unsafe { shared.piece(o + first * so, (len - 1) * so + 1) };
+        for i in 0..len {
+            out[i * so] = if condition[i * sc] != 0 { a[i * sa] } else { b[i * sb] };
         }
     });
     Ok(())

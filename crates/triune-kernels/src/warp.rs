@@ -2,6 +2,7 @@
 
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
+use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
 use crate::{Error, Isa, Nhwc, Pool, parallel};
 
@@ -148,12 +149,14 @@ pub fn warp_perspective<T: Sample>(
         let source = image.map_or(n, |image| image[n] as usize);
         let x = &x[in_map.offset(source, 0, 0)..];
         let m: &[f32] = &matrix[9 * n..9 * n + 9];
-        for w in 0..out_map.w {
-            let out = &mut row[w * out_map.stride_w..][..out_map.c];
-            match taps(spec, m, in_map, w as f32, h as f32) {
-                Some(taps) if spec.linear => blend(level, taps, spec.border, x, out),
-                Some(Taps { at: [Some(at), ..], .. }) => out.copy_from_slice(&x[at..][..out.len()]),
-                _ => out.fill(T::of(spec.border.value())),
+        for part in spans(out_map.w, out_map.c.saturating_add(16)) {
+            for w in part {
+                let out = &mut row[w * out_map.stride_w..][..out_map.c];
+                match taps(spec, m, in_map, w as f32, h as f32) {
+                    Some(taps) if spec.linear => blend(level, taps, spec.border, x, out),
+                    Some(Taps { at: [Some(at), ..], .. }) => out.copy_from_slice(&x[at..][..out.len()]),
+                    _ => out.fill(T::of(spec.border.value())),
+                }
             }
         }
     });

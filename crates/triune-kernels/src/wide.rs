@@ -5,6 +5,7 @@
 
 use triune_tensor::Rounding;
 
+use crate::cancel::spans;
 use crate::eltwise::combine;
 use crate::parallel;
 use crate::{Broadcast, ConvGeometry, Error, Nhwc, Pool};
@@ -141,11 +142,11 @@ impl WideConv {
         Error::check_len("input", input.len(), in_map.span())?;
         parallel::check_output(output, out_map)?;
         parallel::rows(pool, output, out_map, &|n, y, row| {
-            for x in 0..out_map.w {
+            for x in spans(out_map.w, self.weights.len()).flatten() {
                 let pixel = &mut row[x * out_map.stride_w..][..out_map.c];
-                for (channel, out) in pixel.iter_mut().enumerate() {
+                for channel in spans(out_map.c, self.weights.len() / out_map.c.max(1)).flatten() {
                     let sum = self.sum(input, in_map, [n, y, x], channel);
-                    *out = self.target.integer(sum as f64 * self.multiplier[channel]);
+                    pixel[channel] = self.target.integer(sum as f64 * self.multiplier[channel]);
                 }
             }
         });

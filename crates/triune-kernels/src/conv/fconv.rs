@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use triune_tensor::Buffer;
 
+use crate::cancel::spans;
 use crate::dispatch::Level;
 use crate::{Activation, ConvGeometry, Error, Isa, Nhwc, Pool, parallel};
 
 use super::fdepthwise::{self, Depthwise};
 use super::fepilogue::Epilogue;
-use super::fgemm::{Finish, MAX_COLUMNS, MAX_ROWS, Panels, Staged};
+use super::fgemm::{Finish, MAX_COLUMNS, MAX_ROWS, Panels, Staged, TILE_STEPS};
 use super::fpack;
 
 /// A convolution over f32 maps.
@@ -324,8 +325,10 @@ impl FConv {
                 let range = bounds(tile);
                 rows.add(&self.geometry, views, group * group_in, group_in, [merged, copied], range);
             }
-            let panel_range = split * panels.count() / splits..(split + 1) * panels.count() / splits;
-            for panel in panel_range {
+            let first_panel = split * panels.count() / splits;
+            let weight = k.saturating_mul(tile_range.len()).saturating_mul(TILE_STEPS);
+            for panel in spans((split + 1) * panels.count() / splits - first_panel, weight).flatten() {
+                let panel = first_panel + panel;
                 let start = group * group_len + panels.start(panel, k);
                 let b = weights.as_ptr().cast::<f32>().wrapping_add(start);
                 let (width, used) = (panels.width(panel), panels.used(panel));

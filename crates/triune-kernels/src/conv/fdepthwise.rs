@@ -3,6 +3,7 @@
 
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
+use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
 use crate::{ConvGeometry, Pool, math};
 
@@ -77,21 +78,24 @@ multiversion! {
         let g = row.geometry;
         let (map, out) = (row.views.in_map, row.views.out_map);
         let columns = |ow: usize| taps_inside(ow * g.stride[1], g.pad[1], g.dilation[1], g.kernel[1], map.w);
-        let mut ow = 0;
-        while ow < out.w {
-            let taps = columns(ow);
-            let inner = |ow: usize| columns(ow).len() == g.kernel[1];
-            let fits = |pixels: usize| ow + pixels <= out.w && inner(ow) && inner(ow + pixels - 1);
-            // SAFETY: all pixels of a group have all taps of a kernel row, or there is only one.
-            ow += unsafe {
-                if fits(6) {
-                    group::<6>(row, ow, taps)
-                } else if fits(3) {
-                    group::<3>(row, ow, taps)
-                } else {
-                    group::<1>(row, ow, taps)
-                }
-            };
+        let steps = row.depthwise.channels.saturating_mul(row.taps.len()).saturating_mul(g.kernel[1]);
+        for part in spans(out.w, steps) {
+            let mut ow = part.start;
+            while ow < part.end {
+                let taps = columns(ow);
+                let inner = |ow: usize| columns(ow).len() == g.kernel[1];
+                let fits = |pixels: usize| ow + pixels <= part.end && inner(ow) && inner(ow + pixels - 1);
+                // SAFETY: all pixels of a group have all taps of a kernel row, or there is only one.
+                ow += unsafe {
+                    if fits(6) {
+                        group::<6>(row, ow, taps)
+                    } else if fits(3) {
+                        group::<3>(row, ow, taps)
+                    } else {
+                        group::<1>(row, ow, taps)
+                    }
+                };
+            }
         }
     }
 }

@@ -15,6 +15,9 @@ pub(crate) const MAX_ROWS: usize = 14;
 /// Most columns of any tile.
 pub(crate) const MAX_COLUMNS: usize = 32;
 
+/// Steps that one row of a panel costs a tile, see [`crate::cancel::spans`].
+pub(crate) const TILE_STEPS: usize = 8;
+
 /// What happens to a tile's sums: y = min(max(sum + bias (+ residual), low), high), then the store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finish {

@@ -12,6 +12,7 @@ use crate::arch::{int8_avx2, int8_avx512, int8_vnni256};
 use crate::{
     Isa, Pool,
     arch::int8::{Int8, fill},
+    cancel::spans,
 };
 
 use super::{
@@ -162,7 +163,8 @@ pub(crate) unsafe fn depthwise_row<S: Int8>(job: &DepthwiseJob<'_>, row: usize) 
         }
     }
     let block_bytes = packed.steps * g.kernel[1] * 16 * S::LANES * S::WIDTH;
-    for block in 0..packed.panels {
+    let steps = out.w.saturating_mul(g.kernel[0]).saturating_mul(g.kernel[1]);
+    for block in spans(packed.panels, steps).flatten() {
         let within = block * 4 * S::LANES;
         let channel = channels.start + within;
         let (residual, residual_stride) = match job.views.residual {
@@ -192,7 +194,7 @@ pub(crate) unsafe fn depthwise_row<S: Int8>(job: &DepthwiseJob<'_>, row: usize) 
                 ([5, 5], 1, 1) => strip_of::<S, 5, 1>(&strip),
                 ([5, 5], 2, 1) => strip_of::<S, 5, 2>(&strip),
                 _ => {
-                    for x in 0..out.w {
+                    for x in spans(out.w, g.kernel[0].saturating_mul(g.kernel[1])).flatten() {
                         any_width::<S>(&strip, x);
                     }
                 }
@@ -213,24 +215,26 @@ pub(crate) unsafe fn depthwise_row<S: Int8>(job: &DepthwiseJob<'_>, row: usize) 
 #[inline(always)]
 unsafe fn strip_of<S: Int8, const K: usize, const STEP: usize>(strip: &Strip<'_>) {
     let width = strip.job.views.out_map.w;
-    let mut x = 0;
-    // SAFETY: the caller's contract; columns are below `width`.
-    unsafe {
-        if S::PIXELS >= 4 {
-            while width - x >= 4 {
-                columns::<S, K, STEP, 4>(strip, x);
-                x += 4;
+    for part in spans(width, K * K) {
+        let (mut x, width) = (part.start, part.end);
+        // SAFETY: the caller's contract; columns are below `width`.
+        unsafe {
+            if S::PIXELS >= 4 {
+                while width - x >= 4 {
+                    columns::<S, K, STEP, 4>(strip, x);
+                    x += 4;
+                }
             }
-        }
-        if S::PIXELS >= 2 {
-            while width - x >= 2 {
-                columns::<S, K, STEP, 2>(strip, x);
-                x += 2;
+            if S::PIXELS >= 2 {
+                while width - x >= 2 {
+                    columns::<S, K, STEP, 2>(strip, x);
+                    x += 2;
+                }
             }
-        }
-        while x < width {
-            columns::<S, K, STEP, 1>(strip, x);
-            x += 1;
+            while x < width {
+                columns::<S, K, STEP, 1>(strip, x);
+                x += 1;
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 //! weights. A microkernel goes over the whole depth, so sums never leave registers before they are bytes.
 #![expect(clippy::inline_always, reason = "vector code must be inlined where the instruction set is enabled")]
 
-use crate::{Isa, Nhwc, Pool, arch::int8::Int8};
+use crate::{Isa, Nhwc, Pool, arch::int8::Int8, cancel::Pace};
 
 use super::{
     qconv::{Params, Views},
@@ -208,7 +208,13 @@ pub(crate) unsafe fn gemm_tile<S: Int8>(job: &GemmJob<'_>, task: usize, worker: 
     };
     let mut panel = chunk * job.chunk_panels;
     let last = panels.min(panel + job.chunk_panels);
+    // A panel's step covers many bytes of a row.
+    let steps = rows.saturating_mul(gemm.row_bytes / 8);
+    let mut pace = Pace::new();
     while panel < last {
+        if pace.stops(steps) {
+            return;
+        }
         let count = (last - panel).min(gemm.max_panels);
         let packed = group * panels + panel;
         let column = group * columns + panel * S::LANES;

@@ -1,6 +1,6 @@
 //! The quantized convolution as a loop nest: the specification of every SIMD path.
 
-use crate::Pool;
+use crate::{Pool, cancel::spans};
 
 use super::qconv::{Params, Views};
 
@@ -9,8 +9,8 @@ pub(crate) fn run(p: &Params, weights: &[i8], views: &Views<'_>, pool: &Pool) {
     let out = views.out_map;
     pool.run(out.n * out.h, &|task, _| {
         let (n, y) = (task / out.h, task % out.h);
-        for x in 0..out.w {
-            for channel in 0..out.c {
+        for x in spans(out.w, weights.len()).flatten() {
+            for channel in spans(out.c, weights.len() / out.c.max(1)).flatten() {
                 let sum = accumulate(p, weights, views, [n, y, x], channel);
                 let mut byte = requantize(p, sum, channel);
                 if let Some(table) = &p.table {
