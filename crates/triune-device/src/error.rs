@@ -144,6 +144,36 @@ pub enum Error {
         /// The kernel's words.
         source: triune_kernels::Error,
     },
+    /// A run would take more operations than a run may.
+    #[error(
+        "command {index} ({mnemonic}) takes {work} operations, a run of the program takes {total} and may take {limit}: if that \
+         is meant, set a higher limit, such as {}={total}",
+        crate::work::VARIABLE
+    )]
+    TooMuchWork {
+        /// Position of the largest command in the stream.
+        index: usize,
+        /// Its name.
+        mnemonic: &'static str,
+        /// Its operations.
+        work: u64,
+        /// Those of all commands.
+        total: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The environment variable that limits runs has an unknown value.
+    #[error(
+        "{}={value} is no limit of operations: it can be a number from 1, or none",
+        crate::work::VARIABLE
+    )]
+    WorkLimit {
+        /// The variable's value.
+        value: String,
+    },
+    /// The work was stopped, see [`triune_kernels::CancelToken`]; what it was to write may be written in part.
+    #[error("the work was stopped")]
+    Cancelled,
     /// The instructions or constants changed after the program was decoded.
     #[error("the program's instructions or constants changed since it was decoded")]
     Stale,

@@ -14,6 +14,7 @@ pub mod exec;
 pub mod memory;
 pub mod spec;
 pub mod timing;
+pub mod work;
 
 pub use board::{Board, BoardInfo, Job, JobReport, LayerTime, LocalBoard, Records, RegionInfo, Settings};
 pub use command::{Addr, Command, FeatureMap};
@@ -22,3 +23,4 @@ pub use exec::{Border, Decoded, Executor, Library, Segment, SegmentKind, Segment
 pub use memory::{Lease, Memory, RangeAccess, RegionId, Sanitize, Watch};
 pub use spec::DeviceSpec;
 pub use timing::{CommandTime, Timeline, TimingOptions, Touch, timeline, touches};
+pub use triune_kernels::{CancelToken, cancel};

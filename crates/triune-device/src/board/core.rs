@@ -11,6 +11,7 @@ use crate::{
     memory::RangeAccess,
     spec::TimingModel,
     timeline,
+    work::{self, Tally},
 };
 
 /// Most streams that are kept decoded; the jobs that were run longest ago go first.
@@ -171,6 +172,9 @@ impl Core {
             }
         }
         let streams = decode(at, start, bytes, table)?;
+        let mut tally = Tally::default();
+        streams.iter().for_each(|stream| tally.merge(stream.tally()));
+        tally.check(work::limit()?)?;
         let bytes_of = |streams: &[Decoded]| streams.iter().map(Decoded::bytes).sum::<u64>();
         let mut kept: usize = self.decoded.iter().map(|job| job.streams.len().max(1)).sum();
         let mut bytes_kept: u64 = self.decoded.iter().map(|job| bytes_of(&job.streams)).sum();

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use triune_fork::{Brief, Lock, Origin};
-use triune_kernels::Pool;
+use triune_fork::{Brief, Lock, LockGuard, Origin};
+use triune_kernels::{Pool, cancel};
 
 use super::{
     Board, BoardInfo, Job, JobReport, Records, RegionInfo, Settings,
@@ -16,6 +16,7 @@ use crate::{
     DeviceSpec, Error, Memory, RegionId, Sanitize,
     memory::RangeAccess,
     spec::{MemorySpec, Precision},
+    work,
 };
 
 /// The host's buffer for DMA, a region of every board.
@@ -222,6 +223,11 @@ impl LocalBoard {
         Err(Error::OutOfRegion { region: info.name.clone(), start, length, size: info.bytes })
     }
 
+    /// The core, once no job runs.
+    fn core(&self) -> Result<LockGuard<'_, Core>, Error> {
+        Ok(cancel::lock(&self.core)?)
+    }
+
     /// Runs a job; the core is held.
     fn execute(&self, core: &mut Core, job: &Job) -> Result<JobReport, Error> {
         core.forget(&std::mem::take(&mut *self.freed.lock()));
@@ -326,14 +332,14 @@ impl Board for LocalBoard {
 
     fn read(&self, region: RegionId, start: u64, out: &mut [u8]) -> Result<(), Error> {
         let range = RangeAccess::shared(region, start, out.len() as u64);
-        out.copy_from_slice(self.memory.lease_wait(&[range])?.read(range)?);
-        Ok(())
+        cancel::copy(self.memory.lease_wait(&[range])?.read(range)?, out);
+        work::go_on()
     }
 
     fn write(&self, region: RegionId, start: u64, bytes: &[u8]) -> Result<(), Error> {
         let range = RangeAccess::exclusive(region, start, bytes.len() as u64);
-        self.memory.lease_wait(&[range])?.write(range)?.copy_from_slice(bytes);
-        Ok(())
+        cancel::copy(bytes, self.memory.lease_wait(&[range])?.write(range)?);
+        work::go_on()
     }
 
     fn copy(&self, from: (RegionId, u64), to: (RegionId, u64), bytes: u64) -> Result<(), Error> {
@@ -348,8 +354,8 @@ impl Board for LocalBoard {
             let ranges = [source, target];
             let mut lease = self.memory.lease_wait(&ranges)?;
             let ([read], write) = lease.split([source], target)?;
-            write.copy_from_slice(read);
-            return Ok(());
+            cancel::copy(read, write);
+            return work::go_on();
         }
         let first = from.1.min(to.1);
         let both = RangeAccess::exclusive(from.0, first, from.1.max(to.1) + bytes - first);
@@ -388,14 +394,14 @@ impl Board for LocalBoard {
                 self.info.device
             )));
         }
-        let mut core = self.core.lock()?;
+        let mut core = self.core()?;
         let _busy = Busy::new(&self.busy);
         self.execute(&mut core, job)
     }
 
     fn reset(&self, level: u32) -> Result<(), Error> {
         // A job ends before.
-        let _core = self.core.lock()?;
+        let _core = self.core()?;
         let mut state = self.state.lock()?;
         match level {
             0 => {

@@ -111,7 +111,9 @@ pub struct JobReport {
 
 /// A board. Every call may come from any thread; calls that change the same bytes take turns.
 ///
-/// Errors of a board that cannot be reached any more are [`Error::Link`], of one that refuses [`Error::Board`].
+/// Errors of a board that cannot be reached any more are [`Error::Link`], of one that refuses [`Error::Board`]; a call that
+/// takes long or waits gives [`Error::Cancelled`] when it is stopped ([`triune_kernels::CancelToken`]), and the board can be used
+/// as before.
 pub trait Board: Send + Sync + fmt::Debug {
     /// What it has and is.
     fn info(&self) -> &BoardInfo;

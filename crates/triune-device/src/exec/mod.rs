@@ -15,7 +15,7 @@ mod steps;
 
 use std::{cell::RefCell, sync::Arc};
 
-use triune_kernels::{Isa, Pool};
+use triune_kernels::{Isa, Pool, cancel};
 
 pub use executor::Executor;
 pub(crate) use executor::Scratch;
@@ -33,6 +33,7 @@ use crate::{
     Addr, Command, Error, Lease, Memory, Watch,
     command::{CommandReader, Opcode},
     memory::RangeAccess,
+    work::{self, Tally},
 };
 
 /// Where a program's commands lie.
@@ -120,6 +121,7 @@ pub struct Decoded {
     access: Vec<RangeAccess>,
     /// The same, for runs that write the inputs first.
     border_access: Vec<RangeAccess>,
+    tally: Tally,
     watch: Watch,
     generation: u64,
     staging_bytes: usize,
@@ -142,8 +144,9 @@ impl Decoded {
     ///
     /// # Errors
     /// [`Error::Command`] names the command and the field: words that are no command, operands that leave their
-    /// segment, are misaligned, written though read-only, overlap, or do not fit each other. [`Error::Segment`],
-    /// [`Error::Busy`] while instructions or constants are being written, [`Error::ProgramTooLarge`], [`Error::Sanitizer`].
+    /// segment, are misaligned, written though read-only, overlap, or do not fit each other. [`Error::TooMuchWork`] for more
+    /// than a run may take. [`Error::Segment`], [`Error::Busy`] while instructions or constants are being written,
+    /// [`Error::ProgramTooLarge`], [`Error::Sanitizer`], [`Error::Cancelled`].
     pub fn new(memory: &Memory, segments: &SegmentTable, stream: Stream, isa: Isa) -> Result<Self, Error> {
         Self::with_library(memory, segments, stream, isa, None)
     }
@@ -200,11 +203,16 @@ impl Decoded {
         let program = Program { segments, lease: &lease, isa, library, budget, softmaxes };
         let mut reader = CommandReader::new(words);
         let (mut steps, mut operands) = (Vec::new(), Vec::new());
+        let (mut tally, limit) = (Tally::default(), work::limit()?);
         while let Some(command) = reader.next()? {
             let (index, offset) = (steps.len(), reader.command_offset());
             let opcode = command.opcode();
             let mnemonic = opcode.mnemonic();
             if opcode != Opcode::End {
+                tally.add(index, &command);
+                tally.check(limit)?;
+                // Packing large weights takes long.
+                work::go_on()?;
                 let guard = guard.as_ref().map(|guard| guard.at(index, mnemonic));
                 let checker = Checker::new(&program, opcode, guard);
                 let step = steps::prepare(&checker, &command).map_err(|error| {
@@ -232,6 +240,7 @@ impl Decoded {
             segments: segments.clone(),
             access: of_kind(|_| true),
             border_access: border_access(segments.segments()),
+            tally,
             watch,
             generation,
             staging_bytes,
@@ -264,6 +273,11 @@ impl Decoded {
     /// The segments that a run uses.
     pub fn segments(&self) -> &SegmentTable {
         &self.segments
+    }
+
+    /// What a run takes.
+    pub(crate) fn tally(&self) -> Tally {
+        self.tally
     }
 
     /// What a run leases: every segment, those that the program writes exclusively.
@@ -337,7 +351,7 @@ impl Decoded {
     ///
     /// # Errors
     /// [`Error::Stale`], [`Error::Busy`], [`Error::Scratch`]; [`Error::Kernel`] when a kernel refuses operands
-    /// that decoding let through; [`Error::Sanitizer`].
+    /// that decoding let through; [`Error::Sanitizer`]; [`Error::Cancelled`], with outputs written in part.
     pub fn run(
         &self,
         memory: &Memory,
@@ -400,15 +414,15 @@ impl Decoded {
         for (number, (_, segment)) in of_kind(SegmentKind::Input).enumerate().filter(|(_, (_, s))| s.len > 0)
         {
             if !outside.is_some_and(|outside| outside.has(number)) {
-                lease.write(segment.access())?.copy_from_slice(border.input(number));
+                cancel::copy(border.input(number), lease.write(segment.access())?);
             }
         }
         self.run_leased(memory, &mut lease, outside.as_ref(), scratch, pool, observer)?;
         for (number, (_, segment)) in of_kind(SegmentKind::Output).enumerate().filter(|(_, (_, s))| s.len > 0)
         {
-            border.output(number).copy_from_slice(lease.read(segment.access())?);
+            cancel::copy(lease.read(segment.access())?, border.output(number));
         }
-        Ok(())
+        work::go_on()
     }
 
     fn run_leased(
@@ -433,14 +447,15 @@ impl Decoded {
             if let (Some(guard), Some(operands)) = (&guard, self.steps.operands.get(index)) {
                 guard.at(index, step.opcode.mnemonic()).step(operands)?;
             }
-            step.run(lease, &self.segments, outside, staging, scratch, pool).map_err(
-                |error| match error {
-                    operands::RunError::Device(error) => error,
-                    operands::RunError::Kernel(source) => {
-                        Error::Kernel { index, mnemonic: step.opcode.mnemonic(), source }
-                    }
-                },
-            )?;
+            let done = step.run(lease, &self.segments, outside, staging, scratch, pool);
+            // Before anybody sees what a kernel that was stopped left behind.
+            work::go_on()?;
+            done.map_err(|error| match error {
+                operands::RunError::Device(error) => error,
+                operands::RunError::Kernel(source) => {
+                    Error::Kernel { index, mnemonic: step.opcode.mnemonic(), source }
+                }
+            })?;
             if let (Some(observer), Some(reader)) = (observer.as_deref_mut(), &mut reader) {
                 let output = lease.read(step.write.resolve(&self.segments)?)?;
                 observer(StepView { index, words: reader.skip().unwrap_or_default(), output });

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use triune_kernels::{Blocked, Pool};
+use triune_kernels::{Blocked, Pool, cancel};
 
 use super::{SegmentTable, check::Placed, outside::Outside};
 use crate::{Error, Lease, command::Opcode, memory::RangeAccess};
@@ -198,7 +198,7 @@ impl Prepared {
             } else if read.staged {
                 let (own, rest) = free.split_at_mut(padded(resolved.len));
                 let own = &mut own[..resolved.len as usize];
-                own.copy_from_slice(lease.read(resolved).map_err(RunError::Device)?);
+                cancel::copy(lease.read(resolved).map_err(RunError::Device)?, own);
                 *copy = Some(own);
                 free = rest;
             } else {

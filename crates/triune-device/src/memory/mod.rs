@@ -359,7 +359,8 @@ impl Memory {
     /// lease waits for ever.
     ///
     /// # Errors
-    /// [`Error::OutOfRegion`], [`Error::Overlap`] and [`Error::Forked`] as [`Self::lease`].
+    /// [`Error::OutOfRegion`], [`Error::Overlap`] and [`Error::Forked`] as [`Self::lease`]; [`Error::Cancelled`] when the
+    /// wait is stopped.
     pub fn lease_wait<'a>(&'a self, ranges: &'a [RangeAccess]) -> Result<Lease<'a>, Error> {
         self.check_ranges(ranges)?;
         let id = self.leases.acquire_wait(ranges)?;

@@ -6,9 +6,11 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread::{self, Thread},
+    time::Instant,
 };
 
 use triune_fork::{Brief, Forked, Origin};
+use triune_kernels::cancel::{self, GLANCE, NoLock};
 
 use super::RangeAccess;
 
@@ -61,17 +63,28 @@ impl LeaseTable {
         Ok(state.grant(ranges))
     }
 
-    /// As [`Self::acquire`], but waits until nothing conflicts.
-    pub(super) fn acquire_wait(&self, ranges: &[RangeAccess]) -> Result<u64, Forked> {
+    /// As [`Self::acquire`], but waits until nothing conflicts, or the work that waits is stopped.
+    pub(super) fn acquire_wait(&self, ranges: &[RangeAccess]) -> Result<u64, NoLock> {
+        let mut asked = Instant::now();
         loop {
             let mut state = self.state.lock();
             match state.conflict(ranges) {
                 Ok(()) => return Ok(state.grant(ranges)),
-                Err(Conflict::Forked) => return Err(Forked),
-                Err(Conflict::Busy { .. }) => state.waiting.push(thread::current()),
+                Err(Conflict::Forked) => return Err(Forked.into()),
+                Err(Conflict::Busy { .. }) => {
+                    let own = thread::current();
+                    state.waiting.retain(|each| each.id() != own.id());
+                    state.waiting.push(own);
+                }
             }
             drop(state);
-            thread::park();
+            thread::park_timeout(GLANCE);
+            if asked.elapsed() >= GLANCE {
+                if cancel::requested_waiting() {
+                    return Err(NoLock::Cancelled);
+                }
+                asked = Instant::now();
+            }
         }
     }
 

@@ -185,6 +185,12 @@ pub fn touches(spec: &DeviceSpec, command: &Command) -> impl Iterator<Item = Tou
     reads.chain(work.write.into_iter().map(touch(true)))
 }
 
+/// Multiply-accumulates or comparisons of a command, or the elements that it goes through where those are more; on no
+/// device in particular.
+pub(crate) fn operations(command: &Command) -> u64 {
+    work::operations(command)
+}
+
 /// Checks the circumstances; gives the clock, 0 when time is not modelled.
 fn clock(spec: &DeviceSpec, options: &TimingOptions) -> Result<u32, Error> {
     if !(1..=spec.cores).contains(&options.active_cores) {

@@ -5,7 +5,7 @@
 use crate::{
     Addr, Command, FeatureMap,
     command::{Operand, ResizeMode, Window},
-    spec::{BorderSpec, DeviceSpec},
+    spec::{BorderSpec, DeviceSpec, VectorSpec},
 };
 
 use super::TimingOptions;
@@ -184,6 +184,25 @@ pub(super) fn work_as_addressed(spec: &DeviceSpec, command: &Command) -> Work {
 }
 
 fn work_at(width: Width, spec: &DeviceSpec, command: &Command, options: &TimingOptions) -> Work {
+    let (mut work, amount) = measure(width, spec.vector, command);
+    amount.put(&mut work, spec, options);
+    work
+}
+
+/// The operations of `command`, see [`super::operations`].
+pub(super) fn operations(command: &Command) -> u64 {
+    let width = Width { bytes: 1, border: BorderSpec::default(), addressed: true };
+    let moved = match command {
+        Command::Copy(c) => product(c.dims),
+        Command::Fill(c) => product(c.dims),
+        _ => 0,
+    };
+    let Amount { macs, taps, elements, .. } = measure(width, None, command).1;
+    macs.max(taps).max(elements).max(moved)
+}
+
+/// The bytes that a command moves, and what it computes.
+fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work, Amount) {
     let mut work = Work::default();
     let amount = match command {
         Command::End(_) => Amount::NONE,
@@ -252,7 +271,7 @@ fn work_at(width: Width, spec: &DeviceSpec, command: &Command, options: &TimingO
             work.reads = [Some(part(&c.a)), Some(part(&c.b)), None];
             work.write = Some(part(&c.output));
             // As many elements of the ordinary kind as take that long.
-            let slow = spec.vector.and_then(|vector| Some((vector, vector.products_per_cycle?)));
+            let slow = vector.and_then(|vector| Some((vector, vector.products_per_cycle?)));
             let results = width.counted(product(c.dims), c.counted);
             Amount::elementwise(slow.map_or(results, |(vector, rate)| {
                 results.div_ceil(rate.into()).saturating_mul(vector.elements_per_cycle.into())
@@ -360,8 +379,7 @@ fn work_at(width: Width, spec: &DeviceSpec, command: &Command, options: &TimingO
             Amount { macs: 0, gemm: None, taps: product(c.dims), elements: product(kept) }
         }
     };
-    amount.put(&mut work, spec, options);
-    work
+    (work, amount)
 }
 
 /// The extents of a reduction's result.
