@@ -10,7 +10,7 @@ use std::{
 
 use triune_device::{
     Addr, Decoded, DeviceSpec, Executor, Memory, RegionId, Sanitize, Segment, SegmentKind, SegmentTable,
-    Stream, Timeline, TimingOptions, timing,
+    Stream, Timeline, TimingOptions, timing, work,
 };
 use triune_fork::Brief;
 use triune_kernels::{Isa, Pool};
@@ -346,7 +346,7 @@ impl Deployment {
 
     /// Runs the program once: copies the inputs to the device, executes, copies the outputs back. Allocates nothing.
     ///
-    /// Each slice has exactly the bytes of its [`TensorIo`].
+    /// Each slice has exactly the bytes of its [`TensorIo`]. A run can be stopped, see [`Session::run`](crate::Session::run).
     pub fn run(&mut self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), Error> {
         check("input", &self.program.inputs, inputs.iter().map(|bytes| bytes.len()))?;
         check("output", &self.program.outputs, outputs.iter().map(|bytes| bytes.len()))?;
@@ -357,6 +357,8 @@ impl Deployment {
             let result = guard.execute(inputs, image, batch, pool);
             guard.failed = result.err();
         });
+        // Images that were left out have not failed.
+        work::go_on()?;
         for (index, each) in self.images.iter_mut().enumerate() {
             let image = each.get_mut().unwrap_or_else(PoisonError::into_inner);
             if let Some(error) = image.failed.take() {
@@ -371,7 +373,7 @@ impl Deployment {
         if let (Some(meter), Some(started)) = (&mut self.meter, started) {
             meter.finish(started);
         }
-        Ok(())
+        Ok(work::go_on()?)
     }
 }
 

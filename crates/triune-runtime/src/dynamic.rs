@@ -2,6 +2,7 @@
 //!
 //! [`triune_graph::passes::stages`] says how a staged network is driven.
 
+use triune_device::work;
 use triune_graph::{
     Op,
     ops::{Comparison, CondTake, Nms, NonMaxSuppression},
@@ -279,6 +280,7 @@ fn nms(at: &Operands<'_>, op: Nms) -> Result<Vec<Tensor>, Error> {
         let boxes = &boxes[image * count..][..count];
         let mut kept: Vec<usize> = Vec::new();
         for (index, &own) in boxes.iter().enumerate() {
+            work::go_on()?;
             if kept.len() == op.max_output {
                 break;
             }
@@ -337,6 +339,7 @@ fn non_max_suppression(at: &Operands<'_>, op: NonMaxSuppression) -> Result<Tenso
         order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
         let mut kept: Vec<usize> = Vec::new();
         for index in order {
+            work::go_on()?;
             if kept.len() >= most {
                 break;
             }

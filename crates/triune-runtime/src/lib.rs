@@ -40,4 +40,5 @@ pub use program::{Operator, PlannedBuffer, Program, Residency, TensorIo};
 pub use session::{OperatorTime, Session, SessionOptions, Tensor, TensorRef, Variable};
 pub use triune_device::Border;
 pub use triune_graph::Dim;
+pub use triune_kernels::CancelToken;
 pub use triune_memory::residency::Policy;

@@ -5,6 +5,8 @@ use std::{collections::HashSet, path::Path, sync::Arc};
 use bytes::Bytes;
 use triune_device::{Border, DeviceSpec};
 use triune_graph::{Dim, ValueId, passes};
+#[cfg(doc)]
+use triune_kernels::CancelToken;
 use triune_kernels::Pool;
 use triune_tensor::{DType, Shape};
 
@@ -237,6 +239,27 @@ impl Session {
     }
 
     /// Runs the model on inputs in the order of [`Self::inputs`].
+    ///
+    /// Another thread can stop a run with a [`CancelToken`] that it is made under: it looks at it every few milliseconds, also
+    /// inside of an operator, and gives [`triune_device::Error::Cancelled`]. The next run is as if there had been none.
+    ///
+    /// ```no_run
+    /// use std::{path::Path, thread, time::Duration};
+    /// use triune_runtime::{CancelToken, Error, Session, SessionOptions, Tensor, TensorRef};
+    ///
+    /// fn run_for_a_second(session: &mut Session, inputs: &[TensorRef<'_>]) -> Result<Vec<Tensor>, Error> {
+    ///     let token = CancelToken::new();
+    ///     let stopper = token.clone();
+    ///     thread::spawn(move || {
+    ///         thread::sleep(Duration::from_secs(1));
+    ///         stopper.cancel();
+    ///     });
+    ///     token.during(|| session.run(inputs))
+    /// }
+    /// ```
+    ///
+    /// A model that takes more operations than a run may ([`triune_device::work::set_limit`]) is refused when it is compiled
+    /// for the inputs' shapes.
     pub fn run(&mut self, inputs: &[TensorRef<'_>]) -> Result<Vec<Tensor>, Error> {
         self.check_count("number of inputs", inputs.len())?;
         let mut shapes = Vec::with_capacity(inputs.len());

@@ -3,6 +3,7 @@
 
 use std::{collections::HashMap, time::Instant};
 
+use triune_device::work;
 use triune_graph::{
     ValueId,
     passes::{Arrival, HostOperand, HostStep, Stage},
@@ -131,6 +132,7 @@ impl Part {
         self.times.clear();
         self.outline = Outline::default();
         for step in &self.stage.host {
+            work::go_on()?;
             let start = Instant::now();
             let results = dynamic::run(step, |name| table.get(name))?;
             let results: Vec<_> =

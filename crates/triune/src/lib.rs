@@ -18,12 +18,16 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Work is bounded: a program that takes more operations than a run may ([`device::work::set_limit`]) is refused, and any
+//! run can be stopped from another thread, see [`CancelToken`].
 #![forbid(unsafe_code)]
 
 pub use triune_device as device;
 pub use triune_fork as fork;
 pub use triune_graph as graph;
 pub use triune_kernels as kernels;
+pub use triune_kernels::CancelToken;
 pub use triune_remote as remote;
 pub use triune_runtime as runtime;
 pub use triune_tensor as tensor;

@@ -12,7 +12,6 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    thread,
     time::{Duration, Instant},
 };
 
@@ -20,6 +19,7 @@ use triune_fork::{Brief, BriefGuard};
 
 use super::{Composition, Demand, InstanceTimes, Stamp, engine::Engine};
 use crate::Error;
+use triune_device::cancel;
 
 /// Most runs that a clock remembers.
 pub(super) const MAX_LOG: usize = 1 << 16;
@@ -394,7 +394,9 @@ impl Meter {
                 let Some(next) = paced.engine.next() else { return };
                 paced.speed.takes(next.saturating_sub(now))
             };
-            thread::sleep(pause);
+            if !cancel::sleep(pause) {
+                return;
+            }
         }
     }
 }
