@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use triune_device::cancel::{self, GLANCE};
+
 use crate::{
     lock,
     protocol::{FrameError, HEADER_BYTES, Header, Kind, MAGIC},
@@ -36,6 +38,8 @@ pub(crate) enum Fault {
     Frame(FrameError),
     /// The connection broke.
     Io(io::Error),
+    /// Whoever waited was stopped ([`cancel`]); the connection goes on where it was.
+    Stopped,
 }
 
 impl fmt::Display for Fault {
@@ -46,6 +50,7 @@ impl fmt::Display for Fault {
             Self::Slow(patience) => write!(f, "a frame took longer than {patience:?}"),
             Self::Frame(error) => error.fmt(f),
             Self::Io(error) => error.fmt(f),
+            Self::Stopped => f.write_str("the wait was stopped"),
         }
     }
 }
@@ -81,7 +86,13 @@ impl Wire {
                 let mut timed = Timed { socket: &socket, end: Instant::now() + patience };
                 while session.is_handshaking() {
                     session.complete_io(&mut timed).map_err(|error| {
-                        if is_timeout(&error) { Fault::Slow(patience) } else { Fault::Io(error) }
+                        if cancel::requested() {
+                            Fault::Stopped
+                        } else if is_timeout(&error) {
+                            Fault::Slow(patience)
+                        } else {
+                            Fault::Io(error)
+                        }
                     })?;
                 }
                 Some(Mutex::new(session))
@@ -92,10 +103,10 @@ impl Wire {
         Ok(Arc::new(wire))
     }
 
-    /// Sets how long one call of the system may take.
+    /// Sets how long one call of the system may take: what looks at the clock, and whether it is to stop, in between.
     fn set_patience(&self, patience: Duration) -> Result<(), Fault> {
         self.socket
-            .set_read_timeout(Some(patience))
+            .set_read_timeout(Some(patience.min(GLANCE)))
             .and_then(|()| self.socket.set_write_timeout(Some(patience.min(STALL))))
             .map_err(Fault::Io)
     }
@@ -133,8 +144,16 @@ impl Timed<'_> {
 
 impl Read for Timed<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        self.socket.set_read_timeout(Some(self.left()?))?;
-        self.socket.read(out)
+        loop {
+            self.socket.set_read_timeout(Some(self.left()?.min(GLANCE)))?;
+            match self.socket.read(out) {
+                Err(error) if is_timeout(&error) => {}
+                done => return done,
+            }
+            if cancel::requested_waiting() {
+                return Err(io::Error::other(Fault::Stopped.to_string()));
+            }
+        }
     }
 }
 
@@ -187,17 +206,28 @@ impl Read for Source {
     }
 }
 
-/// The receiving side.
+/// The receiving side. Whoever stops waiting in the middle of a frame leaves it for the next one to go on with.
 pub(crate) struct Incoming {
     source: BufReader<Source>,
     patience: Duration,
+    /// When the frame that is coming began.
     started: Instant,
+    /// Its header, and how much of that has come.
+    head: ([u8; HEADER_BYTES], usize),
+    /// What came of its payload before whoever waited was stopped.
+    left: Vec<u8>,
 }
 
 impl Incoming {
     pub(crate) fn new(wire: &Arc<Wire>, patience: Duration) -> Self {
         let source = Source { wire: wire.clone(), raw: Vec::new(), used: 0 };
-        Self { source: BufReader::with_capacity(AHEAD, source), patience, started: Instant::now() }
+        Self {
+            source: BufReader::with_capacity(AHEAD, source),
+            patience,
+            started: Instant::now(),
+            head: ([0; HEADER_BYTES], 0),
+            left: Vec::new(),
+        }
     }
 
     /// Sets how long silence may last, and a frame from its first byte to its last.
@@ -206,45 +236,81 @@ impl Incoming {
         self.source.get_ref().wire.set_patience(patience)
     }
 
-    /// The next frame's header; its payload has to be taken before the next.
+    /// The next frame's header; its payload has to be taken before the next. A header whose payload was not taken to the end
+    /// comes again.
     pub(crate) fn header(&mut self, limit: usize) -> Result<Header, Fault> {
+        let (mut bytes, mut have) = self.head;
+        if have == 0 {
+            self.begin()?;
+        }
+        // What is no frame may be shorter than one.
+        let filled = self
+            .fill(&mut bytes[..MAGIC.len()], &mut have)
+            .and_then(|()| if bytes.starts_with(&MAGIC) { self.fill(&mut bytes, &mut have) } else { Ok(()) });
+        self.head = (bytes, have);
+        filled?;
+        Ok(Header::decode(&bytes, limit)?)
+    }
+
+    /// Waits for a frame's first byte.
+    fn begin(&mut self) -> Result<(), Fault> {
+        let since = Instant::now();
         loop {
             match self.source.fill_buf() {
                 Ok([]) => return Err(Fault::Closed),
                 Ok(_) => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if is_timeout(&error) => return Err(Fault::Silent(self.patience)),
+                Err(error) if is_timeout(&error) => {
+                    if since.elapsed() >= self.patience {
+                        return Err(Fault::Silent(self.patience));
+                    }
+                    if cancel::requested_waiting() {
+                        return Err(Fault::Stopped);
+                    }
+                }
                 Err(error) => return Err(Fault::Io(error)),
             }
         }
         self.started = Instant::now();
-        let mut bytes = [0; HEADER_BYTES];
-        let (magic, others) = bytes.split_at_mut(MAGIC.len());
-        // What is no frame may be shorter than one.
-        self.fill(magic)?;
-        if magic == MAGIC {
-            self.fill(others)?;
-        }
-        Ok(Header::decode(&bytes, limit)?)
+        Ok(())
     }
 
     /// The payload of the header that came last; `out` has its length.
     pub(crate) fn payload(&mut self, header: &Header, out: &mut [u8]) -> Result<(), Fault> {
-        self.fill(out)?;
+        let mut have = self.left.len().min(out.len());
+        out[..have].copy_from_slice(&self.left[..have]);
+        if let Err(fault) = self.fill(out, &mut have) {
+            self.left = out[..have].to_vec();
+            return Err(fault);
+        }
+        self.left.clear();
+        self.head.1 = 0;
         Ok(header.check(out)?)
     }
 
-    fn fill(&mut self, mut out: &mut [u8]) -> Result<(), Fault> {
-        while !out.is_empty() {
-            match self.source.read(out) {
+    /// Reads until all of `out` is there, of which the first `have` bytes are.
+    fn fill(&mut self, out: &mut [u8], have: &mut usize) -> Result<(), Fault> {
+        let mut last = Instant::now();
+        while *have < out.len() {
+            match self.source.read(&mut out[*have..]) {
                 Ok(0) => return Err(Fault::Frame(FrameError::Truncated)),
-                Ok(count) => out = &mut out[count..],
+                Ok(count) => {
+                    *have += count;
+                    last = Instant::now();
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if is_timeout(&error) => return Err(Fault::Silent(self.patience)),
+                Err(error) if is_timeout(&error) => {
+                    if last.elapsed() >= self.patience {
+                        return Err(Fault::Silent(self.patience));
+                    }
+                    if cancel::requested_waiting() {
+                        return Err(Fault::Stopped);
+                    }
+                }
                 Err(error) => return Err(Fault::Io(error)),
             }
             // A peer that sends a byte now and then is never silent.
-            if !out.is_empty() && self.started.elapsed() > self.patience {
+            if *have < out.len() && self.started.elapsed() > self.patience {
                 return Err(Fault::Slow(self.patience));
             }
         }
@@ -259,11 +325,13 @@ pub(crate) struct Outgoing {
     /// When a frame went last.
     last: Instant,
     encrypted: Vec<u8>,
+    /// The rest of a frame whose sender was stopped; it goes before anything else.
+    unsent: Vec<u8>,
 }
 
 impl Outgoing {
     pub(crate) fn new(wire: &Arc<Wire>, patience: Duration) -> Self {
-        Self { wire: wire.clone(), patience, last: Instant::now(), encrypted: Vec::new() }
+        Self { wire: wire.clone(), patience, last: Instant::now(), encrypted: Vec::new(), unsent: Vec::new() }
     }
 
     pub(crate) fn set_patience(&mut self, patience: Duration) {
@@ -280,7 +348,8 @@ impl Outgoing {
         self.send_or(kind, request, pieces, || {})
     }
 
-    /// As [`Self::send`]; `stalled` is called when the peer takes nothing for a moment.
+    /// As [`Self::send`]; `stalled` is called when the peer takes nothing for a moment. When the sender is stopped, either
+    /// nothing has gone ([`Fault::Stopped`]), or the rest goes with the next frame.
     pub(crate) fn send_or(
         &mut self,
         kind: Kind,
@@ -288,9 +357,10 @@ impl Outgoing {
         pieces: [&[u8]; 2],
         stalled: impl Fn(),
     ) -> Result<(), Fault> {
+        let pace = Pace { started: Instant::now(), patience: self.patience, stalled: &stalled };
+        self.go_on(&pace)?;
         let pieces_used = if pieces[1].is_empty() { &pieces[..1] } else { &pieces[..] };
         let header = Header::new(kind, request, pieces_used).encode();
-        let pace = Pace { started: Instant::now(), patience: self.patience, stalled: &stalled };
         if self.wire.tls.is_some() {
             if header.len() + pieces[0].len() + pieces[1].len() <= TLS_CHUNK {
                 self.encrypt(&[&header, pieces[0], pieces[1]], &pace)?;
@@ -302,26 +372,50 @@ impl Outgoing {
                 }
             }
         } else {
-            let mut slices = [IoSlice::new(&header), IoSlice::new(pieces[0]), IoSlice::new(pieces[1])];
-            write_all(&self.wire.socket, &mut slices, &pace)?;
+            self.put(&mut [IoSlice::new(&header), IoSlice::new(pieces[0]), IoSlice::new(pieces[1])], &pace)?;
         }
         self.last = Instant::now();
         Ok(())
     }
 
+    /// Sends what an earlier frame's sender left.
+    fn go_on(&mut self, pace: &Pace<'_>) -> Result<(), Fault> {
+        let mut slices = [IoSlice::new(&self.unsent)];
+        let mut slices = &mut slices[..];
+        let sent = write_all(&self.wire.socket, &mut slices, pace);
+        let rest = slices.iter().map(|slice| slice.len()).sum::<usize>();
+        self.unsent.drain(..self.unsent.len() - rest);
+        sent
+    }
+
+    /// Sends a part of a frame, or keeps what does not go.
+    fn put(&mut self, mut slices: &mut [IoSlice<'_>], pace: &Pace<'_>) -> Result<(), Fault> {
+        if self.unsent.is_empty() {
+            match write_all(&self.wire.socket, &mut slices, pace) {
+                Err(Fault::Stopped) => {}
+                done => return done,
+            }
+        }
+        slices.iter().for_each(|slice| self.unsent.extend_from_slice(slice));
+        Ok(())
+    }
+
     fn encrypt(&mut self, pieces: &[&[u8]], pace: &Pace<'_>) -> Result<(), Fault> {
         let Some(tls) = &self.wire.tls else { return Ok(()) };
-        self.encrypted.clear();
+        let mut encrypted = std::mem::take(&mut self.encrypted);
+        encrypted.clear();
         let mut session = lock(tls);
         for piece in pieces {
             session.writer().write_all(piece).map_err(Fault::Io)?;
         }
         while session.wants_write() {
-            session.write_tls(&mut self.encrypted).map_err(Fault::Io)?;
+            session.write_tls(&mut encrypted).map_err(Fault::Io)?;
         }
         // The receiving side needs the session while this one waits.
         drop(session);
-        write_all(&self.wire.socket, &mut [IoSlice::new(&self.encrypted)], pace)
+        let put = self.put(&mut [IoSlice::new(&encrypted)], pace);
+        self.encrypted = encrypted;
+        put
     }
 }
 
@@ -332,18 +426,24 @@ struct Pace<'a> {
     stalled: &'a dyn Fn(),
 }
 
-fn write_all(mut socket: &TcpStream, mut slices: &mut [IoSlice<'_>], pace: &Pace<'_>) -> Result<(), Fault> {
+/// Sends the slices; what is left of them has not gone.
+fn write_all(mut socket: &TcpStream, slices: &mut &mut [IoSlice<'_>], pace: &Pace<'_>) -> Result<(), Fault> {
     let mut moved = false;
-    IoSlice::advance_slices(&mut slices, 0);
+    IoSlice::advance_slices(slices, 0);
     while !slices.is_empty() {
         match socket.write_vectored(slices) {
             Ok(0) => return Err(Fault::Closed),
             Ok(count) => {
                 moved = true;
-                IoSlice::advance_slices(&mut slices, count);
+                IoSlice::advance_slices(slices, count);
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if is_timeout(&error) => (pace.stalled)(),
+            Err(error) if is_timeout(&error) => {
+                (pace.stalled)();
+                if cancel::requested_waiting() {
+                    return Err(Fault::Stopped);
+                }
+            }
             Err(error) => return Err(Fault::Io(error)),
         }
         if !slices.is_empty() && pace.started.elapsed() > pace.patience {

@@ -1,7 +1,8 @@
 //! Questions and answers over one connection, for any number of threads.
 //!
 //! There is no thread that reads. Whoever waits for an answer reads; if it is another's, it is put aside and the other
-//! one woken. One thread alone reads its answers straight to where they belong.
+//! one woken. One thread alone reads its answers straight to where they belong. A thread that is stopped
+//! ([`cancel`]) leaves its question behind: the server is told to stop, and the answer is thrown away when it comes.
 //!
 //! A server that cannot send its answers takes no questions: two that wait for each other, if nobody waits for the
 //! answers yet. So when sending stalls, the thread that beats reads until it goes on.
@@ -14,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use triune_device::Error;
+use triune_device::{Error, cancel};
 use triune_fork::Origin;
 
 use crate::{
@@ -59,6 +60,8 @@ struct State {
     reading: bool,
     /// Sending has stalled.
     stalled: bool,
+    /// Requests that were left behind, and that the server has not been told of.
+    left: Vec<u64>,
     /// Why nothing goes any more.
     dead: Option<String>,
 }
@@ -68,6 +71,8 @@ enum Slot {
     Post,
     /// What came of the answer.
     Asked(Vec<u8>),
+    /// Whoever waited was stopped.
+    Left,
     Answered(Result<Vec<u8>, Error>),
 }
 
@@ -91,7 +96,22 @@ impl Link {
     /// Asks and waits.
     pub(super) fn call(&self, kind: Kind, payload: &[u8]) -> Result<Vec<u8>, Error> {
         let request = self.ask(kind, payload)?;
-        self.until(&mut None, |state| state.take(request))?
+        self.answer(request, &mut None)?
+    }
+
+    /// Waits for an answer; one that is not waited for to the end is left behind.
+    fn answer(&self, request: u64, target: &mut Target<'_>) -> Result<Result<Vec<u8>, Error>, Error> {
+        let answer = self.until(target, |state| state.take(request));
+        if let Err(Error::Cancelled) = &answer {
+            let mut state = lock(&self.state);
+            if let Some(Slot::Answered(_)) = state.slots.insert(request, Slot::Left) {
+                state.slots.remove(&request);
+            } else {
+                state.left.push(request);
+                self.wake.notify_all();
+            }
+        }
+        answer
     }
 
     /// Asks; the answer has to be waited for with [`Self::answer_into`].
@@ -103,7 +123,7 @@ impl Link {
     pub(super) fn answer_into(&self, request: u64, out: &mut [u8]) -> Result<(), Error> {
         let length = out.len();
         let mut target = Some((request, out));
-        let bytes = self.until(&mut target, |state| state.take(request))??;
+        let bytes = self.answer(request, &mut target)??;
         let Some((_, out)) = target else { return Ok(()) };
         if bytes.len() != length {
             return Err(self.give_up_because("an answer has the wrong length"));
@@ -155,12 +175,23 @@ impl Link {
         if stalled.get() {
             lock(&self.state).stalled = false;
         }
+        if let Err(Fault::Stopped) = sent {
+            // Nothing has gone: the next request has this number.
+            sender.last -= 1;
+            let mut state = lock(&self.state);
+            if let Some(Slot::Post) = state.slots.remove(&request) {
+                state.posts -= 1;
+            }
+        }
         drop(sender);
-        sent.map_err(|fault| {
-            self.last_words();
-            self.give_up(fault)
-        })?;
-        Ok(request)
+        match sent {
+            Ok(()) => Ok(request),
+            Err(Fault::Stopped) => Err(Error::Cancelled),
+            Err(fault) => {
+                self.last_words();
+                Err(self.give_up(fault))
+            }
+        }
     }
 
     /// Waits until something is so, and reads meanwhile if nobody else does.
@@ -175,28 +206,49 @@ impl Link {
                 return Ok(value);
             }
             self.alive(&state)?;
-            state = if state.reading {
-                self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+            if state.reading && cancel::is_asking() {
+                // Perhaps it is this thread that reads, and was interrupted.
+                return Err(cancel::NoLock::Reentered.into());
+            }
+            if state.reading {
+                let wait = self.changed.wait_timeout(state, cancel::GLANCE);
+                let timeout;
+                (state, timeout) = wait.unwrap_or_else(PoisonError::into_inner);
+                if timeout.timed_out() {
+                    drop(state);
+                    if cancel::requested_waiting() {
+                        return Err(Error::Cancelled);
+                    }
+                    state = lock(&self.state);
+                }
             } else {
-                self.take_turn(state, target)
-            };
+                let stopped;
+                (state, stopped) = self.take_turn(state, target);
+                if stopped {
+                    return Err(Error::Cancelled);
+                }
+            }
         }
     }
 
-    /// Reads one frame, which nobody else does.
+    /// Reads one frame, which nobody else does; gives whether it was stopped before.
     fn take_turn<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         target: &mut Target<'_>,
-    ) -> MutexGuard<'a, State> {
+    ) -> (MutexGuard<'a, State>, bool) {
         state.reading = true;
         drop(state);
         let turn = Turn(self);
-        if let Err(fault) = self.receive(&mut lock(&self.incoming), target) {
+        let received = self.receive(&mut lock(&self.incoming), target);
+        let stopped = matches!(received, Err(Fault::Stopped));
+        if let Err(fault) = received
+            && !stopped
+        {
             self.give_up(fault);
         }
         drop(turn);
-        lock(&self.state)
+        (lock(&self.state), stopped)
     }
 
     /// Receives one frame.
@@ -296,7 +348,11 @@ impl Link {
         let mut state = lock(&self.state);
         while state.dead.is_none() {
             if state.stalled && !state.reading {
-                state = self.take_turn(state, &mut None);
+                state = self.take_turn(state, &mut None).0;
+                continue;
+            }
+            if !state.left.is_empty() {
+                state = self.tell_left(state);
                 continue;
             }
             let pause = if state.stalled { STALLED } else { every };
@@ -307,6 +363,18 @@ impl Link {
                 state = self.beat_once(every, state);
             }
         }
+    }
+
+    /// Tells the server which answers nobody wants any more.
+    fn tell_left<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let left = std::mem::take(&mut state.left);
+        drop(state);
+        for request in left {
+            if let Err(fault) = lock(&self.sender).outgoing.send(Kind::Cancel, request, [&[], &[]]) {
+                self.give_up(fault);
+            }
+        }
+        lock(&self.state)
     }
 
     fn beat_once<'a>(&'a self, every: Duration, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
@@ -360,6 +428,11 @@ impl State {
                     let whole = std::mem::take(parts);
                     *slot = Slot::Answered(Ok(whole));
                 }
+            }
+            (Kind::Part, Some(Slot::Left)) => {}
+            (Kind::Done | Kind::Failed, Some(Slot::Left)) => {
+                self.slots.remove(&header.request);
+                self.left.retain(|request| *request != header.request);
             }
             (Kind::Failed, Some(slot @ Slot::Asked(_))) => {
                 *slot = Slot::Answered(Err(decode_error(&payload)?));

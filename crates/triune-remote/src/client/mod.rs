@@ -81,7 +81,7 @@ impl RemoteBoard {
     ///
     /// # Errors
     /// [`Error::Link`]: there is no server, it refuses, or it is of another version; [`Error::InUse`]: others have its
-    /// boards.
+    /// boards; [`Error::Cancelled`].
     pub fn connect(host: &str, port: u16, device: &str, options: &ConnectOptions) -> Result<Self, Error> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let name = format!("{device} at {host}:{port}");
@@ -96,7 +96,8 @@ impl RemoteBoard {
             ));
         }
         let tls = options.tls.as_ref().map(|tls| tls.session(host)).transpose()?;
-        let wire = Wire::open(socket, tls, timeout).map_err(|fault| fail(&fault))?;
+        let lost = |fault| if let Fault::Stopped = fault { Error::Cancelled } else { fail(&fault) };
+        let wire = Wire::open(socket, tls, timeout).map_err(lost)?;
         let mut incoming = Incoming::new(&wire, timeout);
         let mut outgoing = Outgoing::new(&wire, timeout);
         let hello = Hello {
@@ -113,9 +114,9 @@ impl RemoteBoard {
                 Error::InUse(problem) => Error::InUse(format!("{name}: {problem}")),
                 error => fail(&error),
             })?,
-            Err(fault) => return Err(fail(&sent.err().unwrap_or(fault))),
+            Err(fault) => return Err(lost(sent.err().unwrap_or(fault))),
         };
-        incoming.set_patience(patience).map_err(|fault| fail(&fault))?;
+        incoming.set_patience(patience).map_err(lost)?;
         outgoing.set_patience(patience);
         let link = Arc::new(Link::new(name, wire, incoming, outgoing));
         let every = (Duration::from_millis(welcome.patience.into()) / 3).max(LEAST_PAUSE);
@@ -239,7 +240,10 @@ impl Board for RemoteBoard {
             {
                 let request = Request::Read { region, start: at, bytes: piece.len() as u32 };
                 at += piece.len() as u64;
-                asked.push_back((self.link.ask(Kind::Read, &request.encode_head())?, piece));
+                match self.link.ask(Kind::Read, &request.encode_head()) {
+                    Ok(request) => asked.push_back((request, piece)),
+                    Err(error) => result = Err(error),
+                }
             } else if let Some((request, piece)) = asked.pop_front() {
                 result = result.and(self.link.answer_into(request, piece));
             } else {

@@ -51,6 +51,7 @@ pub fn encode_error(error: &Error) -> Vec<u8> {
             out.put_u8(10);
             out.put_text(text);
         }
+        Error::Cancelled => out.put_u8(11),
         other => {
             out.put_u8(0);
             out.put_text(&other.to_string());
@@ -91,6 +92,7 @@ pub fn decode_error(payload: &[u8]) -> Result<Error, FrameError> {
         8 => Error::Stale,
         9 => Error::Link(fields.text()?),
         10 => Error::InUse(fields.text()?),
+        11 => Error::Cancelled,
         other => return Err(fields.fail(format!("the error {other} is unknown"))),
     };
     fields.end()?;
@@ -114,6 +116,7 @@ mod tests {
             Error::Stale,
             Error::Link("c".into()),
             Error::InUse("d".into()),
+            Error::Cancelled,
             Error::Board("ü".into()),
         ];
         for error in errors {

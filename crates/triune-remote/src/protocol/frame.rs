@@ -7,7 +7,7 @@ use twox_hash::XxHash3_64;
 /// The first bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"TRBD";
 /// The protocol's version. Peers of different versions do not talk.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 32;
 /// Bytes that a payload can have at most.
@@ -23,6 +23,8 @@ pub enum Kind {
     Beat = 2,
     /// The client's last frame.
     Bye = 3,
+    /// The client does not want the answer to a request any more; it has no answer of its own.
+    Cancel = 4,
     /// [`triune_device::Board::allocate`].
     Allocate = 16,
     /// [`triune_device::Board::allocate_at`].
@@ -63,10 +65,11 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Hello,
         Self::Beat,
         Self::Bye,
+        Self::Cancel,
         Self::Allocate,
         Self::AllocateAt,
         Self::Free,
@@ -325,7 +328,7 @@ mod tests {
             Header::decode(&bytes, MAX_PAYLOAD).unwrap_err()
         };
         assert_eq!(with(&|bytes| bytes[0] = b'G'), FrameError::Magic(*b"GRBD"));
-        assert_eq!(with(&|bytes| bytes[4] = 2), FrameError::Version(2));
+        assert_eq!(with(&|bytes| bytes[4] = 9), FrameError::Version(9));
         assert_eq!(with(&|bytes| bytes[6] = 99), FrameError::Kind(99));
         assert_eq!(
             with(&|bytes| bytes[16..20].fill(0xff)),

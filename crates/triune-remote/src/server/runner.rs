@@ -1,18 +1,18 @@
 //! What takes long is done beside the connection: jobs, and registers that start them.
 
 use std::{
+    collections::HashMap,
     sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex,
         mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
     thread::{self, JoinHandle},
 };
 
-use triune_device::{Board, Error, Job};
+use triune_device::{Board, CancelToken, Error, Job, work};
 
 use super::session::{Output, contained};
-use crate::protocol::Answer;
+use crate::{lock, protocol::Answer};
 
 /// Jobs of one connection that wait.
 const QUEUE: usize = 256;
@@ -30,21 +30,22 @@ type Queue = SyncSender<(u64, Task)>;
 pub(super) struct Runner {
     board: Arc<dyn Board>,
     output: Arc<Output>,
-    closing: Arc<AtomicBool>,
+    /// What stops each task that is not done, by its request.
+    waiting: Arc<Mutex<HashMap<u64, CancelToken>>>,
     thread: Option<(Queue, JoinHandle<()>)>,
 }
 
 impl Runner {
     pub(super) fn new(board: Arc<dyn Board>, output: Arc<Output>) -> Self {
-        Self { board, output, closing: Arc::default(), thread: None }
+        Self { board, output, waiting: Arc::default(), thread: None }
     }
 
     /// Queues a task; its answer goes out when it is done.
     pub(super) fn submit(&mut self, request: u64, task: Task) -> Result<(), Error> {
         if self.thread.is_none() {
             let (sender, receiver) = sync_channel(QUEUE);
-            let (board, output, closing) = (self.board.clone(), self.output.clone(), self.closing.clone());
-            let work = move || work(&*board, &output, &closing, &receiver);
+            let (board, output, waiting) = (self.board.clone(), self.output.clone(), self.waiting.clone());
+            let work = move || work(&*board, &output, &waiting, &receiver);
             let thread = thread::Builder::new().name("runner".into()).spawn(work);
             self.thread = Some((
                 sender,
@@ -52,15 +53,26 @@ impl Runner {
             ));
         }
         let Some((queue, _)) = &self.thread else { return Err(Error::Board("no thread for a job".into())) };
-        queue.try_send((request, task)).map_err(|error| match error {
-            TrySendError::Full(_) => Error::Board(format!("{QUEUE} jobs are waiting already")),
-            TrySendError::Disconnected(_) => Error::Board("the thread for jobs has ended".into()),
+        lock(&self.waiting).insert(request, CancelToken::new());
+        queue.try_send((request, task)).map_err(|error| {
+            lock(&self.waiting).remove(&request);
+            match error {
+                TrySendError::Full(_) => Error::Board(format!("{QUEUE} jobs are waiting already")),
+                TrySendError::Disconnected(_) => Error::Board("the thread for jobs has ended".into()),
+            }
         })
     }
 
-    /// Lets the current task end and forgets the others.
+    /// Stops a task, if it is not done.
+    pub(super) fn cancel(&self, request: u64) {
+        if let Some(token) = lock(&self.waiting).get(&request) {
+            token.cancel();
+        }
+    }
+
+    /// Stops all tasks.
     pub(super) fn finish(self) {
-        self.closing.store(true, Ordering::Release);
+        lock(&self.waiting).values().for_each(CancelToken::cancel);
         if let Some((queue, thread)) = self.thread {
             drop(queue);
             // Its panics are caught one by one.
@@ -69,15 +81,25 @@ impl Runner {
     }
 }
 
-fn work(board: &dyn Board, output: &Output, closing: &AtomicBool, tasks: &Receiver<(u64, Task)>) {
+fn work(
+    board: &dyn Board,
+    output: &Output,
+    waiting: &Mutex<HashMap<u64, CancelToken>>,
+    tasks: &Receiver<(u64, Task)>,
+) {
     for (request, task) in tasks {
-        if closing.load(Ordering::Acquire) {
-            return;
-        }
-        let answer = contained(output, || match &task {
-            Task::Run(job) => board.run(job).map(|report| Answer::Report(report).encode()),
-            Task::Register { address, value } => board.write_register(*address, *value).map(|()| Vec::new()),
-        });
+        let token = lock(waiting).get(&request).cloned().unwrap_or_default();
+        let act = || {
+            work::go_on()?;
+            match &task {
+                Task::Run(job) => board.run(job).map(|report| Answer::Report(report).encode()),
+                Task::Register { address, value } => {
+                    board.write_register(*address, *value).map(|()| Vec::new())
+                }
+            }
+        };
+        let answer = contained(output, || token.during(act));
+        lock(waiting).remove(&request);
         // Whoever cannot be told has gone; the connection's own thread sees that, too.
         let _ = output.answer(request, answer.as_deref());
         output.idle();

@@ -2,6 +2,7 @@
 
 use std::{
     any::Any,
+    cell::Cell,
     collections::HashSet,
     net::TcpStream,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -10,10 +11,13 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use triune_device::{Error, Job, RegionId, SegmentTable};
+use triune_device::{
+    Error, Job, RegionId, SegmentTable,
+    cancel::{self, Occasion},
+};
 
 use super::{
     Event, Shared,
@@ -141,6 +145,23 @@ impl Output {
             ended = lock(&self.ended);
         }
     }
+}
+
+/// How often a client whose request waits for others is looked after.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// Does what may have to wait for jobs on the thread that hears the client: one that has gone is not waited for.
+fn attended<T>(output: &Output, act: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let last = Cell::new(Instant::now());
+    let gone = |occasion: Occasion| {
+        if occasion == Occasion::Busy || last.get().elapsed() < GLANCE {
+            return false;
+        }
+        last.set(Instant::now());
+        // What is sent to somebody who has gone fails, the second time at the latest.
+        output.send(Kind::Beat, 0, &[]).is_err()
+    };
+    cancel::during(None, Some(&gone), || contained(output, act))
 }
 
 /// Does what a board does; a panic of it becomes an error.
@@ -290,6 +311,10 @@ impl Session {
             match header.kind {
                 Kind::Beat => continue,
                 Kind::Bye => return Ok(()),
+                Kind::Cancel => {
+                    self.runner.cancel(header.request);
+                    continue;
+                }
                 _ => {}
             }
             let request = Request::decode(header.kind, payload)?;
@@ -346,11 +371,11 @@ impl Session {
                     buffer.resize(count, 0);
                 }
                 let read = || self.lease.board.read(region, start, &mut buffer[..count]);
-                return Ok(Some(contained(&self.output, read).map(|()| Reply::Read(count))));
+                return Ok(Some(attended(&self.output, read).map(|()| Reply::Read(count))));
             }
             request => {
                 let output = self.output.clone();
-                return Ok(Some(contained(&output, || self.act(&request)).map(Reply::Owned)));
+                return Ok(Some(attended(&output, || self.act(&request)).map(Reply::Owned)));
             }
         };
         Ok(self.runner.submit(number, task).err().map(Err))
@@ -420,7 +445,7 @@ impl Session {
     /// Gives everything back.
     fn finish(self, end: Option<&End>) {
         let Self { output, lease, runner, beats, held, .. } = self;
-        // The next client gets a new board while a job may still be running on the old one. A board that others go on
+        // The next client gets a new board while a job may still be ending on the old one. A board that others go on
         // using has to be done with the memory before it is freed.
         let lease = Some(lease).filter(|lease| lease.shared);
         let told = match (end, output.outgoing.try_lock()) {
