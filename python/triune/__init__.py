@@ -2,8 +2,8 @@
 
 The vendors' modules are `triune.axelera.runtime` and, for unmodified programs, the import names of `triune.compat`.
 This module holds what belongs to no vendor: `compile`, which turns an ONNX file into a package for a device,
-`Session`, which runs a model on this machine's CPU, and `errors`, what both raise. Importing it is cheap: numpy is
-loaded by what needs it.
+`Session`, which runs a model on this machine's CPU, `errors`, what both raise, and `set_work_limit`, how much work a run
+may be. Importing it is cheap: numpy is loaded by what needs it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from triune import errors
-from triune._native import __version__
+from triune._native import __version__, set_work_limit, work_limit
 
 if TYPE_CHECKING:
     from triune._compile import compile
     from triune._session import Feeds, Session, ValueInfo
 
-__all__ = ["Feeds", "Session", "ValueInfo", "__version__", "compile", "errors"]
+__all__ = ["Feeds", "Session", "ValueInfo", "__version__", "compile", "errors", "set_work_limit", "work_limit"]
 
 
 _LAZY = {

@@ -3,13 +3,14 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use numpy::PyUntypedArray;
-use pyo3::{intern, prelude::*, types::PyDict};
+use pyo3::{intern, marker::Ungil, prelude::*, types::PyDict};
 use triune::{
     device::{
         self, Error, Job, JobReport, LocalBoard, Records, RegionId, Segment, SegmentKind, SegmentTable,
         Settings, spec::Precision,
     },
     fork::{Brief, Lock},
+    kernels::CancelToken,
     remote::{ClientTls, ConnectOptions, RemoteBoard},
 };
 
@@ -34,6 +35,8 @@ pub(crate) struct Board {
     inner: Brief<Option<Arc<dyn device::Board>>>,
     /// Held while some settings are changed, so that nobody else's are lost.
     configuring: Lock<()>,
+    /// Stops calls under way when the board is closed.
+    closed: CancelToken,
 }
 
 /// What a run cost.
@@ -83,7 +86,7 @@ const KINDS: [(&str, SegmentKind); 6] = [
 impl Board {
     /// A board of any kind.
     pub(crate) fn of(board: Arc<dyn device::Board>) -> Self {
-        Self { inner: Brief::new(Some(board)), configuring: Lock::new(()) }
+        Self { inner: Brief::new(Some(board)), configuring: Lock::new(()), closed: CancelToken::new() }
     }
 
     /// The board.
@@ -91,7 +94,19 @@ impl Board {
     /// Raises `ReleasedError` once it is closed.
     pub(crate) fn open(&self) -> PyResult<Arc<dyn device::Board>> {
         let inner = self.inner.lock();
-        inner.clone().ok_or_else(|| ReleasedError::new_err("the board has been closed"))
+        inner.clone().ok_or_else(closed)
+    }
+
+    /// Does what the board is asked for, until it is closed.
+    fn detached<T: Ungil + Send>(
+        &self,
+        py: Python<'_>,
+        call: impl Ungil + Send + FnOnce() -> Result<T, Error>,
+    ) -> PyResult<Result<T, Error>> {
+        match error::stoppable(py, Some(&self.closed), call)? {
+            Err(Error::Cancelled) => Err(closed()),
+            done => Ok(done),
+        }
     }
 }
 
@@ -223,7 +238,7 @@ impl Board {
     fn allocate(&self, py: Python<'_>, region: &str, nbytes: u64, alignment: u64) -> PyResult<u64> {
         let board = self.open()?;
         let region = self::region(&*board, region)?;
-        error::detached(py, || board.allocate(region, nbytes, alignment))?.map_err(error::device)
+        self.detached(py, || board.allocate(region, nbytes, alignment))?.map_err(error::device)
     }
 
     /// Allocates bytes at an address.
@@ -232,7 +247,7 @@ impl Board {
     fn allocate_at(&self, py: Python<'_>, region: &str, start: u64, nbytes: u64) -> PyResult<()> {
         let board = self.open()?;
         let region = self::region(&*board, region)?;
-        error::detached(py, || board.allocate_at(region, start, nbytes))?.map_err(error::device)
+        self.detached(py, || board.allocate_at(region, start, nbytes))?.map_err(error::device)
     }
 
     /// Frees what was allocated at an address; returns its bytes.
@@ -241,14 +256,14 @@ impl Board {
     fn free(&self, py: Python<'_>, region: &str, start: u64) -> PyResult<u64> {
         let board = self.open()?;
         let region = self::region(&*board, region)?;
-        error::detached(py, || board.free(region, start))?.map_err(error::device)
+        self.detached(py, || board.free(region, start))?.map_err(error::device)
     }
 
     /// Address and bytes of everything that is allocated in a region, in the order of addresses.
     fn live(&self, py: Python<'_>, region: &str) -> PyResult<Vec<(u64, u64)>> {
         let board = self.open()?;
         let region = self::region(&*board, region)?;
-        error::detached(py, || board.live(region))?.map_err(error::device)
+        self.detached(py, || board.live(region))?.map_err(error::device)
     }
 
     /// Copies bytes at an address to a buffer, all of it.
@@ -259,7 +274,7 @@ impl Board {
         let region = self::region(&*board, region)?;
         let mut out = Output::new("out", &bytes_of(out)?)?;
         let bytes = out.bytes()?;
-        error::detached(py, || board.read(region, start, bytes))?.map_err(error::device)
+        self.detached(py, || board.read(region, start, bytes))?.map_err(error::device)
     }
 
     /// Copies a buffer to an address.
@@ -270,7 +285,7 @@ impl Board {
         let region = self::region(&*board, region)?;
         let data = Input::new("data", &bytes_of(data)?)?;
         let bytes = data.bytes()?;
-        error::detached(py, || board.write(region, start, bytes))?.map_err(error::device)
+        self.detached(py, || board.write(region, start, bytes))?.map_err(error::device)
     }
 
     /// Copies bytes within the board; the ranges may overlap.
@@ -288,7 +303,7 @@ impl Board {
         let board = self.open()?;
         let from = (region(&*board, source_region)?, source);
         let to = (region(&*board, target_region)?, target);
-        error::detached(py, || board.copy(from, to, nbytes))?.map_err(error::device)
+        self.detached(py, || board.copy(from, to, nbytes))?.map_err(error::device)
     }
 
     /// What a register holds; the address counts from the board's window of registers.
@@ -296,7 +311,7 @@ impl Board {
     /// Raises `ArgumentError` if there is none.
     fn read_register(&self, py: Python<'_>, address: u64) -> PyResult<u32> {
         let board = self.open()?;
-        error::detached(py, || board.read_register(address))?.map_err(error::device)
+        self.detached(py, || board.read_register(address))?.map_err(error::device)
     }
 
     /// Sets a register and does what that does: the run registers start the core.
@@ -304,13 +319,13 @@ impl Board {
     /// Raises `ArgumentError` if there is none, or it cannot be written; what `run` raises.
     fn write_register(&self, py: Python<'_>, address: u64, value: u32) -> PyResult<()> {
         let board = self.open()?;
-        error::detached(py, || board.write_register(address, value))?.map_err(error::device)
+        self.detached(py, || board.write_register(address, value))?.map_err(error::device)
     }
 
     /// What is set, by the names that `configure` takes.
     fn settings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let board = self.open()?;
-        let settings = error::detached(py, || board.settings())?.map_err(error::device)?;
+        let settings = self.detached(py, || board.settings())?.map_err(error::device)?;
         let range = |records: Option<Records>| {
             let regions = &board.info().regions;
             records.and_then(|records| {
@@ -373,7 +388,7 @@ impl Board {
                 profiler: chosen(profiler, old.profiler),
             })
         };
-        error::detached(py, configure)?.map_err(error::device)
+        self.detached(py, configure)?.map_err(error::device)
     }
 
     /// Runs the streams of commands in `nbytes` bytes at `start` of the memory for instructions, and returns when they are done.
@@ -392,7 +407,7 @@ impl Board {
         let board = self.open()?;
         let segments = segments.map(|places| segment_table(&*board, &places)).transpose()?;
         let job = Job { start, bytes: nbytes, segments };
-        let inner = error::detached(py, || board.run(&job))?.map_err(error::device)?;
+        let inner = self.detached(py, || board.run(&job))?.map_err(error::device)?;
         Ok(BoardReport { inner })
     }
 
@@ -401,15 +416,20 @@ impl Board {
     /// Raises `ArgumentError` for another level.
     fn reset(&self, py: Python<'_>, level: u32) -> PyResult<()> {
         let board = self.open()?;
-        error::detached(py, || board.reset(level))?.map_err(error::device)
+        self.detached(py, || board.reset(level))?.map_err(error::device)
     }
 
-    /// Lets go of the board and everything allocated on it; calls under way go on. Every later call but this raises
-    /// `ReleasedError`.
+    /// Lets go of the board and everything allocated on it. Calls under way are stopped; they, and every later call but this,
+    /// raise `ReleasedError`.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let inner = self.inner.lock().take();
+        self.closed.cancel();
         error::detached(py, || drop(inner))
     }
+}
+
+fn closed() -> PyErr {
+    ReleasedError::new_err("the board has been closed")
 }
 
 fn bits(precision: Precision) -> u32 {

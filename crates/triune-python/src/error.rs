@@ -12,11 +12,12 @@ use triune::{
     device::Error as DeviceError,
     fork::Forked,
     graph::Error as GraphError,
+    kernels::{CancelToken, cancel::NoLock},
     runtime::{Error as RuntimeError, card::Error as CardError},
     tensor::text,
 };
 
-use crate::exit;
+use crate::{exit, interrupt::Watch};
 
 create_exception!(
     triune.errors,
@@ -137,7 +138,11 @@ pub(crate) fn device(error: DeviceError) -> PyErr {
 /// The same with the text of the whole that it is a part of.
 fn device_as(whole: &impl ToString, error: &DeviceError) -> PyErr {
     match error {
-        DeviceError::OutOfMemory { .. } => raised::<UnsupportedError>(whole),
+        DeviceError::OutOfMemory { .. } | DeviceError::TooMuchWork { .. } => {
+            raised::<UnsupportedError>(whole)
+        }
+        // Only those who let go of what is at work stop it.
+        DeviceError::Cancelled => raised::<ReleasedError>(whole),
         // What a damaged program or a wrong name can cause.
         DeviceError::Spec { .. }
         | DeviceError::UnknownMemory { .. }
@@ -148,6 +153,7 @@ fn device_as(whole: &impl ToString, error: &DeviceError) -> PyErr {
         | DeviceError::Command { .. }
         | DeviceError::ProgramTooLarge { .. }
         | DeviceError::SanitizerMode { .. }
+        | DeviceError::WorkLimit { .. }
         | DeviceError::Timing(_)
         | DeviceError::Board(_) => raised::<ArgumentError>(whole),
         DeviceError::Sanitizer(_) => raised::<SanitizerError>(whole),
@@ -163,6 +169,17 @@ fn device_as(whole: &impl ToString, error: &DeviceError) -> PyErr {
     }
 }
 
+/// The exception for a lock that was not waited for: when a signal's handler raises, that is raised instead.
+pub(crate) fn no_lock(no: NoLock) -> PyErr {
+    match no {
+        NoLock::Cancelled => InternalError::new_err("a wait was stopped by nobody"),
+        NoLock::Forked(error) => forked(error),
+        NoLock::Reentered => InUseError::new_err(
+            "it is in the middle of a run, which the handler of a signal cannot use it in",
+        ),
+    }
+}
+
 /// The exception for an error of a card.
 pub(crate) fn card(error: &CardError) -> PyErr {
     match error {
@@ -175,18 +192,29 @@ pub(crate) fn card(error: &CardError) -> PyErr {
     }
 }
 
-/// Runs `work` without the interpreter, so that other threads go on; a panic becomes an `InternalError`.
+/// Runs `work` without the interpreter, so that other threads go on; a panic becomes an `InternalError`. On the main thread,
+/// what a signal's handler raises meanwhile stops it, and is raised.
 pub(crate) fn detached<T: Ungil + Send>(
     py: Python<'_>,
     work: impl Ungil + Send + FnOnce() -> T,
 ) -> PyResult<T> {
+    stoppable(py, None, work)
+}
+
+/// The same for work that a token stops as well.
+pub(crate) fn stoppable<T: Ungil + Send>(
+    py: Python<'_>,
+    token: Option<&CancelToken>,
+    work: impl Ungil + Send + FnOnce() -> T,
+) -> PyResult<T> {
+    let watch = Watch::new(py);
     let result = py.detach(|| {
-        let result = catch_unwind(AssertUnwindSafe(work));
+        let result = catch_unwind(AssertUnwindSafe(|| watch.during(token, work)));
         exit::before_return();
         result
     });
     exit::after_return();
-    result.map_err(|panic| InternalError::new_err(panic_text(panic.as_ref())))
+    result.map_err(|panic| InternalError::new_err(panic_text(panic.as_ref())))?
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {

@@ -2,7 +2,7 @@
 
 use pyo3::{prelude::*, types::PyDict};
 
-use crate::{exit, tensor_info};
+use crate::{exit, interrupt, tensor_info};
 
 /// Called before a fork: what a thread may be about to look up once and for all is looked up, so that no child is left
 /// waiting for that thread.
@@ -21,6 +21,7 @@ fn before(py: Python<'_>) -> PyResult<()> {
 #[pyfunction]
 fn in_child() {
     exit::in_child();
+    interrupt::in_child();
 }
 
 /// Makes the interpreter announce forks.

@@ -7,7 +7,8 @@ use pyo3::{
     types::{PyList, PyTuple},
 };
 use triune::{
-    fork::{Forked, Lock},
+    fork::Lock,
+    kernels::{CancelToken, cancel},
     runtime::{DeployOptions, Deployment, Error, Program, TensorIo, clock::Realtime},
 };
 
@@ -28,6 +29,8 @@ const DELAY: usize = 2;
 pub(crate) struct Instance {
     program: Arc<Program>,
     state: Lock<Option<State>>,
+    /// Stops a run that is under way.
+    released: CancelToken,
 }
 
 struct State {
@@ -125,7 +128,11 @@ impl Instance {
         let slot = || program.outputs.iter().map(|io| vec![0; io.bytes()]).collect();
         let late = if double_buffer { (0..=DELAY).map(|_| slot()).collect() } else { Vec::new() };
         let host = host_profiling.then(Host::default);
-        Ok(Self { program, state: Lock::new(Some(State { deployment, late, calls: 0, host })) })
+        Ok(Self {
+            program,
+            state: Lock::new(Some(State { deployment, late, calls: 0, host })),
+            released: CancelToken::new(),
+        })
     }
 
     /// Computes `outputs` from `inputs`: sequences of C-contiguous numpy arrays of the package's types and shapes. With
@@ -149,23 +156,31 @@ impl Instance {
         let sources = borrowed.iter().map(Input::bytes).collect::<PyResult<Vec<_>>>()?;
         let mut targets = written.iter_mut().map(Output::bytes).collect::<PyResult<Vec<_>>>()?;
         error::detached(py, || {
-            let mut state = self.state.lock().map_err(error::forked)?;
+            let mut state = cancel::lock(&self.state).map_err(error::no_lock)?;
             // A run that panicked may have left anything behind.
             if self.state.is_poisoned() {
                 return Err(InternalError::new_err("an earlier run failed midway"));
             }
-            let state = state.as_mut().ok_or_else(released)?;
-            state.run(&sources, &mut targets).map_err(error::runtime)
+            let running = state.as_mut().ok_or_else(released)?;
+            let done = self.released.during(|| running.run(&sources, &mut targets));
+            if self.released.is_cancelled() {
+                // Whoever released it in the middle of the run could not wait for this, if it was this thread.
+                *state = None;
+                return Err(released());
+            }
+            done.map_err(error::runtime)
         })?
     }
 
-    /// Frees the program's place on the device, after a run that is under way; harmless if it is free already, and in a child
-    /// of a fork that came upon a run.
+    /// Frees the program's place on the device; a run that is under way is stopped before, and raises `ReleasedError`. Harmless
+    /// if it is free already, and in a child of a fork that came upon a run.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
-        error::detached(py, || match self.state.lock() {
-            Ok(mut state) => drop(state.take()),
-            // The place is the other process's: here, it is only its image.
-            Err(Forked) => {}
+        self.released.cancel();
+        error::detached(py, || {
+            // In a child of such a fork the place is the other process's; a signal's handler leaves it to the run that it is in.
+            if let Ok(mut state) = cancel::lock(&self.state) {
+                *state = None;
+            }
         })
     }
 

@@ -19,6 +19,7 @@ mod fork;
 mod hard_ops;
 mod instance;
 mod interpreter;
+mod interrupt;
 mod model_file;
 mod network;
 mod package;
@@ -27,6 +28,7 @@ mod session;
 mod tensor_info;
 mod timeline;
 mod turn;
+mod work;
 mod xir;
 
 use pyo3::prelude::*;
@@ -70,6 +72,7 @@ mod native {
     use super::timeline::Timeline;
     #[pymodule_export]
     use super::turn::Turn;
+    use super::work::{set_work_limit, work_limit};
     #[pymodule_export]
     use super::xir::{
         xir_format_array, xir_format_merged_distr, xir_parse_array, xir_parse_layout, xir_parse_mem,

@@ -13,6 +13,7 @@ use triune::{
     device::DeviceSpec,
     fork::{Brief, Forked, Lock},
     graph::format::xir,
+    kernels::cancel,
     runtime::{
         self, Border, Dim, Model, ModelOptions, Outline, OutlineNode, OutlineValue, PlannedBuffer, Program,
         Session, SessionOptions, Tensor, TensorRef, ValueInfo, Variable,
@@ -366,7 +367,7 @@ impl Network {
         let bound = self.bound.lock().clone().ok_or_else(unbound)?;
         bound.check(py)?;
         error::detached(py, || {
-            let mut state = self.state.lock().map_err(error::forked)?;
+            let mut state = cancel::lock(&self.state).map_err(error::no_lock)?;
             if self.state.is_poisoned() {
                 return Err(midway());
             }

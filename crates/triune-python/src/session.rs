@@ -9,6 +9,7 @@ use pyo3::{
 };
 use triune::{
     fork::Lock,
+    kernels::cancel,
     runtime::{self, Dim, SessionOptions, TensorRef, ValueInfo},
 };
 
@@ -91,7 +92,7 @@ impl Session {
             .map(|(dtype, shape, input)| Ok(TensorRef { dtype: *dtype, shape, bytes: input.bytes()? }))
             .collect::<PyResult<Vec<_>>>()?;
         let results = error::detached(py, || {
-            let mut inner = self.inner.lock().map_err(error::forked)?;
+            let mut inner = cancel::lock(&self.inner).map_err(error::no_lock)?;
             if self.inner.is_poisoned() {
                 return Err(InternalError::new_err("an earlier run failed midway"));
             }

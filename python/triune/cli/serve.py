@@ -39,6 +39,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--timeout", type=float, default=30.0, metavar="S", help="seconds of silence that end a connection (30)"
     )
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="threads of a board (0: one per CPU core)")
+    parser.add_argument(
+        "--work-limit",
+        type=int,
+        metavar="N",
+        help="operations that a job may take; without, the environment variable TRIUNE_WORK_LIMIT says (10000000000000)",
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="tell who comes and goes on standard error")
     parser.set_defaults(command=_run)
 
@@ -49,6 +55,10 @@ def _run(options: argparse.Namespace) -> int:
     for name, least in (("boards", 1), ("connections", 1), ("threads", 0)):
         if not least <= getattr(options, name) < 2**16:
             raise ValueError(f"--{name} {getattr(options, name)}: there can be {least} to 65535")
+    if options.work_limit is not None:
+        if not 0 < options.work_limit < 2**64:
+            raise ValueError(f"--work-limit {options.work_limit}: a job may take 1 operation or more")
+        _native.set_work_limit(options.work_limit)
     server = _native.BoardServer(
         options.device,
         _address(options.bind),
