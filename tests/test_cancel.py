@@ -73,7 +73,7 @@ def products(extent: int, count: int) -> bytes:
 def replace_instructions(package: Path, extent: int) -> None:
     """Make a package's program one `reduce`, and mend the digest."""
     path = package.parent / "instructions.bin"
-    path.write_bytes(stream(reduce_words(extent, 4, 5)))
+    path.write_bytes(stream(reduce_words(extent, 4, 5)).ljust(path.stat().st_size, b"\0"))
     model = json.loads(package.read_text())
 
     def mend(node: object) -> None:
@@ -207,7 +207,7 @@ def after():
         network.get_io_tensor(name).set_data_by_copy(np.ones((64, 64), np.float32))
     network.forward()
     network.wait()
-    assert (network.get_output_tensor(0).to_numpy() == 64).all()
+    assert (network.get_io_tensor("y0").to_numpy() == 64).all()
 """
 
 AXELERA = """
@@ -235,7 +235,8 @@ def after():
 """
 
 BOARD = """
-from test_cancel import LONG, SIZE, Copy, Job
+from command_words import SIZE, Copy
+from test_cancel import LONG, Job
 from triune import _native
 board = _native.Board.{board}
 job = Job(board, LONG)
@@ -452,7 +453,8 @@ def test_releasing_an_instance_stops_its_run(package: Path) -> None:
 def test_a_forked_child_is_not_stopped_with_its_parent() -> None:
     program = """
 import os, signal, threading, time
-from test_cancel import LONG, SIZE, Copy, Job
+from command_words import SIZE, Copy
+from test_cancel import LONG, Job
 from triune import _native
 board, other = _native.Board.local("zg330", threads=1), _native.Board.local("zg330", threads=1)
 job, copy = Job(board, LONG), Copy(other)

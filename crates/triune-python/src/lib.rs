@@ -72,6 +72,7 @@ mod native {
     use super::timeline::Timeline;
     #[pymodule_export]
     use super::turn::Turn;
+    #[pymodule_export]
     use super::work::{set_work_limit, work_limit};
     #[pymodule_export]
     use super::xir::{
