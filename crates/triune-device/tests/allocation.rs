@@ -7,13 +7,14 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use common::{Bench, Constants, INPUT, Random, input, output, window};
+use common::{Bench, Constants, INPUT, input, output, window};
 use triune_device::{
     Addr, Command, FeatureMap,
     command::{FConv, FSoftmax, Function, FunctionKind, Pool, PoolKind, Requantize, Rounding},
 };
 use triune_kernels::Isa;
 use triune_tensor::DType;
+use triune_testing::Random;
 
 struct Counting;
 

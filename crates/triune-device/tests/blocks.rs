@@ -3,13 +3,14 @@
 
 mod common;
 
-use common::{Bench, Constants, INPUT, OUTPUT, Random, SCRATCH, quant, window};
+use common::{Bench, Constants, INPUT, OUTPUT, SCRATCH, quant, window};
 use triune_device::{
     Addr, Command, Error, FeatureMap,
     command::{AddParams, Blocks, Pool, PoolKind, QConv, RequantTarget, Requantize, Rounding, Table},
 };
 use triune_kernels::Isa;
 use triune_tensor::DType;
+use triune_testing::Random;
 
 const SIZE: [u32; 2] = [5, 7];
 const PIXELS: usize = 35;

@@ -4,7 +4,7 @@ mod common;
 
 use std::{collections::BTreeMap, sync::Arc, thread};
 
-use common::{Random, to_bytes, to_floats};
+use common::{to_bytes, to_floats};
 use proptest::prelude::*;
 use triune_device::{
     Addr, Board, Command, DeviceSpec, Error, FeatureMap, Job, LocalBoard, Records, RegionId, Sanitize,
@@ -15,6 +15,7 @@ use triune_device::{
     timeline,
 };
 use triune_tensor::DType;
+use triune_testing::Random;
 
 const DDR: RegionId = RegionId(0);
 const OCM: RegionId = RegionId(1);

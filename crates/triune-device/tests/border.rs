@@ -2,13 +2,14 @@
 
 mod common;
 
-use common::{Bench, Constants, INPUT, OUTPUT, Random, SCRATCH, memory, operand};
+use common::{Bench, Constants, INPUT, OUTPUT, SCRATCH, memory, operand};
 use triune_device::{
     Addr, Border, Command, Decoded, Error, RangeAccess, Sanitize, SegmentKind,
     command::{BinaryKind, FBinary, Function},
 };
 use triune_kernels::{Isa, Pool};
 use triune_tensor::DType;
+use triune_testing::Random;
 
 const ELEMENTS: u32 = 40;
 const BYTES: usize = 4 * ELEMENTS as usize;

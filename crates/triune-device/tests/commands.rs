@@ -3,8 +3,7 @@
 mod common;
 
 use common::{
-    Bench, Constants, INPUT, OUTPUT, Random, SCRATCH, input, operand, output, quant, to_bytes, to_floats,
-    window,
+    Bench, Constants, INPUT, OUTPUT, SCRATCH, input, operand, output, quant, to_bytes, to_floats, window,
 };
 use triune_device::{
     Addr, Command, FeatureMap,
@@ -17,6 +16,7 @@ use triune_device::{
 };
 use triune_kernels::Isa;
 use triune_tensor::DType;
+use triune_testing::Random;
 
 const RELU: Function = Function { kind: FunctionKind::Relu, parameters: [0.0; 2] };
 

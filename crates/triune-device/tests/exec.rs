@@ -4,13 +4,14 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Bench, CONSTANTS, Constants, INPUT, OUTPUT, Random, SCRATCH, input, memory, operand, window};
+use common::{Bench, CONSTANTS, Constants, INPUT, OUTPUT, SCRATCH, input, memory, operand, window};
 use triune_device::{
     Addr, Command, DeviceSpec, Error, FeatureMap, RangeAccess, Segment, SegmentKind, SegmentTable,
     command::{AddParams, QAdd, QConv, RequantTarget, Rounding},
 };
 use triune_kernels::{Isa, Pool};
 use triune_tensor::DType;
+use triune_testing::Random;
 
 const SIZE: u32 = 9;
 const IN: u32 = 5;

@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Bench, CONSTANTS, Constants, INPUT, OUTPUT, Random, SCRATCH, input, output, window};
+use common::{Bench, CONSTANTS, Constants, INPUT, OUTPUT, SCRATCH, input, output, window};
 use proptest::prelude::*;
 use triune_device::{
     Addr, Command, DeviceSpec, Error, Executor, FeatureMap, Memory, RangeAccess, RegionId, Sanitize, Segment,
@@ -14,6 +14,7 @@ use triune_device::{
 };
 use triune_kernels::{Isa, Pool};
 use triune_tensor::DType;
+use triune_testing::Random;
 
 fn memory(mode: Sanitize) -> Arc<Memory> {
     let spec = DeviceSpec::builtin("metis").expect("builtin");

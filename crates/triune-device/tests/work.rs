@@ -1,7 +1,6 @@
 //! What each command is counted as: bytes per operand, cycles of the vector unit, products. Extents are different primes, so
 //! that no two of them can be mixed up.
 
-#[allow(unused_imports, reason = "numbers are by hand here")]
 mod common;
 
 use common::operand;
@@ -35,7 +34,7 @@ fn spec() -> DeviceSpec {
 }
 
 fn time(command: impl Into<Command>) -> CommandTime {
-    let found = timeline(&spec(), &[command.into()], &PLACEMENT, &TimingOptions::default()).expect("timed");
+    let found = timeline(&spec(), [command.into()], &PLACEMENT, &TimingOptions::default()).expect("timed");
     found.commands[0]
 }
 

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::Random;
 use proptest::prelude::*;
 use triune_kernels::{CopyNd, CopySpec, Pool};
+use triune_testing::Random;
 
 fn oracle(spec: &CopySpec, src: &[u8], dst: &mut [u8]) {
     let total: usize = spec.dims.iter().product();

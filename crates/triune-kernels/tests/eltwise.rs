@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{Random, isas, same_bits};
+use common::{isas, same_bits};
 use triune_kernels::{Binary, Broadcast, Isa, Pool, Q8, QAdd, QMul, binary, q_add, q_mul};
 use triune_tensor::{Requantize, Rounding};
+use triune_testing::Random;
 
 struct Case {
     dims: [usize; 6],

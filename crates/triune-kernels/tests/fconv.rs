@@ -4,11 +4,12 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Random, gapped, indices, isas, same_bits};
+use common::{gapped, indices, isas, same_bits};
 use triune_kernels::{
     Activation, ConvGeometry, Error, FConv, FConvSpec, FMatMul, Filter, Isa, MatMulSpec, Nhwc, PackedFilter,
     Pool,
 };
+use triune_testing::Random;
 
 struct Case {
     geometry: ConvGeometry,
@@ -115,7 +116,16 @@ fn check(case: &Case, seed: u64) {
     let shifted = [&[0xA5], other.as_slice()].concat();
     let strides = [ci / g.groups * taps, 1, taps];
     let inner_taps = Filter { bytes: &shifted[1..], strides, ..filter };
-    for (isa, filter) in isas().into_iter().flat_map(|isa| [(isa, &filter), (isa, &inner_taps)]) {
+    // The same with channels innermost, rows of them a gap apart, as a matrix has them that is a part of a larger one.
+    let (inputs, row) = (ci / g.groups, co + 3);
+    let mut turned = vec![0xA5_u8; 4 * taps * inputs * row];
+    for (at, weight) in weights.iter().enumerate() {
+        let (channel, within) = (at / (taps * inputs), at % (taps * inputs));
+        turned[4 * (within * row + channel)..][..4].copy_from_slice(&weight.to_le_bytes());
+    }
+    let outermost = Filter { bytes: &turned, strides: [1, inputs * row, row], ..filter };
+    let filters = [&filter, &inner_taps, &outermost];
+    for (isa, filter) in isas().into_iter().flat_map(|isa| filters.map(|filter| (isa, filter))) {
         let packed = PackedFilter::new(filter, g.groups, isa).unwrap();
         assert!(packed.bytes() >= dense.len());
         let conv = FConv::new(&spec, packed.into()).unwrap();

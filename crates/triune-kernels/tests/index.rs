@@ -4,8 +4,9 @@ mod common;
 
 use std::cmp::Ordering;
 
-use common::{Random, extents, offsets, span, strides};
+use common::{extents, offsets, span, strides};
 use triune_kernels::{OrderSpec, Pool, Take, TakeSpec, order};
+use triune_testing::Random;
 
 /// A nest whose results each have `count` indices.
 struct Case {

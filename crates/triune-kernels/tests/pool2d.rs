@@ -4,11 +4,12 @@
 mod averages;
 mod common;
 
-use common::{Random, gapped, indices, isas, same_bits};
+use common::{gapped, indices, isas, same_bits};
 use triune_kernels::{
     Isa, Nhwc, Pool, PoolKind, PoolQuant, PoolSpec, Q8, global_pool_f32, global_pool_q8, pool_f32, pool_q8,
 };
 use triune_tensor::{Requantize, Rounding};
+use triune_testing::Random;
 
 /// The taps of a window inside of the input, and how many lie inside of the padded input.
 fn taps(spec: &PoolSpec, map: Nhwc, oh: usize, ow: usize) -> (Vec<(usize, usize)>, usize) {

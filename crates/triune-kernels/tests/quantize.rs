@@ -2,12 +2,13 @@
 
 mod common;
 
-use common::{Random, gapped, indices, isas, same_bits};
+use common::{gapped, indices, isas, same_bits};
 use proptest::prelude::*;
 use triune_kernels::{
     Isa, Nhwc, Pool, Q8, TensorPad, dequantize, dequantize_channels, dequantize_i32, quantize,
 };
 use triune_tensor::{DType, QuantParams, Rounding};
+use triune_testing::Random;
 
 fn awkward(random: &mut Random, len: usize, scale: f32) -> Vec<f32> {
     let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, -1e30, -0.0];

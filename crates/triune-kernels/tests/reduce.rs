@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{Random, isas, offsets};
+use common::{isas, offsets};
 use triune_kernels::{Isa, Pool, ReduceKind, Reduction, arg_reduce, reduce};
+use triune_testing::Random;
 
 const KINDS: [ReduceKind; 6] = [
     ReduceKind::Sum,

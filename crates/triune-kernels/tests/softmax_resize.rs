@@ -6,10 +6,11 @@ mod pinned;
 #[path = "fixtures/resize.rs"]
 mod resized;
 
-use common::{Random, gapped, indices, isas, same_bits};
+use common::{gapped, indices, isas, same_bits};
 use triune_kernels::{
     AxisShape, Coordinates, Isa, Nearest, Nhwc, Pool, Q8, QSoftmax, Resize, ResizeMode, ResizeSpec, softmax,
 };
+use triune_testing::Random;
 
 #[test]
 fn softmax_is_accurate_and_independent_of_layout_and_machine() {

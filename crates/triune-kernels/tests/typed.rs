@@ -5,11 +5,12 @@ mod common;
 
 use std::{cmp::Ordering, fmt::Debug};
 
-use common::{Random, extents, isas, offsets, span, strides};
+use common::{extents, isas, offsets, span, strides};
 use triune_kernels::{
     Arithmetic, Broadcast, Choice, Comparison, Convertible, Integer, Isa, Ordered, Pool, Truth, compare,
     convert, double_binary, integer_binary, select,
 };
+use triune_testing::Random;
 
 const FUNCTIONS: [Arithmetic; 17] = [
     Arithmetic::Add,

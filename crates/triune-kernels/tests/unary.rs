@@ -2,11 +2,12 @@
 
 mod common;
 
-use common::{Random, gapped, indices, isas, same_bits};
+use common::{gapped, indices, isas, same_bits};
 use triune_kernels::{
     Encoding, Isa, Nhwc, Pool, Q8, Unary, dequantize, evaluate, table, table_f32, unary, unary_table,
 };
 use triune_tensor::QuantParams;
+use triune_testing::Random;
 
 const ALL: [Unary; 44] = [
     Unary::None,

@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{Random, gapped, indices, isas, same_bits};
+use common::{gapped, indices, isas, same_bits};
 use triune_kernels::{Border, Nhwc, Pool, WarpSpec, warp_perspective};
+use triune_testing::Random;
 
 const BORDERS: [Border; 5] =
     [Border::Constant(-3.5), Border::Replicate, Border::Reflect, Border::Reflect101, Border::Wrap];

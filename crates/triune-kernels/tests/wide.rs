@@ -2,11 +2,12 @@
 
 mod common;
 
-use common::{Random, gapped, indices};
+use common::{gapped, indices};
 use triune_kernels::{
     Broadcast, ConvGeometry, Error, Pool, WideConv, WideConvSpec, WideTarget, table_wide, wide_add, wide_mul,
 };
 use triune_tensor::Rounding;
+use triune_testing::Random;
 
 /// Extremes are as likely as all else.
 fn word(random: &mut Random) -> i16 {

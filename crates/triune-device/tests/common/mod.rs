@@ -10,7 +10,6 @@ use triune_device::{
 };
 use triune_kernels::Isa;
 use triune_tensor::DType;
-pub(crate) use triune_testing::Random;
 
 /// Segments as compiled programs number them, with one input and one output.
 pub(crate) const CONSTANTS: u8 = 1;

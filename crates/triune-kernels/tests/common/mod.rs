@@ -5,7 +5,7 @@
 #![allow(unreachable_pub, reason = "a module of several test binaries")]
 
 use triune_kernels::{Isa, Nhwc};
-pub use triune_testing::Random;
+use triune_testing::Random;
 
 /// A map with free elements after each pixel, row and image.
 pub fn gapped(n: usize, [h, w]: [usize; 2], c: usize, gaps: [usize; 3]) -> Nhwc {
