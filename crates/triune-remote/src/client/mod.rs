@@ -80,8 +80,8 @@ impl RemoteBoard {
     /// Asks the server at a host and port for a board of a device.
     ///
     /// # Errors
-    /// [`Error::Link`]: there is no server, it refuses, or it is of another version; [`Error::InUse`]: others have its
-    /// boards; [`Error::Cancelled`].
+    /// [`Error::Link`]: there is no server, it refuses, is of another version, or gives a board of another device;
+    /// [`Error::InUse`]: others have its boards; [`Error::Cancelled`].
     pub fn connect(host: &str, port: u16, device: &str, options: &ConnectOptions) -> Result<Self, Error> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let name = format!("{device} at {host}:{port}");
@@ -116,6 +116,11 @@ impl RemoteBoard {
             })?,
             Err(fault) => return Err(lost(sent.err().unwrap_or(fault))),
         };
+        let found = &welcome.info.device;
+        // buyi-RxC is a buyi with fewer engines.
+        if found != device && found.split_once('-').is_none_or(|(family, _)| family != device) {
+            return Err(fail(&format!("the board there is a {found:?}, not a {device:?}")));
+        }
         incoming.set_patience(patience).map_err(lost)?;
         outgoing.set_patience(patience);
         let link = Arc::new(Link::new(name, wire, incoming, outgoing));
@@ -342,6 +347,36 @@ mod tests {
         let header = Header::decode(&bytes, MAX_PAYLOAD).unwrap();
         socket.read_exact(&mut vec![0; header.length as usize]).unwrap();
         header
+    }
+
+    /// What a client says to a server that gives a board of `found` to whoever asks.
+    fn welcomed_by(found: &str, asked: &str) -> Option<String> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let device = found.to_owned();
+        let server = thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            receive(&mut socket);
+            let info = BoardInfo { device, regions: Vec::new(), versions: Vec::new(), computes: true };
+            let welcome = Welcome { board: 0, patience: 30_000, info }.encode();
+            socket.write_all(&Frame::encode(Kind::Welcome, 0, &welcome)).unwrap();
+            // Until the client goes.
+            let _ = socket.read_to_end(&mut Vec::new());
+        });
+        let result = RemoteBoard::connect("127.0.0.1", port, asked, &ConnectOptions::default());
+        let error = result.err().map(|error| error.to_string());
+        server.join().unwrap();
+        error
+    }
+
+    #[test]
+    fn a_board_of_another_device_is_refused_by_name() {
+        for (found, asked) in [("zg330", "buyi"), ("buyi", "buyi-4x4"), ("buyish", "buyi"), ("", "buyi")] {
+            let error = welcomed_by(found, asked).unwrap();
+            assert!(error.ends_with(&format!("the board there is a {found:?}, not a {asked:?}")), "{error}");
+        }
+        assert_eq!(welcomed_by("buyi-4x4", "buyi"), None);
+        assert_eq!(welcomed_by("zg330", "zg330"), None);
     }
 
     #[test]
