@@ -22,10 +22,12 @@ _SPEC.loader.exec_module(_words)
 
 @pytest.fixture(autouse=True, scope="session")
 def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the tests' reservations apart from those of other programs on this machine."""
+    """Keep the tests' reservations apart from those of other programs on this machine, and their files out of the checkout."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRIUNE_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
         patch.delenv("TRIUNE_CARDS", raising=False)
+        # Where programs write what has no other place, such as logs.
+        patch.chdir(tmp_path_factory.mktemp("here"))
         yield
 
 

@@ -12,28 +12,31 @@ from pathlib import Path
 
 import triune
 
-# A fresh interpreter reports how long the import took and what it pulled in.
+# A fresh interpreter reports how long the import took, beside one of the standard library's own, and what it pulled in.
 PROBE = """
 import sys, time
 before = set(sys.modules)
 start = time.perf_counter()
 import triune
 took = time.perf_counter() - start
-print(took)
-print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before} - sys.stdlib_module_names))
+loaded = set(sys.modules)
+start = time.perf_counter()
+import asyncio
+print(took / (time.perf_counter() - start))
+print(*sorted({name.partition(".")[0] for name in loaded - before} - sys.stdlib_module_names))
 """
 
 
 def probe() -> tuple[float, set[str]]:
-    """Import triune in a fresh interpreter: seconds, third-party modules loaded."""
+    """Import triune in a fresh interpreter: how many times as long as `asyncio` it takes, third-party modules loaded."""
     result = subprocess.run([sys.executable, "-c", PROBE], check=True, capture_output=True, text=True)
     took, modules = result.stdout.splitlines()
     return float(took), set(modules.split())
 
 
-def test_import_takes_less_than_100_ms() -> None:
+def test_import_is_quick() -> None:
     probe()
-    assert statistics.median(probe()[0] for _ in range(5)) < 0.1
+    assert statistics.median(probe()[0] for _ in range(5)) < 2
 
 
 def test_import_does_not_load_numpy() -> None:

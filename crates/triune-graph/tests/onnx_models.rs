@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use triune_graph::{Dim, Graph, Op, format::onnx, infer::infer, passes};
-use triune_testing::test_data;
+use triune_testing::first_test_data;
 
 /// Model, batch where the model leaves it open, and what ONNX Runtime gave for it.
 type Row = (&'static str, usize, &'static [(&'static str, &'static [usize])]);
@@ -51,9 +51,9 @@ const EXPECTED: &[Row] = &[
 ];
 
 fn find(model: &str) -> Option<PathBuf> {
-    ["models/onnx", "refdata/topologies", "resnets"]
-        .iter()
-        .find_map(|folder| test_data(&format!("{folder}/{model}.onnx")))
+    let [a, b, c] =
+        ["models/onnx", "refdata/topologies", "resnets"].map(|folder| format!("{folder}/{model}.onnx"));
+    first_test_data(&[&a, &b, &c])
 }
 
 fn bound(path: &Path, batch: usize) -> Graph {

@@ -3,26 +3,14 @@
 //! Times: `cargo test --release -p triune-memory --test minimalloc -- --ignored --nocapture`.
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
 
 use triune_memory::{Buffer, Limits, Outcome, plan, solve, validate};
+use triune_testing::test_data;
 
 const CAPACITY: u64 = 1 << 20;
-
-/// The folder of the instances, where there is one.
-fn folder() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
-    let data = std::env::var_os("TRIUNE_TEST_DATA")
-        .map_or_else(|| root.parent().map(|up| up.join("shared")), |set| Some(set.into()))?;
-    let folder = data.join("refdata/minimalloc");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: no {}; TRIUNE_TEST_DATA names the folder that holds refdata", folder.display());
-    None
-}
 
 fn read(path: &Path) -> Vec<Buffer> {
     let text = std::fs::read_to_string(path).unwrap();
@@ -38,7 +26,7 @@ fn read(path: &Path) -> Vec<Buffer> {
 
 /// Solves instances within `limits` each and prints time beside those of `MiniMalloc`.
 fn solve_all(instances: &[(&str, f64)], limits: Limits) {
-    let Some(folder) = folder() else { return };
+    let Some(folder) = test_data("refdata/minimalloc") else { return };
     let (mut own, mut peer) = (Duration::ZERO, 0.0);
     println!("| instance | buffers | greedy peak / capacity | time | MiniMalloc |");
     for &(name, seconds) in instances {

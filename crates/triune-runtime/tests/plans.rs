@@ -1,7 +1,6 @@
 //! Memory plans of programs: what stays in the near memory is really there, plans can be made again, and a wrong plan
 //! shows.
 
-mod data;
 #[expect(dead_code, reason = "single products are for the timing model")]
 #[path = "../examples/validate_timing/quantize.rs"]
 mod quantize;
@@ -22,7 +21,7 @@ use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, Error, Estimate, PlanOptions, Policy, Program, compile,
 };
 use triune_tensor::{DType, QuantParams};
-use triune_testing::{GraphBuilder, Random, Tensor};
+use triune_testing::{GraphBuilder, Random, Tensor, test_data};
 
 const PARAMS: QuantParams = QuantParams { scale: 0.02, zero_point: 3 };
 
@@ -195,15 +194,20 @@ fn a_program_of_one_command_has_nothing_to_keep() {
     outputs(&mut deployed(&program), 1).expect("a run");
 }
 
-/// A deep network with a skip from the first map to the last: hundreds of maps, in no time.
+/// A deep network with a skip from the first map to the last: hundreds of maps, in a time that grows as they do.
 #[test]
 fn hundreds_of_feature_maps() {
-    let graph = network(150);
-    let start = Instant::now();
-    let program = compiled(&graph, "buyi", 1, options(Policy::Exact, Some(80 * 1024)));
-    let elapsed = start.elapsed();
-    println!("{} feature maps in {elapsed:?}", program.buffers.len());
-    assert!(program.buffers.len() >= 300 && elapsed.as_secs() < 20, "{elapsed:?}");
+    let compile = |blocks| {
+        let graph = network(blocks);
+        seconds(|| compiled(&graph, "buyi", 1, options(Policy::Exact, Some(80 * 1024))))
+    };
+    let fewest = |blocks| (0..3).map(|_| compile(blocks).0).fold(f64::MAX, f64::min);
+    let (half, whole) = (fewest(75), fewest(150));
+    let (_, program) = compile(150);
+    println!("{} feature maps in {whole} s, half as many in {half} s", program.buffers.len());
+    assert!(program.buffers.len() >= 300);
+    // Twice as many, each with twice as many others about: four times, and room for a busy machine.
+    assert!(whole < 12.0 * half, "{whole} s, {half} s");
     let residency = program.residency.expect("a near memory");
     assert!(residency.value > 0 && residency.peak <= 80 * 1024);
 }
@@ -289,40 +293,62 @@ fn a_corrupted_plan_is_never_silent() {
     }
 }
 
-/// The networks of the test data that an NPU takes: path, and whether it is a topology that must be quantized first.
+/// Networks of the test data that an NPU takes as they are.
 fn models() -> Vec<PathBuf> {
-    let Some(folder) = data::folder() else { return Vec::new() };
-    let Ok(entries) = std::fs::read_dir(folder.join("models/onnx")) else { return Vec::new() };
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.retain(|path| path.to_string_lossy().ends_with("_qdq.onnx"));
-    paths.sort();
-    paths
+    [
+        "mlperftiny_resnet8_int8_qdq",
+        "mobilenetv2_int8_qdq",
+        "squeezenet_u8s8_qdq",
+        "ultraface_s8s8_qdq",
+        "ultraface_u8s8_qdq",
+        "yolox_nano_u8s8_qdq",
+    ]
+    .iter()
+    .filter_map(|name| test_data(&format!("models/onnx/{name}.onnx")))
+    .collect()
 }
 
 #[test]
 fn corrupted_plans_of_real_networks_show() {
-    for path in models().iter().filter(|path| path.to_string_lossy().contains("resnet8")) {
-        let graph = onnx::read(path).expect("a model");
-        for name in ["zg330", "metis"] {
-            let program = compiled(&graph, name, 1, PlanOptions::default());
-            let tried = corruptions_show(&program, 12, 11);
-            println!("{}: {tried} corruptions on {name}", path.display());
-        }
+    let Some(path) = test_data("models/onnx/mlperftiny_resnet8_int8_qdq.onnx") else { return };
+    let graph = onnx::read(&path).expect("a model");
+    for name in ["zg330", "metis"] {
+        let program = compiled(&graph, name, 1, PlanOptions::default());
+        let tried = corruptions_show(&program, 12, 11);
+        println!("{}: {tried} corruptions on {name}", path.display());
     }
 }
 
-/// The topologies of the test data, quantized.
+/// Topologies of the test data, which have to be quantized first.
 fn topologies() -> Vec<PathBuf> {
-    let Some(folder) = data::folder() else { return Vec::new() };
-    let Ok(entries) = std::fs::read_dir(folder.join("refdata/topologies")) else { return Vec::new() };
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "onnx"));
-    paths.sort();
-    paths
+    [
+        "efficientnet_b0_224x224",
+        "mobilenet_v2_224x224",
+        "resnet18_224x224",
+        "resnet50_224x224",
+        "resnet50_b4_224x224",
+        "se_resnet34_224x224",
+        "squeezenet1_1_224x224",
+        "wide_resnet50_224x224",
+        "yolov5s_640x640",
+        "yolov8n_cls_224x224",
+        "yolov8s_640x640",
+        "yolox_s_640x640",
+    ]
+    .iter()
+    .filter_map(|name| test_data(&format!("refdata/topologies/{name}.onnx")))
+    .collect()
 }
 
-/// Lowering, planning and timing of every network: under a second in release mode; the limit here leaves room for checks
-/// and a busy machine. Every choice is the optimum, every placement as low as can be.
+/// Seconds that work takes.
+fn seconds<T>(work: impl FnOnce() -> T) -> (f64, T) {
+    let start = Instant::now();
+    let done = work();
+    (start.elapsed().as_secs_f64(), done)
+}
+
+/// Planning and timing cost little beside lowering, which is all there is where nothing is kept near: a search for the optimum could
+/// take any time. Every choice is the optimum, every placement as low as can be.
 #[test]
 fn networks_are_planned_in_time_and_to_the_optimum() {
     let read = |path: &PathBuf| onnx::read(path).expect("a model");
@@ -332,12 +358,14 @@ fn networks_are_planned_in_time_and_to_the_optimum() {
         graphs.into_iter().chain(topologies().into_iter().map(|path| (path.clone(), quantized(&path))));
     for (path, graph) in graphs {
         for name in ["metis", "buyi", "zg330"] {
-            let start = Instant::now();
-            let program = Arc::new(compiled(&graph, name, 1, PlanOptions::default()));
-            let estimate = Estimate::new(&program).expect("commands");
-            estimate.timeline(&spec(name), &TimingOptions::default()).expect("timed");
-            let elapsed = start.elapsed();
-            assert!(elapsed.as_secs() < 5, "{} on {name}: {elapsed:?}", path.display());
+            let (lowered, _) = seconds(|| compiled(&graph, name, 1, options(Policy::None, None)));
+            let (planned, program) = seconds(|| {
+                let program = Arc::new(compiled(&graph, name, 1, PlanOptions::default()));
+                let estimate = Estimate::new(&program).expect("commands");
+                estimate.timeline(&spec(name), &TimingOptions::default()).expect("timed");
+                program
+            });
+            assert!(planned < 20.0 * lowered, "{} on {name}: {planned} s, {lowered} s", path.display());
             let residency = program.residency.expect("a near memory");
             assert_eq!(residency.gap(), 0.0, "{} on {name}", path.display());
             assert_eq!(residency.peak, residency.lower_bound, "{} on {name}", path.display());

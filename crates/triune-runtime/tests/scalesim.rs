@@ -1,8 +1,6 @@
 //! Serial systolic arrays against SCALE-Sim v3's own tables, through the whole path: each layer as a quantized graph,
 //! compiled for the array, deployed, and timed from its command.
 
-mod data;
-
 use std::{collections::HashMap, path::Path, sync::Arc};
 
 use triune_device::{
@@ -73,8 +71,7 @@ fn time(device: &Arc<Device>, layer: &Layer) -> CommandTime {
 
 #[test]
 fn every_row_of_the_reference_tables() {
-    let Some(folder) = data::folder() else { return };
-    let folder = folder.join("refdata/scalesim");
+    let Some(folder) = triune_testing::test_data("refdata/scalesim") else { return };
     let mut rows = 0;
     for (table, spec) in [
         ("resnet18_os128_calc.csv", "scalesim-os-128x128"),

@@ -6,8 +6,6 @@ mod quantize;
 #[path = "../examples/validate_timing/published.rs"]
 mod published;
 
-mod data;
-
 use std::{sync::Arc, time::Instant};
 
 use triune_device::{DeviceSpec, Timeline, TimingOptions, spec::Precision};
@@ -23,7 +21,7 @@ fn deploy(topology: &str, spec: &DeviceSpec, batch: usize) -> Option<Deployment>
 
 /// A network of the topologies, deployed with a choice of what stays in the near memory.
 fn deploy_by(topology: &str, spec: &DeviceSpec, batch: usize, policy: Policy) -> Option<Deployment> {
-    let path = data::folder()?.join(format!("refdata/topologies/{topology}.onnx"));
+    let path = triune_testing::test_data(&format!("refdata/topologies/{topology}.onnx"))?;
     let graph =
         quantize::quantized(onnx::read(path).expect("a model")).expect("a network that can be quantized");
     let plan = PlanOptions { policy, ..PlanOptions::default() };
@@ -233,9 +231,11 @@ fn fitted_rows_are_met() {
 
 /// The figure that matters is release mode's; the limit here leaves room for checks and a busy machine.
 #[test]
-fn timing_a_network_takes_microseconds() {
+fn timing_a_network_is_nothing_beside_deploying_it() {
     let spec = DeviceSpec::builtin("metis").expect("builtin");
+    let start = Instant::now();
     let Some(deployment) = deploy("resnet50_224x224", &spec, 1) else { return };
+    let deployed = start.elapsed().as_nanos();
     let options = TimingOptions { active_cores: 4, ..TimingOptions::default() };
     let mut best = u128::MAX;
     for _ in 0..500 {
@@ -248,5 +248,5 @@ fn timing_a_network_takes_microseconds() {
         deployment.timeline().commands.len(),
         best as f64 / 1000.0
     );
-    assert!(best < 2_000_000, "{best} ns");
+    assert!(best < deployed / 50, "{best} ns beside {deployed} ns");
 }

@@ -15,7 +15,7 @@ mod tensor;
 
 pub use builder::GraphBuilder;
 pub use clock::thread_time;
-pub use data::test_data;
+pub use data::{first_test_data, skipped, test_data};
 pub use interpret::{interpret, trace};
 pub use random::{Random, Window};
 pub use tensor::{Data, Tensor};

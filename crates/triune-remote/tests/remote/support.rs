@@ -38,10 +38,12 @@ pub(crate) struct Plain {
     settings: Mutex<Settings>,
     running: Mutex<()>,
     alive: Arc<AtomicUsize>,
+    /// Jobs that were begun, on this board and its likes.
+    jobs: Arc<AtomicUsize>,
 }
 
 impl Plain {
-    pub(crate) fn new(alive: &Arc<AtomicUsize>) -> Self {
+    pub(crate) fn new(alive: &Arc<AtomicUsize>, jobs: &Arc<AtomicUsize>) -> Self {
         alive.fetch_add(1, Ordering::SeqCst);
         let sizes = [("ddr", DDR_BYTES), ("ocm", 4096)];
         let region = |(name, bytes): (&str, usize)| RegionInfo {
@@ -69,6 +71,7 @@ impl Plain {
             }),
             running: Mutex::new(()),
             alive: alive.clone(),
+            jobs: jobs.clone(),
         }
     }
 
@@ -177,6 +180,7 @@ impl Board for Plain {
         {
             return Err(Error::Segment { segment: 0, problem: "there is none".into() });
         }
+        self.jobs.fetch_add(1, Ordering::SeqCst);
         thread::sleep(Duration::from_millis(job.bytes));
         let layers = (0..job.start).map(|start| LayerTime { start, end: start + 1 }).collect();
         Ok(JobReport { layer_count: job.start, cycles: job.start, nanoseconds: 0, layers })
@@ -194,6 +198,7 @@ impl Board for Plain {
 pub(crate) struct Site {
     pub(crate) server: Server,
     pub(crate) alive: Arc<AtomicUsize>,
+    pub(crate) jobs: Arc<AtomicUsize>,
     pub(crate) events: Arc<Mutex<Vec<Event>>>,
 }
 
@@ -203,9 +208,10 @@ impl Site {
         let told = events.clone();
         let log = Arc::new(move |event: &Event| told.lock().unwrap().push(event.clone()));
         let options = Options { bind: "127.0.0.1:0".into(), log: Some(log), ..options };
-        let counter = alive.clone();
-        let make = move || Ok(Arc::new(Plain::new(&counter)) as Arc<dyn Board>);
-        Self { server: Server::start("plain", options, make).unwrap(), alive, events }
+        let jobs = Arc::new(AtomicUsize::new(0));
+        let counters = (alive.clone(), jobs.clone());
+        let make = move || Ok(Arc::new(Plain::new(&counters.0, &counters.1)) as Arc<dyn Board>);
+        Self { server: Server::start("plain", options, make).unwrap(), alive, jobs, events }
     }
 
     pub(crate) fn boards(boards: u32) -> Self {

@@ -19,15 +19,11 @@ use crate::{
 };
 
 fn networks() -> Vec<(String, DeviceSpec, Arc<HardNetwork>)> {
-    let Some(folder) = triune_testing::test_data("models/onnx") else { return Vec::new() };
     let mut found = Vec::new();
     for model in
         ["mlperftiny_resnet8_int8_qdq", "squeezenet_u8s8_qdq", "ultraface_u8s8_qdq", "yolox_nano_u8s8_qdq"]
     {
-        let path = folder.join(format!("{model}.onnx"));
-        if !path.exists() {
-            continue;
-        }
+        let Some(path) = triune_testing::test_data(&format!("models/onnx/{model}.onnx")) else { continue };
         for name in ["zg330", "buyi"] {
             let spec = DeviceSpec::builtin(name).unwrap();
             let stages =
@@ -38,7 +34,6 @@ fn networks() -> Vec<(String, DeviceSpec, Arc<HardNetwork>)> {
             found.push((format!("{model} on {name}"), spec, network));
         }
     }
-    assert!(!found.is_empty());
     found
 }
 
