@@ -10,6 +10,9 @@ import numpy.typing as npt
 from typing_extensions import Buffer
 
 __all__ = [
+    "DATA_LIMIT",
+    "MODEL_LIMIT",
+    "TEXT_LIMIT",
     "ArgumentError",
     "Board",
     "BoardInUseError",
@@ -34,6 +37,7 @@ __all__ = [
     "LinkError",
     "Network",
     "NotQuantizedError",
+    "OutputFile",
     "Package",
     "PendingError",
     "ReleasedError",
@@ -45,6 +49,7 @@ __all__ = [
     "Timeline",
     "UnsupportedError",
     "__version__",
+    "append_to_file",
     "cards",
     "compile",
     "compile_documents",
@@ -55,8 +60,10 @@ __all__ = [
     "document_timeline",
     "encrypt",
     "look_up_pad",
+    "open_input",
     "pack_model",
     "quantize_pad",
+    "read_file",
     "set_work_limit",
     "unpack_model",
     "work_limit",
@@ -72,6 +79,9 @@ __all__ = [
 ]
 
 __version__: Final[str]
+MODEL_LIMIT: Final[int]
+DATA_LIMIT: Final[int]
+TEXT_LIMIT: Final[int]
 
 class Error(RuntimeError):
     node: str | None
@@ -237,6 +247,13 @@ class TensorIo:
     def zero_point(self) -> int: ...
     @property
     def model_shape(self) -> list[int]: ...
+
+@final
+class OutputFile:
+    def __new__(cls, path: str | os.PathLike[str]) -> OutputFile: ...
+    def descriptor(self) -> int | None: ...
+    def commit(self, *, sync: bool = True) -> None: ...
+    def discard(self) -> None: ...
 
 @final
 class Package:
@@ -488,6 +505,7 @@ class Estimate:
     def number(self, key: str) -> str: ...
     def timeline(self, changes: Sequence[tuple[str, str]], *, clock_mhz: int | None = None) -> Timeline: ...
 
+def append_to_file(path: str | os.PathLike[str], data: Buffer) -> None: ...
 def cards() -> list[Card]: ...
 def compose(
     instances: Sequence[tuple[str, Estimate, Sequence[int], int, int, int]],
@@ -533,7 +551,9 @@ def convert(
 ) -> None: ...
 def decrypt(name: str, data: bytes, key: bytes | None = None) -> bytes: ...
 def encrypt(name: str, data: bytes, key: bytes | None = None) -> bytes: ...
+def read_file(path: str | os.PathLike[str], limit: int) -> bytes: ...
 def unpack_model(data: bytes) -> dict[str, Any]: ...
+def open_input(path: str | os.PathLike[str], limit: int) -> int: ...
 def pack_model(
     name: str,
     model: bytes,
@@ -561,4 +581,4 @@ def xir_parse_merged_distr(text: str) -> tuple[list[int], str | None, list[tuple
 def xir_format_merged_distr(axes: Sequence[int], fill: str | None, sections: Sequence[tuple[str, int, int]]) -> str: ...
 def xir_parse_mem(text: str) -> tuple[str, list[int]]: ...
 def xir_parse_target(text: str) -> tuple[str, str | None]: ...
-def xir_raw_table(buffer: Buffer) -> list[tuple[int, int, int]]: ...
+def xir_raw_table(buffer: Buffer, size: int | None = None) -> list[tuple[int, int, int]]: ...

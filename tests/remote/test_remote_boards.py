@@ -219,12 +219,19 @@ def test_strangers_stay_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     token, short = tmp_path / "token", tmp_path / "short"
     token.write_text("sixteen bytes or more\n")
     short.write_text("few\n")
+    with pytest.raises(LinkError, match=r"others can read or write this secret .*; chmod 600 .*token"):
+        _native.BoardServer("zg330", "127.0.0.1:0", token_file=token)
+    for path in (token, short):
+        path.chmod(0o600)
     with pytest.raises(LinkError, match="short: a token has 16 to 1024 bytes, this one has 3"):
         _native.BoardServer("zg330", "127.0.0.1:0", token_file=short)
     server = _native.BoardServer("zg330", "127.0.0.1:0", token_file=token)
     with pytest.raises(LinkError, match="the server wants a token"):
         connect(server)
     connect(server, token_file=token).close()
+    token.chmod(0o604)
+    with pytest.raises(LinkError, match="others can read or write this secret"):
+        connect(server, token_file=token)
     monkeypatch.setenv("TRIUNE_TOKEN", "another one of some length")
     with pytest.raises(LinkError, match="the token is wrong"):
         connect(server)

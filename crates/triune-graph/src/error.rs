@@ -3,14 +3,9 @@
 /// A model cannot be read, or asks for what no rule covers. Context is added on the way up: file, node, attribute.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file cannot be opened or read.
-    #[error("cannot read {path}: {source}")]
-    Io {
-        /// The file.
-        path: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    /// A file cannot be read.
+    #[error(transparent)]
+    Io(#[from] triune_files::Error),
     /// Something is wrong with one file.
     #[error("{path}: {source}")]
     File {

@@ -44,7 +44,7 @@ pub fn infer(graph: &mut Graph) -> Result<(), Error> {
     let mut known: Vec<Option<Constant>> = vec![None; graph.values.len()];
     let mut evaluator = Evaluator::new(8 * KNOWN_ELEMENTS);
     let mut nodes = std::mem::take(&mut graph.nodes);
-    let result = nodes.iter_mut().try_for_each(|node| {
+    let result: Result<(), Error> = nodes.iter_mut().try_for_each(|node| {
         let mut operands = Vec::with_capacity(node.inputs.len());
         for input in &node.inputs {
             operands.push(match input {

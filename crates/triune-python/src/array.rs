@@ -8,7 +8,7 @@ use numpy::{
 use pyo3::{intern, prelude::*};
 use triune::tensor::{DType, Shape};
 
-use crate::error::ArgumentError;
+use crate::{error::ArgumentError, held::Held};
 
 /// The numpy descriptor of an element type.
 pub(crate) fn descriptor(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> {
@@ -90,8 +90,13 @@ fn bytes_view<'py>(array: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, Py
     Ok(flat.call_method1(intern!(py, "view"), (descriptor(py, DType::U8)?,))?.cast_into::<PyArray1<u8>>()?)
 }
 
-/// An array that is read; nobody writes it while this lives.
-pub(crate) enum Input<'py> {
+/// An array that is read; nobody writes or resizes it while this lives.
+pub(crate) struct Input<'py> {
+    elements: Read<'py>,
+    _held: Held<'py>,
+}
+
+enum Read<'py> {
     I8(PyReadonlyArrayDyn<'py, i8>),
     U8(PyReadonlyArrayDyn<'py, u8>),
     Other(PyReadonlyArray1<'py, u8>),
@@ -101,27 +106,34 @@ impl<'py> Input<'py> {
     /// Borrows an array that [`check`] has passed.
     pub(crate) fn new(name: &str, array: &Bound<'py, PyUntypedArray>) -> PyResult<Self> {
         let used = |error| in_use(name, &error);
-        Ok(if let Ok(array) = array.cast::<PyArrayDyn<i8>>() {
-            Self::I8(array.try_readonly().map_err(used)?)
+        let held = Held::new([array])?;
+        let elements = if let Ok(array) = array.cast::<PyArrayDyn<i8>>() {
+            Read::I8(array.try_readonly().map_err(used)?)
         } else if let Ok(array) = array.cast::<PyArrayDyn<u8>>() {
-            Self::U8(array.try_readonly().map_err(used)?)
+            Read::U8(array.try_readonly().map_err(used)?)
         } else {
-            Self::Other(bytes_view(array)?.try_readonly().map_err(used)?)
-        })
+            Read::Other(bytes_view(array)?.try_readonly().map_err(used)?)
+        };
+        Ok(Self { elements, _held: held })
     }
 
     /// The array's bytes.
     pub(crate) fn bytes(&self) -> PyResult<&[u8]> {
-        Ok(match self {
-            Self::I8(array) => cast_slice(array.as_slice()?),
-            Self::U8(array) => array.as_slice()?,
-            Self::Other(array) => array.as_slice()?,
+        Ok(match &self.elements {
+            Read::I8(array) => cast_slice(array.as_slice()?),
+            Read::U8(array) => array.as_slice()?,
+            Read::Other(array) => array.as_slice()?,
         })
     }
 }
 
-/// An array that is written; nobody else uses it while this lives.
-pub(crate) enum Output<'py> {
+/// An array that is written; nobody else uses or resizes it while this lives.
+pub(crate) struct Output<'py> {
+    elements: Written<'py>,
+    _held: Held<'py>,
+}
+
+enum Written<'py> {
     I8(PyReadwriteArrayDyn<'py, i8>),
     U8(PyReadwriteArrayDyn<'py, u8>),
     Other(PyReadwriteArray1<'py, u8>),
@@ -131,21 +143,23 @@ impl<'py> Output<'py> {
     /// Borrows an array that [`check`] has passed.
     pub(crate) fn new(name: &str, array: &Bound<'py, PyUntypedArray>) -> PyResult<Self> {
         let used = |error| in_use(name, &error);
-        Ok(if let Ok(array) = array.cast::<PyArrayDyn<i8>>() {
-            Self::I8(array.try_readwrite().map_err(used)?)
+        let held = Held::new([array])?;
+        let elements = if let Ok(array) = array.cast::<PyArrayDyn<i8>>() {
+            Written::I8(array.try_readwrite().map_err(used)?)
         } else if let Ok(array) = array.cast::<PyArrayDyn<u8>>() {
-            Self::U8(array.try_readwrite().map_err(used)?)
+            Written::U8(array.try_readwrite().map_err(used)?)
         } else {
-            Self::Other(bytes_view(array)?.try_readwrite().map_err(used)?)
-        })
+            Written::Other(bytes_view(array)?.try_readwrite().map_err(used)?)
+        };
+        Ok(Self { elements, _held: held })
     }
 
     /// The array's bytes.
     pub(crate) fn bytes(&mut self) -> PyResult<&mut [u8]> {
-        Ok(match self {
-            Self::I8(array) => cast_slice_mut(array.as_slice_mut()?),
-            Self::U8(array) => array.as_slice_mut()?,
-            Self::Other(array) => array.as_slice_mut()?,
+        Ok(match &mut self.elements {
+            Written::I8(array) => cast_slice_mut(array.as_slice_mut()?),
+            Written::U8(array) => array.as_slice_mut()?,
+            Written::Other(array) => array.as_slice_mut()?,
         })
     }
 }

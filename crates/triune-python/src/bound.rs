@@ -1,9 +1,9 @@
 //! Arrays that a network reads and writes in place, run after run.
 //!
 //! Why it is sound. A [`Bound`] owns references to its arrays, so their memory lives at least as long; a run holds the
-//! `Bound` by an `Arc`, so a new binding cannot free what a run under way uses. An array can still be moved by
+//! `Bound` by an `Arc`, so a new binding cannot free what a run under way uses. Between runs, an array can be moved by
 //! `resize(refcheck=False)`: its address and size are compared with those of the binding, with the interpreter held,
-//! before every run. Outputs share no byte with any other bound array, which is checked when they are bound, so the slices
+//! before every run, and it is held for the run. Outputs share no byte with any other bound array, which is checked when they are bound, so the slices
 //! of a run alias nothing that Rust knows of. That nobody else writes the arrays during a run is the caller's part, as for
 //! every operation of numpy that releases the interpreter.
 #![expect(unsafe_code, reason = "reads the addresses of arrays, and their bytes; see above")]
@@ -15,7 +15,7 @@ use triune::{
     tensor::DType,
 };
 
-use crate::{array, error::ArgumentError};
+use crate::{array, error::ArgumentError, held::Held};
 
 /// What an array must be.
 pub(crate) struct Expected<'a> {
@@ -115,9 +115,11 @@ impl Bound {
         Ok(Self { inputs, outputs, plan })
     }
 
-    /// Refuses arrays that have moved since they were bound; to be called before every run.
-    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
-        self.inputs.iter().chain(self.outputs.iter().flatten()).try_for_each(|array| array.check(py))
+    /// Holds the arrays for a run, before every run; refuses those that have moved since they were bound.
+    pub(crate) fn hold<'py>(&self, py: Python<'py>) -> PyResult<Held<'py>> {
+        let arrays = || self.inputs.iter().chain(self.outputs.iter().flatten());
+        arrays().try_for_each(|array| array.check(py))?;
+        Held::new(arrays().map(|array| array.object.bind(py)))
     }
 
     /// The plan that the arrays were bound for.
@@ -133,7 +135,7 @@ impl Bound {
 
 /// The bytes of bound arrays for one run, and room for the outputs without an array.
 ///
-/// To be made and used by one thread at a time, after [`Bound::check`] and before the interpreter is held again.
+/// To be made and used by one thread at a time, while what [`Bound::hold`] gave is held, and before the interpreter is held again.
 pub(crate) struct Io<'a> {
     pub(crate) bound: &'a Bound,
     pub(crate) own: &'a mut [Option<Tensor>],
@@ -142,7 +144,7 @@ pub(crate) struct Io<'a> {
 impl Border for Io<'_> {
     fn input(&self, index: usize) -> &[u8] {
         let array = &self.bound.inputs[index];
-        // SAFETY: alive and of this size as `check` found; an array always has an address, an empty one, too.
+        // SAFETY: alive and of this size as `hold` found; an array always has an address, an empty one, too.
         unsafe { std::slice::from_raw_parts(array.data, array.bytes) }
     }
 

@@ -103,7 +103,7 @@ pub(crate) fn runtime(error: RuntimeError) -> PyErr {
         RuntimeError::Card(error) => card(error),
         RuntimeError::Graph(inner) => graph(&error, inner),
         RuntimeError::Device(inner) => device_as(&error, inner),
-        RuntimeError::Io { .. } => raised::<FileError>(&error),
+        RuntimeError::File(_) => raised::<FileError>(&error),
         RuntimeError::Shared => raised::<InUseError>(&error),
         RuntimeError::Foreign { .. } => raised::<ForeignError>(&error),
         RuntimeError::NotQuantized => raised::<NotQuantizedError>(&error),
@@ -121,7 +121,7 @@ pub(crate) fn runtime(error: RuntimeError) -> PyErr {
 fn graph(whole: &impl ToString, error: &GraphError) -> PyErr {
     match error {
         GraphError::File { source, .. } => graph(whole, source),
-        GraphError::Io { .. } => raised::<FileError>(whole),
+        GraphError::Io(_) => raised::<FileError>(whole),
         GraphError::Malformed { format, .. } => with(raised::<FormatError>(whole), "format", format),
         GraphError::Key { .. } => raised::<KeyMismatchError>(whole),
         GraphError::Unsupported { node, .. } => with(raised::<UnsupportedError>(whole), "node", node),
@@ -188,7 +188,7 @@ pub(crate) fn card(error: &CardError) -> PyErr {
         CardError::Description { .. } | CardError::UnknownSetting { .. } | CardError::BadSetting { .. } => {
             raised::<SettingError>(error)
         }
-        CardError::Io { .. } => raised::<FileError>(error),
+        CardError::Io { .. } | CardError::File(_) => raised::<FileError>(error),
     }
 }
 

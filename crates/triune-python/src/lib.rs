@@ -15,8 +15,10 @@ mod deployment;
 mod error;
 mod estimate;
 mod exit;
+mod files;
 mod fork;
 mod hard_ops;
+mod held;
 mod instance;
 mod interpreter;
 mod interrupt;
@@ -53,6 +55,8 @@ mod native {
     #[pymodule_export]
     use super::estimate::Estimate;
     #[pymodule_export]
+    use super::files::{OutputFile, append_to_file, open_input, read_file};
+    #[pymodule_export]
     use super::hard_ops::{HardOps, compile_documents, document_timeline};
     #[pymodule_export]
     use super::instance::Instance;
@@ -80,6 +84,12 @@ mod native {
         xir_parse_merged_distr, xir_parse_scalar, xir_parse_target, xir_raw_table,
     };
 
+    #[pymodule_export]
+    const MODEL_LIMIT: u64 = triune::files::MODEL_LIMIT;
+    #[pymodule_export]
+    const DATA_LIMIT: u64 = triune::files::DATA_LIMIT;
+    #[pymodule_export]
+    const TEXT_LIMIT: u64 = triune::files::TEXT_LIMIT;
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the constant carries its Python name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

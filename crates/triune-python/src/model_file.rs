@@ -12,6 +12,7 @@ use pyo3::{
     types::{PyBytes, PyDict},
 };
 use triune::{
+    files,
     graph::{
         Error,
         format::{
@@ -160,8 +161,7 @@ fn convert_files(
             );
         }
     };
-    std::fs::write(output, bytes)
-        .map_err(|source| Error::Io { path: output.display().to_string(), source }.into())
+    Ok(files::write(output, &bytes)?)
 }
 
 fn graph(error: Error) -> PyErr {

@@ -365,7 +365,7 @@ impl Network {
     /// a run.
     fn forward(&self, py: Python<'_>) -> PyResult<()> {
         let bound = self.bound.lock().clone().ok_or_else(unbound)?;
-        bound.check(py)?;
+        let _held = bound.hold(py)?;
         error::detached(py, || {
             let mut state = cancel::lock(&self.state).map_err(error::no_lock)?;
             if self.state.is_poisoned() {
@@ -381,7 +381,7 @@ impl Network {
     /// The first call, and one for other shapes, compiles the model anew. Raises `ArgumentError` as `forward`, `UnsupportedError` if an operator does not run by itself.
     fn trace<'py>(&self, py: Python<'py>) -> PyResult<Vec<Traced<'py>>> {
         let bound = self.bound.lock().clone().ok_or_else(unbound)?;
-        bound.check(py)?;
+        let _held = bound.hold(py)?;
         let found = self.look(py, |state| {
             let shapes = state.shapes.clone().filter(|_| bound.plan() == state.plan).ok_or_else(unbound)?;
             let io = bound::Io { bound: &bound, own: &mut [] };

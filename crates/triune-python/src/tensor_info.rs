@@ -12,6 +12,7 @@ use triune::{
 use crate::{
     array::{self, Input, Output},
     error::{self, ArgumentError},
+    held::Held,
 };
 
 /// These passes are shorter than waking a thread; callers have threads of their own.
@@ -39,6 +40,7 @@ pub(crate) fn quantize_pad<'py>(
     let dtype = quantized(dtype)?;
     let array = array::check("src", src, DType::F32, None)?;
     let (shape, pad) = padded(array.shape(), &padding, scale, zero_point, dtype)?;
+    let _held = Held::new([array])?;
     let source = array.cast::<PyArrayDyn<f32>>()?.try_readonly().map_err(|e| array::in_use("src", &e))?;
     let x = source.as_slice()?;
     fill(py, dtype, &shape, |y| pad.quantize_f32(Isa::best(), x, y, &POOL))

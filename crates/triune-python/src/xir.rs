@@ -189,10 +189,17 @@ pub(crate) fn xir_parse_target(text: &str) -> PyResult<(&'static str, Option<Str
 /// The table of a RAW file, in its order: (`v_id`, offset, length). The length is up to where the next constant starts, or the
 /// file ends: what the constant has, or nothing when it is one without elements. Only the table is looked at.
 ///
-/// Raises `ArgumentError` for what is not a RAW file: another start, a table or an offset outside of the buffer, a `v_id`
-/// given twice. An empty buffer has an empty table.
+/// `size` is that of the file, if `buffer` has only its start, with the table.
+///
+/// Raises `ArgumentError` for what is not a RAW file: another start, a table or an offset outside of the file, a `v_id`
+/// given twice. An empty file has an empty table.
 #[pyfunction]
-pub(crate) fn xir_raw_table(py: Python<'_>, buffer: PyBuffer<u8>) -> PyResult<Vec<(u32, u64, u64)>> {
+#[pyo3(signature = (buffer, size=None))]
+pub(crate) fn xir_raw_table(
+    py: Python<'_>,
+    buffer: PyBuffer<u8>,
+    size: Option<u64>,
+) -> PyResult<Vec<(u32, u64, u64)>> {
     let cells =
         buffer.as_slice(py).ok_or_else(|| ArgumentError::new_err("buffer: expected contiguous bytes"))?;
     let copy = |count: u64| -> Vec<u8> {
@@ -200,6 +207,6 @@ pub(crate) fn xir_raw_table(py: Python<'_>, buffer: PyBuffer<u8>) -> PyResult<Ve
         cells[..count].iter().map(pyo3::buffer::ReadOnlyCell::get).collect()
     };
     let head = copy(xir::raw_table_bytes(&copy(16)));
-    let entries = raw_table_of(&head, cells.len() as u64).map_err(wrong)?;
+    let entries = raw_table_of(&head, size.unwrap_or(cells.len() as u64)).map_err(wrong)?;
     Ok(entries.iter().map(|entry| (entry.v_id, entry.offset, entry.length)).collect())
 }

@@ -12,21 +12,27 @@ use rustls::{
     version::TLS13,
 };
 use triune_device::Error;
+use triune_files::{read, read_secret};
 
 use crate::link;
+
+/// What a file with a key or certificates has at most; those of all public authorities have a quarter of it.
+const LIMIT: u64 = 1 << 20;
 
 /// A server's certificate and key.
 #[derive(Clone)]
 pub struct ServerTls(Arc<ServerConfig>);
 
 impl ServerTls {
-    /// Reads a chain of certificates, the server's own first, and its key, both PEM.
+    /// Reads a chain of certificates, the server's own first, and its key, both PEM. The key's file is to be read and written by
+    /// its owner alone.
     ///
     /// # Errors
     /// [`Error::Link`] names the file.
     pub fn load(certificates: &Path, key: &Path) -> Result<Self, Error> {
         let chain = read_certificates(certificates)?;
-        let private = PrivateKeyDer::from_pem_file(key).map_err(|error| match error {
+        let secret = read_secret(key, LIMIT).map_err(|error| link(error.to_string()))?;
+        let private = PrivateKeyDer::from_pem_slice(&secret).map_err(|error| match error {
             pem::Error::NoItemsFound => fail(key, &"there is no private key in it"),
             other => fail(key, &other),
         })?;
@@ -94,8 +100,9 @@ impl fmt::Debug for ClientTls {
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let certificates: Vec<_> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect)
+    let text = read(path, LIMIT).map_err(|error| link(error.to_string()))?;
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&text)
+        .collect::<Result<_, _>>()
         .map_err(|error| fail(path, &error))?;
     if certificates.is_empty() {
         return Err(fail(path, &"there is no certificate in it"));

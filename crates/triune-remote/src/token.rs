@@ -1,10 +1,11 @@
 //! The secret that a server can ask for.
 
-use std::{fmt, fs::File, io::Read as _, path::Path};
+use std::{fmt, path::Path};
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use triune_device::Error;
+use triune_files::read_secret;
 
 /// Bytes that a token has at least, and at most.
 const LENGTHS: std::ops::RangeInclusive<usize> = 16..=1024;
@@ -35,24 +36,15 @@ impl Token {
         }
     }
 
-    /// The token in a file.
+    /// The token in a file, which only its owner may read and write.
     ///
     /// # Errors
     /// [`Error::Link`] names the file.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let fail = |problem: &dyn fmt::Display| crate::link(format!("{}: {problem}", path.display()));
-        // Longer files are no tokens; some, such as devices, have no end.
-        let most = 2 * *LENGTHS.end() as u64;
-        let mut text = Vec::new();
-        let file = File::open(path).map_err(|error| fail(&error))?;
-        file.take(most + 1).read_to_end(&mut text).map_err(|error| fail(&error))?;
-        if text.len() as u64 > most {
-            return Err(fail(&format!(
-                "a token has at most {} bytes, this file has more than {most}",
-                LENGTHS.end()
-            )));
-        }
-        Self::new(&text).map_err(|error| fail(&error))
+        // White space around it takes some, too.
+        let text =
+            read_secret(path, 2 * *LENGTHS.end() as u64).map_err(|error| crate::link(error.to_string()))?;
+        Self::new(&text).map_err(|error| crate::link(format!("{}: {error}", path.display())))
     }
 
     /// The token in [`Self::VARIABLE`], if that is set.
@@ -106,11 +98,13 @@ mod tests {
         assert!(Token::read(file.path()).is_ok());
         fs::write(file.path(), [b'a'; 4096]).unwrap();
         let error = Token::read(file.path()).unwrap_err().to_string();
-        assert!(error.contains("more than 2048") && error.contains(file.path().to_str().unwrap()), "{error}");
+        assert!(
+            error.contains("more than the 2048") && error.contains(file.path().to_str().unwrap()),
+            "{error}"
+        );
         let folder = tempfile::tempdir().unwrap();
         assert!(!Token::read(folder.path()).unwrap_err().to_string().contains("token has"));
-        #[cfg(target_os = "linux")]
-        assert!(Token::read(Path::new("/dev/zero")).unwrap_err().to_string().contains("more than 2048"));
+        assert!(Token::read(Path::new("/dev/zero")).unwrap_err().to_string().contains("it is a device"));
         assert!(Token::read(Path::new("/nowhere")).unwrap_err().to_string().contains("/nowhere"));
     }
 }

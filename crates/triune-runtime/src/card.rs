@@ -22,6 +22,7 @@ pub use error::Error;
 pub use list::{BoardType, CardSpec};
 pub use reserve::{Reservation, User};
 pub use settings::{CLOCK_RANGE_MHZ, Settings, Utilisation};
+use triune_files::open_state;
 
 /// The cards that this process sees, in the order in which they are enumerated.
 #[derive(Debug)]
@@ -126,7 +127,7 @@ impl Card {
         static PASSING: Brief<()> = Brief::new(());
         let passing = PASSING.lock();
         let path = self.path("gate");
-        let file = open(&path)?;
+        let file = open_state(&path)?;
         file.lock().map_err(|source| Error::Io { path, source })?;
         Ok(Gate { file, _passing: passing })
     }
@@ -143,17 +144,6 @@ impl Drop for Gate {
         // A file that cannot be unlocked is unlocked by being closed.
         let _ = self.file.unlock();
     }
-}
-
-/// Opens a state file for reading and writing; the kernel closes it on exec, so that no child keeps its lock.
-fn open(path: &Path) -> Result<fs::File, Error> {
-    fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .map_err(|source| Error::Io { path: path.to_owned(), source })
 }
 
 /// The directory that the user or the system named.

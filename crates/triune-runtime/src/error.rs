@@ -12,13 +12,8 @@ pub enum Error {
     #[error(transparent)]
     Device(#[from] triune_device::Error),
     /// A file cannot be read or written.
-    #[error("{path}: {source}")]
-    Io {
-        /// The file.
-        path: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] triune_files::Error),
     /// A package on disk is not what its compiler wrote.
     #[error("{path}: {reason}")]
     Package {
@@ -90,11 +85,6 @@ impl From<triune_fork::Forked> for Error {
 }
 
 impl Error {
-    /// An I/O error with the path that it happened on.
-    pub(crate) fn io(path: &std::path::Path, source: std::io::Error) -> Self {
-        Self::Io { path: path.display().to_string(), source }
-    }
-
     /// A package error with the path that it was found in.
     pub(crate) fn package(path: &std::path::Path, reason: impl Into<String>) -> Self {
         Self::Package { path: path.display().to_string(), reason: reason.into() }

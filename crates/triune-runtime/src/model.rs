@@ -4,6 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use bytes::Bytes;
 use triune_device::Library;
+use triune_files::{FolderLock, MODEL_LIMIT};
 use triune_graph::{
     Dim, Error as GraphError, Graph, ValueId,
     format::{self, mge, onnx, xir},
@@ -45,8 +46,9 @@ impl Model {
     /// folder, a bare MegEngine model, or an XIR document, whose RAW file lies beside it.
     pub fn open(path: &Path, options: &ModelOptions) -> Result<Arc<Self>, Error> {
         let name = || path.display().to_string();
-        let bytes = format::contents(path)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let _lock = FolderLock::to_read(folder);
+        let bytes = format::contents(path, MODEL_LIMIT)?;
         let model = if xir::Document::is_document(&bytes) {
             let document = xir::Document::read_beside(path, &bytes);
             document.and_then(|document| Ok(Self::new(xir::to_graph(&document, &xir::Options::default())?)))

@@ -7,17 +7,14 @@
 use std::{
     fmt::Write,
     fs,
-    io::Read,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
 };
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use triune_files::{DATA_LIMIT, FileSet, FolderLock, Input};
 
 use crate::{Compiled, Error, Program, TensorIo};
 
@@ -64,15 +61,17 @@ struct PayloadJson {
 }
 
 impl Package {
-    /// Writes a compiled model into `directory`, which is made if it is not there; files of the same names are replaced.
+    /// Writes a compiled model into `directory`, which is made if it is not there; files of the same names are replaced, all at
+    /// once.
+    ///
+    /// # Errors
+    /// [`Error::File`] names the file; then those that were there are still there.
     pub fn write(compiled: &Compiled, directory: &Path) -> Result<Self, Error> {
-        fs::create_dir_all(directory).map_err(|error| Error::io(directory, error))?;
-        let put = |name: &str, bytes: &[u8]| -> Result<PayloadJson, Error> {
-            replace(&directory.join(name), bytes)?;
+        let mut files = FileSet::create(directory)?;
+        let mut put = |name: &str, bytes: &[u8]| -> Result<PayloadJson, Error> {
+            files.add(name, bytes)?;
             Ok(PayloadJson { file: name.into(), bytes: bytes.len() as u64, sha256: digest(bytes) })
         };
-        let graph =
-            |name: &str, bytes: &Option<Vec<u8>>| bytes.as_ref().map(|bytes| put(name, bytes)).transpose();
         let program = &compiled.program;
         let model = ModelJson {
             schema: SCHEMA.into(),
@@ -81,21 +80,33 @@ impl Package {
             program: Description::of(program),
             instructions: put("instructions.bin", &program.instructions)?,
             constants: put("constants.bin", &program.constants)?,
-            preprocess_graph: graph("preprocess_graph.onnx", &compiled.preprocess)?,
-            postprocess_graph: graph("postprocess_graph.onnx", &compiled.postprocess)?,
+            preprocess_graph: match &compiled.preprocess {
+                Some(graph) => Some(put("preprocess_graph.onnx", graph)?),
+                None => None,
+            },
+            postprocess_graph: match &compiled.postprocess {
+                Some(graph) => Some(put("postprocess_graph.onnx", graph)?),
+                None => None,
+            },
         };
         let manifest = manifest(program, &model);
         put(MANIFEST_FILE, json(&manifest).as_bytes())?;
-        // Last, so that a directory with a model.json is a whole package.
         put(MODEL_FILE, json(&serde_json::to_value(&model).unwrap_or_default()).as_bytes())?;
-        Self::load(&directory.join(MODEL_FILE))
+        // Held while it is read back: another compiler may write into the same directory.
+        let _lock = files.commit()?;
+        Self::load_locked(&directory.join(MODEL_FILE))
     }
 
     /// Loads the package whose `model.json` is at `path`, and checks every payload's size and SHA-256.
     ///
     /// [`Error::Foreign`] for another compiler's model, [`Error::Package`] for a truncated, edited or newer package.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let text = read_file(path, MAX_MODEL_JSON)?;
+        let _lock = FolderLock::to_read(path.parent().unwrap_or(Path::new("")));
+        Self::load_locked(path)
+    }
+
+    fn load_locked(path: &Path) -> Result<Self, Error> {
+        let text = triune_files::read(path, MAX_MODEL_JSON)?;
         let directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let value: serde_json::Value = serde_json::from_slice(&text).map_err(|error| {
             Error::package(path, format!("not valid JSON ({error}); compile the model again"))
@@ -178,7 +189,7 @@ fn check_schema(path: &Path, directory: &Path, value: &serde_json::Value) -> Res
     }
 }
 
-/// Maps a payload and checks that it is what was written.
+/// Reads a payload and checks that it is what was written.
 fn payload(directory: &Path, json: &PayloadJson) -> Result<Bytes, Error> {
     let plain = Path::new(&json.file).components().count() == 1
         && matches!(Path::new(&json.file).components().next(), Some(std::path::Component::Normal(_)));
@@ -189,15 +200,19 @@ fn payload(directory: &Path, json: &PayloadJson) -> Result<Bytes, Error> {
         ));
     }
     let path = directory.join(&json.file);
-    let bytes = Bytes::from(read_file(&path, json.bytes.saturating_add(1))?);
-    if bytes.len() as u64 != json.bytes {
-        let reason = format!(
-            "{} bytes instead of {}: truncated or edited; compile the model again",
-            bytes.len(),
-            json.bytes
-        );
-        return Err(Error::package(&path, reason));
-    }
+    let input = Input::open(&path, DATA_LIMIT)?;
+    let check = |bytes: u64| {
+        if bytes == json.bytes {
+            return Ok(());
+        }
+        let reason =
+            format!("{bytes} bytes instead of {}: truncated or edited; compile the model again", json.bytes);
+        Err(Error::package(&path, reason))
+    };
+    // Before it is read, and after, in case it was shortened meanwhile.
+    check(input.size())?;
+    let bytes = Bytes::from(input.read()?);
+    check(bytes.len() as u64)?;
     if digest(&bytes) != json.sha256 {
         return Err(Error::package(
             &path,
@@ -205,30 +220,6 @@ fn payload(directory: &Path, json: &PayloadJson) -> Result<Bytes, Error> {
         ));
     }
     Ok(bytes)
-}
-
-/// The content of a plain file, `limit` bytes of it at most: a pipe or a device could go on for ever.
-fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
-    let io = |error| Error::io(path, error);
-    if !fs::metadata(path).map_err(io)?.is_file() {
-        return Err(Error::package(path, "not a plain file"));
-    }
-    let mut bytes = Vec::new();
-    fs::File::open(path).map_err(io)?.take(limit).read_to_end(&mut bytes).map_err(io)?;
-    Ok(bytes)
-}
-
-/// Writes a file in one step: whoever reads it meanwhile sees all of the old content or all of the new.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}-{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
-    let part = PathBuf::from(name);
-    fs::write(&part, bytes).and_then(|()| fs::rename(&part, path)).map_err(|error| {
-        // The error is about the file that was asked for; what is left of the part is of no use to anyone.
-        let _ = fs::remove_file(&part);
-        Error::io(path, error)
-    })
 }
 
 fn digest(bytes: &[u8]) -> String {

@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub use triune_device as device;
+pub use triune_files as files;
 pub use triune_fork as fork;
 pub use triune_graph as graph;
 pub use triune_kernels as kernels;

@@ -6,13 +6,10 @@ pub mod onnx;
 mod protobuf;
 pub mod xir;
 
-use std::{
-    fs::File,
-    io::{self, Read},
-    path::Path,
-};
+use std::{io, path::Path};
 
 use bytes::Bytes;
+use triune_files::{Error as FileError, FolderLock, Input, MODEL_LIMIT};
 use triune_tensor::Buffer;
 
 use crate::{Error, Graph};
@@ -23,8 +20,9 @@ use crate::{Error, Graph};
 /// name. Errors name the file.
 pub fn read(path: impl AsRef<Path>) -> Result<Graph, Error> {
     let path = path.as_ref();
-    let bytes = contents(path)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let _lock = FolderLock::to_read(folder);
+    let bytes = contents(path, MODEL_LIMIT)?;
     let graph = if xir::Document::is_document(&bytes) {
         let document = xir::Document::read_beside(path, &bytes);
         document.and_then(|document| xir::to_graph(&document, &xir::Options::default()))
@@ -46,32 +44,20 @@ pub fn read_bytes(bytes: impl Into<Bytes>, folder: Option<&Path>) -> Result<Grap
     onnx::read_bytes(bytes, folder)
 }
 
-/// The bytes of a file, as readers take them: in memory once, aligned to 64 bytes.
+/// The bytes of a plain file of at most `limit` bytes, as readers take them: in memory once, aligned to 64 bytes.
 ///
 /// A file that grows meanwhile is read as far as it went when it was opened. The error is [`Error::Io`].
-pub fn contents(path: &Path) -> Result<Bytes, Error> {
+pub fn contents(path: &Path, limit: u64) -> Result<Bytes, Error> {
     // Read, not mapped: a mapped file that someone truncates kills the process.
-    let read = || -> io::Result<Bytes> {
-        let mut file = File::open(path)?;
-        let length = file.metadata()?.len();
-        if length == 0 {
-            // What says no size, such as a pipe, ends where it ends.
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)?;
-            return Ok(bytes.into());
-        }
-        let buffer = usize::try_from(length).ok().and_then(Buffer::zeroed);
-        let mut buffer = buffer.ok_or(io::ErrorKind::OutOfMemory)?;
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match file.read(&mut buffer[filled..]) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Bytes::from_owner(buffer).slice(..filled))
-    };
-    read().map_err(|source| Error::Io { path: path.display().to_string(), source })
+    let mut input = Input::open(path, limit)?;
+    if input.size() == 0 {
+        return Ok(input.read()?.into());
+    }
+    let buffer = usize::try_from(input.size()).ok().and_then(Buffer::zeroed);
+    let mut buffer = buffer.ok_or_else(|| FileError::Read {
+        path: path.to_owned(),
+        source: io::ErrorKind::OutOfMemory.into(),
+    })?;
+    let filled = input.fill(&mut buffer)?;
+    Ok(Bytes::from_owner(buffer).slice(..filled))
 }

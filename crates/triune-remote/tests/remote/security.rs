@@ -1,6 +1,11 @@
 //! Who gets in: tokens, TLS, addresses.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
@@ -10,6 +15,12 @@ use triune_remote::{ClientTls, ConnectOptions, Options, RemoteBoard, Server, Ser
 use crate::support::{DDR, Site, hello, noise, receive, wait_for};
 
 const SECRET: &[u8] = b"a secret of some length";
+
+/// Writes a file for its owner alone.
+fn secret_file(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
 
 /// Certificates in a folder.
 pub(crate) struct Certificates {
@@ -28,7 +39,7 @@ impl Certificates {
         let server = CertificateParams::new(names).unwrap().signed_by(&key, &authority).unwrap();
         fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
         fs::write(folder.path().join("server.pem"), server.pem()).unwrap();
-        fs::write(folder.path().join("key.pem"), key.serialize_pem()).unwrap();
+        secret_file(&folder.path().join("key.pem"), &key.serialize_pem());
         Self { folder }
     }
 
@@ -145,7 +156,7 @@ fn other_addresses_need_token_and_certificate() {
 fn files_that_are_none_are_named() {
     let certificates = Certificates::new(&["localhost"]);
     let empty = certificates.path("empty.pem");
-    fs::write(&empty, "no certificate").unwrap();
+    secret_file(&empty, "no certificate");
     for error in [
         ClientTls::load(&empty).unwrap_err(),
         ServerTls::load(&empty, &certificates.path("key.pem")).unwrap_err(),
@@ -161,13 +172,34 @@ fn files_that_are_none_are_named() {
 }
 
 #[test]
+fn secrets_that_others_can_read_are_refused() {
+    let certificates = Certificates::new(&["localhost"]);
+    let (key, token) = (certificates.path("key.pem"), certificates.path("token"));
+    secret_file(&token, "sixteen bytes or more");
+    let attempts = || {
+        let server = ServerTls::load(&certificates.path("server.pem"), &key).map(drop);
+        [(&key, server), (&token, Token::read(&token).map(drop))]
+    };
+    assert!(attempts().iter().all(|(_, result)| result.is_ok()));
+    for path in [&key, &token] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o640)).unwrap();
+    }
+    for (path, result) in attempts() {
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("others can read or write this secret (mode 0640)"), "{error}");
+        assert!(error.contains(&format!("chmod 600 {}", path.display())), "{error}");
+    }
+}
+
+#[test]
 fn a_token_does_not_go_over_the_net_in_clear() {
     // An address of this machine that is not loopback's, if it has one.
     let probe = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
-    let Some(own) = probe.connect("192.0.2.1:9").ok().and_then(|()| probe.local_addr().ok()) else { return };
-    if own.ip().is_loopback() || own.ip().is_unspecified() {
+    let own = probe.connect("192.0.2.1:9").ok().and_then(|()| probe.local_addr().ok());
+    let Some(own) = own.filter(|own| !own.ip().is_loopback() && !own.ip().is_unspecified()) else {
+        triune_testing::skipped("an address of this machine that is not loopback's");
         return;
-    }
+    };
     let options = Options {
         bind: format!("{}:0", own.ip()),
         token: Some(secret()),

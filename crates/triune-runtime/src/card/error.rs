@@ -53,6 +53,9 @@ pub enum Error {
         /// The value asked for.
         got: String,
     },
+    /// A state file cannot be used.
+    #[error(transparent)]
+    File(#[from] triune_files::Error),
     /// A state file, or the directory of all of them, cannot be used.
     #[error("{}: {source}", path.display())]
     Io {

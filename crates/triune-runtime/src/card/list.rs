@@ -10,6 +10,9 @@ use super::Error;
 /// How long a changed clock takes to lock, unless a card's description says otherwise.
 const SETTLE: Duration = Duration::from_millis(100);
 
+/// The file describes some cards.
+const MAX_FILE: u64 = 1 << 20;
+
 /// More cards than a machine has slots for are a mistake in the description.
 const MAX_CARDS: usize = 64;
 
@@ -197,8 +200,8 @@ pub(super) fn from_env() -> Result<Vec<CardSpec>, Error> {
     if !is_toml && !value.contains('/') {
         return CardSpec::parse_list(&value);
     }
-    let text = std::fs::read_to_string(&value)
-        .map_err(|error| wrong(LIST, format!("cannot read {value:?}: {error}")))?;
+    let text = triune_files::read_text(Path::new(&value), MAX_FILE)
+        .map_err(|error| wrong(LIST, error.to_string()))?;
     CardSpec::parse_toml(&text, &value)
 }
 

@@ -14,9 +14,10 @@ use std::{
     sync::Arc,
 };
 
+use triune_files::open_state;
 use triune_fork::Origin;
 
-use super::{Card, Error, open};
+use super::{Card, Error};
 
 /// Enough for a user's name and a process id; more in a lock file is not ours.
 const MAX_TEXT: u64 = 256;
@@ -115,7 +116,7 @@ pub(super) fn users(card: &Card) -> Result<Vec<User>, Error> {
 
 /// The locked file, or who has locked it.
 fn try_hold(card: &Card, index: usize) -> Result<Result<File, User>, Error> {
-    let mut file = open(&card.path(&index.to_string()))?;
+    let mut file = open_state(&card.path(&index.to_string()))?;
     match file.try_lock() {
         Ok(()) => Ok(Ok(file)),
         Err(TryLockError::WouldBlock) => {

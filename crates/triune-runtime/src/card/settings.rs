@@ -4,11 +4,12 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
-    io::{ErrorKind, Read, Write},
+    io::ErrorKind,
     ops::RangeInclusive,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
+
+use triune_files::write_state;
 
 use super::{Card, CardSpec, Error};
 
@@ -151,25 +152,14 @@ impl Settings {
     }
 
     pub(super) fn load(card: &Card) -> Result<Self, Error> {
-        let path = card.path("settings");
-        let error = |source| Error::Io { path: path.clone(), source };
         let mut settings = Self::new(&card.spec);
-        // Opening a pipe would wait for a writer.
-        if fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
-            return Err(error(std::io::Error::other("not a plain file")));
-        }
-        let file = match fs::File::open(&path) {
-            Ok(file) => file,
-            Err(missing) if missing.kind() == ErrorKind::NotFound => return Ok(settings),
-            Err(source) => return Err(error(source)),
+        let bytes = match triune_files::read(&card.path("settings"), MAX_FILE) {
+            Ok(bytes) => bytes,
+            Err(missing) if missing.source().kind() == ErrorKind::NotFound => return Ok(settings),
+            Err(error) => return Err(error.into()),
         };
-        let mut text = String::new();
-        match file.take(MAX_FILE).read_to_string(&mut text) {
-            Ok(_) => {}
-            // Not text: damaged, so back to the defaults, as below.
-            Err(damaged) if damaged.kind() == ErrorKind::InvalidData => return Ok(settings),
-            Err(source) => return Err(error(source)),
-        }
+        // Not text: damaged, so back to the defaults, as below.
+        let Ok(text) = String::from_utf8(bytes) else { return Ok(settings) };
         let mut ready_at = 0;
         for line in text.lines() {
             let Some((name, value)) = line.split_once('=') else { continue };
@@ -187,18 +177,13 @@ impl Settings {
     }
 
     pub(super) fn store(&self, card: &Card) -> Result<(), Error> {
-        let path = card.path("settings");
-        let error = |source| Error::Io { path: path.clone(), source };
         let mut text = format!("ready_at={}\n", self.ready_at);
         // `clock_profile` sorts before the cores' own clocks, which the reader needs.
         for (name, value) in self.to_map() {
             text.extend([&name, "=", &value, "\n"]);
         }
         // A reader sees the old file or the new one, never half of it, even if this process is killed here.
-        let scratch = card.path("settings.new");
-        let mut file = fs::File::create(&scratch).map_err(error)?;
-        file.write_all(text.as_bytes()).map_err(error)?;
-        fs::rename(&scratch, &path).map_err(error)
+        Ok(write_state(&card.path("settings"), text.as_bytes())?)
     }
 }
 

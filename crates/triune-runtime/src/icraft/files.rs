@@ -1,32 +1,32 @@
 //! A network's documents in a folder: `<name>_<stage>.json` with its constants in `<name>_<stage>.raw`.
 
 use std::{
-    fs,
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
+use triune_files::{DATA_LIMIT, FileSet, FolderLock, TEXT_LIMIT};
 use triune_graph::{Error as GraphError, format::xir::Document};
 
 use super::Stages;
-use crate::{Error, package::replace};
+use crate::Error;
 
 impl Stages {
     /// Writes all documents into a folder, which is made if it is not there, and returns their paths in the order of the
-    /// steps. Files of the same names are replaced.
+    /// steps. Files of the same names are replaced, all at once.
     ///
     /// # Errors
-    /// [`Error::Io`] names the file.
+    /// [`Error::File`] names the file; then those that were there are still there.
     pub fn write(&self, folder: &Path, name: &str) -> Result<Vec<PathBuf>, Error> {
-        fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
+        let mut files = FileSet::create(folder)?;
         let mut paths = Vec::new();
         for (stage, document) in self.documents() {
             let (json, raw) = document.write()?;
-            let path = folder.join(format!("{name}_{stage}.json"));
-            // Last, so that a document has its constants.
-            replace(&path.with_extension("raw"), &raw)?;
-            replace(&path, json.as_bytes())?;
-            paths.push(path);
+            files.add(&format!("{name}_{stage}.raw"), &raw)?;
+            files.add(&format!("{name}_{stage}.json"), json.as_bytes())?;
+            paths.push(folder.join(format!("{name}_{stage}.json")));
         }
+        files.commit()?;
         Ok(paths)
     }
 }
@@ -39,12 +39,12 @@ pub fn read(path: &Path) -> Result<Document, Error> {
     let wrong = |source| {
         Error::Graph(GraphError::File { path: path.display().to_string(), source: Box::new(source) })
     };
-    let json = fs::read(path).map_err(|error| Error::io(path, error))?;
-    let raw_path = path.with_extension("raw");
-    let raw = match fs::read(&raw_path) {
+    let _lock = FolderLock::to_read(path.parent().unwrap_or(Path::new("")));
+    let json = triune_files::read(path, TEXT_LIMIT)?;
+    let raw = match triune_files::read(&path.with_extension("raw"), DATA_LIMIT) {
         Ok(raw) => Some(raw.into()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(Error::io(&raw_path, error)),
+        Err(error) if error.source().kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(error.into()),
     };
     Document::read(&json, raw).map_err(wrong)
 }

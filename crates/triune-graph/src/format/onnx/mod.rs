@@ -17,6 +17,8 @@ use bytes::Bytes;
 pub(crate) use node::{NodeReader, NodeWriter};
 pub use write::write;
 
+use triune_files::MODEL_LIMIT;
+
 use crate::{Error, Graph};
 
 /// The opsets of the default domain that are read.
@@ -33,7 +35,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<Graph, Error> {
 
 /// As [`read`], for a file that was made from another one: errors name that one, which the user knows.
 pub fn read_titled(path: &Path, title: &Path) -> Result<Graph, Error> {
-    let bytes = super::contents(path)?;
+    let bytes = super::contents(path, MODEL_LIMIT)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     read_bytes(bytes, Some(folder))
         .map_err(|source| Error::File { path: title.display().to_string(), source: Box::new(source) })

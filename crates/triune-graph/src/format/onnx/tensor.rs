@@ -2,11 +2,11 @@
 
 use std::{
     collections::HashMap,
-    fs,
     path::{Component, Path, PathBuf},
 };
 
 use bytes::Bytes;
+use triune_files::{DATA_LIMIT, Error as FileError};
 use triune_tensor::{DType, MAX_RANK, Shape};
 
 use super::{malformed, proto::TensorProto};
@@ -95,7 +95,7 @@ impl<'a> Source<'a> {
             return Err(fail(format!("location '{location}' leaves the model's folder")));
         }
         let path = folder.join(location);
-        let io = |source| Error::Io { path: path.display().to_string(), source };
+        let io = |source| FileError::Read { path: path.clone(), source };
         let inside = path.canonicalize().map_err(io)?;
         if !inside.starts_with(folder.canonicalize().map_err(io)?) {
             return Err(fail(format!("location '{location}' leads out of the model's folder")));
@@ -103,10 +103,7 @@ impl<'a> Source<'a> {
         let file = if let Some(file) = self.files.get(&inside) {
             file.clone()
         } else {
-            if !fs::metadata(&inside).map_err(io)?.is_file() {
-                return Err(fail(format!("location '{location}' is not a file")));
-            }
-            let file = contents(&inside)?;
+            let file = contents(&inside, DATA_LIMIT)?;
             self.files.insert(inside, file.clone());
             file
         };

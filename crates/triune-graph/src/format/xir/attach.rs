@@ -2,11 +2,11 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fs,
     path::Path,
 };
 
 use bytes::Bytes;
+use triune_files::{DATA_LIMIT, Input};
 
 use super::{Document, ElementType, Scalar, TensorType, malformed, raw::raw_table};
 use crate::Error;
@@ -19,14 +19,18 @@ impl Document {
     pub fn read_beside(path: &Path, json: &[u8]) -> Result<Self, Error> {
         let mut document = Self::read(json, None)?;
         let path = path.with_extension("raw");
-        match fs::read(&path) {
-            Ok(raw) => document.attach(&raw.into()).map_err(|source| Error::File {
-                path: path.display().to_string(),
-                source: Box::new(source),
-            })?,
-            Err(_) if document.params_bytes == 0 => {}
-            Err(source) => return Err(Error::Io { path: path.display().to_string(), source }),
-        }
+        let file = match Input::open(&path, DATA_LIMIT) {
+            Ok(file) => file,
+            Err(_) if document.params_bytes == 0 => return Ok(document),
+            Err(error) => return Err(error.into()),
+        };
+        // Before it is read: another file may have any size.
+        let attached = match document.check_size(file.size()) {
+            Ok(()) => document.attach(&file.read()?.into()),
+            Err(error) => Err(error),
+        };
+        attached
+            .map_err(|source| Error::File { path: path.display().to_string(), source: Box::new(source) })?;
         Ok(document)
     }
 
@@ -49,19 +53,21 @@ impl Document {
         Ok(())
     }
 
+    fn check_size(&self, size: u64) -> Result<(), Error> {
+        let expected = self.params_bytes;
+        if size == expected {
+            return Ok(());
+        }
+        Err(malformed(format!("RAW file: it has {size} bytes, params_bytes says {expected}")))
+    }
+
     /// Gives the constants their bytes, which stay shared with `raw`.
     ///
     /// # Errors
     /// A file that is not of this document: another size than `params_bytes`, constants that it doesn't have or of another
     /// size, or constants of the document that the file doesn't have and that may not do without.
     pub fn attach(&mut self, raw: &Bytes) -> Result<(), Error> {
-        if raw.len() as u64 != self.params_bytes {
-            let expected = self.params_bytes;
-            return Err(malformed(format!(
-                "RAW file: it has {} bytes, params_bytes says {expected}",
-                raw.len()
-            )));
-        }
+        self.check_size(raw.len() as u64)?;
         let table: HashMap<i64, _> =
             raw_table(raw)?.into_iter().map(|entry| (i64::from(entry.v_id), entry)).collect();
         let mut used = 0;
