@@ -35,6 +35,7 @@ window.addEventListener("load", () => setTimeout(() => {
     found.charts[chart.id] = {
       things, frame: box(chart), bars: all(".barlayer .point").length, lines: all(".scatterlayer .js-line").length,
       points: all(".scatterlayer .point").length, legend: all(".legendtext").map(each => each.textContent),
+      buttons: all(".modebar-btn").map(each => each.dataset.title), links: all("a[href]").map(each => each.href),
       titles: all(".xtitle, .ytitle, .x2title, .y2title").map(each => each.textContent),
     };
   }
@@ -91,6 +92,27 @@ def test_the_page_needs_nothing_else(page: str) -> None:
     assert "url(" not in own
 
 
+def test_nothing_leaves_the_page(page: str) -> None:
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    allowed = dict(part.split(" ", 1) for part in policy[1].split("; "))
+    assert allowed["default-src"] == "'none'"
+    assert not any("http" in sources or "*" in sources for sources in allowed.values())
+    configs = re.findall(r"""\{"(?:displaylogo|responsive|showLink)[^{}]*(?:\{[^{}]*\})?[^{}]*\}""", page)
+    assert len(configs) == len(CHARTS)
+    for config in map(json.loads, configs):
+        assert (config["displaylogo"], config["showSendToCloud"]) == (False, False)
+        # Nothing is on that is off by default, either.
+        assert not any(config.get(name) for name in ("plotlyServerURL", "showLink", "showEditInChartStudio"))
+    # Outside of the library: names of formats, which nobody fetches.
+    own = re.sub(r"<script>/\*.*?</script>", "", page, count=1, flags=re.DOTALL)
+    assert len(own) < len(page) / 2, "the library was taken out"
+    assert set(re.findall(r"https?://[^\s\"'<>\\\\]+", own)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/XML/1998/namespace",
+    }
+
+
 def test_the_table_has_every_operator(page: str, digits: Path) -> None:
     for operator in profile(digits).operators:
         assert f"<td class=text>{operator.name}</td>" in page
@@ -106,6 +128,11 @@ def test_in_a_browser(browse: Callable[..., Any], page: str, digits: Path, width
     assert found["title"] == "digits on metis · Triune"
     assert not found["wide"], "no scrolling sideways"
     for name, chart in charts.items():
+        assert {"Download plot as a PNG", "Zoom"} <= set(chart["buttons"]), name
+        assert not [
+            title for title in chart["buttons"] if re.search("share|cloud|send|studio|plotly", title, re.IGNORECASE)
+        ]
+        assert chart["links"] == [], name
         left, top, right, bottom = chart["things"].pop("plot")
         assert right - left > width / 2, name
         assert bottom - top > 100, name

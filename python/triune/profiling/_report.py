@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triune import __version__
+from triune._files import write_text
 from triune.profiling._model import Profile
 from triune.profiling._table import compact, size
 
@@ -36,6 +37,18 @@ tbody tr:hover { background: #f0f4f8; }
 footer { color: #7b8794; font-size: 13px; margin-top: 20px; }
 """
 
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; form-action 'none'"
+)
+"""What browsers let the page do: run what is in it, and ask nobody for anything."""
+
+LOCAL: dict[str, object] = {
+    "displaylogo": False,
+    "showSendToCloud": False,
+    "plotlyServerURL": "",
+}
+"""What keeps plotly from offering to send a chart elsewhere: the page is the reader's alone."""
+
 SORT = """
 for (const head of document.querySelectorAll("th")) {
   head.addEventListener("click", () => {
@@ -61,7 +74,7 @@ def write_report(profile: Profile, path: Path) -> None:
 and the device's description."""
     hint = "Cycles count from the launch; bytes are read + written. Click a heading to sort."
     page = compose_page(title, intro, _cards(profile), figures(profile), hint, _table(profile))
-    path.write_text(page, encoding="utf-8")
+    write_text(path, page)
 
 
 def check_extra() -> None:
@@ -81,13 +94,14 @@ def compose_page(
     sections = []
     for heading, text, figure in figures:
         name = heading.lower().replace(" ", "-")
-        config = {"displaylogo": False, "responsive": True, "toImageButtonOptions": {"filename": f"triune-{name}"}}
+        config = LOCAL | {"responsive": True, "toImageButtonOptions": {"filename": f"triune-{name}"}}
         picture = figure.to_html(full_html=False, include_plotlyjs=False, div_id=name, config=config)
         sections.append(f"<section><h2>{heading}</h2><p>{escape(text)}</p>{picture}</section>")
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="data:,">
 <title>{title} · Triune</title>
