@@ -215,7 +215,7 @@ def test_no_devices(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
         (["run", "{package}", "--input", "{broken}"], "broken.npz: not an array file that can be read: "),
         (["run", "{package}", "--input", "{text}"], "text.png: not an image that can be read: "),
         (["run", "{package}", "--input", "{images}", "--output", "{tmp}/no/out.npz"], "out.npz: there is no directory"),
-        (["run", "{package}", "--input", "{images}", "--output", "{tmp}"], "Is a directory"),
+        (["run", "{package}", "--input", "{images}", "--output", "{tmp}"], ": Is a directory"),
         (["compat", "run", "{tmp}/no.py"], "no.py"),
     ],
 )

@@ -83,7 +83,7 @@ def test_tensorrt_cache(tmp_path: Path) -> None:
 
 def test_loader_libraries(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     library = tmp_path / "lib.so"
-    with pytest.raises(RuntimeError, match=r"set_loader_lib_path.*No such file.*lib\.so"):
+    with pytest.raises(RuntimeError, match=r"set_loader_lib_path.*lib\.so: No such file"):
         LiteGlobal.set_loader_lib_path(str(library))
     with pytest.raises(RuntimeError, match="set_loader_lib_path"):
         LiteGlobal.set_loader_lib_path(tmp_path)

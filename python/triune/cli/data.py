@@ -11,6 +11,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from triune._files import opened
+from triune.errors import FileError
+
 __all__ = ["Input", "Pixels", "feeds", "load", "samples"]
 
 IMAGES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
@@ -76,13 +79,11 @@ def load(path: Path, inputs: Sequence[Input], pixels: Pixels) -> dict[str, Tenso
 def _arrays(path: Path) -> dict[str, Tensor]:
     """Return what a .npz holds, or a .npy under the empty name."""
     try:
-        with open(path, "rb") as file:
+        with opened(path) as file:
             found = np.load(file, allow_pickle=False)
             return {"": found} if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
-    except OSError as error:
-        if error.filename is not None:
-            raise
-        raise ValueError(f"{path}: cannot be read: {error}") from None
+    except FileError:
+        raise
     except Exception as error:
         # Whatever unpickling, inflating or parsing a damaged file raises.
         raise ValueError(f"{path}: not an array file that can be read: {error}") from None
@@ -102,11 +103,11 @@ def image(path: Path, item: Input, pixels: Pixels) -> npt.NDArray[np.float32]:
             counts = "1 value" if channels == 1 else f"1 or {channels} values"
             raise ValueError(f"{option}: expected {counts} for input {item.name!r}, got {len(given)}")
     try:
-        with Image.open(path) as picture:
+        with opened(path) as file, Image.open(file) as picture:
             sized = picture.convert("L" if channels == 1 else "RGB").resize((width, height), Image.Resampling.BILINEAR)
     except Exception as error:
         # Decoders raise OSError, SyntaxError, ValueError and their own, and seldom name the file.
-        if isinstance(error, OSError) and error.filename is not None:
+        if isinstance(error, FileError):
             raise
         raise ValueError(f"{path}: not an image that can be read: {error}") from None
     values = np.asarray(sized, np.float32).reshape(height, width, channels) / np.float32(pixels.scale)

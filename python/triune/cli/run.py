@@ -39,6 +39,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from triune._files import replaced
     from triune.cli.data import Pixels, feeds, load
     from triune.cli.pipeline import Pipeline
 
@@ -54,7 +55,7 @@ def _run(options: argparse.Namespace) -> int:
             results = pipeline.run(arrays, lambda done, of: progress(f"image {done} of {of}"))
             profile = str(pipeline.profile()) if options.profile else ""
     if options.output:
-        with open(options.output, "wb") as file:
+        with replaced(options.output) as file:
             # Not by keyword: a tensor may be named as an argument of numpy's is.
             _save(file, results)
     else:

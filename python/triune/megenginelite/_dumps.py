@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from triune._files import append, write_bytes
+from triune.errors import FileError
 from triune.megenginelite._graph import DTYPES
 
 if TYPE_CHECKING:
@@ -50,23 +53,28 @@ def _trace(native: _native.Network) -> list[_Variable]:
     return found
 
 
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Say what was asked for when a file cannot be written."""
+    try:
+        yield
+    except FileError as error:
+        raise FileError(f"{what}: {error}") from None
+
+
 def text(native: _native.Network, file: str) -> Callable[[], None]:
     """Open a text file, and return what appends all results of a run to it.
 
     Raises RuntimeError if the file cannot be written.
     """
-    try:
-        with open(file, "w", encoding="utf-8"):
-            pass
-    except OSError as error:
-        raise RuntimeError(f"io_txt_dump: {error}") from None
+    with _named("io_txt_dump"):
+        write_bytes(file, b"")
 
     def dump() -> None:
         variables = _trace(native)
         by_name = {variable.name: variable for variable in variables}
-        with open(file, "a", encoding="utf-8") as opened:
-            for variable in variables:
-                opened.write(_block(variable, by_name))
+        with _named("io_txt_dump"):
+            append(file, "".join(_block(variable, by_name) for variable in variables).encode())
 
     return dump
 
@@ -124,11 +132,9 @@ def binary(native: _native.Network, folder: str) -> Callable[[], None]:
 
     def dump() -> None:
         variables = _trace(native)
-        try:
+        with _named("io_bin_dump"):
             for variable in variables:
-                Path(folder, f"{variable.number:06x}").write_bytes(_record(variable))
-        except OSError as error:
-            raise RuntimeError(f"io_bin_dump: {error}") from None
+                write_bytes(Path(folder, f"{variable.number:06x}"), _record(variable), sync=False)
 
     return dump
 

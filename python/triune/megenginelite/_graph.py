@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from triune._files import write_text
+from triune.errors import FileError
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -207,6 +210,6 @@ def write(file: str | Path, content: str, what: str) -> None:
     Raises RuntimeError, which names `what` was asked for, if it cannot be written.
     """
     try:
-        Path(file).write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise RuntimeError(f"{what}: {error}") from None
+        write_text(file, content)
+    except FileError as error:
+        raise FileError(f"{what}: {error}") from None

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
+from triune._files import MODEL_LIMIT, opened
+from triune.errors import FileError
 from triune.megenginelite import _ciphers, base
 from triune.megenginelite._binding import without_device_part
 from triune.megenginelite._config import MOST_THREADS, LiteIO, LiteNetworkIO, LiteOptions, Settings
@@ -54,11 +56,11 @@ class Model:
     def content(self) -> bytes:
         """Return the bytes of the bare model.
 
-        Raises OSError if the file cannot be read, RuntimeError if it is no longer what was loaded.
+        Raises RuntimeError if the file cannot be read, or is no longer what was loaded.
         """
         if isinstance(self.source, bytes):
             return self.source
-        with open(self.source, "rb") as file:
+        with opened(self.source, MODEL_LIMIT) as file:
             if _state(file) != self.state:
                 raise RuntimeError(f"{self.source}: the file has changed since the model was loaded")
             return file.read()
@@ -101,16 +103,22 @@ def open_model(file: Any, settings: Settings, asked: LiteNetworkIO, *, configure
     if isinstance(file, str | os.PathLike):
         path = os.fspath(file)
         title = os.path.basename(os.fsdecode(path))
-        with _opened(path) as opened:
-            try:
+        try:
+            kind = os.stat(path).st_mode
+            with opened(path, MODEL_LIMIT) as model:
                 if not settings.cipher:
-                    start = opened.read(len(_PACKED))
+                    start = model.read(len(_PACKED))
                     if start and start != _PACKED and not settings.layout_transform:
-                        return Model(path, title=title, state=_state(opened))
-                opened.seek(0)
-                data = opened.read()
-            except OSError as error:
-                raise RuntimeError(f"load: {path!r}: {error}") from None
+                        return Model(path, title=title, state=_state(model))
+                    model.seek(0)
+                data = model.read(MODEL_LIMIT)
+        except FileNotFoundError:
+            raise
+        except FileError as error:
+            hint = "; to read a pipe, open it and pass what open() returned" if stat.S_ISFIFO(kind) else ""
+            raise FileError(f"load: {error}{hint}") from None
+        except (OSError, ValueError) as error:
+            raise RuntimeError(f"load: {path!r}: {error}") from None
     else:
         assert hasattr(file, "read"), f"load: expected a path or a binary file, got {type(file).__name__}"
         data = file.read()
@@ -126,18 +134,6 @@ def open_model(file: Any, settings: Settings, asked: LiteNetworkIO, *, configure
         if data.startswith(_PACKED):
             return _unpack(data, settings, asked, configure)
     return Model(data, title=title, cipher=settings.cipher)
-
-
-def _opened(path: str | bytes) -> BinaryIO:
-    """Open a file that ends: not a pipe, nor a device."""
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise RuntimeError(f"load: {path!r} is no file; to read a pipe, open it and pass what open() returned")
-        return open(path, "rb")
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError) as error:
-        raise RuntimeError(f"load: {path!r}: {error}") from None
 
 
 def _decrypted(cipher: str, data: bytes, what: str) -> bytes:

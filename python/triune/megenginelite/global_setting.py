@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import SupportsIndex
 
 from triune import _fork
+from triune._files import MODEL_LIMIT, opened, read, write_bytes
+from triune.errors import FileError
 from triune.megenginelite import _arguments, _ciphers, _devices
 from triune.megenginelite._ciphers import Function, LiteDecryptionFunc, decryption_func
 from triune.megenginelite.base import LOG
@@ -63,10 +65,10 @@ class LiteGlobal:
         """
         name = _arguments.path("set_loader_lib_path", path)
         try:
-            with open(name, "rb") as file:
+            with opened(name) as file:
                 start = file.read(4)
-        except OSError as error:
-            raise RuntimeError(f"set_loader_lib_path: {error}") from None
+        except FileError as error:
+            raise FileError(f"set_loader_lib_path: {error}") from None
         if start not in _LIBRARIES:
             raise RuntimeError(f"set_loader_lib_path: {name!r} is no shared library")
         LOG.warning(
@@ -85,12 +87,11 @@ class LiteGlobal:
         Raises RuntimeError if the file cannot be read.
         """
         global _persistent_cache
+        name = _arguments.path("set_persistent_cache", path)
         try:
-            _persistent_cache = Path(_arguments.path("set_persistent_cache", path)).read_bytes()
-        except FileNotFoundError:
-            _persistent_cache = _EMPTY_CACHE
-        except OSError as error:
-            raise RuntimeError(f"set_persistent_cache: {error}") from None
+            _persistent_cache = read(name, MODEL_LIMIT) if os.path.lexists(name) else _EMPTY_CACHE
+        except FileError as error:
+            raise FileError(f"set_persistent_cache: {error}") from None
         LOG.info("set_persistent_cache: no effect, there is no search among algorithms")
 
     @staticmethod
@@ -100,9 +101,9 @@ class LiteGlobal:
         Raises RuntimeError if the file cannot be written.
         """
         try:
-            Path(_arguments.path("dump_persistent_cache", path)).write_bytes(_persistent_cache)
-        except OSError as error:
-            raise RuntimeError(f"dump_persistent_cache: {error}") from None
+            write_bytes(_arguments.path("dump_persistent_cache", path), _persistent_cache)
+        except FileError as error:
+            raise FileError(f"dump_persistent_cache: {error}") from None
 
     @staticmethod
     def set_tensorrt_cache(path: str | os.PathLike[str]) -> None:

@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, SupportsIndex
 
 from triune import _fork, _native
+from triune._files import write_bytes
+from triune.errors import FileError
 from triune.megenginelite import _devices
 from triune.megenginelite._arguments import integer, path
 from triune.megenginelite._binding import Binding, Flag, Port
@@ -559,10 +561,9 @@ class LiteNetwork(Configured):
             raise RuntimeError("dump_layout_transform_model: call enable_global_layout_transform before loading")
         try:
             content = self._model.content()
-            with open(model_file, "wb") as file:
-                file.write(content)
-        except OSError as error:
-            raise RuntimeError(f"dump_layout_transform_model: {error}") from None
+            write_bytes(model_file, content)
+        except (OSError, FileError) as error:
+            raise FileError(f"dump_layout_transform_model: {error}") from None
 
     def __enter__(self) -> Self:
         """Return the network."""

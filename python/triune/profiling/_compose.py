@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from triune import _native
+from triune._files import replaced_text, write_text
 from triune.profiling._model import Span
 from triune.profiling._table import LEAST_WIDTH, shorten
 
@@ -134,7 +135,7 @@ class Composition:
 
     def write_csv(self, path: str | os.PathLike[str]) -> None:
         """Write a line per instance, exact, with a header; cores are joined by blanks."""
-        with Path(path).open("w", newline="", encoding="utf-8") as file:
+        with replaced_text(path) as file:
             writer = csv.writer(file)
             writer.writerow(InstanceTimes.__dataclass_fields__)
             for each in self.instances:
@@ -154,7 +155,7 @@ class Composition:
             "forgotten": self.forgotten,
             "instances": [asdict(each) for each in self.instances],
         }
-        Path(path).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     def write_trace(self, path: str | os.PathLike[str]) -> None:
         """Write Chrome trace JSON with a track per core and per direction of the link; ui.perfetto.dev opens it."""
@@ -163,7 +164,7 @@ class Composition:
             "otherData": {"device": self.device, "nanoseconds": self.nanoseconds},
             "traceEvents": [*self._names(), *self._slices()],
         }
-        Path(path).write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(content, ensure_ascii=False) + "\n")
 
     def _names(self) -> list[dict[str, Any]]:
         tracks = [f"core {core}" for core in range(len(self.core_busy))] + ["link in", "link out"]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from triune import _native
+from triune._files import replaced_text, write_text
 from triune.profiling._model import bottleneck
 from triune.profiling._table import compact, size
 
@@ -117,7 +118,7 @@ class Exploration:
     def write_csv(self, path: str | os.PathLike[str]) -> None:
         """Write a line per design, exact, with a header."""
         rows = [_flat(design) for design in self.designs]
-        with Path(path).open("w", newline="", encoding="utf-8") as file:
+        with replaced_text(path) as file:
             writer = csv.DictWriter(file, list(rows[0]))
             writer.writeheader()
             writer.writerows(rows)
@@ -133,7 +134,7 @@ class Exploration:
             "keys": self.keys,
             "designs": [_flat(design) | {"settings": design.settings} for design in self.designs],
         }
-        Path(path).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     def write_report(self, path: str | os.PathLike[str]) -> None:
         """Write one self-contained HTML page with pictures and the table.

@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triune._files import write_text
 from triune.profiling._explore import Design, Exploration
 from triune.profiling._report import check_extra, compose_page
 from triune.profiling._table import compact, size
@@ -29,7 +30,7 @@ def write_page(found: Exploration, path: Path) -> None:
         ("Cost", _COST, _cost(found)),
     ]
     hint = "A star marks designs that no other beats. Click a heading to sort."
-    path.write_text(compose_page(title, intro, _cards(found), figures, hint, _table(found)), encoding="utf-8")
+    write_text(path, compose_page(title, intro, _cards(found), figures, hint, _table(found)))
 
 
 _THROUGHPUT = (

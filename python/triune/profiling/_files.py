@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from triune._files import replaced_text, write_text
 from triune.profiling._model import Operator, Profile
 
 NUMBERS = ("start", "end", "held", "compute", "load", "store", "stall", "load_stall", "control", "ideal", "macs")
@@ -18,7 +19,7 @@ def write_csv(profile: Profile, path: Path) -> None:
     """Write a line per operator, with a header."""
     memories = [memory.name for memory in profile.memories]
     sides = [f"{name}_{side}" for name in memories for side in ("read", "written")]
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with replaced_text(path) as file:
         writer = csv.writer(file)
         shares = ("share", "utilization", "array_utilization")
         writer.writerow(["name", "kind", *NUMBERS, *BUFFERS, *sides, *shares, "bottleneck"])
@@ -60,7 +61,7 @@ def write_json(profile: Profile, path: Path) -> None:
         },
         "operators": [_operator(operator) for operator in profile.operators],
     }
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def _operator(operator: Operator) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from triune._files import write_text
 from triune.profiling._model import Command, Profile, Span
 
 QUEUES = ("load", "execute", "store")
@@ -50,7 +51,7 @@ def write_trace(profile: Profile, path: Path) -> None:
         },
         "traceEvents": [*_names(profile), *_slices(profile), *_counters(profile)],
     }
-    path.write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(content, ensure_ascii=False) + "\n")
 
 
 def _threads(profile: Profile) -> list[tuple[int, str, str, list[Command]]]:

@@ -412,7 +412,12 @@ class ModelInstance(Object):
 
     def _run_mapped(self, inputs: object, outputs: object) -> None:
         with self._buffers_lock:
-            self._native.run(self._inputs.open(inputs), self._outputs.open(outputs))
+            ran = False
+            try:
+                self._native.run(self._inputs.open(inputs), self._outputs.open(outputs))
+                ran = True
+            finally:
+                self._outputs.buffers.put_back(ran=ran)
             self._inputs.close(inputs)
             self._outputs.close(outputs)
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from triune._files import opened
+from triune.errors import FileError
 from triune.icraft._xrt.elements import described
 from triune.icraft._xrt.errors import FILE, LOAD, TYPE, NotSupported, failure
 from triune.icraft._xrt.tensor import Tensor
@@ -31,12 +33,12 @@ def Ftmp2Tensor(ftmp_path: str | os.PathLike[str], value: Value) -> Tensor:
     tensor = Tensor(value.tensorType())
     size = tensor._bytes()
     try:
-        with open(ftmp_path, "rb") as file:
+        if not os.path.lexists(ftmp_path):
+            raise failure(FILE, f"Ftmp2Tensor: there is no file {ftmp_path}")
+        with opened(ftmp_path) as file:
             there = os.fstat(file.fileno()).st_size
             data = file.read(size)
-    except FileNotFoundError:
-        raise failure(FILE, f"Ftmp2Tensor: there is no file {ftmp_path}") from None
-    except OSError as error:
+    except FileError as error:
         raise failure(LOAD, f"Ftmp2Tensor: {error}") from None
     if there != size:
         warnings.warn(

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from triune._files import opened
+from triune.errors import FileError
 from triune.icraft._xir.layout import Layout
 from triune.icraft._xir.values import Value
 from triune.icraft._xrt.elements import described
 from triune.icraft._xrt.errors import FILE, LOAD, RANGE, TYPE, expect, failure
 from triune.icraft._xrt.tensor import Tensor
-
-if TYPE_CHECKING:
-    import os
 
 __all__ = ["Image2Tensor", "resized"]
 
@@ -92,15 +92,17 @@ def _read(path: str | os.PathLike[str], channels: int | None) -> Pixels:
             "Image2Tensor reads pictures with Pillow: pip install 'triune[icraft]'", name=error.name
         ) from error
     try:
-        with Image.open(path) as image:
+        if not os.path.lexists(path):
+            raise failure(FILE, f"Image2Tensor: there is no file {path}")
+        with opened(path) as file, Image.open(file) as image:
             mode = {1: "L", 3: "RGB", 4: "RGBA"}[channels] if channels else image.mode
             if mode not in _UNCHANGED:
                 mode = "RGBA" if "A" in mode or "transparency" in image.info else "L" if mode == "1" else "RGB"
             pixels = np.asarray(image if image.mode == mode else image.convert(mode))
     except UnidentifiedImageError:
         raise failure(LOAD, f"Image2Tensor: {path} is no picture that Pillow knows") from None
-    except FileNotFoundError:
-        raise failure(FILE, f"Image2Tensor: there is no file {path}") from None
+    except FileError as error:
+        raise failure(LOAD, f"Image2Tensor: {error}") from None
     except (OSError, Image.DecompressionBombError) as error:
         raise failure(LOAD, f"Image2Tensor: {path}: {error}") from None
     return pixels if pixels.ndim == 3 else pixels[..., np.newaxis]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triune._files import write_text
+from triune.errors import FileError
 from triune.icraft._npu.chunks import address
 from triune.icraft._xrt.errors import FILE, failure
 
@@ -24,8 +26,8 @@ def write_log(backend: NpuBackend, placement: Placement) -> Path:
     path = Path(".icraft", "logs", f"{name}_{type(backend).__name__.lower()}_{backend._id}.log")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(_lines(backend, placement)) + "\n", encoding="utf-8")
-    except OSError as error:
+        write_text(path, "\n".join(_lines(backend, placement)) + "\n")
+    except (OSError, FileError) as error:
         raise failure(FILE, f"{type(backend).__name__}.log: {error}") from None
     return path
 

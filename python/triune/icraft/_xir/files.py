@@ -1,9 +1,9 @@
 """Files of networks: the JSON of what a network is, and the RAW of its parameters.
 
 RAW: 12 bytes of magic, the number of parameters (u32), for each its number (u32) and where its bytes begin (u64), then the
-bytes, one after the other; little-endian. The core reads the table. `Network.lazyLoadParamsFromFile` maps the file: it costs
-as much as a mapping, and the digest is computed when the first data are touched. `Network.loadParamsFromFile` reads the file
-into memory.
+bytes, one after the other; little-endian. The core reads the table. `Network.lazyLoadParamsFromFile` reads that alone: data
+are read as they are touched, and the digest is computed when the first are. Nothing is mapped, as a mapped file that somebody
+shortens ends the process. `Network.loadParamsFromFile` reads the file into memory.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ import contextlib
 import hashlib
 import io
 import json
-import mmap
 import os
 import struct
-import tempfile
 import warnings
+import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from triune import _native
+from triune._files import DATA_LIMIT, TEXT_LIMIT, opened, read, replaced
+from triune.errors import FileError
 from triune.icraft._xir.errors import Error, XirWarning, native_errors
 from triune.icraft._xir.versions import EMPTY_MD5
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from triune.icraft._xir.network import Network
     from triune.icraft._xir.values import Params
 
-__all__ = ["FileForms"]
+__all__ = ["FileForms", "Stored", "stored"]
 
 _MAGIC = b"\xa5ICRAFT_RAW\xa5"
 _ENTRY = struct.Struct("<IQ")
@@ -39,10 +41,55 @@ _COUNT = struct.Struct("<I")
 _Path = str | os.PathLike[str]
 
 
-class _Raw:
-    """The bytes of a RAW file, in memory or mapped."""
+_PIECE = 1 << 20
+"""Bytes that a digest of a file is computed from at once."""
 
-    def __init__(self, data: bytes | bytearray | mmap.mmap, where: str, digest: str | None) -> None:
+
+class Stored:
+    """The bytes of an open file, read when they are asked for."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Take over the descriptor of a plain file, which is closed when nobody has this any more."""
+        self._descriptor = descriptor
+        weakref.finalize(self, os.close, descriptor)
+        self._state = self._now()
+
+    def _now(self) -> tuple[int, int]:
+        status = os.fstat(self._descriptor)
+        return status.st_size, status.st_mtime_ns
+
+    def __len__(self) -> int:
+        """Return how many bytes there were when the file was opened."""
+        return self._state[0]
+
+    def read(self, offset: int, length: int) -> npt.NDArray[np.uint8]:
+        """Return some bytes. Raises OSError if the file was changed since it was opened."""
+        import numpy as np
+
+        data = np.empty(length, np.uint8)
+        view, filled = data.data, 0
+        while filled < length:
+            count = os.preadv(self._descriptor, [view[filled:]], offset + filled)
+            if not count:
+                break
+            filled += count
+        found = self._now()
+        if filled < length or found != self._state:
+            if found[0] < len(self):
+                raise OSError(f"it was cut to {found[0]} bytes after it was loaded")
+            raise OSError("it was changed after it was loaded")
+        return data
+
+    def pieces(self, start: int = 0) -> Iterator[memoryview]:
+        """Yield all bytes from `start` on. Raises OSError as `read` does."""
+        for offset in range(start, len(self), _PIECE):
+            yield self.read(offset, min(_PIECE, len(self) - offset)).data
+
+
+class _Raw:
+    """The bytes of a RAW file, in memory or still in the file."""
+
+    def __init__(self, data: bytes | bytearray | Stored, where: str, digest: str | None) -> None:
         """Take the bytes; `digest` is what they should have, to be checked once data are touched, None if not at all."""
         self.data = data
         self.where = where
@@ -56,7 +103,10 @@ class _Raw:
         except IndexError:
             return
         if expected:
-            found = hashlib.md5(self.data, usedforsecurity=False).hexdigest()
+            digest = hashlib.md5(usedforsecurity=False)
+            for piece in self.data.pieces() if isinstance(self.data, Stored) else [self.data]:
+                digest.update(piece)
+            found = digest.hexdigest()
             if found != expected:
                 warnings.warn(
                     f"{self.where}: its MD5 is {found}, the network says {expected}: they may not belong together",
@@ -65,13 +115,17 @@ class _Raw:
                 )
 
     def slice(self, offset: int, length: int) -> npt.NDArray[np.uint8]:
-        """Return some bytes. Raises Error if the file behind a mapping became shorter."""
+        """Return some bytes. Raises Error if they are still in the file, and that was changed."""
         import numpy as np
 
-        if isinstance(self.data, mmap.mmap) and self.data.size() < offset + length:
-            raise Error(f"{self.where}: it was cut to {self.data.size()} bytes after it was loaded")
-        self.check()
-        view = np.frombuffer(self.data, np.uint8, length, offset) if length else np.empty(0, np.uint8)
+        try:
+            self.check()
+            if isinstance(self.data, Stored):
+                view = self.data.read(offset, length)
+            else:
+                view = np.frombuffer(self.data, np.uint8, length, offset) if length else np.empty(0, np.uint8)
+        except OSError as error:
+            raise Error(f"{self.where}: {error.strerror or error}") from None
         view.flags.writeable = False
         return view
 
@@ -81,10 +135,15 @@ class _Slice:
 
     def __init__(self, raw: _Raw, offset: int, length: int) -> None:
         self._raw, self._offset, self._length = raw, offset, length
+        self._read: weakref.ref[npt.NDArray[np.uint8]] | None = None
 
     def view(self) -> npt.NDArray[np.uint8]:
-        """Return the bytes. Raises Error if the file behind a mapping became shorter."""
-        return self._raw.slice(self._offset, self._length)
+        """Return the bytes; those that somebody still has are not read again. Raises Error as `_Raw.slice` does."""
+        view = self._read() if self._read is not None else None
+        if view is None:
+            view = self._raw.slice(self._offset, self._length)
+            self._read = weakref.ref(view)
+        return view
 
 
 class FileForms:
@@ -100,8 +159,8 @@ class FileForms:
         """
         from triune.icraft._xir.codec import network_of
 
-        with _opened(file_path) as file:
-            text = file.read()
+        with _errors():
+            text = read(file_path, TEXT_LIMIT)
         return network_of(text, os.fspath(file_path))
 
     @staticmethod
@@ -116,7 +175,7 @@ class FileForms:
 
         Raises Error if the file cannot be read, is not the network's size, or has not what the network needs.
         """
-        with _opened(file_path) as file:
+        with _errors(), opened(file_path) as file:
             size = os.fstat(file.fileno()).st_size
             _check_size(self, size, os.fspath(file_path))
             data = file.read(size)
@@ -125,17 +184,15 @@ class FileForms:
         _attach(self, data, os.fspath(file_path), calc_md5, lazy=False)
 
     def lazyLoadParamsFromFile(self: Network, file_path: _Path, calc_md5: bool = True) -> None:  # type: ignore[misc]
-        """Map the file of the parameters: data are read as they are touched.
+        """Open the file of the parameters: data are read as they are touched, and let go of when nobody has them.
 
         With `calc_md5` the digest is computed when the first are, and a warning given if it is not the network's. The file
-        has to stay as it is. Raises Error as `loadParamsFromFile` does.
+        has to stay as it is: data of one that was changed are refused with an Error. Another file under its name does no harm.
+        Raises Error as `loadParamsFromFile` does.
         """
-        with _opened(file_path) as file:
-            size = os.fstat(file.fileno()).st_size
-            _check_size(self, size, os.fspath(file_path))
-            if size == 0:
-                return
-            data = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+        with _errors():
+            data = stored(file_path)
+        _check_size(self, len(data), os.fspath(file_path))
         _attach(self, data, os.fspath(file_path), calc_md5, lazy=True)
 
     def loadParams(self: Network, stream: BinaryIO | io.BytesIO, calc_md5: bool = True) -> None:  # type: ignore[misc]
@@ -170,7 +227,7 @@ class FileForms:
         """
         if validate:
             self.validate()
-        with _replaced(file_path) as file:
+        with _errors(), replaced(file_path) as file:
             self.dumpJson(file, calc_md5)
 
     def dumpParams(self: Network, stream: BinaryIO | io.BytesIO) -> None:  # type: ignore[misc]
@@ -186,7 +243,7 @@ class FileForms:
 
         Raises Error as `dumpParams` does, or if the file cannot be written.
         """
-        with _replaced(file_path) as file:
+        with _errors(), replaced(file_path) as file:
             self.dumpParams(file)
 
     def dumpFlatToFile(  # type: ignore[misc]
@@ -198,40 +255,18 @@ class FileForms:
         )
 
 
-@contextlib.contextmanager
-def _opened(path: _Path) -> Iterator[BinaryIO]:
-    try:
-        file = open(path, "rb")  # noqa: SIM115 - closed below
-    except OSError as error:
-        raise Error(f"{os.fspath(path)}: it cannot be read: {error.strerror}") from None
-    with file:
-        try:
-            yield file
-        except OSError as error:
-            raise Error(f"{os.fspath(path)}: it cannot be read: {error.strerror}") from None
+def stored(path: _Path) -> Stored:
+    """Open a plain file to be read as its bytes are asked for. Raises FileError if it cannot be."""
+    return Stored(_native.open_input(path, DATA_LIMIT))
 
 
 @contextlib.contextmanager
-def _replaced(path: _Path) -> Iterator[BinaryIO]:
-    """Give a file to write, which takes the place of another when all is written."""
-    folder, name = os.path.split(os.fspath(path))
+def _errors() -> Iterator[None]:
+    """Raise what is wrong with a file as `Error`."""
     try:
-        handle, beside = tempfile.mkstemp(prefix=f".{name}.", dir=folder or ".")
-    except OSError as error:
-        raise Error(f"{os.fspath(path)}: it cannot be written: {error.strerror}") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        # What a file gets that is simply opened: mkstemp lets nobody else read.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(beside, 0o666 & ~mask)
-        os.replace(beside, path)
-    except OSError as error:
-        raise Error(f"{os.fspath(path)}: it cannot be written: {error.strerror}") from None
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(beside)
+        yield
+    except FileError as error:
+        raise Error(str(error)) from None
 
 
 def _check_size(network: Network, size: int, where: str) -> None:
@@ -273,12 +308,20 @@ def _attach(network: Network, data: Any, where: str, calc_md5: bool, lazy: bool)
 
 def _table(data: Any, where: str) -> dict[int, tuple[int, int]]:
     """Return place and length by number."""
-    from triune._native import xir_raw_table
-
     if not len(data):
         return {}
     with native_errors(where):
-        entries = xir_raw_table(data)
+        if isinstance(data, Stored):
+            try:
+                first = len(_MAGIC) + _COUNT.size
+                start = data.read(0, min(len(data), first)).data
+                count = _COUNT.unpack_from(start, len(_MAGIC))[0] if len(start) == first else 0
+                head = data.read(0, min(len(data), first + _ENTRY.size * count)).data
+            except OSError as error:
+                raise Error(f"{where}: {error.strerror or error}") from None
+            entries = _native.xir_raw_table(head, len(data))
+        else:
+            entries = _native.xir_raw_table(data)
     return {number: (offset, length) for number, offset, length in entries}
 
 

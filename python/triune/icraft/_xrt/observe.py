@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from triune._files import replaced
+from triune.errors import FileError
 from triune.icraft._xrt.dump import check_format
 from triune.icraft._xrt.errors import FILE, failure
 from triune.icraft._xrt.tensor import Tensor
@@ -79,9 +81,9 @@ class Observers:
         try:
             self.dump_to.mkdir(parents=True, exist_ok=True)
             for v_id, tensor in zip(step.outputs, outputs, strict=False):
-                with open(self.dump_to / f"{v_id}.ftmp", "wb") as file:
+                with replaced(self.dump_to / f"{v_id}.ftmp", sync=False) as file:
                     tensor.dump(file, _suited(self.dump_format, tensor))
-        except OSError as error:
+        except (OSError, FileError) as error:
             raise failure(FILE, f"setDumpOutputs: {error}") from None
 
 

@@ -1,22 +1,23 @@
 """Snapshots: a session in one file, independent of the files that its network was loaded from.
 
-A head of 96 bytes, a description as JSON, the data of the parameters; docs/icraft.md has the form. The file is mapped when it
-is read, and its digest compared before anything of it is used.
+A head of 96 bytes, a description as JSON, the data of the parameters; docs/icraft.md has the form. The digest is compared before
+anything of the file is used; data of parameters are read when they are touched, and refused if the file was changed since.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import mmap
 import os
 import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from triune._files import replaced
+from triune.errors import FileError
 from triune.icraft._xir.codec import network_of
 from triune.icraft._xir.errors import Error, InternalError
-from triune.icraft._xir.files import _opened, _Raw, _replaced, _Slice
+from triune.icraft._xir.files import Stored, _Raw, _Slice, stored
 from triune.icraft._xrt.backend import Backend, made
 from triune.icraft._xrt.errors import FILE, LOAD, ORDER, RANGE, TYPE, expect, failure
 
@@ -79,12 +80,12 @@ def write_snapshot(path: str, view: NetworkView, backends: Sequence[Backend]) ->
         digest.update(bytes(gap))
         digest.update(data)
     try:
-        with _replaced(path) as file:
+        with replaced(path) as file:
             file.write(facts + digest.digest() + text)
             for gap, data in places:
                 file.write(bytes(gap))
                 file.write(data)
-    except Error as error:
+    except FileError as error:
         raise failure(FILE, f"dumpSnapshot: {error}") from None
 
 
@@ -100,9 +101,9 @@ def read_snapshot(
     expect("CreateWithSnapshot: backends", types, Sequence, "a list of classes such as HostBackend")
     expect("CreateWithSnapshot: devices", devices, Sequence, "a list of devices")
     where = f"CreateWithSnapshot({os.fspath(path)!r})"
-    mapped, description, first = _mapped(path, where)
+    found, description, first = _opened(path, where)
     try:
-        network = _network(mapped, description, first, os.fspath(path))
+        network = _network(found, description, first, os.fspath(path))
         ops = [int(op) for op in description["ops"]]
         saved = description["backends"]
         classes = [str(each["class"]) for each in saved]
@@ -128,19 +129,20 @@ def read_snapshot(
     return network, ops, given
 
 
-def _mapped(path: str, where: str) -> tuple[mmap.mmap, dict[str, Any], int]:
-    """Return the file's bytes, checked, its description, and where data begin."""
+def _opened(path: str, where: str) -> tuple[Stored, dict[str, Any], int]:
+    """Return the file, checked, its description, and where data begin."""
     try:
-        with _opened(path) as file:
-            size = os.fstat(file.fileno()).st_size
-            if size < _HEAD.size:
-                raise failure(LOAD, f"{where}: {size} bytes are no snapshot")
-            mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
-    except (Error, OSError, ValueError) as error:
-        if isinstance(error, InternalError):
-            raise
+        return _checked(stored(path), where)
+    except (FileError, OSError) as error:
         raise failure(FILE, f"{where}: {error}") from None
-    magic, version, _, length, start, described, first, data, digest = _HEAD.unpack(mapped[: _HEAD.size])
+
+
+def _checked(file: Stored, where: str) -> tuple[Stored, dict[str, Any], int]:
+    size = len(file)
+    if size < _HEAD.size:
+        raise failure(LOAD, f"{where}: {size} bytes are no snapshot")
+    head = file.read(0, _HEAD.size).data
+    magic, version, _, length, start, described, first, data, digest = _HEAD.unpack(head)
     if magic != MAGIC:
         raise failure(LOAD, f"{where}: this is no snapshot of a session")
     if version != VERSION:
@@ -150,23 +152,23 @@ def _mapped(path: str, where: str) -> tuple[mmap.mmap, dict[str, Any], int]:
         raise failure(LOAD, f"{where}: the file is {kind}: {size} bytes instead of {length}")
     if start != _HEAD.size or first != start + described or first + data != size:
         raise failure(LOAD, f"{where}: the head is damaged")
-    found = hashlib.sha256(mapped[: _FACTS.size])
-    with memoryview(mapped) as whole, whole[_HEAD.size :] as rest:
-        found.update(rest)
+    found = hashlib.sha256(head[: _FACTS.size])
+    for piece in file.pieces(_HEAD.size):
+        found.update(piece)
     if found.digest() != digest:
         raise failure(LOAD, f"{where}: the file is damaged: its digest is another one")
     try:
-        description = json.loads(mapped[start:first])
+        description = json.loads(file.read(start, described).tobytes())
     except (ValueError, RecursionError) as error:
         raise failure(LOAD, f"{where}: the description is no JSON: {error!r:.200}") from None
     if not isinstance(description, dict):
         raise failure(LOAD, f"{where}: the description is not that of a session")
-    return mapped, description, first
+    return file, description, first
 
 
-def _network(mapped: mmap.mmap, description: dict[str, Any], first: int, path: str) -> Network:
+def _network(file: Stored, description: dict[str, Any], first: int, path: str) -> Network:
     network = network_of(json.dumps(description["network"]), path)
-    raw = _Raw(mapped, path, None)
+    raw = _Raw(file, path, None)
     table = {int(number): (int(start), int(size)) for number, (start, size) in description["params"].items()}
     for params in network._params():
         place = table.get(params.v_id)
@@ -175,7 +177,7 @@ def _network(mapped: mmap.mmap, description: dict[str, Any], first: int, path: s
                 continue
             raise Error(f"parameters {params.v_id} have no data in it")
         start, size = place
-        if start < 0 or size != params.storageBytes() or first + start + size > len(mapped):
+        if start < 0 or size != params.storageBytes() or first + start + size > len(file):
             raise Error(f"parameters {params.v_id}: {size} bytes at {start}, their type takes {params.storageBytes()}")
         params._source, params._lazy = _Slice(raw, first + start, size), True
     return network

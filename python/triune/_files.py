@@ -1,0 +1,106 @@
+"""Files, by the core's rules: what is written is whole or not there, what is read is a plain file with an end.
+
+`replaced` writes beside a file and takes its place at the end. Links are written through and modes stay, as with `cp`; devices
+and pipes are written directly. A full disk, an error or a kill on the way leaves what was there.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, TextIO
+
+from triune import _native
+from triune._native import DATA_LIMIT, MODEL_LIMIT, TEXT_LIMIT
+from triune.errors import FileError
+
+__all__ = [
+    "DATA_LIMIT",
+    "MODEL_LIMIT",
+    "TEXT_LIMIT",
+    "append",
+    "opened",
+    "read",
+    "replaced",
+    "replaced_text",
+    "write_bytes",
+    "write_text",
+]
+
+_Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+
+@contextmanager
+def replaced(path: _Path, *, sync: bool = True) -> Iterator[BinaryIO]:
+    """Give a file to write, which takes the place of the one at `path` when all is written.
+
+    Without `sync` it is not waited for the disk, so that the file is whole unless the power goes: for what is written often and
+    worth little.
+
+    Raises FileError if it cannot be written.
+    """
+    output = _native.OutputFile(os.fsdecode(path))
+    try:
+        descriptor = output.descriptor()
+        with (
+            _errors("write", path),
+            open(path if descriptor is None else descriptor, "wb", closefd=descriptor is None) as file,
+        ):
+            yield file
+        output.commit(sync=sync)
+    finally:
+        output.discard()
+
+
+@contextmanager
+def replaced_text(path: _Path) -> Iterator[TextIO]:
+    """As `replaced`, for text in UTF-8, whose line ends stay as they are."""
+    with replaced(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        yield text
+        # Who opened the file closes it.
+        text.detach()
+
+
+def write_bytes(path: _Path, data: bytes, *, sync: bool = True) -> None:
+    """Write a file as `replaced` does."""
+    with replaced(path, sync=sync) as file:
+        file.write(data)
+
+
+def write_text(path: _Path, text: str) -> None:
+    """Write a file in UTF-8 as `replaced` does."""
+    write_bytes(path, text.encode())
+
+
+def append(path: _Path, data: bytes) -> None:
+    """Put data behind what a file holds: all of it, or nothing. Raises FileError if it cannot be written."""
+    _native.append_to_file(os.fsdecode(path), data)
+
+
+def read(path: _Path, limit: int) -> bytes:
+    """Return the bytes of a plain file of at most `limit` bytes. Raises FileError if it is another or cannot be read."""
+    return _native.read_file(os.fsdecode(path), limit)
+
+
+@contextmanager
+def opened(path: _Path, limit: int = DATA_LIMIT) -> Iterator[BinaryIO]:
+    """Give a plain file of at most `limit` bytes to read. Raises FileError if it is another or cannot be read."""
+    with open(_native.open_input(os.fsdecode(path), limit), "rb") as file, _errors("read", path):
+        yield file
+
+
+@contextmanager
+def _errors(what: str, path: _Path) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        # Nothing failed: who reads has seen enough.
+        raise
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            # About another file, or a library's own.
+            raise
+        raise FileError(f"cannot {what} {os.fsdecode(path)}: {error.strerror or error}") from None
