@@ -9,7 +9,7 @@ const FRONT: usize = 4096;
 
 impl Task {
     /// Compares scores, value / (size × steps), without dividing.
-    fn by_score(&self, a: usize, b: usize) -> Ordering {
+    pub(super) fn by_score(&self, a: usize, b: usize) -> Ordering {
         let room = |index: usize| {
             let buffer = &self.buffers[index];
             u128::from(buffer.size.max(1)) * u128::from(buffer.upper - buffer.lower)

@@ -5,11 +5,15 @@
 
 mod exact;
 mod heuristics;
+mod many;
 
 use crate::{Buffer, Limits, Outcome, solve, validate};
 
 /// Placements tried for the set that was chosen, and for each set that could stand in for it.
 const PLACEMENTS: (u64, u64) = (50_000, 2_000);
+
+/// More candidates than these are chosen in one walk in order of time, whatever the policy: the others compare all pairs.
+const COMPARED: usize = 4096;
 
 /// A buffer that could stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,8 +100,14 @@ impl Residency {
 
 /// Chooses what stays in `capacity` bytes, and places it. `None` when a lifespan is empty, an alignment is not a power
 /// of two, or the sum of sizes or of values overflows u64.
+///
+/// Of more than 4,096 candidates, the set is that of [`Policy::Option3`] unless nothing is to stay, and the bound the worth
+/// of all that fit one by one.
 pub fn choose(candidates: &[Candidate], capacity: u64, policy: Policy) -> Option<Residency> {
     let task = Task::new(candidates, capacity)?;
+    if candidates.len() > COMPARED {
+        return many::choose(&task, policy);
+    }
     let best_score = || {
         [heuristics::option1(&task), heuristics::option2(&task), heuristics::option3(&task)]
             .into_iter()

@@ -38,7 +38,7 @@ fn brute(candidates: &[Candidate], capacity: u64) -> (u64, u64) {
     (alive, placed)
 }
 
-fn check(candidates: &[Candidate], capacity: u64, found: &Residency) {
+pub(super) fn check(candidates: &[Candidate], capacity: u64, found: &Residency) {
     let chosen: Vec<(&Candidate, u64)> =
         candidates.iter().zip(&found.offsets).filter_map(|(each, offset)| Some((each, (*offset)?))).collect();
     let buffers: Vec<Buffer> = chosen.iter().map(|(each, _)| each.buffer).collect();
