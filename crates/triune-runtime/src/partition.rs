@@ -14,7 +14,7 @@ use triune_graph::{
 };
 use triune_tensor::{DType, QuantParams, Shape};
 
-use crate::Error;
+use crate::{Error, Program};
 
 /// What a partition gives.
 pub(crate) struct Core {
@@ -61,6 +61,8 @@ pub(crate) fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
             return Err(Error::NotQuantized);
         }
         let (inputs, outputs) = crossings(&prepared, &sides);
+        // Those that have no name may still go; of so many, too many stay.
+        check_count(&inputs, &outputs, 16)?;
         let nameless = outputs.iter().filter(|&&id| counterparts(model, &prepared, id).floats.is_empty());
         let before = kept.len();
         kept.extend(nameless.filter_map(|id| producers[id.0 as usize]));
@@ -134,6 +136,7 @@ pub(crate) fn parts(prepared: &Graph, int16: bool) -> Result<Option<Parts>, Erro
         return Ok(None);
     }
     let (inputs, outputs) = crossings(prepared, &sides);
+    check_count(&inputs, &outputs, 1)?;
     let producers = prepared.producers();
     let made_on = |id: ValueId| producers[id.0 as usize].map(|producer| sides[producer.0 as usize]);
     let number = |list: &mut Vec<ValueId>, id: ValueId| {
@@ -257,6 +260,15 @@ fn is_integer(graph: &Graph, node: &Node, int16: bool) -> bool {
         && node.outputs.iter().flatten().all(quantized)
 }
 
+/// Refuses more inputs and outputs than `times` those that a program can have, before anything is compared with them.
+fn check_count(inputs: &[ValueId], outputs: &[ValueId], times: usize) -> Result<(), Error> {
+    let (count, most) = (inputs.len() + outputs.len(), usize::from(u8::MAX - Program::FIRST_IO));
+    if count <= times * most {
+        return Ok(());
+    }
+    Err(Error::Target(format!("{count} inputs and outputs of the integer core; a program has at most {most}")))
+}
+
 /// Values that enter and leave the core, in order of first use.
 pub(crate) fn crossings(graph: &Graph, sides: &[Side]) -> (Vec<ValueId>, Vec<ValueId>) {
     let producers = graph.producers();
@@ -264,19 +276,20 @@ pub(crate) fn crossings(graph: &Graph, sides: &[Side]) -> (Vec<ValueId>, Vec<Val
         producers[id.0 as usize].is_some_and(|producer| sides[producer.0 as usize] == Side::Device)
     };
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+    let (mut enters, mut leaves) = (HashSet::new(), HashSet::new());
     for (node, side) in graph.nodes.iter().zip(sides) {
         for &id in node.inputs.iter().flatten() {
             if *side == Side::Device {
-                if graph.value(id).constant.is_none() && !inside(id) && !inputs.contains(&id) {
+                if graph.value(id).constant.is_none() && !inside(id) && enters.insert(id) {
                     inputs.push(id);
                 }
-            } else if inside(id) && !outputs.contains(&id) {
+            } else if inside(id) && leaves.insert(id) {
                 outputs.push(id);
             }
         }
     }
     for &id in &graph.outputs {
-        if inside(id) && !outputs.contains(&id) {
+        if inside(id) && leaves.insert(id) {
             outputs.push(id);
         }
     }
