@@ -10,6 +10,8 @@ use std::{
 
 use memmap2::MmapMut;
 
+use crate::memory;
+
 /// Bytes of a large page.
 const LARGE_PAGE: usize = 2 << 20;
 
@@ -35,7 +37,7 @@ impl Buffer {
     /// `len` zeros; `None` when there is no memory for them.
     pub fn zeroed(len: usize) -> Option<Self> {
         if len < LARGE {
-            return Some(Self::on_heap(vec![0; len + Self::ALIGNMENT], len));
+            return Some(Self::on_heap(memory::filled(len + Self::ALIGNMENT, 0).ok()?, len));
         }
         if let Some(pages) = pages(len) {
             let start = pages.as_ptr().align_offset(LARGE_PAGE).min(LARGE_PAGE);
@@ -47,10 +49,7 @@ impl Buffer {
             }
             return Some(Self { storage: Storage::Pages(pages), start, len });
         }
-        let (room, mut heap) = (len.checked_add(Self::ALIGNMENT)?, Vec::new());
-        heap.try_reserve_exact(room).ok()?;
-        heap.resize(room, 0);
-        Some(Self::on_heap(heap, len))
+        Some(Self::on_heap(memory::filled(len.checked_add(Self::ALIGNMENT)?, 0).ok()?, len))
     }
 
     fn on_heap(heap: Vec<u8>, len: usize) -> Self {

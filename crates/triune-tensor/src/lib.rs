@@ -5,6 +5,7 @@
 
 mod buffer;
 mod dtype;
+pub mod memory;
 mod multiplier;
 mod quant;
 mod shape;
@@ -12,6 +13,7 @@ pub mod text;
 
 pub use buffer::Buffer;
 pub use dtype::DType;
+pub use memory::OutOfMemory;
 pub use multiplier::{Multiplier, Requantize};
 pub use quant::{QuantParams, Rounding};
 pub use shape::{MAX_RANK, Shape};
