@@ -6,6 +6,9 @@ pub enum Error {
     /// A file cannot be read.
     #[error(transparent)]
     Io(#[from] triune_files::Error),
+    /// The host has no memory for what the model holds.
+    #[error(transparent)]
+    Memory(#[from] triune_tensor::OutOfMemory),
     /// Something is wrong with one file.
     #[error("{path}: {source}")]
     File {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use half::f16;
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Shape, memory};
 
 use crate::{
     Constant, Op,
@@ -17,11 +17,22 @@ use crate::{
     },
 };
 
+/// Results of so many bytes are always evaluated.
+const ALWAYS: usize = 512;
+/// Bytes that evaluation takes in between, times those of the results.
+const IN_BETWEEN: u64 = 6;
+
+/// Whether the results are the operand's bytes, seen differently.
+pub(crate) const fn shares_bytes(op: &Op) -> bool {
+    matches!(op, Op::Identity(_) | Op::Reshape(_) | Op::Flatten(_) | Op::Squeeze(_) | Op::Unsqueeze(_))
+}
+
 /// Evaluates nodes, up to a number of bytes per result and altogether.
 #[derive(Debug)]
 pub(crate) struct Evaluator {
     limit: usize,
     budget: usize,
+    fill_budget: usize,
     /// Repeated values, shared by all constants that repeat the same one.
     fills: HashMap<Bytes, Bytes>,
 }
@@ -29,7 +40,18 @@ pub(crate) struct Evaluator {
 impl Evaluator {
     /// Results have at most `limit` bytes each and four times as many altogether, or sixteen MiB if that is more.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, budget: limit.saturating_mul(4).max(16 << 20), fills: HashMap::new() }
+        let budget = limit.saturating_mul(4).max(16 << 20);
+        Self { limit, budget, fill_budget: budget, fills: HashMap::new() }
+    }
+
+    /// As [`Self::new`], with another number of bytes altogether.
+    pub(crate) fn with_budget(limit: usize, budget: usize) -> Self {
+        Self { budget, ..Self::new(limit) }
+    }
+
+    /// Results of so many bytes are gone.
+    pub(crate) fn give_back(&mut self, bytes: usize) {
+        self.budget = self.budget.saturating_add(bytes);
     }
 
     /// The results of a node, when all that they depend on is known and they are small enough.
@@ -54,8 +76,17 @@ impl Evaluator {
         if let Op::ConstantOfShape(op) = op {
             return Some(vec![self.fill(&op.value, results.first()?.shape)?]);
         }
-        // Checked only here: a repeated value costs its buffer once, however many weights it stands for.
-        let budget = self.budget.checked_sub(total)?;
+        if shares_bytes(op) {
+            return results_of(op, at, results);
+        }
+        // Checked only here: a repeated value costs its buffer once, however many weights it stands for. Extents and the like
+        // are always wanted: what is large must not take their place.
+        let budget = match self.budget.checked_sub(total) {
+            None if total <= ALWAYS => 0,
+            budget => budget?,
+        };
+        // Operands spread out, wider elements in between, the results.
+        memory::check_room((total as u64).saturating_mul(IN_BETWEEN)).ok()?;
         let constants = results_of(op, at, results)?;
         self.budget = budget;
         Some(constants)
@@ -69,7 +100,8 @@ impl Evaluator {
             let old = self.fills.get(&pattern).map_or(0, Bytes::len);
             let size = bytes.max(old.saturating_mul(2)).min(self.limit.max(bytes));
             let size = size - size % pattern.len().max(1);
-            self.budget = self.budget.checked_sub(size)?;
+            self.fill_budget = self.fill_budget.checked_sub(size)?;
+            memory::check_room(size as u64).ok()?;
             let fill = if pattern.iter().all(|&b| b == 0) {
                 vec![0; size]
             } else {

@@ -266,7 +266,9 @@ fn check_count(inputs: &[ValueId], outputs: &[ValueId], times: usize) -> Result<
     if count <= times * most {
         return Ok(());
     }
-    Err(Error::Target(format!("{count} inputs and outputs of the integer core; a program has at most {most}")))
+    Err(Error::Target(format!(
+        "{count} inputs and outputs of the integer core; a program has at most {most}"
+    )))
 }
 
 /// Values that enter and leave the core, in order of first use.

@@ -6,11 +6,11 @@ pub mod onnx;
 mod protobuf;
 pub mod xir;
 
-use std::{io, path::Path};
+use std::path::Path;
 
 use bytes::Bytes;
-use triune_files::{Error as FileError, FolderLock, Input, MODEL_LIMIT};
-use triune_tensor::Buffer;
+use triune_files::{FolderLock, Input, MODEL_LIMIT};
+use triune_tensor::{Buffer, OutOfMemory};
 
 use crate::{Error, Graph};
 
@@ -46,7 +46,7 @@ pub fn read_bytes(bytes: impl Into<Bytes>, folder: Option<&Path>) -> Result<Grap
 
 /// The bytes of a plain file of at most `limit` bytes, as readers take them: in memory once, aligned to 64 bytes.
 ///
-/// A file that grows meanwhile is read as far as it went when it was opened. The error is [`Error::Io`].
+/// A file that grows meanwhile is read as far as it went when it was opened. The error is [`Error::Io`] or [`Error::Memory`].
 pub fn contents(path: &Path, limit: u64) -> Result<Bytes, Error> {
     // Read, not mapped: a mapped file that someone truncates kills the process.
     let mut input = Input::open(path, limit)?;
@@ -54,10 +54,7 @@ pub fn contents(path: &Path, limit: u64) -> Result<Bytes, Error> {
         return Ok(input.read()?.into());
     }
     let buffer = usize::try_from(input.size()).ok().and_then(Buffer::zeroed);
-    let mut buffer = buffer.ok_or_else(|| FileError::Read {
-        path: path.to_owned(),
-        source: io::ErrorKind::OutOfMemory.into(),
-    })?;
+    let mut buffer = buffer.ok_or(OutOfMemory { bytes: input.size() })?;
     let filled = input.fill(&mut buffer)?;
     Ok(Bytes::from_owner(buffer).slice(..filled))
 }

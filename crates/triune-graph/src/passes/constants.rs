@@ -6,7 +6,7 @@ use super::rewrite::Rewriter;
 use crate::{
     Constant, Dim, Error, Graph, Node, Op, Value, ValueId,
     infer::infer,
-    known::Evaluator,
+    known::{Evaluator, shares_bytes},
     ops::{
         GlobalPool, ReduceKind, Reshape, Slice, Unary, UnaryKind,
         infer::{Operand, Operands, TensorType},
@@ -18,8 +18,9 @@ const LIMIT: usize = 256 << 20;
 
 /// Evaluates what is known on a bound graph and simplifies what that makes simple; also infers all types.
 ///
-/// Shape arithmetic and moved, cast, repeated or exactly computable constants become constants (at most 256 MiB
-/// each). Nodes that change nothing go; clamps with constant limits become [`UnaryKind::Clip`]; flattening, squeezing
+/// Shape arithmetic and moved, cast, repeated or exactly computable constants become constants: at most 256 MiB each, and
+/// at one time three times the bytes of the network's own constants and 8 MiB. What would be more stays to be computed in
+/// each run. Nodes that change nothing go; clamps with constant limits become [`UnaryKind::Clip`]; flattening, squeezing
 /// and unsqueezing become reshapes to a constant shape. Dequantized constants stay as they are: quantization needs
 /// their integers, see [`fold_dequantize`]. Returns whether anything changed.
 pub fn fold_constants(graph: &mut Graph) -> Result<bool, Error> {
@@ -99,22 +100,49 @@ fn dequantized(
     Constant::from_f32(shape, &reals)
 }
 
-/// Replaces nodes by their results where those are known.
+/// Bytes of folded values at one time, times those of the network's own constants, and besides.
+const HELD: (usize, usize) = (3, 8 << 20);
+
+/// Replaces nodes by their results where those are known. A result that only served others goes with its last reader.
 fn evaluate(graph: &mut Graph) -> bool {
-    let mut evaluator = Evaluator::new(LIMIT);
+    let own = graph.values.iter().filter_map(|value| value.constant.as_ref());
+    let own = own.fold(0_usize, |sum, constant| sum.saturating_add(constant.bytes().len()));
+    let mut evaluator = Evaluator::with_budget(LIMIT, own.saturating_mul(HELD.0).saturating_add(HELD.1));
+    let mut readers = vec![0_usize; graph.values.len()];
+    let read = graph.nodes.iter().flat_map(|node| node.inputs.iter().flatten());
+    for id in read.chain(&graph.outputs) {
+        readers[id.0 as usize] += 1;
+    }
+    // Bytes that go when a folded value goes.
+    let mut folded = vec![0_usize; graph.values.len()];
     let nodes = std::mem::take(&mut graph.nodes);
     let before = nodes.len();
     let mut kept = Vec::with_capacity(before);
     for node in nodes {
-        match results(graph, &node, &mut evaluator) {
-            Some(constants) => {
-                for (output, constant) in node.outputs.iter().zip(constants) {
-                    if let Some(id) = output {
-                        graph.set_constant(*id, constant);
-                    }
-                }
+        let Some(constants) = results(graph, &node, &mut evaluator) else {
+            kept.push(node);
+            continue;
+        };
+        let counts = !shares_bytes(&node.op) && !matches!(node.op, Op::ConstantOfShape(_));
+        for (output, constant) in node.outputs.iter().zip(constants) {
+            if let Some(id) = output {
+                folded[id.0 as usize] = if counts { constant.bytes().len() } else { 0 };
+                graph.set_constant(*id, constant);
             }
-            None => kept.push(node),
+        }
+        if let Some(Some(id)) = node.inputs.first()
+            && shares_bytes(&node.op)
+        {
+            // They live on under another name, and are never given back.
+            folded[id.0 as usize] = 0;
+        }
+        for id in node.inputs.iter().flatten() {
+            let (left, bytes) = (&mut readers[id.0 as usize], &mut folded[id.0 as usize]);
+            *left -= 1;
+            if *left == 0 && *bytes > 0 {
+                evaluator.give_back(std::mem::take(bytes));
+                graph.value_mut(*id).constant = None;
+            }
         }
     }
     graph.nodes = kept;
