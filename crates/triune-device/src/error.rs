@@ -134,6 +134,9 @@ pub enum Error {
         /// A gibibyte, and four times the bytes of its constants.
         limit: u64,
     },
+    /// The host has no memory for what a program keeps.
+    #[error(transparent)]
+    HostMemory(#[from] triune_tensor::OutOfMemory),
     /// A kernel refused its operands.
     #[error("command {index} ({mnemonic}): {source}")]
     Kernel {

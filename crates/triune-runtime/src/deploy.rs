@@ -488,7 +488,7 @@ impl Image {
         }
         // A second deployment that decoded at the same time keeps its own.
         loaded.decoded.lock().get_or_insert_with(|| executor.decoded().clone());
-        executor.reserve(threads);
+        executor.reserve(threads)?;
         Ok(Self { executor, pool: None, inputs, outputs, failed: None, scratch, resident })
     }
 

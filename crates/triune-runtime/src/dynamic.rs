@@ -8,7 +8,7 @@ use triune_graph::{
     ops::{Comparison, CondTake, Nms, NonMaxSuppression},
     passes::{HostOperand, HostStep},
 };
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Shape, memory};
 
 use crate::{Error, Tensor, TensorRef};
 
@@ -275,10 +275,11 @@ fn nms(at: &Operands<'_>, op: Nms) -> Result<Vec<Tensor>, Error> {
         return Err(at.wrong(format!("{images} times {} results", op.max_output)));
     }
     let (boxes, _) = boxes.as_chunks::<4>();
-    let (mut indices, mut counts) = (Vec::with_capacity(images * op.max_output), Vec::with_capacity(images));
+    let (mut indices, mut counts) = (memory::with_room(images * op.max_output)?, memory::with_room(images)?);
+    let mut kept: Vec<usize> = memory::with_room(op.max_output)?;
     for image in 0..images {
         let boxes = &boxes[image * count..][..count];
-        let mut kept: Vec<usize> = Vec::new();
+        kept.clear();
         for (index, &own) in boxes.iter().enumerate() {
             work::go_on()?;
             if kept.len() == op.max_output {
@@ -295,7 +296,7 @@ fn nms(at: &Operands<'_>, op: Nms) -> Result<Vec<Tensor>, Error> {
         counts.push(kept.len() as i32);
         let last = kept.last().copied().unwrap_or(0);
         kept.resize(op.max_output, last);
-        indices.extend(kept.into_iter().map(|index| index as i32));
+        indices.extend(kept.iter().map(|&index| index as i32));
     }
     let indices = ints(&[images, op.max_output], &indices);
     let counts = ints(&[images], &counts);

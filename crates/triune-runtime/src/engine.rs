@@ -55,7 +55,7 @@ impl Engine {
         let (workspace, library) = (&resources.workspace, &resources.model.library);
         let (program, outline) = compile_host(graph, workspace.spec(), resources.fusion, Some(library))?;
         let program = HostProgram::new(workspace, program, library)?;
-        program.reserve(&mut resources.scratch, threads);
+        program.reserve(&mut resources.scratch, threads)?;
         Ok(Self::Host { program: Box::new(program), outline, times: Vec::new() })
     }
 

@@ -11,6 +11,9 @@ pub enum Error {
     /// The simulated device.
     #[error(transparent)]
     Device(#[from] triune_device::Error),
+    /// The host has no memory for a model, or for its run.
+    #[error(transparent)]
+    Memory(#[from] triune_tensor::OutOfMemory),
     /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] triune_files::Error),

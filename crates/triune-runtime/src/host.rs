@@ -12,6 +12,7 @@ use triune_device::{
 };
 use triune_fork::{Brief, BriefGuard};
 use triune_kernels::{Isa, Pool};
+use triune_tensor::{OutOfMemory, memory};
 
 use crate::{Error, Program, TensorIo, lower::ALIGNMENT};
 
@@ -26,7 +27,11 @@ struct Chunk {
 
 impl Chunk {
     fn new(memory: &Arc<Memory>, region: RegionId, len: u64) -> Result<Self, Error> {
-        let base = memory.allocate(region, aligned(len), ALIGNMENT)?;
+        let base = memory.allocate(region, aligned(len), ALIGNMENT).map_err(|error| match error {
+            // The region is this process's own memory.
+            triune_device::Error::OutOfMemory { length, .. } => Error::Memory(OutOfMemory { bytes: length }),
+            error => error.into(),
+        })?;
         Ok(Self { memory: Arc::clone(memory), region, base, len })
     }
 
@@ -57,7 +62,7 @@ impl Drop for Chunk {
 
 /// Bytes whose pages are there before the first run. What is beyond comes as it is touched: a few bytes of a file can ask for
 /// extents of any size.
-const AT_ONCE: usize = 64 << 20;
+const AT_ONCE: usize = 32 << 20;
 
 /// Refuses what this machine does not have: the system would promise it, and end the process that takes it at its word.
 fn check_there_is(bytes: u64) -> Result<(), Error> {
@@ -106,19 +111,24 @@ struct State {
 
 impl Workspace {
     /// Least address space that is worth a try.
-    const LEAST: u64 = 1 << 28;
+    const LEAST: u64 = 1 << 26;
 
     /// An empty workspace: address space, of which nothing is committed until it is touched.
     pub fn new() -> Result<Arc<Self>, Error> {
         let mut spec = DeviceSpec::builtin("host")?;
-        // Address space is not free everywhere: where there is less, less has to do.
+        let all =
+            |spec: &DeviceSpec| spec.memory.iter().fold(0, |sum: u64, each| sum.saturating_add(each.bytes));
+        let whole = all(&spec);
+        // Address space is not free everywhere: where there is less, less has to do, and as much stays for everything else.
         let memory = loop {
+            let bytes = all(&spec);
             match Memory::new(&spec) {
-                Ok(memory) => break memory,
-                Err(error) if spec.memory.iter().all(|memory| memory.bytes <= Self::LEAST) => {
-                    return Err(error.into());
+                Ok(memory) if bytes == whole || memory::check_room(bytes).is_ok() => break memory,
+                Ok(memory) if spec.memory.iter().all(|memory| memory.bytes <= Self::LEAST) => break memory,
+                Err(_) if spec.memory.iter().all(|memory| memory.bytes <= Self::LEAST) => {
+                    return Err(OutOfMemory { bytes }.into());
                 }
-                Err(_) => {
+                Ok(_) | Err(_) => {
                     for memory in &mut spec.memory {
                         memory.bytes = (memory.bytes / 4).max(Self::LEAST);
                     }
@@ -195,12 +205,16 @@ impl Scratch {
     const ALIGNMENT: usize = 64;
 
     /// Makes room, every page of it up to [`AT_ONCE`].
-    fn reserve(&mut self, bytes: usize) {
+    fn reserve(&mut self, bytes: usize) -> Result<(), Error> {
         let need = bytes.saturating_add(Self::ALIGNMENT);
         if self.0.len() < need {
-            // Zeros are what the system hands out page by page when they are first touched.
+            self.0 = Vec::new();
+            // Where there is none, that is known before zeros are asked for, which the system hands out page by page when they
+            // are first touched.
+            memory::check_room(need as u64)?;
             self.0 = vec![if need <= AT_ONCE { 0xA5 } else { 0 }; need];
         }
+        Ok(())
     }
 
     fn bytes(&mut self) -> &mut [u8] {
@@ -235,8 +249,8 @@ impl HostProgram {
     }
 
     /// Makes room for runs with `threads` threads, so that the first one need not.
-    pub(crate) fn reserve(&self, scratch: &mut Scratch, threads: usize) {
-        scratch.reserve(self.decoded.scratch_bytes(threads));
+    pub(crate) fn reserve(&self, scratch: &mut Scratch, threads: usize) -> Result<(), Error> {
+        scratch.reserve(self.decoded.scratch_bytes(threads))
     }
 
     /// Runs once.
@@ -253,7 +267,7 @@ impl HostProgram {
             self.decoded.rebind(&self.workspace.memory, &segments)?;
             self.shared = shared;
         }
-        self.reserve(scratch, pool.threads());
+        self.reserve(scratch, pool.threads())?;
         let run = self.decoded.run_border(&self.workspace.memory, border, scratch.bytes(), pool, observer);
         run.map_err(|error| match error {
             triune_device::Error::Busy { .. } => Error::Shared,

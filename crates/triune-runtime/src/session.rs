@@ -8,7 +8,7 @@ use triune_graph::{Dim, ValueId, passes};
 #[cfg(doc)]
 use triune_kernels::CancelToken;
 use triune_kernels::Pool;
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Shape, memory};
 
 use crate::{
     Deployment, Error, Model, ModelOptions, Outline, Program, ValueInfo, Workspace,
@@ -59,8 +59,13 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    pub(crate) fn zeros(dtype: DType, shape: Shape) -> Self {
-        Self { dtype, shape, bytes: vec![0; shape.iter().product::<usize>() * dtype.bytes()] }
+    /// A tensor of zeros.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn zeros(dtype: DType, shape: Shape) -> Result<Self, Error> {
+        let bytes = shape.iter().product::<usize>() * dtype.bytes();
+        Ok(Self { dtype, shape, bytes: memory::filled(bytes, 0)? })
     }
 
     /// The tensor as an operand.
@@ -270,7 +275,8 @@ impl Session {
             return staged.run(&shapes, inputs, &mut self.resources);
         }
         let (resources, engine) = self.engine(&shapes)?;
-        let results = engine.outputs().iter().map(|io| Tensor::zeros(io.dtype, io.shape)).collect();
+        let results = engine.outputs().iter().map(|io| Tensor::zeros(io.dtype, io.shape));
+        let results = results.collect::<Result<_, _>>()?;
         let mut border = Tensors { inputs, results };
         engine.run(resources, &mut border)?;
         Ok(border.results)

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Instant};
 
 use triune_device::{Border, DeviceSpec};
 use triune_graph::{Graph, passes};
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Shape, memory};
 
 use crate::{
     DeployOptions, Deployment, Device, Error, Model, OperatorTime, Outline, Session, SessionOptions, Tensor,
@@ -171,21 +171,25 @@ impl Split {
             .map(|(wire, io)| {
                 let dense = tensors.get(wire.origin).bytes;
                 let size = io.dtype.bytes();
-                let mut bytes = io.zero_point.to_le_bytes()[..size].repeat(io.bytes() / size);
+                let zero_point = &io.zero_point.to_le_bytes()[..size];
+                let mut bytes = memory::with_room(io.bytes())?;
+                (0..io.bytes() / size).for_each(|_| bytes.extend_from_slice(zero_point));
                 walk(wire, io, &mut |host, device| scatter(&mut bytes, device, dense, host, wire, io));
-                bytes
+                Ok(bytes)
             })
-            .collect();
-        let mut outputs: Vec<Vec<u8>> = program.outputs.iter().map(|io| vec![0; io.bytes()]).collect();
+            .collect::<Result<_, Error>>()?;
+        let mut outputs: Vec<Vec<u8>> =
+            program.outputs.iter().map(|io| memory::filled(io.bytes(), 0)).collect::<Result<_, _>>()?;
         let sources: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
         let mut targets: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
         self.deployment.run(&sources, &mut targets)?;
         let dense = |((wire, io), padded): ((&Wire, &TensorIo), &Vec<u8>)| {
-            let mut bytes = vec![0; wire.shape.iter().product::<usize>() * wire.dtype.bytes()];
+            let size = wire.shape.iter().product::<usize>() * wire.dtype.bytes();
+            let mut bytes = memory::filled(size, 0)?;
             walk(wire, io, &mut |host, device| scatter(&mut bytes, host, padded, device, wire, io));
-            Tensor { dtype: wire.dtype, shape: wire.shape, bytes }
+            Ok(Tensor { dtype: wire.dtype, shape: wire.shape, bytes })
         };
-        Ok(self.core_outputs.iter().zip(&program.outputs).zip(&outputs).map(dense).collect())
+        self.core_outputs.iter().zip(&program.outputs).zip(&outputs).map(dense).collect()
     }
 }
 

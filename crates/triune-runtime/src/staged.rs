@@ -121,7 +121,7 @@ impl Part {
             let stage = &self.stage;
             let engine = plan(stage, &mut self.plans, table, resources)?;
             let outputs = engine.outputs().iter();
-            let results = outputs.map(|io| Tensor::zeros(io.dtype, io.shape)).collect();
+            let results = outputs.map(|io| Tensor::zeros(io.dtype, io.shape)).collect::<Result<_, _>>()?;
             let open = stage.inputs.iter().filter(|name| !stage.known.contains(name));
             let inputs: Vec<TensorRef<'_>> = open.filter_map(|name| table.get(name)).collect();
             let mut border = Tensors { inputs: &inputs, results };

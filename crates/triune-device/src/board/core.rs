@@ -117,7 +117,7 @@ impl Core {
         let Some(job) = decoded.last() else { return Ok(()) };
         let need =
             job.streams.iter().map(|stream| stream.scratch_bytes(at.pool.threads())).max().unwrap_or(0);
-        scratch.reserve(need);
+        scratch.reserve(need)?;
         for stream in &job.streams {
             let run = || stream.run(at.memory, scratch.bytes(), at.pool, None);
             waiting(at.memory, stream.access(), run)?;

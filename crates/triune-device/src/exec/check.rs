@@ -3,7 +3,7 @@
 //! Everything that comes from an instruction word is checked here, with checked arithmetic, before a kernel sees it.
 
 use triune_kernels::{Blocked, Isa, Nhwc, Q8, QSoftmax};
-use triune_tensor::DType;
+use triune_tensor::{DType, memory};
 
 use super::guard::Guard;
 use super::operands::{MAX_READS, Operands, Prepared, SegRange, Step};
@@ -19,6 +19,9 @@ pub(super) type Result<T, E = FieldError> = std::result::Result<T, E>;
 
 /// Most elements that an operand can have, repeats counted: keeps every product of extents far from overflow.
 const MAX_ELEMENTS: u64 = 1 << 48;
+
+/// Times the bytes of weights that they take while they are packed: beside those, in the order of the kernels and widened.
+const PACKED: u64 = 4;
 
 /// An error about `field`.
 pub(super) fn bad<T>(field: &str, problem: impl Into<String>) -> Result<T> {
@@ -205,7 +208,19 @@ impl<'a> Checker<'a> {
 
     /// Counts memory that the command keeps in the form that runs, before it is allocated.
     pub(super) fn keep(&self, field: &'static str, bytes: u64) -> Result<()> {
-        self.program.budget.take(bytes).map_err(|error| {
+        self.blame(field, self.program.budget.take(bytes))?;
+        self.check_room(field, bytes)
+    }
+
+    /// Whether there is memory for the packed form of so many bytes, before it is made.
+    fn check_room(&self, field: &'static str, bytes: u64) -> Result<()> {
+        let room = memory::check_room(bytes.saturating_mul(PACKED));
+        self.blame(field, room.map_err(Error::from))
+    }
+
+    /// An error that is no fault of the field's.
+    fn blame(&self, field: &'static str, result: Result<(), Error>) -> Result<()> {
+        result.map_err(|error| {
             let text = FieldError::new(error.to_string()).within(field);
             self.fault.replace(Some(error));
             text
@@ -265,6 +280,7 @@ impl<'a> Checker<'a> {
         };
         match library.get(addr) {
             Some(weights) if weights.extents == extents && weights.elem_bytes == elem_bytes => {
+                self.check_room(field, (extents.iter().product::<usize>() * elem_bytes) as u64)?;
                 Ok(FilterSource::Library(library, weights))
             }
             Some(weights) => {

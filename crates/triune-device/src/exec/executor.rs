@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use triune_kernels::{Isa, Pool};
+use triune_tensor::{OutOfMemory, memory};
 
 use super::{Decoded, Observer, SegmentTable, Stream, operands::SegRange};
 use crate::{Error, Memory};
@@ -91,8 +92,11 @@ impl Executor {
     }
 
     /// Allocates all that a run with a pool of `threads` threads needs, so that the first run does not.
-    pub fn reserve(&mut self, threads: usize) {
-        self.scratch.reserve(self.decoded.scratch_bytes(threads));
+    ///
+    /// # Errors
+    /// [`Error::HostMemory`].
+    pub fn reserve(&mut self, threads: usize) -> Result<(), Error> {
+        Ok(self.scratch.reserve(self.decoded.scratch_bytes(threads))?)
     }
 
     /// Runs the program once; decodes it first if its instructions or constants changed.
@@ -107,7 +111,7 @@ impl Executor {
             let segments = self.decoded.segments().clone();
             self.decoded = self.decode(&segments)?;
         }
-        self.reserve(pool.threads());
+        self.reserve(pool.threads())?;
         self.decoded.run(&self.memory, self.scratch.bytes(), pool, observer)
     }
 }
@@ -121,11 +125,13 @@ pub(crate) struct Scratch {
 impl Scratch {
     const ALIGNMENT: usize = 64;
 
-    pub(crate) fn reserve(&mut self, bytes: usize) {
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
         let need = bytes.saturating_add(Self::ALIGNMENT);
         if self.storage.len() < need {
-            self.storage = vec![0; need];
+            self.storage = Vec::new();
+            self.storage = memory::filled(need, 0)?;
         }
+        Ok(())
     }
 
     pub(crate) fn bytes(&mut self) -> &mut [u8] {

@@ -9,6 +9,7 @@ use std::{
 use bytes::Bytes;
 use triune_device::command;
 use triune_graph::format::xir::{Attribute, Document, Operation, Value};
+use triune_tensor::memory;
 
 use super::{
     hardops::STRIDES,
@@ -224,7 +225,7 @@ impl<'a> Reader<'a> {
                 ),
             ));
         }
-        let mut constants = vec![0; self.tag.constants as usize];
+        let mut constants = memory::filled(self.tag.constants as usize, 0)?;
         for ([offset, _], data) in pieces {
             constants[offset as usize..][..data.len()].copy_from_slice(data);
         }

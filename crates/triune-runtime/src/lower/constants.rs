@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use triune_tensor::{OutOfMemory, memory};
+
 use super::ALIGNMENT;
 
 /// Bytes of segment 1; small equal pieces are kept once.
@@ -10,6 +12,8 @@ pub(super) struct ConstantPool {
     bytes: Vec<u8>,
     small: HashMap<Vec<u8>, u64>,
     pieces: Vec<[u64; 2]>,
+    /// A piece that there was no memory for; what follows it is left out.
+    refused: Option<OutOfMemory>,
 }
 
 impl ConstantPool {
@@ -24,6 +28,12 @@ impl ConstantPool {
             return offset;
         }
         let offset = self.bytes.len().next_multiple_of(ALIGNMENT as usize);
+        if self.refused.is_none() {
+            self.refused = memory::grow(&mut self.bytes, ALIGNMENT as usize + piece.len()).err();
+        }
+        if self.refused.is_some() {
+            return 0;
+        }
         self.bytes.resize(offset, 0);
         self.bytes.extend_from_slice(piece);
         self.pieces.push([offset as u64, piece.len() as u64]);
@@ -49,9 +59,12 @@ impl ConstantPool {
     }
 
     /// The whole segment, padded to the alignment.
-    pub(super) fn into_bytes(mut self) -> Vec<u8> {
+    pub(super) fn into_bytes(mut self) -> Result<Vec<u8>, OutOfMemory> {
+        if let Some(refused) = self.refused {
+            return Err(refused);
+        }
         let length = self.bytes.len().next_multiple_of(ALIGNMENT as usize);
         self.bytes.resize(length, 0);
-        self.bytes
+        Ok(self.bytes)
     }
 }

@@ -184,7 +184,8 @@ impl Lowering<'_> {
             Op::Pad(op) => self.pad(node, *op),
             Op::Identity(_) => self.alias(node),
             Op::Cast(op) => self.cast(node, *op),
-            Op::BatchNormalization(_) | Op::ShapeOf(_) | Op::ConstantOfShape(_) => {
+            Op::ConstantOfShape(op) => self.constant_of_shape(node, op),
+            Op::BatchNormalization(_) | Op::ShapeOf(_) => {
                 Err(unsupported(node, "its parameters are not constant"))
             }
         }
@@ -234,7 +235,7 @@ impl Lowering<'_> {
         }
         self.commands.push(Command::End(triune_device::command::End {}));
         let (commands, operators, pieces) = (self.commands, self.operators, self.constants.pieces().to_vec());
-        let (constants, drafts) = (self.constants.into_bytes(), self.scratch);
+        let (constants, drafts) = (self.constants.into_bytes()?, self.scratch);
         Ok(Lowered { commands, operators, constants, drafts, views: self.views, spans: self.spans, pieces })
     }
 

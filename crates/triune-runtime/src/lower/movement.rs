@@ -2,7 +2,7 @@
 
 use triune_graph::{
     Constant, Node, ValueId,
-    ops::{Concat, Gather, Pad, PadMode, Split, Transpose},
+    ops::{Concat, ConstantOfShape, Gather, Pad, PadMode, Split, Transpose},
 };
 use triune_tensor::DType;
 
@@ -56,6 +56,18 @@ impl Lowering<'_> {
             .ok_or_else(|| unsupported(node, format!("{} does not broadcast to {dims}", view.dims)))?;
         self.set_view(y, view);
         Ok(())
+    }
+
+    /// One value everywhere, too much of it to be a constant.
+    pub(super) fn constant_of_shape(&mut self, node: &Node, op: &ConstantOfShape) -> Result<(), Error> {
+        let mut word = [0; 8];
+        let value = op.value.bytes();
+        word[..value.len().min(8)].copy_from_slice(&value[..value.len().min(8)]);
+        let output = self.place(result(node)?, Form::Dense)?;
+        if output.dims.contains(&0) {
+            return Ok(());
+        }
+        self.fill(&output, u64::from_le_bytes(word))
     }
 
     pub(super) fn slice(&mut self, node: &Node) -> Result<(), Error> {
