@@ -14,6 +14,7 @@ use triune::{
     remote::{ClientTls, ConnectOptions, RemoteBoard},
 };
 
+use crate::list::List;
 use crate::{
     array::{Input, Output},
     error::{self, ArgumentError, ReleasedError},
@@ -402,7 +403,7 @@ impl Board {
         py: Python<'_>,
         start: u64,
         nbytes: u64,
-        segments: Option<Vec<Place>>,
+        segments: Option<List<Place>>,
     ) -> PyResult<BoardReport> {
         let board = self.open()?;
         let segments = segments.map(|places| segment_table(&*board, &places)).transpose()?;

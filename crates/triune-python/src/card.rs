@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use triune::{fork::Brief, runtime::card};
 
+use crate::list::List;
 use crate::{composition::Composition, core, error};
 
 /// One virtual card.
@@ -99,7 +100,7 @@ impl Card {
     }
 
     /// Changes settings, given as pairs of name and value, and returns whether they are in force already.
-    fn configure(&self, py: Python<'_>, changes: Vec<(String, String)>) -> PyResult<bool> {
+    fn configure(&self, py: Python<'_>, changes: List<(String, String)>) -> PyResult<bool> {
         let pairs: Vec<_> = changes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         error::detached(py, || self.inner.configure(&pairs))?.map_err(|e| error::card(&e))
     }

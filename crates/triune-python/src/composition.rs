@@ -8,6 +8,7 @@ use triune::runtime::{
     clock::{self, Arrivals, Demand, InstanceTimes, Stamp},
 };
 
+use crate::list::List;
 use crate::{
     error::{self, ArgumentError},
     estimate::Estimate,
@@ -83,7 +84,7 @@ impl Composition {
 }
 
 /// An instance as Python gives it: name, program, cores, depth of a closed loop or 0, period and first call in nanoseconds.
-type Row<'py> = (String, PyRef<'py, Estimate>, Vec<u32>, u32, u64, u64);
+type Row<'py> = (String, PyRef<'py, Estimate>, List<u32>, u32, u64, u64);
 
 /// Composes instances of programs on one device for `horizon` nanoseconds, without running them. A row of `instances` is its
 /// name, its program, its cores, and either how many runs are under way at once (from 1) or 0, the period of its calls and
@@ -95,7 +96,7 @@ type Row<'py> = (String, PyRef<'py, Estimate>, Vec<u32>, u32, u64, u64);
 #[pyo3(signature = (instances, *, horizon, clock_mhz=None))]
 pub(crate) fn compose(
     py: Python<'_>,
-    instances: Vec<Row<'_>>,
+    instances: List<Row<'_>>,
     horizon: u64,
     clock_mhz: Option<u32>,
 ) -> PyResult<Composition> {
@@ -106,7 +107,7 @@ pub(crate) fn compose(
     let options = crate::core::at_clock(clock_mhz);
     let mut demands: Vec<(*const Estimate, u64, Arc<Demand>)> = Vec::new();
     let mut found = Vec::with_capacity(instances.len());
-    for (name, estimate, cores, depth, period, offset) in &instances {
+    for (name, estimate, cores, depth, period, offset) in &*instances {
         if estimate.study.target() != spec.name {
             return Err(ArgumentError::new_err(format!(
                 "'{name}' is for {}, the others are for {}",

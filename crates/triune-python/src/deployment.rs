@@ -9,6 +9,7 @@ use triune::{
     runtime::icraft::{self, DeploymentOptions, OnChip},
 };
 
+use crate::list::List;
 use crate::{error, package::policy};
 
 /// The operators with commands of a document, to be laid out for boards.
@@ -78,12 +79,12 @@ impl HardNetwork {
     ///
     /// Raises `ArgumentError` if there is no such policy, `UnsupportedError` if there is no such operator, or the device cannot
     /// hold the feature maps.
-    #[pyo3(signature = (ops=None, outputs=Vec::new(), *, reuse=true, on_chip="best_score", on_chip_bytes=None))]
+    #[pyo3(signature = (ops=None, outputs=List::default(), *, reuse=true, on_chip="best_score", on_chip_bytes=None))]
     fn deploy(
         &self,
         py: Python<'_>,
-        ops: Option<Vec<i64>>,
-        outputs: Vec<i64>,
+        ops: Option<List<i64>>,
+        outputs: List<i64>,
         reuse: bool,
         on_chip: &str,
         on_chip_bytes: Option<u64>,
@@ -92,6 +93,7 @@ impl HardNetwork {
             "compiled" => OnChip::Compiled,
             name => OnChip::Policy(policy(name)?),
         };
+        let (ops, outputs) = (ops.map(|ops| ops.0), outputs.0);
         let options = DeploymentOptions { ops, outputs, reuse, on_chip, on_chip_bytes };
         let inner = error::detached(py, || icraft::HardDeployment::new(&self.inner, &self.spec, &options))?;
         Ok(Deployment { inner: inner.map_err(error::runtime)? })

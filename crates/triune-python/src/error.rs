@@ -6,7 +6,11 @@ use std::{
 };
 
 use pyo3::{
-    create_exception, exceptions::PyRuntimeError, marker::Ungil, prelude::*, type_object::PyTypeInfo,
+    create_exception,
+    exceptions::{PyMemoryError, PyRuntimeError},
+    marker::Ungil,
+    prelude::*,
+    type_object::PyTypeInfo,
 };
 use triune::{
     device::Error as DeviceError,
@@ -14,7 +18,7 @@ use triune::{
     graph::Error as GraphError,
     kernels::{CancelToken, cancel::NoLock},
     runtime::{Error as RuntimeError, card::Error as CardError},
-    tensor::text,
+    tensor::{OutOfMemory, text},
 };
 
 use crate::{exit, interrupt::Watch};
@@ -97,12 +101,18 @@ pub(crate) fn forked(error: Forked) -> PyErr {
     raised::<ForkedError>(&error)
 }
 
+/// The exception for memory that the host does not have.
+pub(crate) fn out_of_memory(error: &OutOfMemory) -> PyErr {
+    PyMemoryError::new_err(error.to_string())
+}
+
 /// The exception for an error of the runtime.
 pub(crate) fn runtime(error: RuntimeError) -> PyErr {
     match &error {
         RuntimeError::Card(error) => card(error),
         RuntimeError::Graph(inner) => graph(&error, inner),
         RuntimeError::Device(inner) => device_as(&error, inner),
+        RuntimeError::Memory(none) => out_of_memory(none),
         RuntimeError::File(_) => raised::<FileError>(&error),
         RuntimeError::Shared => raised::<InUseError>(&error),
         RuntimeError::Foreign { .. } => raised::<ForeignError>(&error),
@@ -121,6 +131,7 @@ pub(crate) fn runtime(error: RuntimeError) -> PyErr {
 fn graph(whole: &impl ToString, error: &GraphError) -> PyErr {
     match error {
         GraphError::File { source, .. } => graph(whole, source),
+        GraphError::Memory(_) => PyMemoryError::new_err(text::message(whole.to_string())),
         GraphError::Io(_) => raised::<FileError>(whole),
         GraphError::Malformed { format, .. } => with(raised::<FormatError>(whole), "format", format),
         GraphError::Key { .. } => raised::<KeyMismatchError>(whole),
@@ -143,6 +154,9 @@ fn device_as(whole: &impl ToString, error: &DeviceError) -> PyErr {
         }
         // Only those who let go of what is at work stop it.
         DeviceError::Cancelled => raised::<ReleasedError>(whole),
+        DeviceError::HostMemory(_) | DeviceError::Map { .. } => {
+            PyMemoryError::new_err(text::message(whole.to_string()))
+        }
         // What a damaged program or a wrong name can cause.
         DeviceError::Spec { .. }
         | DeviceError::UnknownMemory { .. }
@@ -160,8 +174,7 @@ fn device_as(whole: &impl ToString, error: &DeviceError) -> PyErr {
         DeviceError::Link(_) => raised::<LinkError>(whole),
         DeviceError::Forked(_) => raised::<ForkedError>(whole),
         DeviceError::InUse(_) => raised::<BoardInUseError>(whole),
-        DeviceError::Map { .. }
-        | DeviceError::Busy { .. }
+        DeviceError::Busy { .. }
         | DeviceError::NotLeased { .. }
         | DeviceError::Kernel { .. }
         | DeviceError::Stale

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 
+use crate::list::List;
 use crate::{core::Study, error, package::Package, timeline::Timeline};
 
 /// A program whose cost can be asked.
@@ -68,7 +69,7 @@ impl Estimate {
     fn timeline(
         &self,
         py: Python<'_>,
-        changes: Vec<(String, String)>,
+        changes: List<(String, String)>,
         clock_mhz: Option<u32>,
     ) -> PyResult<Timeline> {
         let changes: Vec<(&str, &str)> = changes.iter().map(|(key, value)| (&**key, &**value)).collect();

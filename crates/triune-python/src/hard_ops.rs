@@ -12,7 +12,9 @@ use triune::{
     },
 };
 
+use crate::list::List;
 use crate::{core::Study, error, package::policy, timeline::Timeline};
+use triune::tensor::memory;
 
 /// The operators with commands of a document, in the memory of a simulated device of their own.
 ///
@@ -89,7 +91,8 @@ impl HardOps {
 
     /// Reads a value: its elements row-major in their stored extents.
     fn read<'py>(&self, py: Python<'py>, v_id: i64) -> PyResult<Bound<'py, PyBytes>> {
-        let mut data = vec![0; self.inner.bytes(v_id).map_err(error::runtime)?];
+        let bytes = self.inner.bytes(v_id).map_err(error::runtime)?;
+        let mut data = memory::filled(bytes, 0).map_err(|none| error::out_of_memory(&none))?;
         error::detached(py, || self.inner.read(v_id, &mut data))?.map_err(error::runtime)?;
         Ok(PyBytes::new(py, &data))
     }
@@ -106,14 +109,15 @@ impl HardOps {
         first: i64,
         last: i64,
         inputs: BTreeMap<i64, PyBuffer<u8>>,
-        outputs: Vec<i64>,
+        outputs: List<i64>,
     ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         let inputs: PyResult<Vec<(i64, Vec<u8>)>> =
             inputs.into_iter().map(|(v_id, data)| Ok((v_id, data.to_vec(py)?))).collect();
         let inputs = inputs?;
         let mut results = Vec::with_capacity(outputs.len());
         for v_id in outputs {
-            results.push((v_id, vec![0; self.inner.bytes(v_id).map_err(error::runtime)?]));
+            let bytes = self.inner.bytes(v_id).map_err(error::runtime)?;
+            results.push((v_id, memory::filled(bytes, 0).map_err(|none| error::out_of_memory(&none))?));
         }
         error::detached(py, || {
             let inputs: Vec<(i64, &[u8])> =

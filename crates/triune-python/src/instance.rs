@@ -12,6 +12,7 @@ use triune::{
     runtime::{DeployOptions, Deployment, Error, Program, TensorIo, clock::Realtime},
 };
 
+use crate::list::List;
 use crate::{
     array::{self, Input, Output},
     card::Card,
@@ -106,7 +107,7 @@ impl Instance {
         py: Python<'_>,
         package: &Package,
         card: &Card,
-        cores: Vec<u32>,
+        cores: List<u32>,
         threads: usize,
         double_buffer: bool,
         host_profiling: bool,
@@ -117,7 +118,7 @@ impl Instance {
         let threads = if threads == 0 { program.batch } else { threads };
         let options = DeployOptions {
             threads,
-            cores,
+            cores: cores.0,
             constants_percent,
             lag: if double_buffer { DELAY } else { 0 },
             realtime: realtime.map(Realtime::new).transpose().map_err(error::runtime)?,

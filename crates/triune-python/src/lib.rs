@@ -22,6 +22,7 @@ mod held;
 mod instance;
 mod interpreter;
 mod interrupt;
+mod list;
 mod model_file;
 mod network;
 mod package;

@@ -28,6 +28,7 @@ use triune::{
 };
 
 use crate::error;
+use crate::list::List;
 
 /// The plain bytes of what the cipher called `name` made of them.
 ///
@@ -96,10 +97,10 @@ pub(crate) fn pack_model<'py>(
     py: Python<'py>,
     name: &str,
     model: PyBackedBytes,
-    info: Option<Vec<u8>>,
+    info: Option<List<u8>>,
     info_decryption: &str,
     model_decryption: &str,
-    binary_cache: Option<Vec<u8>>,
+    binary_cache: Option<List<u8>>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let parts = Packed {
         name: name.into(),
@@ -108,9 +109,9 @@ pub(crate) fn pack_model<'py>(
         model_decryption: model_decryption.into(),
         cache_parser: "LITE_parse_cache".into(),
         is_fast_run_cache: binary_cache.is_some(),
-        info: info.unwrap_or_default().into(),
+        info: info.unwrap_or_default().0.into(),
         algo_policy: bytes::Bytes::new(),
-        binary_cache: binary_cache.unwrap_or_default().into(),
+        binary_cache: binary_cache.unwrap_or_default().0.into(),
         model: bytes::Bytes::from_owner(model),
     };
     let packed = error::detached(py, || packed::write(&parts))?;
@@ -128,8 +129,9 @@ pub(crate) fn convert(
     py: Python<'_>,
     model: PathBuf,
     output: PathBuf,
-    shapes: Option<HashMap<String, Vec<usize>>>,
+    shapes: Option<HashMap<String, List<usize>>>,
 ) -> PyResult<()> {
+    let shapes = shapes.map(|shapes| shapes.into_iter().map(|(name, shape)| (name, shape.0)).collect());
     error::detached(py, || convert_files(&model, &output, &shapes.unwrap_or_default()))?
         .map_err(error::runtime)
 }

@@ -21,6 +21,7 @@ use triune::{
     tensor::{DType, Shape},
 };
 
+use crate::list::List;
 use crate::{
     array,
     bound::{self, Expected},
@@ -155,12 +156,11 @@ impl State {
         }
         if self.results.len() != self.output_shapes.len() {
             let own = |(index, known): (usize, Option<(DType, Shape)>)| {
-                let (dtype, shape) = known.filter(|_| !bound.has_output(index))?;
-                let bytes = vec![0; shape.iter().product::<usize>() * dtype.bytes()];
-                Some(Tensor { dtype, shape, bytes })
+                let own = known.filter(|_| !bound.has_output(index));
+                own.map(|(dtype, shape)| Tensor::zeros(dtype, shape).map_err(error::runtime)).transpose()
             };
             let outputs = self.session.prepare(shapes).map_err(error::runtime)?;
-            self.results = outputs.into_iter().enumerate().map(own).collect();
+            self.results = outputs.into_iter().enumerate().map(own).collect::<PyResult<_>>()?;
         }
         let mut io = bound::Io { bound, own: &mut self.results };
         self.session.run_border(shapes, &mut io).map_err(error::runtime)
@@ -296,17 +296,17 @@ impl Network {
     /// are let go. Plans for earlier shapes are kept, some at least.
     ///
     /// Raises `ArgumentError` if the model does not take such shapes.
-    fn prepare(&self, py: Python<'_>, shapes: Vec<Vec<usize>>) -> PyResult<Vec<Option<Vec<usize>>>> {
+    fn prepare(&self, py: Python<'_>, shapes: List<List<usize>>) -> PyResult<Vec<Option<Vec<usize>>>> {
         if shapes.len() != self.inputs.len() {
             let text = format!("shapes: expected {}, got {}", self.inputs.len(), shapes.len());
             return Err(ArgumentError::new_err(text));
         }
-        let shape = |(info, dims): (&ValueInfo, &Vec<usize>)| {
+        let shape = |(info, dims): (&ValueInfo, &List<usize>)| {
             let rank =
                 || format!("input '{}': expected at most {} dimensions", info.name, triune::tensor::MAX_RANK);
             Shape::new(dims).ok_or_else(|| ArgumentError::new_err(rank()))
         };
-        let shapes: Vec<Shape> = self.inputs.iter().zip(&shapes).map(shape).collect::<PyResult<_>>()?;
+        let shapes: Vec<Shape> = self.inputs.iter().zip(&*shapes).map(shape).collect::<PyResult<_>>()?;
         let found = self
             .look(py, |state| {
                 state.prepare(shapes)?;
@@ -324,8 +324,8 @@ impl Network {
     fn bind<'py>(
         &self,
         py: Python<'py>,
-        inputs: Vec<Bound<'py, PyAny>>,
-        outputs: Vec<Option<Bound<'py, PyAny>>>,
+        inputs: List<Bound<'py, PyAny>>,
+        outputs: List<Option<Bound<'py, PyAny>>>,
     ) -> PyResult<()> {
         let (shapes, output_shapes, plan) =
             self.look(py, |state| (state.shapes.clone(), state.output_shapes.clone(), state.plan))?;

@@ -11,6 +11,7 @@ use triune::{
     fork::Lock,
     kernels::cancel,
     runtime::{self, Dim, SessionOptions, TensorRef, ValueInfo},
+    tensor::memory,
 };
 
 use crate::{
@@ -40,7 +41,7 @@ impl Session {
     fn new(py: Python<'_>, model: &Bound<'_, PyAny>, threads: usize) -> PyResult<Self> {
         let options = SessionOptions { threads, ..SessionOptions::default() };
         let inner = if let Ok(bytes) = model.cast::<PyBytes>() {
-            let bytes = bytes.as_bytes().to_vec();
+            let bytes = memory::copied(bytes.as_bytes()).map_err(|none| error::out_of_memory(&none))?;
             error::detached(py, || runtime::Session::from_bytes(bytes, &options))?
         } else {
             let path: PathBuf = model.extract()?;

@@ -9,6 +9,7 @@ use triune::{
     tensor::DType,
 };
 
+use crate::list::List;
 use crate::{
     array::{self, Input, Output},
     error::{self, ArgumentError},
@@ -32,7 +33,7 @@ pub(crate) fn prepare() {
 pub(crate) fn quantize_pad<'py>(
     py: Python<'py>,
     src: &Bound<'py, PyAny>,
-    padding: Vec<(usize, usize)>,
+    padding: List<(usize, usize)>,
     scale: f64,
     zero_point: i32,
     dtype: &str,
@@ -55,7 +56,7 @@ pub(crate) fn quantize_pad<'py>(
 pub(crate) fn look_up_pad<'py>(
     py: Python<'py>,
     src: &Bound<'py, PyAny>,
-    padding: Vec<(usize, usize)>,
+    padding: List<(usize, usize)>,
     table: &[u8],
     zero_point: i32,
     dtype: &str,
@@ -80,7 +81,7 @@ pub(crate) fn look_up_pad<'py>(
 pub(crate) fn depad_dequantize<'py>(
     py: Python<'py>,
     out: &Bound<'py, PyAny>,
-    padding: Vec<(usize, usize)>,
+    padding: List<(usize, usize)>,
     scale: f64,
     zero_point: i32,
 ) -> PyResult<Bound<'py, PyArrayDyn<f32>>> {
@@ -89,7 +90,7 @@ pub(crate) fn depad_dequantize<'py>(
     let pad = TensorPad::new(array.shape(), &padding, scale as f32, q8(dtype, zero_point))
         .map_err(|e| wrong(&e))?;
     let shape: Vec<usize> =
-        array.shape().iter().zip(&padding).map(|(n, (before, after))| n - before - after).collect();
+        array.shape().iter().zip(&*padding).map(|(n, (before, after))| n - before - after).collect();
     let source = Input::new("out", array)?;
     let x = source.bytes()?;
     let result = PyArrayDyn::<f32>::zeros(py, IxDyn(&shape), false);

@@ -6,6 +6,7 @@ use triune::graph::format::xir::{
 };
 
 use crate::error::ArgumentError;
+use crate::list::List;
 
 /// (kind, axis, runs), a run being (count, value): a number, or (m, exp, origin).
 type Array = (&'static str, i64, Vec<(u64, Item)>);
@@ -85,7 +86,7 @@ pub(crate) fn xir_parse_array(text: &str) -> PyResult<Array> {
 ///
 /// Raises `ArgumentError` for an unknown kind, for values of another kind, and for a count of 0.
 #[pyfunction]
-pub(crate) fn xir_format_array(kind: &str, axis: i64, runs: Vec<(u64, Item)>) -> PyResult<String> {
+pub(crate) fn xir_format_array(kind: &str, axis: i64, runs: List<(u64, Item)>) -> PyResult<String> {
     if runs.iter().any(|(count, _)| *count == 0) {
         return Err(ArgumentError::new_err("runs: expected counts above 0, got 0"));
     }
@@ -136,9 +137,9 @@ pub(crate) fn xir_parse_merged_distr(
 #[pyfunction]
 #[pyo3(signature = (axes, fill, sections))]
 pub(crate) fn xir_format_merged_distr(
-    axes: Vec<i64>,
+    axes: List<i64>,
     fill: Option<&str>,
-    sections: Sections<String>,
+    sections: List<(String, u64, u64)>,
 ) -> PyResult<String> {
     let fill = match fill {
         None => None,
@@ -152,7 +153,7 @@ pub(crate) fn xir_format_merged_distr(
         "v" | "u" => Ok(Section { valid: kind == "v", start, end }),
         _ => Err(ArgumentError::new_err(format!("sections: expected v or u, got {kind}"))),
     });
-    let text = MergedDistr { axes, fill, sections: sections.collect::<Result<_, _>>()? }.to_string();
+    let text = MergedDistr { axes: axes.0, fill, sections: sections.collect::<Result<_, _>>()? }.to_string();
     // The reader knows which sections can follow one another.
     text.parse::<MergedDistr>().map_err(wrong)?;
     Ok(text)
