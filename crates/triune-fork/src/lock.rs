@@ -57,17 +57,19 @@ impl<T> Lock<T> {
         pause: Duration,
         mut go_on: impl FnMut() -> bool,
     ) -> Result<Option<LockGuard<'_, T>>, Forked> {
-        let mut asked = Instant::now();
+        // Who need not wait reads no clock.
+        let mut asked = None;
         loop {
             if let Answer::Yours = self.turn.ask(false)? {
                 return Ok(Some(self.guard()));
             }
+            let since = *asked.get_or_insert_with(Instant::now);
             thread::park_timeout(pause);
-            if asked.elapsed() >= pause {
+            if since.elapsed() >= pause {
                 if !go_on() {
                     return Ok(None);
                 }
-                asked = Instant::now();
+                asked = None;
             }
         }
     }

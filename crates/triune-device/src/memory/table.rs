@@ -65,7 +65,8 @@ impl LeaseTable {
 
     /// As [`Self::acquire`], but waits until nothing conflicts, or the work that waits is stopped.
     pub(super) fn acquire_wait(&self, ranges: &[RangeAccess]) -> Result<u64, NoLock> {
-        let mut asked = Instant::now();
+        // Who need not wait reads no clock.
+        let mut asked = None;
         loop {
             let mut state = self.state.lock();
             match state.conflict(ranges) {
@@ -78,12 +79,13 @@ impl LeaseTable {
                 }
             }
             drop(state);
+            let since = *asked.get_or_insert_with(Instant::now);
             thread::park_timeout(GLANCE);
-            if asked.elapsed() >= GLANCE {
+            if since.elapsed() >= GLANCE {
                 if cancel::requested_waiting() {
                     return Err(NoLock::Cancelled);
                 }
-                asked = Instant::now();
+                asked = None;
             }
         }
     }
