@@ -1,5 +1,7 @@
 //! What is wrong with a model.
 
+use triune_tensor::text::{Name, Reason};
+
 /// A model cannot be read, or asks for what no rule covers. Context is added on the way up: file, node, attribute.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -10,7 +12,7 @@ pub enum Error {
     #[error(transparent)]
     Memory(#[from] triune_tensor::OutOfMemory),
     /// Something is wrong with one file.
-    #[error("{path}: {source}")]
+    #[error("{}: {source}", Name(.path))]
     File {
         /// The file.
         path: String,
@@ -18,7 +20,7 @@ pub enum Error {
         source: Box<Error>,
     },
     /// The bytes are not what the format calls for.
-    #[error("not an {format} model, or a damaged one: {reason}")]
+    #[error("not an {format} model, or a damaged one: {}", Reason(.reason))]
     Malformed {
         /// The format's name, such as `ONNX`.
         format: &'static str,
@@ -26,7 +28,7 @@ pub enum Error {
         reason: String,
     },
     /// Encrypted bytes that the cipher cannot turn into others, or a cipher that is not there.
-    #[error("{cipher}: {reason}")]
+    #[error("{}: {}", Name(.cipher), Reason(.reason))]
     Cipher {
         /// The cipher's name.
         cipher: String,
@@ -34,7 +36,7 @@ pub enum Error {
         reason: String,
     },
     /// Encrypted bytes that do not decrypt with this key.
-    #[error("{cipher}: {reason}")]
+    #[error("{}: {}", Name(.cipher), Reason(.reason))]
     Key {
         /// The cipher's name.
         cipher: String,
@@ -42,10 +44,10 @@ pub enum Error {
         reason: String,
     },
     /// The graph does not hold together: a name without producer, a cycle, a value made twice.
-    #[error("invalid graph: {0}")]
+    #[error("invalid graph: {}", Reason(.0))]
     Graph(String),
     /// An operator or attribute value that Triune does not run.
-    #[error("node '{node}' ({op}): {reason}")]
+    #[error("node '{}' ({}): {}", Name(.node), Name(.op), Reason(.reason))]
     Unsupported {
         /// The node's name.
         node: String,
@@ -55,7 +57,7 @@ pub enum Error {
         reason: String,
     },
     /// A node's inputs do not fit its operator.
-    #[error("node '{node}' ({op}): {reason}")]
+    #[error("node '{}' ({}): {}", Name(.node), Name(.op), Reason(.reason))]
     Shape {
         /// The node's name.
         node: String,

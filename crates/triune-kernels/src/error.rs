@@ -23,6 +23,18 @@ pub enum Error {
         /// The extent found.
         got: usize,
     },
+    /// An index among the operands' elements leads out of what it indexes.
+    #[error("{operand}: index {index} is outside of axis {axis} of extent {extent}")]
+    Index {
+        /// Which operand holds it.
+        operand: &'static str,
+        /// The index.
+        index: i64,
+        /// Which of the indexed axes it is along, from 0.
+        axis: usize,
+        /// The axis' extent.
+        extent: usize,
+    },
     /// A parameter is outside of what the kernel is defined for.
     #[error("{0}")]
     Invalid(&'static str),

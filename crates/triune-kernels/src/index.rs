@@ -1,7 +1,7 @@
 //! Elements picked by index, and the order of elements along an axis.
 
 use std::cmp::Ordering;
-use std::sync::atomic::{AtomicBool, Ordering as Atomic};
+use std::sync::{Mutex, PoisonError};
 
 use crate::cancel::{self, SPAN, spans};
 use crate::parallel::{self, GRAIN, Shared};
@@ -91,22 +91,23 @@ impl Take {
         Ok(Self { nest, spec, spans })
     }
 
-    /// Where a result's element stands from its fixed place on; `None` for an index outside of its axis.
-    fn offset<I: Index>(&self, indices: &[I]) -> Option<usize> {
+    /// Where a result's element stands from its fixed place on, or the axis of an index that is outside of it.
+    fn offset<I: Index>(&self, indices: &[I]) -> Result<usize, usize> {
         let mut offset = 0;
         for axis in 0..self.spec.count {
             let (extent, index) = (self.spec.extents[axis], indices[axis * self.spec.index_stride].widen());
             // From the back when negative.
-            let index = if index < 0 { index.checked_add(i64::try_from(extent).ok()?)? } else { index };
-            let index = usize::try_from(index).ok().filter(|&index| index < extent)?;
+            let index = if index < 0 { index.saturating_add_unsigned(extent as u64) } else { index };
+            let index = usize::try_from(index).ok().filter(|&index| index < extent).ok_or(axis)?;
             offset += index * self.spec.strides[axis];
         }
-        Some(offset)
+        Ok(offset)
     }
 
     /// Picks the elements.
     ///
-    /// Errors: slices shorter than the spans; an index outside of its axis, the output is then undefined.
+    /// Errors: slices shorter than the spans; an index outside of its axis, the one that lies first among the indices, and the
+    /// output is then undefined.
     pub fn run<T: Copy + Send + Sync, I: Index>(
         &self,
         source: &[T],
@@ -124,7 +125,14 @@ impl Take {
         let inner = nest.inner();
         let [so, ss, si] = nest.inner_strides().map(|stride| stride as usize);
         let shared = Shared::new(out);
-        let outside = AtomicBool::new(false);
+        // The first position whose index leads out, and the axis.
+        let outside: Mutex<Option<(usize, usize)>> = Mutex::new(None);
+        let leave = |at: usize, axis: usize| {
+            let mut first = outside.lock().unwrap_or_else(PoisonError::into_inner);
+            if first.is_none_or(|(found, _)| at < found) {
+                *first = Some((at, axis));
+            }
+        };
         parallel::runs(pool, nest.outer(1), inner, 1, &|index, first, len| {
             let [o, s, i] = nest.position(1, index).map(|at| at as usize);
             let (s, i) = (s + first * ss, i + first * si);
@@ -133,9 +141,9 @@ impl Take {
             let out = unsafe { shared.piece(o + first * so, (len - 1) * so + 1) };
             if si == 0 {
                 // One index for the whole run.
-                let Some(offset) = self.offset(&indices[i..]) else {
-                    outside.store(true, Atomic::Relaxed);
-                    return;
+                let offset = match self.offset(&indices[i..]) {
+                    Ok(offset) => offset,
+                    Err(axis) => return leave(i, axis),
                 };
                 let source = &source[s + offset..][..=(len - 1) * ss];
                 if ss == 1 && so == 1 {
@@ -148,14 +156,22 @@ impl Take {
                 return;
             }
             for at in 0..len {
-                let Some(offset) = self.offset(&indices[i + at * si..]) else {
-                    outside.store(true, Atomic::Relaxed);
-                    return;
+                let offset = match self.offset(&indices[i + at * si..]) {
+                    Ok(offset) => offset,
+                    Err(axis) => return leave(i + at * si, axis),
                 };
                 out[at * so] = source[s + at * ss + offset];
             }
         });
-        if outside.into_inner() { Err(Error::Invalid("an index is outside of its axis")) } else { Ok(()) }
+        match outside.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            None => Ok(()),
+            Some((at, axis)) => Err(Error::Index {
+                operand: "indices",
+                index: indices[at + axis * self.spec.index_stride].widen(),
+                axis,
+                extent: self.spec.extents[axis],
+            }),
+        }
     }
 }
 

@@ -90,6 +90,15 @@ struct Taps {
     padded: usize,
 }
 
+impl PoolSpec {
+    /// Whether every position of the window begins within the padded input.
+    ///
+    /// Errors: extents of 0 in the window, a position beyond the input and its padding.
+    pub fn check(self, input: Nhwc, output: Nhwc) -> Result<(), Error> {
+        Window::new(self, input, output).map(|_| ())
+    }
+}
+
 /// A checked window over one input map.
 #[derive(Clone, Copy)]
 struct Window {

@@ -135,8 +135,9 @@ pub fn warp_perspective<T: Sample>(
         Some(image) => {
             Error::check_len("image indices", image.len(), out_map.n)?;
             let inside = |&index: &i32| usize::try_from(index).is_ok_and(|index| index < in_map.n);
-            if !image[..out_map.n].iter().all(inside) {
-                return Err(Error::Invalid("an image index is outside of the input"));
+            if let Some(&index) = image[..out_map.n].iter().find(|index| !inside(index)) {
+                let (index, extent) = (i64::from(index), in_map.n);
+                return Err(Error::Index { operand: "images", index, axis: 0, extent });
             }
         }
         None => Error::check_eq("images", out_map.n, in_map.n)?,

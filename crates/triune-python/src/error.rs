@@ -16,7 +16,7 @@ use triune::{
     device::Error as DeviceError,
     fork::Forked,
     graph::Error as GraphError,
-    kernels::{CancelToken, cancel::NoLock},
+    kernels::{CancelToken, Error as KernelError, cancel::NoLock},
     runtime::{Error as RuntimeError, card::Error as CardError},
     tensor::{OutOfMemory, text},
 };
@@ -87,7 +87,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// An exception with the text of an error.
 fn raised<T: PyTypeInfo>(error: &impl ToString) -> PyErr {
-    PyErr::new::<T, _>(text::message(error.to_string()))
+    PyErr::new::<T, _>(text::message(&error.to_string()))
 }
 
 /// The same with something that programs can ask it for.
@@ -117,6 +117,7 @@ pub(crate) fn runtime(error: RuntimeError) -> PyErr {
         RuntimeError::Shared => raised::<InUseError>(&error),
         RuntimeError::Foreign { .. } => raised::<ForeignError>(&error),
         RuntimeError::NotQuantized => raised::<NotQuantizedError>(&error),
+        RuntimeError::Node { node, source, .. } => with(device_as(&error, source), "node", node),
         RuntimeError::Unsupported { node, .. } => with(raised::<UnsupportedError>(&error), "node", node),
         RuntimeError::Target(_) => raised::<UnsupportedError>(&error),
         RuntimeError::Operand { what, .. } => with(raised::<ArgumentError>(&error), "operand", what),
@@ -170,6 +171,9 @@ fn device_as(whole: &impl ToString, error: &DeviceError) -> PyErr {
         | DeviceError::WorkLimit { .. }
         | DeviceError::Timing(_)
         | DeviceError::Board(_) => raised::<ArgumentError>(whole),
+        DeviceError::Kernel { source: KernelError::Index { operand, .. }, .. } => {
+            with(raised::<ArgumentError>(whole), "operand", operand)
+        }
         DeviceError::Sanitizer(_) => raised::<SanitizerError>(whole),
         DeviceError::Link(_) => raised::<LinkError>(whole),
         DeviceError::Forked(_) => raised::<ForkedError>(whole),

@@ -84,7 +84,7 @@ impl Device {
         instructions.seal();
         constants.seal();
         let new = Arc::new(Loaded {
-            _program: Arc::clone(program),
+            program: Arc::clone(program),
             instructions,
             constants,
             decoded: Brief::default(),
@@ -97,7 +97,7 @@ impl Device {
 /// What all deployments of one program share.
 #[derive(Debug)]
 struct Loaded {
-    _program: Arc<Program>,
+    program: Arc<Program>,
     instructions: Chunk,
     constants: Chunk,
     /// The program as its first deployment decoded it, for the others to share its packed weights.
@@ -354,7 +354,7 @@ impl Deployment {
         let (images, pool, batch) = (&self.images, &self.pool, self.program.batch);
         pool_for(batch, pool, &|image| {
             let mut guard = images[image].lock().unwrap_or_else(PoisonError::into_inner);
-            let result = guard.execute(inputs, image, batch, pool);
+            let result = guard.execute(inputs, image, &self.program, pool);
             guard.failed = result.err();
         });
         // Images that were left out have not failed.
@@ -475,9 +475,10 @@ impl Image {
         let memory = Arc::clone(memory);
         let shared = loaded.decoded.lock().clone().filter(|decoded| !decoded.is_stale());
         let mut executor = match &shared {
-            Some(decoded) => Executor::sharing(memory, decoded, &segments, stream, Isa::best())?,
-            None => Executor::new(memory, &segments, stream, Isa::best())?,
-        };
+            Some(decoded) => Executor::sharing(memory, decoded, &segments, stream, Isa::best()),
+            None => Executor::new(memory, &segments, stream, Isa::best()),
+        }
+        .map_err(|error| program.blame(0, error))?;
         if executor.memory().is_watched() {
             let first = usize::from(Program::FIRST_IO) + program.inputs.len();
             let results = program.outputs.iter().enumerate().flat_map(|(index, io)| {
@@ -492,14 +493,21 @@ impl Image {
         Ok(Self { executor, pool: None, inputs, outputs, failed: None, scratch, resident })
     }
 
-    fn execute(&mut self, inputs: &[&[u8]], image: usize, batch: usize, pool: &Pool) -> Result<(), Error> {
+    fn execute(
+        &mut self,
+        inputs: &[&[u8]],
+        image: usize,
+        program: &Program,
+        pool: &Pool,
+    ) -> Result<(), Error> {
+        let batch = program.batch;
         let memory = Arc::clone(self.executor.memory());
         for (chunk, input) in self.inputs.iter().zip(inputs) {
             let length = input.len() / batch;
             memory.write(chunk.region, chunk.base, &input[image * length..(image + 1) * length])?;
         }
-        self.executor.run(self.pool.as_ref().unwrap_or(pool), None)?;
-        Ok(())
+        let run = self.executor.run(self.pool.as_ref().unwrap_or(pool), None);
+        run.map_err(|error| program.blame(0, error))
     }
 }
 

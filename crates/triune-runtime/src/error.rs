@@ -1,6 +1,8 @@
 //! What can go wrong between a model file and a result.
 
+use triune_device::Error as DeviceError;
 use triune_graph::Error as GraphError;
+use triune_tensor::text::{Name, Reason};
 
 /// A model cannot be compiled, a package cannot be used, or a run was asked for with operands that do not fit.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +20,7 @@ pub enum Error {
     #[error(transparent)]
     File(#[from] triune_files::Error),
     /// A package on disk is not what its compiler wrote.
-    #[error("{path}: {reason}")]
+    #[error("{}: {}", Name(.path), Reason(.reason))]
     Package {
         /// The file.
         path: String,
@@ -26,7 +28,7 @@ pub enum Error {
         reason: String,
     },
     /// The file is not a Triune program at all: another compiler wrote it.
-    #[error("{path}: {reason}")]
+    #[error("{}: {}", Name(.path), Reason(.reason))]
     Foreign {
         /// The file.
         path: String,
@@ -34,7 +36,7 @@ pub enum Error {
         reason: String,
     },
     /// The target cannot run an operator.
-    #[error("node '{node}' ({op}): {reason}")]
+    #[error("node '{}' ({}): {}", Name(.node), Name(.op), Reason(.reason))]
     Unsupported {
         /// The node.
         node: String,
@@ -43,8 +45,18 @@ pub enum Error {
         /// Why, and the cure.
         reason: String,
     },
+    /// An operator's commands cannot be decoded, or failed when they ran.
+    #[error("node '{}' ({}): {}", Name(.node), Name(.op), within(.source))]
+    Node {
+        /// The node.
+        node: String,
+        /// Its operator.
+        op: String,
+        /// What is wrong.
+        source: triune_device::Error,
+    },
     /// The model as a whole does not fit the target.
-    #[error("{0}")]
+    #[error("{}", Reason(.0))]
     Target(String),
     /// Nothing in the model is quantized, and the target computes on integers alone.
     #[error(
@@ -53,16 +65,16 @@ pub enum Error {
     )]
     NotQuantized,
     /// What the caller asks for is not there, or does not fit together.
-    #[error("{0}")]
+    #[error("{}", Reason(.0))]
     Argument(String),
     /// A compiled program contradicts itself: it is damaged, or another version wrote it.
-    #[error("{0}; compile the model again")]
+    #[error("{}; compile the model again", Reason(.0))]
     Program(String),
     /// The runtime broke its own rules.
-    #[error("{0}; this is a fault of Triune's: please report it")]
+    #[error("{}; this is a fault of Triune's: please report it", Reason(.0))]
     Internal(String),
     /// An operand of a run does not fit the program.
-    #[error("{what}: expected {expected}, got {got}")]
+    #[error("{}: expected {}, got {}", Name(.what), Reason(.expected), Reason(.got))]
     Operand {
         /// Which operand.
         what: String,
@@ -84,6 +96,15 @@ pub enum Error {
 impl From<triune_fork::Forked> for Error {
     fn from(error: triune_fork::Forked) -> Self {
         Self::Device(error.into())
+    }
+}
+
+/// The words of an error about a command, for who knows the operator.
+fn within(error: &DeviceError) -> String {
+    match error {
+        DeviceError::Kernel { source, .. } => source.to_string(),
+        DeviceError::Command { field, problem, .. } => format!("{field}: {problem}"),
+        error => error.to_string(),
     }
 }
 

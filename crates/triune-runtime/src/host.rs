@@ -239,7 +239,8 @@ impl HostProgram {
         let segments = segments(&program, &instructions, &constants, &shared)?;
         let stream =
             Stream { addr: Addr::new(Program::INSTRUCTIONS, 0), len: program.instructions.len() as u64 };
-        let decoded = Decoded::with_library(memory, &segments, stream, Isa::best(), Some(library))?;
+        let decoded = Decoded::with_library(memory, &segments, stream, Isa::best(), Some(library))
+            .map_err(|error| program.blame(0, error))?;
         let workspace = Arc::clone(workspace);
         Ok(Self { workspace, program, instructions, constants, shared, decoded })
     }
@@ -271,7 +272,7 @@ impl HostProgram {
         let run = self.decoded.run_border(&self.workspace.memory, border, scratch.bytes(), pool, observer);
         run.map_err(|error| match error {
             triune_device::Error::Busy { .. } => Error::Shared,
-            error => error.into(),
+            error => self.program.blame(0, error),
         })
     }
 }

@@ -4,10 +4,12 @@
 //! that many cores running them side by side.
 
 use bytes::Bytes;
+use triune_device::Error as DeviceError;
+use triune_kernels::Error as KernelError;
 use triune_memory::residency::Policy;
 use triune_tensor::{DType, Shape};
 
-use crate::lower::ALIGNMENT;
+use crate::{Error, lower::ALIGNMENT};
 
 /// One tensor at a program's border, as it lies in memory: padded, batch outermost, channels innermost.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +61,8 @@ pub struct Operator {
     pub first: u32,
     /// One past its last command.
     pub last: u32,
+    /// The axes of its operand that its indices lead along; empty for operators without any.
+    pub axes: Vec<u32>,
 }
 
 /// A feature map's place, as the memory plan chose it.
@@ -146,6 +150,24 @@ impl Program {
     pub fn resident_bytes(&self) -> u64 {
         let peak = self.residency.map_or(0, |residency| residency.peak);
         peak.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX)
+    }
+
+    /// What went wrong with command `index` of this program or of a part of it that begins with command `first`, as an error
+    /// of the operator that the command came from.
+    pub(crate) fn blame(&self, first: u32, error: DeviceError) -> Error {
+        let (DeviceError::Command { index, .. } | DeviceError::Kernel { index, .. }) = &error else {
+            return error.into();
+        };
+        let command = u32::try_from(*index).ok().and_then(|index| first.checked_add(index));
+        let Some(operator) = command.and_then(|command| self.operator_of(command)) else {
+            return error.into();
+        };
+        let mut source = error;
+        if let DeviceError::Kernel { source: KernelError::Index { axis, .. }, .. } = &mut source {
+            // Commands count the axes that are indexed, people those of the operand.
+            *axis = operator.axes.get(*axis).map_or(*axis, |&axis| axis as usize);
+        }
+        Error::Node { node: operator.name.clone(), op: operator.kind.clone(), source }
     }
 
     /// The operator that command `index` belongs to.

@@ -2,7 +2,7 @@
 //!
 //! Everything that comes from an instruction word is checked here, with checked arithmetic, before a kernel sees it.
 
-use triune_kernels::{Blocked, Isa, Nhwc, Q8, QSoftmax};
+use triune_kernels::{Blocked, CopyNd, CopySpec, Isa, Nhwc, Q8, QSoftmax};
 use triune_tensor::{DType, memory};
 
 use super::guard::Guard;
@@ -45,6 +45,8 @@ pub(super) struct Placed {
     strides: [u64; 6],
     /// For a feature map in blocks of channels: what to gather and scatter.
     blocks: Option<Blocked>,
+    /// For an output map whose rows lie between each other: from a copy without gaps to where its elements go.
+    spread: Option<CopyNd>,
 }
 
 impl Placed {
@@ -56,6 +58,11 @@ impl Placed {
     /// What to gather before, or to scatter behind a kernel, which wants all channels of a pixel in one run.
     pub(super) fn blocks(&self) -> Option<&Blocked> {
         self.blocks.as_ref()
+    }
+
+    /// What puts the elements of an output where they belong, if its rows lie between each other.
+    pub(super) fn spread(&self) -> Option<&CopyNd> {
+        self.spread.as_ref()
     }
 
     /// Strides in bytes, 0 along extents of 1.
@@ -318,7 +325,7 @@ impl<'a> Checker<'a> {
             return bad(field, format!("more than {MAX_ELEMENTS} elements"));
         }
         let range = self.flat(field, addr, extent.unwrap_or(u64::MAX), elem_bytes)?;
-        Ok(Placed { field, range, elem_bytes, dims, strides, blocks: None })
+        Ok(Placed { field, range, elem_bytes, dims, strides, blocks: None, spread: None })
     }
 
     /// An operand of an elementwise command.
@@ -369,6 +376,25 @@ impl<'a> Checker<'a> {
             stride_w,
         };
         Ok(PlacedMap { placed, nhwc })
+    }
+
+    /// A feature map that is written. Kernels write it row by row: where rows lie between each other, they get a map without
+    /// gaps, which is spread behind them.
+    pub(super) fn output_map(&self, field: &'static str, map: &FeatureMap) -> Result<PlacedMap> {
+        let PlacedMap { mut placed, nhwc } = self.map(field, map)?;
+        if placed.blocks.is_some() || !nhwc.overlaps_itself() || placed.overlaps_itself() {
+            return Ok(PlacedMap { placed, nhwc });
+        }
+        let elem = placed.elem_bytes as usize;
+        let spread = CopyNd::new(&CopySpec {
+            elem_bytes: elem,
+            dims: placed.dims.map(|dim| dim as usize),
+            src_offset: 0,
+            src_strides: placed.dense_strides().map(|stride| (stride * elem) as i64),
+            dst_strides: placed.strides.map(|stride| stride as usize),
+        });
+        placed.spread = Some(spread.map_err(refused(field))?);
+        Ok(PlacedMap { placed, nhwc: Nhwc::dense(nhwc.n, nhwc.h, nhwc.w, nhwc.c) })
     }
 
     /// A feature map with channels in blocks: whole blocks are read and written.

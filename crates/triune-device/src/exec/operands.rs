@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use triune_kernels::{Blocked, Pool, cancel};
+use triune_kernels::{Blocked, CopyNd, Pool, cancel};
 
 use super::{SegmentTable, check::Placed, outside::Outside};
 use crate::{Error, Lease, command::Opcode, memory::RangeAccess};
@@ -74,11 +74,12 @@ struct Read {
     staged: bool,
 }
 
-/// Operands in blocks of channels.
+/// Operands that lie as kernels cannot take them: in blocks of channels, or with rows between each other.
 #[derive(Debug)]
-struct InBlocks {
+struct Apart {
     reads: [Option<Blocked>; MAX_READS],
     write: Option<Blocked>,
+    spread: Option<CopyNd>,
 }
 
 /// A command that is ready to run.
@@ -86,9 +87,25 @@ struct InBlocks {
 pub(super) struct Prepared {
     reads: [Option<Read>; MAX_READS],
     pub(super) write: SegRange,
-    blocks: Option<Box<InBlocks>>,
+    apart: Option<Box<Apart>>,
     kernel: Box<dyn Step>,
     pub(super) opcode: Opcode,
+}
+
+/// How what a kernel wrote gets to where the output lies.
+enum After<'a> {
+    Blocks(&'a Blocked),
+    Spread(&'a CopyNd),
+}
+
+impl After<'_> {
+    /// Bytes that the kernel writes.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Blocks(blocks) => blocks.dense_len(),
+            Self::Spread(copy) => copy.src_bytes(),
+        }
+    }
 }
 
 /// Why a step failed.
@@ -120,11 +137,13 @@ impl Prepared {
         kernel: Box<dyn Step>,
     ) -> Self {
         let Operands { reads, write } = operands;
-        let in_blocks = InBlocks {
+        let apart = Apart {
             reads: reads.map(|read| read.and_then(|placed| placed.blocks().copied())),
             write: write.blocks().copied(),
+            spread: write.spread().copied(),
         };
-        let any = in_blocks.write.is_some() || in_blocks.reads.iter().any(Option::is_some);
+        let written = apart.write.is_some() || apart.spread.is_some();
+        let any = written || apart.reads.iter().any(Option::is_some);
         let mut compact = [None; MAX_READS];
         for ((to, from), staged) in compact.iter_mut().zip(reads).zip(staged) {
             *to = from.map(|placed| {
@@ -132,7 +151,7 @@ impl Prepared {
                 Read { start, len, segment, staged }
             });
         }
-        Self { reads: compact, write: write.range, blocks: any.then(|| Box::new(in_blocks)), kernel, opcode }
+        Self { reads: compact, write: write.range, apart: any.then(|| Box::new(apart)), kernel, opcode }
     }
 
     /// Bytes of scratch that operands copied aside, gathered or to be scattered take.
@@ -142,18 +161,20 @@ impl Prepared {
             (Some(read), None) if read.staged => padded(read.len),
             _ => 0,
         };
-        let written = self.scattered().map_or(0, |blocks| padded(blocks.dense_len() as u64));
+        let written = self.scattered().map_or(0, |after| padded(after.bytes() as u64));
         self.reads.iter().enumerate().map(read).sum::<usize>() + written
     }
 
     /// The blocks of an operand, if kernels cannot read them.
     fn gathered(&self, index: usize) -> Option<&Blocked> {
-        self.blocks.as_ref()?.reads[index].as_ref().filter(|blocks| blocks.blocks() > 1)
+        self.apart.as_ref()?.reads[index].as_ref().filter(|blocks| blocks.blocks() > 1)
     }
 
-    /// The output's blocks, if kernels cannot write them.
-    fn scattered(&self) -> Option<&Blocked> {
-        self.blocks.as_ref()?.write.as_ref().filter(|blocks| blocks.blocks() > 1)
+    /// What follows the kernel, if it cannot write the output where it lies.
+    fn scattered(&self) -> Option<After<'_>> {
+        let apart = self.apart.as_ref()?;
+        let blocks = apart.write.as_ref().filter(|blocks| blocks.blocks() > 1).map(After::Blocks);
+        blocks.or_else(|| apart.spread.as_ref().map(After::Spread))
     }
 
     pub(super) fn scratch_bytes(&self, threads: usize) -> usize {
@@ -214,7 +235,7 @@ impl Prepared {
         self.compute(reads, output, free, scratch, pool).map_err(RunError::Kernel)
     }
 
-    /// Runs the kernel; behind it, what it wrote is put in blocks.
+    /// Runs the kernel; behind it, what it wrote is put in blocks or between other rows.
     fn compute(
         &self,
         reads: [&[u8]; MAX_READS],
@@ -223,13 +244,16 @@ impl Prepared {
         scratch: &mut [u8],
         pool: &Pool,
     ) -> Result<(), triune_kernels::Error> {
-        if let Some(blocks) = self.scattered() {
-            let own = &mut staging[..blocks.dense_len()];
+        if let Some(after) = self.scattered() {
+            let own = &mut staging[..after.bytes()];
             self.kernel.run(reads, own, scratch, pool)?;
-            return blocks.scatter(own, output, pool);
+            return match after {
+                After::Blocks(blocks) => blocks.scatter(own, output, pool),
+                After::Spread(copy) => copy.run(own, output, pool),
+            };
         }
         self.kernel.run(reads, output, scratch, pool)?;
-        match self.blocks.as_ref().and_then(|blocks| blocks.write.as_ref()) {
+        match self.apart.as_ref().and_then(|blocks| blocks.write.as_ref()) {
             Some(blocks) if blocks.channels < blocks.block => blocks.pad(output),
             _ => Ok(()),
         }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use triune_device::{Addr, Executor, Memory, Segment, SegmentTable, Stream};
+use triune_device::{Addr, Executor, Memory, Segment, SegmentTable, Stream, command};
 use triune_kernels::{Isa, Pool};
 
 use super::{Device, Image, Loaded};
@@ -17,7 +17,7 @@ pub(crate) struct Parts {
     streams: Vec<([u64; 2], Mutex<Option<Executor>>)>,
     pool: Pool,
     _image: Image,
-    _loaded: Arc<Loaded>,
+    loaded: Arc<Loaded>,
 }
 
 impl Parts {
@@ -42,7 +42,7 @@ impl Parts {
         let segments = image.executor.decoded().segments().clone();
         let streams = parts.into_iter().map(|part| (part, Mutex::new(None))).collect();
         let memory = Arc::clone(device.memory());
-        Ok(Self { memory, segments, streams, pool, _image: image, _loaded: loaded })
+        Ok(Self { memory, segments, streams, pool, _image: image, loaded })
     }
 
     /// Runs one part on what lies in memory. Decodes it the first time.
@@ -59,10 +59,19 @@ impl Parts {
             none => {
                 let stream = Stream { addr: Addr::new(Program::INSTRUCTIONS, *first), len: *bytes };
                 let memory = Arc::clone(&self.memory);
-                none.insert(Executor::new(memory, &self.segments, stream, Isa::best())?.into_part())
+                let new = Executor::new(memory, &self.segments, stream, Isa::best());
+                none.insert(new.map_err(|error| self.blame(*first, error))?.into_part())
             }
         };
-        Ok(executor.run(&self.pool, None)?)
+        executor.run(&self.pool, None).map_err(|error| self.blame(*first, error))
+    }
+
+    /// An error of the part whose instructions begin at byte `first`, as one of the operator that the command came from.
+    fn blame(&self, first: u64, error: triune_device::Error) -> Error {
+        let program = &self.loaded.program;
+        let before = program.instructions.get(..first as usize).map(command::decode);
+        let before = before.and_then(Result::ok).map_or(0, |commands| commands.len() as u32);
+        program.blame(before, error)
     }
 
     /// Whether a segment has such bytes.

@@ -109,7 +109,13 @@ impl<'a> Outline<'a> {
             if last > first {
                 let class = op.name.rsplit("::").next().unwrap_or_default();
                 let kind = class.strip_suffix("Node").unwrap_or(class).to_owned();
-                self.operators.push(Operator { name: format!("{kind} {}", op.op_id), kind, first, last });
+                self.operators.push(Operator {
+                    name: format!("{kind} {}", op.op_id),
+                    kind,
+                    first,
+                    last,
+                    axes: Vec::new(),
+                });
             }
         }
         self.commands.push(Command::End(command::End {}));

@@ -2,7 +2,7 @@
 
 use triune_device::command::{Order, Take};
 use triune_graph::{
-    Node, ValueId,
+    Node, Op, ValueId,
     ops::{Gather, GatherElements, GatherNd, Index, TopK},
 };
 use triune_tensor::{DType, MAX_RANK, Shape};
@@ -68,6 +68,26 @@ impl Lowering<'_> {
         };
         self.emit(command, &[&pick.source, &pick.indices, output]);
         Ok(())
+    }
+
+    /// The axes of a node's first operand that its other operands index.
+    pub(super) fn indexed_axes(&self, node: &Node) -> Vec<u32> {
+        let dims = |index: usize| {
+            let id = node.inputs.get(index).copied().flatten()?;
+            self.graph.value(id).fixed_shape()
+        };
+        let Some(rank) = dims(0).map(|dims| dims.rank()) else { return Vec::new() };
+        let axes: Vec<usize> = match &node.op {
+            Op::Gather(op) => axis(node, op.axis, rank).into_iter().collect(),
+            Op::GatherElements(op) => axis(node, op.axis, rank).into_iter().collect(),
+            Op::GatherNd(op) => {
+                let count = dims(1).and_then(|dims| dims.last().copied()).unwrap_or(0);
+                (op.batch_dims..rank).take(count).collect()
+            }
+            Op::Index(op) => op.resolve(rank).map(|(axes, _)| axes).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        axes.into_iter().map(|axis| axis as u32).collect()
     }
 
     /// A gather whose indices are data, or too many for copies.

@@ -100,12 +100,13 @@ pub(crate) fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Re
     lowering.find_parents();
     for node in &graph.nodes {
         let first = lowering.commands.len() as u32;
-        lowering.node(node)?;
+        lowering.node(node).map_err(|error| error.at(node))?;
         let last = lowering.commands.len() as u32;
         lowering.spans.push([first, last]);
         if last > first {
-            let kind = node.op.name().to_owned();
-            lowering.operators.push(Operator { name: node.name.clone(), kind, first, last });
+            let (name, kind) = (node.name.clone(), node.op.name().to_owned());
+            let axes = lowering.indexed_axes(node);
+            lowering.operators.push(Operator { name, kind, first, last, axes });
         }
     }
     lowering.finish()
@@ -231,7 +232,13 @@ impl Lowering<'_> {
         }
         let last = self.commands.len() as u32;
         if last > first {
-            self.operators.push(Operator { name: "outputs".into(), kind: "Copy".into(), first, last });
+            self.operators.push(Operator {
+                name: "outputs".into(),
+                kind: "Copy".into(),
+                first,
+                last,
+                axes: Vec::new(),
+            });
         }
         self.commands.push(Command::End(triune_device::command::End {}));
         let (commands, operators, pieces) = (self.commands, self.operators, self.constants.pieces().to_vec());

@@ -59,6 +59,8 @@ struct OperatorJson {
     name: String,
     kind: String,
     commands: [u32; 2],
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    axes: Vec<u32>,
 }
 
 impl Description {
@@ -84,6 +86,7 @@ impl Description {
                     name: o.name.clone(),
                     kind: o.kind.clone(),
                     commands: [o.first, o.last],
+                    axes: o.axes.clone(),
                 })
                 .collect(),
         }
@@ -121,7 +124,13 @@ impl Description {
             operators: self
                 .operators
                 .into_iter()
-                .map(|o| Operator { name: o.name, kind: o.kind, first: o.commands[0], last: o.commands[1] })
+                .map(|o| Operator {
+                    name: o.name,
+                    kind: o.kind,
+                    first: o.commands[0],
+                    last: o.commands[1],
+                    axes: o.axes,
+                })
                 .collect(),
         })
     }

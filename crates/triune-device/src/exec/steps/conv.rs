@@ -111,7 +111,7 @@ pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<P
     let input_q8 = q8("input", command.input.dtype, command.input_zero_point)?;
     let result = q8("result", command.result.dtype, command.result.zero_point)?;
     let input = checker.map("input", &command.input)?;
-    let output = checker.map("output", &command.output)?;
+    let output = checker.output_map("output", &command.output)?;
     let geometry = expect_window(&command.window, &input.nhwc, &output.nhwc)?;
     let out_channels = output.nhwc.c;
 
@@ -228,7 +228,7 @@ pub(super) fn fconv(checker: &Checker<'_>, command: &command::FConv) -> Result<P
     expect_dtype("input", command.input.dtype, FLOAT)?;
     expect_dtype("output", command.output.dtype, FLOAT)?;
     let input = checker.map("input", &command.input)?;
-    let output = checker.map("output", &command.output)?;
+    let output = checker.output_map("output", &command.output)?;
     let geometry = expect_window(&command.window, &input.nhwc, &output.nhwc)?;
     let extents = weight_extents(&geometry, &input.nhwc, &output.nhwc)?;
     let packed = match checker.weights("weights", command.weights, extents, size_of::<f32>())? {

@@ -231,7 +231,7 @@ pub(super) fn funary(checker: &Checker<'_>, command: &command::FUnary) -> Result
     expect_dtype("output", command.output.dtype, FLOAT)?;
     let function = function("function", command.function)?;
     let input = checker.map("input", &command.input)?;
-    let output = checker.map("output", &command.output)?;
+    let output = checker.output_map("output", &command.output)?;
     expect_same_extents("output", &output.nhwc, &input.nhwc)?;
     let step = UnaryStep { function, input: input.nhwc, output: output.nhwc, isa: checker.isa };
     checker.finish([input.placed], output.placed, true, step)
@@ -265,7 +265,7 @@ pub(super) fn table(checker: &Checker<'_>, command: &command::Table) -> Result<P
     expect_dtype("output", command.output.dtype, EIGHT_BIT)?;
     let table = Box::new(checker.table("table", command.table)?);
     let input = checker.map("input", &command.input)?;
-    let output = checker.map("output", &command.output)?;
+    let output = checker.output_map("output", &command.output)?;
     expect_same_extents("output", &output.nhwc, &input.nhwc)?;
     let step = TableStep { table, input: input.nhwc, output: output.nhwc, isa: checker.isa };
     checker.finish([input.placed], output.placed, true, step)

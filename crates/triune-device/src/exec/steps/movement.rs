@@ -149,7 +149,7 @@ pub(super) fn resize(checker: &Checker<'_>, command: &command::Resize) -> Result
     }
     expect_dtype("output", command.output.dtype, &[command.input.dtype])?;
     let input = checker.map("input", &command.input)?;
-    let output = checker.map("output", &command.output)?;
+    let output = checker.output_map("output", &command.output)?;
     let (from, to) = (input.nhwc, output.nhwc);
     if (from.n, from.c) != (to.n, to.c) {
         return bad("output", format!("has n, c = {}, {}, the input {}, {}", to.n, to.c, from.n, from.c));

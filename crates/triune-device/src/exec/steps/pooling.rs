@@ -4,7 +4,7 @@ use triune_kernels::{Error as KernelError, Isa, Nhwc, Pool, PoolKind, PoolQuant,
 use triune_tensor::DType;
 
 use super::super::{
-    check::{Checker, PlacedMap, Result, bad, expect_dtype},
+    check::{Checker, PlacedMap, Result, bad, expect_dtype, refused},
     operands::{MAX_READS, Prepared, Step},
 };
 use super::conv::q8;
@@ -103,7 +103,7 @@ fn operands(
             }))
         }
     };
-    let (input, output) = (checker.map("input", input)?, checker.map("output", output)?);
+    let (input, output) = (checker.map("input", input)?, checker.output_map("output", output)?);
     if (input.nhwc.n, input.nhwc.c) != (output.nhwc.n, output.nhwc.c) {
         return bad("output", "has other images or channels than the input");
     }
@@ -139,6 +139,7 @@ pub(super) fn pool(checker: &Checker<'_>, command: &command::Pool) -> Result<Pre
         pad: window.pad.map(|each| each as usize),
         kind,
     };
+    spec.check(input.nhwc, output.nhwc).map_err(refused("window"))?;
     let quant = match quant {
         Some(Quantized::Words(words)) => {
             return wide::pool(checker, kind, Some(spec), words, [input, output]);

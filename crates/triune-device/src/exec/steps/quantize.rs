@@ -93,7 +93,7 @@ fn maps(
     output: &command::FeatureMap,
 ) -> Result<[PlacedMap; 2]> {
     let input = checker.map("input", input)?;
-    let output = checker.map("output", output)?;
+    let output = checker.output_map("output", output)?;
     expect_same_extents("output", &output.nhwc, &input.nhwc)?;
     Ok([input, output])
 }

@@ -54,7 +54,7 @@ pub(super) fn warp(checker: &Checker<'_>, command: &command::Warp) -> Result<Pre
     expect_dtype("input", command.input.dtype, &[DType::F32, DType::I8, DType::U8])?;
     expect_dtype("output", command.output.dtype, &[command.input.dtype])?;
     let input = checker.map("input", &command.input)?;
-    let output = checker.map("output", &command.output)?;
+    let output = checker.output_map("output", &command.output)?;
     let (from, to) = (input.nhwc, output.nhwc);
     if from.c != to.c {
         return bad("output", format!("has {} channels, the input {}", to.c, from.c));

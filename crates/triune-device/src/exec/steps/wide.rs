@@ -55,7 +55,7 @@ pub(super) fn conv(checker: &Checker<'_>, command: &command::QConv) -> Result<Pr
     expect_absent("residual", command.residual.is_some())?;
     expect_absent("add", command.add.is_some())?;
     let input = checker.map("input", &command.input)?;
-    let output = checker.map("output", &command.output)?;
+    let output = checker.output_map("output", &command.output)?;
     let geometry = expect_window(&command.window, &input.nhwc, &output.nhwc)?;
     let extents = weight_extents(&geometry, &input.nhwc, &output.nhwc)?;
     let weights = match command.weight_blocks {
@@ -189,7 +189,7 @@ pub(super) fn table(checker: &Checker<'_>, command: &command::Table) -> Result<P
     expect_dtype("output", command.output.dtype, WIDE)?;
     let table = checker.wide_table("table", command.table)?;
     let input = checker.map("input", &command.input)?;
-    let output = checker.map("output", &command.output)?;
+    let output = checker.output_map("output", &command.output)?;
     expect_same_extents("output", &output.nhwc, &input.nhwc)?;
     let step = TableStep { table, input: input.nhwc, output: output.nhwc };
     checker.finish([input.placed], output.placed, true, step)
