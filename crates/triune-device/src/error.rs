@@ -1,12 +1,14 @@
 //! What can go wrong with a device: in its description, its memory, a command or a run.
 
+use triune_tensor::text::{Name, Reason};
+
 use crate::memory::{AccessKind, sanitizer::Report};
 
 /// A failure of the device, its memory or a program on it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
     /// A device description is wrong.
-    #[error("device spec: {key}: {problem}")]
+    #[error("device spec: {}: {}", Name(.key), Reason(.problem))]
     Spec {
         /// The TOML key, dotted.
         key: String,
@@ -14,7 +16,7 @@ pub enum Error {
         problem: String,
     },
     /// No memory of the device has this name.
-    #[error("the device {device} has no memory named {name:?}; it has {known}")]
+    #[error("the device {device} has no memory named '{}'; it has {known}", Name(.name))]
     UnknownMemory {
         /// The device's name.
         device: String,
@@ -102,10 +104,10 @@ pub enum Error {
         wanted: AccessKind,
     },
     /// Two ranges of which one is written share bytes.
-    #[error("{0} overlap")]
+    #[error("{} overlap", Reason(.0))]
     Overlap(String),
     /// A segment table is wrong.
-    #[error("segment {segment}: {problem}")]
+    #[error("segment {segment}: {}", Reason(.problem))]
     Segment {
         /// The segment's index.
         segment: usize,
@@ -113,7 +115,7 @@ pub enum Error {
         problem: String,
     },
     /// A command cannot be decoded, or its operands do not fit the program's segments.
-    #[error("command {index} ({mnemonic}) at byte {offset:#x} of the stream: {field}: {problem}")]
+    #[error("command {index} ({mnemonic}) at byte {offset:#x} of the stream: {field}: {}", Reason(.problem))]
     Command {
         /// Position in the stream.
         index: usize,
@@ -193,26 +195,26 @@ pub enum Error {
     Sanitizer(Box<Report>),
     /// The environment variable that turns the sanitizer on has an unknown value.
     #[error(
-        "{}={value} is no mode of the sanitizer: it can be 0, 1 (or report) or log",
-        crate::memory::Sanitize::VARIABLE
+        "{}={} is no mode of the sanitizer: it can be 0, 1 (or report) or log",
+        crate::memory::Sanitize::VARIABLE, Name(.value)
     )]
     SanitizerMode {
         /// The variable's value.
         value: String,
     },
     /// A timeline cannot be computed.
-    #[error("timeline: {0}")]
+    #[error("timeline: {}", Reason(.0))]
     Timing(String),
     /// A thread that is not in this process was at work with it when the process was forked.
     #[error(transparent)]
     Forked(#[from] triune_fork::Forked),
     /// A board refuses what was asked for.
-    #[error("{0}")]
+    #[error("{}", Reason(.0))]
     Board(String),
     /// A board cannot be reached.
-    #[error("{0}")]
+    #[error("{}", Reason(.0))]
     Link(String),
     /// A board can be reached, but others have it.
-    #[error("{0}")]
+    #[error("{}", Reason(.0))]
     InUse(String),
 }

@@ -19,7 +19,7 @@ fn regions_follow_the_description() {
     assert_eq!(memory.core_region("l1", 2), memory.region("l1.2"));
     assert_eq!(memory.core_region("l2", 2), memory.region("l2"));
     let error = memory.region("ocm").expect_err("there is none").to_string();
-    assert!(error.contains("\"ocm\"") && error.contains("l1.3"), "{error}");
+    assert!(error.contains("'ocm'") && error.contains("l1.3"), "{error}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
 };
+use triune_tensor::text::List;
 
 use crate::{Dim, Error, Graph, ValueId};
 
@@ -20,7 +21,7 @@ impl Graph {
         for &(name, dims) in shapes {
             let id = *names.get(name).ok_or_else(|| {
                 let names: Vec<&str> = self.inputs.iter().map(|&id| self.value(id).name.as_str()).collect();
-                Error::Graph(format!("no input is called '{name}'; inputs are {names:?}"))
+                Error::Graph(format!("no input is called '{name}'; inputs are {}", List(&names)))
             })?;
             if given.insert(id, dims).is_some() {
                 return Err(Error::Graph(format!("two shapes for input '{name}'")));
@@ -31,7 +32,7 @@ impl Graph {
             let value = self.value(id);
             let Some(declared) = &value.shape else { continue };
             let refuse = |why: String| {
-                Error::Graph(format!("input '{}' cannot have shape {dims:?}: {why}", value.name))
+                Error::Graph(format!("input '{}' cannot have shape {}: {why}", value.name, List(dims)))
             };
             if declared.len() != dims.len() {
                 return Err(refuse(format!("the model has {} dimensions", declared.len())));

@@ -87,7 +87,7 @@ impl ClientTls {
     /// A connection to a host, whose certificate has to be for this name or address.
     pub(crate) fn session(&self, host: &str) -> Result<rustls::Connection, Error> {
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| link(format!("{host:?} is no name that a certificate can have")))?;
+            .map_err(|_| link(format!("'{host}' is no name that a certificate can have")))?;
         let session = rustls::ClientConnection::new(self.0.clone(), name);
         session.map(Into::into).map_err(|error| link(format!("TLS: {error}")))
     }

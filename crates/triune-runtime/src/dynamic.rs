@@ -8,7 +8,7 @@ use triune_graph::{
     ops::{Comparison, CondTake, Nms, NonMaxSuppression},
     passes::{HostOperand, HostStep},
 };
-use triune_tensor::{DType, Shape, memory};
+use triune_tensor::{DType, Shape, memory, text::List};
 
 use crate::{Error, Tensor, TensorRef};
 
@@ -70,7 +70,7 @@ impl<'a> Operands<'a> {
             != Some(tensor.bytes.len())
         {
             let (got, shape) = (tensor.bytes.len(), tensor.shape);
-            return Err(self.wrong(format!("operand {index}: {got} bytes for extents {shape:?}")));
+            return Err(self.wrong(format!("operand {index}: {got} bytes for extents {}", List(shape))));
         }
         Ok(Some(tensor))
     }
@@ -93,10 +93,10 @@ impl<'a> Operands<'a> {
         let mut elements = Elements::of(tensor).map(Element::real);
         match (elements.next(), elements.next()) {
             (Some(value), None) => Ok(Some(value)),
-            _ => {
-                Err(self
-                    .wrong(format!("operand {index} of extents {:?}; one element is expected", tensor.shape)))
-            }
+            _ => Err(self.wrong(format!(
+                "operand {index} of extents {}; one element is expected",
+                List(tensor.shape)
+            ))),
         }
     }
 }
@@ -190,7 +190,7 @@ fn ints(shape: &[usize], values: &[i32]) -> Option<Tensor> {
 fn cond_take(at: &Operands<'_>, op: CondTake) -> Result<Vec<Tensor>, Error> {
     let (x, mask) = (at.input(0)?, at.input(1)?);
     if x.shape != mask.shape {
-        return Err(at.wrong(format!("elements {:?} and mask {:?}", x.shape, mask.shape)));
+        return Err(at.wrong(format!("elements {} and mask {}", List(x.shape), List(mask.shape))));
     }
     let size = x.dtype.bytes();
     let mut bytes = Vec::new();
@@ -268,7 +268,7 @@ fn intersection(a: Corners, b: Corners) -> f32 {
 fn nms(at: &Operands<'_>, op: Nms) -> Result<Vec<Tensor>, Error> {
     let (boxes, x) = (at.floats(0)?, at.input(0)?);
     let [images, count, 4] = *x.shape else {
-        return Err(at.wrong(format!("boxes {:?}", x.shape)));
+        return Err(at.wrong(format!("boxes {}", List(x.shape))));
     };
     let bounded = images.checked_mul(op.max_output).is_some_and(|results| results <= 1 << 28);
     if !bounded {
@@ -319,10 +319,10 @@ fn non_max_suppression(at: &Operands<'_>, op: NonMaxSuppression) -> Result<Tenso
     let (boxes, scores) = (at.floats(0)?, at.floats(1)?);
     let (box_shape, score_shape) = (at.input(0)?.shape, at.input(1)?.shape);
     let (&[images, count, 4], &[score_images, classes, score_count]) = (box_shape, score_shape) else {
-        return Err(at.wrong(format!("boxes {box_shape:?} and scores {score_shape:?}")));
+        return Err(at.wrong(format!("boxes {} and scores {}", List(box_shape), List(score_shape))));
     };
     if (score_images, score_count) != (images, count) {
-        return Err(at.wrong(format!("boxes {box_shape:?} and scores {score_shape:?}")));
+        return Err(at.wrong(format!("boxes {} and scores {}", List(box_shape), List(score_shape))));
     }
     // ONNX's default of 0 means no results.
     let most = at.scalar(2)?.unwrap_or(0.0).max(0.0) as usize;

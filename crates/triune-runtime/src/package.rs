@@ -182,10 +182,11 @@ fn check_schema(path: &Path, directory: &Path, value: &serde_json::Value) -> Res
                 "schema version {version} is newer than {VERSION}, the newest that this Triune reads; upgrade it"
             ),
         )),
-        other => Err(Error::package(
+        Some(version) => Err(Error::package(
             path,
-            format!("schema version {other:?} is not known; compile the model again"),
+            format!("schema version {version} is not known; compile the model again"),
         )),
+        None => Err(Error::package(path, "it has no schema version; compile the model again")),
     }
 }
 

@@ -8,7 +8,7 @@ use triune_graph::{Dim, ValueId, passes};
 #[cfg(doc)]
 use triune_kernels::CancelToken;
 use triune_kernels::Pool;
-use triune_tensor::{DType, Shape, memory};
+use triune_tensor::{DType, MAX_RANK, Shape, memory};
 
 use crate::{
     Deployment, Error, Model, ModelOptions, Outline, Program, ValueInfo, Workspace,
@@ -431,6 +431,10 @@ impl ValueInfo {
             });
         let shape = Shape::new(input.shape).filter(|_| matches);
         let Some(shape) = shape else {
+            if input.shape.len() > MAX_RANK {
+                let most = format!("{MAX_RANK} dimensions at most");
+                return Err(fail(most, format!("{} dimensions", input.shape.len())));
+            }
             let extents: Vec<String> = input.shape.iter().map(ToString::to_string).collect();
             return Err(fail(format!("shape {}", self.shape_text()), format!("({})", extents.join(", "))));
         };

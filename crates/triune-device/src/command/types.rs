@@ -71,6 +71,13 @@ macro_rules! codes {
                 pub const ALL: &[Self] = &[$(Self::$value),+];
             }
 
+            /// By the name that the document of the command set has for it.
+            impl std::fmt::Display for $name {
+                fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    f.write_str(match self { $(Self::$value => stringify!($value),)+ })
+                }
+            }
+
             impl Field for $name {
                 const WORDS: usize = 1;
                 fn type_name() -> String {

@@ -3,7 +3,7 @@
 //! Everything that comes from an instruction word is checked here, with checked arithmetic, before a kernel sees it.
 
 use triune_kernels::{Blocked, CopyNd, CopySpec, Isa, Nhwc, Q8, QSoftmax};
-use triune_tensor::{DType, memory};
+use triune_tensor::{DType, memory, text::List};
 
 use super::guard::Guard;
 use super::operands::{MAX_READS, Operands, Prepared, SegRange, Step};
@@ -290,9 +290,10 @@ impl<'a> Checker<'a> {
                 self.check_room(field, (extents.iter().product::<usize>() * elem_bytes) as u64)?;
                 Ok(FilterSource::Library(library, weights))
             }
-            Some(weights) => {
-                bad(field, format!("{addr} has the extents {:?}, {extents:?} needed", weights.extents))
-            }
+            Some(weights) => bad(
+                field,
+                format!("{addr} has the extents {}, {} needed", List(&weights.extents), List(&extents)),
+            ),
             None => bad(field, format!("{addr} is not in the library")),
         }
     }
@@ -579,7 +580,7 @@ impl<'a> Checker<'a> {
         match self.program.segments.get(index) {
             Some(segment) if segment.kind.writable() => {}
             Some(segment) => {
-                return bad(write.field, format!("segment {index} ({:?}) is read-only", segment.kind));
+                return bad(write.field, format!("segment {index} ({}) is read-only", segment.kind));
             }
             None => return bad(write.field, format!("the program has no segment {index}")),
         }
@@ -611,5 +612,5 @@ pub(super) fn expect_same_extents(field: &str, got: &Nhwc, expected: &Nhwc) -> R
     if dims(got) == dims(expected) {
         return Ok(());
     }
-    bad(field, format!("the extents are {:?}, {:?} needed", dims(got), dims(expected)))
+    bad(field, format!("the extents are {}, {} needed", List(&dims(got)), List(&dims(expected))))
 }

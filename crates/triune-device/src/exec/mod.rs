@@ -307,7 +307,7 @@ impl Decoded {
         for (index, (old, new)) in old.iter().zip(new).enumerate() {
             let fail = |problem: String| Err(Error::Segment { segment: index, problem });
             if old.kind != new.kind {
-                return fail(format!("is {:?}, {:?} needed", new.kind, old.kind));
+                return fail(format!("is {}, {} needed", new.kind, old.kind));
             }
             if new.len < old.len {
                 return fail(format!("has {} bytes, {} needed", new.len, old.len));
@@ -488,7 +488,7 @@ fn stream_range(segments: &SegmentTable, stream: Stream) -> Result<RangeAccess, 
     match segments.get(index) {
         None => fail("the stream's segment does not exist".into()),
         Some(segment) if segment.kind != SegmentKind::Instructions => {
-            fail(format!("is {:?}, the stream must lie in Instructions", segment.kind))
+            fail(format!("is {}, the stream must lie in instructions", segment.kind))
         }
         Some(segment) if stream.addr.offset().checked_add(stream.len).is_none_or(|end| end > segment.len) => {
             fail(format!(

@@ -1,5 +1,7 @@
 //! Where a program's segments lie in memory.
 
+use std::fmt;
+
 use crate::{Error, Memory, memory::RangeAccess, memory::RegionId};
 
 /// Alignment in bytes that every segment's base must have, so that offsets decide the alignment of operands.
@@ -20,6 +22,19 @@ pub enum SegmentKind {
     Input,
     /// An output.
     Output,
+}
+
+impl fmt::Display for SegmentKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Instructions => "instructions",
+            Self::Constants => "constants",
+            Self::Scratch => "scratch",
+            Self::Resident => "resident",
+            Self::Input => "input",
+            Self::Output => "output",
+        })
+    }
 }
 
 impl SegmentKind {
@@ -91,7 +106,7 @@ impl SegmentTable {
             };
             if let Some(other) = segments[..index].iter().position(overlaps) {
                 return Err(Error::Overlap(format!(
-                    "segments {other} ({:?}) and {index} ({:?}), one of which the program writes,",
+                    "segments {other} ({}) and {index} ({}), one of which the program writes,",
                     segments[other].kind, segment.kind
                 )));
             }

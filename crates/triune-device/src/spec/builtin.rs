@@ -2,6 +2,7 @@
 
 use super::{ArraySpec, Dataflow, DeviceSpec, error};
 use crate::Error;
+use triune_tensor::text::Name;
 
 /// Largest extent of a parametrised array.
 const MAX_EXTENT: u32 = 4096;
@@ -35,8 +36,9 @@ impl DeviceSpec {
             Err(error(
                 "name",
                 format!(
-                    "{name:?} is no builtin device; there are {}, metis-pcie, buyi-RxC, scalesim-os-RxC, \
+                    "'{}' is no builtin device; there are {}, metis-pcie, buyi-RxC, scalesim-os-RxC, \
                      scalesim-ws-RxC and scalesim-is-RxC",
+                    Name(name),
                     Self::BUILTIN.join(", ")
                 ),
             ))

@@ -2,6 +2,7 @@
 
 use super::{DeviceSpec, MAX_MEMORIES, MAX_MEMORY_BYTES, TimingModel, error};
 use crate::Error;
+use triune_tensor::text::Name;
 
 impl DeviceSpec {
     pub(super) fn validate(&self) -> Result<(), Error> {
@@ -77,7 +78,7 @@ impl DeviceSpec {
         for (index, memory) in self.memory.iter().enumerate() {
             let key = |field: &str| format!("memory[{index}].{field}");
             if memory.name.is_empty() || self.memory[..index].iter().any(|other| other.name == memory.name) {
-                return Err(error(&key("name"), format!("{:?} is empty or taken", memory.name)));
+                return Err(error(&key("name"), format!("'{}' is empty or taken", Name(&memory.name))));
             }
             if memory.bytes == 0 || memory.bytes > MAX_MEMORY_BYTES {
                 return Err(error(
@@ -120,7 +121,10 @@ impl DeviceSpec {
             let key = "placement.resident";
             self.memory_index(resident).map_err(|problem| error(key, problem.to_string()))?;
             if *resident == self.placement.scratch {
-                return Err(error(key, format!("{resident:?} is placement.scratch too; leave it out")));
+                return Err(error(
+                    key,
+                    format!("'{}' is placement.scratch too; leave it out", Name(resident)),
+                ));
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use triune_tensor::{DType, QuantParams, Shape};
+use triune_tensor::{DType, QuantParams, Shape, text::List};
 
 use super::{
     Op, UnaryKind,
@@ -121,10 +121,9 @@ impl Conv {
         let (x, weights) = (at.of_rank(0, 4)?, at.of_rank(1, 4)?);
         let (channels, outputs) = (x.shape[1], weights.shape[0]);
         let kernel = [weights.shape[2], weights.shape[3]];
-        if self.kernel.is_some_and(|own| own != kernel) {
-            return Err(
-                at.wrong(format!("weights {} do not have the window {:?}", weights.shape, self.kernel))
-            );
+        if let Some(own) = self.kernel.filter(|own| *own != kernel) {
+            let own = List(&own);
+            return Err(at.wrong(format!("weights {} do not have the window {own}", weights.shape)));
         }
         if self.groups == 0
             || !outputs.is_multiple_of(self.groups)

@@ -1,6 +1,6 @@
 //! Choices and elements picked by index.
 
-use triune_tensor::{DType, MAX_RANK};
+use triune_tensor::{DType, MAX_RANK, text::List};
 
 use super::{
     Op,
@@ -60,6 +60,7 @@ impl GatherElements {
         if indices.shape.rank() != x.shape.rank() || !(0..x.shape.rank()).all(fits) {
             return Err(at.wrong(format!("indices of shape {} for {}", indices.shape, x.shape)));
         }
+        at.expect_indices_within(1, axis, x.shape[axis])?;
         at.like_input(indices.shape)
     }
 }
@@ -129,7 +130,7 @@ impl Index {
         let x = at.input(0)?;
         let (axes, place) = self
             .resolve(x.shape.rank())
-            .ok_or_else(|| at.wrong(format!("axes {:?} of rank {}", self.axes, x.shape.rank())))?;
+            .ok_or_else(|| at.wrong(format!("axes {} of rank {}", List(&self.axes), x.shape.rank())))?;
         if at.inputs.len() != axes.len() + 1 {
             return Err(at.wrong(format!(
                 "{} tensors of indices for {} axes",
@@ -142,7 +143,7 @@ impl Index {
             expect_indices(at, index)?;
             let shape = at.input(index)?.shape;
             picked = broadcast(&picked, &shape)
-                .ok_or_else(|| at.wrong(format!("indices of shapes {picked:?} and {shape}")))?;
+                .ok_or_else(|| at.wrong(format!("indices of shapes {} and {shape}", List(&picked))))?;
         }
         let rest: Vec<usize> =
             (0..x.shape.rank()).filter(|axis| !axes.contains(axis)).map(|axis| x.shape[axis]).collect();

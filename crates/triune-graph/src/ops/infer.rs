@@ -1,6 +1,6 @@
 //! What a shape rule sees: the operands' types, extents and, where known, elements.
 
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Shape, text::List};
 
 use crate::{Constant, Error};
 
@@ -82,13 +82,31 @@ impl<'a> Operands<'a> {
             _ => None,
         }
         .map(|(rows, columns)| [rows, columns])
-        .ok_or_else(|| self.wrong(format!("size {ints:?}; rows and columns are expected")))
+        .ok_or_else(|| self.wrong(format!("size {}; rows and columns are expected", List(&ints))))
     }
 
     /// An axis of a tensor of `rank` dimensions, counted from the front.
     pub(crate) fn axis(&self, axis: isize, rank: usize) -> Result<usize, Error> {
         resolve_axis(axis as i64, rank)
             .ok_or_else(|| self.wrong(format!("axis {axis} is not one of {rank} dimensions")))
+    }
+
+    /// Refuses indices in operand `index` that are known and lead out of an axis of `extent` elements; negative ones count
+    /// from the back.
+    pub(crate) fn expect_indices_within(
+        &self,
+        index: usize,
+        axis: usize,
+        extent: usize,
+    ) -> Result<(), Error> {
+        let known = self.input(index)?.constant.and_then(Constant::to_i64).unwrap_or_default();
+        let inside = |&at: &i64| resolve_axis(at, extent).is_some();
+        match known.into_iter().find(|at| !inside(at)) {
+            None => Ok(()),
+            Some(at) => {
+                Err(self.wrong(format!("indices: index {at} is outside of axis {axis} of extent {extent}")))
+            }
+        }
     }
 
     /// The element type of a result that is `dtype` unless the node says otherwise.
@@ -106,13 +124,13 @@ impl<'a> Operands<'a> {
     pub(crate) fn shape(&self, dims: &[usize]) -> Result<Shape, Error> {
         Shape::new(dims)
             .filter(is_countable)
-            .ok_or_else(|| self.wrong(format!("the result's shape {dims:?} is too large")))
+            .ok_or_else(|| self.wrong(format!("the result's shape {} is too large", List(dims))))
     }
 
     /// The extent that both operands have along a broadcast axis, as numpy does it.
     pub(crate) fn broadcast(&self, a: &[usize], b: &[usize]) -> Result<Shape, Error> {
         broadcast(a, b)
-            .ok_or_else(|| self.wrong(format!("shapes {a:?} and {b:?} cannot be broadcast")))
+            .ok_or_else(|| self.wrong(format!("shapes {} and {} cannot be broadcast", List(a), List(b))))
             .and_then(|dims| self.shape(&dims))
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     Error,
     format::onnx::{NodeReader, NodeWriter},
 };
-use triune_tensor::DType;
+use triune_tensor::{DType, text::List};
 
 /// Axes permuted: output axis i is input axis `perm[i]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,11 +39,11 @@ impl Transpose {
         for &axis in &self.perm {
             match seen.get_mut(axis) {
                 Some(seen) if !*seen => *seen = true,
-                _ => return Err(at.wrong(format!("{:?} does not permute {rank} axes", self.perm))),
+                _ => return Err(at.wrong(format!("{} does not permute {rank} axes", List(&self.perm)))),
             }
         }
         if self.perm.len() != rank {
-            return Err(at.wrong(format!("{:?} does not permute {rank} axes", self.perm)));
+            return Err(at.wrong(format!("{} does not permute {rank} axes", List(&self.perm))));
         }
         let dims: Vec<usize> = self.perm.iter().map(|&axis| x.shape[axis]).collect();
         at.like_input(at.shape(&dims)?)
@@ -172,7 +172,11 @@ impl Slice {
         let ranges =
             Self::ranges(&x.shape, &starts, &ends, axes.as_deref(), steps.as_deref()).ok_or_else(|| {
                 at.wrong(format!(
-                    "starts {starts:?}, ends {ends:?}, axes {axes:?}, steps {steps:?} do not fit {}",
+                    "starts {}, ends {}, axes {}, steps {} do not fit {}",
+                    List(&starts),
+                    List(&ends),
+                    List(axes.as_deref().unwrap_or_default()),
+                    List(steps.as_deref().unwrap_or_default()),
                     x.shape
                 ))
             })?;
@@ -229,7 +233,9 @@ impl Split {
         };
         let total = sizes.iter().try_fold(0_usize, |sum, &size| sum.checked_add(size));
         if total != Some(extent) || sizes.len() != outputs {
-            return Err(at.wrong(format!("{extent} elements cannot be split into {outputs} parts {sizes:?}")));
+            return Err(
+                at.wrong(format!("{extent} elements cannot be split into {outputs} parts {}", List(&sizes)))
+            );
         }
         let mut types = Vec::with_capacity(outputs);
         for &size in &sizes {
@@ -259,6 +265,7 @@ impl Gather {
         if !matches!(indices.dtype, DType::I32 | DType::I64) {
             return Err(at.wrong(format!("indices of type {}", indices.dtype)));
         }
+        at.expect_indices_within(1, axis, x.shape[axis])?;
         let dims = [&x.shape[..axis], &indices.shape, &x.shape[axis + 1..]].concat();
         at.like_input(at.shape(&dims)?)
     }
@@ -337,7 +344,14 @@ impl Pad {
     pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let x = at.input(0)?;
         let (pads, axes) = (at.needed_ints(1)?, at.ints(3)?);
-        let fail = || at.wrong(format!("pads {pads:?} and axes {axes:?} do not fit {}", x.shape));
+        let fail = || {
+            at.wrong(format!(
+                "pads {} and axes {} do not fit {}",
+                List(&pads),
+                List(axes.as_deref().unwrap_or_default()),
+                x.shape
+            ))
+        };
         let amounts = Self::amounts(x.shape.rank(), &pads, axes.as_deref()).ok_or_else(fail)?;
         let mut dims = Vec::with_capacity(amounts.len());
         for (&extent, (before, behind)) in x.shape.iter().zip(amounts) {

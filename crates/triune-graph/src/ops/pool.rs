@@ -9,6 +9,7 @@ use crate::{
     Error,
     format::onnx::{NodeReader, NodeWriter},
 };
+use triune_tensor::text::List;
 
 /// What a pool makes of its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +78,7 @@ impl AdaptivePool {
     pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let (x, size) = (at.of_rank(0, 4)?, at.size(1)?);
         if self.window([x.shape[2], x.shape[3]], size).is_none() {
-            return Err(at.wrong(format!("input {} cannot be pooled to {size:?}", x.shape)));
+            return Err(at.wrong(format!("input {} cannot be pooled to {}", x.shape, List(&size))));
         }
         at.like_input(at.shape(&[x.shape[0], x.shape[1], size[0], size[1]])?)
     }

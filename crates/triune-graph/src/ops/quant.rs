@@ -100,6 +100,11 @@ impl DequantizeLinear {
         if x.dtype.is_float() || !scale.dtype.is_float() {
             return Err(at.wrong(format!("values of type {} and a scale of {}", x.dtype, scale.dtype)));
         }
+        if let Some(zero_point) = at.get(2).filter(|zero_point| zero_point.dtype != x.dtype) {
+            return Err(
+                at.wrong(format!("values of type {} and a zero point of {}", x.dtype, zero_point.dtype))
+            );
+        }
         Ok(vec![TensorType { dtype: scale.dtype, shape: x.shape }])
     }
 }

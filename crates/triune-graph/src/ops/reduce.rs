@@ -1,6 +1,6 @@
 //! Reductions along axes: sums, products, extremes, and where extremes stand.
 
-use triune_tensor::DType;
+use triune_tensor::{DType, text::List};
 
 use super::{
     Op, Squeeze, Unary, UnaryKind,
@@ -207,15 +207,18 @@ impl Reduce {
                 |axis: usize| lead.map_or(0, |lead| axis.checked_sub(lead).map_or(1, |axis| target[axis]));
             let fits = |axis: usize| extent(axis) == 1 || extent(axis) == x.shape[axis] as i64;
             if lead != Some(0) || !(0..rank).all(fits) {
-                return Err(at.wrong(format!("shape {} cannot be reduced to {target:?}", x.shape)));
+                return Err(at.wrong(format!("shape {} cannot be reduced to {}", x.shape, List(&target))));
             }
             let goes = |axis: &usize| extent(*axis) == 1 && x.shape[*axis] != 1;
             self.axes = Some((0..rank).filter(goes).map(|axis| axis as isize).collect());
             self.keep_dims = true;
         }
-        let reduced = self
-            .reduced(rank)
-            .ok_or_else(|| at.wrong(format!("axes {:?} are not distinct ones of {rank}", self.axes)))?;
+        let reduced = self.reduced(rank).ok_or_else(|| {
+            at.wrong(format!(
+                "axes {} are not distinct ones of {rank}",
+                List(self.axes.as_deref().unwrap_or_default())
+            ))
+        })?;
         let sums = matches!(self.kind, ReduceKind::Sum | ReduceKind::SumSquare | ReduceKind::Product);
         if !sums && (0..rank).any(|axis| reduced[axis] && x.shape[axis] == 0) {
             return Err(at.wrong(format!("input {} has no elements along the axes", x.shape)));
@@ -261,7 +264,7 @@ impl ArgReduce {
             return Err(at.wrong(format!("input {} has no elements along axis {axis}", x.shape)));
         }
         if !matches!(self.kind, ReduceKind::Min | ReduceKind::Max) {
-            return Err(at.wrong(format!("the position of a {:?}", self.kind)));
+            return Err(at.wrong("positions are those of the largest or the smallest element"));
         }
         if !matches!(self.dtype, DType::I32 | DType::I64) {
             return Err(at.wrong(format!("positions of type {}", self.dtype)));

@@ -1,6 +1,6 @@
 //! Operators that change or tell a tensor's extents or element type, not the elements' order.
 
-use triune_tensor::{DType, MAX_RANK, Shape};
+use triune_tensor::{DType, MAX_RANK, Shape, text::List};
 
 use super::{
     Op,
@@ -35,7 +35,7 @@ impl Reshape {
         let wish = at.needed_ints(1)?;
         let dims = self
             .resolve(&x.shape, &wish)
-            .ok_or_else(|| at.wrong(format!("shape {} cannot become {wish:?}", x.shape)))?;
+            .ok_or_else(|| at.wrong(format!("shape {} cannot become {}", x.shape, List(&wish))))?;
         at.like_input(at.shape(&dims)?)
     }
 
@@ -100,7 +100,7 @@ fn marked_axes(at: &Operands<'_>, axes: &[i64], rank: usize) -> Result<Vec<bool>
     for &axis in axes {
         match resolve_axis(axis, rank) {
             Some(index) if !marked[index] => marked[index] = true,
-            _ => return Err(at.wrong(format!("axes {axes:?} of {rank} dimensions"))),
+            _ => return Err(at.wrong(format!("axes {} of {rank} dimensions", List(&axes)))),
         }
     }
     Ok(marked)
@@ -160,7 +160,7 @@ impl Squeeze {
 
 fn extents(at: &Operands<'_>, values: &[i64]) -> Result<Vec<usize>, Error> {
     let extents: Option<Vec<usize>> = values.iter().map(|&value| usize::try_from(value).ok()).collect();
-    extents.ok_or_else(|| at.wrong(format!("a negative extent in {values:?}")))
+    extents.ok_or_else(|| at.wrong(format!("a negative extent in {}", List(values))))
 }
 
 /// Broadcast to a shape.

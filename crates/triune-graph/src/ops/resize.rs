@@ -8,6 +8,7 @@ use crate::{
     Constant, Error,
     format::onnx::{NodeReader, NodeWriter},
 };
+use triune_tensor::text::List;
 
 /// How an output coordinate maps to an input coordinate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +164,7 @@ impl Resize {
                 .and_then(Constant::to_f32)
                 .ok_or_else(|| at.wrong("scales are not f32 or depend on the network's data"))?;
             if !scales.iter().all(|scale| scale.is_finite() && *scale > 0.0) {
-                return Err(at.wrong(format!("scales {scales:?}")));
+                return Err(at.wrong(format!("scales {}", List(&scales))));
             }
             // A product in f32, as the reference implementations have it: 1/3 of 3 is 1.
             scales.iter().zip(x.shape.iter()).map(|(&scale, &dim)| (scale * dim as f32) as usize).collect()
@@ -171,7 +172,7 @@ impl Resize {
         // Elements cannot be made of none.
         let from_nothing = x.shape.contains(&0) && !dims.contains(&0);
         if dims.len() != x.shape.rank() || from_nothing {
-            return Err(at.wrong(format!("input {} cannot become {dims:?}", x.shape)));
+            return Err(at.wrong(format!("input {} cannot become {}", x.shape, List(&dims))));
         }
         at.like_input(at.shape(&dims)?)
     }

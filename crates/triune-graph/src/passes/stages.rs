@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Shape, text::List};
 
 use crate::{Constant, Error, Graph, Node, NodeId, Op, ValueId};
 
@@ -78,7 +78,7 @@ impl Stage {
                     .and_then(|shape| Constant::new(tensor.dtype, shape, tensor.bytes.to_vec()))
                     .ok_or_else(|| {
                         let (got, shape) = (tensor.bytes.len(), tensor.shape);
-                        Error::Graph(format!("'{name}': {got} bytes for extents {shape:?}"))
+                        Error::Graph(format!("'{name}': {got} bytes for extents {}", List(shape)))
                     })?;
                 graph.set_constant(id, constant);
             } else {

@@ -84,7 +84,7 @@ impl Sites {
         share: bool,
     ) -> Result<Lease, Error> {
         if device != self.device {
-            return Err(link(format!("the server has boards of {}, not of {device:?}", self.device)));
+            return Err(link(format!("the server has boards of {}, not of '{device}'", self.device)));
         }
         let end = Instant::now() + GRACE;
         let mut seats = lock(&self.seats);

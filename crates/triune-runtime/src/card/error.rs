@@ -2,11 +2,13 @@
 
 use std::{io, path::PathBuf};
 
+use triune_tensor::text::{Name, Reason};
+
 /// A card could not be described, reserved or set.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The list of cards, or the file that describes them, is wrong.
-    #[error("{origin}: {problem}")]
+    #[error("{}: {}", Name(.origin), Reason(.problem))]
     Description {
         /// The environment variable or file.
         origin: String,
@@ -36,7 +38,7 @@ pub enum Error {
         users: String,
     },
     /// There is no such setting.
-    #[error("unknown property {name:?}; valid are {valid}")]
+    #[error("unknown property \"{}\"; valid are {valid}", Name(.name))]
     UnknownSetting {
         /// The name asked for.
         name: String,
@@ -44,7 +46,7 @@ pub enum Error {
         valid: String,
     },
     /// A setting's value is not one it can take.
-    #[error("{name}: expected {expected}, got {got:?}")]
+    #[error("{}: expected {expected}, got \"{}\"", Name(.name), Name(.got))]
     BadSetting {
         /// The setting's name.
         name: String,

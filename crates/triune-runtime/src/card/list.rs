@@ -1,6 +1,7 @@
 //! Which cards there are: from the environment's short list or from a TOML file.
 
 use std::{fmt, path::Path, time::Duration};
+use triune_tensor::text::Name;
 
 use serde::Deserialize;
 use triune_device::DeviceSpec;
@@ -127,7 +128,10 @@ impl CardSpec {
         let card = |(slot, word): (usize, &&str)| {
             let board = BoardType::from_name(word).ok_or_else(|| {
                 let names = BoardType::ALL.map(BoardType::name).join(", ");
-                wrong(LIST, format!("expected a TOML file, `none` or board types ({names}), got {word:?}"))
+                wrong(
+                    LIST,
+                    format!("expected a TOML file, `none` or board types ({names}), got \"{}\"", Name(word)),
+                )
             })?;
             Ok(Self::new(board, slot))
         };
@@ -152,7 +156,10 @@ impl CardSpec {
         for (slot, card) in cards.iter().enumerate() {
             card.check().map_err(|problem| wrong(origin, format!("card {slot}: {problem}")))?;
             if cards[..slot].iter().any(|other| other.name == card.name) {
-                return Err(wrong(origin, format!("card {slot}: a second card named {:?}", card.name)));
+                return Err(wrong(
+                    origin,
+                    format!("card {slot}: a second card named \"{}\"", Name(&card.name)),
+                ));
             }
         }
         Ok(cards)
@@ -167,12 +174,12 @@ impl CardSpec {
             || !self.name.chars().all(fits)
         {
             return Err(format!(
-                "name: expected 1 to 64 letters, digits, '-', '_', '.' or ':', got {:?}",
-                self.name
+                "name: expected 1 to 64 letters, digits, '-', '_', '.' or ':', got \"{}\"",
+                Name(&self.name)
             ));
         }
         if self.device != "metis" {
-            return Err(format!("device: expected \"metis\", got {:?}", self.device));
+            return Err(format!("device: expected \"metis\", got \"{}\"", Name(&self.device)));
         }
         let device = DeviceSpec::builtin(&self.device).map_err(|error| format!("device: {error}"))?;
         if !(1..=device.cores as usize).contains(&self.sub_devices) {

@@ -6,7 +6,7 @@ use triune_graph::{
     ValueId,
     format::xir::{Attribute, ElementType, Scalar, TensorType},
 };
-use triune_tensor::Shape;
+use triune_tensor::{Shape, text::List};
 
 use super::{
     emit::{Emitter, Stored, ints},
@@ -113,7 +113,7 @@ impl Emitter<'_> {
         let perm: Vec<usize> = order.iter().map(|&axis| at.form.position(axis)).collect();
         let to = Stored { form, ..at.clone() };
         let element = self.element_like(id, &to, to.form.channels(&dims))?;
-        let key = self.key(id, &format!("{order:?}"));
+        let key = self.key(id, &List(order).to_string());
         let dtype = stored(element, dims, &to.form);
         let index = self.move_axes(&key, at.index, &perm, dtype);
         Ok(self.keep(id, Stored { index, ..to }))

@@ -11,7 +11,7 @@ use triune_graph::{
         Value,
     },
 };
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Shape, text::List};
 
 use super::{
     form::{Form, Style, scalar, stored, tensor},
@@ -238,8 +238,9 @@ impl<'a> Emitter<'a> {
         let order: Option<Vec<usize>> = form.order.iter().map(back).collect();
         let Some(order) = order else {
             return Err(Error::Internal(format!(
-                "'{}': {axes:?} are no axes",
-                self.source.graph.value(id).name
+                "'{}': {} are no axes",
+                self.source.graph.value(id).name,
+                List(axes)
             )));
         };
         self.makers.insert(id, self.target);

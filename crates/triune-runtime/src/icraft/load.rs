@@ -110,7 +110,12 @@ impl HardNetwork {
         if version != Some(u64::from(VERSION)) {
             return Err(Error::package(
                 path,
-                format!("commands of version {version:?}, {VERSION} is read; compile the model again"),
+                match version {
+                    Some(version) => {
+                        format!("commands of version {version}, {VERSION} is read; compile the model again")
+                    }
+                    None => format!("tag '{PROGRAM_TAG}' has no version; compile the model again"),
+                },
             ));
         }
         let tag: ProgramTag = serde_json::from_value(tag.clone()).map_err(|error| {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use triune_fork::Lock;
+use triune_tensor::text::List;
 
 use super::load::{HardNetwork, Place};
 use crate::{Device, Error, deploy::parts::Parts};
@@ -159,7 +160,7 @@ impl HardOps {
         if place.bytes() != Some(bytes) {
             return Err(Error::Operand {
                 what: format!("value {v_id}"),
-                expected: format!("{} bytes of {:?}", place.bytes().unwrap_or_default(), place.extents),
+                expected: format!("{} bytes of {}", place.bytes().unwrap_or_default(), List(&place.extents)),
                 got: format!("{bytes} bytes"),
             });
         }

@@ -174,7 +174,7 @@ impl Lowering<'_> {
                 };
                 self.emit(command, &views);
             }
-            other => return Err(unsupported(node, format!("integer {other:?}"))),
+            _ => return Err(unsupported(node, "it has no form over quantized integers")),
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use triune_graph::{
     Node, Op, ValueId,
     ops::{Gather, GatherElements, GatherNd, Index, TopK},
 };
-use triune_tensor::{DType, MAX_RANK, Shape};
+use triune_tensor::{DType, MAX_RANK, Shape, text::List};
 
 use super::{Form, Lowering, extents, operand, result, unsupported};
 use crate::{
@@ -158,7 +158,7 @@ impl Lowering<'_> {
         let x = self.view(operand(node, 0)?)?;
         let (axes, place) = op
             .resolve(x.dims.rank())
-            .ok_or_else(|| unsupported(node, format!("axes {:?} of rank {}", op.axes, x.dims.rank())))?;
+            .ok_or_else(|| unsupported(node, format!("axes {} of rank {}", List(&op.axes), x.dims.rank())))?;
         let rest: Vec<usize> = (0..x.dims.rank()).filter(|axis| !axes.contains(axis)).collect();
         let picked = dims.rank() - rest.len();
         let shape = Shape::new(&dims[place..place + picked])

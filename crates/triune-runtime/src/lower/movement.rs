@@ -4,7 +4,7 @@ use triune_graph::{
     Constant, Node, ValueId,
     ops::{Concat, ConstantOfShape, Gather, Pad, PadMode, Split, Transpose},
 };
-use triune_tensor::DType;
+use triune_tensor::{DType, text::List};
 
 use super::{Form, Lowering, has_contiguous_channels, operand, result, unsupported};
 use crate::{Error, view::View};
@@ -41,7 +41,7 @@ impl Lowering<'_> {
         let rank = view.dims.rank();
         let perm = if op.perm.is_empty() { (0..rank).rev().collect() } else { op.perm.clone() };
         if perm.len() != rank || (0..rank).any(|axis| !perm.contains(&axis)) {
-            return Err(unsupported(node, format!("{perm:?} is no permutation of {rank} axes")));
+            return Err(unsupported(node, format!("{} is no permutation of {rank} axes", List(&perm))));
         }
         self.set_view(result(node)?, view.permuted(&perm));
         Ok(())
@@ -217,7 +217,7 @@ impl Lowering<'_> {
             _ => (0..rank as i64).collect(),
         };
         if pads.len() != 2 * axes.len() || pads.iter().any(|&pad| pad < 0) {
-            return Err(unsupported(node, format!("pads {pads:?}")));
+            return Err(unsupported(node, format!("pads {}", List(&pads))));
         }
         let mut starts = vec![0; rank];
         for (index, &at) in axes.iter().enumerate() {

@@ -5,7 +5,7 @@ use triune_graph::{
     Node, ValueId,
     ops::{ArgReduce, Reduce, ReduceKind},
 };
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Shape, text::List};
 
 use super::{Form, Lowering, extents, operand, result, unsupported};
 use crate::{
@@ -31,9 +31,12 @@ impl Lowering<'_> {
             return Err(unsupported(node, "quantized operands"));
         }
         let (dims, dtype) = self.meta(x)?;
-        let reduced = op
-            .reduced(dims.rank())
-            .ok_or_else(|| unsupported(node, format!("axes {:?} of rank {}", op.axes, dims.rank())))?;
+        let reduced = op.reduced(dims.rank()).ok_or_else(|| {
+            unsupported(
+                node,
+                format!("axes {} of rank {}", List(op.axes.as_deref().unwrap_or_default()), dims.rank()),
+            )
+        })?;
         if dims.contains(&0) {
             return self.empty_reduction(node, op.kind, y);
         }

@@ -6,7 +6,7 @@ use triune_kernels::{
     ConvGeometry, Error as KernelError, FConv, FConvSpec, Filter, Nhwc, PackedFilter, Pool, Q8, QAdd, QConv,
     QConvSpec,
 };
-use triune_tensor::DType;
+use triune_tensor::{DType, text::List};
 
 use super::super::{
     check::{Checker, FilterSource, Result, bad, expect_dtype, expect_same_extents, refused},
@@ -36,7 +36,10 @@ pub(super) fn expect_window(window: &Window, input: &Nhwc, output: &Nhwc) -> Res
         return Ok(geometry);
     }
     let got = [output.n, output.h, output.w];
-    bad("output", format!("the extents n, h, w are {got:?}, the window makes {:?}", [input.n, h, w]))
+    bad(
+        "output",
+        format!("the extents n, h, w are {}, the window makes {}", List(&got), List(&[input.n, h, w])),
+    )
 }
 
 /// Extents of the weights: O, KH·KW, I/groups.

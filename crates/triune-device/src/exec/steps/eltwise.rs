@@ -185,7 +185,7 @@ pub(super) fn fbinary(checker: &Checker<'_>, command: &command::FBinary) -> Resu
         | BinaryKind::LessOrEqual
         | BinaryKind::Greater
         | BinaryKind::GreaterOrEqual => {
-            return bad("kind", format!("no {kind:?} of reals here"));
+            return bad("kind", format!("no {kind} of reals here"));
         }
     };
     let kind = float;

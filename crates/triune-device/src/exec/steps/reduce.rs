@@ -71,7 +71,7 @@ pub(super) fn reduce(checker: &Checker<'_>, command: &command::Reduce) -> Result
         command::ReduceKind::Mean => ReduceKind::Mean,
     };
     if input.dtype == DType::Bool && !matches!(kind, ReduceKind::Min | ReduceKind::Max) {
-        return bad("kind", format!("no {kind:?} of bool"));
+        return bad("kind", format!("no {} of bool", command.kind));
     }
     let dtype = input.dtype;
     let reduced = std::array::from_fn(|axis| axes >> axis & 1 == 1);

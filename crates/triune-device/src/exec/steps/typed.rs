@@ -44,7 +44,7 @@ fn kind(kind: BinaryKind) -> Result<Kind> {
         BinaryKind::Greater => Kind::Comparison(Comparison::Greater),
         BinaryKind::GreaterOrEqual => Kind::Comparison(Comparison::GreaterOrEqual),
         BinaryKind::Atan2 | BinaryKind::LogAddExp => {
-            return bad("kind", format!("{kind:?} is a function of reals"));
+            return bad("kind", format!("{kind} is a function of reals"));
         }
     })
 }
@@ -128,7 +128,7 @@ pub(super) fn binary(checker: &Checker<'_>, command: &command::Binary) -> Result
                 _ => true,
             };
             if !fits {
-                return bad("kind", format!("no {code:?} of {dtype} here"));
+                return bad("kind", format!("no {code} of {dtype} here"));
             }
         }
     }

@@ -4,6 +4,7 @@
 //! the other. Slot numbers are those of upstream's `schema_v2.fbs` and `schema.fbs`.
 
 use std::ops::Range;
+use triune_tensor::text::List;
 
 use super::{element::Element, registry};
 use crate::format::flatbuffer::{Buffer, Table, Wrong};
@@ -93,7 +94,8 @@ pub(super) fn v2<'a>(buffer: &'a Buffer<'a>) -> Result<File<'a>, Wrong> {
         let outputs = next..next.checked_add(numbers.len() as u32).ok_or("too many variables")?;
         if !numbers.iter().copied().eq(outputs.clone()) {
             return Err(format!(
-                "an operator of type {kind} makes variables {numbers:?}, {next} is the next"
+                "an operator of type {kind} makes variables {}, {next} is the next",
+                List(&numbers)
             ));
         }
         next = outputs.end;

@@ -1,6 +1,7 @@
 //! Reading a document: JSON text to structures.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use triune_tensor::text::Name;
 
 use bytes::Bytes;
 use serde_json::{Map, Value as Json};
@@ -73,7 +74,8 @@ impl<'a> Reader<'a> {
                 "icraft_xir_version" => {
                     let version = fields.text(key)?;
                     if !is_known(version) {
-                        let reason = format!("{version:?} is not known; up to {NEWEST_MAJOR}.x can be read");
+                        let reason =
+                            format!("'{}' is not known; up to {NEWEST_MAJOR}.x can be read", Name(version));
                         return Err(fields.bad(key, reason));
                     }
                     version.clone_into(&mut document.icraft_xir_version);

@@ -227,7 +227,12 @@ impl HardDeployment {
 
     fn range(&self, ops: Range<usize>) -> Result<&[DeployedOp], Error> {
         self.ops.get(ops.clone()).filter(|own| !own.is_empty()).ok_or_else(|| {
-            Error::Argument(format!("operators {ops:?} of a deployment of {}", self.ops.len()))
+            Error::Argument(format!(
+                "operators {} to {} of a deployment of {}",
+                ops.start,
+                ops.end,
+                self.ops.len()
+            ))
         })
     }
 }

@@ -5,7 +5,7 @@ use triune_graph::{
     format::xir::Attribute,
     ops::{ArgReduce, Binary, BinaryKind, Reduce, ReduceKind, Softmax, UnaryKind},
 };
-use triune_tensor::Shape;
+use triune_tensor::{Shape, text::List};
 
 use super::super::{
     emit::{Emitter, input, ints},
@@ -180,7 +180,7 @@ impl Emitter<'_> {
         }
         let mut full = vec![1; rank - dims.rank()];
         full.extend_from_slice(&dims);
-        let shape = Shape::new(&full).ok_or_else(|| unsupported(node, format!("extents {full:?}")))?;
+        let shape = Shape::new(&full).ok_or_else(|| unsupported(node, format!("extents {}", List(&full))))?;
         if let Some(constant) = self.constant(id) {
             return self.spread_constant(node, id, constant, shape, form);
         }

@@ -118,7 +118,7 @@ impl Emitter<'_> {
             _ => {
                 return Err(unsupported(
                     node,
-                    format!("sampling {:?} at {:?} coordinates has no name there", op.mode, op.coordinates),
+                    "its way of sampling, or the coordinates that it samples at, have no name there",
                 ));
             }
         };

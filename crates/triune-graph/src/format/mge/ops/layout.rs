@@ -4,7 +4,7 @@
 //! A variable that the file has as (N, C/b, H, W, b) is a value (N, C, H, W) with a note of b beside it; only what
 //! looks at its axes one by one gets the five, by a reshape and a transpose. So conversions between layouts disappear.
 
-use triune_tensor::Shape;
+use triune_tensor::{Shape, text::List};
 
 use super::kind;
 use crate::{
@@ -193,7 +193,7 @@ impl NodeReader<'_, '_, '_> {
         let permuted = self.constant(id).and_then(|constant| constant.permuted(perm));
         if let Some(constant) = permuted {
             let reshaped = Shape::new(dims).and_then(|shape| constant.reshaped(shape));
-            let constant = reshaped.ok_or_else(|| self.unsupported(format!("extents {dims:?}")))?;
+            let constant = reshaped.ok_or_else(|| self.unsupported(format!("extents {}", List(dims))))?;
             let quant = self.quant(id);
             let id = self.new_constant("planes", constant);
             self.builder.set_quant(id, quant);
@@ -269,7 +269,7 @@ fn filled(
         let dims: Vec<usize> =
             shape.iter().zip(&pads[shape.rank()..]).map(|(own, pad)| own + *pad as usize).collect();
         let full = Shape::new(&dims).and_then(|to| zero_filled(constant, to));
-        let full = full.ok_or_else(|| node.unsupported(format!("extents {dims:?}")))?;
+        let full = full.ok_or_else(|| node.unsupported(format!("extents {}", List(&dims))))?;
         let id = node.new_constant("filled", full);
         node.builder.set_quant(id, quant);
         return Ok(id);

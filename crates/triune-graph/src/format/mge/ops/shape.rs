@@ -1,6 +1,6 @@
 //! Operators that move elements or tell extents.
 
-use triune_tensor::DType;
+use triune_tensor::{DType, text::List};
 
 use super::kind;
 use crate::{
@@ -157,7 +157,7 @@ pub(in super::super) fn dimshuffle(node: &mut NodeReader<'_, '_, '_>) -> Result<
         0 => node.rank(x)?,
         rank => rank as usize,
     };
-    let wrong = || node.unsupported(format!("pattern {pattern:?} of {rank} axes"));
+    let wrong = || node.unsupported(format!("pattern {} of {rank} axes", List(&pattern)));
     if rank > triune_tensor::MAX_RANK {
         return Err(wrong());
     }

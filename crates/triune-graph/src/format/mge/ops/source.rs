@@ -1,6 +1,6 @@
 //! Where values come from: a caller, or the file.
 
-use triune_tensor::Shape;
+use triune_tensor::{Shape, text::List};
 
 use crate::{
     Error, ValueId,
@@ -15,7 +15,8 @@ pub(in super::super) fn input(node: &mut NodeReader<'_, '_, '_>) -> Result<Value
     };
     let element = tensor.element.clone().map_err(|reason| node.unsupported(reason))?;
     let shape = Shape::new(&tensor.shape).filter(is_countable);
-    let shape = shape.ok_or_else(|| node.unsupported(format!("an input of extents {:?}", tensor.shape)))?;
+    let shape =
+        shape.ok_or_else(|| node.unsupported(format!("an input of extents {}", List(&tensor.shape))))?;
     let name = node.names.first().ok_or_else(|| node.unsupported("the input is not a variable"))?;
     Ok(node.builder.add_input(name, TensorType { dtype: element.dtype, shape }, element.quant))
 }

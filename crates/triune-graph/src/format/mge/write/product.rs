@@ -2,6 +2,7 @@
 
 use super::{Operator, site::Site, window::symmetric};
 use crate::{Error, format::flatbuffer::TableBuilder, ops};
+use triune_tensor::text::List;
 
 impl Site<'_, '_> {
     pub(super) fn conv(&mut self, op: &ops::Conv) -> Result<u32, Error> {
@@ -74,7 +75,7 @@ impl Site<'_, '_> {
         let kind = match (a.len(), b.len()) {
             (2, 2) => "MatrixMulV2",
             (m, n) if m == n && a[..m - 2] == b[..m - 2] => "BatchedMatrixMulV2",
-            _ => return Err(self.unsupported(format!("a product of {a:?} and {b:?}"))),
+            _ => return Err(self.unsupported(format!("a product of {} and {}", List(&a), List(&b)))),
         };
         self.add(kind, Some((20, TableBuilder::default())), &inputs, &result)
     }
@@ -83,7 +84,7 @@ impl Site<'_, '_> {
         let result = self.result.clone();
         let params = TableBuilder::default().u32(0, 2).u32(1, 1).f64(2, f64::from(op.epsilon));
         if result.shape.len() != 4 {
-            return Err(self.unsupported(format!("normalization of {:?}", result.shape)));
+            return Err(self.unsupported(format!("normalization of {}", List(&result.shape))));
         }
         let mut row = self.inner("parameter");
         row.shape = vec![1, result.shape[1], 1, 1];

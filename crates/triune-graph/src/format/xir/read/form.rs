@@ -5,6 +5,12 @@
 //! is the graph's own order of images.
 
 use super::super::{Layout, MergedDistr, TensorType};
+use triune_tensor::text::List;
+
+/// Extents as messages show them, `?` where one is open.
+pub(super) fn shown(extents: &[Option<usize>]) -> Vec<String> {
+    extents.iter().map(|extent| extent.map_or_else(|| "?".to_owned(), |extent| extent.to_string())).collect()
+}
 
 /// One axis of the flat view.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +66,7 @@ impl Form {
         let TensorType { shape, layout, merged, .. } = dtype;
         let rank = shape.len();
         if layout.axes.len() != rank {
-            return Err(format!("layout {layout} does not name the axes of shape {shape:?}"));
+            return Err(format!("layout {layout} does not name the axes of shape {}", List(shape)));
         }
         let stored: Vec<Option<usize>> = shape.iter().map(|&extent| usize::try_from(extent).ok()).collect();
         let mut flat: Vec<FlatAxis> = Vec::new();
@@ -74,12 +80,17 @@ impl Form {
             };
             if let Some((position, unit)) = split(layout, axis.name)? {
                 if stored[position] != usize::try_from(unit).ok() {
-                    return Err(format!("layout {layout} has blocks of {unit}, shape {shape:?} has not"));
+                    return Err(format!(
+                        "layout {layout} has blocks of {unit}, shape {} has not",
+                        List(shape)
+                    ));
                 }
                 own.lower = Some(position);
                 own.total = match (own.total, stored[position]) {
                     (Some(blocks), Some(unit)) => Some(
-                        blocks.checked_mul(unit).ok_or_else(|| format!("shape {shape:?} is out of range"))?,
+                        blocks
+                            .checked_mul(unit)
+                            .ok_or_else(|| format!("shape {} is out of range", List(shape)))?,
                     ),
                     _ => return Err(format!("the blocks of {layout} have no fixed number")),
                 };

@@ -1,6 +1,6 @@
 //! Values of the document as tensors of the graph: views of them, and between what is stored and the reals.
 
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Shape, text::List};
 
 use super::{
     Builder, Form, Meaning, Typed, View,
@@ -140,8 +140,9 @@ impl Reader<'_, '_> {
             .map(|extent| extent.map_or_else(|| "?".to_owned(), |extent| extent.to_string()))
             .collect();
         let reason = format!(
-            "value {} is declared {extents:?} as {layout}, in the order of computation ({}); computed are {shape}",
+            "value {} is declared {} as {layout}, in the order of computation ({}); computed are {shape}",
             value.v_id,
+            List(&extents),
             declared.join(", ")
         );
         Err(self.wrong(reason))
@@ -186,7 +187,7 @@ impl Reader<'_, '_> {
             .map(|parts| parts.concat());
         let constant =
             bytes.zip(Shape::new(shape)).and_then(|(bytes, shape)| Constant::new(dtype, shape, bytes));
-        let constant = constant.ok_or_else(|| self.unsupported(format!("{values:?} as {dtype}")))?;
+        let constant = constant.ok_or_else(|| self.unsupported(format!("{} as {dtype}", List(&values))))?;
         Ok(self.constant("integer", constant))
     }
 

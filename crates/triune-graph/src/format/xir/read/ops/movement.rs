@@ -1,8 +1,8 @@
 //! Parts, joints and repetitions of values.
 
-use triune_tensor::DType;
+use triune_tensor::{DType, text::List};
 
-use super::super::{View, node::Reader};
+use super::super::{View, form::shown, node::Reader};
 use crate::{
     Error, Op, ValueId,
     ops::{Concat, Expand, Gather, Pad, PadMode, Slice, Split},
@@ -74,7 +74,12 @@ pub(in super::super) fn slice(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let (begin, end) = (node.needed_ints("begin")?, node.needed_ints("end")?);
     let step = node.ints("stride")?.filter(|step| !step.is_empty()).unwrap_or_else(|| vec![1; begin.len()]);
     if begin.len() != rank || end.len() != rank || step.len() != rank {
-        return Err(node.wrong(format!("begin {begin:?}, end {end:?}, stride {step:?} of {rank} axes")));
+        return Err(node.wrong(format!(
+            "begin {}, end {}, stride {} of {rank} axes",
+            List(&begin),
+            List(&end),
+            List(&step)
+        )));
     }
     let whole = |axis: usize| {
         begin[axis] == 0
@@ -127,7 +132,11 @@ pub(in super::super) fn split(node: &mut Reader<'_, '_>) -> Result<(), Error> {
         && sections.len() == sizes.len()
         && sections != sizes
     {
-        return Err(node.wrong(format!("attribute 'sections' {sections:?}, declared results have {sizes:?}")));
+        return Err(node.wrong(format!(
+            "attribute 'sections' {}, declared results have {}",
+            List(&sections),
+            List(&sizes)
+        )));
     }
     let view = if flat.is_some() { View::Flat } else { View::Stored };
     let input = node.reals(x, view)?;
@@ -156,7 +165,7 @@ pub(in super::super) fn pad(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let view = Reader::axes_view(&typed);
     let rank = typed.form.stored.len();
     if padding.len() % 2 != 0 || padding.len() > 2 * rank {
-        return Err(node.wrong(format!("attribute 'padding' {padding:?} of {rank} axes")));
+        return Err(node.wrong(format!("attribute 'padding' {} of {rank} axes", List(&padding))));
     }
     let mut pads = vec![0; 2 * rank];
     for (number, pair) in padding.as_chunks::<2>().0.iter().enumerate() {
@@ -209,7 +218,7 @@ pub(in super::super) fn roll(node: &mut Reader<'_, '_>) -> Result<(), Error> {
         vec![0]
     };
     if dims.len() != shifts.len() {
-        return Err(node.wrong(format!("shifts {shifts:?} of axes {dims:?}")));
+        return Err(node.wrong(format!("shifts {} of axes {}", List(&shifts), List(&dims))));
     }
     for (axis, shift) in dims.into_iter().zip(shifts) {
         let axis = stored_axis(node, extents.len(), axis)?;
@@ -255,7 +264,11 @@ pub(in super::super) fn unstack(node: &mut Reader<'_, '_>) -> Result<(), Error> 
     let axis = stored_axis(node, from.len(), node.int("dim", 0)?)?;
     let results = node.op.outputs.clone();
     if from[axis] != Some(results.len()) {
-        return Err(node.wrong(format!("{} results of axis {axis} of {from:?}", results.len())));
+        return Err(node.wrong(format!(
+            "{} results of axis {axis} of {}",
+            results.len(),
+            List(&shown(&from))
+        )));
     }
     let input = node.reals(x, View::Stored)?;
     let op = Split { axis: axis as isize, parts: Some(results.len()) };
@@ -278,7 +291,7 @@ pub(in super::super) fn swap_order(node: &mut Reader<'_, '_>) -> Result<(), Erro
     let flat =
         flat.ok_or_else(|| node.wrong(format!("an order of {} elements for axis {stored}", order.len())))?;
     if order.iter().any(|&at| usize::try_from(at).map_or(true, |at| at >= order.len())) {
-        return Err(node.wrong(format!("attribute 'order' {order:?}")));
+        return Err(node.wrong(format!("attribute 'order' {}", List(&order))));
     }
     let input = node.reals(x, View::Flat)?;
     let indices = node.list("order", &order)?;

@@ -1,6 +1,6 @@
 //! Reductions along stored axes, and functions of whole rows.
 
-use triune_tensor::DType;
+use triune_tensor::{DType, text::List};
 
 use super::super::{View, node::Reader};
 use crate::{
@@ -14,7 +14,7 @@ pub(super) fn axes(node: &Reader<'_, '_>, index: usize, key: &str) -> Result<Opt
     let form = node.typed(index)?.form;
     let flat: Option<Vec<usize>> = list.iter().map(|&axis| form.flat_axis(axis)).collect();
     flat.map(Some)
-        .ok_or_else(|| node.wrong(format!("attribute '{key}' {list:?}: there are no such whole axes")))
+        .ok_or_else(|| node.wrong(format!("attribute '{key}' {}: there are no such whole axes", List(&list))))
 }
 
 fn signed(axes: &[usize]) -> Vec<isize> {

@@ -1,8 +1,8 @@
 //! Resampling of images to the result's declared extents.
 
-use triune_tensor::DType;
+use triune_tensor::{DType, text::List};
 
-use super::super::{View, node::Reader};
+use super::super::{View, form::shown, node::Reader};
 use crate::{
     Error, Op,
     ops::{CoordinateMode, NearestMode, Resize, ResizeMode},
@@ -32,7 +32,10 @@ fn check(node: &Reader<'_, '_>, rows: i64, columns: i64) -> Result<(), Error> {
     let wish = [rows, columns].map(|extent| usize::try_from(extent).ok());
     match extents.as_slice() {
         [_, _, rows, columns] if [*rows, *columns] == wish => Ok(()),
-        _ => Err(node.wrong(format!("{rows} rows of {columns} are asked for, declared are {extents:?}"))),
+        _ => Err(node.wrong(format!(
+            "{rows} rows of {columns} are asked for, declared are {}",
+            List(&shown(&extents))
+        ))),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::{
     Error, ValueId,
     format::xir::{Attribute, ElementType},
 };
+use triune_tensor::text::List;
 
 impl Reader<'_, '_> {
     /// How the open axes of value `to` lie in the open view of value `from`, when its flat axis i is `perm[i]` of it.
@@ -123,8 +124,9 @@ pub(in super::super) fn transpose(node: &mut Reader<'_, '_>) -> Result<(), Error
     let mut sorted = dims.clone().unwrap_or_default();
     sorted.sort_unstable();
     let dims = dims.filter(|_| sorted == (0..rank).collect::<Vec<_>>() && to.stored.len() == rank);
-    let dims =
-        dims.ok_or_else(|| node.wrong(format!("attribute 'dims' {wish:?} does not permute {rank} axes")))?;
+    let dims = dims.ok_or_else(|| {
+        node.wrong(format!("attribute 'dims' {} does not permute {rank} axes", List(&wish)))
+    })?;
     // Whole axes, blocks and padding with them.
     let perm: Option<Vec<usize>> = to
         .flat
