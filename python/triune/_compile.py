@@ -13,6 +13,7 @@ from typing import Any
 
 from triune import _native
 from triune._session import Feeds
+from triune._text import short
 from triune.errors import ArgumentError, FileError
 
 __all__ = ["FORMATS", "compile"]
@@ -99,7 +100,12 @@ def build(
         raise ArgumentError(
             "bits: says how wide calibration's integers are, and there are no samples to calibrate with"
         )
-    if folder.exists() and not folder.is_dir():
+    try:
+        taken = folder.exists() and not folder.is_dir()
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise FileError(short(f"{folder}: no directory can be made there: {why}")) from None
+    if taken:
         raise FileError(f"{folder}: expected a directory for the package, got a file")
 
     def put(file: Path) -> None:

@@ -60,6 +60,7 @@ __all__ = [
     "document_timeline",
     "encrypt",
     "look_up_pad",
+    "message",
     "open_input",
     "pack_model",
     "quantize_pad",
@@ -537,6 +538,7 @@ def document_timeline(path: str | os.PathLike[str], *, clock_mhz: int | None = N
 def quantize_pad(
     src: npt.NDArray[np.float32], padding: Sequence[tuple[int, int]], scale: float, zero_point: int, dtype: str
 ) -> npt.NDArray[Any]: ...
+def message(text: str) -> str: ...
 def look_up_pad(
     src: npt.NDArray[np.uint8], padding: Sequence[tuple[int, int]], table: bytes, zero_point: int, dtype: str
 ) -> npt.NDArray[Any]: ...

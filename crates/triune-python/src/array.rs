@@ -8,7 +8,7 @@ use numpy::{
 use pyo3::{intern, prelude::*};
 use triune::tensor::{DType, Shape};
 
-use crate::{error::ArgumentError, held::Held};
+use crate::{error, held::Held};
 
 /// The numpy descriptor of an element type.
 pub(crate) fn descriptor(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> {
@@ -44,7 +44,7 @@ pub(crate) fn check<'a, 'py>(
     shape: Option<&[usize]>,
 ) -> PyResult<&'a Bound<'py, PyUntypedArray>> {
     let fail = |expected: String, got: String| {
-        Err(ArgumentError::new_err(format!("{name}: expected {expected}, got {got}")))
+        Err(error::argument(format!("{name}: expected {expected}, got {got}")))
     };
     let Ok(array) = object.cast::<PyUntypedArray>() else {
         let got =
@@ -73,7 +73,7 @@ pub(crate) fn check<'a, 'py>(
 
 /// The error for an array that somebody else uses.
 pub(crate) fn in_use(name: &str, error: &BorrowError) -> PyErr {
-    ArgumentError::new_err(match error {
+    error::argument(match error {
         BorrowError::NotWriteable => format!("{name}: expected a writeable array, got a read-only one"),
         _ => {
             format!(

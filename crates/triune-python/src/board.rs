@@ -17,7 +17,7 @@ use triune::{
 use crate::list::List;
 use crate::{
     array::{Input, Output},
-    error::{self, ArgumentError, ReleasedError},
+    error::{self, ReleasedError},
     remote,
 };
 
@@ -129,7 +129,10 @@ pub(crate) fn segment_table(board: &dyn device::Board, places: &[Place]) -> PyRe
         let known = KINDS.iter().find(|(name, _)| name == kind);
         let &(_, kind) = known.ok_or_else(|| {
             let kinds = KINDS.map(|(name, _)| name).join(", ");
-            ArgumentError::new_err(format!("{kind:?} is no kind of a segment; there are {kinds}"))
+            error::argument(format!(
+                "'{}' is no kind of a segment; there are {kinds}",
+                triune::tensor::text::Name(kind)
+            ))
         })?;
         Ok(Segment { region: region(board, name)?, base: *base, len: *len, kind })
     };
@@ -365,7 +368,7 @@ impl Board {
             None => None,
             Some(8) => Some(Precision::Int8),
             Some(16) => Some(Precision::Int16),
-            Some(other) => return Err(ArgumentError::new_err(format!("{other} bits; 8 and 16 can be set"))),
+            Some(other) => return Err(error::argument(format!("{other} bits; 8 and 16 can be set"))),
         };
         let records = |range: Option<Range>| {
             let records = range

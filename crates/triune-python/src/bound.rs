@@ -15,7 +15,7 @@ use triune::{
     tensor::DType,
 };
 
-use crate::{array, error::ArgumentError, held::Held};
+use crate::{array, error, held::Held};
 
 /// What an array must be.
 pub(crate) struct Expected<'a> {
@@ -51,7 +51,7 @@ impl Array {
         let (data, writeable) = address(array);
         if written && !writeable {
             let text = format!("{}: expected a writeable array, got a read-only one", expected.name);
-            return Err(ArgumentError::new_err(text));
+            return Err(error::argument(text));
         }
         let bytes = array.len() * expected.dtype.bytes();
         Ok(Self { name: expected.name.clone(), object: array.clone().unbind(), data, bytes })
@@ -63,7 +63,7 @@ impl Array {
         if address(array).0 == self.data && array.len() * array.dtype().itemsize() == self.bytes {
             return Ok(());
         }
-        Err(ArgumentError::new_err(format!(
+        Err(error::argument(format!(
             "{}: the array was resized after it was bound; bind it again",
             self.name
         )))
@@ -109,7 +109,7 @@ impl Bound {
                     "{}: expected memory of its own, got memory that {} has, too",
                     array.name, other.name
                 );
-                return Err(ArgumentError::new_err(text));
+                return Err(error::argument(text));
             }
         }
         Ok(Self { inputs, outputs, plan })

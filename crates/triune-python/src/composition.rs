@@ -9,10 +9,7 @@ use triune::runtime::{
 };
 
 use crate::list::List;
-use crate::{
-    error::{self, ArgumentError},
-    estimate::Estimate,
-};
+use crate::{error, estimate::Estimate};
 
 /// What runs did to each other. Times are nanoseconds of virtual time.
 #[pyclass(frozen, module = "triune._native")]
@@ -101,7 +98,7 @@ pub(crate) fn compose(
     clock_mhz: Option<u32>,
 ) -> PyResult<Composition> {
     let Some(first) = instances.first() else {
-        return Err(ArgumentError::new_err("instances: there are none"));
+        return Err(error::argument("instances: there are none"));
     };
     let spec = first.1.study.spec(&[]).map_err(error::runtime)?;
     let options = crate::core::at_clock(clock_mhz);
@@ -109,7 +106,7 @@ pub(crate) fn compose(
     let mut found = Vec::with_capacity(instances.len());
     for (name, estimate, cores, depth, period, offset) in &*instances {
         if estimate.study.target() != spec.name {
-            return Err(ArgumentError::new_err(format!(
+            return Err(error::argument(format!(
                 "'{name}' is for {}, the others are for {}",
                 estimate.study.target(),
                 spec.name

@@ -77,7 +77,7 @@ impl HardNetwork {
     /// operators; `reuse` lets feature maps share bytes in turn; `on_chip` says what stays on the chip, `compiled` for what the
     /// document has there, else as in `Package.timeline`, in `on_chip_bytes` at most.
     ///
-    /// Raises `ArgumentError` if there is no such policy, `UnsupportedError` if there is no such operator, or the device cannot
+    /// Raises `ArgumentError` if there is no such policy or operator, `UnsupportedError` if the device cannot
     /// hold the feature maps.
     #[pyo3(signature = (ops=None, outputs=List::default(), *, reuse=true, on_chip="best_score", on_chip_bytes=None))]
     fn deploy(
@@ -246,7 +246,7 @@ impl Deployment {
 
     /// First byte and bytes of the commands of operators `first..last` among the instructions.
     ///
-    /// Raises `UnsupportedError` if there are no such operators.
+    /// Raises `ArgumentError` if there are no such operators.
     fn stream(&self, first: usize, last: usize) -> PyResult<(u64, u64)> {
         let [at, bytes] = self.inner.stream(first..last).map_err(error::runtime)?;
         Ok((at, bytes))
@@ -255,7 +255,7 @@ impl Deployment {
     /// What operators `first..last` cost, launched together: `cycles`, `nanoseconds`, and bytes read and written, `far_read`,
     /// `far_written`, `near_read`, `near_written`; at `clock_mhz` or the device's own.
     ///
-    /// Raises `UnsupportedError` if there are no such operators, `ArgumentError` for a clock that cannot be.
+    /// Raises `ArgumentError` if there are no such operators, for a clock that cannot be.
     #[pyo3(signature = (first, last, *, clock_mhz=None))]
     fn cost(
         &self,

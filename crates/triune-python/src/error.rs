@@ -85,6 +85,17 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     py.get_type::<FormatError>().setattr("format", "")
 }
 
+/// A message as people get it: long words, which are names and paths, and long texts lose their middle.
+#[pyfunction]
+pub(crate) fn message(text: &str) -> String {
+    text::message(text)
+}
+
+/// The exception for a wrong argument.
+pub(crate) fn argument(text: impl ToString) -> PyErr {
+    raised::<ArgumentError>(&text)
+}
+
 /// An exception with the text of an error.
 fn raised<T: PyTypeInfo>(error: &impl ToString) -> PyErr {
     PyErr::new::<T, _>(text::message(&error.to_string()))

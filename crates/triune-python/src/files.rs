@@ -44,7 +44,7 @@ impl OutputFile {
     fn descriptor(&self) -> PyResult<Option<i32>> {
         let mut inner = self.lock();
         let output =
-            inner.as_mut().ok_or_else(|| ArgumentError::new_err("the file has been put in its place"))?;
+            inner.as_mut().ok_or_else(|| error::argument("the file has been put in its place"))?;
         if output.direct().is_some() {
             return Ok(None);
         }

@@ -17,7 +17,7 @@ use crate::{
     array::{self, Input, Output},
     card::Card,
     core,
-    error::{self, ArgumentError, InternalError, ReleasedError},
+    error::{self, InternalError, ReleasedError},
     package::Package,
     timeline::Timeline,
 };
@@ -97,8 +97,8 @@ impl Instance {
     /// image of the batch). Constants get `constants_percent` of the memory for them, or stream. `realtime` is the speed that
     /// runs are paced at as a multiple of the device's; None: what `TRIUNE_REALTIME` says.
     ///
-    /// Raises `UnsupportedError` if the card's memory does not hold it, or another instance is paced at another speed,
-    /// `SettingError` if `TRIUNE_REALTIME` is no factor.
+    /// Raises `UnsupportedError` if the card's memory does not hold it, `ArgumentError` if another instance is paced at another
+    /// speed, `SettingError` if `TRIUNE_REALTIME` is no factor.
     #[new]
     #[pyo3(signature = (
         package, card, cores, *, threads=0, double_buffer=false, host_profiling=false, constants_percent=100, realtime=None
@@ -221,11 +221,11 @@ fn operands<'a, 'py>(
         tuple.iter().collect()
     } else {
         let got = items.get_type().name()?;
-        return Err(ArgumentError::new_err(format!("{what}: expected a list of arrays, got {got}")));
+        return Err(error::argument(format!("{what}: expected a list of arrays, got {got}")));
     };
     if found.len() != ios.len() {
         let names: Vec<_> = ios.iter().map(|io| io.name.as_str()).collect();
-        return Err(ArgumentError::new_err(format!(
+        return Err(error::argument(format!(
             "{what}: expected {} ({}), got {}",
             ios.len(),
             names.join(", "),

@@ -48,6 +48,8 @@ mod native {
     #[pymodule_export]
     use super::deployment::{DeployedOp, DeployedValue, Deployment, HardNetwork};
     #[pymodule_export]
+    use super::error::message;
+    #[pymodule_export]
     use super::error::{
         ArgumentError, BoardInUseError, Error, FileError, ForeignError, ForkedError, FormatError, InUseError,
         InternalError, KeyMismatchError, LinkError, NotQuantizedError, PendingError, ReleasedError,

@@ -25,7 +25,7 @@ use crate::list::List;
 use crate::{
     array,
     bound::{self, Expected},
-    error::{self, ArgumentError, InternalError},
+    error::{self, InternalError},
     timeline::Timeline,
 };
 
@@ -76,9 +76,7 @@ impl Source {
             (_, Some(network)) => Ok(Self::Network(network)),
             (Some(model), None) if params.is_some() || fake_qf => {
                 let json = model.cast::<PyBytes>().map_err(|_| {
-                    ArgumentError::new_err(
-                        "model: expected the bytes of an XIR document beside params or fake_qf",
-                    )
+                    error::argument("model: expected the bytes of an XIR document beside params or fake_qf")
                 })?;
                 let params = params.iter().flat_map(|params| params.iter()).map(|(v_id, data)| {
                     let data: PyBuffer<u8> = data.extract()?;
@@ -94,9 +92,9 @@ impl Source {
                 Ok(bytes) => Ok(Self::Bytes(bytes.clone().into())),
                 Err(_) => Ok(Self::File(model.extract()?)),
             },
-            (None, None) => Err(ArgumentError::new_err(
-                "model: expected a path or bytes, or a network to share weights with",
-            )),
+            (None, None) => {
+                Err(error::argument("model: expected a path or bytes, or a network to share weights with"))
+            }
         }
     }
 
@@ -299,12 +297,12 @@ impl Network {
     fn prepare(&self, py: Python<'_>, shapes: List<List<usize>>) -> PyResult<Vec<Option<Vec<usize>>>> {
         if shapes.len() != self.inputs.len() {
             let text = format!("shapes: expected {}, got {}", self.inputs.len(), shapes.len());
-            return Err(ArgumentError::new_err(text));
+            return Err(error::argument(text));
         }
         let shape = |(info, dims): (&ValueInfo, &List<usize>)| {
             let rank =
                 || format!("input '{}': expected at most {} dimensions", info.name, triune::tensor::MAX_RANK);
-            Shape::new(dims).ok_or_else(|| ArgumentError::new_err(rank()))
+            Shape::new(dims).ok_or_else(|| error::argument(rank()))
         };
         let shapes: Vec<Shape> = self.inputs.iter().zip(&*shapes).map(shape).collect::<PyResult<_>>()?;
         let found = self
@@ -334,7 +332,7 @@ impl Network {
             [("inputs", self.inputs.len(), inputs.len()), ("outputs", self.outputs.len(), outputs.len())]
         {
             if expected != got {
-                return Err(ArgumentError::new_err(format!("{what}: expected {expected} arrays, got {got}")));
+                return Err(error::argument(format!("{what}: expected {expected} arrays, got {got}")));
             }
         }
         let inputs: Vec<_> = inputs
@@ -348,7 +346,7 @@ impl Network {
             .map(|(object, (info, shape))| match (object, shape) {
                 (None, _) => Ok(None),
                 (Some(object), Some(shape)) => Ok(Some((object, Expected::new("output", info, shape)))),
-                (Some(_), None) => Err(ArgumentError::new_err(format!(
+                (Some(_), None) => Err(error::argument(format!(
                     "output '{}': expected None, as its shape depends on data, got an array",
                     info.name
                 ))),
@@ -546,12 +544,12 @@ impl Network {
     fn output<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
         let Some(info) = self.outputs.get(index) else {
             let text = format!("index: expected less than {}, got {index}", self.outputs.len());
-            return Err(ArgumentError::new_err(text));
+            return Err(error::argument(text));
         };
         let result = self.look(py, |state| state.results.get(index).cloned().flatten())?;
         let result = result.ok_or_else(|| {
             let name = &info.name;
-            ArgumentError::new_err(format!(
+            error::argument(format!(
                 "output '{name}': no result; it needs a forward without an array bound to it"
             ))
         })?;
@@ -580,11 +578,11 @@ impl Network {
 }
 
 fn unprepared() -> PyErr {
-    ArgumentError::new_err("the inputs' shapes are not known; call prepare first")
+    error::argument("the inputs' shapes are not known; call prepare first")
 }
 
 fn unbound() -> PyErr {
-    ArgumentError::new_err("no arrays are bound to the network; call bind first, again after prepare")
+    error::argument("no arrays are bound to the network; call bind first, again after prepare")
 }
 
 fn midway() -> PyErr {

@@ -160,6 +160,6 @@ pub(crate) fn compile(
 pub(crate) fn policy(name: &str) -> PyResult<Policy> {
     Policy::from_name(name).ok_or_else(|| {
         let known: Vec<&str> = Policy::ALL.into_iter().map(Policy::name).collect();
-        error::ArgumentError::new_err(format!("policy: expected one of {}, got '{name}'", known.join(", ")))
+        error::argument(format!("policy: expected one of {}, got '{name}'", known.join(", ")))
     })
 }

@@ -9,7 +9,7 @@ use triune::{
     remote::{Event, Options, Server, ServerTls, Token},
 };
 
-use crate::error::{self, ArgumentError, ReleasedError};
+use crate::error::{self, ReleasedError};
 
 /// How often a server that is waited for looks whether it is to be interrupted.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -19,7 +19,7 @@ pub(crate) fn seconds(what: &str, value: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(value)
         .ok()
         .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| ArgumentError::new_err(format!("{what}: {value} is no time in seconds")))
+        .ok_or_else(|| error::argument(format!("{what}: {value} is no time in seconds")))
 }
 
 /// The token in a file, or else in the environment.
@@ -76,7 +76,7 @@ impl BoardServer {
         let files = match (certificate, key) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (None, None) => None,
-            _ => return Err(ArgumentError::new_err("a certificate and its key go together")),
+            _ => return Err(error::argument("a certificate and its key go together")),
         };
         let patience = seconds("patience", patience)?;
         let bind = bind.to_owned();

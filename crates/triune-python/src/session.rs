@@ -16,7 +16,7 @@ use triune::{
 
 use crate::{
     array::{self, Input},
-    error::{self, ArgumentError, InternalError},
+    error::{self, InternalError},
 };
 
 /// A model on this machine's CPU.
@@ -75,7 +75,7 @@ impl Session {
             if !self.inputs.iter().any(|info| info.name == name) {
                 let names: Vec<_> = self.inputs.iter().map(|info| info.name.as_str()).collect();
                 let text = format!("unknown input '{name}'; the model has {}", names.join(", "));
-                return Err(ArgumentError::new_err(text));
+                return Err(error::argument(text));
             }
         }
         let mut arrays = Vec::with_capacity(self.inputs.len());
@@ -83,7 +83,7 @@ impl Session {
             let name = format!("input '{}'", info.name);
             let object = feeds
                 .get_item(&info.name)?
-                .ok_or_else(|| ArgumentError::new_err(format!("{name}: expected an array, got none")))?;
+                .ok_or_else(|| error::argument(format!("{name}: expected an array, got none")))?;
             let array = array::check(&name, &object, info.dtype, None)?;
             let shape = array.shape().to_vec();
             arrays.push((info.dtype, shape, Input::new(&name, array)?));

@@ -12,7 +12,7 @@ use triune::{
 use crate::list::List;
 use crate::{
     array::{self, Input, Output},
-    error::{self, ArgumentError},
+    error,
     held::Held,
 };
 
@@ -65,7 +65,7 @@ pub(crate) fn look_up_pad<'py>(
     let array = array::check("src", src, DType::U8, None)?;
     let table: &[u8; 256] = table
         .try_into()
-        .map_err(|_| ArgumentError::new_err(format!("table: expected 256 bytes, got {}", table.len())))?;
+        .map_err(|_| error::argument(format!("table: expected 256 bytes, got {}", table.len())))?;
     let (shape, pad) = padded(array.shape(), &padding, 1.0, zero_point, dtype)?;
     let source = Input::new("src", array)?;
     let x = source.bytes()?;
@@ -104,7 +104,7 @@ pub(crate) fn depad_dequantize<'py>(
 fn quantized(name: &str) -> PyResult<DType> {
     DType::from_name(name)
         .filter(|dtype| dtype.is_quantized())
-        .ok_or_else(|| ArgumentError::new_err(format!("dtype: expected int8 or uint8, got {name}")))
+        .ok_or_else(|| error::argument(format!("dtype: expected int8 or uint8, got {name}")))
 }
 
 fn q8(dtype: DType, zero_point: i32) -> Q8 {
@@ -112,7 +112,7 @@ fn q8(dtype: DType, zero_point: i32) -> Q8 {
 }
 
 fn wrong(error: &kernels::Error) -> PyErr {
-    ArgumentError::new_err(error.to_string())
+    error::argument(error.to_string())
 }
 
 /// The shape with padding, and the layout.
@@ -124,7 +124,7 @@ fn padded(
     dtype: DType,
 ) -> PyResult<(Vec<usize>, TensorPad)> {
     if dense.len() != padding.len() {
-        return Err(ArgumentError::new_err(format!(
+        return Err(error::argument(format!(
             "padding: expected {} pairs, got {}",
             dense.len(),
             padding.len()
@@ -134,7 +134,7 @@ fn padded(
         extent.checked_add(before).and_then(|sum| sum.checked_add(after))
     };
     let shape: Option<Vec<usize>> = dense.iter().zip(padding).map(sum).collect();
-    let shape = shape.ok_or_else(|| ArgumentError::new_err("padding: the shape overflows"))?;
+    let shape = shape.ok_or_else(|| error::argument("padding: the shape overflows"))?;
     let pad = TensorPad::new(&shape, padding, scale as f32, q8(dtype, zero_point)).map_err(|e| wrong(&e))?;
     Ok((shape, pad))
 }

@@ -20,7 +20,7 @@ pub(crate) fn work_limit() -> PyResult<Option<u64>> {
 #[pyfunction]
 pub(crate) fn set_work_limit(operations: Option<u64>) -> PyResult<()> {
     if operations == Some(0) {
-        return Err(ArgumentError::new_err("operations: expected a number from 1 or None, got 0"));
+        return Err(error::argument("operations: expected a number from 1 or None, got 0"));
     }
     work::set_limit(operations.unwrap_or(u64::MAX));
     Ok(())

@@ -5,7 +5,7 @@ use triune::graph::format::xir::{
     self, ExpScale, Fill, Layout, Mem, MergedDistr, Runs, Scalar, Scale, Section, Target, raw_table_of,
 };
 
-use crate::error::ArgumentError;
+use crate::error;
 use crate::list::List;
 
 /// (kind, axis, runs), a run being (count, value): a number, or (m, exp, origin).
@@ -21,7 +21,7 @@ pub(crate) enum Item {
 type Sections<T> = Vec<(T, u64, u64)>;
 
 fn wrong(error: triune::graph::Error) -> PyErr {
-    ArgumentError::new_err(match error {
+    error::argument(match error {
         triune::graph::Error::Malformed { reason, .. } => reason,
         other => other.to_string(),
     })
@@ -88,12 +88,12 @@ pub(crate) fn xir_parse_array(text: &str) -> PyResult<Array> {
 #[pyfunction]
 pub(crate) fn xir_format_array(kind: &str, axis: i64, runs: List<(u64, Item)>) -> PyResult<String> {
     if runs.iter().any(|(count, _)| *count == 0) {
-        return Err(ArgumentError::new_err("runs: expected counts above 0, got 0"));
+        return Err(error::argument("runs: expected counts above 0, got 0"));
     }
     let plain = || -> PyResult<Runs<f32>> {
         let items = runs.iter().map(|(count, item)| match item {
             Item::Plain(value) => Ok((*count, *value as f32)),
-            Item::Exp(_) => Err(ArgumentError::new_err(format!("runs: {kind} has plain numbers"))),
+            Item::Exp(_) => Err(error::argument(format!("runs: {kind} has plain numbers"))),
         });
         Ok(Runs { axis, runs: items.collect::<Result<_, _>>()? })
     };
@@ -103,13 +103,13 @@ pub(crate) fn xir_format_array(kind: &str, axis: i64, runs: List<(u64, Item)>) -
         "exp_scales" => {
             let items = runs.iter().map(|(count, item)| match *item {
                 Item::Exp((m, exp, origin)) => Ok((*count, ExpScale { m, exp, origin: origin as f32 })),
-                Item::Plain(_) => Err(ArgumentError::new_err("runs: exp_scales has values (m, exp, origin)")),
+                Item::Plain(_) => Err(error::argument("runs: exp_scales has values (m, exp, origin)")),
             });
             Ok(Scale::Exp(Runs { axis, runs: items.collect::<Result<_, _>>()? }).to_string())
         }
         _ => {
             let text = format!("kind: expected norm_ratios, scales or exp_scales, got {kind}");
-            Err(ArgumentError::new_err(text))
+            Err(error::argument(text))
         }
     }
 }
@@ -146,12 +146,12 @@ pub(crate) fn xir_format_merged_distr(
         Some("ZERO") => Some(Fill::Zero),
         Some("NONE") => Some(Fill::None),
         Some(other) => {
-            return Err(ArgumentError::new_err(format!("fill: expected ZERO, NONE or None, got {other}")));
+            return Err(error::argument(format!("fill: expected ZERO, NONE or None, got {other}")));
         }
     };
     let sections = sections.into_iter().map(|(kind, start, end)| match kind.as_str() {
         "v" | "u" => Ok(Section { valid: kind == "v", start, end }),
-        _ => Err(ArgumentError::new_err(format!("sections: expected v or u, got {kind}"))),
+        _ => Err(error::argument(format!("sections: expected v or u, got {kind}"))),
     });
     let text = MergedDistr { axes: axes.0, fill, sections: sections.collect::<Result<_, _>>()? }.to_string();
     // The reader knows which sections can follow one another.
@@ -202,7 +202,7 @@ pub(crate) fn xir_raw_table(
     size: Option<u64>,
 ) -> PyResult<Vec<(u32, u64, u64)>> {
     let cells =
-        buffer.as_slice(py).ok_or_else(|| ArgumentError::new_err("buffer: expected contiguous bytes"))?;
+        buffer.as_slice(py).ok_or_else(|| error::argument("buffer: expected contiguous bytes"))?;
     let copy = |count: u64| -> Vec<u8> {
         let count = usize::try_from(count).map_or(cells.len(), |count| count.min(cells.len()));
         cells[..count].iter().map(pyo3::buffer::ReadOnlyCell::get).collect()

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from triune import __version__
+from triune._text import short
 
 __all__ = ["main"]
 
@@ -48,5 +49,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _text(error: Exception) -> str:
     """Return the error in one line; the system's own with the file first."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split())
+        return short(f"{error.filename}: {error.strerror}")
+    return short(" ".join(str(error).split()))

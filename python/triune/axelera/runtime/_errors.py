@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from triune import _native
+from triune._text import short
 
 __all__ = [
     "ConnectionError",
@@ -17,39 +18,45 @@ __all__ = [
 ]
 
 
-class ConnectionError(RuntimeError):
+class _Error(RuntimeError):
+    def __init__(self, *args: object) -> None:
+        """Take the message, which is shortened where a file or a program made it long."""
+        super().__init__(*(short(arg) if isinstance(arg, str) else arg for arg in args))
+
+
+class ConnectionError(_Error):
     """There is no device to connect to, or it cannot be reached."""
 
 
-class DeviceInUse(RuntimeError):
+class DeviceInUse(_Error):
     """Others, in this process or another, have reserved the sub-devices."""
 
 
-class IncompatibleDevice(RuntimeError):
+class IncompatibleDevice(_Error):
     """The model needs what the device does not have."""
 
 
-class InternalError(RuntimeError):
+class InternalError(_Error):
     """The runtime broke its own rules."""
 
 
-class InvalidArgument(RuntimeError):
+class InvalidArgument(_Error):
     """An argument is wrong, or the object has been released."""
 
 
-class InvalidConfiguration(RuntimeError):
+class InvalidConfiguration(_Error):
     """A configuration property is unknown, or its value is out of range."""
 
 
-class NotImplemented(RuntimeError):
+class NotImplemented(_Error):
     """The runtime does not do this."""
 
 
-class Pending(RuntimeError):
+class Pending(_Error):
     """A changed configuration is not in force yet: poll `Context.device_ready`."""
 
 
-class UnknownError(RuntimeError):
+class UnknownError(_Error):
     """Anything else."""
 
 

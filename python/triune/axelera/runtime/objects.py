@@ -226,6 +226,11 @@ class Context(Object):
             file = Path(os.fspath(path))
         except TypeError:
             raise InvalidArgument(f"path: expected str or Path, got {type(path).__name__}") from None
+        try:
+            there = file.exists()
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise InvalidArgument(f"path: expected a model.json file, got {str(file)!r}: {why}") from None
         if file.is_dir():
             raise InvalidArgument(
                 f"path: expected a model.json file, got the directory {str(file)!r}; try {str(file / 'model.json')!r}"
@@ -235,7 +240,7 @@ class Context(Object):
                 f"path: expected a model.json file, got the ONNX file {str(file)!r}; compile it with "
                 f"`triune compile {shlex.quote(str(file))} --target metis -o DIR` and load DIR/model.json"
             )
-        if not file.exists():
+        if not there:
             raise InvalidArgument(f"path: expected a model.json file, got {str(file)!r}, which does not exist")
         try:
             return Model(self, file, _native.Package(file))

@@ -5,11 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from triune._text import short
+
 __all__ = ["Error", "InternalError", "XirWarning", "native_errors"]
 
 
 class Error(RuntimeError):
     """A network, a file or a call is not as the vendor's rules have it."""
+
+    def __init__(self, *args: object) -> None:
+        """Take the message, which is shortened where a file or a program made it long."""
+        super().__init__(*(short(arg) if isinstance(arg, str) else arg for arg in args))
 
     # Whether the message has the file and the place in it.
     _says_where = False

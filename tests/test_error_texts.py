@@ -1,0 +1,101 @@
+"""Errors in the sources: programs tell them apart by kinds, and messages are words, not the debug forms of Rust's values."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Debug forms that say what the words would: where they are, and why.
+SAID = {
+    ("triune-remote/src/protocol/frame.rs", "kind:?"): "the kinds' names are those of the protocol's document",
+    ("triune-remote/src/wire.rs", "patience:?"): "a duration has no other form, and this one has its unit",
+    ("triune-python/src/timeline.rs", ":?"): "no message: an opcode's name in a table",
+}
+# Whose panics and assertions may show what they like.
+_BROKEN = re.compile(r"\b(?:debug_)?assert\w*!|\bpanic!|\bunreachable!|\blabel = ")
+
+
+def literals(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the string literals of a Rust file with where they begin, comments left out."""
+    token = re.compile(r'//[^\n]*|b?"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'', re.DOTALL)
+    for match in token.finditer(source):
+        if match[0].startswith('"'):
+            yield match.start(), match[0]
+
+
+def test_messages_have_no_debug_forms(root: Path) -> None:
+    found, used = [], set()
+    for path in sorted((root / "crates").glob("*/src/**/*.rs")):
+        name = path.relative_to(root / "crates").as_posix()
+        if path.name == "tests.rs" or name.startswith("triune-testing/"):
+            continue
+        # Modules of tests stand at the end of their file.
+        source = path.read_text().partition("#[cfg(test)]\nmod tests {")[0]
+        for start, text in literals(source):
+            for form in re.findall(r"\{([^{}]*:#?\?)\}", text):
+                excuse = next((key for key in SAID if key[0] == name and form.endswith(key[1])), None)
+                statement = source[max(source.rfind(";", 0, start), source.rfind("{\n", 0, start)) : start]
+                if excuse:
+                    used.add(excuse)
+                elif not _BROKEN.search(statement):
+                    found.append(f"{name}: {text} shows {{{form}}}")
+    assert not found, "\n".join(found)
+    assert used == set(SAID), "an excuse that nothing needs"
+
+
+def reads_text(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines where something is decided by the text of an exception that was caught, or by its arguments."""
+    for handler in ast.walk(tree):
+        if isinstance(handler, ast.ExceptHandler) and handler.name:
+            names = {handler.name}
+        elif isinstance(handler, ast.FunctionDef):
+            names = {argument.arg for argument in handler.args.args if argument.arg in ("error", "exception")}
+        else:
+            continue
+        for node in ast.walk(handler):
+            sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if node.func.attr in ("startswith", "endswith", "find", "index", "count"):
+                    sides = [node.func.value]
+                elif node.func.attr in ("match", "search", "fullmatch", "findall"):
+                    sides = node.args
+            texts = (part for side in sides for part in ast.walk(side))
+            if any(
+                isinstance(part, ast.Call)
+                and isinstance(part.func, ast.Name)
+                and part.func.id in ("str", "repr")
+                and isinstance(part.args[0], ast.Name)
+                and part.args[0].id in names
+                for part in texts
+            ):
+                yield node.lineno
+            owner = node.value if isinstance(node, ast.Attribute) and node.attr == "args" else None
+            if isinstance(owner, ast.Name) and owner.id in names:
+                yield node.lineno
+
+
+def test_no_behaviour_hangs_on_a_message(root: Path) -> None:
+    found = [
+        f"{path.relative_to(root)}:{line}"
+        for path in sorted((root / "python").rglob("*.py"))
+        for line in reads_text(ast.parse(path.read_text()))
+    ]
+    assert not found, found
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["if 'no' in str(error): pass", "str(error).startswith('no')", "re.search('no', str(error))", "error.args[0]"],
+)
+def test_what_reads_messages_is_found(body: str) -> None:
+    assert list(reads_text(ast.parse(f"try:\n    pass\nexcept E as error:\n    {body}\n")))
+    assert not list(reads_text(ast.parse("try:\n    pass\nexcept E as error:\n    raise F(f'x: {error}') from None\n")))
+
+
+def test_debug_forms_are_found() -> None:
+    source = '// "{a:?}"\nlet x = format!("{b:?} {} {:#?}", 1); let y = \'"\'; let z = "{c:?}";'
+    assert [re.findall(r"\{([^{}]*:#?\?)\}", text) for _, text in literals(source)] == [["b:?", ":#?"], ["c:?"]]
