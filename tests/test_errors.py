@@ -134,14 +134,6 @@ CASES: dict[str, Case] = {
         errors.ArgumentError,
         r"pads \[-5, 0\] and axes \[\] do not fit",
     ),
-    "too many separate axes": Case(
-        "Transpose",
-        {"perm": [6, 4, 2, 0, 1, 3, 5, 7]},
-        {"x": np.zeros([2] * 8, np.float32)},
-        {},
-        errors.UnsupportedError,
-        "axes",
-    ),
 }
 
 

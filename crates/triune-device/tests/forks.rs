@@ -50,16 +50,18 @@ fn what_another_thread_leased_is_refused_in_a_child() {
                 && refused(memory.write(ddr, start, &[1]))
                 // The rest is as it was, and a lease of the child's own is waited for.
                 && memory.write(ddr, start + 64, &[1]).is_ok()
-                && thread::scope(|scope| {
+                && {
                     let (taken, own) = (Barrier::new(2), memory.lease(&other).expect("free"));
-                    let waits = scope.spawn(|| {
+                    thread::scope(|scope| {
+                        let waits = scope.spawn(|| {
+                            taken.wait();
+                            memory.lease_wait(&other).map(drop).is_ok()
+                        });
                         taken.wait();
-                        memory.lease_wait(&other).map(drop).is_ok()
-                    });
-                    taken.wait();
-                    drop(own);
-                    waits.join().is_ok_and(|waited| waited)
-                })
+                        drop(own);
+                        waits.join().is_ok_and(|waited| waited)
+                    })
+                }
                 && memory.allocate(ddr, 64, 64).is_ok()
                 && memory.free(ddr, start).is_ok()
         });

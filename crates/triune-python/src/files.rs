@@ -12,7 +12,7 @@ use triune::{
     runtime::Error as RuntimeError,
 };
 
-use crate::error::{self, ArgumentError};
+use crate::error;
 
 /// A file that is being written: it takes its place with `commit`, or leaves nothing behind.
 #[pyclass(frozen, module = "triune._native")]

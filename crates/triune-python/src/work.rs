@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use triune::device::work;
 
-use crate::error::{self, ArgumentError};
+use crate::error;
 
 /// How many operations a run may take, None for any number: what `set_work_limit` set, or else `TRIUNE_WORK_LIMIT`.
 ///

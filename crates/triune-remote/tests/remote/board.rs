@@ -284,7 +284,7 @@ fn nobody_there_is_said() {
     let site = Site::boards(1);
     let error = RemoteBoard::connect("127.0.0.1", site.address().port(), "zg330", &ConnectOptions::default());
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("the server has boards of plain, not of \"zg330\""), "{error}");
+    assert!(error.contains("the server has boards of plain, not of 'zg330'"), "{error}");
     assert_eq!(DDR_BYTES as u64, BROKEN + 1);
 }
 

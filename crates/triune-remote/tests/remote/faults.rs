@@ -232,7 +232,7 @@ fn survive(rounds: u64, certificates: Option<&Certificates>) {
             match result {
                 _ if !happened => missed += 1,
                 Ok(()) => counts[index][0] += 1,
-                Err(Error::Link(_)) => counts[index][1] += 1,
+                Err(Error::Link(_) | Error::InUse(_)) => counts[index][1] += 1,
                 Err(error) => panic!("round {round}, {plan:?}: {error:?}"),
             }
             wait_for("what the victim held is free", || {

@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
                     let version = fields.text(key)?;
                     if !is_known(version) {
                         let reason =
-                            format!("'{}' is not known; up to {NEWEST_MAJOR}.x can be read", Name(version));
+                            format!("\"{}\" is not known; up to {NEWEST_MAJOR}.x can be read", Name(version));
                         return Err(fields.bad(key, reason));
                     }
                     version.clone_into(&mut document.icraft_xir_version);
