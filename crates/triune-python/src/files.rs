@@ -43,8 +43,7 @@ impl OutputFile {
     /// Raises `ArgumentError` after `commit` and `discard`.
     fn descriptor(&self) -> PyResult<Option<i32>> {
         let mut inner = self.lock();
-        let output =
-            inner.as_mut().ok_or_else(|| error::argument("the file has been put in its place"))?;
+        let output = inner.as_mut().ok_or_else(|| error::argument("the file has been put in its place"))?;
         if output.direct().is_some() {
             return Ok(None);
         }

@@ -201,8 +201,7 @@ pub(crate) fn xir_raw_table(
     buffer: PyBuffer<u8>,
     size: Option<u64>,
 ) -> PyResult<Vec<(u32, u64, u64)>> {
-    let cells =
-        buffer.as_slice(py).ok_or_else(|| error::argument("buffer: expected contiguous bytes"))?;
+    let cells = buffer.as_slice(py).ok_or_else(|| error::argument("buffer: expected contiguous bytes"))?;
     let copy = |count: u64| -> Vec<u8> {
         let count = usize::try_from(count).map_or(cells.len(), |count| count.min(cells.len()));
         cells[..count].iter().map(pyo3::buffer::ReadOnlyCell::get).collect()

@@ -109,6 +109,16 @@ fn within(error: &DeviceError) -> String {
 }
 
 impl Error {
+    /// An error of the model as a whole as one of the operator where it showed.
+    pub(crate) fn at(self, node: &triune_graph::Node) -> Self {
+        match self {
+            Self::Target(reason) => {
+                Self::Unsupported { node: node.name.clone(), op: node.op.name().into(), reason }
+            }
+            error => error,
+        }
+    }
+
     /// A package error with the path that it was found in.
     pub(crate) fn package(path: &std::path::Path, reason: impl Into<String>) -> Self {
         Self::Package { path: path.display().to_string(), reason: reason.into() }
