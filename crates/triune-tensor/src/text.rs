@@ -69,8 +69,8 @@ impl Display for Reason<'_> {
 
 /// A whole message as people get it: long words are names or paths and shown as [`Name`]s, and when there are many, the
 /// middle of the message is left out, so that what it is about and the cure stay.
-pub fn message(text: &str) -> String {
-    limited(text, MESSAGE)
+pub fn message(text: impl AsRef<str>) -> String {
+    limited(text.as_ref(), MESSAGE)
 }
 
 fn limited(text: &str, most: usize) -> String {
