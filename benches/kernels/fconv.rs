@@ -6,7 +6,8 @@ mod layers;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use layers::{LAYERS, config, noise};
-use triune_kernels::{Activation, FConv, FConvSpec, Filter, Isa, PackedFilter, Pool};
+use triune_kernels::{FConv, FConvSpec, Filter, Isa, PackedFilter, Pool};
+use triune_tensor::function::UnaryKind;
 
 fn bench(criterion: &mut Criterion) {
     let pool = Pool::new(1);
@@ -22,7 +23,7 @@ fn bench(criterion: &mut Criterion) {
             out_channels: out_map.c,
             bias: Some(&bias),
             residual: false,
-            activation: Activation::Relu,
+            activation: UnaryKind::Relu,
         };
         let input = floats(in_map.span());
         let mut output = vec![0.0; out_map.span()];

@@ -10,10 +10,14 @@ use std::{
 use common::{Bench, Constants, INPUT, input, output, window};
 use triune_device::{
     Addr, Command, FeatureMap,
-    command::{FConv, FSoftmax, Function, FunctionKind, Pool, PoolKind, Requantize, Rounding},
+    command::{FConv, FSoftmax, Pool},
 };
 use triune_kernels::Isa;
 use triune_tensor::DType;
+use triune_tensor::{
+    Requantize, Rounding,
+    function::{PoolKind, UnaryKind},
+};
 use triune_testing::Random;
 
 struct Counting;
@@ -50,7 +54,7 @@ fn a_run_allocates_nothing() {
             weights: constants.floats(&random.floats(8 * 9 * 8)),
             bias: None,
             residual: Some(scratch(0)),
-            activation: Function { kind: FunctionKind::Silu, parameters: [0.0; 2] },
+            activation: UnaryKind::Silu,
         }
         .into(),
         Pool {

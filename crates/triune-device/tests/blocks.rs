@@ -6,10 +6,11 @@ mod common;
 use common::{Bench, Constants, INPUT, OUTPUT, SCRATCH, quant, window};
 use triune_device::{
     Addr, Command, Error, FeatureMap,
-    command::{AddParams, Blocks, Pool, PoolKind, QConv, RequantTarget, Requantize, Rounding, Table},
+    command::{AddParams, Blocks, Pool, QConv, RequantTarget, Table},
 };
 use triune_kernels::Isa;
 use triune_tensor::DType;
+use triune_tensor::{Requantize, Rounding, function::PoolKind};
 use triune_testing::Random;
 
 const SIZE: [u32; 2] = [5, 7];

@@ -10,11 +10,12 @@ use triune_device::{
     Addr, Board, Command, DeviceSpec, Error, FeatureMap, Job, LocalBoard, Records, RegionId, Sanitize,
     Segment, SegmentKind, SegmentTable, Settings, TimingOptions,
     board::{PROFILER_RECORD_BYTES, TIMER_RECORD_BYTES},
-    command::{End, FUnary, Function, FunctionKind, encode},
+    command::{End, FUnary, encode},
     spec::Precision,
     timeline,
 };
 use triune_tensor::DType;
+use triune_tensor::function::UnaryKind;
 use triune_testing::Random;
 
 const DDR: RegionId = RegionId(0);
@@ -34,8 +35,8 @@ fn map(segment: u8) -> FeatureMap {
     FeatureMap::dense(Addr::new(segment, 0), DType::F32, [1, 1, 1, ELEMENTS])
 }
 
-fn unary(from: u8, to: u8, kind: FunctionKind) -> Command {
-    FUnary { input: map(from), output: map(to), function: Function { kind, parameters: [0.0; 2] } }.into()
+fn unary(from: u8, to: u8, kind: UnaryKind) -> Command {
+    FUnary { input: map(from), output: map(to), function: kind }.into()
 }
 
 /// Layers on a board: |−x| by way of scratch memory, the streams with `padding` zero bytes between them.
@@ -47,10 +48,8 @@ struct Placed {
 
 impl Placed {
     fn new(board: &dyn Board, padding: usize) -> Self {
-        let layers = vec![
-            vec![unary(INPUT, SCRATCH, FunctionKind::Neg)],
-            vec![unary(SCRATCH, OUTPUT, FunctionKind::Abs)],
-        ];
+        let layers =
+            vec![vec![unary(INPUT, SCRATCH, UnaryKind::Neg)], vec![unary(SCRATCH, OUTPUT, UnaryKind::Abs)]];
         let mut words = Vec::new();
         for layer in &layers {
             words.extend(encode(layer.iter().chain([&Command::from(End {})])));
@@ -133,7 +132,7 @@ fn jobs_see_what_changed_in_memory() {
     let x = Random(3).floats(ELEMENTS as usize);
     assert_eq!(placed.run(&board, &x), abs(&x));
     // Other commands at the same place: −x at last.
-    let layer = [unary(INPUT, OUTPUT, FunctionKind::Neg), End {}.into()];
+    let layer = [unary(INPUT, OUTPUT, UnaryKind::Neg), End {}.into()];
     let mut words = encode(&layer);
     words.resize(placed.job.bytes as usize, 0);
     board.write(DDR, placed.job.start, &words).expect("in bounds");

@@ -4,11 +4,13 @@ mod common;
 
 use common::{Bench, Constants, INPUT, OUTPUT, SCRATCH, memory, operand};
 use triune_device::{
-    Addr, Border, Command, Decoded, Error, RangeAccess, Sanitize, SegmentKind,
-    command::{BinaryKind, FBinary, Function},
+    Addr, Border, Command, Decoded, Error, RangeAccess, Sanitize, SegmentKind, command::FBinary,
 };
 use triune_kernels::{Isa, Pool};
-use triune_tensor::DType;
+use triune_tensor::{
+    DType,
+    function::{BinaryKind, UnaryKind},
+};
 use triune_testing::Random;
 
 const ELEMENTS: u32 = 40;
@@ -47,7 +49,7 @@ fn bench(memory: &std::sync::Arc<triune_device::Memory>) -> Bench {
     let dims = [1, 1, 1, 1, 1, ELEMENTS];
     let at = |segment| operand(Addr::new(segment, 0), DType::F32, dims);
     let add =
-        |a, b, output| FBinary { kind: BinaryKind::Add, dims, a, b, output, activation: Function::IDENTITY };
+        |a, b, output| FBinary { kind: BinaryKind::Add, dims, a, b, output, activation: UnaryKind::Identity };
     let commands: [Command; 2] =
         [add(at(INPUT), at(INPUT), at(SCRATCH)).into(), add(at(SCRATCH), at(INPUT), at(OUTPUT)).into()];
     Bench::new(memory, &commands, &Constants::default(), [BYTES as u64; 3])

@@ -11,14 +11,15 @@ use common::{Bench, Constants, OUTPUT, input, output, quant, to_bytes, to_floats
 use triune_device::{
     Addr, Board, Command, DeviceSpec, Error, Executor, Job, LocalBoard, RegionId, Segment, SegmentKind,
     SegmentTable,
-    command::{
-        ArgReduce, End, FUnary, Function, FunctionKind, GlobalPool, Operand, Pool, PoolKind, Reduce,
-        ReduceKind, Requantize, Rounding, encode,
-    },
+    command::{ArgReduce, End, FUnary, GlobalPool, Operand, Pool, Reduce, encode},
     work,
 };
 use triune_kernels::{CancelToken, Isa, cancel};
 use triune_tensor::DType;
+use triune_tensor::{
+    Requantize, Rounding,
+    function::{PoolKind, ReduceKind, UnaryKind},
+};
 
 /// Commands of a few bytes that read one element `of` times, or as often as they can.
 fn long(of: u32) -> Vec<Command> {
@@ -155,10 +156,9 @@ fn runs_stop_inside_of_commands_and_can_be_run_again() {
 fn a_run_under_a_cancelled_token_does_not_begin_a_second_command() {
     let abs = |kind| {
         let map = |segment| triune_device::FeatureMap::dense(Addr::new(segment, 0), DType::F32, [1, 1, 1, 8]);
-        let function = Function { kind, parameters: [0.0; 2] };
-        Command::from(FUnary { input: map(common::INPUT), output: map(OUTPUT), function })
+        Command::from(FUnary { input: map(common::INPUT), output: map(OUTPUT), function: kind })
     };
-    let commands = [abs(FunctionKind::Abs), abs(FunctionKind::Neg)];
+    let commands = [abs(UnaryKind::Abs), abs(UnaryKind::Neg)];
     let bench = Bench::alone(&commands, &Constants::default(), SIZES);
     let mut executor = bench.executor(Isa::best()).expect("fits");
     bench.write(common::INPUT, 0, &to_bytes(&[-1.0; 8]));

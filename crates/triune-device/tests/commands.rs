@@ -8,17 +8,20 @@ use common::{
 use triune_device::{
     Addr, Command, FeatureMap,
     command::{
-        self, ArgReduce, BinaryKind, Convert, CoordinateMode, Copy, Dequantize, FBinary, FConv, FMatMul,
-        FSoftmax, FUnary, Fill, Function, FunctionKind, GlobalPool, Opcode, Operand, Order, Pool, PoolKind,
-        QMul, QSoftmax, Quantize, Reduce, ReduceKind, Requantize, Resize, ResizeMode, Rounding, Select,
-        Table, Take,
+        self, ArgReduce, Convert, Copy, Dequantize, FBinary, FConv, FMatMul, FSoftmax, FUnary, Fill,
+        GlobalPool, Opcode, Operand, Order, Pool, QMul, QSoftmax, Quantize, Reduce, Resize, Select, Table,
+        Take,
     },
 };
 use triune_kernels::Isa;
 use triune_tensor::DType;
+use triune_tensor::{
+    Requantize, Rounding,
+    function::{BinaryKind, CoordinateMode, NearestMode, PoolKind, ReduceKind, ResizeMode, UnaryKind},
+};
 use triune_testing::Random;
 
-const RELU: Function = Function { kind: FunctionKind::Relu, parameters: [0.0; 2] };
+const RELU: UnaryKind = UnaryKind::Relu;
 
 /// Runs one command on `x` and gives `len` bytes of output.
 fn run(command: impl Into<Command>, constants: &Constants, x: &[u8], len: usize) -> Vec<u8> {
@@ -99,7 +102,7 @@ fn matrix_products() {
     let (batch, m, n, k) = (2, 3, 4, 5);
     let a = random.floats(batch * m * k);
     let bias = random.floats(n);
-    for (shared, transposed, activation) in [(false, false, Function::IDENTITY), (true, true, RELU)] {
+    for (shared, transposed, activation) in [(false, false, UnaryKind::Identity), (true, true, RELU)] {
         let b = random.floats(batch * k * n);
         let mut constants = Constants::default();
         let product = FMatMul {
@@ -163,13 +166,16 @@ fn pools() {
         })
         .map(i8::cast_unsigned)
         .collect();
-    assert_eq!(run(pool(PoolKind::Average), &Constants::default(), &x, 8), expected);
+    assert_eq!(
+        run(pool(PoolKind::Average { count_include_pad: false }), &Constants::default(), &x, 8),
+        expected
+    );
 
     let x = Random(4).floats(5 * 5 * 2);
     let global = GlobalPool {
         input: input(DType::F32, [1, 5, 5, 2]),
         output: output(DType::F32, [1, 1, 1, 2]),
-        kind: PoolKind::Average,
+        kind: PoolKind::Average { count_include_pad: false },
         input_quant: quant(1.0, 0),
         output_quant: quant(1.0, 0),
         rounding: Rounding::HalfToEven,
@@ -225,7 +231,7 @@ fn float_functions() {
         (BinaryKind::Min, f32::min),
         (BinaryKind::Max, f32::max),
     ] {
-        for activation in [Function::IDENTITY, RELU] {
+        for activation in [UnaryKind::Identity, RELU] {
             let mut constants = Constants::default();
             let mut broadcast = operand(constants.floats(&b), DType::F32, dims);
             broadcast.strides[3] = 0;
@@ -248,57 +254,57 @@ fn float_functions() {
             assert_close(&got, &expected.iter().map(relu).collect::<Vec<_>>());
         }
     }
-    for &kind in FunctionKind::ALL {
+    for kind in (0..).map_while(|code| UnaryKind::from_code(code, [0.25, 0.75])) {
         let x: Vec<f32> = x.iter().map(|x| x.abs() + 0.25).collect();
-        let function = Function { kind, parameters: [0.25, 0.75] };
         let map = [1, 2, 3, 4];
-        let command = FUnary { input: input(DType::F32, map), output: output(DType::F32, map), function };
+        let command =
+            FUnary { input: input(DType::F32, map), output: output(DType::F32, map), function: kind };
         let got = to_floats(&run(command, &Constants::default(), &to_bytes(&x), 96));
         let known: Option<fn(f32) -> f32> = match kind {
-            FunctionKind::Identity | FunctionKind::Relu | FunctionKind::LeakyRelu | FunctionKind::Elu => {
+            UnaryKind::Identity | UnaryKind::Relu | UnaryKind::LeakyRelu(_) | UnaryKind::Elu(_) => {
                 Some(|x| x)
             }
-            FunctionKind::Clip => Some(|x| x.clamp(0.25, 0.75)),
-            FunctionKind::Sigmoid => Some(|x| 1.0 / (1.0 + (-x).exp())),
-            FunctionKind::Silu => Some(|x| x / (1.0 + (-x).exp())),
-            FunctionKind::HardSigmoid => Some(|x| (0.25 * x + 0.75).clamp(0.0, 1.0)),
-            FunctionKind::HardSwish => Some(|x| x * (x / 6.0 + 0.5).clamp(0.0, 1.0)),
-            FunctionKind::Tanh => Some(f32::tanh),
-            FunctionKind::Exp => Some(f32::exp),
-            FunctionKind::Log => Some(f32::ln),
-            FunctionKind::Sqrt => Some(f32::sqrt),
-            FunctionKind::Reciprocal => Some(f32::recip),
-            FunctionKind::Abs => Some(f32::abs),
-            FunctionKind::Neg => Some(|x| -x),
-            FunctionKind::Softplus => Some(|x| x.exp().ln_1p()),
-            FunctionKind::Floor => Some(f32::floor),
-            FunctionKind::Ceil => Some(f32::ceil),
-            FunctionKind::Round => Some(f32::round_ties_even),
-            FunctionKind::Sin => Some(f32::sin),
-            FunctionKind::Cos => Some(f32::cos),
-            FunctionKind::Atan => Some(f32::atan),
-            FunctionKind::Sinh => Some(f32::sinh),
-            FunctionKind::Cosh => Some(f32::cosh),
-            FunctionKind::Asinh => Some(f32::asinh),
-            FunctionKind::Expm1 => Some(f32::exp_m1),
-            FunctionKind::Log1p => Some(f32::ln_1p),
-            FunctionKind::FastTanh => Some(|x| x * (27.0 + x * x) / (27.0 + 9.0 * x * x)),
-            FunctionKind::RoundHalfAway => Some(f32::round),
-            FunctionKind::Sign => Some(|_| 1.0),
-            FunctionKind::Square => Some(|x| x * x),
-            FunctionKind::Rsqrt => Some(|x| 1.0 / x.sqrt()),
-            FunctionKind::LogSigmoid => Some(|x| -(-x).exp().ln_1p()),
+            UnaryKind::Clip(_) => Some(|x| x.clamp(0.25, 0.75)),
+            UnaryKind::Sigmoid => Some(|x| 1.0 / (1.0 + (-x).exp())),
+            UnaryKind::Silu => Some(|x| x / (1.0 + (-x).exp())),
+            UnaryKind::HardSigmoid { .. } => Some(|x| (0.25 * x + 0.75).clamp(0.0, 1.0)),
+            UnaryKind::HardSwish => Some(|x| x * (x / 6.0 + 0.5).clamp(0.0, 1.0)),
+            UnaryKind::Tanh => Some(f32::tanh),
+            UnaryKind::Exp => Some(f32::exp),
+            UnaryKind::Log => Some(f32::ln),
+            UnaryKind::Sqrt => Some(f32::sqrt),
+            UnaryKind::Reciprocal => Some(f32::recip),
+            UnaryKind::Abs => Some(f32::abs),
+            UnaryKind::Neg => Some(|x| -x),
+            UnaryKind::Softplus => Some(|x| x.exp().ln_1p()),
+            UnaryKind::Floor => Some(f32::floor),
+            UnaryKind::Ceil => Some(f32::ceil),
+            UnaryKind::Round => Some(f32::round_ties_even),
+            UnaryKind::Sin => Some(f32::sin),
+            UnaryKind::Cos => Some(f32::cos),
+            UnaryKind::Atan => Some(f32::atan),
+            UnaryKind::Sinh => Some(f32::sinh),
+            UnaryKind::Cosh => Some(f32::cosh),
+            UnaryKind::Asinh => Some(f32::asinh),
+            UnaryKind::Expm1 => Some(f32::exp_m1),
+            UnaryKind::Log1p => Some(f32::ln_1p),
+            UnaryKind::FastTanh => Some(|x| x * (27.0 + x * x) / (27.0 + 9.0 * x * x)),
+            UnaryKind::RoundHalfAway => Some(f32::round),
+            UnaryKind::Sign => Some(|_| 1.0),
+            UnaryKind::Square => Some(|x| x * x),
+            UnaryKind::Rsqrt => Some(|x| 1.0 / x.sqrt()),
+            UnaryKind::LogSigmoid => Some(|x| -(-x).exp().ln_1p()),
             // Not defined, steep or vanishing on some of these operands; the kernels' tests have their own.
-            FunctionKind::Tan
-            | FunctionKind::Asin
-            | FunctionKind::Acos
-            | FunctionKind::Acosh
-            | FunctionKind::Atanh
-            | FunctionKind::Erfc
-            | FunctionKind::ErfInv
-            | FunctionKind::ErfcInv => continue,
+            UnaryKind::Tan
+            | UnaryKind::Asin
+            | UnaryKind::Acos
+            | UnaryKind::Acosh
+            | UnaryKind::Atanh
+            | UnaryKind::Erfc
+            | UnaryKind::ErfInv
+            | UnaryKind::ErfcInv => continue,
             // No oracle in the standard library; both lie between 0 and x + 1 there.
-            FunctionKind::Erf | FunctionKind::Gelu => None,
+            UnaryKind::Erf | UnaryKind::Gelu => None,
         };
         match known {
             Some(f) => assert_close(&got, &x.iter().map(|&x| f(x)).collect::<Vec<_>>()),
@@ -382,7 +388,7 @@ fn resampling() {
         let command = Resize {
             input: input(dtype, [1, 2, 3, 1]),
             output: output(dtype, [1, 4, 6, 1]),
-            mode: ResizeMode::NearestFloor,
+            mode: ResizeMode::Nearest(NearestMode::Floor),
             coordinates: CoordinateMode::Asymmetric,
             scales: [2.0, 2.0],
         };
@@ -452,7 +458,7 @@ fn damaged_commands_never_panic() {
             input: input(DType::U8, map),
             output: output(DType::U8, [1, 2, 2, 2]),
             window: window([3, 3], [2, 2], [1; 4], 1),
-            kind: PoolKind::Average,
+            kind: PoolKind::Average { count_include_pad: false },
             input_quant: quant(1.0, 0),
             output_quant: quant(1.0, 0),
             rounding: Rounding::HalfToEven,

@@ -10,13 +10,13 @@ use std::{
 use common::{Bench, CONSTANTS, Constants, INPUT, OUTPUT, input, operand, output, quant};
 use triune_device::{
     Addr, Command, Decoded,
-    command::{
-        self, BinaryKind, Convert, FBinary, FMatMul, FSoftmax, FUnary, Fill, Function, FunctionKind, Order,
-        QSoftmax, Table,
-    },
+    command::{self, Convert, FBinary, FMatMul, FSoftmax, FUnary, Fill, Order, QSoftmax, Table},
 };
 use triune_kernels::Isa;
-use triune_tensor::DType;
+use triune_tensor::{
+    DType,
+    function::{BinaryKind, UnaryKind},
+};
 
 struct Counting;
 
@@ -43,7 +43,7 @@ static ALLOCATOR: Counting = Counting;
 /// Commands in a stream: enough that what a program has once does not count.
 const COUNT: usize = 4000;
 const DIMS: [u32; 6] = [1, 1, 1, 1, 4, 4];
-const FUNCTION: Function = Function { kind: FunctionKind::Sigmoid, parameters: [0.0; 2] };
+const FUNCTION: UnaryKind = UnaryKind::Sigmoid;
 
 /// Short commands, and commands with much to keep.
 fn kinds() -> Vec<(&'static str, fn() -> Command)> {

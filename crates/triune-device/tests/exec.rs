@@ -7,10 +7,11 @@ use std::sync::Arc;
 use common::{Bench, CONSTANTS, Constants, INPUT, OUTPUT, SCRATCH, input, memory, operand, window};
 use triune_device::{
     Addr, Command, DeviceSpec, Error, FeatureMap, RangeAccess, Segment, SegmentKind, SegmentTable,
-    command::{AddParams, QAdd, QConv, RequantTarget, Rounding},
+    command::{AddParams, QAdd, QConv, RequantTarget},
 };
 use triune_kernels::{Isa, Pool};
 use triune_tensor::DType;
+use triune_tensor::Rounding;
 use triune_testing::Random;
 
 const SIZE: u32 = 9;

@@ -9,11 +9,12 @@ use proptest::prelude::*;
 use triune_device::{
     Addr, Command, DeviceSpec, Error, Executor, FeatureMap, Memory, RangeAccess, RegionId, Sanitize, Segment,
     SegmentTable, Stream,
-    command::{Copy, End, FConv, FUnary, Function, FunctionKind, encode},
+    command::{Copy, End, FConv, FUnary, encode},
     memory::sanitizer::{Fault, Report},
 };
 use triune_kernels::{Isa, Pool};
 use triune_tensor::DType;
+use triune_tensor::function::UnaryKind;
 use triune_testing::Random;
 
 fn memory(mode: Sanitize) -> Arc<Memory> {
@@ -190,7 +191,7 @@ fn a_whole_region_costs_only_what_is_used() {
 }
 
 fn relu(input: FeatureMap, output: FeatureMap) -> Command {
-    FUnary { input, output, function: Function { kind: FunctionKind::Relu, parameters: [0.0; 2] } }.into()
+    FUnary { input, output, function: UnaryKind::Relu }.into()
 }
 
 fn map(segment: u8, offset: u64, dims: [u32; 4]) -> FeatureMap {
@@ -324,7 +325,7 @@ fn programs_in_freed_chunks_are_found_even_when_the_bytes_have_a_new_owner() {
             weights,
             bias: None,
             residual: None,
-            activation: Function::IDENTITY,
+            activation: UnaryKind::Identity,
         };
         let commands = [conv.into(), relu(map(SCRATCH, 0, DIMS), map(OUTPUT, 0, DIMS))];
         let bench = Bench::new(&memory, &commands, &constants, [BYTES; 3]);
@@ -417,7 +418,7 @@ fn constants_that_nobody_loaded_are_found_when_they_are_decoded() {
         weights: constants.floats(&[1.0; 64]),
         bias: Some(constants.floats(&[1.0; 8])),
         residual: None,
-        activation: Function::IDENTITY,
+        activation: UnaryKind::Identity,
     };
     let bench = Bench::new(&memory, &[conv.into()], &constants, [0, BYTES, BYTES]);
     bench.write(INPUT, 0, &[0; BYTES as usize]);

@@ -3,12 +3,13 @@
 use proptest::prelude::*;
 use triune_device::{
     Addr, Command, CommandTime, DeviceSpec, Error, FeatureMap, Timeline,
-    command::{Copy, End, Opcode, Operand, QConv, QMul, RequantTarget, Rounding, Window},
+    command::{Copy, End, Opcode, Operand, QConv, QMul, RequantTarget, Window},
     spec::{LaunchSpec, Precision, VectorSpec},
     timeline,
     timing::{BoundBy, TimingOptions},
 };
 use triune_tensor::DType;
+use triune_tensor::Rounding;
 
 const PLACEMENT: [&str; 4] = ["ddr", "l2", "l1", "ddr"];
 

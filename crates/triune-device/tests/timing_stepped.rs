@@ -6,10 +6,11 @@ use proptest::prelude::*;
 use stepped::{Core, Cost, MEMORIES, Task, simulate};
 use triune_device::{
     Addr, Command, DeviceSpec, FeatureMap, TimingOptions,
-    command::{Copy, Fill, Operand, QMul, Rounding, Table},
+    command::{Copy, Fill, Operand, QMul, Table},
     timeline,
 };
 use triune_tensor::DType;
+use triune_tensor::Rounding;
 
 /// Segments: instructions, constants, scratch, input, output; the second scratch lies in another memory.
 const SEGMENTS: usize = 6;

@@ -7,14 +7,18 @@ use common::operand;
 use triune_device::{
     Addr, Command, CommandTime, DeviceSpec, FeatureMap, TimingOptions,
     command::{
-        ArgReduce, BinaryKind, BorderMode, Convert, CoordinateMode, Copy, FBinary, FMatMul, FSoftmax, Fill,
-        Function, GlobalPool, Operand, Order, Pool, PoolKind, QSoftmax, Reduce, ReduceKind, Requantize,
-        Resize, ResizeMode, Rounding, Select, Take, Warp, Window,
+        ArgReduce, Convert, Copy, FBinary, FMatMul, FSoftmax, Fill, GlobalPool, Operand, Order, Pool,
+        QSoftmax, Reduce, Resize, Select, Take, Warp, Window,
     },
     spec::VectorSpec,
     timeline,
 };
-use triune_tensor::DType;
+use triune_tensor::{
+    DType, Requantize, Rounding,
+    function::{
+        BinaryKind, BorderMode, CoordinateMode, NearestMode, PoolKind, ReduceKind, ResizeMode, UnaryKind,
+    },
+};
 
 /// Memories of the segments: the first operand and constants, the second operand, the result.
 const PLACEMENT: [&str; 3] = ["ddr", "l2", "l1"];
@@ -74,7 +78,7 @@ fn matrix_products() {
         shared_b: false,
         bias: None,
         output: Y,
-        activation: Function::IDENTITY,
+        activation: UnaryKind::Identity,
     };
     let macs = 2 * 3 * 5 * 7;
     is(product, [4 * 2 * 3 * 7, 4 * 2 * 5 * 7, 0], 4 * 2 * 3 * 5, macs, macs);
@@ -127,7 +131,7 @@ fn element_by_element() {
         a: at(A, DType::F32),
         b: repeated(B, DType::F32),
         output: at(Y, DType::F32),
-        activation: Function::IDENTITY,
+        activation: UnaryKind::Identity,
     };
     is(sum, [4 * ELEMENTS, 4 * 30, 0], 4 * ELEMENTS, ELEMENTS, 0);
     let select = Select {
@@ -205,7 +209,7 @@ fn images() {
         requantize: Requantize::Float,
     };
     is(global, [11 * 13 * 3, 0, 0], 3, 11 * 13 * 3, 0);
-    for (mode, taps) in [(ResizeMode::Linear, 4), (ResizeMode::NearestFloor, 1)] {
+    for (mode, taps) in [(ResizeMode::Linear, 4), (ResizeMode::Nearest(NearestMode::Floor), 1)] {
         let resize = Resize {
             input: map(A, DType::F32, [1, 5, 7, 3]),
             output: map(Y, DType::F32, [1, 11, 13, 3]),
@@ -224,7 +228,6 @@ fn images() {
                 images,
                 linear,
                 border: BorderMode::Replicate,
-                border_value: 0.0,
             };
             // Nine reals and, where there is one, an index per result.
             let beside = 3 * (36 + if images.is_some() { 4 } else { 0 });

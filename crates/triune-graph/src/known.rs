@@ -327,7 +327,7 @@ fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
 }
 
 fn binary(kind: BinaryKind, dtype: DType, a: &[u8], b: &[u8]) -> Option<Vec<u8>> {
-    if kind.is_question() {
+    if kind.comparison().is_some() {
         return answers(kind, dtype, a, b);
     }
     match dtype {
@@ -436,6 +436,7 @@ fn int_binary(kind: BinaryKind, a: i64, b: i64) -> Option<i64> {
 
 fn unary(kind: UnaryKind, data: &Constant) -> Option<Vec<u8>> {
     let function = |x: f32| match kind {
+        UnaryKind::Identity => Some(x),
         UnaryKind::Relu => Some(if x < 0.0 { 0.0 } else { x }),
         UnaryKind::LeakyRelu(alpha) => Some(if x < 0.0 { alpha * x } else { x }),
         UnaryKind::Clip([low, high]) => {
@@ -450,37 +451,8 @@ fn unary(kind: UnaryKind, data: &Constant) -> Option<Vec<u8>> {
         UnaryKind::Round => Some(x.round_ties_even()),
         UnaryKind::RoundHalfAway => Some(x.round()),
         UnaryKind::Square => Some(x * x),
-        UnaryKind::Elu(_)
-        | UnaryKind::Sigmoid
-        | UnaryKind::Silu
-        | UnaryKind::HardSigmoid { .. }
-        | UnaryKind::HardSwish
-        | UnaryKind::Tanh
-        | UnaryKind::Exp
-        | UnaryKind::Log
-        | UnaryKind::Softplus
-        | UnaryKind::Erf
-        | UnaryKind::Gelu
-        | UnaryKind::Sin
-        | UnaryKind::Cos
-        | UnaryKind::Tan
-        | UnaryKind::Asin
-        | UnaryKind::Acos
-        | UnaryKind::Atan
-        | UnaryKind::Sinh
-        | UnaryKind::Cosh
-        | UnaryKind::Asinh
-        | UnaryKind::Acosh
-        | UnaryKind::Atanh
-        | UnaryKind::Expm1
-        | UnaryKind::Log1p
-        | UnaryKind::Erfc
-        | UnaryKind::ErfInv
-        | UnaryKind::ErfcInv
-        | UnaryKind::FastTanh
-        | UnaryKind::Sign
-        | UnaryKind::Rsqrt
-        | UnaryKind::LogSigmoid => None,
+        // The others have their bits from the kernels.
+        _ => None,
     };
     let values = data.to_f32()?;
     let values: Option<Vec<[u8; 4]>> =

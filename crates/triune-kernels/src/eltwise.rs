@@ -2,7 +2,10 @@
 
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
-use triune_tensor::Rounding;
+use triune_tensor::{
+    Rounding,
+    function::{BinaryKind, math as exact},
+};
 
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::{self, GRAIN, Shared};
@@ -282,69 +285,85 @@ multiversion! {
     }
 }
 
-/// The function of two f32 operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Binary {
-    /// a + b.
-    Add,
-    /// a − b.
-    Sub,
-    /// a · b.
-    Mul,
-    /// a / b.
-    Div,
-    /// The smaller; NaN when either is.
-    Min,
-    /// The larger; NaN when either is.
-    Max,
-    /// aᵇ.
-    Pow,
-    /// ⌊a / b⌋.
-    FloorDiv,
-    /// a − b·⌊a / b⌋: the remainder of b's sign.
-    Mod,
-    /// a − b·trunc(a / b): the remainder of a's sign.
-    Rem,
-    /// a, or a·b where a is negative.
-    PRelu,
-    /// The angle of the point (b, a).
-    Atan2,
-    /// ln(eᵃ + eᵇ).
-    LogAddExp,
-}
-
-/// out = f(a, b) on f32.
+/// out = f(a, b) on f32: arithmetic.
 ///
-/// Errors: slices shorter than the nest's spans.
+/// Errors: slices shorter than the nest's spans, a function that f32 does not have here ([`has_float`]).
 pub fn binary(
     isa: Isa,
-    kind: Binary,
+    kind: BinaryKind,
     shape: &Broadcast,
     a: &[f32],
     b: &[f32],
     out: &mut [f32],
     pool: &Pool,
 ) -> Result<(), Error> {
+    if !has_float(kind) {
+        return Err(Error::Invalid("float32 does not have this function"));
+    }
     let level = Level::new(isa);
     shape.runs(a, b, out, pool, &|run, out, stride| binary_run(level, kind, run, out, stride))
 }
 
 multiversion! {
-    fn binary_run(kind: Binary, run: Run<'_, f32>, out: &mut [f32], stride: usize) {
+    fn binary_run(kind: BinaryKind, run: Run<'_, f32>, out: &mut [f32], stride: usize) {
         match kind {
-            Binary::Add => combine(run, out, stride, |a, b| a + b),
-            Binary::Sub => combine(run, out, stride, |a, b| a - b),
-            Binary::Mul => combine(run, out, stride, |a, b| a * b),
-            Binary::Div => combine(run, out, stride, |a, b| a / b),
-            Binary::Min => combine(run, out, stride, |a: f32, b: f32| if a < b || a.is_nan() { a } else { b }),
-            Binary::Max => combine(run, out, stride, |a: f32, b: f32| if a > b || a.is_nan() { a } else { b }),
-            Binary::Pow => combine(run, out, stride, math::pow),
-            Binary::FloorDiv => combine(run, out, stride, |a: f32, b: f32| (a / b).floor()),
-            Binary::Mod => combine(run, out, stride, math::floor_mod),
-            Binary::Rem => combine(run, out, stride, |a: f32, b: f32| a % b),
-            Binary::PRelu => combine(run, out, stride, |a: f32, b: f32| if a < 0.0 { a * b } else { a }),
-            Binary::Atan2 => combine(run, out, stride, |a: f32, b: f32| math::atan2_f64(f64::from(a), f64::from(b)) as f32),
-            Binary::LogAddExp => combine(run, out, stride, math::log_add_exp),
+            BinaryKind::Add => combine(run, out, stride, |a, b| a + b),
+            BinaryKind::Sub => combine(run, out, stride, |a, b| a - b),
+            BinaryKind::Mul => combine(run, out, stride, |a, b| a * b),
+            BinaryKind::Div => combine(run, out, stride, |a, b| a / b),
+            BinaryKind::Min => combine(run, out, stride, |a: f32, b: f32| if a < b || a.is_nan() { a } else { b }),
+            BinaryKind::Max => combine(run, out, stride, |a: f32, b: f32| if a > b || a.is_nan() { a } else { b }),
+            BinaryKind::Pow => combine(run, out, stride, math::pow),
+            BinaryKind::FloorDiv => combine(run, out, stride, |a: f32, b: f32| (a / b).floor()),
+            BinaryKind::Mod => combine(run, out, stride, math::floor_mod),
+            BinaryKind::Rem => combine(run, out, stride, |a: f32, b: f32| a % b),
+            BinaryKind::PRelu => combine(run, out, stride, |a: f32, b: f32| if a < 0.0 { a * b } else { a }),
+            BinaryKind::Atan2 => combine(run, out, stride, |a: f32, b: f32| exact::atan2(f64::from(a), f64::from(b)) as f32),
+            BinaryKind::LogAddExp => combine(run, out, stride, math::log_add_exp),
+            // Refused by the caller.
+            BinaryKind::And
+            | BinaryKind::Or
+            | BinaryKind::Xor
+            | BinaryKind::ShiftLeft
+            | BinaryKind::ShiftRight
+            | BinaryKind::MulHigh
+            | BinaryKind::Equal
+            | BinaryKind::NotEqual
+            | BinaryKind::Less
+            | BinaryKind::LessOrEqual
+            | BinaryKind::Greater
+            | BinaryKind::GreaterOrEqual => {}
         }
+    }
+}
+
+/// Whether [`binary`] has the function.
+pub const fn has_float(kind: BinaryKind) -> bool {
+    match kind {
+        BinaryKind::Add
+        | BinaryKind::Sub
+        | BinaryKind::Mul
+        | BinaryKind::Div
+        | BinaryKind::Min
+        | BinaryKind::Max
+        | BinaryKind::Pow
+        | BinaryKind::FloorDiv
+        | BinaryKind::Mod
+        | BinaryKind::Rem
+        | BinaryKind::PRelu
+        | BinaryKind::Atan2
+        | BinaryKind::LogAddExp => true,
+        BinaryKind::And
+        | BinaryKind::Or
+        | BinaryKind::Xor
+        | BinaryKind::ShiftLeft
+        | BinaryKind::ShiftRight
+        | BinaryKind::MulHigh
+        | BinaryKind::Equal
+        | BinaryKind::NotEqual
+        | BinaryKind::Less
+        | BinaryKind::LessOrEqual
+        | BinaryKind::Greater
+        | BinaryKind::GreaterOrEqual => false,
     }
 }

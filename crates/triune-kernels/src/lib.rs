@@ -34,7 +34,7 @@ pub use blocks::Blocked;
 pub use cancel::CancelToken;
 pub use conv::{FConv, FConvSpec, Filter, PackedFilter, Q8, QAdd, QConv, QConvSpec};
 pub use copy::{CopyNd, CopySpec};
-pub use eltwise::{Binary, Broadcast, QMul, binary, q_add, q_mul};
+pub use eltwise::{Broadcast, QMul, binary, has_float, q_add, q_mul};
 pub use error::Error;
 pub use fmatmul::{FMatMul, MatMulSpec};
 pub use index::{Index, OrderSpec, Take, TakeSpec, order};
@@ -42,19 +42,19 @@ pub use isa::Isa;
 pub use map::{ConvGeometry, Nhwc};
 pub use pool::Pool;
 pub use pool2d::{
-    PoolKind, PoolQuant, PoolSpec, WidePool, global_pool_f32, global_pool_q8, pool_f32, pool_q8, pool_wide,
+    PoolQuant, PoolSpec, WidePool, global_pool_f32, global_pool_q8, pool_f32, pool_q8, pool_wide,
 };
 pub use quantize::{dequantize, dequantize_channels, dequantize_i32, quantize};
-pub use reduce::{IndexType, ReduceKind, Reducible, Reduction, arg_reduce, reduce};
-pub use resize::{Coordinates, Nearest, Resize, ResizeMode, ResizeSpec};
+pub use reduce::{IndexType, Reducible, Reduction, arg_reduce, reduce};
+pub use resize::{Resize, ResizeSpec};
 pub use softmax::{AxisShape, QSoftmax, softmax};
 pub use tensor_info::{MAX_RANK, TensorPad};
 pub use typed::{
-    Arithmetic, Choice, Comparison, Convertible, Integer, Ordered, Truth, compare, convert, double_binary,
+    Choice, Convertible, Integer, Ordered, Truth, compare, convert, double_binary, has_double, has_integer,
     integer_binary, select,
 };
-pub use unary::{Activation, Encoding, Unary, evaluate, table, table_f32, table_of, unary, unary_table};
-pub use warp::{Border, Sample, WarpSpec, warp_perspective};
+pub use unary::{table, table_f32, unary};
+pub use warp::{Sample, WarpSpec, warp_perspective};
 pub use wide::{
     WideConv, WideConvSpec, WideTarget, dequantize_wide, quantize_wide, table_wide, wide_add, wide_mul,
 };

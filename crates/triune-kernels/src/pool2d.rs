@@ -4,23 +4,11 @@
 
 use std::ops::Range;
 
-use triune_tensor::{Requantize, Rounding};
+use triune_tensor::{Requantize, Rounding, function::PoolKind};
 
 use crate::cancel::{Pace, SPAN, spans};
 use crate::dispatch::{Level, multiversion};
 use crate::{Error, Isa, Nhwc, Pool, Q8, WideTarget, math, parallel};
-
-/// What a pool makes of its window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PoolKind {
-    /// The largest; a window that lies in padding alone gives the type's smallest value (f32: −∞). NaN never wins.
-    Max,
-    /// The mean.
-    Average {
-        /// Whether padding counts as elements of (real) value 0. What lies beyond the padding never counts.
-        count_include_pad: bool,
-    },
-}
 
 /// A sliding window without weights. The output map's extents say how often it slides, so that partial windows at
 /// the end (ONNX `ceil_mode`) need nothing of their own.

@@ -7,6 +7,8 @@
 
 use std::ops::Range;
 
+use triune_tensor::function::ReduceKind;
+
 use crate::cancel::{Pace, spans};
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::{self, GRAIN, Shared};
@@ -17,23 +19,6 @@ use crate::{Error, Isa, Pool};
 const BLOCK: usize = 128;
 /// Partial results of one row: element i of a run goes to partial result i mod `LANES`.
 const LANES: usize = 16;
-
-/// What is made of the elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ReduceKind {
-    /// Σ x; integers wrap around in their type.
-    Sum,
-    /// Σ x²; integers wrap around in their type.
-    SumSquare,
-    /// Π x; integers wrap around in their type.
-    Product,
-    /// The smallest; NaN when any is.
-    Min,
-    /// The largest; NaN when any is.
-    Max,
-    /// Σ x / n; integers divide a sum in 64 bits, towards 0.
-    Mean,
-}
 
 /// The loop nest of a reduction: axes that stay and axes that go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

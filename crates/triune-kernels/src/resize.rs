@@ -1,46 +1,13 @@
 //! Spatial resampling: which input elements make an output element is worked out once per axis. Knows no channels.
 
+use triune_tensor::function::{CoordinateMode, NearestMode, ResizeMode};
+
 use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
 use crate::{Error, Isa, Nhwc, Pool, parallel};
 
-/// How an output coordinate maps to an input coordinate, in f32; scale = output extent / input extent unless given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Coordinates {
-    /// x/scale.
-    Asymmetric,
-    /// (x + ½)/scale − ½.
-    HalfPixel,
-    /// As half pixel, but 0 where the output extent is 1.
-    PytorchHalfPixel,
-    /// x·(in − 1)/(out − 1).
-    AlignCorners,
-}
-
 /// How near to the middle of two elements a coordinate is a tie, as ONNX Runtime has it.
 const TIE: f32 = 1e-6;
-
-/// Which neighbour nearest-neighbour sampling takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Nearest {
-    /// Half goes down.
-    RoundPreferFloor,
-    /// Half goes up.
-    RoundPreferCeil,
-    /// Down.
-    Floor,
-    /// Up.
-    Ceil,
-}
-
-/// How values between input elements are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ResizeMode {
-    /// One input element.
-    Nearest(Nearest),
-    /// The two nearest per axis.
-    Linear,
-}
 
 /// What a resampling is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +15,7 @@ pub struct ResizeSpec {
     /// How values are made.
     pub mode: ResizeMode,
     /// Where they are taken.
-    pub coordinates: Coordinates,
+    pub coordinates: CoordinateMode,
     /// Input rows and columns.
     pub input: [usize; 2],
     /// Output rows and columns.
@@ -193,10 +160,10 @@ fn axis(spec: &ResizeSpec, axis: usize) -> Vec<Tap> {
             let at = match spec.coordinates {
                 // A map that keeps its extents keeps its elements, whatever its scales.
                 _ if spec.input == spec.output || scale == 1.0 => x,
-                Coordinates::PytorchHalfPixel | Coordinates::AlignCorners if output == 1 => 0.0,
-                Coordinates::Asymmetric => x / scale,
-                Coordinates::HalfPixel | Coordinates::PytorchHalfPixel => (x + 0.5) / scale - 0.5,
-                Coordinates::AlignCorners => x * last as f32 / (output - 1) as f32,
+                CoordinateMode::PytorchHalfPixel | CoordinateMode::AlignCorners if output == 1 => 0.0,
+                CoordinateMode::Asymmetric => x / scale,
+                CoordinateMode::HalfPixel | CoordinateMode::PytorchHalfPixel => (x + 0.5) / scale - 0.5,
+                CoordinateMode::AlignCorners => x * last as f32 / (output - 1) as f32,
             };
             match spec.mode {
                 ResizeMode::Nearest(nearest) => {
@@ -204,10 +171,10 @@ fn axis(spec: &ResizeSpec, axis: usize) -> Vec<Tap> {
                     // A rounded quotient may miss the tie that the exact one is.
                     let tie = (above - 0.5).abs() < TIE;
                     let at = match nearest {
-                        Nearest::RoundPreferFloor => floor + f32::from(!tie && above > 0.5),
-                        Nearest::RoundPreferCeil => floor + f32::from(tie || above > 0.5),
-                        Nearest::Floor => floor,
-                        Nearest::Ceil => at.ceil(),
+                        NearestMode::RoundPreferFloor => floor + f32::from(!tie && above > 0.5),
+                        NearestMode::RoundPreferCeil => floor + f32::from(tie || above > 0.5),
+                        NearestMode::Floor => floor,
+                        NearestMode::Ceil => at.ceil(),
                     };
                     // `as` saturates below at 0.
                     let low = (at as usize).min(last);

@@ -6,6 +6,7 @@
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
 use half::f16;
+use triune_tensor::function::{BinaryKind, Comparison};
 
 use crate::dispatch::{Level, multiversion};
 use crate::eltwise::{Run, combine};
@@ -13,79 +14,23 @@ use crate::parallel::{self, Shared};
 use crate::strided::{Nest, RANK};
 use crate::{Broadcast, Error, Isa, Pool};
 
-/// A function of two numbers of one type that gives the same type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Arithmetic {
-    /// a + b.
-    Add,
-    /// a − b.
-    Sub,
-    /// a · b.
-    Mul,
-    /// a / b, towards 0; 0 where b is 0.
-    Div,
-    /// ⌊a / b⌋; 0 where b is 0.
-    FloorDiv,
-    /// a − b·⌊a / b⌋, of b's sign; 0 where b is 0.
-    Mod,
-    /// a − b·trunc(a / b), of a's sign; 0 where b is 0.
-    Rem,
-    /// The smaller.
-    Min,
-    /// The larger.
-    Max,
-    /// aᵇ; a fraction is cut off.
-    Pow,
-    /// Bit by bit.
-    And,
-    /// Bit by bit.
-    Or,
-    /// Bit by bit.
-    Xor,
-    /// Towards the high bits; 0 beyond the type's width.
-    ShiftLeft,
-    /// Towards the low bits, keeping the sign; nothing but the sign beyond the type's width.
-    ShiftRight,
-    /// The high half of a · b, doubled, rounded half up and cut to the type's range: signed types.
-    MulHigh,
-    /// a, or a·b where a is negative.
-    PRelu,
-}
-
-/// A question about two numbers of one type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Comparison {
-    /// a = b; no NaN equals anything.
-    Equal,
-    /// a ≠ b.
-    NotEqual,
-    /// a < b.
-    Less,
-    /// a ≤ b.
-    LessOrEqual,
-    /// a > b.
-    Greater,
-    /// a ≥ b.
-    GreaterOrEqual,
-}
-
 /// A type with integer arithmetic; everything wraps around.
 pub trait Integer: Copy + Send + Sync + 'static {
     /// One function of two operands.
-    fn apply(kind: Arithmetic, a: Self, b: Self) -> Self;
+    fn apply(kind: BinaryKind, a: Self, b: Self) -> Self;
 }
 
 macro_rules! integers {
     ($($type:ty: $wide:ty),*) => {$(
         impl Integer for $type {
             #[inline(always)]
-            fn apply(kind: Arithmetic, a: Self, b: Self) -> Self {
+            fn apply(kind: BinaryKind, a: Self, b: Self) -> Self {
                 match kind {
-                    Arithmetic::Add => a.wrapping_add(b),
-                    Arithmetic::Sub => a.wrapping_sub(b),
-                    Arithmetic::Mul => a.wrapping_mul(b),
-                    Arithmetic::Div => if b == 0 { 0 } else { a.wrapping_div(b) },
-                    Arithmetic::FloorDiv => {
+                    BinaryKind::Add => a.wrapping_add(b),
+                    BinaryKind::Sub => a.wrapping_sub(b),
+                    BinaryKind::Mul => a.wrapping_mul(b),
+                    BinaryKind::Div => if b == 0 { 0 } else { a.wrapping_div(b) },
+                    BinaryKind::FloorDiv => {
                         if b == 0 {
                             return 0;
                         }
@@ -96,17 +41,17 @@ macro_rules! integers {
                             quotient
                         }
                     }
-                    Arithmetic::Mod => {
+                    BinaryKind::Mod => {
                         if b == 0 {
                             return 0;
                         }
                         let rest = a.wrapping_rem(b);
                         if rest != 0 && (rest < 0 as Self) != (b < 0 as Self) { rest.wrapping_add(b) } else { rest }
                     }
-                    Arithmetic::Rem => if b == 0 { 0 } else { a.wrapping_rem(b) },
-                    Arithmetic::Min => a.min(b),
-                    Arithmetic::Max => a.max(b),
-                    Arithmetic::Pow => {
+                    BinaryKind::Rem => if b == 0 { 0 } else { a.wrapping_rem(b) },
+                    BinaryKind::Min => a.min(b),
+                    BinaryKind::Max => a.max(b),
+                    BinaryKind::Pow => {
                         if b < 0 as Self {
                             // 1/aⁿ: a fraction unless a is 1 or −1; 1/0 has no integer either.
                             let minus_one = (0 as Self).wrapping_sub(1);
@@ -126,24 +71,26 @@ macro_rules! integers {
                         }
                         result
                     }
-                    Arithmetic::And => a & b,
-                    Arithmetic::Or => a | b,
-                    Arithmetic::Xor => a ^ b,
-                    Arithmetic::ShiftLeft => {
+                    BinaryKind::And => a & b,
+                    BinaryKind::Or => a | b,
+                    BinaryKind::Xor => a ^ b,
+                    BinaryKind::ShiftLeft => {
                         let inside = b >= 0 as Self && (b as u64) < u64::from(Self::BITS);
                         if inside { a.wrapping_shl(b as u32) } else { 0 }
                     }
-                    Arithmetic::ShiftRight => {
+                    BinaryKind::ShiftRight => {
                         let inside = b >= 0 as Self && (b as u64) < u64::from(Self::BITS);
                         a.wrapping_shr(if inside { b as u32 } else { Self::BITS - 1 })
                             >> u32::from(!inside && Self::MIN == 0)
                     }
-                    Arithmetic::MulHigh => {
+                    BinaryKind::MulHigh => {
                         let product = (a as $wide) * (b as $wide);
                         let high = (product + (1 << (Self::BITS - 2))) >> (Self::BITS - 1);
                         high.clamp(Self::MIN as $wide, Self::MAX as $wide) as Self
                     }
-                    Arithmetic::PRelu => if a < 0 as Self { a.wrapping_mul(b) } else { a },
+                    BinaryKind::PRelu => if a < 0 as Self { a.wrapping_mul(b) } else { a },
+                    // Refused by the caller.
+                    _ => a,
                 }
             }
         }
@@ -156,13 +103,13 @@ integers!(
 
 multiversion! {
     /// The functions that shape arithmetic and masks are made of.
-    fn integer_run[T: Integer](kind: Arithmetic, run: Run<'_, T>, out: &mut [T], stride: usize) {
+    fn integer_run[T: Integer](kind: BinaryKind, run: Run<'_, T>, out: &mut [T], stride: usize) {
         match kind {
-            Arithmetic::Add => combine(run, out, stride, |a, b| T::apply(Arithmetic::Add, a, b)),
-            Arithmetic::Sub => combine(run, out, stride, |a, b| T::apply(Arithmetic::Sub, a, b)),
-            Arithmetic::Mul => combine(run, out, stride, |a, b| T::apply(Arithmetic::Mul, a, b)),
-            Arithmetic::Min => combine(run, out, stride, |a, b| T::apply(Arithmetic::Min, a, b)),
-            Arithmetic::Max => combine(run, out, stride, |a, b| T::apply(Arithmetic::Max, a, b)),
+            BinaryKind::Add => combine(run, out, stride, |a, b| T::apply(BinaryKind::Add, a, b)),
+            BinaryKind::Sub => combine(run, out, stride, |a, b| T::apply(BinaryKind::Sub, a, b)),
+            BinaryKind::Mul => combine(run, out, stride, |a, b| T::apply(BinaryKind::Mul, a, b)),
+            BinaryKind::Min => combine(run, out, stride, |a, b| T::apply(BinaryKind::Min, a, b)),
+            BinaryKind::Max => combine(run, out, stride, |a, b| T::apply(BinaryKind::Max, a, b)),
             rare => rare_run(rare, run, out, stride),
         }
     }
@@ -170,22 +117,25 @@ multiversion! {
 
 /// All other functions in one loop, for the sake of the program's size.
 #[inline(never)]
-fn rare_run<T: Integer>(kind: Arithmetic, run: Run<'_, T>, out: &mut [T], stride: usize) {
+fn rare_run<T: Integer>(kind: BinaryKind, run: Run<'_, T>, out: &mut [T], stride: usize) {
     combine(run, out, stride, |a, b| T::apply(kind, a, b));
 }
 
 /// out = f(a, b) on integers.
 ///
-/// Errors: slices shorter than the nest's spans.
+/// Errors: slices shorter than the nest's spans, a function that integers do not have ([`has_integer`]).
 pub fn integer_binary<T: Integer>(
     isa: Isa,
-    kind: Arithmetic,
+    kind: BinaryKind,
     shape: &Broadcast,
     a: &[T],
     b: &[T],
     out: &mut [T],
     pool: &Pool,
 ) -> Result<(), Error> {
+    if !has_integer(kind) {
+        return Err(Error::Invalid("integers do not have this function"));
+    }
     let level = Level::new(isa);
     shape.runs(a, b, out, pool, &|run, out, stride| integer_run(level, kind, run, out, stride))
 }
@@ -195,69 +145,60 @@ pub fn integer_binary<T: Integer>(
 /// Errors: slices shorter than the nest's spans, a function that f64 does not have here.
 pub fn double_binary(
     isa: Isa,
-    kind: Arithmetic,
+    kind: BinaryKind,
     shape: &Broadcast,
     a: &[f64],
     b: &[f64],
     out: &mut [f64],
     pool: &Pool,
 ) -> Result<(), Error> {
-    if !kind.has_double() {
+    if !has_double(kind) {
         return Err(Error::Invalid("float64 does not have this function"));
     }
     let level = Level::new(isa);
     shape.runs(a, b, out, pool, &|run, out, stride| double_run(level, kind, run, out, stride))
 }
 
-impl Arithmetic {
-    /// Whether [`double_binary`] has the function.
-    pub const fn has_double(self) -> bool {
-        match self {
-            Self::Add
-            | Self::Sub
-            | Self::Mul
-            | Self::Div
-            | Self::FloorDiv
-            | Self::Mod
-            | Self::Rem
-            | Self::Min
-            | Self::Max
-            | Self::PRelu => true,
-            Self::Pow
-            | Self::And
-            | Self::Or
-            | Self::Xor
-            | Self::ShiftLeft
-            | Self::ShiftRight
-            | Self::MulHigh => false,
-        }
-    }
+/// Whether [`integer_binary`] has the function.
+pub const fn has_integer(kind: BinaryKind) -> bool {
+    !matches!(kind, BinaryKind::Atan2 | BinaryKind::LogAddExp) && kind.comparison().is_none()
+}
+
+/// Whether [`double_binary`] has the function.
+pub const fn has_double(kind: BinaryKind) -> bool {
+    matches!(
+        kind,
+        BinaryKind::Add
+            | BinaryKind::Sub
+            | BinaryKind::Mul
+            | BinaryKind::Div
+            | BinaryKind::FloorDiv
+            | BinaryKind::Mod
+            | BinaryKind::Rem
+            | BinaryKind::Min
+            | BinaryKind::Max
+            | BinaryKind::PRelu
+    )
 }
 
 multiversion! {
-    fn double_run(kind: Arithmetic, run: Run<'_, f64>, out: &mut [f64], stride: usize) {
+    fn double_run(kind: BinaryKind, run: Run<'_, f64>, out: &mut [f64], stride: usize) {
         match kind {
-            Arithmetic::Add => combine(run, out, stride, |a, b| a + b),
-            Arithmetic::Sub => combine(run, out, stride, |a, b| a - b),
-            Arithmetic::Mul => combine(run, out, stride, |a, b| a * b),
-            Arithmetic::Div => combine(run, out, stride, |a, b| a / b),
-            Arithmetic::FloorDiv => combine(run, out, stride, |a: f64, b: f64| (a / b).floor()),
-            Arithmetic::Mod => combine(run, out, stride, |a: f64, b: f64| {
+            BinaryKind::Add => combine(run, out, stride, |a, b| a + b),
+            BinaryKind::Sub => combine(run, out, stride, |a, b| a - b),
+            BinaryKind::Mul => combine(run, out, stride, |a, b| a * b),
+            BinaryKind::Div => combine(run, out, stride, |a, b| a / b),
+            BinaryKind::FloorDiv => combine(run, out, stride, |a: f64, b: f64| (a / b).floor()),
+            BinaryKind::Mod => combine(run, out, stride, |a: f64, b: f64| {
                 let rest = a % b;
                 if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
             }),
-            Arithmetic::Rem => combine(run, out, stride, |a: f64, b: f64| a % b),
-            Arithmetic::Min => combine(run, out, stride, |a: f64, b: f64| if a < b || a.is_nan() { a } else { b }),
-            Arithmetic::Max => combine(run, out, stride, |a: f64, b: f64| if a > b || a.is_nan() { a } else { b }),
-            Arithmetic::PRelu => combine(run, out, stride, |a: f64, b: f64| if a < 0.0 { a * b } else { a }),
+            BinaryKind::Rem => combine(run, out, stride, |a: f64, b: f64| a % b),
+            BinaryKind::Min => combine(run, out, stride, |a: f64, b: f64| if a < b || a.is_nan() { a } else { b }),
+            BinaryKind::Max => combine(run, out, stride, |a: f64, b: f64| if a > b || a.is_nan() { a } else { b }),
+            BinaryKind::PRelu => combine(run, out, stride, |a: f64, b: f64| if a < 0.0 { a * b } else { a }),
             // Refused by the caller.
-            Arithmetic::Pow
-            | Arithmetic::And
-            | Arithmetic::Or
-            | Arithmetic::Xor
-            | Arithmetic::ShiftLeft
-            | Arithmetic::ShiftRight
-            | Arithmetic::MulHigh => {}
+            _ => {}
         }
     }
 }

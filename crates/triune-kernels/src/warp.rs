@@ -2,50 +2,31 @@
 
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
+use triune_tensor::function::BorderMode;
+
 use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
 use crate::{Error, Isa, Nhwc, Pool, parallel};
 
-/// What a tap outside of the input gives.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Border {
-    /// This value.
-    Constant(f32),
-    /// The nearest element: aaaa|abcd|dddd.
-    Replicate,
-    /// Mirrored at the edge: dcba|abcd|dcba.
-    Reflect,
-    /// Mirrored at the outermost element: dcb|abcd|cba.
-    Reflect101,
-    /// Repeated: abcd|abcd|abcd.
-    Wrap,
-}
-
-impl Border {
-    /// The input index for `at` along an axis of `len` > 0 elements; `None` for the constant.
-    fn index(self, at: i64, len: usize) -> Option<usize> {
-        let last = len as i64 - 1;
-        if (0..=last).contains(&at) {
-            return Some(at as usize);
-        }
-        let mirrored = |at: i64, period: i64, turn: i64| {
-            let at = at.rem_euclid(period);
-            if at > last { turn - at } else { at }
-        };
-        let at = match self {
-            Self::Constant(_) => return None,
-            Self::Replicate => at.clamp(0, last),
-            Self::Reflect => mirrored(at, 2 * (last + 1), 2 * last + 1),
-            Self::Reflect101 if last == 0 => 0,
-            Self::Reflect101 => mirrored(at, 2 * last, 2 * last),
-            Self::Wrap => at.rem_euclid(last + 1),
-        };
-        Some(at as usize)
+/// The input index for `at` along an axis of `len` > 0 elements; `None` for a constant border.
+fn index(border: BorderMode, at: i64, len: usize) -> Option<usize> {
+    let last = len as i64 - 1;
+    if (0..=last).contains(&at) {
+        return Some(at as usize);
     }
-
-    const fn value(self) -> f32 {
-        if let Self::Constant(value) = self { value } else { 0.0 }
-    }
+    let mirrored = |at: i64, period: i64, turn: i64| {
+        let at = at.rem_euclid(period);
+        if at > last { turn - at } else { at }
+    };
+    let at = match border {
+        BorderMode::Constant(_) => return None,
+        BorderMode::Replicate => at.clamp(0, last),
+        BorderMode::Reflect => mirrored(at, 2 * (last + 1), 2 * last + 1),
+        BorderMode::Reflect101 if last == 0 => 0,
+        BorderMode::Reflect101 => mirrored(at, 2 * last, 2 * last),
+        BorderMode::Wrap => at.rem_euclid(last + 1),
+    };
+    Some(at as usize)
 }
 
 /// A warp: output pixel (x, y) of image i lies in the input at (u, v) = (m₀x + m₁y + m₂, m₃x + m₄y + m₅) / (m₆x + m₇y + m₈)
@@ -55,7 +36,7 @@ pub struct WarpSpec {
     /// Whether a result is made of the four neighbours of (u, v); else it is the nearest, half to even.
     pub linear: bool,
     /// What lies outside of the input.
-    pub border: Border,
+    pub border: BorderMode,
 }
 
 /// An element that can be interpolated.
@@ -173,7 +154,7 @@ fn taps(spec: &WarpSpec, m: &[f32], map: Nhwc, x: f32, y: f32) -> Option<Taps> {
         return None;
     }
     let at = |row: i64, column: i64| {
-        let (row, column) = (spec.border.index(row, map.h)?, spec.border.index(column, map.w)?);
+        let (row, column) = (index(spec.border, row, map.h)?, index(spec.border, column, map.w)?);
         Some(map.offset(0, row, column))
     };
     if !spec.linear {
@@ -192,7 +173,7 @@ fn taps(spec: &WarpSpec, m: &[f32], map: Nhwc, x: f32, y: f32) -> Option<Taps> {
 }
 
 multiversion! {
-    fn blend[T: Sample](taps: Taps, border: Border, x: &[T], out: &mut [T]) {
+    fn blend[T: Sample](taps: Taps, border: BorderMode, x: &[T], out: &mut [T]) {
         let Taps { at, right, below } = taps;
         let (left, above) = (1.0 - right, 1.0 - below);
         let blended = |a: f32, b: f32, c: f32, d: f32| {
@@ -216,9 +197,9 @@ multiversion! {
 
 /// The sum, or a constant border's value in place of what is not finite.
 #[inline(always)]
-fn finite_or(sum: f32, border: Border) -> f32 {
+fn finite_or(sum: f32, border: BorderMode) -> f32 {
     match border {
-        Border::Constant(value) if !sum.is_finite() => value,
+        BorderMode::Constant(value) if !sum.is_finite() => value,
         _ => sum,
     }
 }
@@ -228,17 +209,17 @@ mod tests {
     use super::*;
 
     /// By walking: mirrors and repeats one step at a time.
-    fn walked(border: Border, mut at: i64, len: i64) -> Option<usize> {
-        let shift = i64::from(border == Border::Reflect101);
+    fn walked(border: BorderMode, mut at: i64, len: i64) -> Option<usize> {
+        let shift = i64::from(border == BorderMode::Reflect101);
         while !(0..len).contains(&at) {
             at = match border {
-                Border::Constant(_) => return None,
-                Border::Replicate => at.clamp(0, len - 1),
-                Border::Reflect101 if len == 1 => 0,
-                Border::Reflect | Border::Reflect101 if at < 0 => -at - 1 + shift,
-                Border::Reflect | Border::Reflect101 => 2 * len - 1 - at - shift,
-                Border::Wrap if at < 0 => at + len,
-                Border::Wrap => at - len,
+                BorderMode::Constant(_) => return None,
+                BorderMode::Replicate => at.clamp(0, len - 1),
+                BorderMode::Reflect101 if len == 1 => 0,
+                BorderMode::Reflect | BorderMode::Reflect101 if at < 0 => -at - 1 + shift,
+                BorderMode::Reflect | BorderMode::Reflect101 => 2 * len - 1 - at - shift,
+                BorderMode::Wrap if at < 0 => at + len,
+                BorderMode::Wrap => at - len,
             };
         }
         Some(at as usize)
@@ -246,19 +227,23 @@ mod tests {
 
     #[test]
     fn borders_continue_the_input() {
-        for border in
-            [Border::Constant(1.0), Border::Replicate, Border::Reflect, Border::Reflect101, Border::Wrap]
-        {
+        for border in [
+            BorderMode::Constant(1.0),
+            BorderMode::Replicate,
+            BorderMode::Reflect,
+            BorderMode::Reflect101,
+            BorderMode::Wrap,
+        ] {
             for len in 1..6 {
                 for at in -20..20 {
                     assert_eq!(
-                        border.index(at, len),
+                        index(border, at, len),
                         walked(border, at, len as i64),
                         "{border:?} {at} {len}"
                     );
                 }
                 for at in [i64::from(i32::MIN), i64::from(i32::MAX) + 1] {
-                    assert!(border.index(at, len).is_none_or(|index| index < len));
+                    assert!(index(border, at, len).is_none_or(|index| index < len));
                 }
             }
         }

@@ -1,9 +1,10 @@
-//! Binary operators on every instruction set, against their formulas element by element.
+//! BinaryKind operators on every instruction set, against their formulas element by element.
 
 mod common;
 
 use common::{isas, same_bits};
-use triune_kernels::{Binary, Broadcast, Isa, Pool, Q8, QAdd, QMul, binary, q_add, q_mul};
+use triune_kernels::{Broadcast, Isa, Pool, Q8, QAdd, QMul, binary, q_add, q_mul};
+use triune_tensor::function::BinaryKind;
 use triune_tensor::{Requantize, Rounding};
 use triune_testing::Random;
 
@@ -155,18 +156,25 @@ fn float_operators_equal_their_formulas() {
             a[7] = f32::INFINITY;
             a[11] = -0.0;
         }
-        for kind in [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Min, Binary::Max] {
+        for kind in [
+            BinaryKind::Add,
+            BinaryKind::Sub,
+            BinaryKind::Mul,
+            BinaryKind::Div,
+            BinaryKind::Min,
+            BinaryKind::Max,
+        ] {
             let mut expected = vec![777.0f32; out_len];
             for [ia, ib, io] in case.positions() {
                 let (a, b) = (a[ia], b[ib]);
                 expected[io] = match kind {
-                    Binary::Add => a + b,
-                    Binary::Sub => a - b,
-                    Binary::Mul => a * b,
-                    Binary::Div => a / b,
+                    BinaryKind::Add => a + b,
+                    BinaryKind::Sub => a - b,
+                    BinaryKind::Mul => a * b,
+                    BinaryKind::Div => a / b,
                     _ if a.is_nan() || b.is_nan() => f32::NAN,
-                    Binary::Min if a < b => a,
-                    Binary::Max if a > b => a,
+                    BinaryKind::Min if a < b => a,
+                    BinaryKind::Max if a > b => a,
                     _ => b,
                 };
             }
@@ -191,7 +199,7 @@ fn powers_are_correct_to_the_last_bit_or_two() {
     let shape = Broadcast::dense(a.len()).unwrap();
     for isa in isas() {
         let mut out = vec![0.0; a.len()];
-        binary(isa, Binary::Pow, &shape, &a, &b, &mut out, &Pool::new(1)).unwrap();
+        binary(isa, BinaryKind::Pow, &shape, &a, &b, &mut out, &Pool::new(1)).unwrap();
         for ((&a, &b), &y) in a.iter().zip(&b).zip(&out) {
             let exact = f64::from(a).powf(f64::from(b)) as f32;
             let close =

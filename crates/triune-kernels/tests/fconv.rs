@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use common::{gapped, indices, isas, same_bits};
 use triune_kernels::{
-    Activation, ConvGeometry, Error, FConv, FConvSpec, FMatMul, Filter, Isa, MatMulSpec, Nhwc, PackedFilter,
-    Pool,
+    ConvGeometry, Error, FConv, FConvSpec, FMatMul, Filter, Isa, MatMulSpec, Nhwc, PackedFilter, Pool,
 };
+use triune_tensor::function::UnaryKind;
 use triune_testing::Random;
 
 struct Case {
@@ -18,7 +18,7 @@ struct Case {
     channels: [usize; 2],
     bias: bool,
     residual: bool,
-    activation: Activation,
+    activation: UnaryKind,
     gaps: [usize; 3],
 }
 
@@ -77,12 +77,12 @@ fn check(case: &Case, seed: u64) {
         }
         expected[at] = match case.activation {
             // NaN passes.
-            Activation::Relu if y < 0.0 => 0.0,
-            Activation::Clip([low, high]) => y.clamp(low, high),
+            UnaryKind::Relu if y < 0.0 => 0.0,
+            UnaryKind::Clip([low, high]) => y.clamp(low, high),
             _ => y,
         };
     }
-    let functional = !matches!(case.activation, Activation::None | Activation::Relu | Activation::Clip(_));
+    let functional = !matches!(case.activation, UnaryKind::Identity | UnaryKind::Relu | UnaryKind::Clip(_));
     if functional {
         // The function itself is tested elsewhere; here it must be applied once, to every element and nothing else.
         let (mut flat, map) = (vec![0.0; expected.len()], Nhwc::dense(1, 1, expected.len(), 1));
@@ -146,11 +146,11 @@ fn check(case: &Case, seed: u64) {
 fn convolutions_equal_their_definition() {
     let mut random = Random(42);
     let activations = [
-        Activation::None,
-        Activation::Relu,
-        Activation::Clip([-0.5, 0.75]),
-        Activation::Silu,
-        Activation::LeakyRelu(0.1),
+        UnaryKind::Identity,
+        UnaryKind::Relu,
+        UnaryKind::Clip([-0.5, 0.75]),
+        UnaryKind::Silu,
+        UnaryKind::LeakyRelu(0.1),
     ];
     for round in 0..60 {
         let kernel = [random.between(1, 4), random.between(1, 5)];
@@ -196,7 +196,7 @@ fn pointwise_and_first_layers() {
         ),
     ] {
         for (residual, gaps) in [(false, [0; 3]), (true, [0; 3]), (true, [2, 0, 0]), (true, [1, 2, 3])] {
-            let activation = if gaps[2] == 0 { Activation::Relu } else { Activation::Sigmoid };
+            let activation = if gaps[2] == 0 { UnaryKind::Relu } else { UnaryKind::Sigmoid };
             check(&Case { geometry, batch: 2, size, channels, bias: true, residual, activation, gaps }, 10);
         }
     }
@@ -220,7 +220,7 @@ fn depthwise_convolutions_equal_their_definition() {
             channels: [channels, channels],
             bias: round % 3 != 0,
             residual: round % 4 == 1,
-            activation: if round % 2 == 0 { Activation::Relu } else { Activation::Tanh },
+            activation: if round % 2 == 0 { UnaryKind::Relu } else { UnaryKind::Tanh },
             gaps: [[0, 0, 0], [1, 2, 1]][round % 2],
         };
         check(&case, round as u64 + 1);
@@ -236,7 +236,7 @@ fn misfits_are_errors() {
         out_channels: 4,
         bias: None,
         residual: false,
-        activation: Activation::None,
+        activation: UnaryKind::Identity,
     };
     let filter = Filter::dense(&weights, 4, 1, 3);
     let pack = |filter: &Filter<'_>, groups| PackedFilter::new(filter, groups, Isa::best());

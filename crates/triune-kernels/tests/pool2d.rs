@@ -6,8 +6,9 @@ mod common;
 
 use common::{gapped, indices, isas, same_bits};
 use triune_kernels::{
-    Isa, Nhwc, Pool, PoolKind, PoolQuant, PoolSpec, Q8, global_pool_f32, global_pool_q8, pool_f32, pool_q8,
+    Isa, Nhwc, Pool, PoolQuant, PoolSpec, Q8, global_pool_f32, global_pool_q8, pool_f32, pool_q8,
 };
+use triune_tensor::function::PoolKind;
 use triune_tensor::{Requantize, Rounding};
 use triune_testing::Random;
 

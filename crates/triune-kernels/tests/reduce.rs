@@ -3,7 +3,8 @@
 mod common;
 
 use common::{isas, offsets};
-use triune_kernels::{Isa, Pool, ReduceKind, Reduction, arg_reduce, reduce};
+use triune_kernels::{Isa, Pool, Reduction, arg_reduce, reduce};
+use triune_tensor::function::ReduceKind;
 use triune_testing::Random;
 
 const KINDS: [ReduceKind; 6] = [

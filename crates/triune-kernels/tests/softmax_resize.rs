@@ -7,9 +7,8 @@ mod pinned;
 mod resized;
 
 use common::{gapped, indices, isas, same_bits};
-use triune_kernels::{
-    AxisShape, Coordinates, Isa, Nearest, Nhwc, Pool, Q8, QSoftmax, Resize, ResizeMode, ResizeSpec, softmax,
-};
+use triune_kernels::{AxisShape, Isa, Nhwc, Pool, Q8, QSoftmax, Resize, ResizeSpec, softmax};
+use triune_tensor::function::{CoordinateMode, NearestMode, ResizeMode};
 use triune_testing::Random;
 
 #[test]
@@ -72,21 +71,21 @@ fn quantized_softmax_equals_the_reference() {
 }
 
 /// The ONNX definition of a coordinate, in f64.
-fn coordinate(mode: Coordinates, x: usize, input: usize, output: usize) -> f64 {
+fn coordinate(mode: CoordinateMode, x: usize, input: usize, output: usize) -> f64 {
     let (x, i, o) = (x as f64, input as f64, output as f64);
     match mode {
-        Coordinates::Asymmetric => x * i / o,
-        Coordinates::PytorchHalfPixel | Coordinates::AlignCorners if output == 1 => 0.0,
-        Coordinates::HalfPixel | Coordinates::PytorchHalfPixel => (x + 0.5) * i / o - 0.5,
-        Coordinates::AlignCorners => x * (i - 1.0) / (o - 1.0),
+        CoordinateMode::Asymmetric => x * i / o,
+        CoordinateMode::PytorchHalfPixel | CoordinateMode::AlignCorners if output == 1 => 0.0,
+        CoordinateMode::HalfPixel | CoordinateMode::PytorchHalfPixel => (x + 0.5) * i / o - 0.5,
+        CoordinateMode::AlignCorners => x * (i - 1.0) / (o - 1.0),
     }
 }
 
-const COORDINATES: [Coordinates; 4] = [
-    Coordinates::Asymmetric,
-    Coordinates::HalfPixel,
-    Coordinates::PytorchHalfPixel,
-    Coordinates::AlignCorners,
+const COORDINATES: [CoordinateMode; 4] = [
+    CoordinateMode::Asymmetric,
+    CoordinateMode::HalfPixel,
+    CoordinateMode::PytorchHalfPixel,
+    CoordinateMode::AlignCorners,
 ];
 
 #[test]
@@ -96,9 +95,12 @@ fn nearest_takes_the_defined_neighbour() {
         [([4, 6], [8, 12]), ([8, 8], [4, 2]), ([1, 5], [3, 1]), ([5, 3], [5, 6]), ([16, 2], [4, 8])]
     {
         for coordinates in COORDINATES {
-            for nearest in
-                [Nearest::Floor, Nearest::Ceil, Nearest::RoundPreferFloor, Nearest::RoundPreferCeil]
-            {
+            for nearest in [
+                NearestMode::Floor,
+                NearestMode::Ceil,
+                NearestMode::RoundPreferFloor,
+                NearestMode::RoundPreferCeil,
+            ] {
                 let mode = ResizeMode::Nearest(nearest);
                 let resize =
                     Resize::new(&ResizeSpec { mode, coordinates, input, output, scales: None }).unwrap();
@@ -111,10 +113,10 @@ fn nearest_takes_the_defined_neighbour() {
                     let pick = |axis: usize, at: usize| {
                         let x = coordinate(coordinates, at, input[axis], output[axis]);
                         let x = match nearest {
-                            Nearest::Floor => x.floor(),
-                            Nearest::Ceil => x.ceil(),
-                            Nearest::RoundPreferFloor if x.fract().abs() == 0.5 => x.floor(),
-                            Nearest::RoundPreferCeil if x.fract().abs() == 0.5 => x.ceil(),
+                            NearestMode::Floor => x.floor(),
+                            NearestMode::Ceil => x.ceil(),
+                            NearestMode::RoundPreferFloor if x.fract().abs() == 0.5 => x.floor(),
+                            NearestMode::RoundPreferCeil if x.fract().abs() == 0.5 => x.ceil(),
                             _ => x.round(),
                         };
                         x.clamp(0.0, (input[axis] - 1) as f64) as usize
@@ -152,12 +154,12 @@ fn one_column_has_all_its_channels() {
     let mut random = Random(83);
     let spec = |mode, output| ResizeSpec {
         mode,
-        coordinates: Coordinates::HalfPixel,
+        coordinates: CoordinateMode::HalfPixel,
         input: [4, 5],
         output,
         scales: None,
     };
-    let nearest = ResizeMode::Nearest(Nearest::Floor);
+    let nearest = ResizeMode::Nearest(NearestMode::Floor);
     for c in [1, 3, 4, 19, 40] {
         let from = Nhwc::dense(2, 4, 5, c);
         let x = random.floats(from.span());
@@ -237,7 +239,7 @@ fn linear_interpolates_between_the_defined_neighbours() {
     }
     let spec = ResizeSpec {
         mode: ResizeMode::Linear,
-        coordinates: Coordinates::HalfPixel,
+        coordinates: CoordinateMode::HalfPixel,
         input: [0, 3],
         output: [2, 2],
         scales: None,

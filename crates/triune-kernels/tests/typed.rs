@@ -1,4 +1,4 @@
-//! Arithmetic, comparisons, conversions and choices over every number type: on every instruction set and thread count
+//! BinaryKind, comparisons, conversions and choices over every number type: on every instruction set and thread count
 //! against the same in wide integers, element by element.
 
 mod common;
@@ -7,29 +7,30 @@ use std::{cmp::Ordering, fmt::Debug};
 
 use common::{extents, isas, offsets, span, strides};
 use triune_kernels::{
-    Arithmetic, Broadcast, Choice, Comparison, Convertible, Integer, Isa, Ordered, Pool, Truth, compare,
-    convert, double_binary, integer_binary, select,
+    Broadcast, Choice, Convertible, Integer, Isa, Ordered, Pool, Truth, compare, convert, double_binary,
+    integer_binary, select,
 };
+use triune_tensor::function::{BinaryKind, Comparison};
 use triune_testing::Random;
 
-const FUNCTIONS: [Arithmetic; 17] = [
-    Arithmetic::Add,
-    Arithmetic::Sub,
-    Arithmetic::Mul,
-    Arithmetic::Div,
-    Arithmetic::FloorDiv,
-    Arithmetic::Mod,
-    Arithmetic::Rem,
-    Arithmetic::Min,
-    Arithmetic::Max,
-    Arithmetic::Pow,
-    Arithmetic::And,
-    Arithmetic::Or,
-    Arithmetic::Xor,
-    Arithmetic::ShiftLeft,
-    Arithmetic::ShiftRight,
-    Arithmetic::MulHigh,
-    Arithmetic::PRelu,
+const FUNCTIONS: [BinaryKind; 17] = [
+    BinaryKind::Add,
+    BinaryKind::Sub,
+    BinaryKind::Mul,
+    BinaryKind::Div,
+    BinaryKind::FloorDiv,
+    BinaryKind::Mod,
+    BinaryKind::Rem,
+    BinaryKind::Min,
+    BinaryKind::Max,
+    BinaryKind::Pow,
+    BinaryKind::And,
+    BinaryKind::Or,
+    BinaryKind::Xor,
+    BinaryKind::ShiftLeft,
+    BinaryKind::ShiftRight,
+    BinaryKind::MulHigh,
+    BinaryKind::PRelu,
 ];
 
 const QUESTIONS: [Comparison; 6] = [
@@ -130,48 +131,49 @@ fn floor_div(a: i128, b: i128) -> i128 {
 }
 
 /// The function in 128 bits, cut to the type.
-fn wanted<T: Number>(kind: Arithmetic, a: T, b: T) -> T {
+fn wanted<T: Number>(kind: BinaryKind, a: T, b: T) -> T {
     let (x, y) = (a.wide(), b.wide());
     let inside = (0..i128::from(T::BITS)).contains(&y);
     T::narrow(match kind {
-        Arithmetic::Add => x + y,
-        Arithmetic::Sub => x - y,
-        Arithmetic::Mul => x.wrapping_mul(y),
-        Arithmetic::Div | Arithmetic::FloorDiv | Arithmetic::Mod | Arithmetic::Rem if y == 0 => 0,
-        Arithmetic::Div => x / y,
-        Arithmetic::FloorDiv => floor_div(x, y),
-        Arithmetic::Mod => x - y * floor_div(x, y),
-        Arithmetic::Rem => x - y * (x / y),
-        Arithmetic::Min => x.min(y),
-        Arithmetic::Max => x.max(y),
-        Arithmetic::Pow if y < 0 => match x {
+        BinaryKind::Add => x + y,
+        BinaryKind::Sub => x - y,
+        BinaryKind::Mul => x.wrapping_mul(y),
+        BinaryKind::Div | BinaryKind::FloorDiv | BinaryKind::Mod | BinaryKind::Rem if y == 0 => 0,
+        BinaryKind::Div => x / y,
+        BinaryKind::FloorDiv => floor_div(x, y),
+        BinaryKind::Mod => x - y * floor_div(x, y),
+        BinaryKind::Rem => x - y * (x / y),
+        BinaryKind::Min => x.min(y),
+        BinaryKind::Max => x.max(y),
+        BinaryKind::Pow if y < 0 => match x {
             1 => 1,
             -1 => 1 - 2 * (y & 1),
             _ => 0,
         },
-        Arithmetic::Pow => (0..y).fold(1, |power: i128, _| power.wrapping_mul(x)),
-        Arithmetic::And => x & y,
-        Arithmetic::Or => x | y,
-        Arithmetic::Xor => x ^ y,
-        Arithmetic::ShiftLeft => {
+        BinaryKind::Pow => (0..y).fold(1, |power: i128, _| power.wrapping_mul(x)),
+        BinaryKind::And => x & y,
+        BinaryKind::Or => x | y,
+        BinaryKind::Xor => x ^ y,
+        BinaryKind::ShiftLeft => {
             if inside {
                 x << y
             } else {
                 0
             }
         }
-        Arithmetic::ShiftRight => x >> if inside { y } else { 127 },
-        Arithmetic::MulHigh => {
+        BinaryKind::ShiftRight => x >> if inside { y } else { 127 },
+        BinaryKind::MulHigh => {
             let (half, one) = (1 << (T::BITS - 2), 1 << (T::BITS - 1));
             (x * y + half).div_euclid(one).clamp(T::LOW.wide(), T::HIGH.wide())
         }
-        Arithmetic::PRelu => {
+        BinaryKind::PRelu => {
             if x < 0 {
                 x.wrapping_mul(y)
             } else {
                 x
             }
         }
+        _ => unreachable!("{kind:?} is no function of integers"),
     })
 }
 
@@ -184,10 +186,10 @@ fn integers<T: Number>(seed: u64) {
         // Powers are found one factor at a time here.
         let powers: Vec<T> = b.iter().map(|b| T::narrow(b.wide() % 70)).collect();
         for kind in FUNCTIONS {
-            if kind == Arithmetic::MulHigh && !T::SIGNED {
+            if kind == BinaryKind::MulHigh && !T::SIGNED {
                 continue;
             }
-            let b = if kind == Arithmetic::Pow { &powers } else { &b };
+            let b = if kind == BinaryKind::Pow { &powers } else { &b };
             let gap = T::narrow(0x55);
             let want = case.want(&a, b, gap, |x, y| wanted(kind, x, y));
             for isa in isas() {
@@ -232,26 +234,26 @@ fn doubles_are_alike_everywhere() {
         let b: Vec<f64> = (0..case.span(2)).map(|_| double(&mut random)).collect();
         for kind in FUNCTIONS {
             let mut out = vec![-7.25; case.span(0)];
-            if !kind.has_double() {
+            if !triune_kernels::has_double(kind) {
                 let refused = double_binary(Isa::best(), kind, &case.shape(), &a, &b, &mut out, &pools[0]);
                 assert!(refused.is_err(), "{kind:?}");
                 continue;
             }
             let nan = |x: f64, y: f64| x.is_nan() || y.is_nan();
             let want = case.want(&a, &b, -7.25, |x, y| match kind {
-                Arithmetic::Add => x + y,
-                Arithmetic::Sub => x - y,
-                Arithmetic::Mul => x * y,
-                Arithmetic::Div => x / y,
-                Arithmetic::FloorDiv => (x / y).floor(),
+                BinaryKind::Add => x + y,
+                BinaryKind::Sub => x - y,
+                BinaryKind::Mul => x * y,
+                BinaryKind::Div => x / y,
+                BinaryKind::FloorDiv => (x / y).floor(),
                 // The remainder that has b's sign.
-                Arithmetic::Mod if y < 0.0 => -(-x).rem_euclid(-y),
-                Arithmetic::Mod => x.rem_euclid(y),
-                Arithmetic::Rem => x % y,
-                Arithmetic::Min | Arithmetic::Max if nan(x, y) => f64::NAN,
-                Arithmetic::Min => x.min(y),
-                Arithmetic::Max => x.max(y),
-                Arithmetic::PRelu => {
+                BinaryKind::Mod if y < 0.0 => -(-x).rem_euclid(-y),
+                BinaryKind::Mod => x.rem_euclid(y),
+                BinaryKind::Rem => x % y,
+                BinaryKind::Min | BinaryKind::Max if nan(x, y) => f64::NAN,
+                BinaryKind::Min => x.min(y),
+                BinaryKind::Max => x.max(y),
+                BinaryKind::PRelu => {
                     if x < 0.0 {
                         x * y
                     } else {
@@ -402,7 +404,7 @@ fn choices_take_what_the_condition_says() {
 fn slices_that_are_too_short_are_refused() {
     let (shape, pool, mut out) = (Broadcast::dense(40).expect("a nest"), Pool::new(1), [0; 40]);
     let x = [1; 40];
-    let kind = Arithmetic::Add;
+    let kind = BinaryKind::Add;
     assert!(integer_binary(Isa::best(), kind, &shape, &x, &x, &mut out, &pool).is_ok());
     assert!(integer_binary(Isa::best(), kind, &shape, &x[1..], &x, &mut out, &pool).is_err());
     assert!(integer_binary(Isa::best(), kind, &shape, &x, &x[1..], &mut out, &pool).is_err());

@@ -3,57 +3,55 @@
 mod common;
 
 use common::{gapped, indices, isas, same_bits};
-use triune_kernels::{
-    Encoding, Isa, Nhwc, Pool, Q8, Unary, dequantize, evaluate, table, table_f32, unary, unary_table,
-};
-use triune_tensor::QuantParams;
+use triune_kernels::{Isa, Nhwc, Pool, table, table_f32, unary};
+use triune_tensor::function::UnaryKind;
 use triune_testing::Random;
 
-const ALL: [Unary; 44] = [
-    Unary::None,
-    Unary::Relu,
-    Unary::LeakyRelu(0.1),
-    Unary::Elu(0.7),
-    Unary::Clip([-0.5, 6.0]),
-    Unary::Sigmoid,
-    Unary::Silu,
-    Unary::HardSigmoid { alpha: 0.2, beta: 0.5 },
-    Unary::HardSwish,
-    Unary::Tanh,
-    Unary::Exp,
-    Unary::Log,
-    Unary::Sqrt,
-    Unary::Reciprocal,
-    Unary::Abs,
-    Unary::Neg,
-    Unary::Softplus,
-    Unary::Erf,
-    Unary::Gelu,
-    Unary::Floor,
-    Unary::Ceil,
-    Unary::Round,
-    Unary::Sin,
-    Unary::Cos,
-    Unary::Tan,
-    Unary::Asin,
-    Unary::Acos,
-    Unary::Atan,
-    Unary::Sinh,
-    Unary::Cosh,
-    Unary::Asinh,
-    Unary::Acosh,
-    Unary::Atanh,
-    Unary::Expm1,
-    Unary::Log1p,
-    Unary::Erfc,
-    Unary::ErfInv,
-    Unary::ErfcInv,
-    Unary::FastTanh,
-    Unary::RoundHalfAway,
-    Unary::Sign,
-    Unary::Square,
-    Unary::Rsqrt,
-    Unary::LogSigmoid,
+const ALL: [UnaryKind; 44] = [
+    UnaryKind::Identity,
+    UnaryKind::Relu,
+    UnaryKind::LeakyRelu(0.1),
+    UnaryKind::Elu(0.7),
+    UnaryKind::Clip([-0.5, 6.0]),
+    UnaryKind::Sigmoid,
+    UnaryKind::Silu,
+    UnaryKind::HardSigmoid { alpha: 0.2, beta: 0.5 },
+    UnaryKind::HardSwish,
+    UnaryKind::Tanh,
+    UnaryKind::Exp,
+    UnaryKind::Log,
+    UnaryKind::Sqrt,
+    UnaryKind::Reciprocal,
+    UnaryKind::Abs,
+    UnaryKind::Neg,
+    UnaryKind::Softplus,
+    UnaryKind::Erf,
+    UnaryKind::Gelu,
+    UnaryKind::Floor,
+    UnaryKind::Ceil,
+    UnaryKind::Round,
+    UnaryKind::Sin,
+    UnaryKind::Cos,
+    UnaryKind::Tan,
+    UnaryKind::Asin,
+    UnaryKind::Acos,
+    UnaryKind::Atan,
+    UnaryKind::Sinh,
+    UnaryKind::Cosh,
+    UnaryKind::Asinh,
+    UnaryKind::Acosh,
+    UnaryKind::Atanh,
+    UnaryKind::Expm1,
+    UnaryKind::Log1p,
+    UnaryKind::Erfc,
+    UnaryKind::ErfInv,
+    UnaryKind::ErfcInv,
+    UnaryKind::FastTanh,
+    UnaryKind::RoundHalfAway,
+    UnaryKind::Sign,
+    UnaryKind::Square,
+    UnaryKind::Rsqrt,
+    UnaryKind::LogSigmoid,
 ];
 
 fn inputs() -> Vec<f32> {
@@ -68,7 +66,7 @@ fn inputs() -> Vec<f32> {
     x
 }
 
-fn run(isa: Isa, kind: Unary, x: &[f32], threads: usize) -> Vec<f32> {
+fn run(isa: Isa, kind: UnaryKind, x: &[f32], threads: usize) -> Vec<f32> {
     let map = Nhwc::dense(1, 1, x.len(), 1);
     let mut y = vec![777.0; x.len()];
     unary(isa, kind, x, map, &mut y, map, &Pool::new(threads)).unwrap();
@@ -81,19 +79,19 @@ fn functions_are_accurate() {
     for kind in ALL {
         // Units in the last place of the exact value.
         let limit = match kind {
-            Unary::Sigmoid
-            | Unary::Silu
-            | Unary::Softplus
-            | Unary::LogSigmoid
-            | Unary::Elu(_)
-            | Unary::Gelu => 2.0,
-            Unary::Exp | Unary::Log | Unary::Tanh | Unary::Erf => 1.5,
-            Unary::HardSigmoid { .. } | Unary::HardSwish | Unary::Rsqrt => 1.25,
+            UnaryKind::Sigmoid
+            | UnaryKind::Silu
+            | UnaryKind::Softplus
+            | UnaryKind::LogSigmoid
+            | UnaryKind::Elu(_)
+            | UnaryKind::Gelu => 2.0,
+            UnaryKind::Exp | UnaryKind::Log | UnaryKind::Tanh | UnaryKind::Erf => 1.5,
+            UnaryKind::HardSigmoid { .. } | UnaryKind::HardSwish | UnaryKind::Rsqrt => 1.25,
             _ => 0.5001,
         };
         let mut worst = (0.0, 0.0, 0.0);
         for (&x, &y) in x.iter().zip(&run(Isa::best(), kind, &x, 1)) {
-            let exact = evaluate(kind, f64::from(x));
+            let exact = triune_testing::unary(kind, f64::from(x));
             let rounded = exact as f32;
             if x.is_nan() || exact.is_nan() {
                 // A limit may swallow infinities times zero, never a NaN operand.
@@ -107,11 +105,11 @@ fn functions_are_accurate() {
             }
             // Results that are differences of larger numbers are measured against those.
             let magnitude = match kind {
-                Unary::Gelu => exact.abs().max(f64::from(x).abs().min(6.0) * 0.5),
-                Unary::HardSigmoid { .. } => exact.abs().max(0.5),
-                Unary::HardSwish => exact.abs().max(0.5 * f64::from(x).abs()),
+                UnaryKind::Gelu => exact.abs().max(f64::from(x).abs().min(6.0) * 0.5),
+                UnaryKind::HardSigmoid { .. } => exact.abs().max(0.5),
+                UnaryKind::HardSwish => exact.abs().max(0.5 * f64::from(x).abs()),
                 // x times a sigmoid that has lost bits to underflow.
-                Unary::Silu => exact.abs().max(1e-36),
+                UnaryKind::Silu => exact.abs().max(1e-36),
                 _ => exact.abs(),
             };
             let ulp = (magnitude * f64::from(f32::EPSILON) / 2.0).max(f64::from(f32::from_bits(1)));
@@ -141,18 +139,18 @@ fn maps_with_gaps_stay_untouched() {
     let (i, o) = (gapped(2, [3, 5], 7, [1, 2, 3]), gapped(2, [3, 5], 7, [0, 4, 0]));
     let x = Random(1).floats(i.span());
     let mut y = vec![777.0; o.span()];
-    unary(Isa::best(), Unary::Neg, &x, i, &mut y, o, &Pool::new(2)).unwrap();
+    unary(Isa::best(), UnaryKind::Neg, &x, i, &mut y, o, &Pool::new(2)).unwrap();
     let mut expected = vec![777.0; o.span()];
     for (n, h, w, c) in indices(o) {
         expected[o.offset(n, h, w) + c] = -x[i.offset(n, h, w) + c];
     }
     same_bits(&expected, &y, "gaps");
     let pool = Pool::new(1);
-    assert!(unary(Isa::best(), Unary::Neg, &x[1..], i, &mut y, o, &pool).is_err());
-    assert!(unary(Isa::best(), Unary::Neg, &x, i, &mut y[1..], o, &pool).is_err());
-    assert!(unary(Isa::best(), Unary::Neg, &x, Nhwc { c: 6, ..i }, &mut y, o, &pool).is_err());
+    assert!(unary(Isa::best(), UnaryKind::Neg, &x[1..], i, &mut y, o, &pool).is_err());
+    assert!(unary(Isa::best(), UnaryKind::Neg, &x, i, &mut y[1..], o, &pool).is_err());
+    assert!(unary(Isa::best(), UnaryKind::Neg, &x, Nhwc { c: 6, ..i }, &mut y, o, &pool).is_err());
     let empty = Nhwc::dense(0, 3, 5, 7);
-    unary(Isa::best(), Unary::Neg, &[], empty, &mut [], empty, &pool).unwrap();
+    unary(Isa::best(), UnaryKind::Neg, &[], empty, &mut [], empty, &pool).unwrap();
 }
 
 #[test]
@@ -174,45 +172,24 @@ fn tables_look_up_every_byte() {
     }
 }
 
-#[test]
-fn quantized_functions_are_tables_of_reals() {
-    let input = Encoding { signed: true, quant: QuantParams { scale: 0.05, zero_point: -7 } };
-    let output = Encoding { signed: false, quant: QuantParams { scale: 1.0 / 256.0, zero_point: 0 } };
-    let table = unary_table(Unary::Sigmoid, input, output);
-    let bytes: Vec<u8> = (0..=255).collect();
-    let map = Nhwc::dense(1, 1, 256, 1);
-    let mut real = vec![0.0; 256];
-    let q = Q8 { signed: true, zero_point: -7 };
-    dequantize(Isa::Scalar, 0.05, q, &bytes, map, &mut real, map, &Pool::new(1)).unwrap();
-    for (real, byte) in real.iter().zip(table) {
-        let exact = 256.0 / (1.0 + (-f64::from(*real)).exp());
-        assert!((exact - f64::from(byte)).abs() <= 0.5001 || byte == 255, "{real}: {exact} {byte}");
-    }
-    assert_eq!(input.byte(f64::NAN), 0x80);
-    assert_eq!(output.byte(f64::NAN), 0);
-    assert_eq!(output.byte(2.5 / 256.0), 2);
-    assert_eq!(output.byte(3.5 / 256.0), 4);
-    assert_eq!(output.byte(-1.0), 0);
-}
-
 /// The functions that are computed in f64, against the library's f64 functions: half a unit in the last place of f32.
 #[test]
 fn rare_functions_are_rounded_from_double() {
-    type Reference = (Unary, fn(f64) -> f64);
+    type Reference = (UnaryKind, fn(f64) -> f64);
     let functions: [Reference; 13] = [
-        (Unary::Sin, f64::sin),
-        (Unary::Cos, f64::cos),
-        (Unary::Tan, f64::tan),
-        (Unary::Asin, f64::asin),
-        (Unary::Acos, f64::acos),
-        (Unary::Atan, f64::atan),
-        (Unary::Sinh, f64::sinh),
-        (Unary::Cosh, f64::cosh),
-        (Unary::Asinh, f64::asinh),
-        (Unary::Acosh, f64::acosh),
-        (Unary::Atanh, f64::atanh),
-        (Unary::Expm1, f64::exp_m1),
-        (Unary::Log1p, f64::ln_1p),
+        (UnaryKind::Sin, f64::sin),
+        (UnaryKind::Cos, f64::cos),
+        (UnaryKind::Tan, f64::tan),
+        (UnaryKind::Asin, f64::asin),
+        (UnaryKind::Acos, f64::acos),
+        (UnaryKind::Atan, f64::atan),
+        (UnaryKind::Sinh, f64::sinh),
+        (UnaryKind::Cosh, f64::cosh),
+        (UnaryKind::Asinh, f64::asinh),
+        (UnaryKind::Acosh, f64::acosh),
+        (UnaryKind::Atanh, f64::atanh),
+        (UnaryKind::Expm1, f64::exp_m1),
+        (UnaryKind::Log1p, f64::ln_1p),
     ];
     let x = inputs();
     for (kind, reference) in functions {
@@ -241,25 +218,25 @@ fn error_functions() {
     for (x, expected) in
         [(0.0, 1.0), (0.5, 0.479_500_122), (1.0, 0.157_299_207), (2.0, 0.004_677_735), (4.0, 1.541_726e-8)]
     {
-        let got = run(Isa::best(), Unary::Erfc, &[x as f32, -x as f32], 1);
+        let got = run(Isa::best(), UnaryKind::Erfc, &[x as f32, -x as f32], 1);
         assert!((f64::from(got[0]) - expected).abs() <= 2e-7 * expected, "erfc({x}) = {}", got[0]);
         assert!((f64::from(got[1]) - (2.0 - expected)).abs() <= 2e-7, "erfc(−{x}) = {}", got[1]);
     }
     let mut random = Random(47);
     let y: Vec<f32> = (0..2000).map(|_| random.unit() * 0.999).collect();
-    let back = run(Isa::best(), Unary::Erf, &run(Isa::best(), Unary::ErfInv, &y, 1), 1);
+    let back = run(Isa::best(), UnaryKind::Erf, &run(Isa::best(), UnaryKind::ErfInv, &y, 1), 1);
     for (y, back) in y.iter().zip(&back) {
         assert!((y - back).abs() <= 4e-7, "erf(erfinv({y})) = {back}");
     }
     let q: Vec<f32> = (0..2000).map(|i| 10_f32.powf(-f32::from(i as u16) / 60.0)).collect();
-    let inverse = run(Isa::best(), Unary::ErfcInv, &q, 1);
-    for ((q, inverse), back) in q.iter().zip(&inverse).zip(run(Isa::best(), Unary::Erfc, &inverse, 1)) {
+    let inverse = run(Isa::best(), UnaryKind::ErfcInv, &q, 1);
+    for ((q, inverse), back) in q.iter().zip(&inverse).zip(run(Isa::best(), UnaryKind::Erfc, &inverse, 1)) {
         // erfc falls by 2·x per unit of x, of which x has 2⁻²⁴ of its own size.
         let slack = 4e-7 * (1.0 + inverse * inverse);
         assert!((q - back).abs() <= slack * q, "erfc(erfcinv({q})) = {back}");
     }
-    let ends = run(Isa::best(), Unary::ErfInv, &[1.0, -1.0, 0.0, 1.5], 1);
+    let ends = run(Isa::best(), UnaryKind::ErfInv, &[1.0, -1.0, 0.0, 1.5], 1);
     assert!(ends[..3] == [f32::INFINITY, f32::NEG_INFINITY, 0.0] && ends[3].is_nan());
-    let ends = run(Isa::best(), Unary::ErfcInv, &[0.0, 2.0, 1.0, -0.1], 1);
+    let ends = run(Isa::best(), UnaryKind::ErfcInv, &[0.0, 2.0, 1.0, -0.1], 1);
     assert!(ends[..2] == [f32::INFINITY, f32::NEG_INFINITY] && ends[2].abs() < 1e-7 && ends[3].is_nan());
 }

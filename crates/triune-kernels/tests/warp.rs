@@ -3,14 +3,20 @@
 mod common;
 
 use common::{gapped, indices, isas, same_bits};
-use triune_kernels::{Border, Nhwc, Pool, WarpSpec, warp_perspective};
+use triune_kernels::{Nhwc, Pool, WarpSpec, warp_perspective};
+use triune_tensor::function::BorderMode;
 use triune_testing::Random;
 
-const BORDERS: [Border; 5] =
-    [Border::Constant(-3.5), Border::Replicate, Border::Reflect, Border::Reflect101, Border::Wrap];
+const BORDERS: [BorderMode; 5] = [
+    BorderMode::Constant(-3.5),
+    BorderMode::Replicate,
+    BorderMode::Reflect,
+    BorderMode::Reflect101,
+    BorderMode::Wrap,
+];
 
 /// The index that an infinite continuation of the axis has there.
-fn continued(border: Border, at: i64, len: usize) -> Option<usize> {
+fn continued(border: BorderMode, at: i64, len: usize) -> Option<usize> {
     let len = len as i64;
     let index = |at: i64| -> i64 {
         let block = at.div_euclid(len);
@@ -18,15 +24,15 @@ fn continued(border: Border, at: i64, len: usize) -> Option<usize> {
         if block % 2 == 0 { inside } else { len - 1 - inside }
     };
     match border {
-        Border::Constant(_) => (0..len).contains(&at).then_some(at as usize),
-        Border::Replicate => Some(at.clamp(0, len - 1) as usize),
-        Border::Reflect => Some(index(at) as usize),
-        Border::Reflect101 if len == 1 => Some(0),
-        Border::Reflect101 => {
+        BorderMode::Constant(_) => (0..len).contains(&at).then_some(at as usize),
+        BorderMode::Replicate => Some(at.clamp(0, len - 1) as usize),
+        BorderMode::Reflect => Some(index(at) as usize),
+        BorderMode::Reflect101 if len == 1 => Some(0),
+        BorderMode::Reflect101 => {
             let period = at.rem_euclid(2 * (len - 1));
             Some(period.min(2 * (len - 1) - period) as usize)
         }
-        Border::Wrap => Some(at.rem_euclid(len) as usize),
+        BorderMode::Wrap => Some(at.rem_euclid(len) as usize),
     }
 }
 
@@ -40,7 +46,7 @@ fn expected(
     let (y, x) = (pixel[0] as f32, pixel[1] as f32);
     let scale = m[6] * x + m[7] * y + m[8];
     let (u, v) = ((m[0] * x + m[1] * y + m[2]) / scale, (m[3] * x + m[4] * y + m[5]) / scale);
-    let border = if let Border::Constant(value) = spec.border { value } else { 0.0 };
+    let border = if let BorderMode::Constant(value) = spec.border { value } else { 0.0 };
     if !(u.is_finite() && v.is_finite()) {
         return border;
     }
@@ -60,7 +66,7 @@ fn expected(
         + tap(row, column + 1) * right * (1.0 - below)
         + tap(row + 1, column) * (1.0 - right) * below
         + tap(row + 1, column + 1) * right * below;
-    if matches!(spec.border, Border::Constant(_)) && !sum.is_finite() { border } else { sum }
+    if matches!(spec.border, BorderMode::Constant(_)) && !sum.is_finite() { border } else { sum }
 }
 
 #[test]
@@ -133,7 +139,7 @@ fn nearest_of_two_is_the_even_one() {
                 };
                 let row = continued(border, even(2 * h as i64 + (2.0 * top) as i64), 6);
                 let column = continued(border, even(2 * w as i64 + (2.0 * left) as i64), 7);
-                let outside = if let Border::Constant(value) = border { value } else { 0.0 };
+                let outside = if let BorderMode::Constant(value) = border { value } else { 0.0 };
                 let at = row.zip(column).map(|(row, column)| x[i.offset(0, row, column)]);
                 wanted[o.offset(n, h, w) + c] = at.unwrap_or(outside);
             }
@@ -148,7 +154,7 @@ fn nearest_of_two_is_the_even_one() {
 
 #[test]
 fn misfits_are_errors() {
-    let spec = WarpSpec { linear: true, border: Border::Replicate };
+    let spec = WarpSpec { linear: true, border: BorderMode::Replicate };
     let pool = Pool::new(1);
     let (i, o) = (Nhwc::dense(2, 3, 3, 1), Nhwc::dense(2, 2, 2, 1));
     let run = |matrix: usize, image: Option<&[i32]>, x: usize, y: usize, i: Nhwc| {

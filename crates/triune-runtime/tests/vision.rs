@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use triune_graph::{
     Graph, Op, Quantization,
-    ops::{AdaptivePool, Border, PoolKind, WarpPerspective},
+    ops::{AdaptivePool, BorderMode, PoolKind, WarpPerspective},
 };
 use triune_runtime::{Session, SessionOptions, TensorRef};
 use triune_tensor::{DType, QuantParams, Rounding};
@@ -28,13 +28,13 @@ fn close(expected: &Tensor, got: &Tensor, tolerance: f32) {
     }
 }
 
-fn borders() -> impl Strategy<Value = Border> {
+fn borders() -> impl Strategy<Value = BorderMode> {
     prop::sample::select(vec![
-        Border::Constant(0.75),
-        Border::Replicate,
-        Border::Reflect,
-        Border::Reflect101,
-        Border::Wrap,
+        BorderMode::Constant(0.75),
+        BorderMode::Replicate,
+        BorderMode::Reflect,
+        BorderMode::Reflect101,
+        BorderMode::Wrap,
     ])
 }
 
@@ -140,7 +140,7 @@ fn warps_as_the_reference() {
     let data = builder.input("data", DType::F32, &x.shape);
     let roi = builder.input("roi", DType::F32, &m.shape);
     let size = builder.constant(&Tensor::i64(&[2], &[64, 64]));
-    let op = Op::WarpPerspective(WarpPerspective { linear: true, border: Border::Replicate });
+    let op = Op::WarpPerspective(WarpPerspective { linear: true, border: BorderMode::Replicate });
     let y = builder.node_with(op, &[Some(data), Some(roi), None, Some(size)], 1)[0];
     let graph = builder.finish_inferred(&[y]);
     close(&expected, &run(&graph, &[&x, &m], 2)[0], 1e-5);

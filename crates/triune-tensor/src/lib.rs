@@ -5,6 +5,7 @@
 
 mod buffer;
 mod dtype;
+pub mod function;
 pub mod memory;
 mod multiplier;
 mod quant;

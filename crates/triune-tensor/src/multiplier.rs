@@ -1,13 +1,17 @@
 //! How accumulators are scaled back to few bits: by any f32, or by a fixed-point multiplier m·2⁻ⁿ.
 
-/// What the factors are that scale integers from one meaning to another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Requantize {
-    /// Any f32, as quotients and products of scales come out.
-    #[default]
-    Float,
-    /// The nearest [`Multiplier`].
-    Fixed,
+use crate::function::coded;
+
+coded! {
+    /// What the factors are that scale integers from one meaning to another.
+    #[derive(Default)]
+    Requantize, "What the factors are that come of scales." {
+        /// Any f32, as quotients and products of scales come out.
+        #[default]
+        Float = 0, "f32.";
+        /// The nearest [`Multiplier`].
+        Fixed = 1, "The nearest m·2⁻ⁿ, m 0 to 255, n 0 to 21 at 8 bit.";
+    }
 }
 
 impl Requantize {

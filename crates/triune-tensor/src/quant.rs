@@ -1,18 +1,20 @@
 //! Affine quantization: real = (q − `zero_point`) × scale.
 
-use crate::DType;
+use crate::{DType, function::coded};
 
-/// How a real between two integers becomes one of them when an integer result is made.
-///
-/// It also says when a zero point is added: to half-even results as ONNX Runtime adds it, operator by operator, to
-/// half-away ones always after rounding.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Rounding {
-    /// To the nearest; a half goes to the even neighbour. ONNX and its runtimes.
-    #[default]
-    HalfToEven,
-    /// To the nearest; a half goes away from zero, as C's `roundf` has it. `MegEngine`.
-    HalfAwayFromZero,
+coded! {
+    /// How a real between two integers becomes one of them when an integer result is made.
+    ///
+    /// It also says when a zero point is added: to half-even results as ONNX Runtime adds it, operator by operator, to
+    /// half-away ones always after rounding.
+    #[derive(Default)]
+    Rounding, "How a real becomes an integer, and where the result's zero point is added." {
+        /// To the nearest; a half goes to the even neighbour. ONNX and its runtimes.
+        #[default]
+        HalfToEven = 0, "Halves go to the even neighbour, as in ONNX.";
+        /// To the nearest; a half goes away from zero, as C's `roundf` has it. `MegEngine`.
+        HalfAwayFromZero = 1, "Halves go away from zero; the zero point is added to what was rounded.";
+    }
 }
 
 impl Rounding {

@@ -16,6 +16,6 @@ mod tensor;
 pub use builder::GraphBuilder;
 pub use clock::thread_time;
 pub use data::{first_test_data, skipped, test_data};
-pub use interpret::{interpret, trace};
+pub use interpret::{interpret, trace, unary};
 pub use random::{Random, Window};
 pub use tensor::{Data, Tensor};

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use triune_tensor::function::{Code, Coded};
+
 use super::{set, types};
 
 /// One field of a command or composite type.
@@ -22,9 +24,15 @@ pub(super) struct Struct {
 
 /// A type with named codes.
 pub(super) struct Codes {
-    pub(super) name: &'static str,
-    pub(super) doc: &'static str,
-    pub(super) values: Vec<(&'static str, u32, &'static str)>,
+    name: &'static str,
+    doc: &'static str,
+    values: &'static [Code],
+}
+
+impl Codes {
+    pub(super) fn of<T: Coded>() -> Self {
+        Self { name: T::NAME, doc: T::MEANING, values: T::CODES }
+    }
 }
 
 fn text(doc: &str) -> String {
@@ -59,7 +67,7 @@ pub fn field_tables() -> String {
         rows(&mut out, &command.fields, super::codec::HEADER_WORDS);
     }
     out.push_str("## Composite fields\n\n");
-    for record in types::records() {
+    for record in types::composites() {
         let _ = writeln!(out, "### {} ({} words)\n\n{}\n", record.name, record.words, text(record.doc));
         rows(&mut out, &record.fields, 0);
     }
@@ -71,8 +79,8 @@ pub fn field_tables() -> String {
             codes.name,
             text(codes.doc)
         );
-        for (name, code, doc) in codes.values {
-            let _ = writeln!(out, "| {code} | {name} | {} |", doc.trim());
+        for Code { code, name, meaning } in codes.values {
+            let _ = writeln!(out, "| {code} | {name} | {meaning} |");
         }
         out.push('\n');
     }

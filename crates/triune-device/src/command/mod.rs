@@ -17,7 +17,4 @@ pub use set::{
     Fill, GlobalPool, Opcode, Order, Pool, QAdd, QConv, QMul, QSoftmax, Quantize, Reduce, Resize, Select,
     Table, Take, Warp,
 };
-pub use types::{
-    AddParams, Addr, BinaryKind, Blocks, BorderMode, CoordinateMode, FeatureMap, Function, FunctionKind,
-    Operand, PoolKind, Quant, ReduceKind, RequantTarget, Requantize, ResizeMode, Rounding, Window,
-};
+pub use types::{AddParams, Addr, Blocks, FeatureMap, Operand, Quant, RequantTarget, Window};

@@ -1,12 +1,12 @@
 //! The table of commands.
 
-use triune_tensor::DType;
+use triune_tensor::{
+    DType, Requantize, Rounding,
+    function::{BinaryKind, BorderMode, CoordinateMode, PoolKind, ReduceKind, ResizeMode, UnaryKind},
+};
 
 use super::codec::{Field, FieldError, HEADER_WORDS};
-use super::types::{
-    AddParams, Addr, BinaryKind, BorderMode, CoordinateMode, FeatureMap, Function, Operand, PoolKind, Quant,
-    ReduceKind, RequantTarget, Requantize, ResizeMode, Rounding, Window,
-};
+use super::types::{AddParams, Addr, FeatureMap, Operand, Quant, RequantTarget, Window};
 
 macro_rules! commands {
     ($($(#[doc = $doc:literal])+ $name:ident = $code:literal, $mnemonic:literal {
@@ -250,7 +250,7 @@ commands! {
         /// Added to the result.
         residual: Option<FeatureMap>,
         /// Applied last.
-        activation: Function,
+        activation: UnaryKind,
     }
 
     /// f32 matrix product of two feature maps: `out[b, m, n] = Σ a[b, m, k]·b[b or 0, k, n] + bias[n]`; all dense.
@@ -278,7 +278,7 @@ commands! {
         /// The result.
         output: Addr,
         /// Applied last.
-        activation: Function,
+        activation: UnaryKind,
     }
 
     /// Sliding window without weights, f32, 8 bit or `i16` (input and output of one type). `i16` has zero points 0, and a
@@ -373,7 +373,7 @@ commands! {
         /// Result.
         output: Operand,
         /// Applied last.
-        activation: Function,
+        activation: UnaryKind,
     }
 
     /// f32 function of one operand, element by element; may work in place.
@@ -383,7 +383,7 @@ commands! {
         /// Output, f32, of the same extents.
         output: FeatureMap,
         /// The function.
-        function: Function,
+        function: UnaryKind,
     }
 
     /// Map of all patterns of 8 or 16 bits, element by element; may work in place.
@@ -474,8 +474,6 @@ commands! {
         linear: bool,
         /// What lies outside of the input.
         border: BorderMode,
-        /// The value outside, for a constant border.
-        border_value: f32,
     }
 
     /// One result of all elements along the axes that go. Sums, means and products of floats are carried in f64;

@@ -1,6 +1,9 @@
 //! The types of command fields: addresses, feature maps, windows, functions.
 
-use triune_tensor::DType;
+use triune_tensor::{
+    DType, Requantize, Rounding,
+    function::{BinaryKind, BorderMode, Coded, CoordinateMode, PoolKind, ReduceKind, ResizeMode, UnaryKind},
+};
 
 use super::codec::{Field, FieldError};
 
@@ -40,7 +43,7 @@ macro_rules! record {
             }
         )+
 
-        pub(super) fn records() -> Vec<super::docs::Struct> {
+        fn records() -> Vec<super::docs::Struct> {
             vec![$(super::docs::Struct {
                 name: stringify!($name),
                 words: <$name as Field>::WORDS,
@@ -56,59 +59,30 @@ macro_rules! record {
     };
 }
 
-/// Declares a field with named codes.
-macro_rules! codes {
-    ($($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $value_doc:literal])+ $value:ident = $code:literal,)+ })+) => {
-        $(
-            $(#[doc = $doc])+
-            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-            pub enum $name {
-                $($(#[doc = $value_doc])+ $value = $code,)+
+/// Makes fields of types with codes and nothing else.
+macro_rules! coded_fields {
+    ($($name:ident),+) => {$(
+        impl Field for $name {
+            const WORDS: usize = 1;
+            fn type_name() -> String {
+                Self::NAME.into()
             }
-
-            impl $name {
-                /// Every value, in the order of the codes.
-                pub const ALL: &[Self] = &[$(Self::$value),+];
+            fn put(&self, words: &mut Vec<u32>) {
+                words.push(self.code());
             }
-
-            /// By the name that the document of the command set has for it.
-            impl std::fmt::Display for $name {
-                fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                    f.write_str(match self { $(Self::$value => stringify!($value),)+ })
-                }
+            fn get(words: &[u32]) -> Result<Self, FieldError> {
+                Self::from_code(words[0]).ok_or_else(|| no_code::<Self>(words[0]))
             }
-
-            impl Field for $name {
-                const WORDS: usize = 1;
-                fn type_name() -> String {
-                    stringify!($name).into()
-                }
-                fn put(&self, words: &mut Vec<u32>) {
-                    words.push(*self as u32);
-                }
-                fn get(words: &[u32]) -> Result<Self, FieldError> {
-                    match words[0] {
-                        $($code => Ok(Self::$value),)+
-                        other => Err(FieldError::new(format!(
-                            "{other} is no code of {}", stringify!($name)
-                        ))),
-                    }
-                }
-                #[cfg(test)]
-                fn sample(random: &mut dyn FnMut() -> u64) -> Self {
-                    Self::ALL[random() as usize % Self::ALL.len()]
-                }
+            #[cfg(test)]
+            fn sample(random: &mut dyn FnMut() -> u64) -> Self {
+                Self::from_code((random() % Self::CODES.len() as u64) as u32).expect("a code")
             }
-        )+
-
-        pub(super) fn code_tables() -> Vec<super::docs::Codes> {
-            vec![$(super::docs::Codes {
-                name: stringify!($name),
-                doc: concat!($($doc, "\n"),+),
-                values: vec![$((stringify!($value), $code, concat!($($value_doc),+)),)+],
-            },)+]
         }
-    };
+    )+};
+}
+
+fn no_code<T: Coded>(code: u32) -> FieldError {
+    FieldError::new(format!("{code} is no code of {}", T::NAME))
 }
 
 /// An address in a program: a segment (top 8 bits) and a byte offset in it (low 56 bits).
@@ -310,243 +284,101 @@ record! {
         /// Bytes from one element to the next along each dimension; 0 repeats (inputs only).
         strides: [u64; 6],
     }
+}
 
-    /// A function of one real, with its parameters (unused ones are 0).
-    Function {
-        /// Which function.
-        kind: FunctionKind,
-        /// α and β, or the lower and upper limit.
-        parameters: [f32; 2],
+coded_fields!(BinaryKind, CoordinateMode, PoolKind, ReduceKind, Requantize, ResizeMode, Rounding);
+
+/// The tables of all codes, as documents list them.
+pub(super) fn code_tables() -> Vec<super::docs::Codes> {
+    use super::docs::Codes;
+    vec![
+        Codes::of::<UnaryKind>(),
+        Codes::of::<BinaryKind>(),
+        Codes::of::<Rounding>(),
+        Codes::of::<Requantize>(),
+        Codes::of::<ReduceKind>(),
+        Codes::of::<PoolKind>(),
+        Codes::of::<ResizeMode>(),
+        Codes::of::<BorderMode>(),
+        Codes::of::<CoordinateMode>(),
+    ]
+}
+
+/// The tables of all composite fields, as documents list them.
+pub(super) fn composites() -> Vec<super::docs::Struct> {
+    use super::docs::{Row, Struct};
+    let row = |name, type_name: String, words, doc| Row { name, type_name, words, doc };
+    let mut all = records();
+    all.push(Struct {
+        name: "Function",
+        words: UnaryKind::WORDS,
+        doc: "A function of one real, with its parameters (unused ones are 0).",
+        fields: vec![
+            row("kind", UnaryKind::NAME.into(), 1, "Which function."),
+            row("parameters", <[f32; 2]>::type_name(), 2, "α and β, or the lower and upper limit."),
+        ],
+    });
+    all.push(Struct {
+        name: "Border",
+        words: BorderMode::WORDS,
+        doc: "What lies outside of a warped input.",
+        fields: vec![
+            row("mode", BorderMode::NAME.into(), 1, "Which rule."),
+            row("value", f32::type_name(), 1, "The value outside, for a constant border; 0 for others."),
+        ],
+    });
+    all
+}
+
+/// The code, then the parameters; those that the function does not have are 0.
+impl Field for UnaryKind {
+    const WORDS: usize = 3;
+    fn type_name() -> String {
+        "Function".into()
+    }
+    fn put(&self, words: &mut Vec<u32>) {
+        words.push(self.code());
+        self.parameters().put(words);
+    }
+    fn get(words: &[u32]) -> Result<Self, FieldError> {
+        let parameters = <[f32; 2]>::get(&words[1..])?;
+        if parameters.iter().any(|parameter| parameter.is_nan()) {
+            return Err(FieldError::new("a parameter is NaN").within("parameters"));
+        }
+        let function =
+            Self::from_code(words[0], parameters).ok_or_else(|| no_code::<Self>(words[0]).within("kind"))?;
+        if function.parameters().map(f32::to_bits) != parameters.map(f32::to_bits) {
+            return Err(
+                FieldError::new("a parameter that the function does not have is not 0").within("parameters")
+            );
+        }
+        Ok(function)
+    }
+    #[cfg(test)]
+    fn sample(random: &mut dyn FnMut() -> u64) -> Self {
+        let code = (random() % Self::CODES.len() as u64) as u32;
+        Self::from_code(code, Field::sample(random)).expect("a code")
     }
 }
 
-codes! {
-    /// A function of one real.
-    FunctionKind {
-        /// x.
-        Identity = 0,
-        /// max(x, 0).
-        Relu = 1,
-        /// x, or α·x below 0.
-        LeakyRelu = 2,
-        /// x, or α·(eˣ − 1) below 0.
-        Elu = 3,
-        /// Limited to α..β.
-        Clip = 4,
-        /// 1/(1 + e⁻ˣ).
-        Sigmoid = 5,
-        /// x/(1 + e⁻ˣ).
-        Silu = 6,
-        /// max(0, min(1, α·x + β)).
-        HardSigmoid = 7,
-        /// x·max(0, min(1, x/6 + 1/2)).
-        HardSwish = 8,
-        /// Hyperbolic tangent.
-        Tanh = 9,
-        /// eˣ.
-        Exp = 10,
-        /// Natural logarithm.
-        Log = 11,
-        /// Square root.
-        Sqrt = 12,
-        /// 1/x.
-        Reciprocal = 13,
-        /// |x|.
-        Abs = 14,
-        /// −x.
-        Neg = 15,
-        /// ln(1 + eˣ).
-        Softplus = 16,
-        /// Gauss error function.
-        Erf = 17,
-        /// x·Φ(x).
-        Gelu = 18,
-        /// Largest integer not above.
-        Floor = 19,
-        /// Smallest integer not below.
-        Ceil = 20,
-        /// Nearest integer, half to even.
-        Round = 21,
-        /// Sine.
-        Sin = 22,
-        /// Cosine.
-        Cos = 23,
-        /// Tangent.
-        Tan = 24,
-        /// Inverse sine; NaN beyond −1..1.
-        Asin = 25,
-        /// Inverse cosine; NaN beyond −1..1.
-        Acos = 26,
-        /// Inverse tangent.
-        Atan = 27,
-        /// Hyperbolic sine.
-        Sinh = 28,
-        /// Hyperbolic cosine.
-        Cosh = 29,
-        /// Inverse hyperbolic sine.
-        Asinh = 30,
-        /// Inverse hyperbolic cosine; NaN below 1.
-        Acosh = 31,
-        /// Inverse hyperbolic tangent; NaN beyond −1..1.
-        Atanh = 32,
-        /// eˣ − 1, right near 0.
-        Expm1 = 33,
-        /// ln(1 + x), right near 0.
-        Log1p = 34,
-        /// 1 − erf x, right in the tail.
-        Erfc = 35,
-        /// Inverse of the error function.
-        ErfInv = 36,
-        /// Inverse of erfc.
-        ErfcInv = 37,
-        /// x·(27 + x²)/(27 + 9·x²), a rational function near tanh.
-        FastTanh = 38,
-        /// Nearest integer, half away from zero.
-        RoundHalfAway = 39,
-        /// −1, 0 or 1; NaN for NaN.
-        Sign = 40,
-        /// x².
-        Square = 41,
-        /// 1/√x.
-        Rsqrt = 42,
-        /// −ln(1 + e⁻ˣ).
-        LogSigmoid = 43,
+/// The code, then the value of a constant border, 0 for others.
+impl Field for BorderMode {
+    const WORDS: usize = 2;
+    fn type_name() -> String {
+        "Border".into()
     }
-
-    /// A function of two numbers.
-    BinaryKind {
-        /// a + b.
-        Add = 0,
-        /// a − b.
-        Sub = 1,
-        /// a · b.
-        Mul = 2,
-        /// a / b.
-        Div = 3,
-        /// The smaller.
-        Min = 4,
-        /// The larger.
-        Max = 5,
-        /// aᵇ.
-        Pow = 6,
-        /// ⌊a / b⌋.
-        FloorDiv = 7,
-        /// a − b·⌊a / b⌋: the remainder of b's sign.
-        Mod = 8,
-        /// a − b·trunc(a / b): the remainder of a's sign.
-        Rem = 9,
-        /// a, or a·b where a is negative.
-        PRelu = 10,
-        /// The angle of the point (b, a); reals.
-        Atan2 = 11,
-        /// ln(eᵃ + eᵇ); reals.
-        LogAddExp = 12,
-        /// Bit by bit, or of truth values; not for floats.
-        And = 13,
-        /// Bit by bit, or of truth values; not for floats.
-        Or = 14,
-        /// Bit by bit, or of truth values; not for floats.
-        Xor = 15,
-        /// Towards the high bits; 0 beyond the type's width; integers.
-        ShiftLeft = 16,
-        /// Towards the low bits, keeping the sign; integers.
-        ShiftRight = 17,
-        /// The high half of 2·a·b, rounded half up, cut to the type's range; integers.
-        MulHigh = 18,
-        /// a = b; a bool.
-        Equal = 19,
-        /// a ≠ b; a bool.
-        NotEqual = 20,
-        /// a < b; a bool.
-        Less = 21,
-        /// a ≤ b; a bool.
-        LessOrEqual = 22,
-        /// a > b; a bool.
-        Greater = 23,
-        /// a ≥ b; a bool.
-        GreaterOrEqual = 24,
+    fn put(&self, words: &mut Vec<u32>) {
+        words.push(self.code());
+        self.value().put(words);
     }
-
-    /// How a real becomes an integer, and where the result's zero point is added.
-    Rounding {
-        /// Halves go to the even neighbour, as in ONNX.
-        HalfToEven = 0,
-        /// Halves go away from zero; the zero point is added to what was rounded.
-        HalfAwayFromZero = 1,
+    fn get(words: &[u32]) -> Result<Self, FieldError> {
+        Self::from_code(words[0], f32::get(&words[1..])?)
+            .ok_or_else(|| no_code::<Self>(words[0]).within("mode"))
     }
-
-    /// What the factors are that come of scales.
-    Requantize {
-        /// f32.
-        Float = 0,
-        /// The nearest m·2⁻ⁿ, m 0 to 255, n 0 to 21 at 8 bit.
-        Fixed = 1,
-    }
-
-    /// What a reduction makes of its elements.
-    ReduceKind {
-        /// Σ x.
-        Sum = 0,
-        /// Σ x².
-        SumSquare = 1,
-        /// Π x.
-        Product = 2,
-        /// The smallest; NaN when any is.
-        Min = 3,
-        /// The largest; NaN when any is.
-        Max = 4,
-        /// Σ x / n; integers towards 0.
-        Mean = 5,
-    }
-
-    /// What a pool makes of its window.
-    PoolKind {
-        /// The largest.
-        Max = 0,
-        /// The mean of the elements inside the input.
-        Average = 1,
-        /// The mean of all taps, those in the padding 0.
-        AverageIncludingPad = 2,
-    }
-
-    /// How a resized element is made.
-    ResizeMode {
-        /// The nearest, half down.
-        NearestRoundPreferFloor = 0,
-        /// The nearest, half up.
-        NearestRoundPreferCeil = 1,
-        /// The one before.
-        NearestFloor = 2,
-        /// The one after.
-        NearestCeil = 3,
-        /// From the two nearest per axis.
-        Linear = 4,
-    }
-
-    /// What lies outside of a warped input.
-    BorderMode {
-        /// One value.
-        Constant = 0,
-        /// The nearest element.
-        Replicate = 1,
-        /// The input mirrored at its edge: dcba|abcd|dcba.
-        Reflect = 2,
-        /// The input mirrored at its outermost element: dcb|abcd|cba.
-        Reflect101 = 3,
-        /// The input repeated.
-        Wrap = 4,
-    }
-
-    /// How an output coordinate maps to an input coordinate.
-    CoordinateMode {
-        /// x/scale.
-        Asymmetric = 0,
-        /// (x + ½)/scale − ½.
-        HalfPixel = 1,
-        /// As half pixel, but 0 where the output extent is 1.
-        PytorchHalfPixel = 2,
-        /// x·(in − 1)/(out − 1).
-        AlignCorners = 3,
+    #[cfg(test)]
+    fn sample(random: &mut dyn FnMut() -> u64) -> Self {
+        let code = (random() % Self::CODES.len() as u64) as u32;
+        Self::from_code(code, f32::sample(random)).expect("a code")
     }
 }
 
@@ -613,42 +445,6 @@ impl Field for Option<AddParams> {
     }
 }
 
-impl From<triune_tensor::Rounding> for Rounding {
-    fn from(rounding: triune_tensor::Rounding) -> Self {
-        match rounding {
-            triune_tensor::Rounding::HalfToEven => Self::HalfToEven,
-            triune_tensor::Rounding::HalfAwayFromZero => Self::HalfAwayFromZero,
-        }
-    }
-}
-
-impl From<Rounding> for triune_tensor::Rounding {
-    fn from(rounding: Rounding) -> Self {
-        match rounding {
-            Rounding::HalfToEven => Self::HalfToEven,
-            Rounding::HalfAwayFromZero => Self::HalfAwayFromZero,
-        }
-    }
-}
-
-impl From<triune_tensor::Requantize> for Requantize {
-    fn from(requantize: triune_tensor::Requantize) -> Self {
-        match requantize {
-            triune_tensor::Requantize::Float => Self::Float,
-            triune_tensor::Requantize::Fixed => Self::Fixed,
-        }
-    }
-}
-
-impl From<Requantize> for triune_tensor::Requantize {
-    fn from(requantize: Requantize) -> Self {
-        match requantize {
-            Requantize::Float => Self::Float,
-            Requantize::Fixed => Self::Fixed,
-        }
-    }
-}
-
 impl FeatureMap {
     /// A map without gaps.
     pub const fn dense(addr: Addr, dtype: DType, [n, h, w, c]: [u32; 4]) -> Self {
@@ -667,9 +463,4 @@ impl FeatureMap {
     pub const fn bytes(&self) -> u64 {
         self.elements().saturating_mul(self.dtype.bytes() as u64)
     }
-}
-
-impl Function {
-    /// x itself.
-    pub const IDENTITY: Self = Self { kind: FunctionKind::Identity, parameters: [0.0; 2] };
 }

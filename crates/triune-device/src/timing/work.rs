@@ -2,9 +2,11 @@
 //!
 //! Bytes are those of elements, never of gaps or padding; a repeated (broadcast) operand counts once.
 
+use triune_tensor::function::ResizeMode;
+
 use crate::{
     Addr, Command, FeatureMap,
-    command::{Operand, ResizeMode, Window},
+    command::{Operand, Window},
     spec::{BorderSpec, DeviceSpec, VectorSpec},
 };
 

@@ -2,7 +2,7 @@
 //!
 //! They run on the host between the static parts of a network: see [`crate::passes::stages`].
 
-use triune_tensor::DType;
+use triune_tensor::{DType, function::Comparison};
 
 use super::{
     Op,
@@ -10,28 +10,11 @@ use super::{
 };
 use crate::{Error, format::onnx::NodeReader};
 
-/// How an element of a mask is compared with the value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
-    /// Equal; floats: nearer than `epsilon`.
-    Equal,
-    /// Not equal; floats: at least `epsilon` away.
-    NotEqual,
-    /// Less.
-    Less,
-    /// Less or equal.
-    LessOrEqual,
-    /// Greater.
-    Greater,
-    /// Greater or equal.
-    GreaterOrEqual,
-}
-
 /// The elements of the first input where the second, of the same extents, meets a condition. Results: those elements
 /// (n), in row-major order, and their flat indices (n) of i32.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CondTake {
-    /// The condition.
+    /// The condition. Floats are equal when they are nearer than `epsilon`.
     pub comparison: Comparison,
     /// What the mask is compared with; an integer mask compares with the value cut to its type.
     pub value: f32,

@@ -1,73 +1,21 @@
 //! Element by element over two operands.
 
 use super::{
-    Epilogue, Identity, Op, UnaryKind,
+    Epilogue, Identity, Op,
     infer::{Operands, TensorType},
 };
-use triune_tensor::{DType, Shape};
+use triune_tensor::{
+    DType, Shape,
+    function::{BinaryKind, UnaryKind},
+};
 
 use crate::{
     Constant, Error, ValueId,
     format::onnx::{NodeReader, NodeWriter},
 };
 
-/// The function of two operands, of one type. Integers wrap around, and a quotient by 0 is 0; where a kind says so, it is
-/// for some types only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BinaryKind {
-    /// a + b.
-    Add,
-    /// a − b.
-    Sub,
-    /// a · b.
-    Mul,
-    /// a / b.
-    Div,
-    /// The smaller.
-    Min,
-    /// The larger.
-    Max,
-    /// aᵇ.
-    Pow,
-    /// ⌊a / b⌋.
-    FloorDiv,
-    /// a − b·⌊a / b⌋: the remainder of b's sign.
-    Mod,
-    /// a − b·trunc(a / b): the remainder of a's sign.
-    Rem,
-    /// a, or a·b where a is negative.
-    PRelu,
-    /// The angle of the point (b, a); reals.
-    Atan2,
-    /// ln(eᵃ + eᵇ); reals.
-    LogAddExp,
-    /// Bit by bit, or of truth values; not for floats.
-    And,
-    /// Bit by bit, or of truth values; not for floats.
-    Or,
-    /// Bit by bit, or of truth values; not for floats.
-    Xor,
-    /// Towards the high bits; 0 beyond the type's width; integers.
-    ShiftLeft,
-    /// Towards the low bits, keeping the sign; integers.
-    ShiftRight,
-    /// The high half of 2·a·b, rounded half up, cut to the type's range; integers.
-    MulHigh,
-    /// a = b; a bool.
-    Equal,
-    /// a ≠ b; a bool.
-    NotEqual,
-    /// a < b; a bool.
-    Less,
-    /// a ≤ b; a bool.
-    LessOrEqual,
-    /// a > b; a bool.
-    Greater,
-    /// a ≥ b; a bool.
-    GreaterOrEqual,
-}
-
-/// Two operands, broadcast as numpy does.
+/// Two operands of one type, broadcast as numpy does. Integers wrap around, and a quotient by 0 is 0; some functions are for
+/// some types only ([`BinaryKind::takes`]).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Binary {
     /// The function.
@@ -118,7 +66,7 @@ impl Binary {
             return Err(at.wrong(format!("inputs of type {}", a.dtype)));
         }
         let shape = at.broadcast(&a.shape, &b.shape)?;
-        if self.kind.is_question() {
+        if self.kind.comparison().is_some() {
             return Ok(vec![TensorType { dtype: DType::Bool, shape }]);
         }
         self.epilogue.check(at, shape)?;
@@ -196,63 +144,5 @@ impl Binary {
             _ => {}
         }
         Ok(())
-    }
-}
-
-impl BinaryKind {
-    /// Whether the result is a bool, whatever the operands are.
-    pub const fn is_question(self) -> bool {
-        matches!(
-            self,
-            Self::Equal
-                | Self::NotEqual
-                | Self::Less
-                | Self::LessOrEqual
-                | Self::Greater
-                | Self::GreaterOrEqual
-        )
-    }
-
-    /// Whether operands can be of this type.
-    pub const fn takes(self, dtype: DType) -> bool {
-        match self {
-            Self::Atan2 | Self::LogAddExp => dtype.is_float(),
-            Self::And | Self::Or | Self::Xor => !dtype.is_float(),
-            Self::ShiftLeft | Self::ShiftRight | Self::MulHigh => {
-                !dtype.is_float() && !matches!(dtype, DType::Bool)
-            }
-            Self::Min | Self::Max => true,
-            _ if self.is_question() => true,
-            _ => !matches!(dtype, DType::Bool),
-        }
-    }
-
-    /// The operator's name in ONNX.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Add => "Add",
-            Self::Sub => "Sub",
-            Self::Mul => "Mul",
-            Self::Div => "Div",
-            Self::Min => "Min",
-            Self::Max => "Max",
-            Self::Pow => "Pow",
-            Self::FloorDiv => "FloorDiv",
-            Self::Mod | Self::Rem => "Mod",
-            Self::PRelu => "PRelu",
-            Self::Atan2 => "Atan2",
-            Self::LogAddExp => "LogAddExp",
-            Self::And => "And",
-            Self::Or => "Or",
-            Self::Xor => "Xor",
-            Self::ShiftLeft | Self::ShiftRight => "BitShift",
-            Self::MulHigh => "MulHigh",
-            Self::Equal => "Equal",
-            Self::NotEqual => "NotEqual",
-            Self::Less => "Less",
-            Self::LessOrEqual => "LessOrEqual",
-            Self::Greater => "Greater",
-            Self::GreaterOrEqual => "GreaterOrEqual",
-        }
     }
 }

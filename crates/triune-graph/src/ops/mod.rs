@@ -22,20 +22,25 @@ mod warp;
 mod window;
 
 pub use conv::{AutoPad, Conv, Epilogue, Residual, Stage};
-pub use dynamic::{Comparison, CondTake, Nms, NonMaxSuppression, NonZero};
-pub use eltwise::{Binary, BinaryKind};
+pub use dynamic::{CondTake, Nms, NonMaxSuppression, NonZero};
+pub use eltwise::Binary;
 pub use gemm::{Gemm, MatMul};
 pub use index::{GatherElements, GatherNd, Index, TopK, Where};
 pub use movement::{Concat, Gather, Pad, PadMode, Slice, SliceRange, Split, Transpose};
 pub use normalization::BatchNormalization;
-pub use pool::{AdaptivePool, GlobalPool, Pool, PoolKind};
+pub use pool::{AdaptivePool, GlobalPool, Pool};
 pub use quant::{DequantizeLinear, QuantizeLinear};
-pub use reduce::{ArgReduce, Reduce, ReduceKind};
+pub use reduce::{ArgReduce, Reduce};
 pub use reshape::{Cast, ConstantOfShape, Expand, Flatten, Identity, Reshape, ShapeOf, Squeeze, Unsqueeze};
-pub use resize::{CoordinateMode, NearestMode, Resize, ResizeMode};
+pub use resize::Resize;
 pub use softmax::Softmax;
-pub use unary::{Clip, Table, Unary, UnaryKind};
-pub use warp::{Border, WarpPerspective};
+pub use unary::{Clip, Table, Unary};
+pub use warp::WarpPerspective;
+// What operators' attributes are made of.
+pub use triune_tensor::function::{
+    BinaryKind, BorderMode, Comparison, CoordinateMode, NearestMode, PoolKind, ReduceKind, ResizeMode,
+    UnaryKind,
+};
 
 use crate::{Error, format::onnx::NodeWriter};
 use infer::{Operands, TensorType};
@@ -131,7 +136,7 @@ pub enum Op {
 
 impl Op {
     /// The operator's name in ONNX, or ours where ONNX has none.
-    pub const fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Self::Conv(_) => "Conv",
             Self::Gemm(_) => "Gemm",

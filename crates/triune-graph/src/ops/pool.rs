@@ -1,5 +1,7 @@
 //! Pooling.
 
+use triune_tensor::function::PoolKind;
+
 use super::{
     AutoPad, Op,
     infer::{Operands, TensorType},
@@ -10,18 +12,6 @@ use crate::{
     format::onnx::{NodeReader, NodeWriter},
 };
 use triune_tensor::text::List;
-
-/// What a pool makes of its window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PoolKind {
-    /// The largest.
-    Max,
-    /// The mean of the window's elements inside the input, or of all taps.
-    Average {
-        /// Whether padding counts as elements of value 0.
-        count_include_pad: bool,
-    },
-}
 
 /// A sliding window without weights.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,32 +1,19 @@
 //! Reductions along axes: sums, products, extremes, and where extremes stand.
 
-use triune_tensor::{DType, text::List};
+use triune_tensor::{
+    DType,
+    function::{ReduceKind, UnaryKind},
+    text::List,
+};
 
 use super::{
-    Op, Squeeze, Unary, UnaryKind,
+    Op, Squeeze, Unary,
     infer::{Operands, TensorType, resolve_axis},
 };
 use crate::{
     Constant, Error,
     format::onnx::{NodeReader, NodeWriter},
 };
-
-/// What a reduction makes of its elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReduceKind {
-    /// Σ x. Integers wrap around in their type.
-    Sum,
-    /// Σ x². Integers wrap around in their type.
-    SumSquare,
-    /// Π x. Integers wrap around in their type.
-    Product,
-    /// The smallest; NaN when any is.
-    Min,
-    /// The largest; NaN when any is.
-    Max,
-    /// Σ x / n; integers divide a sum in 64 bits, towards 0.
-    Mean,
-}
 
 /// One result of all elements along some axes, of the operand's type.
 ///
@@ -56,20 +43,6 @@ pub struct ArgReduce {
     pub last: bool,
     /// Type of the positions: [`DType::I64`] or [`DType::I32`].
     pub dtype: DType,
-}
-
-impl ReduceKind {
-    /// The operator's name in ONNX.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sum => "ReduceSum",
-            Self::SumSquare => "ReduceSumSquare",
-            Self::Product => "ReduceProd",
-            Self::Min => "ReduceMin",
-            Self::Max => "ReduceMax",
-            Self::Mean => "ReduceMean",
-        }
-    }
 }
 
 impl Reduce {

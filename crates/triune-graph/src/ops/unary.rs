@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use triune_tensor::function::UnaryKind;
+
 use super::{
     Op,
     infer::{Operands, TensorType},
@@ -10,102 +12,6 @@ use crate::{
     Error,
     format::onnx::{NodeReader, NodeWriter},
 };
-
-/// The function of one operand.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum UnaryKind {
-    /// max(x, 0).
-    Relu,
-    /// x, or α·x below 0.
-    LeakyRelu(f32),
-    /// x, or α·(eˣ − 1) below 0.
-    Elu(f32),
-    /// Limits, both finite or infinite.
-    Clip([f32; 2]),
-    /// 1/(1 + e⁻ˣ).
-    Sigmoid,
-    /// x/(1 + e⁻ˣ), also called swish.
-    Silu,
-    /// max(0, min(1, α·x + β)).
-    HardSigmoid {
-        /// α.
-        alpha: f32,
-        /// β.
-        beta: f32,
-    },
-    /// x·max(0, min(1, x/6 + 1/2)).
-    HardSwish,
-    /// Hyperbolic tangent.
-    Tanh,
-    /// eˣ.
-    Exp,
-    /// Natural logarithm.
-    Log,
-    /// Square root.
-    Sqrt,
-    /// 1/x.
-    Reciprocal,
-    /// |x|.
-    Abs,
-    /// −x.
-    Neg,
-    /// ln(1 + eˣ).
-    Softplus,
-    /// Gauss error function.
-    Erf,
-    /// x·Φ(x).
-    Gelu,
-    /// Largest integer not above.
-    Floor,
-    /// Smallest integer not below.
-    Ceil,
-    /// Nearest integer, half to even.
-    Round,
-    /// Sine.
-    Sin,
-    /// Cosine.
-    Cos,
-    /// Tangent.
-    Tan,
-    /// Inverse sine; NaN beyond −1..1.
-    Asin,
-    /// Inverse cosine; NaN beyond −1..1.
-    Acos,
-    /// Inverse tangent.
-    Atan,
-    /// Hyperbolic sine.
-    Sinh,
-    /// Hyperbolic cosine.
-    Cosh,
-    /// Inverse hyperbolic sine.
-    Asinh,
-    /// Inverse hyperbolic cosine; NaN below 1.
-    Acosh,
-    /// Inverse hyperbolic tangent; NaN beyond −1..1.
-    Atanh,
-    /// eˣ − 1, right near 0.
-    Expm1,
-    /// ln(1 + x), right near 0.
-    Log1p,
-    /// 1 − erf x, right in the tail.
-    Erfc,
-    /// Inverse of the error function.
-    ErfInv,
-    /// Inverse of erfc.
-    ErfcInv,
-    /// x·(27 + x²)/(27 + 9·x²), a rational function near tanh.
-    FastTanh,
-    /// Nearest integer, half away from zero.
-    RoundHalfAway,
-    /// −1, 0 or 1; NaN for NaN.
-    Sign,
-    /// x².
-    Square,
-    /// 1/√x.
-    Rsqrt,
-    /// −ln(1 + e⁻ˣ).
-    LogSigmoid,
-}
 
 /// One operand, element by element.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -161,7 +67,8 @@ impl Unary {
             UnaryKind::Gelu => writer.needs(20),
             UnaryKind::Clip(_) => return Err("limits that are not operands cannot be written as ONNX".into()),
             UnaryKind::Silu => return Err("the fused Silu cannot be written as ONNX".into()),
-            UnaryKind::Relu
+            UnaryKind::Identity
+            | UnaryKind::Relu
             | UnaryKind::Sigmoid
             | UnaryKind::Tanh
             | UnaryKind::Exp
@@ -201,57 +108,6 @@ impl Unary {
             }
         }
         Ok(())
-    }
-}
-
-impl UnaryKind {
-    /// The operator's name in ONNX, or ours where ONNX has none.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Relu => "Relu",
-            Self::LeakyRelu(_) => "LeakyRelu",
-            Self::Elu(_) => "Elu",
-            Self::Clip(_) => "Clip",
-            Self::Sigmoid => "Sigmoid",
-            Self::Silu => "Silu",
-            Self::HardSigmoid { .. } => "HardSigmoid",
-            Self::HardSwish => "HardSwish",
-            Self::Tanh => "Tanh",
-            Self::Exp => "Exp",
-            Self::Log => "Log",
-            Self::Sqrt => "Sqrt",
-            Self::Reciprocal => "Reciprocal",
-            Self::Abs => "Abs",
-            Self::Neg => "Neg",
-            Self::Softplus => "Softplus",
-            Self::Erf => "Erf",
-            Self::Gelu => "Gelu",
-            Self::Floor => "Floor",
-            Self::Ceil => "Ceil",
-            Self::Round => "Round",
-            Self::Sin => "Sin",
-            Self::Cos => "Cos",
-            Self::Tan => "Tan",
-            Self::Asin => "Asin",
-            Self::Acos => "Acos",
-            Self::Atan => "Atan",
-            Self::Sinh => "Sinh",
-            Self::Cosh => "Cosh",
-            Self::Asinh => "Asinh",
-            Self::Acosh => "Acosh",
-            Self::Atanh => "Atanh",
-            Self::Expm1 => "Expm1",
-            Self::Log1p => "Log1p",
-            Self::Erfc => "Erfc",
-            Self::ErfInv => "ErfInv",
-            Self::ErfcInv => "ErfcInv",
-            Self::FastTanh => "FastTanh",
-            Self::RoundHalfAway => "RoundHalfAway",
-            Self::Sign => "Sign",
-            Self::Square => "Square",
-            Self::Rsqrt => "Rsqrt",
-            Self::LogSigmoid => "LogSigmoid",
-        }
     }
 }
 

@@ -1,24 +1,9 @@
 //! Perspective warps of images.
 
-use triune_tensor::DType;
+use triune_tensor::{DType, function::BorderMode};
 
 use super::infer::{Operands, TensorType};
 use crate::Error;
-
-/// What lies outside of a warped input.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Border {
-    /// This value.
-    Constant(f32),
-    /// The nearest element.
-    Replicate,
-    /// The input mirrored at its edge: dcba|abcd|dcba.
-    Reflect,
-    /// The input mirrored at its outermost element: dcb|abcd|cba.
-    Reflect101,
-    /// The input repeated.
-    Wrap,
-}
 
 /// Output pixel (x, y) of image i is the input's at (m₀x + m₁y + m₂, m₃x + m₄y + m₅) / (m₆x + m₇y + m₈) of matrix i.
 ///
@@ -30,7 +15,7 @@ pub struct WarpPerspective {
     /// Whether a pixel is made of its four neighbours; else it is the nearest, half to even.
     pub linear: bool,
     /// What lies outside of the input.
-    pub border: Border,
+    pub border: BorderMode,
 }
 
 impl WarpPerspective {

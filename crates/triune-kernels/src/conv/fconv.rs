@@ -10,7 +10,9 @@ use triune_tensor::Buffer;
 
 use crate::cancel::spans;
 use crate::dispatch::Level;
-use crate::{Activation, ConvGeometry, Error, Isa, Nhwc, Pool, parallel};
+use triune_tensor::function::UnaryKind;
+
+use crate::{ConvGeometry, Error, Isa, Nhwc, Pool, parallel};
 
 use super::fdepthwise::{self, Depthwise};
 use super::fepilogue::Epilogue;
@@ -31,7 +33,7 @@ pub struct FConvSpec<'a> {
     /// Whether a second map of the output's shape is added before the activation.
     pub residual: bool,
     /// What each result goes through last.
-    pub activation: Activation,
+    pub activation: UnaryKind,
 }
 
 /// A convolution with packed weights, ready to run on any map size.

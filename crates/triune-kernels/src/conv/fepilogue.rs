@@ -1,7 +1,9 @@
 //! What happens to finished f32 sums: bias, residual, activation. Knows no windows.
 
 use crate::dispatch::{Level, multiversion};
-use crate::{Activation, math, unary};
+use triune_tensor::function::UnaryKind;
+
+use crate::{math, unary};
 
 use super::fconv::Views;
 use super::fgemm::MAX_COLUMNS;
@@ -15,16 +17,16 @@ pub(crate) struct Epilogue {
     /// Limits that the store applies; infinite where the activation is none or not a clamp.
     pub(crate) limits: [f32; 2],
     /// The activation where it is more than a clamp.
-    pub(crate) function: Option<Activation>,
+    pub(crate) function: Option<UnaryKind>,
 }
 
 impl Epilogue {
-    pub(crate) fn new(level: Level, mut bias: Vec<f32>, activation: Activation) -> Self {
+    pub(crate) fn new(level: Level, mut bias: Vec<f32>, activation: UnaryKind) -> Self {
         let open = [f32::NEG_INFINITY, f32::INFINITY];
         let (limits, function) = match activation {
-            Activation::None => (open, None),
-            Activation::Relu => ([0.0, f32::INFINITY], None),
-            Activation::Clip(limits) => (limits, None),
+            UnaryKind::Identity => (open, None),
+            UnaryKind::Relu => ([0.0, f32::INFINITY], None),
+            UnaryKind::Clip(limits) => (limits, None),
             other => (open, Some(other)),
         };
         bias.resize(bias.len() + MAX_COLUMNS, 0.0);

@@ -9,12 +9,14 @@ use bytes::Bytes;
 use triune_device::{
     Addr, Command, DeviceSpec, FeatureMap,
     command::{
-        self, AddParams, CoordinateMode, Copy, Operand, Pool, PoolKind, QAdd, QConv, QMul, Quant,
-        RequantTarget, Requantize, Resize, ResizeMode, Rounding, Window,
+        self, AddParams, Copy, Operand, Pool, QAdd, QConv, QMul, Quant, RequantTarget, Resize, Window,
     },
 };
 use triune_graph::format::xir::{Attribute, Document, Mem, Operation, Scalar, Target, Value};
-use triune_tensor::DType;
+use triune_tensor::{
+    DType, Requantize, Rounding,
+    function::{CoordinateMode, NearestMode, PoolKind, ResizeMode},
+};
 
 use super::{HardNetwork, tags::PROGRAM_TAG};
 use crate::{
@@ -210,11 +212,11 @@ impl<'a> Outline<'a> {
                 elementwise(kind == "AddNode", x, second, y)
             }
             "MaxPool2dNode" | "MaxpoolNode" => pool(PoolKind::Max, x, y),
-            "AvgPool2dNode" | "AvgpoolNode" => pool(PoolKind::Average, x, y),
+            "AvgPool2dNode" | "AvgpoolNode" => pool(PoolKind::Average { count_include_pad: false }, x, y),
             "UpsampleNode" | "ResizeNode" => Command::Resize(Resize {
                 input: x.feature_map(),
                 output: y.feature_map(),
-                mode: ResizeMode::NearestFloor,
+                mode: ResizeMode::Nearest(NearestMode::Floor),
                 coordinates: CoordinateMode::Asymmetric,
                 scales: [0.0; 2],
             }),

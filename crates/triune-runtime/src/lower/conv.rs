@@ -3,16 +3,16 @@
 use bytes::Bytes;
 use triune_device::{
     Addr, Weights,
-    command::{AddParams, FConv, Function, QConv, RequantTarget, Window},
+    command::{AddParams, FConv, QConv, RequantTarget, Window},
 };
 use triune_graph::{
     Constant, Node, ValueId,
     ops::{AutoPad, Conv, Epilogue, Stage},
 };
 use triune_kernels::{ConvGeometry, Q8, QAdd};
-use triune_tensor::{DType, QuantParams, Shape};
+use triune_tensor::{DType, QuantParams, Shape, function::UnaryKind};
 
-use super::{Form, Lowering, eltwise, extents, operand, result, unsupported};
+use super::{Form, Lowering, extents, operand, result, unsupported};
 use crate::{Error, view::View};
 
 /// Most channels of an image, and those of a block of weights that reads one.
@@ -117,9 +117,9 @@ impl Lowering<'_> {
             residual = Some(self.residual(node, output)?);
             stages = rest;
         }
-        let mut activation = Function::IDENTITY;
+        let mut activation = UnaryKind::Identity;
         if let [Stage::Activation(kind), rest @ ..] = stages {
-            activation = eltwise::function(*kind);
+            activation = *kind;
             stages = rest;
         }
         let bias = self.float_bias(node, product)?;
@@ -216,7 +216,7 @@ impl Lowering<'_> {
             multipliers: multiplier.len() as u32,
             input_zero_point: x_quant.zero_point,
             result: RequantTarget { dtype: output.dtype, zero_point: epilogue.target.zero_point },
-            rounding: self.graph.rounding.into(),
+            rounding: self.graph.rounding,
             clamp: epilogue.clamp,
             table,
             residual: epilogue.residual.as_ref().map(|view| self.map(view)).transpose()?,
@@ -371,7 +371,7 @@ pub(super) fn add_params(add: &QAdd) -> AddParams {
         ra: add.ra,
         rb: add.rb,
         k: add.k,
-        rounding: add.rounding.into(),
+        rounding: add.rounding,
         clamp: add.clamp,
     }
 }

@@ -1,8 +1,6 @@
 //! Operators that work element by element, over one or two operands.
 
-use triune_device::command::{
-    self, AddParams, FBinary, FUnary, Function, FunctionKind, QMul, RequantTarget, Table,
-};
+use triune_device::command::{self, AddParams, FBinary, FUnary, QMul, RequantTarget, Table};
 use triune_graph::{
     Node,
     ops::{Binary, BinaryKind, Stage, UnaryKind},
@@ -42,8 +40,7 @@ impl Lowering<'_> {
         if from.dtype != DType::F32 {
             return Err(unsupported(node, format!("{} operand", from.dtype)));
         }
-        let command =
-            FUnary { input: self.flat_map(from)?, output: self.flat_map(to)?, function: function(kind) };
+        let command = FUnary { input: self.flat_map(from)?, output: self.flat_map(to)?, function: kind };
         self.emit(command, &[from, to]);
         Ok(())
     }
@@ -145,7 +142,7 @@ impl Lowering<'_> {
                         ra: self.factor(node, a_scale / y_scale, DType::I16)?,
                         rb: self.factor(node, b_scale / y_scale, DType::I16)?,
                         k: 0.0,
-                        rounding: rounding.into(),
+                        rounding,
                         clamp,
                     };
                     self.emit(command::QAdd { dims, a, b, output, params, counted }, &views);
@@ -168,7 +165,7 @@ impl Lowering<'_> {
                         a_quant.scale * b_quant.scale / y_quant.scale,
                         views[2].dtype,
                     )?,
-                    rounding: self.graph.rounding.into(),
+                    rounding: self.graph.rounding,
                     clamp,
                     counted,
                 };
@@ -188,9 +185,9 @@ impl Lowering<'_> {
         output: &View,
     ) -> Result<(), Error> {
         let mut stages = op.epilogue.stages.as_slice();
-        let mut activation = Function::IDENTITY;
+        let mut activation = UnaryKind::Identity;
         if let [Stage::Activation(kind), rest @ ..] = stages {
-            activation = function(*kind);
+            activation = *kind;
             stages = rest;
         }
         let target = if stages.is_empty() { *output } else { self.temporary(output, DType::F32) };
@@ -205,16 +202,12 @@ impl Lowering<'_> {
         a: &View,
         b: &View,
         output: &View,
-        activation: Function,
+        activation: UnaryKind,
     ) -> Result<(), Error> {
         let (dims, [a_operand, b_operand, output_operand]) = self.strided_operands([a, b, output])?;
-        let kind = match kind {
-            BinaryKind::Atan2 => command::BinaryKind::Atan2,
-            BinaryKind::LogAddExp => command::BinaryKind::LogAddExp,
-            other => super::typed::binary_kind(other)
-                .filter(|_| other.takes(DType::F32) && !other.is_question())
-                .ok_or_else(|| unsupported(node, "reals"))?,
-        };
+        if !triune_kernels::has_float(kind) {
+            return Err(unsupported(node, "reals"));
+        }
         let command = FBinary { dims, kind, a: a_operand, b: b_operand, output: output_operand, activation };
         self.emit(command, &[a, b, output]);
         Ok(())
@@ -240,7 +233,7 @@ impl Lowering<'_> {
                     let other = other
                         .reshaped(to.dims)
                         .ok_or_else(|| unsupported(node, "a fused addition of another shape"))?;
-                    self.emit_binary(node, BinaryKind::Add, &from, &other, &to, Function::IDENTITY)?;
+                    self.emit_binary(node, BinaryKind::Add, &from, &other, &to, UnaryKind::Identity)?;
                 }
                 Stage::Clamp { .. } | Stage::Table { .. } => {
                     return Err(unsupported(node, "an integer epilogue behind a float operator"));
@@ -275,54 +268,4 @@ fn whole_blocks([a, b, output]: [&View; 3], zero_points: [i32; 3], zero_stays: b
     };
     let [a_zero, b_zero, y_zero] = zero_points;
     Some([whole(a, a_zero)?, whole(b, b_zero)?, whole(output, y_zero)?])
-}
-
-/// A function as a command has it.
-pub(super) fn function(kind: UnaryKind) -> Function {
-    let (kind, parameters) = match kind {
-        UnaryKind::Relu => (FunctionKind::Relu, [0.0; 2]),
-        UnaryKind::LeakyRelu(alpha) => (FunctionKind::LeakyRelu, [alpha, 0.0]),
-        UnaryKind::Elu(alpha) => (FunctionKind::Elu, [alpha, 0.0]),
-        UnaryKind::Clip(limits) => (FunctionKind::Clip, limits),
-        UnaryKind::Sigmoid => (FunctionKind::Sigmoid, [0.0; 2]),
-        UnaryKind::Silu => (FunctionKind::Silu, [0.0; 2]),
-        UnaryKind::HardSigmoid { alpha, beta } => (FunctionKind::HardSigmoid, [alpha, beta]),
-        UnaryKind::HardSwish => (FunctionKind::HardSwish, [0.0; 2]),
-        UnaryKind::Tanh => (FunctionKind::Tanh, [0.0; 2]),
-        UnaryKind::Exp => (FunctionKind::Exp, [0.0; 2]),
-        UnaryKind::Log => (FunctionKind::Log, [0.0; 2]),
-        UnaryKind::Sqrt => (FunctionKind::Sqrt, [0.0; 2]),
-        UnaryKind::Reciprocal => (FunctionKind::Reciprocal, [0.0; 2]),
-        UnaryKind::Abs => (FunctionKind::Abs, [0.0; 2]),
-        UnaryKind::Neg => (FunctionKind::Neg, [0.0; 2]),
-        UnaryKind::Softplus => (FunctionKind::Softplus, [0.0; 2]),
-        UnaryKind::Erf => (FunctionKind::Erf, [0.0; 2]),
-        UnaryKind::Gelu => (FunctionKind::Gelu, [0.0; 2]),
-        UnaryKind::Floor => (FunctionKind::Floor, [0.0; 2]),
-        UnaryKind::Ceil => (FunctionKind::Ceil, [0.0; 2]),
-        UnaryKind::Round => (FunctionKind::Round, [0.0; 2]),
-        UnaryKind::Sin => (FunctionKind::Sin, [0.0; 2]),
-        UnaryKind::Cos => (FunctionKind::Cos, [0.0; 2]),
-        UnaryKind::Tan => (FunctionKind::Tan, [0.0; 2]),
-        UnaryKind::Asin => (FunctionKind::Asin, [0.0; 2]),
-        UnaryKind::Acos => (FunctionKind::Acos, [0.0; 2]),
-        UnaryKind::Atan => (FunctionKind::Atan, [0.0; 2]),
-        UnaryKind::Sinh => (FunctionKind::Sinh, [0.0; 2]),
-        UnaryKind::Cosh => (FunctionKind::Cosh, [0.0; 2]),
-        UnaryKind::Asinh => (FunctionKind::Asinh, [0.0; 2]),
-        UnaryKind::Acosh => (FunctionKind::Acosh, [0.0; 2]),
-        UnaryKind::Atanh => (FunctionKind::Atanh, [0.0; 2]),
-        UnaryKind::Expm1 => (FunctionKind::Expm1, [0.0; 2]),
-        UnaryKind::Log1p => (FunctionKind::Log1p, [0.0; 2]),
-        UnaryKind::Erfc => (FunctionKind::Erfc, [0.0; 2]),
-        UnaryKind::ErfInv => (FunctionKind::ErfInv, [0.0; 2]),
-        UnaryKind::ErfcInv => (FunctionKind::ErfcInv, [0.0; 2]),
-        UnaryKind::FastTanh => (FunctionKind::FastTanh, [0.0; 2]),
-        UnaryKind::RoundHalfAway => (FunctionKind::RoundHalfAway, [0.0; 2]),
-        UnaryKind::Sign => (FunctionKind::Sign, [0.0; 2]),
-        UnaryKind::Square => (FunctionKind::Square, [0.0; 2]),
-        UnaryKind::Rsqrt => (FunctionKind::Rsqrt, [0.0; 2]),
-        UnaryKind::LogSigmoid => (FunctionKind::LogSigmoid, [0.0; 2]),
-    };
-    Function { kind, parameters }
 }

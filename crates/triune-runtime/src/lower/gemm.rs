@@ -1,20 +1,17 @@
 //! Matrix products: with constant weights as 1×1 convolutions, otherwise as a product of two feature maps.
 
-use triune_device::{
-    Weights,
-    command::{FMatMul, Function},
-};
+use triune_device::{Weights, command::FMatMul};
 use triune_graph::{
     Constant, Node, ValueId,
     ops::{Epilogue, Gemm, MatMul, Stage},
 };
 use triune_kernels::ConvGeometry;
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Shape, function::UnaryKind};
 
 use super::{
     Form, Lowering,
     conv::{Product, as_pixels},
-    eltwise, extents, operand, result, unsupported,
+    extents, operand, result, unsupported,
 };
 use crate::Error;
 
@@ -80,9 +77,9 @@ impl Lowering<'_> {
         let b_view = self.dense(b)?;
         let output = self.place(y, Form::Dense)?;
         let mut stages = op.epilogue.stages.as_slice();
-        let mut activation = Function::IDENTITY;
+        let mut activation = UnaryKind::Identity;
         if let [Stage::Activation(kind), rest @ ..] = stages {
-            activation = eltwise::function(*kind);
+            activation = *kind;
             stages = rest;
         }
         let target = if stages.is_empty() { output } else { self.temporary(&output, DType::F32) };

@@ -1,9 +1,9 @@
 //! Sliding windows without weights, and resampling.
 
-use triune_device::command::{self, GlobalPool, PoolKind, Quant, Resize};
+use triune_device::command::{self, GlobalPool, Quant, Resize};
 use triune_graph::{
     Node,
-    ops::{self, AutoPad, CoordinateMode, NearestMode, ResizeMode},
+    ops::{self, AutoPad, ResizeMode},
 };
 use triune_kernels::ConvGeometry;
 use triune_tensor::{DType, QuantParams};
@@ -45,11 +45,11 @@ impl Lowering<'_> {
             input: self.map(&input)?,
             output: self.map(&output)?,
             window: window(&geometry)?,
-            kind: pool_kind(op.kind),
+            kind: op.kind,
             input_quant,
             output_quant,
-            rounding: self.graph.rounding.into(),
-            requantize: self.graph.requantize.into(),
+            rounding: self.graph.rounding,
+            requantize: self.graph.requantize,
         };
         self.emit(command, &[&input, &output]);
         Ok(())
@@ -63,11 +63,11 @@ impl Lowering<'_> {
         let command = GlobalPool {
             input: self.map(&input)?,
             output: self.map(&output)?,
-            kind: pool_kind(op.kind),
+            kind: op.kind,
             input_quant,
             output_quant,
-            rounding: self.graph.rounding.into(),
-            requantize: self.graph.requantize.into(),
+            rounding: self.graph.rounding,
+            requantize: self.graph.requantize,
         };
         self.emit(command, &[&input, &output]);
         Ok(())
@@ -95,27 +95,14 @@ impl Lowering<'_> {
             Some(scales) => [scales[2], scales[3]],
             None => [2, 3].map(|axis| output.dims[axis] as f32 / input.dims[axis] as f32),
         };
+        if op.mode == ResizeMode::Linear && input.dtype != DType::F32 {
+            return Err(unsupported(node, "linear resampling of 8-bit values"));
+        }
         let command = Resize {
             input: self.map(&input)?,
             output: self.map(&output)?,
-            mode: match op.mode {
-                ResizeMode::Nearest(NearestMode::RoundPreferFloor) => {
-                    command::ResizeMode::NearestRoundPreferFloor
-                }
-                ResizeMode::Nearest(NearestMode::RoundPreferCeil) => {
-                    command::ResizeMode::NearestRoundPreferCeil
-                }
-                ResizeMode::Nearest(NearestMode::Floor) => command::ResizeMode::NearestFloor,
-                ResizeMode::Nearest(NearestMode::Ceil) => command::ResizeMode::NearestCeil,
-                ResizeMode::Linear if input.dtype == DType::F32 => command::ResizeMode::Linear,
-                ResizeMode::Linear => return Err(unsupported(node, "linear resampling of 8-bit values")),
-            },
-            coordinates: match op.coordinates {
-                CoordinateMode::Asymmetric => command::CoordinateMode::Asymmetric,
-                CoordinateMode::HalfPixel => command::CoordinateMode::HalfPixel,
-                CoordinateMode::PytorchHalfPixel => command::CoordinateMode::PytorchHalfPixel,
-                CoordinateMode::AlignCorners => command::CoordinateMode::AlignCorners,
-            },
+            mode: op.mode,
+            coordinates: op.coordinates,
             scales,
         };
         self.emit(command, &[&input, &output]);
@@ -130,13 +117,5 @@ impl Lowering<'_> {
         }
         Ok([self.operand_quant(node, 0)?, self.result_quant(node)?]
             .map(|QuantParams { scale, zero_point }| Quant { scale, zero_point }))
-    }
-}
-
-fn pool_kind(kind: ops::PoolKind) -> PoolKind {
-    match kind {
-        ops::PoolKind::Max => PoolKind::Max,
-        ops::PoolKind::Average { count_include_pad: false } => PoolKind::Average,
-        ops::PoolKind::Average { count_include_pad: true } => PoolKind::AverageIncludingPad,
     }
 }

@@ -10,7 +10,7 @@ impl Lowering<'_> {
     pub(super) fn quantize(&mut self, node: &Node) -> Result<(), Error> {
         let quant = self.border_quant(node)?;
         let (from, to) = self.elementwise(operand(node, 0)?, result(node)?)?;
-        let rounding = self.graph.rounding.into();
+        let rounding = self.graph.rounding;
         let command = Quantize { input: self.flat_map(&from)?, output: self.flat_map(&to)?, quant, rounding };
         self.emit(command, &[&from, &to]);
         Ok(())

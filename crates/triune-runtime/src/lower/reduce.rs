@@ -40,19 +40,11 @@ impl Lowering<'_> {
         if dims.contains(&0) {
             return self.empty_reduction(node, op.kind, y);
         }
-        let kind = match op.kind {
-            ReduceKind::Sum => command::ReduceKind::Sum,
-            ReduceKind::SumSquare => command::ReduceKind::SumSquare,
-            ReduceKind::Product => command::ReduceKind::Product,
-            ReduceKind::Min => command::ReduceKind::Min,
-            ReduceKind::Max => command::ReduceKind::Max,
-            ReduceKind::Mean => command::ReduceKind::Mean,
-        };
         if dtype == DType::F16 {
             return Err(unsupported(node, format!("{dtype} operand")));
         }
         let Nest { dims, axes, input, output, from, to } = self.reduction(node, x, y, &reduced)?;
-        self.emit(command::Reduce { dims, axes, kind, input, output }, &[&from, &to]);
+        self.emit(command::Reduce { dims, axes, kind: op.kind, input, output }, &[&from, &to]);
         Ok(())
     }
 

@@ -60,10 +60,15 @@ impl Lowering<'_> {
         if output.dims.contains(&0) {
             return Ok(());
         }
-        if a.dtype == DType::F16 || a.dtype == DType::F64 && !has_double(kind) {
+        let computes = kind.comparison().is_some()
+            || match a.dtype {
+                DType::F16 => false,
+                DType::F64 => triune_kernels::has_double(kind),
+                _ => triune_kernels::has_integer(kind),
+            };
+        if !computes || a.dtype == DType::F16 {
             return Err(unsupported(node, format!("{} operands", a.dtype)));
         }
-        let kind = binary_kind(kind).ok_or_else(|| unsupported(node, format!("{} operands", a.dtype)))?;
         let (dims, [a_operand, b_operand, output_operand]) = self.strided_operands([a, b, output])?;
         let command = command::Binary { dims, kind, a: a_operand, b: b_operand, output: output_operand };
         self.emit(command, &[a, b, output]);
@@ -147,7 +152,7 @@ impl Lowering<'_> {
             let limit = View { dims: from.dims, strides: [0; triune_tensor::MAX_RANK], ..limit };
             let target = if index + 1 == given.len() { to } else { self.temporary(&to, from.dtype) };
             if from.dtype == DType::F32 {
-                self.emit_binary(node, kind, &from, &limit, &target, command::Function::IDENTITY)?;
+                self.emit_binary(node, kind, &from, &limit, &target, UnaryKind::Identity)?;
             } else {
                 self.typed_binary(node, kind, &from, &limit, &target)?;
             }
@@ -197,48 +202,4 @@ impl Lowering<'_> {
         self.emit(command, &[&condition, &a, &b, &to]);
         Ok(())
     }
-}
-
-/// Whether f64 has the function.
-fn has_double(kind: BinaryKind) -> bool {
-    !matches!(
-        kind,
-        BinaryKind::Pow
-            | BinaryKind::And
-            | BinaryKind::Or
-            | BinaryKind::Xor
-            | BinaryKind::ShiftLeft
-            | BinaryKind::ShiftRight
-            | BinaryKind::MulHigh
-    )
-}
-
-/// The function as the typed command has it.
-pub(super) fn binary_kind(kind: BinaryKind) -> Option<command::BinaryKind> {
-    Some(match kind {
-        BinaryKind::Add => command::BinaryKind::Add,
-        BinaryKind::Sub => command::BinaryKind::Sub,
-        BinaryKind::Mul => command::BinaryKind::Mul,
-        BinaryKind::Div => command::BinaryKind::Div,
-        BinaryKind::Min => command::BinaryKind::Min,
-        BinaryKind::Max => command::BinaryKind::Max,
-        BinaryKind::Pow => command::BinaryKind::Pow,
-        BinaryKind::FloorDiv => command::BinaryKind::FloorDiv,
-        BinaryKind::Mod => command::BinaryKind::Mod,
-        BinaryKind::Rem => command::BinaryKind::Rem,
-        BinaryKind::PRelu => command::BinaryKind::PRelu,
-        BinaryKind::And => command::BinaryKind::And,
-        BinaryKind::Or => command::BinaryKind::Or,
-        BinaryKind::Xor => command::BinaryKind::Xor,
-        BinaryKind::ShiftLeft => command::BinaryKind::ShiftLeft,
-        BinaryKind::ShiftRight => command::BinaryKind::ShiftRight,
-        BinaryKind::MulHigh => command::BinaryKind::MulHigh,
-        BinaryKind::Equal => command::BinaryKind::Equal,
-        BinaryKind::NotEqual => command::BinaryKind::NotEqual,
-        BinaryKind::Less => command::BinaryKind::Less,
-        BinaryKind::LessOrEqual => command::BinaryKind::LessOrEqual,
-        BinaryKind::Greater => command::BinaryKind::Greater,
-        BinaryKind::GreaterOrEqual => command::BinaryKind::GreaterOrEqual,
-        BinaryKind::Atan2 | BinaryKind::LogAddExp => return None,
-    })
 }

@@ -1,10 +1,7 @@
 //! Perspective warps.
 
-use triune_device::command::{BorderMode, Warp};
-use triune_graph::{
-    Node,
-    ops::{Border, WarpPerspective},
-};
+use triune_device::command::Warp;
+use triune_graph::{Node, ops::WarpPerspective};
 
 use super::{Form, Lowering, operand, result};
 use crate::Error;
@@ -19,21 +16,13 @@ impl Lowering<'_> {
             None => None,
         };
         let output = self.place(y, Form::ChannelsLast)?;
-        let (border, border_value) = match op.border {
-            Border::Constant(value) => (BorderMode::Constant, value),
-            Border::Replicate => (BorderMode::Replicate, 0.0),
-            Border::Reflect => (BorderMode::Reflect, 0.0),
-            Border::Reflect101 => (BorderMode::Reflect101, 0.0),
-            Border::Wrap => (BorderMode::Wrap, 0.0),
-        };
         let command = Warp {
             input: self.map(&input)?,
             output: self.map(&output)?,
             matrices: self.addr(&matrices)?,
             images: images.as_ref().map(|view| self.addr(view)).transpose()?,
             linear: op.linear,
-            border,
-            border_value,
+            border: op.border,
         };
         let mut touched = vec![&input, &matrices, &output];
         touched.extend(&images);

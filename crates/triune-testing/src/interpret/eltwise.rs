@@ -102,7 +102,7 @@ impl Step<'_> {
         let shape = broadcast_shape(&a.shape, &b.shape);
         let pairs =
             positions(&shape).map(|at| (broadcast_flat(&a.shape, &at), broadcast_flat(&b.shape, &at)));
-        if op.kind.is_question() {
+        if op.kind.comparison().is_some() {
             let answers: Vec<bool> = if a.dtype().is_float() {
                 let (a, b) = (a.reals(), b.reals());
                 pairs.map(|(i, j)| answer(op.kind, a[i], b[j])).collect()

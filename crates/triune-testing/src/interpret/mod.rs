@@ -15,6 +15,8 @@ mod softmax;
 mod unary;
 mod warp;
 
+pub use unary::unary;
+
 use triune_graph::{Graph, Node, Op, Quantization, Value, ValueId};
 use triune_tensor::{DType, QuantParams};
 

@@ -6,11 +6,12 @@ use triune_tensor::DType;
 use super::{Step, epilogue::look_up};
 use crate::{Data, Tensor};
 
-/// The function in f64.
-pub(super) fn unary(kind: UnaryKind, x: f64) -> f64 {
+/// The function in f64, by the C library and by series of its own.
+pub fn unary(kind: UnaryKind, x: f64) -> f64 {
     match kind {
         // A NaN stays one, which the library's extremes would drop.
         _ if x.is_nan() => x,
+        UnaryKind::Identity => x,
         UnaryKind::Relu => x.max(0.0),
         UnaryKind::LeakyRelu(alpha) => {
             if x < 0.0 {

@@ -1,6 +1,6 @@
 //! Perspective warps, coordinates in f32 as the kernel has them, the blend in f64.
 
-use triune_graph::ops::{Border, WarpPerspective};
+use triune_graph::ops::{BorderMode, WarpPerspective};
 
 use super::Step;
 use crate::{Data, Tensor, tensor::positions};
@@ -16,7 +16,7 @@ impl Step<'_> {
             Data::F32(values) => values.iter().map(|&value| f64::from(value)).collect(),
             _ => x.integers().iter().map(|&q| q as f64).collect(),
         };
-        let outside = if let Border::Constant(value) = op.border { f64::from(value) } else { 0.0 };
+        let outside = if let BorderMode::Constant(value) = op.border { f64::from(value) } else { 0.0 };
         let values = positions(&shape).map(|at| {
             let m = &matrices[9 * at[0]..9 * at[0] + 9];
             let (column, row) = (at[3] as f32, at[2] as f32);
@@ -50,19 +50,19 @@ impl Step<'_> {
 }
 
 /// Where an index beyond the axis leads, one reflection or turn at a time.
-fn inside(border: Border, mut at: i64, extent: usize) -> Option<usize> {
+fn inside(border: BorderMode, mut at: i64, extent: usize) -> Option<usize> {
     let last = extent as i64 - 1;
     while !(0..=last).contains(&at) {
         at = match border {
-            Border::Constant(_) => return None,
-            Border::Replicate => at.clamp(0, last),
-            Border::Reflect101 if last == 0 => 0,
-            Border::Reflect if at < 0 => -at - 1,
-            Border::Reflect => 2 * last + 1 - at,
-            Border::Reflect101 if at < 0 => -at,
-            Border::Reflect101 => 2 * last - at,
-            Border::Wrap if at < 0 => at + last + 1,
-            Border::Wrap => at - last - 1,
+            BorderMode::Constant(_) => return None,
+            BorderMode::Replicate => at.clamp(0, last),
+            BorderMode::Reflect101 if last == 0 => 0,
+            BorderMode::Reflect if at < 0 => -at - 1,
+            BorderMode::Reflect => 2 * last + 1 - at,
+            BorderMode::Reflect101 if at < 0 => -at,
+            BorderMode::Reflect101 => 2 * last - at,
+            BorderMode::Wrap if at < 0 => at + last + 1,
+            BorderMode::Wrap => at - last - 1,
         };
     }
     Some(at as usize)

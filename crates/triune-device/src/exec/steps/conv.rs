@@ -12,7 +12,7 @@ use super::super::{
     check::{Checker, FilterSource, Result, bad, expect_dtype, expect_same_extents, refused},
     operands::{MAX_READS, Prepared, Step},
 };
-use super::{EIGHT_BIT, FLOAT, elements, elements_mut, function, wide};
+use super::{EIGHT_BIT, FLOAT, elements, elements_mut, wide};
 use crate::command::{self, AddParams, FieldError, RequantTarget, Window};
 
 /// A window in the kernels' terms. Its output extents are compared with the output map by the kernel.
@@ -73,7 +73,7 @@ pub(super) fn qadd_params(params: &AddParams, conv_is_a: bool) -> Result<QAdd> {
         ra,
         rb,
         k,
-        rounding: rounding.into(),
+        rounding,
         clamp,
         conv_is_a,
     };
@@ -161,7 +161,7 @@ pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<P
         multiplier: &multiplier,
         input: input_q8,
         output: result,
-        rounding: command.rounding.into(),
+        rounding: command.rounding,
         clamp: command.clamp,
         table: table.as_ref(),
         residual: add,
@@ -265,7 +265,7 @@ pub(super) fn fconv(checker: &Checker<'_>, command: &command::FConv) -> Result<P
             out_channels: output.nhwc.c,
             bias: bias.as_deref(),
             residual: residual.is_some(),
-            activation: function("activation", command.activation)?,
+            activation: command.activation,
         },
         packed,
     )

@@ -1,15 +1,18 @@
 //! Element by element: additions, multiplications, functions, tables.
 
-use triune_kernels::{Binary, Broadcast, Error as KernelError, Isa, Nhwc, Pool, QAdd, QMul, Unary};
-use triune_tensor::DType;
+use triune_kernels::{Broadcast, Error as KernelError, Isa, Nhwc, Pool, QAdd, QMul};
+use triune_tensor::{
+    DType,
+    function::{BinaryKind, UnaryKind},
+};
 
 use super::super::{
     check::{Checker, Placed, Result, bad, expect_dtype, expect_same_extents, refused},
     operands::{MAX_READS, Prepared, Step},
 };
 use super::conv::{q8, qadd_params};
-use super::{EIGHT_BIT, FLOAT, elements, elements_mut, function, wide};
-use crate::command::{self, BinaryKind, Operand};
+use super::{EIGHT_BIT, FLOAT, elements, elements_mut, wide};
+use crate::command::{self, Operand};
 
 /// Three checked operands and their loop nest.
 pub(super) struct Binaries {
@@ -99,7 +102,7 @@ pub(super) fn qmul(checker: &Checker<'_>, command: &command::QMul) -> Result<Pre
         b: q8("b", b.dtype, zb)?,
         out: q8("output", output.dtype, zout)?,
         multiplier: *multiplier,
-        rounding: (*rounding).into(),
+        rounding: *rounding,
         clamp: *clamp,
     };
     mul.check().map_err(refused("multiplier"))?;
@@ -109,7 +112,7 @@ pub(super) fn qmul(checker: &Checker<'_>, command: &command::QMul) -> Result<Pre
 
 #[derive(Debug)]
 struct BinaryStep {
-    kind: Binary,
+    kind: BinaryKind,
     shape: Broadcast,
     isa: Isa,
     activation: Option<Activated>,
@@ -118,7 +121,7 @@ struct BinaryStep {
 /// An activation behind a binary function: the function's results go to scratch, densely, and from there to the output.
 #[derive(Debug)]
 struct Activated {
-    function: Unary,
+    function: UnaryKind,
     dense: Nhwc,
     output: Nhwc,
 }
@@ -159,40 +162,14 @@ pub(super) fn fbinary(checker: &Checker<'_>, command: &command::FBinary) -> Resu
     expect_dtype("a", a.dtype, FLOAT)?;
     expect_dtype("b", b.dtype, FLOAT)?;
     expect_dtype("output", output.dtype, FLOAT)?;
-    let float = match kind {
-        BinaryKind::Add => Binary::Add,
-        BinaryKind::Sub => Binary::Sub,
-        BinaryKind::Mul => Binary::Mul,
-        BinaryKind::Div => Binary::Div,
-        BinaryKind::Min => Binary::Min,
-        BinaryKind::Max => Binary::Max,
-        BinaryKind::Pow => Binary::Pow,
-        BinaryKind::FloorDiv => Binary::FloorDiv,
-        BinaryKind::Mod => Binary::Mod,
-        BinaryKind::Rem => Binary::Rem,
-        BinaryKind::PRelu => Binary::PRelu,
-        BinaryKind::Atan2 => Binary::Atan2,
-        BinaryKind::LogAddExp => Binary::LogAddExp,
-        BinaryKind::And
-        | BinaryKind::Or
-        | BinaryKind::Xor
-        | BinaryKind::ShiftLeft
-        | BinaryKind::ShiftRight
-        | BinaryKind::MulHigh
-        | BinaryKind::Equal
-        | BinaryKind::NotEqual
-        | BinaryKind::Less
-        | BinaryKind::LessOrEqual
-        | BinaryKind::Greater
-        | BinaryKind::GreaterOrEqual => {
-            return bad("kind", format!("no {kind} of reals here"));
-        }
-    };
-    let kind = float;
-    let activation = function("activation", *activation)?;
+    let kind = *kind;
+    if !triune_kernels::has_float(kind) {
+        return bad("kind", format!("no {kind} of reals here"));
+    }
+    let activation = *activation;
     let Binaries { a, b, output, mut shape } = broadcast(checker, *dims, a, b, output)?;
     let mut activated = None;
-    if activation != Unary::None {
+    if activation != UnaryKind::Identity {
         let Some(map) = output.collapse() else {
             return bad("activation", "needs an output of at most four separate axes, the last contiguous");
         };
@@ -207,7 +184,7 @@ pub(super) fn fbinary(checker: &Checker<'_>, command: &command::FBinary) -> Resu
 
 #[derive(Debug)]
 struct UnaryStep {
-    function: Unary,
+    function: UnaryKind,
     input: Nhwc,
     output: Nhwc,
     isa: Isa,
@@ -229,7 +206,7 @@ impl Step for UnaryStep {
 pub(super) fn funary(checker: &Checker<'_>, command: &command::FUnary) -> Result<Prepared> {
     expect_dtype("input", command.input.dtype, FLOAT)?;
     expect_dtype("output", command.output.dtype, FLOAT)?;
-    let function = function("function", command.function)?;
+    let function = command.function;
     let input = checker.map("input", &command.input)?;
     let output = checker.output_map("output", &command.output)?;
     expect_same_extents("output", &output.nhwc, &input.nhwc)?;

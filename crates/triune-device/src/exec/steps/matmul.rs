@@ -1,19 +1,21 @@
 //! Matrix products of two feature maps.
 
-use triune_kernels::{Error as KernelError, FMatMul, Isa, MatMulSpec, Nhwc, Pool, Unary};
+use triune_kernels::{Error as KernelError, FMatMul, Isa, MatMulSpec, Nhwc, Pool};
+
+use triune_tensor::function::UnaryKind;
 
 use super::super::{
     check::{Checker, Result, refused},
     operands::{MAX_READS, Prepared, Step},
 };
-use super::{elements, elements_mut, function};
+use super::{elements, elements_mut};
 use crate::command;
 
 #[derive(Debug)]
 struct MatMulStep {
     product: FMatMul,
     bias: Option<Vec<f32>>,
-    activation: Unary,
+    activation: UnaryKind,
     /// The result as a flat map.
     results: Nhwc,
     isa: Isa,
@@ -22,7 +24,11 @@ struct MatMulStep {
 impl MatMulStep {
     /// Bytes of the product where an activation follows it.
     fn raw_bytes(&self) -> usize {
-        if self.activation == Unary::None { 0 } else { (4 * self.results.elements()).next_multiple_of(64) }
+        if self.activation == UnaryKind::Identity {
+            0
+        } else {
+            (4 * self.results.elements()).next_multiple_of(64)
+        }
     }
 }
 
@@ -40,7 +46,7 @@ impl Step for MatMulStep {
     ) -> Result<(), KernelError> {
         let (a, b, write) = (elements(a)?, elements(b)?, elements_mut(write)?);
         let (raw, scratch) = scratch.split_at_mut(self.raw_bytes());
-        if self.activation == Unary::None {
+        if self.activation == UnaryKind::Identity {
             return self.product.run(a, b, self.bias.as_deref(), write, scratch, pool);
         }
         let raw: &mut [f32] = &mut elements_mut(raw)?[..self.results.elements()];
@@ -72,7 +78,7 @@ pub(super) fn fmatmul(checker: &Checker<'_>, command: &command::FMatMul) -> Resu
     let step = MatMulStep {
         product,
         bias,
-        activation: function("activation", command.activation)?,
+        activation: command.activation,
         results: Nhwc::dense(1, 1, 1, count([batch, m, n]) as usize),
         isa: checker.isa,
     };

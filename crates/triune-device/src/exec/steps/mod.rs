@@ -13,17 +13,14 @@ mod typed;
 mod warp;
 mod wide;
 
-use triune_kernels::{Error as KernelError, Unary};
+use triune_kernels::Error as KernelError;
 use triune_tensor::DType;
 
 use super::{
     check::{Checker, Result, bad, expect_dtype},
     operands::Prepared,
 };
-use crate::{
-    Command,
-    command::{Function, FunctionKind},
-};
+use crate::Command;
 
 /// The types that integer operators compute on.
 const EIGHT_BIT: &[DType] = &[DType::I8, DType::U8];
@@ -94,60 +91,6 @@ fn elements<T: bytemuck::AnyBitPattern>(bytes: &[u8]) -> std::result::Result<&[T
 fn elements_mut<T: bytemuck::Pod>(bytes: &mut [u8]) -> std::result::Result<&mut [T], KernelError> {
     bytemuck::try_cast_slice_mut(bytes)
         .map_err(|_| KernelError::Invalid("operand is not aligned to its type"))
-}
-
-/// A function in the kernels' terms.
-fn function(field: &str, function: Function) -> Result<Unary> {
-    let [alpha, beta] = function.parameters;
-    if alpha.is_nan() || beta.is_nan() {
-        return bad(field, "a parameter is NaN");
-    }
-    Ok(match function.kind {
-        FunctionKind::Identity => Unary::None,
-        FunctionKind::Relu => Unary::Relu,
-        FunctionKind::LeakyRelu => Unary::LeakyRelu(alpha),
-        FunctionKind::Elu => Unary::Elu(alpha),
-        FunctionKind::Clip => Unary::Clip([alpha, beta]),
-        FunctionKind::Sigmoid => Unary::Sigmoid,
-        FunctionKind::Silu => Unary::Silu,
-        FunctionKind::HardSigmoid => Unary::HardSigmoid { alpha, beta },
-        FunctionKind::HardSwish => Unary::HardSwish,
-        FunctionKind::Tanh => Unary::Tanh,
-        FunctionKind::Exp => Unary::Exp,
-        FunctionKind::Log => Unary::Log,
-        FunctionKind::Sqrt => Unary::Sqrt,
-        FunctionKind::Reciprocal => Unary::Reciprocal,
-        FunctionKind::Abs => Unary::Abs,
-        FunctionKind::Neg => Unary::Neg,
-        FunctionKind::Softplus => Unary::Softplus,
-        FunctionKind::Erf => Unary::Erf,
-        FunctionKind::Gelu => Unary::Gelu,
-        FunctionKind::Floor => Unary::Floor,
-        FunctionKind::Ceil => Unary::Ceil,
-        FunctionKind::Round => Unary::Round,
-        FunctionKind::Sin => Unary::Sin,
-        FunctionKind::Cos => Unary::Cos,
-        FunctionKind::Tan => Unary::Tan,
-        FunctionKind::Asin => Unary::Asin,
-        FunctionKind::Acos => Unary::Acos,
-        FunctionKind::Atan => Unary::Atan,
-        FunctionKind::Sinh => Unary::Sinh,
-        FunctionKind::Cosh => Unary::Cosh,
-        FunctionKind::Asinh => Unary::Asinh,
-        FunctionKind::Acosh => Unary::Acosh,
-        FunctionKind::Atanh => Unary::Atanh,
-        FunctionKind::Expm1 => Unary::Expm1,
-        FunctionKind::Log1p => Unary::Log1p,
-        FunctionKind::Erfc => Unary::Erfc,
-        FunctionKind::ErfInv => Unary::ErfInv,
-        FunctionKind::ErfcInv => Unary::ErfcInv,
-        FunctionKind::FastTanh => Unary::FastTanh,
-        FunctionKind::RoundHalfAway => Unary::RoundHalfAway,
-        FunctionKind::Sign => Unary::Sign,
-        FunctionKind::Square => Unary::Square,
-        FunctionKind::Rsqrt => Unary::Rsqrt,
-        FunctionKind::LogSigmoid => Unary::LogSigmoid,
-    })
 }
 
 /// Refuses scales that no meaning can be given to.

@@ -1,17 +1,14 @@
 //! Copies, fills and resampling: elements move, or are made from their neighbours.
 
-use triune_kernels::{
-    Coordinates, CopyNd, CopySpec, Error as KernelError, Isa, Nearest, Nhwc, Pool, Resize, ResizeMode,
-    ResizeSpec,
-};
-use triune_tensor::DType;
+use triune_kernels::{CopyNd, CopySpec, Error as KernelError, Isa, Nhwc, Pool, Resize, ResizeSpec};
+use triune_tensor::{DType, function::ResizeMode};
 
 use super::super::{
     check::{Checker, Result, bad, expect_dtype, refused},
     operands::{MAX_READS, Prepared, Step},
 };
 use super::{elements, elements_mut};
-use crate::command::{self, CoordinateMode};
+use crate::command;
 
 /// Refuses element sizes that there is no type of.
 fn expect_elem_bytes(elem_bytes: u32) -> Result<()> {
@@ -131,19 +128,7 @@ impl Step for ResizeStep {
 }
 
 pub(super) fn resize(checker: &Checker<'_>, command: &command::Resize) -> Result<Prepared> {
-    let mode = match command.mode {
-        command::ResizeMode::NearestRoundPreferFloor => ResizeMode::Nearest(Nearest::RoundPreferFloor),
-        command::ResizeMode::NearestRoundPreferCeil => ResizeMode::Nearest(Nearest::RoundPreferCeil),
-        command::ResizeMode::NearestFloor => ResizeMode::Nearest(Nearest::Floor),
-        command::ResizeMode::NearestCeil => ResizeMode::Nearest(Nearest::Ceil),
-        command::ResizeMode::Linear => ResizeMode::Linear,
-    };
-    let coordinates = match command.coordinates {
-        CoordinateMode::Asymmetric => Coordinates::Asymmetric,
-        CoordinateMode::HalfPixel => Coordinates::HalfPixel,
-        CoordinateMode::PytorchHalfPixel => Coordinates::PytorchHalfPixel,
-        CoordinateMode::AlignCorners => Coordinates::AlignCorners,
-    };
+    let (mode, coordinates) = (command.mode, command.coordinates);
     if mode == ResizeMode::Linear {
         expect_dtype("input", command.input.dtype, &[DType::F32])?;
     }

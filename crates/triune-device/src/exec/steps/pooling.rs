@@ -1,7 +1,7 @@
 //! Pools: the element type decides between the 8-bit and the f32 kernel.
 
-use triune_kernels::{Error as KernelError, Isa, Nhwc, Pool, PoolKind, PoolQuant, PoolSpec, WidePool};
-use triune_tensor::DType;
+use triune_kernels::{Error as KernelError, Isa, Nhwc, Pool, PoolQuant, PoolSpec, WidePool};
+use triune_tensor::{DType, Requantize, Rounding, function::PoolKind};
 
 use super::super::{
     check::{Checker, PlacedMap, Result, bad, expect_dtype, refused},
@@ -11,7 +11,7 @@ use super::conv::q8;
 use super::{elements, elements_mut, expect_equal_dtypes, expect_scale, wide};
 use crate::{
     FeatureMap,
-    command::{self, Quant, Requantize, Rounding},
+    command::{self, Quant},
 };
 
 #[derive(Debug)]
@@ -58,14 +58,6 @@ impl Step for PoolStep {
     }
 }
 
-fn pool_kind(kind: command::PoolKind) -> PoolKind {
-    match kind {
-        command::PoolKind::Max => PoolKind::Max,
-        command::PoolKind::Average => PoolKind::Average { count_include_pad: false },
-        command::PoolKind::AverageIncludingPad => PoolKind::Average { count_include_pad: true },
-    }
-}
-
 /// The meaning of integers in a pool.
 enum Quantized {
     Bytes(PoolQuant),
@@ -75,7 +67,7 @@ enum Quantized {
 /// The maps of a pool, and their meaning if they hold integers.
 fn operands(
     checker: &Checker<'_>,
-    kind: command::PoolKind,
+    kind: PoolKind,
     (input, input_quant): (&FeatureMap, Quant),
     (output, output_quant): (&FeatureMap, Quant),
     (rounding, requantize): (Rounding, Requantize),
@@ -87,7 +79,7 @@ fn operands(
     } else {
         expect_scale("input_quant.scale", input_quant.scale)?;
         expect_scale("output_quant.scale", output_quant.scale)?;
-        if kind == command::PoolKind::Max && input_quant != output_quant {
+        if kind == PoolKind::Max && input_quant != output_quant {
             return bad("output_quant", "differs from the input's, and a maximum keeps it");
         }
         if input.dtype == DType::I16 {
@@ -98,8 +90,8 @@ fn operands(
                 input_scale: input_quant.scale,
                 output: q8("output", output.dtype, output_quant.zero_point)?,
                 output_scale: output_quant.scale,
-                rounding: rounding.into(),
-                requantize: requantize.into(),
+                rounding,
+                requantize,
             }))
         }
     };
@@ -131,7 +123,7 @@ pub(super) fn pool(checker: &Checker<'_>, command: &command::Pool) -> Result<Pre
         (&command.output, command.output_quant),
         (command.rounding, command.requantize),
     )?;
-    let kind = pool_kind(command.kind);
+    let kind = command.kind;
     let spec = PoolSpec {
         kernel: window.kernel.map(|each| each as usize),
         stride: window.stride.map(|each| each as usize),
@@ -169,7 +161,7 @@ pub(super) fn global_pool(checker: &Checker<'_>, command: &command::GlobalPool) 
     if (output.nhwc.h, output.nhwc.w) != (1, 1) {
         return bad("output", "has more than one row or column");
     }
-    let kind = pool_kind(command.kind);
+    let kind = command.kind;
     let quant = match quant {
         Some(Quantized::Words(words)) => return wide::pool(checker, kind, None, words, [input, output]),
         Some(Quantized::Bytes(quant)) => Some(quant),

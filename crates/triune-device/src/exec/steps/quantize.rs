@@ -61,10 +61,10 @@ pub(super) fn quantize(checker: &Checker<'_>, command: &command::Quantize) -> Re
     expect_scale("quant.scale", command.quant.scale)?;
     if command.output.dtype == DType::I16 {
         let maps = maps(checker, &command.input, &command.output)?;
-        return wide::border(checker, Some(command.rounding.into()), command.quant, maps);
+        return wide::border(checker, Some(command.rounding), command.quant, maps);
     }
     let encoding = q8("output", command.output.dtype, command.quant.zero_point)?;
-    let kind = Kind::Quantize(encoding, command.rounding.into());
+    let kind = Kind::Quantize(encoding, command.rounding);
     convert(checker, kind, command.quant.scale, &command.input, &command.output)
 }
 

@@ -1,7 +1,7 @@
 //! Reductions: sums, products, extremes and their positions.
 
-use triune_kernels::{Error as KernelError, Isa, Pool, ReduceKind, Reduction};
-use triune_tensor::DType;
+use triune_kernels::{Error as KernelError, Isa, Pool, Reduction};
+use triune_tensor::{DType, function::ReduceKind};
 
 use super::super::{
     check::{Checker, Placed, Result, bad, expect_dtype, refused},
@@ -54,7 +54,7 @@ impl Step for ReduceStep {
 }
 
 pub(super) fn reduce(checker: &Checker<'_>, command: &command::Reduce) -> Result<Prepared> {
-    let command::Reduce { dims, axes, kind, input, output } = command;
+    let &command::Reduce { ref dims, ref axes, kind, ref input, ref output } = command;
     if *axes >= 1 << 6 {
         return bad("axes", format!("{axes:#x} names axes beyond the sixth"));
     }
@@ -62,16 +62,8 @@ pub(super) fn reduce(checker: &Checker<'_>, command: &command::Reduce) -> Result
         return bad("input", "half precision is converted before it is computed on");
     }
     expect_dtype("output", output.dtype, &[input.dtype])?;
-    let kind = match kind {
-        command::ReduceKind::Sum => ReduceKind::Sum,
-        command::ReduceKind::SumSquare => ReduceKind::SumSquare,
-        command::ReduceKind::Product => ReduceKind::Product,
-        command::ReduceKind::Min => ReduceKind::Min,
-        command::ReduceKind::Max => ReduceKind::Max,
-        command::ReduceKind::Mean => ReduceKind::Mean,
-    };
     if input.dtype == DType::Bool && !matches!(kind, ReduceKind::Min | ReduceKind::Max) {
-        return bad("kind", format!("no {} of bool", command.kind));
+        return bad("kind", format!("no {kind} of bool"));
     }
     let dtype = input.dtype;
     let reduced = std::array::from_fn(|axis| axes >> axis & 1 == 1);

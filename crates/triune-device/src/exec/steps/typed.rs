@@ -1,57 +1,19 @@
 //! Arithmetic, comparisons and conversions over every number type, and choices between two operands.
 
 use half::f16;
-use triune_kernels::{Arithmetic, Broadcast, Choice, Comparison, Error as KernelError, Isa, Pool, Truth};
-use triune_tensor::DType;
+use triune_kernels::{Broadcast, Choice, Error as KernelError, Isa, Pool, Truth};
+use triune_tensor::{DType, function::BinaryKind};
 
 use super::super::{
     check::{Checker, Result, bad, expect_dtype, refused},
     operands::{MAX_READS, Prepared, Step},
 };
 use super::{elements, elements_mut, with_number};
-use crate::command::{self, BinaryKind};
-
-/// What a typed command computes.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Arithmetic(Arithmetic),
-    Comparison(Comparison),
-}
-
-fn kind(kind: BinaryKind) -> Result<Kind> {
-    Ok(match kind {
-        BinaryKind::Add => Kind::Arithmetic(Arithmetic::Add),
-        BinaryKind::Sub => Kind::Arithmetic(Arithmetic::Sub),
-        BinaryKind::Mul => Kind::Arithmetic(Arithmetic::Mul),
-        BinaryKind::Div => Kind::Arithmetic(Arithmetic::Div),
-        BinaryKind::Min => Kind::Arithmetic(Arithmetic::Min),
-        BinaryKind::Max => Kind::Arithmetic(Arithmetic::Max),
-        BinaryKind::Pow => Kind::Arithmetic(Arithmetic::Pow),
-        BinaryKind::FloorDiv => Kind::Arithmetic(Arithmetic::FloorDiv),
-        BinaryKind::Mod => Kind::Arithmetic(Arithmetic::Mod),
-        BinaryKind::Rem => Kind::Arithmetic(Arithmetic::Rem),
-        BinaryKind::PRelu => Kind::Arithmetic(Arithmetic::PRelu),
-        BinaryKind::And => Kind::Arithmetic(Arithmetic::And),
-        BinaryKind::Or => Kind::Arithmetic(Arithmetic::Or),
-        BinaryKind::Xor => Kind::Arithmetic(Arithmetic::Xor),
-        BinaryKind::ShiftLeft => Kind::Arithmetic(Arithmetic::ShiftLeft),
-        BinaryKind::ShiftRight => Kind::Arithmetic(Arithmetic::ShiftRight),
-        BinaryKind::MulHigh => Kind::Arithmetic(Arithmetic::MulHigh),
-        BinaryKind::Equal => Kind::Comparison(Comparison::Equal),
-        BinaryKind::NotEqual => Kind::Comparison(Comparison::NotEqual),
-        BinaryKind::Less => Kind::Comparison(Comparison::Less),
-        BinaryKind::LessOrEqual => Kind::Comparison(Comparison::LessOrEqual),
-        BinaryKind::Greater => Kind::Comparison(Comparison::Greater),
-        BinaryKind::GreaterOrEqual => Kind::Comparison(Comparison::GreaterOrEqual),
-        BinaryKind::Atan2 | BinaryKind::LogAddExp => {
-            return bad("kind", format!("{kind} is a function of reals"));
-        }
-    })
-}
+use crate::command;
 
 #[derive(Debug)]
 struct BinaryStep {
-    kind: Kind,
+    kind: BinaryKind,
     dtype: DType,
     shape: Broadcast,
     isa: Isa,
@@ -65,19 +27,16 @@ impl Step for BinaryStep {
         _scratch: &mut [u8],
         pool: &Pool,
     ) -> Result<(), KernelError> {
-        let Self { dtype, shape, isa, .. } = self;
-        let kind = match self.kind {
-            Kind::Comparison(kind) => {
-                return with_number!(*dtype, T => {
-                    triune_kernels::compare::<T>(*isa, kind, shape, elements(a)?, elements(b)?, write, pool)
-                });
-            }
-            Kind::Arithmetic(kind) => kind,
-        };
+        let &Self { kind, dtype, ref shape, isa } = self;
+        if let Some(kind) = kind.comparison() {
+            return with_number!(dtype, T => {
+                triune_kernels::compare::<T>(isa, kind, shape, elements(a)?, elements(b)?, write, pool)
+            });
+        }
         macro_rules! integer {
             ($type:ty) => {
                 triune_kernels::integer_binary::<$type>(
-                    *isa,
+                    isa,
                     kind,
                     shape,
                     elements(a)?,
@@ -98,7 +57,7 @@ impl Step for BinaryStep {
             DType::I64 => integer!(i64),
             DType::F64 => {
                 let (a, b) = (elements(a)?, elements(b)?);
-                triune_kernels::double_binary(*isa, kind, shape, a, b, elements_mut(write)?, pool)
+                triune_kernels::double_binary(isa, kind, shape, a, b, elements_mut(write)?, pool)
             }
             DType::F16 | DType::F32 => Err(KernelError::Invalid("reals have commands of their own")),
         }
@@ -106,30 +65,28 @@ impl Step for BinaryStep {
 }
 
 pub(super) fn binary(checker: &Checker<'_>, command: &command::Binary) -> Result<Prepared> {
-    let command::Binary { dims, kind: code, a, b, output } = command;
-    let kind = kind(*code)?;
-    let dtype = a.dtype;
+    let command::Binary { dims, kind, a, b, output } = command;
+    let (kind, dtype) = (*kind, a.dtype);
     expect_dtype("b", b.dtype, &[dtype])?;
     if dtype == DType::F16 {
         return bad("a", "half precision is converted before it is computed on");
     }
-    match kind {
-        Kind::Comparison(_) => expect_dtype("output", output.dtype, &[DType::Bool])?,
-        Kind::Arithmetic(kind) => {
-            expect_dtype("output", output.dtype, &[dtype])?;
-            let logic = matches!(
-                kind,
-                Arithmetic::And | Arithmetic::Or | Arithmetic::Xor | Arithmetic::Min | Arithmetic::Max
-            );
-            let fits = match dtype {
-                DType::F32 => false,
-                DType::F64 => kind.has_double(),
-                DType::Bool => logic,
-                _ => true,
-            };
-            if !fits {
-                return bad("kind", format!("no {code} of {dtype} here"));
-            }
+    if kind.comparison().is_some() {
+        expect_dtype("output", output.dtype, &[DType::Bool])?;
+    } else {
+        expect_dtype("output", output.dtype, &[dtype])?;
+        let logic = matches!(
+            kind,
+            BinaryKind::And | BinaryKind::Or | BinaryKind::Xor | BinaryKind::Min | BinaryKind::Max
+        );
+        let fits = match dtype {
+            DType::F32 => false,
+            DType::F64 => triune_kernels::has_double(kind),
+            DType::Bool => logic,
+            _ => triune_kernels::has_integer(kind),
+        };
+        if !fits {
+            return bad("kind", format!("no {kind} of {dtype} here"));
         }
     }
     let [a, b, output] = [

@@ -1,6 +1,6 @@
 //! Perspective warps: maps, matrices and image indices checked, the element type chosen.
 
-use triune_kernels::{Border, Error as KernelError, Isa, Nhwc, Pool, Sample, WarpSpec};
+use triune_kernels::{Error as KernelError, Isa, Nhwc, Pool, Sample, WarpSpec};
 use triune_tensor::DType;
 
 use super::super::{
@@ -8,7 +8,7 @@ use super::super::{
     operands::{MAX_READS, Prepared, Step},
 };
 use super::{elements, elements_mut};
-use crate::command::{self, BorderMode};
+use crate::command;
 
 #[derive(Debug)]
 struct WarpStep {
@@ -65,20 +65,13 @@ pub(super) fn warp(checker: &Checker<'_>, command: &command::Warp) -> Result<Pre
     if command.images.is_none() && from.n != to.n {
         return bad("output", format!("has {} images, the input {}, and no indices say which", to.n, from.n));
     }
-    if !command.border_value.is_finite() {
-        return bad("border_value", "is not finite");
+    if !command.border.value().is_finite() {
+        return bad("border", "its value is not finite");
     }
-    let border = match command.border {
-        BorderMode::Constant => Border::Constant(command.border_value),
-        BorderMode::Replicate => Border::Replicate,
-        BorderMode::Reflect => Border::Reflect,
-        BorderMode::Reflect101 => Border::Reflect101,
-        BorderMode::Wrap => Border::Wrap,
-    };
     let images = to.n as u64;
     let matrices = checker.dense("matrices", command.matrices, 4, 9 * images)?;
     let step = WarpStep {
-        spec: WarpSpec { linear: command.linear, border },
+        spec: WarpSpec { linear: command.linear, border: command.border },
         indexed: command.images.is_some(),
         dtype: command.input.dtype,
         input: from,

@@ -1,10 +1,9 @@
 //! 16-bit integers, symmetric: the forms of 8-bit commands whose maps are `i16`.
 
 use triune_kernels::{
-    Broadcast, Error as KernelError, Isa, Nhwc, Pool, PoolKind, PoolSpec, WideConv, WideConvSpec, WidePool,
-    WideTarget,
+    Broadcast, Error as KernelError, Isa, Nhwc, Pool, PoolSpec, WideConv, WideConvSpec, WidePool, WideTarget,
 };
-use triune_tensor::{DType, QuantParams, Rounding};
+use triune_tensor::{DType, QuantParams, Requantize, Rounding, function::PoolKind};
 
 use super::super::{
     check::{Checker, FilterSource, PlacedMap, Result, bad, expect_dtype, expect_same_extents, refused},
@@ -82,7 +81,7 @@ pub(super) fn conv(checker: &Checker<'_>, command: &command::QConv) -> Result<Pr
         weights: &weights,
         bias: bias.as_deref(),
         multiplier: &multiplier,
-        target: WideTarget { rounding: command.rounding.into(), clamp: command.clamp },
+        target: WideTarget { rounding: command.rounding, clamp: command.clamp },
     })
     .map_err(refused("weights"))?;
     let step = ConvStep { kernel, input: input.nhwc, output: output.nhwc };
@@ -133,7 +132,7 @@ pub(super) fn add(checker: &Checker<'_>, command: &command::QAdd) -> Result<Prep
         return bad("params", "a constant that is not 0, or a factor that is not finite");
     }
     let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
-    let target = WideTarget { rounding: params.rounding.into(), clamp: params.clamp };
+    let target = WideTarget { rounding: params.rounding, clamp: params.clamp };
     let step = BinaryStep { function: Function::Sum([params.ra, params.rb]), target, shape };
     checker.finish([a, b], output, true, step)
 }
@@ -150,7 +149,7 @@ pub(super) fn mul(checker: &Checker<'_>, command: &command::QMul) -> Result<Prep
         return bad("multiplier", "is not finite");
     }
     let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
-    let target = WideTarget { rounding: (*rounding).into(), clamp: *clamp };
+    let target = WideTarget { rounding: *rounding, clamp: *clamp };
     checker.finish(
         [a, b],
         output,
@@ -230,17 +229,12 @@ impl Step for PoolStep {
 pub(super) fn pool_quant(
     input: command::Quant,
     output: command::Quant,
-    rounding: command::Rounding,
-    requantize: command::Requantize,
+    rounding: Rounding,
+    requantize: Requantize,
 ) -> Result<WidePool> {
     expect_zero("input_quant.zero_point", input.zero_point)?;
     expect_zero("output_quant.zero_point", output.zero_point)?;
-    Ok(WidePool {
-        input_scale: input.scale,
-        output_scale: output.scale,
-        rounding: rounding.into(),
-        requantize: requantize.into(),
-    })
+    Ok(WidePool { input_scale: input.scale, output_scale: output.scale, rounding, requantize })
 }
 
 /// A pool; without a window, over the whole map.

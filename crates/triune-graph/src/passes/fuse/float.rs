@@ -63,51 +63,18 @@ fn absorb_activation(rewriter: &mut Rewriter<'_>, index: usize, kind: UnaryKind)
 
 /// Whether networks put the function behind products; others stay nodes of their own.
 fn is_activation(kind: UnaryKind) -> bool {
-    match kind {
+    matches!(
+        kind,
         UnaryKind::Relu
-        | UnaryKind::LeakyRelu(_)
-        | UnaryKind::Elu(_)
-        | UnaryKind::Clip(_)
-        | UnaryKind::Sigmoid
-        | UnaryKind::Silu
-        | UnaryKind::HardSigmoid { .. }
-        | UnaryKind::HardSwish
-        | UnaryKind::Tanh => true,
-        UnaryKind::Exp
-        | UnaryKind::Log
-        | UnaryKind::Sqrt
-        | UnaryKind::Reciprocal
-        | UnaryKind::Abs
-        | UnaryKind::Neg
-        | UnaryKind::Softplus
-        | UnaryKind::Erf
-        | UnaryKind::Gelu
-        | UnaryKind::Floor
-        | UnaryKind::Ceil
-        | UnaryKind::Round
-        | UnaryKind::Sin
-        | UnaryKind::Cos
-        | UnaryKind::Tan
-        | UnaryKind::Asin
-        | UnaryKind::Acos
-        | UnaryKind::Atan
-        | UnaryKind::Sinh
-        | UnaryKind::Cosh
-        | UnaryKind::Asinh
-        | UnaryKind::Acosh
-        | UnaryKind::Atanh
-        | UnaryKind::Expm1
-        | UnaryKind::Log1p
-        | UnaryKind::Erfc
-        | UnaryKind::ErfInv
-        | UnaryKind::ErfcInv
-        | UnaryKind::FastTanh
-        | UnaryKind::RoundHalfAway
-        | UnaryKind::Sign
-        | UnaryKind::Square
-        | UnaryKind::Rsqrt
-        | UnaryKind::LogSigmoid => false,
-    }
+            | UnaryKind::LeakyRelu(_)
+            | UnaryKind::Elu(_)
+            | UnaryKind::Clip(_)
+            | UnaryKind::Sigmoid
+            | UnaryKind::Silu
+            | UnaryKind::HardSigmoid { .. }
+            | UnaryKind::HardSwish
+            | UnaryKind::Tanh
+    )
 }
 
 /// Conv + constant per channel → bias; matrix product + constant row → Gemm with a bias.

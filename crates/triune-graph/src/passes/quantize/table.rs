@@ -55,7 +55,7 @@ pub fn table(
     let source = Quantized { dtype, params: from };
     let target = Quantized { dtype: to_dtype, params: to };
     let table = match (function, rounding) {
-        (Some(kind), _) => tabulate(source, target, rounding, |x| evaluate(kind, x)),
+        (Some(kind), _) => tabulate(source, target, rounding, |x| kind.evaluate(x)),
         (None, Rounding::HalfToEven) => tabulate(source, target, rounding, |x| x),
         (None, Rounding::HalfAwayFromZero) => {
             let ratio = from.scale / to.scale;
@@ -77,9 +77,9 @@ pub(in crate::passes) fn mapping(
     to: Quantized,
     rounding: Rounding,
 ) -> Option<Op> {
-    let kind = function.unwrap_or(UnaryKind::Clip([f32::NEG_INFINITY, f32::INFINITY]));
+    let kind = function.unwrap_or(UnaryKind::Identity);
     match (from.is_byte(), to.is_byte()) {
-        (true, true) => Some(Op::Table(Table { table: tabulate(from, to, rounding, |x| evaluate(kind, x)) })),
+        (true, true) => Some(Op::Table(Table { table: tabulate(from, to, rounding, |x| kind.evaluate(x)) })),
         (false, false) if from.dtype == to.dtype => Some(Op::Unary(Unary { kind })),
         _ => None,
     }
@@ -91,122 +91,15 @@ pub fn wide_table(function: UnaryKind, from: QuantParams, to: QuantParams, round
     (0..=u16::MAX)
         .map(|pattern| {
             let x = from.dequantize(i32::from(pattern.cast_signed()));
-            let real = evaluate(function, f64::from(x)) as f32;
+            let real = function.evaluate(f64::from(x)) as f32;
             to.quantize_by(rounding, real, DType::I16) as i16
         })
         .collect()
 }
 
-/// The function in f64.
-pub(in crate::passes) fn evaluate(kind: UnaryKind, x: f64) -> f64 {
-    match kind {
-        UnaryKind::Relu => x.max(0.0),
-        UnaryKind::LeakyRelu(alpha) if x < 0.0 => f64::from(alpha) * x,
-        UnaryKind::Elu(alpha) if x < 0.0 => f64::from(alpha) * x.exp_m1(),
-        UnaryKind::LeakyRelu(_) | UnaryKind::Elu(_) => x,
-        // Not `clamp`: the limits come from a file and may be the wrong way round, when the upper one wins.
-        UnaryKind::Clip([low, high]) => x.max(f64::from(low)).min(f64::from(high)),
-        UnaryKind::Sigmoid => sigmoid(x),
-        UnaryKind::Silu => x * sigmoid(x),
-        UnaryKind::HardSigmoid { alpha, beta } => (f64::from(alpha) * x + f64::from(beta)).clamp(0.0, 1.0),
-        UnaryKind::HardSwish => x * (x / 6.0 + 0.5).clamp(0.0, 1.0),
-        UnaryKind::Tanh => x.tanh(),
-        UnaryKind::Exp => x.exp(),
-        UnaryKind::Log => x.ln(),
-        UnaryKind::Sqrt => x.sqrt(),
-        UnaryKind::Reciprocal => x.recip(),
-        UnaryKind::Abs => x.abs(),
-        UnaryKind::Neg => -x,
-        UnaryKind::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
-        UnaryKind::Erf => erf(x),
-        UnaryKind::Gelu => 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2)),
-        UnaryKind::Floor => x.floor(),
-        UnaryKind::Ceil => x.ceil(),
-        UnaryKind::Round => x.round_ties_even(),
-        UnaryKind::Sin => x.sin(),
-        UnaryKind::Cos => x.cos(),
-        UnaryKind::Tan => x.tan(),
-        UnaryKind::Asin => x.asin(),
-        UnaryKind::Acos => x.acos(),
-        UnaryKind::Atan => x.atan(),
-        UnaryKind::Sinh => x.sinh(),
-        UnaryKind::Cosh => x.cosh(),
-        UnaryKind::Asinh => x.asinh(),
-        UnaryKind::Acosh => x.acosh(),
-        UnaryKind::Atanh => x.atanh(),
-        UnaryKind::Expm1 => x.exp_m1(),
-        UnaryKind::Log1p => x.ln_1p(),
-        UnaryKind::Erfc => 1.0 - erf(x),
-        UnaryKind::ErfInv => erf_inverse(x),
-        UnaryKind::ErfcInv => erf_inverse(1.0 - x),
-        UnaryKind::FastTanh => x * (27.0 + x * x) / (27.0 + 9.0 * x * x),
-        UnaryKind::RoundHalfAway => x.round(),
-        UnaryKind::Sign => {
-            if x == 0.0 || x.is_nan() {
-                x
-            } else {
-                1.0_f64.copysign(x)
-            }
-        }
-        UnaryKind::Square => x * x,
-        UnaryKind::Rsqrt => 1.0 / x.sqrt(),
-        UnaryKind::LogSigmoid => -((-x).max(0.0) + (-x.abs()).exp().ln_1p()),
-    }
-}
-
-fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
-}
-
-/// The error function as 2/√π · e^(−x²) · Σ 2ⁿ x²ⁿ⁺¹ / (1·3·…·(2n+1)), whose terms are all positive; beyond 6 it is 1 to
-/// the last bit.
-fn erf(x: f64) -> f64 {
-    let magnitude = x.abs();
-    if magnitude > 6.0 {
-        return 1.0_f64.copysign(x);
-    }
-    let square = magnitude * magnitude;
-    let (mut term, mut sum) = (magnitude, magnitude);
-    let mut odd = 1.0;
-    while term > sum * f64::EPSILON / 4.0 {
-        odd += 2.0;
-        term *= 2.0 * square / odd;
-        sum += term;
-    }
-    (std::f64::consts::FRAC_2_SQRT_PI * (-square).exp() * sum).copysign(x)
-}
-
-/// The x whose error function is y, by halving: for tables, a few hundred times per network.
-fn erf_inverse(y: f64) -> f64 {
-    if y.abs() >= 1.0 || y.is_nan() {
-        return if y.abs() == 1.0 { f64::INFINITY.copysign(y) } else { f64::NAN };
-    }
-    let (mut low, mut high) = (0.0, 6.0);
-    for _ in 0..60 {
-        let middle = 0.5 * (low + high);
-        if erf(middle) < y.abs() { low = middle } else { high = middle }
-    }
-    low.copysign(y)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn error_function_meets_known_values() {
-        for (x, expected) in [
-            (0.0, 0.0),
-            (0.5, 0.520_499_877_813_046_5),
-            (1.0, 0.842_700_792_949_714_9),
-            (2.0, 0.995_322_265_018_952_7),
-            (3.5, 0.999_999_256_901_627_7),
-        ] {
-            assert!((erf(x) - expected).abs() < 1e-14, "erf({x}) = {}", erf(x));
-            assert_eq!(erf(-x), -erf(x));
-        }
-        assert_eq!(erf(f64::INFINITY), 1.0);
-    }
 
     #[test]
     fn same_parameters_make_the_identity() {
@@ -233,7 +126,7 @@ mod tests {
     fn signed_bytes_are_indexed_by_their_pattern() {
         let from = Quantized { dtype: DType::I8, params: QuantParams { scale: 1.0, zero_point: 0 } };
         let to = Quantized { dtype: DType::U8, params: QuantParams { scale: 1.0, zero_point: 0 } };
-        let table = tabulate(from, to, Rounding::HalfToEven, |x| evaluate(UnaryKind::Abs, x));
+        let table = tabulate(from, to, Rounding::HalfToEven, |x| UnaryKind::Abs.evaluate(x));
         assert_eq!([table[0], table[5], table[0xfb], table[0x80]], [0, 5, 5, 128]);
     }
 }

@@ -20,11 +20,14 @@ impl Emitter<'_> {
         let relu = |alpha: f32, most: f32| {
             vec![("alpha", float(alpha)), ("max_value", float(most)), ("threshold", float(0.0))]
         };
+        let clamp = |low: f32, high: f32| ("ClampScalar", vec![("max", float(high)), ("min", float(low))]);
         let (name, attributes) = match kind {
+            // Between integers of different scales, where the real stays.
+            UnaryKind::Identity => clamp(f32::NEG_INFINITY, f32::INFINITY),
             UnaryKind::Relu => ("ReLU", relu(0.0, f32::INFINITY)),
             UnaryKind::LeakyRelu(alpha) => ("ReLU", relu(alpha, f32::INFINITY)),
             UnaryKind::Clip([0.0, high]) if high > 0.0 => ("ReLU", relu(0.0, high)),
-            UnaryKind::Clip([low, high]) => ("ClampScalar", vec![("max", float(high)), ("min", float(low))]),
+            UnaryKind::Clip([low, high]) => clamp(low, high),
             UnaryKind::Elu(alpha) => ("ELU", vec![("alpha", float(alpha))]),
             UnaryKind::HardSigmoid { alpha, beta } => {
                 ("Hardsigmoid", vec![("alpha", float(alpha)), ("beta", float(beta))])

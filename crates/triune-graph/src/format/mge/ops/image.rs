@@ -6,7 +6,9 @@ use super::{kind, layout::layout};
 use crate::{
     Error, ValueId,
     format::mge::node::NodeReader,
-    ops::{Border, Concat, CoordinateMode, NearestMode, Op, Resize, ResizeMode, ShapeOf, WarpPerspective},
+    ops::{
+        BorderMode, Concat, CoordinateMode, NearestMode, Op, Resize, ResizeMode, ShapeOf, WarpPerspective,
+    },
 };
 
 /// Rows and columns to the numbers that operand 1 gives.
@@ -49,11 +51,11 @@ pub(in super::super) fn warp_perspective(node: &mut NodeReader<'_, '_, '_>) -> R
         }
     };
     let border = match params.u32(1, 0)? {
-        0 => Border::Replicate,
-        1 => Border::Reflect,
-        2 => Border::Reflect101,
-        3 => Border::Wrap,
-        4 => Border::Constant(params.f32(3, 0.0)?),
+        0 => BorderMode::Replicate,
+        1 => BorderMode::Reflect,
+        2 => BorderMode::Reflect101,
+        3 => BorderMode::Wrap,
+        4 => BorderMode::Constant(params.f32(3, 0.0)?),
         mode => return Err(node.unsupported(format!("border mode {mode}"))),
     };
     let layout = layout(node, &params, 2, 0)?;
