@@ -464,7 +464,7 @@ fn external_data_stay_in_the_models_folder() {
         ("/etc/passwd", "0", "8", &["leaves"]),
         ("weights/../../secret", "0", "8", &["leaves"]),
         ("", "0", "8", &["leaves"]),
-        ("weights", "0", "8", &["not a file"]),
+        ("weights", "0", "8", &["folder, not a plain file"]),
         ("missing", "0", "8", &["missing"]),
         ("weights/w.bin", "8", "8", &["bytes 8 + 8"]),
         ("weights/w.bin", "18446744073709551615", "8", &["bytes"]),

@@ -119,7 +119,7 @@ impl RemoteBoard {
         let found = &welcome.info.device;
         // buyi-RxC is a buyi with fewer engines.
         if found != device && found.split_once('-').is_none_or(|(family, _)| family != device) {
-            return Err(fail(&format!("the board there is a {found:?}, not a {device:?}")));
+            return Err(fail(&format!("the board there is a '{found}', not a '{device}'")));
         }
         incoming.set_patience(patience).map_err(lost)?;
         outgoing.set_patience(patience);
@@ -373,7 +373,7 @@ mod tests {
     fn a_board_of_another_device_is_refused_by_name() {
         for (found, asked) in [("zg330", "buyi"), ("buyi", "buyi-4x4"), ("buyish", "buyi"), ("", "buyi")] {
             let error = welcomed_by(found, asked).unwrap();
-            assert!(error.ends_with(&format!("the board there is a {found:?}, not a {asked:?}")), "{error}");
+            assert!(error.ends_with(&format!("the board there is a '{found}', not a '{asked}'")), "{error}");
         }
         assert_eq!(welcomed_by("buyi-4x4", "buyi"), None);
         assert_eq!(welcomed_by("zg330", "zg330"), None);
