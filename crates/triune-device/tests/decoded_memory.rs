@@ -45,8 +45,11 @@ const COUNT: usize = 4000;
 const DIMS: [u32; 6] = [1, 1, 1, 1, 4, 4];
 const FUNCTION: UnaryKind = UnaryKind::Sigmoid;
 
+/// A kind of command by name, and one of it.
+type Kind = (&'static str, fn() -> Command);
+
 /// Short commands, and commands with much to keep.
-fn kinds() -> Vec<(&'static str, fn() -> Command)> {
+fn kinds() -> Vec<Kind> {
     vec![
         ("fill", || {
             Fill {
@@ -122,7 +125,7 @@ fn kinds() -> Vec<(&'static str, fn() -> Command)> {
 #[test]
 fn decoded_programs_take_up_to_eight_times_their_stream() {
     let mut constants = Constants::default();
-    constants.add([0; 1 << 17]);
+    constants.add(vec![0; 1 << 17]);
     for (name, make) in kinds() {
         let commands: Vec<Command> = (0..COUNT).map(|_| make()).collect();
         let bench = Bench::alone(&commands, &constants, [1024, 1024, 1024]);

@@ -128,18 +128,18 @@ fn depthwise_windows_run_on_the_vector_unit() {
 #[test]
 fn a_slower_clock_changes_the_ratio_to_ddr() {
     let commands = [copy(0, 3, 1 << 20)];
-    let at = |clock| timeline(&bare(), &commands, &PLACEMENT, &at_clock(clock)).expect("timed");
+    let at = |clock| timeline(&bare(), commands, &PLACEMENT, &at_clock(clock)).expect("timed");
     let (slow, fast) = (at(200), at(800));
     // DDR has a clock of its own: the same nanoseconds, a quarter of the cycles.
     assert!(slow.nanos(slow.total_cycles).abs_diff(fast.nanos(fast.total_cycles)) < 100);
     assert!(fast.total_cycles.abs_diff(4 * slow.total_cycles) < 32);
-    assert!(matches!(timeline(&bare(), &commands, &PLACEMENT, &at_clock(1)), Err(Error::Timing(_))));
+    assert!(matches!(timeline(&bare(), commands, &PLACEMENT, &at_clock(1)), Err(Error::Timing(_))));
 }
 
 #[test]
 fn the_host_has_no_time_but_counts_bytes() {
     let host = DeviceSpec::builtin("host").expect("builtin");
-    let timeline = timeline(&host, &[conv(2, 3, 8, 3, [8, 8], 1)], &["ram"; 4], &TimingOptions::default())
+    let timeline = timeline(&host, [conv(2, 3, 8, 3, [8, 8], 1)], &["ram"; 4], &TimingOptions::default())
         .expect("timed");
     assert_eq!((timeline.total_cycles, timeline.clock_mhz, timeline.micros()), (0, 0, 0.0));
     assert_eq!(timeline.commands[0].bytes_written[0], 512);
@@ -149,11 +149,11 @@ fn the_host_has_no_time_but_counts_bytes() {
 #[test]
 fn errors_name_what_is_missing() {
     let commands = [conv(3, 3, 8, 3, [8, 8], 1)];
-    let error = timeline(&metis(), &commands, &["ddr", "l2"], &TimingOptions::default())
+    let error = timeline(&metis(), commands, &["ddr", "l2"], &TimingOptions::default())
         .expect_err("no memory for segment 3");
     assert!(error.to_string().contains("command 0") && error.to_string().contains("segment 3"), "{error}");
     assert!(matches!(
-        timeline(&metis(), &commands, &["l9"; 4], &TimingOptions::default()),
+        timeline(&metis(), commands, &["l9"; 4], &TimingOptions::default()),
         Err(Error::UnknownMemory { .. })
     ));
 }
@@ -207,7 +207,7 @@ fn cores_beyond_the_ports_share_them() {
     let commands = [copy(0, 1, 1 << 20)];
     let at = |active_cores| {
         let options = TimingOptions { active_cores, ..TimingOptions::default() };
-        timeline(&bare(), &commands, &["ddr", "ddr", "l1"], &options)
+        timeline(&bare(), commands, &["ddr", "ddr", "l1"], &options)
     };
     // Read from and written to DDR, which has one port: half of it each is half as fast.
     let [one, two, four] = [1, 2, 4].map(|cores| at(cores).expect("timed").total_cycles);
@@ -217,7 +217,7 @@ fn cores_beyond_the_ports_share_them() {
     let commands = [copy(1, 2, 1 << 20)];
     let at = |active_cores| {
         let options = TimingOptions { active_cores, ..TimingOptions::default() };
-        timeline(&bare(), &commands, &["ddr", "l2", "l1"], &options).expect("timed").total_cycles
+        timeline(&bare(), commands, &["ddr", "l2", "l1"], &options).expect("timed").total_cycles
     };
     assert_eq!(at(1), at(4));
 }
@@ -228,7 +228,7 @@ fn wider_integers_move_twice_the_bytes() {
     let commands = [conv(3, 2, 16, 3, [64, 64], 1), End {}.into()];
     let at = |spec: &DeviceSpec, precision| {
         let options = TimingOptions { precision, ..TimingOptions::default() };
-        timeline(spec, &commands, &["ddr", "ddr", "ocm", "ddr"], &options)
+        timeline(spec, commands, &["ddr", "ddr", "ocm", "ddr"], &options)
     };
     let narrow = at(&buyi, Precision::Int8).expect("timed").commands[0];
     let wide = at(&buyi, Precision::Int16).expect("timed").commands[0];
@@ -249,7 +249,7 @@ fn a_smaller_array_takes_longer() {
     let compute = |name: &str| {
         let spec = DeviceSpec::builtin(name).expect("builtin");
         let options = TimingOptions::default();
-        timeline(&spec, &commands, &["ddr", "ddr", "ocm"], &options).expect("timed").commands[0].compute
+        timeline(&spec, commands, &["ddr", "ddr", "ocm"], &options).expect("timed").commands[0].compute
     };
     assert_eq!(compute("buyi-2x2"), 4 * compute("buyi"));
     assert_eq!(compute("buyi-1x1"), 16 * compute("buyi"));

@@ -1,4 +1,4 @@
-//! BinaryKind operators on every instruction set, against their formulas element by element.
+//! `BinaryKind` operators on every instruction set, against their formulas element by element.
 
 mod common;
 

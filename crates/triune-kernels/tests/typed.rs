@@ -1,4 +1,4 @@
-//! BinaryKind, comparisons, conversions and choices over every number type: on every instruction set and thread count
+//! `BinaryKind`, comparisons, conversions and choices over every number type: on every instruction set and thread count
 //! against the same in wide integers, element by element.
 
 mod common;

@@ -98,7 +98,7 @@ pub(crate) fn argument(text: impl ToString) -> PyErr {
 
 /// An exception with the text of an error.
 fn raised<T: PyTypeInfo>(error: &impl ToString) -> PyErr {
-    PyErr::new::<T, _>(text::message(&error.to_string()))
+    PyErr::new::<T, _>(text::message(error.to_string()))
 }
 
 /// The same with something that programs can ask it for.
@@ -113,7 +113,7 @@ pub(crate) fn forked(error: Forked) -> PyErr {
 }
 
 /// The exception for memory that the host does not have.
-pub(crate) fn out_of_memory(error: &OutOfMemory) -> PyErr {
+pub(crate) fn out_of_memory(error: OutOfMemory) -> PyErr {
     PyMemoryError::new_err(error.to_string())
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn runtime(error: RuntimeError) -> PyErr {
         RuntimeError::Card(error) => card(error),
         RuntimeError::Graph(inner) => graph(&error, inner),
         RuntimeError::Device(inner) => device_as(&error, inner),
-        RuntimeError::Memory(none) => out_of_memory(none),
+        RuntimeError::Memory(none) => out_of_memory(*none),
         RuntimeError::File(_) => raised::<FileError>(&error),
         RuntimeError::Shared => raised::<InUseError>(&error),
         RuntimeError::Foreign { .. } => raised::<ForeignError>(&error),

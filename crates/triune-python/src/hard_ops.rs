@@ -92,7 +92,7 @@ impl HardOps {
     /// Reads a value: its elements row-major in their stored extents.
     fn read<'py>(&self, py: Python<'py>, v_id: i64) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = self.inner.bytes(v_id).map_err(error::runtime)?;
-        let mut data = memory::filled(bytes, 0).map_err(|none| error::out_of_memory(&none))?;
+        let mut data = memory::filled(bytes, 0).map_err(error::out_of_memory)?;
         error::detached(py, || self.inner.read(v_id, &mut data))?.map_err(error::runtime)?;
         Ok(PyBytes::new(py, &data))
     }
@@ -117,7 +117,7 @@ impl HardOps {
         let mut results = Vec::with_capacity(outputs.len());
         for v_id in outputs {
             let bytes = self.inner.bytes(v_id).map_err(error::runtime)?;
-            results.push((v_id, memory::filled(bytes, 0).map_err(|none| error::out_of_memory(&none))?));
+            results.push((v_id, memory::filled(bytes, 0).map_err(error::out_of_memory)?));
         }
         error::detached(py, || {
             let inputs: Vec<(i64, &[u8])> =

@@ -92,6 +92,10 @@ impl Signals {
     }
 
     fn look(&self, start: Instant) -> bool {
+        #[expect(
+            clippy::redundant_closure_for_method_calls,
+            reason = "the method serves one lifetime, the closure every"
+        )]
         let found = Python::attach(|py| py.check_signals());
         let end = Instant::now();
         self.read.set(Some(end));

@@ -27,9 +27,9 @@ impl<'a, 'py, T: FromPyObjectOwned<'py>> FromPyObject<'a, 'py> for List<T> {
             return Err(PyTypeError::new_err("expected a list, got a text"));
         }
         let sequence = object.cast::<PySequence>()?;
-        let mut elements = memory::with_room(sequence.len()?).map_err(|none| error::out_of_memory(&none))?;
+        let mut elements = memory::with_room(sequence.len()?).map_err(error::out_of_memory)?;
         for item in sequence.try_iter()? {
-            memory::grow(&mut elements, 1).map_err(|none| error::out_of_memory(&none))?;
+            memory::grow(&mut elements, 1).map_err(error::out_of_memory)?;
             elements.push(item?.extract::<T>().map_err(Into::into)?);
         }
         Ok(Self(elements))

@@ -41,7 +41,7 @@ impl Session {
     fn new(py: Python<'_>, model: &Bound<'_, PyAny>, threads: usize) -> PyResult<Self> {
         let options = SessionOptions { threads, ..SessionOptions::default() };
         let inner = if let Ok(bytes) = model.cast::<PyBytes>() {
-            let bytes = memory::copied(bytes.as_bytes()).map_err(|none| error::out_of_memory(&none))?;
+            let bytes = memory::copied(bytes.as_bytes()).map_err(error::out_of_memory)?;
             error::detached(py, || runtime::Session::from_bytes(bytes, &options))?
         } else {
             let path: PathBuf = model.extract()?;

@@ -396,7 +396,9 @@ impl Outgoing {
                 done => return done,
             }
         }
-        slices.iter().for_each(|slice| self.unsent.extend_from_slice(slice));
+        for slice in &*slices {
+            self.unsent.extend_from_slice(slice);
+        }
         Ok(())
     }
 
@@ -427,6 +429,7 @@ struct Pace<'a> {
 }
 
 /// Sends the slices; what is left of them has not gone.
+#[expect(clippy::mut_mut, reason = "the caller keeps what is left, and no slice of slices shrinks otherwise")]
 fn write_all(mut socket: &TcpStream, slices: &mut &mut [IoSlice<'_>], pace: &Pace<'_>) -> Result<(), Fault> {
     let mut moved = false;
     IoSlice::advance_slices(slices, 0);

@@ -53,7 +53,7 @@ pub enum Error {
         /// Its operator.
         op: String,
         /// What is wrong.
-        source: triune_device::Error,
+        source: Box<triune_device::Error>,
     },
     /// The model as a whole does not fit the target.
     #[error("{}", Reason(.0))]

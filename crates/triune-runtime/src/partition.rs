@@ -566,10 +566,10 @@ fn signed_outputs(graph: &mut Graph) -> Vec<bool> {
         let read = graph.nodes.iter().any(|node| node.inputs.contains(&Some(id)));
         let producer = graph.nodes.iter_mut().find(|node| node.outputs.contains(&Some(id)));
         let (epilogue, quant) = match producer {
-            Some(Node { op: Op::Conv(ops::Conv { epilogue, .. }), quant: Some(quant), .. })
-            | Some(Node { op: Op::Gemm(ops::Gemm { epilogue, .. }), quant: Some(quant), .. }) => {
-                (Some(epilogue), Some(quant))
-            }
+            Some(
+                Node { op: Op::Conv(ops::Conv { epilogue, .. }), quant: Some(quant), .. }
+                | Node { op: Op::Gemm(ops::Gemm { epilogue, .. }), quant: Some(quant), .. },
+            ) => (Some(epilogue), Some(quant)),
             _ => (None, None),
         };
         let plain = epilogue

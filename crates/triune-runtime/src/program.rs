@@ -167,7 +167,7 @@ impl Program {
             // Commands count the axes that are indexed, people those of the operand.
             *axis = operator.axes.get(*axis).map_or(*axis, |&axis| axis as usize);
         }
-        Error::Node { node: operator.name.clone(), op: operator.kind.clone(), source }
+        Error::Node { node: operator.name.clone(), op: operator.kind.clone(), source: Box::new(source) }
     }
 
     /// The operator that command `index` belongs to.

@@ -89,7 +89,7 @@ fn damaged_packages_say_so() {
     for (from, to, words) in [
         ("\"schema_version\": 3", "\"schema_version\": 4", "newer"),
         ("\"schema_version\": 3", "\"schema_version\": 2", "schema version 2 has commands"),
-        ("\"schema_version\": 3", "\"schema_version\": \"x\"", "not known"),
+        ("\"schema_version\": 3", "\"schema_version\": \"x\"", "no schema version"),
         ("\"schema_version\": 3", "\"schema_version\": 0", "not known"),
         ("\"policy\": \"exact\"", "\"policy\": \"luck\"", "policy"),
         ("\"value\": 0", "\"value\": 5", "beyond their bounds"),

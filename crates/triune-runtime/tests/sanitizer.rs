@@ -137,7 +137,10 @@ fn two_live_maps_in_one_place_show() {
                     }
                     let bad = Arc::new(moved(&good, from, to));
                     match run(&bad, Sanitize::Report) {
-                        Err(Error::Device(DeviceError::Sanitizer(_) | DeviceError::Command { .. })) => {
+                        Err(Error::Device(DeviceError::Sanitizer(_))) => shown += 1,
+                        Err(Error::Node { source, .. })
+                            if matches!(*source, DeviceError::Sanitizer(_) | DeviceError::Command { .. }) =>
+                        {
                             shown += 1;
                         }
                         Err(error) => panic!("{error}"),
@@ -182,7 +185,8 @@ fn an_output_that_nobody_writes_is_named() {
     let good = program(&branches(7, 1), "metis");
     assert!(good.outputs[0].padding.iter().any(|&padding| padding != (0, 0)), "{:?}", good.outputs[0]);
     let mut commands = decode(&good.instructions).expect("commands");
-    commands.pop();
+    // The first command alone writes none of the outputs.
+    commands.truncate(1);
     commands.push(End {}.into());
     let bad = Program { instructions: Bytes::from(encode(&commands)), ..good };
     let error = run(&Arc::new(bad), Sanitize::Report).expect_err("never written").to_string();

@@ -117,7 +117,7 @@ mod tests {
     fn long_lists_say_how_long() {
         assert_eq!(List(&[1, 2, 3]).to_string(), "[1, 2, 3]");
         assert_eq!(List::<u8>(&[]).to_string(), "[]");
-        let shown = List(&[7; 100_000]).to_string();
+        let shown = List(&vec![7; 100_000]).to_string();
         assert!(shown.ends_with("7, … 100000 in all]") && shown.len() < 100, "{shown}");
     }
 
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn long_messages_keep_both_ends() {
         for letter in ["ü ", "\u{1F600} ", "a b\n"] {
-            let shown = message(&format!("subject {}cure", letter.repeat(5_000)));
+            let shown = message(format!("subject {}cure", letter.repeat(5_000)));
             assert!(shown.len() <= 2000, "{}", shown.len());
             assert!(
                 shown.starts_with("subject ") && shown.ends_with("cure") && shown.contains("bytes left out")

@@ -173,7 +173,9 @@ impl Core {
         }
         let streams = decode(at, start, bytes, table)?;
         let mut tally = Tally::default();
-        streams.iter().for_each(|stream| tally.merge(stream.tally()));
+        for stream in &streams {
+            tally.merge(stream.tally());
+        }
         tally.check(work::limit()?)?;
         let bytes_of = |streams: &[Decoded]| streams.iter().map(Decoded::bytes).sum::<u64>();
         let mut kept: usize = self.decoded.iter().map(|job| job.streams.len().max(1)).sum();

@@ -346,11 +346,11 @@ impl<'a> Checker<'a> {
     }
 
     /// An operand whose elements can lie up to `reach` bytes further than its own extents lead.
-    pub(super) fn widened(&self, placed: Placed, reach: u64) -> Result<Placed> {
+    pub(super) fn widened(&self, placed: &Placed, reach: u64) -> Result<Placed> {
         let SegRange { segment, start, len } = placed.range;
         let Some(len) = len.checked_add(reach) else { return bad(placed.field, "its extents overflow") };
         let range = self.flat(placed.field, Addr::new(segment, start), len, placed.elem_bytes)?;
-        Ok(Placed { range, ..placed })
+        Ok(Placed { range, ..*placed })
     }
 
     /// A feature map.
@@ -534,43 +534,44 @@ impl<'a> Checker<'a> {
     pub(super) fn finish<const N: usize>(
         &self,
         reads: [Placed; N],
-        write: Placed,
+        write: &Placed,
         elementwise: bool,
         kernel: impl Step + 'static,
     ) -> Result<Prepared> {
         const { assert!(N <= MAX_READS) };
-        self.check_write(&write)?;
+        self.check_write(write)?;
         let (mut all, mut staged) = ([None; MAX_READS], [false; MAX_READS]);
         for ((slot, staged), read) in all.iter_mut().zip(&mut staged).zip(reads) {
-            *staged = is_staged(&read, &write, elementwise)?;
+            *staged = is_staged(&read, write, elementwise)?;
             *slot = Some(read);
         }
-        self.prepared(Operands { reads: all, write }, staged, kernel)
+        self.prepared(&Operands { reads: all, write: *write }, staged, kernel)
     }
 
     /// As [`Self::finish`], for a window over `reads[0]` whose results are added to `reads[1]`, in place if need be.
     pub(super) fn finish_fused(
         &self,
         [input, residual]: [Placed; 2],
-        write: Placed,
+        write: &Placed,
         kernel: impl Step + 'static,
     ) -> Result<Prepared> {
-        self.check_write(&write)?;
-        let staged = [is_staged(&input, &write, false)?, is_staged(&residual, &write, true)?, false];
-        self.prepared(Operands { reads: [Some(input), Some(residual), None], write }, staged, kernel)
+        self.check_write(write)?;
+        let staged = [is_staged(&input, write, false)?, is_staged(&residual, write, true)?, false];
+        let reads = [Some(input), Some(residual), None];
+        self.prepared(&Operands { reads, write: *write }, staged, kernel)
     }
 
     fn prepared<K: Step + 'static>(
         &self,
-        operands: Operands,
+        operands: &Operands,
         staged: [bool; MAX_READS],
         kernel: K,
     ) -> Result<Prepared> {
         self.keep("opcode", (Prepared::BYTES + size_of::<K>()) as u64)?;
-        let prepared = Prepared::new(self.opcode, &operands, staged, Box::new(kernel));
+        let prepared = Prepared::new(self.opcode, operands, staged, Box::new(kernel));
         if self.guard.is_some() {
             self.keep("opcode", size_of::<Operands>() as u64)?;
-            self.operands.replace(Some(operands));
+            self.operands.replace(Some(*operands));
         }
         Ok(prepared)
     }

@@ -100,7 +100,7 @@ fn marked_axes(at: &Operands<'_>, axes: &[i64], rank: usize) -> Result<Vec<bool>
     for &axis in axes {
         match resolve_axis(axis, rank) {
             Some(index) if !marked[index] => marked[index] = true,
-            _ => return Err(at.wrong(format!("axes {} of {rank} dimensions", List(&axes)))),
+            _ => return Err(at.wrong(format!("axes {} of {rank} dimensions", List(axes)))),
         }
     }
     Ok(marked)

@@ -75,7 +75,9 @@ fn each_pair(events: &[(u64, bool, u32)], mut pair: impl FnMut(u32, u32)) {
     let mut places = vec![0_usize; events.len() / 2];
     for &(_, starts, index) in events {
         if starts {
-            live.iter().for_each(|&other| pair(index, other));
+            for &other in &live {
+                pair(index, other);
+            }
             places[index as usize] = live.len();
             live.push(index);
         } else {

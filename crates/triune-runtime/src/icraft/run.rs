@@ -85,7 +85,7 @@ impl HardOps {
     /// [`Error::Argument`] for numbers that are not there or in the wrong order, [`Error::Device`] as the commands have it.
     pub fn run(&self, first: i64, last: i64) -> Result<(), Error> {
         let parts = self.parts.lock()?;
-        self.execute(&parts, self.step(first)?, self.step(last)?)
+        Self::execute(&parts, self.step(first)?, self.step(last)?)
     }
 
     /// Writes values, runs the operators from `first` to `last`, and reads values, with nobody between.
@@ -103,7 +103,7 @@ impl HardOps {
         for (v_id, bytes) in inputs {
             self.put(&parts, *v_id, bytes)?;
         }
-        self.execute(&parts, self.step(first)?, self.step(last)?)?;
+        Self::execute(&parts, self.step(first)?, self.step(last)?)?;
         for (v_id, bytes) in outputs {
             self.take(&parts, *v_id, bytes)?;
         }
@@ -119,7 +119,7 @@ impl HardOps {
         Ok((&step.inputs, &step.outputs))
     }
 
-    fn execute(&self, parts: &Parts, first: usize, last: usize) -> Result<(), Error> {
+    fn execute(parts: &Parts, first: usize, last: usize) -> Result<(), Error> {
         if first > last {
             return Err(Error::Argument("the first operator comes behind the last".into()));
         }

@@ -169,7 +169,7 @@ impl Lowering<'_> {
         if (input.dtype == DType::I16) != (output.dtype == DType::I16) {
             return Err(unsupported(node, format!("{} made of {}", output.dtype, input.dtype)));
         }
-        let scales = &*self.quantization(node)?.weights;
+        let scales = &*super::quantization(node)?.weights;
         let channels = product.out_channels;
         if scales.len() != 1 && scales.len() != channels {
             return Err(unsupported(node, format!("{} weight scales for {channels} channels", scales.len())));

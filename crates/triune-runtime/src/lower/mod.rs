@@ -257,14 +257,9 @@ impl Lowering<'_> {
         }
     }
 
-    /// What a node over integers says of them.
-    fn quantization<'n>(&self, node: &'n Node) -> Result<&'n Quantization, Error> {
-        node.quant.as_ref().ok_or_else(|| unsupported(node, "integers without scales and zero points"))
-    }
-
     /// What a node takes the integers of operand `index` for.
     fn operand_quant(&self, node: &Node, index: usize) -> Result<QuantParams, Error> {
-        let quant = self.quantization(node)?.operand(index);
+        let quant = quantization(node)?.operand(index);
         let quant =
             quant.ok_or_else(|| unsupported(node, format!("operand {index} has no scale and zero point")))?;
         self.symmetric(node, operand(node, index)?, quant)
@@ -272,7 +267,7 @@ impl Lowering<'_> {
 
     /// What the integers of a node's result stand for.
     fn result_quant(&self, node: &Node) -> Result<QuantParams, Error> {
-        let quant = self.quantization(node)?.result;
+        let quant = quantization(node)?.result;
         self.symmetric(node, result(node)?, quant)
     }
 
@@ -652,4 +647,9 @@ pub(crate) fn unsupported(node: &Node, reason: impl Into<String>) -> Error {
 /// The address of a byte of the constants segment.
 fn constant(offset: u64) -> Addr {
     Addr::new(Program::CONSTANTS, offset)
+}
+
+/// What a node over integers says of them.
+fn quantization(node: &Node) -> Result<&Quantization, Error> {
+    node.quant.as_ref().ok_or_else(|| unsupported(node, "integers without scales and zero points"))
 }

@@ -281,11 +281,10 @@ impl UnaryKind {
     /// The function in f64, for tables and references: the same bits on every machine.
     pub fn evaluate(self, x: f64) -> f64 {
         match self {
-            Self::Identity => x,
             Self::Relu => x.max(0.0),
             Self::LeakyRelu(alpha) if x < 0.0 => f64::from(alpha) * x,
             Self::Elu(alpha) if x < 0.0 => f64::from(alpha) * math::expm1(x),
-            Self::LeakyRelu(_) | Self::Elu(_) => x,
+            Self::Identity | Self::LeakyRelu(_) | Self::Elu(_) => x,
             // Not `clamp`: the limits come from a file and may be the wrong way round, when the upper one wins.
             Self::Clip([low, high]) => x.max(f64::from(low)).min(f64::from(high)),
             Self::Sigmoid => sigmoid(x),

@@ -71,8 +71,8 @@ pub fn unary(kind: UnaryKind, x: f64) -> f64 {
         UnaryKind::Rsqrt => 1.0 / x.sqrt(),
         UnaryKind::LogSigmoid => -((-x).max(0.0) + (-x.abs()).exp().ln_1p()),
         UnaryKind::Erfc => erfc(x),
-        UnaryKind::ErfInv => inverse(|t| -erfc(t), x - 1.0),
-        UnaryKind::ErfcInv => inverse(|t| -erfc(t), -x),
+        UnaryKind::ErfInv => erf_inverse(x, 1.0 - x),
+        UnaryKind::ErfcInv => erf_inverse(1.0 - x, x),
     }
 }
 
@@ -102,6 +102,11 @@ fn erfc(x: f64) -> f64 {
     }
     let tail = (1..200_u32).rev().fold(x, |below, k| x + f64::from(k) / 2.0 / below);
     (-x * x).exp() / tail / std::f64::consts::PI.sqrt()
+}
+
+/// The argument of this error function and this complement of it: by the smaller one, which has all its digits.
+fn erf_inverse(y: f64, complement: f64) -> f64 {
+    if y.abs() < 0.5 { inverse(erf, y) } else { inverse(|t| -erfc(t), -complement) }
 }
 
 /// The argument at which a rising function has this value, by halving.

@@ -175,7 +175,7 @@ pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<P
     match (&command.residual, &command.add) {
         (None, None) => {
             let step = QConvStep { kernel, input: input.nhwc, output: output.nhwc, residual: None };
-            checker.finish([input.placed], output.placed, false, step)
+            checker.finish([input.placed], &output.placed, false, step)
         }
         (Some(map), Some(params)) => {
             let residual = checker.map("residual", map)?;
@@ -184,7 +184,7 @@ pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<P
             expect_same_extents("residual", &residual.nhwc, &output.nhwc)?;
             let step =
                 QConvStep { kernel, input: input.nhwc, output: output.nhwc, residual: Some(residual.nhwc) };
-            checker.finish_fused([input.placed, residual.placed], output.placed, step)
+            checker.finish_fused([input.placed, residual.placed], &output.placed, step)
         }
         (Some(_), None) => bad("add", "is missing, and there is a residual"),
         (None, Some(_)) => bad("residual", "is missing, and there is an addition"),
@@ -277,7 +277,7 @@ pub(super) fn fconv(checker: &Checker<'_>, command: &command::FConv) -> Result<P
         residual: residual.map(|residual| residual.nhwc),
     };
     match residual {
-        Some(residual) => checker.finish_fused([input.placed, residual.placed], output.placed, step),
-        None => checker.finish([input.placed], output.placed, false, step),
+        Some(residual) => checker.finish_fused([input.placed, residual.placed], &output.placed, step),
+        None => checker.finish([input.placed], &output.placed, false, step),
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn qadd(checker: &Checker<'_>, command: &command::QAdd) -> Result<Pre
     expect_dtype("b", b.dtype, &[params.b.dtype])?;
     expect_dtype("output", output.dtype, &[params.out.dtype])?;
     let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
-    checker.finish([a, b], output, true, QAddStep { add, shape, isa: checker.isa })
+    checker.finish([a, b], &output, true, QAddStep { add, shape, isa: checker.isa })
 }
 
 #[derive(Debug)]
@@ -107,7 +107,7 @@ pub(super) fn qmul(checker: &Checker<'_>, command: &command::QMul) -> Result<Pre
     };
     mul.check().map_err(refused("multiplier"))?;
     let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
-    checker.finish([a, b], output, true, QMulStep { mul, shape, isa: checker.isa })
+    checker.finish([a, b], &output, true, QMulStep { mul, shape, isa: checker.isa })
 }
 
 #[derive(Debug)]
@@ -179,7 +179,7 @@ pub(super) fn fbinary(checker: &Checker<'_>, command: &command::FBinary) -> Resu
             .map_err(refused("dims"))?;
         activated = Some(Activated { function: activation, dense, output: map });
     }
-    checker.finish([a, b], output, true, BinaryStep { kind, shape, isa: checker.isa, activation: activated })
+    checker.finish([a, b], &output, true, BinaryStep { kind, shape, isa: checker.isa, activation: activated })
 }
 
 #[derive(Debug)]
@@ -211,7 +211,7 @@ pub(super) fn funary(checker: &Checker<'_>, command: &command::FUnary) -> Result
     let output = checker.output_map("output", &command.output)?;
     expect_same_extents("output", &output.nhwc, &input.nhwc)?;
     let step = UnaryStep { function, input: input.nhwc, output: output.nhwc, isa: checker.isa };
-    checker.finish([input.placed], output.placed, true, step)
+    checker.finish([input.placed], &output.placed, true, step)
 }
 
 #[derive(Debug)]
@@ -245,5 +245,5 @@ pub(super) fn table(checker: &Checker<'_>, command: &command::Table) -> Result<P
     let output = checker.output_map("output", &command.output)?;
     expect_same_extents("output", &output.nhwc, &input.nhwc)?;
     let step = TableStep { table, input: input.nhwc, output: output.nhwc, isa: checker.isa };
-    checker.finish([input.placed], output.placed, true, step)
+    checker.finish([input.placed], &output.placed, true, step)
 }

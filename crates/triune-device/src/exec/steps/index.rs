@@ -94,7 +94,7 @@ pub(super) fn take(checker: &Checker<'_>, command: &command::Take) -> Result<Pre
         reach = sum;
     }
     let fixed = checker.strided("src", *src, elem, wide_dims, *src_strides)?;
-    let source = checker.widened(fixed, reach)?;
+    let source = checker.widened(&fixed, reach)?;
     let operand = checker.strided("indices", indices.addr, index_bytes, wide_dims, indices.strides)?;
     if !index_stride.is_multiple_of(index_bytes) {
         return bad("index_stride", format!("{index_stride} is not a multiple of {index_bytes}"));
@@ -102,7 +102,7 @@ pub(super) fn take(checker: &Checker<'_>, command: &command::Take) -> Result<Pre
     let Some(more) = index_stride.checked_mul(u64::from(count - 1)) else {
         return bad("index_stride", "the indices overflow");
     };
-    let index_operand = checker.widened(operand, more)?;
+    let index_operand = checker.widened(&operand, more)?;
     let output = checker.strided("dst", *dst, elem, wide_dims, *dst_strides)?;
     let spec = TakeSpec {
         dims: dims.map(|dim| dim as usize),
@@ -116,7 +116,7 @@ pub(super) fn take(checker: &Checker<'_>, command: &command::Take) -> Result<Pre
     };
     let take = Take::new(spec).map_err(refused("dims"))?;
     let step = TakeStep { take, bytes: *elem_bytes, wide: indices.dtype == DType::I64 };
-    checker.finish([source, index_operand], output, false, step)
+    checker.finish([source, index_operand], &output, false, step)
 }
 
 #[derive(Debug)]
@@ -159,5 +159,5 @@ pub(super) fn order(checker: &Checker<'_>, command: &command::Order) -> Result<P
     let output = checker.dense("output", *output, 8, rows.saturating_mul(u64::from(*k)))?;
     let [outer, len, inner] = dims.map(|dim| dim as usize);
     let spec = OrderSpec { outer, len, inner, k: *k as usize, descending: *descending };
-    checker.finish([input], output, false, OrderStep { spec, dtype: *dtype })
+    checker.finish([input], &output, false, OrderStep { spec, dtype: *dtype })
 }

@@ -82,5 +82,5 @@ pub(super) fn fmatmul(checker: &Checker<'_>, command: &command::FMatMul) -> Resu
         results: Nhwc::dense(1, 1, 1, count([batch, m, n]) as usize),
         isa: checker.isa,
     };
-    checker.finish([a, b], output, false, step)
+    checker.finish([a, b], &output, false, step)
 }

@@ -50,7 +50,7 @@ pub(super) fn copy(checker: &Checker<'_>, command: &command::Copy) -> Result<Pre
         dst_strides: dst.strides().map(|stride| stride as usize),
     })
     .map_err(refused("dims"))?;
-    checker.finish([src], dst, false, CopyStep { copy })
+    checker.finish([src], &dst, false, CopyStep { copy })
 }
 
 #[derive(Debug)]
@@ -83,7 +83,7 @@ pub(super) fn fill(checker: &Checker<'_>, command: &command::Fill) -> Result<Pre
     let fill =
         CopyNd::fill(elem_bytes as usize, dims.map(|dim| dim as usize), strides).map_err(refused("dims"))?;
     let step = FillStep { fill, value: value.to_le_bytes(), elem_bytes: elem_bytes as usize };
-    checker.finish([], dst, false, step)
+    checker.finish([], &dst, false, step)
 }
 
 #[derive(Debug)]
@@ -149,5 +149,5 @@ pub(super) fn resize(checker: &Checker<'_>, command: &command::Resize) -> Result
     checker.keep("output", Resize::table_bytes(&spec) as u64)?;
     let resize = Resize::new(&spec).map_err(refused("scales"))?;
     let step = ResizeStep { resize, dtype: command.input.dtype, input: from, output: to, isa: checker.isa };
-    checker.finish([input.placed], output.placed, false, step)
+    checker.finish([input.placed], &output.placed, false, step)
 }

@@ -147,7 +147,7 @@ pub(super) fn pool(checker: &Checker<'_>, command: &command::Pool) -> Result<Pre
         output: output.nhwc,
         isa: checker.isa,
     };
-    checker.finish([input.placed], output.placed, false, step)
+    checker.finish([input.placed], &output.placed, false, step)
 }
 
 pub(super) fn global_pool(checker: &Checker<'_>, command: &command::GlobalPool) -> Result<Prepared> {
@@ -169,5 +169,5 @@ pub(super) fn global_pool(checker: &Checker<'_>, command: &command::GlobalPool) 
     };
     let step =
         PoolStep { window: None, kind, quant, input: input.nhwc, output: output.nhwc, isa: checker.isa };
-    checker.finish([input.placed], output.placed, false, step)
+    checker.finish([input.placed], &output.placed, false, step)
 }

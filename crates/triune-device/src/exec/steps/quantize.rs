@@ -107,5 +107,5 @@ fn convert(
 ) -> Result<Prepared> {
     let [input, output] = maps(checker, input, output)?;
     let step = ConvertStep { kind, scale, input: input.nhwc, output: output.nhwc, isa: checker.isa };
-    checker.finish([input.placed], output.placed, false, step)
+    checker.finish([input.placed], &output.placed, false, step)
 }

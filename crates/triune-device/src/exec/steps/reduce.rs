@@ -68,7 +68,7 @@ pub(super) fn reduce(checker: &Checker<'_>, command: &command::Reduce) -> Result
     let dtype = input.dtype;
     let reduced = std::array::from_fn(|axis| axes >> axis & 1 == 1);
     let (input, output, nest) = nest(checker, *dims, reduced, input, output)?;
-    checker.finish([input], output, false, ReduceStep { kind, nest, dtype, isa: checker.isa })
+    checker.finish([input], &output, false, ReduceStep { kind, nest, dtype, isa: checker.isa })
 }
 
 #[derive(Debug)]
@@ -116,5 +116,5 @@ pub(super) fn arg_reduce(checker: &Checker<'_>, command: &command::ArgReduce) ->
     let reduced = std::array::from_fn(|index| index == *axis as usize);
     let (input, output, nest) = nest(checker, *dims, reduced, input, output)?;
     let step = ArgReduceStep { largest: *largest, last: *last, nest, dtype, wide };
-    checker.finish([input], output, false, step)
+    checker.finish([input], &output, false, step)
 }

@@ -60,7 +60,7 @@ pub(super) fn qsoftmax(checker: &Checker<'_>, command: &command::QSoftmax) -> Re
     let target = q8("output", dtype, output_quant.zero_point)?;
     let shape = axis(dims);
     let softmax = checker.softmax(shape.len, target, [input_quant.scale, output_quant.scale])?;
-    checker.finish([input], output, true, QSoftmaxStep { softmax, shape })
+    checker.finish([input], &output, true, QSoftmaxStep { softmax, shape })
 }
 
 #[derive(Debug)]
@@ -84,5 +84,5 @@ impl Step for FSoftmaxStep {
 pub(super) fn fsoftmax(checker: &Checker<'_>, command: &command::FSoftmax) -> Result<Prepared> {
     let input = dense(checker, "input", command.input, 4, command.dims)?;
     let output = dense(checker, "output", command.output, 4, command.dims)?;
-    checker.finish([input], output, true, FSoftmaxStep { shape: axis(command.dims), isa: checker.isa })
+    checker.finish([input], &output, true, FSoftmaxStep { shape: axis(command.dims), isa: checker.isa })
 }

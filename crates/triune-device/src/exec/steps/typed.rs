@@ -96,7 +96,7 @@ pub(super) fn binary(checker: &Checker<'_>, command: &command::Binary) -> Result
     ];
     let [x, y, out] = [a, b, output].map(|operand| operand.element_strides());
     let shape = Broadcast::new(dims.map(|dim| dim as usize), x, y, out).map_err(refused("dims"))?;
-    checker.finish([a, b], output, true, BinaryStep { kind, dtype, shape, isa: checker.isa })
+    checker.finish([a, b], &output, true, BinaryStep { kind, dtype, shape, isa: checker.isa })
 }
 
 #[derive(Debug)]
@@ -210,7 +210,7 @@ pub(super) fn convert(checker: &Checker<'_>, command: &command::Convert) -> Resu
         (nest(x, dense)?, Some(nest(dense, out)?))
     };
     let step = ConvertStep { from, to, first, second, elements: extents.iter().product() };
-    checker.finish([input], output, from.bytes() == to.bytes(), step)
+    checker.finish([input], &output, from.bytes() == to.bytes(), step)
 }
 
 #[derive(Debug)]
@@ -262,5 +262,5 @@ pub(super) fn select(checker: &Checker<'_>, command: &command::Select) -> Result
     ];
     let [c, x, y, out] = [condition, a, b, output].map(|operand| operand.element_strides());
     let choice = Choice::new(dims.map(|dim| dim as usize), c, x, y, out).map_err(refused("dims"))?;
-    checker.finish([condition, a, b], output, true, SelectStep { choice, bytes })
+    checker.finish([condition, a, b], &output, true, SelectStep { choice, bytes })
 }

@@ -81,8 +81,8 @@ pub(super) fn warp(checker: &Checker<'_>, command: &command::Warp) -> Result<Pre
     match command.images {
         Some(addr) => {
             let indices = checker.dense("images", addr, 4, images)?;
-            checker.finish([input.placed, matrices, indices], output.placed, false, step)
+            checker.finish([input.placed, matrices, indices], &output.placed, false, step)
         }
-        None => checker.finish([input.placed, matrices], output.placed, false, step),
+        None => checker.finish([input.placed, matrices], &output.placed, false, step),
     }
 }

@@ -85,7 +85,7 @@ pub(super) fn conv(checker: &Checker<'_>, command: &command::QConv) -> Result<Pr
     })
     .map_err(refused("weights"))?;
     let step = ConvStep { kernel, input: input.nhwc, output: output.nhwc };
-    checker.finish([input.placed], output.placed, false, step)
+    checker.finish([input.placed], &output.placed, false, step)
 }
 
 #[derive(Debug)]
@@ -134,7 +134,7 @@ pub(super) fn add(checker: &Checker<'_>, command: &command::QAdd) -> Result<Prep
     let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
     let target = WideTarget { rounding: params.rounding, clamp: params.clamp };
     let step = BinaryStep { function: Function::Sum([params.ra, params.rb]), target, shape };
-    checker.finish([a, b], output, true, step)
+    checker.finish([a, b], &output, true, step)
 }
 
 pub(super) fn mul(checker: &Checker<'_>, command: &command::QMul) -> Result<Prepared> {
@@ -152,7 +152,7 @@ pub(super) fn mul(checker: &Checker<'_>, command: &command::QMul) -> Result<Prep
     let target = WideTarget { rounding: *rounding, clamp: *clamp };
     checker.finish(
         [a, b],
-        output,
+        &output,
         true,
         BinaryStep { function: Function::Product(*multiplier), target, shape },
     )
@@ -191,7 +191,7 @@ pub(super) fn table(checker: &Checker<'_>, command: &command::Table) -> Result<P
     let output = checker.output_map("output", &command.output)?;
     expect_same_extents("output", &output.nhwc, &input.nhwc)?;
     let step = TableStep { table, input: input.nhwc, output: output.nhwc };
-    checker.finish([input.placed], output.placed, true, step)
+    checker.finish([input.placed], &output.placed, true, step)
 }
 
 #[derive(Debug)]
@@ -254,7 +254,7 @@ pub(super) fn pool(
         output: output.nhwc,
         isa: checker.isa,
     };
-    checker.finish([input.placed], output.placed, false, step)
+    checker.finish([input.placed], &output.placed, false, step)
 }
 
 #[derive(Debug)]
@@ -310,5 +310,5 @@ pub(super) fn border(
     }
     let params = QuantParams { scale, zero_point };
     let step = BorderStep { rounding, params, input: input.nhwc, output: output.nhwc };
-    checker.finish([input.placed], output.placed, false, step)
+    checker.finish([input.placed], &output.placed, false, step)
 }

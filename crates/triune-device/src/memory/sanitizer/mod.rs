@@ -248,7 +248,11 @@ impl Sanitizer {
     /// Marks bytes of a chunk as never written.
     pub(crate) fn forget(&self, range: RangeAccess, meant: &Arc<Record>) {
         let mut shadow = self.regions[range.region.0].shadow.lock();
-        if let Some(chunk) = shadow.at(range.start).filter(|chunk| Arc::ptr_eq(&chunk.record, meant)) {
+        if let Some(chunk) = shadow
+            .at(range.start)
+            .filter(|chunk| Arc::ptr_eq(&chunk.record, meant) && !chunk.record.is_sealed())
+        {
+            // What is sealed no program may write, so it keeps what it has.
             chunk.forget(range.start, range.end().min(meant.end()));
         }
     }

@@ -142,7 +142,7 @@ impl Reader<'_, '_> {
         let reason = format!(
             "value {} is declared {} as {layout}, in the order of computation ({}); computed are {shape}",
             value.v_id,
-            List(&extents),
+            List(extents),
             declared.join(", ")
         );
         Err(self.wrong(reason))
@@ -187,7 +187,7 @@ impl Reader<'_, '_> {
             .map(|parts| parts.concat());
         let constant =
             bytes.zip(Shape::new(shape)).and_then(|(bytes, shape)| Constant::new(dtype, shape, bytes));
-        let constant = constant.ok_or_else(|| self.unsupported(format!("{} as {dtype}", List(&values))))?;
+        let constant = constant.ok_or_else(|| self.unsupported(format!("{} as {dtype}", List(values))))?;
         Ok(self.constant("integer", constant))
     }
 
