@@ -44,7 +44,8 @@ def _threads(kept: list[object]) -> None:
 
 
 def _bytes(kept: list[object]) -> None:
-    kept.append(b"x" * 65_536)
+    # Far more than what earlier tests gave back to the allocator.
+    kept.append(b"x" * 1_000_000)
 
 
 @pytest.mark.parametrize(("leak", "word"), [(_files, "files"), (_threads, "threads"), (_bytes, "bytes")])

@@ -132,7 +132,7 @@ def test_what_is_wrong_with_a_socket_url_is_named(served: Served, tmp_path: Path
         (f"socket://zg330@{served.place}?ca={tmp_path}/no%20such.pem", "no such.pem"),
         (f"socket://zg330@{served.place}?token_file={tmp_path}/none", "none"),
         (f"socket://zg330@{served.place}?board=7", "there is no board 7"),
-        (f"socket://ql100aiu@{served.place}", 'has boards of zg330, not of "buyi"'),
+        (f"socket://ql100aiu@{served.place}", "has boards of zg330, not of 'buyi'"),
         ("socket://zg330@127.0.0.1:1", "refused"),
     ):
         with pytest.raises(InternalError, match=re.escape(said)):

@@ -7,8 +7,8 @@
 use std::sync::{Arc, Weak};
 
 use triune_device::{
-    Addr, Border, Decoded, DeviceSpec, Library, Memory, RangeAccess, RegionId, Segment, SegmentKind,
-    SegmentTable, Stream, exec::Observer,
+    Addr, Border, Decoded, DeviceSpec, Error as DeviceError, Library, Memory, RangeAccess, RegionId, Segment,
+    SegmentKind, SegmentTable, Stream, exec::Observer,
 };
 use triune_fork::{Brief, BriefGuard};
 use triune_kernels::{Isa, Pool};
@@ -125,6 +125,10 @@ impl Workspace {
             match Memory::new(&spec) {
                 Ok(memory) if bytes == whole || memory::check_room(bytes).is_ok() => break memory,
                 Ok(memory) if spec.memory.iter().all(|memory| memory.bytes <= Self::LEAST) => break memory,
+                // What less memory does not mend.
+                Err(error) if !matches!(error, DeviceError::Map { .. } | DeviceError::HostMemory(_)) => {
+                    return Err(error.into());
+                }
                 Err(_) if spec.memory.iter().all(|memory| memory.bytes <= Self::LEAST) => {
                     return Err(OutOfMemory { bytes }.into());
                 }

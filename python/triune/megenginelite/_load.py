@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from triune._files import MODEL_LIMIT, opened
+from triune._text import short
 from triune.errors import FileError
 from triune.megenginelite import _ciphers, base
 from triune.megenginelite._binding import without_device_part
@@ -118,7 +119,7 @@ def open_model(file: Any, settings: Settings, asked: LiteNetworkIO, *, configure
             hint = "; to read a pipe, open it and pass what open() returned" if stat.S_ISFIFO(kind) else ""
             raise FileError(f"load: {error}{hint}") from None
         except (OSError, ValueError) as error:
-            raise RuntimeError(f"load: {path!r}: {error}") from None
+            raise RuntimeError(short(f"load: {path!r}: {error}")) from None
     else:
         assert hasattr(file, "read"), f"load: expected a path or a binary file, got {type(file).__name__}"
         data = file.read()
