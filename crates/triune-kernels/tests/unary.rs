@@ -86,7 +86,11 @@ fn functions_are_accurate() {
             | UnaryKind::Elu(_)
             | UnaryKind::Gelu => 2.0,
             UnaryKind::Exp | UnaryKind::Log | UnaryKind::Tanh | UnaryKind::Erf => 1.5,
-            UnaryKind::HardSigmoid { .. } | UnaryKind::HardSwish | UnaryKind::Rsqrt => 1.25,
+            UnaryKind::HardSigmoid { .. }
+            | UnaryKind::HardSwish
+            | UnaryKind::Rsqrt
+            // In the tail, where erfc is a subnormal of f32.
+            | UnaryKind::ErfcInv => 1.25,
             _ => 0.5001,
         };
         let mut worst = (0.0, 0.0, 0.0);

@@ -287,6 +287,16 @@ fn erfc_inverse(q: f64) -> f64 {
     x
 }
 
+/// Below this magnitude erf's inverse is its series, since 1 − |y| would lose digits of y.
+const NEAR: f64 = 0.01;
+
+/// √π/2·(y + π/12·y³ + 7π²/480·y⁵ + 127π³/40320·y⁷): below [`NEAR`] the first term left out is below 2⁻⁵⁵ of the sum.
+fn erf_inverse_near(y: f64) -> f64 {
+    let z = std::f64::consts::PI * y * y;
+    let series = 1.0 + z * (1.0 / 12.0 + z * (7.0 / 480.0 + z * (127.0 / 40320.0)));
+    0.5 * std::f64::consts::PI.sqrt() * y * series
+}
+
 /// The inverse of erf; ±∞ at ±1, NaN beyond.
 #[inline]
 pub fn erfinv(y: f64) -> f64 {
@@ -295,6 +305,9 @@ pub fn erfinv(y: f64) -> f64 {
     }
     if y.abs() == 1.0 {
         return f64::INFINITY.copysign(y);
+    }
+    if y.abs() < NEAR {
+        return erf_inverse_near(y);
     }
     if y.abs() < 1.0 { erfc_inverse(1.0 - y.abs()).copysign(y) } else { f64::NAN }
 }
@@ -307,6 +320,9 @@ pub fn erfcinv(q: f64) -> f64 {
     }
     if !(0.0..=2.0).contains(&q) {
         return f64::NAN;
+    }
+    if (1.0 - q).abs() < NEAR {
+        return erf_inverse_near(1.0 - q);
     }
     if q <= 1.0 { erfc_inverse(q) } else { -erfc_inverse(2.0 - q) }
 }

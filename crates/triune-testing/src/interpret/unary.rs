@@ -106,6 +106,12 @@ fn erfc(x: f64) -> f64 {
 
 /// The argument of this error function and this complement of it: by the smaller one, which has all its digits.
 fn erf_inverse(y: f64, complement: f64) -> f64 {
+    if !(0.0..=2.0).contains(&complement) {
+        return f64::NAN;
+    }
+    if complement == 0.0 || complement == 2.0 {
+        return f64::INFINITY.copysign(y);
+    }
     if y.abs() < 0.5 { inverse(erf, y) } else { inverse(|t| -erfc(t), -complement) }
 }
 

@@ -170,8 +170,12 @@ pub(super) fn absorb(rewriter: &mut Rewriter<'_>, index: usize) {
             absorb_residual(rewriter, index, |conv, epilogue, position| {
                 let own = conv.quant.as_ref();
                 // What the sum takes the integers for must be what the convolution makes them for.
-                own.is_some_and(|own| own.dtype == sum.dtype && Some(own.result) == sum.operand(position))
-                    && !has_residual(epilogue)
+                own.is_some_and(|own| {
+                    // Bytes alone: a 16-bit operator takes no function and no addition.
+                    own.dtype.is_quantized()
+                        && own.dtype == sum.dtype
+                        && Some(own.result) == sum.operand(position)
+                }) && !has_residual(epilogue)
             })
         }),
         _ => None,
