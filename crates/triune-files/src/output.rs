@@ -260,7 +260,9 @@ fn new_part(target: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
             Ok(file) => {
                 // Held while it is written, which tells it from what a killed process left. Where there are no locks, nothing
                 // is told apart and nothing removed.
-                if !matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock)) {
+                let taken = matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock));
+                // Another writer may have swept it away before it was locked.
+                if !taken && file.metadata()?.nlink() > 0 {
                     return Ok((part, file));
                 }
             }

@@ -85,11 +85,10 @@ fn sweep(folder: &Path) {
     for entry in entries.flatten().filter(|entry| is_part(&entry.file_name())) {
         let opened =
             File::options().write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(entry.path());
-        let stale = opened.is_ok_and(|file| {
-            file.metadata().is_ok_and(|found| found.is_file() && found.uid() == user)
-                && file.try_lock().is_ok()
-        });
-        if stale {
+        let Ok(file) = opened else { continue };
+        let own = file.metadata().is_ok_and(|found| found.is_file() && found.uid() == user);
+        // Held until it is gone: who has just made it and not locked it yet sees that it was taken.
+        if own && file.try_lock().is_ok() {
             let _ = fs::remove_file(entry.path());
         }
     }
