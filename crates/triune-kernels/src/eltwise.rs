@@ -321,49 +321,27 @@ multiversion! {
             BinaryKind::Atan2 => combine(run, out, stride, |a: f32, b: f32| exact::atan2(f64::from(a), f64::from(b)) as f32),
             BinaryKind::LogAddExp => combine(run, out, stride, math::log_add_exp),
             // Refused by the caller.
-            BinaryKind::And
-            | BinaryKind::Or
-            | BinaryKind::Xor
-            | BinaryKind::ShiftLeft
-            | BinaryKind::ShiftRight
-            | BinaryKind::MulHigh
-            | BinaryKind::Equal
-            | BinaryKind::NotEqual
-            | BinaryKind::Less
-            | BinaryKind::LessOrEqual
-            | BinaryKind::Greater
-            | BinaryKind::GreaterOrEqual => {}
+            _ => {}
         }
     }
 }
 
 /// Whether [`binary`] has the function.
 pub const fn has_float(kind: BinaryKind) -> bool {
-    match kind {
+    matches!(
+        kind,
         BinaryKind::Add
-        | BinaryKind::Sub
-        | BinaryKind::Mul
-        | BinaryKind::Div
-        | BinaryKind::Min
-        | BinaryKind::Max
-        | BinaryKind::Pow
-        | BinaryKind::FloorDiv
-        | BinaryKind::Mod
-        | BinaryKind::Rem
-        | BinaryKind::PRelu
-        | BinaryKind::Atan2
-        | BinaryKind::LogAddExp => true,
-        BinaryKind::And
-        | BinaryKind::Or
-        | BinaryKind::Xor
-        | BinaryKind::ShiftLeft
-        | BinaryKind::ShiftRight
-        | BinaryKind::MulHigh
-        | BinaryKind::Equal
-        | BinaryKind::NotEqual
-        | BinaryKind::Less
-        | BinaryKind::LessOrEqual
-        | BinaryKind::Greater
-        | BinaryKind::GreaterOrEqual => false,
-    }
+            | BinaryKind::Sub
+            | BinaryKind::Mul
+            | BinaryKind::Div
+            | BinaryKind::Min
+            | BinaryKind::Max
+            | BinaryKind::Pow
+            | BinaryKind::FloorDiv
+            | BinaryKind::Mod
+            | BinaryKind::Rem
+            | BinaryKind::PRelu
+            | BinaryKind::Atan2
+            | BinaryKind::LogAddExp
+    )
 }
