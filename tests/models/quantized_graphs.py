@@ -159,7 +159,7 @@ class Generator:
         kinds = ["Reshape", "Transpose", "Slice", "Gather", "Split", "Identity", "Unsqueeze", "Concat", "Concat"]
         # ONNX Runtime has these for no integers of 16 bits.
         if x.dtype in BYTES or x.dtype == np.float32:
-            kinds += ["Pad", "Pad"] + (["MaxPool", "Resize", "MaxPool"] if rank == 4 else [])
+            kinds += ["Pad", "Pad"] + (["MaxPool", "Resize", "LinearResize", "MaxPool"] if rank == 4 else [])
         kind = self.pick(kinds)
         if kind == "Reshape":
             shape = (int(np.prod(x.shape)),) if self.chance(0.3) else (x.shape[0], int(np.prod(x.shape[1:])))
@@ -217,6 +217,8 @@ class Generator:
             shape = tuple(int(n * s) for n, s in zip(x.shape, scales, strict=True))
             attributes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
             return self.add(kind, [x.name, "", self.constant(scales)], self.new(x, shape=shape), **attributes)
+        if kind == "LinearResize":
+            return self.resize_linearly(x)
         pads = [int(self.rng.integers(2))] * 4
         rows, columns = (n + 2 * pads[0] - 1 for n in x.shape[2:])
         if rows < 1 or columns < 1:
@@ -225,15 +227,30 @@ class Generator:
             kind, [x.name], self.new(x, shape=(*x.shape[:2], rows, columns)), kernel_shape=[2, 2], pads=pads
         )
 
+    def resize_linearly(self, x: Tensor) -> Tensor:
+        """Add a Resize between neighbours, by scales or to sizes; up and down."""
+        scales = np.array([1, 1, *(self.pick([0.5, 1.0, 1.5, 2.0, 3.0]) for _ in range(2))], np.float32)
+        shape = tuple(max(int(np.floor(n * s)), 1) for n, s in zip(x.shape, scales, strict=True))
+        by_size = self.chance(0.4) or any(n * s < 1 for n, s in zip(x.shape, scales, strict=True))
+        extents = [self.constant(np.array(shape))] if by_size else [self.constant(scales)]
+        coordinates = self.pick(["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])
+        attributes = {"mode": "linear", "coordinate_transformation_mode": coordinates}
+        # Integers between two others are a step apart where one runtime cuts and the other rounds.
+        result = self.new(x, shape=shape, error=x.error + (x.dtype != np.float32), computed=x.dtype == np.float32)
+        return self.add("Resize", [x.name, *([""] * (1 + by_size)), *extents], result, **attributes)
+
     # ---- computation, of reals ----
 
     def compute(self, x: Tensor) -> Tensor | None:
         """Add an operator that computes on reals."""
         kinds = ["Unary", "Unary", "Binary", "Binary", "Clip", "Where", "ArgMax", "ReduceMax"]
-        kinds += {2: ["Gemm", "MatMul"] * 2, 4: ["Conv"] * 3 + ["AveragePool", "GlobalAveragePool"]}.get(
-            len(x.shape), []
-        )
+        kinds += {
+            2: ["Gemm", "MatMul", "MatMulOfTwo"] * 2,
+            4: ["Conv"] * 3 + ["AveragePool", "GlobalAveragePool", "MatMulOfTwo"],
+        }.get(len(x.shape), [])
         kind = self.pick(kinds)
+        if kind == "MatMulOfTwo":
+            return self.multiply(x)
         if kind == "Unary":
             op = self.pick(["Relu", "Sigmoid", "Tanh", "LeakyRelu", "Abs", "Neg", "HardSigmoid"])
             exact = op in ("Relu", "Abs", "Neg")
@@ -336,6 +353,26 @@ class Generator:
             x, shape=shape, error=x.error * sum_of_weights, size=x.size * sum_of_weights + 20, computed=True
         )
         return self.add(kind, inputs, result, **attributes)
+
+    def multiply(self, x: Tensor) -> Tensor:
+        """Add a matrix product of two tensors that are both computed: of rows with rows, or of columns with columns."""
+
+        def fits(y: Tensor, axis: int) -> bool:
+            return y.dtype == np.float32 and y.shape[:-2] == x.shape[:-2] and y.shape[axis] == x.shape[axis]
+
+        axis = self.pick([-1, -2])
+        y = self.pick([t for t in self.tensors if fits(t, axis)])
+        rank = len(x.shape)
+        turned = x if axis == -2 else y
+        perm = [*range(rank - 2), rank - 1, rank - 2]
+        across = self.new(turned, shape=tuple(turned.shape[a] for a in perm))
+        self.add("Transpose", [turned.name], across, perm=perm)
+        a, b = (across, y) if axis == -2 else (x, across)
+        depth = a.shape[-1]
+        error = depth * (a.error * b.size + b.error * a.size + a.error * b.error)
+        shape = (*a.shape[:-1], b.shape[-1])
+        result = self.new(a, shape=shape, error=error, size=depth * a.size * b.size, computed=True)
+        return self.add("MatMul", [a.name, b.name], result)
 
     # ---- the whole ----
 

@@ -8,9 +8,13 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import multiprocessing
+import re
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -76,14 +80,19 @@ def distance(mine: Array, theirs: Array, bound: float, computed: bool) -> float:
     return float(excess.max(initial=0.0))
 
 
-def examine(seed: int) -> str:
-    """Compare one case; return what came of it, "wrong" and more for a difference that nothing explains."""
+def examine(seed: int, enters: Callable[[str], None] = lambda _: None) -> str:
+    """Compare one case; return what came of it, "wrong" and more for a difference that nothing explains.
+
+    `enters` is told whose code is about to run, for who watches a process that may die there.
+    """
     case = graphs.case(seed)
     if not case.bounds:
         return "empty"
+    enters("ONNX Runtime")
     expected = references(case.model, case.inputs)
     if not expected:
         return "not in ONNX Runtime"
+    enters("Triune")
     try:
         got = triune.Session(case.model).run(case.inputs)
     except triune.errors.Error as error:
@@ -171,6 +180,40 @@ def test_slice(part):
     assert verdicts["equal bits"] >= CASES * 0.6, verdicts
 
 
+def examine_range(seeds: range, cards: bool, results: Connection) -> None:
+    """Examine cases one after another; send whose code runs, and what came of each."""
+    for seed in seeds:
+        if cards:
+            with tempfile.TemporaryDirectory() as folder:
+                verdict = examine_card(seed, Path(folder))
+        else:
+            verdict = examine(seed, lambda who: results.send((who, None)))
+        results.send(("Triune", verdict))
+
+
+def examine_apart(seeds: range, cards: bool) -> Iterator[tuple[int, str]]:
+    """Examine cases in a process apart, and go on behind a case that ends it: ONNX Runtime itself does at a few."""
+    context = multiprocessing.get_context("spawn")
+    while seeds:
+        mine, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=examine_range, args=(seeds, cards, theirs))
+        process.start()
+        theirs.close()
+        who = "Triune"
+        try:
+            while seeds:
+                who, verdict = mine.recv()
+                if verdict is not None:
+                    yield seeds[0], verdict
+                    seeds = seeds[1:]
+        except EOFError:
+            process.join()
+            how = f"{who} ends the process with {process.exitcode}"
+            yield seeds[0], how if who == "ONNX Runtime" else f"wrong: {how}"
+            seeds = seeds[1:]
+        process.join()
+
+
 def main() -> None:
     """Compare as many cases as asked for."""
     parser = argparse.ArgumentParser(description=main.__doc__)
@@ -179,16 +222,13 @@ def main() -> None:
     parser.add_argument("--cards", action="store_true", help="compare a virtual card with the host instead")
     arguments = parser.parse_args()
     verdicts: Counter[str] = Counter()
-    for seed in range(arguments.first, arguments.first + arguments.cases):
-        if arguments.cards:
-            with tempfile.TemporaryDirectory() as folder:
-                verdict = examine_card(seed, Path(folder))
-        else:
-            verdict = examine(seed)
-        if verdict.startswith(("wrong", "refused")):
-            print(verdict if verdict.startswith("wrong") else f"{verdict} (seed {seed})", flush=True)
-            verdict = verdict.split()[0].rstrip(":")
-        verdicts[verdict] += 1
+    for seed, verdict in examine_apart(range(arguments.first, arguments.first + arguments.cases), arguments.cards):
+        if verdict.startswith("wrong"):
+            print(f"{verdict} (seed {seed})", flush=True)
+            verdict = "wrong"
+        elif " ends " in verdict:
+            print(f"{verdict} (seed {seed})", flush=True)
+        verdicts[re.sub(r"node '\w+'", "a node", verdict)] += 1
     for verdict, count in verdicts.most_common():
         print(f"{count:8} {verdict}")
     sys.exit(verdicts["wrong"] > 0)
