@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import io
 import itertools
 import json
 import os
@@ -18,12 +20,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_words import stream
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import triune
 from triune import _native
 from triune.axelera.runtime import Context, IncompatibleDevice, InvalidArgument
 from triune.errors import LinkError, ReleasedError, UnsupportedError
+from triune.megenginelite import LiteNetwork
 from triune.models import DIGITS_INT8
 
 LONG, ABSURD = 1 << 20, 1 << 24
@@ -65,6 +68,35 @@ def products(extent: int, count: int) -> bytes:
         name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [extent, extent]) for name in ("x", "w", names[-1])
     }
     graph = helper.make_graph(nodes, "products", [info["x"], info["w"]], [info[names[-1]]])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    data: bytes = model.SerializeToString()
+    return data
+
+
+def convolutions(count: int) -> bytes:
+    """Return a quantized model of 3 × 3 convolutions of 64 channels over 384 × 384 pixels, one behind the other."""
+    constants = {
+        "scale": np.float32(0.05),
+        "zero": np.uint8(128),
+        "small": np.float32(0.001),
+        "middle": np.int8(0),
+        "weights": np.random.default_rng(0).integers(-127, 128, (64, 64, 3, 3), np.int8),
+    }
+    shape = [1, 64, 384, 384]
+    nodes = [
+        helper.make_node("DequantizeLinear", ["weights", "small", "middle"], ["w"]),
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q0"]),
+    ]
+    for index in range(count):
+        nodes += [
+            helper.make_node("DequantizeLinear", [f"q{index}", "scale", "zero"], [f"d{index}"]),
+            helper.make_node("Conv", [f"d{index}", "w"], [f"c{index}"], pads=[1] * 4),
+            helper.make_node("QuantizeLinear", [f"c{index}", "scale", "zero"], [f"q{index + 1}"]),
+        ]
+    nodes.append(helper.make_node("DequantizeLinear", [f"q{count}", "scale", "zero"], ["y"]))
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
+    initializers = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "convolutions", infos[:1], infos[1:], initializers)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     data: bytes = model.SerializeToString()
     return data
@@ -210,6 +242,9 @@ def after():
     assert (network.get_io_tensor("y0").to_numpy() == 64).all()
 """
 
+ASYNCHRONOUS = LITE.replace("network.load", "network.async_with_callback(lambda: None)\nnetwork.load", 1)
+"""The same where another thread computes, and `wait` is what a signal interrupts."""
+
 AXELERA = """
 import sys, numpy as np
 from pathlib import Path
@@ -269,6 +304,36 @@ def after():
     device.icoreCalc(start, first)
     assert device.layerCount() == 2
 """
+
+FORWARD = """
+import pathlib, numpy as np
+import triune
+from test_cancel import convolutions
+from triune.icraft.host_backend import HostBackend
+from triune.icraft.xir import Layout, Network
+from triune.icraft.xrt import Device, HostDevice, Session, Tensor
+from triune.icraft.zg330backend import ZG330Backend
+def sessions(count):
+    folder = pathlib.Path({folder!r}) / str(count)
+    folder.mkdir(parents=True)
+    (folder / "deep.onnx").write_bytes(convolutions(count))
+    triune.compile(folder / "deep.onnx", target="zg330", output=folder, format="icraft")
+    network = Network.CreateFromJsonFile(folder / "deep_ZG.json")
+    network.loadParamsFromFile(folder / "deep_ZG.raw")
+    session = Session.Create([ZG330Backend, HostBackend], network.view(0), [device, HostDevice.Default()])
+    session.apply()
+    return session
+device = Device.Open({url!r})
+short, deep = sessions(1), sessions(200)
+image = Tensor(np.ones((1, 384, 384, 64), np.float32), Layout("NHWC"))
+first = np.array(short.forward([image])[0])
+def work():
+    for output in deep.forward([image]):
+        output.waitForReady(3600 * 1000)
+def after():
+    assert (np.array(short.forward([image])[0]) == first).all()
+"""
+"""A network's whole forward, which lasts for some seconds."""
 
 MAIN = """
 import time
@@ -354,6 +419,25 @@ def test_sessions_stop_by_signals(threads: int) -> None:
 
 def test_networks_of_megengine_lite_stop_by_signals() -> None:
     Child(LITE + MAIN).check()
+    Child(ASYNCHRONOUS + MAIN).check()
+
+
+def test_runs_stop_with_their_task() -> None:
+    network = LiteNetwork()
+    network.load(io.BytesIO(products(2048, 400)))
+
+    async def run_out_of_time() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(network.forward_async(), 0.3)
+
+    start = time.monotonic()
+    asyncio.run(run_out_of_time())
+    assert time.monotonic() - start < IN_TIME
+    network.load(io.BytesIO(products(64, 1)))
+    for name in "xw":
+        network.get_io_tensor(name).set_data_by_copy(np.ones((64, 64), np.float32))
+    asyncio.run(network.forward_async())
+    assert (network.get_io_tensor("y0").to_numpy() == 64).all()
 
 
 def test_instances_stop_by_signals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,10 +449,13 @@ def test_boards_stop_by_signals() -> None:
     Child(BOARD.format(board="local('zg330', threads=2)") + MAIN).check()
 
 
-def test_devices_stop_by_signals(server: _native.BoardServer) -> None:
+def test_devices_stop_by_signals(server: _native.BoardServer, tmp_path: Path) -> None:
+    Child(FORWARD.format(url="axi://zg330aiu", folder=str(tmp_path / "near")) + MAIN).check()
     Child(ICRAFT.format(url="axi://zg330aiu") + MAIN).check()
     host, port = server.address
-    Child(ICRAFT.format(url=f"socket://zg330aiu@{host}:{port}") + MAIN).check()
+    url = f"socket://zg330aiu@{host}:{port}"
+    Child(ICRAFT.format(url=url) + MAIN).check()
+    Child(FORWARD.format(url=url, folder=str(tmp_path / "far")) + MAIN).check()
 
 
 SERVER = """

@@ -51,14 +51,21 @@ def main() -> None:
         server = programs.Child(programs.SERVER)
         host, port = server.line().split()
         url = f"socket://zg330aiu@{host}:{port}"
+
+        def forward(url: str, name: str) -> str:
+            return programs.FORWARD.format(url=url, folder=str(Path(folder) / name))
+
         try:
             for name, program, stalls in (
                 ("triune.Session.run, 1 thread", programs.SESSION.format(threads=1), None),
                 ("triune.Session.run, all threads", programs.SESSION.format(threads=0), None),
                 ("megenginelite LiteNetwork.forward", programs.LITE, None),
+                ("megenginelite LiteNetwork.wait", programs.ASYNCHRONOUS, None),
                 ("axelera ModelInstance.run", programs.AXELERA.format(folder=folder), None),
-                ("icraft, a board in the process", programs.ICRAFT.format(url="axi://zg330aiu"), None),
-                ("icraft, a board behind triune serve", programs.ICRAFT.format(url=url), server),
+                ("icraft Device.icoreCalc, in the process", programs.ICRAFT.format(url="axi://zg330aiu"), None),
+                ("icraft Device.icoreCalc, triune serve", programs.ICRAFT.format(url=url), server),
+                ("icraft Session.forward, in the process", forward("axi://zg330aiu", "near"), None),
+                ("icraft Session.forward, triune serve", forward(url, "far"), server),
             ):
                 found = _measure(programs.Child(program + LOOP), times, stalls)
                 middle = sorted(found)[len(found) // 2]

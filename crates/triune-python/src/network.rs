@@ -13,7 +13,10 @@ use triune::{
     device::DeviceSpec,
     fork::{Brief, Forked, Lock},
     graph::format::xir,
-    kernels::cancel,
+    kernels::{
+        CancelToken,
+        cancel::{self, NoLock},
+    },
     runtime::{
         self, Border, Dim, Model, ModelOptions, Outline, OutlineNode, OutlineValue, PlannedBuffer, Program,
         Session, SessionOptions, Tensor, TensorRef, ValueInfo, Variable,
@@ -25,7 +28,7 @@ use crate::list::List;
 use crate::{
     array,
     bound::{self, Expected},
-    error::{self, InternalError},
+    error::{self, InternalError, ReleasedError},
     timeline::Timeline,
 };
 
@@ -37,6 +40,8 @@ pub(crate) struct Network {
     state: Lock<State>,
     /// Apart from the rest, as it is looked at with the interpreter held: nobody computes while holding it.
     bound: Brief<Option<Arc<bound::Bound>>>,
+    /// Stops the runs that are under way; those that begin later are under another one.
+    stop: Brief<CancelToken>,
 }
 
 struct State {
@@ -246,7 +251,7 @@ impl Network {
         })?;
         let state = state.map_err(error::runtime)?;
         let (inputs, outputs) = (state.session.inputs().to_vec(), state.session.outputs().to_vec());
-        Ok(Self { inputs, outputs, state: Lock::new(state), bound: Brief::new(None) })
+        Ok(Self { inputs, outputs, state: Lock::new(state), bound: Brief::new(None), stop: Brief::default() })
     }
 
     /// Name, dtype and shape of each input: the shapes that are planned for, `None` before any are.
@@ -360,17 +365,27 @@ impl Network {
     /// Computes the outputs from what the bound inputs hold. Calls from several threads run one after the other.
     ///
     /// Raises `ArgumentError` if nothing is bound, or an array was resized since, `ForkedError` in a child of a fork that came upon
-    /// a run.
+    /// a run, `ReleasedError` if `stop` was called meanwhile.
     fn forward(&self, py: Python<'_>) -> PyResult<()> {
         let bound = self.bound.lock().clone().ok_or_else(unbound)?;
         let _held = bound.hold(py)?;
-        error::detached(py, || {
-            let mut state = cancel::lock(&self.state).map_err(error::no_lock)?;
+        let stop = self.stop.lock().clone();
+        error::stoppable(py, Some(&stop), || {
+            let mut state = cancel::lock(&self.state).map_err(|no| match no {
+                NoLock::Cancelled => stopped(),
+                no => error::no_lock(no),
+            })?;
             if self.state.is_poisoned() {
                 return Err(midway());
             }
-            state.run(&bound)
+            let done = state.run(&bound);
+            if stop.is_cancelled() { Err(stopped()) } else { done }
         })?
+    }
+
+    /// Stops every `forward` that other threads are in, which raises `ReleasedError`. The network can be used again.
+    fn stop(&self) {
+        std::mem::take(&mut *self.stop.lock()).cancel();
     }
 
     /// Every value of the model for what the bound inputs hold, inputs first, then in execution order: its name, the operator
@@ -583,6 +598,10 @@ fn unprepared() -> PyErr {
 
 fn unbound() -> PyErr {
     error::argument("no arrays are bound to the network; call bind first, again after prepare")
+}
+
+fn stopped() -> PyErr {
+    ReleasedError::new_err("the run was stopped")
 }
 
 fn midway() -> PyErr {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self, SupportsIndex
 
 from triune import _fork, _native
 from triune._files import write_bytes
-from triune.errors import FileError
+from triune.errors import FileError, ReleasedError
 from triune.megenginelite import _devices
 from triune.megenginelite._arguments import integer, path
 from triune.megenginelite._binding import Binding, Flag, Port
@@ -106,6 +107,8 @@ class LiteNetwork(Configured):
         self._worker = 0
         # As many as there are runs under way in the network's own thread.
         self._under_way: list[None] = []
+        # Whether the run under way was stopped.
+        self._stopping = False
         self._memory_of: LiteNetwork | None = None
         self._dumps: list[Callable[[], None]] = []
         self._profile_file: str | None = None
@@ -282,7 +285,8 @@ class LiteNetwork(Configured):
         """Wait until the last `forward` is done, and call the finish callback, here, if there was a run since the last
         `wait`.
 
-        Raises what the run or an async callback raised, and what the finish callback raises.
+        Raises what the run or an async callback raised, and what the finish callback raises. A signal's handler that raises,
+        such as Ctrl-C's, stops the run under way.
         """
         if self._waits:
             self._wait()
@@ -292,7 +296,7 @@ class LiteNetwork(Configured):
 
         The start callback is called before, the finish callback after, both in the event loop's thread.
 
-        Raises what `forward` and `wait` raise.
+        A task that is cancelled meanwhile stops the run. Raises what `forward` and `wait` raise.
         """
         # Slow to load, and few programs need it.
         import asyncio
@@ -300,7 +304,14 @@ class LiteNetwork(Configured):
         with self._lock:
             self._begin()
             self._under_way.append(None)
-        await asyncio.get_running_loop().run_in_executor(self._workers(), self._compute_apart)
+        computing = asyncio.get_running_loop().run_in_executor(self._workers(), self._compute_apart)
+        try:
+            await asyncio.shield(computing)
+        except asyncio.CancelledError:
+            self._stop()
+            with contextlib.suppress(ReleasedError):
+                await computing
+            raise
         self._finished()
 
     def _forward(self) -> None:
@@ -341,6 +352,7 @@ class LiteNetwork(Configured):
         """Call the start callback, and see to it that the native module knows of the tensors as they are."""
         if self._start is not None:
             self._start({port.io: port.tensor for port in self._loaded().inputs})
+        self._stopping = False
         # The callback may have loaded another model.
         binding = self._loaded()
         binding.prepare()
@@ -394,7 +406,9 @@ class LiteNetwork(Configured):
         try:
             self._compute_apart()
             callback()
-        except BaseException:
+        except BaseException as error:
+            if self._stopping and isinstance(error, ReleasedError):
+                raise
             # Whether anybody waits, nobody knows.
             LOG.exception("%s: an asynchronous forward failed", self._model.title if self._model else "no model")
             raise
@@ -408,12 +422,22 @@ class LiteNetwork(Configured):
         pending = self._to_settle()
         if pending is None:
             return
-        # What interrupts this, a signal such as Ctrl-C's, leaves the run to be waited for.
-        error = pending.exception()
+        try:
+            error = pending.exception()
+        except BaseException:
+            # A signal's handler, such as Ctrl-C's: the run is not to go on for hours behind it.
+            self._stop()
+            raise
         if self._pending is pending:
             self._pending = None
-        if error is not None:
+        if error is not None and not (self._stopping and isinstance(error, ReleasedError)):
             raise error
+
+    def _stop(self) -> None:
+        """Stop the run under way; who waits for it next does not hear of it again."""
+        self._stopping = True
+        if self._binding is not None:
+            self._binding.native.stop()
 
     def _forked(self) -> None:
         """Go on in a child: without the thread that was the network's, and without the model if a thread had it."""

@@ -3,7 +3,7 @@
 
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
-use crate::cancel::spans;
+use crate::cancel::{self, SPAN, spans};
 use crate::dispatch::{Level, multiversion};
 use crate::{ConvGeometry, Pool, math};
 
@@ -147,7 +147,12 @@ unsafe fn block<const P: usize, const C: usize>(
     let (line_step, column_step) = (g.dilation[0] * map.stride_h, g.dilation[1] * map.stride_w);
     let channels = row.depthwise.channels;
     let mut acc = [[0.0f32; C]; P];
+    // A window of its own size is a span, or many.
+    let long = row.taps.len().saturating_mul(columns.len()) > SPAN;
     for kh in row.taps.clone() {
+        if long && cancel::requested() {
+            return;
+        }
         let first = origin.wrapping_add(kh * line_step).wrapping_add(columns.start * column_step);
         let mut x = row.views.input.as_ptr().wrapping_add(first);
         let tap = (kh * g.kernel[1] + columns.start) * channels + c;

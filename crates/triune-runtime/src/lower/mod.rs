@@ -24,6 +24,7 @@ use std::collections::HashMap;
 use triune_device::{
     Addr, Command, FeatureMap, Library,
     command::{self, Copy, Fill},
+    work,
 };
 use triune_graph::{Graph, Node, NodeId, Op, Quantization, ValueId};
 use triune_tensor::{DType, QuantParams, Shape};
@@ -99,6 +100,8 @@ pub(crate) fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Re
     }
     lowering.find_parents();
     for node in &graph.nodes {
+        // A run with other extents compiles, and may be stopped there.
+        work::go_on()?;
         let first = lowering.commands.len() as u32;
         lowering.node(node).map_err(|error| error.at(node))?;
         let last = lowering.commands.len() as u32;
