@@ -25,6 +25,7 @@ mod interrupt;
 mod list;
 mod model_file;
 mod network;
+mod onnx;
 mod package;
 mod remote;
 mod session;
@@ -67,6 +68,8 @@ mod native {
     use super::model_file::{convert, decrypt, encrypt, pack_model, unpack_model};
     #[pymodule_export]
     use super::network::Network;
+    #[pymodule_export]
+    use super::onnx::onnx_versions;
     #[pymodule_export]
     use super::package::{Package, TensorIo, compile};
     #[pymodule_export]

@@ -5,14 +5,11 @@ use std::sync::Arc;
 use triune_tensor::{DType, QuantParams, Shape, text::List};
 
 use super::{
-    Op, UnaryKind,
+    UnaryKind,
     infer::{Operands, TensorType},
     window::Window,
 };
-use crate::{
-    Error,
-    format::onnx::{NodeReader, NodeWriter},
-};
+use crate::Error;
 
 /// How a window's padding is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,34 +83,15 @@ pub struct Residual {
 }
 
 impl Conv {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        let window = Window::from_onnx(node, node.rank(1))?;
-        let groups = node.int("group")?.unwrap_or(1);
-        let groups = usize::try_from(groups)
-            .ok()
-            .filter(|&groups| groups > 0)
-            .ok_or_else(|| node.unsupported(format!("attribute 'group' = {groups}")))?;
-        window.lift(node, 2);
-        let Window { kernel, stride, dilation, pad, auto_pad, .. } = window;
-        Ok(Op::Conv(Self { kernel, stride, dilation, pad, auto_pad, groups, epilogue: Epilogue::default() }))
-    }
-
-    fn window(&self) -> Window {
+    /// The window's attributes.
+    pub(crate) fn window(&self) -> Window {
         Window {
             kernel: self.kernel,
             stride: self.stride,
             dilation: self.dilation,
             pad: self.pad,
             auto_pad: self.auto_pad,
-            one_axis: false,
         }
-    }
-
-    pub(super) fn to_onnx(&self, writer: &mut NodeWriter) -> Result<(), String> {
-        self.epilogue.to_onnx()?;
-        self.window().to_onnx(writer);
-        writer.int("group", self.groups as i64);
-        Ok(())
     }
 
     /// Fixes `kernel` and `pad` and gives the result's type.
@@ -176,10 +154,5 @@ impl Epilogue {
             }
         }
         Ok(())
-    }
-
-    /// ONNX has no fused steps.
-    pub(super) fn to_onnx(&self) -> Result<(), String> {
-        if self.stages.is_empty() { Ok(()) } else { Err("a fused epilogue cannot be written as ONNX".into()) }
     }
 }

@@ -4,11 +4,8 @@
 
 use triune_tensor::{DType, function::Comparison};
 
-use super::{
-    Op,
-    infer::{Operands, TensorType},
-};
-use crate::{Error, format::onnx::NodeReader};
+use super::infer::{Operands, TensorType};
+use crate::Error;
 
 /// The elements of the first input where the second, of the same extents, meets a condition. Results: those elements
 /// (n), in row-major order, and their flat indices (n) of i32.
@@ -93,10 +90,6 @@ impl Nms {
 }
 
 impl NonMaxSuppression {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        Ok(Op::NonMaxSuppression(Self { center_point_box: node.flag("center_point_box")? }))
-    }
-
     pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let (boxes, scores) = (at.of_rank(0, 3)?, at.of_rank(1, 3)?);
         let fits =

@@ -1,14 +1,11 @@
 //! Matrix products.
 
 use super::{
-    Epilogue, Op,
+    Epilogue,
     conv::check_types,
     infer::{Operands, TensorType, broadcast},
 };
-use crate::{
-    Error,
-    format::onnx::{NodeReader, NodeWriter},
-};
+use crate::Error;
 
 /// y = α·A·B + β·C, matrices of rank 2; inputs A, B, optional C.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,26 +30,6 @@ pub struct MatMul {
 }
 
 impl Gemm {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        // Before opset 7 an attribute told whether C is broadcast; now it always may be.
-        Ok(Op::Gemm(Self {
-            alpha: node.float("alpha", 1.0)?,
-            beta: node.float("beta", 1.0)?,
-            trans_a: node.flag("transA")?,
-            trans_b: node.flag("transB")?,
-            epilogue: Epilogue::default(),
-        }))
-    }
-
-    pub(super) fn to_onnx(&self, writer: &mut NodeWriter) -> Result<(), String> {
-        self.epilogue.to_onnx()?;
-        writer.float("alpha", self.alpha);
-        writer.float("beta", self.beta);
-        writer.int("transA", i64::from(self.trans_a));
-        writer.int("transB", i64::from(self.trans_b));
-        Ok(())
-    }
-
     pub(super) fn infer(&self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let (a, b) = (at.of_rank(0, 2)?, at.of_rank(1, 2)?);
         let (rows, depth) = if self.trans_a { (a.shape[1], a.shape[0]) } else { (a.shape[0], a.shape[1]) };

@@ -2,14 +2,8 @@
 
 use triune_tensor::{DType, MAX_RANK, text::List};
 
-use super::{
-    Op,
-    infer::{Operands, TensorType, broadcast, resolve_axis},
-};
-use crate::{
-    Error,
-    format::onnx::{NodeReader, NodeWriter},
-};
+use super::infer::{Operands, TensorType, broadcast, resolve_axis};
+use crate::Error;
 
 /// Elements of one operand or another; inputs condition (bool), a where it holds, b where it does not, broadcast as
 /// numpy does.
@@ -48,10 +42,6 @@ pub struct GatherElements {
 }
 
 impl GatherElements {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        Ok(Op::GatherElements(Self { axis: node.axis("axis", 0)? }))
-    }
-
     pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let (x, indices) = (at.input(0)?, at.input(1)?);
         expect_indices(at, 1)?;
@@ -74,19 +64,6 @@ pub struct GatherNd {
 }
 
 impl GatherNd {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        let batch_dims = node.int("batch_dims")?.unwrap_or(0);
-        let batch_dims = usize::try_from(batch_dims)
-            .map_err(|_| node.unsupported(format!("attribute 'batch_dims' = {batch_dims}")))?;
-        Ok(Op::GatherNd(Self { batch_dims }))
-    }
-
-    pub(super) fn to_onnx(self, writer: &mut NodeWriter) {
-        if self.batch_dims != 0 {
-            writer.int("batch_dims", self.batch_dims as i64);
-        }
-    }
-
     pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let (x, indices) = (at.input(0)?, at.input(1)?);
         expect_indices(at, 1)?;
@@ -172,31 +149,6 @@ pub struct TopK {
 }
 
 impl TopK {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        let axis = node.axis("axis", -1)?;
-        let largest = node.int("largest")?.unwrap_or(1) != 0;
-        let sorted = node.int("sorted")?.unwrap_or(1) != 0;
-        // Before opset 10 k is an attribute.
-        if let Some(k) = node.int("k")? {
-            let k = node.new_ints("k", &[k]);
-            node.set_input(1, k);
-        }
-        if node.inputs.len() < 2 {
-            return Err(node.unsupported("k is missing"));
-        }
-        Ok(Op::TopK(Self { axis, largest, sorted, index_dtype: DType::I64 }))
-    }
-
-    pub(super) fn to_onnx(self, writer: &mut NodeWriter) -> Result<(), String> {
-        if self.index_dtype != DType::I64 {
-            return Err(format!("indices of type {} cannot be written as ONNX", self.index_dtype));
-        }
-        writer.int("axis", self.axis as i64);
-        writer.int("largest", i64::from(self.largest));
-        writer.int("sorted", i64::from(self.sorted));
-        Ok(())
-    }
-
     pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let x = at.input(0)?;
         let axis = at.axis(self.axis, x.shape.rank())?;

@@ -36,13 +36,14 @@ pub use resize::Resize;
 pub use softmax::Softmax;
 pub use unary::{Clip, Table, Unary};
 pub use warp::WarpPerspective;
+pub(crate) use window::Window;
 // What operators' attributes are made of.
 pub use triune_tensor::function::{
     BinaryKind, BorderMode, Comparison, CoordinateMode, NearestMode, PoolKind, ReduceKind, ResizeMode,
     UnaryKind,
 };
 
-use crate::{Error, format::onnx::NodeWriter};
+use crate::Error;
 use infer::{Operands, TensorType};
 
 /// What a node computes.
@@ -284,59 +285,5 @@ impl Op {
             Self::Nms(op) => op.infer(at),
             Self::NonMaxSuppression(_) => NonMaxSuppression::infer(at),
         }
-    }
-
-    /// Writes the attributes of a node of which the first `inputs` operands are there or not; the error says why
-    /// ONNX cannot express the operator.
-    pub(crate) fn to_onnx(&self, writer: &mut NodeWriter, inputs: &[bool]) -> Result<(), String> {
-        let has = |index: usize| inputs.get(index).copied().unwrap_or(false);
-        match self {
-            Self::Conv(op) => op.to_onnx(writer)?,
-            Self::Gemm(op) => op.to_onnx(writer)?,
-            Self::MatMul(op) => op.epilogue.to_onnx()?,
-            Self::BatchNormalization(op) => op.to_onnx(writer),
-            Self::Pool(op) => op.to_onnx(writer),
-            Self::Binary(op) => op.to_onnx(writer)?,
-            Self::GatherNd(op) => op.to_onnx(writer),
-            Self::Index(_) => return Err("indexing along several axes cannot be written as ONNX".into()),
-            Self::TopK(op) => op.to_onnx(writer)?,
-            Self::Unary(op) => op.to_onnx(writer)?,
-            Self::Table(_) => return Err("a table of 256 values cannot be written as ONNX".into()),
-            Self::Reduce(op) => op.to_onnx(writer, has(1))?,
-            Self::ArgReduce(op) => op.to_onnx(writer)?,
-            Self::Softmax(op) => op.to_onnx(writer)?,
-            Self::Reshape(op) => op.to_onnx(writer),
-            Self::Flatten(Flatten { axis })
-            | Self::Concat(Concat { axis })
-            | Self::GatherElements(GatherElements { axis })
-            | Self::Gather(Gather { axis }) => {
-                writer.int("axis", *axis as i64);
-            }
-            Self::Transpose(op) => op.to_onnx(writer),
-            Self::Split(op) => op.to_onnx(writer),
-            Self::Pad(op) => op.to_onnx(writer, has(3)),
-            Self::ShapeOf(op) => op.to_onnx(writer),
-            Self::ConstantOfShape(op) => writer.tensor("value", &op.value),
-            Self::Cast(op) => writer.dtype("to", op.to),
-            Self::Resize(op) => op.to_onnx(writer),
-            Self::QuantizeLinear(op) => op.to_onnx(writer, has(2)),
-            Self::DequantizeLinear(op) => op.to_onnx(writer),
-            Self::AdaptivePool(_) | Self::WarpPerspective(_) | Self::CondTake(_) | Self::Nms(_) => {
-                return Err(format!("ONNX has no {}", self.name()));
-            }
-            Self::NonMaxSuppression(op) => {
-                writer.int("center_point_box", i64::from(op.center_point_box));
-            }
-            Self::GlobalPool(_)
-            | Self::Clip(_)
-            | Self::Slice(_)
-            | Self::Unsqueeze(_)
-            | Self::Squeeze(_)
-            | Self::Expand(_)
-            | Self::Where(_)
-            | Self::Identity(_)
-            | Self::NonZero(_) => {}
-        }
-        Ok(())
     }
 }

@@ -1,13 +1,7 @@
 //! Operators that move elements without computing on them.
 
-use super::{
-    Op,
-    infer::{Operands, TensorType, resolve_axis},
-};
-use crate::{
-    Error,
-    format::onnx::{NodeReader, NodeWriter},
-};
+use super::infer::{Operands, TensorType, resolve_axis};
+use crate::Error;
 use triune_tensor::{DType, text::List};
 
 /// Axes permuted: output axis i is input axis `perm[i]`.
@@ -18,16 +12,6 @@ pub struct Transpose {
 }
 
 impl Transpose {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        Ok(Op::Transpose(Self { perm: node.extents("perm")?.unwrap_or_default() }))
-    }
-
-    pub(super) fn to_onnx(&self, writer: &mut NodeWriter) {
-        if !self.perm.is_empty() {
-            writer.extents("perm", &self.perm);
-        }
-    }
-
     /// Writes the permutation out and gives the result's type.
     pub(super) fn infer(&mut self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let x = at.input(0)?;
@@ -58,16 +42,6 @@ pub struct Concat {
 }
 
 impl Concat {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        if !node.has("axis") {
-            return Err(node.unsupported("attribute 'axis' is missing"));
-        }
-        if node.inputs.iter().any(Option::is_none) {
-            return Err(node.unsupported("an input is missing"));
-        }
-        Ok(Op::Concat(Self { axis: node.axis("axis", 0)? }))
-    }
-
     pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let first = at.input(0)?;
         let axis = at.axis(self.axis, first.shape.rank())?;
@@ -105,20 +79,6 @@ pub struct SliceRange {
 pub struct Slice;
 
 impl Slice {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        // Before opset 10 the parameters are attributes.
-        for (index, name) in [(1, "starts"), (2, "ends"), (3, "axes")] {
-            if let Some(values) = node.ints(name)? {
-                let values = node.new_ints(name, &values);
-                node.set_input(index, values);
-            }
-        }
-        if node.inputs.len() < 3 || node.inputs[1].is_none() || node.inputs[2].is_none() {
-            return Err(node.unsupported("starts or ends are missing"));
-        }
-        Ok(Op::Slice(Self))
-    }
-
     /// What is taken along each axis of a tensor of shape `from`; `None` when the parameters do not fit it.
     pub fn ranges(
         from: &[usize],
@@ -195,30 +155,6 @@ pub struct Split {
 }
 
 impl Split {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        let axis = node.axis("axis", 0)?;
-        if let Some(sizes) = node.ints("split")? {
-            let sizes = node.new_ints("split", &sizes);
-            node.set_input(1, sizes);
-        }
-        let outputs = node.outputs.len();
-        let parts = node.int("num_outputs")?.map_or(Ok(outputs), usize::try_from);
-        if parts != Ok(outputs) {
-            return Err(node.unsupported(format!("attribute 'num_outputs', but {outputs} outputs")));
-        }
-        let given = node.inputs.get(1).is_some_and(Option::is_some);
-        Ok(Op::Split(Self { axis, parts: (!given).then_some(outputs) }))
-    }
-
-    pub(super) fn to_onnx(self, writer: &mut NodeWriter) {
-        writer.int("axis", self.axis as i64);
-        if let Some(parts) = self.parts
-            && writer.target >= 18
-        {
-            writer.int("num_outputs", parts as i64);
-        }
-    }
-
     pub(super) fn infer(self, at: &Operands<'_>, outputs: usize) -> Result<Vec<TensorType>, Error> {
         let x = at.input(0)?;
         let axis = at.axis(self.axis, x.shape.rank())?;
@@ -255,10 +191,6 @@ pub struct Gather {
 }
 
 impl Gather {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        Ok(Op::Gather(Self { axis: node.axis("axis", 0)? }))
-    }
-
     pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let (x, indices) = (at.input(0)?, at.input(1)?);
         let axis = at.axis(self.axis, x.shape.rank())?;
@@ -290,39 +222,6 @@ pub struct Pad {
 }
 
 impl Pad {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        let mode = node.choice(
-            "mode",
-            "constant",
-            &[("constant", PadMode::Constant), ("reflect", PadMode::Reflect), ("edge", PadMode::Edge)],
-        )?;
-        // Before opset 11 the parameters are attributes.
-        if let Some(pads) = node.ints("pads")? {
-            let pads = node.new_ints("pads", &pads);
-            node.set_input(1, pads);
-        }
-        if let Some(value) = node.maybe_float("value")? {
-            let value = node.new_scalar("value", value);
-            node.set_input(2, value);
-        }
-        if node.inputs.get(1).copied().flatten().is_none() {
-            return Err(node.unsupported("pads are missing"));
-        }
-        Ok(Op::Pad(Self { mode }))
-    }
-
-    pub(super) fn to_onnx(self, writer: &mut NodeWriter, has_axes: bool) {
-        let mode = match self.mode {
-            PadMode::Constant => "constant",
-            PadMode::Reflect => "reflect",
-            PadMode::Edge => "edge",
-        };
-        writer.text("mode", mode);
-        if has_axes {
-            writer.needs(18);
-        }
-    }
-
     /// Elements added (taken, when negative) before and behind each axis of a tensor of `rank` dimensions; `None`
     /// when the parameters do not fit it.
     pub fn amounts(rank: usize, pads: &[i64], axes: Option<&[i64]>) -> Option<Vec<(i64, i64)>> {

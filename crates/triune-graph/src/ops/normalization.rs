@@ -1,13 +1,7 @@
 //! Normalization at inference time.
 
-use super::{
-    Op,
-    infer::{Operands, TensorType},
-};
-use crate::{
-    Error,
-    format::onnx::{NodeReader, NodeWriter},
-};
+use super::infer::{Operands, TensorType};
+use crate::Error;
 
 /// (x − mean)/√(var + ε)·scale + bias, per channel (axis 1).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,18 +11,6 @@ pub struct BatchNormalization {
 }
 
 impl BatchNormalization {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        node.only("spatial", 1)?;
-        node.only("training_mode", 0)?;
-        node.ignore(&["momentum"]);
-        node.drop_outputs(1)?;
-        Ok(Op::BatchNormalization(Self { epsilon: node.float("epsilon", 1e-5)? }))
-    }
-
-    pub(super) fn to_onnx(self, writer: &mut NodeWriter) {
-        writer.float("epsilon", self.epsilon);
-    }
-
     pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let x = at.input(0)?;
         if x.shape.rank() < 2 {

@@ -3,14 +3,11 @@
 use triune_tensor::function::PoolKind;
 
 use super::{
-    AutoPad, Op,
+    AutoPad,
     infer::{Operands, TensorType},
     window::Window,
 };
-use crate::{
-    Error,
-    format::onnx::{NodeReader, NodeWriter},
-};
+use crate::Error;
 use triune_tensor::text::List;
 
 /// A sliding window without weights.
@@ -75,53 +72,15 @@ impl AdaptivePool {
 }
 
 impl Pool {
-    pub(crate) fn max_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        // The order in which indices would be counted; there are none.
-        node.ignore(&["storage_order"]);
-        node.drop_outputs(1)?;
-        Self::from_onnx(node, PoolKind::Max)
-    }
-
-    pub(crate) fn average_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        let count_include_pad = node.flag("count_include_pad")?;
-        Self::from_onnx(node, PoolKind::Average { count_include_pad })
-    }
-
-    fn from_onnx(node: &mut NodeReader<'_, '_>, kind: PoolKind) -> Result<Op, Error> {
-        let ceil_mode = node.flag("ceil_mode")?;
-        let window = Window::from_onnx(node, None)?;
-        let kernel = window.kernel.ok_or_else(|| node.unsupported("attribute 'kernel_shape' is missing"))?;
-        window.lift(node, 1);
-        let Window { stride, dilation, pad, auto_pad, .. } = window;
-        Ok(Op::Pool(Self { kind, kernel, stride, dilation, pad, auto_pad, ceil_mode }))
-    }
-
-    fn window(&self) -> Window {
+    /// The window's attributes.
+    pub(crate) fn window(&self) -> Window {
         Window {
             kernel: Some(self.kernel),
             stride: self.stride,
             dilation: self.dilation,
             pad: self.pad,
             auto_pad: self.auto_pad,
-            one_axis: false,
         }
-    }
-
-    pub(super) fn to_onnx(&self, writer: &mut NodeWriter) {
-        let mut window = self.window();
-        if let PoolKind::Average { count_include_pad } = self.kind {
-            writer.int("count_include_pad", i64::from(count_include_pad));
-            // Dilated averages came with opset 19.
-            if self.dilation == [1; 2] && writer.target < 19 {
-                writer.int("ceil_mode", i64::from(self.ceil_mode));
-                window.to_onnx_undilated(writer);
-                return;
-            }
-            writer.needs(19);
-        }
-        writer.int("ceil_mode", i64::from(self.ceil_mode));
-        window.kernel = Some(self.kernel);
-        window.to_onnx(writer);
     }
 
     /// Fixes `pad` and gives the result's type.

@@ -2,14 +2,8 @@
 
 use triune_tensor::{DType, MAX_RANK, Shape, text::List};
 
-use super::{
-    Op,
-    infer::{Operands, TensorType, resolve_axis},
-};
-use crate::{
-    Constant, Error,
-    format::onnx::{NodeReader, NodeWriter},
-};
+use super::infer::{Operands, TensorType, resolve_axis};
+use crate::{Constant, Error};
 
 /// Other extents for the same elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,17 +13,6 @@ pub struct Reshape {
 }
 
 impl Reshape {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        Ok(Op::Reshape(Self { allow_zero: node.flag("allowzero")? }))
-    }
-
-    pub(super) fn to_onnx(self, writer: &mut NodeWriter) {
-        if self.allow_zero {
-            writer.needs(14);
-            writer.int("allowzero", 1);
-        }
-    }
-
     pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let x = at.input(0)?;
         let wish = at.needed_ints(1)?;
@@ -71,10 +54,6 @@ pub struct Flatten {
 }
 
 impl Flatten {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        Ok(Op::Flatten(Self { axis: node.axis("axis", 1)? }))
-    }
-
     pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let x = at.input(0)?;
         let rank = x.shape.rank();
@@ -83,15 +62,6 @@ impl Flatten {
         let (rows, columns) = x.shape.split_at(axis);
         at.like_input(at.shape(&[rows.iter().product(), columns.iter().product()])?)
     }
-}
-
-/// Before opset 13 the axes are an attribute.
-fn axes_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<(), Error> {
-    if let Some(axes) = node.ints("axes")? {
-        let axes = node.new_ints("axes", &axes);
-        node.set_input(1, axes);
-    }
-    Ok(())
 }
 
 /// Which of `rank` axes are listed; an error for one that is not there or listed twice.
@@ -111,14 +81,6 @@ fn marked_axes(at: &Operands<'_>, axes: &[i64], rank: usize) -> Result<Vec<bool>
 pub struct Unsqueeze;
 
 impl Unsqueeze {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        axes_from_onnx(node)?;
-        if node.inputs.get(1).copied().flatten().is_none() {
-            return Err(node.unsupported("axes are missing"));
-        }
-        Ok(Op::Unsqueeze(Self))
-    }
-
     pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let x = at.input(0)?;
         let axes = at.needed_ints(1)?;
@@ -135,11 +97,6 @@ impl Unsqueeze {
 pub struct Squeeze;
 
 impl Squeeze {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        axes_from_onnx(node)?;
-        Ok(Op::Squeeze(Self))
-    }
-
     pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let x = at.input(0)?;
         let gone = match at.ints(1)? {
@@ -179,21 +136,6 @@ impl Expand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity;
 
-impl Identity {
-    /// Dropout does nothing at inference.
-    pub(crate) fn dropout_from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        node.ignore(&["ratio", "seed"]);
-        let training = node.inputs.get(2).is_some_and(Option::is_some);
-        let off = node.constant(2).and_then(Constant::to_i64).is_some_and(|flag| flag == [0]);
-        if training && !off {
-            return Err(node.unsupported("input 2 (training_mode) is not false"));
-        }
-        node.drop_outputs(1)?;
-        node.inputs.truncate(1);
-        Ok(Op::Identity(Self))
-    }
-}
-
 /// The input's extents from `start` to `end` as i64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShapeOf {
@@ -204,22 +146,6 @@ pub struct ShapeOf {
 }
 
 impl ShapeOf {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        let start = node.axis("start", 0)?;
-        let end = if node.has("end") { Some(node.axis("end", 0)?) } else { None };
-        Ok(Op::ShapeOf(Self { start, end }))
-    }
-
-    pub(super) fn to_onnx(self, writer: &mut NodeWriter) {
-        if self.start != 0 || self.end.is_some() {
-            writer.needs(15);
-            writer.int("start", self.start as i64);
-        }
-        if let Some(end) = self.end {
-            writer.int("end", end as i64);
-        }
-    }
-
     /// The extents that the operator gives for a tensor of shape `from`.
     pub fn extents(self, from: &[usize]) -> Vec<i64> {
         let rank = from.len() as isize;
@@ -242,16 +168,6 @@ pub struct ConstantOfShape {
 }
 
 impl ConstantOfShape {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        let value = match node.tensor("value")? {
-            Some(value) if value.elements() == 1 => value.reshaped(Shape::from([1])),
-            Some(_) => return Err(node.unsupported("attribute 'value' does not have one element")),
-            None => Constant::from_f32(Shape::from([1]), &[0.0]),
-        };
-        let value = value.ok_or_else(|| node.unsupported("attribute 'value'"))?;
-        Ok(Op::ConstantOfShape(Self { value }))
-    }
-
     pub(super) fn infer(&self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let dims = extents(at, &at.needed_ints(0)?)?;
         Ok(vec![TensorType { dtype: self.value.dtype(), shape: at.shape(&dims)? }])
@@ -266,13 +182,6 @@ pub struct Cast {
 }
 
 impl Cast {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        // Both concern 8-bit floats only.
-        node.ignore(&["saturate", "round_mode"]);
-        let to = node.dtype("to")?.ok_or_else(|| node.unsupported("attribute 'to' is missing"))?;
-        Ok(Op::Cast(Self { to }))
-    }
-
     pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         Ok(vec![TensorType { dtype: self.to, shape: at.input(0)?.shape }])
     }

@@ -1,13 +1,7 @@
 //! Softmax.
 
-use super::{
-    Op,
-    infer::{Operands, TensorType},
-};
-use crate::{
-    Error,
-    format::onnx::{NodeReader, NodeWriter},
-};
+use super::infer::{Operands, TensorType};
+use crate::Error;
 
 /// exp(x − max)/Σ along `axis`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,20 +13,6 @@ pub struct Softmax {
 }
 
 impl Softmax {
-    pub(crate) fn from_onnx(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-        let flatten = node.opset < 13;
-        let axis = node.axis("axis", if flatten { 1 } else { -1 })?;
-        Ok(Op::Softmax(Self { axis, flatten }))
-    }
-
-    pub(super) fn to_onnx(self, writer: &mut NodeWriter) -> Result<(), String> {
-        if self.flatten {
-            return Err("a softmax over several axes cannot be written in opset 13".into());
-        }
-        writer.int("axis", self.axis as i64);
-        Ok(())
-    }
-
     pub(super) fn infer(&mut self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let x = at.input(0)?;
         let rank = x.shape.rank();

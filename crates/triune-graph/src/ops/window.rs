@@ -1,10 +1,7 @@
 //! What convolutions and pools share: a window that slides over the rows and columns of an image.
 
-use super::{AutoPad, Op, Squeeze, Unsqueeze, infer::Operands};
-use crate::{
-    Error,
-    format::onnx::{NodeReader, NodeWriter},
-};
+use super::{AutoPad, infer::Operands};
+use crate::Error;
 
 /// A sliding window's attributes.
 #[derive(Clone, Copy, Debug)]
@@ -14,99 +11,9 @@ pub(crate) struct Window {
     pub(crate) dilation: [usize; 2],
     pub(crate) pad: [usize; 4],
     pub(crate) auto_pad: AutoPad,
-    /// Whether the file's window runs over one axis only; this one has a height of 1 then.
-    pub(crate) one_axis: bool,
 }
 
 impl Window {
-    /// Takes the attributes; `weights_rank` helps where there is no `kernel_shape`.
-    pub(crate) fn from_onnx(
-        node: &mut NodeReader<'_, '_>,
-        weights_rank: Option<usize>,
-    ) -> Result<Self, Error> {
-        let kernel = node.extents("kernel_shape")?;
-        let strides = node.extents("strides")?;
-        let dilations = node.extents("dilations")?;
-        let pads = node.extents("pads")?;
-        let auto_pad = node.choice(
-            "auto_pad",
-            "NOTSET",
-            &[
-                ("NOTSET", AutoPad::Explicit),
-                ("SAME_UPPER", AutoPad::SameUpper),
-                ("SAME_LOWER", AutoPad::SameLower),
-                ("VALID", AutoPad::Valid),
-            ],
-        )?;
-        let axes = [&kernel, &strides, &dilations]
-            .into_iter()
-            .flatten()
-            .map(Vec::len)
-            .next()
-            .or(weights_rank.and_then(|rank| rank.checked_sub(2)))
-            .unwrap_or(2);
-        if !(1..=2).contains(&axes) {
-            return Err(node.unsupported(format!("a window over {axes} axes; 1 and 2 are supported")));
-        }
-        let pair = |values: Option<Vec<usize>>, name: &str, default: Option<usize>| match values {
-            None => Ok(default.map(|value| [value; 2])),
-            Some(values) if values.len() == axes && values.iter().all(|&value| value > 0) => {
-                Ok(Some([if axes == 2 { values[0] } else { 1 }, values[axes - 1]]))
-            }
-            Some(_) => {
-                Err(node.unsupported(format!("attribute '{name}' does not have {axes} positive elements")))
-            }
-        };
-        let kernel = pair(kernel, "kernel_shape", None)?;
-        let stride = pair(strides, "strides", Some(1))?.unwrap_or([1; 2]);
-        let dilation = pair(dilations, "dilations", Some(1))?.unwrap_or([1; 2]);
-        let pad = match pads.as_deref() {
-            // Padding given beside an automatic one is noise that old exporters leave.
-            _ if auto_pad != AutoPad::Explicit => [0; 4],
-            None => [0; 4],
-            Some(&[left, right]) if axes == 1 => [0, left, 0, right],
-            Some(&[top, left, bottom, right]) if axes == 2 => [top, left, bottom, right],
-            Some(_) => {
-                return Err(node.unsupported(format!("attribute 'pads' does not have {} elements", 2 * axes)));
-            }
-        };
-        Ok(Self { kernel, stride, dilation, pad, auto_pad, one_axis: axes == 1 })
-    }
-
-    /// Gives operands 0..`operands` a height of 1 and takes it from the result, when the window runs over one axis.
-    pub(crate) fn lift(&self, node: &mut NodeReader<'_, '_>, operands: usize) {
-        if !self.one_axis {
-            return;
-        }
-        let axes = node.new_ints("axes", &[2]);
-        for index in 0..operands {
-            let lifted = node.new_value(if index == 0 { "image" } else { "weights" });
-            node.emit_before(Op::Unsqueeze(Unsqueeze), &[node.inputs[index], Some(axes)], lifted);
-            node.inputs[index] = Some(lifted);
-        }
-        node.emit_after(Op::Squeeze(Squeeze), &[Some(axes)]);
-    }
-
-    /// Writes the attributes.
-    pub(crate) fn to_onnx(self, writer: &mut NodeWriter) {
-        writer.extents("dilations", &self.dilation);
-        self.to_onnx_undilated(writer);
-    }
-
-    /// Writes the attributes but the dilation.
-    pub(crate) fn to_onnx_undilated(self, writer: &mut NodeWriter) {
-        if let Some(kernel) = self.kernel {
-            writer.extents("kernel_shape", &kernel);
-        }
-        writer.extents("strides", &self.stride);
-        match self.auto_pad {
-            AutoPad::Explicit => writer.extents("pads", &self.pad),
-            AutoPad::SameUpper => writer.text("auto_pad", "SAME_UPPER"),
-            AutoPad::SameLower => writer.text("auto_pad", "SAME_LOWER"),
-            AutoPad::Valid => writer.text("auto_pad", "VALID"),
-        }
-    }
-
     /// The padding and the extents of the result over an input of `extents`, with a window of `kernel`.
     pub(crate) fn resolve(
         &self,

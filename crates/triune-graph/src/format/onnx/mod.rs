@@ -1,12 +1,12 @@
-//! ONNX files: opsets 7 to 24 in, opset 13 (or the first that has all operators) out.
+//! ONNX files: opsets 1 to 28 in, opset 13 (or the first that has all operators) out.
 //!
-//! Everything that differs between opsets ends here and in the operators' `from_onnx`: attributes that became
-//! operands, operators that were renamed, defaults that changed.
+//! Everything that differs between opsets ends here, in [`ops`]: attributes that became operands, operators that were
+//! renamed, defaults that changed.
 
 mod node;
+mod ops;
 mod proto;
 mod read;
-mod registry;
 mod tensor;
 mod write;
 
@@ -14,7 +14,8 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-pub(crate) use node::{NodeReader, NodeWriter};
+use node::{NodeReader, NodeWriter};
+pub use ops::{Version, versions};
 pub use write::write;
 
 use triune_files::MODEL_LIMIT;
@@ -22,7 +23,7 @@ use triune_files::MODEL_LIMIT;
 use crate::{Error, Graph};
 
 /// The opsets of the default domain that are read.
-const OPSETS: std::ops::RangeInclusive<i64> = 7..=24;
+const OPSETS: std::ops::RangeInclusive<i64> = 1..=28;
 
 /// Reads an ONNX file; external data is looked for below the file's folder.
 ///

@@ -19,8 +19,8 @@ pub(crate) struct NodeReader<'a, 'b> {
     pub(super) taken: Vec<bool>,
     pub(super) name: String,
     pub(super) op_type: &'a str,
-    /// The version of the operator set.
-    pub(crate) opset: i64,
+    /// The version of the operator: the operator set that it holds from.
+    pub(crate) since: i64,
     /// Operands of the node to be.
     pub(crate) inputs: Vec<Option<ValueId>>,
     /// Results of the node to be.
@@ -256,15 +256,22 @@ impl<'a, 'b> NodeReader<'a, 'b> {
 }
 
 /// Writes one node's operator and attributes.
-pub(crate) struct NodeWriter {
+pub(crate) struct NodeWriter<'a> {
     pub(super) attributes: Writer,
+    /// The node's operands.
+    pub(super) inputs: &'a [Option<ValueId>],
     /// The first opset that has what was written.
     pub(super) opset: i64,
     /// The opset that the file will have.
     pub(crate) target: i64,
 }
 
-impl NodeWriter {
+impl NodeWriter<'_> {
+    /// Whether operand `index` is there.
+    pub(crate) fn has_input(&self, index: usize) -> bool {
+        self.inputs.get(index).is_some_and(Option::is_some)
+    }
+
     /// Says which operator set the node needs, when 13 is too old.
     pub(crate) fn needs(&mut self, opset: i64) {
         self.opset = self.opset.max(opset);
@@ -291,6 +298,13 @@ impl NodeWriter {
     /// A string attribute.
     pub(crate) fn text(&mut self, name: &str, value: &str) {
         self.attribute(name, 3, |attribute| attribute.bytes(4, value.as_bytes()));
+    }
+
+    /// A string attribute by the table that it is read by.
+    pub(crate) fn choice<T: PartialEq>(&mut self, name: &str, table: &[(&str, T)], value: &T) {
+        if let Some((key, _)) = table.iter().find(|(_, other)| other == value) {
+            self.text(name, key);
+        }
     }
 
     /// A list of integers.

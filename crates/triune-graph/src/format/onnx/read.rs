@@ -12,8 +12,8 @@ use triune_tensor::Shape;
 
 use super::{
     NodeReader, OPSETS, malformed,
+    ops::{self, DEFAULT_DOMAIN, Meaning, Signature},
     proto::{Attribute, AttributeValue, DimInfo, Model, Network, NodeProto, ValueInfo},
-    registry::{self, Entry},
     tensor::{self, Source},
 };
 use crate::{Constant, Dim, Error, Graph, Node, Value, ValueId};
@@ -62,7 +62,7 @@ fn unique(names: &mut HashMap<String, usize>, wish: &str) -> String {
 
 /// Builds the graph of a model whose file is `bytes`.
 pub(super) fn graph(model: &Model<'_>, bytes: &Bytes, folder: Option<&Path>) -> Result<Graph, Error> {
-    let opset = opset(model)?;
+    let opsets = opsets(model)?;
     let network = model.graph.as_ref().ok_or_else(|| malformed("no graph"))?;
     if network.has_sparse {
         return Err(malformed("sparse initializers are not supported"));
@@ -87,7 +87,7 @@ pub(super) fn graph(model: &Model<'_>, bytes: &Bytes, folder: Option<&Path>) -> 
         network.infos.iter().chain(&network.outputs).map(|info| (info.name, info)).collect();
 
     for index in execution_order(&network.nodes, &names, &ids)? {
-        node(&mut builder, &mut ids, &infos, &network.nodes[index], &names[index], opset)?;
+        node(&mut builder, &mut ids, &infos, &network.nodes[index], &names[index], &opsets)?;
     }
     for output in &network.outputs {
         let id = *ids.get(output.name).ok_or_else(|| {
@@ -98,14 +98,14 @@ pub(super) fn graph(model: &Model<'_>, bytes: &Bytes, folder: Option<&Path>) -> 
     Ok(builder.graph)
 }
 
-fn opset(model: &Model<'_>) -> Result<i64, Error> {
-    let mut found = None;
-    for &(domain, version) in &model.opsets {
-        if registry::is_default_domain(domain) {
-            found = Some(version);
-        }
-    }
-    let opset = found.ok_or_else(|| malformed("no import of the default operator set"))?;
+/// The version of each domain that the model imports.
+type Opsets<'b> = HashMap<&'b str, i64>;
+
+fn opsets<'b>(model: &Model<'b>) -> Result<Opsets<'b>, Error> {
+    let opsets: Opsets<'b> =
+        model.opsets.iter().map(|&(domain, version)| (ops::canonical(domain), version)).collect();
+    let opset =
+        *opsets.get(DEFAULT_DOMAIN).ok_or_else(|| malformed("no import of the default operator set"))?;
     if !OPSETS.contains(&opset) {
         return Err(malformed(format!(
             "opset {opset} is not supported; convert the model to one of {} to {}",
@@ -113,7 +113,7 @@ fn opset(model: &Model<'_>) -> Result<i64, Error> {
             OPSETS.end()
         )));
     }
-    Ok(opset)
+    Ok(opsets)
 }
 
 /// Adds inputs and initializers.
@@ -253,7 +253,7 @@ fn node<'b>(
     infos: &HashMap<&str, &ValueInfo<'_>>,
     proto: &NodeProto<'b>,
     name: &str,
-    opset: i64,
+    opsets: &Opsets<'_>,
 ) -> Result<(), Error> {
     let unsupported =
         |reason: String| Error::Unsupported { node: name.into(), op: proto.op_type.into(), reason };
@@ -278,24 +278,42 @@ fn node<'b>(
         outputs.push(Some(id));
     }
 
-    if registry::is_default_domain(proto.domain) && proto.op_type == "Constant" {
+    if ops::canonical(proto.domain) == DEFAULT_DOMAIN && proto.op_type == "Constant" {
         return constant(builder, proto, name, outputs.first().copied().flatten());
     }
-    let entry = registry::find(proto.domain, proto.op_type)
+    let operator = ops::find(proto.domain, proto.op_type)
         .ok_or_else(|| unsupported(format!("operator of domain '{}' is not supported", proto.domain)))?;
-    check_arity(&entry, &inputs, &outputs).map_err(&unsupported)?;
+    // A domain that is used without being imported is taken at its first version.
+    let opset = opsets.get(operator.domain).copied().unwrap_or(1);
+    let (since, signature, read) = match operator.at(opset) {
+        Some((since, Meaning::Read(signature, read))) => (since, signature, read),
+        Some((since, Meaning::Refused(reason))) => {
+            return Err(unsupported(format!("version {since} of the operator is not supported: {reason}")));
+        }
+        None => {
+            let first = operator.first();
+            return Err(unsupported(format!(
+                "opset {opset} does not have the operator, opset {first} is the first"
+            )));
+        }
+    };
+    check_arity(signature, &inputs, &outputs).map_err(&unsupported)?;
     let mut reader = NodeReader {
         builder,
         attributes: &proto.attributes,
         taken: vec![false; proto.attributes.len()],
         name: name.into(),
         op_type: proto.op_type,
-        opset,
+        since,
         inputs,
         outputs,
         after: Vec::new(),
     };
-    let op = (entry.read)(&mut reader)?;
+    if since < 6 {
+        // Which operands' memory an operator may reuse, in files of the first operator sets.
+        reader.ignore(&["consumed_inputs"]);
+    }
+    let op = read(&mut reader)?;
     if let Some(left) = reader.taken.iter().position(|taken| !taken) {
         let attribute = reader.attributes[left].name;
         return Err(reader.unsupported(format!("attribute '{attribute}' is not supported")));
@@ -355,16 +373,20 @@ fn check_attributes(attributes: &[Attribute<'_>]) -> Result<(), String> {
     Ok(())
 }
 
-fn check_arity(entry: &Entry, inputs: &[Option<ValueId>], outputs: &[Option<ValueId>]) -> Result<(), String> {
-    let (low, high) = entry.inputs;
+fn check_arity(
+    signature: Signature,
+    inputs: &[Option<ValueId>],
+    outputs: &[Option<ValueId>],
+) -> Result<(), String> {
+    let (low, high) = signature.inputs;
     if !(low..=high).contains(&inputs.len()) {
         return Err(format!("{} inputs, but the operator takes {low} to {high}", inputs.len()));
     }
     if let Some(missing) = inputs.iter().take(low).position(Option::is_none) {
         return Err(format!("input {missing} is missing"));
     }
-    if outputs.len() > entry.outputs {
-        return Err(format!("{} outputs, but the operator has at most {}", outputs.len(), entry.outputs));
+    if outputs.len() > signature.outputs {
+        return Err(format!("{} outputs, but the operator has at most {}", outputs.len(), signature.outputs));
     }
     if outputs.first().copied().flatten().is_none() {
         return Err("the first output is missing".into());

@@ -4,7 +4,11 @@ use std::borrow::Cow;
 
 use triune_tensor::{Rounding, Shape};
 
-use super::{NodeWriter, tensor::dtype_number};
+use super::{
+    NodeWriter,
+    ops::{self, DEFAULT_DOMAIN},
+    tensor::dtype_number,
+};
 use crate::{
     Constant, Dim, Error, Graph, Op, Value,
     format::protobuf::Writer,
@@ -91,7 +95,8 @@ fn with_axes_as_operands(graph: &Graph, target: i64) -> Cow<'_, Graph> {
     for index in 0..graph.nodes.len() {
         let node = &graph.nodes[index];
         let Op::Reduce(op) = &node.op else { continue };
-        let Some(axes) = op.axes.as_ref().filter(|axes| !axes.is_empty() && op.has_axes_operand(target))
+        let Some(axes) =
+            op.axes.as_ref().filter(|axes| !axes.is_empty() && ops::has_axes_operand(op, target))
         else {
             continue;
         };
@@ -133,9 +138,11 @@ fn write_nodes(graph: &Graph, target: i64) -> Result<(Vec<Vec<u8>>, i64), Error>
         if matches!(node.op, Op::QuantizeLinear(_)) && graph.rounding != Rounding::default() {
             return Err(fail("ONNX rounds halves to even".into()));
         }
-        let mut writer = NodeWriter { attributes: Writer::default(), opset: OPSET, target };
-        let present: Vec<bool> = node.inputs.iter().map(Option::is_some).collect();
-        node.op.to_onnx(&mut writer, &present).map_err(fail)?;
+        let operator = ops::find(DEFAULT_DOMAIN, node.op.name())
+            .ok_or_else(|| fail("ONNX has no such operator".into()))?;
+        let opset = OPSET.max(operator.first());
+        let mut writer = NodeWriter { attributes: Writer::default(), inputs: &node.inputs, opset, target };
+        (operator.write)(&node.op, &mut writer).map_err(fail)?;
         needed = needed.max(writer.opset);
         let mut out = Writer::default();
         for (field, ids) in [(1, &node.inputs), (2, &node.outputs)] {

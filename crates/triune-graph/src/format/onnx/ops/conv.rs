@@ -1,0 +1,36 @@
+//! Convolution.
+
+use super::{
+    DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, mistaken, no_epilogue,
+    operators,
+    window::{read_window, write_window},
+};
+use crate::{
+    Error, Op,
+    ops::{Conv, Epilogue, Window},
+};
+
+fn conv(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let file = read_window(node, node.rank(1))?;
+    let groups = node.int("group")?.unwrap_or(1);
+    let groups = usize::try_from(groups)
+        .ok()
+        .filter(|&groups| groups > 0)
+        .ok_or_else(|| node.unsupported(format!("attribute 'group' = {groups}")))?;
+    file.lift(node, 2);
+    let Window { kernel, stride, dilation, pad, auto_pad } = file.window;
+    Ok(Op::Conv(Conv { kernel, stride, dilation, pad, auto_pad, groups, epilogue: Epilogue::default() }))
+}
+
+fn write_conv(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+    let Op::Conv(op) = op else { return Err(mistaken(op)) };
+    no_epilogue(&op.epilogue)?;
+    write_window(&op.window(), writer);
+    writer.int("group", op.groups as i64);
+    Ok(())
+}
+
+operators! {
+    DEFAULT_DOMAIN;
+    "Conv": [1, 11, 22] {2, 3, 1 => conv} write write_conv;
+}

@@ -1,0 +1,128 @@
+//! Operators that move elements without computing on them.
+
+use super::{
+    DEFAULT_DOMAIN, Form, MANY, Meaning, NodeReader, NodeWriter, Operator, Signature, bare, mistaken,
+    operators,
+};
+use crate::{
+    Error, Op,
+    ops::{Concat, Pad, PadMode, Slice, Split, Transpose},
+};
+
+fn transpose(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    Ok(Op::Transpose(Transpose { perm: node.extents("perm")?.unwrap_or_default() }))
+}
+
+fn write_transpose(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+    let Op::Transpose(op) = op else { return Err(mistaken(op)) };
+    if !op.perm.is_empty() {
+        writer.extents("perm", &op.perm);
+    }
+    Ok(())
+}
+
+fn concat(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    if node.inputs.iter().any(Option::is_none) {
+        return Err(node.unsupported("an input is missing"));
+    }
+    // The first version joins along axis 1 unless told otherwise.
+    if node.since >= 4 && !node.has("axis") {
+        return Err(node.unsupported("attribute 'axis' is missing"));
+    }
+    Ok(Op::Concat(Concat { axis: node.axis("axis", 1)? }))
+}
+
+fn write_concat(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+    let Op::Concat(op) = op else { return Err(mistaken(op)) };
+    writer.int("axis", op.axis as i64);
+    Ok(())
+}
+
+fn slice(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    if node.since < 10 {
+        for (index, name) in [(1, "starts"), (2, "ends"), (3, "axes")] {
+            if let Some(values) = node.ints(name)? {
+                let values = node.new_ints(name, &values);
+                node.set_input(index, values);
+            }
+        }
+    }
+    if node.inputs.len() < 3 || node.inputs[1].is_none() || node.inputs[2].is_none() {
+        return Err(node.unsupported("starts or ends are missing"));
+    }
+    Ok(Op::Slice(Slice))
+}
+
+fn split(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    if node.since < 2 && !node.has("axis") {
+        return Err(node.unsupported("attribute 'axis' is missing, which has no default before opset 2"));
+    }
+    let axis = node.axis("axis", 0)?;
+    if node.since < 13
+        && let Some(sizes) = node.ints("split")?
+    {
+        let sizes = node.new_ints("split", &sizes);
+        node.set_input(1, sizes);
+    }
+    let outputs = node.outputs.len();
+    let parts = node.int("num_outputs")?.map_or(Ok(outputs), usize::try_from);
+    if parts != Ok(outputs) {
+        return Err(node.unsupported(format!("attribute 'num_outputs', but {outputs} outputs")));
+    }
+    let given = node.inputs.get(1).is_some_and(Option::is_some);
+    Ok(Op::Split(Split { axis, parts: (!given).then_some(outputs) }))
+}
+
+fn write_split(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+    let Op::Split(op) = op else { return Err(mistaken(op)) };
+    writer.int("axis", op.axis as i64);
+    if let Some(parts) = op.parts
+        && writer.target >= 18
+    {
+        writer.int("num_outputs", parts as i64);
+    }
+    Ok(())
+}
+
+const PAD_MODES: [(&str, PadMode); 3] =
+    [("constant", PadMode::Constant), ("reflect", PadMode::Reflect), ("edge", PadMode::Edge)];
+
+fn pad(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let mode = node.choice("mode", "constant", &PAD_MODES)?;
+    if node.since < 11 {
+        let name = if node.since < 2 { "paddings" } else { "pads" };
+        if let Some(pads) = node.ints(name)? {
+            let pads = node.new_ints("pads", &pads);
+            node.set_input(1, pads);
+        }
+        if let Some(value) = node.maybe_float("value")? {
+            let value = node.new_scalar("value", value);
+            node.set_input(2, value);
+        }
+    }
+    if node.inputs.get(1).copied().flatten().is_none() {
+        return Err(node.unsupported("pads are missing"));
+    }
+    Ok(Op::Pad(Pad { mode }))
+}
+
+fn write_pad(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+    let Op::Pad(op) = op else { return Err(mistaken(op)) };
+    writer.choice("mode", &PAD_MODES, &op.mode);
+    // Axes of their own came with opset 18.
+    if writer.has_input(3) {
+        writer.needs(18);
+    }
+    Ok(())
+}
+
+operators! {
+    DEFAULT_DOMAIN;
+    "Concat": [1, 4, 11, 13] {1, MANY, 1 => concat} write write_concat;
+    "Pad": [1, 2] {1, 1, 1 => pad} [11, 13] {2, 3, 1 => pad} [18, 19, 21, 23, 24, 25] {2, 4, 1 => pad}
+        write write_pad;
+    "Slice": [1] {1, 1, 1 => slice} [10, 11, 13] {3, 5, 1 => slice} write bare;
+    "Split": [1] {1, 2, MANY => split} [2, 11] {1, 1, MANY => split} [13, 18] {1, 2, MANY => split}
+        write write_split;
+    "Transpose": [1, 13, 21, 23, 24, 25] {1, 1, 1 => transpose} write write_transpose;
+}

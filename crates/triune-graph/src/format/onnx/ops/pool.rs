@@ -1,0 +1,66 @@
+//! Pools: over windows, and over all positions.
+
+use triune_tensor::function::PoolKind;
+
+use super::{
+    DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, bare, mistaken, operators,
+    window::{read_window, write_undilated, write_window},
+};
+use crate::{
+    Error, Op,
+    ops::{AutoPad, GlobalPool, Pool, Window},
+};
+
+fn max_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    // The order in which indices would be counted; there are none.
+    node.ignore(&["storage_order"]);
+    node.drop_outputs(1)?;
+    pool(node, PoolKind::Max)
+}
+
+fn average_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let count_include_pad = node.flag("count_include_pad")?;
+    let op = pool(node, PoolKind::Average { count_include_pad })?;
+    if let Op::Pool(pool) = &op
+        && node.since < 7
+        && (pool.pad != [0; 4] || !matches!(pool.auto_pad, AutoPad::Explicit | AutoPad::Valid))
+    {
+        return Err(node.unsupported("before opset 7 nothing says whether a mean counts the padding"));
+    }
+    Ok(op)
+}
+
+fn pool(node: &mut NodeReader<'_, '_>, kind: PoolKind) -> Result<Op, Error> {
+    let ceil_mode = node.flag("ceil_mode")?;
+    let file = read_window(node, None)?;
+    let kernel = file.window.kernel;
+    let kernel = kernel.ok_or_else(|| node.unsupported("attribute 'kernel_shape' is missing"))?;
+    file.lift(node, 1);
+    let Window { stride, dilation, pad, auto_pad, .. } = file.window;
+    Ok(Op::Pool(Pool { kind, kernel, stride, dilation, pad, auto_pad, ceil_mode }))
+}
+
+fn write_pool(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+    let Op::Pool(op) = op else { return Err(mistaken(op)) };
+    let window = op.window();
+    writer.int("ceil_mode", i64::from(op.ceil_mode));
+    if let PoolKind::Average { count_include_pad } = op.kind {
+        writer.int("count_include_pad", i64::from(count_include_pad));
+        // Dilated averages came with opset 19.
+        if op.dilation == [1; 2] && writer.target < 19 {
+            write_undilated(&window, writer);
+            return Ok(());
+        }
+        writer.needs(19);
+    }
+    write_window(&window, writer);
+    Ok(())
+}
+
+operators! {
+    DEFAULT_DOMAIN;
+    "AveragePool": [1, 7, 10, 11, 19, 22] {1, 1, 1 => average_pool} write write_pool;
+    "GlobalAveragePool": [1, 22] {1, 1, 1 => |_| Ok(Op::GlobalPool(GlobalPool::AVERAGE))} write bare;
+    "GlobalMaxPool": [1, 22] {1, 1, 1 => |_| Ok(Op::GlobalPool(GlobalPool::MAX))} write bare;
+    "MaxPool": [1, 8, 10, 11, 12, 22] {1, 1, 2 => max_pool} write write_pool;
+}

@@ -1,0 +1,114 @@
+//! Spatial resampling.
+
+use triune_tensor::{
+    Shape,
+    function::{CoordinateMode, NearestMode, ResizeMode},
+};
+
+use super::{
+    DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, mistaken, operators,
+};
+use crate::{Constant, Error, Op, ops::Resize};
+
+const COORDINATES: [(&str, CoordinateMode); 4] = [
+    ("asymmetric", CoordinateMode::Asymmetric),
+    ("half_pixel", CoordinateMode::HalfPixel),
+    ("pytorch_half_pixel", CoordinateMode::PytorchHalfPixel),
+    ("align_corners", CoordinateMode::AlignCorners),
+];
+
+const NEAREST: [(&str, NearestMode); 4] = [
+    ("round_prefer_floor", NearestMode::RoundPreferFloor),
+    ("round_prefer_ceil", NearestMode::RoundPreferCeil),
+    ("floor", NearestMode::Floor),
+    ("ceil", NearestMode::Ceil),
+];
+
+fn resize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    if node.since < 11 {
+        return simple(node);
+    }
+    let coordinates = node.choice("coordinate_transformation_mode", "half_pixel", &COORDINATES)?;
+    let nearest = node.choice("nearest_mode", "round_prefer_floor", &NEAREST)?;
+    let modes = [("nearest", ResizeMode::Nearest(nearest)), ("linear", ResizeMode::Linear)];
+    let mode = node.choice("mode", "nearest", &modes)?;
+    // These concern the cubic mode and cropping.
+    node.ignore(&["cubic_coeff_a", "exclude_outside", "extrapolation_value"]);
+    node.only("antialias", 0)?;
+    node.choice("keep_aspect_ratio_policy", "stretch", &[("stretch", ())])?;
+    // The region of interest is for cropping; an empty tensor stands for an operand that is left out.
+    if let Some(roi) = node.inputs.get_mut(1) {
+        *roi = None;
+    }
+    for index in 2..node.inputs.len() {
+        if node.constant(index).is_some_and(|constant| constant.elements() == 0) {
+            node.inputs[index] = None;
+        }
+    }
+    Ok(Op::Resize(Resize { mode, coordinates }))
+}
+
+fn upsample(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    if node.since < 9 {
+        let scales = if node.since < 7 {
+            // Images alone: two factors instead of a list.
+            let height = node.maybe_float("height_scale")?;
+            let width = node.maybe_float("width_scale")?;
+            height.zip(width).map(|(height, width)| vec![1.0, 1.0, height, width])
+        } else {
+            node.floats("scales")?
+        };
+        let scales = scales.ok_or_else(|| node.unsupported("scales are missing"))?;
+        let scales = Constant::from_f32(Shape::from([scales.len()]), &scales)
+            .ok_or_else(|| node.unsupported("attribute 'scales'"))?;
+        let scales = node.new_constant("scales", scales);
+        node.set_input(1, scales);
+    }
+    simple(node)
+}
+
+/// The form before opset 11: inputs x and scales, no choice of coordinates.
+fn simple(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let mode = node.choice(
+        "mode",
+        "nearest",
+        &[
+            ("nearest", ResizeMode::Nearest(NearestMode::Floor)),
+            ("linear", ResizeMode::Linear),
+            ("bilinear", ResizeMode::Linear),
+        ],
+    )?;
+    let scales = node.inputs.get(1).copied().flatten();
+    let scales = scales.ok_or_else(|| node.unsupported("scales are missing"))?;
+    // Which neighbour these old forms take when they shrink was never written down.
+    let grows = node
+        .constant(1)
+        .and_then(Constant::to_f32)
+        .is_some_and(|scales| scales.iter().all(|&scale| scale >= 1.0));
+    if mode != ResizeMode::Linear && !grows {
+        return Err(node.unsupported("nearest-neighbour shrinking before opset 11"));
+    }
+    node.inputs.truncate(1);
+    node.set_input(2, scales);
+    Ok(Op::Resize(Resize { mode, coordinates: CoordinateMode::Asymmetric }))
+}
+
+fn write_resize(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+    let Op::Resize(op) = op else { return Err(mistaken(op)) };
+    writer.choice("coordinate_transformation_mode", &COORDINATES, &op.coordinates);
+    match op.mode {
+        ResizeMode::Nearest(nearest) => {
+            writer.text("mode", "nearest");
+            writer.choice("nearest_mode", &NEAREST, &nearest);
+        }
+        ResizeMode::Linear => writer.text("mode", "linear"),
+    }
+    Ok(())
+}
+
+operators! {
+    DEFAULT_DOMAIN;
+    "Resize": [10] {2, 2, 1 => resize} [11] {3, 4, 1 => resize} [13, 18, 19] {1, 4, 1 => resize} write write_resize;
+    "Upsample": [1, 7] {1, 1, 1 => upsample} [9] {2, 2, 1 => upsample}
+        [10] {refused "it is deprecated from opset 10 on, for Resize"};
+}
