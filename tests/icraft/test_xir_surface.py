@@ -18,8 +18,8 @@ from triune.icraft import xir
 from triune.icraft._xir.operation import OPERATORS
 
 
-def _beside(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+def _load(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -27,9 +27,9 @@ def _beside(name: str) -> Any:
     return module
 
 
-coverage = _beside("coverage")
-signatures = _beside("signatures")
-stubs = _beside("operator_stubs")
+coverage = _load(Path(__file__).with_name("coverage.py"))
+signatures = _load(Path(__file__).with_name("signatures.py"))
+stubs = _load(Path(__file__).parents[2] / "tools/operator_stubs.py")
 
 
 @pytest.mark.parametrize("name", coverage.MODULES)
@@ -105,7 +105,7 @@ def test_names_are_exported_once_and_are_all_there() -> None:
 
 @pytest.mark.parametrize(("path", "text"), stubs.stubs().items(), ids=lambda given: getattr(given, "name", None))
 def test_the_stubs_are_those_of_the_tables(path: Path, text: str) -> None:
-    assert ast.dump(ast.parse(path.read_text())) == ast.dump(ast.parse(text)), "run tests/icraft/operator_stubs.py"
+    assert ast.dump(ast.parse(path.read_text())) == ast.dump(ast.parse(text)), "run tools/operator_stubs.py"
 
 
 @pytest.mark.parametrize("key", OPERATORS)

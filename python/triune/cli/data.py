@@ -94,7 +94,7 @@ def image(path: Path, item: Input, pixels: Pixels) -> npt.NDArray[np.float32]:
     try:
         from PIL import Image
     except ImportError:
-        raise ImportError(f"{path}: images need the extra 'cli': pip install 'triune[cli]'") from None
+        raise ImportError(f"{path}: images need the extra 'images': pip install 'triune[images]'") from None
     if len(item.shape) != 4 or item.shape[1] not in (1, 3):
         raise ValueError(f"input {item.name!r}: expected shape (N, 1 or 3, H, W) for an image, got {item.shape}")
     _, channels, height, width = item.shape

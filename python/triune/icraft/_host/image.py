@@ -89,7 +89,7 @@ def _read(path: str | os.PathLike[str], channels: int | None) -> Pixels:
         from PIL import Image, UnidentifiedImageError
     except ImportError as error:
         raise ImportError(
-            "Image2Tensor reads pictures with Pillow: pip install 'triune[icraft]'", name=error.name
+            "Image2Tensor reads pictures with Pillow: pip install 'triune[images]'", name=error.name
         ) from error
     try:
         if not os.path.lexists(path):

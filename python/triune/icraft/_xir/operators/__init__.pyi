@@ -1,4 +1,4 @@
-# Written by tests/icraft/operator_stubs.py: the families' stubs put together.
+# Written by tools/operator_stubs.py: the families' stubs put together.
 from triune.icraft._xir.operators._typed.arithmetic import *  # noqa: F403
 from triune.icraft._xir.operators._typed.convolution import *  # noqa: F403
 from triune.icraft._xir.operators._typed.elementwise import *  # noqa: F403

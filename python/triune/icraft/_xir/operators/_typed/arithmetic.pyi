@@ -1,4 +1,4 @@
-# Written by tests/icraft/operator_stubs.py from the tables of arithmetic.py: change those.
+# Written by tools/operator_stubs.py from the tables of arithmetic.py: change those.
 from collections.abc import Sequence
 from typing import overload
 

@@ -1,4 +1,4 @@
-# Written by tests/icraft/operator_stubs.py from the tables of elementwise.py: change those.
+# Written by tools/operator_stubs.py from the tables of elementwise.py: change those.
 from typing import overload
 
 from triune.icraft._xir.objects import ObjectRef

@@ -1,4 +1,4 @@
-# Written by tests/icraft/operator_stubs.py from the tables of reduction.py: change those.
+# Written by tools/operator_stubs.py from the tables of reduction.py: change those.
 from typing import overload
 
 from triune.icraft._xir.immediates import IntImm

@@ -1,6 +1,6 @@
 """Writes the stubs of the operators, whose classes are made of tables at run time, where type checkers cannot see them.
 
-Run it after a change to the tables: ``python tests/icraft/operator_stubs.py``, then ``make format``. A test asks whether that
+Run it after a change to the tables: ``python tools/operator_stubs.py``, then ``make format``. A test asks whether that
 was done.
 """
 
@@ -18,7 +18,7 @@ from triune.icraft._xir.operation import Operation
 FOLDER = Path(operators.__file__).parent
 FAMILIES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
 
-HEAD = "# Written by tests/icraft/operator_stubs.py from the tables of {}.py: change those.\n"
+HEAD = "# Written by tools/operator_stubs.py from the tables of {}.py: change those.\n"
 IMPORTS = {
     "collections.abc": ("Sequence",),
     "typing": ("overload",),
@@ -106,7 +106,7 @@ def stub(family: str) -> str:
 
 def package() -> str:
     """Return the text of the stub that puts the families together."""
-    head = "# Written by tests/icraft/operator_stubs.py: the families' stubs put together.\n"
+    head = "# Written by tools/operator_stubs.py: the families' stubs put together.\n"
     return head + "".join(
         f"from triune.icraft._xir.operators._typed.{family} import *  # noqa: F403\n" for family in FAMILIES
     )
