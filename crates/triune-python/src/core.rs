@@ -56,7 +56,7 @@ pub(crate) fn deploy(
     let device = device(card)?;
     let clock = |&core: &u32| settings.clock_mhz(core as usize);
     if let Some(core) = options.cores.iter().find(|&core| !device.spec().allows_clock(clock(core))) {
-        return Err(Error::Argument(format!(
+        return Err(Error::argument(format!(
             "{}: core {core} is set to {} MHz, at which a {} does not run",
             card.spec().name,
             clock(core),
@@ -180,9 +180,8 @@ impl Study {
             return Ok(Arc::clone(found));
         }
         let Some(model) = &self.model else {
-            return Err(Error::Argument(
-                "a package's tensors lie as its device wants them: give the ONNX file to change the border"
-                    .into(),
+            return Err(Error::argument(
+                "a package's tensors lie as its device wants them: give the ONNX file to change the border",
             ));
         };
         let options = CompileOptions { batch: self.batch, ..CompileOptions::default() };

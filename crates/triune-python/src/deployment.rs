@@ -6,7 +6,7 @@ use pyo3::{buffer::PyBuffer, prelude::*, pybacked::PyBackedBytes, types::PyBytes
 use triune::{
     device::{DeviceSpec, TimingOptions},
     graph::format::xir,
-    runtime::icraft::{self, DeploymentOptions, OnChip},
+    icraft::{self, DeploymentOptions, OnChip},
 };
 
 use crate::list::List;

@@ -13,6 +13,7 @@ use pyo3::{
     type_object::PyTypeInfo,
 };
 use triune::{
+    compiler::Error as CompileError,
     device::Error as DeviceError,
     fork::Forked,
     graph::Error as GraphError,
@@ -120,22 +121,28 @@ pub(crate) fn out_of_memory(error: OutOfMemory) -> PyErr {
 /// The exception for an error of the runtime.
 pub(crate) fn runtime(error: RuntimeError) -> PyErr {
     match &error {
+        RuntimeError::Compile(error) => compile(error),
         RuntimeError::Card(error) => card(error),
-        RuntimeError::Graph(inner) => graph(&error, inner),
-        RuntimeError::Device(inner) => device_as(&error, inner),
         RuntimeError::Memory(none) => out_of_memory(*none),
         RuntimeError::File(_) => raised::<FileError>(&error),
         RuntimeError::Shared => raised::<InUseError>(&error),
         RuntimeError::Foreign { .. } => raised::<ForeignError>(&error),
-        RuntimeError::NotQuantized => raised::<NotQuantizedError>(&error),
-        RuntimeError::Node { node, source, .. } => with(device_as(&error, source), "node", node),
-        RuntimeError::Unsupported { node, .. } => with(raised::<UnsupportedError>(&error), "node", node),
-        RuntimeError::Target(_) => raised::<UnsupportedError>(&error),
         RuntimeError::Operand { what, .. } => with(raised::<ArgumentError>(&error), "operand", what),
-        RuntimeError::Argument(_) | RuntimeError::Package { .. } | RuntimeError::Program(_) => {
-            raised::<ArgumentError>(&error)
-        }
-        RuntimeError::Internal(_) => raised::<InternalError>(&error),
+        RuntimeError::Package { .. } => raised::<ArgumentError>(&error),
+    }
+}
+
+/// The exception for an error of the compiler.
+fn compile(error: &CompileError) -> PyErr {
+    match error {
+        CompileError::Graph(inner) => graph(error, inner),
+        CompileError::Device(inner) => device_as(error, inner),
+        CompileError::NotQuantized => raised::<NotQuantizedError>(error),
+        CompileError::Node { node, source, .. } => with(device_as(error, source), "node", node),
+        CompileError::Unsupported { node, .. } => with(raised::<UnsupportedError>(error), "node", node),
+        CompileError::Target(_) => raised::<UnsupportedError>(error),
+        CompileError::Argument(_) | CompileError::Program(_) => raised::<ArgumentError>(error),
+        CompileError::Internal(_) => raised::<InternalError>(error),
     }
 }
 

@@ -6,10 +6,8 @@ use pyo3::{buffer::PyBuffer, prelude::*, pybacked::PyBackedBytes, types::PyBytes
 use triune::{
     device::DeviceSpec,
     graph::format::{onnx, xir},
-    runtime::{
-        Device, PlanOptions,
-        icraft::{self, HardNetwork},
-    },
+    icraft::{self, HardNetwork},
+    runtime::{Device, PlanOptions},
 };
 
 use crate::list::List;

@@ -167,5 +167,5 @@ fn convert_files(
 }
 
 fn graph(error: Error) -> PyErr {
-    error::runtime(RuntimeError::Graph(error))
+    error::runtime(error.into())
 }

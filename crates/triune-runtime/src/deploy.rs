@@ -8,6 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
+use triune_compiler::lower::ALIGNMENT;
 use triune_device::{
     Addr, Decoded, DeviceSpec, Executor, Memory, RegionId, Sanitize, Segment, SegmentKind, SegmentTable,
     Stream, Timeline, TimingOptions, timing, work,
@@ -18,7 +19,6 @@ use triune_kernels::{Isa, Pool};
 use crate::{
     Error, Program, TensorIo,
     clock::{Demand, DeviceClock, Meter, Realtime},
-    lower::ALIGNMENT,
 };
 
 /// A simulated device: its description, its memory, and the programs whose constants lie in it.
@@ -137,7 +137,7 @@ impl Chunk {
                 Err(error) => full = Some(error),
             }
         }
-        Err(full.map_or_else(|| Error::Internal("the device has no memory".into()), Error::from))
+        Err(full.map_or_else(|| Error::internal("the device has no memory"), Error::from))
     }
 
     /// Says what it is for, in the words of the memory's sanitizer.
@@ -259,13 +259,13 @@ impl Deployment {
     /// Loads the program's segments into the device's memory and decodes its commands.
     pub fn new(device: &Arc<Device>, program: &Arc<Program>, options: &DeployOptions) -> Result<Self, Error> {
         if program.target != device.spec.name {
-            return Err(Error::Argument(format!(
+            return Err(Error::argument(format!(
                 "a program for '{}' on a device '{}'",
                 program.target, device.spec.name
             )));
         }
         if let Some(core) = options.cores.iter().find(|&&core| core >= device.spec.cores) {
-            return Err(Error::Argument(format!(
+            return Err(Error::argument(format!(
                 "core {core} of '{}', which has {}",
                 device.spec.name, device.spec.cores
             )));
@@ -507,7 +507,7 @@ impl Image {
             memory.write(chunk.region, chunk.base, &input[image * length..(image + 1) * length])?;
         }
         let run = self.executor.run(self.pool.as_ref().unwrap_or(pool), None);
-        run.map_err(|error| program.blame(0, error))
+        run.map_err(|error| program.blame(0, error).into())
     }
 }
 
@@ -596,7 +596,7 @@ fn timeline(
     images: &[Mutex<Image>],
     options: &TimingOptions,
 ) -> Result<Timeline, Error> {
-    let image = images.first().ok_or_else(|| Error::Internal("a batch of 0".into()))?;
+    let image = images.first().ok_or_else(|| Error::internal("a batch of 0"))?;
     let image = image.lock().unwrap_or_else(PoisonError::into_inner);
     let placement: Vec<&str> = places.iter().map(|place| &*place.memory).collect();
     Ok(timing::timeline(&device.spec, image.executor.decoded().commands(), &placement, options)?)

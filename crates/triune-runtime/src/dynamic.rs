@@ -50,7 +50,12 @@ pub fn run<'a>(
 }
 
 fn wrong(step: &HostStep, reason: impl Into<String>) -> Error {
-    Error::Unsupported { node: step.name.clone(), op: step.op.name().into(), reason: reason.into() }
+    triune_compiler::Error::Unsupported {
+        node: step.name.clone(),
+        op: step.op.name().into(),
+        reason: reason.into(),
+    }
+    .into()
 }
 
 struct Operands<'a> {

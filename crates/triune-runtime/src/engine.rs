@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Instant};
 
+use triune_compiler::compile_host;
 use triune_device::{Border, DeviceSpec, exec::StepView};
 use triune_graph::Graph;
 use triune_kernels::Pool;
 
 use crate::{
     Deployment, Error, Model, OperatorTime, Outline, Program, TensorIo, Workspace,
-    compile::compile_host,
     host::{HostProgram, Scratch},
     split::Split,
 };
@@ -48,7 +48,7 @@ impl Engine {
                 Some(split) => return Ok(Self::Split(Box::new(split))),
                 None if part => {}
                 None => {
-                    return Err(Error::NotQuantized);
+                    return Err(triune_compiler::Error::NotQuantized.into());
                 }
             }
         }

@@ -1,18 +1,14 @@
-//! What can go wrong between a model file and a result.
+//! What can go wrong between a program and a result.
 
-use triune_device::Error as DeviceError;
-use triune_graph::Error as GraphError;
+use triune_compiler::Error as CompileError;
 use triune_tensor::text::{Name, Reason};
 
 /// A model cannot be compiled, a package cannot be used, or a run was asked for with operands that do not fit.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The model itself.
+    /// The model, its program, or the device that it runs on: see the variant.
     #[error(transparent)]
-    Graph(#[from] GraphError),
-    /// The simulated device.
-    #[error(transparent)]
-    Device(#[from] triune_device::Error),
+    Compile(#[from] CompileError),
     /// The host has no memory for a model, or for its run.
     #[error(transparent)]
     Memory(#[from] triune_tensor::OutOfMemory),
@@ -35,44 +31,6 @@ pub enum Error {
         /// What it seems to be, and the cure.
         reason: String,
     },
-    /// The target cannot run an operator.
-    #[error("node '{}' ({}): {}", Name(.node), Name(.op), Reason(.reason))]
-    Unsupported {
-        /// The node.
-        node: String,
-        /// Its operator.
-        op: String,
-        /// Why, and the cure.
-        reason: String,
-    },
-    /// An operator's commands cannot be decoded, or failed when they ran.
-    #[error("node '{}' ({}): {}", Name(.node), Name(.op), within(.source))]
-    Node {
-        /// The node.
-        node: String,
-        /// Its operator.
-        op: String,
-        /// What is wrong.
-        source: Box<triune_device::Error>,
-    },
-    /// The model as a whole does not fit the target.
-    #[error("{}", Reason(.0))]
-    Target(String),
-    /// Nothing in the model is quantized, and the target computes on integers alone.
-    #[error(
-        "the model has no 8-bit operators for the device; quantize it first (QDQ form), or give samples: `calibration=` of \
-         triune.compile in Python, `triune compile --calibrate` on the command line"
-    )]
-    NotQuantized,
-    /// What the caller asks for is not there, or does not fit together.
-    #[error("{}", Reason(.0))]
-    Argument(String),
-    /// A compiled program contradicts itself: it is damaged, or another version wrote it.
-    #[error("{}; compile the model again", Reason(.0))]
-    Program(String),
-    /// The runtime broke its own rules.
-    #[error("{}; this is a fault of Triune's: please report it", Reason(.0))]
-    Internal(String),
     /// An operand of a run does not fit the program.
     #[error("{}: expected {}, got {}", Name(.what), Reason(.expected), Reason(.got))]
     Operand {
@@ -93,34 +51,52 @@ pub enum Error {
     Card(#[from] crate::card::Error),
 }
 
-impl From<triune_fork::Forked> for Error {
-    fn from(error: triune_fork::Forked) -> Self {
-        Self::Device(error.into())
+impl From<triune_graph::Error> for Error {
+    fn from(error: triune_graph::Error) -> Self {
+        Self::Compile(error.into())
     }
 }
 
-/// The words of an error about a command, for who knows the operator.
-fn within(error: &DeviceError) -> String {
-    match error {
-        DeviceError::Kernel { source, .. } => source.to_string(),
-        DeviceError::Command { field, problem, .. } => format!("{field}: {problem}"),
-        error => error.to_string(),
+impl From<triune_device::Error> for Error {
+    fn from(error: triune_device::Error) -> Self {
+        Self::Compile(error.into())
+    }
+}
+
+impl From<triune_fork::Forked> for Error {
+    fn from(error: triune_fork::Forked) -> Self {
+        triune_device::Error::from(error).into()
     }
 }
 
 impl Error {
-    /// An error of the model as a whole as one of the operator where it showed.
-    pub(crate) fn at(self, node: &triune_graph::Node) -> Self {
-        match self {
-            Self::Target(reason) => {
-                Self::Unsupported { node: node.name.clone(), op: node.op.name().into(), reason }
-            }
-            error => error,
-        }
+    /// What the caller asks for is not there, or does not fit together.
+    pub fn argument(reason: impl Into<String>) -> Self {
+        CompileError::Argument(reason.into()).into()
+    }
+
+    /// The model as a whole does not fit the target.
+    pub fn target(reason: impl Into<String>) -> Self {
+        CompileError::Target(reason.into()).into()
+    }
+
+    /// A compiled program contradicts itself.
+    pub fn program(reason: impl Into<String>) -> Self {
+        CompileError::Program(reason.into()).into()
+    }
+
+    /// The runtime broke its own rules.
+    pub fn internal(reason: impl Into<String>) -> Self {
+        CompileError::Internal(reason.into()).into()
+    }
+
+    /// What the target cannot do with an operator: why, and the cure.
+    pub fn unsupported(node: &triune_graph::Node, reason: impl Into<String>) -> Self {
+        CompileError::unsupported(node, reason).into()
     }
 
     /// A package error with the path that it was found in.
-    pub(crate) fn package(path: &std::path::Path, reason: impl Into<String>) -> Self {
+    pub fn package(path: &std::path::Path, reason: impl Into<String>) -> Self {
         Self::Package { path: path.display().to_string(), reason: reason.into() }
     }
 }

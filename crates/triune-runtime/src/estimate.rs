@@ -46,7 +46,7 @@ impl Estimate {
     ) -> Result<(Timeline, Vec<Place>), Error> {
         let batch = self.program.batch as u32;
         if batch > spec.cores {
-            return Err(Error::Argument(format!("a batch of {batch} on a device of {} cores", spec.cores)));
+            return Err(Error::argument(format!("a batch of {batch} on a device of {} cores", spec.cores)));
         }
         let places = places_on(spec, &self.program)?;
         let memories: Vec<&str> = places.iter().map(|place| &*place.memory).collect();
@@ -62,7 +62,7 @@ impl Estimate {
     pub fn demand(&self, spec: &DeviceSpec, options: &TimingOptions, cores: u64) -> Result<Demand, Error> {
         let batch = self.program.batch;
         if cores.count_ones() as usize != batch {
-            return Err(Error::Argument(format!("a batch of {batch} on {} cores", cores.count_ones())));
+            return Err(Error::argument(format!("a batch of {batch} on {} cores", cores.count_ones())));
         }
         let mut busy = Vec::with_capacity(spec.cores as usize);
         for active in 1..=spec.cores {
@@ -72,7 +72,7 @@ impl Estimate {
             }
             let (timeline, _) = self.timeline(spec, &TimingOptions { active_cores: active, ..*options })?;
             if timeline.clock_mhz == 0 {
-                return Err(Error::Argument(format!("the time of '{}' is not modelled", spec.name)));
+                return Err(Error::argument(format!("the time of '{}' is not modelled", spec.name)));
             }
             busy.push(timeline.nanos_up(timeline.total_cycles));
         }

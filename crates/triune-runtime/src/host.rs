@@ -14,7 +14,9 @@ use triune_fork::{Brief, BriefGuard};
 use triune_kernels::{Isa, Pool};
 use triune_tensor::{OutOfMemory, memory};
 
-use crate::{Error, Program, TensorIo, lower::ALIGNMENT};
+use triune_compiler::lower::ALIGNMENT;
+
+use crate::{Error, Program, TensorIo};
 
 /// Bytes of a region; given back on drop.
 #[derive(Debug)]
@@ -76,7 +78,7 @@ fn check_there_is(bytes: u64) -> Result<(), Error> {
     if bytes <= all {
         return Ok(());
     }
-    Err(Error::Target(format!("a run takes {bytes} bytes of memory, of which this machine has {all}")))
+    Err(Error::target(format!("a run takes {bytes} bytes of memory, of which this machine has {all}")))
 }
 
 /// All memory and swap in bytes, by Linux's account.
@@ -276,7 +278,7 @@ impl HostProgram {
         let run = self.decoded.run_border(&self.workspace.memory, border, scratch.bytes(), pool, observer);
         run.map_err(|error| match error {
             triune_device::Error::Busy { .. } => Error::Shared,
-            error => self.program.blame(0, error),
+            error => self.program.blame(0, error).into(),
         })
     }
 }

@@ -55,7 +55,7 @@ impl Model {
         } else {
             Self::read(bytes, Some(folder), *options)
         };
-        model.map_err(|source| Error::Graph(GraphError::File { path: name(), source: Box::new(source) }))
+        model.map_err(|source| GraphError::File { path: name(), source: Box::new(source) }.into())
     }
 
     /// Reads a model in memory; external data is not available.

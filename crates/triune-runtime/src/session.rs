@@ -288,7 +288,7 @@ impl Session {
     /// A model whose extents depend on data is refused: [`Self::run`] gives its results.
     pub fn run_border(&mut self, shapes: &[Shape], border: &mut dyn Border) -> Result<(), Error> {
         if self.is_staged() {
-            return Err(Error::Argument("the outputs' extents depend on data".into()));
+            return Err(Error::argument("the outputs' extents depend on data"));
         }
         let (resources, engine) = self.engine(shapes)?;
         engine.run(resources, border)
@@ -393,7 +393,7 @@ impl Session {
         }
         let (resources, plan) = (&mut self.resources, self.plans.last_mut());
         plan.map(|plan| (resources, &mut plan.engine))
-            .ok_or_else(|| Error::Internal("a program that was just made is gone".into()))
+            .ok_or_else(|| Error::internal("a program that was just made is gone"))
     }
 }
 

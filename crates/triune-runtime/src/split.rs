@@ -6,6 +6,10 @@
 
 use std::{sync::Arc, time::Instant};
 
+use triune_compiler::{
+    adapt, compile_core, host_io,
+    partition::{Origin, parts},
+};
 use triune_device::{Border, DeviceSpec};
 use triune_graph::{Graph, passes};
 use triune_tensor::{DType, Shape, memory};
@@ -13,8 +17,6 @@ use triune_tensor::{DType, Shape, memory};
 use crate::{
     DeployOptions, Deployment, Device, Error, Model, OperatorTime, Outline, Session, SessionOptions, Tensor,
     TensorIo, TensorRef,
-    compile::{adapt, compile_core, host_io},
-    partition::{Origin, parts},
 };
 
 /// A model bound to shapes, in parts.
@@ -82,7 +84,7 @@ impl Split {
             Ok(Wire { origin, dtype: io.dtype, shape: io.shape })
         };
         let ios = |ids: &[triune_graph::ValueId]| -> Result<Vec<TensorIo>, Error> {
-            ids.iter().map(|&id| host_io(&graph, &meanings, id)).collect()
+            ids.iter().map(|&id| Ok(host_io(&graph, &meanings, id)?)).collect()
         };
         Ok(Some(Self {
             inputs: ios(&graph.inputs)?.iter().map(|io| (io.dtype, io.shape)).collect(),

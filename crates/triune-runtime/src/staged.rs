@@ -108,7 +108,7 @@ fn plan<'p>(
         }
     }
     let plan = plans.last_mut().map(|plan| &mut plan.engine);
-    plan.ok_or_else(|| Error::Internal("a stage that was just compiled is gone".into()))
+    plan.ok_or_else(|| Error::internal("a stage that was just compiled is gone"))
 }
 
 impl Part {
@@ -263,7 +263,7 @@ impl Staged {
                     Some(Tensor { dtype: tensor.dtype, shape, bytes: tensor.bytes.to_vec() })
                 }),
             };
-            tensor.ok_or_else(|| Error::Internal(format!("no stage makes the output '{}'", value.name)))
+            tensor.ok_or_else(|| Error::internal(format!("no stage makes the output '{}'", value.name)))
         };
         model.graph.outputs.iter().map(output).collect()
     }

@@ -20,7 +20,7 @@ fn spec(name: &str) -> DeviceSpec {
 
 fn program(graph: &Graph, device: &str, block: Option<u32>) -> Result<Program, Error> {
     let options = CompileOptions { block, ..CompileOptions::default() };
-    compile(graph, &spec(device), &options).map(|compiled| compiled.program)
+    Ok(compile(graph, &spec(device), &options)?.program)
 }
 
 /// Position in the buffer of an element of the padded extents (batch, rows, columns, channels).

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use triune_device::DeviceSpec;
 use triune_graph::{Graph, Op, ValueId, passes};
 use triune_runtime::{
-    CompileOptions, DeployOptions, Deployment, Device, Error, Package, Session, SessionOptions, TensorRef,
-    compile,
+    CompileError, CompileOptions, DeployOptions, Deployment, Device, Error, Package, Session, SessionOptions,
+    TensorRef, compile,
 };
 use triune_tensor::{DType, QuantParams, Requantize, Rounding, Shape};
 use triune_testing::{Data, Random, Tensor, interpret};
@@ -230,7 +230,11 @@ fn devices_give_the_results_of_the_host() {
         // What a device has no commands for stays an error that says so.
         let mut session = match Session::new(graph.clone(), &options) {
             Ok(session) => session,
-            Err(Error::NotQuantized | Error::Target(_) | Error::Unsupported { .. }) => continue,
+            Err(Error::Compile(
+                CompileError::NotQuantized | CompileError::Target(_) | CompileError::Unsupported { .. },
+            )) => {
+                continue;
+            }
             Err(error) => panic!("seed {seed} on {device}: {error}"),
         };
         graph.requantize = requantize;

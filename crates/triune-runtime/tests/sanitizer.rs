@@ -10,7 +10,7 @@ use triune_device::{
 };
 use triune_graph::{Graph, format::onnx, ops::BinaryKind};
 use triune_runtime::{
-    CompileOptions, DeployOptions, Deployment, Device, Error, PlannedBuffer, Program, compile,
+    CompileError, CompileOptions, DeployOptions, Deployment, Device, Error, PlannedBuffer, Program, compile,
 };
 use triune_tensor::{DType, QuantParams};
 use triune_testing::{GraphBuilder, Random, Tensor, test_data};
@@ -137,8 +137,8 @@ fn two_live_maps_in_one_place_show() {
                     }
                     let bad = Arc::new(moved(&good, from, to));
                     match run(&bad, Sanitize::Report) {
-                        Err(Error::Device(DeviceError::Sanitizer(_))) => shown += 1,
-                        Err(Error::Node { source, .. })
+                        Err(Error::Compile(CompileError::Device(DeviceError::Sanitizer(_)))) => shown += 1,
+                        Err(Error::Compile(CompileError::Node { source, .. }))
                             if matches!(*source, DeviceError::Sanitizer(_) | DeviceError::Command { .. }) =>
                         {
                             shown += 1;
@@ -169,7 +169,9 @@ fn a_map_that_nobody_wrote_is_named() {
     let bad = Program { instructions: Bytes::from(encode(&commands)), ..good };
     let output = &bad.outputs[0].name.clone();
     let error = run(&Arc::new(bad), Sanitize::Report).expect_err("never written");
-    let Error::Device(DeviceError::Sanitizer(report)) = &error else { panic!("{error}") };
+    let Error::Compile(CompileError::Device(DeviceError::Sanitizer(report))) = &error else {
+        panic!("{error}")
+    };
     assert_eq!((report.fault, report.first), (Fault::NeverWritten, report.start));
     let text = error.to_string();
     let label = format!("of the program that makes {output} of x\" (");

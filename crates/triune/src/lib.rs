@@ -23,10 +23,12 @@
 //! run can be stopped from another thread, see [`CancelToken`].
 #![forbid(unsafe_code)]
 
+pub use triune_compiler as compiler;
 pub use triune_device as device;
 pub use triune_files as files;
 pub use triune_fork as fork;
 pub use triune_graph as graph;
+pub use triune_icraft as icraft;
 pub use triune_kernels as kernels;
 pub use triune_kernels::CancelToken;
 pub use triune_remote as remote;

@@ -423,7 +423,7 @@ impl State {
     fn pace(&mut self, speed: Realtime, cores: u32) -> Result<(), Error> {
         match &mut self.paced {
             Some(paced) if paced.speed != speed && self.pacing > 0 => {
-                return Err(Error::Argument(format!(
+                return Err(Error::argument(format!(
                     "realtime: other deployments on the device are paced at {} times its speed",
                     paced.speed.millionths as f64 / 1e6
                 )));

@@ -44,10 +44,10 @@ pub struct Instance {
 pub fn compose(cores: u32, instances: &[Instance], horizon: u64) -> Result<Composition, Error> {
     let mut engine = Engine::new(cores);
     let too_many =
-        || Error::Argument(format!("more than {MAX_RUNS} runs in {horizon} ns; choose a shorter time"));
+        || Error::argument(format!("more than {MAX_RUNS} runs in {horizon} ns; choose a shorter time"));
     let mut calls: u64 = 0;
     for (index, instance) in instances.iter().enumerate() {
-        let wrong = |what: String| Error::Argument(format!("instance '{}': {what}", instance.name));
+        let wrong = |what: String| Error::argument(format!("instance '{}': {what}", instance.name));
         let last = instance.demand.cores().ilog2();
         if last >= cores {
             return Err(wrong(format!("core {last}; the device has {cores}")));

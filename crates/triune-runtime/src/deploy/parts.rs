@@ -10,7 +10,7 @@ use crate::{Error, Program};
 
 /// A deployed program whose commands run in parts.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub struct Parts {
     memory: Arc<Memory>,
     segments: SegmentTable,
     /// First byte, bytes, and the decoded commands of each part that has been run.
@@ -22,14 +22,14 @@ pub(crate) struct Parts {
 
 impl Parts {
     /// Loads a program for one image; `parts` has the first byte and the bytes of each among the instructions.
-    pub(crate) fn new(
+    pub fn new(
         device: &Arc<Device>,
         program: &Arc<Program>,
         parts: impl IntoIterator<Item = [u64; 2]>,
         threads: usize,
     ) -> Result<Self, Error> {
         if program.target != device.spec().name || program.batch != 1 {
-            return Err(Error::Argument(format!(
+            return Err(Error::argument(format!(
                 "a program for '{}' and a batch of {} on a device '{}'",
                 program.target,
                 program.batch,
@@ -46,9 +46,9 @@ impl Parts {
     }
 
     /// Runs one part on what lies in memory. Decodes it the first time.
-    pub(crate) fn run(&self, part: usize) -> Result<(), Error> {
+    pub fn run(&self, part: usize) -> Result<(), Error> {
         let Some(([first, bytes], executor)) = self.streams.get(part) else {
-            return Err(Error::Internal(format!("part {part} of {}", self.streams.len())));
+            return Err(Error::internal(format!("part {part} of {}", self.streams.len())));
         };
         if *bytes == 0 {
             return Ok(());
@@ -71,23 +71,23 @@ impl Parts {
         let program = &self.loaded.program;
         let before = program.instructions.get(..first as usize).map(command::decode);
         let before = before.and_then(Result::ok).map_or(0, |commands| commands.len() as u32);
-        program.blame(before, error)
+        program.blame(before, error).into()
     }
 
     /// Whether a segment has such bytes.
-    pub(crate) fn holds(&self, segment: u8, offset: u64, bytes: u64) -> bool {
+    pub fn holds(&self, segment: u8, offset: u64, bytes: u64) -> bool {
         let found = self.segments.segments().get(usize::from(segment));
         found.is_some_and(|segment| offset.checked_add(bytes).is_some_and(|end| end <= segment.len))
     }
 
     /// Copies bytes of a segment.
-    pub(crate) fn read(&self, segment: u8, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
+    pub fn read(&self, segment: u8, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
         let segment = self.range(segment, offset, bytes.len())?;
         Ok(self.memory.read(segment.region, segment.base + offset, bytes)?)
     }
 
     /// Replaces bytes of a segment.
-    pub(crate) fn write(&self, segment: u8, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+    pub fn write(&self, segment: u8, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         let segment = self.range(segment, offset, bytes.len())?;
         Ok(self.memory.write(segment.region, segment.base + offset, bytes)?)
     }
@@ -95,7 +95,7 @@ impl Parts {
     fn range(&self, segment: u8, offset: u64, bytes: usize) -> Result<Segment, Error> {
         let found = self.segments.segments().get(usize::from(segment)).copied();
         found.filter(|_| self.holds(segment, offset, bytes as u64)).ok_or_else(|| {
-            Error::Program(format!(
+            Error::program(format!(
                 "{bytes} bytes at {segment}:{offset:#x} are outside of the program's memory"
             ))
         })

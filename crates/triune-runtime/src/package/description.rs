@@ -10,14 +10,11 @@ use triune_device::DeviceSpec;
 use triune_memory::residency::Policy;
 use triune_tensor::{DType, Shape};
 
-use crate::{
-    Error, Program, Residency, TensorIo,
-    program::{Operator, PlannedBuffer},
-};
+use crate::{Error, Operator, PlannedBuffer, Program, Residency, TensorIo};
 
 /// A program without its instructions and constants.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Description {
+pub struct Description {
     target: String,
     batch: usize,
     inputs: Vec<TensorJson>,
@@ -65,7 +62,7 @@ struct OperatorJson {
 
 impl Description {
     /// What there is to say of a program.
-    pub(crate) fn of(program: &Program) -> Self {
+    pub fn of(program: &Program) -> Self {
         Self {
             target: program.target.clone(),
             batch: program.batch,
@@ -93,12 +90,7 @@ impl Description {
     }
 
     /// The program with its payloads. Errors name the file at `path`.
-    pub(crate) fn program(
-        self,
-        path: &Path,
-        instructions: Bytes,
-        constants: Bytes,
-    ) -> Result<Program, Error> {
+    pub fn program(self, path: &Path, instructions: Bytes, constants: Bytes) -> Result<Program, Error> {
         let spec = DeviceSpec::builtin(&self.target)
             .map_err(|_| Error::package(path, format!("unknown target '{}'", self.target)))?;
         if self.batch == 0 || self.batch > spec.cores as usize {

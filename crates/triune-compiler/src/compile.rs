@@ -1,0 +1,247 @@
+//! Compilation: a model and a device description give a program, or a package with what the host must do besides.
+
+use std::time::Duration;
+
+use triune_device::{DeviceSpec, Library};
+use triune_graph::{Graph, ValueId, infer, passes};
+use triune_tensor::{QuantParams, Requantize, Shape};
+
+use crate::{
+    Error, Outline, PlanOptions, Program, Residency, TensorIo, border,
+    lower::{InputPlan, IoPlan, Lowered, lower},
+    partition::{Core, End, partition},
+    plan::{self, Besides},
+    view::{Home, View},
+};
+
+/// How to compile.
+#[derive(Clone, Debug)]
+pub struct CompileOptions {
+    /// Images per run, each on a core of its own.
+    pub batch: usize,
+    /// Where feature maps lie.
+    pub plan: PlanOptions,
+    /// Bytes of a block, for programs whose quantized feature maps lie as (N, blocks of channels, H, W, channels of a block)
+    /// in memory, and whose weights lie in blocks as well; `None`: as (N, H, W, C). Results are the same.
+    pub block: Option<u32>,
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        Self { batch: 1, plan: PlanOptions::default(), block: None }
+    }
+}
+
+/// A program for an NPU, with the parts of the model that stay on the host.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// What the device runs.
+    pub program: Program,
+    /// ONNX file of the nodes before the integer core, if there are any.
+    pub preprocess: Option<Vec<u8>>,
+    /// ONNX file of the nodes behind the integer core, if there are any.
+    pub postprocess: Option<Vec<u8>>,
+    /// What compilation found and chose, for people.
+    pub summary: Summary,
+}
+
+/// What compilation found and chose.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Nodes of the prepared model that the device runs.
+    pub device_nodes: usize,
+    /// Nodes before the integer core.
+    pub preprocess_nodes: usize,
+    /// Nodes behind the integer core.
+    pub postprocess_nodes: usize,
+    /// Commands of one image.
+    pub commands: usize,
+    /// Bytes of weights, parameters and tables.
+    pub constant_bytes: u64,
+    /// Bytes of feature maps in the far memory, and what no plan of those can do without.
+    pub scratch_bytes: [u64; 2],
+    /// What stays in the near memory; `None` when the device has no such memory.
+    pub residency: Option<Residency>,
+    /// How long compilation took.
+    pub elapsed: Duration,
+}
+
+/// Compiles the integer core of a quantized model for an NPU.
+///
+/// A symbolic batch is bound to 1: a batch of N runs N images side by side, each on its own core.
+pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Result<Compiled, Error> {
+    let start = std::time::Instant::now();
+    if options.batch == 0 || options.batch > spec.cores as usize {
+        return Err(Error::Argument(format!(
+            "a batch of {} on a device of {} cores: each image needs one",
+            options.batch, spec.cores
+        )));
+    }
+    let mut image = bind_batch(model, 1)?;
+    adapt(&mut image, spec);
+    // The host's parts see the whole batch.
+    let mut host = bind_batch(model, options.batch)?;
+    // Arithmetic on shapes would tie the part behind the core to the model's inputs.
+    passes::fold_constants(&mut host)?;
+    infer::infer(&mut host)?;
+    let Core { graph, preprocess, postprocess, inputs, outputs, nodes } = partition(&image, &host)?;
+    let fixed = model.inputs.iter().any(|&id| model.value(id).fixed_shape().is_some());
+    if options.batch > 1 && fixed && (preprocess.is_some() || postprocess.is_some()) {
+        return Err(Error::Argument(format!(
+            "a batch of {} of a model whose batch is fixed, of which parts stay on the host: export it with an open batch",
+            options.batch
+        )));
+    }
+    if options.block == Some(0) {
+        return Err(Error::Argument("blocks of 0 bytes".into()));
+    }
+    let borders = border::npu(&spec.border, &graph, &inputs, &outputs, options.batch, options.block)?;
+    let lowered = lower(&graph, &borders.plan, None)?;
+    let commands = lowered.commands.len();
+    let (program, _) = program(spec, options, lowered, borders.inputs, borders.outputs)?;
+    let summary = Summary {
+        device_nodes: nodes[1],
+        preprocess_nodes: nodes[0],
+        postprocess_nodes: nodes[2],
+        commands,
+        constant_bytes: program.constants.len() as u64,
+        scratch_bytes: [program.scratch_bytes, program.scratch_lower_bound],
+        residency: program.residency,
+        elapsed: start.elapsed(),
+    };
+    Ok(Compiled { program, preprocess, postprocess, summary })
+}
+
+/// Compiles a whole bound graph for the host: borders are row-major without padding.
+/// Weights stay in the model's library, if there is one. The graph's outline comes with the program.
+pub fn compile_host(
+    mut graph: Graph,
+    spec: &DeviceSpec,
+    fusion: bool,
+    library: Option<&Library>,
+) -> Result<(Program, Outline), Error> {
+    if fusion {
+        passes::prepare(&mut graph)?;
+    } else {
+        passes::prepare_unfused(&mut graph)?;
+    }
+    let meanings = graph.meanings();
+    let border = |id, home| -> Result<(TensorIo, View), Error> {
+        let io = host_io(&graph, &meanings, id)?;
+        let view = View::dense(home, io.dtype, io.shape);
+        Ok((io, view))
+    };
+    let (mut plan, mut inputs, mut outputs) = (IoPlan::default(), Vec::new(), Vec::new());
+    for (index, &id) in graph.inputs.iter().enumerate() {
+        let (io, view) = border(id, Home::Input(index as u32))?;
+        plan.inputs.push(InputPlan { view, bordered: None });
+        inputs.push(io);
+    }
+    for (index, &id) in graph.outputs.iter().enumerate() {
+        let (io, view) = border(id, Home::Output(index as u32))?;
+        plan.outputs.push(view);
+        outputs.push(io);
+    }
+    let lowered = lower(&graph, &plan, library)?;
+    let (program, _) = program(spec, &CompileOptions::default(), lowered, inputs, outputs)?;
+    Ok((program, Outline::of(&graph)))
+}
+
+/// A value at the border of a host program: row-major without padding. `meanings` are the graph's.
+pub fn host_io(graph: &Graph, meanings: &[Option<QuantParams>], id: ValueId) -> Result<TensorIo, Error> {
+    let value = graph.value(id);
+    let (Some(shape), Some(dtype)) = (value.fixed_shape(), value.dtype) else {
+        return Err(Error::Target(format!("the shape of '{}' is not known", value.name)));
+    };
+    let quant = meanings[id.0 as usize];
+    Ok(TensorIo {
+        name: value.name.clone(),
+        dtype,
+        shape,
+        padding: vec![(0, 0); shape.rank()],
+        scale: quant.map_or(1.0, |quant| quant.scale),
+        zero_point: quant.map_or(0, |quant| quant.zero_point),
+        block: None,
+        model_shape: shape,
+    })
+}
+
+/// Makes the graph's arithmetic the device's, where that has one of its own.
+pub fn adapt(graph: &mut Graph, spec: &DeviceSpec) {
+    if spec.requantize == Requantize::Fixed {
+        graph.requantize = Requantize::Fixed;
+    }
+}
+
+/// Compiles an integer core, whose arithmetic is the device's already, for one core of a device.
+pub fn compile_core(graph: &Graph, spec: &DeviceSpec) -> Result<Program, Error> {
+    let [inputs, outputs] = [&graph.inputs, &graph.outputs].map(|ids| End::of(graph, ids));
+    let borders = border::npu(&spec.border, graph, &inputs, &outputs, 1, None)?;
+    let lowered = lower(graph, &borders.plan, None)?;
+    Ok(program(spec, &CompileOptions::default(), lowered, borders.inputs, borders.outputs)?.0)
+}
+
+/// The model with every input fixed, a symbolic first extent being `batch`.
+pub fn bind_batch(model: &Graph, batch: usize) -> Result<Graph, Error> {
+    let mut bound = model.clone();
+    let mut shapes: Vec<(String, Vec<usize>)> = Vec::new();
+    for &id in &model.inputs {
+        let value = model.value(id);
+        let dims = value.shape.as_ref().ok_or_else(|| {
+            Error::Target(format!("input '{}' has no shape; only its batch may be left open", value.name))
+        })?;
+        let mut shape = Vec::with_capacity(dims.len());
+        for (axis, dim) in dims.iter().enumerate() {
+            match dim {
+                triune_graph::Dim::Fixed(extent) => shape.push(*extent),
+                triune_graph::Dim::Symbol(_) if axis == 0 => shape.push(batch),
+                triune_graph::Dim::Symbol(symbol) => {
+                    return Err(Error::Target(format!(
+                        "input '{}': extent '{symbol}' of axis {axis} is open; only the batch may be",
+                        value.name
+                    )));
+                }
+            }
+        }
+        shapes.push((value.name.clone(), shape));
+    }
+    let shapes: Vec<(&str, &[usize])> = shapes.iter().map(|(name, shape)| (&**name, &**shape)).collect();
+    bound.bind(&shapes)?;
+    Ok(bound)
+}
+
+/// Plans the memory of what was lowered; also gives the buffer of each feature map.
+pub fn program(
+    spec: &DeviceSpec,
+    options: &CompileOptions,
+    lowered: Lowered,
+    inputs: Vec<TensorIo>,
+    outputs: Vec<TensorIo>,
+) -> Result<(Program, Vec<Option<usize>>), Error> {
+    let Lowered { mut commands, operators, constants, drafts, .. } = lowered;
+    let batch = options.batch;
+    let besides = Besides { batch, constants: constants.len() as u64, inputs: &inputs, outputs: &outputs };
+    let planned = plan::place(spec, &options.plan, &besides, &mut commands, &drafts)?;
+    let program = Program {
+        target: spec.name.clone(),
+        batch,
+        instructions: triune_device::command::encode(&commands).into(),
+        constants: constants.into(),
+        scratch_bytes: planned.scratch_bytes,
+        scratch_lower_bound: planned.scratch_lower_bound,
+        residency: planned.residency,
+        buffers: planned.buffers,
+        inputs,
+        outputs,
+        operators,
+    };
+    Ok((program, planned.drafts))
+}
+
+/// A shape with its first extent multiplied: that of a batch of such images.
+pub(crate) fn times_batch(mut shape: Shape, batch: usize) -> Shape {
+    if let Some(first) = shape.dims_mut().first_mut() {
+        *first *= batch;
+    }
+    shape
+}

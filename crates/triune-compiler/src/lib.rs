@@ -1,0 +1,23 @@
+//! From a model to a program: partition, lower, plan.
+//!
+//! The compiler knows graphs and device specifications, and no device: nothing here runs, and nothing is deployed.
+#![forbid(unsafe_code)]
+
+pub mod border;
+mod compile;
+mod error;
+pub mod lower;
+mod outline;
+pub mod partition;
+pub mod plan;
+mod program;
+pub mod view;
+
+pub use compile::{
+    CompileOptions, Compiled, Summary, adapt, bind_batch, compile, compile_core, compile_host, host_io,
+    program,
+};
+pub use error::Error;
+pub use outline::{Outline, OutlineNode, OutlineValue};
+pub use plan::PlanOptions;
+pub use program::{Operator, PlannedBuffer, Program, Residency, TensorIo};

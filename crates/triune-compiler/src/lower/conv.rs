@@ -1,0 +1,441 @@
+//! Convolutions, and the matrix products with constant weights that run as 1×1 convolutions.
+
+use bytes::Bytes;
+use triune_device::{
+    Addr, Weights,
+    command::{AddParams, FConv, QConv, RequantTarget, Window},
+};
+use triune_graph::{
+    Constant, Node, ValueId,
+    ops::{AutoPad, Conv, Epilogue, Stage},
+};
+use triune_kernels::{ConvGeometry, Q8, QAdd};
+use triune_tensor::{DType, QuantParams, Shape, function::UnaryKind};
+
+use super::{Form, Lowering, extents, operand, result};
+use crate::{Error, view::View};
+
+/// Most channels of an image, and those of a block of weights that reads one.
+const IMAGE_CHANNELS: usize = 4;
+
+/// What a convolution computes, whatever operator asked for it.
+pub(super) struct Product<'a> {
+    pub(super) geometry: ConvGeometry,
+    pub(super) weights: Weights,
+    /// Input channels of a group that the convolution reads; those that the weights do not have count as 0.
+    pub(super) group_channels: usize,
+    pub(super) weight_dtype: DType,
+    pub(super) out_channels: usize,
+    pub(super) bias: Option<ValueId>,
+    pub(super) epilogue: &'a Epilogue,
+}
+
+impl Lowering<'_> {
+    pub(super) fn conv(&mut self, node: &Node, op: &Conv) -> Result<(), Error> {
+        let (x, w, y) = (operand(node, 0)?, operand(node, 1)?, result(node)?);
+        let weights = self
+            .graph
+            .value(w)
+            .constant
+            .clone()
+            .ok_or_else(|| Error::unsupported(node, "weights that are computed at run time"))?;
+        let [out_channels, group_channels, kh, kw] = *weights.shape() else {
+            return Err(Error::unsupported(node, format!("weights of shape {}", weights.shape())));
+        };
+        if op.auto_pad != AutoPad::Explicit {
+            return Err(Error::unsupported(node, "auto_pad that shape inference left open"));
+        }
+        let mut geometry = ConvGeometry {
+            kernel: [kh, kw],
+            stride: op.stride,
+            dilation: op.dilation,
+            pad: op.pad,
+            groups: op.groups,
+        };
+        let mut channels = group_channels;
+        let input = match self.bordered(x) {
+            // The border that the caller provides stands for the padding, as on the card.
+            Some(bordered) => {
+                geometry.pad = [0; 4];
+                channels = bordered.dims[1];
+                bordered
+            }
+            None => self.feature_map(node, x)?,
+        };
+        let product = Product {
+            geometry,
+            weights: Weights {
+                bytes: weights.bytes().clone(),
+                elem_bytes: weights.dtype().bytes(),
+                extents: [out_channels, kh * kw, group_channels],
+                strides: [kh * kw * group_channels, 1, kh * kw],
+            },
+            group_channels: channels,
+            weight_dtype: weights.dtype(),
+            out_channels,
+            bias: node.inputs.get(2).copied().flatten(),
+            epilogue: &op.epilogue,
+        };
+        let output = self.place(y, Form::ChannelsLast)?;
+        self.product(node, &product, &input, &output)
+    }
+
+    /// The input view with its border, if `x` is an input that has one.
+    fn bordered(&self, x: ValueId) -> Option<View> {
+        let index = self.graph.inputs.iter().position(|&input| input == x)?;
+        self.io.inputs[index].bordered
+    }
+
+    /// Emits the convolution of `input` into `output`, both rank 4 with contiguous channels, with its epilogue.
+    pub(super) fn product(
+        &mut self,
+        node: &Node,
+        product: &Product<'_>,
+        input: &View,
+        output: &View,
+    ) -> Result<(), Error> {
+        match (input.dtype, product.weight_dtype) {
+            (DType::F32, DType::F32) => self.float_product(node, product, input, output),
+            (DType::I8 | DType::U8, DType::I8) | (DType::I16, DType::I16) => {
+                self.integer_product(node, product, input, output)
+            }
+            (a, b) => Err(Error::unsupported(node, format!("{a} input with {b} weights"))),
+        }
+    }
+
+    fn float_product(
+        &mut self,
+        node: &Node,
+        product: &Product<'_>,
+        input: &View,
+        output: &View,
+    ) -> Result<(), Error> {
+        // The command adds before it activates; stages in another order run as commands of their own.
+        let mut stages = product.epilogue.stages.as_slice();
+        let mut residual = None;
+        if let [Stage::Residual(_), rest @ ..] = stages {
+            residual = Some(self.residual(node, output)?);
+            stages = rest;
+        }
+        let mut activation = UnaryKind::Identity;
+        if let [Stage::Activation(kind), rest @ ..] = stages {
+            activation = *kind;
+            stages = rest;
+        }
+        let bias = self.float_bias(node, product)?;
+        let weights = self.weights(node, product)?;
+        let target = if stages.is_empty() { *output } else { self.temporary(output, DType::F32) };
+        let command = FConv {
+            input: self.map(input)?,
+            output: self.map(&target)?,
+            window: window(&product.geometry)?,
+            weights,
+            bias,
+            residual: residual.as_ref().map(|view| self.map(view)).transpose()?,
+            activation,
+        };
+        let mut touched = vec![input, &target];
+        touched.extend(&residual);
+        self.emit(command, &touched);
+        self.float_stages(node, &target, stages, output)
+    }
+
+    fn float_bias(
+        &mut self,
+        node: &Node,
+        product: &Product<'_>,
+    ) -> Result<Option<triune_device::Addr>, Error> {
+        let Some(bias) = product.bias else { return Ok(None) };
+        let values = self
+            .graph
+            .value(bias)
+            .constant
+            .as_ref()
+            .and_then(Constant::to_f32)
+            .ok_or_else(|| Error::unsupported(node, "a bias that is not a constant of f32"))?;
+        let values = spread(values, product.out_channels)
+            .ok_or_else(|| Error::unsupported(node, "a bias of another length than the output channels"))?;
+        Ok(Some(super::constant(self.constants.add_f32(&values))))
+    }
+
+    fn integer_product(
+        &mut self,
+        node: &Node,
+        product: &Product<'_>,
+        input: &View,
+        output: &View,
+    ) -> Result<(), Error> {
+        let (x_quant, y_quant) = (self.operand_quant(node, 0)?, self.result_quant(node)?);
+        if (input.dtype == DType::I16) != (output.dtype == DType::I16) {
+            return Err(Error::unsupported(node, format!("{} made of {}", output.dtype, input.dtype)));
+        }
+        let scales = &*super::quantization(node)?.weights;
+        let channels = product.out_channels;
+        if scales.len() != 1 && scales.len() != channels {
+            return Err(Error::unsupported(
+                node,
+                format!("{} weight scales for {channels} channels", scales.len()),
+            ));
+        }
+        let epilogue = self.integer_epilogue(node, &product.epilogue.stages, y_quant, output)?;
+        let multiplier = scales
+            .iter()
+            .map(|&scale| self.factor(node, x_quant.scale * scale / epilogue.target.scale, output.dtype))
+            .collect::<Result<Vec<f32>, Error>>()?;
+        let blocks = self.weight_blocks(product);
+        let bias = match product.bias {
+            None => None,
+            Some(bias) => {
+                let mut values = self
+                    .graph
+                    .value(bias)
+                    .constant
+                    .as_ref()
+                    .and_then(Constant::to_i32)
+                    .and_then(|values| spread(values, channels))
+                    .ok_or_else(|| {
+                        Error::unsupported(node, "a bias that is not a constant of i32 per channel")
+                    })?;
+                if let Some([outputs, _]) = blocks {
+                    values.resize(channels.next_multiple_of(outputs), 0);
+                }
+                Some(super::constant(self.constants.add_i32(&values)))
+            }
+        };
+        let (weights, weight_blocks) = match blocks {
+            Some(blocks) => {
+                let bytes = in_blocks(&product.weights, product.group_channels, blocks);
+                (super::constant(self.constants.add(&bytes)), extents(blocks)?)
+            }
+            None => (self.weights(node, product)?, [0, 0]),
+        };
+        let table = epilogue.table.map(|table| super::constant(self.constants.add(&table[..])));
+        let command = QConv {
+            input: self.map(input)?,
+            output: self.map(output)?,
+            window: window(&product.geometry)?,
+            weights,
+            weight_blocks,
+            bias,
+            multiplier: super::constant(self.constants.add_f32(&multiplier)),
+            multipliers: multiplier.len() as u32,
+            input_zero_point: x_quant.zero_point,
+            result: RequantTarget { dtype: output.dtype, zero_point: epilogue.target.zero_point },
+            rounding: self.graph.rounding,
+            clamp: epilogue.clamp,
+            table,
+            residual: epilogue.residual.as_ref().map(|view| self.map(view)).transpose()?,
+            add: epilogue.add.as_ref().map(add_params),
+            conv_is_a: epilogue.add.is_some_and(|add| add.conv_is_a),
+        };
+        let mut touched = vec![input, output];
+        touched.extend(&epilogue.residual);
+        self.emit(command, &touched);
+        Ok(())
+    }
+
+    /// Output and input channels of a block of weights: as many as a block of a feature map has; of images four, of
+    /// depthwise convolutions one.
+    fn weight_blocks(&self, product: &Product<'_>) -> Option<[usize; 2]> {
+        let block = (self.io.block? as usize / product.weights.elem_bytes.max(1)).max(1);
+        let inputs = match (product.group_channels, product.geometry.groups) {
+            (1, 2..) => 1,
+            (..=IMAGE_CHANNELS, 1) => IMAGE_CHANNELS,
+            _ => block,
+        };
+        Some([block, inputs])
+    }
+
+    /// Where the weights are: in the library, if there is one, as the file has them; else in the constants, as the kernels
+    /// take them.
+    fn weights(&mut self, node: &Node, product: &Product<'_>) -> Result<Addr, Error> {
+        let [_, _, group_channels] = product.weights.extents;
+        match self.library {
+            Some(library) if product.group_channels == group_channels => library
+                .add(&product.weights)
+                .ok_or_else(|| Error::unsupported(node, "weights without elements")),
+            _ => Ok(super::constant(self.constants.add(&ohwi(&product.weights, product.group_channels)))),
+        }
+    }
+
+    /// The fused addition's other operand: the node's last input.
+    fn residual(&mut self, node: &Node, output: &View) -> Result<View, Error> {
+        let id = operand(node, node.inputs.len() - 1)?;
+        let view = self.mapped(id)?;
+        let view = match view.plain().and_then(|view| view.reshaped(output.dims)) {
+            _ if view.dims == output.dims && view.dims.rank() == 4 => self.feature_map(node, id)?,
+            Some(view) if super::has_contiguous_channels(&view) => view,
+            _ => return Err(Error::unsupported(node, "a fused addition of another shape")),
+        };
+        Ok(view)
+    }
+
+    fn integer_epilogue<'s>(
+        &mut self,
+        node: &Node,
+        stages: &'s [Stage],
+        y_quant: QuantParams,
+        output: &View,
+    ) -> Result<IntegerEpilogue<'s>, Error> {
+        let range = integer_range(output.dtype);
+        let joined = stages.iter().any(|stage| !matches!(stage, Stage::Clamp { .. }));
+        if output.dtype == DType::I16 && joined {
+            return Err(Error::unsupported(node, "a function or an addition fused into a 16-bit operator"));
+        }
+        let meaning = |stage: &Stage| match stage {
+            Stage::Table { quant, .. } => Some(*quant),
+            Stage::Residual(residual) => residual.quant,
+            Stage::Clamp { .. } | Stage::Activation(_) => None,
+        };
+        let mut epilogue = IntegerEpilogue {
+            target: stages.iter().find_map(meaning).unwrap_or(y_quant),
+            clamp: range,
+            table: None,
+            add: None,
+            residual: None,
+        };
+        for (index, stage) in stages.iter().enumerate() {
+            match stage {
+                Stage::Clamp { limits } => {
+                    let clamp = match &mut epilogue.add {
+                        Some(add) => &mut add.clamp,
+                        None if epilogue.table.is_none() => &mut epilogue.clamp,
+                        None => return Err(Error::unsupported(node, "limits behind a table")),
+                    };
+                    *clamp = [clamp[0].max(limits[0]), clamp[1].min(limits[1])];
+                }
+                Stage::Table { table, .. } if epilogue.table.is_none() && epilogue.add.is_none() => {
+                    epilogue.table = Some(table);
+                }
+                Stage::Residual(residual) if epilogue.add.is_none() => {
+                    let own = residual
+                        .quant
+                        .ok_or_else(|| Error::unsupported(node, "an addition without scales"))?;
+                    let other = self.operand_quant(node, node.inputs.len() - 1)?;
+                    let view = self.residual(node, output)?;
+                    let sum = stages[index + 1..].iter().find_map(meaning).unwrap_or(y_quant);
+                    let own = (q8(output.dtype, own), own.scale);
+                    let other = (q8(view.dtype, other), other.scale);
+                    let (a, b) = if residual.own_first { (own, other) } else { (other, own) };
+                    let to = q8(output.dtype, sum);
+                    let add = QAdd::new(
+                        a.0,
+                        a.1,
+                        b.0,
+                        b.1,
+                        to,
+                        sum.scale,
+                        self.graph.rounding,
+                        self.graph.requantize,
+                    )
+                    .map_err(|error| Error::unsupported(node, error.to_string()))?;
+                    epilogue.add = Some(QAdd { conv_is_a: residual.own_first, ..add });
+                    epilogue.residual = Some(view);
+                }
+                Stage::Table { .. } | Stage::Residual(_) | Stage::Activation(_) => {
+                    return Err(Error::unsupported(node, "an epilogue in an order that no command has"));
+                }
+            }
+        }
+        Ok(epilogue)
+    }
+}
+
+struct IntegerEpilogue<'s> {
+    /// What the accumulator is requantized to.
+    target: QuantParams,
+    clamp: [i32; 2],
+    table: Option<&'s [u8; 256]>,
+    add: Option<QAdd>,
+    residual: Option<View>,
+}
+
+/// Encoding of an 8-bit value.
+pub(super) fn q8(dtype: DType, quant: QuantParams) -> Q8 {
+    Q8 { signed: dtype == DType::I8, zero_point: quant.zero_point }
+}
+
+/// Smallest and largest integer of a type that quantized operators compute on.
+pub(super) fn integer_range(dtype: DType) -> [i32; 2] {
+    match dtype {
+        DType::I8 => [-128, 127],
+        DType::I16 => [-32_768, 32_767],
+        _ => [0, 255],
+    }
+}
+
+/// A quantized addition's parameters as a command has them.
+pub(super) fn add_params(add: &QAdd) -> AddParams {
+    let target = |q: Q8| RequantTarget {
+        dtype: if q.signed { DType::I8 } else { DType::U8 },
+        zero_point: q.zero_point,
+    };
+    AddParams {
+        a: target(add.a),
+        b: target(add.b),
+        out: target(add.out),
+        ra: add.ra,
+        rb: add.rb,
+        k: add.k,
+        rounding: add.rounding,
+        clamp: add.clamp,
+    }
+}
+
+/// A window as a command has it.
+pub(super) fn window(geometry: &ConvGeometry) -> Result<Window, Error> {
+    Ok(Window {
+        kernel: extents(geometry.kernel)?,
+        stride: extents(geometry.stride)?,
+        dilation: extents(geometry.dilation)?,
+        pad: extents(geometry.pad)?,
+        groups: extents([geometry.groups])?[0],
+    })
+}
+
+/// One value per channel from one value or one per channel.
+fn spread<T: Copy>(values: Vec<T>, channels: usize) -> Option<Vec<T>> {
+    match values.len() {
+        length if length == channels => Some(values),
+        1 => Some(vec![values[0]; channels]),
+        _ => None,
+    }
+}
+
+/// Weights as dense (O, KH, KW, `channels`), new input channels 0.
+fn ohwi(weights: &Weights, channels: usize) -> Bytes {
+    let dense = weights.dense();
+    let (row, padded) = (weights.extents[2] * weights.elem_bytes, channels * weights.elem_bytes);
+    if row == padded {
+        return dense;
+    }
+    let rows = dense.chunks_exact(row.max(1));
+    let mut out = vec![0; rows.len() * padded];
+    for (from, to) in rows.zip(out.chunks_exact_mut(padded.max(1))) {
+        to[..row].copy_from_slice(from);
+    }
+    out.into()
+}
+
+/// Weights of `channels` input channels as block of outputs, block of inputs, tap, output, input; zeros fill the last
+/// blocks.
+fn in_blocks(weights: &Weights, channels: usize, [outputs, inputs]: [usize; 2]) -> Vec<u8> {
+    let dense = ohwi(weights, channels);
+    let [all, taps, _] = weights.extents;
+    let elem = weights.elem_bytes;
+    let blocks = channels.div_ceil(inputs);
+    let mut out = vec![0; all.next_multiple_of(outputs) * taps * blocks * inputs * elem];
+    for (index, from) in dense.chunks_exact(elem).enumerate() {
+        let (output, tap, input) = (index / (taps * channels), index / channels % taps, index % channels);
+        let block = (output / outputs * blocks + input / inputs) * taps + tap;
+        let to = (block * outputs + output % outputs) * inputs + input % inputs;
+        out[to * elem..][..elem].copy_from_slice(from);
+    }
+    out
+}
+
+/// The rank-4 view (1, K, 1, M) of a matrix view (M, K): rows are pixels, columns channels.
+pub(super) fn as_pixels(view: &View) -> Option<View> {
+    let [m, k] = *view.dims else { return None };
+    view.permuted(&[1, 0]).reshaped(Shape::from([1, k, 1, m]))
+}

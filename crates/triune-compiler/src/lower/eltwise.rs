@@ -1,0 +1,272 @@
+//! Operators that work element by element, over one or two operands.
+
+use triune_device::command::{self, AddParams, FBinary, FUnary, QMul, RequantTarget, Table};
+use triune_graph::{
+    Node,
+    ops::{Binary, BinaryKind, Stage, UnaryKind},
+    passes,
+};
+use triune_kernels::QAdd;
+use triune_tensor::{DType, QuantParams, Shape};
+
+use super::{
+    Form, Lowering,
+    conv::{add_params, integer_range, q8},
+    extents, filling, has_contiguous_channels, operand, result,
+};
+use crate::{Error, view::View};
+
+impl Lowering<'_> {
+    pub(super) fn unary(&mut self, node: &Node, kind: UnaryKind) -> Result<(), Error> {
+        let (x, y) = (operand(node, 0)?, result(node)?);
+        let dtype = self.meta(x)?.1;
+        if dtype == DType::I16
+            && let Some(quant) = &node.quant
+        {
+            let from =
+                quant.operand(0).ok_or_else(|| Error::unsupported(node, "an operand without a scale"))?;
+            let table = passes::wide_table(kind, from, quant.result, self.graph.rounding);
+            let bytes: Vec<u8> = table.iter().flat_map(|q| q.to_le_bytes()).collect();
+            let (from, to) = self.elementwise(x, y)?;
+            return self.emit_table(&bytes, &from, &to);
+        }
+        if dtype != DType::F32 {
+            return self.typed_unary(node, kind);
+        }
+        let (from, to) = self.elementwise(x, y)?;
+        self.float_unary(node, kind, &from, &to)
+    }
+
+    fn float_unary(&mut self, node: &Node, kind: UnaryKind, from: &View, to: &View) -> Result<(), Error> {
+        if from.dtype != DType::F32 {
+            return Err(Error::unsupported(node, format!("{} operand", from.dtype)));
+        }
+        let command = FUnary { input: self.flat_map(from)?, output: self.flat_map(to)?, function: kind };
+        self.emit(command, &[from, to]);
+        Ok(())
+    }
+
+    pub(super) fn table(&mut self, node: &Node, table: &[u8; 256]) -> Result<(), Error> {
+        let (from, to) = self.elementwise(operand(node, 0)?, result(node)?)?;
+        self.emit_table(table, &from, &to)
+    }
+
+    /// Looks up every element, by its unsigned pattern, in entries of its own size.
+    pub(super) fn emit_table(&mut self, table: &[u8], from: &View, to: &View) -> Result<(), Error> {
+        let table = super::constant(self.constants.add(table));
+        let command = Table { input: self.flat_map(from)?, output: self.flat_map(to)?, table };
+        self.emit(command, &[from, to]);
+        Ok(())
+    }
+
+    pub(super) fn binary(&mut self, node: &Node, op: &Binary) -> Result<(), Error> {
+        let (a, b, y) = (operand(node, 0)?, operand(node, 1)?, result(node)?);
+        let (dims, dtype) = self.meta(y)?;
+        let (a_view, b_view) = (self.mapped(a)?, self.mapped(b)?);
+        let lead = [&a_view, &b_view]
+            .into_iter()
+            .find(|view| view.dims == dims && view.home != super::Home::Constants);
+        let form = match lead {
+            Some(view) if view.dims.rank() == 4 && has_contiguous_channels(view) => Form::ChannelsLast,
+            Some(view) if view.is_compact() => Form::Like(*view),
+            _ if dims.rank() == 4 => Form::ChannelsLast,
+            _ => Form::Dense,
+        };
+        if node.quant.is_none() {
+            let [a_view, b_view] = [self.view(a)?, self.view(b)?].map(|view| spread_over(node, &view, dims));
+            let (a_view, b_view) = (a_view?, b_view?);
+            let output = self.place(y, form)?;
+            if dtype == DType::F32 {
+                return self.float_binary(node, op, &a_view, &b_view, &output);
+            }
+            if !op.epilogue.stages.is_empty() {
+                return Err(Error::unsupported(node, "an epilogue that no command has"));
+            }
+            return self.typed_binary(node, op.kind, &a_view, &b_view, &output);
+        }
+        let mut clamp = integer_range(dtype);
+        for stage in &op.epilogue.stages {
+            let Stage::Clamp { limits } = stage else {
+                return Err(Error::unsupported(node, "an epilogue that no command has"));
+            };
+            clamp = [clamp[0].max(limits[0]), clamp[1].min(limits[1])];
+        }
+        let quants = [self.operand_quant(node, 0)?, self.operand_quant(node, 1)?, self.result_quant(node)?];
+        let zero_points = quants.map(|quant| quant.zero_point);
+        let placed = self.place(y, form)?;
+        let zero_stays = (clamp[0]..=clamp[1]).contains(&zero_points[2]);
+        if let Some([a_view, b_view, output]) =
+            whole_blocks([&a_view, &b_view, &placed], zero_points, zero_stays)
+        {
+            let channels = placed.dims[1];
+            let padded = output.dims[1] * output.dims[4];
+            let counted = if channels == padded { [0, 0] } else { extents([channels, padded])? };
+            return self.integer_binary(node, op, quants, [&a_view, &b_view, &output], clamp, counted);
+        }
+        let [a_view, b_view] = [self.view(a)?, self.view(b)?].map(|view| spread_over(node, &view, dims));
+        let (a_view, b_view) = (a_view?, b_view?);
+        let output = match placed.blocks {
+            Some(_) => View::channels_last(self.new_scratch(dims, dtype), dtype, dims),
+            None => placed,
+        };
+        self.integer_binary(node, op, quants, [&a_view, &b_view, &output], clamp, [0, 0])?;
+        if output == placed { Ok(()) } else { self.copy(&output, &placed) }
+    }
+
+    /// The sum or product of two quantized operands, of which `counted` results are no padding.
+    fn integer_binary(
+        &mut self,
+        node: &Node,
+        op: &Binary,
+        [a_quant, b_quant, y_quant]: [QuantParams; 3],
+        views: [&View; 3],
+        clamp: [i32; 2],
+        counted: [u32; 2],
+    ) -> Result<(), Error> {
+        let wide = views.map(|view| view.dtype == DType::I16);
+        if wide[0] != wide[2] || wide[1] != wide[2] {
+            return Err(Error::unsupported(node, "operands of 8 and of 16 bits"));
+        }
+        let [a_q8, b_q8, y_q8] = [(views[0], a_quant), (views[1], b_quant), (views[2], y_quant)]
+            .map(|(view, quant)| q8(view.dtype, quant));
+        let (dims, [a, b, output]) = self.strided_operands(views)?;
+        match op.kind {
+            BinaryKind::Add => {
+                let (a_scale, b_scale, y_scale) = (a_quant.scale, b_quant.scale, y_quant.scale);
+                let (rounding, requantize) = (self.graph.rounding, self.graph.requantize);
+                if wide[2] {
+                    let target = RequantTarget { dtype: DType::I16, zero_point: 0 };
+                    let params = AddParams {
+                        a: target,
+                        b: target,
+                        out: target,
+                        ra: self.factor(node, a_scale / y_scale, DType::I16)?,
+                        rb: self.factor(node, b_scale / y_scale, DType::I16)?,
+                        k: 0.0,
+                        rounding,
+                        clamp,
+                    };
+                    self.emit(command::QAdd { dims, a, b, output, params, counted }, &views);
+                    return Ok(());
+                }
+                let add = QAdd::new(a_q8, a_scale, b_q8, b_scale, y_q8, y_scale, rounding, requantize)
+                    .map_err(|error| Error::unsupported(node, error.to_string()))?;
+                let params = add_params(&QAdd { clamp, ..add });
+                self.emit(command::QAdd { dims, a, b, output, params, counted }, &views);
+            }
+            BinaryKind::Mul => {
+                let command = QMul {
+                    dims,
+                    a,
+                    b,
+                    output,
+                    zero_points: [a_quant.zero_point, b_quant.zero_point, y_quant.zero_point],
+                    multiplier: self.factor(
+                        node,
+                        a_quant.scale * b_quant.scale / y_quant.scale,
+                        views[2].dtype,
+                    )?,
+                    rounding: self.graph.rounding,
+                    clamp,
+                    counted,
+                };
+                self.emit(command, &views);
+            }
+            _ => return Err(Error::unsupported(node, "it has no form over quantized integers")),
+        }
+        Ok(())
+    }
+
+    fn float_binary(
+        &mut self,
+        node: &Node,
+        op: &Binary,
+        a: &View,
+        b: &View,
+        output: &View,
+    ) -> Result<(), Error> {
+        let mut stages = op.epilogue.stages.as_slice();
+        let mut activation = UnaryKind::Identity;
+        if let [Stage::Activation(kind), rest @ ..] = stages {
+            activation = *kind;
+            stages = rest;
+        }
+        let target = if stages.is_empty() { *output } else { self.temporary(output, DType::F32) };
+        self.emit_binary(node, op.kind, a, b, &target, activation)?;
+        self.float_stages(node, &target, stages, output)
+    }
+
+    pub(super) fn emit_binary(
+        &mut self,
+        node: &Node,
+        kind: BinaryKind,
+        a: &View,
+        b: &View,
+        output: &View,
+        activation: UnaryKind,
+    ) -> Result<(), Error> {
+        let (dims, [a_operand, b_operand, output_operand]) = self.strided_operands([a, b, output])?;
+        if !triune_kernels::has_float(kind) {
+            return Err(Error::unsupported(node, "reals"));
+        }
+        let command = FBinary { dims, kind, a: a_operand, b: b_operand, output: output_operand, activation };
+        self.emit(command, &[a, b, output]);
+        Ok(())
+    }
+
+    /// Runs what is left of a float epilogue as commands of their own, from `from` into `output`.
+    pub(super) fn float_stages(
+        &mut self,
+        node: &Node,
+        from: &View,
+        stages: &[Stage],
+        output: &View,
+    ) -> Result<(), Error> {
+        let mut from = *from;
+        for (index, stage) in stages.iter().enumerate() {
+            let last = index + 1 == stages.len();
+            let to = if last { *output } else { self.temporary(output, DType::F32) };
+            match stage {
+                Stage::Activation(kind) => self.float_unary(node, *kind, &from, &to)?,
+                Stage::Residual(_) => {
+                    let id = operand(node, node.inputs.len() - 1)?;
+                    let other = self.view(id)?;
+                    let other = other
+                        .reshaped(to.dims)
+                        .ok_or_else(|| Error::unsupported(node, "a fused addition of another shape"))?;
+                    self.emit_binary(node, BinaryKind::Add, &from, &other, &to, UnaryKind::Identity)?;
+                }
+                Stage::Clamp { .. } | Stage::Table { .. } => {
+                    return Err(Error::unsupported(node, "an integer epilogue behind a float operator"));
+                }
+            }
+            from = to;
+        }
+        Ok(())
+    }
+}
+
+/// The operand over the result's extents.
+fn spread_over(node: &Node, view: &View, dims: Shape) -> Result<View, Error> {
+    view.broadcast(dims)
+        .ok_or_else(|| Error::unsupported(node, format!("{} does not broadcast to {dims}", view.dims)))
+}
+
+/// Two operands and a result in blocks as (N, blocks, H, W, channels of a block), what fills the last block included: at
+/// the operands' zero points it gives the result's, if that `zero_stays` within the result's limits.
+fn whole_blocks([a, b, output]: [&View; 3], zero_points: [i32; 3], zero_stays: bool) -> Option<[View; 3]> {
+    let channels = output.blocks?.channels;
+    let exact = output.dims[1].is_multiple_of(channels);
+    let whole = |view: &View, zero_point: i32| {
+        let blocks = view.blocks.filter(|blocks| view.dims == output.dims && blocks.channels == channels);
+        let same = blocks.is_some();
+        let filled =
+            blocks.is_some_and(|blocks| blocks.filled && blocks.fill == filling(zero_point, view.dtype));
+        match view.plain().filter(|_| exact && !same) {
+            Some(plain) => plain.broadcast(output.dims)?.whole_blocks(channels),
+            None => view.whole_blocks(channels).filter(|_| same && (exact || filled && zero_stays)),
+        }
+    };
+    let [a_zero, b_zero, y_zero] = zero_points;
+    Some([whole(a, a_zero)?, whole(b, b_zero)?, whole(output, y_zero)?])
+}

@@ -1,0 +1,148 @@
+//! Matrix products: with constant weights as 1×1 convolutions, otherwise as a product of two feature maps.
+
+use triune_device::{Weights, command::FMatMul};
+use triune_graph::{
+    Constant, Node, ValueId,
+    ops::{Epilogue, Gemm, MatMul, Stage},
+};
+use triune_kernels::ConvGeometry;
+use triune_tensor::{DType, Shape, function::UnaryKind};
+
+use super::{
+    Form, Lowering,
+    conv::{Product, as_pixels},
+    extents, operand, result,
+};
+use crate::Error;
+
+impl Lowering<'_> {
+    pub(super) fn gemm(&mut self, node: &Node, op: &Gemm) -> Result<(), Error> {
+        let (a, b, y) = (operand(node, 0)?, operand(node, 1)?, result(node)?);
+        let bias = node.inputs.get(2).copied().flatten();
+        let scaled = op.alpha != 1.0 || (op.beta != 1.0 && bias.is_some());
+        if scaled || self.graph.value(b).constant.is_none() {
+            return Err(Error::unsupported(
+                node,
+                "alpha or beta other than 1, or a second matrix that is not constant",
+            ));
+        }
+        let a_view = self.view(a)?;
+        let a_view = if op.trans_a { a_view.permuted(&[1, 0]) } else { a_view };
+        let a_view = self.densified(&a_view)?;
+        let weights = self.matrix(node, b, op.trans_b)?;
+        let output = self.place(y, Form::Dense)?;
+        self.matrix_product(node, &a_view, weights, bias, &op.epilogue, &output)
+    }
+
+    pub(super) fn matmul(&mut self, node: &Node, op: &MatMul) -> Result<(), Error> {
+        let (a, b, y) = (operand(node, 0)?, operand(node, 1)?, result(node)?);
+        let (a_dims, a_dtype) = self.meta(a)?;
+        let (b_dims, _) = self.meta(b)?;
+        let a_view = self.dense(a)?;
+        let output = self.place(y, Form::Dense)?;
+        if self.graph.value(b).constant.is_some() && b_dims.rank() == 2 && a_dims.rank() >= 2 {
+            let k = b_dims[0];
+            let rows = Shape::from([a_dims.iter().product::<usize>() / k.max(1), k]);
+            let columns = Shape::from([rows[0], b_dims[1]]);
+            if let (Some(a_rows), Some(out_rows)) = (a_view.reshaped(rows), output.reshaped(columns)) {
+                let weights = self.matrix(node, b, false)?;
+                return self.matrix_product(node, &a_rows, weights, None, &op.epilogue, &out_rows);
+            }
+        }
+        if a_dtype != DType::F32 || a_dims.rank() < 2 || b_dims.rank() < 2 {
+            return Err(Error::unsupported(node, format!("a {a_dtype} product of {a_dims} and {b_dims}")));
+        }
+        self.float_matmul(node, op, a_dims, b, b_dims, y)
+    }
+
+    /// A product of two f32 feature maps; the batch is that of the first operand, shared or equal in the second.
+    fn float_matmul(
+        &mut self,
+        node: &Node,
+        op: &MatMul,
+        a_dims: Shape,
+        b: ValueId,
+        b_dims: Shape,
+        y: ValueId,
+    ) -> Result<(), Error> {
+        let [.., m, k] = *a_dims else { return Err(Error::unsupported(node, "a vector")) };
+        let n = b_dims[b_dims.rank() - 1];
+        let batch: usize = a_dims[..a_dims.rank() - 2].iter().product();
+        let b_batch: usize = b_dims[..b_dims.rank() - 2].iter().product();
+        let same = a_dims[..a_dims.rank() - 2] == b_dims[..b_dims.rank() - 2];
+        if !(b_batch == 1 || same) {
+            return Err(Error::unsupported(node, format!("batches of {a_dims} and {b_dims} that broadcast")));
+        }
+        let a_view = self.dense(operand(node, 0)?)?;
+        let b_view = self.dense(b)?;
+        let output = self.place(y, Form::Dense)?;
+        let mut stages = op.epilogue.stages.as_slice();
+        let mut activation = UnaryKind::Identity;
+        if let [Stage::Activation(kind), rest @ ..] = stages {
+            activation = *kind;
+            stages = rest;
+        }
+        let target = if stages.is_empty() { output } else { self.temporary(&output, DType::F32) };
+        let [batch, m, n, k] = extents([batch, m, n, k])?;
+        let command = FMatMul {
+            batch,
+            m,
+            n,
+            k,
+            a: self.addr(&a_view)?,
+            transpose_a: false,
+            b: self.addr(&b_view)?,
+            transpose_b: false,
+            shared_b: b_batch == 1,
+            bias: None,
+            output: self.addr(&target)?,
+            activation,
+        };
+        self.emit(command, &[&a_view, &b_view, &target]);
+        self.float_stages(node, &target, stages, &output)
+    }
+
+    /// A constant matrix as weights of N output and K input channels, given as (K, N) or, if `transposed`, as (N, K).
+    fn matrix(&self, node: &Node, b: ValueId, transposed: bool) -> Result<(Weights, DType), Error> {
+        let constant: &Constant = self
+            .graph
+            .value(b)
+            .constant
+            .as_ref()
+            .ok_or_else(|| Error::unsupported(node, "a matrix that is not constant"))?;
+        let [rows, columns] = *constant.shape() else {
+            return Err(Error::unsupported(node, format!("a matrix of shape {}", constant.shape())));
+        };
+        let (extents, strides) = if transposed {
+            ([rows, 1, columns], [columns, columns, 1])
+        } else {
+            ([columns, 1, rows], [1, columns, columns])
+        };
+        let (bytes, elem_bytes) = (constant.bytes().clone(), constant.dtype().bytes());
+        Ok((Weights { bytes, elem_bytes, extents, strides }, constant.dtype()))
+    }
+
+    fn matrix_product(
+        &mut self,
+        node: &Node,
+        a_view: &crate::view::View,
+        (weights, weight_dtype): (Weights, DType),
+        bias: Option<ValueId>,
+        epilogue: &Epilogue,
+        output: &crate::view::View,
+    ) -> Result<(), Error> {
+        let (Some(input), Some(pixels)) = (as_pixels(a_view), as_pixels(output)) else {
+            return Err(Error::unsupported(node, format!("a product of {}", a_view.dims)));
+        };
+        let product = Product {
+            geometry: ConvGeometry::pointwise(),
+            group_channels: weights.extents[2],
+            out_channels: weights.extents[0],
+            weights,
+            weight_dtype,
+            bias,
+            epilogue,
+        };
+        self.product(node, &product, &input, &pixels)
+    }
+}

@@ -1,0 +1,658 @@
+//! Lowering: from the operators of a prepared graph to commands of the device, one file per operator family.
+//!
+//! A value is a view of a buffer (see `view.rs`). Operators that only move elements become new views; those that compute
+//! become commands between views. Scratch buffers get addresses from the memory plan (`plan.rs`) when all commands are known.
+
+mod constants;
+mod conv;
+mod eltwise;
+mod gemm;
+pub(crate) mod in_place;
+mod index;
+mod mirror;
+mod movement;
+pub mod patch;
+mod pool;
+mod quant;
+mod reduce;
+mod softmax;
+mod typed;
+mod warp;
+
+use std::collections::HashMap;
+
+use triune_device::{
+    Addr, Command, FeatureMap, Library,
+    command::{self, Copy, Fill},
+    work,
+};
+use triune_graph::{Graph, Node, NodeId, Op, Quantization, ValueId};
+use triune_tensor::{DType, QuantParams, Shape};
+
+use crate::{
+    Error, Program,
+    plan::Draft,
+    program::Operator,
+    view::{Blocks, Home, View, merge_axes},
+};
+use constants::ConstantPool;
+
+/// Where the border tensors lie, and what surrounds an input's data.
+#[derive(Clone, Debug, Default)]
+pub struct IoPlan {
+    /// One per graph input.
+    pub inputs: Vec<InputPlan>,
+    /// One view per graph output, over the output's data without padding.
+    pub outputs: Vec<View>,
+    /// Bytes of a block of channels, if quantized feature maps and weights lie in blocks.
+    pub block: Option<u32>,
+}
+
+/// Where an input lies.
+#[derive(Clone, Debug)]
+pub struct InputPlan {
+    /// The data, without padding.
+    pub view: View,
+    /// The data with the border that the one convolution that reads it needs, and with padded channels.
+    pub bordered: Option<View>,
+}
+
+/// What lowering gives: commands whose addresses name feature maps, and what segment 1 holds.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// The commands, in order.
+    pub commands: Vec<Command>,
+    /// The operators that have any, in order.
+    pub operators: Vec<Operator>,
+    /// Bytes of the constants segment.
+    pub constants: Vec<u8>,
+    /// The feature maps that addresses name.
+    pub drafts: Vec<Draft>,
+    /// Where each value of the graph lies, if any operator had to know.
+    pub views: Vec<Option<View>>,
+    /// First and one past the last command of each node.
+    pub spans: Vec<[u32; 2]>,
+    /// Offset and length of the pieces of `constants`, in order.
+    pub pieces: Vec<[u64; 2]>,
+}
+
+/// Alignment of every buffer, in bytes: a cache line and a vector register.
+pub const ALIGNMENT: u64 = 64;
+
+/// Lowers a prepared graph with fixed shapes. Weights go to the library, if there is one, else to the constants.
+pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lowered, Error> {
+    let mut lowering = Lowering {
+        graph,
+        io,
+        producers: graph.producers(),
+        outputs: graph.outputs.iter().copied().enumerate().rev().map(|(index, id)| (id, index)).collect(),
+        meanings: graph.meanings(),
+        views: vec![None; graph.values.len()],
+        feature_maps: HashMap::new(),
+        plain: HashMap::new(),
+        parents: HashMap::new(),
+        commands: Vec::new(),
+        operators: Vec::new(),
+        spans: Vec::with_capacity(graph.nodes.len()),
+        scratch: Vec::new(),
+        constants: ConstantPool::default(),
+        library,
+    };
+    for (&id, input) in graph.inputs.iter().zip(&io.inputs) {
+        lowering.views[id.0 as usize] = Some(input.view);
+    }
+    lowering.find_parents();
+    for node in &graph.nodes {
+        // A run with other extents compiles, and may be stopped there.
+        work::go_on()?;
+        let first = lowering.commands.len() as u32;
+        lowering.node(node).map_err(|error| error.at(node))?;
+        let last = lowering.commands.len() as u32;
+        lowering.spans.push([first, last]);
+        if last > first {
+            let (name, kind) = (node.name.clone(), node.op.name().to_owned());
+            let axes = lowering.indexed_axes(node);
+            lowering.operators.push(Operator { name, kind, first, last, axes });
+        }
+    }
+    lowering.finish()
+}
+
+/// How a producer can write its result.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// Any view whose channels are contiguous (NHWC with free strides), or in blocks; ranks other than 4 row-major.
+    ChannelsLast,
+    /// Without gaps, axes in the order of this view.
+    Like(View),
+    /// Row-major without gaps.
+    Dense,
+}
+
+struct Lowering<'g> {
+    graph: &'g Graph,
+    io: &'g IoPlan,
+    /// For every value, the node that makes it.
+    producers: Vec<Option<NodeId>>,
+    /// The first of the graph's outputs that each value is.
+    outputs: HashMap<ValueId, usize>,
+    /// For every value, what its integers stand for: what fills the last block of a map is at its zero point.
+    meanings: Vec<Option<QuantParams>>,
+    views: Vec<Option<View>>,
+    /// Channels-last copies of values that lie otherwise.
+    feature_maps: HashMap<ValueId, View>,
+    /// Copies without blocks of values that lie in several.
+    plain: HashMap<ValueId, View>,
+    /// Values that are written straight into a part of a concatenation: its output, and the first channel.
+    parents: HashMap<ValueId, (ValueId, usize)>,
+    commands: Vec<Command>,
+    operators: Vec<Operator>,
+    spans: Vec<[u32; 2]>,
+    scratch: Vec<Draft>,
+    constants: ConstantPool,
+    library: Option<&'g Library>,
+}
+
+impl Lowering<'_> {
+    fn node(&mut self, node: &Node) -> Result<(), Error> {
+        match &node.op {
+            Op::Conv(op) => self.conv(node, op),
+            Op::Gemm(op) => self.gemm(node, op),
+            Op::MatMul(op) => self.matmul(node, op),
+            Op::Pool(op) => self.pool(node, op),
+            Op::GlobalPool(op) => self.global_pool(node, *op),
+            Op::Resize(op) => self.resize(node, *op),
+            Op::Binary(op) => self.binary(node, op),
+            Op::Unary(op) => self.unary(node, op.kind),
+            Op::Table(op) => self.table(node, &op.table),
+            Op::QuantizeLinear(_) => self.quantize(node),
+            Op::DequantizeLinear(_) => self.dequantize(node),
+            Op::Softmax(op) => self.softmax(node, *op),
+            Op::Reduce(op) => self.reduce(node, op),
+            Op::ArgReduce(op) => self.arg_reduce(node, *op),
+            Op::AdaptivePool(op) => self.adaptive_pool(node, *op),
+            Op::WarpPerspective(op) => self.warp(node, *op),
+            Op::CondTake(_) | Op::NonZero(_) | Op::Nms(_) | Op::NonMaxSuppression(_) => {
+                Err(Error::unsupported(node, "it runs on the host, between the stages of a network"))
+            }
+            Op::Reshape(_) | Op::Flatten(_) | Op::Unsqueeze(_) | Op::Squeeze(_) => self.reshape(node),
+            Op::Transpose(op) => self.transpose(node, op),
+            Op::Concat(op) => self.concat(node, *op),
+            Op::Slice(_) => self.slice(node),
+            Op::Split(op) => self.split(node, *op),
+            Op::Gather(op) => self.gather(node, *op),
+            Op::GatherElements(op) => self.gather_elements(node, *op),
+            Op::GatherNd(op) => self.gather_nd(node, *op),
+            Op::Index(op) => self.index(node, op),
+            Op::Where(_) => self.choose(node),
+            Op::TopK(op) => self.top_k(node, *op),
+            Op::Clip(_) => self.clip(node),
+            Op::Expand(_) => self.expand(node),
+            Op::Pad(op) => self.pad(node, *op),
+            Op::Identity(_) => self.alias(node),
+            Op::Cast(op) => self.cast(node, *op),
+            Op::ConstantOfShape(op) => self.constant_of_shape(node, op),
+            Op::BatchNormalization(_) | Op::ShapeOf(_) => {
+                Err(Error::unsupported(node, "its parameters are not constant"))
+            }
+        }
+    }
+
+    /// Marks values that a concatenation along channels can receive in place.
+    fn find_parents(&mut self) {
+        for node in &self.graph.nodes {
+            let (Op::Concat(op), Some(Some(out))) = (&node.op, node.outputs.first()) else { continue };
+            let whole = self.graph.value(*out);
+            if whole.shape.as_ref().map(Vec::len) != Some(4) || !matches!(op.axis, 1 | -3) {
+                continue;
+            }
+            let mut channel = 0;
+            let channels = whole.fixed_shape().map_or(0, |dims| dims[1]);
+            for &input in node.inputs.iter().flatten() {
+                let part = self.graph.value(input);
+                let Some(dims) = part.fixed_shape() else { break };
+                // A part of a map in blocks has blocks of its own, unless it is the last.
+                let apart = whole.dtype.and_then(|dtype| self.block_of(*out, dtype)).is_none_or(|block| {
+                    let end = channel + dims[1];
+                    channel.is_multiple_of(block) && (end.is_multiple_of(block) || end == channels)
+                });
+                let strided = self.producers[input.0 as usize]
+                    .is_some_and(|producer| writes_feature_maps(&self.graph.nodes[producer.0 as usize].op));
+                if strided && apart && part.dtype == whole.dtype && !self.outputs.contains_key(&input) {
+                    self.parents.entry(input).or_insert((*out, channel));
+                }
+                channel += dims[1];
+            }
+        }
+    }
+
+    /// Copies the outputs that lie elsewhere, ends the stream.
+    fn finish(mut self) -> Result<Lowered, Error> {
+        let first = self.commands.len() as u32;
+        for (index, &id) in self.graph.outputs.iter().enumerate() {
+            let target = self.io.outputs[index];
+            let view = self.mapped(id)?;
+            if view != target {
+                self.copy(&view, &target)?;
+            }
+        }
+        let last = self.commands.len() as u32;
+        if last > first {
+            self.operators.push(Operator {
+                name: "outputs".into(),
+                kind: "Copy".into(),
+                first,
+                last,
+                axes: Vec::new(),
+            });
+        }
+        self.commands.push(Command::End(triune_device::command::End {}));
+        let (commands, operators, pieces) = (self.commands, self.operators, self.constants.pieces().to_vec());
+        let (constants, drafts) = (self.constants.into_bytes()?, self.scratch);
+        Ok(Lowered { commands, operators, constants, drafts, views: self.views, spans: self.spans, pieces })
+    }
+
+    // ---- values ----
+
+    /// Dimensions and element type of a value.
+    fn meta(&self, id: ValueId) -> Result<(Shape, DType), Error> {
+        let value = self.graph.value(id);
+        match (value.fixed_shape(), value.dtype) {
+            (Some(shape), Some(dtype)) => Ok((shape, dtype)),
+            _ => Err(Error::Target(format!("the shape of '{}' is not known", value.name))),
+        }
+    }
+
+    /// What a node takes the integers of operand `index` for.
+    fn operand_quant(&self, node: &Node, index: usize) -> Result<QuantParams, Error> {
+        let quant = quantization(node)?.operand(index);
+        let quant = quant.ok_or_else(|| {
+            Error::unsupported(node, format!("operand {index} has no scale and zero point"))
+        })?;
+        self.symmetric(node, operand(node, index)?, quant)
+    }
+
+    /// What the integers of a node's result stand for.
+    fn result_quant(&self, node: &Node) -> Result<QuantParams, Error> {
+        let quant = quantization(node)?.result;
+        self.symmetric(node, result(node)?, quant)
+    }
+
+    /// 16-bit integers are symmetric in arithmetic.
+    fn symmetric(&self, node: &Node, id: ValueId, quant: QuantParams) -> Result<QuantParams, Error> {
+        let value = self.graph.value(id);
+        if value.dtype == Some(DType::I16) && quant.zero_point != 0 {
+            let zero_point = quant.zero_point;
+            return Err(Error::unsupported(
+                node,
+                format!("16-bit value '{}' with a zero point of {zero_point}", value.name),
+            ));
+        }
+        Ok(quant)
+    }
+
+    /// A factor of arithmetic on integers of a type, as the graph wants factors.
+    fn factor(&self, node: &Node, value: f32, dtype: DType) -> Result<f32, Error> {
+        self.graph.requantize.factor(value, 8 * dtype.bytes() as u32).ok_or_else(|| {
+            Error::unsupported(node, format!("a multiplier of {value}, where m·2⁻ⁿ has an m of at most 255"))
+        })
+    }
+
+    /// Channels of a block, if the value is a feature map that lies in blocks.
+    fn block_of(&self, id: ValueId, dtype: DType) -> Option<usize> {
+        let value = self.graph.value(id);
+        let image = value.shape.as_ref().is_some_and(|dims| dims.len() == 4);
+        let block = self.io.block.filter(|_| image && dtype.holds_quantized())? as usize;
+        Some((block / dtype.bytes()).max(1))
+    }
+
+    /// Where a value lies, without blocks; copied if it has several.
+    fn view(&mut self, id: ValueId) -> Result<View, Error> {
+        let view = self.mapped(id)?;
+        if let Some(plain) = view.plain().or_else(|| self.plain.get(&id).copied()) {
+            return Ok(plain);
+        }
+        let own = self.unblocked(&view)?;
+        self.plain.insert(id, own);
+        Ok(own)
+    }
+
+    /// The view without blocks, copied if there are several.
+    fn unblocked(&mut self, view: &View) -> Result<View, Error> {
+        if let Some(plain) = view.plain() {
+            return Ok(plain);
+        }
+        let own = View::channels_last(self.new_scratch(view.dims, view.dtype), view.dtype, view.dims);
+        self.copy(view, &own)?;
+        Ok(own)
+    }
+
+    /// Where a value lies, maybe in blocks; constants are placed when first asked for.
+    fn mapped(&mut self, id: ValueId) -> Result<View, Error> {
+        if let Some(view) = self.views[id.0 as usize] {
+            return Ok(view);
+        }
+        let value = self.graph.value(id);
+        let Some(constant) = &value.constant else {
+            return Err(Error::Internal(format!("'{}' is read before anything makes it", value.name)));
+        };
+        let offset = self.constants.add(constant.bytes());
+        let view = View::dense(Home::Constants, constant.dtype(), constant.shape()).at(offset);
+        self.views[id.0 as usize] = Some(view);
+        Ok(view)
+    }
+
+    /// A view of the value with contiguous channels, maybe in blocks, copied if it lies otherwise.
+    fn feature_map(&mut self, node: &Node, id: ValueId) -> Result<View, Error> {
+        if let Some(&view) = self.feature_maps.get(&id) {
+            return Ok(view);
+        }
+        let view = self.mapped(id)?;
+        if view.dims.rank() != 4 {
+            return Err(Error::unsupported(
+                node,
+                format!("rank {} where an image batch is needed", view.dims.rank()),
+            ));
+        }
+        if has_contiguous_channels(&view) {
+            return Ok(view);
+        }
+        let own = View::channels_last(self.new_scratch(view.dims, view.dtype), view.dtype, view.dims);
+        self.copy(&view, &own)?;
+        self.feature_maps.insert(id, own);
+        Ok(own)
+    }
+
+    /// A row-major view of the value, copied if it lies otherwise.
+    fn dense(&mut self, id: ValueId) -> Result<View, Error> {
+        let view = self.mapped(id)?;
+        self.densified(&view)
+    }
+
+    /// The view itself if it is row-major, else a copy that is.
+    fn densified(&mut self, view: &View) -> Result<View, Error> {
+        match view.plain() {
+            Some(plain) if plain.is_dense() => Ok(plain),
+            _ => self.duplicate(view),
+        }
+    }
+
+    /// A row-major copy.
+    fn duplicate(&mut self, view: &View) -> Result<View, Error> {
+        let own = View::dense(self.new_scratch(view.dims, view.dtype), view.dtype, view.dims);
+        self.copy(view, &own)?;
+        Ok(own)
+    }
+
+    /// Decides where a result goes: its part of a concatenation, an output's segment, or scratch.
+    fn place(&mut self, id: ValueId, form: Form) -> Result<View, Error> {
+        if let Some(view) = self.views[id.0 as usize] {
+            return Ok(view);
+        }
+        let (dims, dtype) = self.meta(id)?;
+        let strided = matches!(form, Form::ChannelsLast) && dims.rank() == 4;
+        let mut view = None;
+        if strided && let Some(&(parent, channel)) = self.parents.get(&id) {
+            let whole = self.place(parent, Form::ChannelsLast)?;
+            // No command reads and writes one buffer: pixels of two parts lie in turn.
+            view = whole.channels(channel, dims[1]).filter(|_| !self.producer_reads(id, whole.home));
+        } else if let Some(&index) = self.outputs.get(&id) {
+            let target = self.io.outputs[index];
+            let fits = match form {
+                Form::ChannelsLast if strided => has_contiguous_channels(&target),
+                Form::ChannelsLast | Form::Dense => target.is_dense(),
+                Form::Like(like) => target.same_layout(&like.compact_like(target.home, dtype)),
+            };
+            view = fits.then_some(target);
+        }
+        let view = view.unwrap_or_else(|| match (form, self.block_of(id, dtype)) {
+            (Form::ChannelsLast, Some(block)) => self.new_blocked(id, dims, dtype, block),
+            (Form::ChannelsLast, None) => View::channels_last(self.new_scratch(dims, dtype), dtype, dims),
+            (Form::Like(like), _) => like.compact_like(self.new_scratch(dims, dtype), dtype),
+            (Form::Dense, _) => View::dense(self.new_scratch(dims, dtype), dtype, dims),
+        });
+        self.views[id.0 as usize] = Some(view);
+        Ok(view)
+    }
+
+    /// Whether an operand of the node that makes the value lies in `home`.
+    fn producer_reads(&self, id: ValueId, home: Home) -> bool {
+        self.producers[id.0 as usize].is_some_and(|producer| {
+            let node = &self.graph.nodes[producer.0 as usize];
+            let mut views = node.inputs.iter().flatten().filter_map(|input| self.views[input.0 as usize]);
+            views.any(|view| view.home == home)
+        })
+    }
+
+    /// Gives a value the place of another, seen differently.
+    fn set_view(&mut self, id: ValueId, view: View) {
+        self.views[id.0 as usize] = Some(view);
+    }
+
+    /// A scratch buffer for the elements of these extents, without gaps.
+    fn new_scratch(&mut self, dims: Shape, dtype: DType) -> Home {
+        let bytes = dims.iter().product::<usize>() as u64 * dtype.bytes() as u64;
+        self.scratch.push(Draft { bytes, first: u32::MAX, last: 0 });
+        Home::Scratch(self.scratch.len() as u32 - 1)
+    }
+
+    /// A scratch view in blocks, the last one filled up with the value's zero point.
+    fn new_blocked(&mut self, id: ValueId, dims: Shape, dtype: DType, block: usize) -> View {
+        let zero_point = self.meanings[id.0 as usize].map_or(0, |quant| quant.zero_point);
+        let mut padded = dims;
+        padded.dims_mut()[1] = dims[1].next_multiple_of(block);
+        let home = self.new_scratch(padded, dtype);
+        View::blocked(home, dtype, [dims[0], dims[1], dims[2], dims[3]], block, filling(zero_point, dtype))
+    }
+
+    /// A scratch view for an intermediate that no value of the graph stands for.
+    fn temporary(&mut self, like: &View, dtype: DType) -> View {
+        let mut dims = like.dims;
+        if let Some(blocks) = like.blocks {
+            dims.dims_mut()[1] = dims[1].next_multiple_of(blocks.channels);
+        }
+        let home = self.new_scratch(dims, dtype);
+        like.compact_like(home, dtype)
+    }
+
+    // ---- commands ----
+
+    /// Appends a command and keeps the buffers that it touches alive.
+    fn emit(&mut self, command: impl Into<Command>, touched: &[&View]) {
+        let command = command.into();
+        if patch::writes_nothing(&command) {
+            return;
+        }
+        let now = self.commands.len() as u32;
+        for view in touched {
+            if let Home::Scratch(index) = view.home {
+                let scratch = &mut self.scratch[index as usize];
+                scratch.first = scratch.first.min(now);
+                scratch.last = scratch.last.max(now + 1);
+            }
+        }
+        self.commands.push(command);
+    }
+
+    /// Copies all elements of `from` to `to`, which has the same extents; the last block of `to` is filled up.
+    fn copy(&mut self, from: &View, to: &View) -> Result<(), Error> {
+        if from.dims.contains(&0) {
+            return Ok(());
+        }
+        let Some(blocks) = to.blocks.or(from.blocks) else { return self.copy_plain(from, to) };
+        if let (Some(own), Some(other)) = (from.blocks, to.blocks)
+            && own.channels != other.channels
+        {
+            let plain = self.duplicate(from)?;
+            return self.copy(&plain, to);
+        }
+        if let Some(filling) = to.filling() {
+            self.fill(&filling, to.blocks.map_or(0, |blocks| blocks.fill).into())?;
+        }
+        let (from, to) = (from.in_blocks(blocks.channels), to.in_blocks(blocks.channels));
+        for pair in [(from.0, to.0), (from.1, to.1)] {
+            if let (Some(from), Some(to)) = pair {
+                self.copy_plain(&from, &to)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes one element everywhere.
+    fn fill(&mut self, view: &View, value: u64) -> Result<(), Error> {
+        let (dims, strides) = merge_axes::<6>(&[&view.permuted(&view.physical_order())])
+            .ok_or_else(|| Error::Target("a border around more than six axes".into()))?;
+        let command = Fill {
+            elem_bytes: view.dtype.bytes() as u32,
+            dims: extents(dims)?,
+            dst: self.addr(view)?,
+            dst_strides: strides[0],
+            value,
+        };
+        self.emit(command, &[view]);
+        Ok(())
+    }
+
+    fn copy_plain(&mut self, from: &View, to: &View) -> Result<(), Error> {
+        let (dims, strides) = merge_axes::<6>(&[to, from])
+            .ok_or_else(|| Error::Target("a copy over more than six axes".into()))?;
+        let command = Copy {
+            elem_bytes: from.dtype.bytes() as u32,
+            dims: extents(dims)?,
+            src: self.addr(from)?,
+            src_strides: strides[1],
+            dst: self.addr(to)?,
+            dst_strides: strides[0],
+        };
+        self.emit(command, &[from, to]);
+        Ok(())
+    }
+
+    /// The address of a view's first element; scratch addresses hold the buffer's index until the plan is made.
+    fn addr(&self, view: &View) -> Result<Addr, Error> {
+        let inputs = self.io.inputs.len() as u32;
+        let segment = |index: u32| {
+            u8::try_from(u32::from(Program::FIRST_IO) + index)
+                .ok()
+                .filter(|&segment| segment < u8::MAX)
+                .ok_or_else(|| Error::Target("more than 250 inputs and outputs".into()))
+        };
+        if view.offset > patch::MAX_OFFSET {
+            return Err(Error::Target(format!("a buffer of more than {} bytes", patch::MAX_OFFSET)));
+        }
+        Ok(match view.home {
+            Home::Constants => Addr::new(Program::CONSTANTS, view.offset),
+            Home::Scratch(index) => patch::pack(index, view.offset)
+                .ok_or_else(|| Error::Target("more than a million feature maps".into()))?,
+            Home::Input(index) => Addr::new(segment(index)?, view.offset),
+            Home::Output(index) => Addr::new(segment(inputs + index)?, view.offset),
+        })
+    }
+
+    /// The descriptor of a view whose channels are contiguous.
+    fn map(&self, view: &View) -> Result<FeatureMap, Error> {
+        let [n, c, h, w] = extents::<4>([view.dims[0], view.dims[1], view.dims[2], view.dims[3]])?;
+        let [stride_n, stride_h, stride_w] = [view.strides[0], view.strides[2], view.strides[3]];
+        let (addr, dtype) = (self.addr(view)?, view.dtype);
+        let blocks = match view.blocks {
+            Some(Blocks { channels, stride, fill, .. }) => {
+                let [channels] = extents([channels])?;
+                Some(command::Blocks { channels, stride, fill })
+            }
+            None => None,
+        };
+        Ok(FeatureMap { addr, dtype, n, h, w, c, stride_n, stride_h, stride_w, blocks })
+    }
+
+    /// The descriptor of an elementwise operand whatever its rank: a gapless view as rows of its innermost axis, a
+    /// view with contiguous channels as it is.
+    fn flat_map(&self, view: &View) -> Result<FeatureMap, Error> {
+        if view.dims.rank() == 4 && has_contiguous_channels(view) {
+            return self.map(view);
+        }
+        debug_assert!(view.is_compact());
+        let order = view.physical_order();
+        let elements = view.dims.iter().product::<usize>();
+        let inner = order.last().map_or(1, |&axis| view.dims[axis]).max(1);
+        let [rows, inner] = extents::<2>([elements / inner, inner])?;
+        Ok(FeatureMap::dense(self.addr(view)?, view.dtype, [1, 1, rows, inner]))
+    }
+
+    /// Operand and result views of an elementwise command over feature maps, in the operand's order of axes.
+    fn elementwise(&mut self, input: ValueId, output: ValueId) -> Result<(View, View), Error> {
+        let mut from = self.mapped(input)?;
+        if !(from.is_compact() || from.dims.rank() == 4 && has_contiguous_channels(&from)) {
+            from = self.densified(&from)?;
+        }
+        let form = if from.dims.rank() == 4 && has_contiguous_channels(&from) {
+            Form::ChannelsLast
+        } else {
+            Form::Like(from)
+        };
+        let to = self.place(output, form)?;
+        Ok((from, to))
+    }
+}
+
+/// Whether the operator writes its result as a feature map with free strides.
+fn writes_feature_maps(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Conv(_)
+            | Op::Pool(_)
+            | Op::GlobalPool(_)
+            | Op::AdaptivePool(_)
+            | Op::Resize(_)
+            | Op::WarpPerspective(_)
+            | Op::Binary(_)
+    )
+}
+
+/// A zero point as the bits of an element.
+pub fn filling(zero_point: i32, dtype: DType) -> u32 {
+    let unused = 32 - 8 * dtype.bytes().min(4) as u32;
+    zero_point.cast_unsigned() << unused >> unused
+}
+
+/// Whether a rank-4 view can be described as a feature map.
+fn has_contiguous_channels(view: &View) -> bool {
+    view.dims[1] == 1 || view.strides[1] == view.dtype.bytes() as u64
+}
+
+/// Extents as the commands' u32.
+fn extents<const N: usize>(dims: [usize; N]) -> Result<[u32; N], Error> {
+    let mut out = [0; N];
+    for (to, from) in out.iter_mut().zip(dims) {
+        *to =
+            u32::try_from(from).map_err(|_| Error::Target(format!("an extent of {from} exceeds 32 bits")))?;
+    }
+    Ok(out)
+}
+
+/// The operator's operand at `index`.
+fn operand(node: &Node, index: usize) -> Result<ValueId, Error> {
+    node.inputs
+        .get(index)
+        .copied()
+        .flatten()
+        .ok_or_else(|| Error::unsupported(node, format!("operand {index} is missing")))
+}
+
+/// The operator's first result.
+fn result(node: &Node) -> Result<ValueId, Error> {
+    node.outputs
+        .first()
+        .copied()
+        .flatten()
+        .ok_or_else(|| Error::unsupported(node, "its result is unused".to_owned()))
+}
+
+/// The address of a byte of the constants segment.
+fn constant(offset: u64) -> Addr {
+    Addr::new(Program::CONSTANTS, offset)
+}
+
+/// What a node over integers says of them.
+fn quantization(node: &Node) -> Result<&Quantization, Error> {
+    node.quant.as_ref().ok_or_else(|| Error::unsupported(node, "integers without scales and zero points"))
+}

@@ -1,0 +1,121 @@
+//! Sliding windows without weights, and resampling.
+
+use triune_device::command::{self, GlobalPool, Quant, Resize};
+use triune_graph::{
+    Node,
+    ops::{self, AutoPad, ResizeMode},
+};
+use triune_kernels::ConvGeometry;
+use triune_tensor::{DType, QuantParams};
+
+use super::{Form, Lowering, conv::window, operand, result};
+use crate::Error;
+
+impl Lowering<'_> {
+    pub(super) fn pool(&mut self, node: &Node, op: &ops::Pool) -> Result<(), Error> {
+        if op.auto_pad != AutoPad::Explicit {
+            return Err(Error::unsupported(node, "auto_pad that shape inference left open"));
+        }
+        self.windowed(node, op)
+    }
+
+    pub(super) fn adaptive_pool(&mut self, node: &Node, op: ops::AdaptivePool) -> Result<(), Error> {
+        let (x, y) = (self.meta(operand(node, 0)?)?.0, self.meta(result(node)?)?.0);
+        let pool = match (&*x, &*y) {
+            (&[.., h, w], &[.., rows, columns]) => op.window([h, w], [rows, columns]),
+            _ => None,
+        };
+        let pool = pool.ok_or_else(|| Error::unsupported(node, format!("{x} pooled to {y}")))?;
+        self.windowed(node, &pool)
+    }
+
+    fn windowed(&mut self, node: &Node, op: &ops::Pool) -> Result<(), Error> {
+        let (x, y) = (operand(node, 0)?, result(node)?);
+        let input = self.feature_map(node, x)?;
+        let output = self.place(y, Form::ChannelsLast)?;
+        let [input_quant, output_quant] = self.pooled(node)?;
+        let geometry = ConvGeometry {
+            kernel: op.kernel,
+            stride: op.stride,
+            dilation: op.dilation,
+            pad: op.pad,
+            groups: 1,
+        };
+        let command = command::Pool {
+            input: self.map(&input)?,
+            output: self.map(&output)?,
+            window: window(&geometry)?,
+            kind: op.kind,
+            input_quant,
+            output_quant,
+            rounding: self.graph.rounding,
+            requantize: self.graph.requantize,
+        };
+        self.emit(command, &[&input, &output]);
+        Ok(())
+    }
+
+    pub(super) fn global_pool(&mut self, node: &Node, op: ops::GlobalPool) -> Result<(), Error> {
+        let (x, y) = (operand(node, 0)?, result(node)?);
+        let input = self.feature_map(node, x)?;
+        let output = self.place(y, Form::ChannelsLast)?;
+        let [input_quant, output_quant] = self.pooled(node)?;
+        let command = GlobalPool {
+            input: self.map(&input)?,
+            output: self.map(&output)?,
+            kind: op.kind,
+            input_quant,
+            output_quant,
+            rounding: self.graph.rounding,
+            requantize: self.graph.requantize,
+        };
+        self.emit(command, &[&input, &output]);
+        Ok(())
+    }
+
+    pub(super) fn resize(&mut self, node: &Node, op: ops::Resize) -> Result<(), Error> {
+        let (x, y) = (operand(node, 0)?, result(node)?);
+        let input = self.feature_map(node, x)?;
+        let output = self.place(y, Form::ChannelsLast)?;
+        if input.dims[..2] != output.dims[..2] {
+            return Err(Error::unsupported(
+                node,
+                format!("resampling {} to {} changes images or channels", input.dims, output.dims),
+            ));
+        }
+        let given = node
+            .inputs
+            .get(2)
+            .copied()
+            .flatten()
+            .and_then(|id| self.graph.value(id).constant.as_ref())
+            .and_then(triune_graph::Constant::to_f32)
+            .filter(|scales| scales.len() == 4);
+        let scales = match given {
+            Some(scales) => [scales[2], scales[3]],
+            None => [2, 3].map(|axis| output.dims[axis] as f32 / input.dims[axis] as f32),
+        };
+        if op.mode == ResizeMode::Linear && input.dtype != DType::F32 {
+            return Err(Error::unsupported(node, "linear resampling of 8-bit values"));
+        }
+        let command = Resize {
+            input: self.map(&input)?,
+            output: self.map(&output)?,
+            mode: op.mode,
+            coordinates: op.coordinates,
+            scales,
+        };
+        self.emit(command, &[&input, &output]);
+        Ok(())
+    }
+
+    /// What a pool's integers stand for before and behind it; nothing that matters for reals, and where integers are only
+    /// compared.
+    fn pooled(&self, node: &Node) -> Result<[Quant; 2], Error> {
+        if node.op.moves() || self.meta(operand(node, 0)?)?.1.is_float() {
+            return Ok([Quant { scale: 1.0, zero_point: 0 }; 2]);
+        }
+        Ok([self.operand_quant(node, 0)?, self.result_quant(node)?]
+            .map(|QuantParams { scale, zero_point }| Quant { scale, zero_point }))
+    }
+}

@@ -1,0 +1,138 @@
+//! Reductions along axes of a value, however it lies.
+
+use triune_device::command::{self, Fill, Operand};
+use triune_graph::{
+    Node, ValueId,
+    ops::{ArgReduce, Reduce, ReduceKind},
+};
+use triune_tensor::{DType, Shape, text::List};
+
+use super::{Form, Lowering, extents, operand, result};
+use crate::{
+    Error,
+    view::{View, merge_axes},
+};
+
+/// A reduction's operands in a command's terms.
+struct Nest {
+    dims: [u32; 6],
+    /// Bit i: axis i goes.
+    axes: u32,
+    input: Operand,
+    output: Operand,
+    from: View,
+    to: View,
+}
+
+impl Lowering<'_> {
+    pub(super) fn reduce(&mut self, node: &Node, op: &Reduce) -> Result<(), Error> {
+        let (x, y) = (operand(node, 0)?, result(node)?);
+        if node.quant.is_some() {
+            return Err(Error::unsupported(node, "quantized operands"));
+        }
+        let (dims, dtype) = self.meta(x)?;
+        let reduced = op.reduced(dims.rank()).ok_or_else(|| {
+            Error::unsupported(
+                node,
+                format!("axes {} of rank {}", List(op.axes.as_deref().unwrap_or_default()), dims.rank()),
+            )
+        })?;
+        if dims.contains(&0) {
+            return self.empty_reduction(node, op.kind, y);
+        }
+        if dtype == DType::F16 {
+            return Err(Error::unsupported(node, format!("{dtype} operand")));
+        }
+        let Nest { dims, axes, input, output, from, to } = self.reduction(node, x, y, &reduced)?;
+        self.emit(command::Reduce { dims, axes, kind: op.kind, input, output }, &[&from, &to]);
+        Ok(())
+    }
+
+    pub(super) fn arg_reduce(&mut self, node: &Node, op: ArgReduce) -> Result<(), Error> {
+        let (x, y) = (operand(node, 0)?, result(node)?);
+        let (dims, dtype) = self.meta(x)?;
+        let rank = dims.rank();
+        if dims.contains(&0) {
+            self.place(y, Form::Dense)?;
+            return Ok(());
+        }
+        if matches!(dtype, DType::F16 | DType::Bool) {
+            return Err(Error::unsupported(node, format!("{dtype} operand")));
+        }
+        let at = if op.axis < 0 { op.axis + rank as isize } else { op.axis };
+        let reduced: Vec<bool> = (0..rank).map(|axis| axis as isize == at).collect();
+        let Nest { dims, axes, input, output, from, to } = self.reduction(node, x, y, &reduced)?;
+        let command = command::ArgReduce {
+            dims,
+            // An axis of one element has vanished; any axis of extent 1 stands for it.
+            axis: if axes == 0 { unit_axis(node, &dims)? } else { axes.trailing_zeros() },
+            largest: op.kind == ReduceKind::Max,
+            last: op.last,
+            input,
+            output,
+        };
+        self.emit(command, &[&from, &to]);
+        Ok(())
+    }
+
+    /// Places the result in the operand's order of axes and merges what lies together.
+    fn reduction(&mut self, node: &Node, x: ValueId, y: ValueId, reduced: &[bool]) -> Result<Nest, Error> {
+        let from = self.view(x)?;
+        let (dims, _) = self.meta(y)?;
+        let kept: Vec<usize> =
+            (0..from.dims.rank()).filter(|&axis| dims.rank() == from.dims.rank() || !reduced[axis]).collect();
+        let mut like = from.permuted(&kept);
+        like.dims = dims;
+        let to = self.place(y, Form::Like(like))?;
+        // The result seen under the operand's axes, those that go repeated.
+        let mut seen = View { dims: from.dims, strides: [0; triune_tensor::MAX_RANK], ..to };
+        for (at, &axis) in kept.iter().enumerate().filter(|&(_, &axis)| !reduced[axis]) {
+            seen.strides[axis] = to.strides[at];
+        }
+        let order = from.physical_order();
+        let (input, output) = (from.permuted(&order), seen.permuted(&order));
+        let (dims, strides) = merge_axes::<6>(&[&input, &output])
+            .ok_or_else(|| Error::unsupported(node, "more than six separate axes"))?;
+        let axes = (0..6)
+            .filter(|&axis| dims[axis] > 1 && strides[1][axis] == 0)
+            .fold(0, |axes, axis| axes | 1 << axis);
+        let operand = |view: &View, strides: [u64; 6]| {
+            Ok::<_, Error>(Operand { addr: self.addr(view)?, dtype: view.dtype, strides })
+        };
+        let (input, output) = (operand(&from, strides[0])?, operand(&to, strides[1])?);
+        Ok(Nest { dims: extents(dims)?, axes, input, output, from, to })
+    }
+
+    /// The result over no elements: what sums and products start from.
+    fn empty_reduction(&mut self, node: &Node, kind: ReduceKind, y: ValueId) -> Result<(), Error> {
+        let to = self.place(y, Form::Dense)?;
+        let count = to.dims.iter().product::<usize>();
+        if count == 0 {
+            return Ok(());
+        }
+        let value = match (kind, to.dtype) {
+            (ReduceKind::Sum | ReduceKind::SumSquare, _) => 0,
+            (ReduceKind::Product, DType::F32) => u64::from(1_f32.to_bits()),
+            (ReduceKind::Product, DType::F64) => 1_f64.to_bits(),
+            (ReduceKind::Product, dtype) if dtype != DType::F16 => 1,
+            _ => return Err(Error::unsupported(node, "an operand without elements")),
+        };
+        let bytes = to.dtype.bytes();
+        let command = Fill {
+            elem_bytes: bytes as u32,
+            dims: extents([1, 1, 1, 1, 1, count])?,
+            dst: self.addr(&to)?,
+            dst_strides: [0, 0, 0, 0, 0, bytes as u64],
+            value,
+        };
+        let dense = View::dense(to.home, to.dtype, Shape::from([count])).at(to.offset);
+        self.emit(command, &[&dense]);
+        Ok(())
+    }
+}
+
+/// An axis of extent 1.
+fn unit_axis(node: &Node, dims: &[u32; 6]) -> Result<u32, Error> {
+    let axis = dims.iter().position(|&dim| dim == 1);
+    axis.map(|axis| axis as u32).ok_or_else(|| Error::unsupported(node, "more than five separate axes"))
+}

@@ -1,0 +1,205 @@
+//! Arithmetic on other types than f32, comparisons, conversions and choices.
+
+use triune_device::command::{self, Convert, Operand, Select};
+use triune_graph::{
+    Node, ValueId,
+    ops::{BinaryKind, Cast, UnaryKind},
+};
+use triune_tensor::{DType, Shape};
+
+use super::{Form, Lowering, extents, has_contiguous_channels, operand, result};
+use crate::{
+    Error,
+    view::{Home, View, merge_axes},
+};
+
+impl Lowering<'_> {
+    /// Operands of an elementwise command in as few dimensions as their strides allow; the last is the output.
+    pub(super) fn strided_operands<const N: usize>(
+        &self,
+        views: [&View; N],
+    ) -> Result<([u32; 6], [Operand; N]), Error> {
+        // Walk in the output's own order, so that neighbouring axes merge.
+        let order = views[N - 1].physical_order();
+        let permuted = views.map(|view| view.permuted(&order));
+        let (dims, strides) = merge_axes::<6>(&permuted.each_ref())
+            .ok_or_else(|| Error::Target("an elementwise operator over more than six axes".into()))?;
+        let mut operands =
+            [Operand { addr: self.addr(&permuted[0])?, dtype: DType::F32, strides: [0; 6] }; N];
+        for ((operand, view), strides) in operands.iter_mut().zip(&permuted).zip(strides) {
+            *operand = Operand { addr: self.addr(view)?, dtype: view.dtype, strides };
+        }
+        Ok((extents(dims)?, operands))
+    }
+
+    /// How a result of these extents should lie that is made of `views`.
+    pub(super) fn form_like(dims: Shape, views: &[View]) -> Form {
+        let lead = views.iter().find(|view| view.dims == dims && view.home != Home::Constants);
+        match lead {
+            Some(view) if view.dims.rank() == 4 && has_contiguous_channels(view) => Form::ChannelsLast,
+            Some(view) if view.is_compact() => Form::Like(*view),
+            _ if dims.rank() == 4 => Form::ChannelsLast,
+            _ => Form::Dense,
+        }
+    }
+
+    fn broadcast(node: &Node, view: &View, dims: Shape) -> Result<View, Error> {
+        view.broadcast(dims)
+            .ok_or_else(|| Error::unsupported(node, format!("{} does not broadcast to {dims}", view.dims)))
+    }
+
+    /// A function of two operands of one type other than f32, or a question about them.
+    pub(super) fn typed_binary(
+        &mut self,
+        node: &Node,
+        kind: BinaryKind,
+        a: &View,
+        b: &View,
+        output: &View,
+    ) -> Result<(), Error> {
+        if output.dims.contains(&0) {
+            return Ok(());
+        }
+        let computes = kind.comparison().is_some()
+            || match a.dtype {
+                DType::F16 => false,
+                DType::F64 => triune_kernels::has_double(kind),
+                _ => triune_kernels::has_integer(kind),
+            };
+        if !computes || a.dtype == DType::F16 {
+            return Err(Error::unsupported(node, format!("{} operands", a.dtype)));
+        }
+        let (dims, [a_operand, b_operand, output_operand]) = self.strided_operands([a, b, output])?;
+        let command = command::Binary { dims, kind, a: a_operand, b: b_operand, output: output_operand };
+        self.emit(command, &[a, b, output]);
+        Ok(())
+    }
+
+    /// A constant of one element seen as `like`.
+    fn scalar(&mut self, value: i64, like: &View) -> View {
+        let bytes = match like.dtype {
+            DType::F64 => (value as f64).to_le_bytes().to_vec(),
+            dtype => value.to_le_bytes()[..dtype.bytes()].to_vec(),
+        };
+        let offset = self.constants.add(&bytes);
+        let view = View::dense(Home::Constants, like.dtype, Shape::from([])).at(offset);
+        View { dims: like.dims, strides: [0; triune_tensor::MAX_RANK], ..view }
+    }
+
+    /// A function of one operand of another type than f32.
+    pub(super) fn typed_unary(&mut self, node: &Node, kind: UnaryKind) -> Result<(), Error> {
+        let (x, y) = (operand(node, 0)?, result(node)?);
+        let from = self.view(x)?;
+        let dtype = from.dtype;
+        if node.quant.is_some() || matches!(dtype, DType::F16 | DType::Bool) {
+            return Err(Error::unsupported(node, format!("{dtype} operand")));
+        }
+        let integer = !dtype.is_float();
+        let signed = matches!(dtype, DType::I8 | DType::I16 | DType::I32 | DType::I64 | DType::F64);
+        let unchanged = integer
+            && matches!(
+                kind,
+                UnaryKind::Floor | UnaryKind::Ceil | UnaryKind::Round | UnaryKind::RoundHalfAway
+            )
+            || !signed && matches!(kind, UnaryKind::Abs | UnaryKind::Relu);
+        if unchanged {
+            return self.alias(node);
+        }
+        let form = Self::form_like(from.dims, &[from]);
+        let to = self.place(y, form)?;
+        match kind {
+            UnaryKind::Relu => {
+                let zero = self.scalar(0, &from);
+                self.typed_binary(node, BinaryKind::Max, &from, &zero, &to)
+            }
+            UnaryKind::Neg => {
+                let minus_one = self.scalar(-1, &from);
+                self.typed_binary(node, BinaryKind::Mul, &from, &minus_one, &to)
+            }
+            UnaryKind::Abs => {
+                let minus_one = self.scalar(-1, &from);
+                let negative = self.temporary(&to, dtype);
+                self.typed_binary(node, BinaryKind::Mul, &from, &minus_one, &negative)?;
+                self.typed_binary(node, BinaryKind::Max, &from, &negative, &to)
+            }
+            UnaryKind::Sign if integer => {
+                let (low, high) = (self.scalar(if signed { -1 } else { 0 }, &from), self.scalar(1, &from));
+                let inner = self.temporary(&to, dtype);
+                self.typed_binary(node, BinaryKind::Max, &from, &low, &inner)?;
+                self.typed_binary(node, BinaryKind::Min, &inner, &high, &to)
+            }
+            UnaryKind::Square => self.typed_binary(node, BinaryKind::Mul, &from, &from, &to),
+            _ => Err(Error::unsupported(node, format!("{dtype} operand"))),
+        }
+    }
+
+    /// Limits that are not constant, or of another type than f32.
+    pub(super) fn clip(&mut self, node: &Node) -> Result<(), Error> {
+        let (x, y) = (operand(node, 0)?, result(node)?);
+        let limits = [(1, BinaryKind::Max), (2, BinaryKind::Min)];
+        let given: Vec<(ValueId, BinaryKind)> = limits
+            .into_iter()
+            .filter_map(|(index, kind)| Some((node.inputs.get(index).copied().flatten()?, kind)))
+            .collect();
+        if given.is_empty() {
+            return self.alias(node);
+        }
+        let mut from = self.view(x)?;
+        let form = Self::form_like(from.dims, &[from]);
+        let to = self.place(y, form)?;
+        for (index, &(limit, kind)) in given.iter().enumerate() {
+            let limit = self.view(limit)?;
+            let limit = View { dims: from.dims, strides: [0; triune_tensor::MAX_RANK], ..limit };
+            let target = if index + 1 == given.len() { to } else { self.temporary(&to, from.dtype) };
+            if from.dtype == DType::F32 {
+                self.emit_binary(node, kind, &from, &limit, &target, UnaryKind::Identity)?;
+            } else {
+                self.typed_binary(node, kind, &from, &limit, &target)?;
+            }
+            from = target;
+        }
+        Ok(())
+    }
+
+    pub(super) fn cast(&mut self, node: &Node, op: Cast) -> Result<(), Error> {
+        let (x, y) = (operand(node, 0)?, result(node)?);
+        let from = self.view(x)?;
+        if from.dtype == op.to {
+            return self.alias(node);
+        }
+        let form = Self::form_like(from.dims, &[from]);
+        let to = self.place(y, form)?;
+        self.convert(&from, &to)
+    }
+
+    /// Elements in another type.
+    pub(super) fn convert(&mut self, from: &View, to: &View) -> Result<(), Error> {
+        if to.dims.contains(&0) {
+            return Ok(());
+        }
+        let (dims, [input, output]) = self.strided_operands([from, to])?;
+        self.emit(Convert { dims, input, output }, &[from, to]);
+        Ok(())
+    }
+
+    pub(super) fn choose(&mut self, node: &Node) -> Result<(), Error> {
+        let y = result(node)?;
+        let (dims, _) = self.meta(y)?;
+        let mut views = Vec::with_capacity(3);
+        for index in 0..3 {
+            let view = self.view(operand(node, index)?)?;
+            views.push(Self::broadcast(node, &view, dims)?);
+        }
+        let form = Self::form_like(dims, &views[1..]);
+        let to = self.place(y, form)?;
+        if dims.contains(&0) {
+            return Ok(());
+        }
+        let [condition, a, b] = [views[0], views[1], views[2]];
+        let (dims, [condition_operand, a_operand, b_operand, output]) =
+            self.strided_operands([&condition, &a, &b, &to])?;
+        let command = Select { dims, condition: condition_operand, a: a_operand, b: b_operand, output };
+        self.emit(command, &[&condition, &a, &b, &to]);
+        Ok(())
+    }
+}

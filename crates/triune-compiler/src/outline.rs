@@ -1,0 +1,155 @@
+//! What the operators of a model work on, for people and their tools: names, types, extents, arithmetic.
+
+use std::collections::HashMap;
+
+use triune_graph::{Graph, Node, Op, ValueId};
+use triune_tensor::{DType, Shape};
+
+/// A model as it runs: after folding and fusion, for the extents of one run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outline {
+    /// Every tensor that an operator reads or makes; names are unique.
+    pub values: Vec<OutlineValue>,
+    /// The operators in execution order.
+    pub nodes: Vec<OutlineNode>,
+}
+
+/// A tensor of an [`Outline`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutlineValue {
+    /// Its name in the model.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Extents.
+    pub shape: Shape,
+    /// Whether its elements are known before any run.
+    pub constant: bool,
+}
+
+/// An operator of an [`Outline`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutlineNode {
+    /// The node's name in the model.
+    pub name: String,
+    /// The operator, such as `Conv`.
+    pub kind: &'static str,
+    /// Positions of its operands in [`Outline::values`].
+    pub inputs: Vec<usize>,
+    /// Positions of its results in [`Outline::values`].
+    pub outputs: Vec<usize>,
+    /// Additions and multiplications, a product with its sum being two; `None` where nobody counts them, as for
+    /// operators that move elements. What is fused into the operator is left out.
+    pub operations: Option<u64>,
+}
+
+impl Outline {
+    /// The outline of a prepared graph. Values whose type or extents are not known are left out.
+    pub fn of(graph: &Graph) -> Self {
+        let mut outline = Self::default();
+        let mut known = HashMap::new();
+        for node in &graph.nodes {
+            let mut positions = |ids: &[Option<ValueId>]| -> Vec<usize> {
+                ids.iter().flatten().filter_map(|&id| outline.position(graph, id, &mut known)).collect()
+            };
+            let (inputs, outputs) = (positions(&node.inputs), positions(&node.outputs));
+            let operations = operations(graph, node);
+            outline.nodes.push(OutlineNode {
+                name: node.name.clone(),
+                kind: node.op.name(),
+                inputs,
+                outputs,
+                operations,
+            });
+        }
+        outline
+    }
+
+    fn position(&mut self, graph: &Graph, id: ValueId, known: &mut HashMap<ValueId, usize>) -> Option<usize> {
+        if let Some(&position) = known.get(&id) {
+            return Some(position);
+        }
+        let value = graph.value(id);
+        let found = OutlineValue {
+            name: value.name.clone(),
+            dtype: value.dtype?,
+            shape: value.fixed_shape()?,
+            constant: value.constant.is_some(),
+        };
+        self.values.push(found);
+        known.insert(id, self.values.len() - 1);
+        Some(self.values.len() - 1)
+    }
+
+    /// Adds an operator between values that are named by the caller; those of one name are one value.
+    pub fn add(
+        &mut self,
+        name: &str,
+        kind: &'static str,
+        inputs: Vec<OutlineValue>,
+        outputs: Vec<OutlineValue>,
+    ) {
+        let mut positions = |values: Vec<OutlineValue>| -> Vec<usize> {
+            let position = |value: OutlineValue| {
+                let found = self.values.iter().position(|known| known.name == value.name);
+                found.unwrap_or_else(|| {
+                    self.values.push(value);
+                    self.values.len() - 1
+                })
+            };
+            values.into_iter().map(position).collect()
+        };
+        let (inputs, outputs) = (positions(inputs), positions(outputs));
+        self.nodes.push(OutlineNode { name: name.into(), kind, inputs, outputs, operations: None });
+    }
+
+    /// Adds the operators of another part of the same model: values of one name are one value.
+    pub fn append(&mut self, part: &Self) {
+        let names: HashMap<String, usize> =
+            self.values.iter().enumerate().map(|(position, value)| (value.name.clone(), position)).collect();
+        let position = |value: &OutlineValue| {
+            names.get(&value.name).copied().unwrap_or_else(|| {
+                self.values.push(value.clone());
+                self.values.len() - 1
+            })
+        };
+        let positions: Vec<usize> = part.values.iter().map(position).collect();
+        let moved = |old: &[usize]| old.iter().map(|&position| positions[position]).collect();
+        self.nodes.extend(part.nodes.iter().map(|node| OutlineNode {
+            inputs: moved(&node.inputs),
+            outputs: moved(&node.outputs),
+            ..node.clone()
+        }));
+    }
+}
+
+/// The arithmetic of an operator with fixed extents.
+fn operations(graph: &Graph, node: &Node) -> Option<u64> {
+    let extents =
+        |ids: &[Option<ValueId>], index: usize| graph.value(ids.get(index).copied().flatten()?).fixed_shape();
+    let count = |shape: Shape| shape.elements().map(|elements| elements as u64);
+    let results = extents(&node.outputs, 0).and_then(count)?;
+    let products = |depth: u64| results.checked_mul(depth)?.checked_mul(2);
+    match &node.op {
+        Op::Conv(_) => {
+            let weights = extents(&node.inputs, 1)?;
+            products(count(weights)? / weights.first().map_or(1, |&outputs| outputs.max(1) as u64))
+        }
+        Op::Gemm(op) => {
+            let a = extents(&node.inputs, 0)?;
+            products(*a.get(usize::from(!op.trans_a))? as u64)
+        }
+        Op::MatMul(_) => products(*extents(&node.inputs, 0)?.last()? as u64),
+        Op::Pool(op) => results.checked_mul(op.kernel.iter().map(|&extent| extent as u64).product()),
+        Op::GlobalPool(_) | Op::AdaptivePool(_) | Op::Reduce(_) | Op::ArgReduce(_) => {
+            extents(&node.inputs, 0).and_then(count)
+        }
+        Op::Binary(_)
+        | Op::Unary(_)
+        | Op::Clip(_)
+        | Op::Table(_)
+        | Op::Softmax(_)
+        | Op::BatchNormalization(_) => Some(results),
+        _ => None,
+    }
+}

@@ -1,0 +1,178 @@
+//! A compiled program: command words, constants, the memory it needs, its inputs and outputs.
+//!
+//! Plain data: made by the compiler, kept in a package, deployed to a device. It holds one image's commands; a batch is
+//! that many cores running them side by side.
+
+use bytes::Bytes;
+use triune_device::Error as DeviceError;
+use triune_kernels::Error as KernelError;
+use triune_memory::residency::Policy;
+use triune_tensor::{DType, Shape};
+
+use crate::{Error, lower::ALIGNMENT};
+
+/// One tensor at a program's border, as it lies in memory: padded, batch outermost, channels innermost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TensorIo {
+    /// The tensor's name in the model.
+    pub name: String,
+    /// Element type of the buffer.
+    pub dtype: DType,
+    /// Extents of the buffer, padding included: (batch, rows, columns, channels) on an NPU.
+    pub shape: Shape,
+    /// Elements before and after the data along each axis.
+    pub padding: Vec<(usize, usize)>,
+    /// Real value of one step; 1 for tensors that are not quantized.
+    pub scale: f32,
+    /// The integer that stands for 0; 0 for tensors that are not quantized.
+    pub zero_point: i32,
+    /// Channels of a block, if channels lie in blocks: the buffer is then (batch, channels / block, rows, columns, block),
+    /// where `shape` still says (batch, rows, columns, channels).
+    pub block: Option<usize>,
+    /// The tensor's extents in the model's own order of axes, without padding.
+    pub model_shape: Shape,
+}
+
+impl TensorIo {
+    /// Bytes of the whole buffer.
+    pub fn bytes(&self) -> usize {
+        self.shape.iter().product::<usize>() * self.dtype.bytes()
+    }
+
+    /// Extents of the buffer without padding.
+    #[must_use]
+    pub fn unpadded_shape(&self) -> Shape {
+        let mut shape = self.shape;
+        for (dim, (before, after)) in shape.dims_mut().iter_mut().zip(&self.padding) {
+            *dim -= before + after;
+        }
+        shape
+    }
+}
+
+/// What a command of the stream came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operator {
+    /// The node's name in the model.
+    pub name: String,
+    /// The operator, such as `Conv`.
+    pub kind: String,
+    /// Index of its first command.
+    pub first: u32,
+    /// One past its last command.
+    pub last: u32,
+    /// The axes of its operand that its indices lead along; empty for operators without any.
+    pub axes: Vec<u32>,
+}
+
+/// A feature map's place, as the memory plan chose it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedBuffer {
+    /// [`Program::SCRATCH`] or [`Program::RESIDENT`].
+    pub segment: u8,
+    /// First byte in the segment.
+    pub offset: u64,
+    /// Size.
+    pub bytes: u64,
+    /// Index of the first command that touches it: the one that writes it.
+    pub first: u32,
+    /// One past the last command that touches it.
+    pub last: u32,
+    /// How often all of it is read; reads of parts add up, the sum is rounded up.
+    pub reads: u32,
+}
+
+/// What stays in the near memory, and what that is worth: for each feature map, the bytes that commands do not move to
+/// and from the far memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Residency {
+    /// How the feature maps were chosen.
+    pub policy: Policy,
+    /// Bytes of the near memory that they could take.
+    pub capacity: u64,
+    /// Bytes not moved, per image.
+    pub value: u64,
+    /// No choice avoids more.
+    pub bound: u64,
+    /// Bytes that their placement takes.
+    pub peak: u64,
+    /// What no placement of this choice can do without.
+    pub lower_bound: u64,
+}
+
+impl Residency {
+    /// How far `value` may be below the optimum, from 0 to 1; 0 is proven optimal.
+    pub fn gap(&self) -> f64 {
+        if self.bound == 0 { 0.0 } else { 1.0 - self.value as f64 / self.bound as f64 }
+    }
+}
+
+/// A program for one kind of device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// Name of the device description that it was compiled for.
+    pub target: String,
+    /// Images per run: each runs the commands on a core of its own.
+    pub batch: usize,
+    /// Encoded commands: the content of segment 0.
+    pub instructions: Bytes,
+    /// Weights, parameters and tables: the content of segment 1.
+    pub constants: Bytes,
+    /// Size of segment 2, the feature maps in the far memory, per image.
+    pub scratch_bytes: u64,
+    /// What no plan for segment 2 can do without.
+    pub scratch_lower_bound: u64,
+    /// What stays in the near memory; `None` when the device has no such memory.
+    pub residency: Option<Residency>,
+    /// What lies in segments 2 and 3 and when. Execution does not read it.
+    pub buffers: Vec<PlannedBuffer>,
+    /// What a run takes, batch included: segments 4 and up.
+    pub inputs: Vec<TensorIo>,
+    /// What a run gives, batch included: the segments after the inputs'.
+    pub outputs: Vec<TensorIo>,
+    /// Where commands come from, in order.
+    pub operators: Vec<Operator>,
+}
+
+impl Program {
+    /// Segment of the encoded commands.
+    pub const INSTRUCTIONS: u8 = 0;
+    /// Segment of weights, parameters and tables.
+    pub const CONSTANTS: u8 = 1;
+    /// Segment of the feature maps in the far memory.
+    pub const SCRATCH: u8 = 2;
+    /// Segment of the feature maps in the near memory.
+    pub const RESIDENT: u8 = 3;
+    /// Segment of input 0.
+    pub const FIRST_IO: u8 = 4;
+
+    /// Size of segment 3, the feature maps that stay in the near memory, per image.
+    pub fn resident_bytes(&self) -> u64 {
+        let peak = self.residency.map_or(0, |residency| residency.peak);
+        peak.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX)
+    }
+
+    /// What went wrong with command `index` of this program or of a part of it that begins with command `first`, as an error
+    /// of the operator that the command came from.
+    pub fn blame(&self, first: u32, error: DeviceError) -> Error {
+        let (DeviceError::Command { index, .. } | DeviceError::Kernel { index, .. }) = &error else {
+            return error.into();
+        };
+        let command = u32::try_from(*index).ok().and_then(|index| first.checked_add(index));
+        let Some(operator) = command.and_then(|command| self.operator_of(command)) else {
+            return error.into();
+        };
+        let mut source = error;
+        if let DeviceError::Kernel { source: KernelError::Index { axis, .. }, .. } = &mut source {
+            // Commands count the axes that are indexed, people those of the operand.
+            *axis = operator.axes.get(*axis).map_or(*axis, |&axis| axis as usize);
+        }
+        Error::Node { node: operator.name.clone(), op: operator.kind.clone(), source: Box::new(source) }
+    }
+
+    /// The operator that command `index` belongs to.
+    pub fn operator_of(&self, index: u32) -> Option<&Operator> {
+        let at = self.operators.partition_point(|operator| operator.last <= index);
+        self.operators.get(at).filter(|operator| operator.first <= index)
+    }
+}

@@ -1,0 +1,272 @@
+//! Operators with commands laid out for a board: segments, the place of every value, a stream of commands for each operator.
+//!
+//! A deployment has some of a network's operators. What they read from others and give to others gets memory of its own;
+//! what stays between them is planned anew. Nothing here holds memory of a board: whoever deploys says where the segments lie.
+
+mod border;
+mod cost;
+mod homes;
+mod layout;
+#[cfg(test)]
+mod tests;
+
+use std::{ops::Range, sync::Arc};
+
+use triune_device::{Command, DeviceSpec, Segment, SegmentKind, SegmentTable, command, memory::RegionId};
+use triune_memory::residency::Policy;
+
+pub use border::{Area, LogicSegment, Role};
+pub use cost::Cost;
+pub use layout::ValuePlace;
+
+use super::{HardNetwork, load::VendorStream};
+use crate::Error;
+use triune_compiler::{PlannedBuffer, Program, Residency};
+
+/// Alignment of segments and of what lies in them by itself, in bytes: the vendor's pages.
+pub const PAGE: u64 = 4096;
+
+/// Bytes that the stream of an operator is a multiple of: a burst of the far memory.
+const BURST: u64 = 64;
+
+/// How the feature maps that stay on the chip are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnChip {
+    /// Those that the document has there.
+    Compiled,
+    /// Anew.
+    Policy(Policy),
+}
+
+/// What is deployed, and how feature maps are placed.
+#[derive(Clone, Debug)]
+pub struct DeploymentOptions {
+    /// Numbers of the operators; `None`: all.
+    pub ops: Option<Vec<i64>>,
+    /// Numbers of values that are wanted outside of the accelerator.
+    pub outputs: Vec<i64>,
+    /// Whether feature maps in the far memory share bytes in turn.
+    pub reuse: bool,
+    /// What stays on the chip. Only what is read in the same uninterrupted row of operators can.
+    pub on_chip: OnChip,
+    /// Bytes of the memory on the chip that feature maps may take at most; `None`: all that there are.
+    pub on_chip_bytes: Option<u64>,
+}
+
+impl Default for DeploymentOptions {
+    fn default() -> Self {
+        let on_chip = OnChip::Policy(Policy::BestScore);
+        Self { ops: None, outputs: Vec::new(), reuse: true, on_chip, on_chip_bytes: None }
+    }
+}
+
+/// An operator of a deployment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeployedOp {
+    /// Its number.
+    pub op_id: i64,
+    /// First byte and bytes of its commands in the instruction segment, `end` and the zeros behind it included; no bytes: it
+    /// needs no command.
+    pub instructions: [u64; 2],
+    /// First byte and bytes of each of its constants in the weight segment.
+    pub weights: Vec<[u64; 2]>,
+    /// Values that it reads.
+    pub inputs: Vec<i64>,
+    /// Values that it makes.
+    pub outputs: Vec<i64>,
+    /// Layers of the deployment that are done when it is: operators with commands up to and with it.
+    pub layers: u64,
+    /// Its commands among the deployment's.
+    window: Range<usize>,
+}
+
+/// Where the segments of a deployment lie, as addresses in the board's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bases {
+    /// The far memory, which has all but the maps on the chip.
+    pub far: RegionId,
+    /// The memory on the chip.
+    pub near: RegionId,
+    /// First byte of the instructions.
+    pub instructions: u64,
+    /// First byte of the constants.
+    pub weights: u64,
+    /// First byte of the feature maps in the far memory.
+    pub maps: u64,
+    /// First byte of the feature maps on the chip.
+    pub on_chip: u64,
+    /// First byte of each of [`HardDeployment::areas`].
+    pub areas: Vec<u64>,
+}
+
+/// Some operators of a network, laid out.
+#[derive(Clone, Debug)]
+pub struct HardDeployment {
+    network: Arc<HardNetwork>,
+    spec: DeviceSpec,
+    ops: Vec<DeployedOp>,
+    runs: Vec<Range<usize>>,
+    values: Vec<ValuePlace>,
+    areas: Vec<Area>,
+    segments: Vec<LogicSegment>,
+    commands: Vec<Command>,
+    instructions: Vec<u8>,
+    buffers: Vec<PlannedBuffer>,
+    map_bytes: u64,
+    residency: Option<Residency>,
+}
+
+impl HardDeployment {
+    /// The network.
+    pub fn network(&self) -> &Arc<HardNetwork> {
+        &self.network
+    }
+
+    /// The device that it is for.
+    pub fn spec(&self) -> &DeviceSpec {
+        &self.spec
+    }
+
+    /// The operators in the order in which they run.
+    pub fn ops(&self) -> &[DeployedOp] {
+        &self.ops
+    }
+
+    /// Operators that run without anything between them, on elements of one width: ranges of [`Self::ops`].
+    pub fn runs(&self) -> &[Range<usize>] {
+        &self.runs
+    }
+
+    /// Where the operators' values lie, by their number.
+    pub fn values(&self) -> &[ValuePlace] {
+        &self.values
+    }
+
+    /// What is read from outside or wanted there, each a chunk of memory.
+    pub fn areas(&self) -> &[Area] {
+        &self.areas
+    }
+
+    /// The segments with their logical addresses: inputs, outputs, weights, feature maps, instructions.
+    pub fn segments(&self) -> &[LogicSegment] {
+        &self.segments
+    }
+
+    /// What the instruction segment holds.
+    pub fn instructions(&self) -> &[u8] {
+        &self.instructions
+    }
+
+    /// What the weight segment holds.
+    pub fn weights(&self) -> &[u8] {
+        &self.network.program.constants
+    }
+
+    /// Bytes of feature maps on the chip.
+    pub fn on_chip_bytes(&self) -> u64 {
+        self.buffers
+            .iter()
+            .filter(|buffer| buffer.segment == Program::RESIDENT)
+            .map(|buffer| buffer.offset + buffer.bytes)
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// What stays on the chip, by which policy, and the bytes that this keeps from being moved; `None` for a device without
+    /// such memory.
+    pub fn residency(&self) -> Option<&Residency> {
+        self.residency.as_ref()
+    }
+
+    /// The segment table for a place in memory.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for another number of areas; [`Error::Device`] for addresses that are no multiples of 64, or
+    /// segments of which one is written and which overlap.
+    pub fn table(&self, bases: &Bases) -> Result<SegmentTable, Error> {
+        if bases.areas.len() != self.areas.len() {
+            return Err(Error::argument(format!(
+                "{} addresses for {} inputs and outputs",
+                bases.areas.len(),
+                self.areas.len()
+            )));
+        }
+        let far = |base, len, kind| Segment { region: bases.far, base, len, kind };
+        let resident = Segment {
+            region: bases.near,
+            base: bases.on_chip,
+            len: self.on_chip_bytes(),
+            kind: SegmentKind::Resident,
+        };
+        let mut segments = vec![
+            far(bases.instructions, self.instructions.len() as u64, SegmentKind::Instructions),
+            far(bases.weights, self.weights().len() as u64, SegmentKind::Constants),
+            far(bases.maps, self.map_bytes, SegmentKind::Scratch),
+            resident,
+        ];
+        segments.extend(self.areas.iter().zip(&bases.areas).map(|(area, &base)| {
+            let kind = match area.role {
+                Role::Input => SegmentKind::Input,
+                Role::Output => SegmentKind::Output,
+            };
+            far(base, area.bytes, kind)
+        }));
+        Ok(SegmentTable::new(segments)?)
+    }
+
+    /// First byte and bytes of the streams of some operators in the instruction segment; no bytes when none has commands.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a range that the deployment does not have.
+    pub fn stream(&self, ops: Range<usize>) -> Result<[u64; 2], Error> {
+        let own = self.range(ops)?;
+        let streams = own.iter().map(|op| op.instructions).filter(|[_, bytes]| *bytes > 0);
+        let first = streams.clone().map(|[first, _]| first).min().unwrap_or_default();
+        let end = streams.map(|[first, bytes]| first + bytes).max().unwrap_or_default();
+        Ok([first, end - first])
+    }
+
+    fn range(&self, ops: Range<usize>) -> Result<&[DeployedOp], Error> {
+        self.ops.get(ops.clone()).filter(|own| !own.is_empty()).ok_or_else(|| {
+            Error::argument(format!(
+                "operators {} to {} of a deployment of {}",
+                ops.start,
+                ops.end,
+                self.ops.len()
+            ))
+        })
+    }
+}
+
+/// The streams of operators one after the other, and where each is.
+fn encode(commands: &[Command], windows: &[Range<usize>]) -> (Vec<u8>, Vec<[u64; 2]>) {
+    let mut instructions = Vec::new();
+    let mut streams = Vec::with_capacity(windows.len());
+    for window in windows {
+        let first = instructions.len() as u64;
+        if !window.is_empty() {
+            let mut own = commands[window.clone()].to_vec();
+            own.push(Command::End(command::End {}));
+            instructions.extend(command::encode(&own));
+            instructions.resize(instructions.len().next_multiple_of(BURST as usize), 0);
+        }
+        streams.push([first, instructions.len() as u64 - first]);
+    }
+    (instructions, streams)
+}
+
+/// As [`encode`], of instructions that the vendor's compiler wrote; without data only their places.
+fn vendors<'a>(streams: impl Iterator<Item = &'a VendorStream>, complete: bool) -> (Vec<u8>, Vec<[u64; 2]>) {
+    let (mut instructions, mut places, mut at) = (Vec::new(), Vec::new(), 0);
+    for stream in streams {
+        let bytes = stream.bytes.next_multiple_of(BURST);
+        if complete {
+            instructions.resize(at as usize, 0);
+            instructions.extend_from_slice(&stream.data);
+            instructions.resize((at + bytes) as usize, 0);
+        }
+        places.push([at, bytes]);
+        at += bytes;
+    }
+    (instructions, places)
+}

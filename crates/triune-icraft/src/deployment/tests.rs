@@ -1,0 +1,262 @@
+//! Deployments of whole networks and of parts against operators that run where their document has them: equal bits of every
+//! value, however feature maps are placed.
+
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+    sync::Arc,
+};
+
+use triune_device::{Addr, DeviceSpec, Executor, Memory, RegionId, Stream, TimingOptions};
+use triune_graph::format::{onnx, xir::Document};
+use triune_kernels::{Isa, Pool};
+use triune_memory::residency::Policy;
+
+use super::{Bases, DeploymentOptions, HardDeployment, OnChip, PAGE, ValuePlace};
+use crate::{HardNetwork, HardOps, Stages, load::Place, run::rows};
+use triune_compiler::{PlanOptions, Program};
+use triune_runtime::Device;
+
+fn networks() -> Vec<(String, DeviceSpec, Arc<HardNetwork>)> {
+    let mut found = Vec::new();
+    for model in
+        ["mlperftiny_resnet8_int8_qdq", "squeezenet_u8s8_qdq", "ultraface_u8s8_qdq", "yolox_nano_u8s8_qdq"]
+    {
+        let Some(path) = triune_testing::test_data(&format!("models/onnx/{model}.onnx")) else { continue };
+        for name in ["zg330", "buyi"] {
+            let spec = DeviceSpec::builtin(name).unwrap();
+            let stages =
+                Stages::new(&onnx::read(&path).unwrap(), None, &spec, &PlanOptions::default()).unwrap();
+            let (json, raw) = stages.compiled.write().unwrap();
+            let read = Document::read(json.as_bytes(), Some(raw.into())).unwrap();
+            let network = Arc::new(HardNetwork::new(&read, Path::new("net")).unwrap());
+            found.push((format!("{model} on {name}"), spec, network));
+        }
+    }
+    found
+}
+
+/// Every value's bytes right after the operator that makes it, from random inputs.
+fn reference(spec: &DeviceSpec, network: &Arc<HardNetwork>) -> HashMap<i64, Vec<u8>> {
+    let device = Device::new(spec.clone()).unwrap();
+    let steps = HardOps::new(&device, network, 1).unwrap();
+    let made: HashSet<i64> = network.steps.iter().flat_map(|step| step.outputs.clone()).collect();
+    let mut values = HashMap::new();
+    let mut state = 1_u32;
+    for v_id in network.steps.iter().flat_map(|step| &step.inputs).filter(|v_id| !made.contains(v_id)) {
+        let random = |_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        let bytes: Vec<u8> = (0..steps.bytes(*v_id).unwrap()).map(random).collect();
+        steps.write(*v_id, &bytes).unwrap();
+        values.insert(*v_id, bytes);
+    }
+    for step in &network.steps {
+        steps.run(step.op_id, step.op_id).unwrap();
+        for &v_id in &step.outputs {
+            let mut bytes = vec![0; steps.bytes(v_id).unwrap()];
+            steps.read(v_id, &mut bytes).unwrap();
+            values.insert(v_id, bytes);
+        }
+    }
+    values
+}
+
+/// A deployment in a memory of its own.
+struct Board {
+    memory: Arc<Memory>,
+    bases: Bases,
+}
+
+impl Board {
+    fn new(deployment: &HardDeployment) -> Self {
+        let memory = Arc::new(Memory::new(deployment.spec()).unwrap());
+        let (far, near) = (RegionId(0), RegionId(1));
+        // Feature maps begin as garbage.
+        let mut at = 16 * PAGE;
+        let mut take = |bytes: u64| {
+            let base = at;
+            at += bytes.next_multiple_of(PAGE);
+            memory.write(far, base, &vec![0xA5; bytes as usize]).unwrap();
+            base
+        };
+        let bases = Bases {
+            far,
+            near,
+            instructions: take(deployment.instructions().len() as u64),
+            weights: take(deployment.weights().len() as u64),
+            maps: take(deployment.map_bytes),
+            on_chip: 0,
+            areas: deployment.areas().iter().map(|area| take(area.bytes)).collect(),
+        };
+        memory.write(near, 0, &vec![0xA5; deployment.on_chip_bytes() as usize]).unwrap();
+        memory.write(far, bases.instructions, deployment.instructions()).unwrap();
+        memory.write(far, bases.weights, deployment.weights()).unwrap();
+        Self { memory, bases }
+    }
+
+    fn place(&self, value: &ValuePlace, own: &Place) -> (RegionId, Place) {
+        let (region, base) = match value.area {
+            Some(area) => (self.bases.far, self.bases.areas[area]),
+            None if value.on_chip => (self.bases.near, self.bases.on_chip),
+            None if value.segment == "weight" => (self.bases.far, self.bases.weights),
+            None => (self.bases.far, self.bases.maps),
+        };
+        (region, Place { offset: base + value.offset, ..own.clone() })
+    }
+
+    fn write(&self, value: &ValuePlace, own: &Place, bytes: &[u8]) {
+        let (region, place) = self.place(value, own);
+        let mut rest = bytes;
+        rows(&place, &mut |at, length| {
+            let (row, behind) = rest.split_at(length);
+            rest = behind;
+            Ok(self.memory.write(region, at, row)?)
+        })
+        .unwrap();
+    }
+
+    fn read(&self, value: &ValuePlace, own: &Place) -> Vec<u8> {
+        let (region, place) = self.place(value, own);
+        let mut bytes = Vec::new();
+        rows(&place, &mut |at, length| {
+            let mut row = vec![0; length];
+            self.memory.read(region, at, &mut row)?;
+            bytes.extend(row);
+            Ok(())
+        })
+        .unwrap();
+        bytes
+    }
+}
+
+/// Runs operators one by one and compares every value that they make.
+fn check(label: &str, network: &HardNetwork, deployment: &HardDeployment, wanted: &HashMap<i64, Vec<u8>>) {
+    let board = Board::new(deployment);
+    let table = deployment.table(&board.bases).unwrap();
+    let places: HashMap<i64, &ValuePlace> =
+        deployment.values().iter().map(|each| (each.v_id, each)).collect();
+    let made: HashSet<i64> = deployment.ops().iter().flat_map(|op| op.outputs.clone()).collect();
+    for (index, op) in deployment.ops().iter().enumerate() {
+        for v_id in op.inputs.iter().filter(|v_id| !made.contains(v_id)) {
+            assert!(places[v_id].area.is_some(), "{label}: {v_id}");
+            board.write(places[v_id], &network.values[v_id], &wanted[v_id]);
+        }
+        let [first, len] = deployment.stream(index..index + 1).unwrap();
+        assert_eq!(len == 0, op.instructions[1] == 0);
+        if len > 0 {
+            let stream = Stream { addr: Addr::new(Program::INSTRUCTIONS, first), len };
+            let memory = Arc::clone(&board.memory);
+            Executor::new(memory, &table, stream, Isa::best()).unwrap().run(&Pool::new(1), None).unwrap();
+        }
+        for v_id in &op.outputs {
+            let got = board.read(places[v_id], &network.values[v_id]);
+            assert!(got == wanted[v_id], "{label}: operator {}, value {v_id}", op.op_id);
+        }
+    }
+}
+
+fn options(policy: Policy, reuse: bool) -> DeploymentOptions {
+    DeploymentOptions { reuse, on_chip: OnChip::Policy(policy), ..DeploymentOptions::default() }
+}
+
+#[test]
+fn every_layout_gives_every_value() {
+    for (name, spec, network) in networks() {
+        let wanted = reference(&spec, &network);
+        let mut sizes = Vec::new();
+        for reuse in [true, false] {
+            for policy in [Policy::None, Policy::BestScore] {
+                let deployment = HardDeployment::new(&network, &spec, &options(policy, reuse)).unwrap();
+                let label = format!("{name}, {policy:?}, reuse {reuse}");
+                check(&label, &network, &deployment, &wanted);
+                sizes.push(deployment.map_bytes);
+                assert_eq!(deployment.on_chip_bytes() > 0, policy != Policy::None, "{label}");
+                for run in deployment.runs() {
+                    assert!(deployment.stream(run.clone()).is_ok());
+                }
+            }
+        }
+        assert!(sizes[0] < sizes[2] && sizes[1] <= sizes[3], "{name}: {sizes:?}");
+        let compiled = DeploymentOptions { on_chip: OnChip::Compiled, ..DeploymentOptions::default() };
+        check(&name, &network, &HardDeployment::new(&network, &spec, &compiled).unwrap(), &wanted);
+    }
+}
+
+#[test]
+fn parts_of_a_network_give_its_values() {
+    for (name, spec, network) in networks() {
+        let wanted = reference(&spec, &network);
+        let ids: Vec<i64> = network.op_ids().collect();
+        let picks: [&dyn Fn(usize) -> bool; 4] =
+            [&|at| at < ids.len() / 2, &|at| at >= ids.len() / 2, &|at| at % 3 != 1, &|at| at % 2 == 0];
+        for (number, pick) in picks.iter().enumerate() {
+            let ops = (0..ids.len()).filter(|&at| pick(at)).map(|at| ids[at]).collect();
+            let own = DeploymentOptions { ops: Some(ops), ..DeploymentOptions::default() };
+            let deployment = HardDeployment::new(&network, &spec, &own).unwrap();
+            check(&format!("{name}, part {number}"), &network, &deployment, &wanted);
+        }
+    }
+}
+
+#[test]
+fn options_differ_in_bytes_and_time() {
+    for (name, spec, network) in networks() {
+        let cost = |policy| {
+            let deployment = HardDeployment::new(&network, &spec, &options(policy, true)).unwrap();
+            let whole = 0..deployment.ops().len();
+            let cost = deployment.cost(whole, &spec, &TimingOptions::default()).unwrap();
+            let value = deployment.residency().unwrap().value;
+            (cost, value, deployment.residency().unwrap().policy)
+        };
+        let (none, nothing, _) = cost(Policy::None);
+        assert_eq!((nothing, none.near), (0, [0, 0]), "{name}");
+        let each = [Policy::Option1, Policy::Option2, Policy::Option3].map(|policy| (policy, cost(policy)));
+        let (best, value, chosen) = cost(Policy::BestScore);
+        let most = each.iter().max_by_key(|(_, (_, value, _))| *value).unwrap();
+        assert_eq!(value, most.1.1, "{name}");
+        assert!(each.iter().any(|(policy, own)| *policy == chosen && own.0 == best), "{name}");
+        let far = |cost: super::Cost| cost.far[0] + cost.far[1];
+        assert!(far(best) < far(none) && best.cycles <= none.cycles, "{name}");
+    }
+}
+
+#[test]
+fn wrong_requests_are_named() {
+    let Some((_, spec, network)) = networks().into_iter().next() else { return };
+    let missing = DeploymentOptions { ops: Some(vec![1 << 40]), ..DeploymentOptions::default() };
+    let error = HardDeployment::new(&network, &spec, &missing).unwrap_err();
+    assert!(error.to_string().contains("no HardOp"), "{error}");
+    let deployment = HardDeployment::new(&network, &spec, &DeploymentOptions::default()).unwrap();
+    let mut bases = Board::new(&deployment).bases;
+    bases.areas.pop();
+    assert!(deployment.table(&bases).is_err());
+    assert!(deployment.stream(0..1000).is_err());
+}
+
+#[test]
+fn networks_of_the_vendors_compiler_are_laid_out() {
+    let Some(path) = triune_testing::test_data("models/xir/yolov5s_plin_BY.json") else { return };
+    let document = Document::read(&std::fs::read(&path).unwrap(), None).unwrap();
+    let network = Arc::new(HardNetwork::any(&document, &path).unwrap());
+    assert!(network.is_vendors() && !network.is_complete());
+    let spec = DeviceSpec::builtin(&network.program.target).unwrap();
+    let outputs: Vec<i64> = network.steps.last().unwrap().outputs.clone();
+    let own = |reuse| DeploymentOptions {
+        outputs: outputs.clone(),
+        reuse,
+        on_chip: OnChip::Compiled,
+        ..DeploymentOptions::default()
+    };
+    let shared = HardDeployment::new(&network, &spec, &own(true)).unwrap();
+    let apart = HardDeployment::new(&network, &spec, &own(false)).unwrap();
+    let bytes = |deployment: &HardDeployment, name: &str| {
+        deployment.segments().iter().find(|segment| segment.name == name).unwrap().bytes
+    };
+    assert!(bytes(&shared, "ftmp") < bytes(&apart, "ftmp"));
+    assert!(bytes(&shared, "weight") >= 7_000_000 && bytes(&shared, "instr") >= 700_000);
+    assert!(shared.areas().len() >= 2);
+    let whole = 0..shared.ops().len();
+    assert!(shared.cost(whole, &spec, &TimingOptions::default()).unwrap().cycles > 1_000_000);
+}

@@ -1,0 +1,400 @@
+//! From a network to a document: values in the vendor's order of axes, conversions where operators want another one.
+//!
+//! Knows no operator; those are in `ops`.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use triune_graph::{
+    Constant, Node, ValueId,
+    format::xir::{
+        Attribute, Document, ElementType, Mem, Operation, Params, Runs, Scalar, Scale, Target, TensorType,
+        Value,
+    },
+};
+use triune_tensor::{DType, Shape, text::List};
+
+use super::{
+    form::{Form, Style, scalar, stored, tensor},
+    hardops::Compiled,
+    source::{Integers, Meaning, Source},
+};
+use crate::Error;
+
+/// Numbers of values and operators: the same name has the same number in every stage.
+#[derive(Debug, Default)]
+pub(crate) struct Ids {
+    values: HashMap<String, i64>,
+    ops: HashMap<String, i64>,
+}
+
+impl Ids {
+    /// The number of the value that is known under this name.
+    pub(crate) fn value(&mut self, key: &str) -> i64 {
+        number(&mut self.values, key)
+    }
+
+    /// The number of the operator that is known under this name.
+    pub(crate) fn op(&mut self, key: &str) -> i64 {
+        number(&mut self.ops, key)
+    }
+
+    /// The number of an operator of an earlier stage.
+    pub(crate) fn known_op(&self, key: &str) -> Option<i64> {
+        self.ops.get(key).copied()
+    }
+}
+
+fn number(table: &mut HashMap<String, i64>, key: &str) -> i64 {
+    let next = table.len() as i64;
+    *table.entry(key.to_owned()).or_insert(next)
+}
+
+/// What a stage says.
+#[derive(Clone, Debug)]
+pub(crate) struct Stage {
+    /// The words for quantized values; `None` for a network in reals.
+    pub(crate) style: Option<Style>,
+    /// Names of the operators on the accelerator, and how many channels of how many bytes make a block.
+    pub(crate) hardware: Option<Hardware>,
+}
+
+/// The part of a network on an accelerator.
+#[derive(Clone, Debug)]
+pub(crate) struct Hardware {
+    pub(crate) nodes: HashSet<String>,
+    pub(crate) target: Target,
+    /// Bytes of a block of channels.
+    pub(crate) block_bytes: usize,
+    /// Images at the border whose few channels have blocks of their own, and how many channels those have.
+    pub(crate) images: HashMap<ValueId, usize>,
+}
+
+/// One stored form of a network's value.
+#[derive(Clone, Debug)]
+pub(super) struct Stored {
+    pub(super) index: usize,
+    pub(super) form: Form,
+    pub(super) meaning: Option<Meaning>,
+}
+
+pub(crate) struct Emitter<'a> {
+    pub(crate) source: &'a Source,
+    pub(crate) stage: Stage,
+    pub(crate) document: Document,
+    ids: &'a mut Ids,
+    pub(super) values: HashMap<ValueId, Vec<Stored>>,
+    /// Who runs the operator that makes a value.
+    pub(super) makers: HashMap<ValueId, Target>,
+    /// Names in this document, to tell the second use of one from the first.
+    used: HashSet<String>,
+    /// Who runs the operators that are being emitted.
+    pub(crate) target: Target,
+    /// Classes of the operators of the stage before, by number.
+    before: HashMap<i64, String>,
+    /// Whether the accelerator's operators are commands.
+    commands: bool,
+}
+
+impl<'a> Emitter<'a> {
+    pub(crate) fn new(source: &'a Source, stage: Stage, ids: &'a mut Ids) -> Self {
+        let target = Target::Host;
+        let document = Document { name: source.graph.name.clone(), ..Document::default() };
+        Self {
+            source,
+            stage,
+            document,
+            ids,
+            values: HashMap::new(),
+            makers: HashMap::new(),
+            used: HashSet::new(),
+            target,
+            before: HashMap::new(),
+            commands: false,
+        }
+    }
+
+    /// Says which operators the stage before had.
+    pub(crate) fn after(mut self, document: &Document) -> Self {
+        self.before = document.ops.iter().map(|op| (op.op_id, op.type_key.clone())).collect();
+        self
+    }
+
+    /// All operators, between `Input` and `Output`; with commands instead of the accelerator's, if there are any.
+    pub(crate) fn run(mut self, mut compiled: Option<&mut Compiled<'_>>) -> Result<Document, Error> {
+        let graph = &self.source.graph;
+        self.commands = compiled.is_some();
+        let mut inputs = Vec::with_capacity(graph.inputs.len());
+        for &id in &graph.inputs {
+            let form = Form::natural(self.dims(id)?.rank());
+            inputs.push(self.define(id, form)?);
+        }
+        self.push("Input", "Input", Vec::new(), inputs, Vec::new());
+        for node in self.order() {
+            self.target = self.target_of(node);
+            if self.target == Target::Host || !self.commands {
+                self.node(node)?;
+            } else if let Some(compiled) = compiled.take() {
+                self.hard_ops(compiled)?;
+            }
+        }
+        self.target = Target::Host;
+        let mut outputs = Vec::with_capacity(graph.outputs.len());
+        for &id in &graph.outputs {
+            let form = self.form(id)?.unblocked();
+            let form = if form == Form::image() { form } else { Form::plain(form.order.len()) };
+            let meaning = self.meaning(id);
+            outputs.push(Some(self.operand(id, &form, meaning)?));
+        }
+        self.push("Output", "Output", outputs, Vec::new(), Vec::new());
+        Ok(self.document)
+    }
+
+    /// Who runs a node.
+    pub(crate) fn target_of(&self, node: &Node) -> Target {
+        let hardware = self.stage.hardware.as_ref().filter(|hardware| hardware.nodes.contains(&node.name));
+        hardware.map_or(Target::Host, |hardware| hardware.target)
+    }
+
+    /// The operators in an order in which the accelerator's follow each other.
+    pub(crate) fn order(&self) -> Vec<&'a Node> {
+        let graph = &self.source.graph;
+        let mut behind = vec![false; graph.values.len()];
+        let mut parts: [Vec<&Node>; 3] = Default::default();
+        for node in &graph.nodes {
+            let hardware = self.target_of(node) != Target::Host;
+            let follows = node.inputs.iter().flatten().any(|id| behind[id.0 as usize]);
+            let part = if hardware { 1 } else { 2 * usize::from(follows) };
+            for id in node.outputs.iter().flatten() {
+                behind[id.0 as usize] = hardware || follows;
+            }
+            parts[part].push(node);
+        }
+        parts.concat()
+    }
+
+    // ---- values ----
+
+    /// A value's extents in the network's order.
+    pub(crate) fn dims(&self, id: ValueId) -> Result<Shape, Error> {
+        let value = self.source.graph.value(id);
+        value
+            .fixed_shape()
+            .ok_or_else(|| Error::target(format!("the shape of '{}' is not known", value.name)))
+    }
+
+    /// What a value's integers mean at this stage.
+    pub(crate) fn meaning(&self, id: ValueId) -> Option<Meaning> {
+        self.stage.style.and_then(|_| self.source.meaning(id))
+    }
+
+    /// Whether the value is known before the network runs.
+    pub(crate) fn constant(&self, id: ValueId) -> Option<&'a Constant> {
+        self.source.graph.value(id).constant.as_ref()
+    }
+
+    /// The form in which operators of the current target take what they would take in `form`: images in blocks.
+    pub(crate) fn native(&self, id: ValueId, form: Form, meaning: Option<Meaning>) -> Form {
+        match (&self.stage.hardware, meaning) {
+            (Some(hardware), Some(meaning)) if self.target != Target::Host && form == Form::image() => {
+                let block = hardware.block_bytes / meaning.dtype.bytes();
+                Form::blocked(4, hardware.images.get(&id).copied().unwrap_or(block))
+            }
+            _ => form,
+        }
+    }
+
+    /// The form that a value has already.
+    pub(crate) fn form(&self, id: ValueId) -> Result<Form, Error> {
+        if self.constant(id).is_some() {
+            return Ok(Form::natural(self.dims(id)?.rank()));
+        }
+        match self.values.get(&id).and_then(|stored| stored.first()) {
+            Some(stored) => Ok(stored.form.clone()),
+            None => Err(Error::internal(format!(
+                "'{}' is read before anything makes it",
+                self.source.graph.value(id).name
+            ))),
+        }
+    }
+
+    /// A new value of the document for what a node makes.
+    pub(crate) fn define(&mut self, id: ValueId, form: Form) -> Result<usize, Error> {
+        self.makers.insert(id, self.target);
+        let meaning = self.meaning(id);
+        let (dims, element) = (self.dims(id)?, self.element(id, meaning, &form)?);
+        let name = self.source.graph.value(id).name.clone();
+        let index = self.value(&name, stored(element, dims, &form), None);
+        self.document.values[index].name = name;
+        self.values.entry(id).or_default().push(Stored { index, form, meaning });
+        Ok(index)
+    }
+
+    /// Lets a value be another one, whose axes it has in the order `axes` (axis i of the new is axis `axes[i]` of the old).
+    pub(crate) fn alias(&mut self, id: ValueId, of: ValueId, axes: &[usize]) -> Result<(), Error> {
+        let form = self.form(of)?.unblocked();
+        let meaning = self.meaning(of);
+        let index = self.operand(of, &form, meaning)?;
+        let back = |axis: &usize| axes.iter().position(|each| each == axis);
+        let order: Option<Vec<usize>> = form.order.iter().map(back).collect();
+        let Some(order) = order else {
+            return Err(Error::internal(format!(
+                "'{}': {} are no axes",
+                self.source.graph.value(id).name,
+                List(axes)
+            )));
+        };
+        self.makers.insert(id, self.target);
+        let stored = Stored { index, form: Form { order, block: None }, meaning };
+        self.values.entry(id).or_default().push(stored);
+        Ok(())
+    }
+
+    pub(super) fn element(
+        &self,
+        id: ValueId,
+        meaning: Option<Meaning>,
+        form: &Form,
+    ) -> Result<ElementType, Error> {
+        let value = self.source.graph.value(id);
+        if let (Some(style), Some(meaning)) = (self.stage.style, meaning) {
+            return Ok(style.activation(meaning, form.channels(&self.dims(id)?)));
+        }
+        let dtype = value.dtype.unwrap_or(DType::F32);
+        // A border of integers stands for reals in a network of reals.
+        let reals = self.source.meaning(id).is_some();
+        Ok(ElementType::Scalar(scalar(if reals { DType::F32 } else { dtype })))
+    }
+
+    /// Adds a value under a name that says what it is, whatever the stage.
+    pub(crate) fn value(&mut self, key: &str, dtype: TensorType, data: Option<Constant>) -> usize {
+        let key = self.unique(key);
+        let params = data.map(|data| Params { allow_no_data: false, data: Some(data.bytes().clone()) });
+        let v_id = self.ids.value(&key);
+        let name = String::new();
+        let mtype = Mem::Host;
+        self.document.values.push(Value { v_id, name, dtype, mtype, tags: BTreeMap::new(), params });
+        self.document.values.len() - 1
+    }
+
+    fn unique(&mut self, key: &str) -> String {
+        let mut name = key.to_owned();
+        let mut count = 1;
+        while !self.used.insert(name.clone()) {
+            count += 1;
+            name = format!("{key}:{count}");
+        }
+        name
+    }
+
+    // ---- constants ----
+
+    /// A constant operand in a form: integers where quantization left some, else reals.
+    pub(super) fn known(&mut self, id: ValueId, constant: &Constant, form: &Form) -> Result<usize, Error> {
+        if form.block.is_some() {
+            return Err(Error::internal(format!(
+                "constant '{}' by blocks of channels",
+                self.source.graph.value(id).name
+            )));
+        }
+        let integers = self.stage.style.and_then(|_| self.source.integers(id));
+        if let Some(integers) = integers {
+            return self.integers(id, integers, &form.order, form.layout());
+        }
+        let name = self.source.graph.value(id).name.clone();
+        let data = permuted(constant, &form.order, &name)?;
+        let dtype = tensor(ElementType::Scalar(scalar(data.dtype())), &data.shape(), form.layout());
+        Ok(self.value(&name, dtype, Some(data)))
+    }
+
+    /// A constant of integers with plain scales, axes in `order`.
+    pub(crate) fn integers(
+        &mut self,
+        id: ValueId,
+        integers: &Integers,
+        order: &[usize],
+        layout: triune_graph::format::xir::Layout,
+    ) -> Result<usize, Error> {
+        let name = self.source.graph.value(id).name.clone();
+        let data = permuted(&integers.constant, order, &name)?;
+        let axis = order.iter().position(|&axis| axis == integers.axis).unwrap_or(0) as i64;
+        let axis = if integers.scales.len() == 1 { -1 } else { axis };
+        let scales = Runs::from_values(axis, integers.scales.iter().copied());
+        let zero_points = if integers.zero_points.iter().all(|&zero| zero == 0) {
+            Vec::new()
+        } else {
+            integers.zero_points.clone()
+        };
+        let element = quantized(data.dtype(), Scale::Plain(scales), zero_points);
+        let dtype = tensor(element, &data.shape(), layout);
+        Ok(self.value(&name, dtype, Some(data)))
+    }
+
+    // ---- operators ----
+
+    /// The number and class of an operator of the stage before, by the node's name.
+    pub(crate) fn written(&self, node: &str) -> Option<(i64, String)> {
+        let id = self.ids.known_op(&format!("op {node}"))?;
+        self.before.get(&id).map(|kind| (id, kind.clone()))
+    }
+
+    /// A number for an operator of this stage.
+    pub(crate) fn op_number(&mut self, key: &str) -> i64 {
+        let key = self.unique(&format!("op {key}"));
+        self.ids.op(&key)
+    }
+
+    /// From now on, `index` is where a value is found.
+    pub(crate) fn settle(&mut self, id: ValueId, index: usize, form: Form) {
+        let meaning = self.meaning(id);
+        self.makers.insert(id, self.target);
+        self.values.insert(id, vec![Stored { index, form, meaning }]);
+    }
+
+    /// Appends an operator of the intermediate representation.
+    pub(crate) fn push(
+        &mut self,
+        kind: &str,
+        key: &str,
+        inputs: Vec<Option<usize>>,
+        outputs: Vec<usize>,
+        attributes: Vec<(&str, Attribute)>,
+    ) {
+        // An operator and a value may share a name.
+        let op_id = self.op_number(key);
+        let attributes = attributes.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        self.document.ops.push(Operation {
+            type_key: format!("icraft::xir::{kind}"),
+            op_id,
+            name: String::new(),
+            target: self.target,
+            tags: BTreeMap::new(),
+            inputs,
+            outputs,
+            attributes,
+        });
+    }
+}
+
+/// A quantized element type that stands for f32.
+pub(crate) fn quantized(dtype: DType, scale: Scale, zero_points: Vec<i64>) -> ElementType {
+    ElementType::Quantized { storage: scalar(dtype), expressed: Scalar::Float(32), scale, zero_points }
+}
+
+/// A node's operand.
+pub(crate) fn input(node: &Node, index: usize) -> Result<ValueId, Error> {
+    let id = node.inputs.get(index).copied().flatten();
+    id.ok_or_else(|| Error::unsupported(node, format!("operand {index} is missing")))
+}
+
+/// A list of whole numbers.
+pub(crate) fn ints(values: impl IntoIterator<Item = i64>) -> Attribute {
+    Attribute::List(values.into_iter().map(Attribute::Int).collect())
+}
+
+/// A constant with its axes in `order`.
+pub(crate) fn permuted(constant: &Constant, order: &[usize], name: &str) -> Result<Constant, Error> {
+    let moved = constant.permuted(order);
+    moved.ok_or_else(|| {
+        Error::internal(format!("constant '{name}' of shape {} has other axes", constant.shape()))
+    })
+}

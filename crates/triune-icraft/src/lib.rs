@@ -1,0 +1,188 @@
+//! Networks as Icraft's compiler keeps them between its steps, as documents.
+//!
+//! `parsed` has the operators of the source model over reals, `optimized` folds what can be folded, `quantized` says which
+//! integers stand for the reals, `adapted` says what the accelerator runs and lays its values out in blocks of channels,
+//! and the last stage has the accelerator's commands.
+#![forbid(unsafe_code)]
+
+mod address;
+mod convert;
+mod core;
+mod deployment;
+mod emit;
+mod files;
+mod form;
+mod generate;
+mod hardops;
+mod load;
+mod ops;
+mod outline;
+mod run;
+mod source;
+mod tags;
+#[cfg(test)]
+mod tests;
+mod vendor;
+
+use triune_device::DeviceSpec;
+use triune_graph::{
+    Graph,
+    format::xir::{Chip, Document, Target},
+};
+
+pub use deployment::{
+    Area, Bases, Cost, DeployedOp, DeploymentOptions, HardDeployment, LogicSegment, OnChip, PAGE, Role,
+    ValuePlace,
+};
+pub use files::read;
+pub use load::HardNetwork;
+pub use outline::program;
+pub use run::HardOps;
+pub use tags::PROGRAM_TAG;
+
+use address::Addresses;
+use core::Core;
+use emit::{Emitter, Hardware, Ids, Stage};
+use form::Style;
+use generate::Generated;
+use hardops::Compiled;
+use source::Source;
+use triune_compiler::{PlanOptions, adapt, bind_batch};
+pub use triune_runtime::Error;
+
+/// Bytes of a block of channels: 32 of 8 bit, 16 of 16 bit.
+const BLOCK_BYTES: usize = 32;
+
+/// The accelerators that documents are written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accelerator {
+    /// BUYI: multipliers m·2⁻ⁿ, `_BY` networks.
+    Buyi,
+    /// ZG330: any multipliers, `_ZG` networks.
+    Zg330,
+}
+
+impl Accelerator {
+    /// The accelerator of a device description.
+    pub fn of(device: &str) -> Option<Self> {
+        let family = device.split('-').next()?;
+        match family {
+            "buyi" => Some(Self::Buyi),
+            "zg330" => Some(Self::Zg330),
+            _ => None,
+        }
+    }
+
+    /// What documents call it.
+    pub const fn target(self) -> Target {
+        match self {
+            Self::Buyi => Target::Buyi,
+            Self::Zg330 => Target::Zhuge(Chip::Zg330),
+        }
+    }
+
+    /// The end of file names of networks with its commands.
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::Buyi => "BY",
+            Self::Zg330 => "ZG",
+        }
+    }
+
+    const fn style(self) -> Style {
+        match self {
+            Self::Buyi => Style::Fixed,
+            Self::Zg330 => Style::Plain,
+        }
+    }
+}
+
+/// The documents of a network, one per step of the vendor's compiler.
+#[derive(Clone, Debug)]
+pub struct Stages {
+    /// The source model's operators over reals.
+    pub parsed: Document,
+    /// The same with constants and normalizations folded.
+    pub optimized: Document,
+    /// The operators over the integers that stand for the reals.
+    pub quantized: Document,
+    /// What the accelerator runs marked as such, its values in blocks of channels.
+    pub adapted: Document,
+    /// The accelerator's operators as commands, every value where the memory plan has it.
+    pub compiled: Document,
+    /// The suffix of files with `compiled`: `BY` or `ZG`.
+    pub suffix: &'static str,
+}
+
+impl Stages {
+    /// The documents of a quantized model; `float` is the model that it was quantized from, if there is one.
+    ///
+    /// A symbolic batch is bound to 1.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] names an operator that the vendor's intermediate representation does not have,
+    /// [`Error::Argument`] a device that has no such documents; [`triune_compiler::Error::NotQuantized.into()`] for a model without operators for it.
+    pub fn new(
+        model: &Graph,
+        float: Option<&Graph>,
+        spec: &DeviceSpec,
+        plan: &PlanOptions,
+    ) -> Result<Self, Error> {
+        let accelerator = Accelerator::of(&spec.name).ok_or_else(|| {
+            Error::argument(format!("Icraft's documents are for buyi and zg330; '{}' is neither", spec.name))
+        })?;
+        let mut ids = Ids::default();
+        let mut bound = bind_batch(model, 1)?;
+        let source = Source::new(&bound)?;
+        adapt(&mut bound, spec);
+        let core = Core::new(&core::prepared(&bound)?, &source, spec.int16)?;
+        let reals = match float {
+            Some(float) => Some(Source::new(&bind_batch(float, 1)?)?),
+            None => None,
+        };
+        let reals = reals.as_ref().unwrap_or(&source);
+        let in_reals = Stage { style: None, hardware: None };
+        let parsed = Emitter::new(reals, in_reals.clone(), &mut ids).run(None)?;
+        let optimized = Emitter::new(&reals.optimized()?, in_reals, &mut ids).run(None)?;
+        let mut stage = Stage { style: Some(accelerator.style()), hardware: None };
+        let quantized = Emitter::new(&source, stage.clone(), &mut ids).run(None)?;
+        stage.hardware = Some(Hardware {
+            nodes: core.nodes.clone(),
+            target: accelerator.target(),
+            block_bytes: BLOCK_BYTES,
+            images: core::images(&core, spec.border.image_channels as usize),
+        });
+        let adapted = Emitter::new(&source, stage.clone(), &mut ids).run(None)?;
+        let generated = Generated::new(&core, spec, plan)?;
+        let mut hard = Compiled::new(&core, &generated, Addresses::new(accelerator, &generated)?);
+        let mut compiled = Emitter::new(&source, stage, &mut ids).after(&adapted).run(Some(&mut hard))?;
+        compiled.tags = tags::network(spec, &hard)?;
+        let title = |document: Document| Document {
+            ai_target: Some(accelerator.target()),
+            framework_kind: "ONNX".to_owned(),
+            framework_version: "1".to_owned(),
+            icraft_version: "v3.33.1".to_owned(),
+            icraft_xir_version: "3.33.1.0".to_owned(),
+            ..document
+        };
+        Ok(Self {
+            parsed: title(parsed),
+            optimized: title(optimized),
+            quantized: title(quantized),
+            adapted: title(adapted),
+            compiled: title(compiled),
+            suffix: accelerator.suffix(),
+        })
+    }
+
+    /// The documents with the names of their stages, in the order of the steps.
+    pub fn documents(&self) -> [(&'static str, &Document); 5] {
+        [
+            ("parsed", &self.parsed),
+            ("optimized", &self.optimized),
+            ("quantized", &self.quantized),
+            ("adapted", &self.adapted),
+            (self.suffix, &self.compiled),
+        ]
+    }
+}

@@ -1,0 +1,113 @@
+//! The network's operators in the vendor's words: one file per family.
+
+mod elementwise;
+mod movement;
+mod product;
+mod window;
+
+use triune_graph::{Node, Op, ValueId, format::xir::Attribute};
+
+use super::{
+    emit::{Emitter, input},
+    form::Form,
+    source::Meaning,
+};
+use crate::Error;
+
+impl Emitter<'_> {
+    /// Appends what a node is in the vendor's words.
+    pub(crate) fn node(&mut self, node: &Node) -> Result<(), Error> {
+        match &node.op {
+            Op::Conv(op) => self.conv(node, op),
+            Op::Gemm(op) => self.gemm(node, op),
+            Op::MatMul(_) => self.matmul(node),
+            Op::BatchNormalization(op) => self.batch_normalization(node, op.epsilon),
+            Op::Pool(op) => self.pool(node, op),
+            Op::GlobalPool(op) => self.global_pool(node, *op),
+            Op::Resize(op) => self.resize(node, *op),
+            Op::Binary(op) => self.binary(node, op),
+            Op::Unary(op) => self.unary(node, op.kind),
+            Op::Clip(_) => self.clip(node),
+            Op::Softmax(op) => self.softmax(node, *op),
+            Op::Reduce(op) => self.reduce(node, op),
+            Op::ArgReduce(op) => self.arg_reduce(node, *op),
+            Op::Where(_) => self.choose(node),
+            Op::Identity(_) => self.identity(node),
+            Op::Reshape(_) | Op::Flatten(_) | Op::Unsqueeze(_) | Op::Squeeze(_) => self.reshaped(node),
+            Op::Transpose(op) => {
+                let (x, y) = super::source::ends(node)?;
+                self.alias(y, x, &op.perm)
+            }
+            Op::Concat(op) => self.concat(node, *op),
+            Op::Slice(_) => self.slice(node),
+            Op::Split(op) => self.split(node, *op),
+            Op::Gather(op) => self.gather(node, *op),
+            Op::Expand(_) => self.expand(node),
+            Op::Pad(op) => self.pad(node, *op),
+            Op::Table(_)
+            | Op::GatherElements(_)
+            | Op::GatherNd(_)
+            | Op::Index(_)
+            | Op::TopK(_)
+            | Op::ShapeOf(_)
+            | Op::ConstantOfShape(_)
+            | Op::Cast(_)
+            | Op::QuantizeLinear(_)
+            | Op::DequantizeLinear(_)
+            | Op::AdaptivePool(_)
+            | Op::WarpPerspective(_)
+            | Op::CondTake(_)
+            | Op::NonZero(_)
+            | Op::Nms(_)
+            | Op::NonMaxSuppression(_) => {
+                Err(Error::unsupported(node, "the vendor's intermediate representation has no such operator"))
+            }
+        }
+    }
+
+    /// The meaning that a node reads its operand with: reals, when it makes reals.
+    pub(crate) fn wanted(&self, node: &Node, id: ValueId) -> Option<Meaning> {
+        let reals = node.outputs.iter().flatten().any(|&output| self.meaning(output).is_none());
+        if reals { None } else { self.meaning(id) }
+    }
+
+    /// A node's operand in a form, or in blocks where the accelerator runs the node.
+    fn taken(&mut self, node: &Node, index: usize, form: &Form) -> Result<usize, Error> {
+        let id = input(node, index)?;
+        let meaning = self.wanted(node, id);
+        let form =
+            if self.constant(id).is_some() { form.clone() } else { self.native(id, form.clone(), meaning) };
+        self.operand(id, &form, meaning)
+    }
+
+    /// The value that a node makes, in a form, or in blocks where the accelerator runs the node.
+    fn made(&mut self, node: &Node, index: usize, form: &Form) -> Result<usize, Error> {
+        let id = node.outputs.get(index).copied().flatten();
+        let id = id.ok_or_else(|| Error::unsupported(node, "nothing takes its result"))?;
+        let form = self.native(id, form.clone(), self.meaning(id));
+        self.define(id, form)
+    }
+
+    /// An operator of one operand that keeps its form.
+    fn simple(&mut self, node: &Node, kind: &str, attributes: Vec<(&str, Attribute)>) -> Result<(), Error> {
+        let form = self.form(input(node, 0)?)?.unblocked();
+        let x = self.taken(node, 0, &form)?;
+        let y = self.made(node, 0, &form)?;
+        self.push(kind, &node.name, vec![Some(x)], vec![y], attributes);
+        Ok(())
+    }
+
+    /// A constant operand as integers.
+    fn known_ints(&self, node: &Node, index: usize) -> Option<Vec<i64>> {
+        self.constant(node.inputs.get(index).copied().flatten()?)?.to_i64()
+    }
+
+    /// The axis of a tensor of `rank` axes, counted from the back when negative.
+    fn axis(node: &Node, axis: isize, rank: usize) -> Result<usize, Error> {
+        let from_front = if axis < 0 { axis + rank as isize } else { axis };
+        usize::try_from(from_front)
+            .ok()
+            .filter(|&axis| axis < rank)
+            .ok_or_else(|| Error::unsupported(node, format!("axis {axis} of {rank}")))
+    }
+}

@@ -1,0 +1,286 @@
+//! Functions element by element, and reductions.
+
+use triune_graph::{
+    Constant, Node, ValueId,
+    format::xir::Attribute,
+    ops::{ArgReduce, Binary, BinaryKind, Reduce, ReduceKind, Softmax, UnaryKind},
+};
+use triune_tensor::{Shape, text::List};
+
+use super::super::{
+    emit::{Emitter, input, ints},
+    form::{Form, stored},
+    source::ends,
+};
+use crate::Error;
+
+impl Emitter<'_> {
+    pub(super) fn unary(&mut self, node: &Node, kind: UnaryKind) -> Result<(), Error> {
+        let float = |value: f32| Attribute::Float(f64::from(value));
+        let relu = |alpha: f32, most: f32| {
+            vec![("alpha", float(alpha)), ("max_value", float(most)), ("threshold", float(0.0))]
+        };
+        let clamp = |low: f32, high: f32| ("ClampScalar", vec![("max", float(high)), ("min", float(low))]);
+        let (name, attributes) = match kind {
+            // Between integers of different scales, where the real stays.
+            UnaryKind::Identity => clamp(f32::NEG_INFINITY, f32::INFINITY),
+            UnaryKind::Relu => ("ReLU", relu(0.0, f32::INFINITY)),
+            UnaryKind::LeakyRelu(alpha) => ("ReLU", relu(alpha, f32::INFINITY)),
+            UnaryKind::Clip([0.0, high]) if high > 0.0 => ("ReLU", relu(0.0, high)),
+            UnaryKind::Clip([low, high]) => clamp(low, high),
+            UnaryKind::Elu(alpha) => ("ELU", vec![("alpha", float(alpha))]),
+            UnaryKind::HardSigmoid { alpha, beta } => {
+                ("Hardsigmoid", vec![("alpha", float(alpha)), ("beta", float(beta))])
+            }
+            UnaryKind::Softplus => ("Softplus", vec![("beta", float(1.0)), ("threshold", float(20.0))]),
+            UnaryKind::Sigmoid => ("Sigmoid", Vec::new()),
+            UnaryKind::Silu => ("SiLU", Vec::new()),
+            UnaryKind::HardSwish => ("Hardswish", Vec::new()),
+            UnaryKind::Tanh => ("Tanh", Vec::new()),
+            UnaryKind::Gelu => ("GELU", Vec::new()),
+            UnaryKind::Log => ("Log", Vec::new()),
+            UnaryKind::Sqrt => ("Sqrt", Vec::new()),
+            UnaryKind::Abs => ("Abs", Vec::new()),
+            UnaryKind::Neg => ("Neg", Vec::new()),
+            UnaryKind::Sin => ("Sin", Vec::new()),
+            UnaryKind::Cos => ("Cos", Vec::new()),
+            UnaryKind::Tan => ("Tan", Vec::new()),
+            UnaryKind::Asin => ("ASin", Vec::new()),
+            UnaryKind::Acos => ("ACos", Vec::new()),
+            UnaryKind::Atan => ("ATan", Vec::new()),
+            UnaryKind::Sinh => ("Sinh", Vec::new()),
+            UnaryKind::Cosh => ("Cosh", Vec::new()),
+            UnaryKind::Asinh => ("ASinh", Vec::new()),
+            UnaryKind::Acosh => ("ACosh", Vec::new()),
+            UnaryKind::Atanh => ("ATanh", Vec::new()),
+            UnaryKind::LogSigmoid => ("LogSigmoid", Vec::new()),
+            UnaryKind::Exp
+            | UnaryKind::Reciprocal
+            | UnaryKind::Erf
+            | UnaryKind::Floor
+            | UnaryKind::Ceil
+            | UnaryKind::Round
+            | UnaryKind::Expm1
+            | UnaryKind::Log1p
+            | UnaryKind::Erfc
+            | UnaryKind::ErfInv
+            | UnaryKind::ErfcInv
+            | UnaryKind::FastTanh
+            | UnaryKind::RoundHalfAway
+            | UnaryKind::Sign
+            | UnaryKind::Square
+            | UnaryKind::Rsqrt => {
+                return Err(Error::unsupported(
+                    node,
+                    "the vendor's intermediate representation has no such function",
+                ));
+            }
+        };
+        self.simple(node, name, attributes)
+    }
+
+    pub(super) fn clip(&mut self, node: &Node) -> Result<(), Error> {
+        let limit = |index: usize, default: f32| match node.inputs.get(index).copied().flatten() {
+            None => Some(default),
+            Some(id) => self.constant(id)?.scalar_f32(),
+        };
+        let limits = limit(1, f32::NEG_INFINITY).zip(limit(2, f32::INFINITY));
+        let (low, high) =
+            limits.ok_or_else(|| Error::unsupported(node, "its limits are not constant reals"))?;
+        self.unary(node, UnaryKind::Clip([low, high]))
+    }
+
+    pub(super) fn binary(&mut self, node: &Node, op: &Binary) -> Result<(), Error> {
+        if !op.epilogue.stages.is_empty() {
+            return Err(Error::unsupported(node, "it is fused with what follows"));
+        }
+        let factor = |beta: f64| {
+            let one = |value| Attribute::List(vec![Attribute::Float(value)]);
+            vec![("alpha", one(1.0)), ("beta", one(beta))]
+        };
+        let (kind, attributes) = match op.kind {
+            BinaryKind::Add => ("Add", factor(1.0)),
+            BinaryKind::Sub => ("Add", factor(-1.0)),
+            BinaryKind::Mul => ("Multiply", vec![("cut_scale", super::product::no_scale())]),
+            BinaryKind::Div => ("Div", vec![("rounding_mode", Attribute::Text("NONE".to_owned()))]),
+            BinaryKind::FloorDiv => ("Div", vec![("rounding_mode", Attribute::Text("FLOOR".to_owned()))]),
+            BinaryKind::Min => ("Minimum", Vec::new()),
+            BinaryKind::Max => ("Maximum", Vec::new()),
+            BinaryKind::Equal => ("Equal", Vec::new()),
+            BinaryKind::NotEqual => ("NotEqual", Vec::new()),
+            BinaryKind::Less => ("Less", Vec::new()),
+            BinaryKind::LessOrEqual => ("LessEqual", Vec::new()),
+            BinaryKind::Greater => ("Greater", Vec::new()),
+            BinaryKind::GreaterOrEqual => ("GreaterEqual", Vec::new()),
+            BinaryKind::PRelu => return self.prelu(node),
+            BinaryKind::Pow
+            | BinaryKind::Mod
+            | BinaryKind::Rem
+            | BinaryKind::Atan2
+            | BinaryKind::LogAddExp
+            | BinaryKind::And
+            | BinaryKind::Or
+            | BinaryKind::Xor
+            | BinaryKind::ShiftLeft
+            | BinaryKind::ShiftRight
+            | BinaryKind::MulHigh => {
+                return Err(Error::unsupported(
+                    node,
+                    "the vendor's intermediate representation has no such function",
+                ));
+            }
+        };
+        let form = self.common(node, 2)?;
+        let (a, b) = (self.broadcast(node, 0, &form)?, self.broadcast(node, 1, &form)?);
+        let y = self.made(node, 0, &form)?;
+        self.push(kind, &node.name, vec![Some(a), Some(b)], vec![y], attributes);
+        Ok(())
+    }
+
+    /// Slopes per channel.
+    fn prelu(&mut self, node: &Node) -> Result<(), Error> {
+        let (x, slopes) = (input(node, 0)?, input(node, 1)?);
+        let dims = self.dims(x)?;
+        let wrong = || Error::unsupported(node, "its slopes are not one constant per channel");
+        let known = self.constant(slopes).ok_or_else(wrong)?;
+        let channels = if dims.rank() > 1 { dims[1] } else { 1 };
+        let fits = known.elements() == 1
+            || known.elements() == channels
+                && dims.rank() >= 2
+                && known.shape().rank() + 1 >= dims.rank()
+                && known.shape()[known.shape().rank() + 1 - dims.rank()] == channels;
+        let values = known.to_f32().filter(|_| fits).ok_or_else(wrong)?;
+        let alpha = self.row(&format!("{}:alpha", node.name), &values)?;
+        self.simple(node, "PReLU", vec![("alpha", Attribute::Value(alpha))])
+    }
+
+    pub(super) fn choose(&mut self, node: &Node) -> Result<(), Error> {
+        let form = self.common(node, 3)?;
+        let condition = self.broadcast(node, 0, &form)?;
+        let (a, b) = (self.broadcast(node, 1, &form)?, self.broadcast(node, 2, &form)?);
+        let y = self.made(node, 0, &form)?;
+        self.push("Where", &node.name, vec![Some(a), Some(b), Some(condition)], vec![y], Vec::new());
+        Ok(())
+    }
+
+    /// The form that a node's operands are brought to: that of the first that has the result's rank and is computed.
+    fn common(&self, node: &Node, operands: usize) -> Result<Form, Error> {
+        let rank = self.dims(ends(node)?.1)?.rank();
+        for index in 0..operands {
+            let id = input(node, index)?;
+            if self.constant(id).is_none() && self.dims(id)?.rank() == rank {
+                return Ok(self.form(id)?.unblocked());
+            }
+        }
+        Ok(Form::natural(rank))
+    }
+
+    /// An operand with extents of 1 in front, in a form.
+    fn broadcast(&mut self, node: &Node, index: usize, form: &Form) -> Result<usize, Error> {
+        let (id, rank) = (input(node, index)?, form.order.len());
+        let dims = self.dims(id)?;
+        if dims.rank() == rank {
+            return self.taken(node, index, form);
+        }
+        let mut full = vec![1; rank - dims.rank()];
+        full.extend_from_slice(&dims);
+        let shape =
+            Shape::new(&full).ok_or_else(|| Error::unsupported(node, format!("extents {}", List(&full))))?;
+        if let Some(constant) = self.constant(id) {
+            return self.spread_constant(node, id, constant, shape, form);
+        }
+        let meaning = self.wanted(node, id);
+        let x = self.operand(id, &Form::plain(dims.rank()), meaning)?;
+        let mut dtype = self.document.values[x].dtype.clone();
+        let plain = Form::plain(rank);
+        dtype = stored(dtype.element, shape, &plain);
+        let x = self.reshape(&format!("{}:operand{index}", node.name), x, dtype.clone());
+        if *form == plain {
+            return Ok(x);
+        }
+        let name = format!("{}:operand{index}:moved", node.name);
+        let dtype = stored(dtype.element, shape, form);
+        Ok(self.move_axes(&name, x, &form.order, dtype))
+    }
+
+    fn spread_constant(
+        &mut self,
+        node: &Node,
+        id: ValueId,
+        constant: &Constant,
+        shape: Shape,
+        form: &Form,
+    ) -> Result<usize, Error> {
+        let wrong = || Error::unsupported(node, "an operand's extents do not fit its elements");
+        if let Some(integers) = self.stage.style.and_then(|_| self.source.integers(id)) {
+            let mut integers = integers.clone();
+            integers.axis += shape.rank() - integers.constant.shape().rank();
+            integers.constant = integers.constant.reshaped(shape).ok_or_else(wrong)?;
+            return self.integers(id, &integers, &form.order, form.layout());
+        }
+        let reshaped = constant.reshaped(shape).ok_or_else(wrong)?;
+        self.reals(id, &reshaped, &form.order, form.layout())
+    }
+
+    pub(super) fn softmax(&mut self, node: &Node, op: Softmax) -> Result<(), Error> {
+        let id = input(node, 0)?;
+        let (dims, form) = (self.dims(id)?, self.form(id)?);
+        let axis = Self::axis(node, op.axis, dims.rank())?;
+        if op.flatten {
+            return Err(Error::unsupported(node, "a softmax over several axes"));
+        }
+        self.simple(node, "Softmax", vec![("axis", super::product::number(form.position(axis)))])
+    }
+
+    pub(super) fn reduce(&mut self, node: &Node, op: &Reduce) -> Result<(), Error> {
+        let id = input(node, 0)?;
+        let rank = self.dims(id)?.rank();
+        let kind = match op.kind {
+            ReduceKind::Mean => "Mean",
+            ReduceKind::Sum => "Sum",
+            ReduceKind::Max => "Max",
+            ReduceKind::Min => "Min",
+            ReduceKind::SumSquare | ReduceKind::Product => {
+                return Err(Error::unsupported(
+                    node,
+                    "the vendor's intermediate representation has no such reduction",
+                ));
+            }
+        };
+        let gone =
+            op.reduced(rank).ok_or_else(|| Error::unsupported(node, "its axes do not fit its operand"))?;
+        // Axes that stay must lie as they do in the network when others go.
+        let form = if op.keep_dims { self.form(id)?.unblocked() } else { Form::plain(rank) };
+        let along: Vec<i64> =
+            (0..rank).filter(|&axis| gone[axis]).map(|axis| form.position(axis) as i64).collect();
+        let dim = match (kind, along.as_slice()) {
+            ("Max" | "Min", [axis]) => Attribute::Int(*axis),
+            ("Max" | "Min", _) => return Err(Error::unsupported(node, "an extreme over several axes")),
+            _ => ints(along),
+        };
+        let x = self.taken(node, 0, &form)?;
+        let result = if op.keep_dims { form } else { Form::plain(self.dims(ends(node)?.1)?.rank()) };
+        let y = self.made(node, 0, &result)?;
+        let attributes = vec![("dim", dim), ("keepdim", Attribute::Bool(op.keep_dims))];
+        self.push(kind, &node.name, vec![Some(x)], vec![y], attributes);
+        Ok(())
+    }
+
+    pub(super) fn arg_reduce(&mut self, node: &Node, op: ArgReduce) -> Result<(), Error> {
+        let id = input(node, 0)?;
+        let rank = self.dims(id)?.rank();
+        if op.last {
+            return Err(Error::unsupported(node, "the last of equal extremes"));
+        }
+        let form = if op.keep_dims { self.form(id)?.unblocked() } else { Form::plain(rank) };
+        let axis = form.position(Self::axis(node, op.axis, rank)?);
+        let kind = if op.kind == ReduceKind::Min { "Argmin" } else { "Argmax" };
+        let x = self.taken(node, 0, &form)?;
+        let result = if op.keep_dims { form } else { Form::plain(rank - 1) };
+        let y = self.made(node, 0, &result)?;
+        let attributes =
+            vec![("dim", Attribute::Int(axis as i64)), ("keepdim", Attribute::Bool(op.keep_dims))];
+        self.push(kind, &node.name, vec![Some(x)], vec![y], attributes);
+        Ok(())
+    }
+}

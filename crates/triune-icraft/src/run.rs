@@ -1,0 +1,202 @@
+//! Operators with commands on a simulated device, one by one or in a row, with their values where the plan has them.
+
+use std::sync::Arc;
+
+use triune_fork::Lock;
+use triune_tensor::text::List;
+
+use super::load::{HardNetwork, Place};
+use crate::Error;
+use triune_runtime::{Device, Parts};
+
+/// The accelerator's operators of a network, in a device's memory.
+///
+/// Values lie where their document says, and share memory in turn: a value holds until an operator writes another one to its
+/// place.
+#[derive(Debug)]
+pub struct HardOps {
+    network: Arc<HardNetwork>,
+    /// One run at a time.
+    parts: Lock<Parts>,
+}
+
+impl HardOps {
+    /// Loads instructions and constants into a device's memory. Runs use `threads` threads, 0 means one per CPU core.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a device of another kind, [`Error::Program`] for a value that lies outside of the program's
+    /// memory, [`Error::Device`] when the device's is full.
+    pub fn new(device: &Arc<Device>, network: &Arc<HardNetwork>, threads: usize) -> Result<Self, Error> {
+        let parts =
+            Parts::new(device, network.program(), network.steps.iter().map(|step| step.bytes), threads)?;
+        for (v_id, place) in &network.values {
+            let span = place.span().unwrap_or(u64::MAX);
+            if !parts.holds(place.segment, place.offset, span) {
+                return Err(Error::program(format!(
+                    "value {v_id} of {span} bytes lies outside of the program's memory"
+                )));
+            }
+        }
+        Ok(Self { network: Arc::clone(network), parts: Lock::new(parts) })
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Arc<HardNetwork> {
+        &self.network
+    }
+
+    /// Extents of a value as it is stored.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a value that no operator reads or makes.
+    pub fn extents(&self, v_id: i64) -> Result<&[usize], Error> {
+        Ok(&self.place(v_id)?.extents)
+    }
+
+    /// Bytes of a value's elements.
+    ///
+    /// # Errors
+    /// As [`Self::extents`].
+    pub fn bytes(&self, v_id: i64) -> Result<usize, Error> {
+        let place = self.place(v_id)?;
+        place.bytes().ok_or_else(|| Error::program(format!("value {v_id} has too many elements")))
+    }
+
+    /// Writes a value's elements, row-major in their stored extents.
+    ///
+    /// # Errors
+    /// As [`Self::extents`]; [`Error::Operand`] for another number of bytes.
+    pub fn write(&self, v_id: i64, bytes: &[u8]) -> Result<(), Error> {
+        let parts = self.parts.lock()?;
+        self.put(&parts, v_id, bytes)
+    }
+
+    /// Reads a value's elements, row-major in their stored extents.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn read(&self, v_id: i64, bytes: &mut [u8]) -> Result<(), Error> {
+        let parts = self.parts.lock()?;
+        self.take(&parts, v_id, bytes)
+    }
+
+    /// Runs the operators from `first` to `last`, both by their number, on the values in memory.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for numbers that are not there or in the wrong order, [`Error::Device`] as the commands have it.
+    pub fn run(&self, first: i64, last: i64) -> Result<(), Error> {
+        let parts = self.parts.lock()?;
+        Self::execute(&parts, self.step(first)?, self.step(last)?)
+    }
+
+    /// Writes values, runs the operators from `first` to `last`, and reads values, with nobody between.
+    ///
+    /// # Errors
+    /// As [`Self::write`], [`Self::run`] and [`Self::read`].
+    pub fn forward(
+        &self,
+        first: i64,
+        last: i64,
+        inputs: &[(i64, &[u8])],
+        outputs: &mut [(i64, &mut [u8])],
+    ) -> Result<(), Error> {
+        let parts = self.parts.lock()?;
+        for (v_id, bytes) in inputs {
+            self.put(&parts, *v_id, bytes)?;
+        }
+        Self::execute(&parts, self.step(first)?, self.step(last)?)?;
+        for (v_id, bytes) in outputs {
+            self.take(&parts, *v_id, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Numbers of the values that an operator reads and makes.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a number that is not there.
+    pub fn operands(&self, op_id: i64) -> Result<(&[i64], &[i64]), Error> {
+        let step = &self.network.steps[self.step(op_id)?];
+        Ok((&step.inputs, &step.outputs))
+    }
+
+    fn execute(parts: &Parts, first: usize, last: usize) -> Result<(), Error> {
+        if first > last {
+            return Err(Error::argument("the first operator comes behind the last"));
+        }
+        (first..=last).try_for_each(|step| parts.run(step))
+    }
+
+    fn step(&self, op_id: i64) -> Result<usize, Error> {
+        let found = self.network.steps.iter().position(|step| step.op_id == op_id);
+        found.ok_or_else(|| Error::argument(format!("{op_id} is no HardOp of the network")))
+    }
+
+    fn place(&self, v_id: i64) -> Result<&Place, Error> {
+        let found = self.network.values.get(&v_id);
+        found.ok_or_else(|| Error::argument(format!("no HardOp of the network reads or makes value {v_id}")))
+    }
+
+    fn put(&self, parts: &Parts, v_id: i64, bytes: &[u8]) -> Result<(), Error> {
+        let place = self.sized(v_id, bytes.len())?;
+        let mut rest = bytes;
+        rows(place, &mut |offset, length| {
+            let (row, behind) = rest.split_at(length);
+            rest = behind;
+            parts.write(place.segment, offset, row)
+        })
+    }
+
+    fn take(&self, parts: &Parts, v_id: i64, bytes: &mut [u8]) -> Result<(), Error> {
+        let place = self.sized(v_id, bytes.len())?;
+        let mut at = 0;
+        rows(place, &mut |offset, length| {
+            at += length;
+            parts.read(place.segment, offset, &mut bytes[at - length..at])
+        })
+    }
+
+    fn sized(&self, v_id: i64, bytes: usize) -> Result<&Place, Error> {
+        let place = self.place(v_id)?;
+        if place.bytes() != Some(bytes) {
+            return Err(Error::Operand {
+                what: format!("value {v_id}"),
+                expected: format!("{} bytes of {}", place.bytes().unwrap_or_default(), List(&place.extents)),
+                got: format!("{bytes} bytes"),
+            });
+        }
+        Ok(place)
+    }
+}
+
+/// Calls `each` with the offset and the bytes of every run of elements that lie without gaps, in row-major order.
+pub(super) fn rows(
+    place: &Place,
+    each: &mut dyn FnMut(u64, usize) -> Result<(), Error>,
+) -> Result<(), Error> {
+    if place.extents.contains(&0) {
+        return Ok(());
+    }
+    let (mut outer, mut run) = (place.extents.len(), place.element_bytes as u64);
+    while outer > 0 && (place.extents[outer - 1] == 1 || place.strides[outer - 1] == run) {
+        outer -= 1;
+        run *= place.extents[outer] as u64;
+    }
+    let mut at = vec![0; outer];
+    loop {
+        let within: u64 = at.iter().zip(&place.strides).map(|(&index, &stride)| index as u64 * stride).sum();
+        each(place.offset + within, run as usize)?;
+        let mut axis = outer;
+        loop {
+            if axis == 0 {
+                return Ok(());
+            }
+            axis -= 1;
+            at[axis] += 1;
+            if at[axis] < place.extents[axis] {
+                break;
+            }
+            at[axis] = 0;
+        }
+    }
+}
