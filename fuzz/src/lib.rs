@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
-use triune::{
+use triune::internals::{
     device::DeviceSpec,
     graph::{
         Graph, Op,

@@ -5,7 +5,7 @@ use libfuzzer_sys as _;
 
 use std::{fs, path::Path};
 
-use triune::{
+use triune::internals::{
     device::{
         BoardInfo, Error, JobReport, LayerTime, Records, RegionId, RegionInfo, Segment, SegmentKind,
         Settings, spec::Precision,

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use triune::graph::format::mge::cipher;
+use triune::internals::graph::format::mge::cipher;
 
 fuzz_target!(|data: &[u8]| {
     for name in cipher::NAMES {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use triune::device::command;
+use triune::internals::device::command;
 
 fuzz_target!(|data: &[u8]| {
     let _ = command::decode(data);

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use triune::graph::format::mge;
+use triune::internals::graph::format::mge;
 
 fuzz_target!(|data: &[u8]| {
     for compressed in [false, true] {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use triune::graph::{format::onnx, passes};
+use triune::internals::graph::{format::onnx, passes};
 
 fuzz_target!(|data: &[u8]| {
     if let Ok(mut graph) = onnx::read_bytes(data.to_vec(), None) {

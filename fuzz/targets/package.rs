@@ -10,7 +10,7 @@ use std::{
 
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
-use triune::{
+use triune::internals::{
     device::DeviceSpec,
     runtime::{DeployOptions, Deployment, Device, MODEL_FILE, Package, TensorIo},
 };

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use triune::graph::format::mge;
+use triune::internals::graph::format::mge;
 
 fuzz_target!(|data: &[u8]| {
     if let Ok(packed) = mge::packed::read(data.to_vec()) {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use triune::remote::protocol::{
+use triune::internals::remote::protocol::{
     Answer, Frame, HEADER_BYTES, Header, Hello, Kind, Request, Welcome, checksum, decode_error, encode_error,
 };
 

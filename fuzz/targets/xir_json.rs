@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use triune::graph::{
+use triune::internals::graph::{
     format::xir::{Document, Options, to_graph},
     passes,
 };
@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
     }
     for fake_qf in [false, true] {
         if let Ok(mut graph) = to_graph(&document, &Options { fake_qf }) {
-            let small = |extent: &triune::graph::Dim| matches!(extent, triune::graph::Dim::Fixed(0..=4096));
+            let small = |extent: &triune::internals::graph::Dim| matches!(extent, triune::internals::graph::Dim::Fixed(0..=4096));
             let inputs = graph.inputs.iter().all(|&id| graph.value(id).shape.iter().flatten().all(small));
             if inputs {
                 let _ = passes::prepare(&mut graph);

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use triune::graph::format::xir::{Document, raw_table};
+use triune::internals::graph::format::xir::{Document, raw_table};
 
 static DOCUMENT: LazyLock<Document> = LazyLock::new(triune_fuzz::document);
 

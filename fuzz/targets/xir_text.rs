@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use triune::graph::format::xir::{Layout, Mem, MergedDistr, Runs, Scalar, Scale, Target};
+use triune::internals::graph::format::xir::{Layout, Mem, MergedDistr, Runs, Scalar, Scale, Target};
 
 fn check<T: std::str::FromStr + ToString>(text: &str) {
     if let Ok(value) = text.parse::<T>() {

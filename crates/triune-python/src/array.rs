@@ -6,7 +6,7 @@ use numpy::{
     PyReadonlyArrayDyn, PyReadwriteArray1, PyReadwriteArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::{intern, prelude::*};
-use triune::tensor::{DType, Shape};
+use triune::internals::tensor::{DType, Shape};
 
 use crate::{error, held::Held};
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use numpy::PyUntypedArray;
 use pyo3::{intern, marker::Ungil, prelude::*, types::PyDict};
-use triune::{
+use triune::internals::{
     device::{
         self, Error, Job, JobReport, LocalBoard, Records, RegionId, Segment, SegmentKind, SegmentTable,
         Settings, spec::Precision,
@@ -131,7 +131,7 @@ pub(crate) fn segment_table(board: &dyn device::Board, places: &[Place]) -> PyRe
             let kinds = KINDS.map(|(name, _)| name).join(", ");
             error::argument(format!(
                 "'{}' is no kind of a segment; there are {kinds}",
-                triune::tensor::text::Name(kind)
+                triune::internals::tensor::text::Name(kind)
             ))
         })?;
         Ok(Segment { region: region(board, name)?, base: *base, len: *len, kind })

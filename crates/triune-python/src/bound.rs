@@ -10,7 +10,7 @@
 
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods, npyffi::NPY_ARRAY_WRITEABLE};
 use pyo3::prelude::*;
-use triune::{
+use triune::internals::{
     runtime::{Border, Tensor},
     tensor::DType,
 };

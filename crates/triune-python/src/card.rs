@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use triune::{fork::Brief, runtime::card};
+use triune::internals::{fork::Brief, runtime::card};
 
 use crate::list::List;
 use crate::{composition::Composition, core, error};

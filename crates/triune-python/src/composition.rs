@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::{prelude::*, types::PyDict};
-use triune::runtime::{
+use triune::internals::runtime::{
     self,
     clock::{self, Arrivals, Demand, InstanceTimes, Stamp},
 };

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use triune::{
+use triune::internals::{
     device::{
         DeviceSpec, TimingOptions,
         spec::{BorderSpec, MemorySpec},

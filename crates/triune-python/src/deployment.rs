@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use pyo3::{buffer::PyBuffer, prelude::*, pybacked::PyBackedBytes, types::PyBytes};
-use triune::{
+use triune::internals::{
     device::{DeviceSpec, TimingOptions},
     graph::format::xir,
     icraft::{self, DeploymentOptions, OnChip},

@@ -12,7 +12,7 @@ use pyo3::{
     prelude::*,
     type_object::PyTypeInfo,
 };
-use triune::{
+use triune::internals::{
     compiler::Error as CompileError,
     device::Error as DeviceError,
     fork::Forked,

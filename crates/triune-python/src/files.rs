@@ -7,7 +7,7 @@ use std::{
 };
 
 use pyo3::{buffer::PyBuffer, prelude::*, types::PyBytes};
-use triune::{
+use triune::internals::{
     files::{self, Error, Input},
     runtime::Error as RuntimeError,
 };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use pyo3::{buffer::PyBuffer, prelude::*, pybacked::PyBackedBytes, types::PyBytes};
-use triune::{
+use triune::internals::{
     device::DeviceSpec,
     graph::format::{onnx, xir},
     icraft::{self, HardNetwork},
@@ -12,7 +12,7 @@ use triune::{
 
 use crate::list::List;
 use crate::{core::Study, error, package::policy, timeline::Timeline};
-use triune::tensor::memory;
+use triune::internals::tensor::memory;
 
 /// The operators with commands of a document, in the memory of a simulated device of their own.
 ///

@@ -6,7 +6,7 @@ use pyo3::{
     prelude::*,
     types::{PyList, PyTuple},
 };
-use triune::{
+use triune::internals::{
     fork::Lock,
     kernels::{CancelToken, cancel},
     runtime::{DeployOptions, Deployment, Error, Program, TensorIo, clock::Realtime},

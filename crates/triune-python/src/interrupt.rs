@@ -11,7 +11,7 @@ use std::{
 };
 
 use pyo3::prelude::*;
-use triune::kernels::cancel::{self, CancelToken, Occasion};
+use triune::internals::kernels::cancel::{self, CancelToken, Occasion};
 
 /// Time between two looks after signals.
 const PAUSE: Duration = Duration::from_millis(25);

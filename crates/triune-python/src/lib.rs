@@ -91,11 +91,11 @@ mod native {
     };
 
     #[pymodule_export]
-    const MODEL_LIMIT: u64 = triune::files::MODEL_LIMIT;
+    const MODEL_LIMIT: u64 = triune::internals::files::MODEL_LIMIT;
     #[pymodule_export]
-    const DATA_LIMIT: u64 = triune::files::DATA_LIMIT;
+    const DATA_LIMIT: u64 = triune::internals::files::DATA_LIMIT;
     #[pymodule_export]
-    const TEXT_LIMIT: u64 = triune::files::TEXT_LIMIT;
+    const TEXT_LIMIT: u64 = triune::internals::files::TEXT_LIMIT;
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the constant carries its Python name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

@@ -11,7 +11,7 @@ use pyo3::{
     prelude::*,
     types::{PySequence, PyString},
 };
-use triune::tensor::memory;
+use triune::internals::tensor::memory;
 
 use crate::error;
 

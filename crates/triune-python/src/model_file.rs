@@ -11,7 +11,7 @@ use pyo3::{
     pybacked::PyBackedBytes,
     types::{PyBytes, PyDict},
 };
-use triune::{
+use triune::internals::{
     files,
     graph::{
         Error,

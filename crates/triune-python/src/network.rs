@@ -9,7 +9,7 @@ use pyo3::{
     pybacked::PyBackedBytes,
     types::{PyBytes, PyDict},
 };
-use triune::{
+use triune::internals::{
     device::DeviceSpec,
     fork::{Brief, Forked, Lock},
     graph::format::xir,
@@ -305,8 +305,13 @@ impl Network {
             return Err(error::argument(text));
         }
         let shape = |(info, dims): (&ValueInfo, &List<usize>)| {
-            let rank =
-                || format!("input '{}': expected at most {} dimensions", info.name, triune::tensor::MAX_RANK);
+            let rank = || {
+                format!(
+                    "input '{}': expected at most {} dimensions",
+                    info.name,
+                    triune::internals::tensor::MAX_RANK
+                )
+            };
             Shape::new(dims).ok_or_else(|| error::argument(rank()))
         };
         let shapes: Vec<Shape> = self.inputs.iter().zip(&*shapes).map(shape).collect::<PyResult<_>>()?;

@@ -1,7 +1,7 @@
 //! What the reader of ONNX files knows.
 
 use pyo3::prelude::*;
-use triune::graph::format::onnx;
+use triune::internals::graph::format::onnx;
 
 /// Every version of every ONNX operator that the reader knows: domain, operator, the opset that it holds from, and why it is
 /// not read, if it is not.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use pyo3::{prelude::*, types::PyDict};
-use triune::runtime::{self, CompileOptions, PlanOptions, Policy, Program};
+use triune::internals::runtime::{self, CompileOptions, PlanOptions, Policy, Program};
 
 use crate::{
     core, error,

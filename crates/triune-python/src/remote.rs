@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc, thread, time::Duration};
 
 use pyo3::{prelude::*, types::PyDict};
-use triune::{
+use triune::internals::{
     device::{DeviceSpec, LocalBoard},
     fork::{Brief, Forked},
     remote::{Event, Options, Server, ServerTls, Token},
@@ -23,7 +23,7 @@ pub(crate) fn seconds(what: &str, value: f64) -> PyResult<Duration> {
 }
 
 /// The token in a file, or else in the environment.
-pub(crate) fn token(file: Option<PathBuf>) -> Result<Option<Token>, triune::device::Error> {
+pub(crate) fn token(file: Option<PathBuf>) -> Result<Option<Token>, triune::internals::device::Error> {
     file.map_or_else(Token::from_environment, |path| Token::read(&path).map(Some))
 }
 
@@ -83,7 +83,7 @@ impl BoardServer {
         let start = || {
             // A wrong name is to be heard of now, not by the first client.
             DeviceSpec::builtin(&device)?;
-            let log: Option<triune::remote::Log> =
+            let log: Option<triune::internals::remote::Log> =
                 if verbose { Some(Arc::new(|event: &Event| eprintln!("{event}"))) } else { None };
             let options = Options {
                 bind,

@@ -7,7 +7,7 @@ use pyo3::{
     prelude::*,
     types::{PyBytes, PyDict},
 };
-use triune::{
+use triune::internals::{
     fork::Lock,
     kernels::cancel,
     runtime::{self, Dim, SessionOptions, TensorRef, ValueInfo},

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use numpy::{PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods, ndarray::IxDyn};
 use pyo3::prelude::*;
-use triune::{
+use triune::internals::{
     kernels::{self, Isa, Pool, Q8, TensorPad},
     tensor::DType,
 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::{prelude::*, types::PyDict};
-use triune::{
+use triune::internals::{
     device::{
         DeviceSpec, SegmentKind,
         spec::MemorySpec,

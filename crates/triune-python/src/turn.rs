@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use triune::fork;
+use triune::internals::fork;
 
 use crate::error;
 

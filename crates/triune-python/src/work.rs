@@ -1,7 +1,7 @@
 //! How much work a run may be.
 
 use pyo3::prelude::*;
-use triune::device::work;
+use triune::internals::device::work;
 
 use crate::error;
 

@@ -1,7 +1,7 @@
 //! The strings and the RAW container of XIR documents.
 
 use pyo3::{buffer::PyBuffer, prelude::*};
-use triune::graph::format::xir::{
+use triune::internals::graph::format::xir::{
     self, ExpScale, Fill, Layout, Mem, MergedDistr, Runs, Scalar, Scale, Section, Target, raw_table_of,
 };
 
@@ -20,9 +20,9 @@ pub(crate) enum Item {
 
 type Sections<T> = Vec<(T, u64, u64)>;
 
-fn wrong(error: triune::graph::Error) -> PyErr {
+fn wrong(error: triune::internals::graph::Error) -> PyErr {
     error::argument(match error {
-        triune::graph::Error::Malformed { reason, .. } => reason,
+        triune::internals::graph::Error::Malformed { reason, .. } => reason,
         other => other.to_string(),
     })
 }

@@ -17,6 +17,7 @@ mod package;
 mod session;
 mod split;
 mod staged;
+mod tensor;
 
 pub use deploy::{DeployOptions, Deployment, Device, Place, parts::Parts};
 pub use error::Error;
@@ -24,7 +25,8 @@ pub use estimate::Estimate;
 pub use host::Workspace;
 pub use model::{Model, ModelOptions, ValueInfo};
 pub use package::{MODEL_FILE, Package, description::Description};
-pub use session::{OperatorTime, Session, SessionOptions, Tensor, TensorRef, Variable};
+pub use session::{OperatorTime, Session, SessionOptions, Variable};
+pub use tensor::{Element, Tensor, TensorRef};
 pub use triune_compiler::{
     CompileOptions, Compiled, Error as CompileError, Operator, Outline, OutlineNode, OutlineValue,
     PlanOptions, PlannedBuffer, Program, Residency, Summary, TensorIo, compile,

@@ -8,10 +8,10 @@ use triune_graph::{Dim, ValueId, passes};
 #[cfg(doc)]
 use triune_kernels::CancelToken;
 use triune_kernels::Pool;
-use triune_tensor::{DType, MAX_RANK, Shape, memory};
+use triune_tensor::{DType, MAX_RANK, Shape};
 
 use crate::{
-    Deployment, Error, Model, ModelOptions, Outline, Program, ValueInfo, Workspace,
+    Deployment, Error, Model, ModelOptions, Outline, Program, Tensor, TensorRef, ValueInfo, Workspace,
     engine::{Engine, Resources},
     host::Scratch,
     staged::Staged,
@@ -33,44 +33,6 @@ pub struct SessionOptions {
 impl Default for SessionOptions {
     fn default() -> Self {
         Self { threads: 1, fusion: true, device: None, workspace: None }
-    }
-}
-
-/// A dense row-major operand of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct TensorRef<'a> {
-    /// Element type.
-    pub dtype: DType,
-    /// Extents.
-    pub shape: &'a [usize],
-    /// Elements, little-endian.
-    pub bytes: &'a [u8],
-}
-
-/// A dense row-major result of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tensor {
-    /// Element type.
-    pub dtype: DType,
-    /// Extents.
-    pub shape: Shape,
-    /// Elements, little-endian.
-    pub bytes: Vec<u8>,
-}
-
-impl Tensor {
-    /// A tensor of zeros.
-    ///
-    /// # Errors
-    /// [`Error::Memory`].
-    pub fn zeros(dtype: DType, shape: Shape) -> Result<Self, Error> {
-        let bytes = shape.iter().product::<usize>() * dtype.bytes();
-        Ok(Self { dtype, shape, bytes: memory::filled(bytes, 0)? })
-    }
-
-    /// The tensor as an operand.
-    pub fn view(&self) -> TensorRef<'_> {
-        TensorRef { dtype: self.dtype, shape: &self.shape, bytes: &self.bytes }
     }
 }
 
@@ -280,6 +242,41 @@ impl Session {
         let mut border = Tensors { inputs, results };
         engine.run(resources, &mut border)?;
         Ok(border.results)
+    }
+
+    /// The same with the inputs by name, in any order.
+    ///
+    /// ```no_run
+    /// # use std::path::Path;
+    /// # use triune_runtime::{Error, Session, SessionOptions, TensorRef};
+    /// # fn main() -> Result<(), Error> {
+    /// let mut session = Session::open(Path::new("classifier.onnx"), &SessionOptions::default())?;
+    /// let pixels = vec![0.0f32; 3 * 224 * 224];
+    /// let outputs = session.run_named(&[("image", TensorRef::of(&pixels, &[1, 3, 224, 224]))])?;
+    /// let scores: &[f32] = outputs[0].as_slice()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::run`]; [`Error::Operand`] for a name that is missing, given twice, or not of an input.
+    pub fn run_named(&mut self, inputs: &[(&str, TensorRef<'_>)]) -> Result<Vec<Tensor>, Error> {
+        self.check_count("number of inputs", inputs.len())?;
+        let mut ordered = Vec::with_capacity(inputs.len());
+        for info in self.inputs() {
+            let mut given = inputs.iter().filter(|(name, _)| *name == info.name);
+            let one = |got: &str| Error::Operand {
+                what: format!("input '{}'", info.name),
+                expected: "one tensor".into(),
+                got: got.into(),
+            };
+            let (_, tensor) = given.next().ok_or_else(|| one("none"))?;
+            if given.next().is_some() {
+                return Err(one("several"));
+            }
+            ordered.push(*tensor);
+        }
+        self.run(&ordered)
     }
 
     /// Runs on inputs of these shapes and into outputs of those that they give, all dense and row-major. Allocates

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use triune::runtime::{Dim, Error, Session, SessionOptions, Tensor, TensorRef};
+use triune::{Dim, Error, Session, SessionOptions, Tensor, TensorRef};
 
 /// Runs a model with one input on zeros, with every CPU.
 fn run(model: &Path) -> Result<Vec<Tensor>, Error> {
