@@ -4,11 +4,8 @@ use std::{path::Path, sync::Arc};
 
 use bytes::Bytes;
 use triune_device::Library;
-use triune_files::{FolderLock, MODEL_LIMIT};
-use triune_graph::{
-    Dim, Error as GraphError, Graph, ValueId,
-    format::{self, mge, onnx, xir},
-};
+pub use triune_graph::format::ReadOptions as ModelOptions;
+use triune_graph::{Dim, Graph, ValueId, format::Source};
 use triune_tensor::{DType, Shape};
 
 use crate::Error;
@@ -22,13 +19,6 @@ pub struct ValueInfo {
     pub dtype: DType,
     /// Extents; symbols are bound by each call.
     pub dims: Vec<Dim>,
-}
-
-/// How a model file is to be read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ModelOptions {
-    /// Whether every tensor of a MegEngine file is compressed; the file does not tell. Other formats ignore it.
-    pub compressed: bool,
 }
 
 /// A model in memory. Sessions over the same one share its weights, packed ones included.
@@ -45,35 +35,18 @@ impl Model {
     /// Reads a model file of any format, told by its content: ONNX, whose external data is looked for below the file's
     /// folder, a bare MegEngine model, or an XIR document, whose RAW file lies beside it.
     pub fn open(path: &Path, options: &ModelOptions) -> Result<Arc<Self>, Error> {
-        let name = || path.display().to_string();
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let _lock = FolderLock::to_read(folder);
-        let bytes = format::contents(path, MODEL_LIMIT)?;
-        let model = if xir::Document::is_document(&bytes) {
-            let document = xir::Document::read_beside(path, &bytes);
-            document.and_then(|document| Ok(Self::new(xir::to_graph(&document, &xir::Options::default())?)))
-        } else {
-            Self::read(bytes, Some(folder), *options)
-        };
-        model.map_err(|source| GraphError::File { path: name(), source: Box::new(source) }.into())
+        Ok(Self::of(Source::open(path, *options)?))
     }
 
     /// Reads a model in memory; external data is not available.
     pub fn from_bytes(bytes: impl Into<Bytes>, options: &ModelOptions) -> Result<Arc<Self>, Error> {
-        Ok(Self::read(bytes.into(), None, *options)?)
+        Ok(Self::of(Source::read(bytes, None, *options)?))
     }
 
-    fn read(bytes: Bytes, folder: Option<&Path>, options: ModelOptions) -> Result<Arc<Self>, GraphError> {
-        if xir::Document::is_document(&bytes) {
-            let document = xir::Document::read(&bytes, None)?;
-            return Ok(Self::new(xir::to_graph(&document, &xir::Options::default())?));
-        }
-        if !mge::is_model(&bytes) {
-            return Ok(Self::new(onnx::read_bytes(bytes, folder)?));
-        }
-        let model = mge::read(bytes, &mge::ReadOptions { compressed: options.compressed })?;
-        let shapes = model.default_shapes.iter().map(|dims| Shape::new(dims)).collect();
-        Ok(Self::with_default_shapes(model.graph, shapes))
+    fn of(source: Source) -> Arc<Self> {
+        let Some(shapes) = source.default_shapes else { return Self::new(source.graph) };
+        let shapes = shapes.iter().map(|dims| Shape::new(dims)).collect();
+        Self::with_default_shapes(source.graph, shapes)
     }
 
     /// A model that is a graph already.

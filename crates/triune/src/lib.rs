@@ -59,8 +59,10 @@ pub mod internals {
     pub use triune_files as files;
     pub use triune_fork as fork;
     pub use triune_graph as graph;
+    #[cfg(feature = "icraft")]
     pub use triune_icraft as icraft;
     pub use triune_kernels as kernels;
+    #[cfg(feature = "remote")]
     pub use triune_remote as remote;
     pub use triune_runtime as runtime;
     pub use triune_tensor as tensor;

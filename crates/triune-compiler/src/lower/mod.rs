@@ -460,7 +460,7 @@ impl Lowering<'_> {
     /// Appends a command and keeps the buffers that it touches alive.
     fn emit(&mut self, command: impl Into<Command>, touched: &[&View]) {
         let command = command.into();
-        if patch::writes_nothing(&command) {
+        if command.is_empty() {
             return;
         }
         let now = self.commands.len() as u32;

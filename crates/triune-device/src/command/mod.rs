@@ -6,6 +6,7 @@
 
 mod codec;
 mod docs;
+mod empty;
 mod set;
 mod types;
 
@@ -15,6 +16,6 @@ pub use docs::field_tables;
 pub use set::{
     ArgReduce, Binary, Command, Convert, Copy, Dequantize, End, FBinary, FConv, FMatMul, FSoftmax, FUnary,
     Fill, GlobalPool, Opcode, Order, Pool, QAdd, QConv, QMul, QSoftmax, Quantize, Reduce, Resize, Select,
-    Table, Take, Warp,
+    Table, Take, Use, Warp,
 };
 pub use types::{AddParams, Addr, Blocks, FeatureMap, Operand, Quant, RequantTarget, Window};

@@ -8,9 +8,61 @@ use triune_tensor::{
 use super::codec::{Field, FieldError, HEADER_WORDS};
 use super::types::{AddParams, Addr, FeatureMap, Operand, Quant, RequantTarget, Window};
 
+/// How a command uses what lies at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Use {
+    /// It reads elements that an earlier command, or whoever runs the program, wrote.
+    In,
+    /// It writes elements.
+    Out,
+    /// It reads what came with the program: weights, biases, multipliers, tables.
+    Const,
+}
+
+macro_rules! used {
+    (in) => {
+        Use::In
+    };
+    (out) => {
+        Use::Out
+    };
+    (const) => {
+        Use::Const
+    };
+}
+
+/// What has an address, or may have one.
+trait Addressed {
+    fn addr_mut(&mut self) -> Option<&mut Addr>;
+}
+
+impl Addressed for Addr {
+    fn addr_mut(&mut self) -> Option<&mut Addr> {
+        Some(self)
+    }
+}
+
+impl Addressed for FeatureMap {
+    fn addr_mut(&mut self) -> Option<&mut Addr> {
+        Some(&mut self.addr)
+    }
+}
+
+impl Addressed for Operand {
+    fn addr_mut(&mut self) -> Option<&mut Addr> {
+        Some(&mut self.addr)
+    }
+}
+
+impl<T: Addressed> Addressed for Option<T> {
+    fn addr_mut(&mut self) -> Option<&mut Addr> {
+        self.as_mut()?.addr_mut()
+    }
+}
+
 macro_rules! commands {
     ($($(#[doc = $doc:literal])+ $name:ident = $code:literal, $mnemonic:literal {
-        $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty,)*
+        $($(#[doc = $field_doc:literal])+ $([$use:tt])? $field:ident: $type:ty,)*
     })+) => {
         $(
             $(#[doc = $doc])+
@@ -93,6 +145,19 @@ macro_rules! commands {
                 }
             }
 
+            /// Calls `f` on every address that the command uses, in the table's order: how, in which field, and the address.
+            pub fn addresses(&mut self, f: &mut dyn FnMut(Use, &'static str, &mut Addr)) {
+                match self {
+                    $(Self::$name(_command) => {
+                        $($(
+                            if let Some(addr) = _command.$field.addr_mut() {
+                                f(used!($use), stringify!($field), addr);
+                            }
+                        )?)*
+                    })+
+                }
+            }
+
             /// Decodes the first command of `words`; gives it and its length in words.
             pub(super) fn decode(words: &[u32]) -> Result<(Self, usize), (&'static str, FieldError)> {
                 let &[tag, length, ..] = words else {
@@ -158,6 +223,7 @@ fn body(words: &[u32], tag: u32, length: usize, expected: usize) -> Result<&[u32
     })
 }
 
+// A field in front of which `[in]`, `[out]` or `[const]` stands has an address: see `Use`.
 commands! {
     /// Ends the program; words behind it are not read.
     End = 0x0000, "end" {}
@@ -169,11 +235,11 @@ commands! {
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// First element read.
-        src: Addr,
+        [in] src: Addr,
         /// Bytes from one element read to the next; 0 repeats.
         src_strides: [u64; 6],
         /// First element written.
-        dst: Addr,
+        [out] dst: Addr,
         /// Bytes from one element written to the next.
         dst_strides: [u64; 6],
     }
@@ -185,7 +251,7 @@ commands! {
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// First element written.
-        dst: Addr,
+        [out] dst: Addr,
         /// Bytes from one element written to the next.
         dst_strides: [u64; 6],
         /// The element's bytes, little endian, in the low `elem_bytes` bytes; the others 0.
@@ -201,20 +267,20 @@ commands! {
     /// neither table nor addition.
     QConv = 0x0010, "qconv" {
         /// Input, `i8`, `u8` or `i16`.
-        input: FeatureMap,
+        [in] input: FeatureMap,
         /// Output, `i8` or `u8`, or `i16`.
-        output: FeatureMap,
+        [out] output: FeatureMap,
         /// The window.
         window: Window,
         /// Weights, i8 or i16: output channel, window row, window column, input channel of the group; dense, or in blocks.
-        weights: Addr,
+        [const] weights: Addr,
         /// Output and input channels of a block of weights: block of outputs, block of inputs, window row, window column,
         /// output, input, with zeros for channels that fill the last block. Zeros: no blocks.
         weight_blocks: [u32; 2],
         /// One i32 per output channel.
-        bias: Option<Addr>,
+        [const] bias: Option<Addr>,
         /// f32 multipliers.
-        multiplier: Addr,
+        [const] multiplier: Addr,
         /// Number of multipliers: 1 or one per output channel.
         multipliers: u32,
         /// The input's integer for 0.
@@ -226,9 +292,9 @@ commands! {
         /// Smallest and largest requantized integer, before table and addition.
         clamp: [i32; 2],
         /// 256 bytes, indexed by the requantized byte's unsigned pattern.
-        table: Option<Addr>,
+        [const] table: Option<Addr>,
         /// Second operand of a fused addition; needs `add`.
-        residual: Option<FeatureMap>,
+        [in] residual: Option<FeatureMap>,
         /// Parameters of the fused addition; a is the convolution's result if `conv_is_a`.
         add: Option<AddParams>,
         /// Whether the convolution's result is the addition's first operand.
@@ -238,17 +304,17 @@ commands! {
     /// f32 convolution; the addition of `residual` comes before the activation.
     FConv = 0x0011, "fconv" {
         /// Input, f32.
-        input: FeatureMap,
+        [in] input: FeatureMap,
         /// Output, f32.
-        output: FeatureMap,
+        [out] output: FeatureMap,
         /// The window.
         window: Window,
         /// Weights, f32, dense: output channel, window row, window column, input channel of the group.
-        weights: Addr,
+        [const] weights: Addr,
         /// One f32 per output channel.
-        bias: Option<Addr>,
+        [const] bias: Option<Addr>,
         /// Added to the result.
-        residual: Option<FeatureMap>,
+        [in] residual: Option<FeatureMap>,
         /// Applied last.
         activation: UnaryKind,
     }
@@ -264,19 +330,19 @@ commands! {
         /// Length of the inner products.
         k: u32,
         /// First operand.
-        a: Addr,
+        [in] a: Addr,
         /// Whether a is stored as `[k, m]`.
         transpose_a: bool,
         /// Second operand.
-        b: Addr,
+        [in] b: Addr,
         /// Whether b is stored as `[n, k]`.
         transpose_b: bool,
         /// Whether all products use the same b.
         shared_b: bool,
         /// One f32 per column.
-        bias: Option<Addr>,
+        [const] bias: Option<Addr>,
         /// The result.
-        output: Addr,
+        [out] output: Addr,
         /// Applied last.
         activation: UnaryKind,
     }
@@ -285,9 +351,9 @@ commands! {
     /// mean is clamp(round(f64(Σq)·f64(factor))).
     Pool = 0x0020, "pool" {
         /// Input.
-        input: FeatureMap,
+        [in] input: FeatureMap,
         /// Output.
-        output: FeatureMap,
+        [out] output: FeatureMap,
         /// The window; `groups` is 1.
         window: Window,
         /// What is computed.
@@ -305,9 +371,9 @@ commands! {
     /// One result per image and channel, of the types of `pool`; the output has h = w = 1.
     GlobalPool = 0x0021, "gpool" {
         /// Input.
-        input: FeatureMap,
+        [in] input: FeatureMap,
         /// Output.
-        output: FeatureMap,
+        [out] output: FeatureMap,
         /// What is computed; both averages are the same.
         kind: PoolKind,
         /// 8 bit: meaning of the input.
@@ -325,11 +391,11 @@ commands! {
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// First operand.
-        a: Operand,
+        [in] a: Operand,
         /// Second operand.
-        b: Operand,
+        [in] b: Operand,
         /// Result.
-        output: Operand,
+        [out] output: Operand,
         /// The operation's constants.
         params: AddParams,
         /// How many results of how many are no padding of blocks, as time counts them; zeros: all.
@@ -343,11 +409,11 @@ commands! {
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// First operand.
-        a: Operand,
+        [in] a: Operand,
         /// Second operand.
-        b: Operand,
+        [in] b: Operand,
         /// Result.
-        output: Operand,
+        [out] output: Operand,
         /// Integers of a, b and the result that stand for 0.
         zero_points: [i32; 3],
         /// f32(a's scale · b's scale) / the result's scale.
@@ -367,11 +433,11 @@ commands! {
         /// The function.
         kind: BinaryKind,
         /// First operand.
-        a: Operand,
+        [in] a: Operand,
         /// Second operand.
-        b: Operand,
+        [in] b: Operand,
         /// Result.
-        output: Operand,
+        [out] output: Operand,
         /// Applied last.
         activation: UnaryKind,
     }
@@ -379,9 +445,9 @@ commands! {
     /// f32 function of one operand, element by element; may work in place.
     FUnary = 0x0033, "funary" {
         /// Input, f32.
-        input: FeatureMap,
+        [in] input: FeatureMap,
         /// Output, f32, of the same extents.
-        output: FeatureMap,
+        [out] output: FeatureMap,
         /// The function.
         function: UnaryKind,
     }
@@ -389,20 +455,20 @@ commands! {
     /// Map of all patterns of 8 or 16 bits, element by element; may work in place.
     Table = 0x0034, "table" {
         /// Input, `i8`, `u8` or `i16`.
-        input: FeatureMap,
+        [in] input: FeatureMap,
         /// Output of the same extents, `i8` or `u8`; `i16` of `i16`.
-        output: FeatureMap,
+        [out] output: FeatureMap,
         /// 256 bytes, or 65,536 words of 16 bits, indexed by the unsigned pattern.
-        table: Addr,
+        [const] table: Addr,
     }
 
     /// f32 to 8 bit or `i16`: clamp(rint(x / scale) + zero point) when halves go to even, clamp(round(x · f32(1/scale)) + zero
     /// point) when they go away from zero.
     Quantize = 0x0040, "quantize" {
         /// Input, f32.
-        input: FeatureMap,
+        [in] input: FeatureMap,
         /// Output, `i8`, `u8` or `i16`, of the same extents.
-        output: FeatureMap,
+        [out] output: FeatureMap,
         /// Meaning of the output.
         quant: Quant,
         /// How a quotient becomes an integer.
@@ -412,9 +478,9 @@ commands! {
     /// 8 bit, `i16` or i32 to f32: f32(q − zero point)·scale.
     Dequantize = 0x0041, "dequantize" {
         /// Input, `i8`, `u8`, `i16` or `i32`.
-        input: FeatureMap,
+        [in] input: FeatureMap,
         /// Output, f32, of the same extents.
-        output: FeatureMap,
+        [out] output: FeatureMap,
         /// Meaning of the input.
         quant: Quant,
     }
@@ -422,9 +488,9 @@ commands! {
     /// 8-bit softmax over the middle of `[outer, len, inner]`, dense.
     QSoftmax = 0x0050, "qsoftmax" {
         /// Input.
-        input: Addr,
+        [in] input: Addr,
         /// Output.
-        output: Addr,
+        [out] output: Addr,
         /// `i8` or `u8`, of both.
         dtype: DType,
         /// Extents: outer, len, inner.
@@ -438,9 +504,9 @@ commands! {
     /// f32 softmax over the middle of `[outer, len, inner]`, dense.
     FSoftmax = 0x0051, "fsoftmax" {
         /// Input.
-        input: Addr,
+        [in] input: Addr,
         /// Output.
-        output: Addr,
+        [out] output: Addr,
         /// Extents: outer, len, inner.
         dims: [u32; 3],
     }
@@ -448,9 +514,9 @@ commands! {
     /// Spatial resampling: nearest for any type, linear for f32.
     Resize = 0x0060, "resize" {
         /// Input.
-        input: FeatureMap,
+        [in] input: FeatureMap,
         /// Output, of the same type, images and channels.
-        output: FeatureMap,
+        [out] output: FeatureMap,
         /// How an element is made.
         mode: ResizeMode,
         /// Where it is taken.
@@ -463,13 +529,13 @@ commands! {
     /// (m₆x + m₇y + m₈) of matrix i, f32 or 8 bit (rounded half away from zero, saturated).
     Warp = 0x0061, "warp" {
         /// Input, f32, `i8` or `u8`.
-        input: FeatureMap,
+        [in] input: FeatureMap,
         /// Output, of the same type and channels.
-        output: FeatureMap,
+        [out] output: FeatureMap,
         /// 9 f32 per output image, row-major.
-        matrices: Addr,
+        [in] matrices: Addr,
         /// One i32 per output image: the input image that it is taken from; without them image i from image i.
-        images: Option<Addr>,
+        [in] images: Option<Addr>,
         /// Whether a pixel is made of its four neighbours; else it is the nearest, half to even.
         linear: bool,
         /// What lies outside of the input.
@@ -486,9 +552,9 @@ commands! {
         /// What is computed.
         kind: ReduceKind,
         /// Input, any integer type, bool (smallest and largest only), f32 or f64.
-        input: Operand,
+        [in] input: Operand,
         /// Output, of the same type; strides along axes that go are not read.
-        output: Operand,
+        [out] output: Operand,
     }
 
     /// Where along one axis the largest or smallest element stands. A NaN wins.
@@ -502,9 +568,9 @@ commands! {
         /// Whether the last of equal ones is taken, rather than the first.
         last: bool,
         /// Input, any integer type, f32 or f64.
-        input: Operand,
+        [in] input: Operand,
         /// Output, `i32` or `i64`; the stride along the axis is not read.
-        output: Operand,
+        [out] output: Operand,
     }
 
     /// Function of two numbers of one type with broadcast: integer types (arithmetic wraps around), bool (logic, extremes),
@@ -515,11 +581,11 @@ commands! {
         /// The function.
         kind: BinaryKind,
         /// First operand.
-        a: Operand,
+        [in] a: Operand,
         /// Second operand, of the same type.
-        b: Operand,
+        [in] b: Operand,
         /// Result, of the same type; bool for questions.
-        output: Operand,
+        [out] output: Operand,
     }
 
     /// One of two operands, element by element.
@@ -527,13 +593,13 @@ commands! {
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// Bool.
-        condition: Operand,
+        [in] condition: Operand,
         /// Taken where the condition is not 0.
-        a: Operand,
+        [in] a: Operand,
         /// Taken elsewhere; of the same type.
-        b: Operand,
+        [in] b: Operand,
         /// Result, of the same type.
-        output: Operand,
+        [out] output: Operand,
     }
 
     /// The elements in another type. Integers give their low bits; floats are cut towards 0 into 64 bits, NaN to 0, and give
@@ -542,9 +608,9 @@ commands! {
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// Input, any type.
-        input: Operand,
+        [in] input: Operand,
         /// Output, any type.
-        output: Operand,
+        [out] output: Operand,
     }
 
     /// Elements picked by index. Each result has a fixed place in the source and, along `count` further axes of it, an
@@ -555,11 +621,11 @@ commands! {
         /// The output's extents, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// The source's first element.
-        src: Addr,
+        [in] src: Addr,
         /// Bytes from one result's fixed place to the next.
         src_strides: [u64; 6],
         /// The indices along the first indexed axis, `i32` or `i64`.
-        indices: Operand,
+        [in] indices: Operand,
         /// Indexed axes, 1 to 6.
         count: u32,
         /// Bytes from an index along one indexed axis to that along the next.
@@ -569,7 +635,7 @@ commands! {
         /// Bytes from one element to the next along the indexed axes.
         axis_strides: [u64; 6],
         /// First element written.
-        dst: Addr,
+        [out] dst: Addr,
         /// Bytes from one element written to the next.
         dst_strides: [u64; 6],
     }
@@ -578,7 +644,7 @@ commands! {
     /// that stands first comes first; NaN counts as larger than every number.
     Order = 0x0073, "order" {
         /// Input.
-        input: Addr,
+        [in] input: Addr,
         /// The input's type: any integer type, f32 or f64.
         dtype: DType,
         /// Extents: outer, len, inner.
@@ -588,6 +654,6 @@ commands! {
         /// Whether the largest come first.
         descending: bool,
         /// `[outer, k, inner]` positions along the middle, i64.
-        output: Addr,
+        [out] output: Addr,
     }
 }

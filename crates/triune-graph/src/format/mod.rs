@@ -1,9 +1,13 @@
 //! Model files: one module per format. Versions and dialects of a format end here; what leaves is the one IR.
 
+#[cfg(feature = "megengine")]
 mod flatbuffer;
+mod kind;
+#[cfg(feature = "megengine")]
 pub mod mge;
 pub mod onnx;
 mod protobuf;
+#[cfg(feature = "xir")]
 pub mod xir;
 
 use std::path::Path;
@@ -13,35 +17,99 @@ use triune_files::{FolderLock, Input, MODEL_LIMIT};
 use triune_tensor::{Buffer, OutOfMemory};
 
 use crate::{Error, Graph};
+use kind::Kind;
 
-/// Reads a model file of any supported format, told by its content: ONNX, a bare MegEngine model, or an XIR document.
-///
-/// External data of an ONNX file is looked for below the file's folder, the RAW file of an XIR document beside it under the same
-/// name. Errors name the file.
-pub fn read(path: impl AsRef<Path>) -> Result<Graph, Error> {
-    let path = path.as_ref();
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let _lock = FolderLock::to_read(folder);
-    let bytes = contents(path, MODEL_LIMIT)?;
-    let graph = if xir::Document::is_document(&bytes) {
-        let document = xir::Document::read_beside(path, &bytes);
-        document.and_then(|document| xir::to_graph(&document, &xir::Options::default()))
-    } else {
-        read_bytes(bytes, Some(folder))
-    };
-    graph.map_err(|source| Error::File { path: path.display().to_string(), source: Box::new(source) })
+/// How a model file is to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// Whether every tensor of a MegEngine file is compressed; the file does not tell. Other formats ignore it.
+    pub compressed: bool,
 }
 
-/// Reads a model of any supported format from memory; see [`read`]. An XIR document has no constants then.
+/// What a model file holds.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The network.
+    pub graph: Graph,
+    /// For every input of the graph, its extents in the file, where the format has any besides those of the graph.
+    pub default_shapes: Option<Vec<Vec<usize>>>,
+}
+
+impl Source {
+    fn new(graph: Graph) -> Self {
+        Self { graph, default_shapes: None }
+    }
+
+    /// Reads a model file of any supported format, told by its content: ONNX, a bare MegEngine model, or an XIR document.
+    ///
+    /// External data of an ONNX file is looked for below the file's folder, the RAW file of an XIR document beside it under
+    /// the same name. Errors name the file.
+    pub fn open(path: &Path, options: ReadOptions) -> Result<Self, Error> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let _lock = FolderLock::to_read(folder);
+        let bytes = contents(path, MODEL_LIMIT)?;
+        Self::read_beside(bytes, Some(path), Some(folder), options)
+            .map_err(|source| Error::File { path: path.display().to_string(), source: Box::new(source) })
+    }
+
+    /// Reads a model of any supported format from memory; see [`Self::open`]. Without a folder an ONNX model has no external
+    /// data; an XIR document has no constants.
+    pub fn read(bytes: impl Into<Bytes>, folder: Option<&Path>, options: ReadOptions) -> Result<Self, Error> {
+        Self::read_beside(bytes.into(), None, folder, options)
+    }
+
+    fn read_beside(
+        bytes: Bytes,
+        path: Option<&Path>,
+        folder: Option<&Path>,
+        options: ReadOptions,
+    ) -> Result<Self, Error> {
+        match Kind::of(&bytes) {
+            Kind::Onnx => onnx::read_bytes(bytes, folder).map(Self::new),
+            Kind::MegEngine(_) => Self::megengine(bytes, options),
+            Kind::Xir => Self::xir(&bytes, path),
+        }
+    }
+
+    #[cfg(feature = "megengine")]
+    fn megengine(bytes: Bytes, options: ReadOptions) -> Result<Self, Error> {
+        let model = mge::read(bytes, &mge::ReadOptions { compressed: options.compressed })?;
+        Ok(Self { graph: model.graph, default_shapes: Some(model.default_shapes) })
+    }
+
+    #[cfg(not(feature = "megengine"))]
+    fn megengine(_: Bytes, _: ReadOptions) -> Result<Self, Error> {
+        Err(left_out("a MegEngine model", "megengine"))
+    }
+
+    #[cfg(feature = "xir")]
+    fn xir(bytes: &[u8], path: Option<&Path>) -> Result<Self, Error> {
+        let document = match path {
+            Some(path) => xir::Document::read_beside(path, bytes)?,
+            None => xir::Document::read(bytes, None)?,
+        };
+        xir::to_graph(&document, &xir::Options::default()).map(Self::new)
+    }
+
+    #[cfg(not(feature = "xir"))]
+    fn xir(_: &[u8], _: Option<&Path>) -> Result<Self, Error> {
+        Err(left_out("a network of Icraft", "icraft"))
+    }
+}
+
+#[cfg(not(all(feature = "megengine", feature = "xir")))]
+fn left_out(what: &str, feature: &str) -> Error {
+    Error::Graph(format!("this is {what}, which this build cannot read: enable Triune's feature '{feature}'"))
+}
+
+/// Reads a model file of any supported format: see [`Source::open`].
+pub fn read(path: impl AsRef<Path>) -> Result<Graph, Error> {
+    Ok(Source::open(path.as_ref(), ReadOptions::default())?.graph)
+}
+
+/// Reads a model of any supported format from memory: see [`Source::read`].
 pub fn read_bytes(bytes: impl Into<Bytes>, folder: Option<&Path>) -> Result<Graph, Error> {
-    let bytes = bytes.into();
-    if mge::is_model(&bytes) {
-        return mge::read(bytes, &mge::ReadOptions::default()).map(|model| model.graph);
-    }
-    if xir::Document::is_document(&bytes) {
-        return xir::to_graph(&xir::Document::read(&bytes, None)?, &xir::Options::default());
-    }
-    onnx::read_bytes(bytes, folder)
+    Ok(Source::read(bytes, folder, ReadOptions::default())?.graph)
 }
 
 /// The bytes of a plain file of at most `limit` bytes, as readers take them: in memory once, aligned to 64 bytes.

@@ -59,6 +59,7 @@ impl CondTake {
     }
 
     /// The results' types if every element is taken.
+    #[cfg(feature = "megengine")]
     pub(crate) fn most(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let (x, mask) = (at.input(0)?, at.input(1)?);
         let taken = x.shape.elements().filter(|_| x.shape == mask.shape);

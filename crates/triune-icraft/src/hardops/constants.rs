@@ -1,6 +1,9 @@
 //! The constants that commands read: weights in blocks, biases, multipliers, tables.
 
-use triune_device::{Addr, Command, command};
+use triune_device::{
+    Addr, Command,
+    command::{self, Opcode},
+};
 use triune_graph::{
     Constant, Node,
     format::xir::{Axis, ElementType, ExpScale, Runs, Scale, TensorType},
@@ -16,7 +19,7 @@ use super::{
     Compiled,
 };
 use crate::Error;
-use triune_compiler::{Program, lower::patch};
+use triune_compiler::Program;
 
 impl Emitter<'_> {
     /// The constants that commands read, each once in a document.
@@ -157,40 +160,33 @@ impl Emitter<'_> {
 }
 
 /// What a command reads a constant as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Role {
     Weights,
-    Bias,
     Multiplier,
+    Bias,
     Table,
     Data,
 }
 
 /// The constants that a command reads.
 fn roles(command: &Command) -> Vec<(Addr, Role)> {
-    let mut found = match command {
-        Command::QConv(conv) => {
-            let mut found = vec![(conv.weights, Role::Weights), (conv.multiplier, Role::Multiplier)];
-            found.extend(conv.bias.map(|addr| (addr, Role::Bias)));
-            found.extend(conv.table.map(|addr| (addr, Role::Table)));
-            found
-        }
-        Command::FConv(conv) => {
-            let mut found = vec![(conv.weights, Role::Data)];
-            found.extend(conv.bias.map(|addr| (addr, Role::Data)));
-            found
-        }
-        Command::FMatMul(product) => product.bias.map(|addr| (addr, Role::Data)).into_iter().collect(),
-        Command::Table(table) => vec![(table.table, Role::Table)],
-        _ => Vec::new(),
-    };
+    let mut found = Vec::new();
     let mut command = *command;
-    patch::addresses(&mut command, &mut |addr| {
+    let opcode = command.opcode();
+    command.addresses(&mut |_, field, addr| {
+        let role = match (opcode, field) {
+            (Opcode::QConv, "weights") => Role::Weights,
+            (Opcode::QConv, "multiplier") => Role::Multiplier,
+            (Opcode::QConv, "bias") => Role::Bias,
+            (Opcode::QConv | Opcode::Table, "table") => Role::Table,
+            _ => Role::Data,
+        };
         if addr.segment() == Program::CONSTANTS {
-            found.push((*addr, Role::Data));
+            found.push((*addr, role));
         }
     });
-    found.retain(|(addr, _)| addr.segment() == Program::CONSTANTS);
+    found.sort_by_key(|&(_, role)| role);
     found
 }
 

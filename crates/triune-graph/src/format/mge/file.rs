@@ -45,21 +45,7 @@ pub(super) struct Tensor {
     pub(super) data: Option<Range<usize>>,
 }
 
-/// A size-prefixed FlatBuffer of version 2.
-pub(super) const V2_IDENTIFIER: &[u8; 4] = b"mgv2";
-const V1_MAGIC: &[u8; 4] = b"MGBC";
 const V1_IDENTIFIER: &[u8; 4] = b"mgb1";
-
-/// The version of the container that `bytes` seem to be.
-pub(super) fn container(bytes: &[u8]) -> Option<u32> {
-    if bytes.get(8..12) == Some(V2_IDENTIFIER) {
-        Some(2)
-    } else if bytes.starts_with(V1_MAGIC) {
-        Some(1)
-    } else {
-        None
-    }
-}
 
 fn u32_at(bytes: &[u8], position: usize) -> Result<u32, Wrong> {
     let word =

@@ -17,6 +17,7 @@ mod write;
 
 use bytes::Bytes;
 
+use super::kind::Kind;
 use crate::{Error, Graph};
 pub use registry::OPERATORS;
 pub use write::{default_shapes, write};
@@ -45,7 +46,7 @@ pub struct Model {
 
 /// Whether the bytes begin like a bare model file (neither packed nor encrypted).
 pub fn is_model(bytes: &[u8]) -> bool {
-    file::container(bytes).is_some()
+    matches!(Kind::of(bytes), Kind::MegEngine(_))
 }
 
 /// Reads a bare model, of version 1 or 2.
@@ -55,20 +56,18 @@ pub fn is_model(bytes: &[u8]) -> bool {
 /// [`Error::Unsupported`] that names the node.
 pub fn read(bytes: impl Into<Bytes>, options: &ReadOptions) -> Result<Model, Error> {
     let bytes = bytes.into();
-    match file::container(&bytes) {
-        Some(2) => {
+    match Kind::of(&bytes) {
+        Kind::MegEngine(2) => {
             let buffer = file::v2_buffer(&bytes).map_err(damaged)?;
             let file = file::v2(&buffer).map_err(damaged)?;
             read::model(&file, &bytes, *options)
         }
-        Some(_) => {
+        Kind::MegEngine(_) => {
             let (buffer, blobs) = file::v1_buffer(&bytes).map_err(damaged)?;
             let file = file::v1(&buffer, blobs).map_err(damaged)?;
             read::model(&file, &bytes, *options)
         }
-        None => {
-            Err(malformed("invalid model format: the bytes begin neither with a model of version 1 nor 2"))
-        }
+        _ => Err(malformed("invalid model format: the bytes begin neither with a model of version 1 nor 2")),
     }
 }
 

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use triune_tensor::{DType, QuantParams};
 
-use super::{element::Element, registry};
+use super::{super::kind::MEGENGINE_2, element::Element, registry};
 use crate::{
     Constant, Dim, Error, Graph, Node, Op, Value, ValueId,
     format::flatbuffer::{self, Part, TableBuilder},
@@ -67,7 +67,7 @@ pub fn write(graph: &Graph, default_shapes: &[Vec<usize>]) -> Result<Vec<u8>, Er
         .table(7, metadata);
     // The length in front counts nothing of itself; references and alignments do not care.
     let mut file = vec![0; 4];
-    flatbuffer::write(&mut file, super::file::V2_IDENTIFIER, model);
+    flatbuffer::write(&mut file, MEGENGINE_2, model);
     let length = u32::try_from(file.len() - 4)
         .map_err(|_| Error::Graph("the model is larger than the format's limit of 4 GiB".into()))?;
     file[..4].copy_from_slice(&length.to_le_bytes());

@@ -6,6 +6,7 @@ use triune_tensor::text::Name;
 use bytes::Bytes;
 use serde_json::{Map, Value as Json};
 
+use super::super::kind::Kind;
 use super::{
     Attribute, Document, ElementType, Mem, Operation, Params, Runs, Tags, TensorType, Value, malformed,
 };
@@ -16,9 +17,7 @@ const NAMESPACE: &str = "icraft::xir::";
 impl Document {
     /// Whether `bytes` look like the JSON text of a network.
     pub fn is_document(bytes: &[u8]) -> bool {
-        let text = bytes.trim_ascii_start();
-        let key = b"\"icraft::xir::Network\"";
-        text.starts_with(b"{") && text.windows(key.len()).any(|window| window == key)
+        Kind::of(bytes) == Kind::Xir
     }
 
     /// Reads a document, with its constants when the bytes of the RAW file are given.
