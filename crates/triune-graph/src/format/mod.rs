@@ -5,6 +5,7 @@ mod flatbuffer;
 mod kind;
 #[cfg(feature = "megengine")]
 pub mod mge;
+mod names;
 pub mod onnx;
 mod protobuf;
 #[cfg(feature = "xir")]

@@ -108,7 +108,7 @@ impl<'a> NodeReader<'_, '_, 'a> {
 
     /// Makes a constant.
     pub(super) fn new_constant(&mut self, suffix: &str, constant: Constant) -> ValueId {
-        let name = self.builder.unique_name(&format!("{}.{suffix}", self.name));
+        let name = self.builder.unique_name(format!("{}.{suffix}", self.name));
         self.builder.add_constant(name, constant)
     }
 
@@ -150,7 +150,7 @@ impl<'a> NodeReader<'_, '_, 'a> {
     ) -> Result<Vec<ValueId>, Error> {
         let mut outputs = Vec::with_capacity(elements.len());
         for element in elements {
-            let name = self.builder.unique_name(&format!("{}.{}", self.name, op.name()));
+            let name = self.builder.unique_name(format!("{}.{}", self.name, op.name()));
             let value = Value { dtype: element.map(|element| element.dtype), ..Value::named(name) };
             let output = self.builder.add(value, None);
             self.builder.set_quant(output, element.and_then(|element| element.quant));
@@ -158,7 +158,7 @@ impl<'a> NodeReader<'_, '_, 'a> {
         }
         let quant = self.quantization(&op, inputs, elements.first().copied().flatten());
         self.builder.infer(&self.name, &op, inputs, &outputs, quant.as_ref().map(|quant| quant.dtype))?;
-        let name = self.builder.unique_node_name(&format!("{}.{}", self.name, op.name()));
+        let name = self.builder.unique_node_name(format!("{}.{}", self.name, op.name()));
         let results = outputs.iter().copied().map(Some).collect();
         self.builder.graph.nodes.push(Node { quant, ..Node::new(name, op, inputs.to_vec(), results) });
         Ok(outputs)

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     Constant, Dim, Error, Graph, Op, Value, ValueId,
+    format::names::Names,
     known::Evaluator,
     ops::{
         CondTake,
@@ -39,8 +40,8 @@ pub(super) struct Builder<'f> {
     /// For every value, its elements where they follow from those shapes.
     known: Vec<Option<Constant>>,
     evaluator: Evaluator,
-    names: Names,
-    node_names: Names,
+    names: Names<'static>,
+    node_names: Names<'static>,
     /// For every variable of the file, the value it became.
     pub(super) variables: Vec<Option<ValueId>>,
     pub(super) default_shapes: Vec<Vec<usize>>,
@@ -48,30 +49,6 @@ pub(super) struct Builder<'f> {
     pub(super) blocks: HashMap<ValueId, usize>,
     /// Values whose extents depend on data: their types here are for the case that everything is taken.
     guessed: HashSet<ValueId>,
-}
-
-/// Names that are taken, each with the number that the next one like it gets.
-#[derive(Default)]
-struct Names(HashMap<String, usize>);
-
-impl Names {
-    fn unique(&mut self, wish: &str) -> String {
-        let Some(&start) = self.0.get(wish) else {
-            self.0.insert(wish.into(), 2);
-            return wish.into();
-        };
-        let mut number = start;
-        let name = loop {
-            let name = format!("{wish}_{number}");
-            number += 1;
-            if !self.0.contains_key(&name) {
-                break name;
-            }
-        };
-        self.0.insert(wish.into(), number);
-        self.0.insert(name.clone(), 2);
-        name
-    }
 }
 
 /// Builds the graph of a file whose bytes are `bytes`.
@@ -104,7 +81,7 @@ pub(super) fn model(file: &File<'_>, bytes: &Bytes, options: ReadOptions) -> Res
                 own
             };
             let name = own.unwrap_or_else(|| format!("{}[{variable}]", operator.kind));
-            names.push(builder.names.unique(&name));
+            names.push(builder.names.unique(name));
         }
     }
     debug_assert_eq!(names.len(), variables as usize);
@@ -112,17 +89,19 @@ pub(super) fn model(file: &File<'_>, bytes: &Bytes, options: ReadOptions) -> Res
         builder.variables.resize(operator.outputs.end as usize, None);
         read_operator(&mut builder, operator, &names)?;
     }
+    let mut taken: HashSet<ValueId> = builder.graph.inputs.iter().copied().collect();
     for (variable, alias) in &file.outputs {
         let id = builder.variables.get(*variable as usize).copied().flatten();
         let id = id.ok_or_else(|| damaged(format!("output {variable} is made by no operator")))?;
         let id = output(&mut builder, file, *variable, id)?;
         if let Some(alias) = alias {
             let name = &builder.graph.value(id).name;
-            if name != alias && !builder.graph.outputs.contains(&id) && !builder.graph.inputs.contains(&id) {
-                let name = builder.names.unique(alias);
+            if name != alias && !taken.contains(&id) {
+                let name = builder.names.unique(alias.clone());
                 builder.graph.value_mut(id).name = name;
             }
         }
+        taken.insert(id);
         builder.graph.outputs.push(id);
     }
     if builder.graph.outputs.is_empty() {
@@ -149,7 +128,7 @@ fn read_operator(builder: &mut Builder<'_>, operator: &Operator<'_>, names: &[St
     let results = operator.outputs.start as usize..operator.outputs.end as usize;
     let own_names = names.get(results.clone()).unwrap_or_default();
     let wish = operator.name.as_ref().or_else(|| own_names.last()).unwrap_or(&operator.kind);
-    let name = builder.node_names.unique(wish);
+    let name = builder.node_names.unique(wish.clone());
     let unsupported =
         |reason: String| Error::Unsupported { node: name.clone(), op: operator.kind.clone(), reason };
     let entry = registry::find(&operator.kind).ok_or_else(|| {
@@ -191,10 +170,12 @@ fn read_operator(builder: &mut Builder<'_>, operator: &Operator<'_>, names: &[St
 
 /// A result of the network, with the axes that the file has.
 fn output(builder: &mut Builder<'_>, file: &File<'_>, variable: u32, id: ValueId) -> Result<ValueId, Error> {
-    let maker = file.operators.iter().find(|operator| operator.outputs.contains(&variable));
-    let Some(operator) = maker.filter(|_| builder.blocks.contains_key(&id)) else { return Ok(id) };
+    // Operators number their results one after the other.
+    let maker = file.operators.partition_point(|operator| operator.outputs.end <= variable);
+    let operator = file.operators.get(maker).filter(|_| builder.blocks.contains_key(&id));
+    let Some(operator) = operator else { return Ok(id) };
     let name = builder.graph.value(id).name.clone();
-    let planes = builder.unique_name(&format!("{name}.planes"));
+    let planes = builder.unique_name(format!("{name}.planes"));
     builder.graph.value_mut(id).name = planes;
     let mut node = NodeReader { builder, operator, name: name.clone(), names: &[], inputs: Vec::new() };
     let opened = node.as_in_file(id)?;
@@ -204,12 +185,12 @@ fn output(builder: &mut Builder<'_>, file: &File<'_>, variable: u32, id: ValueId
 
 impl Builder<'_> {
     /// A name that no value has yet.
-    pub(super) fn unique_name(&mut self, wish: &str) -> String {
+    pub(super) fn unique_name(&mut self, wish: String) -> String {
         self.names.unique(wish)
     }
 
     /// A name that no node has yet.
-    pub(super) fn unique_node_name(&mut self, wish: &str) -> String {
+    pub(super) fn unique_node_name(&mut self, wish: String) -> String {
         self.node_names.unique(wish)
     }
 

@@ -156,10 +156,13 @@ impl<'a, 'b> NodeReader<'a, 'b> {
 
     /// Takes a tensor.
     pub(crate) fn tensor(&mut self, name: &str) -> Result<Option<Constant>, Error> {
-        let what = format!("node '{}' ({}): attribute '{name}'", self.name, self.op_type);
         match self.take(name) {
             None => Ok(None),
-            Some(AttributeValue::Tensor(tensor)) => self.builder.source.constant(tensor, &what).map(Some),
+            Some(AttributeValue::Tensor(tensor)) => {
+                let (own, op) = (&self.name, self.op_type);
+                let what = format_args!("node '{own}' ({op}): attribute '{name}'");
+                self.builder.source.constant(tensor, &what).map(Some)
+            }
             Some(_) => Err(self.wrong(name, "a tensor")),
         }
     }
@@ -188,10 +191,7 @@ impl<'a, 'b> NodeReader<'a, 'b> {
 
     /// Whether somebody reads result `index`.
     pub(crate) fn output_used(&self, index: usize) -> bool {
-        self.outputs.get(index).copied().flatten().is_some_and(|id| {
-            let name = self.builder.graph.value(id).name.as_str();
-            self.builder.used.contains(name)
-        })
+        self.outputs.get(index).copied().flatten().is_some_and(|id| self.builder.is_used(id))
     }
 
     /// Drops the results from `keep` on; an error when somebody reads one.
@@ -207,7 +207,7 @@ impl<'a, 'b> NodeReader<'a, 'b> {
 
     /// Makes a new constant called after the node and `suffix`.
     pub(crate) fn new_constant(&mut self, suffix: &str, constant: Constant) -> ValueId {
-        let name = self.builder.unique_value_name(&format!("{}.{suffix}", self.name));
+        let name = self.builder.unique_value_name(format!("{}.{suffix}", self.name));
         self.builder.graph.add_constant(name, constant)
     }
 
@@ -225,7 +225,7 @@ impl<'a, 'b> NodeReader<'a, 'b> {
 
     /// Makes a value for a node in between.
     pub(crate) fn new_value(&mut self, suffix: &str) -> ValueId {
-        let name = self.builder.unique_value_name(&format!("{}.{suffix}", self.name));
+        let name = self.builder.unique_value_name(format!("{}.{suffix}", self.name));
         self.builder.graph.add_value(Value::named(name))
     }
 
@@ -239,7 +239,7 @@ impl<'a, 'b> NodeReader<'a, 'b> {
 
     /// Adds a node before this one.
     pub(crate) fn emit_before(&mut self, op: Op, inputs: &[Option<ValueId>], output: ValueId) {
-        let name = self.builder.unique_node_name(&format!("{}.{}", self.name, op.name()));
+        let name = self.builder.unique_node_name(format!("{}.{}", self.name, op.name()));
         self.builder.graph.nodes.push(Node::new(name, op, inputs.into(), vec![Some(output)]));
     }
 
@@ -250,7 +250,7 @@ impl<'a, 'b> NodeReader<'a, 'b> {
         let outer = self.outputs[0].replace(inner);
         let mut inputs = vec![Some(inner)];
         inputs.extend_from_slice(more);
-        let name = self.builder.unique_node_name(&format!("{}.{}", self.name, op.name()));
+        let name = self.builder.unique_node_name(format!("{}.{}", self.name, op.name()));
         self.after.insert(0, Node::new(name, op, inputs, vec![outer]));
     }
 }

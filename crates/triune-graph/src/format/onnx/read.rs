@@ -1,6 +1,7 @@
 //! From ONNX's messages to a [`Graph`]: names to ids, nodes to execution order, operators by the registry.
 
 use std::{
+    borrow::Cow,
     cmp::Reverse,
     collections::{BinaryHeap, HashMap, HashSet},
     path::Path,
@@ -16,82 +17,154 @@ use super::{
     proto::{Attribute, AttributeValue, DimInfo, Model, Network, NodeProto, ValueInfo},
     tensor::{self, Source},
 };
-use crate::{Constant, Dim, Error, Graph, Node, Value, ValueId};
+use crate::{Constant, Dim, Error, Graph, Node, Value, ValueId, format::names::Names};
 
 /// The graph while it grows, with what every node may need.
 pub(super) struct Builder<'b> {
     pub(super) graph: Graph,
     pub(super) source: Source<'b>,
-    /// Names that some node or the caller reads.
-    pub(super) used: HashSet<&'b str>,
-    /// Names that are taken, each with the number that the next one like it gets.
-    value_names: HashMap<String, usize>,
-    node_names: HashMap<String, usize>,
+    /// The file's values by name.
+    symbols: Symbols<'b>,
+    /// By value: whether some node or the caller reads it. Values that the file does not name have no entry.
+    used: Vec<bool>,
+    /// Names besides those that the file has for its values.
+    value_names: Names<'b>,
+    node_names: Names<'b>,
 }
 
-impl Builder<'_> {
+impl<'b> Builder<'b> {
     /// A name that no value has yet.
-    pub(super) fn unique_value_name(&mut self, wish: &str) -> String {
-        unique(&mut self.value_names, wish)
+    pub(super) fn unique_value_name(&mut self, wish: String) -> String {
+        let symbols = &self.symbols;
+        self.value_names.unique_beside(wish, |name| symbols.get(name).is_some())
     }
 
     /// A name that no node has yet.
-    pub(super) fn unique_node_name(&mut self, wish: &str) -> String {
-        unique(&mut self.node_names, wish)
+    pub(super) fn unique_node_name(&mut self, wish: impl Into<Cow<'b, str>>) -> String {
+        self.node_names.unique(wish)
+    }
+
+    /// Whether some node or the caller reads a value of the file.
+    pub(super) fn is_used(&self, id: ValueId) -> bool {
+        self.used.get(id.0 as usize).copied().unwrap_or(false)
     }
 }
 
-fn unique(names: &mut HashMap<String, usize>, wish: &str) -> String {
-    let Some(&start) = names.get(wish) else {
-        names.insert(wish.into(), 2);
-        return wish.into();
-    };
-    // The count goes on where it stopped: a file may call all its nodes the same.
-    let mut number = start;
-    let name = loop {
-        let name = format!("{wish}_{number}");
-        number += 1;
-        if !names.contains_key(&name) {
-            break name;
+/// The number of a value's name in the file. Every occurrence is looked up once; what is known of a value is then found by
+/// its number.
+type Symbol = u32;
+
+/// The number that stands for no name.
+const NOTHING: Symbol = Symbol::MAX;
+
+/// The names of the file's values.
+#[derive(Default)]
+struct Symbols<'b> {
+    numbers: HashMap<&'b str, Symbol>,
+}
+
+impl<'b> Symbols<'b> {
+    /// The number of a name, a new one if it has none.
+    fn add(&mut self, name: &'b str) -> Symbol {
+        let next = self.numbers.len() as Symbol;
+        *self.numbers.entry(name).or_insert(next)
+    }
+
+    fn get(&self, name: &str) -> Option<usize> {
+        self.numbers.get(name).map(|&symbol| symbol as usize)
+    }
+}
+
+/// The operands and results of all nodes by their numbers.
+struct Wires {
+    symbols: Vec<Symbol>,
+    /// Where each node's operands begin, and its results.
+    starts: Vec<[usize; 2]>,
+}
+
+impl Wires {
+    fn new<'b>(nodes: &[NodeProto<'b>], symbols: &mut Symbols<'b>) -> Self {
+        let mut wires = Self { symbols: Vec::new(), starts: Vec::with_capacity(nodes.len() + 1) };
+        for node in nodes {
+            let start = wires.symbols.len();
+            wires.starts.push([start, start + node.inputs.len()]);
+            let names = node.inputs.iter().chain(&node.outputs);
+            wires
+                .symbols
+                .extend(names.map(|&name| if name.is_empty() { NOTHING } else { symbols.add(name) }));
         }
-    };
-    names.insert(wish.into(), number);
-    names.insert(name.clone(), 2);
-    name
+        wires.starts.push([wires.symbols.len(); 2]);
+        wires
+    }
+
+    /// A node's operands; [`NOTHING`] for one that is left out.
+    fn inputs(&self, node: usize) -> &[Symbol] {
+        let [start, end] = self.starts[node];
+        &self.symbols[start..end]
+    }
+
+    /// A node's results; [`NOTHING`] for one that is left out.
+    fn outputs(&self, node: usize) -> &[Symbol] {
+        &self.symbols[self.starts[node][1]..self.starts[node + 1][0]]
+    }
+}
+
+/// What the file says of its values, by their numbers.
+struct Said<'p, 'b> {
+    /// The values that there are so far.
+    ids: Vec<Option<ValueId>>,
+    /// Element types and extents.
+    infos: Vec<Option<&'p ValueInfo<'b>>>,
+    /// Whether some node or the caller reads it.
+    used: Vec<bool>,
 }
 
 /// Builds the graph of a model whose file is `bytes`.
-pub(super) fn graph(model: &Model<'_>, bytes: &Bytes, folder: Option<&Path>) -> Result<Graph, Error> {
+pub(super) fn graph<'b>(
+    model: &Model<'b>,
+    bytes: &'b Bytes,
+    folder: Option<&'b Path>,
+) -> Result<Graph, Error> {
     let opsets = opsets(model)?;
     let network = model.graph.as_ref().ok_or_else(|| malformed("no graph"))?;
     if network.has_sparse {
         return Err(malformed("sparse initializers are not supported"));
     }
+    let mut symbols = Symbols::default();
+    let initializers: Vec<Symbol> =
+        network.initializers.iter().map(|tensor| symbols.add(tensor.name)).collect();
+    let inputs: Vec<Symbol> = network.inputs.iter().map(|info| symbols.add(info.name)).collect();
+    let outputs: Vec<Symbol> = network.outputs.iter().map(|info| symbols.add(info.name)).collect();
+    let wires = Wires::new(&network.nodes, &mut symbols);
+    let count = symbols.numbers.len();
+    let mut said = Said { ids: vec![None; count], infos: vec![None; count], used: vec![false; count] };
+    for info in network.infos.iter().chain(&network.outputs) {
+        if let Some(symbol) = symbols.get(info.name) {
+            said.infos[symbol] = Some(info);
+        }
+    }
+    let read = (0..network.nodes.len()).flat_map(|index| wires.inputs(index));
+    for &symbol in read.chain(&outputs).filter(|symbol| **symbol != NOTHING) {
+        said.used[symbol as usize] = true;
+    }
     let mut builder = Builder {
         graph: Graph { name: network.name.into(), ..Graph::default() },
         source: Source::new(bytes, folder),
-        used: HashSet::new(),
-        value_names: HashMap::new(),
-        node_names: HashMap::new(),
+        symbols,
+        used: Vec::new(),
+        value_names: Names::default(),
+        node_names: Names::default(),
     };
-    let mut ids = boundary(&mut builder, network)?;
-
-    builder.used.extend(network.nodes.iter().flat_map(|node| &node.inputs).copied());
-    builder.used.extend(network.outputs.iter().map(|info| info.name));
-    // Names of the file are taken before any name is made up.
-    builder
-        .value_names
-        .extend(network.nodes.iter().flat_map(|node| &node.outputs).map(|&name| (String::from(name), 2)));
-    let names = node_names(&mut builder, &network.nodes);
-    let infos: HashMap<&str, &ValueInfo<'_>> =
-        network.infos.iter().chain(&network.outputs).map(|info| (info.name, info)).collect();
-
-    for index in execution_order(&network.nodes, &names, &ids)? {
-        node(&mut builder, &mut ids, &infos, &network.nodes[index], &names[index], &opsets)?;
+    boundary(&mut builder, network, &inputs, &initializers, &mut said.ids)?;
+    let mut names = node_names(&mut builder, &network.nodes);
+    for index in execution_order(&network.nodes, &names, &wires, &said.ids)? {
+        let name = std::mem::take(&mut names[index]);
+        let [inputs, outputs] = [wires.inputs(index), wires.outputs(index)];
+        node(&mut builder, &mut said, &network.nodes[index], [inputs, outputs], name, &opsets)?;
     }
-    for output in &network.outputs {
-        let id = *ids.get(output.name).ok_or_else(|| {
-            Error::Graph(format!("output '{}' is neither an input nor made by a node", output.name))
+    for (info, &symbol) in network.outputs.iter().zip(&outputs) {
+        let id = said.ids[symbol as usize].ok_or_else(|| {
+            Error::Graph(format!("output '{}' is neither an input nor made by a node", info.name))
         })?;
         builder.graph.outputs.push(id);
     }
@@ -120,44 +193,47 @@ fn opsets<'b>(model: &Model<'b>) -> Result<Opsets<'b>, Error> {
 fn boundary<'b>(
     builder: &mut Builder<'b>,
     network: &Network<'b>,
-) -> Result<HashMap<&'b str, ValueId>, Error> {
-    let mut ids = HashMap::new();
+    inputs: &[Symbol],
+    initializers: &[Symbol],
+    ids: &mut [Option<ValueId>],
+) -> Result<(), Error> {
     // Files before IR version 4 list initializers as inputs, too; they are weights, not what a caller gives.
-    let initialized: HashSet<&str> = network.initializers.iter().map(|tensor| tensor.name).collect();
-    for info in &network.inputs {
-        if initialized.contains(info.name) {
+    let mut initialized = vec![false; ids.len()];
+    for &symbol in initializers {
+        initialized[symbol as usize] = true;
+    }
+    for (info, &symbol) in network.inputs.iter().zip(inputs) {
+        if initialized[symbol as usize] {
             continue;
         }
         let mut value = Value::named(info.name);
         describe(&mut value, info)?;
-        declare(&mut ids, info.name, builder.graph.values.len(), "input")?;
-        let id = builder.graph.add_value(value);
+        let id = declare(&mut builder.graph, ids, symbol, value, "input")?;
         builder.graph.inputs.push(id);
     }
-    for tensor in &network.initializers {
-        let what = format!("initializer '{}'", tensor.name);
-        let constant = builder.source.constant(tensor, &what)?;
-        declare(&mut ids, tensor.name, builder.graph.values.len(), "initializer")?;
-        builder.graph.add_constant(tensor.name, constant);
+    for (tensor, &symbol) in network.initializers.iter().zip(initializers) {
+        let constant = builder.source.constant(tensor, &format_args!("initializer '{}'", tensor.name))?;
+        let id = declare(&mut builder.graph, ids, symbol, Value::named(tensor.name), "initializer")?;
+        builder.graph.set_constant(id, constant);
     }
-    builder.value_names.extend(ids.keys().map(|&name| (String::from(name), 2)));
-    Ok(ids)
+    Ok(())
 }
 
-fn declare<'b>(
-    ids: &mut HashMap<&'b str, ValueId>,
-    name: &'b str,
-    index: usize,
+fn declare(
+    graph: &mut Graph,
+    ids: &mut [Option<ValueId>],
+    symbol: Symbol,
+    value: Value,
     what: &str,
-) -> Result<(), Error> {
-    if name.is_empty() {
+) -> Result<ValueId, Error> {
+    if value.name.is_empty() {
         return Err(Error::Graph(format!("an {what} has no name")));
     }
-    let id = ValueId(u32::try_from(index).map_err(|_| malformed("too many values"))?);
-    match ids.insert(name, id) {
-        None => Ok(()),
-        Some(_) => Err(Error::Graph(format!("value '{name}' is defined twice"))),
+    let id = &mut ids[symbol as usize];
+    if id.is_some() {
+        return Err(Error::Graph(format!("value '{}' is defined twice", value.name)));
     }
+    Ok(*id.insert(graph.add_value(value)))
 }
 
 /// Gives a value the element type and extents that the file declares.
@@ -187,7 +263,7 @@ fn describe(value: &mut Value, info: &ValueInfo<'_>) -> Result<(), Error> {
 fn node_names<'b>(builder: &mut Builder<'b>, nodes: &[NodeProto<'b>]) -> Vec<String> {
     let name = |(index, node): (usize, &NodeProto<'b>)| {
         if node.name.is_empty() {
-            builder.unique_node_name(&format!("{}_{index}", node.op_type))
+            builder.unique_node_name(format!("{}_{index}", node.op_type))
         } else {
             builder.unique_node_name(node.name)
         }
@@ -199,12 +275,16 @@ fn node_names<'b>(builder: &mut Builder<'b>, nodes: &[NodeProto<'b>]) -> Vec<Str
 fn execution_order(
     nodes: &[NodeProto<'_>],
     names: &[String],
-    ids: &HashMap<&str, ValueId>,
+    wires: &Wires,
+    ids: &[Option<ValueId>],
 ) -> Result<Vec<usize>, Error> {
-    let mut makers = HashMap::new();
+    let mut makers: Vec<Option<usize>> = vec![None; ids.len()];
     for (index, node) in nodes.iter().enumerate() {
-        for &output in node.outputs.iter().filter(|output| !output.is_empty()) {
-            if ids.contains_key(output) || makers.insert(output, index).is_some() {
+        for (&symbol, output) in wires.outputs(index).iter().zip(&node.outputs) {
+            if symbol == NOTHING {
+                continue;
+            }
+            if ids[symbol as usize].is_some() || makers[symbol as usize].replace(index).is_some() {
                 return Err(Error::Graph(format!(
                     "node '{}' ({}) makes value '{output}', which is there already",
                     names[index], node.op_type
@@ -212,11 +292,22 @@ fn execution_order(
             }
         }
     }
+    // The operands of a node that other nodes make.
+    let computed = |index: usize| {
+        let operands = wires.inputs(index).iter().zip(&nodes[index].inputs);
+        operands.filter(|(symbol, _)| **symbol != NOTHING && ids[**symbol as usize].is_none())
+    };
+    let is_sound = |index: usize| {
+        computed(index).all(|(&symbol, _)| makers[symbol as usize].is_some_and(|maker| maker < index))
+    };
+    if (0..nodes.len()).all(is_sound) {
+        return Ok((0..nodes.len()).collect());
+    }
     let mut waiting = vec![0_usize; nodes.len()];
     let mut readers = vec![Vec::new(); nodes.len()];
     for (index, node) in nodes.iter().enumerate() {
-        for &input in node.inputs.iter().filter(|input| !input.is_empty() && !ids.contains_key(*input)) {
-            let maker = *makers.get(input).ok_or_else(|| {
+        for (&symbol, input) in computed(index) {
+            let maker = makers[symbol as usize].ok_or_else(|| {
                 Error::Graph(format!(
                     "node '{}' ({}) reads value '{input}', which is neither an input, an initializer nor made by a node",
                     names[index], node.op_type
@@ -249,37 +340,38 @@ fn execution_order(
 
 fn node<'b>(
     builder: &mut Builder<'b>,
-    ids: &mut HashMap<&'b str, ValueId>,
-    infos: &HashMap<&str, &ValueInfo<'_>>,
+    said: &mut Said<'_, 'b>,
     proto: &NodeProto<'b>,
-    name: &str,
+    [inputs, outputs]: [&[Symbol]; 2],
+    name: String,
     opsets: &Opsets<'_>,
 ) -> Result<(), Error> {
     let unsupported =
-        |reason: String| Error::Unsupported { node: name.into(), op: proto.op_type.into(), reason };
+        |reason: String| Error::Unsupported { node: name.clone(), op: proto.op_type.into(), reason };
     check_attributes(&proto.attributes).map_err(&unsupported)?;
-    let inputs = proto
-        .inputs
-        .iter()
-        .map(|input| if input.is_empty() { None } else { ids.get(input).copied() })
-        .collect::<Vec<_>>();
-    let mut outputs = Vec::with_capacity(proto.outputs.len());
-    for &output in &proto.outputs {
-        if output.is_empty() {
-            outputs.push(None);
+    let inputs: Vec<_> =
+        inputs.iter().map(|&symbol| said.ids.get(symbol as usize).copied().flatten()).collect();
+    let mut results = Vec::with_capacity(outputs.len());
+    for (&output, &symbol) in proto.outputs.iter().zip(outputs) {
+        if symbol == NOTHING {
+            results.push(None);
             continue;
         }
+        let symbol = symbol as usize;
         let mut value = Value::named(output);
-        if let Some(info) = infos.get(output) {
+        if let Some(info) = said.infos[symbol] {
             describe(&mut value, info)?;
         }
         let id = builder.graph.add_value(value);
-        ids.insert(output, id);
-        outputs.push(Some(id));
+        builder.used.resize(id.0 as usize, false);
+        builder.used.push(said.used[symbol]);
+        said.ids[symbol] = Some(id);
+        results.push(Some(id));
     }
+    let outputs = results;
 
     if ops::canonical(proto.domain) == DEFAULT_DOMAIN && proto.op_type == "Constant" {
-        return constant(builder, proto, name, outputs.first().copied().flatten());
+        return constant(builder, proto, &name, outputs.first().copied().flatten());
     }
     let operator = ops::find(proto.domain, proto.op_type)
         .ok_or_else(|| unsupported(format!("operator of domain '{}' is not supported", proto.domain)))?;
@@ -302,7 +394,7 @@ fn node<'b>(
         builder,
         attributes: &proto.attributes,
         taken: vec![false; proto.attributes.len()],
-        name: name.into(),
+        name,
         op_type: proto.op_type,
         since,
         inputs,
@@ -318,7 +410,7 @@ fn node<'b>(
         let attribute = reader.attributes[left].name;
         return Err(reader.unsupported(format!("attribute '{attribute}' is not supported")));
     }
-    let NodeReader { inputs, outputs, after, .. } = reader;
+    let NodeReader { name, inputs, outputs, after, .. } = reader;
     builder.graph.nodes.push(Node::new(name, op, inputs, outputs));
     builder.graph.nodes.extend(after);
     Ok(())
@@ -338,7 +430,7 @@ fn constant(
     };
     let constant = match (attribute.name, &attribute.value) {
         ("value", AttributeValue::Tensor(tensor)) => {
-            Some(builder.source.constant(tensor, &format!("node '{name}' (Constant)"))?)
+            Some(builder.source.constant(tensor, &format_args!("node '{name}' (Constant)"))?)
         }
         ("value_float", &AttributeValue::Float(value)) => Constant::from_f32(Shape::from([]), &[value]),
         ("value_int", &AttributeValue::Int(value)) => Constant::from_i64(Shape::from([]), &[value]),

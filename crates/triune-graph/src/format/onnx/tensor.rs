@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    fmt::Display,
     path::{Component, Path, PathBuf},
 };
 
@@ -50,7 +51,11 @@ impl<'a> Source<'a> {
     }
 
     /// The tensor's elements; `what` names it in errors.
-    pub(super) fn constant(&mut self, tensor: &TensorProto<'_>, what: &str) -> Result<Constant, Error> {
+    pub(super) fn constant(
+        &mut self,
+        tensor: &TensorProto<'_>,
+        what: &dyn Display,
+    ) -> Result<Constant, Error> {
         let fail = |reason: String| malformed(format!("{what}: {reason}"));
         if tensor.is_segment {
             return Err(fail("segmented tensors are not supported".into()));
@@ -75,7 +80,7 @@ impl<'a> Source<'a> {
             .ok_or_else(|| fail(format!("shape {shape} of {dtype} does not fit {found} bytes of data")))
     }
 
-    fn external(&mut self, tensor: &TensorProto<'_>, what: &str) -> Result<Bytes, Error> {
+    fn external(&mut self, tensor: &TensorProto<'_>, what: &dyn Display) -> Result<Bytes, Error> {
         let fail = |reason: String| malformed(format!("{what}: external data: {reason}"));
         let entry = |key: &str| tensor.external.iter().find(|(k, _)| *k == key).map(|&(_, value)| value);
         let number = |key: &str| {

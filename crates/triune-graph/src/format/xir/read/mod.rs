@@ -13,12 +13,12 @@ mod registry;
 mod values;
 mod views;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use triune_tensor::{DType, Requantize};
 
 use super::{Attribute, Document, ElementType, Operation, Scale, malformed};
-use crate::{Error, Graph, ValueId, ops::infer::TensorType as Found};
+use crate::{Error, Graph, ValueId, format::names::Names, ops::infer::TensorType as Found};
 use form::Form;
 use meaning::Meaning;
 use node::Reader;
@@ -133,8 +133,8 @@ struct Builder<'d> {
     found: Vec<Option<Found>>,
     /// By name, the first value of the document that has it.
     first: HashMap<&'d str, usize>,
-    names: HashSet<String>,
-    node_names: HashSet<String>,
+    names: Names<'d>,
+    node_names: Names<'d>,
 }
 
 impl<'d> Builder<'d> {
@@ -142,11 +142,11 @@ impl<'d> Builder<'d> {
         let graph = Graph { name: document.name.clone(), ..Graph::default() };
         // Names of the document's own values are theirs.
         let mut first = HashMap::new();
-        let mut names = HashSet::new();
+        let mut names = Names::default();
         for (index, value) in document.values.iter().enumerate() {
             first.entry(value.name.as_str()).or_insert(index);
-            names.insert(value.name.clone());
-            names.insert(format!("v{}", value.v_id));
+            names.take(value.name.as_str());
+            names.take(format!("v{}", value.v_id));
         }
         Self {
             document,
@@ -156,7 +156,7 @@ impl<'d> Builder<'d> {
             found: Vec::new(),
             first,
             names,
-            node_names: HashSet::new(),
+            node_names: Names::default(),
         }
     }
 
@@ -168,16 +168,6 @@ impl<'d> Builder<'d> {
         } else {
             value.name.clone()
         }
-    }
-
-    fn unique(names: &mut HashSet<String>, wish: &str) -> String {
-        let mut name = wish.to_owned();
-        let mut count = 1_usize;
-        while !names.insert(name.clone()) {
-            count += 1;
-            name = format!("{wish}_{count}");
-        }
-        name
     }
 }
 

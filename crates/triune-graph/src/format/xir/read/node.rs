@@ -271,7 +271,7 @@ impl<'b, 'd> Reader<'b, 'd> {
 
     /// Makes a constant.
     pub(super) fn constant(&mut self, suffix: &str, constant: Constant) -> ValueId {
-        let name = Builder::unique(&mut self.builder.names, &format!("{}.{suffix}", self.name));
+        let name = self.builder.names.unique(format!("{}.{suffix}", self.name));
         self.builder.found.push(Some(Found { dtype: constant.dtype(), shape: constant.shape() }));
         self.builder.graph.add_constant(name, constant)
     }
@@ -309,7 +309,7 @@ impl<'b, 'd> Reader<'b, 'd> {
         inputs: &[Option<ValueId>],
         results: usize,
     ) -> Result<Vec<ValueId>, Error> {
-        let name = Builder::unique(&mut self.builder.node_names, &self.name);
+        let name = self.builder.node_names.unique(self.name.clone());
         let operands: Option<Vec<Option<Operand<'_>>>> = inputs
             .iter()
             .map(|input| match input {
@@ -332,8 +332,7 @@ impl<'b, 'd> Reader<'b, 'd> {
         };
         let outputs: Vec<ValueId> = (0..results)
             .map(|index| {
-                let wish = format!("{name}:{index}");
-                let own = Builder::unique(&mut self.builder.names, &wish);
+                let own = self.builder.names.unique(format!("{name}:{index}"));
                 let found = found.get(index).copied();
                 let dims = |found: &Found| found.shape.iter().map(|&extent| Dim::Fixed(extent)).collect();
                 let value = Value {

@@ -1,9 +1,11 @@
 //! Values of the document as tensors of the graph: views of them, and between what is stored and the reals.
 
+use std::collections::HashSet;
+
 use triune_tensor::{DType, Shape, text::List};
 
 use super::{
-    Builder, Form, Meaning, Typed, View,
+    Form, Meaning, Typed, View,
     node::{MOST_CHANNELS, Reader},
 };
 use crate::{
@@ -305,19 +307,18 @@ impl Reader<'_, '_> {
 
     /// The network's outputs, as they are stored.
     pub(super) fn output(&mut self) -> Result<(), Error> {
+        let graph = &self.builder.graph;
+        let mut border: HashSet<ValueId> = graph.inputs.iter().chain(&graph.outputs).copied().collect();
         for number in 0..self.op.inputs.len() {
             let index = self.operand(number)?;
             let mut id = self.kept(index, View::Stored)?;
-            let graph = &self.builder.graph;
-            let taken = graph.inputs.contains(&id)
-                || graph.outputs.contains(&id)
-                || graph.value(id).constant.is_some();
-            if taken {
+            if border.contains(&id) || self.builder.graph.value(id).constant.is_some() {
                 id = self.copy(id)?;
             } else {
                 let name = self.builder.border_name(index);
                 self.builder.graph.value_mut(id).name = name;
             }
+            border.insert(id);
             self.builder.graph.outputs.push(id);
         }
         Ok(())
@@ -328,7 +329,7 @@ impl Reader<'_, '_> {
         let typed = self.typed(index)?;
         let constant = self.stored_constant(index, typed.dtype)?;
         let wish = self.builder.border_name(index);
-        let name = Builder::unique(&mut self.builder.names, &format!("{wish}.data"));
+        let name = self.builder.names.unique(format!("{wish}.data"));
         self.builder.found.push(Some(Found { dtype: constant.dtype(), shape: constant.shape() }));
         Ok(self.builder.graph.add_constant(name, constant))
     }
