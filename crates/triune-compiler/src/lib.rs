@@ -18,6 +18,6 @@ pub use compile::{
     program,
 };
 pub use error::Error;
-pub use outline::{Outline, OutlineNode, OutlineValue};
+pub use outline::{Outline, OutlineBuilder, OutlineNode, OutlineValue};
 pub use plan::PlanOptions;
 pub use program::{Operator, PlannedBuffer, Program, Residency, TensorIo};

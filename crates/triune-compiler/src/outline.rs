@@ -47,7 +47,9 @@ impl Outline {
     /// The outline of a prepared graph. Values whose type or extents are not known are left out.
     pub fn of(graph: &Graph) -> Self {
         let mut outline = Self::default();
-        let mut known = HashMap::new();
+        outline.nodes.reserve_exact(graph.nodes.len());
+        outline.values.reserve_exact(graph.values.len());
+        let mut known = vec![None; graph.values.len()];
         for node in &graph.nodes {
             let mut positions = |ids: &[Option<ValueId>]| -> Vec<usize> {
                 ids.iter().flatten().filter_map(|&id| outline.position(graph, id, &mut known)).collect()
@@ -65,8 +67,8 @@ impl Outline {
         outline
     }
 
-    fn position(&mut self, graph: &Graph, id: ValueId, known: &mut HashMap<ValueId, usize>) -> Option<usize> {
-        if let Some(&position) = known.get(&id) {
+    fn position(&mut self, graph: &Graph, id: ValueId, known: &mut [Option<usize>]) -> Option<usize> {
+        if let Some(position) = known[id.0 as usize] {
             return Some(position);
         }
         let value = graph.value(id);
@@ -77,49 +79,58 @@ impl Outline {
             constant: value.constant.is_some(),
         };
         self.values.push(found);
-        known.insert(id, self.values.len() - 1);
+        known[id.0 as usize] = Some(self.values.len() - 1);
         Some(self.values.len() - 1)
     }
+}
 
-    /// Adds an operator between values that are named by the caller; those of one name are one value.
+/// An outline while it is put together from operators and parts of one model: values of one name are one value.
+#[derive(Debug, Default)]
+pub struct OutlineBuilder {
+    outline: Outline,
+    /// The position of each value.
+    positions: HashMap<String, usize>,
+}
+
+impl OutlineBuilder {
+    fn position(&mut self, value: &OutlineValue) -> usize {
+        if let Some(&position) = self.positions.get(&value.name) {
+            return position;
+        }
+        let position = self.outline.values.len();
+        self.positions.insert(value.name.clone(), position);
+        self.outline.values.push(value.clone());
+        position
+    }
+
+    /// Adds an operator.
     pub fn add(
         &mut self,
         name: &str,
         kind: &'static str,
-        inputs: Vec<OutlineValue>,
-        outputs: Vec<OutlineValue>,
+        inputs: &[OutlineValue],
+        outputs: &[OutlineValue],
     ) {
-        let mut positions = |values: Vec<OutlineValue>| -> Vec<usize> {
-            let position = |value: OutlineValue| {
-                let found = self.values.iter().position(|known| known.name == value.name);
-                found.unwrap_or_else(|| {
-                    self.values.push(value);
-                    self.values.len() - 1
-                })
-            };
-            values.into_iter().map(position).collect()
-        };
+        let mut positions =
+            |values: &[OutlineValue]| values.iter().map(|value| self.position(value)).collect();
         let (inputs, outputs) = (positions(inputs), positions(outputs));
-        self.nodes.push(OutlineNode { name: name.into(), kind, inputs, outputs, operations: None });
+        self.outline.nodes.push(OutlineNode { name: name.into(), kind, inputs, outputs, operations: None });
     }
 
-    /// Adds the operators of another part of the same model: values of one name are one value.
-    pub fn append(&mut self, part: &Self) {
-        let names: HashMap<String, usize> =
-            self.values.iter().enumerate().map(|(position, value)| (value.name.clone(), position)).collect();
-        let position = |value: &OutlineValue| {
-            names.get(&value.name).copied().unwrap_or_else(|| {
-                self.values.push(value.clone());
-                self.values.len() - 1
-            })
-        };
-        let positions: Vec<usize> = part.values.iter().map(position).collect();
+    /// Adds the operators of a part.
+    pub fn append(&mut self, part: &Outline) {
+        let positions: Vec<usize> = part.values.iter().map(|value| self.position(value)).collect();
         let moved = |old: &[usize]| old.iter().map(|&position| positions[position]).collect();
-        self.nodes.extend(part.nodes.iter().map(|node| OutlineNode {
+        self.outline.nodes.extend(part.nodes.iter().map(|node| OutlineNode {
             inputs: moved(&node.inputs),
             outputs: moved(&node.outputs),
             ..node.clone()
         }));
+    }
+
+    /// The outline of all that was added.
+    pub fn finish(self) -> Outline {
+        self.outline
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use triune_tensor::{DType, QuantParams, Requantize, Rounding, Shape};
+use triune_tensor::{DType, MAX_RANK, QuantParams, Requantize, Rounding, Shape};
 
 use crate::{Constant, Op};
 
@@ -65,16 +65,16 @@ impl Value {
 
     /// The extents, when all are fixed.
     pub fn fixed_shape(&self) -> Option<Shape> {
-        let dims: Option<Vec<usize>> = self
-            .shape
-            .as_ref()?
-            .iter()
-            .map(|dim| match dim {
-                Dim::Fixed(extent) => Some(*extent),
-                Dim::Symbol(_) => None,
-            })
-            .collect();
-        Shape::new(&dims?)
+        let declared = self.shape.as_ref()?;
+        let mut dims = [0; MAX_RANK];
+        let dims = dims.get_mut(..declared.len())?;
+        for (extent, dim) in dims.iter_mut().zip(declared) {
+            *extent = match dim {
+                Dim::Fixed(extent) => *extent,
+                Dim::Symbol(_) => return None,
+            };
+        }
+        Shape::new(dims)
     }
 }
 

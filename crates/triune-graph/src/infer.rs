@@ -1,7 +1,9 @@
 //! Element types and extents of every value of a bound graph, by the rules of the operators.
 
+use std::collections::HashMap;
+
 use crate::{
-    Constant, Dim, Error, Graph,
+    Constant, Dim, Error, Graph, ValueId,
     known::Evaluator,
     ops::infer::{Operand, Operands, TensorType, is_countable},
 };
@@ -41,7 +43,8 @@ pub fn infer(graph: &mut Graph) -> Result<(), Error> {
         }
         types[id.0 as usize] = Some(TensorType { dtype, shape });
     }
-    let mut known: Vec<Option<Constant>> = vec![None; graph.values.len()];
+    // By value; few have any.
+    let mut known: HashMap<ValueId, Constant> = HashMap::new();
     let mut evaluator = Evaluator::new(8 * KNOWN_ELEMENTS);
     let mut nodes = std::mem::take(&mut graph.nodes);
     let result: Result<(), Error> = nodes.iter_mut().try_for_each(|node| {
@@ -55,7 +58,8 @@ pub fn infer(graph: &mut Graph) -> Result<(), Error> {
                         let name = &graph.values[index].name;
                         Error::Graph(format!("node '{}' reads value '{name}' before it is made", node.name))
                     })?;
-                    let constant = graph.values[index].constant.as_ref().or(known[index].as_ref());
+                    let constant = graph.values[index].constant.as_ref();
+                    let constant = constant.or_else(|| known.get(id));
                     Some(Operand { dtype, shape, constant })
                 }
             });
@@ -67,7 +71,9 @@ pub fn infer(graph: &mut Graph) -> Result<(), Error> {
         for (index, output) in node.outputs.iter().enumerate() {
             let Some(id) = output else { continue };
             types[id.0 as usize] = results.get(index).copied();
-            known[id.0 as usize] = values.as_ref().and_then(|values| values.get(index).cloned());
+            if let Some(value) = values.as_ref().and_then(|values| values.get(index)) {
+                known.insert(*id, value.clone());
+            }
         }
         Ok(())
     });
@@ -76,7 +82,9 @@ pub fn infer(graph: &mut Graph) -> Result<(), Error> {
     for (value, found) in graph.values.iter_mut().zip(types) {
         if let Some(TensorType { dtype, shape }) = found {
             value.dtype = Some(dtype);
-            value.shape = Some(shape.iter().map(|&extent| Dim::Fixed(extent)).collect());
+            if value.fixed_shape() != Some(shape) {
+                value.shape = Some(shape.iter().map(|&extent| Dim::Fixed(extent)).collect());
+            }
         }
     }
     for &id in &graph.outputs {

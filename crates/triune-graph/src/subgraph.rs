@@ -1,12 +1,13 @@
 //! Graphs from graphs: inputs bound to shapes, parts taken out, values renumbered.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
+
 use triune_tensor::text::List;
 
-use crate::{Dim, Error, Graph, ValueId};
+use crate::{Dim, Error, Graph, NodeId, ValueId};
 
 impl Graph {
     /// Fixes the inputs' extents: `shapes` has an input's name and its extents.
@@ -90,10 +91,18 @@ impl Graph {
     ///
     /// An output that also needs another input of this graph is an error that names both.
     pub fn extract(&self, inputs: &[ValueId], outputs: &[ValueId]) -> Result<Self, Error> {
-        let cut: HashSet<ValueId> = inputs.iter().copied().collect();
-        let producers = self.producers();
-        let mut seen = cut.clone();
-        let mut needed = vec![false; self.nodes.len()];
+        self.extract_by(&self.producers(), inputs, outputs)
+    }
+
+    /// As [`Self::extract`], by the node that makes each value: takes time in proportion to the sub-network.
+    pub(crate) fn extract_by(
+        &self,
+        producers: &[Option<NodeId>],
+        inputs: &[ValueId],
+        outputs: &[ValueId],
+    ) -> Result<Self, Error> {
+        let mut seen: HashSet<ValueId> = inputs.iter().copied().collect();
+        let (mut nodes, mut constants) = (BTreeSet::new(), BTreeSet::new());
         for &output in outputs {
             let mut open = vec![output];
             while let Some(id) = open.pop() {
@@ -101,11 +110,13 @@ impl Graph {
                     continue;
                 }
                 match producers[id.0 as usize] {
-                    Some(node) => {
-                        needed[node.0 as usize] = true;
+                    Some(node) if nodes.insert(node) => {
                         open.extend(self.nodes[node.0 as usize].inputs.iter().flatten());
                     }
-                    None if self.value(id).constant.is_some() => {}
+                    Some(_) => {}
+                    None if self.value(id).constant.is_some() => {
+                        constants.insert(id);
+                    }
                     None => {
                         return Err(Error::Graph(format!(
                             "'{}' cannot be made without '{}'",
@@ -116,17 +127,28 @@ impl Graph {
                 }
             }
         }
-        let nodes = self.nodes.iter().zip(needed).filter(|(_, needed)| *needed);
         let mut part = Self {
             name: self.name.clone(),
-            values: self.values.clone(),
-            nodes: nodes.map(|(node, _)| node.clone()).collect(),
-            inputs: inputs.to_vec(),
-            outputs: outputs.to_vec(),
+            nodes: nodes.into_iter().map(|node| self.nodes[node.0 as usize].clone()).collect(),
             rounding: self.rounding,
             requantize: self.requantize,
+            ..Self::default()
         };
-        part.renumber();
+        let mut new_ids: HashMap<ValueId, ValueId> = HashMap::new();
+        let (mut own, mut taken) = (std::mem::take(&mut part.nodes), Vec::new());
+        let made = own.iter().flat_map(|node| node.outputs.iter().flatten()).copied();
+        for id in inputs.iter().copied().chain(constants).chain(made) {
+            new_ids.entry(id).or_insert_with(|| {
+                taken.push(id);
+                ValueId(taken.len() as u32 - 1)
+            });
+        }
+        part.values = taken.into_iter().map(|id| self.value(id).clone()).collect();
+        for node in &mut own {
+            node.inputs.iter_mut().chain(&mut node.outputs).flatten().for_each(|id| *id = new_ids[id]);
+        }
+        part.nodes = own;
+        [part.inputs, part.outputs] = [inputs, outputs].map(|ids| ids.iter().map(|id| new_ids[id]).collect());
         Ok(part)
     }
 
@@ -148,12 +170,19 @@ impl Graph {
             self.inputs.iter().chain(&constants).chain(made).copied().chain(rest).collect();
 
         let mut new_ids: Vec<Option<ValueId>> = vec![None; self.values.len()];
-        let mut old = std::mem::take(&mut self.values).into_iter().map(Some).collect::<Vec<_>>();
+        let mut taken: Vec<usize> = Vec::with_capacity(self.values.len());
         for id in order {
-            if let Some(value) = old[id.0 as usize].take() {
-                new_ids[id.0 as usize] = Some(self.add_value(value));
+            let new = &mut new_ids[id.0 as usize];
+            if new.is_none() {
+                *new = Some(ValueId(taken.len() as u32));
+                taken.push(id.0 as usize);
             }
         }
+        if taken.len() == self.values.len() && taken.is_sorted() {
+            return;
+        }
+        let mut old = std::mem::take(&mut self.values).into_iter().map(Some).collect::<Vec<_>>();
+        self.values = taken.into_iter().filter_map(|index| old[index].take()).collect();
         let renew = |id: &mut ValueId| {
             if let Some(new) = new_ids[id.0 as usize] {
                 *id = new;

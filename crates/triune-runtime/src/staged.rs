@@ -3,6 +3,7 @@
 
 use std::{collections::HashMap, time::Instant};
 
+use triune_compiler::OutlineBuilder;
 use triune_device::work;
 use triune_graph::{
     ValueId,
@@ -122,7 +123,7 @@ impl Part {
             let engine = plan(stage, &mut self.plans, table, resources)?;
             let outputs = engine.outputs().iter();
             let results = outputs.map(|io| Tensor::zeros(io.dtype, io.shape)).collect::<Result<_, _>>()?;
-            let open = stage.inputs.iter().filter(|name| !stage.known.contains(name));
+            let open = stage.inputs.iter().filter(|name| !stage.known.contains(*name));
             let inputs: Vec<TensorRef<'_>> = open.filter_map(|name| table.get(name)).collect();
             let mut border = Tensors { inputs: &inputs, results };
             engine.run(resources, &mut border)?;
@@ -130,7 +131,7 @@ impl Part {
             table.made.extend(stage.outputs.iter().cloned().zip(results));
         }
         self.times.clear();
-        self.outline = Outline::default();
+        let mut outline = OutlineBuilder::default();
         for step in &self.stage.host {
             work::go_on()?;
             let start = Instant::now();
@@ -144,11 +145,13 @@ impl Part {
                     HostOperand::Value(name) => table.outline(name),
                     HostOperand::Constant(_) => None,
                 };
-                let inputs = step.inputs.iter().flatten().filter_map(operand).collect();
-                let outputs = step.outputs.iter().flatten().filter_map(|name| table.outline(name)).collect();
-                self.outline.add(&step.name, step.op.name(), inputs, outputs);
+                let inputs: Vec<_> = step.inputs.iter().flatten().filter_map(operand).collect();
+                let outputs = step.outputs.iter().flatten();
+                let outputs: Vec<_> = outputs.filter_map(|name| table.outline(name)).collect();
+                outline.add(&step.name, step.op.name(), &inputs, &outputs);
             }
         }
+        self.outline = outline.finish();
         Ok(())
     }
 
@@ -283,14 +286,14 @@ impl Staged {
 
     /// The operators of the last run, those between stages if it was profiled.
     pub(crate) fn outline(&self) -> Outline {
-        let mut outline = Outline::default();
+        let mut outline = OutlineBuilder::default();
         for part in &self.parts {
             if let Some(engine) = part.engine() {
                 outline.append(engine.outline());
             }
             outline.append(&part.outline);
         }
-        outline
+        outline.finish()
     }
 
     pub(crate) fn operator_times(&self) -> Vec<OperatorTime> {

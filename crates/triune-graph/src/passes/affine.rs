@@ -22,6 +22,12 @@ use crate::{
 /// Matrix products with a constant right side become [`Gemm`]. Wants a graph with inferred types. Returns whether
 /// anything changed.
 pub fn fold_batch_norm(graph: &mut Graph) -> Result<bool, Error> {
+    let concerned = |node: &Node| {
+        matches!(node.op, Op::BatchNormalization(_) | Op::Conv(_) | Op::Gemm(_) | Op::MatMul(_))
+    };
+    if !graph.nodes.iter().any(concerned) {
+        return Ok(false);
+    }
     let mut rewriter = Rewriter::new(graph);
     // By the node that takes them in: its weights are made once, when everything that follows it is known.
     let mut folded: BTreeMap<usize, Folded> = BTreeMap::new();

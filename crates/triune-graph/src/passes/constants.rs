@@ -115,14 +115,10 @@ fn evaluate(graph: &mut Graph) -> bool {
     }
     // Bytes that go when a folded value goes.
     let mut folded = vec![0_usize; graph.values.len()];
-    let nodes = std::mem::take(&mut graph.nodes);
+    let mut nodes = std::mem::take(&mut graph.nodes);
     let before = nodes.len();
-    let mut kept = Vec::with_capacity(before);
-    for node in nodes {
-        let Some(constants) = results(graph, &node, &mut evaluator) else {
-            kept.push(node);
-            continue;
-        };
+    nodes.retain(|node| {
+        let Some(constants) = results(graph, node, &mut evaluator) else { return true };
         let counts = !shares_bytes(&node.op) && !matches!(node.op, Op::ConstantOfShape(_));
         for (output, constant) in node.outputs.iter().zip(constants) {
             if let Some(id) = output {
@@ -144,12 +140,17 @@ fn evaluate(graph: &mut Graph) -> bool {
                 graph.value_mut(*id).constant = None;
             }
         }
-    }
-    graph.nodes = kept;
+        false
+    });
+    graph.nodes = nodes;
     graph.nodes.len() != before
 }
 
 fn results(graph: &Graph, node: &Node, evaluator: &mut Evaluator) -> Option<Vec<Constant>> {
+    let is_known = |id: &ValueId| graph.value(*id).constant.is_some();
+    if !matches!(node.op, Op::ShapeOf(_)) && !node.inputs.iter().flatten().all(is_known) {
+        return None;
+    }
     let operand = |id: &Option<ValueId>| {
         let value = graph.value((*id)?);
         Some(Operand { dtype: value.dtype?, shape: value.fixed_shape()?, constant: value.constant.as_ref() })

@@ -28,10 +28,12 @@ use crate::{Error, Graph, infer::infer};
 /// Afterwards all types are known, operators between quantized values are integer operators, everything else is
 /// float, and what can be fused is.
 pub fn prepare(graph: &mut Graph) -> Result<bool, Error> {
-    let mut changed = prepare_unfused(graph)?;
-    changed |= fuse(graph)?;
-    changed |= dead_code(graph)?;
-    infer(graph)?;
+    let changed = prepare_unfused(graph)?;
+    let fused = fuse(graph)?;
+    if dead_code(graph)? || fused {
+        infer(graph)?;
+        return Ok(true);
+    }
     Ok(changed)
 }
 
@@ -39,18 +41,24 @@ pub fn prepare(graph: &mut Graph) -> Result<bool, Error> {
 pub fn prepare_unfused(graph: &mut Graph) -> Result<bool, Error> {
     let mut changed = dead_code(graph)?;
     changed |= widen_half(graph)?;
-    changed |= fold_constants(graph)?;
+    // Types are inferred where that begins; from then on, anew behind whatever changes the graph.
+    let mut folded = fold_constants(graph)?;
     // Before quantization: a float normalization behind a convolution would keep it from being seen.
-    changed |= fold_batch_norm(graph)?;
-    infer(graph)?;
-    changed |= quantize(graph)?;
+    folded |= fold_batch_norm(graph)?;
+    if folded {
+        infer(graph)?;
+    }
+    let mut quantized = quantize(graph)?;
     // What quantization left in float has float weights, which may take in what follows.
     if fold_dequantize(graph)? {
-        changed = true;
+        quantized = true;
         fold_constants(graph)?;
         fold_batch_norm(graph)?;
     }
-    infer(graph)?;
+    if quantized {
+        infer(graph)?;
+    }
+    changed |= folded | quantized;
     changed |= spell_out::spell_out(graph)?;
     Ok(changed)
 }

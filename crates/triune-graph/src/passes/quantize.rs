@@ -19,15 +19,19 @@ use table::{Quantized, mapping};
 ///
 /// Wants constants folded as far as scales and zero points need it, but dequantized weights left alone.
 pub fn quantize(graph: &mut Graph) -> Result<bool, Error> {
+    if !graph.nodes.iter().any(|node| matches!(node.op, Op::QuantizeLinear(_) | Op::DequantizeLinear(_))) {
+        return super::dead_code(graph);
+    }
     let mut rewriter = Rewriter::new(graph);
     rewriter.sweep_all();
     for index in 0..rewriter.len() {
         state_type(&mut rewriter, index);
     }
+    let mut quantizers = movement::Quantizers::new(&rewriter);
     for index in (0..rewriter.len()).rev() {
         let mut raised = Some(index);
         while let Some(index) = raised {
-            raised = movement::raise_quantizer(&mut rewriter, index);
+            raised = movement::raise_quantizer(&mut rewriter, &mut quantizers, index);
         }
     }
     // The bound moves with the nodes that are added on the way.

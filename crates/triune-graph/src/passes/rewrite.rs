@@ -11,11 +11,51 @@ use triune_tensor::{Requantize, Rounding};
 
 use crate::{Constant, Graph, Node, Provenance, Value, ValueId};
 
-/// One operand position of the network.
+/// One operand position of the network, in the list of those that read the same value.
 #[derive(Clone, Copy, Debug)]
 struct Reader {
-    node: usize,
-    operand: usize,
+    node: u32,
+    operand: u32,
+    before: u32,
+    after: u32,
+}
+
+/// Where a list of readers ends.
+const END: u32 = u32::MAX;
+
+/// Who reads each value: lists in no order, through one table of all operand positions.
+#[derive(Debug, Default)]
+struct Readers {
+    table: Vec<Reader>,
+    /// For every value, its first reader.
+    first: Vec<u32>,
+}
+
+impl Readers {
+    fn add(&mut self, id: ValueId, reader: u32) {
+        let first = &mut self.first[id.0 as usize];
+        let after = std::mem::replace(first, reader);
+        (self.table[reader as usize].before, self.table[reader as usize].after) = (END, after);
+        if after != END {
+            self.table[after as usize].before = reader;
+        }
+    }
+
+    fn remove(&mut self, id: ValueId, reader: u32) {
+        let Reader { before, after, .. } = self.table[reader as usize];
+        match before {
+            END => self.first[id.0 as usize] = after,
+            before => self.table[before as usize].after = after,
+        }
+        if after != END {
+            self.table[after as usize].before = before;
+        }
+    }
+
+    fn of(&self, id: ValueId) -> impl Iterator<Item = &Reader> {
+        let next = |at: u32| self.table.get(at as usize);
+        std::iter::successors(next(self.first[id.0 as usize]), move |reader| next(reader.after))
+    }
 }
 
 /// A graph under change. Node indices stay valid until [`Rewriter::commit`].
@@ -25,15 +65,14 @@ pub(super) struct Rewriter<'a> {
     graph: &'a mut Graph,
     /// `None` where a node is gone.
     nodes: Vec<Option<Node>>,
-    /// For every operand of each node, its place among the readers of the value there.
-    places: Vec<Vec<usize>>,
+    /// For every node, where its operands begin in the table of readers.
+    operands: Vec<u32>,
     /// Where each node should stand: new and moved nodes take the place of another one.
-    rank: Vec<usize>,
-    producers: Vec<Option<usize>>,
-    /// In no order.
-    readers: Vec<Vec<Reader>>,
+    rank: Vec<u32>,
+    producers: Vec<Option<u32>>,
+    readers: Readers,
     is_output: Vec<bool>,
-    /// The values' names, once one has been added.
+    /// The values' names that one that is made up can be like, once one has been added.
     names: Option<HashSet<String>>,
     changed: bool,
 }
@@ -46,10 +85,13 @@ impl<'a> Rewriter<'a> {
         }
         let nodes: Vec<Option<Node>> = std::mem::take(&mut graph.nodes).into_iter().map(Some).collect();
         let mut rewriter = Self {
-            rank: (0..nodes.len()).collect(),
+            rank: (0..nodes.len() as u32).collect(),
             producers: vec![None; graph.values.len()],
-            readers: vec![Vec::new(); graph.values.len()],
-            places: vec![Vec::new(); nodes.len()],
+            readers: Readers {
+                table: Vec::with_capacity(2 * nodes.len()),
+                first: vec![END; graph.values.len()],
+            },
+            operands: vec![0; nodes.len()],
             graph,
             nodes,
             is_output,
@@ -102,13 +144,13 @@ impl<'a> Rewriter<'a> {
 
     /// The node that makes this value.
     pub(super) fn producer(&self, id: ValueId) -> Option<(usize, &Node)> {
-        let index = self.producers[id.0 as usize]?;
+        let index = self.producers[id.0 as usize]? as usize;
         Some((index, self.get(index)?))
     }
 
     /// The nodes that read this value, once per operand position, in no order.
     pub(super) fn consumers(&self, id: ValueId) -> impl Iterator<Item = usize> + '_ {
-        self.readers[id.0 as usize].iter().map(|reader| reader.node)
+        self.readers.of(id).map(|reader| reader.node as usize)
     }
 
     pub(super) fn is_output(&self, id: ValueId) -> bool {
@@ -117,12 +159,13 @@ impl<'a> Rewriter<'a> {
 
     /// Whether one operand position of the whole network reads this value, and no caller.
     pub(super) fn is_private(&self, id: ValueId) -> bool {
-        self.readers[id.0 as usize].len() == 1 && !self.is_output(id)
+        let mut readers = self.readers.of(id);
+        readers.next().is_some() && readers.next().is_none() && !self.is_output(id)
     }
 
     /// Where the node stands in the execution order, to compare with others.
     pub(super) fn rank(&self, index: usize) -> usize {
-        self.rank[index]
+        self.rank[index] as usize
     }
 
     /// Lets the node take the place of another one.
@@ -132,9 +175,10 @@ impl<'a> Rewriter<'a> {
 
     /// Adds a value under a name made unique from `name`.
     pub(super) fn add_value(&mut self, mut value: Value) -> ValueId {
+        let names = || self.graph.values.iter().map(|value| value.name.as_str());
         let names = self
             .names
-            .get_or_insert_with(|| self.graph.values.iter().map(|value| value.name.clone()).collect());
+            .get_or_insert_with(|| names().filter(|name| name.contains('#')).map(String::from).collect());
         if value.provenance == Provenance::Network {
             value.provenance = Provenance::Pass;
         }
@@ -148,7 +192,7 @@ impl<'a> Rewriter<'a> {
             number += 1;
         };
         self.producers.push(None);
-        self.readers.push(Vec::new());
+        self.readers.first.push(END);
         self.is_output.push(false);
         self.graph.add_value(value)
     }
@@ -157,7 +201,7 @@ impl<'a> Rewriter<'a> {
     pub(super) fn add_node(&mut self, node: Node, place: usize) -> usize {
         let index = self.nodes.len();
         self.nodes.push(Some(node));
-        self.places.push(Vec::new());
+        self.operands.push(0);
         self.rank.push(self.rank[place]);
         self.link(index);
         self.changed = true;
@@ -182,48 +226,41 @@ impl<'a> Rewriter<'a> {
     /// Lets every reader of `old` read `new`; what only served to make `old` goes. `old` must not be a graph output.
     pub(super) fn replace_uses(&mut self, old: ValueId, new: ValueId) {
         debug_assert!(!self.is_output(old));
-        for reader in std::mem::take(&mut self.readers[old.0 as usize]) {
-            self.nodes[reader.node].as_mut().expect("a live node").inputs[reader.operand] = Some(new);
-            self.add_reader(new, reader);
+        let mut next = std::mem::replace(&mut self.readers.first[old.0 as usize], END);
+        while let Some(&Reader { node, operand, after, .. }) = self.readers.table.get(next as usize) {
+            self.nodes[node as usize].as_mut().expect("a live node").inputs[operand as usize] = Some(new);
+            self.readers.add(new, next);
+            next = after;
         }
         self.changed = true;
         self.sweep(vec![Some(old)]);
     }
 
     fn link(&mut self, index: usize) {
-        let node = self.nodes[index].take().expect("a live node");
+        let node = self.nodes[index].as_ref().expect("a live node");
         for output in node.outputs.iter().flatten() {
-            self.producers[output.0 as usize] = Some(index);
+            self.producers[output.0 as usize] = Some(index as u32);
         }
-        self.places[index] = vec![0; node.inputs.len()];
-        for (operand, input) in node.inputs.iter().enumerate() {
+        self.operands[index] = self.readers.table.len() as u32;
+        for (operand, input) in (0..).zip(&node.inputs) {
+            let reader = self.readers.table.len() as u32;
+            self.readers.table.push(Reader { node: index as u32, operand, before: END, after: END });
             if let Some(id) = *input {
-                self.add_reader(id, Reader { node: index, operand });
+                self.readers.add(id, reader);
             }
         }
-        self.nodes[index] = Some(node);
-    }
-
-    fn add_reader(&mut self, id: ValueId, reader: Reader) {
-        let readers = &mut self.readers[id.0 as usize];
-        self.places[reader.node][reader.operand] = readers.len();
-        readers.push(reader);
     }
 
     fn unlink(&mut self, index: usize) -> Node {
         let node = self.nodes[index].take().expect("a live node");
         for output in node.outputs.iter().flatten() {
-            if self.producers[output.0 as usize] == Some(index) {
+            if self.producers[output.0 as usize] == Some(index as u32) {
                 self.producers[output.0 as usize] = None;
             }
         }
-        for (operand, input) in node.inputs.iter().enumerate() {
-            let Some(id) = input else { continue };
-            let place = self.places[index][operand];
-            let readers = &mut self.readers[id.0 as usize];
-            readers.swap_remove(place);
-            if let Some(moved) = readers.get(place) {
-                self.places[moved.node][moved.operand] = place;
+        for (reader, input) in (self.operands[index]..).zip(&node.inputs) {
+            if let Some(id) = *input {
+                self.readers.remove(id, reader);
             }
         }
         node
@@ -233,55 +270,103 @@ impl<'a> Rewriter<'a> {
     fn sweep(&mut self, mut values: Vec<Option<ValueId>>) {
         while let Some(value) = values.pop() {
             let Some((index, node)) = value.and_then(|id| self.producer(id)) else { continue };
-            let needed = |id: &ValueId| !self.readers[id.0 as usize].is_empty() || self.is_output(*id);
-            if !node.outputs.iter().flatten().any(needed) {
+            if !self.is_needed(node) {
                 values.extend(self.unlink(index).inputs);
             }
         }
     }
 
+    /// Whether somebody reads one of the node's results.
+    fn is_needed(&self, node: &Node) -> bool {
+        let needed = |id: &ValueId| self.readers.of(*id).next().is_some() || self.is_output(*id);
+        node.outputs.iter().flatten().any(needed)
+    }
+
     /// Removes every node whose results nobody needs.
     pub(super) fn sweep_all(&mut self) {
         for index in (0..self.len()).rev() {
-            let Some(node) = self.get(index) else { continue };
-            let outputs = node.outputs.clone();
-            self.sweep(outputs);
-            self.changed |= self.nodes[index].is_none();
+            if let Some(node) = self.get(index)
+                && !self.is_needed(node)
+            {
+                let inputs = self.unlink(index).inputs;
+                self.changed = true;
+                self.sweep(inputs);
+            }
         }
     }
 
     /// Writes the nodes back in an order in which every operand is made before it is used, and otherwise by rank.
     /// Returns whether anything changed.
-    pub(super) fn commit(self) -> bool {
-        let mut nodes = self.nodes;
+    pub(super) fn commit(mut self) -> bool {
+        if self.changed {
+            self.put_in_order();
+        }
+        self.graph.nodes = self.nodes.into_iter().flatten().collect();
+        self.changed
+    }
+
+    fn put_in_order(&mut self) {
+        let key = |index: u32| (self.rank[index as usize], index);
+        let mut order: Vec<u32> =
+            (0..self.nodes.len() as u32).filter(|&index| self.nodes[index as usize].is_some()).collect();
+        order.sort_by_key(|&index| key(index));
+        let mut place = vec![0; self.nodes.len()];
+        for (at, &index) in (0_u32..).zip(&order) {
+            place[index as usize] = at;
+        }
+        let comes_before = |id: &ValueId, at: u32| {
+            self.producers[id.0 as usize].is_none_or(|maker| place[maker as usize] < at)
+        };
+        let is_sound = (0..).zip(&order).all(|(at, &index)| {
+            let mut operands =
+                self.nodes[index as usize].iter().flat_map(|node| node.inputs.iter().flatten());
+            operands.all(|id| comes_before(id, at))
+        });
+        if !is_sound {
+            order = self.order_by_operands();
+        }
+        if !order.is_sorted() {
+            let mut left = std::mem::take(&mut self.nodes);
+            self.nodes = order.into_iter().map(|index| left[index as usize].take()).collect();
+        }
+    }
+
+    /// The nodes in the lowest order by rank in which every operand is made before it is used.
+    fn order_by_operands(&self) -> Vec<u32> {
         // Operand positions of each node that wait for another node's result.
-        let mut missing = vec![0_usize; nodes.len()];
-        for (id, readers) in self.readers.iter().enumerate() {
-            if self.producers[id].is_some() {
-                for reader in readers {
-                    missing[reader.node] += 1;
+        let mut missing = vec![0_usize; self.nodes.len()];
+        for (id, producer) in (0..).zip(&self.producers) {
+            if producer.is_some() {
+                for reader in self.readers.of(ValueId(id)) {
+                    missing[reader.node as usize] += 1;
                 }
             }
         }
-        let key = |index: usize| Reverse((self.rank[index], index));
-        let mut ready: BinaryHeap<_> = (0..nodes.len())
-            .filter(|&index| nodes[index].is_some() && missing[index] == 0)
+        let key = |index: u32| Reverse((self.rank[index as usize], index));
+        let mut ready: BinaryHeap<_> = (0..self.nodes.len() as u32)
+            .filter(|&index| self.nodes[index as usize].is_some() && missing[index as usize] == 0)
             .map(key)
             .collect();
+        let mut order = Vec::with_capacity(self.nodes.len());
+        let mut is_placed = vec![false; self.nodes.len()];
         while let Some(Reverse((_, index))) = ready.pop() {
-            let Some(node) = nodes[index].take() else { continue };
+            let Some(node) = &self.nodes[index as usize] else { continue };
+            if std::mem::replace(&mut is_placed[index as usize], true) {
+                continue;
+            }
             for output in node.outputs.iter().flatten() {
-                for reader in &self.readers[output.0 as usize] {
-                    missing[reader.node] -= 1;
-                    if missing[reader.node] == 0 {
+                for reader in self.readers.of(*output) {
+                    missing[reader.node as usize] -= 1;
+                    if missing[reader.node as usize] == 0 {
                         ready.push(key(reader.node));
                     }
                 }
             }
-            self.graph.nodes.push(node);
+            order.push(index);
         }
         // Only a graph that had a cycle to begin with leaves nodes here; it keeps them.
-        self.graph.nodes.extend(nodes.into_iter().flatten());
-        self.changed
+        let left = (0..self.nodes.len() as u32).filter(|&index| !is_placed[index as usize]);
+        order.extend(left.filter(|&index| self.nodes[index as usize].is_some()));
+        order
     }
 }

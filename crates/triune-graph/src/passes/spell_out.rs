@@ -13,12 +13,17 @@ use crate::{
 /// quantizers with several or computed parameters or of types that have none of their own. Wants inferred types and infers
 /// those of what it adds. Returns whether anything changed.
 pub(super) fn spell_out(graph: &mut Graph) -> Result<bool, Error> {
+    if !graph.nodes.iter().any(may_be_spelled_out) {
+        return Ok(false);
+    }
     let mut rewriter = Rewriter::new(graph);
     for index in 0..rewriter.len() {
-        let Some(node) = rewriter.get(index).cloned() else { continue };
+        let Some(node) = rewriter.get(index).filter(|node| may_be_spelled_out(node)).cloned() else {
+            continue;
+        };
         let mut site = Site { rewriter: &mut rewriter, index, name: node.name.clone() };
         match &node.op {
-            Op::Gemm(op) if node.quant.is_none() => site.gemm(&node, op),
+            Op::Gemm(op) => site.gemm(&node, op),
             Op::QuantizeLinear(op) => site.quantize(&node, op.axis, op.dtype),
             Op::DequantizeLinear(op) => site.dequantize(&node, op.axis),
             _ => None,
@@ -30,6 +35,14 @@ pub(super) fn spell_out(graph: &mut Graph) -> Result<bool, Error> {
     infer(graph)?;
     fold_constants(graph)?;
     Ok(true)
+}
+
+fn may_be_spelled_out(node: &Node) -> bool {
+    match node.op {
+        Op::Gemm(_) => node.quant.is_none(),
+        Op::QuantizeLinear(_) | Op::DequantizeLinear(_) => true,
+        _ => false,
+    }
 }
 
 /// A node while others take its place.

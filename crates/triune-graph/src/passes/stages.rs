@@ -21,7 +21,7 @@ pub struct Stage {
     /// The part's inputs, in the order in which the graph names them.
     pub inputs: Vec<String>,
     /// Those of them whose elements decide about extents: they are bound as constants.
-    pub known: Vec<String>,
+    pub known: HashSet<String>,
     /// What the part makes for later ones and for the host.
     pub outputs: Vec<String>,
     /// What the host computes when the part has run.
@@ -104,7 +104,22 @@ pub fn stages(graph: &Graph) -> Result<Option<Vec<Stage>>, Error> {
     if last == 0 && !graph.nodes.iter().any(|node| node.op.runs_between_stages()) {
         return Ok(None);
     }
-    (0..=last).map(|level| cut.stage(level)).collect::<Result<Vec<Stage>, Error>>().map(Some)
+    let mut levels = vec![Level::default(); last + 1];
+    for (index, &level) in cut.node_level.iter().enumerate() {
+        let own = &mut levels[level];
+        let nodes = if graph.nodes[index].op.runs_between_stages() { &mut own.host } else { &mut own.nodes };
+        nodes.push(index);
+    }
+    levels.iter().enumerate().map(|(level, own)| cut.stage(level, own)).collect::<Result<_, _>>().map(Some)
+}
+
+/// The nodes of one stage, in order.
+#[derive(Clone, Debug, Default)]
+struct Level {
+    /// Those of the static part.
+    nodes: Vec<usize>,
+    /// Those behind it.
+    host: Vec<usize>,
 }
 
 /// Which stage makes what.
@@ -115,6 +130,10 @@ struct Cut<'g> {
     node_level: Vec<usize>,
     /// For every value, the first stage that can read it within its own graph: its maker's, or the one behind a host step.
     value_level: Vec<usize>,
+    /// For every value, whether somebody needs it behind the static part that makes it: the host, a later part or the caller.
+    leaves: Vec<bool>,
+    /// The network's inputs.
+    given: HashSet<ValueId>,
 }
 
 impl<'g> Cut<'g> {
@@ -124,6 +143,8 @@ impl<'g> Cut<'g> {
             producers: graph.producers(),
             node_level: vec![0; graph.nodes.len()],
             value_level: vec![0; graph.values.len()],
+            leaves: vec![false; graph.values.len()],
+            given: graph.inputs.iter().copied().collect(),
         };
         // Whether a value's elements depend on what the network is given, extents apart.
         let mut computed = vec![false; graph.values.len()];
@@ -146,6 +167,15 @@ impl<'g> Cut<'g> {
                 computed[id.0 as usize] = depends;
             }
         }
+        for (index, node) in graph.nodes.iter().enumerate() {
+            for &id in node.inputs.iter().flatten() {
+                let maker = cut.producers[id.0 as usize].map(|maker| cut.node_level[maker.0 as usize]);
+                cut.leaves[id.0 as usize] |= maker.is_none_or(|level| !cut.is_static(index, level));
+            }
+        }
+        for id in &graph.outputs {
+            cut.leaves[id.0 as usize] = true;
+        }
         cut
     }
 
@@ -162,45 +192,35 @@ impl<'g> Cut<'g> {
         self.node_level[index] == level && !self.graph.nodes[index].op.runs_between_stages()
     }
 
-    fn stage(&self, level: usize) -> Result<Stage, Error> {
+    fn stage(&self, level: usize, own: &Level) -> Result<Stage, Error> {
         let graph = self.graph;
-        let (mut inputs, mut known, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
-        let mut wanted: HashSet<ValueId> = graph.outputs.iter().copied().collect();
-        for (index, node) in graph.nodes.iter().enumerate() {
-            if !self.is_static(index, level) {
-                wanted.extend(node.inputs.iter().flatten());
-                continue;
-            }
+        let (mut inputs, mut known, mut seen) = (Vec::new(), HashSet::new(), HashSet::new());
+        let mut outputs = Vec::new();
+        for node in own.nodes.iter().map(|&index| &graph.nodes[index]) {
             for (position, &id) in node.inputs.iter().enumerate() {
                 let Some(id) = id.filter(|id| self.enters(*id, level)) else { continue };
                 if seen.insert(id) {
                     inputs.push(id);
                 }
-                if node.op.decides().contains(&position) && !known.contains(&id) {
-                    known.push(id);
+                if node.op.decides().contains(&position) {
+                    known.insert(id);
                 }
             }
+            outputs.extend(node.outputs.iter().flatten().filter(|id| self.leaves[id.0 as usize]));
         }
-        let made = graph.nodes.iter().enumerate().filter(|(index, _)| self.is_static(*index, level));
-        let outputs: Vec<ValueId> = made
-            .flat_map(|(_, node)| node.outputs.iter().flatten().copied())
-            .filter(|id| wanted.contains(id))
-            .collect();
-        let mut part = graph.extract(&inputs, &outputs)?;
+        let mut part = graph.extract_by(&self.producers, &inputs, &outputs)?;
         // What an operand's extents are is only known when it has arrived.
-        for id in part.inputs.clone() {
-            if !graph.inputs.iter().any(|&input| graph.value(input).name == part.value(id).name) {
-                part.value_mut(id).shape = None;
+        for (id, own) in inputs.iter().zip(part.inputs.clone()) {
+            if !self.given.contains(id) {
+                part.value_mut(own).shape = None;
             }
         }
-        let names = |ids: &[ValueId]| ids.iter().map(|&id| graph.value(id).name.clone()).collect();
-        let host = graph.nodes.iter().zip(&self.node_level);
-        let host = host.filter(|(node, own)| **own == level && node.op.runs_between_stages());
+        let name = |id: &ValueId| graph.value(*id).name.clone();
         Ok(Stage {
-            inputs: names(&inputs),
-            known: names(&known),
-            outputs: names(&outputs),
-            host: host.map(|(node, _)| self.host_step(node)).collect(),
+            inputs: inputs.iter().map(name).collect(),
+            known: known.iter().map(name).collect(),
+            outputs: outputs.iter().map(name).collect(),
+            host: own.host.iter().map(|&index| self.host_step(&graph.nodes[index])).collect(),
             graph: part,
         })
     }

@@ -1,6 +1,8 @@
 //! Dequantization moves behind operators that only move, repeat or select elements: the same elements come out,
 //! and a `QuantizeLinear` that follows meets its `DequantizeLinear`.
 
+use std::collections::HashMap;
+
 use triune_tensor::{DType, Shape};
 
 use super::{
@@ -98,9 +100,55 @@ fn commutes(rewriter: &Rewriter<'_>, node: &Node) -> bool {
     }
 }
 
+/// Every `QuantizeLinear` of the network with one scale, by what it reads and the meaning of what it makes of that.
+pub(super) struct Quantizers(HashMap<(ValueId, DType, u32, i32), Vec<usize>>);
+
+impl Quantizers {
+    pub(super) fn new(rewriter: &Rewriter<'_>) -> Self {
+        let mut all = Self(HashMap::new());
+        for index in 0..rewriter.len() {
+            if let Some((input, _, meaning)) = quantizer(rewriter, index) {
+                all.add(input, meaning, index);
+            }
+        }
+        all
+    }
+
+    fn key(input: ValueId, Quantized { dtype, params }: Quantized) -> (ValueId, DType, u32, i32) {
+        (input, dtype, params.scale.to_bits(), params.zero_point)
+    }
+
+    fn add(&mut self, input: ValueId, meaning: Quantized, index: usize) {
+        self.0.entry(Self::key(input, meaning)).or_default().push(index);
+    }
+
+    /// One that is still there, and its result. Those that have become something else are forgotten on the way.
+    fn find(
+        &mut self,
+        rewriter: &Rewriter<'_>,
+        input: ValueId,
+        meaning: Quantized,
+    ) -> Option<(usize, ValueId)> {
+        let candidates = self.0.get_mut(&Self::key(input, meaning))?;
+        loop {
+            let index = *candidates.last()?;
+            match quantizer(rewriter, index) {
+                Some((own, output, other)) if own == input && other == meaning => {
+                    return Some((index, output));
+                }
+                _ => candidates.pop(),
+            };
+        }
+    }
+}
+
 /// Rewrites reordering → `QuantizeLinear` to `QuantizeLinear` → reordering, so that the operator before meets its
 /// `QuantizeLinear` and fewer bytes move. Returns the index of the `QuantizeLinear` above, which may go on moving up.
-pub(super) fn raise_quantizer(rewriter: &mut Rewriter<'_>, index: usize) -> Option<usize> {
+pub(super) fn raise_quantizer(
+    rewriter: &mut Rewriter<'_>,
+    quantizers: &mut Quantizers,
+    index: usize,
+) -> Option<usize> {
     let (real, output, meaning) = quantizer(rewriter, index)?;
     let (place, node) = rewriter.producer(real)?;
     (rewriter.is_private(real) && is_reordering(&node.op)).then_some(())?;
@@ -110,10 +158,7 @@ pub(super) fn raise_quantizer(rewriter: &mut Rewriter<'_>, index: usize) -> Opti
     // A small part of something large is better quantized by itself.
     let part = rewriter.value(real).fixed_shape()?.elements()?;
     (part.checked_mul(2)? >= shape.elements()?).then_some(())?;
-    let existing = rewriter.consumers(x).find_map(|reader| {
-        let (_, quantized, other) = quantizer(rewriter, reader)?;
-        (other == meaning).then_some((reader, quantized))
-    });
+    let existing = quantizers.find(rewriter, x, meaning);
     let (raised, quantized) = existing.unwrap_or_else(|| {
         let value = rewriter.value(x);
         let value = Value {
@@ -127,7 +172,9 @@ pub(super) fn raise_quantizer(rewriter: &mut Rewriter<'_>, index: usize) -> Opti
         quantizer.name.push_str("#raised");
         quantizer.inputs[0] = Some(x);
         quantizer.outputs = vec![Some(quantized)];
-        (rewriter.add_node(quantizer, place), quantized)
+        let raised = rewriter.add_node(quantizer, place);
+        quantizers.add(x, meaning, raised);
+        (raised, quantized)
     });
     node.inputs[0] = Some(quantized);
     node.outputs = vec![Some(output)];
