@@ -104,13 +104,7 @@ impl OutlineBuilder {
     }
 
     /// Adds an operator.
-    pub fn add(
-        &mut self,
-        name: &str,
-        kind: &'static str,
-        inputs: &[OutlineValue],
-        outputs: &[OutlineValue],
-    ) {
+    pub fn add(&mut self, name: &str, kind: &'static str, inputs: &[OutlineValue], outputs: &[OutlineValue]) {
         let mut positions =
             |values: &[OutlineValue]| values.iter().map(|value| self.position(value)).collect();
         let (inputs, outputs) = (positions(inputs), positions(outputs));

@@ -4,6 +4,8 @@
 //! program goes back to that form by its recorded plan, so that it can be planned again for another policy or capacity.
 //! Nothing here knows operators or tensors.
 
+use std::collections::BTreeMap;
+
 use triune_device::{Addr, Command, DeviceSpec, command, touches};
 use triune_memory::{
     Buffer, Limits, Plan, minimize,
@@ -346,27 +348,36 @@ impl Program {
     /// alive there.
     pub fn lift(&self, commands: &mut [Command]) -> Result<Vec<Draft>, Error> {
         self.check_plan()?;
-        let mut starting: Vec<usize> = (0..self.buffers.len()).collect();
+        let holds_any = |&index: &usize| {
+            let buffer = &self.buffers[index];
+            buffer.bytes > 0 && buffer.first < buffer.last
+        };
+        let mut starting: Vec<usize> = (0..self.buffers.len()).filter(holds_any).collect();
+        let mut ending = starting.clone();
         starting.sort_by_key(|&index| self.buffers[index].first);
-        let mut starting = starting.into_iter().peekable();
-        let mut live: Vec<usize> = Vec::new();
+        ending.sort_by_key(|&index| self.buffers[index].last);
+        let (mut starting, mut ending) = (starting.into_iter().peekable(), ending.into_iter().peekable());
+        // Those that are alive share no bytes, so that the one that begins last before an address is the only one that can
+        // hold it.
+        let mut live: BTreeMap<(u8, u64), usize> = BTreeMap::new();
+        let place = |index: usize| (self.buffers[index].segment, self.buffers[index].offset);
         for (at, command) in commands.iter_mut().enumerate() {
-            live.retain(|&index| self.buffers[index].last as usize > at);
+            while let Some(index) = ending.next_if(|&index| self.buffers[index].last as usize <= at) {
+                live.remove(&place(index));
+            }
             while let Some(index) = starting.next_if(|&index| self.buffers[index].first as usize <= at) {
-                if self.buffers[index].last as usize > at {
-                    live.push(index);
-                }
+                live.insert(place(index), index);
             }
             let mut lost = None;
             patch::addresses(command, &mut |addr| {
                 if !matches!(addr.segment(), Self::SCRATCH | Self::RESIDENT) {
                     return;
                 }
-                let owner = live.iter().find_map(|&index| {
-                    let buffer = &self.buffers[index];
-                    let within =
-                        addr.offset().checked_sub(buffer.offset).filter(|&within| within < buffer.bytes);
-                    patch::pack(index as u32, within.filter(|_| buffer.segment == addr.segment())?)
+                let key = (addr.segment(), addr.offset());
+                let owner = live.range(..=key).next_back().and_then(|(&(segment, offset), &index)| {
+                    let within = addr.offset().checked_sub(offset)?;
+                    let holds = segment == addr.segment() && within < self.buffers[index].bytes;
+                    holds.then(|| patch::pack(u32::try_from(index).ok()?, within)).flatten()
                 });
                 match owner {
                     Some(named) => *addr = named,

@@ -91,10 +91,10 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
         feature_maps: HashMap::new(),
         plain: HashMap::new(),
         parents: HashMap::new(),
-        commands: Vec::new(),
-        operators: Vec::new(),
+        commands: Vec::with_capacity(graph.nodes.len() + 1),
+        operators: Vec::with_capacity(graph.nodes.len()),
         spans: Vec::with_capacity(graph.nodes.len()),
-        scratch: Vec::new(),
+        scratch: Vec::with_capacity(graph.nodes.len()),
         constants: ConstantPool::default(),
         library,
     };

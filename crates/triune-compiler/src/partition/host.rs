@@ -1,0 +1,176 @@
+//! What stays on the host before and behind the core, as models of their own.
+
+use std::collections::{HashMap, HashSet};
+
+use triune_graph::{Constant, Graph, Node, Op, Provenance, Value, ValueId, format::onnx, ops};
+use triune_tensor::{DType, QuantParams, Shape};
+
+use super::names::{Counterparts, Names};
+use crate::Error;
+
+/// What stays on the host on one side of the core.
+#[derive(Default)]
+pub(super) struct HostPart {
+    /// An ONNX file, when there is anything to compute.
+    pub(super) onnx: Option<Vec<u8>>,
+    pub(super) nodes: usize,
+}
+
+impl HostPart {
+    fn of(part: &Graph) -> Result<Self, Error> {
+        Ok(Self { onnx: Some(onnx::write(part)?), nodes: part.nodes.len() })
+    }
+}
+
+fn rewritten(name: &str) -> Error {
+    Error::Target(format!("the tensor '{name}' at the core's border was rewritten"))
+}
+
+/// The core's border in terms of the original model's tensors.
+pub(super) struct Cut {
+    /// Per core input: the float (or 8-bit model input) tensor that it is the quantized form of.
+    pub(super) input_floats: Vec<String>,
+    /// Per core output: the float tensor that it dequantizes to, and all names under which the model has it.
+    pub(super) output_floats: Vec<(String, Vec<ValueId>)>,
+    /// Per core input: what its integers stand for.
+    pub(super) input_quants: Vec<Option<QuantParams>>,
+    /// Per core output: the same.
+    pub(super) output_quants: Vec<Option<QuantParams>>,
+    /// Per core output: the integers' type in the model, unless they themselves are what the model has.
+    output_dtypes: Vec<Option<DType>>,
+}
+
+impl Cut {
+    pub(super) fn new(names: &Names<'_>, inputs: &[ValueId], outputs: &[ValueId]) -> Result<Self, Error> {
+        let (model, prepared) = (names.model, names.prepared);
+        let (producers, meanings) = (prepared.producers(), prepared.meanings());
+        let input_floats = inputs
+            .iter()
+            .map(|&id| {
+                let quantize = producers[id.0 as usize].map(|producer| &prepared.nodes[producer.0 as usize]);
+                let float = quantize.and_then(|node| node.inputs.first().copied().flatten()).unwrap_or(id);
+                let value = prepared.value(float);
+                let name = (value.provenance == Provenance::Network).then(|| value.name.clone());
+                name.ok_or_else(|| rewritten(&value.name))
+            })
+            .collect::<Result<_, Error>>()?;
+        let output_floats = outputs
+            .iter()
+            .map(|&id| {
+                let Counterparts { floats, quant } = names.counterparts(id);
+                let name = floats.first().map(|&first| model.value(first).name.clone());
+                let name = name.ok_or_else(|| {
+                    let name = &prepared.value(id).name;
+                    Error::Target(format!("the model has no float tensor for '{name}' at the core's border"))
+                })?;
+                let dtype = quant.and(prepared.value(id).dtype);
+                Ok(((name, floats), (quant.or(meanings[id.0 as usize]), dtype)))
+            })
+            .collect::<Result<Vec<_>, Error>>()?;
+        let (output_floats, said): (Vec<_>, Vec<_>) = output_floats.into_iter().unzip();
+        let (output_quants, output_dtypes) = said.into_iter().unzip();
+        Ok(Self {
+            input_floats,
+            output_floats,
+            input_quants: inputs.iter().map(|id| meanings[id.0 as usize]).collect(),
+            output_quants,
+            output_dtypes,
+        })
+    }
+
+    /// The host part before the core, unless the core takes the model's own inputs.
+    pub(super) fn preprocess(&self, names: &Names<'_>) -> Result<HostPart, Error> {
+        let model = names.model;
+        let inputs: HashSet<ValueId> = model.inputs.iter().copied().collect();
+        let is_input = |name: &String| names.find(name).is_some_and(|id| inputs.contains(&id));
+        if self.input_floats.iter().all(is_input) {
+            return Ok(HostPart::default());
+        }
+        let (mut outputs, mut seen) = (Vec::new(), HashSet::new());
+        for name in &self.input_floats {
+            let id = names.find(name).ok_or_else(|| {
+                Error::Internal(format!("the tensor '{name}' at the core's border was rewritten"))
+            })?;
+            if seen.insert(id) {
+                outputs.push(id);
+            }
+        }
+        let part = model.extract(&model.inputs, &outputs)?;
+        HostPart::of(&part)
+    }
+
+    /// The host part behind the core, unless the core gives the model's own outputs; and the order of the core's
+    /// outputs, the model's own where they are the same.
+    pub(super) fn postprocess(&self, model: &Graph) -> Result<(HostPart, Vec<usize>), Error> {
+        let mut place: HashMap<ValueId, usize> = HashMap::new();
+        for (index, (_, floats)) in self.output_floats.iter().enumerate() {
+            for float in floats {
+                place.entry(*float).or_insert(index);
+            }
+        }
+        let order: Option<Vec<usize>> =
+            model.outputs.iter().map(|output| place.get(output).copied()).collect();
+        if let Some(order) = order
+            && order.len() == self.output_floats.len()
+        {
+            return Ok((HostPart::default(), order));
+        }
+        // Every name of a border tensor is replaced by its first.
+        let mut rewired = model.clone();
+        let mut first: HashMap<ValueId, ValueId> = HashMap::new();
+        for (_, floats) in &self.output_floats {
+            first.extend(floats.iter().map(|&float| (float, floats[0])));
+        }
+        for node in &mut rewired.nodes {
+            for input in node.inputs.iter_mut().flatten() {
+                *input = first.get(input).copied().unwrap_or(*input);
+            }
+        }
+        let inputs: Vec<ValueId> = self.output_floats.iter().map(|(_, floats)| floats[0]).collect();
+        let mut part = rewired.extract(&inputs, &rewired.outputs).map_err(|error| {
+            Error::Target(format!("the model cannot be split in host, device and host parts: {error}"))
+        })?;
+        let meanings = self.output_dtypes.iter().zip(&self.output_quants);
+        let meanings = meanings.map(|(dtype, quant)| (*dtype).zip(*quant)).collect::<Vec<_>>();
+        quantize_inputs(&mut part, &meanings);
+        Ok((HostPart::of(&part)?, (0..self.output_floats.len()).collect()))
+    }
+}
+
+/// Puts a quantize and a dequantize operator behind every input of which a type and parameters are given. They change no
+/// value that the core can give, but let whoever runs the part see that it takes integers, and compute on them where the
+/// model does.
+fn quantize_inputs(part: &mut Graph, meanings: &[Option<(DType, QuantParams)>]) {
+    let (mut front, mut reals) = (Vec::new(), HashMap::new());
+    for (&input, meaning) in part.inputs.clone().iter().zip(meanings) {
+        let Some((dtype, quant)) = *meaning else { continue };
+        let derived = |suffix: &str| format!("{}:{suffix}", part.value(input).name);
+        let names = ["scale", "zero_point", "quantized", "dequantized"].map(derived);
+        let shape = part.value(input).shape.clone();
+        let [scale, zero_point, quantized, dequantized] = names.clone();
+        let (Some(scale_value), Some(zero_value)) = (
+            Constant::from_f32(Shape::from([]), &[quant.scale]),
+            Constant::new(dtype, Shape::from([]), vec![quant.zero_point as u8]),
+        ) else {
+            continue;
+        };
+        let scale = part.add_constant(scale, scale_value);
+        let zero_point = part.add_constant(zero_point, zero_value);
+        let integers =
+            part.add_value(Value { dtype: Some(dtype), shape: shape.clone(), ..Value::named(quantized) });
+        let real = part.add_value(Value { dtype: Some(DType::F32), shape, ..Value::named(dequantized) });
+        reals.insert(input, real);
+        let axis = 1;
+        let node = |name: &str, op: Op, input, output| {
+            Node::new(name, op, vec![Some(input), Some(scale), Some(zero_point)], vec![Some(output)])
+        };
+        let quantize = Op::QuantizeLinear(ops::QuantizeLinear { axis, dtype });
+        let dequantize = Op::DequantizeLinear(ops::DequantizeLinear { axis });
+        front.push(node(&names[2], quantize, input, integers));
+        front.push(node(&names[3], dequantize, integers, real));
+    }
+    for input in part.nodes.iter_mut().flat_map(|node| node.inputs.iter_mut().flatten()) {
+        *input = reals.get(input).copied().unwrap_or(*input);
+    }
+    part.nodes.splice(0..0, front);
+}
