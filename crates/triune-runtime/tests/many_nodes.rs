@@ -6,7 +6,12 @@ mod many_nodes;
 use std::time::Duration;
 
 use many_nodes::{FAMILIES, REFUSED};
-use triune_runtime::{Error, Model, ModelOptions, Session, SessionOptions, TensorRef};
+use triune_device::DeviceSpec;
+use triune_graph::format::onnx;
+use triune_runtime::{
+    CompileOptions, DeployOptions, Deployment, Device, Error, MODEL_FILE, Model, ModelOptions, Package,
+    PlanOptions, Session, SessionOptions, TensorRef, compile,
+};
 use triune_tensor::DType;
 use triune_testing::thread_time;
 
@@ -24,36 +29,65 @@ fn load_and_run(bytes: Vec<u8>) -> Result<(), Error> {
 }
 
 /// The least time of a few tries for `models` models of `count` nodes each.
-fn least(family: fn(usize) -> Vec<u8>, models: usize, count: usize, fits: bool) -> Duration {
+fn least(load: &dyn Fn(Vec<u8>) -> Result<(), Error>, files: &[Vec<u8>], fits: bool) -> Duration {
     let times = (0..3).map(|_| {
-        let files = vec![family(count); models];
-        let (results, time) = thread_time(|| files.into_iter().map(load_and_run).collect::<Vec<_>>());
+        let files = files.to_vec();
+        let (results, time) = thread_time(|| files.into_iter().map(load).collect::<Vec<_>>());
         assert!(results.iter().all(|result| result.is_ok() == fits), "{:?}", results.first());
         time
     });
     times.min().unwrap()
 }
 
-fn grows_in_proportion((name, family): many_nodes::Family, fits: bool) {
+fn grows_in_proportion(
+    (name, family): many_nodes::Family,
+    load: &dyn Fn(Vec<u8>) -> Result<(), Error>,
+    few: usize,
+    fits: bool,
+) {
     // As many nodes on either side.
-    let (small, large) = (least(family, STEP, FEW, fits), least(family, 1, FEW * STEP, fits));
+    let small = least(load, &vec![family(few); STEP], fits);
+    let large = least(load, &[family(few * STEP)], fits);
     assert!(
         large <= small * MOST,
-        "{name}: {small:?} for {STEP} models of {FEW} nodes, {large:?} for one of {}",
-        FEW * STEP
+        "{name}: {small:?} for {STEP} models of {few} nodes, {large:?} for one of {}",
+        few * STEP
     );
+}
+
+/// From a quantized model to a package, and from that to a deployment, planned once more.
+fn package_and_deploy(bytes: Vec<u8>) -> Result<(), Error> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let spec = DeviceSpec::builtin("metis")?;
+    let compiled = compile(&onnx::read_bytes(bytes, None)?, &spec, &CompileOptions::default())?;
+    Package::write(&compiled, folder.path())?;
+    let package = Package::load(&folder.path().join(MODEL_FILE))?;
+    let planned = package.program().replan(&spec, &PlanOptions::default())?;
+    assert_eq!(planned.buffers, package.program().buffers);
+    Deployment::new(&Device::new(spec)?, package.program(), &DeployOptions::default()).map(drop)
 }
 
 #[test]
 fn models_of_many_nodes_load_and_run_in_proportion() {
     for family in FAMILIES {
-        grows_in_proportion(family, true);
+        grows_in_proportion(family, &load_and_run, FEW, true);
     }
 }
 
 #[test]
 fn models_of_many_inputs_and_outputs_are_refused_in_proportion() {
     for family in REFUSED {
-        grows_in_proportion(family, false);
+        grows_in_proportion(family, &load_and_run, FEW, false);
     }
+}
+
+#[test]
+fn packages_of_many_commands_are_made_and_deployed_in_proportion() {
+    grows_in_proportion(("package", many_nodes::quantized_chain), &package_and_deploy, FEW / 4, true);
+}
+
+#[test]
+fn models_of_many_stages_load_and_run_in_proportion() {
+    // A stage is a program: each costs what some dozens of nodes do.
+    grows_in_proportion(("stages", many_nodes::staged), &load_and_run, FEW / 50, true);
 }
