@@ -16,7 +16,7 @@ use triune_tensor::DType;
 use triune_testing::thread_time;
 
 /// Two sizes: a walk that grows with the square takes `STEP` times as long per node for the larger one.
-const FEW: usize = 2_000;
+const FEW: usize = 1_000;
 const STEP: usize = 16;
 /// What a node of the larger model may cost, times one of the smaller: caches and pages are felt, a square is not missed.
 const MOST: u32 = 5;
@@ -28,15 +28,11 @@ fn load_and_run(bytes: Vec<u8>) -> Result<(), Error> {
     session.run(&[x]).map(|_| ())
 }
 
-/// The least time of a few tries for `models` models of `count` nodes each.
-fn least(load: &dyn Fn(Vec<u8>) -> Result<(), Error>, files: &[Vec<u8>], fits: bool) -> Duration {
-    let times = (0..3).map(|_| {
-        let files = files.to_vec();
-        let (results, time) = thread_time(|| files.into_iter().map(load).collect::<Vec<_>>());
-        assert!(results.iter().all(|result| result.is_ok() == fits), "{:?}", results.first());
-        time
-    });
-    times.min().unwrap()
+fn time(load: &dyn Fn(Vec<u8>) -> Result<(), Error>, files: &[Vec<u8>], fits: bool) -> Duration {
+    let files = files.to_vec();
+    let (results, time) = thread_time(|| files.into_iter().map(load).collect::<Vec<_>>());
+    assert!(results.iter().all(|result| result.is_ok() == fits), "{:?}", results.first());
+    time
 }
 
 fn grows_in_proportion(
@@ -46,13 +42,17 @@ fn grows_in_proportion(
     fits: bool,
 ) {
     // As many nodes on either side.
-    let small = least(load, &vec![family(few); STEP], fits);
-    let large = least(load, &[family(few * STEP)], fits);
-    assert!(
-        large <= small * MOST,
-        "{name}: {small:?} for {STEP} models of {few} nodes, {large:?} for one of {}",
-        few * STEP
-    );
+    let (many, one) = (vec![family(few); STEP], [family(few * STEP)]);
+    let (mut small, mut large) = (Duration::MAX, Duration::MAX);
+    // The least of a few tries: others work on the machine, too.
+    for _ in 0..4 {
+        small = small.min(time(load, &many, fits));
+        large = large.min(time(load, &one, fits));
+        if large <= small * MOST {
+            return;
+        }
+    }
+    panic!("{name}: {small:?} for {STEP} models of {few} nodes, {large:?} for one of {}", few * STEP);
 }
 
 /// From a quantized model to a package, and from that to a deployment, planned once more.
@@ -83,11 +83,11 @@ fn models_of_many_inputs_and_outputs_are_refused_in_proportion() {
 
 #[test]
 fn packages_of_many_commands_are_made_and_deployed_in_proportion() {
-    grows_in_proportion(("package", many_nodes::quantized_chain), &package_and_deploy, FEW / 4, true);
+    grows_in_proportion(("package", many_nodes::quantized_chain), &package_and_deploy, FEW / 2, true);
 }
 
 #[test]
 fn models_of_many_stages_load_and_run_in_proportion() {
     // A stage is a program: each costs what some dozens of nodes do.
-    grows_in_proportion(("stages", many_nodes::staged), &load_and_run, FEW / 50, true);
+    grows_in_proportion(("stages", many_nodes::staged), &load_and_run, FEW / 25, true);
 }
