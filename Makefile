@@ -118,6 +118,11 @@ wheel: $(DEV) ## build the wheel into dist/
 docs: ## build the Rust documentation, warnings as errors
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
+.PHONY: crates
+crates: ## package every published crate, as for crates.io
+	cargo package --workspace --exclude triune-python --exclude triune-testing --exclude triune-benches --no-verify --allow-dirty --quiet
+	@ls target/package/*.crate
+
 .PHONY: clean
 clean: ## remove everything that was built
 	cargo clean --quiet

@@ -82,3 +82,10 @@ def test_reader_finds_blocks_and_marker() -> None:
 def test_reader_refuses_an_open_fence() -> None:
     with pytest.raises(ValueError, match="line 2 is never closed"):
         snippets("```python\nx\n")
+
+
+def test_rust_on_the_first_page_is_what_the_crate_tests() -> None:
+    blocks = re.findall(r"^```rust\n.*?^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert blocks
+    tested = (ROOT / "crates/triune/README.md").read_text()
+    assert [block for block in blocks if block not in tested] == []

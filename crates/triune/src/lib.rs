@@ -77,7 +77,7 @@ pub fn compile(model: &Path, device: &DeviceSpec, options: &CompileOptions) -> R
     Ok(triune_compiler::compile(&graph, device, options)?)
 }
 
-/// The Rust snippet of the repository's first page, compiled as a documentation test.
+/// The snippet of the package's first page, compiled as a documentation test.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
