@@ -1,8 +1,8 @@
 """What `triune.compile` and `triune.Session` raise: all subclasses of `Error`, which is a `RuntimeError`.
 
 Each message names what is wrong, what was expected and what came. Programs need not read it: the class says what kind of
-error it is, `node` and `operand` name what of a model it is about, or are None. The vendors' modules have exceptions of their
-own.
+error it is, `node` and `operand` name what of a model it is about, `layer` has the number of the one of a board's job, or they
+are None. The vendors' modules have exceptions of their own.
 
 - `ArgumentError`: an argument, or the content of a file that one names, is wrong.
   - `FormatError`: bytes are no model of the format that they were read as, which its `format` names, or a damaged one.

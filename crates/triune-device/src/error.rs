@@ -217,4 +217,132 @@ pub enum Error {
     /// A board can be reached, but others have it.
     #[error("{}", Reason(.0))]
     InUse(String),
+    /// A layer of a board's job failed.
+    #[error("layer {layer}: {source}")]
+    Layer {
+        /// Which of the job's streams of commands, from 0.
+        layer: usize,
+        /// What is wrong with it.
+        source: Box<Error>,
+    },
+    /// An error of a device behind a connection, whose other fields stayed there.
+    #[error("{}", Reason(.text))]
+    Far {
+        /// Its class.
+        class: ErrorClass,
+        /// The operand that holds what is wrong, where a command's data are.
+        operand: Option<String>,
+        /// The layer of a job that failed.
+        layer: Option<usize>,
+        /// Its text.
+        text: String,
+    },
+}
+
+/// What an error means to who asked: errors of one class are told apart by their text alone, on whatever side of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ErrorClass {
+    /// What was asked for is wrong: an address, a command, a setting, data.
+    Argument,
+    /// It is right, but too much for this device, or for the limit of its work.
+    Unsupported,
+    /// The host has no memory for it.
+    Memory,
+    /// The work was stopped.
+    Cancelled,
+    /// The sanitizer found a fault.
+    Sanitizer,
+    /// A fork left it behind.
+    Forked,
+    /// The board cannot be reached.
+    Link,
+    /// Others have the board.
+    InUse,
+    /// The core broke its own rules.
+    Internal,
+}
+
+impl ErrorClass {
+    /// Every class; its number is its place.
+    pub const ALL: [Self; 9] = [
+        Self::Argument,
+        Self::Unsupported,
+        Self::Memory,
+        Self::Cancelled,
+        Self::Sanitizer,
+        Self::Forked,
+        Self::Link,
+        Self::InUse,
+        Self::Internal,
+    ];
+}
+
+impl Error {
+    /// The error's class.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            // What a damaged program, its data or a wrong name can cause.
+            Self::Spec { .. }
+            | Self::UnknownMemory { .. }
+            | Self::OutOfRegion { .. }
+            | Self::NotAllocated { .. }
+            | Self::Overlap(_)
+            | Self::Segment { .. }
+            | Self::Command { .. }
+            | Self::ProgramTooLarge { .. }
+            | Self::SanitizerMode { .. }
+            | Self::WorkLimit { .. }
+            | Self::Timing(_)
+            | Self::Board(_)
+            | Self::Kernel { source: triune_kernels::Error::Index { .. }, .. } => ErrorClass::Argument,
+            Self::OutOfMemory { .. } | Self::TooMuchWork { .. } => ErrorClass::Unsupported,
+            Self::HostMemory(_) | Self::Map { .. } => ErrorClass::Memory,
+            Self::Cancelled => ErrorClass::Cancelled,
+            Self::Sanitizer(_) => ErrorClass::Sanitizer,
+            Self::Forked(_) => ErrorClass::Forked,
+            Self::Link(_) => ErrorClass::Link,
+            Self::InUse(_) => ErrorClass::InUse,
+            Self::Busy { .. }
+            | Self::NotLeased { .. }
+            | Self::Kernel { .. }
+            | Self::Stale
+            | Self::Scratch { .. } => ErrorClass::Internal,
+            Self::Layer { source, .. } => source.class(),
+            Self::Far { class, .. } => *class,
+        }
+    }
+
+    /// The operand of a command that holds data which are wrong, such as an index that leads out of what it indexes.
+    pub fn operand(&self) -> Option<&str> {
+        match self {
+            Self::Kernel { source: triune_kernels::Error::Index { operand, .. }, .. } => Some(operand),
+            Self::Layer { source, .. } => source.operand(),
+            Self::Far { operand, .. } => operand.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The layer of a board's job that failed.
+    pub fn layer(&self) -> Option<usize> {
+        match self {
+            Self::Layer { layer, .. } => Some(*layer),
+            Self::Far { layer, .. } => *layer,
+            _ => None,
+        }
+    }
+
+    /// The same as one of a layer; when the work as a whole was stopped, or the board cannot do any, no layer is to blame.
+    pub(crate) fn of_layer(self, layer: usize) -> Self {
+        match self.class() {
+            ErrorClass::Argument | ErrorClass::Unsupported | ErrorClass::Sanitizer | ErrorClass::Internal => {
+                Self::Layer { layer, source: Box::new(self) }
+            }
+            ErrorClass::Memory
+            | ErrorClass::Cancelled
+            | ErrorClass::Forked
+            | ErrorClass::Link
+            | ErrorClass::InUse => self,
+        }
+    }
 }

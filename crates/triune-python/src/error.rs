@@ -14,10 +14,10 @@ use pyo3::{
 };
 use triune::internals::{
     compiler::Error as CompileError,
-    device::Error as DeviceError,
+    device::{Error as DeviceError, ErrorClass},
     fork::Forked,
     graph::Error as GraphError,
-    kernels::{CancelToken, Error as KernelError, cancel::NoLock},
+    kernels::{CancelToken, cancel::NoLock},
     runtime::{Error as RuntimeError, card::Error as CardError},
     tensor::{OutOfMemory, text},
 };
@@ -28,7 +28,8 @@ create_exception!(
     triune.errors,
     Error,
     PyRuntimeError,
-    "Base class of everything that Triune's core raises. `node` and `operand` name what of a model it is about, or are None."
+    "Base class of everything that Triune's core raises. `node` and `operand` name what of a model it is about, `layer` has the \
+     number of the one of a board's job, or they are None."
 );
 create_exception!(triune.errors, ArgumentError, Error, "An argument, or a file that one names, is wrong.");
 create_exception!(
@@ -83,6 +84,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let base = py.get_type::<Error>();
     base.setattr("node", py.None())?;
     base.setattr("operand", py.None())?;
+    base.setattr("layer", py.None())?;
     py.get_type::<FormatError>().setattr("format", "")
 }
 
@@ -103,7 +105,7 @@ fn raised<T: PyTypeInfo>(error: &impl ToString) -> PyErr {
 }
 
 /// The same with something that programs can ask it for.
-fn with(error: PyErr, name: &str, value: &str) -> PyErr {
+fn with(error: PyErr, name: &str, value: impl for<'py> IntoPyObject<'py>) -> PyErr {
     let set = Python::attach(|py| error.value(py).setattr(name, value));
     set.err().unwrap_or(error)
 }
@@ -167,40 +169,25 @@ pub(crate) fn device(error: DeviceError) -> PyErr {
 
 /// The same with the text of the whole that it is a part of.
 fn device_as(whole: &impl ToString, error: &DeviceError) -> PyErr {
-    match error {
-        DeviceError::OutOfMemory { .. } | DeviceError::TooMuchWork { .. } => {
-            raised::<UnsupportedError>(whole)
-        }
+    let raised = match error.class() {
+        ErrorClass::Argument => raised::<ArgumentError>(whole),
+        ErrorClass::Unsupported => raised::<UnsupportedError>(whole),
+        ErrorClass::Memory => PyMemoryError::new_err(text::message(whole.to_string())),
         // Only those who let go of what is at work stop it.
-        DeviceError::Cancelled => raised::<ReleasedError>(whole),
-        DeviceError::HostMemory(_) | DeviceError::Map { .. } => {
-            PyMemoryError::new_err(text::message(whole.to_string()))
-        }
-        // What a damaged program or a wrong name can cause.
-        DeviceError::Spec { .. }
-        | DeviceError::UnknownMemory { .. }
-        | DeviceError::OutOfRegion { .. }
-        | DeviceError::NotAllocated { .. }
-        | DeviceError::Overlap(_)
-        | DeviceError::Segment { .. }
-        | DeviceError::Command { .. }
-        | DeviceError::ProgramTooLarge { .. }
-        | DeviceError::SanitizerMode { .. }
-        | DeviceError::WorkLimit { .. }
-        | DeviceError::Timing(_)
-        | DeviceError::Board(_) => raised::<ArgumentError>(whole),
-        DeviceError::Kernel { source: KernelError::Index { operand, .. }, .. } => {
-            with(raised::<ArgumentError>(whole), "operand", operand)
-        }
-        DeviceError::Sanitizer(_) => raised::<SanitizerError>(whole),
-        DeviceError::Link(_) => raised::<LinkError>(whole),
-        DeviceError::Forked(_) => raised::<ForkedError>(whole),
-        DeviceError::InUse(_) => raised::<BoardInUseError>(whole),
-        DeviceError::Busy { .. }
-        | DeviceError::NotLeased { .. }
-        | DeviceError::Kernel { .. }
-        | DeviceError::Stale
-        | DeviceError::Scratch { .. } => raised::<InternalError>(whole),
+        ErrorClass::Cancelled => raised::<ReleasedError>(whole),
+        ErrorClass::Sanitizer => raised::<SanitizerError>(whole),
+        ErrorClass::Forked => raised::<ForkedError>(whole),
+        ErrorClass::Link => raised::<LinkError>(whole),
+        ErrorClass::InUse => raised::<BoardInUseError>(whole),
+        ErrorClass::Internal => raised::<InternalError>(whole),
+    };
+    let raised = match error.layer() {
+        Some(layer) => with(raised, "layer", layer),
+        None => raised,
+    };
+    match error.operand() {
+        Some(operand) => with(raised, "operand", operand),
+        None => raised,
     }
 }
 

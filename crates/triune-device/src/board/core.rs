@@ -118,9 +118,9 @@ impl Core {
         let need =
             job.streams.iter().map(|stream| stream.scratch_bytes(at.pool.threads())).max().unwrap_or(0);
         scratch.reserve(need)?;
-        for stream in &job.streams {
+        for (layer, stream) in job.streams.iter().enumerate() {
             let run = || stream.run(at.memory, scratch.bytes(), at.pool, None);
-            waiting(at.memory, stream.access(), run)?;
+            waiting(at.memory, stream.access(), run).map_err(|error| error.of_layer(layer))?;
         }
         Ok(())
     }
@@ -261,12 +261,13 @@ fn decode(
     let spans = spans(at.memory, RangeAccess::shared(at.instructions, start, bytes))?;
     // One for the whole job: a stream of its own is no way to more memory.
     let budget = Budget::new(table);
-    let decoded = |&[first, len]: &[u64; 2]| {
+    let decoded = |(layer, &[first, len]): (usize, &[u64; 2])| {
         let stream = Stream { addr: Addr::new(segment, offset + first), len };
         let decode = || Decoded::within(at.memory, table, stream, Isa::best(), None, &budget);
-        Ok(waiting(at.memory, &prepared(table), decode)?.into_part())
+        let done = waiting(at.memory, &prepared(table), decode);
+        Ok(done.map_err(|error| error.of_layer(layer))?.into_part())
     };
-    spans.iter().map(decoded).collect()
+    spans.iter().enumerate().map(decoded).collect()
 }
 
 /// First byte and length of each stream in a range.
@@ -283,7 +284,7 @@ fn spans(memory: &Memory, range: RangeAccess) -> Result<Vec<[u64; 2]>, Error> {
             continue;
         }
         let mut reader = CommandReader::new(rest);
-        while reader.next()?.is_some() {}
+        while reader.next().map_err(|error| error.of_layer(found.len()))?.is_some() {}
         if !reader.ended() {
             return Err(Error::Board(format!(
                 "the stream of commands at {:#x} has no end command",

@@ -1,6 +1,6 @@
-//! Errors over the wire: those that a program tells apart keep their fields, the others become their text.
+//! Errors over the wire: those whose fields a program looks at keep them, the others have their class and their text.
 
-use triune_device::Error;
+use triune_device::{Error, ErrorClass};
 
 use super::{Fields, FrameError, Kind, fields::Put};
 
@@ -52,8 +52,21 @@ pub fn encode_error(error: &Error) -> Vec<u8> {
             out.put_text(text);
         }
         Error::Cancelled => out.put_u8(11),
-        other => {
+        Error::Board(_) => {
             out.put_u8(0);
+            out.put_text(&error.to_string());
+        }
+        other => {
+            out.put_u8(12);
+            out.put_u8(other.class() as u8);
+            out.put_u8(u8::from(other.operand().is_some()));
+            if let Some(operand) = other.operand() {
+                out.put_text(operand);
+            }
+            out.put_u8(u8::from(other.layer().is_some()));
+            if let Some(layer) = other.layer() {
+                out.put_u64(layer as u64);
+            }
             out.put_text(&other.to_string());
         }
     }
@@ -93,6 +106,14 @@ pub fn decode_error(payload: &[u8]) -> Result<Error, FrameError> {
         9 => Error::Link(fields.text()?),
         10 => Error::InUse(fields.text()?),
         11 => Error::Cancelled,
+        12 => {
+            let class = usize::from(fields.u8()?);
+            let class = ErrorClass::ALL.get(class).copied();
+            let class = class.ok_or_else(|| fields.fail("the error's class is unknown"))?;
+            let operand = if fields.flag()? { Some(fields.text()?) } else { None };
+            let layer = if fields.flag()? { Some(fields.u64()? as usize) } else { None };
+            Error::Far { class, operand, layer, text: fields.text()? }
+        }
         other => return Err(fields.fail(format!("the error {other} is unknown"))),
     };
     fields.end()?;
@@ -126,8 +147,35 @@ mod tests {
                 assert!(decode_error(&bytes[..length]).is_err());
             }
         }
-        let other = Error::Scratch { need: 1, got: 2 };
-        assert_eq!(decode_error(&encode_error(&other)).unwrap(), Error::Board(other.to_string()));
+    }
+
+    /// What becomes of the others keeps what they mean: its class, its operand and its text, over any number of servers.
+    #[test]
+    fn classes_come_back() {
+        for (number, class) in ErrorClass::ALL.into_iter().enumerate() {
+            assert_eq!(class as usize, number);
+        }
+        let work = Error::TooMuchWork { index: 1, mnemonic: "reduce", work: 2, total: 3, limit: 1 };
+        let text = "layer 3: indices: index 7 is outside of axis 0 of extent 3".to_owned();
+        let (operand, layer) = (Some("indices".to_owned()), Some(3));
+        for (error, class) in [
+            (work.clone(), ErrorClass::Unsupported),
+            (Error::Layer { layer: 3, source: Box::new(work) }, ErrorClass::Unsupported),
+            (Error::Scratch { need: 1, got: 2 }, ErrorClass::Internal),
+            (Error::ProgramTooLarge { bytes: 2, limit: 1 }, ErrorClass::Argument),
+            (Error::Far { class: ErrorClass::Argument, operand, layer, text }, ErrorClass::Argument),
+        ] {
+            let bytes = encode_error(&error);
+            let far = decode_error(&bytes).unwrap();
+            assert_eq!((far.class(), error.class()), (class, class), "{error:?}");
+            assert_eq!(far.to_string(), error.to_string());
+            assert_eq!((far.operand(), far.layer()), (error.operand(), error.layer()));
+            assert_eq!(decode_error(&encode_error(&far)).unwrap(), far);
+            for length in 0..bytes.len() {
+                assert!(decode_error(&bytes[..length]).is_err());
+            }
+        }
+        assert!(decode_error(&[12, ErrorClass::ALL.len() as u8, 0, 0, 0, 0, 0, 0]).is_err());
     }
 
     #[test]
