@@ -241,7 +241,7 @@ fn operands_are_checked() {
         (|c, _| c.output.addr = Addr::new(INPUT, 0), 0, "output", "leave"),
         (|c, _| c.output.stride_w = 6, 0, "output", "two of its elements share bytes"),
         (|c, _| c.output.dtype = DType::U8, 0, "output", "it can be int8"),
-        (|c, _| c.result.zero_point = 300, 0, "weights", "zero point"),
+        (|c, _| c.result.zero_point = 300, 0, "result.zero_point", "outside of int8"),
         (|c, _| c.residual = Some(c.output), 0, "add", "is missing"),
         (|c, a| c.add = Some(a.params), 0, "output", "it can be uint8"),
         (|_, a| a.output.addr = Addr::new(INPUT, 0), 1, "output", "leave"),

@@ -45,21 +45,36 @@ pub struct PoolQuant {
 }
 
 impl PoolQuant {
-    fn check(&self) -> Result<(), Error> {
+    /// Whether there is such a pool over a map.
+    ///
+    /// Errors: zero points outside of their types, scales that are not positive and finite or whose quotient no multiplier
+    /// stands for, a maximum whose two sides differ, a window so large that a sum of its bytes could overflow.
+    pub fn check(&self, spec: &PoolSpec, map: Nhwc) -> Result<(), Error> {
         self.input.check()?;
         self.output.check()?;
         if ![self.input_scale, self.output_scale].iter().all(|scale| scale.is_finite() && *scale > 0.0) {
             return Err(Error::Invalid("scales must be positive and finite"));
         }
-        // One tap has the largest factor.
-        match self.factor(1) {
-            Some(_) => Ok(()),
-            None => Err(Error::Invalid("no fixed-point multiplier stands for the quotient of the scales")),
+        if spec.kind == PoolKind::Max {
+            return if (self.input, self.input_scale) == (self.output, self.output_scale) {
+                Ok(())
+            } else {
+                Err(Error::Invalid("a maximum keeps its input's quantization"))
+            };
         }
+        // One tap has the largest factor.
+        if self.factor(1).is_none() {
+            return Err(Error::Invalid("no fixed-point multiplier stands for the quotient of the scales"));
+        }
+        let whole = spec.kernel == [map.h, map.w] && spec.pad == [0; 4];
+        let of_reals =
+            self.rounding == Rounding::HalfToEven && self.requantize == Requantize::Float && !whole;
+        if !of_reals && spec.kernel[0].saturating_mul(spec.kernel[1]) > (i32::MAX / 255) as usize {
+            return Err(Error::Invalid("a sum of the window's bytes could overflow"));
+        }
+        Ok(())
     }
-}
 
-impl PoolQuant {
     /// What the sum of `taps` integers is multiplied with.
     #[inline(always)]
     fn factor(&self, taps: usize) -> Option<f32> {
@@ -549,26 +564,20 @@ pub fn pool_q8(
     out_map: Nhwc,
     pool: &Pool,
 ) -> Result<(), Error> {
-    quant.check()?;
+    quant.check(spec, in_map)?;
     let level = Level::new(isa);
     match spec.kind {
         PoolKind::Max => {
-            if quant.input != quant.output || quant.input_scale != quant.output_scale {
-                return Err(Error::Invalid("a maximum keeps its input's quantization"));
-            }
             let reduce = MaxBytes { flip: quant.input.flip() };
             drive(level, reduce, spec, x, in_map, y, out_map, pool)
         }
         PoolKind::Average { .. } if quant.requantize == Requantize::Fixed => {
-            check_sum(Nhwc { h: spec.kernel[0], w: spec.kernel[1], ..in_map })?;
             drive(level, FixedMeanBytes::new(*quant), spec, x, in_map, y, out_map, pool)
         }
         PoolKind::Average { .. } if quant.rounding == Rounding::HalfAwayFromZero => {
-            check_sum(Nhwc { h: spec.kernel[0], w: spec.kernel[1], ..in_map })?;
             drive(level, PlainMeanBytes::new(*quant), spec, x, in_map, y, out_map, pool)
         }
         PoolKind::Average { .. } if spec.kernel == [in_map.h, in_map.w] && spec.pad == [0; 4] => {
-            check_sum(in_map)?;
             drive(level, MeanBytes::new(*quant), spec, x, in_map, y, out_map, pool)
         }
         PoolKind::Average { .. } => {
@@ -616,6 +625,27 @@ pub struct WidePool {
 }
 
 impl WidePool {
+    /// Whether there is such a pool.
+    ///
+    /// Errors: scales that are not positive and finite or whose quotient no multiplier stands for, a maximum whose two sides
+    /// differ.
+    pub fn check(&self, kind: PoolKind) -> Result<(), Error> {
+        if ![self.input_scale, self.output_scale].iter().all(|scale| scale.is_finite() && *scale > 0.0) {
+            return Err(Error::Invalid("scales must be positive and finite"));
+        }
+        if kind == PoolKind::Max {
+            return if self.input_scale == self.output_scale {
+                Ok(())
+            } else {
+                Err(Error::Invalid("a maximum keeps its input's quantization"))
+            };
+        }
+        match self.factor(1) {
+            Some(factor) if factor.is_finite() => Ok(()),
+            _ => Err(Error::Invalid("no multiplier stands for the quotient of the scales")),
+        }
+    }
+
     #[inline(always)]
     fn factor(&self, taps: usize) -> Option<f32> {
         self.requantize.factor(self.input_scale / (self.output_scale * taps as f32), 16)
@@ -662,18 +692,10 @@ pub fn pool_wide(
     out_map: Nhwc,
     pool: &Pool,
 ) -> Result<(), Error> {
-    if ![quant.input_scale, quant.output_scale].iter().all(|scale| scale.is_finite() && *scale > 0.0) {
-        return Err(Error::Invalid("scales must be positive and finite"));
-    }
+    quant.check(spec.kind)?;
     let level = Level::new(isa);
     if spec.kind == PoolKind::Max {
-        if quant.input_scale != quant.output_scale {
-            return Err(Error::Invalid("a maximum keeps its input's quantization"));
-        }
         return drive(level, MaxWords, spec, x, in_map, y, out_map, pool);
-    }
-    if quant.factor(1).is_none_or(|factor| !factor.is_finite()) {
-        return Err(Error::Invalid("no multiplier stands for the quotient of the scales"));
     }
     drive(level, *quant, spec, x, in_map, y, out_map, pool)
 }
@@ -695,14 +717,6 @@ pub fn pool_f32(
         PoolKind::Max => drive(level, MaxFloat, spec, x, in_map, y, out_map, pool),
         PoolKind::Average { .. } => drive(level, MeanFloat::<false>, spec, x, in_map, y, out_map, pool),
     }
-}
-
-/// Refuses a map whose bytes could have a sum beyond an i32.
-fn check_sum(map: Nhwc) -> Result<(), Error> {
-    if map.h.saturating_mul(map.w) > (i32::MAX / 255) as usize {
-        return Err(Error::Invalid("the map's sum could overflow"));
-    }
-    Ok(())
 }
 
 /// The window that covers a whole map.
@@ -732,8 +746,7 @@ pub fn global_pool_q8(
     if kind == PoolKind::Max || !own {
         return pool_q8(isa, &spec, quant, x, in_map, y, out_map, pool);
     }
-    quant.check()?;
-    check_sum(in_map)?;
+    quant.check(&spec, in_map)?;
     drive(Level::new(isa), MeanBytes::new(*quant), &spec, x, in_map, y, out_map, pool)
 }
 

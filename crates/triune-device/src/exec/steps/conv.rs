@@ -57,14 +57,31 @@ pub(super) fn weight_extents(geometry: &ConvGeometry, input: &Nhwc, output: &Nhw
     Ok([output.c, taps, input.c / groups])
 }
 
-pub(super) fn q8(field: &str, dtype: DType, zero_point: i32) -> Result<Q8> {
+/// Integers of 8 bit; `field` has their type, `zero_field` what stands for 0.
+pub(super) fn q8(field: &str, zero_field: &str, dtype: DType, zero_point: i32) -> Result<Q8> {
     expect_dtype(field, dtype, EIGHT_BIT)?;
-    Ok(Q8 { signed: dtype == DType::I8, zero_point })
+    let integers = Q8 { signed: dtype == DType::I8, zero_point };
+    let [low, high] = integers.range();
+    if !(low..=high).contains(&zero_point) {
+        return bad(zero_field, format!("{zero_point} is outside of {dtype}"));
+    }
+    Ok(integers)
+}
+
+/// Refuses limits between which a type has no integer.
+pub(super) fn expect_clamp(field: &str, [low, high]: [i32; 2], [least, most]: [i32; 2]) -> Result<()> {
+    if low.max(least) <= high.min(most) {
+        return Ok(());
+    }
+    bad(field, format!("the limits {low} and {high} leave no integer of {least} to {most}"))
 }
 
 /// An addition in the kernels' terms.
 pub(super) fn qadd_params(params: &AddParams, conv_is_a: bool) -> Result<QAdd> {
-    let target = |field: &str, target: RequantTarget| q8(field, target.dtype, target.zero_point);
+    let target = |field: &str, target: RequantTarget| {
+        let [dtype, zero_point] = ["dtype", "zero_point"].map(|part| format!("{field}.{part}"));
+        q8(&dtype, &zero_point, target.dtype, target.zero_point)
+    };
     let AddParams { a, b, out, ra, rb, k, rounding, clamp } = *params;
     let add = QAdd {
         a: target("a", a)?,
@@ -77,6 +94,7 @@ pub(super) fn qadd_params(params: &AddParams, conv_is_a: bool) -> Result<QAdd> {
         clamp,
         conv_is_a,
     };
+    expect_clamp("clamp", clamp, add.out.range())?;
     add.check().map_err(|error| FieldError::new(error.to_string()))?;
     Ok(add)
 }
@@ -111,8 +129,9 @@ pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<P
         return wide::conv(checker, command);
     }
     expect_dtype("output", command.output.dtype, EIGHT_BIT)?;
-    let input_q8 = q8("input", command.input.dtype, command.input_zero_point)?;
-    let result = q8("result", command.result.dtype, command.result.zero_point)?;
+    let input_q8 = q8("input", "input_zero_point", command.input.dtype, command.input_zero_point)?;
+    let result = q8("result.dtype", "result.zero_point", command.result.dtype, command.result.zero_point)?;
+    expect_clamp("clamp", command.clamp, result.range())?;
     let input = checker.map("input", &command.input)?;
     let output = checker.output_map("output", &command.output)?;
     let geometry = expect_window(&command.window, &input.nhwc, &output.nhwc)?;

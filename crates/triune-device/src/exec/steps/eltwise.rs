@@ -10,7 +10,7 @@ use super::super::{
     check::{Checker, Placed, Result, bad, expect_dtype, expect_same_extents, refused},
     operands::{MAX_READS, Prepared, Step},
 };
-use super::conv::{q8, qadd_params};
+use super::conv::{expect_clamp, q8, qadd_params};
 use super::{EIGHT_BIT, FLOAT, elements, elements_mut, wide};
 use crate::command::{self, Operand};
 
@@ -98,13 +98,14 @@ pub(super) fn qmul(checker: &Checker<'_>, command: &command::QMul) -> Result<Pre
     }
     let [za, zb, zout] = *zero_points;
     let mul = QMul {
-        a: q8("a", a.dtype, za)?,
-        b: q8("b", b.dtype, zb)?,
-        out: q8("output", output.dtype, zout)?,
+        a: q8("a", "zero_points.0", a.dtype, za)?,
+        b: q8("b", "zero_points.1", b.dtype, zb)?,
+        out: q8("output", "zero_points.2", output.dtype, zout)?,
         multiplier: *multiplier,
         rounding: *rounding,
         clamp: *clamp,
     };
+    expect_clamp("clamp", *clamp, mul.out.range())?;
     mul.check().map_err(refused("multiplier"))?;
     let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
     checker.finish([a, b], &output, true, QMulStep { mul, shape, isa: checker.isa })

@@ -83,16 +83,19 @@ fn operands(
             return bad("output_quant", "differs from the input's, and a maximum keeps it");
         }
         if input.dtype == DType::I16 {
-            Some(Quantized::Words(wide::pool_quant(input_quant, output_quant, rounding, requantize)?))
+            let quant = wide::pool_quant(input_quant, output_quant, rounding, requantize)?;
+            quant.check(kind).map_err(refused("output_quant"))?;
+            Some(Quantized::Words(quant))
         } else {
-            Some(Quantized::Bytes(PoolQuant {
-                input: q8("input", input.dtype, input_quant.zero_point)?,
+            let quant = PoolQuant {
+                input: q8("input", "input_quant.zero_point", input.dtype, input_quant.zero_point)?,
                 input_scale: input_quant.scale,
-                output: q8("output", output.dtype, output_quant.zero_point)?,
+                output: q8("output", "output_quant.zero_point", output.dtype, output_quant.zero_point)?,
                 output_scale: output_quant.scale,
                 rounding,
                 requantize,
-            }))
+            };
+            Some(Quantized::Bytes(quant))
         }
     };
     let (input, output) = (checker.map("input", input)?, checker.output_map("output", output)?);
@@ -136,7 +139,10 @@ pub(super) fn pool(checker: &Checker<'_>, command: &command::Pool) -> Result<Pre
         Some(Quantized::Words(words)) => {
             return wide::pool(checker, kind, Some(spec), words, [input, output]);
         }
-        Some(Quantized::Bytes(quant)) => Some(quant),
+        Some(Quantized::Bytes(quant)) => {
+            quant.check(&spec, input.nhwc).map_err(refused("output_quant"))?;
+            Some(quant)
+        }
         None => None,
     };
     let step = PoolStep {
@@ -164,7 +170,12 @@ pub(super) fn global_pool(checker: &Checker<'_>, command: &command::GlobalPool) 
     let kind = command.kind;
     let quant = match quant {
         Some(Quantized::Words(words)) => return wide::pool(checker, kind, None, words, [input, output]),
-        Some(Quantized::Bytes(quant)) => Some(quant),
+        Some(Quantized::Bytes(quant)) => {
+            let kernel = [input.nhwc.h, input.nhwc.w];
+            let whole = PoolSpec { kernel, stride: [1, 1], dilation: [1, 1], pad: [0; 4], kind };
+            quant.check(&whole, input.nhwc).map_err(refused("output_quant"))?;
+            Some(quant)
+        }
         None => None,
     };
     let step =

@@ -63,7 +63,7 @@ pub(super) fn quantize(checker: &Checker<'_>, command: &command::Quantize) -> Re
         let maps = maps(checker, &command.input, &command.output)?;
         return wide::border(checker, Some(command.rounding), command.quant, maps);
     }
-    let encoding = q8("output", command.output.dtype, command.quant.zero_point)?;
+    let encoding = q8("output", "quant.zero_point", command.output.dtype, command.quant.zero_point)?;
     let kind = Kind::Quantize(encoding, command.rounding);
     convert(checker, kind, command.quant.scale, &command.input, &command.output)
 }
@@ -81,7 +81,7 @@ pub(super) fn dequantize(checker: &Checker<'_>, command: &command::Dequantize) -
         }
         Kind::Widen
     } else {
-        Kind::Dequantize(q8("input", command.input.dtype, command.quant.zero_point)?)
+        Kind::Dequantize(q8("input", "quant.zero_point", command.input.dtype, command.quant.zero_point)?)
     };
     convert(checker, kind, command.quant.scale, &command.input, &command.output)
 }

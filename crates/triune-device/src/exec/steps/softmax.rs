@@ -9,7 +9,7 @@ use super::super::{
     operands::{MAX_READS, Prepared, Step},
 };
 use super::conv::q8;
-use super::{EIGHT_BIT, elements, elements_mut};
+use super::{EIGHT_BIT, elements, elements_mut, expect_scale};
 use crate::{Addr, command};
 
 fn dense(
@@ -57,7 +57,9 @@ pub(super) fn qsoftmax(checker: &Checker<'_>, command: &command::QSoftmax) -> Re
     expect_dtype("dtype", dtype, EIGHT_BIT)?;
     let input = dense(checker, "input", input, 1, dims)?;
     let output = dense(checker, "output", output, 1, dims)?;
-    let target = q8("output", dtype, output_quant.zero_point)?;
+    expect_scale("input_quant.scale", input_quant.scale)?;
+    expect_scale("output_quant.scale", output_quant.scale)?;
+    let target = q8("dtype", "output_quant.zero_point", dtype, output_quant.zero_point)?;
     let shape = axis(dims);
     let softmax = checker.softmax(shape.len, target, [input_quant.scale, output_quant.scale])?;
     checker.finish([input], &output, true, QSoftmaxStep { softmax, shape })

@@ -9,12 +9,14 @@ use super::super::{
     check::{Checker, FilterSource, PlacedMap, Result, bad, expect_dtype, expect_same_extents, refused},
     operands::{MAX_READS, Prepared, Step},
 };
-use super::conv::{expect_window, weight_extents};
+use super::conv::{expect_clamp, expect_window, weight_extents};
 use super::eltwise::{Binaries, broadcast};
 use super::{elements, elements_mut};
 use crate::command::{self, FieldError};
 
 const WIDE: &[DType] = &[DType::I16];
+/// Its integers.
+const RANGE: [i32; 2] = [i16::MIN as i32, i16::MAX as i32];
 
 /// Refuses anything but 0.
 fn expect_zero(field: &str, zero_point: i32) -> Result<()> {
@@ -50,6 +52,7 @@ pub(super) fn conv(checker: &Checker<'_>, command: &command::QConv) -> Result<Pr
     expect_dtype("result", command.result.dtype, WIDE)?;
     expect_zero("input_zero_point", command.input_zero_point)?;
     expect_zero("result.zero_point", command.result.zero_point)?;
+    expect_clamp("clamp", command.clamp, RANGE)?;
     expect_absent("table", command.table.is_some())?;
     expect_absent("residual", command.residual.is_some())?;
     expect_absent("add", command.add.is_some())?;
@@ -128,6 +131,7 @@ pub(super) fn add(checker: &Checker<'_>, command: &command::QAdd) -> Result<Prep
         expect_dtype(field, target.dtype, WIDE)?;
         expect_zero(field, target.zero_point)?;
     }
+    expect_clamp("params.clamp", params.clamp, RANGE)?;
     if params.k != 0.0 || !params.ra.is_finite() || !params.rb.is_finite() {
         return bad("params", "a constant that is not 0, or a factor that is not finite");
     }
@@ -145,6 +149,7 @@ pub(super) fn mul(checker: &Checker<'_>, command: &command::QMul) -> Result<Prep
         expect_dtype(field, operand.dtype, WIDE)?;
         expect_zero(field, *zero_point)?;
     }
+    expect_clamp("clamp", *clamp, RANGE)?;
     if !multiplier.is_finite() {
         return bad("multiplier", "is not finite");
     }

@@ -1,0 +1,799 @@
+//! What decoding refuses, command by command: each row breaks one thing of a command that is right, and the error names the
+//! field and what is wrong with it. Nothing of it is left for a kernel to find while a program runs.
+
+mod common;
+
+use common::{Bench, CONSTANTS, Constants, INPUT, OUTPUT, SCRATCH, input, operand, output, quant, window};
+use triune_device::{
+    Addr, Command, Error,
+    command::{
+        AddParams, ArgReduce, Binary, Blocks, Convert, Copy, Dequantize, FBinary, FConv, FMatMul, FSoftmax,
+        FUnary, Fill, GlobalPool, Opcode, Order, Pool, QAdd, QConv, QMul, QSoftmax, Quantize, Reduce,
+        RequantTarget, Resize, Select, Table, Take, Warp,
+    },
+};
+use triune_kernels::Isa;
+use triune_tensor::{
+    DType, Requantize, Rounding,
+    function::{BinaryKind, BorderMode, CoordinateMode, PoolKind, ReduceKind, ResizeMode, UnaryKind},
+};
+
+const MAP: [u32; 4] = [1, 4, 4, 2];
+const DIMS: [u32; 6] = [1, 1, 1, 1, 8, 4];
+/// Where constants for everything lie: zeros.
+const ZEROS: Addr = Addr::new(CONSTANTS, 0);
+const ONES: Addr = Addr::new(CONSTANTS, 256 << 10);
+
+fn constants() -> Constants {
+    let mut constants = Constants::default();
+    assert_eq!(constants.add(vec![0; 256 << 10]), ZEROS);
+    assert_eq!(constants.floats(&[0.01; 64]), ONES);
+    constants
+}
+
+fn of(addr: Addr, dtype: DType) -> triune_device::command::Operand {
+    operand(addr, dtype, DIMS)
+}
+
+fn from(dtype: DType) -> triune_device::command::Operand {
+    of(Addr::new(INPUT, 0), dtype)
+}
+
+fn to(dtype: DType) -> triune_device::command::Operand {
+    of(Addr::new(OUTPUT, 0), dtype)
+}
+
+fn target(dtype: DType) -> RequantTarget {
+    RequantTarget { dtype, zero_point: 0 }
+}
+
+fn copy() -> Copy {
+    let strides = [0, 0, 0, 0, 16, 4];
+    let (src, dst) = (Addr::new(INPUT, 0), Addr::new(OUTPUT, 0));
+    Copy { elem_bytes: 4, dims: DIMS, src, src_strides: strides, dst, dst_strides: strides }
+}
+
+fn fill() -> Fill {
+    let dst = Addr::new(OUTPUT, 0);
+    Fill { elem_bytes: 1, dims: DIMS, dst, dst_strides: [0, 0, 0, 0, 4, 1], value: 7 }
+}
+
+/// With a residual, which an addition joins.
+fn qconv(dtype: DType) -> QConv {
+    let wide = dtype == DType::I16;
+    QConv {
+        input: input(dtype, MAP),
+        output: output(dtype, MAP),
+        window: window([3, 3], [1, 1], [1; 4], 1),
+        weights: ZEROS,
+        weight_blocks: [0, 0],
+        bias: Some(ZEROS),
+        multiplier: ONES,
+        multipliers: 2,
+        input_zero_point: 0,
+        result: target(dtype),
+        rounding: Rounding::HalfToEven,
+        clamp: [-100, 100],
+        table: None,
+        residual: (!wide).then(|| input(dtype, MAP)),
+        add: (!wide).then(|| params(dtype)),
+        conv_is_a: true,
+    }
+}
+
+fn params(dtype: DType) -> AddParams {
+    let (a, b, out) = (target(dtype), target(dtype), target(dtype));
+    AddParams { a, b, out, ra: 1.0, rb: 0.5, k: 0.0, rounding: Rounding::HalfToEven, clamp: [-100, 100] }
+}
+
+fn fconv() -> FConv {
+    FConv {
+        input: input(DType::F32, MAP),
+        output: output(DType::F32, MAP),
+        window: window([3, 3], [1, 1], [1; 4], 1),
+        weights: ZEROS,
+        bias: Some(ZEROS),
+        residual: Some(input(DType::F32, MAP)),
+        activation: UnaryKind::Relu,
+    }
+}
+
+fn fmatmul() -> FMatMul {
+    FMatMul {
+        batch: 1,
+        m: 4,
+        n: 4,
+        k: 4,
+        a: Addr::new(INPUT, 0),
+        transpose_a: false,
+        b: Addr::new(INPUT, 64),
+        transpose_b: false,
+        shared_b: false,
+        bias: Some(ZEROS),
+        output: Addr::new(OUTPUT, 0),
+        activation: UnaryKind::Relu,
+    }
+}
+
+fn pool(dtype: DType) -> Pool {
+    Pool {
+        input: input(dtype, MAP),
+        output: output(dtype, [1, 2, 2, 2]),
+        window: window([3, 3], [2, 2], [1; 4], 1),
+        kind: PoolKind::Average { count_include_pad: false },
+        input_quant: quant(1.0, 0),
+        output_quant: quant(0.5, 0),
+        rounding: Rounding::HalfToEven,
+        requantize: Requantize::Float,
+    }
+}
+
+fn gpool(dtype: DType) -> GlobalPool {
+    let Pool { input, kind, input_quant, output_quant, rounding, requantize, .. } = pool(dtype);
+    let output = output(dtype, [1, 1, 1, 2]);
+    GlobalPool { input, output, kind, input_quant, output_quant, rounding, requantize }
+}
+
+fn qadd(dtype: DType) -> QAdd {
+    QAdd {
+        dims: DIMS,
+        a: from(dtype),
+        b: from(dtype),
+        output: to(dtype),
+        params: params(dtype),
+        counted: [0, 0],
+    }
+}
+
+fn qmul(dtype: DType) -> QMul {
+    QMul {
+        dims: DIMS,
+        a: from(dtype),
+        b: from(dtype),
+        output: to(dtype),
+        zero_points: [0; 3],
+        multiplier: 0.5,
+        rounding: Rounding::HalfToEven,
+        clamp: [-100, 100],
+        counted: [0, 0],
+    }
+}
+
+fn fbinary() -> FBinary {
+    let (a, b, output) = (from(DType::F32), from(DType::F32), to(DType::F32));
+    FBinary { dims: DIMS, kind: BinaryKind::Add, a, b, output, activation: UnaryKind::Relu }
+}
+
+fn funary() -> FUnary {
+    FUnary { input: input(DType::F32, MAP), output: output(DType::F32, MAP), function: UnaryKind::Relu }
+}
+
+fn table(dtype: DType) -> Table {
+    Table { input: input(dtype, MAP), output: output(dtype, MAP), table: ZEROS }
+}
+
+fn quantize(dtype: DType) -> Quantize {
+    let (input, output) = (input(DType::F32, MAP), output(dtype, MAP));
+    Quantize { input, output, quant: quant(0.1, 0), rounding: Rounding::HalfToEven }
+}
+
+fn dequantize(dtype: DType) -> Dequantize {
+    Dequantize { input: input(dtype, MAP), output: output(DType::F32, MAP), quant: quant(0.1, 0) }
+}
+
+fn qsoftmax() -> QSoftmax {
+    QSoftmax {
+        input: Addr::new(INPUT, 0),
+        output: Addr::new(OUTPUT, 0),
+        dtype: DType::U8,
+        dims: [2, 4, 4],
+        input_quant: quant(0.1, 0),
+        output_quant: quant(1.0 / 256.0, 0),
+    }
+}
+
+fn fsoftmax() -> FSoftmax {
+    FSoftmax { input: Addr::new(INPUT, 0), output: Addr::new(OUTPUT, 0), dims: [2, 4, 4] }
+}
+
+fn resize() -> Resize {
+    Resize {
+        input: input(DType::F32, MAP),
+        output: output(DType::F32, MAP),
+        mode: ResizeMode::Linear,
+        coordinates: CoordinateMode::HalfPixel,
+        scales: [1.0, 1.0],
+    }
+}
+
+fn warp() -> Warp {
+    Warp {
+        input: input(DType::F32, MAP),
+        output: output(DType::F32, MAP),
+        matrices: ZEROS,
+        images: Some(ZEROS),
+        linear: true,
+        border: BorderMode::Constant(1.0),
+    }
+}
+
+fn reduce() -> Reduce {
+    let output = operand(Addr::new(OUTPUT, 0), DType::F32, [1, 1, 1, 1, 8, 1]);
+    Reduce { dims: DIMS, axes: 0b10_0000, kind: ReduceKind::Sum, input: from(DType::F32), output }
+}
+
+fn argreduce() -> ArgReduce {
+    let output = operand(Addr::new(OUTPUT, 0), DType::I64, [1, 1, 1, 1, 1, 4]);
+    ArgReduce { dims: DIMS, axis: 4, largest: true, last: false, input: from(DType::F32), output }
+}
+
+fn binary() -> Binary {
+    let (a, b, output) = (from(DType::I32), from(DType::I32), to(DType::I32));
+    Binary { dims: DIMS, kind: BinaryKind::Add, a, b, output }
+}
+
+fn select() -> Select {
+    let (a, b, output) = (from(DType::F32), from(DType::F32), to(DType::F32));
+    Select { dims: DIMS, condition: from(DType::Bool), a, b, output }
+}
+
+fn convert() -> Convert {
+    Convert { dims: DIMS, input: from(DType::F32), output: to(DType::I16) }
+}
+
+fn take() -> Take {
+    Take {
+        elem_bytes: 4,
+        dims: [1, 1, 1, 1, 2, 3],
+        src: Addr::new(INPUT, 0),
+        src_strides: [0, 0, 0, 0, 0, 4],
+        indices: triune_device::command::Operand {
+            addr: ZEROS,
+            dtype: DType::I64,
+            strides: [0, 0, 0, 0, 8, 0],
+        },
+        count: 1,
+        index_stride: 0,
+        extents: [8, 1, 1, 1, 1, 1],
+        axis_strides: [16, 0, 0, 0, 0, 0],
+        dst: Addr::new(OUTPUT, 0),
+        dst_strides: [0, 0, 0, 0, 12, 4],
+    }
+}
+
+fn order() -> Order {
+    Order {
+        input: Addr::new(INPUT, 0),
+        dtype: DType::F32,
+        dims: [2, 4, 4],
+        k: 2,
+        descending: true,
+        output: Addr::new(OUTPUT, 0),
+    }
+}
+
+/// Everything that is right, in every width that it has a form of its own for.
+fn right() -> Vec<Command> {
+    use DType::{I8, I16, I32, U8};
+    let mut all: Vec<Command> = vec![
+        copy().into(),
+        fill().into(),
+        fconv().into(),
+        fmatmul().into(),
+        pool(DType::F32).into(),
+        gpool(DType::F32).into(),
+        fbinary().into(),
+        funary().into(),
+        dequantize(I32).into(),
+        qsoftmax().into(),
+        fsoftmax().into(),
+        resize().into(),
+        warp().into(),
+        reduce().into(),
+        argreduce().into(),
+        binary().into(),
+        select().into(),
+        convert().into(),
+        take().into(),
+        order().into(),
+        table(U8).into(),
+    ];
+    for dtype in [I8, I16] {
+        all.extend::<[Command; 8]>([
+            qconv(dtype).into(),
+            pool(dtype).into(),
+            gpool(dtype).into(),
+            qadd(dtype).into(),
+            qmul(dtype).into(),
+            table(dtype).into(),
+            quantize(dtype).into(),
+            dequantize(dtype).into(),
+        ]);
+    }
+    all
+}
+
+fn bench(command: Command) -> Bench {
+    Bench::alone(&[command], &constants(), [4096, 256, 256])
+}
+
+#[test]
+fn what_is_right_runs() {
+    for command in right() {
+        let name = command.opcode().mnemonic();
+        let bench = bench(command);
+        let mut executor = bench.executor(Isa::best()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        executor.run(&triune_kernels::Pool::new(1), None).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    for opcode in Opcode::ALL.iter().filter(|opcode| **opcode != Opcode::End) {
+        assert!(right().iter().any(|command| command.opcode() == *opcode), "no {}", opcode.mnemonic());
+    }
+}
+
+/// A command with one thing changed.
+fn but<C: Into<Command>>(mut command: C, change: impl FnOnce(&mut C)) -> Command {
+    change(&mut command);
+    command.into()
+}
+
+/// A command, the field that is refused and words of why.
+type Row = (Command, &'static str, &'static str);
+
+/// What is wrong with an operand wherever it stands: the address.
+fn addresses() -> Vec<Row> {
+    let away = |segment| Addr::new(segment, 1 << 40);
+    let mut rows = Vec::new();
+    macro_rules! each {
+        ($($command:expr => $($field:ident).+, $name:literal;)+) => {
+            $(
+                rows.push((but($command, |c| c.$($field).+ = away(INPUT)), $name, "leave the segment's 256 bytes"));
+                rows.push((but($command, |c| c.$($field).+ = away(77)), $name, "no segment 77"));
+            )+
+        };
+    }
+    each! {
+        copy() => src, "src";
+        copy() => dst, "dst";
+        fill() => dst, "dst";
+        qconv(DType::I8) => input.addr, "input";
+        qconv(DType::I8) => output.addr, "output";
+        qconv(DType::I8) => weights, "weights";
+        qconv(DType::I8) => multiplier, "multiplier";
+        qconv(DType::I16) => weights, "weights";
+        qconv(DType::I16) => multiplier, "multiplier";
+        fconv() => input.addr, "input";
+        fconv() => output.addr, "output";
+        fconv() => weights, "weights";
+        fmatmul() => a, "a";
+        fmatmul() => b, "b";
+        fmatmul() => output, "output";
+        pool(DType::U8) => input.addr, "input";
+        pool(DType::U8) => output.addr, "output";
+        gpool(DType::U8) => input.addr, "input";
+        gpool(DType::U8) => output.addr, "output";
+        qadd(DType::I8) => a.addr, "a";
+        qadd(DType::I8) => b.addr, "b";
+        qadd(DType::I8) => output.addr, "output";
+        qmul(DType::I16) => a.addr, "a";
+        qmul(DType::I16) => b.addr, "b";
+        qmul(DType::I16) => output.addr, "output";
+        fbinary() => a.addr, "a";
+        fbinary() => b.addr, "b";
+        fbinary() => output.addr, "output";
+        funary() => input.addr, "input";
+        funary() => output.addr, "output";
+        table(DType::I8) => input.addr, "input";
+        table(DType::I8) => output.addr, "output";
+        table(DType::I8) => table, "table";
+        table(DType::I16) => table, "table";
+        quantize(DType::I8) => input.addr, "input";
+        quantize(DType::I16) => output.addr, "output";
+        dequantize(DType::I8) => input.addr, "input";
+        dequantize(DType::I16) => output.addr, "output";
+        qsoftmax() => input, "input";
+        qsoftmax() => output, "output";
+        fsoftmax() => input, "input";
+        fsoftmax() => output, "output";
+        resize() => input.addr, "input";
+        resize() => output.addr, "output";
+        warp() => input.addr, "input";
+        warp() => output.addr, "output";
+        warp() => matrices, "matrices";
+        reduce() => input.addr, "input";
+        reduce() => output.addr, "output";
+        argreduce() => input.addr, "input";
+        argreduce() => output.addr, "output";
+        binary() => a.addr, "a";
+        binary() => b.addr, "b";
+        binary() => output.addr, "output";
+        select() => condition.addr, "condition";
+        select() => a.addr, "a";
+        select() => b.addr, "b";
+        select() => output.addr, "output";
+        convert() => input.addr, "input";
+        convert() => output.addr, "output";
+        take() => src, "src";
+        take() => indices.addr, "indices";
+        take() => dst, "dst";
+        order() => input, "input";
+        order() => output, "output";
+    }
+    rows.push((but(qconv(DType::I8), |c| c.bias = Some(away(INPUT))), "bias", "leave"));
+    rows.push((but(qconv(DType::I16), |c| c.bias = Some(away(INPUT))), "bias", "leave"));
+    rows.push((but(fconv(), |c| c.bias = Some(away(INPUT))), "bias", "leave"));
+    rows.push((but(fmatmul(), |c| c.bias = Some(away(INPUT))), "bias", "leave"));
+    rows.push((but(warp(), |c| c.images = Some(away(INPUT))), "images", "leave"));
+    rows.push((
+        but(qconv(DType::I8), |c| c.weights = Addr::new(INPUT, 0)),
+        "weights",
+        "not in a segment of constants",
+    ));
+    rows
+}
+
+/// Results that are put where they may not be.
+fn places() -> Vec<Row> {
+    let mut rows = Vec::new();
+    macro_rules! each {
+        ($($command:expr => $($field:ident).+, $name:literal;)+) => {
+            $(rows.push((but($command, |c| c.$($field).+ = ZEROS), $name, "(constants) is read-only"));)+
+        };
+    }
+    each! {
+        copy() => dst, "dst";
+        fill() => dst, "dst";
+        qconv(DType::I8) => output.addr, "output";
+        qconv(DType::I16) => output.addr, "output";
+        fconv() => output.addr, "output";
+        fmatmul() => output, "output";
+        pool(DType::I16) => output.addr, "output";
+        gpool(DType::F32) => output.addr, "output";
+        qadd(DType::I16) => output.addr, "output";
+        qmul(DType::I8) => output.addr, "output";
+        fbinary() => output.addr, "output";
+        funary() => output.addr, "output";
+        table(DType::I16) => output.addr, "output";
+        quantize(DType::I16) => output.addr, "output";
+        dequantize(DType::I32) => output.addr, "output";
+        qsoftmax() => output, "output";
+        fsoftmax() => output, "output";
+        resize() => output.addr, "output";
+        warp() => output.addr, "output";
+        reduce() => output.addr, "output";
+        argreduce() => output.addr, "output";
+        binary() => output.addr, "output";
+        select() => output.addr, "output";
+        convert() => output.addr, "output";
+        take() => dst, "dst";
+        order() => output, "output";
+    }
+    // Onto what is still read, one element further.
+    let scratch = |offset| Addr::new(SCRATCH, offset);
+    macro_rules! shifted {
+        ($($command:expr => $($read:ident).+, $($written:ident).+, $bytes:literal, $name:literal;)+) => {
+            $(rows.push((
+                but($command, |c| {
+                    c.$($read).+ = scratch(0);
+                    c.$($written).+ = scratch($bytes);
+                }),
+                $name,
+                "shares bytes with",
+            ));)+
+        };
+    }
+    shifted! {
+        copy() => src, dst, 4, "src";
+        qconv(DType::I8) => input.addr, output.addr, 1, "input";
+        qconv(DType::I16) => input.addr, output.addr, 2, "input";
+        fconv() => input.addr, output.addr, 4, "input";
+        fmatmul() => a, output, 4, "a";
+        fmatmul() => b, output, 4, "b";
+        pool(DType::F32) => input.addr, output.addr, 4, "input";
+        qadd(DType::I8) => a.addr, output.addr, 1, "a";
+        qmul(DType::I8) => b.addr, output.addr, 1, "b";
+        fbinary() => a.addr, output.addr, 4, "a";
+        funary() => input.addr, output.addr, 4, "input";
+        table(DType::I8) => input.addr, output.addr, 1, "input";
+        quantize(DType::I8) => input.addr, output.addr, 1, "input";
+        qsoftmax() => input, output, 1, "input";
+        resize() => input.addr, output.addr, 4, "input";
+        warp() => matrices, output.addr, 4, "matrices";
+        reduce() => input.addr, output.addr, 4, "input";
+        argreduce() => input.addr, output.addr, 8, "input";
+        binary() => a.addr, output.addr, 4, "a";
+        select() => condition.addr, output.addr, 4, "condition";
+        convert() => input.addr, output.addr, 2, "input";
+        take() => indices.addr, dst, 4, "indices";
+        order() => input, output, 8, "input";
+    }
+    // In place is not for those that read an element after they have written another.
+    rows.push((but(resize(), |c| c.output.addr = c.input.addr), "output", "is read-only"));
+    let two = "two of its elements share bytes";
+    rows.push((but(copy(), |c| c.dst_strides[5] = 0), "dims", "output elements overlap"));
+    rows.push((but(take(), |c| c.dst_strides[4] = 4), "dims", "output elements overlap"));
+    rows.push((but(funary(), |c| c.output.stride_h = 8), "output", two));
+    rows.push((but(qconv(DType::I16), |c| c.output.stride_w = 2), "output", two));
+    rows
+}
+
+#[expect(clippy::too_many_lines, reason = "it is a table")]
+fn own() -> Vec<Row> {
+    use DType::{Bool, F16, F32, F64, I8, I16, I32, I64, U8};
+    let clip = |low, high| UnaryKind::Clip([low, high]);
+    let quant_of = |scale, zero_point| quant(scale, zero_point);
+    vec![
+        // Elements.
+        (but(copy(), |c| c.elem_bytes = 3), "elem_bytes", "3 is not 1, 2, 4 or 8"),
+        (but(copy(), |c| c.dims[3] = 0), "src", "extent 3 is 0"),
+        (but(copy(), |c| c.src_strides[4] = 6), "src", "the stride of 6 bytes is not a multiple of 4"),
+        (but(copy(), |c| c.src = Addr::new(INPUT, 2)), "src", "is not a multiple of 4"),
+        (but(fill(), |c| c.elem_bytes = 0), "elem_bytes", "0 is not 1, 2, 4 or 8"),
+        (but(fill(), |c| c.value = 256), "value", "0x100 has more than 1 bytes"),
+        (but(fill(), |c| c.dst_strides[5] = 0), "dims", "output elements overlap"),
+        // Convolutions.
+        (but(qconv(I8), |c| c.input.dtype = F32), "input", "it can be int8 or uint8"),
+        (but(qconv(I8), |c| c.output.dtype = I16), "output", "it can be int8 or uint8"),
+        (but(qconv(I8), |c| c.result.dtype = I32), "result.dtype", "it can be int8 or uint8"),
+        (but(qconv(I8), |c| c.input_zero_point = 128), "input_zero_point", "outside"),
+        (but(qconv(I8), |c| c.result.zero_point = -129), "result.zero_point", "outside"),
+        (but(qconv(I8), |c| c.window.stride = [0, 1]), "window", "does not fit"),
+        (but(qconv(I8), |c| c.window.dilation = [1, 0]), "window", "does not fit"),
+        (but(qconv(I8), |c| c.window.groups = 3), "window.groups", "3 groups do not divide 2 and 2"),
+        (but(qconv(I8), |c| c.multipliers = 3), "multipliers", "3 for 2 channels"),
+        (but(qconv(I8), |c| c.clamp = [1, 0]), "clamp", "leave no integer"),
+        (but(qconv(I8), |c| c.clamp = [200, 300]), "clamp", "leave no integer"),
+        (but(qconv(I8), |c| c.weight_blocks = [0, 4]), "weight_blocks", "one of two extents is 0"),
+        (but(qconv(I8), |c| c.residual = None), "residual", "is missing, and there is an addition"),
+        (but(qconv(I8), |c| c.add = None), "add", "is missing, and there is a residual"),
+        (but(qconv(I8), |c| c.residual = Some(input(U8, MAP))), "residual", "it can be int8"),
+        (but(qconv(I8), |c| c.residual = Some(input(I8, [1, 4, 4, 1]))), "residual", "the extents are"),
+        (but(qconv(I8), |c| c.add = Some(AddParams { ra: f32::INFINITY, ..params(I8) })), "add", "overflow"),
+        (
+            but(qconv(I8), |c| c.add = Some(AddParams { clamp: [5, 4], ..params(I8) })),
+            "add.clamp",
+            "leave no integer",
+        ),
+        (
+            but(qconv(I8), |c| {
+                c.add = Some(AddParams { b: RequantTarget { dtype: I8, zero_point: 200 }, ..params(I8) });
+            }),
+            "add.b.zero_point",
+            "outside",
+        ),
+        (but(qconv(I16), |c| c.output.dtype = I8), "output", "it can be int16"),
+        (but(qconv(I16), |c| c.result.dtype = I8), "result", "it can be int16"),
+        (but(qconv(I16), |c| c.input_zero_point = 1), "input_zero_point", "16-bit integers have 0"),
+        (but(qconv(I16), |c| c.result.zero_point = 1), "result.zero_point", "16-bit integers have 0"),
+        (but(qconv(I16), |c| c.table = Some(ZEROS)), "table", "cannot be joined"),
+        (but(qconv(I16), |c| c.residual = Some(input(I16, MAP))), "residual", "cannot be joined"),
+        (but(qconv(I16), |c| c.add = Some(params(I8))), "add", "cannot be joined"),
+        (but(qconv(I16), |c| c.multipliers = 0), "multipliers", "0 for 2 channels"),
+        (but(qconv(I16), |c| c.clamp = [1, 0]), "clamp", "leave no integer"),
+        (but(qconv(I16), |c| c.window.groups = 0), "window.groups", "0 groups do not divide"),
+        (but(qconv(I16), |c| c.window.kernel = [9, 9]), "window", "does not fit"),
+        (but(fconv(), |c| c.input.dtype = I8), "input", "it can be float32"),
+        (but(fconv(), |c| c.output.dtype = F64), "output", "it can be float32"),
+        (but(fconv(), |c| c.residual = Some(input(I8, MAP))), "residual", "it can be float32"),
+        (but(fconv(), |c| c.residual = Some(input(F32, [1, 4, 2, 4]))), "residual", "the extents are"),
+        (but(fconv(), |c| c.window.pad = [1, 1, 1, 0]), "output", "the window makes [1, 4, 3]"),
+        (but(fconv(), |c| c.window.groups = 4), "window.groups", "do not divide"),
+        (but(fconv(), |c| c.activation = clip(f32::NAN, 1.0)), "activation.parameters", "a parameter is NaN"),
+        // Products.
+        (but(fmatmul(), |c| c.m = 0), "a", "extent 5 is 0"),
+        (but(fmatmul(), |c| c.n = 0), "b", "extent 5 is 0"),
+        (but(fmatmul(), |c| c.k = 1 << 31), "a", "leave"),
+        (but(fmatmul(), |c| c.bias = Some(Addr::new(INPUT, 0))), "bias", "not in a segment of constants"),
+        (
+            but(fmatmul(), |c| c.activation = clip(0.0, f32::NAN)),
+            "activation.parameters",
+            "a parameter is NaN",
+        ),
+        // Windows.
+        (but(pool(U8), |c| c.window.groups = 2), "window.groups", "is 2, pools have 1"),
+        (but(pool(U8), |c| c.window.kernel[1] = 0), "window.kernel", "is 0"),
+        (but(pool(U8), |c| c.window.stride[0] = 0), "window.stride", "is 0"),
+        (but(pool(U8), |c| c.window.dilation[0] = 0), "window.dilation", "is 0"),
+        (but(pool(U8), |c| c.output = output(U8, MAP)), "window", "slides out of the padded input"),
+        (but(pool(U8), |c| c.input.dtype = F64), "input", "it can be"),
+        (but(pool(U8), |c| c.output.dtype = I8), "output", "it can be uint8"),
+        (but(pool(U8), |c| c.output.c = 1), "output", "other images or channels"),
+        (but(pool(U8), |c| c.kind = PoolKind::Max), "output_quant", "differs from the input's"),
+        (but(pool(U8), |c| c.input_quant = quant_of(0.0, 0)), "input_quant.scale", "above 0"),
+        (but(pool(U8), |c| c.output_quant = quant_of(f32::NAN, 0)), "output_quant.scale", "above 0"),
+        (but(pool(U8), |c| c.input_quant = quant_of(1.0, -1)), "input_quant.zero_point", "outside"),
+        (but(pool(U8), |c| c.output_quant = quant_of(1.0, 256)), "output_quant.zero_point", "outside"),
+        (but(pool(I16), |c| c.input_quant = quant_of(1.0, 1)), "input_quant.zero_point", "have 0"),
+        (but(pool(I16), |c| c.output_quant = quant_of(1.0, 1)), "output_quant.zero_point", "have 0"),
+        (but(pool(I16), |c| c.input_quant = quant_of(-1.0, 0)), "input_quant.scale", "above 0"),
+        (
+            but(pool(I8), |c| (c.requantize, c.input_quant.scale) = (Requantize::Fixed, 1e30)),
+            "output_quant",
+            "no fixed-point",
+        ),
+        (but(pool(I16), |c| c.input_quant.scale = f32::MAX), "output_quant", "no multiplier"),
+        (but(gpool(U8), |c| c.output = output(U8, [1, 2, 1, 2])), "output", "more than one row or column"),
+        (but(gpool(U8), |c| c.output = output(U8, [1, 1, 1, 1])), "output", "other images or channels"),
+        (but(gpool(U8), |c| c.kind = PoolKind::Max), "output_quant", "differs from the input's"),
+        (but(gpool(I8), |c| c.output_quant = quant_of(0.0, 0)), "output_quant.scale", "above 0"),
+        (but(gpool(I8), |c| c.input_quant = quant_of(1.0, 128)), "input_quant.zero_point", "outside"),
+        (but(gpool(I16), |c| c.output_quant = quant_of(f32::INFINITY, 0)), "output_quant.scale", "above 0"),
+        // Element by element.
+        (but(qadd(I8), |c| c.b.dtype = U8), "b", "it can be int8"),
+        (but(qadd(I8), |c| c.output.dtype = U8), "output", "it can be int8"),
+        (but(qadd(I8), |c| c.params.a.dtype = F32), "params.a.dtype", "it can be int8 or uint8"),
+        (but(qadd(I8), |c| c.params.rb = f32::NAN), "params", "overflow"),
+        (but(qadd(I8), |c| c.params.clamp = [3, 2]), "params.clamp", "leave no integer"),
+        (but(qadd(I8), |c| c.params.out.zero_point = 300), "params.out.zero_point", "outside"),
+        (but(qadd(I16), |c| c.b.dtype = I8), "b", "it can be int16"),
+        (but(qadd(I16), |c| c.params.b.dtype = I8), "b", "it can be int16"),
+        (but(qadd(I16), |c| c.params.a.zero_point = 1), "a", "have 0"),
+        (but(qadd(I16), |c| c.params.k = 1.0), "params", "a constant that is not 0"),
+        (but(qadd(I16), |c| c.params.ra = f32::NAN), "params", "not finite"),
+        (but(qadd(I16), |c| c.params.clamp = [3, 2]), "params.clamp", "leave no integer"),
+        (but(qmul(I8), |c| c.a.dtype = F32), "a", "it can be int8 or uint8"),
+        (but(qmul(I8), |c| c.b.dtype = I16), "b", "it can be int8 or uint8"),
+        (but(qmul(I8), |c| c.zero_points[1] = 128), "zero_points.1", "outside"),
+        (but(qmul(I8), |c| c.multiplier = f32::MAX), "multiplier", "overflows"),
+        (but(qmul(I8), |c| c.clamp = [3, 2]), "clamp", "leave no integer"),
+        (but(qmul(I16), |c| c.output.dtype = I8), "output", "it can be int16"),
+        (but(qmul(I16), |c| c.zero_points[2] = -1), "output", "have 0"),
+        (but(qmul(I16), |c| c.multiplier = f32::NAN), "multiplier", "is not finite"),
+        (but(qmul(I16), |c| c.clamp = [3, 2]), "clamp", "leave no integer"),
+        (but(fbinary(), |c| c.a.dtype = I32), "a", "it can be float32"),
+        (but(fbinary(), |c| c.b.dtype = F64), "b", "it can be float32"),
+        (but(fbinary(), |c| c.output.dtype = I8), "output", "it can be float32"),
+        (but(fbinary(), |c| c.kind = BinaryKind::And), "kind", "of reals here"),
+        (but(fbinary(), |c| c.dims[2] = 0), "a", "extent 2 is 0"),
+        (
+            but(fbinary(), |c| c.activation = clip(f32::NAN, 1.0)),
+            "activation.parameters",
+            "a parameter is NaN",
+        ),
+        (but(funary(), |c| c.input.dtype = I8), "input", "it can be float32"),
+        (but(funary(), |c| c.output.dtype = I8), "output", "it can be float32"),
+        (but(funary(), |c| c.output.c = 1), "output", "the extents are"),
+        (but(funary(), |c| c.function = clip(f32::NAN, 1.0)), "function.parameters", "a parameter is NaN"),
+        (but(table(U8), |c| c.input.dtype = I32), "input", "it can be int8 or uint8"),
+        (but(table(U8), |c| c.output.dtype = I16), "output", "it can be int8 or uint8"),
+        (but(table(U8), |c| c.output.h = 2), "output", "the extents are"),
+        (but(table(I16), |c| c.output.dtype = I8), "output", "it can be int16"),
+        (but(table(I16), |c| c.output.w = 2), "output", "the extents are"),
+        // The border of integers.
+        (but(quantize(I8), |c| c.input.dtype = I8), "input", "it can be float32"),
+        (but(quantize(I8), |c| c.output.dtype = I32), "output", "it can be int8 or uint8 or int16"),
+        (but(quantize(I8), |c| c.quant.scale = 0.0), "quant.scale", "not above 0"),
+        (but(quantize(I8), |c| c.quant.zero_point = 128), "quant.zero_point", "outside"),
+        (but(quantize(I16), |c| c.quant.zero_point = 1 << 15), "quant.zero_point", "does not fit 16 bits"),
+        (but(quantize(I8), |c| c.output.n = 2), "output", "the extents are"),
+        (but(dequantize(I8), |c| c.output.dtype = I8), "output", "it can be float32"),
+        (but(dequantize(I8), |c| c.input.dtype = F32), "input", "it can be int8 or uint8"),
+        (but(dequantize(I8), |c| c.quant.scale = f32::NAN), "quant.scale", "not above 0"),
+        (but(dequantize(U8), |c| c.quant.zero_point = -1), "quant.zero_point", "outside"),
+        (but(dequantize(I16), |c| c.quant.zero_point = -40_000), "quant.zero_point", "does not fit 16 bits"),
+        (but(dequantize(I32), |c| c.quant.zero_point = 1), "quant.zero_point", "must be 0 for i32"),
+        (but(dequantize(I16), |c| c.output.h = 2), "output", "the extents are"),
+        // Softmax.
+        (but(qsoftmax(), |c| c.dtype = I16), "dtype", "it can be int8 or uint8"),
+        (but(qsoftmax(), |c| c.dims[1] = 0), "input", "is 0"),
+        (but(qsoftmax(), |c| c.input_quant.scale = 0.0), "input_quant.scale", "not above 0"),
+        (but(qsoftmax(), |c| c.output_quant.scale = f32::NAN), "output_quant.scale", "not above 0"),
+        (but(qsoftmax(), |c| c.output_quant.zero_point = 256), "output_quant.zero_point", "outside"),
+        (but(fsoftmax(), |c| c.dims[0] = 0), "input", "is 0"),
+        // Resampling.
+        (but(resize(), |c| c.input.dtype = U8), "input", "it can be float32"),
+        (but(resize(), |c| c.output.dtype = F64), "output", "it can be float32"),
+        (but(resize(), |c| c.output.c = 1), "output", "has n, c = 1, 1, the input 1, 2"),
+        (but(resize(), |c| c.scales = [f32::NAN, 1.0]), "scales", "must be positive and finite"),
+        (but(resize(), |c| c.scales = [-1.0, 1.0]), "scales", "must be positive and finite"),
+        (but(warp(), |c| c.input.dtype = I32), "input", "it can be float32"),
+        (but(warp(), |c| c.output.dtype = U8), "output", "it can be float32"),
+        (but(warp(), |c| c.output.c = 1), "output", "has 1 channels, the input 2"),
+        (
+            but(warp(), |c| {
+                c.images = None;
+                c.output = output(F32, [2, 2, 2, 2]);
+            }),
+            "output",
+            "no indices say which",
+        ),
+        (but(warp(), |c| c.border = BorderMode::Constant(f32::NAN)), "border", "is not finite"),
+        // Reductions.
+        (but(reduce(), |c| c.axes = 1 << 6), "axes", "beyond the sixth"),
+        (but(reduce(), |c| c.input.dtype = F16), "input", "half precision"),
+        (but(reduce(), |c| c.output.dtype = F64), "output", "it can be float32"),
+        (
+            but(reduce(), |c| {
+                c.input = from(Bool);
+                c.output = operand(Addr::new(OUTPUT, 0), Bool, [1, 1, 1, 1, 8, 1]);
+            }),
+            "kind",
+            "of bool",
+        ),
+        (but(argreduce(), |c| c.axis = 6), "axis", "6 is none of six axes"),
+        (but(argreduce(), |c| c.input = from(Bool)), "input", "the type is bool"),
+        (but(argreduce(), |c| c.input = from(F16)), "input", "the type is float16"),
+        (but(argreduce(), |c| c.output.dtype = F32), "output", "it can be int32 or int64"),
+        // Any types.
+        (but(binary(), |c| c.b.dtype = I64), "b", "it can be int32"),
+        (but(binary(), |c| c.output.dtype = I64), "output", "it can be int32"),
+        (but(binary(), |c| c.kind = BinaryKind::Less), "output", "it can be bool"),
+        (but(binary(), |c| (c.a, c.b, c.output) = (from(F16), from(F16), to(F16))), "a", "half precision"),
+        (
+            but(binary(), |c| (c.a, c.b, c.output) = (from(F32), from(F32), to(F32))),
+            "kind",
+            "of float32 here",
+        ),
+        (
+            but(binary(), |c| (c.a, c.b, c.output) = (from(Bool), from(Bool), to(Bool))),
+            "kind",
+            "of bool here",
+        ),
+        (but(binary(), |c| c.kind = BinaryKind::Atan2), "kind", "of int32 here"),
+        (
+            but(binary(), |c| {
+                (c.a, c.b, c.output) = (from(F64), from(F64), to(F64));
+                c.kind = BinaryKind::And;
+            }),
+            "kind",
+            "of float64 here",
+        ),
+        (but(select(), |c| c.condition.dtype = U8), "condition", "it can be bool"),
+        (but(select(), |c| c.b.dtype = I32), "b", "it can be float32"),
+        (but(select(), |c| c.output.dtype = F64), "output", "it can be float32"),
+        (but(convert(), |c| c.dims[5] = 0), "input", "extent 5 is 0"),
+        (but(convert(), |c| c.output.strides[4] = 3), "output", "not a multiple of 2"),
+        // Indices.
+        (but(take(), |c| c.elem_bytes = 5), "elem_bytes", "5 is not 1, 2, 4 or 8"),
+        (but(take(), |c| c.count = 0), "count", "1 to 6 are possible"),
+        (but(take(), |c| c.count = 7), "count", "1 to 6 are possible"),
+        (but(take(), |c| c.indices.dtype = F32), "indices", "it can be int32 or int64"),
+        (but(take(), |c| c.extents[0] = 0), "extents", "extent 0 is 0"),
+        (but(take(), |c| c.axis_strides[0] = 6), "axis_strides", "6 is not a multiple of 4"),
+        (but(take(), |c| c.axis_strides[0] = u64::MAX - 3), "axis_strides", "overflow"),
+        (but(take(), |c| c.extents[0] = 400), "src", "leave"),
+        (but(take(), |c| (c.count, c.index_stride) = (2, 4)), "index_stride", "4 is not a multiple of 8"),
+        (but(take(), |c| (c.count, c.index_stride) = (3, u64::MAX - 7)), "index_stride", "overflow"),
+        (but(take(), |c| (c.count, c.index_stride) = (2, 1 << 30)), "indices", "leave"),
+        (but(order(), |c| c.dtype = Bool), "dtype", "the type is bool"),
+        (but(order(), |c| c.dtype = F16), "dtype", "the type is float16"),
+        (but(order(), |c| c.k = 5), "k", "5 of 4 elements"),
+        (but(order(), |c| c.k = 0), "output", "is 0"),
+        (but(order(), |c| c.dims[2] = 0), "input", "is 0"),
+        // Blocks of channels.
+        (but(funary(), |c| c.input.blocks = Some(blocks(2))), "input.blocks", "elements of 4 bytes"),
+        (but(table(U8), |c| c.input.blocks = Some(blocks(0))), "input.blocks", "a block of 0 channels"),
+        (
+            but(table(U8), |c| c.output.blocks = Some(Blocks { fill: 256, ..blocks(2) })),
+            "output.blocks",
+            "the filling 0x100 has more than 1 bytes",
+        ),
+    ]
+}
+
+fn blocks(channels: u32) -> Blocks {
+    Blocks { channels, stride: 32, fill: 0 }
+}
+
+#[test]
+fn each_broken_field_is_named() {
+    let rows: Vec<Row> = [addresses(), places(), own()].concat();
+    let mut wrong = Vec::new();
+    for (index, (command, field, words)) in rows.into_iter().enumerate() {
+        let name = command.opcode().mnemonic();
+        let bench = bench(command);
+        let got = match bench.executor(Isa::best()) {
+            Err(Error::Command { index: 0, offset: 0, mnemonic, field: got, problem })
+                if mnemonic == name && got == field && problem.contains(words) =>
+            {
+                continue;
+            }
+            Err(error) => error.to_string(),
+            Ok(mut executor) => match executor.run(&triune_kernels::Pool::new(1), None) {
+                Ok(()) => "it runs".into(),
+                Err(error) => format!("not before it runs: {error}"),
+            },
+        };
+        wrong.push(format!("{index}, {name}: '{field}: {words}' was to be refused: {got}"));
+    }
+    assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
+}
