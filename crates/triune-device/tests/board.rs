@@ -7,10 +7,10 @@ use std::{collections::BTreeMap, sync::Arc, thread};
 use common::{to_bytes, to_floats};
 use proptest::prelude::*;
 use triune_device::{
-    Addr, Board, Command, DeviceSpec, Error, FeatureMap, Job, LocalBoard, Records, RegionId, Sanitize,
-    Segment, SegmentKind, SegmentTable, Settings, TimingOptions,
+    Addr, Board, Command, DeviceSpec, Error, ErrorClass, FeatureMap, Job, JobReport, LocalBoard, Records,
+    RegionId, Sanitize, Segment, SegmentKind, SegmentTable, Settings, TimingOptions,
     board::{PROFILER_RECORD_BYTES, TIMER_RECORD_BYTES},
-    command::{End, FUnary, encode},
+    command::{End, FUnary, Operand, Take, encode},
     spec::Precision,
     timeline,
 };
@@ -364,7 +364,13 @@ fn the_sanitizer_watches_boards() {
     let spec = DeviceSpec::builtin("zg330").expect("builtin");
     let board = LocalBoard::with_sanitizer(spec, true, 1, Sanitize::Report).expect("mapped");
     let placed = Placed::new(&board, 0);
-    assert!(matches!(board.run(&placed.job), Err(Error::Sanitizer(_))), "the input was never written");
+    assert!(board.info().watched);
+    let found = |result: Result<JobReport, Error>| {
+        let error = result.expect_err("a fault");
+        assert_eq!(error.class(), ErrorClass::Sanitizer, "{error}");
+        (error.layer(), error.to_string())
+    };
+    assert_eq!(found(board.run(&placed.job)).0, Some(0), "the input was never written");
     let x = Random(13).floats(ELEMENTS as usize);
     // What the first layer leaves on the chip is there for the second.
     assert_eq!(placed.run(&board, &x), abs(&x));
@@ -372,7 +378,91 @@ fn the_sanitizer_watches_boards() {
     for segment in &placed.table {
         board.free(segment.region, segment.base).expect("allocated");
     }
-    assert!(matches!(board.run(&placed.job), Err(Error::Sanitizer(_))), "nothing is allocated");
+    assert!(found(board.run(&placed.job)).1.contains("use after free"), "nothing is allocated");
+}
+
+/// As on cards: a job that leaves out what it is there for gives nothing of an earlier run.
+#[test]
+fn what_an_earlier_job_made_is_nothing_of_this_one() {
+    let spec = DeviceSpec::builtin("zg330").expect("builtin");
+    let board = LocalBoard::with_sanitizer(spec, true, 1, Sanitize::Report).expect("mapped");
+    let placed = Placed::new(&board, 0);
+    let x = Random(14).floats(ELEMENTS as usize);
+    let whole = |segment: u8| {
+        let Segment { region, base, len, .. } = placed.table[usize::from(segment)];
+        (region, base, len)
+    };
+    let makes = [whole(SCRATCH), whole(OUTPUT)];
+    for _ in 0..2 {
+        board.forget(&makes).expect("in bounds");
+        assert_eq!(placed.run(&board, &x), abs(&x));
+    }
+    // The first layer's commands alone are there, then the second's.
+    let [first, second] =
+        [0, 1].map(|layer| encode(placed.layers[layer].iter().chain([&Command::from(End {})])));
+    let mut rest = vec![0; placed.job.bytes as usize];
+    rest[..first.len()].copy_from_slice(&first);
+    board.write(DDR, placed.job.start, &rest).expect("in bounds");
+    board.forget(&makes).expect("in bounds");
+    board.run(&placed.job).expect("what it does is right");
+    let mut bytes = vec![0; BYTES as usize];
+    let error = board.read(DDR, placed.table[3].base, &mut bytes).expect_err("of an earlier run").to_string();
+    assert!(error.contains("read of never-written bytes: the host reads ddr"), "{error}");
+    rest.fill(0);
+    rest[..second.len()].copy_from_slice(&second);
+    board.write(DDR, placed.job.start, &rest).expect("in bounds");
+    board.forget(&makes).expect("in bounds");
+    let error = board.run(&placed.job).expect_err("of an earlier run").to_string();
+    for part in ["layer 0: ", "never-written", "command 0 (funary), operand input, reads ocm"] {
+        assert!(error.contains(part), "{part} in {error}");
+    }
+    for wrong in [(DDR, 4 << 30, 1), (OCM, 1, u64::MAX), (RegionId(9), 0, 1)] {
+        assert_eq!(board.forget(&[wrong]).expect_err("outside").class(), ErrorClass::Argument, "{wrong:?}");
+    }
+}
+
+#[test]
+fn an_index_out_of_range_names_layer_and_operand() {
+    let board = board("zg330");
+    let mut placed = Placed::new(&board, 0);
+    // Two elements of the input, by the first two integers in the scratch memory.
+    let take = Take {
+        elem_bytes: 4,
+        dims: [1, 1, 1, 1, 1, 2],
+        src: Addr::new(INPUT, 0),
+        src_strides: [0; 6],
+        indices: Operand { addr: Addr::new(SCRATCH, 0), dtype: DType::I32, strides: [0, 0, 0, 0, 0, 4] },
+        count: 1,
+        index_stride: 0,
+        extents: [3, 1, 1, 1, 1, 1],
+        axis_strides: [4, 0, 0, 0, 0, 0],
+        dst: Addr::new(OUTPUT, 0),
+        dst_strides: [0, 0, 0, 0, 0, 4],
+    };
+    let end = Command::from(End {});
+    let mut words = encode([&unary(INPUT, OUTPUT, UnaryKind::Abs), &end]);
+    words.resize(words.len().next_multiple_of(8), 0);
+    words.extend(encode([&take.into(), &end]));
+    let start = board.allocate(DDR, words.len() as u64, 64).expect("room");
+    board.write(DDR, start, &words).expect("in bounds");
+    placed.table[0] = Segment { base: start, len: words.len() as u64, ..placed.table[0] };
+    let segments = Some(SegmentTable::new(placed.table.clone()).expect("disjoint"));
+    placed.job = Job { start, bytes: words.len() as u64, segments };
+    let index = |index: i32| {
+        let [zero, index] = [0_i32, index].map(i32::to_le_bytes);
+        board.write(OCM, placed.table[2].base, &[zero, index].concat()).expect("in bounds");
+        board.run(&placed.job)
+    };
+    index(2).expect("the last element");
+    index(-3).expect("the first element");
+    for wrong in [3, -4, i32::MIN] {
+        let error = index(wrong).expect_err("no element");
+        assert_eq!((error.class(), error.layer()), (ErrorClass::Argument, Some(1)), "{error}");
+        assert_eq!(error.operand(), Some("indices"));
+        let text = format!("index {wrong} is outside of axis 0 of extent 3");
+        assert!(error.to_string().contains(&text), "{error}");
+    }
+    index(0).expect("the board can be used as before");
 }
 
 #[test]

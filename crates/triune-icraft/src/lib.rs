@@ -15,6 +15,7 @@ mod form;
 mod generate;
 mod hardops;
 mod load;
+mod made;
 mod ops;
 mod outline;
 mod run;

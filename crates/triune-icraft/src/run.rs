@@ -5,7 +5,10 @@ use std::sync::Arc;
 use triune_fork::Lock;
 use triune_tensor::text::List;
 
-use super::load::{HardNetwork, Place};
+use super::{
+    load::{HardNetwork, Place},
+    made::made,
+};
 use crate::Error;
 use triune_runtime::{Device, Parts};
 
@@ -86,7 +89,7 @@ impl HardOps {
     /// [`Error::Argument`] for numbers that are not there or in the wrong order, [`Error::Device`] as the commands have it.
     pub fn run(&self, first: i64, last: i64) -> Result<(), Error> {
         let parts = self.parts.lock()?;
-        Self::execute(&parts, self.step(first)?, self.step(last)?)
+        self.execute(&parts, self.step(first)?, self.step(last)?)
     }
 
     /// Writes values, runs the operators from `first` to `last`, and reads values, with nobody between.
@@ -104,7 +107,7 @@ impl HardOps {
         for (v_id, bytes) in inputs {
             self.put(&parts, *v_id, bytes)?;
         }
-        Self::execute(&parts, self.step(first)?, self.step(last)?)?;
+        self.execute(&parts, self.step(first)?, self.step(last)?)?;
         for (v_id, bytes) in outputs {
             self.take(&parts, *v_id, bytes)?;
         }
@@ -120,9 +123,16 @@ impl HardOps {
         Ok((&step.inputs, &step.outputs))
     }
 
-    fn execute(parts: &Parts, first: usize, last: usize) -> Result<(), Error> {
+    fn execute(&self, parts: &Parts, first: usize, last: usize) -> Result<(), Error> {
         if first > last {
             return Err(Error::argument("the first operator comes behind the last"));
+        }
+        if parts.is_watched() {
+            let steps = self.network.steps[first..=last].iter();
+            let place = |v_id| self.network.values.get(&v_id).map(|place| (place.segment, place.offset));
+            for (segment, start, bytes) in made(&self.network, steps, place)? {
+                parts.forget(segment, start, bytes)?;
+            }
         }
         (first..=last).try_for_each(|step| parts.run(step))
     }

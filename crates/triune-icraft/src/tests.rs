@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use triune_device::DeviceSpec;
+use triune_device::{DeviceSpec, Sanitize};
 use triune_graph::format::{onnx, xir::Document};
 use triune_tensor::Requantize;
 
@@ -97,7 +97,8 @@ fn cores_have_the_bits_of_the_host() {
             let (reference, _) = compile_host(core.graph.clone(), host.spec(), true, None).unwrap();
             let reference = Arc::new(reference);
             let mut expected = Deployment::new(&host, &reference, &DeployOptions::default()).unwrap();
-            let device = Device::new(spec.clone()).unwrap();
+            // As everywhere else, nothing is read that this run has not written.
+            let device = Device::with_sanitizer(spec.clone(), Sanitize::Report).unwrap();
             let program = network.program();
             let mut whole = Deployment::new(&device, program, &DeployOptions::default()).unwrap();
             let steps = HardOps::new(&device, &network, 1).unwrap();
@@ -151,6 +152,19 @@ fn cores_have_the_bits_of_the_host() {
                 steps.read(v_id, &mut bytes).unwrap();
                 assert!(bytes == *wanted, "{label}: value {v_id}");
             }
+            steps.run(hard[0], hard[hard.len() - 1]).unwrap();
+            // An operator without its commands gives nothing that was there before.
+            let mut damaged = HardNetwork::clone(&network);
+            let step = damaged.steps.iter_mut().rfind(|step| step.bytes[1] > 0).unwrap();
+            step.bytes[1] = 0;
+            let (op_id, v_id) = (step.op_id, step.outputs[0]);
+            let steps = HardOps::new(&device, &Arc::new(damaged), 1).unwrap();
+            let mut bytes = vec![7; steps.bytes(v_id).unwrap()];
+            steps.write(v_id, &bytes).unwrap();
+            steps.read(v_id, &mut bytes).unwrap();
+            steps.run(op_id, op_id).unwrap();
+            let error = steps.read(v_id, &mut bytes).unwrap_err().to_string();
+            assert!(error.contains("never-written"), "{label}: {error}");
         }
     }
 }

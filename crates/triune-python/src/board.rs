@@ -221,6 +221,12 @@ impl Board {
         Ok(self.open()?.info().computes)
     }
 
+    /// Whether its memory is under the sanitizer's eyes: it wants to hear what runs make, see `forget`.
+    #[getter]
+    fn watched(&self) -> PyResult<bool> {
+        Ok(self.open()?.info().watched)
+    }
+
     /// Versions of its parts.
     #[getter]
     fn versions(&self) -> PyResult<BTreeMap<String, String>> {
@@ -308,6 +314,21 @@ impl Board {
         let from = (region(&*board, source_region)?, source);
         let to = (region(&*board, target_region)?, target);
         self.detached(py, || board.copy(from, to, nbytes))?.map_err(error::device)
+    }
+
+    /// Says that bytes (region, address, bytes) hold nothing of value any more: until they are written again, a board that is
+    /// watched raises `SanitizerError` for whoever reads them. Whoever runs a part of a program says so of what that makes.
+    ///
+    /// Raises `ArgumentError` if there are no such bytes.
+    fn forget(&self, py: Python<'_>, ranges: List<Range>) -> PyResult<()> {
+        let board = self.open()?;
+        let ranges: PyResult<Vec<_>> = ranges
+            .0
+            .iter()
+            .map(|(name, start, bytes)| Ok((region(&*board, name)?, *start, *bytes)))
+            .collect();
+        let ranges = ranges?;
+        self.detached(py, || board.forget(&ranges))?.map_err(error::device)
     }
 
     /// What a register holds; the address counts from the board's window of registers.

@@ -252,6 +252,14 @@ impl Deployment {
         Ok((at, bytes))
     }
 
+    /// What operators `first..last` make: index of `table`, first byte and bytes of each run without a gap. A board that is watched
+    /// has to hear of these before they run (`Board.forget`).
+    ///
+    /// Raises `ArgumentError` if there are no such operators.
+    fn makes(&self, first: usize, last: usize) -> PyResult<Vec<(u8, u64, u64)>> {
+        self.inner.makes(first..last).map_err(error::runtime)
+    }
+
     /// What operators `first..last` cost, launched together: `cycles`, `nanoseconds`, and bytes read and written, `far_read`,
     /// `far_written`, `near_read`, `near_written`; at `clock_mhz` or the device's own.
     ///

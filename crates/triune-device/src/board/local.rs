@@ -138,7 +138,13 @@ impl LocalBoard {
             profiler: None,
         };
         Ok(Self {
-            info: BoardInfo { device: spec.name.clone(), regions, versions: model.versions(), computes },
+            info: BoardInfo {
+                device: spec.name.clone(),
+                regions,
+                versions: model.versions(),
+                computes,
+                watched: memory.is_watched(),
+            },
             instructions: memory.core_region(&spec.placement.instructions, 0)?,
             far: (memory.core_region(&spec.placement.scratch, 0)?, far),
             memory: Arc::new(memory),
@@ -365,6 +371,10 @@ impl Board for LocalBoard {
         let at = (from.1 - first) as usize;
         lease.write(both)?.copy_within(at..at + bytes as usize, (to.1 - first) as usize);
         Ok(())
+    }
+
+    fn forget(&self, ranges: &[(RegionId, u64, u64)]) -> Result<(), Error> {
+        ranges.iter().try_for_each(|&(region, start, bytes)| self.memory.forget(region, start, bytes))
     }
 
     fn read_register(&self, address: u64) -> Result<u32, Error> {

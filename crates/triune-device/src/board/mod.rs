@@ -28,6 +28,8 @@ pub struct BoardInfo {
     pub versions: Vec<(String, String)>,
     /// Whether it computes; one that does not has memory and registers only.
     pub computes: bool,
+    /// Whether its memory is under the sanitizer's eyes: it wants to hear what jobs make ([`Board::forget`]).
+    pub watched: bool,
 }
 
 /// One region of a board's memory.
@@ -159,6 +161,14 @@ pub trait Board: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`Error::OutOfRegion`].
     fn copy(&self, from: (RegionId, u64), to: (RegionId, u64), bytes: u64) -> Result<(), Error>;
+
+    /// Says that bytes, each a region, an address and a length, hold nothing of value any more: until they are written again, a
+    /// board that is watched reports who reads them. Jobs are parts of longer programs, so that whoever runs one says so of
+    /// what it makes, before it runs.
+    ///
+    /// # Errors
+    /// [`Error::UnknownMemory`], [`Error::OutOfRegion`].
+    fn forget(&self, ranges: &[(RegionId, u64, u64)]) -> Result<(), Error>;
 
     /// What a register holds. The address counts from the board's window of registers.
     ///

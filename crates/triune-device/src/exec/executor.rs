@@ -49,7 +49,8 @@ impl Executor {
         Ok(Self { memory, stream, isa, decoded, scratch: Scratch::default() })
     }
 
-    /// The same for a part of a longer program, whose other parts run on the same feature maps.
+    /// The same for a part of a longer program, whose other parts run on the same feature maps and outputs. Who runs the parts
+    /// says what each makes ([`Memory::forget`]).
     #[must_use]
     pub fn into_part(self) -> Self {
         Self { decoded: self.decoded.into_part(), ..self }
@@ -61,7 +62,7 @@ impl Executor {
     #[must_use]
     pub fn with_results(mut self, results: impl IntoIterator<Item = (u8, u64, u64)>) -> Self {
         let results = results.into_iter().map(|(segment, start, len)| SegRange { segment, start, len });
-        self.decoded.results = results.collect();
+        self.decoded = self.decoded.making(results);
         self
     }
 

@@ -72,28 +72,17 @@ impl<'a> Guard<'a> {
         self.touch(operand, AccessKind::Read, range, Rows::dense(range.len))
     }
 
-    /// A run begins: neither `results` nor feature maps between commands hold anything of value from the run before, the latter
-    /// unless it is a `part` of a longer program.
-    pub(super) fn begin(&self, part: bool, results: &[SegRange]) -> Result<(), Error> {
-        for range in results {
+    /// A run begins: nothing of what it makes is there yet.
+    pub(super) fn begin(&self, makes: &[SegRange]) -> Result<(), Error> {
+        for range in makes {
             if let Some(chunk) = self.bound.chunk(range.segment) {
-                self.sanitizer.forget(range.resolve(self.segments)?, chunk);
+                self.sanitizer.forget(range.resolve(self.segments)?, Some(chunk));
             }
         }
         for (index, segment) in self.segments.segments().iter().enumerate() {
-            let index = index as u8;
-            if segment.len == 0 {
-                continue;
-            }
-            if segment.kind.transient()
-                && !part
-                && let Some(chunk) = self.bound.chunk(index)
-            {
-                self.sanitizer.forget(segment.access(), chunk);
-            }
-            if segment.kind.prepared() {
+            if segment.kind.prepared() && segment.len > 0 {
                 // What was decoded must still be allocated, although no byte is read again.
-                self.decoder(index, segment.access(), Rows::dense(0))?;
+                self.decoder(index as u8, segment.access(), Rows::dense(0))?;
             }
         }
         Ok(())

@@ -127,10 +127,8 @@ pub struct Decoded {
     staging_bytes: usize,
     /// The chunks that the segments lie in; empty while the sanitizer is off.
     bound: Bound,
-    /// What every run writes anew, all of the output segments at first; empty while the sanitizer is off.
-    results: Arc<[SegRange]>,
-    /// Whether other streams run on the same feature maps.
-    part: bool,
+    /// What every run makes anew, all that the program may write at first; empty while the sanitizer is off.
+    makes: Arc<[SegRange]>,
 }
 
 impl Decoded {
@@ -245,19 +243,29 @@ impl Decoded {
             generation,
             staging_bytes,
             bound,
-            results: if memory.sanitizer().is_some() { results(segments) } else { Arc::default() },
-            part: false,
+            makes: if memory.sanitizer().is_some() {
+                whole(segments, SegmentKind::writable).collect()
+            } else {
+                Arc::default()
+            },
         })
     }
 
-    /// The same as a part of a longer program: feature maps between commands hold what other parts left there.
+    /// The same as a part of a longer program: feature maps and outputs hold what other parts left there. Who runs the parts
+    /// says what each makes ([`Memory::forget`]).
     pub(crate) fn into_part(self) -> Self {
-        Self { part: true, ..self }
+        Self { makes: Arc::default(), ..self }
+    }
+
+    /// The same for a program that makes these bytes of its outputs and no others.
+    fn making(self, results: impl Iterator<Item = SegRange>) -> Self {
+        let makes = whole(&self.segments, SegmentKind::transient).chain(results).collect();
+        Self { makes, ..self }
     }
 
     /// As `new`, decoded anew from the same stream: what was said of it counts.
     fn in_place_of(self, old: &Self) -> Self {
-        Self { results: Arc::clone(&old.results), part: old.part, ..self }
+        Self { makes: Arc::clone(&old.makes), ..self }
     }
 
     /// The commands, `end` excluded.
@@ -329,14 +337,7 @@ impl Decoded {
     /// # Errors
     /// [`Error::Sanitizer`].
     pub(super) fn check_chunks(&self, memory: &Memory) -> Result<(), Error> {
-        Guard::new(memory, &self.segments, &self.bound).map_or(Ok(()), |guard| self.begin(&guard))
-    }
-
-    /// Tells the sanitizer that a run begins.
-    fn begin(&self, guard: &Guard<'_>) -> Result<(), Error> {
-        // Other parts of a program may have written what this one does not.
-        let results: &[SegRange] = if self.part { &[] } else { &self.results };
-        guard.begin(self.part, results)
+        Guard::new(memory, &self.segments, &self.bound).map_or(Ok(()), |guard| guard.begin(&self.makes))
     }
 
     /// Bytes of scratch that [`Self::run`] needs with a pool of `threads` threads.
@@ -439,7 +440,7 @@ impl Decoded {
         }
         let guard = Guard::new(memory, &self.segments, &self.bound);
         if let Some(guard) = &guard {
-            self.begin(guard)?;
+            guard.begin(&self.makes)?;
         }
         let (staging, scratch) = scratch.split_at_mut(self.staging_bytes);
         let mut reader = observer.is_some().then(|| CommandReader::new(&self.steps.words));
@@ -465,11 +466,11 @@ impl Decoded {
     }
 }
 
-/// All bytes of the output segments.
-fn results(segments: &SegmentTable) -> Arc<[SegRange]> {
+/// All bytes of the segments of some kinds.
+fn whole(segments: &SegmentTable, kinds: fn(SegmentKind) -> bool) -> impl Iterator<Item = SegRange> {
     let all = segments.segments().iter().enumerate();
-    let outputs = all.filter(|(_, segment)| segment.kind == SegmentKind::Output && segment.len > 0);
-    outputs.map(|(index, segment)| SegRange { segment: index as u8, start: 0, len: segment.len }).collect()
+    let found = all.filter(move |(_, segment)| kinds(segment.kind) && segment.len > 0);
+    found.map(|(index, segment)| SegRange { segment: index as u8, start: 0, len: segment.len })
 }
 
 /// Every segment that is not empty, inputs to be written before a run.

@@ -283,6 +283,21 @@ impl Memory {
         }
     }
 
+    /// Says that bytes hold nothing of value any more: until they are written again, the sanitizer reports who reads them. Who
+    /// runs a program in parts says so of what a part makes, before it runs; whole programs do it themselves. Does nothing to
+    /// what is sealed, nor while the sanitizer is off.
+    ///
+    /// # Errors
+    /// [`Error::UnknownMemory`], [`Error::OutOfRegion`].
+    pub fn forget(&self, region: RegionId, start: u64, len: u64) -> Result<(), Error> {
+        let range = RangeAccess::exclusive(region, start, len);
+        self.check_ranges(&[range])?;
+        if let Some(sanitizer) = &self.sanitizer {
+            sanitizer.forget(range, None);
+        }
+        Ok(())
+    }
+
     /// Whether the sanitizer is on.
     pub fn is_watched(&self) -> bool {
         self.sanitizer.is_some()

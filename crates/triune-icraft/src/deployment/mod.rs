@@ -19,7 +19,7 @@ pub use border::{Area, LogicSegment, Role};
 pub use cost::Cost;
 pub use layout::ValuePlace;
 
-use super::{HardNetwork, load::VendorStream};
+use super::{HardNetwork, load::VendorStream, made::made};
 use crate::Error;
 use triune_compiler::{PlannedBuffer, Program, Residency};
 
@@ -224,6 +224,27 @@ impl HardDeployment {
         let first = streams.clone().map(|[first, _]| first).min().unwrap_or_default();
         let end = streams.map(|[first, bytes]| first + bytes).max().unwrap_or_default();
         Ok([first, end - first])
+    }
+
+    /// What some operators make, each an index of the segment table, the first byte and the bytes, less what they read what
+    /// was there before from: a board that is watched has to hear that nothing of value is there before they run.
+    ///
+    /// # Errors
+    /// As [`Self::stream`].
+    pub fn makes(&self, ops: Range<usize>) -> Result<Vec<(u8, u64, u64)>, Error> {
+        let own = self.range(ops)?;
+        let steps = own.iter().filter_map(|op| self.network.steps.iter().find(|step| step.op_id == op.op_id));
+        made(&self.network, steps, |v_id| {
+            let at = self.values.binary_search_by_key(&v_id, |value| value.v_id).ok()?;
+            let value = &self.values[at];
+            let segment = match value.area {
+                Some(area) => Program::FIRST_IO + area as u8,
+                None if value.on_chip => Program::RESIDENT,
+                None if value.segment == "weight" => Program::CONSTANTS,
+                None => Program::SCRATCH,
+            };
+            Some((segment, value.offset))
+        })
     }
 
     fn range(&self, ops: Range<usize>) -> Result<&[DeployedOp], Error> {

@@ -23,6 +23,9 @@ use crate::{
 /// Bytes of bulk transfers in one frame: large enough to cost few calls of the system, small enough for a core's cache.
 const PIECE: usize = 512 << 10;
 const _: () = assert!(PIECE + WRITE_HEAD <= MAX_PAYLOAD);
+/// Ranges in one frame, of 20 bytes each.
+const MOST_RANGES: usize = 16 << 10;
+const _: () = assert!(4 + 20 * MOST_RANGES <= MAX_PAYLOAD);
 /// Time between two beats at least, whatever the server says.
 const LEAST_PAUSE: Duration = Duration::from_millis(10);
 /// Pieces that are asked for before the first has come.
@@ -274,6 +277,16 @@ impl Board for RemoteBoard {
         self.call(&Request::Copy { from, to, bytes }).map(drop)
     }
 
+    fn forget(&self, ranges: &[(RegionId, u64, u64)]) -> Result<(), Error> {
+        for &(region, start, bytes) in ranges {
+            self.check(region, start, bytes)?;
+        }
+        for some in ranges.chunks(MOST_RANGES) {
+            self.call(&Request::Forget { ranges: some.to_vec() })?;
+        }
+        Ok(())
+    }
+
     fn read_register(&self, address: u64) -> Result<u32, Error> {
         let value = self.number_of(&Request::ReadRegister { address })?;
         u32::try_from(value).map_err(|_| self.no_answer())
@@ -357,7 +370,13 @@ mod tests {
         let server = thread::spawn(move || {
             let (mut socket, _) = listener.accept().unwrap();
             receive(&mut socket);
-            let info = BoardInfo { device, regions: Vec::new(), versions: Vec::new(), computes: true };
+            let info = BoardInfo {
+                device,
+                regions: Vec::new(),
+                versions: Vec::new(),
+                computes: true,
+                watched: false,
+            };
             let welcome = Welcome { board: 0, patience: 30_000, info }.encode();
             socket.write_all(&Frame::encode(Kind::Welcome, 0, &welcome)).unwrap();
             // Until the client goes.
@@ -388,8 +407,13 @@ mod tests {
             let (mut socket, _) = listener.accept().unwrap();
             assert_eq!(receive(&mut socket).kind, Kind::Hello);
             let region = RegionInfo { name: "ddr".into(), bytes: 1 << 30, reserved: 0 };
-            let info =
-                BoardInfo { device: "d".into(), regions: vec![region], versions: Vec::new(), computes: true };
+            let info = BoardInfo {
+                device: "d".into(),
+                regions: vec![region],
+                versions: Vec::new(),
+                computes: true,
+                watched: false,
+            };
             let welcome = Welcome { board: 0, patience: 30_000, info }.encode();
             socket.write_all(&Frame::encode(Kind::Welcome, 0, &welcome)).unwrap();
             // More than the system's buffers hold, and nothing is read meanwhile.

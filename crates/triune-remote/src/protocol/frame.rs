@@ -7,7 +7,7 @@ use twox_hash::XxHash3_64;
 /// The first bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"TRBD";
 /// The protocol's version. Peers of different versions do not talk.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 32;
 /// Bytes that a payload can have at most.
@@ -51,6 +51,8 @@ pub enum Kind {
     Run = 27,
     /// [`triune_device::Board::reset`].
     Reset = 28,
+    /// [`triune_device::Board::forget`].
+    Forget = 29,
     /// The server's answer to [`Kind::Hello`].
     Welcome = 128,
     /// The last or only frame of an answer.
@@ -65,7 +67,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Hello,
         Self::Beat,
         Self::Bye,
@@ -83,6 +85,7 @@ impl Kind {
         Self::Configure,
         Self::Run,
         Self::Reset,
+        Self::Forget,
         Self::Welcome,
         Self::Done,
         Self::Part,

@@ -90,6 +90,7 @@ impl Welcome {
         out.put_u32(self.patience);
         out.put_text(&self.info.device);
         out.put_u8(u8::from(self.info.computes));
+        out.put_u8(u8::from(self.info.watched));
         out.put_u32(self.info.regions.len() as u32);
         for region in &self.info.regions {
             out.put_text(&region.name);
@@ -111,13 +112,13 @@ impl Welcome {
     pub fn decode(payload: &[u8]) -> Result<Self, FrameError> {
         let mut fields = Fields::new(Kind::Welcome, payload);
         let (board, patience) = (fields.u32()?, fields.u32()?);
-        let (device, computes) = (fields.text()?, fields.flag()?);
+        let (device, computes, watched) = (fields.text()?, fields.flag()?, fields.flag()?);
         let regions = fields.list(20, |fields| {
             Ok(RegionInfo { name: fields.text()?, bytes: fields.u64()?, reserved: fields.u64()? })
         })?;
         let versions = fields.list(8, |fields| Ok((fields.text()?, fields.text()?)))?;
         fields.end()?;
-        Ok(Self { board, patience, info: BoardInfo { device, regions, versions, computes } })
+        Ok(Self { board, patience, info: BoardInfo { device, regions, versions, computes, watched } })
     }
 }
 
@@ -175,6 +176,9 @@ pub enum Request<'a> {
     Reset {
         level: u32,
     },
+    Forget {
+        ranges: Vec<(RegionId, u64, u64)>,
+    },
 }
 
 impl<'a> Request<'a> {
@@ -194,6 +198,7 @@ impl<'a> Request<'a> {
             Self::Configure(_) => Kind::Configure,
             Self::Run { .. } => Kind::Run,
             Self::Reset { .. } => Kind::Reset,
+            Self::Forget { .. } => Kind::Forget,
         }
     }
 
@@ -250,6 +255,13 @@ impl<'a> Request<'a> {
                 }
             }
             Self::Reset { level } => out.put_u32(*level),
+            Self::Forget { ranges } => {
+                out.put_u32(ranges.len() as u32);
+                for (region, start, bytes) in ranges {
+                    put_region(&mut out, *region);
+                    out.put_u64s(&[*start, *bytes]);
+                }
+            }
         }
         out
     }
@@ -289,6 +301,10 @@ impl<'a> Request<'a> {
                 Self::Run { start, bytes, segments }
             }
             Kind::Reset => Self::Reset { level: fields.u32()? },
+            Kind::Forget => {
+                let range = |fields: &mut Fields<'_>| Ok((region(fields)?, fields.u64()?, fields.u64()?));
+                Self::Forget { ranges: fields.list(20, range)? }
+            }
             _ => return Err(fields.fail("it is no request")),
         };
         fields.end()?;
@@ -493,6 +509,7 @@ mod tests {
             Request::Run { start: 14, bytes: 15, segments: None },
             Request::Run { start: 14, bytes: 15, segments: Some(segments) },
             Request::Reset { level: 1 },
+            Request::Forget { ranges: vec![(region, 16, 17), (RegionId(0), 18, 19)] },
         ]
     }
 
@@ -574,6 +591,7 @@ mod tests {
             regions: vec![RegionInfo { name: "ddr".into(), bytes: 1 << 32, reserved: 4096 }],
             versions: vec![("core".into(), "1.0".into())],
             computes: true,
+            watched: true,
         };
         let welcome = Welcome { board: 1, patience: 2, info };
         assert_eq!(Welcome::decode(&welcome.encode()).unwrap(), welcome);

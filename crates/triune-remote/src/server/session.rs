@@ -385,6 +385,10 @@ impl Session {
     fn act(&mut self, request: &Request<'_>) -> Result<Vec<u8>, Error> {
         let board = &self.lease.board;
         let answer = match *request {
+            Request::Forget { ref ranges } => {
+                board.forget(ranges)?;
+                Answer::Nothing
+            }
             Request::Allocate { region, bytes, alignment } => {
                 self.room()?;
                 let start = board.allocate(region, bytes, alignment)?;

@@ -28,6 +28,16 @@ fn every_call_reaches_the_board() {
     assert_eq!(board.free(DDR, start).unwrap(), 100);
     assert_eq!(board.live(DDR).unwrap(), [(4096, 10)]);
 
+    board.forget(&[(DDR, 65, 2), (OCM, 129, 1)]).unwrap();
+    board.read(DDR, 64, &mut out).unwrap();
+    assert_eq!(&out, b"h\xdd\xddlo");
+    board.read(OCM, 128, &mut out).unwrap();
+    assert_eq!(&out, b"h\xddllo");
+    assert!(matches!(board.forget(&[(OCM, 4096, 1)]), Err(Error::OutOfRegion { .. })));
+    assert!(matches!(board.forget(&[(RegionId(7), 0, 1)]), Err(Error::UnknownMemory { .. })));
+    // More than go into one frame.
+    board.forget(&vec![(DDR, 64, 1); 100_000]).unwrap();
+
     board.write_register(16, 7).unwrap();
     assert_eq!(board.read_register(16).unwrap(), 7);
     let settings = Settings {

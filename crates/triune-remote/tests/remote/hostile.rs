@@ -62,7 +62,7 @@ fn bad_frames_end_the_connection_that_they_come_on() {
     for (bytes, expected) in [
         (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "it is no Triune peer"),
         (flipped(0, &good), "it is no Triune peer"),
-        (flipped(5, &good), "it speaks version 258 of the protocol, this is version 2"),
+        (flipped(5, &good), "it speaks version 259 of the protocol, this is version 3"),
         (flipped(9, &good), "a frame's header has the wrong checksum"),
         (flipped(write.len() - 1, &write), "a frame's payload has the wrong checksum"),
         (with_length(u32::MAX), "announces 4294967295 bytes, there can be 1048576"),
@@ -291,7 +291,7 @@ fn clients_trust_no_server_either() {
     flipped[40] ^= 1;
     for (answers, expected) in [
         (vec![b"HTTP/1.1 400\r\n\r\n".to_vec()], "it is no Triune peer"),
-        (vec![newer], "it speaks version 9 of the protocol, this is version 2"),
+        (vec![newer], "it speaks version 9 of the protocol, this is version 3"),
         (vec![Frame::encode(Kind::Welcome, 0, &[0xff; 64])], "a Welcome frame"),
         (vec![Frame::encode(Kind::Done, 0, b"")], "it is no welcome"),
         (vec![welcome.clone(), flipped], "a frame's payload has the wrong checksum"),

@@ -57,6 +57,7 @@ impl Plain {
                 regions: sizes.map(region).to_vec(),
                 versions: vec![("core".into(), "1".into())],
                 computes: true,
+                watched: false,
             },
             memory: sizes.map(|(_, bytes)| Mutex::new(vec![0; bytes])).into(),
             live: sizes.map(|_| Mutex::default()).into(),
@@ -148,6 +149,15 @@ impl Board for Plain {
         let mut buffer = vec![0; bytes as usize];
         self.read(from.0, from.1, &mut buffer)?;
         self.write(to.0, to.1, &buffer)
+    }
+
+    fn forget(&self, ranges: &[(RegionId, u64, u64)]) -> Result<(), Error> {
+        // What is forgotten shows.
+        for &(region, start, bytes) in ranges {
+            let range = self.range(region, start, bytes)?;
+            self.memory[region.0].lock().unwrap()[range].fill(0xdd);
+        }
+        Ok(())
     }
 
     fn read_register(&self, address: u64) -> Result<u32, Error> {

@@ -86,6 +86,17 @@ impl Parts {
         Ok(self.memory.read(segment.region, segment.base + offset, bytes)?)
     }
 
+    /// Whether the memory's sanitizer is on, and wants to hear what parts make.
+    pub fn is_watched(&self) -> bool {
+        self.memory.is_watched()
+    }
+
+    /// Says that bytes of a segment hold nothing of value any more.
+    pub fn forget(&self, segment: u8, offset: u64, bytes: u64) -> Result<(), Error> {
+        let segment = self.range(segment, offset, bytes as usize)?;
+        Ok(self.memory.forget(segment.region, segment.base + offset, bytes)?)
+    }
+
     /// Replaces bytes of a segment.
     pub fn write(&self, segment: u8, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         let segment = self.range(segment, offset, bytes.len())?;

@@ -81,11 +81,24 @@ class Port:
 
     def run(self, start: int, size: int, table: list[tuple[str, int, int, str]]) -> _native.BoardReport:
         """Run the streams of commands in `size` bytes at an address. Raises `_native.Error` as the board does."""
+        return self._board.run(start, size, table)
+
+    @property
+    def watched(self) -> bool:
+        """Whether the board's memory is under the sanitizer's eyes."""
+        return self._board.watched
+
+    def forget(self, ranges: list[tuple[str, int, int]]) -> None:
+        """Say that bytes hold nothing of value any more, as `_native.Board.forget`."""
+        self._board.forget(ranges)
+
+    @property
+    def _board(self) -> _native.Board:
         board = self.device._board
         if board is None:
             self.device._check_open("forward")
             raise AssertionError
-        return board.run(start, size, table)
+        return board
 
 
 def _region(device: BoardDevice, name: str) -> BoardMemRegion:

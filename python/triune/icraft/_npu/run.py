@@ -125,11 +125,23 @@ class _Run:
         port = self._backend._port
         try:
             with port.core:
+                if port.watched:
+                    made = self._placement.deployment.makes(*self._span)
+                    port.forget([(table[index][0], table[index][1] + first, count) for index, first, count in made])
                 report = port.run(address(self._placement.instructions) + start, size, table)
         except _native.Error as error:
-            raise failure(BACKEND, f"{name}: {error}") from None
+            raise failure(BACKEND, f"{self._blamed(name, error)}: {error}") from error
         self.nanoseconds = report.nanoseconds
         self._layers = (report.layer_count, report.layer_count)
+
+    def _blamed(self, name: str, error: _native.Error) -> str:
+        """Return the name of the operation whose commands an error is about: of a merged one, the one that was merged."""
+        layer = error.layer
+        own = [op for op in self._placement.ops[slice(*self._span)] if op.instructions[1]]
+        if layer is None or layer >= len(own):
+            return name
+        ops = self._backend.network_view.network().ops
+        return next((operation_name(op) for op in ops if op.op_id == own[layer].op_id), name)
 
     def result(self, value: Value, place: Tensor | None) -> Tensor:
         """Return a result where it lies, or in the tensor that it is wanted in."""

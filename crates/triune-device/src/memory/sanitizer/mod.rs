@@ -245,15 +245,15 @@ impl Sanitizer {
         self.logged.lock().clone()
     }
 
-    /// Marks bytes of a chunk as never written.
-    pub(crate) fn forget(&self, range: RangeAccess, meant: &Arc<Record>) {
+    /// Marks bytes of the chunk that they begin in as never written; of the chunk that is meant alone, where one is.
+    pub(crate) fn forget(&self, range: RangeAccess, meant: Option<&Arc<Record>>) {
         let mut shadow = self.regions[range.region.0].shadow.lock();
-        if let Some(chunk) = shadow
-            .at(range.start)
-            .filter(|chunk| Arc::ptr_eq(&chunk.record, meant) && !chunk.record.is_sealed())
-        {
+        if let Some(chunk) = shadow.at(range.start)
+            && meant.is_none_or(|meant| Arc::ptr_eq(&chunk.record, meant))
             // What is sealed no program may write, so it keeps what it has.
-            chunk.forget(range.start, range.end().min(meant.end()));
+            && !chunk.record.is_sealed()
+        {
+            chunk.forget(range.start, range.end().min(chunk.record.end()));
         }
     }
 
