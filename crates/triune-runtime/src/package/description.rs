@@ -100,6 +100,12 @@ impl Description {
             tensors.iter().map(|tensor| tensor.io(path, self.batch)).collect()
         };
         let (inputs, outputs) = (border(&self.inputs)?, border(&self.outputs)?);
+        if let Some(operator) = self.operators.iter().find(|o| o.commands[0] > o.commands[1]) {
+            let OperatorJson { name, commands: [first, last], .. } = operator;
+            let reason =
+                format!("operator '{name}' has the commands {first} to {last}; compile the model again");
+            return Err(Error::package(path, reason));
+        }
         let residency = self.residency(path)?;
         let buffers = self.buffers(path)?;
         Ok(Program {
@@ -159,6 +165,16 @@ impl Description {
     }
 }
 
+/// The integers of a type that means reals.
+fn integers(dtype: DType) -> Option<std::ops::RangeInclusive<i32>> {
+    match dtype {
+        DType::I8 => Some(-128..=127),
+        DType::U8 => Some(0..=255),
+        DType::I16 => Some(i32::from(i16::MIN)..=i32::from(i16::MAX)),
+        _ => None,
+    }
+}
+
 impl ResidencyJson {
     fn new(residency: &Residency) -> Self {
         let &Residency { policy, capacity, value, bound, peak, lower_bound } = residency;
@@ -203,6 +219,9 @@ impl TensorJson {
         }
         if !(self.scale.is_finite() && self.scale > 0.0) {
             return Err(fail("a scale that is not positive"));
+        }
+        if !integers(dtype).is_none_or(|range| range.contains(&self.zero_point)) {
+            return Err(fail(&format!("a zero point outside of {dtype}")));
         }
         let in_blocks =
             |block: usize| block > 0 && shape.last().is_some_and(|&channels| channels % block == 0);
