@@ -99,3 +99,17 @@ def test_what_reads_messages_is_found(body: str) -> None:
 def test_debug_forms_are_found() -> None:
     source = '// "{a:?}"\nlet x = format!("{b:?} {} {:#?}", 1); let y = \'"\'; let z = "{c:?}";'
     assert [re.findall(r"\{([^{}]*:#?\?)\}", text) for _, text in literals(source)] == [["b:?", ":#?"], ["c:?"]]
+
+
+def test_what_lite_raises_is_short(root: Path) -> None:
+    """Its exceptions are Python's own, which anybody can raise in passing: they are made in one place, which cuts them."""
+    found = [
+        f"{path.name}:{node.lineno}"
+        for path in sorted((root / "python/triune/megenginelite").glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Raise)
+        and isinstance(node.exc, ast.Call)
+        and isinstance(node.exc.func, ast.Name)
+        and node.exc.func.id in ("RuntimeError", "TypeError")
+    ]
+    assert not found, found

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any
 
+from triune.megenginelite._errors import failure
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -30,7 +32,7 @@ def pointer(value: Any, function: str) -> int:
         f"{function}: expected an array or an address, got {type(value).__name__}"
     )
     if not address or address < 0:
-        raise RuntimeError(f"{function}: the address is null")
+        raise failure(f"{function}: the address is null")
     return address
 
 

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterable
 from typing import SupportsIndex
 
+from triune.megenginelite._errors import mistyped
+
 __all__ = ["integer", "integers", "path"]
 
 
@@ -15,7 +17,7 @@ def integer(argument: str, value: object) -> int:
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise TypeError(f"{argument}: expected an int, got {value!r}") from None
+        raise mistyped(f"{argument}: expected an int, got {value!r}") from None
 
 
 def integers(argument: str, values: Iterable[SupportsIndex]) -> list[int]:
@@ -23,7 +25,7 @@ def integers(argument: str, values: Iterable[SupportsIndex]) -> list[int]:
     try:
         return [operator.index(value) for value in values]
     except TypeError:
-        raise TypeError(f"{argument}: expected a sequence of ints, got {values!r}") from None
+        raise mistyped(f"{argument}: expected a sequence of ints, got {values!r}") from None
 
 
 def path(function: str, value: str | os.PathLike[str]) -> str:
@@ -31,4 +33,4 @@ def path(function: str, value: str | os.PathLike[str]) -> str:
     try:
         return os.fspath(value)
     except TypeError:
-        raise TypeError(f"{function}: expected a path, got {type(value).__name__}") from None
+        raise mistyped(f"{function}: expected a path, got {type(value).__name__}") from None

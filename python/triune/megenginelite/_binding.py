@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from triune.megenginelite import _devices
 from triune.megenginelite._config import LiteIO, Settings
+from triune.megenginelite._errors import failure
 from triune.megenginelite._layout import NAMES, LiteLayout, Shape
 from triune.megenginelite.base import LOG
 from triune.megenginelite.struct import LiteDataType, LiteDeviceType, LiteIOType
@@ -58,9 +59,7 @@ class Port:
         """
         name, dtype, shape = described
         if dtype not in _KINDS:
-            raise RuntimeError(
-                f"{what} {name!r} is of {dtype}, which no tensor can have; there are {', '.join(_KINDS)}"
-            )
+            raise failure(f"{what} {name!r} is of {dtype}, which no tensor can have; there are {', '.join(_KINDS)}")
         self.index = index
         self.name = name
         self.dtype = dtype
@@ -96,7 +95,7 @@ class Port:
 
     def moved(self) -> RuntimeError:
         """Return the error of a tensor that is not as it was when a run began."""
-        return RuntimeError(
+        return failure(
             f"{self.name!r}: its tensor got another layout, or memory, while a run was under way: wait for the run first; "
             "threads that share a network need a lock around setting inputs, forward and reading outputs"
         )
@@ -164,7 +163,7 @@ class Binding:
             wrong_rank = bool(said.shape) and shape is not None and len(said.shape) != len(shape)
             if wrong_rank or (said.kind is not None and said.kind != port.kind):
                 kind = "" if said.kind is None else f" {NAMES[said.kind]}"
-                raise RuntimeError(
+                raise failure(
                     f"packed model: its information has {said.what} {said.name!r} as {said.shape}{kind}, the model as "
                     f"{'a shape that is open' if shape is None else shape} {port.dtype}; "
                     "LiteExtraConfig(True) leaves the information aside"
@@ -230,12 +229,10 @@ class Binding:
             return {}
         port = next((port for port in self.inputs if port.name == name), None)
         if port is None:
-            raise RuntimeError(f"discrete_input_name: the model has no input {name!r}")
+            raise failure(f"discrete_input_name: the model has no input {name!r}")
         shape = port.tensor._shape
         if not shape:
-            raise RuntimeError(
-                f"discrete_input_name: the shape of {name!r} is open; configure its layout with a LiteIO"
-            )
+            raise failure(f"discrete_input_name: the shape of {name!r} is open; configure its layout with a LiteIO")
         layout = LiteLayout([1, *shape[1:]], LiteDataType(port.kind))
         tensors = [
             LiteTensor(layout, port.tensor._device_type, port.tensor._device_id, port.tensor._is_pinned_host)
@@ -364,7 +361,7 @@ class Binding:
         tensor = port.tensor
         shared, there = tensor._user_memory, tensor.nbytes
         if shared and tensor._kind != port.kind:
-            raise RuntimeError(
+            raise failure(
                 f"output {port.name!r}: the model gives {port.dtype}, the memory that was shared is of {NAMES[tensor._kind]}"
             )
         tensor._relayout(_tensor_shape(shape), port.kind)
@@ -379,7 +376,7 @@ class Binding:
 
     def _check_memory(self, port: Port) -> None:
         if not port.tensor._user_memory:
-            raise RuntimeError(
+            raise failure(
                 f"force_output_use_user_specified_memory: output {port.name!r} has no memory of the program's, or "
                 f"too little of it: give it {port.tensor.nbytes} bytes with set_data_by_share"
             )
@@ -387,11 +384,9 @@ class Binding:
     def _shape_of(self, port: Port) -> Shape:
         tensor = port.tensor
         if tensor._kind != port.kind:
-            raise RuntimeError(
-                f"input {port.name!r}: the model takes {port.dtype}, the tensor is of {NAMES[tensor._kind]}"
-            )
+            raise failure(f"input {port.name!r}: the model takes {port.dtype}, the tensor is of {NAMES[tensor._kind]}")
         if not tensor._shape:
-            raise RuntimeError(tensor._open or f"input {port.name!r} has no layout: set data, or tensor.layout")
+            raise failure(tensor._open or f"input {port.name!r} has no layout: set data, or tensor.layout")
         return () if port.shape == () and tensor._shape == (1,) else tensor._shape
 
     def _replan(self, shapes: list[Shape]) -> None:
@@ -403,9 +398,9 @@ class Binding:
                 if old != new
             ]
             if options["const_shape"]:
-                raise RuntimeError(f"const_shape: the shapes of inputs changed: {', '.join(names)}")
+                raise failure(f"const_shape: the shapes of inputs changed: {', '.join(names)}")
             if options["comp_node_seq_record_level"] == 2:
-                raise RuntimeError(f"comp_node_seq_record_level=2: the shapes of inputs changed: {', '.join(names)}")
+                raise failure(f"comp_node_seq_record_level=2: the shapes of inputs changed: {', '.join(names)}")
         self._shapes = None
         try:
             found = self.native.prepare(shapes)
@@ -413,7 +408,7 @@ class Binding:
             if (cured := without_device_part(error, self.title)) is not None:
                 raise cured from None
             wanted = ", ".join(f"{port.name!r} {list(shape)}" for port, shape in zip(self.inputs, shapes, strict=True))
-            raise RuntimeError(f"the model does not take inputs {wanted}: {error}") from None
+            raise failure(f"the model does not take inputs {wanted}: {error}") from None
         self._shapes = shapes
         for port, shape in zip(self.inputs, shapes, strict=True):
             port.shape = shape
@@ -436,7 +431,7 @@ class Binding:
             first = tensors[0]
             for number, tensor in enumerate(tensors):
                 if tensor._shape != first._shape or tensor._kind != first._kind or tensor._shape[:1] != (1,):
-                    raise RuntimeError(
+                    raise failure(
                         f"discrete input {name!r}: sample {number} has the layout {list(tensor._shape)} {tensor._name}, "
                         f"sample 0 {list(first._shape)} {first._name}; each has a leading extent of 1"
                     )
@@ -479,7 +474,7 @@ def without_device_part(error: RuntimeError, title: str) -> RuntimeError | None:
 
     if not isinstance(error, NotQuantizedError):
         return None
-    return RuntimeError(
+    return failure(
         f"LITE_NPU: {title} has no 8-bit operators for the device: it computes in floats. Quantize it (in MegEngine before "
         "it is dumped; an ONNX model with onnxruntime's quantize_static), or load it on LITE_CPU"
     )

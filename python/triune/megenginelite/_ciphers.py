@@ -7,6 +7,8 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
+from triune.megenginelite._errors import failure
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -43,7 +45,7 @@ def decryption_func(func: Function) -> Function:
     out_arr)`` to fill `out_arr`, which is true as long as it is there; the arrays are of uint8.
     """
     if not callable(func):
-        raise RuntimeError(f"decryption_func: expected a function, got {type(func).__name__}")
+        raise failure(f"decryption_func: expected a function, got {type(func).__name__}")
     return func
 
 
@@ -51,13 +53,13 @@ def _key(key: Iterable[SupportsIndex]) -> bytes:
     try:
         return bytes(operator.index(byte) for byte in key)
     except (TypeError, ValueError):
-        raise RuntimeError(f"key: expected bytes, or ints from 0 to 255, got {key!r}") from None
+        raise failure(f"key: expected bytes, or ints from 0 to 255, got {key!r}") from None
 
 
 def _check_size(name: str, key: bytes) -> None:
     size = _BUILT_IN.get(name, len(key))
     if len(key) != size:
-        raise RuntimeError(f"the key of {name} has {size} bytes, got {len(key)}")
+        raise failure(f"the key of {name} has {size} bytes, got {len(key)}")
 
 
 def register(name: str, func: Function, key: Iterable[SupportsIndex]) -> None:
@@ -66,9 +68,9 @@ def register(name: str, func: Function, key: Iterable[SupportsIndex]) -> None:
     Raises RuntimeError if there is one of that name, or the key is no bytes.
     """
     if name in _BUILT_IN or name in _functions:
-        raise RuntimeError(f"there is a decryption {name!r} already")
+        raise failure(f"there is a decryption {name!r} already")
     if not callable(func):
-        raise RuntimeError(f"decryption {name!r}: expected a function, got {type(func).__name__}")
+        raise failure(f"decryption {name!r}: expected a function, got {type(func).__name__}")
     _functions[name], _keys[name] = func, _key(key)
 
 
@@ -87,7 +89,7 @@ def update(name: str, key: Iterable[SupportsIndex]) -> None:
 
 def _unknown(name: str) -> RuntimeError:
     known = ", ".join([*_BUILT_IN, *_functions])
-    return RuntimeError(
+    return failure(
         f"there is no decryption {name!r}; there are {known}; LiteGlobal.register_decryption_and_key adds one"
     )
 
@@ -129,10 +131,10 @@ def _size(name: str, value: SupportsIndex, there: int, most: int | None = None) 
     try:
         size = operator.index(value)
     except TypeError:
-        raise RuntimeError(f"decryption {name!r}: expected the size of the result, got {value!r}") from None
+        raise failure(f"decryption {name!r}: expected the size of the result, got {value!r}") from None
     limit = max(16 * there, 1 << 20) if most is None else most
     if not 0 <= size <= limit:
-        raise RuntimeError(f"decryption {name!r}: expected a size from 0 to {limit}, got {size}")
+        raise failure(f"decryption {name!r}: expected a size from 0 to {limit}, got {size}")
     return size
 
 

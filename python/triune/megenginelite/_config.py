@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+from triune.megenginelite._errors import failure, mistyped
 from triune.megenginelite._layout import LiteLayout
 from triune.megenginelite.struct import LiteBackend, LiteDeviceType, LiteIOType
 
@@ -35,7 +36,7 @@ class _Fields:
         try:
             super().__setattr__(name, value)
         except TypeError as error:
-            raise TypeError(f"{owner.__name__}.{name}: {error}, got {value!r}") from None
+            raise mistyped(f"{owner.__name__}.{name}: {error}, got {value!r}") from None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let objects be copied and pickled, which ctypes does not where there are texts."""
@@ -128,7 +129,7 @@ def _text(value: str | bytes) -> bytes:
     try:
         return value.encode() if isinstance(value, str) else value.decode().encode()
     except UnicodeError as error:
-        raise RuntimeError(f"{value!r} is no name: {error}") from None
+        raise failure(f"{value!r} is no name: {error}") from None
 
 
 def _named(kind: type[IntEnum], value: int) -> int:
@@ -335,7 +336,7 @@ class LiteNetworkIO:
 
 def _ios(argument: str, items: Iterable[LiteIO | list[Any]] | None) -> list[LiteIO]:
     if items is not None and not isinstance(items, Iterable):
-        raise TypeError(f"LiteNetworkIO: {argument}: expected a list of LiteIO, got {type(items).__name__}")
+        raise mistyped(f"LiteNetworkIO: {argument}: expected a list of LiteIO, got {type(items).__name__}")
     return [_io(item) for item in items or ()]
 
 
@@ -344,7 +345,7 @@ def _io(item: LiteIO | list[Any]) -> LiteIO:
         try:
             return LiteIO(*item)
         except TypeError as error:
-            raise TypeError(f"LiteNetworkIO: {item!r} as the arguments of a LiteIO: {error}") from None
+            raise mistyped(f"LiteNetworkIO: {item!r} as the arguments of a LiteIO: {error}") from None
     assert isinstance(item, LiteIO), f"expected a LiteIO or a list of its arguments, got {type(item).__name__}"
     return item
 
@@ -385,7 +386,7 @@ class Settings:
         from triune.megenginelite._devices import device_type
 
         if config.backend != LiteBackend.LITE_DEFAULT:
-            raise RuntimeError(f"backend: expected LITE_DEFAULT, got {config.backend}")
+            raise failure(f"backend: expected LITE_DEFAULT, got {config.backend}")
         return cls(
             compressed=bool(config.has_compression),
             device_type=device_type(config.device_type),
@@ -400,7 +401,7 @@ class Settings:
         """Raise RuntimeError unless the levels are such as the vendor documents."""
         for name, most in LEVELS.items():
             if not 0 <= self.options[name] <= most:
-                raise RuntimeError(f"{name}: expected a level from 0 to {most}, got {self.options[name]}")
+                raise failure(f"{name}: expected a level from 0 to {most}, got {self.options[name]}")
 
 
 LEVELS = {"jit_level": 2, "comp_node_seq_record_level": 2, "graph_opt_level": 3}

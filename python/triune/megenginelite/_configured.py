@@ -18,6 +18,7 @@ from triune.megenginelite._config import (
     LiteOptions,
     Settings,
 )
+from triune.megenginelite._errors import failure
 from triune.megenginelite.base import LOG
 from triune.megenginelite.struct import LiteAlgoSelectStrategy
 
@@ -46,17 +47,17 @@ class Configured:
 
     def _settable(self, what: str) -> Settings:
         if self._binding is not None:
-            raise RuntimeError(f"{what} is set before a model is loaded; this network has loaded one")
+            raise failure(f"{what} is set before a model is loaded; this network has loaded one")
         return self._settings
 
     def _loaded(self) -> Binding:
         if self._lost:
-            raise RuntimeError(
+            raise failure(
                 "a run of this network was under way when this process was forked, in a thread that is not in this process: "
                 "load the model again"
             )
         if self._binding is None:
-            raise RuntimeError("the network has loaded no model: call load or share_weights_with first")
+            raise failure("the network has loaded no model: call load or share_weights_with first")
         return self._binding
 
     @property
@@ -98,7 +99,7 @@ class Configured:
         settings = self._settable("threads_number")
         count = _integer("threads_number", nr_threads)
         if not 0 <= count <= MOST_THREADS:
-            raise RuntimeError(f"threads_number: expected 0 (leave it) to {MOST_THREADS}, got {count}")
+            raise failure(f"threads_number: expected 0 (leave it) to {MOST_THREADS}, got {count}")
         settings.threads = max(count, 1)
 
     def is_cpu_inplace_mode(self) -> bool:
@@ -112,9 +113,9 @@ class Configured:
         """
         settings = self._settable("inplace mode")
         if self._async is not None:
-            raise RuntimeError("inplace mode and an async callback exclude each other")
+            raise failure("inplace mode and an async callback exclude each other")
         if settings.device_type not in _devices.HOSTS:
-            raise RuntimeError(f"inplace mode is for LITE_CPU, this network is for {settings.device_type.name}")
+            raise failure(f"inplace mode is for LITE_CPU, this network is for {settings.device_type.name}")
         settings.inplace = True
 
     def use_tensorrt(self) -> None:
@@ -140,7 +141,7 @@ class Configured:
         assert isinstance(extra_config, LiteExtraConfig), "extra_configure: expected a LiteExtraConfig"
         configure = not extra_config.disable_configure_by_model_info
         if self._binding is not None and configure:
-            raise RuntimeError("extra_configure is set before a model is loaded; this network has loaded one")
+            raise failure("extra_configure is set before a model is loaded; this network has loaded one")
         self._configure_by_model = configure
 
     def set_network_algo_policy(
@@ -158,9 +159,9 @@ class Configured:
         value = _integer("policy", policy)
         every = functools.reduce(operator.or_, LiteAlgoSelectStrategy)
         if not 0 < value <= every:
-            raise RuntimeError(f"policy: expected a combination of LiteAlgoSelectStrategy, got {policy!r}")
+            raise failure(f"policy: expected a combination of LiteAlgoSelectStrategy, got {policy!r}")
         if _integer("shared_batch_size", shared_batch_size) < 0:
-            raise RuntimeError(f"shared_batch_size: expected 0 or more, got {shared_batch_size}")
+            raise failure(f"shared_batch_size: expected 0 or more, got {shared_batch_size}")
         self._settings.asked["set_network_algo_policy"] = value
         LOG.info("set_network_algo_policy: %s", EFFECTS["set_network_algo_policy"])
 
@@ -170,7 +171,7 @@ class Configured:
         Raises RuntimeError if it is negative.
         """
         if _integer("size_limit", size_limit) < 0:
-            raise RuntimeError(f"size_limit: expected 0 or more bytes, got {size_limit}")
+            raise failure(f"size_limit: expected 0 or more bytes, got {size_limit}")
         self._settings.asked["set_network_algo_workspace_limit"] = size_limit
         LOG.info("set_network_algo_workspace_limit: %s", EFFECTS["set_network_algo_workspace_limit"])
 
@@ -215,4 +216,4 @@ def _integer(argument: str, value: object) -> int:
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise RuntimeError(f"{argument}: expected an int, got {value!r}") from None
+        raise failure(f"{argument}: expected an int, got {value!r}") from None

@@ -12,6 +12,7 @@ import os
 from dataclasses import dataclass
 from typing import NoReturn
 
+from triune.megenginelite._errors import failure
 from triune.megenginelite.struct import LiteDeviceType
 
 __all__ = ["HOSTS", "check", "count", "device_type", "npu_names"]
@@ -25,7 +26,7 @@ _MOST = 64
 
 
 def _wrong(what: str) -> NoReturn:
-    raise RuntimeError(
+    raise failure(
         f"{VARIABLE}: {what}; expected items with spaces between them, each at most once: cuda=COUNT, atlas=COUNT (0 to "
         f"{_MOST}), npu=NAME,NAME,… (device descriptions; empty for none), such as 'cuda=1 atlas=0 npu=metis'"
     )
@@ -102,7 +103,7 @@ def device_type(value: int) -> LiteDeviceType:
     try:
         return LiteDeviceType(value)
     except ValueError:
-        raise RuntimeError(f"device_type: expected a LiteDeviceType, got {value!r}") from None
+        raise failure(f"device_type: expected a LiteDeviceType, got {value!r}") from None
 
 
 def check(kind: LiteDeviceType, number: int) -> None:
@@ -111,7 +112,7 @@ def check(kind: LiteDeviceType, number: int) -> None:
         return
     there = count(kind)
     if not 0 <= number < there:
-        raise RuntimeError(
+        raise failure(
             f"there is no device {number} of type {kind.name}: {there} simulated; the environment variable {VARIABLE} "
             "configures them"
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from triune._files import append, write_bytes
 from triune.errors import FileError
+from triune.megenginelite._errors import failure
 from triune.megenginelite._graph import DTYPES
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def binary(native: _native.Network, folder: str) -> Callable[[], None]:
     Raises RuntimeError if there is no such directory.
     """
     if not os.path.isdir(folder):
-        raise RuntimeError(f"io_bin_dump: there is no directory {folder!r}")
+        raise failure(f"io_bin_dump: there is no directory {folder!r}")
 
     def dump() -> None:
         variables = _trace(native)

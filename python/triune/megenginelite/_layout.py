@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
+from triune._text import short
+from triune.megenginelite._errors import failure
 from triune.megenginelite.struct import LiteDataType
 
 if TYPE_CHECKING:
@@ -116,11 +118,11 @@ def kind_of(dtype: Any) -> LiteDataType:
         if dtype.metadata is None:
             _OF_DTYPES[dtype] = found
         return found
-    raise RuntimeError(f"unknown data type {dtype!r}: expected a LiteDataType, a name or a numpy dtype")
+    raise failure(f"unknown data type {dtype!r}: expected a LiteDataType, a name or a numpy dtype")
 
 
 def _unknown(dtype: object) -> KeyError:
-    return KeyError(f"{dtype} is no element type of a tensor, which are {', '.join(_KINDS)}")
+    return KeyError(short(f"{dtype} is no element type of a tensor, which are {', '.join(_KINDS)}"))
 
 
 def dtype_of(kind: int) -> np.dtype[Any]:
@@ -149,10 +151,10 @@ def extents(shape: Iterable[SupportsIndex]) -> Shape:
     try:
         found = tuple([operator.index(extent) for extent in shape])
     except TypeError:
-        raise RuntimeError(f"expected a shape, a sequence of ints, got {shape!r}") from None
+        raise failure(f"expected a shape, a sequence of ints, got {shape!r}") from None
     assert len(found) <= MAX_DIM, f"a layout has at most {MAX_DIM} axes, got {list(found)}"
     if found and (min(found) < 0 or max(found) > sys.maxsize):
-        raise RuntimeError(f"expected extents from 0 to {sys.maxsize}, got {list(found)}")
+        raise failure(f"expected extents from 0 to {sys.maxsize}, got {list(found)}")
     return found
 
 
@@ -200,7 +202,7 @@ class LiteLayout(ctypes.Structure):
         try:
             return lite_dtype_2_numpy(LiteDataType(self.data_type))
         except ValueError:
-            raise RuntimeError(f"layout: {self.data_type} is no LiteDataType") from None
+            raise failure(f"layout: {self.data_type} is no LiteDataType") from None
 
     @property
     def shapes(self) -> list[int]:

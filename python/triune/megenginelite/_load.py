@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from triune._files import MODEL_LIMIT, opened
-from triune._text import short
 from triune.errors import FileError
 from triune.megenginelite import _ciphers, base
 from triune.megenginelite._binding import without_device_part
 from triune.megenginelite._config import MOST_THREADS, LiteIO, LiteNetworkIO, LiteOptions, Settings
+from triune.megenginelite._errors import failure
 from triune.megenginelite._layout import LiteLayout
 from triune.megenginelite.struct import LiteDeviceType, LiteIOType
 
@@ -63,7 +63,7 @@ class Model:
             return self.source
         with opened(self.source, MODEL_LIMIT) as file:
             if _state(file) != self.state:
-                raise RuntimeError(f"{self.source}: the file has changed since the model was loaded")
+                raise failure(f"{self.source}: the file has changed since the model was loaded")
             return file.read()
 
     def explained(self, error: RuntimeError) -> RuntimeError:
@@ -86,7 +86,7 @@ class Model:
             )
         else:
             cause = "if it is encrypted, LiteConfig.bare_model_cryption_name names the cipher"
-        return RuntimeError(
+        return failure(
             f"invalid model format: {self.title} is no MegEngine model, plain or packed, by its first bytes, and {error}; {cause}"
         )
 
@@ -119,7 +119,7 @@ def open_model(file: Any, settings: Settings, asked: LiteNetworkIO, *, configure
             hint = "; to read a pipe, open it and pass what open() returned" if stat.S_ISFIFO(kind) else ""
             raise FileError(f"load: {error}{hint}") from None
         except (OSError, ValueError) as error:
-            raise RuntimeError(short(f"load: {path!r}: {error}")) from None
+            raise failure(f"load: {path!r}: {error}") from None
     else:
         assert hasattr(file, "read"), f"load: expected a path or a binary file, got {type(file).__name__}"
         data = file.read()
@@ -127,7 +127,7 @@ def open_model(file: Any, settings: Settings, asked: LiteNetworkIO, *, configure
             title = os.path.basename(named)
         assert isinstance(data, bytes), "load: expected a file that is open for reading bytes ('rb')"
     if not data:
-        raise RuntimeError(f"invalid model format: {title} is empty")
+        raise failure(f"invalid model format: {title} is empty")
     if data.startswith(_PACKED):
         return _unpack(data, settings, asked, configure)
     if settings.cipher:
@@ -174,7 +174,7 @@ def _unpack(data: bytes, settings: Settings, asked: LiteNetworkIO, configure: bo
         else:
             info = _decrypted(cipher, info, f"the information of {where}")
         if packed["info_parser"] not in ("", "LITE_default"):
-            raise RuntimeError(f"packed model {name!r}: its information is for the parser {packed['info_parser']!r}")
+            raise failure(f"packed model {name!r}: its information is for the parser {packed['info_parser']!r}")
         parsed = _parse(info, name, cipher)
         if configure:
             _apply(parsed, settings, asked, ios, name)
@@ -209,11 +209,11 @@ def _parse(info: bytes, name: str, cipher: str) -> dict[str, Any]:
         parsed, _ = json.JSONDecoder().raw_decode(text[text.find("{") :])
     except (ValueError, RecursionError) as error:
         cause = f"; it was decrypted with {cipher}, whose key may be another one" if cipher else ""
-        raise RuntimeError(f"{where}: its information is no JSON: {error}{cause}") from None
+        raise failure(f"{where}: its information is no JSON: {error}{cause}") from None
     if not isinstance(parsed, dict):
-        raise RuntimeError(f"{where}: its information is no JSON object")
+        raise failure(f"{where}: its information is no JSON object")
     if parsed.get("name") != name:
-        raise RuntimeError(f"{where}: its information is for {parsed.get('name')!r}")
+        raise failure(f"{where}: its information is for {parsed.get('name')!r}")
     return parsed
 
 
@@ -250,7 +250,7 @@ class _Taker:
         self._info, self._where = info, where
 
     def error(self, text: str) -> RuntimeError:
-        return RuntimeError(f"{self._where}: {text}")
+        return failure(f"{self._where}: {text}")
 
     def section(self, name: str) -> Any:
         found = self._info.get(name)

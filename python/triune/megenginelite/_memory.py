@@ -8,6 +8,7 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from triune.megenginelite._errors import failure
 from triune.megenginelite._graph import Drawing, write
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def write_memory(native: _native.Network, folder: str, npu: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        raise RuntimeError(f"{what}: {error}") from None
+        raise failure(f"{what}: {error}") from None
     described = {
         "peak_memory_size": plan["bytes"],
         "lower_bound": plan["lower_bound"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from triune.megenginelite._errors import failure
 from triune.megenginelite.struct import LiteLogLevel
 
 __all__ = ["get_log_level", "set_log_level", "version"]
@@ -33,7 +34,7 @@ def set_log_level(level: LiteLogLevel | int) -> None:
     try:
         wanted = LiteLogLevel(level)
     except ValueError:
-        raise RuntimeError(f"set_log_level: expected a LiteLogLevel (0 to 3), got {level!r}") from None
+        raise failure(f"set_log_level: expected a LiteLogLevel (0 to 3), got {level!r}") from None
     LOG.setLevel(_LEVELS[wanted])
     if not LOG.hasHandlers():
         handler = logging.StreamHandler()

@@ -14,6 +14,7 @@ from triune._files import MODEL_LIMIT, opened, read, write_bytes
 from triune.errors import FileError
 from triune.megenginelite import _arguments, _ciphers, _devices
 from triune.megenginelite._ciphers import Function, LiteDecryptionFunc, decryption_func
+from triune.megenginelite._errors import failure
 from triune.megenginelite.base import LOG
 from triune.megenginelite.struct import LiteBackend, LiteDeviceType
 
@@ -70,7 +71,7 @@ class LiteGlobal:
         except FileError as error:
             raise FileError(f"set_loader_lib_path: {error}") from None
         if start not in _LIBRARIES:
-            raise RuntimeError(f"set_loader_lib_path: {name!r} is no shared library")
+            raise failure(f"set_loader_lib_path: {name!r} is no shared library")
         LOG.warning(
             "set_loader_lib_path: %s is not loaded; machine code for third-party hardware does not run here, and models "
             "that hold some are refused",
@@ -119,11 +120,11 @@ class LiteGlobal:
         Raises RuntimeError if no file is named, or it cannot be written.
         """
         if _tensorrt_cache is None:
-            raise RuntimeError("dump_tensorrt_cache: call set_tensorrt_cache first, to name a file")
+            raise failure("dump_tensorrt_cache: call set_tensorrt_cache first, to name a file")
         try:
             _tensorrt_cache.touch()
         except OSError as error:
-            raise RuntimeError(f"dump_tensorrt_cache: {error}") from None
+            raise failure(f"dump_tensorrt_cache: {error}") from None
 
     @staticmethod
     def get_device_count(device_type: LiteDeviceType | int) -> int:
@@ -156,12 +157,12 @@ class LiteGlobal:
         virtual, physical = _address("vir_ptr", vir_ptr), _address("phy_ptr", phy_ptr)
         size = _arguments.integer("register_memory_pair: length", length)
         if size <= 0:
-            raise RuntimeError(f"register_memory_pair: expected a length of at least 1, got {size}")
+            raise failure(f"register_memory_pair: expected a length of at least 1, got {size}")
         with _LOCK:
             pairs = _PAIRS.setdefault(kind, {})
             for start, (_, extent) in pairs.items():
                 if virtual < start + extent and start < virtual + size and start != virtual:
-                    raise RuntimeError(f"register_memory_pair: {virtual:#x} overlaps the pair at {start:#x}")
+                    raise failure(f"register_memory_pair: {virtual:#x} overlaps the pair at {start:#x}")
             pairs[virtual] = (physical, size)
 
     @staticmethod
@@ -180,7 +181,7 @@ class LiteGlobal:
         with _LOCK:
             pairs = _PAIRS.get(kind, {})
             if pairs.get(virtual, (None, 0))[0] != physical:
-                raise RuntimeError(f"clear_memory_pair: there is no pair {virtual:#x}, {physical:#x} on {kind.name}")
+                raise failure(f"clear_memory_pair: there is no pair {virtual:#x}, {physical:#x} on {kind.name}")
             del pairs[virtual]
 
     @staticmethod
@@ -197,17 +198,17 @@ class LiteGlobal:
             for start, (physical, size) in _PAIRS.get(kind, {}).items():
                 if start <= virtual < start + size:
                     return ctypes.c_void_p(physical + virtual - start)
-        raise RuntimeError(f"lookup_physic_ptr: {virtual:#x} is in no registered pair on {kind.name}")
+        raise failure(f"lookup_physic_ptr: {virtual:#x} is in no registered pair on {kind.name}")
 
 
 def _place(device: LiteDeviceType | int, backend: LiteBackend | int) -> LiteDeviceType:
     if backend != LiteBackend.LITE_DEFAULT:
-        raise RuntimeError(f"backend: expected LITE_DEFAULT, got {backend!r}")
+        raise failure(f"backend: expected LITE_DEFAULT, got {backend!r}")
     return _devices.device_type(device)
 
 
 def _address(argument: str, value: Address) -> int:
     address = value.value if isinstance(value, ctypes.c_void_p) else value
     if not isinstance(address, int) or address <= 0:
-        raise RuntimeError(f"{argument}: expected an address, got {value!r}")
+        raise failure(f"{argument}: expected an address, got {value!r}")
     return address

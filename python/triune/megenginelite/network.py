@@ -20,6 +20,7 @@ from triune.megenginelite._arguments import integer, path
 from triune.megenginelite._binding import Binding, Flag, Port
 from triune.megenginelite._config import LiteConfig, LiteExtraConfig, LiteIO, LiteNetworkIO, LiteOptions, Settings
 from triune.megenginelite._configured import Configured
+from triune.megenginelite._errors import failure
 from triune.megenginelite._load import Model, open_model
 from triune.megenginelite.base import LOG
 from triune.megenginelite.struct import LiteDeviceType, LiteIOType, LiteTensorPhase
@@ -143,7 +144,7 @@ class LiteNetwork(Configured):
         assert isinstance(src_network, LiteNetwork), "share_runtime_memroy: expected a LiteNetwork"
         self._settable("shared memory")
         if src_network is self:
-            raise RuntimeError("share_runtime_memroy: a network cannot share with itself")
+            raise failure("share_runtime_memroy: a network cannot share with itself")
         src_network._loaded()
         self._memory_of = src_network
 
@@ -218,7 +219,7 @@ class LiteNetwork(Configured):
         try:
             wanted = LiteTensorPhase(phase)
         except ValueError:
-            raise RuntimeError(f"phase: expected a LiteTensorPhase, got {phase!r}") from None
+            raise failure(f"phase: expected a LiteTensorPhase, got {phase!r}") from None
         ports = {
             LiteTensorPhase.LITE_INPUT: binding.inputs,
             LiteTensorPhase.LITE_OUTPUT: binding.outputs,
@@ -226,7 +227,7 @@ class LiteNetwork(Configured):
         for port in ports:
             if port.name == name:
                 return port
-        raise RuntimeError(
+        raise failure(
             f"there is no tensor {name!r} in {binding.title}; there are {', '.join(repr(port.name) for port in ports)}"
         )
 
@@ -240,10 +241,10 @@ class LiteNetwork(Configured):
         name = name.decode(errors="backslashreplace") if isinstance(name, bytes) else name
         tensors = self._loaded().discrete.get(name)
         if tensors is None or phase == LiteTensorPhase.LITE_OUTPUT:
-            raise RuntimeError(f"{name!r} is no discrete input: name it in LiteConfig.discrete_input_name")
+            raise failure(f"{name!r} is no discrete input: name it in LiteConfig.discrete_input_name")
         n_idx = integer("get_discrete_tensor: n_idx", n_idx)
         if not 0 <= n_idx < len(tensors):
-            raise RuntimeError(f"{name!r} has {len(tensors)} discrete tensors, there is no {n_idx}")
+            raise failure(f"{name!r} has {len(tensors)} discrete tensors, there is no {n_idx}")
         return tensors[n_idx]
 
     def get_input_name(self, index: SupportsIndex) -> str:
@@ -343,7 +344,7 @@ class LiteNetwork(Configured):
             except RuntimeError as error:
                 self._under_way.pop()
                 # No thread starts while the interpreter ends.
-                raise RuntimeError(
+                raise failure(
                     f"an asynchronous forward cannot start: {error}; async_with_callback(None) makes forward compute here"
                 ) from None
             return True
@@ -490,9 +491,9 @@ class LiteNetwork(Configured):
         """
         if async_callback is not None:
             if self._settings.inplace:
-                raise RuntimeError("an async callback and inplace mode exclude each other")
+                raise failure("an async callback and inplace mode exclude each other")
             if self._settings.options["force_output_use_user_specified_memory"]:
-                raise RuntimeError("an async callback and force_output_use_user_specified_memory exclude each other")
+                raise failure("an async callback and force_output_use_user_specified_memory exclude each other")
         self._async = _callback("async_with_callback", async_callback)
         self._changed()
 
@@ -582,7 +583,7 @@ class LiteNetwork(Configured):
         self._loaded()
         assert self._model is not None
         if not self._settings.layout_transform:
-            raise RuntimeError("dump_layout_transform_model: call enable_global_layout_transform before loading")
+            raise failure("dump_layout_transform_model: call enable_global_layout_transform before loading")
         try:
             content = self._model.content()
             write_bytes(model_file, content)
@@ -639,11 +640,11 @@ def _nothing() -> None:
 def _name(ports: list[Port], index: SupportsIndex, what: str) -> str:
     number = integer(f"get_{what}_name: index", index)
     if not 0 <= number < len(ports):
-        raise RuntimeError(f"there is no {what} {number}: the model has {len(ports)}")
+        raise failure(f"there is no {what} {number}: the model has {len(ports)}")
     return ports[number].name
 
 
 def _callback(argument: str, value: Any) -> Any:
     if value is not None and not callable(value):
-        raise RuntimeError(f"{argument}: expected a function, got {value!r}")
+        raise failure(f"{argument}: expected a function, got {value!r}")
     return value

@@ -18,6 +18,7 @@ from triune import _fork
 from triune.megenginelite import _devices
 from triune.megenginelite._addresses import address_of, aligned, pointer
 from triune.megenginelite._arguments import integer, integers
+from triune.megenginelite._errors import failure, mistyped
 from triune.megenginelite._layout import (
     CTYPES,
     ITEM_SIZES,
@@ -192,9 +193,9 @@ class LiteTensor:
 
     def _allocate(self) -> npt.NDArray[Any]:
         if not self._shape:
-            raise RuntimeError(self._open or "the tensor's layout is empty: set a layout or data first")
+            raise failure(self._open or "the tensor's layout is empty: set a layout or data first")
         if not self._physic:
-            raise RuntimeError("the tensor was made with physic_construct=False: share memory with it first")
+            raise failure("the tensor was made with physic_construct=False: share memory with it first")
         with _ALLOCATING:
             if self._array is None:
                 block, start = aligned(self.nbytes)
@@ -215,7 +216,7 @@ class LiteTensor:
         array = self._array
         if array is not None:
             if not array.flags.c_contiguous:
-                raise RuntimeError(
+                raise failure(
                     f"the tensor is a slice with gaps: it cannot take the layout {list(shape)} {NAMES[kind]}; "
                     "copy it to a tensor of its own first"
                 )
@@ -251,9 +252,9 @@ class LiteTensor:
             self._tell_writing()
         array = self._elements()
         if not array.flags.writeable:
-            raise RuntimeError("the tensor shares memory that is read-only")
+            raise failure("the tensor shares memory that is read-only")
         if not array.flags.c_contiguous and _overlaps_itself(array):
-            raise RuntimeError(
+            raise failure(
                 "the tensor shares an array of which several elements are in one place: it is only for reading"
             )
         self._written = True
@@ -298,10 +299,10 @@ class LiteTensor:
         try:
             wanted = [operator.index(extent) for extent in shape]
         except TypeError:
-            raise RuntimeError(f"reshape: expected a sequence of ints, got {shape!r}") from None
+            raise failure(f"reshape: expected a sequence of ints, got {shape!r}") from None
         count = math.prod(self._shape) if self._shape else 0
         if not wanted or len(wanted) >= MAX_DIM or 0 in wanted or min(wanted) < -1 or wanted.count(-1) > 1:
-            raise RuntimeError(
+            raise failure(
                 f"reshape: expected 1 to {MAX_DIM - 1} extents of at least 1, of which one may be -1, got {wanted}"
             )
         if -1 in wanted:
@@ -309,13 +310,13 @@ class LiteTensor:
             if count % known == 0:
                 wanted[wanted.index(-1)] = count // known
         if math.prod(wanted) != count:
-            raise RuntimeError(f"reshape: {wanted} has another number of elements than {list(self._shape)}")
+            raise failure(f"reshape: {wanted} has another number of elements than {list(self._shape)}")
         new = tuple(wanted)
         if self._array is not None:
             view = self._array.reshape(new)
             # A copy lies elsewhere, so the bounds tell.
             if not np.may_share_memory(view, self._array) and count:
-                raise RuntimeError(
+                raise failure(
                     f"reshape: the tensor is a slice with gaps that cannot have the shape {wanted} in place; "
                     "copy it to a tensor of its own first"
                 )
@@ -341,9 +342,9 @@ class LiteTensor:
         steps = [1] * len(first) if step is None or len(step) == 0 else integers("slice: step", step)
         assert len(steps) == len(first), f"slice: start has {len(first)} numbers, step {len(steps)}"
         if len(first) > len(self._shape):
-            raise RuntimeError(f"slice: {len(first)} axes of a tensor that has {len(self._shape)}")
+            raise failure(f"slice: {len(first)} axes of a tensor that has {len(self._shape)}")
         if 0 in steps:
-            raise RuntimeError("slice: a step is 0")
+            raise failure("slice: a step is 0")
         array = self._elements()
         part = array[tuple(slice(a, b, c) for a, b, c in zip(first, last, steps, strict=True))]
         return self._view(part)
@@ -370,7 +371,7 @@ class LiteTensor:
         source = _tensor(src_tensor, "copy_from")
         elements = source._elements()
         if not self.is_continue and (source._shape != self._shape or source._kind != self._kind):
-            raise RuntimeError(
+            raise failure(
                 f"copy_from: the tensor is a slice with gaps, of layout {list(self._shape)} {self._name}; "
                 f"the source has {list(source._shape)} {source._name}"
             )
@@ -389,7 +390,7 @@ class LiteTensor:
         source = _tensor(src_tensor, "share_memory_with")
         elements = source._elements()
         if source._on_host != self._on_host:
-            raise RuntimeError(
+            raise failure(
                 f"share_memory_with: {self._device_type.name} and {source._device_type.name} have no memory in common; "
                 "use copy_from"
             )
@@ -454,13 +455,13 @@ class LiteTensor:
         if kind == LiteDataType.LITE_HALF:
             values = np.array(data, np.float16)
             if values.ndim > 1:
-                raise TypeError("set_data_by_copy: expected a list of numbers, got lists in it")
+                raise mistyped("set_data_by_copy: expected a list of numbers, got lists in it")
         else:
             # As C does: integers wrap, a float is no integer.
             try:
                 values = np.array((CTYPES[LiteDataType(kind)] * len(data))(*data), NAMES[kind])
             except TypeError as error:
-                raise TypeError(f"set_data_by_copy: a list of numbers for a tensor of {NAMES[kind]}: {error}") from None
+                raise mistyped(f"set_data_by_copy: a list of numbers for a tensor of {NAMES[kind]}: {error}") from None
         if data:
             self._room(shape, kind).reshape(-1)[: len(data)] = values
         else:
@@ -481,7 +482,7 @@ class LiteTensor:
         cure = "reshape it to [1]"
         if self._open and not self._shape:
             cure = f"{self._open} (np.zeros(tensor.layout.shapes) has none then)"
-        return RuntimeError(f"{function}: an array without axes has no layout here: {cure}")
+        return failure(f"{function}: an array without axes has no layout here: {cure}")
 
     def set_data_by_share(
         self,
@@ -521,7 +522,7 @@ class LiteTensor:
         size = _size(shape, kind)
         assert length in (0, size), f"set_data_by_share: the layout has {size} bytes, not {length}"
         if not size:
-            raise RuntimeError("set_data_by_share: the layout is empty: pass one")
+            raise failure("set_data_by_share: the layout is empty: pass one")
         block = np.frombuffer(memoryview((ctypes.c_ubyte * size).from_address(address)), np.uint8)
         self._shape, self._kind = shape, kind
         self._take(block.view(dtype_of(self._kind)).reshape(shape), block)
@@ -689,7 +690,7 @@ def LiteTensorConcat(  # noqa: N802, RUF100 (the vendor's name)
     Raises RuntimeError if there is no such axis, or shapes or element types do not fit.
     """
     if isinstance(tensors, LiteTensor) or not isinstance(tensors, Iterable):
-        raise TypeError(f"LiteTensorConcat: tensors: expected a list of tensors, got {type(tensors).__name__}")
+        raise mistyped(f"LiteTensorConcat: tensors: expected a list of tensors, got {type(tensors).__name__}")
     sources = [_tensor(tensor, "LiteTensorConcat") for tensor in tensors]
     dim = integer("LiteTensorConcat: dim", dim)
     if not sources:
@@ -703,9 +704,9 @@ def LiteTensorConcat(  # noqa: N802, RUF100 (the vendor's name)
         number = first._device_id
     parts = [tensor._elements() for tensor in sources]
     if not -len(first._shape) <= dim < len(first._shape):
-        raise RuntimeError(f"LiteTensorConcat: axis {dim} of tensors that have {len(first._shape)}")
+        raise failure(f"LiteTensorConcat: axis {dim} of tensors that have {len(first._shape)}")
     if any(tensor._kind != first._kind for tensor in sources):
-        raise RuntimeError(f"LiteTensorConcat: element types differ: {', '.join(tensor._name for tensor in sources)}")
+        raise failure(f"LiteTensorConcat: element types differ: {', '.join(tensor._name for tensor in sources)}")
     shape = list(first._shape)
     shape[dim] = sum(tensor._shape[dim] if len(tensor._shape) == len(shape) else 0 for tensor in sources)
     found = LiteTensor(LiteLayout(shape, LiteDataType(first._kind)), kind, number)
@@ -713,18 +714,18 @@ def LiteTensorConcat(  # noqa: N802, RUF100 (the vendor's name)
         np.concatenate(parts, dim, out=found._writable())
     except ValueError:
         shapes = ", ".join(str(list(tensor._shape)) for tensor in sources)
-        raise RuntimeError(f"LiteTensorConcat: shapes do not fit along axis {dim}: {shapes}") from None
+        raise failure(f"LiteTensorConcat: shapes do not fit along axis {dim}: {shapes}") from None
     return found
 
 
 def _parts(layout: LiteLayout) -> tuple[Shape, int]:
     assert isinstance(layout, LiteLayout), f"layout: expected a LiteLayout, got {layout!r}"
     if layout.ndim > MAX_DIM:
-        raise RuntimeError(f"layout: at most {MAX_DIM} axes, got {layout.ndim}")
+        raise failure(f"layout: at most {MAX_DIM} axes, got {layout.ndim}")
     try:
         kind = LiteDataType(layout.data_type)
     except ValueError:
-        raise RuntimeError(f"layout: {layout.data_type} is no LiteDataType") from None
+        raise failure(f"layout: {layout.data_type} is no LiteDataType") from None
     return tuple(layout._shapes[: layout.ndim]), int(kind)
 
 
@@ -744,7 +745,7 @@ def _tensor(value: Any, function: str) -> LiteTensor:
     array = _exported(value, function)
     assert array is not None, f"{function}: expected a LiteTensor or an array, got {type(value).__name__}"
     if not array.ndim:
-        raise RuntimeError(f"{function}: an array without axes has no layout here: reshape it to [1]")
+        raise failure(f"{function}: an array without axes has no layout here: reshape it to [1]")
     found = LiteTensor(shapes=array.shape, dtype=array.dtype)
     found._take(array.view(), None)
     return found
@@ -761,7 +762,7 @@ def _exported(value: Any, function: str) -> npt.NDArray[Any] | None:
         return None
     if isinstance(value, np.ndarray):
         if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
-            raise RuntimeError(f"{function}: a masked array has elements without a value: pass array.filled(value)")
+            raise failure(f"{function}: a masked array has elements without a value: pass array.filled(value)")
         return np.asarray(value)
     if isinstance(value, LiteTensor):
         return value.get_data_by_share()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from triune import _native
 from triune.megenginelite._arguments import integer
+from triune.megenginelite._errors import mistyped
 from triune.megenginelite._layout import LiteLayout, kind_of
 from triune.megenginelite.struct import LiteDataType, LiteDeviceType
 from triune.megenginelite.tensor import LiteTensor, _exported, _tensor
@@ -45,7 +46,7 @@ class TensorBatchCollector:
         try:
             self.shape = [operator.index(extent) for extent in shape]
         except TypeError:
-            raise TypeError(f"TensorBatchCollector: shape: expected a sequence of ints, got {shape!r}") from None
+            raise mistyped(f"TensorBatchCollector: shape: expected a sequence of ints, got {shape!r}") from None
         assert self.shape, "shape: expected at least the number of batches"
         if tensor is None:
             tensor = LiteTensor(LiteLayout(self.shape, kind_of(dtype)), device_type, device_id, is_pinned_host)
@@ -101,7 +102,7 @@ class TensorBatchCollector:
         Raises AssertionError if a number is out of range.
         """
         if not isinstance(indexes, Iterable):
-            raise TypeError(f"free: indexes: expected a list of ints, got {indexes!r}")
+            raise mistyped(f"free: indexes: expected a list of ints, got {indexes!r}")
         numbers = list(indexes)
         for number in numbers:
             self._in_range(number)
