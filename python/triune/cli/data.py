@@ -81,7 +81,12 @@ def _arrays(path: Path) -> dict[str, Tensor]:
     try:
         with opened(path) as file:
             found = np.load(file, allow_pickle=False)
-            return {"": found} if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
+            arrays = {"": found} if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
+            for name, array in arrays.items():
+                # NumPy gives the bytes of a member that does not begin as arrays do.
+                if not isinstance(array, np.ndarray):
+                    raise ValueError(f"{name!r} is no array")
+            return arrays
     except FileError:
         raise
     except Exception as error:

@@ -1,0 +1,132 @@
+"""Files of arrays that the command line takes: each wrong one is refused with the file or the input that is wrong."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from triune.cli.data import Input, Pixels, feeds, load, samples
+
+X, Y = Input("x", (1, 2)), Input("y", (1, 3))
+PIXELS = Pixels("RGB", 1.0, [0.0], [1.0])
+
+
+def saved(path: Path, **arrays: object) -> Path:
+    np.savez(path, **arrays)
+    return path
+
+
+def truncated(path: Path) -> Path:
+    saved(path, x=np.zeros((4, 2), np.float32))
+    path.write_bytes(path.read_bytes()[:-40])
+    return path
+
+
+def corrupt(path: Path) -> Path:
+    """Return an archive whose member has another checksum."""
+    saved(path, x=np.zeros((4, 2), np.float32))
+    data = bytearray(path.read_bytes())
+    data[data.index(b"NUMPY") + 130] ^= 1
+    path.write_bytes(data)
+    return path
+
+
+def member(content: bytes) -> Callable[[Path], Path]:
+    """Return what writes an archive with these bytes as the array x."""
+
+    def write(path: Path) -> Path:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("x.npy", content)
+        return path
+
+    return write
+
+
+def header(text: str) -> bytes:
+    line = text.encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(line).to_bytes(2, "little") + line
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (lambda path: path, "there is no such file"),
+        (lambda path: saved(path, z=np.zeros((1, 2))), "unknown input 'z'; the model has x, y"),
+        (lambda path: saved(path, x=np.zeros((1, 2))), "input 'y': expected an array, got none"),
+        (lambda path: saved(path, x=np.array([{}]), y=np.zeros((1, 3))), "not an array file that can be read"),
+        (truncated, "not an array file that can be read"),
+        (corrupt, "not an array file that can be read"),
+        (member(b""), "not an array file that can be read"),
+        (member(b"nonsense that is no array"), "not an array file that can be read"),
+        (member(header("{'descr': '<f4', 'fortran_order': False, 'shape': (1, -2), }")), "not an array file"),
+        (member(header("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }") + b"123"), "not an array file"),
+        (
+            member(header("{'descr': 'soon', 'fortran_order': False, 'shape': (1, 2), }") + bytes(8)),
+            "not an array file",
+        ),
+        (lambda path: (path.write_bytes(b"") and None) or path, "not an array file that can be read"),
+        (lambda path: path.write_bytes(b"PK\x03\x04 and no more") and path, "not an array file that can be read"),
+    ],
+)
+def test_files_that_are_refused(tmp_path: Path, write: Callable[[Path], Path], words: str) -> None:
+    path = write(tmp_path / "arrays.npz")
+    with pytest.raises((ValueError, FileNotFoundError)) as raised:
+        load(path, [X, Y], PIXELS)
+    assert words in str(raised.value)
+    assert "arrays.npz" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "words"),
+    [
+        ("one.npy", [X, Y], "expected a .npz file with the arrays x, y, got .npy"),
+        ("one", [X, Y], "expected a .npz file with the arrays x, y, got no extension"),
+        ("one.txt", [X], "expected .npy, .npz or an image, got .txt"),
+        ("one.npy", [X], "not an array file that can be read"),
+    ],
+)
+def test_other_files(tmp_path: Path, name: str, inputs: list[Input], words: str) -> None:
+    (tmp_path / name).write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="one") as raised:
+        load(tmp_path / name, inputs, PIXELS)
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"x": np.zeros(2), "y": np.zeros((1, 3))}, "input 'x': expected shape (N, 2), got (2,)"),
+        ({"x": np.zeros((1, 3)), "y": np.zeros((1, 3))}, "input 'x': expected shape (N, 2), got (1, 3)"),
+        ({"x": np.zeros((1, 2)), "y": np.zeros((1, 3, 1))}, "input 'y': expected shape (N, 3), got (1, 3, 1)"),
+        ({"x": np.zeros((1, 2), complex), "y": np.zeros((1, 3))}, "input 'x': expected dtype float32, got complex128"),
+        ({"x": np.array([["a", "b"]]), "y": np.zeros((1, 3))}, "input 'x': expected dtype float32, got <U1"),
+        ({"x": np.array([[np.nan, 0]]), "y": np.zeros((1, 3))}, "input 'x': expected finite values"),
+        ({"x": np.array([[1e300, 0]]), "y": np.zeros((1, 3))}, "input 'x': expected finite values"),
+        ({"x": np.zeros((2, 2)), "y": np.zeros((1, 3))}, "inputs: expected the same number of images in each array"),
+        ({"x": np.zeros((0, 2)), "y": np.zeros((0, 3))}, "inputs: expected at least one image, got none"),
+    ],
+)
+def test_arrays_that_do_not_fit(arrays: dict[str, np.ndarray], words: str) -> None:
+    with pytest.raises(ValueError, match="input") as raised:
+        feeds(arrays, [X, Y])
+    assert words in str(raised.value)
+
+
+def test_arrays_that_fit(tmp_path: Path) -> None:
+    arrays = {"x": np.ones((3, 2), np.int8), "y": np.zeros((3, 3))}
+    found = feeds(load(saved(tmp_path / "arrays.npz", **arrays), [X, Y], PIXELS), [X, Y])
+    assert {name: (array.dtype, array.shape) for name, array in found.items()} == {
+        "x": (np.float32, (3, 2)),
+        "y": (np.float32, (3, 3)),
+    }
+    assert len(list(samples(tmp_path / "arrays.npz", [X, Y], PIXELS))) == 3
+    saved(tmp_path / "uneven.npz", x=np.zeros((2, 2)), y=np.zeros((1, 3)))
+    with pytest.raises(ValueError, match="expected the same number of images in each array"):
+        list(samples(tmp_path / "uneven.npz", [X, Y], PIXELS))
+    (tmp_path / "none").mkdir()
+    with pytest.raises(ValueError, match="none: expected images, got none"):
+        samples(tmp_path / "none", [X, Y], PIXELS)
