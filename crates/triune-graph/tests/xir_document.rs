@@ -259,12 +259,116 @@ fn wrong_documents_are_refused_with_operation_operand_and_key() {
             "'icraft_xir_version' \"4.0.0.0\" is not known; up to 3.x can be read",
         ),
         ("\"3.33.1.0\"", "\"soon\"", "'icraft_xir_version' \"soon\" is not known"),
+        // The network.
+        (
+            "\"_type_key\": \"icraft::xir::Network\"",
+            "\"_type_key\": 1",
+            "the file: '_type_key' is not a string",
+        ),
+        ("\"_type_key\": \"icraft::xir::Network\", ", "", "the file: '_type_key' is missing"),
+        ("\"name\": \"n\"", "\"name\": 1", "the file: 'name' is not a string"),
+        ("\"name\": \"n\"", "\"ai_target\": \"@moon\"", "the file: 'ai_target'"),
+        (
+            "\"framework_kind\": \"ONNX\"",
+            "\"framework_kind\": 7",
+            "the file: 'framework_kind' is not a string",
+        ),
+        ("\"params_bytes\": 32", "\"params_bytes\": -1", "the file: 'params_bytes' is not a number of bytes"),
+        ("\"params_md5\": \"\"", "\"params_md5\": 5", "the file: 'params_md5' is not a string"),
+        (
+            "\"3.33.1.0\",\n        \"tags\": {}",
+            "\"3.33.1.0\", \"tags\": []",
+            "the file: 'tags' is not an object",
+        ),
+        ("\"ops\": [{", "\"ops\": [3, {", "operation at index 0: it is not an object"),
+        // Operations.
+        ("\"op_id\": 0", "\"op_id\": 0.5", "operation at index 0: 'op_id' is not a whole number"),
+        ("\"op_id\": 0, ", "", "operation at index 0: 'op_id' is missing"),
+        ("\"icraft::xir::Input\"", "5", "operation at index 0: '_type_key' is not a string"),
+        ("\"inputs\": []", "\"input\": []", "operation 0 (icraft::xir::Input): 'inputs' is missing"),
+        ("\"inputs\": []", "\"inputs\": {}", "operation 0 (icraft::xir::Input): 'inputs' is not an array"),
+        (
+            "\"outputs\": []",
+            "\"outputs\": [3]",
+            "operation 2 (icraft::xir::Output), outputs[0]: it is not an object",
+        ),
+        ("\"@hostt\"", "\"@nowhere\"", "operation 0 (icraft::xir::Input): 'compile_target'"),
+        (
+            "\"@hostt\", \"tags\": {}",
+            "\"@hostt\", \"tags\": 0",
+            "operation 0 (icraft::xir::Input): 'tags' is not an object",
+        ),
+        // Values and types.
+        (
+            "\"icraft::xir::Value\"",
+            "\"icraft::xir::Volue\"",
+            "value 0: '_type_key' is icraft::xir::Volue, not a Value or Params",
+        ),
+        ("\"v_id\": 0, ", "", "operation 0 (icraft::xir::Input), outputs[0]: 'v_id' is missing"),
+        ("\"v_id\": 0, \"name\": \"\"", "\"v_id\": 0, \"name\": 0", "value 0: 'name' is not a string"),
+        ("\"@hostm\"", "\"@moon(3)\"", "outputs[0], value 0: 'mtype'"),
+        (
+            "\"v_id\": 0,",
+            "\"v_id\": 0, \"colour\": 1,",
+            "outputs[0], value 0: 'colour' is not a key of a value",
+        ),
+        ("\"dtype\":", "\"dtipe\":", "outputs[0], value 0: 'dtype' is missing"),
+        ("\"element_dtype\": \"@fp(32)\"", "\"element_dtype\": \"@fp(31)\"", "dtype, element_dtype: "),
+        (
+            "\"element_dtype\": \"@fp(32)\"",
+            "\"element_dtype\": 3",
+            "dtype, element_dtype: it is not an object",
+        ),
+        (
+            "\"element_dtype\": \"@fp(32)\"",
+            "\"element_dtype\": {}",
+            "dtype, element_dtype: 'storage_dtype' is missing",
+        ),
+        (
+            "\"element_dtype\": \"@fp(32)\"",
+            "\"element_dtype\": {\"_type_key\": \"icraft::xir::QuantType\", \"storage_dtype\": \"@sint(8)\", \
+             \"expressed_dtype\": \"@fp(32)\"}",
+            "element_dtype: '_type_key' is icraft::xir::QuantType, not an element type",
+        ),
+        (
+            "\"element_dtype\": \"@fp(32)\"",
+            "\"element_dtype\": {\"_type_key\": \"icraft::xir::QuantizedType\", \"storage_dtype\": \"@sint(8)\", \
+             \"expressed_dtype\": \"@fp(32)\", \"scale\": \"@scales([axis=-1]0*1)\"}",
+            "element_dtype: 'scale'",
+        ),
+        (
+            "\"element_dtype\": \"@fp(32)\"",
+            "\"element_dtype\": {\"_type_key\": \"icraft::xir::QuantizedType\", \"storage_dtype\": \"@sint(8)\", \
+             \"expressed_dtype\": \"@fp(32)\", \"scale\": \"@scales([axis=-1]1)\", \"zero_points\": [0.5]}",
+            "element_dtype: 'zero_points' is not a list of whole numbers",
+        ),
+        (
+            "\"element_dtype\": \"@fp(32)\"",
+            "\"element_dtype\": {\"_type_key\": \"icraft::xir::NormalizedType\", \"storage_dtype\": \"@sint(8)\", \
+             \"expressed_dtype\": \"@fp(32)\", \"normratio\": \"x\"}",
+            "element_dtype: 'normratio'",
+        ),
+        (
+            "\"element_dtype\": \"@fp(32)\"",
+            "\"element_dtype\": {\"_type_key\": \"icraft::xir::CalibratedType\", \"storage_dtype\": \"@sint(8)\", \
+             \"expressed_dtype\": \"@fp(32)\", \"min\": [true]}",
+            "element_dtype: 'min' is not a list of numbers",
+        ),
+        ("\"layout\": \"@layout(NC)\"", "\"layout\": 1", "dtype: 'layout' is not a string"),
+        (
+            "\"merged_distrs\": []",
+            "\"merged_distrs\": [1]",
+            "dtype: 'merged_distrs' is not a list of strings",
+        ),
+        ("\"merged_distrs\": []", "\"merged_distrs\": [\"x\"]", "dtype: 'merged_distrs'"),
+        ("\"shape\": [1, 4]", "\"shape\": [1, 4.5]", "dtype: 'shape' is not a list of whole numbers"),
+        ("\"shape\": [1, 4]", "\"shape\": 4", "dtype: 'shape' is not an array"),
     ];
     for (from, to, reason) in cases {
         let json = small();
         assert!(json.contains(from), "{from}");
         let error = Document::read(json.replacen(from, to, 1).as_bytes(), None).unwrap_err().to_string();
-        assert!(error.contains(reason), "{error}");
+        assert!(error.contains(reason), "'{reason}': {error}");
     }
     let other = small().replacen("\"v_id\": 0, \"name\": \"\"", "\"v_id\": 0, \"name\": \"x\"", 1);
     let error = Document::read(other.as_bytes(), None).unwrap_err().to_string();

@@ -3,5 +3,6 @@
 mod board;
 mod faults;
 mod hostile;
+mod refuses;
 mod security;
 mod support;

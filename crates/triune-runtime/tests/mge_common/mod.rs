@@ -1,4 +1,5 @@
 //! MegEngine model files of version 2 made by hand, with an encoder that shares nothing with the reader.
+#![expect(dead_code, reason = "every test file uses its own part")]
 
 use std::collections::HashMap;
 
@@ -199,6 +200,18 @@ impl File {
     /// An operator with one result of a type that the file gives.
     pub(crate) fn typed(&mut self, kind: &str, param: (u8, Table), inputs: &[u32], of: Type) -> u32 {
         self.add(kind, Some(param), inputs, 1, vec![(10, Field::Table(dtype(of)))])[0]
+    }
+
+    /// An operator with one result, whatever it has and lacks.
+    pub(crate) fn node(
+        &mut self,
+        kind: &str,
+        param: Option<(u8, Table)>,
+        inputs: &[u32],
+        of: Option<Type>,
+    ) -> u32 {
+        let more = of.map(|of| (10, Field::Table(dtype(of)))).into_iter().collect();
+        self.add(kind, param, inputs, 1, more)[0]
     }
 
     /// To another element type.
