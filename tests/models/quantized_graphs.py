@@ -358,7 +358,8 @@ class Generator:
         """Add a matrix product of two tensors that are both computed: of rows with rows, or of columns with columns."""
 
         def fits(y: Tensor, axis: int) -> bool:
-            return y.dtype == np.float32 and y.shape[:-2] == x.shape[:-2] and y.shape[axis] == x.shape[axis]
+            matrices = y.dtype == np.float32 and len(y.shape) == len(x.shape)
+            return matrices and y.shape[:-2] == x.shape[:-2] and y.shape[axis] == x.shape[axis]
 
         axis = self.pick([-1, -2])
         y = self.pick([t for t in self.tensors if fits(t, axis)])
