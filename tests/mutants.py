@@ -8,7 +8,8 @@ so that the checkout stays as it is. It runs in up to three steps, each for what
 3. with PYTHON_TOO=1, the native module built anew, and pytest.
 
 The table at the end says per crate how many were noticed; the rest are listed, with their changes in target/mutants/report.json.
-It needs cargo-mutants (``cargo install cargo-mutants``); .cargo/mutants.toml says which mutants are left out, and why.
+It needs cargo-mutants (``cargo install cargo-mutants``), which lists what can be changed; .cargo/mutants.toml says what is left
+out, and why.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import argparse
 import json
 import os
 import random
-import re
-import shutil
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,9 @@ USERS = {
     "triune-python": [],
 }
 SECONDS = 900
-"""What tests may take before a mutant counts as noticed: it has made something endless."""
+"""What building and testing may take before a mutant counts as noticed: it has made something endless."""
+FAILED, UNBUILDABLE, TIMED_OUT = 100, 101, 124
+"""How cargo-nextest and timeout end."""
 
 
 @dataclass
@@ -100,43 +103,53 @@ def tree() -> None:
     os.environ["CARGO_TARGET_DIR"] = str(WORK / "build")
 
 
-def test_with(mutants: list[Mutant], package: str, tested: list[str]) -> None:
-    """Let cargo-mutants plant mutants of one crate, each tested by the tests of `tested`."""
-    out = WORK / "out"
-    shutil.rmtree(out, ignore_errors=True)
-    command = ["cargo", "mutants", "--in-place", "--no-shuffle", "--baseline", "skip", "--timeout", str(SECONDS)]
-    command += ["--package", package, "--test-package", ",".join(tested), "--output", str(out)]
+@contextmanager
+def planted(mutant: Mutant) -> Iterator[None]:
+    """Have a mutant in the worktree for as long as the block runs."""
+    # The second line says what is done, where patch expects the file again.
+    first, _, *rest = mutant.diff.splitlines(keepends=True)
+    run("patch", "--quiet", "-p0", input="".join([first, first.replace("---", "+++"), *rest]))
+    try:
+        yield
+    finally:
+        run("git", "checkout", "--quiet", "--force", ".")
+
+
+def rust_tests(tested: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run the tests of crates in the worktree as it is."""
+    packages = [option for crate in tested for option in ("--package", crate)]
+    # A crate without tests of its own has noticed nothing.
+    command = ["timeout", str(SECONDS), "cargo", "nextest", "run", "--no-tests=pass", *packages]
+    return run(*command, check=False, capture_output=True)
+
+
+def test_in_rust(mutants: list[Mutant], tested: list[str]) -> None:
+    """Run the tests of crates with each of several mutants, once they pass without."""
+    if (ended := rust_tests(tested)).returncode:
+        sys.exit(f"the tests of {', '.join(tested)} fail without a mutant: {ended.stdout}{ended.stderr}")
     for mutant in mutants:
-        command += ["--re", f"^{re.escape(mutant.name)}$"]
-    # Its exit code says that something was missed, which is told below.
-    if run(*command, check=False).returncode not in (0, 2, 3):
-        sys.exit("cargo-mutants did not get through")
-    outcomes = json.loads((out / "mutants.out" / "outcomes.json").read_text())["outcomes"]
-    summaries = {
-        each["scenario"]["Mutant"]["name"]: each["summary"] for each in outcomes if isinstance(each["scenario"], dict)
-    }
-    for mutant in mutants:
-        summary = summaries[mutant.name]
-        mutant.unbuildable = summary == "Unviable"
-        if summary in ("CaughtMutant", "Timeout"):
+        with planted(mutant):
+            ended = rust_tests(tested)
+        if ended.returncode in (FAILED, TIMED_OUT):
             mutant.noticed = ", ".join(tested)
+        elif ended.returncode == UNBUILDABLE:
+            mutant.unbuildable = True
+        elif ended.returncode:
+            sys.exit(f"{mutant.name}: the tests ended with {ended.returncode}: {ended.stderr}")
+        print(
+            f"{mutant.noticed or ('unbuildable' if mutant.unbuildable else 'not noticed')}: {mutant.name}", flush=True
+        )
 
 
 def test_in_python(mutant: Mutant) -> None:
     """Build the native module with a mutant, and run pytest."""
-    # The second line says what is done, where patch expects the file again.
-    first, _, *rest = mutant.diff.splitlines(keepends=True)
-    patch = "".join([first, first.replace("---", "+++"), *rest])
-    run("patch", "--quiet", "-p0", input=patch)
-    try:
+    with planted(mutant):
         venv = ROOT / ".venv"
         environment = {**os.environ, "VIRTUAL_ENV": str(venv)}
         run(str(venv / "bin" / "maturin"), "develop", "--quiet", env=environment)
         tests = run(str(venv / "bin" / "python"), "-m", "pytest", "-x", "-q", check=False, stdout=subprocess.DEVNULL)
         if tests.returncode:
             mutant.noticed = "pytest"
-    finally:
-        run("git", "checkout", "--quiet", "--force", ".")
 
 
 def tell(sample: Sample, crates: list[str], least: int) -> int:
@@ -177,7 +190,7 @@ def main() -> int:
         for tested in ([crate], USERS[crate]):
             left = [mutant for mutant in sample.left() if mutant.package == crate]
             if left and tested:
-                test_with(left, crate, tested)
+                test_in_rust(left, tested)
     if options.python:
         try:
             for mutant in sample.left():
