@@ -26,7 +26,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         Hello { device: "zg330".into(), board: None, share: true, patience: 1, token: b"secret".to_vec() };
     let regions = vec![RegionInfo { name: "ddr".into(), bytes: 1 << 32, reserved: 0 }];
     let versions = vec![("icore".into(), "1".into())];
-    let info = BoardInfo { device: "zg330".into(), regions, versions, computes: true };
+    let info = BoardInfo { device: "zg330".into(), regions, versions, computes: true, watched: true };
     let settings = Settings {
         core_hz: 1,
         memory_hz: 2,
@@ -37,6 +37,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
     };
     let run = Request::Run { start: 0, bytes: 64, segments: Some(vec![segment; 3]) };
     let copy = Request::Copy { from: (region, 1), to: (region, 2), bytes: 3 };
+    let forget = Request::Forget { ranges: vec![(region, 1, 2), (region, 3, 4)] };
     let report =
         JobReport { layer_count: 1, cycles: 2, nanoseconds: 3, layers: vec![LayerTime { start: 0, end: 2 }] };
     let error = Error::NotAllocated { region: "ddr".into(), start: 64 };
@@ -45,6 +46,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         ("welcome", Frame::encode(Kind::Welcome, 0, &Welcome { board: 0, patience: 1, info }.encode())),
         ("run", Frame::encode(Kind::Run, 1, &run.encode_head())),
         ("copy", Frame::encode(Kind::Copy, 2, &copy.encode_head())),
+        ("forget", Frame::encode(Kind::Forget, 7, &forget.encode_head())),
         ("configure", Frame::encode(Kind::Configure, 3, &Request::Configure(settings).encode_head())),
         ("report", Frame::encode(Kind::Run, 4, &Answer::Report(report).encode())),
         ("live", Frame::encode(Kind::Live, 5, &Answer::Ranges(vec![(64, 64)]).encode())),

@@ -75,8 +75,8 @@ fn rows() -> Vec<Row> {
         // Any operator.
         (one("Frobnicate", none(), &[IMAGE]), "Frobnicate", "operators of this type are not supported"),
         (
-            one("CambriconRuntime", none(), &[IMAGE]),
-            "CambriconRuntime",
+            one("CambriconRuntimeOpr", none(), &[IMAGE]),
+            "CambriconRuntimeOpr",
             "machine code for third-party hardware",
         ),
         (one("Elemwise", Some((17, vec![])), &[]), "Elemwise", "0 inputs; 1 to 4 are expected"),
@@ -224,7 +224,7 @@ fn rows() -> Vec<Row> {
         (one("PoolingV1", Some((9, vec![(3, U(0))])), &[IMAGE]), "PoolingV1", "a window or step of 0"),
         (one("PoolingV1", Some((9, vec![(6, U(0))])), &[IMAGE]), "PoolingV1", "a window or step of 0"),
         (one("PoolingV1", Some((9, vec![(7, U(9))])), &[IMAGE]), "PoolingV1", "format NCHW4_NCHW32"),
-        (one("PoolingV1", Some((9, vec![(5, U(9)), (6, U(9))])), &[IMAGE]), "Pool", "a window of 9"),
+        (one("PoolingV1", Some((9, vec![(5, U(9)), (6, U(9))])), &[IMAGE]), "MaxPool", "a window of 9"),
         (
             one("AdaptivePooling", Some((70, vec![(0, U(5))])), &[IMAGE, Ints(&[1, 1])]),
             "AdaptivePooling",

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use triune_graph::{
     Graph, Op,
     format::{mge, onnx},
+    infer,
     ops::{self, BinaryKind, PoolKind, ReduceKind, UnaryKind},
 };
 use triune_runtime::{Session, SessionOptions, TensorRef};
@@ -35,14 +36,51 @@ fn run(graph: &Graph, shapes: &[(String, Vec<usize>)]) -> Vec<Vec<f32>> {
     outputs.iter().map(|output| floats(&output.bytes)).collect()
 }
 
+/// The names and extents of the variables that a file declares, which other readers than this one go by.
+fn declared(file: &[u8]) -> Vec<(String, Vec<usize>)> {
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().expect("four bytes")) as usize;
+    let follow = |at: usize| at + word(at);
+    let field = |table: usize, slot: usize| {
+        let fields = (table as i64 - i64::from(word(table) as u32 as i32)) as usize;
+        let entry = fields + 4 + 2 * slot;
+        let offset = if 2 * slot + 4 < usize::from(file[fields]) { usize::from(file[entry]) } else { 0 };
+        follow(table + offset)
+    };
+    let variables = field(follow(4), 3);
+    let variable = |index: usize| {
+        let table = follow(variables + 4 + 4 * index);
+        let (name, shape) = (field(table, 0), field(table, 1));
+        let name = String::from_utf8(file[name + 4..name + 4 + word(name)].to_vec()).expect("UTF-8");
+        (name, (0..word(shape)).map(|axis| word(shape + 4 + 4 * axis)).collect())
+    };
+    (0..word(variables)).map(variable).collect()
+}
+
+/// Whether the extents that a file declares are those that follow from its operators.
+fn declares_what_follows(file: &[u8], mut graph: Graph, shapes: &[(String, Vec<usize>)]) {
+    let inputs: Vec<(&str, &[usize])> = shapes.iter().map(|(name, shape)| (&**name, &**shape)).collect();
+    graph.bind(&inputs).expect("its inputs");
+    infer::infer(&mut graph).unwrap_or_else(|error| panic!("{error}"));
+    let mut compared = 0;
+    for (name, extents) in declared(file) {
+        if let Some(shape) = graph.find_value(&name).and_then(|id| graph.value(id).fixed_shape()) {
+            assert_eq!(extents, *shape, "the variable '{name}'");
+            compared += 1;
+        }
+    }
+    assert!(compared >= graph.outputs.len(), "{compared} variables");
+}
+
 /// Writes, reads and compares; gives the largest difference in units of the largest magnitude.
 fn round_trip(graph: &Graph, shapes: &[(String, Vec<usize>)]) -> f32 {
     let extents: Vec<Vec<usize>> = shapes.iter().map(|(_, shape)| shape.clone()).collect();
     let bytes = mge::write(graph, &extents).unwrap_or_else(|error| panic!("{error}"));
     assert!(mge::is_model(&bytes));
-    let model = mge::read(bytes, &mge::ReadOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    let model =
+        mge::read(bytes.clone(), &mge::ReadOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     assert!(model.warnings.is_empty());
     assert_eq!(model.default_shapes, extents);
+    declares_what_follows(&bytes, model.graph.clone(), shapes);
     let (want, got) = (run(graph, shapes), run(&model.graph, shapes));
     let mut worst = 0.0_f32;
     assert_eq!(want.len(), got.len());

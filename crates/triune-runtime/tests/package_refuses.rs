@@ -62,7 +62,7 @@ fn rows() -> Vec<Row> {
         ("/inputs/0/shape", json!([1_u64 << 40, 1_u64 << 40, 8, 8]), &["tensor 'x'", "its size overflows"]),
         ("/inputs/0/shape", json!([1, -8, 8, 8]), &["-8"]),
         ("/inputs/0/padding", json!([[0, 0]]), &["tensor 'x'", "padding that does not fit the shape"]),
-        ("/inputs/0/padding/1", json!([9, 0]), &["padding that does not fit the shape"]),
+        ("/inputs/0/padding/1", json!([99, 0]), &["padding that does not fit the shape"]),
         ("/inputs/0/padding/1", json!([1, u64::MAX]), &["padding that does not fit the shape"]),
         ("/inputs/0/scale", json!(0.0), &["tensor 'x'", "a scale that is not positive"]),
         ("/inputs/0/scale", json!(-1.0), &["a scale that is not positive"]),
