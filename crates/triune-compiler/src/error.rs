@@ -71,15 +71,14 @@ fn within(error: &DeviceError) -> String {
 impl Error {
     /// What the target cannot do with an operator: why, and the cure.
     pub fn unsupported(node: &triune_graph::Node, reason: impl Into<String>) -> Self {
-        Self::Unsupported { node: node.name.clone(), op: node.op.name().to_owned(), reason: reason.into() }
+        let (name, op) = node.title();
+        Self::Unsupported { node: name.into(), op: op.into(), reason: reason.into() }
     }
 
     /// An error of the model as a whole as one of the operator where it showed.
     pub(crate) fn at(self, node: &triune_graph::Node) -> Self {
         match self {
-            Self::Target(reason) => {
-                Self::Unsupported { node: node.name.clone(), op: node.op.name().into(), reason }
-            }
+            Self::Target(reason) => Self::unsupported(node, reason),
             error => error,
         }
     }

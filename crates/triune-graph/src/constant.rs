@@ -1,6 +1,7 @@
 //! Constant tensors: weights, shapes, tables.
 
 use bytes::Bytes;
+use half::f16;
 use triune_tensor::{Buffer, DType, Shape};
 
 /// A dense row-major tensor whose bytes (little-endian) are shared, possibly with a mapped file.
@@ -119,6 +120,16 @@ impl Constant {
             DType::I64 => Some(self.words().map(i64::from_le_bytes).collect()),
             DType::U64 => self.words().map(|w| i64::try_from(u64::from_le_bytes(w)).ok()).collect(),
             DType::F16 | DType::F32 | DType::F64 => None,
+        }
+    }
+
+    /// The elements of any float type as f64, or `None` for another element type.
+    pub fn to_f64(&self) -> Option<Vec<f64>> {
+        match self.dtype {
+            DType::F16 => Some(self.words().map(|w| f16::from_le_bytes(w).to_f64()).collect()),
+            DType::F32 => Some(self.words().map(|w| f64::from(f32::from_le_bytes(w))).collect()),
+            DType::F64 => Some(self.words().map(f64::from_le_bytes).collect()),
+            _ => None,
         }
     }
 

@@ -91,6 +91,17 @@ pub struct Node {
     pub outputs: Vec<Option<ValueId>>,
     /// What its integers stand for, if it computes on integers that stand for reals.
     pub quant: Option<Quantization>,
+    /// The composite operator of the network that it is a part of, if it is.
+    pub origin: Option<Arc<Origin>>,
+}
+
+/// An operator of the network that became several nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The node's name.
+    pub node: String,
+    /// The operator.
+    pub op: String,
 }
 
 impl Node {
@@ -101,7 +112,15 @@ impl Node {
         inputs: Vec<Option<ValueId>>,
         outputs: Vec<Option<ValueId>>,
     ) -> Self {
-        Self { name: name.into(), op: op.into(), inputs, outputs, quant: None }
+        Self { name: name.into(), op: op.into(), inputs, outputs, quant: None, origin: None }
+    }
+
+    /// Name and operator for messages: those that the network has it under.
+    pub fn title(&self) -> (&str, &str) {
+        match &self.origin {
+            Some(origin) => (&origin.node, &origin.op),
+            None => (&self.name, self.op.name()),
+        }
     }
 }
 

@@ -1,83 +1,39 @@
-//! Element types and extents of every value of a bound graph, by the rules of the operators.
+//! Element types and extents of every value of a bound graph, by the rules of the operators; composite operators become
+//! graphs of primitive ones on the way, since only here their operands' types and extents are known.
 
-use std::collections::HashMap;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use crate::{
-    Constant, Dim, Error, Graph, ValueId,
+    Constant, Dim, Error, Graph, Node, Op, Provenance, Value, ValueId,
+    functions::{Function, Scope},
+    graph::Origin,
     known::Evaluator,
     ops::infer::{Operand, Operands, TensorType, is_countable},
 };
 
 /// Values up to this many elements are followed through shape arithmetic.
 const KNOWN_ELEMENTS: usize = 1024;
+/// Composite operators within composite operators.
+const DEEPEST: usize = 8;
 
-/// Gives every value its element type and fixed extents, and fixes what operators leave open until then: automatic
-/// padding, a kernel's extents, an empty permutation.
+/// Gives every value its element type and fixed extents, puts graphs of primitive operators in the place of composite ones,
+/// and fixes what operators leave open until then: automatic padding, a kernel's extents, an empty permutation.
 ///
 /// All inputs need a type and fixed extents (see [`Graph::bind`]). Shapes that are computed from extents, such as the
 /// operand of a reshape, are followed; one that depends on data is an error. Errors name the node and say what was
 /// expected and what was found.
 pub fn infer(graph: &mut Graph) -> Result<(), Error> {
-    let mut types: Vec<Option<TensorType>> = vec![None; graph.values.len()];
-    for (index, value) in graph.values.iter().enumerate() {
-        let Some(constant) = &value.constant else { continue };
-        if !is_countable(&constant.shape()) {
-            return Err(Error::Graph(format!(
-                "'{}' has too many elements: {}",
-                value.name,
-                constant.shape()
-            )));
-        }
-        types[index] = Some(TensorType { dtype: constant.dtype(), shape: constant.shape() });
-    }
-    for &id in &graph.inputs {
-        let value = graph.value(id);
-        let (Some(dtype), Some(shape)) = (value.dtype, value.fixed_shape()) else {
-            return Err(Error::Graph(format!(
-                "input '{}' needs an element type and fixed extents, bind its shape first",
-                value.name
-            )));
-        };
-        if !is_countable(&shape) {
-            return Err(Error::Graph(format!("input '{}' has too many elements: {shape}", value.name)));
-        }
-        types[id.0 as usize] = Some(TensorType { dtype, shape });
-    }
-    // By value; few have any.
-    let mut known: HashMap<ValueId, Constant> = HashMap::new();
-    let mut evaluator = Evaluator::new(8 * KNOWN_ELEMENTS);
-    let mut nodes = std::mem::take(&mut graph.nodes);
-    let result: Result<(), Error> = nodes.iter_mut().try_for_each(|node| {
-        let mut operands = Vec::with_capacity(node.inputs.len());
-        for input in &node.inputs {
-            operands.push(match input {
-                None => None,
-                Some(id) => {
-                    let index = id.0 as usize;
-                    let TensorType { dtype, shape } = types[index].ok_or_else(|| {
-                        let name = &graph.values[index].name;
-                        Error::Graph(format!("node '{}' reads value '{name}' before it is made", node.name))
-                    })?;
-                    let constant = graph.values[index].constant.as_ref();
-                    let constant = constant.or_else(|| known.get(id));
-                    Some(Operand { dtype, shape, constant })
-                }
-            });
-        }
-        let quantized = node.quant.as_ref().map(|quant| quant.dtype);
-        let at = Operands { node: &node.name, op: node.op.name(), inputs: &operands, quantized };
-        let results = node.op.infer(&at, node.outputs.len())?;
-        let values = evaluator.evaluate(&node.op, &at, &results);
-        for (index, output) in node.outputs.iter().enumerate() {
-            let Some(id) = output else { continue };
-            types[id.0 as usize] = results.get(index).copied();
-            if let Some(value) = values.as_ref().and_then(|values| values.get(index)) {
-                known.insert(*id, value.clone());
-            }
-        }
-        Ok(())
-    });
-    graph.nodes = nodes;
+    let nodes = std::mem::take(&mut graph.nodes);
+    let mut inference = Inference::new(graph)?;
+    let mut done = Vec::with_capacity(nodes.len());
+    let mut nodes = nodes.into_iter();
+    let result = nodes.try_for_each(|node| inference.place(node, &mut done, 0));
+    let types = inference.types;
+    done.extend(nodes);
+    graph.nodes = done;
     result?;
     for (value, found) in graph.values.iter_mut().zip(types) {
         if let Some(TensorType { dtype, shape }) = found {
@@ -93,4 +49,221 @@ pub fn infer(graph: &mut Graph) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// What is known of a graph's values while its nodes are looked at in order.
+pub(crate) struct Inference<'g> {
+    graph: &'g mut Graph,
+    types: Vec<Option<TensorType>>,
+    /// Elements that follow from extents and constants, by value; few have any.
+    known: HashMap<ValueId, Constant>,
+    evaluator: Evaluator,
+    /// The values' names that one that is made up can be like, once one has been added.
+    names: Option<HashSet<String>>,
+}
+
+impl<'g> Inference<'g> {
+    /// Looks at what is there before any node.
+    fn new(graph: &'g mut Graph) -> Result<Self, Error> {
+        let mut types: Vec<Option<TensorType>> = vec![None; graph.values.len()];
+        for (index, value) in graph.values.iter().enumerate() {
+            let Some(constant) = &value.constant else { continue };
+            if !is_countable(&constant.shape()) {
+                return Err(Error::Graph(format!(
+                    "'{}' has too many elements: {}",
+                    value.name,
+                    constant.shape()
+                )));
+            }
+            types[index] = Some(TensorType { dtype: constant.dtype(), shape: constant.shape() });
+        }
+        for &id in &graph.inputs {
+            let value = graph.value(id);
+            let (Some(dtype), Some(shape)) = (value.dtype, value.fixed_shape()) else {
+                return Err(Error::Graph(format!(
+                    "input '{}' needs an element type and fixed extents, bind its shape first",
+                    value.name
+                )));
+            };
+            if !is_countable(&shape) {
+                return Err(Error::Graph(format!("input '{}' has too many elements: {shape}", value.name)));
+            }
+            types[id.0 as usize] = Some(TensorType { dtype, shape });
+        }
+        let known = HashMap::new();
+        Ok(Self { graph, types, known, evaluator: Evaluator::new(8 * KNOWN_ELEMENTS), names: None })
+    }
+
+    /// Finds what a node makes, and puts it, or what it is made of, behind the nodes that are `done`.
+    fn place(&mut self, mut node: Node, done: &mut Vec<Node>, depth: usize) -> Result<(), Error> {
+        if let Op::Function(function) = &node.op {
+            let function = function.clone();
+            return self.expand(&node, &function, done, depth);
+        }
+        self.look_at(&mut node)?;
+        done.push(node);
+        Ok(())
+    }
+
+    /// The types, and where possible the elements, of what a primitive operator makes.
+    pub(crate) fn look_at(&mut self, node: &mut Node) -> Result<(), Error> {
+        let mut operands = Vec::with_capacity(node.inputs.len());
+        for input in &node.inputs {
+            operands.push(match input {
+                None => None,
+                Some(id) => {
+                    let index = id.0 as usize;
+                    let TensorType { dtype, shape } = self.types[index].ok_or_else(|| {
+                        let name = &self.graph.values[index].name;
+                        Error::Graph(format!("node '{}' reads value '{name}' before it is made", node.name))
+                    })?;
+                    Some(Operand { dtype, shape, constant: constant(self.graph, &self.known, *id) })
+                }
+            });
+        }
+        let quantized = node.quant.as_ref().map(|quant| quant.dtype);
+        let (name, op) = match &node.origin {
+            Some(origin) => (&*origin.node, &*origin.op),
+            None => (&*node.name, node.op.name()),
+        };
+        let at = Operands { node: name, op, inputs: &operands, quantized };
+        let results = node.op.infer(&at, node.outputs.len())?;
+        let values = self.evaluator.evaluate(&node.op, &at, &results);
+        for (index, output) in node.outputs.iter().enumerate() {
+            let Some(id) = output else { continue };
+            self.types[id.0 as usize] = results.get(index).copied();
+            if let Some(value) = values.as_ref().and_then(|values| values.get(index)) {
+                self.known.insert(*id, value.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a function's body in the place of its node.
+    fn expand(
+        &mut self,
+        node: &Node,
+        function: &Function,
+        done: &mut Vec<Node>,
+        depth: usize,
+    ) -> Result<(), Error> {
+        let origin = node
+            .origin
+            .clone()
+            .unwrap_or_else(|| Arc::new(Origin { node: node.name.clone(), op: function.name().into() }));
+        if depth == DEEPEST {
+            return Err(Error::Unsupported {
+                node: origin.node.clone(),
+                op: origin.op.clone(),
+                reason: "functions within functions without end".into(),
+            });
+        }
+        if let Some(id) = node.inputs.iter().flatten().find(|id| self.types[id.0 as usize].is_none()) {
+            let name = &self.graph.value(*id).name;
+            return Err(Error::Graph(format!("node '{}' reads value '{name}' before it is made", node.name)));
+        }
+        let mut scope = Scope::new(self, node, origin, depth);
+        let results = function.body(&mut scope)?;
+        let mut nodes = scope.into_nodes();
+        for (index, output) in node.outputs.iter().enumerate() {
+            let Some(output) = *output else { continue };
+            let Some(&result) = results.get(index) else {
+                let reason = format!("output {index} is not supported");
+                let (node, op) = (node.name.clone(), function.name().into());
+                return Err(Error::Unsupported { node, op, reason });
+            };
+            self.hand_over(node, result, output, &mut nodes)?;
+        }
+        if let [only] = nodes.as_mut_slice() {
+            // Nothing but another name for one operator.
+            (only.name, only.origin) = (node.name.clone(), node.origin.clone());
+        }
+        done.extend(nodes);
+        Ok(())
+    }
+
+    /// Lets what a function's body makes as `result` be the network's value `output`.
+    fn hand_over(
+        &mut self,
+        node: &Node,
+        result: ValueId,
+        output: ValueId,
+        nodes: &mut Vec<Node>,
+    ) -> Result<(), Error> {
+        let own = nodes.iter().any(|made| made.outputs.contains(&Some(result)));
+        if own && self.graph.value(result).provenance == Provenance::Pass {
+            let renamed = nodes.iter_mut().flat_map(|node| node.inputs.iter_mut().chain(&mut node.outputs));
+            renamed.filter(|id| **id == Some(result)).for_each(|id| *id = Some(output));
+            self.types[output.0 as usize] = self.types[result.0 as usize];
+            if let Some(known) = self.known.remove(&result) {
+                self.known.insert(output, known);
+            }
+            return Ok(());
+        }
+        // An operand, a constant or another result.
+        let mut copy = Node::new(
+            format!("{}.Identity", node.name),
+            Op::Identity(crate::ops::Identity),
+            vec![Some(result)],
+            vec![Some(output)],
+        );
+        self.look_at(&mut copy)?;
+        nodes.push(copy);
+        Ok(())
+    }
+
+    /// As [`Self::place`], for a node within a function.
+    pub(crate) fn place_inner(
+        &mut self,
+        node: Node,
+        nodes: &mut Vec<Node>,
+        depth: usize,
+    ) -> Result<(), Error> {
+        self.place(node, nodes, depth + 1)
+    }
+
+    /// Type and extents of a value; `None` before it is made.
+    pub(crate) fn tensor_type(&self, id: ValueId) -> Option<TensorType> {
+        self.types[id.0 as usize]
+    }
+
+    /// The elements of a value, where they are known.
+    pub(crate) fn constant(&self, id: ValueId) -> Option<&Constant> {
+        constant(self.graph, &self.known, id)
+    }
+
+    /// Adds a value under a name made unique from `stem`.
+    pub(crate) fn add_value(&mut self, stem: &str) -> ValueId {
+        let graph = &mut *self.graph;
+        let names = || graph.values.iter().map(|value| value.name.as_str());
+        let names = self
+            .names
+            .get_or_insert_with(|| names().filter(|name| name.contains('#')).map(String::from).collect());
+        let mut number = graph.values.len();
+        let name = loop {
+            let name = format!("{stem}#{number}");
+            if names.insert(name.clone()) {
+                break name;
+            }
+            number += 1;
+        };
+        self.types.push(None);
+        graph.add_value(Value { provenance: Provenance::Pass, ..Value::named(name) })
+    }
+
+    /// Adds a constant under a name made unique from `stem`.
+    pub(crate) fn add_constant(&mut self, stem: &str, constant: Constant) -> ValueId {
+        let id = self.add_value(stem);
+        self.types[id.0 as usize] = Some(TensorType { dtype: constant.dtype(), shape: constant.shape() });
+        self.graph.set_constant(id, constant);
+        id
+    }
+}
+
+fn constant<'a>(
+    graph: &'a Graph,
+    known: &'a HashMap<ValueId, Constant>,
+    id: ValueId,
+) -> Option<&'a Constant> {
+    graph.value(id).constant.as_ref().or_else(|| known.get(&id))
 }

@@ -171,7 +171,7 @@ fn results_of(op: &Op, at: &Operands<'_>, results: &[TensorType]) -> Option<Vec<
         Op::Gather(op) => gather(data, resolve_axis(op.axis as i64, x.shape.rank())?, at).and_then(one),
         Op::Cast(op) => one(cast(data, op.to)?),
         Op::Binary(op) if op.epilogue.stages.is_empty() && !quantized => {
-            let other = at.get(1)?.constant?;
+            let other = at.get(1)?.constant.filter(|other| other.dtype() == data.dtype())?;
             one(binary(op.kind, data.dtype(), &expanded(data, shape), &expanded(other, shape))?)
         }
         Op::Where(_) => {

@@ -6,6 +6,7 @@
 mod constant;
 mod error;
 pub mod format;
+mod functions;
 mod graph;
 pub mod infer;
 mod known;
@@ -16,5 +17,6 @@ mod subgraph;
 
 pub use constant::Constant;
 pub use error::Error;
-pub use graph::{Dim, Graph, Node, NodeId, Provenance, Quantization, Value, ValueId};
+pub use functions::Function;
+pub use graph::{Dim, Graph, Node, NodeId, Origin, Provenance, Quantization, Value, ValueId};
 pub use ops::Op;

@@ -59,7 +59,8 @@ impl Emitter<'_> {
             | Op::CondTake(_)
             | Op::NonZero(_)
             | Op::Nms(_)
-            | Op::NonMaxSuppression(_) => {
+            | Op::NonMaxSuppression(_)
+            | Op::Function(_) => {
                 Err(Error::unsupported(node, "the vendor's intermediate representation has no such operator"))
             }
         }

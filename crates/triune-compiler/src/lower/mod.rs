@@ -195,6 +195,7 @@ impl Lowering<'_> {
             Op::BatchNormalization(_) | Op::ShapeOf(_) => {
                 Err(Error::unsupported(node, "its parameters are not constant"))
             }
+            Op::Function(_) => Err(Error::unsupported(node, "its shapes were never inferred")),
         }
     }
 

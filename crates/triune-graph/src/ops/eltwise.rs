@@ -8,7 +8,7 @@ use triune_tensor::{DType, function::BinaryKind};
 
 use crate::Error;
 
-/// Two operands of one type, broadcast as numpy does. Integers wrap around, and a quotient by 0 is 0; some functions are for
+/// Two operands of one type, broadcast as numpy does; the result of a power has the base's. Integers wrap around, and a quotient by 0 is 0; some functions are for
 /// some types only ([`BinaryKind::takes`]).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Binary {
@@ -33,7 +33,9 @@ impl Binary {
     pub(super) fn infer(&self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let (a, b) = (at.input(0)?, at.input(1)?);
         let both_quantized = a.dtype.is_quantized() && b.dtype.is_quantized() && at.quantized.is_some();
-        if a.dtype != b.dtype && !both_quantized {
+        // An exponent is a number of its own; only a real one of an integer has no result of the integer's type.
+        let exponent = self.kind == BinaryKind::Pow && (a.dtype.is_float() || !b.dtype.is_float());
+        if a.dtype != b.dtype && !both_quantized && !exponent {
             return Err(at.wrong(format!("inputs of types {} and {}", a.dtype, b.dtype)));
         }
         if !self.kind.takes(a.dtype) {

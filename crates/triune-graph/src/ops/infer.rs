@@ -23,7 +23,7 @@ pub(crate) struct Operand<'a> {
 #[derive(Debug)]
 pub(crate) struct Operands<'a> {
     pub(crate) node: &'a str,
-    pub(crate) op: &'static str,
+    pub(crate) op: &'a str,
     pub(crate) inputs: &'a [Option<Operand<'a>>],
     /// The result's element type, if the operator computes on integers that stand for reals.
     pub(crate) quantized: Option<DType>,

@@ -43,7 +43,7 @@ pub use triune_tensor::function::{
     UnaryKind,
 };
 
-use crate::Error;
+use crate::{Error, Function};
 use infer::{Operands, TensorType};
 
 /// What a node computes.
@@ -133,6 +133,8 @@ pub enum Op {
     Nms(Nms),
     /// Overlapping boxes suppressed; inputs boxes, scores, optional most, overlap and score thresholds.
     NonMaxSuppression(NonMaxSuppression),
+    /// A composite operator, until shapes are inferred.
+    Function(Function),
 }
 
 impl Op {
@@ -184,6 +186,7 @@ impl Op {
             Self::NonZero(_) => "NonZero",
             Self::Nms(_) => "Nms",
             Self::NonMaxSuppression(_) => "NonMaxSuppression",
+            Self::Function(function) => function.name(),
         }
     }
 
@@ -222,7 +225,7 @@ impl Op {
 
     /// The operands whose elements decide about extents (or, like axes, must be known for another reason) before the
     /// operator can be placed in a program.
-    pub(crate) const fn decides(&self) -> &'static [usize] {
+    pub(crate) fn decides(&self) -> &'static [usize] {
         match self {
             Self::Reshape(_)
             | Self::Expand(_)
@@ -235,6 +238,7 @@ impl Op {
             Self::Pad(_) | Self::Resize(_) => &[1, 2, 3],
             Self::ConstantOfShape(_) => &[0],
             Self::WarpPerspective(_) => &[3],
+            Self::Function(function) => function.decides(),
             _ => &[],
         }
     }
@@ -284,6 +288,8 @@ impl Op {
             Self::NonZero(_) => NonZero::infer(at),
             Self::Nms(op) => op.infer(at),
             Self::NonMaxSuppression(_) => NonMaxSuppression::infer(at),
+            // What becomes other operators has no rule of its own.
+            Self::Function(_) => Err(at.wrong("a function within the rules of shapes")),
         }
     }
 }

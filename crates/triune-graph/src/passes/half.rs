@@ -67,6 +67,8 @@ fn makes_half(node: &Node) -> bool {
     match &node.op {
         Op::Cast(op) => op.to == DType::F16,
         Op::ConstantOfShape(op) => op.value.dtype() == DType::F16,
+        // What it is made of shows when shapes are inferred.
+        Op::Function(_) => true,
         _ => false,
     }
 }

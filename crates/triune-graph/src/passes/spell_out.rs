@@ -6,10 +6,14 @@ use super::{fold_constants, rewrite::Rewriter};
 use crate::{
     Constant, Error, Graph, Node, Op, Value, ValueId,
     infer::infer,
-    ops::{BinaryKind, Cast, Gemm, MatMul, Reshape, Transpose, UnaryKind, Where, infer::resolve_axis},
+    ops::{
+        Binary, BinaryKind, Cast, Expand, Gemm, MatMul, Reshape, Transpose, UnaryKind, Where,
+        infer::{broadcast, resolve_axis},
+    },
 };
 
-/// Spells out products whose addend is no constant row, whose factors are not 1 or whose matrices are both computed, and
+/// Spells out products whose addend is no constant row, whose factors are not 1, whose matrices are both computed, are
+/// vectors or in batches that differ, powers whose exponents are of another type than their bases, and
 /// quantizers with several or computed parameters or of types that have none of their own. Wants inferred types and infers
 /// those of what it adds. Returns whether anything changed.
 pub(super) fn spell_out(graph: &mut Graph) -> Result<bool, Error> {
@@ -24,6 +28,8 @@ pub(super) fn spell_out(graph: &mut Graph) -> Result<bool, Error> {
         let mut site = Site { rewriter: &mut rewriter, index, name: node.name.clone() };
         match &node.op {
             Op::Gemm(op) => site.gemm(&node, op),
+            Op::MatMul(_) => site.matmul(&node),
+            Op::Binary(_) => site.pow(&node),
             Op::QuantizeLinear(op) => site.quantize(&node, op.axis, op.dtype),
             Op::DequantizeLinear(op) => site.dequantize(&node, op.axis),
             _ => None,
@@ -38,8 +44,9 @@ pub(super) fn spell_out(graph: &mut Graph) -> Result<bool, Error> {
 }
 
 fn may_be_spelled_out(node: &Node) -> bool {
-    match node.op {
-        Op::Gemm(_) => node.quant.is_none(),
+    match &node.op {
+        Op::Gemm(_) | Op::Binary(Binary { kind: BinaryKind::Pow, .. }) => node.quant.is_none(),
+        Op::MatMul(op) => node.quant.is_none() && op.epilogue.stages.is_empty(),
         Op::QuantizeLinear(_) | Op::DequantizeLinear(_) => true,
         _ => false,
     }
@@ -133,6 +140,61 @@ impl Site<'_, '_> {
             addend = self.emit(BinaryKind::Mul, &[addend, beta]);
         }
         self.finish(BinaryKind::Add, &[scaled, addend], node);
+        Some(())
+    }
+
+    fn list(&mut self, values: &[usize]) -> Option<ValueId> {
+        let values: Vec<i64> = values.iter().map(|&value| value as i64).collect();
+        self.constant(Constant::from_i64(Shape::from([values.len()]), &values))
+    }
+
+    fn reshape(&mut self, id: ValueId, dims: &[usize]) -> Option<ValueId> {
+        let wish = self.list(dims)?;
+        Some(self.emit(Op::Reshape(Reshape { allow_zero: true }), &[id, wish]))
+    }
+
+    /// aᵇ with b in the type of a.
+    fn pow(&mut self, node: &Node) -> Option<()> {
+        let (a, b) = (node.inputs.first().copied()??, node.inputs.get(1).copied()??);
+        let (base, exponent) = (self.dtype(a)?, self.dtype(b)?);
+        if base == exponent {
+            return None;
+        }
+        let b = self.cast(b, exponent, base);
+        self.finish(node.op.clone(), &[a, b], node);
+        Some(())
+    }
+
+    /// A · B with vectors as matrices and the batches spread: commands have one B for all or one for each A.
+    fn matmul(&mut self, node: &Node) -> Option<()> {
+        let (a, b) = (node.inputs.first().copied()??, node.inputs.get(1).copied()??);
+        let (left, right) = (self.shape(a)?, self.shape(b)?);
+        let rows = if left.rank() == 1 { vec![1, left[0]] } else { left.to_vec() };
+        let columns = if right.rank() == 1 { vec![right[0], 1] } else { right.to_vec() };
+        let (own, row) = rows.split_at(rows.len() - 2);
+        let (other, column) = columns.split_at(columns.len() - 2);
+        let vectors = left.rank() == 1 || right.rank() == 1;
+        if !vectors && (own == other || other.iter().all(|&extent| extent == 1) && own.len() >= other.len()) {
+            return None;
+        }
+        let batch = broadcast(own, other)?;
+        let (mut a, mut b) = (self.reshape(a, &rows)?, self.reshape(b, &columns)?);
+        if own != batch {
+            let wish = self.list(&[&batch, row].concat())?;
+            a = self.emit(Op::Expand(Expand), &[a, wish]);
+        }
+        if other != batch && other.iter().any(|&extent| extent != 1) {
+            let wish = self.list(&[&batch, column].concat())?;
+            b = self.emit(Op::Expand(Expand), &[b, wish]);
+        }
+        if !vectors {
+            self.finish(Op::MatMul(MatMul::default()), &[a, b], node);
+            return Some(());
+        }
+        let product = self.emit(Op::MatMul(MatMul::default()), &[a, b]);
+        let result = self.shape(*node.outputs.first()?.as_ref()?)?;
+        let wish = self.list(&result)?;
+        self.finish(Op::Reshape(Reshape { allow_zero: true }), &[product, wish], node);
         Some(())
     }
 

@@ -7,7 +7,9 @@ use super::{
     read::Builder,
     tensor,
 };
-use crate::{Constant, Error, Node, Op, Value, ValueId, format::protobuf::Writer};
+use crate::{
+    Constant, Error, Function, Node, Op, Value, ValueId, format::protobuf::Writer, functions::Scope,
+};
 
 /// One node of a file while its operator is made of it.
 ///
@@ -18,7 +20,7 @@ pub(crate) struct NodeReader<'a, 'b> {
     pub(super) attributes: &'a [Attribute<'b>],
     pub(super) taken: Vec<bool>,
     pub(super) name: String,
-    pub(super) op_type: &'a str,
+    pub(super) op_type: &'static str,
     /// The version of the operator: the operator set that it holds from.
     pub(crate) since: i64,
     /// Operands of the node to be.
@@ -177,10 +179,32 @@ impl<'a, 'b> NodeReader<'a, 'b> {
         }
     }
 
+    /// The node as a composite operator with one result.
+    pub(crate) fn function(
+        &self,
+        body: impl Fn(&mut Scope<'_, '_>) -> Result<ValueId, Error> + Send + Sync + 'static,
+    ) -> Function {
+        Function::new(self.op_type, body)
+    }
+
+    /// The node as a composite operator with several results.
+    pub(crate) fn functions(
+        &self,
+        body: impl Fn(&mut Scope<'_, '_>) -> Result<Vec<ValueId>, Error> + Send + Sync + 'static,
+    ) -> Function {
+        Function::with_results(self.op_type, body)
+    }
+
     /// The elements of operand `index`, when it is there and known.
     pub(crate) fn constant(&self, index: usize) -> Option<&Constant> {
         let id = (*self.inputs.get(index)?)?;
         self.builder.graph.value(id).constant.as_ref()
+    }
+
+    /// The element type of operand `index`, when the file tells.
+    pub(crate) fn dtype_of(&self, index: usize) -> Option<DType> {
+        let id = (*self.inputs.get(index)?)?;
+        self.builder.graph.value(id).dtype
     }
 
     /// The rank of operand `index`, when the file tells.

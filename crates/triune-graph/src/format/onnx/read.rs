@@ -395,7 +395,7 @@ fn node<'b>(
         attributes: &proto.attributes,
         taken: vec![false; proto.attributes.len()],
         name,
-        op_type: proto.op_type,
+        op_type: operator.name,
         since,
         inputs,
         outputs,

@@ -4,9 +4,14 @@
 //! from the operator set that it is numbered after until the next one. Versions whose texts mean the same share a reader,
 //! which asks [`NodeReader::since`] where they differ in form only. A version that is known but not read says why.
 
+mod activation;
 mod conv;
+mod cumulative;
+mod einsum;
 mod elementwise;
 mod index;
+mod layout;
+mod loss;
 mod microsoft;
 mod movement;
 mod normalization;
@@ -16,6 +21,7 @@ mod quant;
 mod reduce;
 mod reshape;
 mod resize;
+mod statistics;
 mod window;
 
 use std::{collections::HashMap, sync::LazyLock};
@@ -72,8 +78,14 @@ pub(super) type Write = fn(&Op, &mut NodeWriter<'_>) -> Result<(), String>;
 const MANY: usize = usize::MAX;
 
 /// A table of operators: the name, then each group of versions with the fewest and most operands, the most results and
-/// the reader (or the reason why there is none), then the writer.
+/// the reader, or the body of an operator that is made of others and has no attributes, or the reason why there is neither;
+/// then the writer.
 macro_rules! operators {
+    (@form $low:expr, $high:expr, $outputs:expr => body $body:expr $(, deciding $decides:expr)?) => {
+        operators!(@form $low, $high, $outputs => |node| {
+            Ok(node.function($body)$(.deciding($decides))?.into())
+        })
+    };
     (@form $low:expr, $high:expr, $outputs:expr => $read:expr) => {
         Meaning::Read(Signature { inputs: ($low, $high), outputs: $outputs }, $read)
     };
@@ -107,10 +119,15 @@ fn mistaken(op: &Op) -> String {
     format!("{} has another's writer", op.name())
 }
 
-const FAMILIES: [&[Operator]; 12] = [
+const FAMILIES: [&[Operator]; 18] = [
+    activation::OPERATORS,
     conv::OPERATORS,
+    cumulative::OPERATORS,
+    einsum::OPERATORS,
     elementwise::OPERATORS,
     index::OPERATORS,
+    layout::OPERATORS,
+    loss::OPERATORS,
     microsoft::OPERATORS,
     movement::OPERATORS,
     normalization::OPERATORS,
@@ -120,6 +137,7 @@ const FAMILIES: [&[Operator]; 12] = [
     reduce::OPERATORS,
     reshape::OPERATORS,
     resize::OPERATORS,
+    statistics::OPERATORS,
 ];
 
 /// All operators, by domain and name.

@@ -1,5 +1,7 @@
 //! Matrix products.
 
+use triune_tensor::DType;
+
 use super::{
     DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, mistaken, no_epilogue,
     operators,
@@ -33,6 +35,15 @@ fn write_gemm(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
     Ok(())
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is one of the readers")]
+fn matmul(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    // Most are of f32, and known to be; what is not is seen when types are known.
+    if [0, 1].iter().any(|&index| node.dtype_of(index) == Some(DType::F32)) {
+        return Ok(Op::MatMul(MatMul::default()));
+    }
+    Ok(node.function(|f| f.matmul(f.input(0)?, f.input(1)?)).into())
+}
+
 fn write_matmul(op: &Op, _: &mut NodeWriter<'_>) -> Result<(), String> {
     let Op::MatMul(op) = op else { return Err(mistaken(op)) };
     no_epilogue(&op.epilogue)
@@ -41,5 +52,5 @@ fn write_matmul(op: &Op, _: &mut NodeWriter<'_>) -> Result<(), String> {
 operators! {
     DEFAULT_DOMAIN;
     "Gemm": [1, 6, 7, 9] {3, 3, 1 => gemm} [11, 13] {2, 3, 1 => gemm} write write_gemm;
-    "MatMul": [1, 9, 13] {2, 2, 1 => |_| Ok(Op::MatMul(MatMul::default()))} write write_matmul;
+    "MatMul": [1, 9, 13] {2, 2, 1 => matmul} write write_matmul;
 }

@@ -7,90 +7,168 @@ use super::{
 };
 use crate::{
     Constant, Error, Op, ValueId,
-    ops::{ArgReduce, BinaryKind, Reduce, ReduceKind, Squeeze, Unary, UnaryKind},
+    functions::Scope,
+    ops::{ArgReduce, BinaryKind, Reduce, ReduceKind, UnaryKind},
 };
+
+/// What a node reduces along: an attribute at first, an operand of the versions with two inputs.
+#[derive(Clone)]
+struct Axes {
+    /// `None` if an operand says.
+    given: Option<Vec<i64>>,
+    /// Whether no axes mean that nothing goes, rather than everything.
+    noop: bool,
+    keep_dims: bool,
+}
+
+impl Axes {
+    fn read(node: &mut NodeReader<'_, '_>) -> Result<Self, Error> {
+        let noop = node.flag("noop_with_empty_axes")?;
+        let keep_dims = node.int("keepdims")?.unwrap_or(1) != 0;
+        let given = match node.ints("axes")? {
+            Some(axes) => Some(axes),
+            None if node.inputs.get(1).copied().flatten().is_some() => {
+                node.constant(1).and_then(Constant::to_i64)
+            }
+            None => Some(Vec::new()),
+        };
+        Ok(Self { given, noop, keep_dims })
+    }
+
+    /// The axes for a reduction; `None` for all.
+    fn listed(&self, axes: &[i64]) -> Option<Vec<isize>> {
+        let nothing = axes.is_empty() && !self.noop;
+        (!nothing).then(|| axes.iter().map(|&axis| isize::try_from(axis).unwrap_or(isize::MAX)).collect())
+    }
+
+    /// The axes when shapes are known.
+    fn resolve(&self, f: &Scope<'_, '_>) -> Result<Vec<usize>, Error> {
+        let x = f.input(0)?;
+        let axes = match &self.given {
+            Some(axes) => axes.clone(),
+            None => f.ints(1)?.unwrap_or_default(),
+        };
+        match self.listed(&axes) {
+            Some(_) => f.axes(x, &axes),
+            None => Ok((0..f.rank(x)).collect()),
+        }
+    }
+
+    /// A reduction of a value along the axes.
+    fn reduce(&self, f: &mut Scope<'_, '_>, kind: ReduceKind, x: ValueId) -> Result<ValueId, Error> {
+        let axes = self.resolve(f)?;
+        let shape = f.shape(x);
+        let empty = axes.iter().any(|&axis| shape[axis] == 0);
+        if empty && matches!(kind, ReduceKind::Min | ReduceKind::Max) {
+            return self.extreme_of_nothing(f, kind, x, &axes);
+        }
+        let axes = axes.iter().map(|&axis| axis as isize).collect();
+        f.op(Op::Reduce(Reduce { kind, axes: Some(axes), keep_dims: self.keep_dims }), &[x])
+    }
+
+    /// What every number of the type is larger (or smaller) than.
+    fn extreme_of_nothing(
+        &self,
+        f: &mut Scope<'_, '_>,
+        kind: ReduceKind,
+        x: ValueId,
+        axes: &[usize],
+    ) -> Result<ValueId, Error> {
+        let (shape, dtype) = (f.shape(x), f.dtype(x));
+        let infinite = if kind == ReduceKind::Max { f64::NEG_INFINITY } else { f64::INFINITY };
+        let value = if dtype.is_float() {
+            f.scalar(infinite, dtype)
+        } else {
+            let (low, high) = match dtype {
+                DType::Bool => (0, 1),
+                DType::I64 => (i64::MIN, i64::MAX),
+                // All bits, whose pattern is that of −1.
+                DType::U64 => (0, -1),
+                _ => dtype.int_range().ok_or_else(|| f.wrong(format!("no {dtype} to reduce")))?,
+            };
+            let bound = if kind == ReduceKind::Max { low } else { high };
+            f.integer(bound, dtype)
+        };
+        let kept = (0..shape.rank()).filter(|axis| self.keep_dims || !axes.contains(axis));
+        let dims: Vec<usize> = kept.map(|axis| if axes.contains(&axis) { 1 } else { shape[axis] }).collect();
+        f.expand(value, &dims)
+    }
+}
 
 /// A reduction of these elements.
 macro_rules! reduce {
     ($kind:ident) => {
-        |node| Ok(Op::Reduce(reduce(node, ReduceKind::$kind)?))
+        |node| reduce(node, ReduceKind::$kind)
     };
 }
 
-fn reduce(node: &mut NodeReader<'_, '_>, kind: ReduceKind) -> Result<Reduce, Error> {
-    let noop = node.flag("noop_with_empty_axes")?;
-    let keep_dims = node.int("keepdims")?.unwrap_or(1) != 0;
-    // The axes are an attribute at first; the versions with two inputs have them as an operand.
-    let given = match node.ints("axes")? {
-        Some(axes) => Some(axes),
-        None if node.inputs.get(1).copied().flatten().is_some() => Some(
-            node.constant(1)
-                .and_then(Constant::to_i64)
-                .ok_or_else(|| node.unsupported("its axes are not constant"))?,
-        ),
-        None => None,
-    };
-    node.inputs.truncate(1);
-    let axes = match given {
-        Some(axes) if !axes.is_empty() => Some(
-            axes.into_iter()
-                .map(|axis| isize::try_from(axis).map_err(|_| node.unsupported(format!("axis {axis}"))))
-                .collect::<Result<Vec<_>, _>>()?,
-        ),
-        // Nothing goes: every element is a result of its own.
-        _ if noop => Some(Vec::new()),
-        _ => None,
-    };
-    Ok(Reduce { kind, axes, keep_dims })
+fn reduce(node: &mut NodeReader<'_, '_>, kind: ReduceKind) -> Result<Op, Error> {
+    let axes = Axes::read(node)?;
+    if let Some(given) = &axes.given {
+        node.inputs.truncate(1);
+        return Ok(Op::Reduce(Reduce { kind, axes: axes.listed(given), keep_dims: axes.keep_dims }));
+    }
+    Ok(node.function(move |f| axes.reduce(f, kind, f.input(0)?)).deciding(&[1]).into())
 }
 
 /// Σ |x|.
 fn l1(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    let op = reduce(node, ReduceKind::Sum)?;
-    let inner = node.new_value("function");
-    node.emit_before(UnaryKind::Abs.into(), &[node.inputs[0]], inner);
-    node.inputs = vec![Some(inner)];
-    Ok(Op::Reduce(op))
+    let axes = Axes::read(node)?;
+    let function = node.function(move |f| {
+        let magnitude = f.unary(UnaryKind::Abs, f.input(0)?)?;
+        axes.reduce(f, ReduceKind::Sum, magnitude)
+    });
+    Ok(function.deciding(&[1]).into())
 }
 
 /// √Σ x².
 fn l2(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    let op = reduce(node, ReduceKind::SumSquare)?;
-    node.emit_after(Op::Unary(Unary { kind: UnaryKind::Sqrt }), &[]);
-    Ok(Op::Reduce(op))
+    let axes = Axes::read(node)?;
+    let function = node.function(move |f| {
+        let sum = axes.reduce(f, ReduceKind::SumSquare, f.input(0)?)?;
+        f.unary(UnaryKind::Sqrt, sum)
+    });
+    Ok(function.deciding(&[1]).into())
 }
 
 /// ln Σ x.
 fn log_sum(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    let op = reduce(node, ReduceKind::Sum)?;
-    node.emit_after(Op::Unary(Unary { kind: UnaryKind::Log }), &[]);
-    Ok(Op::Reduce(op))
+    let axes = Axes::read(node)?;
+    let function = node.function(move |f| {
+        let sum = axes.reduce(f, ReduceKind::Sum, f.input(0)?)?;
+        f.unary(UnaryKind::Log, sum)
+    });
+    Ok(function.deciding(&[1]).into())
 }
 
 /// ln Σ eˣ, with the largest x taken out so that no power overflows.
 fn log_sum_exp(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    let op = reduce(node, ReduceKind::Sum)?;
-    let [largest, shifted, powers] = ["largest", "shifted", "powers"].map(|name| node.new_value(name));
-    let x = node.inputs[0];
-    let kept = Reduce { kind: ReduceKind::Max, keep_dims: true, ..op.clone() };
-    node.emit_before(Op::Reduce(kept), &[x], largest);
-    node.emit_before(BinaryKind::Sub.into(), &[x, Some(largest)], shifted);
-    node.emit_before(UnaryKind::Exp.into(), &[Some(shifted)], powers);
-    node.inputs = vec![Some(powers)];
-    // Behind the sum: its logarithm, the largest added, and the axes gone.
-    if !op.keep_dims {
-        let squeezed: Vec<Option<ValueId>> = match &op.axes {
-            Some(axes) => {
-                let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
-                vec![Some(node.new_ints("axes", &axes))]
-            }
-            None => Vec::new(),
-        };
-        node.emit_after(Op::Squeeze(Squeeze), &squeezed);
-    }
-    node.emit_after(BinaryKind::Add.into(), &[Some(largest)]);
-    node.emit_after(UnaryKind::Log.into(), &[]);
-    Ok(Op::Reduce(Reduce { keep_dims: true, ..op }))
+    let axes = Axes::read(node)?;
+    let function = node.function(move |f| {
+        let x = f.input(0)?;
+        let along = axes.resolve(f)?;
+        if f.shape(x).contains(&0) {
+            let powers = f.unary(UnaryKind::Exp, x)?;
+            let sum = axes.reduce(f, ReduceKind::Sum, powers)?;
+            return f.unary(UnaryKind::Log, sum);
+        }
+        let largest = f.reduce(ReduceKind::Max, x, &along)?;
+        // Infinities stay what they are: nothing is taken out of them.
+        let magnitude = f.unary(UnaryKind::Abs, largest)?;
+        let infinite = f.compare(BinaryKind::Equal, magnitude, f64::INFINITY)?;
+        let zero = f.scalar_like(0.0, x);
+        let largest = f.choose(infinite, zero, largest)?;
+        let shifted = f.sub(x, largest)?;
+        let powers = f.unary(UnaryKind::Exp, shifted)?;
+        let sum = f.reduce(ReduceKind::Sum, powers, &along)?;
+        let sum = f.unary(UnaryKind::Log, sum)?;
+        let sum = f.add(sum, largest)?;
+        let shape = f.shape(x);
+        let kept = (0..shape.rank()).filter(|axis| axes.keep_dims || !along.contains(axis));
+        let dims: Vec<usize> = kept.map(|axis| if along.contains(&axis) { 1 } else { shape[axis] }).collect();
+        f.reshape(sum, &dims)
+    });
+    Ok(function.deciding(&[1]).into())
 }
 
 /// Whether the operator set `opset` has the axes of such a reduction as an operand.

@@ -1,0 +1,278 @@
+"""Operators that are made of others, each against ONNX Runtime, or ONNX's reference where that has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import triune
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+reference = pytest.importorskip("onnx.reference")
+
+Array = np.ndarray[Any, Any]
+
+
+def reals(*shape: int, low: float = -3, high: float = 3, dtype: Any = np.float32) -> Array:
+    rng = np.random.default_rng(sum(shape) + len(shape))
+    return np.asarray(rng.uniform(low, high, shape), dtype=dtype)
+
+
+def ints(*values: int) -> Array:
+    return np.array(values, np.int64)
+
+
+class Case(NamedTuple):
+    """One node: operands by name, those in `constants` known beforehand."""
+
+    op: str
+    opset: int
+    inputs: list[Array | None]
+    attributes: Mapping[str, Any] = MappingProxyType({})
+    outputs: int = 1
+    constants: tuple[int, ...] = ()
+
+    def model(self) -> bytes:
+        """Return the file."""
+        helper = onnx.helper
+        names = ["" if array is None else f"x{index}" for index, array in enumerate(self.inputs)]
+        given = [(name, array) for name, array in zip(names, self.inputs, strict=True) if array is not None]
+        fixed = {f"x{index}" for index in self.constants}
+        results = [f"y{index}" for index in range(self.outputs)]
+        graph = helper.make_graph(
+            [helper.make_node(self.op, names, results, name="it", **self.attributes)],
+            "case",
+            [
+                helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+                for name, array in given
+                if name not in fixed
+            ],
+            [onnx.ValueInfoProto(name=name) for name in results],
+            [onnx.numpy_helper.from_array(array, name) for name, array in given if name in fixed],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8)
+        return bytes(onnx.shape_inference.infer_shapes(model).SerializeToString())
+
+    def feeds(self) -> dict[str, Array]:
+        """Return what a run is given."""
+        given = enumerate(self.inputs)
+        return {f"x{index}": np.asarray(x) for index, x in given if x is not None and index not in self.constants}
+
+
+def expected(case: Case) -> list[Array]:
+    file = case.model()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    except Exception:
+        return list(reference.ReferenceEvaluator(onnx.load_from_string(file)).run(None, case.feeds()))
+    return list(session.run(None, case.feeds()))
+
+
+X = reals(2, 3, 4, 5)
+ROWS = reals(3, 6)
+ODD = np.array([-np.inf, -100, -1.5, -0.5, -0.0, 0.0, 1e-30, 0.5, 1.5, 100, np.inf], np.float32)
+MATRIX = np.arange(20, dtype=np.float32).reshape(4, 5)
+
+ACTIVATIONS = [
+    Case("Celu", 12, [ODD], {"alpha": 0.7}),
+    Case("Gelu", 20, [reals(7, 9)], {"approximate": "tanh"}),
+    Case("Gelu", 20, [reals(7, 9)]),
+    Case("Hardmax", 13, [np.round(X)], {"axis": 1}),
+    Case("Hardmax", 11, [np.round(X)]),
+    Case("LogSoftmax", 13, [X], {"axis": 2}),
+    Case("LogSoftmax", 11, [X], {"axis": 2}),
+    Case("LogSoftmax", 1, [X]),
+    Case("LogSoftmax", 13, [X * 1000]),
+    Case("Mean", 13, [reals(2, 3), reals(1, 3), reals(2, 1)]),
+    Case("Mish", 18, [ODD[1:-1]]),
+    Case("Selu", 6, [ODD]),
+    Case("Selu", 6, [ODD], {"alpha": 2.0, "gamma": 3.0}),
+    Case("Shrink", 9, [ODD], {"bias": 0.25, "lambd": 1.0}),
+    Case("Softsign", 1, [ODD[1:-1]]),
+    Case("SwiGLU", 28, [reals(3, 4), reals(4, 3).T.copy()], {"alpha": 1.25}),
+    Case("Swish", 24, [ROWS]),
+    Case("Swish", 24, [ROWS], {"alpha": 0.5}),
+    Case("ThresholdedRelu", 10, [ODD], {"alpha": 0.5}),
+]
+NORMALIZATIONS = [
+    Case("GroupNormalization", 18, [reals(2, 4, 3, 5), reals(2), reals(2)], {"num_groups": 2}),
+    Case("GroupNormalization", 21, [reals(2, 4, 3, 5), reals(4), reals(4)], {"num_groups": 2, "epsilon": 0.01}),
+    Case("InstanceNormalization", 6, [X, reals(3), reals(3)], {"epsilon": 0.01}),
+    Case("InstanceNormalization", 6, [reals(2, 3, 7), reals(3), reals(3)]),
+    Case("LRN", 13, [reals(2, 7, 3, 4)], {"size": 3}),
+    Case("LRN", 13, [reals(2, 7, 3, 4)], {"size": 5, "alpha": 0.5, "beta": 0.25, "bias": 2.0}),
+    Case("LayerNormalization", 17, [X, reals(5), reals(5)]),
+    Case("LayerNormalization", 17, [X, reals(4, 5)], {"axis": 2, "epsilon": 0.1}),
+    Case("LayerNormalization", 17, [X, reals(3, 4, 5), reals(3, 4, 5)], {"axis": -3}, 3),
+    Case("LpNormalization", 1, [X], {"axis": 1, "p": 1}),
+    Case("LpNormalization", 22, [np.concatenate([X, 0 * X])], {"axis": 3, "p": 2}),
+    Case("MeanVarianceNormalization", 13, [X]),
+    Case("MeanVarianceNormalization", 9, [X], {"axes": [1, -1]}),
+    Case("RMSNormalization", 23, [X, reals(5)]),
+    Case("RMSNormalization", 23, [X, reals(4, 5)], {"axis": -2, "epsilon": 0.5}),
+]
+LAYOUT = [
+    Case("CastLike", 19, [ROWS, ints(1)]),
+    *[Case("DepthToSpace", 13, [reals(2, 12, 2, 3)], {"blocksize": 2, "mode": mode}) for mode in ("DCR", "CRD")],
+    Case("DepthToSpace", 1, [reals(2, 12, 2, 3)], {"blocksize": 2}),
+    *[Case("SpaceToDepth", 28, [reals(2, 3, 4, 6)], {"blocksize": 2, "mode": mode}) for mode in ("DCR", "CRD")],
+    *[Case("EyeLike", 9, [MATRIX], {"k": k, "dtype": 6}) for k in (-5, -1, 0, 2, 9)],
+    *[Case("OneHot", 11, [ints(0, 3, -1, -5, 9), ints(4), reals(2)], {"axis": axis}) for axis in (-1, 0, 1)],
+    Case("OneHot", 11, [np.array([[0, 2], [1, -2]], np.int32), np.float32(3), ints(5, 7)], {"axis": 1}, 1, (1,)),
+    Case("Range", 11, [np.int32(10), np.int32(-3), np.int32(-4)]),
+    Case("Range", 11, [np.float32(0.5), np.float32(2.1), np.float32(0.4)], {}, 1, (0, 1, 2)),
+    Case("Range", 11, [np.int64(3), np.int64(3), np.int64(1)]),
+    Case("Size", 13, [X]),
+    Case("Tile", 13, [reals(2, 3), ints(2, 3)]),
+    Case("Tile", 6, [reals(2, 3, 1), ints(1, 0, 4)], {}, 1, (1,)),
+    *[Case("Trilu", 14, [MATRIX, np.int64(k)], {"upper": upper}) for k in (-7, -1, 0, 2, 7) for upper in (0, 1)],
+    Case("Trilu", 14, [np.arange(24).reshape(2, 3, 4)]),
+]
+REDUCTIONS = [
+    Case(op, 18, [reals(2, 3, 4, low=0.5), ints(*axes)], {"keepdims": keep}, 1, known)
+    for op in ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceSumSquare")
+    for axes, keep in (((1,), 0), ((-1, 0), 1), ((), 1))
+    for known in ((), (1,))
+] + [
+    Case("ReduceLogSumExp", 13, [np.array([[np.inf, 1], [-np.inf, -np.inf], [1e4, 1]], np.float32)], {"axes": [1]}),
+    Case("ReduceMax", 20, [np.zeros((2, 0, 3), np.float32), ints(1)]),
+    Case("ReduceMin", 20, [np.zeros((2, 0, 3), np.int32), ints(1)], {"keepdims": 0}),
+    Case("ReduceLogSumExp", 18, [np.zeros((2, 0, 3), np.float32), ints(1)]),
+]
+ARITHMETIC = [
+    Case("BitwiseNot", 18, [np.array([0, 1, 200], np.uint8)]),
+    Case("BitwiseXor", 18, [np.array([0, -1, 77], np.int32), np.array([5, 5, 5], np.int32)]),
+    Case("Pow", 15, [np.array([1, 2, 3], np.float32), np.array([4, 5, 6], np.int64)]),
+    Case("Pow", 15, [np.array([1, 2, 3], np.int32), np.array([4, 5, 6], np.uint32)]),
+]
+SUMS = [
+    *[
+        Case("CumSum", 14, [x, np.int64(axis)], {"exclusive": exclusive, "reverse": reverse})
+        for x in (reals(3, 7), np.arange(12, dtype=np.int32).reshape(4, 3), reals(2, 1, 3), reals(0, 2))
+        for axis in (0, -1)
+        for exclusive in (0, 1)
+        for reverse in (0, 1)
+    ],
+    Case("CumProd", 26, [reals(3, 5), np.int64(1)], {"exclusive": 1}),
+    Case("CumProd", 26, [np.arange(1, 7).reshape(2, 3), np.int64(0)], {"reverse": 1}),
+    Case("Einsum", 12, [reals(3, 4), reals(4, 5)], {"equation": "ij, jk -> ik"}),
+    Case("Einsum", 12, [reals(3, 4)], {"equation": "ij->ji"}),
+    Case("Einsum", 12, [reals(3, 4)], {"equation": "ba"}),
+    Case("Einsum", 12, [reals(3, 3)], {"equation": "ii->i"}),
+    Case("Einsum", 12, [reals(2, 3, 3)], {"equation": "...ii->...i"}),
+    Case("Einsum", 12, [reals(3, 3)], {"equation": "ii"}),
+    Case("Einsum", 12, [reals(2, 3), reals(3), reals(3, 4)], {"equation": "ij,j,jk->ki"}),
+    Case("Einsum", 12, [reals(2, 1, 3, 4), reals(5, 4, 2)], {"equation": "...ij,...jk->...ik"}),
+    Case("Einsum", 12, [reals(2, 3, 4), reals(4, 5)], {"equation": "...j,jk"}),
+    Case("Einsum", 12, [reals(2, 3, 4, 5), reals(5, 3, 6)], {"equation": "bhqd,dhk->hbqk"}),
+    Case("Einsum", 12, [reals(2, 3, dtype=np.float64), reals(3, 2, dtype=np.float64)], {"equation": "ij,jk->"}),
+    Case("MatMul", 13, [np.arange(6).reshape(2, 3), np.arange(3)]),
+    *[
+        Case("MatMul", 13, [reals(*a), reals(*b)])
+        for a, b in (
+            ((3,), (3,)),
+            ((3,), (3, 4)),
+            ((2, 3), (3,)),
+            ((3,), (2, 3, 4)),
+            ((2, 5, 3), (3,)),
+            ((5, 1, 2, 3), (4, 3, 2)),
+            ((2, 3), (4, 3, 2)),
+            ((1, 2, 3), (4, 3, 2)),
+            ((4, 2, 3), (1, 3, 2)),
+        )
+    ],
+    Case("MatMul", 13, [np.arange(3), np.arange(24).reshape(2, 3, 4)]),
+    Case("MatMul", 13, [reals(2, 3, 4, dtype=np.float64), reals(4, 2, dtype=np.float64)]),
+]
+CLASSES = np.array([[0, 2, 1], [1, 1, 2]])
+LOSSES = [
+    Case(op, 13, [reals(2, 3, 3), classes, *weights], attributes, outputs)
+    for op, outputs in (("NegativeLogLikelihoodLoss", 1), ("SoftmaxCrossEntropyLoss", 2))
+    for classes in (CLASSES, CLASSES.astype(np.int32))
+    for weights in ([], [reals(3, low=0.1)])
+    for attributes in ({}, {"reduction": "sum"}, {"reduction": "none", "ignore_index": 1}, {"ignore_index": 2})
+]
+CASES = SUMS + LOSSES + ACTIVATIONS + NORMALIZATIONS + LAYOUT + REDUCTIONS + ARITHMETIC
+
+
+def title(case: Case) -> str:
+    return f"{case.op}-{case.opset}-" + "-".join(str(value) for value in case.attributes.values())
+
+
+@pytest.mark.parametrize("case", CASES, ids=title)
+@pytest.mark.filterwarnings("ignore")
+def test_composites_are_those_of_the_reference(case: Case) -> None:
+    results = triune.Session(case.model()).run(case.feeds())
+    for mine, theirs in zip(results, expected(case), strict=True):
+        assert mine.dtype == theirs.dtype
+        assert mine.shape == theirs.shape
+        if mine.dtype.kind == "f":
+            np.testing.assert_allclose(mine, theirs, rtol=3e-6, atol=3e-6)
+        else:
+            np.testing.assert_array_equal(mine, theirs)
+
+
+def neighbours(x: Array, size: int) -> Array:
+    """Return x normalized over this many channels, as its text says it."""
+    squares = np.pad(x.astype(np.float64) ** 2, ((0, 0), ((size - 1) // 2, size // 2), (0, 0), (0, 0)))
+    sums = sum(squares[:, shift : shift + x.shape[1]] for shift in range(size))
+    return np.asarray(x / (1 + 1e-4 / size * sums) ** 0.75, np.float32)
+
+
+# ONNX Runtime has none of these: what their text says, in numpy.
+BY_TEXT: list[tuple[Case, Callable[[], Array]]] = [
+    (Case("LRN", 13, [9 * reals(2, 7, 3, 4)], {"size": 4}), lambda: neighbours(9 * reals(2, 7, 3, 4), 4)),
+    (Case("Add", 6, [X, reals(4, 5)], {"broadcast": 1}), lambda: X + reals(4, 5)),
+    (Case("Sub", 6, [X, reals(3, 4)], {"broadcast": 1, "axis": 1}), lambda: X - reals(3, 4)[:, :, None]),
+    (Case("Mul", 1, [X, reals(2)], {"broadcast": 1, "axis": 0, "consumed_inputs": [0, 1]}),
+     lambda: X * reals(2)[:, None, None, None]),
+    (Case("Div", 6, [X, X + 9]), lambda: X / (X + 9)),
+    (Case("Pow", 1, [np.abs(X), reals(4, low=0)], {"broadcast": 1, "axis": 2}),
+     lambda: np.abs(X) ** reals(4, low=0)[:, None]),
+    (Case("Greater", 1, [X, reals(5)], {"broadcast": 1}), lambda: reals(5) < X),
+    (Case("PRelu", 6, [X, reals(3)]), lambda: np.where(X < 0, X * reals(3)[:, None, None], X)),
+    (Case("PRelu", 1, [X, reals(1)]), lambda: np.where(X < 0, X * reals(1), X)),
+    (Case("Selu", 1, [X]), lambda: np.where(X > 0, 1.0507 * X, 1.0507 * 1.6732 * np.expm1(X)).astype(np.float32)),
+    (Case("Tile", 1, [X, ints(3), ints(2)]), lambda: np.tile(X, (1, 1, 3, 1))),
+    (Case("Clip", 1, [X], {"min": -1.0, "max": 0.5}), lambda: X.clip(-1, 0.5)),
+    (Case("Concat", 1, [X, X]), lambda: np.concatenate([X, X], 1)),
+    (Case("Reshape", 1, [X], {"shape": [0, -1]}), lambda: X.reshape(2, -1)),
+    (Case("Pad", 1, [ROWS], {"paddings": [1, 0, 0, 2]}), lambda: np.pad(ROWS, ((1, 0), (0, 2)))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "result"), BY_TEXT, ids=[title(case) for case, _ in BY_TEXT])
+def test_what_no_other_has_means_what_their_text_says(case: Case, result: Callable[[], Array]) -> None:
+    (mine,) = triune.Session(case.model()).run(case.feeds())
+    np.testing.assert_allclose(mine, result(), rtol=2e-6, atol=2e-6)
+
+
+WRONG = [
+    (Case("Pow", 15, [ints(3), reals(1)]), r"node 'it' \(Pow\).*types int64 and float32"),
+    (Case("Add", 6, [X, reals(4, 5)]), r"node 'it' \(Add\).*inputs"),
+    (Case("Add", 6, [X, reals(3)], {"broadcast": 1, "axis": 2}), r"node 'it' \(Add\).*inputs"),
+    (Case("LayerNormalization", 17, [X, reals(5)], {"axis": 4}), r"node 'it' \(LayerNormalization\).*axis 4"),
+    (Case("LayerNormalization", 17, [X, reals(7)]), r"node 'it' \(LayerNormalization\).*broadcast"),
+    (Case("GroupNormalization", 21, [X, reals(3), reals(3)], {"num_groups": 2}), r"\(GroupNormalization\).*2 groups"),
+    (Case("Range", 11, [np.int64(0), np.int64(2**40), np.int64(1)]), r"\(Range\).*elements"),
+    (Case("Range", 11, [np.int64(0), np.int64(4), np.int64(0)]), r"\(Range\).*step of 0"),
+    (Case("Tile", 13, [ROWS, ints(2)]), r"\(Tile\).*1 repeats"),
+    (Case("DepthToSpace", 13, [X], {"blocksize": 2}), r"\(DepthToSpace\).*blocks of 2"),
+    (Case("BatchNormalization", 6, [X, *[reals(3, low=0.1)] * 4]), r"is_test"),
+]
+
+
+@pytest.mark.parametrize(("case", "words"), WRONG, ids=[title(case) for case, _ in WRONG])
+def test_errors_name_the_networks_node(case: Case, words: str) -> None:
+    def load_and_run() -> None:
+        triune.Session(case.model()).run(case.feeds())
+
+    with pytest.raises(triune.errors.Error, match=words):
+        load_and_run()
