@@ -1,0 +1,1 @@
+"""What belongs to ONNX: `backend`, its own interface to runtimes."""

@@ -1,0 +1,121 @@
+"""ONNX's interface to runtimes, `onnx.backend`, for Triune on this machine's CPU.
+
+Its functions are `prepare`, `run_model`, `run_node` and `supports_device`.
+
+It needs the onnx package. ONNX's conformance suite runs on it:
+
+    onnx.backend.test.BackendTest(triune.onnx.backend.Backend, __name__)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx.backend.base import Backend as _Backend
+from onnx.backend.base import BackendRep, namedtupledict
+
+from triune._session import Session
+from triune.errors import ArgumentError
+
+__all__ = ["Backend", "Prepared", "prepare", "run_model", "run_node", "supports_device"]
+
+Inputs = Sequence[npt.NDArray[Any]] | Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any]
+"""An array per input of the model in the model's order or by name, or the only one."""
+
+
+class Prepared(BackendRep):
+    """A model that is ready to run."""
+
+    def __init__(self, session: Session) -> None:
+        """Hold the session."""
+        self._session = session
+        self._results = namedtupledict("Outputs", [output.name for output in session.outputs])
+
+    def run(self, inputs: Inputs, **kwargs: Any) -> tuple[npt.NDArray[Any], ...]:
+        """Compute every output; return them as a tuple that is indexed by place, and by name, too.
+
+        Raises what `triune.Session.run` raises, and `triune.errors.ArgumentError` if there are more arrays than inputs.
+        """
+        if kwargs:
+            raise ArgumentError(f"run: no option is called {next(iter(kwargs))!r}")
+        names = [info.name for info in self._session.inputs]
+        if isinstance(inputs, np.ndarray):
+            inputs = [inputs]
+        if not isinstance(inputs, Mapping):
+            if len(inputs) > len(names):
+                raise ArgumentError(f"inputs: expected an array for each of {names}, got {len(inputs)}")
+            inputs = dict(zip(names, inputs, strict=False))
+        # Numbers by themselves are arrays without axes.
+        feeds = {name: np.asarray(array, order="C") for name, array in inputs.items()}
+        return self._results(*self._session.run(feeds))
+
+
+class Backend(_Backend):
+    """The four functions of this module as the class that ONNX's suite takes."""
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Return whether models run on a device by this name: ``CPU``, and its first one if numbered."""
+        return device in {"CPU", "CPU:0"}
+
+    @classmethod
+    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> Prepared:
+        """Read a model; `threads` is the one option, as for `triune.Session`.
+
+        Raises what `triune.Session` raises, and `triune.errors.ArgumentError` for another device or option.
+        """
+        if not cls.supports_device(device):
+            raise ArgumentError(f"device: expected 'CPU', got {device!r}")
+        threads = kwargs.pop("threads", 1)
+        if kwargs:
+            raise ArgumentError(f"prepare: no option is called {next(iter(kwargs))!r}")
+        return Prepared(Session(model.SerializeToString(), threads=threads))
+
+    @classmethod
+    def run_model(
+        cls, model: onnx.ModelProto, inputs: Inputs, device: str = "CPU", **kwargs: Any
+    ) -> tuple[npt.NDArray[Any], ...]:
+        """Read a model and run it once."""
+        return cls.prepare(model, device, **kwargs).run(inputs)
+
+    @classmethod
+    def run_node(
+        cls,
+        node: onnx.NodeProto,
+        inputs: Inputs,
+        device: str = "CPU",
+        outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
+        **kwargs: Any,
+    ) -> tuple[npt.NDArray[Any], ...]:
+        """Run one operator on arrays, in the newest operator set unless `opset_version` says which.
+
+        Types and extents of the results follow from the operator: `outputs_info` is not needed.
+        """
+        del outputs_info
+        opset = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
+        given = [name for name in node.input if name]
+        if isinstance(inputs, np.ndarray):
+            inputs = [inputs]
+        arrays = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(given, inputs, strict=True))
+        helper = onnx.helper
+        feeds = [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for name, array in arrays.items()
+        ]
+        results = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+        graph = helper.make_graph([node], "node", feeds, results)
+        imports = [helper.make_opsetid(node.domain, opset if node.domain in ("", "ai.onnx") else 1)]
+        if node.domain not in ("", "ai.onnx"):
+            imports.append(helper.make_opsetid("", opset))
+        model = helper.make_model(graph, opset_imports=imports)
+        return cls.run_model(onnx.shape_inference.infer_shapes(model), arrays, device, **kwargs)
+
+
+prepare = Backend.prepare
+run_model = Backend.run_model
+run_node = Backend.run_node
+supports_device = Backend.supports_device
