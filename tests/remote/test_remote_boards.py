@@ -17,7 +17,15 @@ import pytest
 from command_words import SIZE, Copy
 
 from triune import _native
-from triune.errors import ArgumentError, BoardInUseError, LinkError, ReleasedError, UnsupportedError
+from triune.errors import (
+    ArgumentError,
+    BoardInUseError,
+    Error,
+    LinkError,
+    ReleasedError,
+    SanitizerError,
+    UnsupportedError,
+)
 
 
 @pytest.fixture
@@ -29,6 +37,47 @@ def server() -> Iterator[_native.BoardServer]:
 
 def connect(server: _native.BoardServer, **options: Any) -> _native.Board:
     return _native.Board.connect(*server.address, "zg330", **options)
+
+
+def refused(wanted: type[Error], call: Callable[..., Any], *arguments: Any) -> tuple[type, str, str | None, int | None]:
+    """Return what a refusal is and says."""
+    with pytest.raises(wanted) as raised:
+        call(*arguments)
+    return type(raised.value), str(raised.value), raised.value.operand, raised.value.layer
+
+
+def test_errors_mean_the_same_on_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIUNE_SANITIZE", "1")
+    server = _native.BoardServer("zg330", "127.0.0.1:0", boards=1, threads=1)
+    found = []
+    for board in (_native.Board.local("zg330", threads=1), connect(server)):
+        assert board.watched
+        job = Copy(board)
+        job_arguments = (job.start, job.nbytes, job.segments)
+        own = [refused(SanitizerError, board.run, *job_arguments)]
+        board.write("ddr", job.source, bytes(SIZE))
+        second = job.nbytes - (job.nbytes - 64) // 2
+        words = bytearray(4)
+        board.read("ddr", job.start + second, words)
+        board.write("ddr", job.start + second, b"\xee")
+        own.append(refused(ArgumentError, board.run, *job_arguments))
+        board.write("ddr", job.start + second, words)
+        board.run(*job_arguments)
+        got = bytearray(SIZE)
+        board.read("ddr", job.target, got)
+        board.forget([("ddr", job.target, SIZE)])
+        own.append(refused(SanitizerError, board.read, "ddr", job.target, got))
+        board.run(*job_arguments)
+        board.read("ddr", job.target, got)
+        own.append(refused(ArgumentError, board.forget, [("ocm", 0, 2 << 20)]))
+        own.append(refused(ArgumentError, board.forget, [("etm", 0, 1)]))
+        own.append(refused(UnsupportedError, board.allocate, "ddr", 5 << 30))
+        board.close()
+        found.append(own)
+    near, far = found
+    assert near == far
+    assert [layer for _, _, _, layer in near] == [0, 1, None, None, None, None]
+    assert server.stop()
 
 
 def wait_until(ready: Callable[[], bool]) -> None:

@@ -137,3 +137,16 @@ fn many_live_sets_end_in_time() {
     check(&candidates, 20_000, &found);
     assert!(found.value >= choose(&candidates, 20_000, Policy::BestScore).unwrap().value);
 }
+
+/// Sizes whose sums all differ, so that none of the sets is smaller and more valuable than another: only the fullest are kept,
+/// where all of them would take time and memory without end.
+#[test]
+fn of_sets_that_all_differ_the_fullest_are_kept() {
+    let candidates: Vec<Candidate> = (0..22).map(|bit| candidate(0, 1, 1 << bit, 1)).collect();
+    let capacity = (1 << 21) + 0x5_5555;
+    let found = choose(&candidates, capacity, Policy::Option2).unwrap();
+    check(&candidates, capacity, &found);
+    // Binary digits make every number, so that all sets would give the whole capacity.
+    assert!(found.value < 2 * capacity, "{}", found.value);
+    assert!(found.value > 2 * capacity / 10 * 9, "{}", found.value);
+}
