@@ -211,6 +211,47 @@ def test_cards_take_no_name_for_where_a_value_came_from(tmp_path):
     assert compared >= 15
 
 
+def test_data_errors_behind_a_card_name_node_and_operand(tmp_path):
+    """What a card computes is an index into 3 elements: 2 is one, 5 is none."""
+    helper = onnx.helper
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x0", "scale", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["r"]),
+        helper.make_node("Conv", ["r", "w"], ["c"], kernel_shape=[1, 1]),
+        helper.make_node("QuantizeLinear", ["c", "scale", "zero"], ["q2"]),
+        helper.make_node("DequantizeLinear", ["q2", "scale", "zero"], ["r2"]),
+        helper.make_node("Cast", ["r2"], ["index"], to=onnx.TensorProto.INT64),
+        helper.make_node("Gather", ["table", "index"], ["y"], name="pick"),
+    ]
+    weights = helper.make_node("DequantizeLinear", ["w8", "w_scale", "w_zero"], ["w"])
+    constants = {
+        "scale": np.float32(0.5),
+        "zero": np.int8(0),
+        "w8": np.ones((1, 1, 1, 1), np.int8),
+        "w_scale": np.float32(1.0),
+        "w_zero": np.int8(0),
+        "table": np.array([10, 20, 30], np.float32),
+    }
+    graph = helper.make_graph(
+        [weights, *nodes],
+        "pick",
+        [helper.make_tensor_value_info("x0", onnx.TensorProto.FLOAT, (1, 1, 2, 2))],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, (1, 1, 2, 2))],
+        [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    file = tmp_path / "pick.onnx"
+    file.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]).SerializeToString())
+    package = Path(triune.compile(file, target="metis", output=tmp_path / "pick"))
+    right = np.array([[[[0, 1], [2, -1]]]], np.float32)
+    assert run_on_card(package, right)["y"].tolist() == [[[[10, 20], [30, 30]]]]
+    for wrong in (5, -4):
+        with pytest.raises(triune.errors.ArgumentError) as raised:
+            run_on_card(package, np.full((1, 1, 2, 2), wrong, np.float32))
+        assert f"index {wrong} is outside of axis 0 of extent 3" in str(raised.value)
+        assert (raised.value.node, raised.value.operand) == ("pick", "indices")
+    assert run_on_card(package, right)["y"].tolist() == [[[[10, 20], [30, 30]]]]
+
+
 @pytest.mark.parametrize("part", range(SLICES))
 def test_slice(part):
     verdicts = Counter(examine(seed) for seed in range(part * CASES, (part + 1) * CASES))
