@@ -24,3 +24,4 @@ pub use memory::{Lease, Memory, RangeAccess, RegionId, Sanitize, Watch};
 pub use spec::DeviceSpec;
 pub use timing::{CommandTime, Timeline, TimingOptions, Touch, timeline, touches};
 pub use triune_kernels::{CancelToken, cancel};
+pub use triune_tensor::OutOfMemory;

@@ -9,7 +9,7 @@ use triune::internals::{
     icraft::{self, DeploymentOptions, OnChip},
 };
 
-use crate::list::List;
+use crate::list::{self, List};
 use crate::{error, package::policy};
 
 /// The operators with commands of a document, to be laid out for boards.
@@ -28,7 +28,7 @@ impl HardNetwork {
     #[new]
     fn new(py: Python<'_>, model: PyBackedBytes, params: BTreeMap<i64, PyBuffer<u8>>) -> PyResult<Self> {
         let params: PyResult<Vec<(i64, Vec<u8>)>> =
-            params.into_iter().map(|(v_id, data)| Ok((v_id, data.to_vec(py)?))).collect();
+            params.into_iter().map(|(v_id, data)| Ok((v_id, list::bytes(py, &data)?))).collect();
         let params = params?;
         let read = error::detached(py, || {
             let mut document = xir::Document::read(&model, None)?;

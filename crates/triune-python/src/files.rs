@@ -12,7 +12,7 @@ use triune::internals::{
     runtime::Error as RuntimeError,
 };
 
-use crate::error;
+use crate::{error, list};
 
 /// A file that is being written: it takes its place with `commit`, or leaves nothing behind.
 #[pyclass(frozen, module = "triune._native")]
@@ -89,7 +89,7 @@ pub(crate) fn read_file(py: Python<'_>, path: PathBuf, limit: u64) -> PyResult<B
 /// Raises `FileError` if it cannot be written.
 #[pyfunction]
 pub(crate) fn append_to_file(py: Python<'_>, path: PathBuf, data: PyBuffer<u8>) -> PyResult<()> {
-    let data = data.to_vec(py)?;
+    let data = list::bytes(py, &data)?;
     error::detached(py, || files::append(&path, &data))?.map_err(file)
 }
 

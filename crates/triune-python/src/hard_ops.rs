@@ -10,7 +10,7 @@ use triune::internals::{
     runtime::{Device, PlanOptions},
 };
 
-use crate::list::List;
+use crate::list::{self, List};
 use crate::{core::Study, error, package::policy, timeline::Timeline};
 use triune::internals::tensor::memory;
 
@@ -38,7 +38,7 @@ impl HardOps {
         threads: usize,
     ) -> PyResult<Self> {
         let params: PyResult<Vec<(i64, Vec<u8>)>> =
-            params.into_iter().map(|(v_id, data)| Ok((v_id, data.to_vec(py)?))).collect();
+            params.into_iter().map(|(v_id, data)| Ok((v_id, list::bytes(py, &data)?))).collect();
         let params = params?;
         let inner = error::detached(py, || {
             let mut document = xir::Document::read(&model, None)?;
@@ -83,7 +83,7 @@ impl HardOps {
     ///
     /// Raises `ArgumentError` for another number of bytes.
     fn write(&self, py: Python<'_>, v_id: i64, data: PyBuffer<u8>) -> PyResult<()> {
-        let data = data.to_vec(py)?;
+        let data = list::bytes(py, &data)?;
         error::detached(py, || self.inner.write(v_id, &data))?.map_err(error::runtime)
     }
 
@@ -110,7 +110,7 @@ impl HardOps {
         outputs: List<i64>,
     ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         let inputs: PyResult<Vec<(i64, Vec<u8>)>> =
-            inputs.into_iter().map(|(v_id, data)| Ok((v_id, data.to_vec(py)?))).collect();
+            inputs.into_iter().map(|(v_id, data)| Ok((v_id, list::bytes(py, &data)?))).collect();
         let inputs = inputs?;
         let mut results = Vec::with_capacity(outputs.len());
         for v_id in outputs {

@@ -10,6 +10,7 @@ use triune::internals::{
     fork::Lock,
     kernels::{CancelToken, cancel},
     runtime::{DeployOptions, Deployment, Error, Program, TensorIo, clock::Realtime},
+    tensor::memory,
 };
 
 use crate::list::List;
@@ -126,8 +127,10 @@ impl Instance {
         };
         let deployment =
             error::detached(py, || core::deploy(&card.inner, &program, options))?.map_err(error::runtime)?;
-        let slot = || program.outputs.iter().map(|io| vec![0; io.bytes()]).collect();
-        let late = if double_buffer { (0..=DELAY).map(|_| slot()).collect() } else { Vec::new() };
+        let slot =
+            || program.outputs.iter().map(|io| memory::filled(io.bytes(), 0)).collect::<Result<Vec<_>, _>>();
+        let slots = if double_buffer { 0..DELAY + 1 } else { 0..0 };
+        let late = slots.map(|_| slot()).collect::<Result<_, _>>().map_err(error::out_of_memory)?;
         let host = host_profiling.then(Host::default);
         Ok(Self {
             program,

@@ -6,6 +6,7 @@
 use std::ops::Deref;
 
 use pyo3::{
+    buffer::PyBuffer,
     conversion::FromPyObjectOwned,
     exceptions::PyTypeError,
     prelude::*,
@@ -14,6 +15,13 @@ use pyo3::{
 use triune::internals::tensor::memory;
 
 use crate::error;
+
+/// The bytes of a buffer, in memory of their own.
+pub(crate) fn bytes(py: Python<'_>, buffer: &PyBuffer<u8>) -> PyResult<Vec<u8>> {
+    let mut bytes = memory::filled(buffer.item_count(), 0).map_err(error::out_of_memory)?;
+    buffer.copy_to_slice(py, &mut bytes)?;
+    Ok(bytes)
+}
 
 /// The elements of a sequence that is no text.
 #[derive(Clone, Debug)]

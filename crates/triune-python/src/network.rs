@@ -24,7 +24,7 @@ use triune::internals::{
     tensor::{DType, Shape},
 };
 
-use crate::list::List;
+use crate::list::{self, List};
 use crate::{
     array,
     bound::{self, Expected},
@@ -85,7 +85,7 @@ impl Source {
                 })?;
                 let params = params.iter().flat_map(|params| params.iter()).map(|(v_id, data)| {
                     let data: PyBuffer<u8> = data.extract()?;
-                    Ok((v_id.extract()?, data.to_vec(model.py())?.into()))
+                    Ok((v_id.extract()?, list::bytes(model.py(), &data)?.into()))
                 });
                 Ok(Self::Document {
                     json: json.clone().into(),

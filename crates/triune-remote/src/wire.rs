@@ -275,6 +275,23 @@ impl Incoming {
         Ok(())
     }
 
+    /// Makes `bytes` as long as the payload of a header at least.
+    pub(crate) fn make_room(bytes: &mut Vec<u8>, header: &Header) -> Result<(), Fault> {
+        let length = bytes.len().max(header.length as usize);
+        let none = |_| Fault::Io(ErrorKind::OutOfMemory.into());
+        bytes.try_reserve_exact(length - bytes.len()).map_err(none)?;
+        bytes.resize(length, 0);
+        Ok(())
+    }
+
+    /// The payload of the header that came last, in memory of its own.
+    pub(crate) fn whole_payload(&mut self, header: &Header) -> Result<Vec<u8>, Fault> {
+        let mut payload = Vec::new();
+        Self::make_room(&mut payload, header)?;
+        self.payload(header, &mut payload)?;
+        Ok(payload)
+    }
+
     /// The payload of the header that came last; `out` has its length.
     pub(crate) fn payload(&mut self, header: &Header, out: &mut [u8]) -> Result<(), Fault> {
         let mut have = self.left.len().min(out.len());

@@ -15,6 +15,7 @@ use triune_device::{
 };
 use triune_fork::Brief;
 use triune_kernels::{Isa, Pool};
+use triune_tensor::memory::filled;
 
 use crate::{
     Error, Program, TensorIo,
@@ -459,7 +460,7 @@ impl Image {
                 continue;
             }
             // Padding of outputs is never written by the program; a run must not show what lay there before.
-            memory.write(chunk.region, chunk.base, &vec![0; chunk.len as usize])?;
+            memory.write(chunk.region, chunk.base, &filled(chunk.len as usize, 0)?)?;
         }
         let mut segments = vec![
             loaded.instructions.segment(SegmentKind::Instructions),

@@ -265,8 +265,7 @@ impl Link {
             *target = None;
             return Ok(());
         }
-        let mut payload = vec![0; header.length as usize];
-        incoming.payload(&header, &mut payload)?;
+        let payload = incoming.whole_payload(&header)?;
         match header.kind {
             Kind::Beat => Ok(()),
             Kind::Closing => {
@@ -420,6 +419,9 @@ impl State {
                 if parts.is_empty() {
                     *parts = payload;
                 } else if parts.len() + payload.len() <= MAX_ANSWER {
+                    parts
+                        .try_reserve(payload.len())
+                        .map_err(|_| unexpected(header.kind, "there is no memory for the answer"))?;
                     parts.extend_from_slice(&payload);
                 } else {
                     return Err(unexpected(header.kind, "the answer is too long"));

@@ -197,8 +197,7 @@ fn reach(host: &str, port: u16, timeout: Duration) -> std::io::Result<TcpStream>
 /// What the server says first: welcome, or why not.
 fn welcome(incoming: &mut Incoming) -> Result<Result<Welcome, Error>, Fault> {
     let header = incoming.header(MAX_PAYLOAD)?;
-    let mut payload = vec![0; header.length as usize];
-    incoming.payload(&header, &mut payload)?;
+    let payload = incoming.whole_payload(&header)?;
     match header.kind {
         Kind::Welcome => Ok(Ok(Welcome::decode(&payload)?)),
         Kind::Closing => Ok(Err(decode_error(&payload)?)),

@@ -15,7 +15,7 @@ use std::{
 };
 
 use triune_device::{
-    Error, Job, RegionId, SegmentTable,
+    Error, Job, OutOfMemory, RegionId, SegmentTable,
     cancel::{self, Occasion},
 };
 
@@ -256,8 +256,7 @@ fn greet(shared: &Arc<Shared>, connection: u64, socket: TcpStream) -> Result<(Se
 
 fn hello(incoming: &mut Incoming) -> Result<Hello, Fault> {
     let header = incoming.header(MAX_HELLO)?;
-    let mut payload = vec![0; header.length as usize];
-    incoming.payload(&header, &mut payload)?;
+    let payload = incoming.whole_payload(&header)?;
     if header.kind != Kind::Hello {
         return Err(unexpected(header.kind, "it comes before the greeting").into());
     }
@@ -302,11 +301,8 @@ impl Session {
         let (mut payload, mut read) = (Vec::new(), Vec::new());
         loop {
             let header = incoming.header(MAX_PAYLOAD)?;
-            let length = header.length as usize;
-            if payload.len() < length {
-                payload.resize(length, 0);
-            }
-            let payload = &mut payload[..length];
+            Incoming::make_room(&mut payload, &header)?;
+            let payload = &mut payload[..header.length as usize];
             incoming.payload(&header, payload)?;
             match header.kind {
                 Kind::Beat => continue,
@@ -368,6 +364,9 @@ impl Session {
                     return Err(unexpected(Kind::Read, &format!("{bytes} bytes at once")).into());
                 }
                 if buffer.len() < count {
+                    if buffer.try_reserve_exact(count - buffer.len()).is_err() {
+                        return Ok(Some(Err(Error::HostMemory(OutOfMemory { bytes: bytes.into() }))));
+                    }
                     buffer.resize(count, 0);
                 }
                 let read = || self.lease.board.read(region, start, &mut buffer[..count]);
