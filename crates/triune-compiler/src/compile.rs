@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use triune_device::{DeviceSpec, Library};
 use triune_graph::{Graph, ValueId, infer, passes};
-use triune_tensor::{QuantParams, Requantize, Shape};
+use triune_tensor::{OutOfMemory, QuantParams, Requantize, Shape, memory::Room};
 
 use crate::{
     Error, Outline, PlanOptions, Program, Residency, TensorIo, border,
@@ -77,6 +77,8 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
             options.batch, spec.cores
         )));
     }
+    // Once for the image, once for the host's parts.
+    let _rooms = [compile_room(model)?, compile_room(model)?];
     let mut image = bind_batch(model, 1)?;
     adapt(&mut image, spec);
     // The host's parts see the whole batch.
@@ -110,6 +112,13 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
         elapsed: start.elapsed(),
     };
     Ok(Compiled { program, preprocess, postprocess, summary })
+}
+
+/// Room for all that is made of a graph while it is compiled, what its constants' elements become apart.
+pub fn compile_room(graph: &Graph) -> Result<Room, OutOfMemory> {
+    /// Copies of the graph that the passes' tables, the commands, the plan and the names in a program are worth.
+    const COPIES: u64 = 8;
+    Room::of(graph.footprint().saturating_mul(COPIES))
 }
 
 /// Compiles a whole bound graph for the host: borders are row-major without padding.

@@ -14,8 +14,8 @@ mod program;
 pub mod view;
 
 pub use compile::{
-    CompileOptions, Compiled, Summary, adapt, bind_batch, compile, compile_core, compile_host, host_io,
-    program,
+    CompileOptions, Compiled, Summary, adapt, bind_batch, compile, compile_core, compile_host, compile_room,
+    host_io, program,
 };
 pub use error::Error;
 pub use outline::{Outline, OutlineBuilder, OutlineNode, OutlineValue};

@@ -110,17 +110,27 @@ impl Constant {
 
     /// The elements of any integer (or bool) type widened to i64, or `None` for floats and u64 above i64's range.
     pub fn to_i64(&self) -> Option<Vec<i64>> {
+        let mut values = Vec::with_capacity(self.elements());
+        self.for_each_i64(|value| values.push(value))?;
+        Some(values)
+    }
+
+    /// Calls `f` on every element of any integer (or bool) type, in order; `None` for floats and u64 above i64's range.
+    pub(crate) fn for_each_i64(&self, mut f: impl FnMut(i64)) -> Option<()> {
         match self.dtype {
-            DType::Bool | DType::U8 => Some(self.bytes.iter().map(|&b| i64::from(b)).collect()),
-            DType::I8 => Some(self.bytes.iter().map(|&b| i64::from(b as i8)).collect()),
-            DType::U16 => Some(self.words().map(|w| i64::from(u16::from_le_bytes(w))).collect()),
-            DType::I16 => Some(self.words().map(|w| i64::from(i16::from_le_bytes(w))).collect()),
-            DType::U32 => Some(self.words().map(|w| i64::from(u32::from_le_bytes(w))).collect()),
-            DType::I32 => Some(self.words().map(|w| i64::from(i32::from_le_bytes(w))).collect()),
-            DType::I64 => Some(self.words().map(i64::from_le_bytes).collect()),
-            DType::U64 => self.words().map(|w| i64::try_from(u64::from_le_bytes(w)).ok()).collect(),
-            DType::F16 | DType::F32 | DType::F64 => None,
+            DType::Bool | DType::U8 => self.bytes.iter().for_each(|&b| f(i64::from(b))),
+            DType::I8 => self.bytes.iter().for_each(|&b| f(i64::from(b as i8))),
+            DType::U16 => self.words().for_each(|w| f(i64::from(u16::from_le_bytes(w)))),
+            DType::I16 => self.words().for_each(|w| f(i64::from(i16::from_le_bytes(w)))),
+            DType::U32 => self.words().for_each(|w| f(i64::from(u32::from_le_bytes(w)))),
+            DType::I32 => self.words().for_each(|w| f(i64::from(i32::from_le_bytes(w)))),
+            DType::I64 => self.words().for_each(|w| f(i64::from_le_bytes(w))),
+            DType::U64 => {
+                self.words().try_for_each(|w| i64::try_from(u64::from_le_bytes(w)).map(&mut f)).ok()?
+            }
+            DType::F16 | DType::F32 | DType::F64 => return None,
         }
+        Some(())
     }
 
     /// The elements of any float type as f64, or `None` for another element type.

@@ -243,6 +243,21 @@ impl Graph {
         consumers
     }
 
+    /// About the bytes of memory that the graph takes, its constants' elements apart.
+    pub fn footprint(&self) -> u64 {
+        let node = |node: &Node| {
+            let operands = node.inputs.len() + node.outputs.len();
+            size_of::<Node>() + node.name.len() + operands * size_of::<Option<ValueId>>()
+        };
+        let value = |value: &Value| {
+            let dims = value.shape.as_ref().map_or(0, Vec::len);
+            size_of::<Value>() + value.name.len() + dims * size_of::<Dim>()
+        };
+        let all = self.nodes.iter().map(node).chain(self.values.iter().map(value));
+        // What an allocation takes besides: a node has three, a value two.
+        all.map(|bytes| bytes as u64 + 64).sum()
+    }
+
     /// The id of the value called `name`.
     pub fn find_value(&self, name: &str) -> Option<ValueId> {
         self.values.iter().position(|value| value.name == name).map(|index| ValueId(index as u32))

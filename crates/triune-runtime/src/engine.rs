@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use triune_compiler::compile_host;
+use triune_compiler::{compile_host, compile_room};
 use triune_device::{Border, DeviceSpec, exec::StepView};
 use triune_graph::Graph;
 use triune_kernels::Pool;
@@ -43,6 +43,7 @@ impl Engine {
     /// `part` of a model: that runs on the host.
     pub(crate) fn new(graph: Graph, resources: &mut Resources, part: bool) -> Result<Self, Error> {
         let threads = resources.pool.threads();
+        let _room = compile_room(&graph)?;
         if let Some(device) = &resources.device {
             match Split::new(graph.clone(), device, threads)? {
                 Some(split) => return Ok(Self::Split(Box::new(split))),

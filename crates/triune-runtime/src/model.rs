@@ -6,7 +6,7 @@ use bytes::Bytes;
 use triune_device::Library;
 pub use triune_graph::format::ReadOptions as ModelOptions;
 use triune_graph::{Dim, Graph, ValueId, format::Source};
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Shape, memory::Room};
 
 use crate::Error;
 
@@ -94,6 +94,7 @@ impl Model {
 
     /// The graph with its inputs bound.
     pub(crate) fn bound(&self, shapes: &[Shape]) -> Result<Graph, Error> {
+        let _room = Room::of(self.graph.footprint())?;
         let mut graph = self.graph.clone();
         let named: Vec<(&str, &[usize])> =
             self.inputs.iter().map(|input| &*input.name).zip(shapes.iter().map(|shape| &**shape)).collect();

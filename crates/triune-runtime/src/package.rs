@@ -108,6 +108,7 @@ impl Package {
     fn load_locked(path: &Path) -> Result<Self, Error> {
         let text = triune_files::read(path, MAX_MODEL_JSON)?;
         let directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let _room = triune_graph::format::json::room(&text)?;
         let value: serde_json::Value = serde_json::from_slice(&text).map_err(|error| {
             Error::package(path, format!("not valid JSON ({error}); compile the model again"))
         })?;

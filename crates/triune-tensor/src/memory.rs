@@ -2,9 +2,14 @@
 //! the process goes on.
 //!
 //! The ordinary ways to allocate end the process then. Whatever is sized by a number that somebody else wrote comes from
-//! here; what grows with data that are in memory already need not.
+//! here: in one piece ([`filled`], [`copied`], [`with_room`], [`grow`]), or as the [`Room`] that work with many small parts
+//! claims before it makes them.
+
+mod room;
 
 use std::fmt;
+
+pub use room::{Room, claimed};
 
 /// The host has no memory of that size for this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +35,19 @@ pub fn with_room<T>(count: usize) -> Result<Vec<T>, OutOfMemory> {
 
 /// Makes room for `more` elements.
 pub fn grow<T>(elements: &mut Vec<T>, more: usize) -> Result<(), OutOfMemory> {
+    let before = elements.capacity();
     let all = (elements.len() as u64).saturating_add(more as u64);
-    elements
-        .try_reserve(more)
-        .map_err(|_| OutOfMemory { bytes: all.saturating_mul(size_of::<T>().max(1) as u64) })
+    let none = OutOfMemory { bytes: all.saturating_mul(size_of::<T>().max(1) as u64) };
+    elements.try_reserve(more).map_err(|_| none)?;
+    // What other threads were promised stays theirs.
+    if elements.capacity() > before && none.bytes > SMALL {
+        let others = room::claimed_by_others();
+        if others > 0 && room::probe(others).is_err() {
+            elements.shrink_to(before);
+            return Err(none);
+        }
+    }
+    Ok(())
 }
 
 /// `count` elements, all of one value.
@@ -53,14 +67,10 @@ pub fn copied<T: Copy>(slice: &[T]) -> Result<Vec<T>, OutOfMemory> {
 /// Sizes that are not worth a question.
 const SMALL: u64 = 1 << 20;
 
-/// Whether there is room for so many bytes now: for work whose many parts are allocated in the ordinary way, before it
-/// begins.
+/// Whether there is room for so many bytes now, beside all that is claimed: for one piece that is allocated in the ordinary
+/// way at once.
 pub fn check_room(bytes: u64) -> Result<(), OutOfMemory> {
-    if bytes <= SMALL {
-        return Ok(());
-    }
-    let count = usize::try_from(bytes).map_err(|_| OutOfMemory { bytes })?;
-    with_room::<u8>(count).map(drop)
+    if bytes <= SMALL { Ok(()) } else { Room::of(bytes).map(drop) }
 }
 
 #[cfg(test)]
@@ -75,6 +85,29 @@ mod tests {
             assert_eq!(check_room(count as u64), Err(OutOfMemory { bytes: count as u64 }));
         }
         assert_eq!(with_room::<u32>(1 << 61), Err(OutOfMemory { bytes: 1 << 63 }));
+    }
+
+    #[test]
+    fn what_is_claimed_is_promised_once() {
+        // Bytes that there are, but not twice.
+        let most = (20..56).map(|bits| 1 << bits).take_while(|&bytes| Room::of(bytes).is_ok()).last();
+        let most: u64 = most.expect("a mebibyte");
+        let mut first = Room::of(most).expect("just had");
+        // Not to another thread, neither in parts nor in one piece; to the same one as its own.
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                assert_eq!(Room::of(most).map(drop), Err(OutOfMemory { bytes: most }));
+                assert_eq!(check_room(most), Err(OutOfMemory { bytes: most }));
+                assert!(with_room::<u8>(most as usize).is_err());
+            });
+            other.join().expect("a thread");
+        });
+        assert!(with_room::<u8>(most as usize).is_ok());
+        assert_eq!(first.take(most), Err(OutOfMemory { bytes: 2 * most }));
+        // A refused part changes nothing, and what is given back is there again.
+        assert_eq!(first.take(0), Ok(()));
+        drop(first);
+        assert!(Room::of(most).is_ok());
     }
 
     #[test]

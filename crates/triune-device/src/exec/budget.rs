@@ -3,7 +3,9 @@
 //! Some bytes of a stream can call for megabytes of packed weights or tables, over and over, so decoding counts what it
 //! keeps and ends with an error before that passes any proportion.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+
+use triune_tensor::memory::Room;
 
 use super::{SegmentKind, SegmentTable};
 use crate::Error;
@@ -13,6 +15,8 @@ use crate::Error;
 pub(crate) struct Budget {
     limit: u64,
     used: Cell<u64>,
+    /// What is counted is there to be allocated.
+    room: RefCell<Room>,
 }
 
 impl Budget {
@@ -26,7 +30,7 @@ impl Budget {
         let constants = segments.segments().iter().filter(|segment| segment.kind == SegmentKind::Constants);
         let bytes = constants.fold(0_u64, |sum, segment| sum.saturating_add(segment.len));
         let limit = bytes.saturating_mul(Self::CONSTANTS).saturating_add(Self::COMMANDS);
-        Self { limit, used: Cell::new(0) }
+        Self { limit, used: Cell::new(0), room: RefCell::default() }
     }
 
     /// Counts bytes before they are allocated.
@@ -35,6 +39,7 @@ impl Budget {
         if used > self.limit {
             return Err(Error::ProgramTooLarge { bytes: used, limit: self.limit });
         }
+        self.room.borrow_mut().take(bytes)?;
         self.used.set(used);
         Ok(())
     }
@@ -90,7 +95,7 @@ mod tests {
         .unwrap();
         let stream = Stream { addr: Addr::new(0, 0), len: words.len() as u64 };
         let within = |limit| {
-            let budget = Budget { limit, used: Cell::new(0) };
+            let budget = Budget { limit, used: Cell::new(0), room: RefCell::default() };
             Decoded::within(&memory, &table, stream, Isa::best(), None, &budget)
                 .map(|decoded| decoded.bytes())
         };

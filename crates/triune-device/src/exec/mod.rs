@@ -16,6 +16,7 @@ mod steps;
 use std::{cell::RefCell, sync::Arc};
 
 use triune_kernels::{Isa, Pool, cancel};
+use triune_tensor::memory as host;
 
 pub use executor::Executor;
 pub(crate) use executor::Scratch;
@@ -222,14 +223,19 @@ impl Decoded {
                         problem: error.problem,
                     })
                 })?;
+                host::grow(&mut steps, 1)?;
                 steps.push(step);
-                operands.extend(checker.take_operands());
+                if let Some(own) = checker.take_operands() {
+                    host::grow(&mut operands, 1)?;
+                    operands.push(own);
+                }
             }
         }
         steps.shrink_to_fit();
         operands.shrink_to_fit();
-        let words: Box<[u8]> = words[..reader.position()].into();
+        let words = &words[..reader.position()];
         budget.take(words.len() as u64)?;
+        let words = host::copied(words)?.into_boxed_slice();
         drop(lease);
         let staging_bytes = steps.iter().map(Prepared::staging_bytes).max().unwrap_or(0);
         let bytes = budget.used() - before;

@@ -4,7 +4,12 @@
 //! verified up front. Parts of a buffer may be shared: what a reader visits is counted, and a buffer that makes a reader
 //! visit much more than it holds is an error. References point forwards only, so that there are no cycles.
 
-use std::{cell::Cell, collections::HashMap};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+};
+
+use triune_tensor::{OutOfMemory, memory::Room};
 
 /// What is wrong with a buffer, for the format's own error.
 pub(crate) type Wrong = String;
@@ -14,18 +19,31 @@ pub(crate) type Wrong = String;
 pub(crate) struct Buffer<'a> {
     bytes: &'a [u8],
     budget: Cell<usize>,
+    /// For what becomes of the parts that are visited.
+    room: RefCell<Room>,
+    /// Why a part could not be visited, if there was no memory.
+    refused: Cell<Option<OutOfMemory>>,
 }
 
 impl<'a> Buffer<'a> {
+    /// About what becomes of a byte that a reader visits, in memory: an operator with its name and operands has some dozens.
+    const ROOM: u64 = 128;
+
     /// Reads what `bytes` hold.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         // Writers share strings and little tables: some slack, linear in the size all the same.
-        Self { bytes, budget: Cell::new(bytes.len().saturating_mul(4).saturating_add(1 << 16)) }
+        let budget = Cell::new(bytes.len().saturating_mul(4).saturating_add(1 << 16));
+        Self { bytes, budget, room: RefCell::default(), refused: Cell::default() }
     }
 
     /// The table that the reference at `position` points to.
     pub(crate) fn root(&'a self, position: usize) -> Result<Table<'a>, Wrong> {
         self.table_at(self.follow(position)?)
+    }
+
+    /// Whether the last thing that was wrong was the want of memory.
+    pub(crate) fn refused(&self) -> Option<OutOfMemory> {
+        self.refused.get()
     }
 
     /// Counts `bytes` that a reader is about to visit.
@@ -36,7 +54,10 @@ impl<'a> Buffer<'a> {
             .checked_sub(bytes.max(8))
             .ok_or("its parts refer to each other so often that it cannot be a real model")?;
         self.budget.set(left);
-        Ok(())
+        self.room.borrow_mut().take(Self::ROOM * bytes.max(8) as u64).map_err(|none| {
+            self.refused.set(Some(none));
+            none.to_string()
+        })
     }
 
     fn array<const N: usize>(&self, position: usize) -> Result<[u8; N], Wrong> {

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "megengine")]
 mod flatbuffer;
+pub mod json;
 mod kind;
 #[cfg(feature = "megengine")]
 pub mod mge;

@@ -1,7 +1,9 @@
 //! The protobuf wire format: a checked reader over borrowed bytes and an appending writer.
 //!
-//! It knows fields and wire types, no message of any format. Nothing is copied or allocated while reading, and a
+//! It knows fields and wire types, no message of any format. Nothing but lists of numbers is copied while reading, and a
 //! message's fields never lie outside the message, so that a file cannot ask for more than it holds.
+
+use triune_tensor::memory;
 
 use super::onnx::malformed;
 use crate::Error;
@@ -52,9 +54,14 @@ impl<'a> Wire<'a> {
     /// Appends a repeated varint field, packed or not.
     pub(crate) fn append_varints(self, to: &mut Vec<u64>) -> Result<(), Error> {
         match self {
-            Self::Varint(value) => to.push(value),
+            Self::Varint(value) => {
+                memory::grow(to, 1)?;
+                to.push(value);
+            }
             Self::Bytes(bytes) => {
                 let mut reader = Reader::new(bytes);
+                // The last byte of each number has no flag.
+                memory::grow(to, bytes.iter().filter(|&&byte| byte & 0x80 == 0).count())?;
                 while !reader.rest.is_empty() {
                     to.push(reader.varint()?);
                 }
@@ -66,6 +73,7 @@ impl<'a> Wire<'a> {
 
     /// Appends the little-endian bytes of a repeated field of `N`-byte numbers, packed or not.
     pub(crate) fn append_fixed<const N: usize>(self, to: &mut Vec<u8>) -> Result<(), Error> {
+        memory::grow(to, if let Self::Bytes(bytes) = self { bytes.len() } else { N })?;
         match (self, N) {
             (Self::Fixed32(value), 4) => to.extend_from_slice(&value.to_le_bytes()),
             (Self::Fixed64(value), 8) => to.extend_from_slice(&value.to_le_bytes()),

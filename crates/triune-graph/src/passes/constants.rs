@@ -1,6 +1,6 @@
 //! Constants folded: nodes whose results are known go, operands that became known simplify the rest.
 
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Shape, memory};
 
 use super::rewrite::Rewriter;
 use crate::{
@@ -76,7 +76,7 @@ fn dequantized(
     zero_point: Option<&Constant>,
     axis: isize,
 ) -> Option<Constant> {
-    let (values, scales) = (x.to_i64()?, scale.to_f32()?);
+    let scales = scale.to_f32()?;
     let zero_points = match zero_point {
         Some(zero_point) => zero_point.to_i64()?,
         None => vec![0; scales.len()],
@@ -84,7 +84,7 @@ fn dequantized(
     let shape = x.shape();
     // Elements that share a scale in a row, and scales before they start again.
     let (run, count) = if scales.len() == 1 {
-        (values.len().max(1), 1)
+        (x.elements().max(1), 1)
     } else {
         let axis = crate::ops::infer::resolve_axis(axis as i64, shape.rank())?;
         (shape[axis + 1..].iter().product::<usize>().max(1), shape[axis])
@@ -92,12 +92,15 @@ fn dequantized(
     if scales.len() != count || zero_points.len() != count {
         return None;
     }
-    let real = |(index, value): (usize, i64)| {
+    // Without memory it stays to be computed in each run, where that is said.
+    let mut reals = memory::with_room(x.elements().checked_mul(4)?).ok()?;
+    let mut index = 0;
+    x.for_each_i64(|value| {
         let channel = index / run % count;
-        value.wrapping_sub(zero_points[channel]) as f32 * scales[channel]
-    };
-    let reals: Vec<f32> = values.into_iter().enumerate().map(real).collect();
-    Constant::from_f32(shape, &reals)
+        index += 1;
+        reals.extend((value.wrapping_sub(zero_points[channel]) as f32 * scales[channel]).to_le_bytes());
+    })?;
+    Constant::new(DType::F32, shape, reals)
 }
 
 /// Bytes of folded values at one time, times those of the network's own constants, and besides.

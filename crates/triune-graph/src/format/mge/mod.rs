@@ -18,7 +18,10 @@ mod write;
 use bytes::Bytes;
 
 use super::kind::Kind;
-use crate::{Error, Graph};
+use crate::{
+    Error, Graph,
+    format::flatbuffer::{Buffer, Wrong},
+};
 pub use registry::OPERATORS;
 pub use write::{default_shapes, write};
 
@@ -59,12 +62,12 @@ pub fn read(bytes: impl Into<Bytes>, options: &ReadOptions) -> Result<Model, Err
     match Kind::of(&bytes) {
         Kind::MegEngine(2) => {
             let buffer = file::v2_buffer(&bytes).map_err(damaged)?;
-            let file = file::v2(&buffer).map_err(damaged)?;
+            let file = file::v2(&buffer).map_err(|reason| wrong(&buffer, reason))?;
             read::model(&file, &bytes, *options)
         }
         Kind::MegEngine(_) => {
             let (buffer, blobs) = file::v1_buffer(&bytes).map_err(damaged)?;
-            let file = file::v1(&buffer, blobs).map_err(damaged)?;
+            let file = file::v1(&buffer, blobs).map_err(|reason| wrong(&buffer, reason))?;
             read::model(&file, &bytes, *options)
         }
         _ => Err(malformed("invalid model format: the bytes begin neither with a model of version 1 nor 2")),
@@ -74,6 +77,11 @@ pub fn read(bytes: impl Into<Bytes>, options: &ReadOptions) -> Result<Model, Err
 /// The error for bytes that are not what the format calls for.
 fn malformed(reason: impl Into<String>) -> Error {
     Error::Malformed { format: "MGE (MegEngine)", reason: reason.into() }
+}
+
+/// The error for what is wrong with a file's buffer, unless there was no memory for its parts.
+fn wrong(buffer: &Buffer<'_>, reason: Wrong) -> Error {
+    buffer.refused().map_or_else(|| damaged(reason), Error::Memory)
 }
 
 /// The error for a file whose parts do not fit together.

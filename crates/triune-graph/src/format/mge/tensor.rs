@@ -1,7 +1,7 @@
 //! The bytes of a tensor in a file, plain or compressed, as a constant.
 
 use bytes::Bytes;
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Shape, memory};
 
 use super::{ReadOptions, file::Tensor};
 use crate::{Constant, format::flatbuffer::Wrong};
@@ -49,11 +49,12 @@ fn plain(data: &Bytes, dtype: DType, elements: usize) -> Result<Bytes, Wrong> {
     let (stride, base) = (float(1), float(5));
     let value = |q: u16| (stride * f32::from(q) + base).to_le_bytes();
     let values = &data[9..];
-    let plain: Vec<u8> = if width == 1 {
-        values.iter().flat_map(|&q| value(u16::from(q))).collect()
+    let mut plain: Vec<u8> = memory::with_room(4 * elements).map_err(|none| none.to_string())?;
+    if width == 1 {
+        plain.extend(values.iter().flat_map(|&q| value(u16::from(q))));
     } else {
-        values.chunks_exact(2).flat_map(|q| value(u16::from_le_bytes([q[0], q[1]]))).collect()
-    };
+        plain.extend(values.chunks_exact(2).flat_map(|q| value(u16::from_le_bytes([q[0], q[1]]))));
+    }
     Ok(plain.into())
 }
 

@@ -19,6 +19,7 @@ pub use ops::{Version, versions};
 pub use write::write;
 
 use triune_files::MODEL_LIMIT;
+use triune_tensor::memory::Room;
 
 use crate::{Error, Graph};
 
@@ -47,7 +48,8 @@ pub fn read_titled(path: &Path, title: &Path) -> Result<Graph, Error> {
 /// Initializers with raw data share the given buffer.
 pub fn read_bytes(bytes: impl Into<Bytes>, folder: Option<&Path>) -> Result<Graph, Error> {
     let bytes = bytes.into();
-    let model = proto::model(&bytes)?;
+    let mut room = Room::new();
+    let model = proto::model(&bytes, &mut room)?;
     read::graph(&model, &bytes, folder)
 }
 

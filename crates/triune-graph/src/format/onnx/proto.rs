@@ -2,11 +2,25 @@
 //!
 //! Subgraphs are noticed, never entered, so that the depth of a file is bounded by this code.
 
+use triune_tensor::memory::{self, Room};
+
 use super::malformed;
 use crate::{
     Error,
     format::protobuf::{Reader, Wire},
 };
+
+/// About what a message takes in memory until the graph is there, what becomes of it in the graph included: structures in
+/// lists that grow, names in tables.
+mod room {
+    pub(super) const NODE: u64 = 2048;
+    /// An operand or a result of a node.
+    pub(super) const NAME: u64 = 384;
+    pub(super) const ATTRIBUTE: u64 = 512;
+    pub(super) const TENSOR: u64 = 2048;
+    pub(super) const VALUE: u64 = 2048;
+    pub(super) const DIM: u64 = 128;
+}
 
 /// `ModelProto`.
 #[derive(Debug, Default)]
@@ -99,15 +113,18 @@ pub(super) enum DimInfo<'a> {
     Unknown,
 }
 
-/// Reads a whole file.
-pub(super) fn model(bytes: &[u8]) -> Result<Model<'_>, Error> {
+/// Reads a whole file, and claims what the graph takes that is made of it.
+pub(super) fn model<'a>(bytes: &'a [u8], room: &mut Room) -> Result<Model<'a>, Error> {
     let mut model = Model::default();
     let mut reader = Reader::new(bytes);
     while let Some((field, wire)) = reader.next()? {
         match field {
             7 if model.graph.is_some() => return Err(malformed("two graphs in one model")),
-            7 => model.graph = Some(network(wire.bytes()?)?),
-            8 => model.opsets.push(opset(wire.bytes()?)?),
+            7 => model.graph = Some(network(wire.bytes()?, room)?),
+            8 => {
+                room.take(room::NAME)?;
+                model.opsets.push(opset(wire.bytes()?)?);
+            }
             _ => {}
         }
     }
@@ -127,17 +144,17 @@ fn opset(bytes: &[u8]) -> Result<(&str, i64), Error> {
     Ok((domain, version))
 }
 
-fn network(bytes: &[u8]) -> Result<Network<'_>, Error> {
+fn network<'a>(bytes: &'a [u8], room: &mut Room) -> Result<Network<'a>, Error> {
     let mut network = Network::default();
     let mut reader = Reader::new(bytes);
     while let Some((field, wire)) = reader.next()? {
         match field {
-            1 => network.nodes.push(node(wire.bytes()?)?),
+            1 => network.nodes.push(node(wire.bytes()?, room)?),
             2 => network.name = wire.text()?,
-            5 => network.initializers.push(tensor(wire.bytes()?)?),
-            11 => network.inputs.push(value_info(wire.bytes()?)?),
-            12 => network.outputs.push(value_info(wire.bytes()?)?),
-            13 => network.infos.push(value_info(wire.bytes()?)?),
+            5 => network.initializers.push(tensor(wire.bytes()?, room)?),
+            11 => network.inputs.push(value_info(wire.bytes()?, room)?),
+            12 => network.outputs.push(value_info(wire.bytes()?, room)?),
+            13 => network.infos.push(value_info(wire.bytes()?, room)?),
             15 => network.has_sparse = true,
             _ => {}
         }
@@ -145,16 +162,19 @@ fn network(bytes: &[u8]) -> Result<Network<'_>, Error> {
     Ok(network)
 }
 
-fn node(bytes: &[u8]) -> Result<NodeProto<'_>, Error> {
+fn node<'a>(bytes: &'a [u8], room: &mut Room) -> Result<NodeProto<'a>, Error> {
+    room.take(room::NODE)?;
     let mut node = NodeProto::default();
     let mut reader = Reader::new(bytes);
     while let Some((field, wire)) = reader.next()? {
         match field {
-            1 => node.inputs.push(wire.text()?),
-            2 => node.outputs.push(wire.text()?),
+            1 | 2 => {
+                room.take(room::NAME)?;
+                if field == 1 { &mut node.inputs } else { &mut node.outputs }.push(wire.text()?);
+            }
             3 => node.name = wire.text()?,
             4 => node.op_type = wire.text()?,
-            5 => node.attributes.push(attribute(wire.bytes()?)?),
+            5 => node.attributes.push(attribute(wire.bytes()?, room)?),
             7 => node.domain = wire.text()?,
             _ => {}
         }
@@ -165,7 +185,8 @@ fn node(bytes: &[u8]) -> Result<NodeProto<'_>, Error> {
     Ok(node)
 }
 
-fn attribute(bytes: &[u8]) -> Result<Attribute<'_>, Error> {
+fn attribute<'a>(bytes: &'a [u8], room: &mut Room) -> Result<Attribute<'a>, Error> {
+    room.take(room::ATTRIBUTE)?;
     let (mut name, mut kind) = ("", 0);
     let (mut float, mut int, mut text, mut a_tensor) = (0.0, 0, &[][..], None);
     let (mut floats, mut ints) = (Vec::new(), Vec::new());
@@ -178,7 +199,7 @@ fn attribute(bytes: &[u8]) -> Result<Attribute<'_>, Error> {
             2 => float = wire.float()?,
             3 => int = wire.int()?,
             4 => text = wire.bytes()?,
-            5 => a_tensor = Some(Box::new(tensor(wire.bytes()?)?)),
+            5 => a_tensor = Some(Box::new(tensor(wire.bytes()?, room)?)),
             7 => wire.append_fixed::<4>(&mut floats)?,
             8 => wire.append_varints(&mut ints)?,
             20 => kind = wire.int()?,
@@ -204,9 +225,11 @@ fn attribute(bytes: &[u8]) -> Result<Attribute<'_>, Error> {
         4 => AttributeValue::Tensor(
             a_tensor.ok_or_else(|| malformed(format!("tensor attribute '{name}' has no tensor")))?,
         ),
-        6 => AttributeValue::Floats(
-            floats.chunks_exact(4).map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect(),
-        ),
+        6 => {
+            let mut values = memory::with_room(floats.len() / 4)?;
+            values.extend(floats.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
+            AttributeValue::Floats(values)
+        }
         7 => AttributeValue::Ints(ints.into_iter().map(|int| int as i64).collect()),
         8 => AttributeValue::Texts,
         _ => AttributeValue::Other,
@@ -214,7 +237,8 @@ fn attribute(bytes: &[u8]) -> Result<Attribute<'_>, Error> {
     Ok(Attribute { name, value })
 }
 
-fn tensor(bytes: &[u8]) -> Result<TensorProto<'_>, Error> {
+fn tensor<'a>(bytes: &'a [u8], room: &mut Room) -> Result<TensorProto<'a>, Error> {
+    room.take(room::TENSOR)?;
     let mut tensor = TensorProto::default();
     let mut dims = Vec::new();
     let mut reader = Reader::new(bytes);
@@ -231,7 +255,10 @@ fn tensor(bytes: &[u8]) -> Result<TensorProto<'_>, Error> {
             9 => tensor.raw = Some(wire.bytes()?),
             10 => wire.append_fixed::<8>(&mut tensor.doubles)?,
             11 => wire.append_varints(&mut tensor.uint64s)?,
-            13 => tensor.external.push(text_pair(wire)?),
+            13 => {
+                room.take(room::NAME)?;
+                tensor.external.push(text_pair(wire)?);
+            }
             14 => tensor.is_external = wire.int()? == 1,
             _ => {}
         }
@@ -253,7 +280,8 @@ fn text_pair(wire: Wire<'_>) -> Result<(&str, &str), Error> {
     Ok((key, value))
 }
 
-fn value_info(bytes: &[u8]) -> Result<ValueInfo<'_>, Error> {
+fn value_info<'a>(bytes: &'a [u8], room: &mut Room) -> Result<ValueInfo<'a>, Error> {
+    room.take(room::VALUE)?;
     let mut info = ValueInfo::default();
     let mut reader = Reader::new(bytes);
     while let Some((field, wire)) = reader.next()? {
@@ -263,7 +291,7 @@ fn value_info(bytes: &[u8]) -> Result<ValueInfo<'_>, Error> {
                 let mut types = Reader::new(wire.bytes()?);
                 while let Some((field, wire)) = types.next()? {
                     match field {
-                        1 => tensor_type(wire.bytes()?, &mut info)?,
+                        1 => tensor_type(wire.bytes()?, &mut info, room)?,
                         4 | 5 | 7 | 8 | 9 => info.not_tensor = true,
                         _ => {}
                     }
@@ -275,7 +303,7 @@ fn value_info(bytes: &[u8]) -> Result<ValueInfo<'_>, Error> {
     Ok(info)
 }
 
-fn tensor_type<'a>(bytes: &'a [u8], info: &mut ValueInfo<'a>) -> Result<(), Error> {
+fn tensor_type<'a>(bytes: &'a [u8], info: &mut ValueInfo<'a>, room: &mut Room) -> Result<(), Error> {
     let mut reader = Reader::new(bytes);
     while let Some((field, wire)) = reader.next()? {
         match field {
@@ -285,6 +313,7 @@ fn tensor_type<'a>(bytes: &'a [u8], info: &mut ValueInfo<'a>) -> Result<(), Erro
                 let mut shape = Reader::new(wire.bytes()?);
                 while let Some((field, wire)) = shape.next()? {
                     if field == 1 {
+                        room.take(room::DIM)?;
                         dims.push(dim(wire.bytes()?)?);
                     }
                 }

@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use triune_files::{DATA_LIMIT, Error as FileError};
-use triune_tensor::{DType, MAX_RANK, Shape};
+use triune_tensor::{DType, MAX_RANK, OutOfMemory, Shape, memory};
 
 use super::{malformed, proto::TensorProto};
 use crate::{Constant, Error, format::contents};
@@ -71,7 +71,7 @@ impl<'a> Source<'a> {
         } else if let Some(raw) = tensor.raw {
             self.model.slice_ref(raw)
         } else {
-            typed_data(tensor, dtype)
+            typed_data(tensor, dtype)?
                 .ok_or_else(|| fail(format!("element out of the range of {dtype}")))?
                 .into()
         };
@@ -122,21 +122,21 @@ impl<'a> Source<'a> {
 }
 
 /// The elements of the typed field that belongs to `dtype`; `None` when one is out of range.
-fn typed_data(tensor: &TensorProto<'_>, dtype: DType) -> Option<Vec<u8>> {
-    fn narrow<const N: usize>(words: &[u64], low: i64, high: i64) -> Option<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(words.len() * N);
+fn typed_data(tensor: &TensorProto<'_>, dtype: DType) -> Result<Option<Vec<u8>>, OutOfMemory> {
+    fn narrow<const N: usize>(words: &[u64], low: i64, high: i64) -> Result<Option<Vec<u8>>, OutOfMemory> {
+        let mut bytes = memory::with_room(words.len() * N)?;
         for &word in words {
             let value = word as i64;
             if !(low..=high).contains(&value) {
-                return None;
+                return Ok(None);
             }
             bytes.extend_from_slice(&value.to_le_bytes()[..N]);
         }
-        Some(bytes)
+        Ok(Some(bytes))
     }
     match dtype {
-        DType::F32 => Some(tensor.floats.clone()),
-        DType::F64 => Some(tensor.doubles.clone()),
+        DType::F32 => memory::copied(&tensor.floats).map(Some),
+        DType::F64 => memory::copied(&tensor.doubles).map(Some),
         DType::I64 => narrow::<8>(&tensor.int64s, i64::MIN, i64::MAX),
         DType::U64 => narrow::<8>(&tensor.uint64s, i64::MIN, i64::MAX),
         DType::U32 => narrow::<4>(&tensor.uint64s, 0, i64::from(u32::MAX)),

@@ -10,7 +10,7 @@ use super::super::kind::Kind;
 use super::{
     Attribute, Document, ElementType, Mem, Operation, Params, Runs, Tags, TensorType, Value, malformed,
 };
-use crate::Error;
+use crate::{Error, format};
 
 const NAMESPACE: &str = "icraft::xir::";
 
@@ -25,6 +25,7 @@ impl Document {
     /// # Errors
     /// What is not such a document, or not the RAW file of it: the message names operation, operand and key.
     pub fn read(json: &[u8], raw: Option<Bytes>) -> Result<Self, Error> {
+        let _room = format::json::room(json)?;
         let json: Json = serde_json::from_slice(json).map_err(|error| malformed(error.to_string()))?;
         let mut reader = Reader::default();
         let mut document = reader.document(&json)?;

@@ -15,7 +15,7 @@ mod views;
 
 use std::collections::HashMap;
 
-use triune_tensor::{DType, Requantize};
+use triune_tensor::{DType, Requantize, memory::Room};
 
 use super::{Attribute, Document, ElementType, Operation, Scale, malformed};
 use crate::{Error, Graph, ValueId, format::names::Names, ops::infer::TensorType as Found};
@@ -42,6 +42,8 @@ pub struct Options {
 /// together is [`Error::Malformed`].
 pub fn to_graph(document: &Document, options: &Options) -> Result<Graph, Error> {
     check_indices(document)?;
+    let (ops, values) = (document.ops.len() as u64, document.values.len() as u64);
+    let _room = Room::of(ops * OPERATION + values * VALUE)?;
     let mut builder = Builder::new(document, *options);
     builder.graph.requantize = requantize(document);
     let mut outputs = None;
@@ -66,6 +68,11 @@ pub fn to_graph(document: &Document, options: &Options) -> Result<Graph, Error> 
     Reader::new(&mut builder, output).output()?;
     Ok(builder.graph)
 }
+
+/// About what a document's operation, and a value of it, takes in memory while a graph is made of it, with what becomes of it:
+/// views of values in other layouts are nodes of their own.
+const OPERATION: u64 = 4096;
+const VALUE: u64 = 2048;
 
 /// Operations may refer to values that are there.
 fn check_indices(document: &Document) -> Result<(), Error> {
