@@ -35,19 +35,17 @@ pub fn with_room<T>(count: usize) -> Result<Vec<T>, OutOfMemory> {
 
 /// Makes room for `more` elements.
 pub fn grow<T>(elements: &mut Vec<T>, more: usize) -> Result<(), OutOfMemory> {
-    let before = elements.capacity();
     let all = (elements.len() as u64).saturating_add(more as u64);
-    let none = OutOfMemory { bytes: all.saturating_mul(size_of::<T>().max(1) as u64) };
-    elements.try_reserve(more).map_err(|_| none)?;
-    // What other threads were promised stays theirs.
-    if elements.capacity() > before && none.bytes > SMALL {
+    let bytes = all.saturating_mul(size_of::<T>().max(1) as u64);
+    let none = OutOfMemory { bytes };
+    if bytes > SMALL && all > elements.capacity() as u64 {
+        // What other threads were promised stays theirs.
         let others = room::claimed_by_others();
-        if others > 0 && room::probe(others).is_err() {
-            elements.shrink_to(before);
-            return Err(none);
+        if others > 0 {
+            room::probe(bytes.saturating_add(others)).map_err(|_| none)?;
         }
     }
-    Ok(())
+    elements.try_reserve(more).map_err(|_| none)
 }
 
 /// `count` elements, all of one value.

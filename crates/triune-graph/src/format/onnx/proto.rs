@@ -13,9 +13,9 @@ use crate::{
 /// About what a message takes in memory until the graph is there, what becomes of it in the graph included: structures in
 /// lists that grow, names in tables.
 mod room {
-    pub(super) const NODE: u64 = 2048;
-    /// An operand or a result of a node.
-    pub(super) const NAME: u64 = 384;
+    pub(super) const NODE: u64 = 1024;
+    /// An operand or a result of a node; a sum of many becomes as many nodes.
+    pub(super) const NAME: u64 = 1024;
     pub(super) const ATTRIBUTE: u64 = 512;
     pub(super) const TENSOR: u64 = 2048;
     pub(super) const VALUE: u64 = 2048;
