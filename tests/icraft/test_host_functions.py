@@ -140,7 +140,7 @@ def test_without_pillow_the_cure_is_named(tmp_path: Path, monkeypatch: pytest.Mo
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(ImportError, match=r"pip install 'triune\[icraft\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'triune\[images\]'"):
         Image2Tensor(tmp_path / "picture.png")
 
 
