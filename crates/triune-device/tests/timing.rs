@@ -275,6 +275,30 @@ fn commands_are_bound_by_what_takes_longest() {
     assert_eq!(bound(slow, &results), BoundBy::Store);
 }
 
+/// Of equal parts the first of the enumeration counts, and nothing is bound by computing.
+#[test]
+fn ties_go_to_what_comes_first() {
+    fn parts(mut time: CommandTime, [compute, load, store, launch]: [u64; 4]) -> CommandTime {
+        (time.compute, time.launch) = (compute, launch);
+        (time.load_stall, time.stall) = (load, load + store);
+        time
+    }
+    let one = time(&bare(), &[conv(2, 2, 32, 3, [512, 512], 1)]).commands[0];
+    assert_eq!(BoundBy::of(&[]), BoundBy::Compute);
+    for (times, expected) in [
+        ([5, 5, 5, 5], BoundBy::Compute),
+        ([4, 5, 5, 5], BoundBy::Load),
+        ([4, 4, 5, 5], BoundBy::Store),
+        ([4, 4, 4, 5], BoundBy::Launch),
+    ] {
+        assert_eq!(BoundBy::of(&[parts(one, times)]), expected);
+    }
+    // Those of several commands are added up first.
+    let [launched, computed] = [[3, 0, 0, 4], [3, 0, 0, 0]].map(|times| parts(one, times));
+    assert_eq!(BoundBy::of(&[launched, launched]), BoundBy::Launch);
+    assert_eq!(BoundBy::of(&[launched, launched, computed]), BoundBy::Compute);
+}
+
 /// A chain over scratch, now and then from the input or to the output.
 fn programs() -> impl Strategy<Value = Vec<Command>> {
     let segment = || prop_oneof![4 => Just(2_u8), 1 => Just(3_u8)];

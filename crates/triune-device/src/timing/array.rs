@@ -230,6 +230,18 @@ mod tests {
     }
 
     #[test]
+    fn products_of_nothing_take_no_time() {
+        let loading = ArraySpec { weight_bytes_per_cycle: Some(32), ..METIS };
+        let arrays = [Dataflow::Os, Dataflow::Ws, Dataflow::Is].map(|flow| ArraySpec::systolic(flow, 8, 8));
+        for array in arrays.iter().chain([&loading, &METIS]) {
+            for [m, n, k, groups] in [[0, 5, 6, 1], [4, 0, 6, 1], [4, 5, 0, 1], [4, 5, 6, 0]] {
+                let gemm = Gemm { m, n, k, step: k, groups };
+                assert_eq!(gemm.array_cycles(array, Precision::Int8, 100), 0, "{gemm:?}");
+            }
+        }
+    }
+
+    #[test]
     fn weights_enter_before_the_vectors() {
         let loading = ArraySpec { weight_bytes_per_cycle: Some(32), ..METIS };
         assert_eq!(cycles(100, 512, 512, 1, &loading), 800 + 512 * 512 / 32);
