@@ -104,6 +104,38 @@ fn file_round_trips(file: &str, shape: &[usize]) {
 }
 
 #[test]
+fn pools_with_a_partial_window_at_one_end_are_refused() {
+    for (extent, pad, kind) in [
+        (7, [0; 4], PoolKind::Max),
+        (8, [1, 1, 0, 1], PoolKind::Average { count_include_pad: false }),
+        (8, [1, 0, 1, 0], PoolKind::Average { count_include_pad: false }),
+    ] {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input("x", DType::F32, &[1, 2, extent, 8]);
+        let (kernel, stride, dilation) = ([2; 2], [2; 2], [1; 2]);
+        let pool = ops::Pool {
+            kind,
+            kernel,
+            stride,
+            dilation,
+            pad,
+            auto_pad: ops::AutoPad::Explicit,
+            ceil_mode: extent == 7,
+        };
+        let y = builder.node(Op::Pool(pool), &[x]);
+        let graph = builder.finish(&[y]);
+        let wrote = mge::write(&graph, &[vec![1, 2, extent, 8]]);
+        let symmetric = pad[0] == pad[2] && pad[1] == pad[3];
+        if extent == 7 || !symmetric {
+            let error = wrote.expect_err("it has a partial window").to_string();
+            assert!(error.contains("partial windows at one end"), "{error}");
+        } else {
+            wrote.unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}
+
+#[test]
 fn mnist() {
     file_round_trips("mnist8_f32.onnx", &[1, 1, 28, 28]);
 }
@@ -208,6 +240,8 @@ fn grow(steps: &[Step]) -> Graph {
                 if dims[2].min(dims[3]) < 2 {
                     continue;
                 }
+                // Where the windows fit, there is no last one that does not.
+                let ceil_mode = dims[2..4].iter().all(|extent| extent.is_multiple_of(2));
                 for extent in &mut dims[2..4] {
                     *extent = (*extent + 2 * pad - 2) / 2 + 1;
                 }
@@ -220,7 +254,7 @@ fn grow(steps: &[Step]) -> Graph {
                     dilation: [1; 2],
                     pad: [pad; 4],
                     auto_pad: ops::AutoPad::Explicit,
-                    ceil_mode: false,
+                    ceil_mode,
                 };
                 (Op::Pool(pool), vec![])
             }

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use triune_device::{Addr, DeviceSpec, Executor, Memory, RegionId, Stream, TimingOptions};
+use triune_device::{Addr, Command, DeviceSpec, Executor, Memory, RegionId, Stream, TimingOptions, command};
 use triune_graph::format::{onnx, xir::Document};
 use triune_kernels::{Isa, Pool};
 use triune_memory::residency::Policy;
@@ -241,6 +241,17 @@ fn networks_of_the_vendors_compiler_are_laid_out() {
     let document = Document::read(&std::fs::read(&path).unwrap(), None).unwrap();
     let network = Arc::new(HardNetwork::any(&document, &path).unwrap());
     assert!(network.is_vendors() && !network.is_complete());
+    // A network of pictures of 352 x 640: maps keep rows and columns, halved from layer to layer.
+    let mut convolutions = 0;
+    for each in command::decode(&network.program.instructions).unwrap() {
+        let Command::QConv(conv) = each else { continue };
+        for map in [conv.input, conv.output] {
+            assert_eq!((map.n, 20 * map.h), (1, 11 * map.w), "{conv:?}");
+            assert!(map.w >= 20 && 640 % map.w == 0, "{conv:?}");
+        }
+        convolutions += 1;
+    }
+    assert!(convolutions > 50, "{convolutions}");
     let spec = DeviceSpec::builtin(&network.program.target).unwrap();
     let outputs: Vec<i64> = network.steps.last().unwrap().outputs.clone();
     let own = |reuse| DeploymentOptions {
