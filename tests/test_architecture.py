@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -146,3 +147,45 @@ def test_front_ends_do_not_know_each_other(root: Path) -> None:
                 for name in names:
                     known = set(name.split(".")) & (vendors - {vendor})
                     assert not known, f"{path.relative_to(root)} imports {name}"
+
+
+# What names an operator in sources, by kind: those that are made of others, and those that have a command already.
+COMPOSITES = {
+    "RotaryEmbedding": r"rotary_embedding|RotaryEmbedding",
+    "CenterCropPad": r"center_crop_pad|CenterCropPad",
+    "GridSample": r"grid_sample|GridSample",
+}
+ON_COMMANDS = {
+    "GatherND": r"gather_nd|Gather(Nd|ND)\b",
+    "GatherElements": r"gather_elements|GatherElements",
+    "TopK": r"top_k|TopK",
+}
+# The two lists that have a line per operator: which there are, and who lowers each.
+LISTS = {"crates/triune-graph/src/ops/mod.rs", "crates/triune-compiler/src/lower/mod.rs"}
+
+
+def files_with(root: Path, pattern: str) -> set[str]:
+    """Return the sources that name something, tests and the tests' own operators apart."""
+    words = re.compile(pattern, re.MULTILINE)
+    sources = [path for path in root.glob("crates/*/src/**/*.rs") if "triune-testing" not in path.parts]
+    return {str(path.relative_to(root)) for path in sources if words.search(path.read_text())}
+
+
+@pytest.mark.parametrize("operator", COMPOSITES)
+def test_a_composite_operator_is_one_entry_in_one_file(root: Path, operator: str) -> None:
+    files = files_with(root, COMPOSITES[operator])
+    assert len(files) == 1, sorted(files)
+    assert all(file.startswith("crates/triune-graph/src/format/onnx/ops/") for file in files)
+
+
+@pytest.mark.parametrize("operator", ON_COMMANDS)
+def test_an_operator_on_a_command_is_its_rule_its_lowering_and_its_entries(root: Path, operator: str) -> None:
+    files = files_with(root, ON_COMMANDS[operator])
+    assert files >= LISTS
+    # Formats have an entry each, and functions may be made of the operator.
+    entries = files_with(root, f'^    "{operator}": \\[')
+    others = {file for file in files - LISTS if "/src/format/" not in file}
+    rules = {file for file in others if file.startswith("crates/triune-graph/src/ops/")}
+    lowerings = {file for file in others if file.startswith("crates/triune-compiler/src/lower/")}
+    assert len(entries) == len(rules) == len(lowerings) == 1
+    assert others == rules | lowerings, sorted(others)

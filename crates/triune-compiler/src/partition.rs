@@ -256,20 +256,42 @@ pub fn sides(graph: &Graph, kept: &HashSet<NodeId>, int16: bool) -> Vec<Side> {
 }
 
 /// Whether the arrays have no part in the operator, whatever its types: softmax, reductions, choices and lookups, and
-/// arithmetic on integers that mean no reals.
+/// arithmetic on integers that mean no reals. What is not named here stays on the host.
 fn stays_on_host(node: &Node) -> bool {
     match node.op {
-        Op::Softmax(_)
-        | Op::Reduce(_)
-        | Op::ArgReduce(_)
-        | Op::GatherElements(_)
-        | Op::GatherNd(_)
-        | Op::Index(_)
-        | Op::Where(_)
-        | Op::TopK(_)
-        | Op::Clip(_) => true,
         Op::Binary(_) | Op::Unary(_) => node.quant.is_none(),
-        _ => false,
+        Op::Conv(_)
+        | Op::Gemm(_)
+        | Op::MatMul(_)
+        | Op::BatchNormalization(_)
+        | Op::Pool(_)
+        | Op::GlobalPool(_)
+        | Op::AdaptivePool(_)
+        | Op::Table(_)
+        | Op::Reshape(_)
+        | Op::Flatten(_)
+        | Op::Transpose(_)
+        | Op::Concat(_)
+        | Op::Slice(_)
+        | Op::Split(_)
+        | Op::Gather(_)
+        | Op::Unsqueeze(_)
+        | Op::Squeeze(_)
+        | Op::Expand(_)
+        | Op::Pad(_)
+        | Op::Identity(_)
+        | Op::ShapeOf(_)
+        | Op::ConstantOfShape(_)
+        | Op::Cast(_)
+        | Op::Resize(_)
+        | Op::QuantizeLinear(_)
+        | Op::DequantizeLinear(_)
+        | Op::WarpPerspective(_)
+        | Op::CondTake(_)
+        | Op::NonZero(_)
+        | Op::Nms(_)
+        | Op::NonMaxSuppression(_) => false,
+        _ => true,
     }
 }
 

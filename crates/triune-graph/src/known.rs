@@ -435,6 +435,16 @@ fn int_binary(kind: BinaryKind, a: i64, b: i64) -> Option<i64> {
 }
 
 fn unary(kind: UnaryKind, data: &Constant) -> Option<Vec<u8>> {
+    if let (DType::I32 | DType::I64, Some(values)) = (data.dtype(), data.to_i64()) {
+        let function = |value: i64| match kind {
+            UnaryKind::Identity => Some(value),
+            UnaryKind::Neg => Some(value.wrapping_neg()),
+            UnaryKind::Abs => Some(value.wrapping_abs()),
+            _ => None,
+        };
+        let values: Option<Vec<i64>> = values.into_iter().map(function).collect();
+        return Some(values?.into_iter().flat_map(|value| int_bytes(value, data.dtype())).collect());
+    }
     let function = |x: f32| match kind {
         UnaryKind::Identity => Some(x),
         UnaryKind::Relu => Some(if x < 0.0 { 0.0 } else { x }),

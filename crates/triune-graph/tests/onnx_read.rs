@@ -120,8 +120,8 @@ fn windows_over_one_axis_get_a_second_one() {
     );
     let pool = node("AveragePool", &["x"], &["y"], &[ints("kernel_shape", &[3])]);
     assert_eq!(inferred(&Model::new(13, &["5", "4", "9"], &[pool])).1, [5, 4, 7]);
-    let volume = node("MaxPool", &["x"], &["y"], &[ints("kernel_shape", &[3, 3, 3])]);
-    fails(&Model::new(13, &["1", "1", "9", "9", "9"], &[volume]), &["MaxPool", "3 axes"]);
+    let volume = node("MaxPool", &["x"], &["y"], &[ints("kernel_shape", &[3, 3, 3, 3])]);
+    fails(&Model::new(13, &["1", "1", "9", "9", "9", "9"], &[volume]), &["MaxPool", "4 axes"]);
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn what_is_not_supported_is_named() {
         (node("Relu", &["x", "x"], &["y"], &[]), vec!["2 inputs"]),
         (node("Add", &["x", ""], &["y"], &[]), vec!["input 1 is missing"]),
         (node("Relu", &["x"], &[""], &[]), vec!["first output"]),
-        (node("Resize", &["x", "", ""], &["y"], &[text("mode", "cubic")]), vec!["'mode' = 'cubic'"]),
+        (node("Resize", &["x", "", ""], &["y"], &[text("mode", "area")]), vec!["'mode' = 'area'"]),
         (node("Pad", &["x", "x"], &["y"], &[text("mode", "wrap")]), vec!["'mode' = 'wrap'"]),
         (node("MaxPool", &["x"], &["y"], &[]), vec!["kernel_shape"]),
         (node("MaxPool", &["x"], &["y"], &[window.clone(), ints("strides", &[0, 1])]), vec!["'strides'"]),

@@ -28,6 +28,9 @@ pub(crate) struct Scope<'s, 'g> {
 }
 
 impl<'s, 'g> Scope<'s, 'g> {
+    /// Most elements of what a body lays out as a constant.
+    pub(crate) const MOST: usize = 1 << 24;
+
     pub(crate) fn new(
         inference: &'s mut Inference<'g>,
         node: &'s Node,
@@ -171,6 +174,35 @@ impl<'s, 'g> Scope<'s, 'g> {
     pub(crate) fn list(&mut self, values: &[i64]) -> ValueId {
         let shape = Shape::from([values.len()]);
         self.constant(Constant::from_i64(shape, values).expect("as many elements as the shape says"))
+    }
+
+    /// A list of reals, each rounded to the type once.
+    pub(crate) fn reals(&mut self, values: &[f64], dtype: DType) -> ValueId {
+        let bytes: Vec<u8> = match dtype {
+            DType::F16 => values.iter().flat_map(|&value| f16::from_f64(value).to_le_bytes()).collect(),
+            DType::F64 => values.iter().flat_map(|&value| value.to_le_bytes()).collect(),
+            _ => values.iter().flat_map(|&value| (value as f32).to_le_bytes()).collect(),
+        };
+        let dtype = if dtype.is_float() { dtype } else { DType::F32 };
+        self.constant(Constant::new(dtype, Shape::from([values.len()]), bytes).expect("as many elements"))
+    }
+
+    /// A number of elements that constants may have: a file that asks for more costs nothing to write.
+    pub(crate) fn bounded(&self, count: Option<usize>) -> Result<usize, Error> {
+        match count {
+            Some(count) if count <= Self::MOST => Ok(count),
+            _ => Err(self.unsupported(format!("a list of more than {} numbers", Self::MOST))),
+        }
+    }
+
+    /// 0, 1, … along an axis that `behind` others follow.
+    pub(crate) fn places(&mut self, count: usize, behind: usize) -> Result<ValueId, Error> {
+        let count = self.bounded(Some(count))?;
+        let places: Vec<i64> = (0..count as i64).collect();
+        let list = self.list(&places);
+        let mut dims = vec![1; behind + 1];
+        dims[0] = count;
+        self.reshape(list, &dims)
     }
 
     fn extents(&mut self, dims: &[usize]) -> ValueId {

@@ -218,6 +218,19 @@ impl Op {
         }
     }
 
+    /// Whether the operator has a form over half floats: it copies elements without looking at them, or converts them itself.
+    pub(crate) fn takes_halves(&self) -> bool {
+        match self {
+            Self::Pool(_)
+            | Self::GlobalPool(_)
+            | Self::AdaptivePool(_)
+            | Self::Reduce(_)
+            | Self::Resize(_) => false,
+            Self::Where(_) | Self::ShapeOf(_) | Self::ConstantOfShape(_) | Self::Cast(_) => true,
+            _ => self.moves(),
+        }
+    }
+
     /// Whether the operator runs on the host, between the parts of a network that a program has.
     pub(crate) const fn runs_between_stages(&self) -> bool {
         matches!(self, Self::CondTake(_) | Self::NonZero(_) | Self::Nms(_) | Self::NonMaxSuppression(_))
@@ -233,6 +246,7 @@ impl Op {
             | Self::Squeeze(_)
             | Self::Split(_)
             | Self::Reduce(_)
+            | Self::TopK(_)
             | Self::AdaptivePool(_) => &[1],
             Self::Slice(_) => &[1, 2, 3, 4],
             Self::Pad(_) | Self::Resize(_) => &[1, 2, 3],

@@ -23,7 +23,7 @@ pub fn widen_half(graph: &mut Graph) -> Result<bool, Error> {
     let mut wide: HashMap<ValueId, ValueId> = HashMap::new();
     let nodes = std::mem::take(&mut graph.nodes);
     for mut node in nodes {
-        if only_moves(&node.op) {
+        if node.op.takes_halves() {
             graph.nodes.push(node);
             continue;
         }
@@ -89,30 +89,4 @@ fn like(graph: &mut Graph, id: ValueId) -> ValueId {
 fn cast(graph: &Graph, from: ValueId, to: ValueId, dtype: DType) -> Node {
     let name = format!("{}.Cast", graph.value(to).name);
     Node::new(name, Op::Cast(Cast { to: dtype }), vec![Some(from)], vec![Some(to)])
-}
-
-/// Whether the operator copies elements without looking at them, or converts them itself.
-fn only_moves(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Reshape(_)
-            | Op::Flatten(_)
-            | Op::Transpose(_)
-            | Op::Concat(_)
-            | Op::Slice(_)
-            | Op::Split(_)
-            | Op::Gather(_)
-            | Op::GatherElements(_)
-            | Op::GatherNd(_)
-            | Op::Index(_)
-            | Op::Where(_)
-            | Op::Unsqueeze(_)
-            | Op::Squeeze(_)
-            | Op::Expand(_)
-            | Op::Pad(_)
-            | Op::Identity(_)
-            | Op::ShapeOf(_)
-            | Op::ConstantOfShape(_)
-            | Op::Cast(_)
-    )
 }

@@ -7,12 +7,13 @@ use crate::{
     Constant, Error, Graph, Node, Op, Value, ValueId,
     infer::infer,
     ops::{
-        Binary, BinaryKind, Cast, Expand, Gemm, MatMul, Reshape, Transpose, UnaryKind, Where,
+        AutoPad, Binary, BinaryKind, Cast, Conv, Expand, Gather, Gemm, MatMul, Pad, PadMode, Reshape, Slice,
+        SliceRange, Transpose, UnaryKind, Where,
         infer::{broadcast, resolve_axis},
     },
 };
 
-/// Spells out products whose addend is no constant row, whose factors are not 1, whose matrices are both computed, are
+/// Spells out convolutions with computed weights, products whose addend is no constant row, whose factors are not 1, whose matrices are both computed, are
 /// vectors or in batches that differ, powers whose exponents are of another type than their bases, and
 /// quantizers with several or computed parameters or of types that have none of their own. Wants inferred types and infers
 /// those of what it adds. Returns whether anything changed.
@@ -29,6 +30,9 @@ pub(super) fn spell_out(graph: &mut Graph) -> Result<bool, Error> {
         match &node.op {
             Op::Gemm(op) => site.gemm(&node, op),
             Op::MatMul(_) => site.matmul(&node),
+            Op::Conv(op) => site.conv(&node, op),
+            Op::Slice(_) => site.slice(&node),
+            Op::Pad(_) => site.pad(&node),
             Op::Binary(_) => site.pow(&node),
             Op::QuantizeLinear(op) => site.quantize(&node, op.axis, op.dtype),
             Op::DequantizeLinear(op) => site.dequantize(&node, op.axis),
@@ -45,12 +49,19 @@ pub(super) fn spell_out(graph: &mut Graph) -> Result<bool, Error> {
 
 fn may_be_spelled_out(node: &Node) -> bool {
     match &node.op {
+        Op::Conv(op) => node.quant.is_none() && op.epilogue.stages.is_empty(),
         Op::Gemm(_) | Op::Binary(Binary { kind: BinaryKind::Pow, .. }) => node.quant.is_none(),
         Op::MatMul(op) => node.quant.is_none() && op.epilogue.stages.is_empty(),
-        Op::QuantizeLinear(_) | Op::DequantizeLinear(_) => true,
+        Op::Slice(_)
+        | Op::Pad(Pad { mode: PadMode::Constant })
+        | Op::QuantizeLinear(_)
+        | Op::DequantizeLinear(_) => true,
         _ => false,
     }
 }
+
+/// Most taps of a window that become operators of their own.
+const MOST_TAPS: usize = 1024;
 
 /// A node while others take its place.
 struct Site<'r, 'g> {
@@ -151,6 +162,136 @@ impl Site<'_, '_> {
     fn reshape(&mut self, id: ValueId, dims: &[usize]) -> Option<ValueId> {
         let wish = self.list(dims)?;
         Some(self.emit(Op::Reshape(Reshape { allow_zero: true }), &[id, wish]))
+    }
+
+    /// Elements from one place to another, by a step, along the last two axes.
+    fn window(
+        &mut self,
+        x: ValueId,
+        starts: [usize; 2],
+        ends: [usize; 2],
+        steps: [usize; 2],
+    ) -> Option<ValueId> {
+        let (starts, ends) = (self.list(&starts)?, self.list(&ends)?);
+        let (axes, steps) = (self.list(&[2, 3])?, self.list(&steps)?);
+        Some(self.emit(Op::Slice(Slice), &[x, starts, ends, axes, steps]))
+    }
+
+    /// The integers of an operand, if they are known.
+    fn known(&self, node: &Node, index: usize) -> Option<Vec<i64>> {
+        let id = node.inputs.get(index).copied().flatten()?;
+        self.rewriter.value(id).constant.as_ref()?.to_i64()
+    }
+
+    /// A part of which elements come in reverse: those are picked by index.
+    fn slice(&mut self, node: &Node) -> Option<()> {
+        let steps = self.known(node, 4).filter(|steps| steps.iter().any(|&step| step < 0))?;
+        let (starts, ends, axes) = (self.known(node, 1)?, self.known(node, 2)?, self.known(node, 3));
+        let mut x = node.inputs.first().copied()??;
+        let ranges = Slice::ranges(&self.shape(x)?, &starts, &ends, axes.as_deref(), Some(&steps))?;
+        let backwards = |axis: &usize| ranges[*axis].step < 0;
+        let (behind, ahead): (Vec<usize>, Vec<usize>) = (0..ranges.len()).partition(backwards);
+        if !ahead.is_empty() {
+            let starts: Vec<usize> = ahead.iter().map(|&axis| ranges[axis].start).collect();
+            let end = |&axis: &usize| {
+                let range = ranges[axis];
+                range.start + range.length.checked_sub(1).map_or(0, |last| last * range.step as usize + 1)
+            };
+            let ends: Vec<usize> = ahead.iter().map(end).collect();
+            // A step over a single element may be huge; it is never taken.
+            let step = |&axis: &usize| if ranges[axis].length > 1 { ranges[axis].step as usize } else { 1 };
+            let steps: Vec<usize> = ahead.iter().map(step).collect();
+            let operands = [self.list(&starts)?, self.list(&ends)?, self.list(&ahead)?, self.list(&steps)?];
+            x = self.emit(Op::Slice(Slice), &[x, operands[0], operands[1], operands[2], operands[3]]);
+        }
+        let (&last, others) = behind.split_last()?;
+        for &axis in others {
+            let index = self.backwards(ranges[axis])?;
+            x = self.emit(Op::Gather(Gather { axis: axis as isize }), &[x, index]);
+        }
+        let index = self.backwards(ranges[last])?;
+        self.finish(Op::Gather(Gather { axis: last as isize }), &[x, index], node);
+        Some(())
+    }
+
+    /// The places of what is taken backwards.
+    fn backwards(&mut self, range: SliceRange) -> Option<ValueId> {
+        let place = |index: usize| range.start - index * range.step.unsigned_abs();
+        let places: Vec<usize> = (0..range.length).map(place).collect();
+        self.list(&places)
+    }
+
+    /// A border that takes elements away on some sides: those go first.
+    fn pad(&mut self, node: &Node) -> Option<()> {
+        let pads = self.known(node, 1).filter(|pads| pads.iter().any(|&pad| pad < 0))?;
+        let x = node.inputs.first().copied()??;
+        let shape = self.shape(x)?;
+        let amounts = Pad::amounts(shape.rank(), &pads, self.known(node, 3).as_deref())?;
+        let cut = |amount: i64| usize::try_from(amount.min(0).unsigned_abs()).ok();
+        let added = |amount: i64| usize::try_from(amount.max(0)).ok();
+        let (mut starts, mut ends, mut before, mut behind) = (vec![], vec![], vec![], vec![]);
+        for (&extent, &(first, last)) in shape.iter().zip(&amounts) {
+            let (start, end) = (cut(first)?, extent.checked_sub(cut(last)?));
+            // What is more than all that there is cannot be taken from the operand alone.
+            let end = end.filter(|end| *end >= start)?;
+            starts.push(start);
+            ends.push(end);
+            before.push(added(first)?);
+            behind.push(added(last)?);
+        }
+        let axes: Vec<usize> = (0..shape.rank()).collect();
+        let operands = [self.list(&starts)?, self.list(&ends)?, self.list(&axes)?];
+        let part = self.emit(Op::Slice(Slice), &[x, operands[0], operands[1], operands[2]]);
+        let pads = self.list(&[before, behind].concat())?;
+        let mut operands = vec![part, pads];
+        operands.extend(node.inputs.get(2).copied().flatten());
+        self.finish(node.op.clone(), &operands, node);
+        Some(())
+    }
+
+    /// A convolution with weights that are computed: a matrix product per tap.
+    fn conv(&mut self, node: &Node, op: &Conv) -> Option<()> {
+        let (x, weights) = (node.inputs.first().copied()??, node.inputs.get(1).copied()??);
+        let kernel = op.kernel.filter(|kernel| kernel[0].saturating_mul(kernel[1]) <= MOST_TAPS)?;
+        if self.rewriter.value(weights).constant.is_some() || op.auto_pad != AutoPad::Explicit {
+            return None;
+        }
+        let (shape, taps) = (self.shape(x)?, self.shape(weights)?);
+        let result = self.shape(*node.outputs.first()?.as_ref()?)?;
+        let (groups, area) = (op.groups, result[2] * result[3]);
+        let mut image = x;
+        if op.pad != [0; 4] {
+            let [top, left, bottom, right] = op.pad;
+            let pads = self.list(&[0, 0, top, left, 0, 0, bottom, right])?;
+            image = self.emit(Op::Pad(Pad { mode: PadMode::Constant }), &[x, pads]);
+        }
+        let mut total = None;
+        for (row, column) in (0..kernel[0]).flat_map(|row| (0..kernel[1]).map(move |column| (row, column))) {
+            let starts = [row * op.dilation[0], column * op.dilation[1]];
+            let ends = [0, 1].map(|axis| starts[axis] + (result[2 + axis].max(1) - 1) * op.stride[axis] + 1);
+            let pixels = self.window(image, starts, ends, op.stride)?;
+            let pixels = self.reshape(pixels, &[shape[0], groups, shape[1] / groups, area])?;
+            let tap = self.window(weights, [row, column], [row + 1, column + 1], [1, 1])?;
+            let dims = [groups, taps[0] / groups, taps[1]];
+            let tap = self.reshape(tap, &[&[1], dims.as_slice()].concat())?;
+            let wish = self.list(&[&[shape[0]], dims.as_slice()].concat())?;
+            let tap = self.emit(Op::Expand(Expand), &[tap, wish]);
+            let product = self.emit(Op::MatMul(MatMul::default()), &[tap, pixels]);
+            total = Some(match total {
+                Some(total) => self.emit(BinaryKind::Add, &[total, product]),
+                None => product,
+            });
+        }
+        let total = total?;
+        let wish = self.list(&result)?;
+        let Some(bias) = node.inputs.get(2).copied().flatten() else {
+            self.finish(Op::Reshape(Reshape { allow_zero: true }), &[total, wish], node);
+            return Some(());
+        };
+        let total = self.emit(Op::Reshape(Reshape { allow_zero: true }), &[total, wish]);
+        let bias = self.reshape(bias, &[taps[0], 1, 1])?;
+        self.finish(BinaryKind::Add, &[total, bias], node);
+        Some(())
     }
 
     /// aᵇ with b in the type of a.

@@ -251,7 +251,8 @@ impl Growth {
                 let scales = Constant::from_f32(Shape::from([4]), &[1.0, 1.0, 2.0, 1.5]).unwrap();
                 let scales = Some(self.graph.add_constant(name, scales));
                 let sizes = self.ints(&[2, c as i64, 3, 3]);
-                if a.is_multiple_of(2) {
+                // ONNX aligns corners to parts of elements, which is another operator.
+                if a.is_multiple_of(2) && resize.coordinates != CoordinateMode::AlignCorners {
                     self.ends(Op::Resize(resize), &[x, None, scales]);
                 } else {
                     self.ends(Op::Resize(resize), &[x, None, None, sizes]);

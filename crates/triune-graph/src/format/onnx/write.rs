@@ -12,6 +12,7 @@ use super::{
 use crate::{
     Constant, Dim, Error, Graph, Op, Value,
     format::protobuf::Writer,
+    infer::infer,
     ops::{Clip, Unary, UnaryKind},
 };
 
@@ -23,9 +24,11 @@ const OPSET: i64 = 13;
 /// The bytes of an ONNX file with the same network: initializers with raw data, IR version 8, opset 13, or the first
 /// that has all of the graph's operators.
 ///
-/// Constants, element types and extents go along. Integer operators, fused epilogues, tables and other things that ONNX cannot
+/// Constants, element types and extents go along. Composite operators are written as what they are made of, for which all
+/// inputs need fixed extents. Integer operators, fused epilogues, tables and other things that ONNX cannot
 /// express are errors that name the node.
 pub fn write(graph: &Graph) -> Result<Vec<u8>, Error> {
+    let graph = &expanded(graph)?;
     let graph = &with_limits_as_operands(graph);
     // What the first round needs decides how the second one writes; opsets only grow, so two more always settle it.
     let mut target = OPSET;
@@ -69,6 +72,16 @@ pub fn write(graph: &Graph) -> Result<Vec<u8>, Error> {
         opset.int(2, target);
     });
     Ok(model.finish())
+}
+
+/// The graph without composite operators, which are graphs of their own once extents are known.
+fn expanded(graph: &Graph) -> Result<Cow<'_, Graph>, Error> {
+    if !graph.nodes.iter().any(|node| matches!(node.op, Op::Function(_))) {
+        return Ok(Cow::Borrowed(graph));
+    }
+    let mut graph = graph.clone();
+    infer(&mut graph)?;
+    Ok(Cow::Owned(graph))
 }
 
 /// The graph with the limits of its clamps as operands, where ONNX has them.

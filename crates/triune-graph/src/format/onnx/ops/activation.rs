@@ -189,11 +189,7 @@ fn hardmax_of(f: &mut Scope<'_, '_>, x: ValueId, axis: usize) -> Result<ValueId,
         dtype: DType::I64,
     };
     let at = f.op(Op::ArgReduce(largest), &[x])?;
-    let places: Vec<i64> = (0..shape[axis] as i64).collect();
-    let places = f.list(&places);
-    let mut dims = vec![1; shape.rank()];
-    dims[axis] = shape[axis];
-    let places = f.reshape(places, &dims)?;
+    let places = f.places(shape[axis], shape.rank() - 1 - axis)?;
     let hit = f.binary(BinaryKind::Equal, places, at)?;
     let dtype = f.dtype(x);
     f.cast(hit, dtype)

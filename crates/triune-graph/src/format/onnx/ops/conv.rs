@@ -3,7 +3,8 @@
 use super::{
     DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, mistaken, no_epilogue,
     operators,
-    window::{read_window, write_window},
+    volume::{self, Attributes},
+    window::{read_window, window_axes, write_window},
 };
 use crate::{
     Error, Op,
@@ -11,12 +12,16 @@ use crate::{
 };
 
 fn conv(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    let file = read_window(node, node.rank(1))?;
     let groups = node.int("group")?.unwrap_or(1);
     let groups = usize::try_from(groups)
         .ok()
         .filter(|&groups| groups > 0)
         .ok_or_else(|| node.unsupported(format!("attribute 'group' = {groups}")))?;
+    if window_axes(node, node.rank(1))? == 3 {
+        let attributes = Attributes::read(node)?;
+        return Ok(volume::conv(node, attributes, groups));
+    }
+    let file = read_window(node, node.rank(1))?;
     file.lift(node, 2);
     let Window { kernel, stride, dilation, pad, auto_pad } = file.window;
     Ok(Op::Conv(Conv { kernel, stride, dilation, pad, auto_pad, groups, epilogue: Epilogue::default() }))

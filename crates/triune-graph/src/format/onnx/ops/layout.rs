@@ -3,10 +3,11 @@
 use triune_tensor::{DType, Shape};
 
 use super::{DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, operators};
-use crate::{Constant, Error, Op, ValueId, functions::Scope, ops::BinaryKind};
-
-/// Most elements of what is laid out as a constant.
-const MOST: usize = 1 << 24;
+use crate::{
+    Constant, Error, Op, ValueId,
+    functions::Scope,
+    ops::{BinaryKind, GatherElements, Pad, PadMode},
+};
 
 /// The number of elements.
 fn size(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
@@ -52,7 +53,7 @@ fn range(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             let span = limit - start;
             let count =
                 if (span > 0) == (step > 0) { span.unsigned_abs().div_ceil(step.unsigned_abs()) } else { 0 };
-            let count = usize::try_from(count).ok().filter(|count| *count <= MOST);
+            let count = usize::try_from(count).ok().filter(|count| *count <= Scope::MOST);
             let count = count.ok_or_else(|| too_many(span as f64 / step as f64))?;
             let number = |index: usize| ((start + index as i128 * step) as i64).to_le_bytes();
             (0..count).flat_map(|index| number(index)[..dtype.bytes()].to_vec()).collect()
@@ -60,7 +61,7 @@ fn range(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             let reals: Vec<f64> = ends.iter().filter_map(Constant::to_f64).map(|reals| reals[0]).collect();
             let &[start, limit, step] = &*reals else { return Err(f.wrong("operands of several types")) };
             let count = ((limit - start) / step).ceil();
-            if count.is_nan() || count > MOST as f64 {
+            if count.is_nan() || count > Scope::MOST as f64 {
                 return Err(too_many(count));
             }
             let number = |index: usize| start + index as f64 * step;
@@ -80,15 +81,6 @@ fn range(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     Ok(function.deciding(&[0, 1, 2]).into())
 }
 
-/// 0, 1, … along the last axis but `behind`.
-fn places(f: &mut Scope<'_, '_>, count: usize, behind: usize) -> Result<ValueId, Error> {
-    let places: Vec<i64> = (0..count as i64).collect();
-    let list = f.list(&places);
-    let mut dims = vec![1; behind + 1];
-    dims[0] = count;
-    f.reshape(list, &dims)
-}
-
 /// The upper or lower triangle of matrices, 0 elsewhere.
 fn trilu(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let upper = node.int("upper")?.unwrap_or(1) != 0;
@@ -100,7 +92,7 @@ fn trilu(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         if shape.contains(&0) {
             return Ok(x);
         }
-        let (row, column) = (places(f, rows, 1)?, places(f, columns, 0)?);
+        let (row, column) = (f.places(rows, 1)?, f.places(columns, 0)?);
         // No matrix has a diagonal beyond its extents.
         let diagonal = diagonal.clamp(-(rows as i64) - 1, columns as i64 + 1);
         let shift = f.scalar(diagonal as f64, DType::I64);
@@ -122,7 +114,7 @@ fn eye_like(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             let shape = f.shape(x);
             let &[rows, columns] = &*shape else { return Err(f.wrong(format!("{shape} is no matrix"))) };
             let dtype = dtype.unwrap_or_else(|| f.dtype(x));
-            let (row, column) = (places(f, rows, 1)?, places(f, columns, 0)?);
+            let (row, column) = (f.places(rows, 1)?, f.places(columns, 0)?);
             let shift = f.scalar(k.clamp(-(rows as i64) - 1, columns as i64 + 1) as f64, DType::I64);
             let row = f.add(row, shift)?;
             let on = f.binary(BinaryKind::Equal, column, row)?;
@@ -141,7 +133,7 @@ fn one_hot(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             Some(ints) => ints.first().copied(),
             None => Some(*depth.to_f64()?.first()? as i64),
         });
-        let count = count.and_then(|count| usize::try_from(count).ok()).filter(|count| *count <= MOST);
+        let count = count.and_then(|count| usize::try_from(count).ok()).filter(|count| *count <= Scope::MOST);
         let count = count.ok_or_else(|| f.wrong("depth is not one known number of elements"))?;
         if *f.shape(values) != [2] {
             return Err(f.wrong(format!("values {} are not two", f.shape(values))));
@@ -156,7 +148,7 @@ fn one_hot(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         let counted = f.add_number(indices, count as f64)?;
         let negative = f.compare(BinaryKind::Less, indices, 0.0)?;
         let indices = f.choose(negative, counted, indices)?;
-        let places = places(f, count, shape.rank() - axis)?;
+        let places = f.places(count, shape.rank() - axis)?;
         let on = f.binary(BinaryKind::Equal, indices, places)?;
         let [no, yes] = [0, 1].map(|place| f.slice(values, 0, place, place + 1));
         let (no, yes) = (no?, yes?);
@@ -259,15 +251,142 @@ fn space_to_depth(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         .into())
 }
 
+/// Extents cut or filled up with zeros, as much before as behind.
+fn center_crop_pad(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let axes = node.ints("axes")?;
+    let function = node.function(move |f| {
+        let mut x = f.input(0)?;
+        let axes = match &axes {
+            Some(axes) => f.axes(x, axes)?,
+            None => (0..f.rank(x)).collect(),
+        };
+        let wish = f.ints(1)?.unwrap_or_default();
+        if wish.len() != axes.len() {
+            return Err(f.wrong(format!("{} extents for {} axes", wish.len(), axes.len())));
+        }
+        let mut pads = vec![0; 2 * f.rank(x)];
+        for (&axis, &wish) in axes.iter().zip(&wish) {
+            let own = f.shape(x)[axis] as i64;
+            if wish < 0 {
+                return Err(f.wrong(format!("an extent of {wish}")));
+            }
+            if wish < own {
+                let start = (own - wish) / 2;
+                x = f.slice(x, axis, start, start + wish)?;
+            } else {
+                let rank = f.rank(x);
+                pads[axis] = (wish - own) / 2;
+                pads[rank + axis] = wish - own - pads[axis];
+            }
+        }
+        if pads.iter().all(|&pad| pad == 0) {
+            return Ok(x);
+        }
+        let pads = f.list(&pads);
+        f.op(Op::Pad(Pad { mode: PadMode::Constant }), &[x, pads])
+    });
+    Ok(function.deciding(&[1]).into())
+}
+
+/// Elements of `x` along an axis by an index that is spread over `dims`.
+fn gathered_by(
+    f: &mut Scope<'_, '_>,
+    x: ValueId,
+    axis: usize,
+    dims: &[usize],
+    index: ValueId,
+) -> Result<ValueId, Error> {
+    let index = f.expand(index, dims)?;
+    f.op(Op::GatherElements(GatherElements { axis: axis as isize }), &[x, index])
+}
+
+/// The first elements of each sequence of a batch in reverse, as many as its length says.
+fn reverse_sequence(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let (batch, time) = (node.int("batch_axis")?.unwrap_or(1), node.int("time_axis")?.unwrap_or(0));
+    Ok(node
+        .function(move |f| {
+            let (x, lengths) = (f.input(0)?, f.input(1)?);
+            let shape = f.shape(x);
+            let (batch, time) = (f.axis(x, batch)?, f.axis(x, time)?);
+            if batch == time || *f.shape(lengths) != [shape[batch]] {
+                return Err(f.wrong(format!("lengths {} for axis {batch} of {shape}", f.shape(lengths))));
+            }
+            let mut dims = vec![1; shape.rank()];
+            dims[batch] = shape[batch];
+            let lengths = f.cast(lengths, DType::I64)?;
+            let lengths = f.reshape(lengths, &dims)?;
+            let places = f.places(shape[time], shape.rank() - 1 - time)?;
+            let last = f.add_number(lengths, -1.0)?;
+            let turned = f.sub(last, places)?;
+            let within = f.binary(BinaryKind::Less, places, lengths)?;
+            let index = f.choose(within, turned, places)?;
+            gathered_by(f, x, time, &shape, index)
+        })
+        .into())
+}
+
+/// A run of elements along an axis put in the place of others, for each element of the batch where its index says.
+fn tensor_scatter(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let axis = node.int("axis")?.unwrap_or(-2);
+    let circular = node.choice("mode", "linear", &[("linear", false), ("circular", true)])?;
+    Ok(node
+        .function(move |f| {
+            let (cache, update) = (f.input(0)?, f.input(1)?);
+            let (shape, own) = (f.shape(cache), f.shape(update));
+            let axis = f.axis(cache, axis)?;
+            let others = |dims: &[usize]| [&dims[..axis], &dims[axis + 1..]].concat();
+            if axis == 0
+                || own.rank() != shape.rank()
+                || others(&own) != others(&shape)
+                || own[axis] > shape[axis]
+            {
+                return Err(f.wrong(format!("an update {own} of {shape} along axis {axis}")));
+            }
+            if own[axis] == 0 {
+                return Ok(cache);
+            }
+            let places = f.places(shape[axis], shape.rank() - 1 - axis)?;
+            let mut at = places;
+            if let Some(starts) = f.get(2) {
+                if *f.shape(starts) != [shape[0]] {
+                    return Err(f.wrong(format!("starts {} for a batch of {}", f.shape(starts), shape[0])));
+                }
+                let mut dims = vec![1; shape.rank()];
+                dims[0] = shape[0];
+                let starts = f.cast(starts, DType::I64)?;
+                let starts = f.reshape(starts, &dims)?;
+                at = f.sub(places, starts)?;
+                if circular {
+                    let extent = f.integer(shape[axis] as i64, DType::I64);
+                    at = f.binary(BinaryKind::Mod, at, extent)?;
+                }
+            }
+            let zero = f.integer(0, DType::I64);
+            let count = f.integer(own[axis] as i64, DType::I64);
+            let last = f.integer(own[axis] as i64 - 1, DType::I64);
+            let behind = f.binary(BinaryKind::GreaterOrEqual, at, zero)?;
+            let before = f.binary(BinaryKind::Less, at, count)?;
+            let replaced = f.binary(BinaryKind::And, behind, before)?;
+            let index = f.binary(BinaryKind::Max, at, zero)?;
+            let index = f.binary(BinaryKind::Min, index, last)?;
+            let new = gathered_by(f, update, axis, &shape, index)?;
+            f.choose(replaced, new, cache)
+        })
+        .into())
+}
+
 operators! {
     DEFAULT_DOMAIN;
     "CastLike": [15, 19, 21, 23, 24, 25] {2, 2, 1 => cast_like};
+    "CenterCropPad": [18] {2, 2, 1 => center_crop_pad};
     "DepthToSpace": [1, 11, 13, 28] {1, 1, 1 => depth_to_space};
     "EyeLike": [9, 22] {1, 1, 1 => eye_like};
     "OneHot": [9, 11, 28] {3, 3, 1 => one_hot};
     "Range": [11, 27] {3, 3, 1 => range};
+    "ReverseSequence": [10, 28] {2, 2, 1 => reverse_sequence};
     "Size": [1, 13, 19, 21, 23, 24, 25] {1, 1, 1 => body size};
     "SpaceToDepth": [1, 13, 28] {1, 1, 1 => space_to_depth};
+    "TensorScatter": [24] {2, 3, 1 => tensor_scatter};
     "Tile": [1] {3, 3, 1 => body first_tile, deciding &[1, 2]} [6, 13] {2, 2, 1 => body tile, deciding &[1]};
     "Trilu": [14] {1, 2, 1 => trilu};
 }

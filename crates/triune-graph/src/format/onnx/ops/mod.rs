@@ -5,10 +5,12 @@
 //! which asks [`NodeReader::since`] where they differ in form only. A version that is known but not read says why.
 
 mod activation;
+mod attention;
 mod conv;
 mod cumulative;
 mod einsum;
 mod elementwise;
+mod grid;
 mod index;
 mod layout;
 mod loss;
@@ -19,9 +21,11 @@ mod pool;
 mod product;
 mod quant;
 mod reduce;
+mod resample;
 mod reshape;
 mod resize;
 mod statistics;
+mod volume;
 mod window;
 
 use std::{collections::HashMap, sync::LazyLock};
@@ -119,12 +123,14 @@ fn mistaken(op: &Op) -> String {
     format!("{} has another's writer", op.name())
 }
 
-const FAMILIES: [&[Operator]; 18] = [
+const FAMILIES: [&[Operator]; 21] = [
     activation::OPERATORS,
+    attention::OPERATORS,
     conv::OPERATORS,
     cumulative::OPERATORS,
     einsum::OPERATORS,
     elementwise::OPERATORS,
+    grid::OPERATORS,
     index::OPERATORS,
     layout::OPERATORS,
     loss::OPERATORS,
@@ -138,6 +144,7 @@ const FAMILIES: [&[Operator]; 18] = [
     reshape::OPERATORS,
     resize::OPERATORS,
     statistics::OPERATORS,
+    volume::OPERATORS,
 ];
 
 /// All operators, by domain and name.

@@ -1,11 +1,15 @@
 //! Normalization at inference time, softmax, and dropout, which does nothing then.
 
+use triune_tensor::DType;
+
 use super::{
     DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, mistaken, operators,
+    statistics::per_channel,
 };
 use crate::{
-    Constant, Error, Op,
-    ops::{BatchNormalization, Identity, Softmax},
+    Error, Op, ValueId,
+    functions::Scope,
+    ops::{BatchNormalization, Identity, ReduceKind, Softmax, UnaryKind},
 };
 
 fn batch_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
@@ -15,10 +19,72 @@ fn batch_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     if node.since < 9 {
         node.only("spatial", 1)?;
     }
-    node.only("training_mode", 0)?;
-    node.ignore(&["momentum"]);
+    let epsilon = node.float("epsilon", 1e-5)?;
+    let momentum = node.float("momentum", 0.9)?;
+    if node.flag("training_mode")? {
+        return Ok(node.functions(move |f| in_training(f, epsilon, momentum)).into());
+    }
     node.drop_outputs(1)?;
-    Ok(Op::BatchNormalization(BatchNormalization { epsilon: node.float("epsilon", 1e-5)? }))
+    let op = BatchNormalization { epsilon };
+    if (1..5).all(|index| node.constant(index).is_some()) {
+        return Ok(Op::BatchNormalization(op));
+    }
+    // What is constant after all becomes part of a convolution; what is not is computed step by step.
+    Ok(node
+        .function(move |f| {
+            let operands = (0..5).map(|index| f.input(index)).collect::<Result<Vec<_>, _>>()?;
+            if operands[1..].iter().all(|&id| f.known(id).is_some()) {
+                return f.op(Op::BatchNormalization(op), &operands);
+            }
+            let rank = f.rank(operands[0]);
+            let mut spread = Vec::with_capacity(4);
+            for &operand in &operands[1..] {
+                spread.push(per_channel(f, operand, rank)?);
+            }
+            normalized(f, operands[0], [spread[0], spread[1]], [spread[2], spread[3]], epsilon)
+        })
+        .into())
+}
+
+/// (x − mean)/√(variance + ε)·scale + bias.
+fn normalized(
+    f: &mut Scope<'_, '_>,
+    x: ValueId,
+    [scale, bias]: [ValueId; 2],
+    [mean, variance]: [ValueId; 2],
+    epsilon: f32,
+) -> Result<ValueId, Error> {
+    let difference = f.sub(x, mean)?;
+    let variance = f.add_number(variance, f64::from(epsilon))?;
+    let deviation = f.unary(UnaryKind::Sqrt, variance)?;
+    let result = f.div(difference, deviation)?;
+    let result = f.mul(result, scale)?;
+    f.add(result, bias)
+}
+
+/// By the statistics of the batch; results y, and the statistics so far with those of the batch taken in.
+fn in_training(f: &mut Scope<'_, '_>, epsilon: f32, momentum: f32) -> Result<Vec<ValueId>, Error> {
+    let x = f.input(0)?;
+    let rank = f.rank(x);
+    if rank < 2 {
+        return Err(f.wrong(format!("input {} has no channel axis", f.shape(x))));
+    }
+    let axes: Vec<usize> = (0..rank).filter(|axis| *axis != 1).collect();
+    let mean = f.reduce(ReduceKind::Mean, x, &axes)?;
+    let difference = f.sub(x, mean)?;
+    let square = f.mul(difference, difference)?;
+    let variance = f.reduce(ReduceKind::Mean, square, &axes)?;
+    let (scale, bias) = (per_channel(f, f.input(1)?, rank)?, per_channel(f, f.input(2)?, rank)?);
+    let mut results = vec![normalized(f, x, [scale, bias], [mean, variance], epsilon)?];
+    for (index, own) in [(3, mean), (4, variance)] {
+        let before = f.input(index)?;
+        let shape = f.shape(before);
+        let own = f.reshape(own, &shape)?;
+        let before = f.mul_number(before, f64::from(momentum))?;
+        let own = f.mul_number(own, 1.0 - f64::from(momentum))?;
+        results.push(f.add(before, own)?);
+    }
+    Ok(results)
 }
 
 fn write_batch_normalization(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
@@ -43,20 +109,40 @@ fn write_softmax(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Dropout does nothing at inference.
+/// Dropout does nothing at inference, and since opset 12 says so in its mask.
 fn dropout(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     if node.since < 7 && !node.flag("is_test")? {
         return Err(node.unsupported("attribute 'is_test' is 0: it would drop elements by chance"));
     }
     node.ignore(&["ratio", "seed"]);
-    let training = node.inputs.get(2).is_some_and(Option::is_some);
-    let off = node.constant(2).and_then(Constant::to_i64).is_some_and(|flag| flag == [0]);
-    if training && !off {
-        return Err(node.unsupported("input 2 (training_mode) is not false"));
+    if node.since < 12 {
+        node.drop_outputs(1)?;
+        return Ok(Op::Identity(Identity));
     }
-    node.drop_outputs(1)?;
-    node.inputs.truncate(1);
-    Ok(Op::Identity(Identity))
+    if node.inputs.get(2).is_none_or(Option::is_none) && !node.output_used(1) {
+        node.inputs.truncate(1);
+        node.outputs.truncate(1);
+        return Ok(Op::Identity(Identity));
+    }
+    let function = node.functions(|f| {
+        let x = f.input(0)?;
+        let is = |index: usize, number: f64| {
+            let known = f.get(index).and_then(|id| f.known(id));
+            known.is_some_and(|known| match known.to_i64() {
+                Some(ints) => ints == [number as i64],
+                None => known.to_f64().is_some_and(|reals| reals == [number]),
+            })
+        };
+        if f.get(2).is_some() && !is(2, 0.0) && !is(1, 0.0) {
+            return Err(
+                f.unsupported("input 2 (training_mode) is not false: it would drop elements by chance")
+            );
+        }
+        let kept = f.scalar(1.0, DType::Bool);
+        let shape = f.shape(x);
+        Ok(vec![x, f.expand(kept, &shape)?])
+    });
+    Ok(function.deciding(&[1, 2]).into())
 }
 
 operators! {

@@ -4,7 +4,8 @@ use triune_tensor::function::PoolKind;
 
 use super::{
     DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, bare, mistaken, operators,
-    window::{read_window, write_undilated, write_window},
+    volume::{self, Attributes},
+    window::{read_window, window_axes, write_undilated, write_window},
 };
 use crate::{
     Error, Op,
@@ -15,11 +16,19 @@ fn max_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     // The order in which indices would be counted; there are none.
     node.ignore(&["storage_order"]);
     node.drop_outputs(1)?;
+    if window_axes(node, None)? == 3 {
+        let attributes = Attributes::read(node)?;
+        return Ok(volume::max_pool(node, attributes));
+    }
     pool(node, PoolKind::Max)
 }
 
 fn average_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let count_include_pad = node.flag("count_include_pad")?;
+    if node.since >= 7 && window_axes(node, None)? == 3 {
+        let attributes = Attributes::read(node)?;
+        return Ok(volume::average_pool(node, attributes, count_include_pad));
+    }
     let op = pool(node, PoolKind::Average { count_include_pad })?;
     if let Op::Pool(pool) = &op
         && node.since < 7

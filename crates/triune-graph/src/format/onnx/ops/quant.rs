@@ -6,8 +6,9 @@ use super::{
     DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, mistaken, operators,
 };
 use crate::{
-    Constant, Error, Op,
-    ops::{DequantizeLinear, QuantizeLinear},
+    Constant, Error, Op, ValueId,
+    functions::Scope,
+    ops::{BinaryKind, DequantizeLinear, QuantizeLinear, ReduceKind, UnaryKind},
 };
 
 /// The axis of parameters per channel; blocks of a scale each, since opset 21, are not supported.
@@ -52,8 +53,40 @@ fn write_dequantize(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> 
     Ok(())
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is one of the readers")]
+fn dynamic(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    Ok(node.functions(dynamic_quantize).into())
+}
+
+/// Bytes for the range of x and 0, the scale and the zero point.
+fn dynamic_quantize(f: &mut Scope<'_, '_>) -> Result<Vec<ValueId>, Error> {
+    let x = f.input(0)?;
+    let axes: Vec<usize> = (0..f.rank(x)).collect();
+    let zero = f.scalar_like(0.0, x);
+    let mut ends = [x; 2];
+    let kinds = [(ReduceKind::Min, BinaryKind::Min), (ReduceKind::Max, BinaryKind::Max)];
+    for (end, (reduce, binary)) in ends.iter_mut().zip(kinds) {
+        let extreme = f.reduce(reduce, x, &axes)?;
+        let extreme = f.reshape(extreme, &[])?;
+        *end = f.binary(binary, extreme, zero)?;
+    }
+    let [low, high] = ends;
+    let range = f.sub(high, low)?;
+    let steps = f.scalar_like(255.0, x);
+    let scale = f.div(range, steps)?;
+    let start = f.div(low, scale)?;
+    let start = f.sub(zero, start)?;
+    let start = f.unary(UnaryKind::Clip([0.0, 255.0]), start)?;
+    let start = f.unary(UnaryKind::Round, start)?;
+    let zero_point = f.cast(start, DType::U8)?;
+    let op = QuantizeLinear { axis: 1, dtype: DType::U8 };
+    let y = f.op(Op::QuantizeLinear(op), &[x, scale, zero_point])?;
+    Ok(vec![y, scale, zero_point])
+}
+
 operators! {
     DEFAULT_DOMAIN;
     "DequantizeLinear": [10, 13, 19, 21, 23, 24, 25, 28] {2, 3, 1 => dequantize} write write_dequantize;
+    "DynamicQuantizeLinear": [11] {1, 1, 3 => dynamic};
     "QuantizeLinear": [10, 13, 19, 21, 23, 24, 25, 28] {2, 3, 1 => quantize} write write_quantize;
 }

@@ -6,7 +6,7 @@ use triune_tensor::{
 };
 
 use super::{
-    DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, mistaken, operators,
+    DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, mistaken, operators, resample,
 };
 use crate::{Constant, Error, Op, ops::Resize};
 
@@ -25,27 +25,7 @@ const NEAREST: [(&str, NearestMode); 4] = [
 ];
 
 fn resize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    if node.since < 11 {
-        return simple(node);
-    }
-    let coordinates = node.choice("coordinate_transformation_mode", "half_pixel", &COORDINATES)?;
-    let nearest = node.choice("nearest_mode", "round_prefer_floor", &NEAREST)?;
-    let modes = [("nearest", ResizeMode::Nearest(nearest)), ("linear", ResizeMode::Linear)];
-    let mode = node.choice("mode", "nearest", &modes)?;
-    // These concern the cubic mode and cropping.
-    node.ignore(&["cubic_coeff_a", "exclude_outside", "extrapolation_value"]);
-    node.only("antialias", 0)?;
-    node.choice("keep_aspect_ratio_policy", "stretch", &[("stretch", ())])?;
-    // The region of interest is for cropping; an empty tensor stands for an operand that is left out.
-    if let Some(roi) = node.inputs.get_mut(1) {
-        *roi = None;
-    }
-    for index in 2..node.inputs.len() {
-        if node.constant(index).is_some_and(|constant| constant.elements() == 0) {
-            node.inputs[index] = None;
-        }
-    }
-    Ok(Op::Resize(Resize { mode, coordinates }))
+    if node.since < 11 { simple(node) } else { resample::resize(node) }
 }
 
 fn upsample(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {

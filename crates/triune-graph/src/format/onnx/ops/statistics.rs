@@ -74,7 +74,7 @@ fn rms_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
 }
 
 /// A vector with an element per channel, as it is spread over a value of `rank` dimensions.
-fn per_channel(f: &mut Scope<'_, '_>, vector: ValueId, rank: usize) -> Result<ValueId, Error> {
+pub(super) fn per_channel(f: &mut Scope<'_, '_>, vector: ValueId, rank: usize) -> Result<ValueId, Error> {
     let shape = f.shape(vector);
     if shape.rank() != 1 {
         return Err(f.wrong(format!("{shape} where an element per channel is expected")));

@@ -13,12 +13,25 @@ pub(super) struct FileWindow {
     one_axis: bool,
 }
 
-const AUTO_PADS: [(&str, AutoPad); 4] = [
+pub(super) const AUTO_PADS: [(&str, AutoPad); 4] = [
     ("NOTSET", AutoPad::Explicit),
     ("SAME_UPPER", AutoPad::SameUpper),
     ("SAME_LOWER", AutoPad::SameLower),
     ("VALID", AutoPad::Valid),
 ];
+
+/// Axes that the node's window runs over; `weights_rank` helps where there is no `kernel_shape`.
+pub(super) fn window_axes(
+    node: &mut NodeReader<'_, '_>,
+    weights_rank: Option<usize>,
+) -> Result<usize, Error> {
+    for name in ["kernel_shape", "strides", "dilations"] {
+        if let Some(extents) = node.extents(name)? {
+            return Ok(extents.len());
+        }
+    }
+    Ok(weights_rank.and_then(|rank| rank.checked_sub(2)).unwrap_or(2))
+}
 
 /// Takes the attributes; `weights_rank` helps where there is no `kernel_shape`.
 pub(super) fn read_window(
@@ -30,15 +43,9 @@ pub(super) fn read_window(
     let dilations = node.extents("dilations")?;
     let pads = node.extents("pads")?;
     let auto_pad = node.choice("auto_pad", "NOTSET", &AUTO_PADS)?;
-    let axes = [&kernel, &strides, &dilations]
-        .into_iter()
-        .flatten()
-        .map(Vec::len)
-        .next()
-        .or(weights_rank.and_then(|rank| rank.checked_sub(2)))
-        .unwrap_or(2);
+    let axes = window_axes(node, weights_rank)?;
     if !(1..=2).contains(&axes) {
-        return Err(node.unsupported(format!("a window over {axes} axes; 1 and 2 are supported")));
+        return Err(node.unsupported(format!("a window over {axes} axes; 1 to 3 are supported")));
     }
     let pair = |values: Option<Vec<usize>>, name: &str, default: Option<usize>| match values {
         None => Ok(default.map(|value| [value; 2])),

@@ -1,0 +1,65 @@
+"""ONNX's conformance suite: what passes goes on to pass, nothing is wrong, nothing crashes."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+_SPEC = importlib.util.spec_from_file_location("onnx_suite", Path(__file__).with_name("onnx_suite.py"))
+assert _SPEC is not None
+assert _SPEC.loader is not None
+suite = sys.modules["onnx_suite"] = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(suite)
+
+# Half floats keep the precision of f32 between operators here: the suite's own results, of which each step is rounded to 11
+# bits, are further from the true ones than its tolerance.
+ROUNDED_IN_BETWEEN = {"test_attention_4d_causal_fp16_cpu", "test_attention_4d_causal_fp16_expanded_cpu"}
+# Cases that pass of the suite of onnx 1.23.
+PASSES = {
+    "NodeModel": 1398,
+    "RealModel": 7,
+    "SimpleModel": 7,
+    "PyTorchConvertedModel": 79,
+    "PyTorchOperatorModel": 35,
+}
+
+
+def test_what_passes_goes_on_to_pass_and_nothing_is_wrong() -> None:
+    outcomes = list(suite.outcomes())
+    assert [outcome for outcome in outcomes if outcome.kind == "crash"] == []
+    assert {outcome.case for outcome in outcomes if outcome.kind == "wrong"} <= ROUNDED_IN_BETWEEN
+    if onnx.__version__.startswith("1.23."):
+        passes = Counter(outcome.category for outcome in outcomes if outcome.kind == "pass")
+        assert all(passes[category] >= count for category, count in PASSES.items()), passes
+
+
+def test_the_backend_is_what_onnx_says() -> None:
+    import numpy as np
+
+    import triune
+    from triune.onnx import backend
+
+    assert backend.supports_device("CPU")
+    assert not backend.supports_device("CUDA")
+    a, b = np.array([1, 2], np.float32), np.array([3, 5], np.float32)
+    node = onnx.helper.make_node("Add", ["a", "b"], ["sum"])
+    (result,) = backend.run_node(node, [a, b])
+    np.testing.assert_array_equal(result, a + b)
+    info = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph([node], "g", [info("a", 1, ["n"]), info("b", 1, ["n"])], [info("sum", 1, ["n"])])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    prepared = backend.prepare(model, threads=2)
+    results = prepared.run({"b": b, "a": a})
+    np.testing.assert_array_equal(results["sum"], a + b)
+    np.testing.assert_array_equal(backend.run_model(model, [a, b])[0], a + b)
+    for wrong in (lambda: backend.prepare(model, "CUDA"), lambda: backend.prepare(model, "CPU", speed=9)):
+        with pytest.raises(triune.errors.ArgumentError):
+            wrong()
+    with pytest.raises(triune.errors.ArgumentError, match="got 3"):
+        prepared.run([a, b, a])
