@@ -4,7 +4,11 @@
 //! session lie in one workspace at the same addresses, and sessions can share theirs. That no two run at once in it is
 //! the memory's own rule: a run leases what it touches, and a second lease is refused.
 
-use std::sync::{Arc, Weak};
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hasher},
+    sync::{Arc, Weak},
+};
 
 use triune_device::{
     Addr, Border, Decoded, DeviceSpec, Error as DeviceError, Library, Memory, RangeAccess, RegionId, Segment,
@@ -107,8 +111,44 @@ pub struct Workspace {
 struct State {
     /// As large as the largest program needs; replaced when a larger one comes.
     chunk: Option<Arc<Chunk>>,
-    /// Constants that programs alive have in memory.
-    constants: Vec<Weak<Chunk>>,
+    constants: Constants,
+}
+
+/// Constants that programs alive have in memory.
+#[derive(Debug, Default)]
+struct Constants {
+    /// By length and a hash of the content.
+    chunks: HashMap<(usize, u64), Vec<Weak<Chunk>>>,
+    count: usize,
+    /// How many were left when those without a program were dropped last.
+    left: usize,
+}
+
+impl Constants {
+    fn key(bytes: &[u8]) -> (usize, u64) {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(bytes);
+        (bytes.len(), hasher.finish())
+    }
+
+    fn find(&self, bytes: &[u8]) -> Option<Arc<Chunk>> {
+        let mut alike = self.chunks.get(&Self::key(bytes))?.iter().filter_map(Weak::upgrade);
+        alike.find(|each| each.holds(bytes))
+    }
+
+    fn add(&mut self, bytes: &[u8], chunk: &Arc<Chunk>) {
+        // Whenever there are twice as many: a look at all of them costs no more than what came in between.
+        if self.count > 2 * self.left {
+            self.chunks.retain(|_, alike| {
+                alike.retain(|each| each.strong_count() > 0);
+                !alike.is_empty()
+            });
+            self.left = self.chunks.values().map(Vec::len).sum();
+            self.count = self.left;
+        }
+        self.chunks.entry(Self::key(bytes)).or_default().push(Arc::downgrade(chunk));
+        self.count += 1;
+    }
 }
 
 impl Workspace {
@@ -182,12 +222,11 @@ impl Workspace {
     /// Constants in memory, once for all programs with the same.
     fn constants(&self, bytes: &[u8]) -> Result<Arc<Chunk>, Error> {
         let mut state = self.lock();
-        state.constants.retain(|each| each.strong_count() > 0);
-        if let Some(found) = state.constants.iter().filter_map(Weak::upgrade).find(|each| each.holds(bytes)) {
+        if let Some(found) = state.constants.find(bytes) {
             return Ok(found);
         }
         let new = Arc::new(Chunk::holding(&self.memory, self.region, bytes)?);
-        state.constants.push(Arc::downgrade(&new));
+        state.constants.add(bytes, &new);
         Ok(new)
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Buffer<'a> {
 
 impl<'a> Buffer<'a> {
     /// About what becomes of a byte that a reader visits, in memory: an operator with its name and operands has some dozens.
-    const ROOM: u64 = 128;
+    const ROOM: u64 = 32;
 
     /// Reads what `bytes` hold.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
