@@ -7,7 +7,7 @@ mod host;
 mod names;
 mod signed;
 
-use std::collections::HashSet;
+use std::{collections::HashSet, hash::BuildHasher};
 
 use triune_graph::{Graph, Node, NodeId, Op, ValueId, passes};
 use triune_tensor::{DType, QuantParams};
@@ -222,7 +222,7 @@ pub enum Side {
 
 /// Assigns every node of a prepared graph to a side; those in `kept` stay on the host, and those over 16-bit integers unless
 /// the device computes on these.
-pub fn sides(graph: &Graph, kept: &HashSet<NodeId>, int16: bool) -> Vec<Side> {
+pub fn sides<S: BuildHasher>(graph: &Graph, kept: &HashSet<NodeId, S>, int16: bool) -> Vec<Side> {
     // For a value: the side that makes it; inputs and constants count as before.
     let mut made: Vec<Side> = vec![Side::Before; graph.values.len()];
     let producers = graph.producers();

@@ -338,6 +338,7 @@ impl Program {
     }
 
     /// The program with these commands and this plan.
+    #[must_use]
     pub fn with_plan(&self, commands: &[Command], planned: Planned) -> Self {
         let Planned { buffers, scratch_bytes, scratch_lower_bound, residency, .. } = planned;
         let instructions = command::encode(commands).into();

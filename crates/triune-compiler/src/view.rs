@@ -142,6 +142,7 @@ impl View {
     }
 
     /// Axis i of the result is axis `perm[i]` of this view.
+    #[must_use]
     pub fn permuted(&self, perm: &[usize]) -> Self {
         let mut view = *self;
         for (axis, &from) in perm.iter().enumerate() {
@@ -152,6 +153,7 @@ impl View {
     }
 
     /// `length` positions of `axis` from `start`, every `step`-th.
+    #[must_use]
     pub fn sliced(&self, axis: usize, start: usize, length: usize, step: usize) -> Self {
         let mut view = *self;
         view.offset += start as u64 * self.strides[axis];
@@ -201,6 +203,7 @@ impl View {
     }
 
     /// The view `bytes` further into its buffer's origin.
+    #[must_use]
     pub fn at(&self, offset: u64) -> Self {
         Self { offset, ..*self }
     }
@@ -252,6 +255,7 @@ impl View {
     }
 
     /// A gapless view of another buffer and element type whose axes lie in this view's order.
+    #[must_use]
     pub fn compact_like(&self, home: Home, dtype: DType) -> Self {
         if let (Some(Blocks { channels, fill, .. }), &[n, c, h, w]) = (self.blocks, &*self.dims) {
             return Self::blocked(home, dtype, [n, c, h, w], channels, fill);

@@ -313,15 +313,15 @@ fn right() -> Vec<Command> {
     all
 }
 
-fn bench(command: Command) -> Bench {
-    Bench::alone(&[command], &constants(), [4096, 256, 256])
+fn bench(command: &Command) -> Bench {
+    Bench::alone(&[*command], &constants(), [4096, 256, 256])
 }
 
 #[test]
 fn what_is_right_runs() {
     for command in right() {
         let name = command.opcode().mnemonic();
-        let bench = bench(command);
+        let bench = bench(&command);
         let mut executor = bench.executor(Isa::best()).unwrap_or_else(|error| panic!("{name}: {error}"));
         executor.run(&triune_kernels::Pool::new(1), None).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
@@ -780,7 +780,7 @@ fn each_broken_field_is_named() {
     let mut wrong = Vec::new();
     for (index, (command, field, words)) in rows.into_iter().enumerate() {
         let name = command.opcode().mnemonic();
-        let bench = bench(command);
+        let bench = bench(&command);
         let got = match bench.executor(Isa::best()) {
             Err(Error::Command { index: 0, offset: 0, mnemonic, field: got, problem })
                 if mnemonic == name && got == field && problem.contains(words) =>

@@ -126,7 +126,7 @@ impl Constant {
             DType::I32 => self.words().for_each(|w| f(i64::from(i32::from_le_bytes(w)))),
             DType::I64 => self.words().for_each(|w| f(i64::from_le_bytes(w))),
             DType::U64 => {
-                self.words().try_for_each(|w| i64::try_from(u64::from_le_bytes(w)).map(&mut f)).ok()?
+                self.words().try_for_each(|w| i64::try_from(u64::from_le_bytes(w)).map(&mut f)).ok()?;
             }
             DType::F16 | DType::F32 | DType::F64 => return None,
         }

@@ -68,7 +68,7 @@ impl Drop for Chunk {
 
 /// Bytes whose pages are there before the first run. What is beyond comes as it is touched: a few bytes of a file can ask for
 /// extents of any size.
-const AT_ONCE: usize = 32 << 20;
+const AT_ONCE: usize = 24 << 20;
 
 /// Refuses what this machine does not have: the system would promise it, and end the process that takes it at its word.
 fn check_there_is(bytes: u64) -> Result<(), Error> {

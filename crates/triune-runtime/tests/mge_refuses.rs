@@ -55,11 +55,13 @@ const WEIGHTS: Given = Floats(&[4, 4, 3, 3]);
 /// `Quantized8Asymm` with zero point 100.
 const QU8: Type = Type(11, Some((0.1, 100)));
 
+#[expect(clippy::unnecessary_wraps, reason = "a field of the table: an operand, or none")]
 fn conv(fields: Table) -> Option<(u8, Table)> {
     Some((6, fields))
 }
 
 /// Parameters that hold structs in slot 0.
+#[expect(clippy::unnecessary_wraps, reason = "as above")]
 fn structs(kind: u8, size: usize, bytes: Vec<u8>) -> Option<(u8, Table)> {
     Some((kind, vec![(0, Field::Vector(bytes.len() / size, 4, bytes))]))
 }

@@ -29,7 +29,6 @@ fn package(folder: &Path) -> Value {
 /// Where in the description, what is put there (`null`: it goes), and words of the error.
 type Row = (&'static str, Value, &'static [&'static str]);
 
-#[expect(clippy::too_many_lines, reason = "it is a table")]
 fn rows() -> Vec<Row> {
     vec![
         // The whole.
