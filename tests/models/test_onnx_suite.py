@@ -17,12 +17,17 @@ assert _SPEC.loader is not None
 suite = sys.modules["onnx_suite"] = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(suite)
 
-# Half floats keep the precision of f32 between operators here: the suite's own results, of which each step is rounded to 11
-# bits, are further from the true ones than its tolerance.
-ROUNDED_IN_BETWEEN = {"test_attention_4d_causal_fp16_cpu", "test_attention_4d_causal_fp16_expanded_cpu"}
+# Cases in which the elements that differ are nearer to the true ones (computed in f64) here than in the suite: half floats keep
+# the precision of f32 between operators, and parts that are 0 have no rounding of a fast transform.
+CLOSER_TO_THE_TRUTH = {
+    "test_attention_4d_causal_fp16_cpu",
+    "test_attention_4d_causal_fp16_expanded_cpu",
+    "test_dft_inverse_cpu",
+    "test_dft_inverse_opset19_cpu",
+}
 # Cases that pass of the suite of onnx 1.23.
 PASSES = {
-    "NodeModel": 1398,
+    "NodeModel": 1419,
     "RealModel": 7,
     "SimpleModel": 7,
     "PyTorchConvertedModel": 79,
@@ -33,7 +38,7 @@ PASSES = {
 def test_what_passes_goes_on_to_pass_and_nothing_is_wrong() -> None:
     outcomes = list(suite.outcomes())
     assert [outcome for outcome in outcomes if outcome.kind == "crash"] == []
-    assert {outcome.case for outcome in outcomes if outcome.kind == "wrong"} <= ROUNDED_IN_BETWEEN
+    assert {outcome.case for outcome in outcomes if outcome.kind == "wrong"} <= CLOSER_TO_THE_TRUTH
     if onnx.__version__.startswith("1.23."):
         passes = Counter(outcome.category for outcome in outcomes if outcome.kind == "pass")
         assert all(passes[category] >= count for category, count in PASSES.items()), passes

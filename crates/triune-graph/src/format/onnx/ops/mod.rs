@@ -20,10 +20,12 @@ mod normalization;
 mod pool;
 mod product;
 mod quant;
+mod quantized;
 mod reduce;
 mod resample;
 mod reshape;
 mod resize;
+mod signal;
 mod statistics;
 mod volume;
 mod window;
@@ -123,7 +125,7 @@ fn mistaken(op: &Op) -> String {
     format!("{} has another's writer", op.name())
 }
 
-const FAMILIES: [&[Operator]; 21] = [
+const FAMILIES: [&[Operator]; 23] = [
     activation::OPERATORS,
     attention::OPERATORS,
     conv::OPERATORS,
@@ -140,9 +142,11 @@ const FAMILIES: [&[Operator]; 21] = [
     pool::OPERATORS,
     product::OPERATORS,
     quant::OPERATORS,
+    quantized::OPERATORS,
     reduce::OPERATORS,
     reshape::OPERATORS,
     resize::OPERATORS,
+    signal::OPERATORS,
     statistics::OPERATORS,
     volume::OPERATORS,
 ];
