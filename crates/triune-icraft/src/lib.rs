@@ -121,8 +121,8 @@ impl Stages {
     /// A symbolic batch is bound to 1.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] names an operator that the vendor's intermediate representation does not have,
-    /// [`Error::Argument`] a device that has no such documents; [`triune_compiler::Error::NotQuantized.into()`] for a model without operators for it.
+    /// [`Error::Unsupported`](triune_compiler::Error::Unsupported) names an operator that the vendor's intermediate representation does not have,
+    /// [`Error::Argument`](triune_compiler::Error::Argument) a device that has no such documents; [`triune_compiler::Error::NotQuantized`] for a model without operators for it.
     pub fn new(
         model: &Graph,
         float: Option<&Graph>,

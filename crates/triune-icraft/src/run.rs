@@ -27,8 +27,8 @@ impl HardOps {
     /// Loads instructions and constants into a device's memory. Runs use `threads` threads, 0 means one per CPU core.
     ///
     /// # Errors
-    /// [`Error::Argument`] for a device of another kind, [`Error::Program`] for a value that lies outside of the program's
-    /// memory, [`Error::Device`] when the device's is full.
+    /// [`Error::Argument`](triune_compiler::Error::Argument) for a device of another kind, [`Error::Program`](triune_compiler::Error::Program) for a value that lies outside of the program's
+    /// memory, [`Error::Device`](triune_compiler::Error::Device) when the device's is full.
     pub fn new(device: &Arc<Device>, network: &Arc<HardNetwork>, threads: usize) -> Result<Self, Error> {
         let parts =
             Parts::new(device, network.program(), network.steps.iter().map(|step| step.bytes), threads)?;
@@ -51,7 +51,7 @@ impl HardOps {
     /// Extents of a value as it is stored.
     ///
     /// # Errors
-    /// [`Error::Argument`] for a value that no operator reads or makes.
+    /// [`Error::Argument`](triune_compiler::Error::Argument) for a value that no operator reads or makes.
     pub fn extents(&self, v_id: i64) -> Result<&[usize], Error> {
         Ok(&self.place(v_id)?.extents)
     }
@@ -86,7 +86,7 @@ impl HardOps {
     /// Runs the operators from `first` to `last`, both by their number, on the values in memory.
     ///
     /// # Errors
-    /// [`Error::Argument`] for numbers that are not there or in the wrong order, [`Error::Device`] as the commands have it.
+    /// [`Error::Argument`](triune_compiler::Error::Argument) for numbers that are not there or in the wrong order, [`Error::Device`](triune_compiler::Error::Device) as the commands have it.
     pub fn run(&self, first: i64, last: i64) -> Result<(), Error> {
         let parts = self.parts.lock()?;
         self.execute(&parts, self.step(first)?, self.step(last)?)
@@ -117,7 +117,7 @@ impl HardOps {
     /// Numbers of the values that an operator reads and makes.
     ///
     /// # Errors
-    /// [`Error::Argument`] for a number that is not there.
+    /// [`Error::Argument`](triune_compiler::Error::Argument) for a number that is not there.
     pub fn operands(&self, op_id: i64) -> Result<(&[i64], &[i64]), Error> {
         let step = &self.network.steps[self.step(op_id)?];
         Ok((&step.inputs, &step.outputs))

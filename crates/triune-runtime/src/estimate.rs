@@ -23,7 +23,7 @@ impl Estimate {
     /// Decodes the program's commands.
     ///
     /// # Errors
-    /// [`Error::Device`] if they are none.
+    /// [`Error::Device`](triune_compiler::Error::Device) if they are none.
     pub fn new(program: &Arc<Program>) -> Result<Self, Error> {
         Ok(Self { program: Arc::clone(program), commands: command::decode(&program.instructions)? })
     }
@@ -37,7 +37,7 @@ impl Estimate {
     /// of a batch at least.
     ///
     /// # Errors
-    /// [`Error::Argument`] if the device has fewer cores than the batch images, [`Error::Device`] if its memories do not
+    /// [`Error::Argument`](triune_compiler::Error::Argument) if the device has fewer cores than the batch images, [`Error::Device`](triune_compiler::Error::Device) if its memories do not
     /// hold the program, or as `timing::timeline` says.
     pub fn timeline(
         &self,
@@ -57,7 +57,7 @@ impl Estimate {
     /// What each run on `cores` (a bit each) asks of the device, for `clock::compose`.
     ///
     /// # Errors
-    /// As [`Self::timeline`]; [`Error::Argument`] if the device's time is not modelled, or the cores are not as many as the
+    /// As [`Self::timeline`]; [`Error::Argument`](triune_compiler::Error::Argument) if the device's time is not modelled, or the cores are not as many as the
     /// batch has images.
     pub fn demand(&self, spec: &DeviceSpec, options: &TimingOptions, cores: u64) -> Result<Demand, Error> {
         let batch = self.program.batch;

@@ -24,7 +24,7 @@ impl HardDeployment {
     /// What the operators of a range cost on a device such as the deployment's, its clocks or engines changed perhaps.
     ///
     /// # Errors
-    /// [`Error::Argument`] for a range that the deployment does not have, [`Error::Device`] as `timing::timeline` says.
+    /// [`Error::Argument`](triune_compiler::Error::Argument) for a range that the deployment does not have, [`Error::Device`](triune_compiler::Error::Device) as `timing::timeline` says.
     pub fn cost(&self, ops: Range<usize>, spec: &DeviceSpec, options: &TimingOptions) -> Result<Cost, Error> {
         let own = self.range(ops)?;
         let window = own[0].window.start..own[own.len() - 1].window.end;

@@ -68,8 +68,8 @@ impl HardDeployment {
     /// Lays out operators of a network.
     ///
     /// # Errors
-    /// [`Error::Argument`] for operators that are not there, [`Error::Program`] for operands that lie nowhere, [`Error::Target`] for too
-    /// many inputs and outputs, [`Error::Device`] for commands that cannot be decoded and for memories that are too small.
+    /// [`Error::Argument`](triune_compiler::Error::Argument) for operators that are not there, [`Error::Program`](triune_compiler::Error::Program) for operands that lie nowhere, [`Error::Target`](triune_compiler::Error::Target) for too
+    /// many inputs and outputs, [`Error::Device`](triune_compiler::Error::Device) for commands that cannot be decoded and for memories that are too small.
     pub fn new(
         network: &Arc<HardNetwork>,
         spec: &DeviceSpec,

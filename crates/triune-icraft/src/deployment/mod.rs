@@ -181,7 +181,7 @@ impl HardDeployment {
     /// The segment table for a place in memory.
     ///
     /// # Errors
-    /// [`Error::Argument`] for another number of areas; [`Error::Device`] for addresses that are no multiples of 64, or
+    /// [`Error::Argument`](triune_compiler::Error::Argument) for another number of areas; [`Error::Device`](triune_compiler::Error::Device) for addresses that are no multiples of 64, or
     /// segments of which one is written and which overlap.
     pub fn table(&self, bases: &Bases) -> Result<SegmentTable, Error> {
         if bases.areas.len() != self.areas.len() {
@@ -217,7 +217,7 @@ impl HardDeployment {
     /// First byte and bytes of the streams of some operators in the instruction segment; no bytes when none has commands.
     ///
     /// # Errors
-    /// [`Error::Argument`] for a range that the deployment does not have.
+    /// [`Error::Argument`](triune_compiler::Error::Argument) for a range that the deployment does not have.
     pub fn stream(&self, ops: Range<usize>) -> Result<[u64; 2], Error> {
         let own = self.range(ops)?;
         let streams = own.iter().map(|op| op.instructions).filter(|[_, bytes]| *bytes > 0);

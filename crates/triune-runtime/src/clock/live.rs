@@ -327,7 +327,7 @@ impl Meter {
     /// For a deployment whose runs ask for `demand`, and give back results `lag` calls late.
     ///
     /// # Errors
-    /// [`Error::Argument`] if deployments that are paced at another speed are on the device.
+    /// [`Error::Argument`](triune_compiler::Error::Argument) if deployments that are paced at another speed are on the device.
     pub(crate) fn new(
         clock: &Arc<DeviceClock>,
         images: u32,

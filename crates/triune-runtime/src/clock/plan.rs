@@ -39,7 +39,7 @@ pub struct Instance {
 /// have not ended by then are left out, but they take part until then.
 ///
 /// # Errors
-/// [`Error::Argument`] if an instance is on a core that there is not, calls with a period or depth of 0, or the horizon
+/// [`Error::Argument`](triune_compiler::Error::Argument) if an instance is on a core that there is not, calls with a period or depth of 0, or the horizon
 /// holds more than [`MAX_RUNS`] runs.
 pub fn compose(cores: u32, instances: &[Instance], horizon: u64) -> Result<Composition, Error> {
     let mut engine = Engine::new(cores);

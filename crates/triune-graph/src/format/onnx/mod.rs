@@ -1,6 +1,6 @@
 //! ONNX files: opsets 1 to 28 in, opset 13 (or the first that has all operators) out.
 //!
-//! Everything that differs between opsets ends here, in [`ops`]: attributes that became operands, operators that were
+//! Everything that differs between opsets ends here, in `ops`: attributes that became operands, operators that were
 //! renamed, defaults that changed.
 
 mod node;
