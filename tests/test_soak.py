@@ -67,4 +67,5 @@ def test_what_stays_behind_is_noticed(
                 each.set()
             elif isinstance(each, int):
                 os.close(each)
-    assert [word in complaint for complaint in curve.complaints()] == [True]
+    # What other tests gave back late may grow as well: they ran in this process.
+    assert any(word in complaint for complaint in curve.complaints())
