@@ -3,6 +3,7 @@
 
 pub(crate) mod check;
 pub(crate) mod net;
+pub(crate) mod samples;
 
 use std::collections::BTreeMap;
 
