@@ -96,9 +96,10 @@ fn absorb_bias(rewriter: &mut Rewriter<'_>, addition: usize) -> Option<()> {
     let axis = match &node.op {
         Op::Conv(op) if no_bias && op.epilogue.stages.is_empty() => 1,
         Op::MatMul(op) if op.epilogue.stages.is_empty() => {
-            let rank =
-                |operand: usize| Some(rewriter.value((*node.inputs.get(operand)?)?).fixed_shape()?.rank());
-            (rank(0)? == 2 && rank(1)? == 2).then_some(())?;
+            let value = |operand: usize| Some(rewriter.value((*node.inputs.get(operand)?)?));
+            let rank = |operand: usize| Some(value(operand)?.fixed_shape()?.rank());
+            // Only products with constants have a bias.
+            (rank(0)? == 2 && rank(1)? == 2 && value(1)?.constant.is_some()).then_some(())?;
             node.op = Op::Gemm(Gemm {
                 alpha: 1.0,
                 beta: 1.0,
