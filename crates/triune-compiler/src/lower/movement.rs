@@ -142,11 +142,12 @@ impl Lowering<'_> {
         let known = known.filter(|constant| constant.elements() <= MAX_COPIES).and_then(Constant::to_i64);
         let Some(mut indices) = known else { return self.gather_by_data(node, op) };
         for index in &mut indices {
-            if *index < 0 {
+            let given = *index;
+            if given < 0 {
                 *index += extent;
             }
             if !(0..extent).contains(index) {
-                return Err(Error::unsupported(node, format!("index {index} along an axis of {extent}")));
+                return Err(Error::unsupported(node, format!("index {given} along an axis of {extent}")));
             }
         }
         if let [index] = *indices {
