@@ -287,10 +287,7 @@ fn stays_on_host(node: &Node) -> bool {
         | Op::QuantizeLinear(_)
         | Op::DequantizeLinear(_)
         | Op::WarpPerspective(_)
-        | Op::CondTake(_)
-        | Op::NonZero(_)
-        | Op::Nms(_)
-        | Op::NonMaxSuppression(_) => false,
+        | Op::Hosted(_) => false,
         _ => true,
     }
 }

@@ -11,7 +11,10 @@ use crate::{
     functions::{Function, Scope},
     graph::Origin,
     known::Evaluator,
-    ops::infer::{Operand, Operands, TensorType, is_countable},
+    ops::{
+        Hosted, If,
+        infer::{Operand, Operands, TensorType, is_countable},
+    },
 };
 
 /// Values up to this many elements are followed through shape arithmetic.
@@ -100,6 +103,14 @@ impl<'g> Inference<'g> {
             let function = function.clone();
             return self.expand(&node, &function, done, depth);
         }
+        if let Op::Hosted(Hosted::If(op)) = &node.op
+            && let Some(condition) = node.inputs.first().copied().flatten()
+            && let Some(condition) = self.constant(condition)
+        {
+            let holds = condition.to_i64().is_some_and(|elements| elements.first().is_some_and(|&x| x != 0));
+            let op = op.clone();
+            return self.choose(&node, &op, holds, done, depth);
+        }
         self.look_at(&mut node)?;
         done.push(node);
         Ok(())
@@ -182,6 +193,47 @@ impl<'g> Inference<'g> {
         Ok(())
     }
 
+    /// Puts one of two networks in the place of the node that chooses between them.
+    fn choose(
+        &mut self,
+        node: &Node,
+        op: &If,
+        holds: bool,
+        done: &mut Vec<Node>,
+        depth: usize,
+    ) -> Result<(), Error> {
+        let refuse = |reason: String| Error::Unsupported { node: node.name.clone(), op: "If".into(), reason };
+        if depth == DEEPEST {
+            return Err(refuse(format!("more than {DEEPEST} within each other")));
+        }
+        let (body, first) = if holds { (&op.then, 1) } else { (&op.otherwise, 1 + op.then.captures) };
+        let operands = node.inputs.get(first..).unwrap_or_default();
+        let mut names = self.take_names();
+        let mut number = self.graph.values.len();
+        let unique = |inner: &str| {
+            loop {
+                let name = format!("{}/{inner}#{number}", node.name);
+                number += 1;
+                if names.insert(name.clone()) {
+                    break name;
+                }
+            }
+        };
+        let nodes = self.graph.adopt(&body.graph, operands, &node.outputs, unique).map_err(refuse)?;
+        self.names = Some(names);
+        for value in &self.graph.values[self.types.len()..] {
+            let constant = value.constant.as_ref();
+            let dtype =
+                constant.map(|constant| TensorType { dtype: constant.dtype(), shape: constant.shape() });
+            self.types.push(dtype);
+        }
+        for inner in nodes {
+            let name = format!("{}/{}", node.name, inner.name);
+            self.place(Node { name, ..inner }, done, depth + 1)?;
+        }
+        Ok(())
+    }
+
     /// Lets what a function's body makes as `result` be the network's value `output`.
     fn hand_over(
         &mut self,
@@ -234,12 +286,8 @@ impl<'g> Inference<'g> {
 
     /// Adds a value under a name made unique from `stem`.
     pub(crate) fn add_value(&mut self, stem: &str) -> ValueId {
-        let graph = &mut *self.graph;
-        let names = || graph.values.iter().map(|value| value.name.as_str());
-        let names = self
-            .names
-            .get_or_insert_with(|| names().filter(|name| name.contains('#')).map(String::from).collect());
-        let mut number = graph.values.len();
+        let mut names = self.take_names();
+        let mut number = self.graph.values.len();
         let name = loop {
             let name = format!("{stem}#{number}");
             if names.insert(name.clone()) {
@@ -247,8 +295,17 @@ impl<'g> Inference<'g> {
             }
             number += 1;
         };
+        self.names = Some(names);
         self.types.push(None);
-        graph.add_value(Value { provenance: Provenance::Pass, ..Value::named(name) })
+        self.graph.add_value(Value { provenance: Provenance::Pass, ..Value::named(name) })
+    }
+
+    /// The names that one that is made up can be like; whoever takes them gives them back.
+    fn take_names(&mut self) -> HashSet<String> {
+        self.names.take().unwrap_or_else(|| {
+            let names = self.graph.values.iter().map(|value| value.name.as_str());
+            names.filter(|name| name.contains('#')).map(String::from).collect()
+        })
     }
 
     /// Adds a constant under a name made unique from `stem`.

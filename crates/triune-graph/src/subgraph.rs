@@ -7,7 +7,7 @@ use std::{
 
 use triune_tensor::text::List;
 
-use crate::{Dim, Error, Graph, NodeId, ValueId};
+use crate::{Dim, Error, Graph, Node, NodeId, Op, Value, ValueId, ops::Identity};
 
 impl Graph {
     /// Fixes the inputs' extents: `shapes` has an input's name and its extents.
@@ -150,6 +150,58 @@ impl Graph {
         part.nodes = own;
         [part.inputs, part.outputs] = [inputs, outputs].map(|ids| ids.iter().map(|id| new_ids[id]).collect());
         Ok(part)
+    }
+
+    /// Takes over another network's values: its inputs are `operands` of this one, what its nodes make as results is
+    /// `results`, and the rest gets names by `name`.
+    ///
+    /// Returns the network's nodes, which are yet to be placed, and one node more for each result that is an operand, a
+    /// constant or another result. A result that nothing makes is an error that says which.
+    pub(crate) fn adopt(
+        &mut self,
+        body: &Self,
+        operands: &[Option<ValueId>],
+        results: &[Option<ValueId>],
+        mut name: impl FnMut(&str) -> String,
+    ) -> Result<Vec<Node>, String> {
+        let mut ids: Vec<Option<ValueId>> = vec![None; body.values.len()];
+        let mut is_input = vec![false; body.values.len()];
+        for (index, &input) in body.inputs.iter().enumerate() {
+            ids[input.0 as usize] = operands.get(index).copied().flatten();
+            is_input[input.0 as usize] = true;
+        }
+        for id in body.nodes.iter().flat_map(|node| &node.outputs).flatten() {
+            let result = body.outputs.iter().position(|output| output == id);
+            ids[id.0 as usize] = result.and_then(|result| results.get(result).copied().flatten());
+        }
+        for (index, value) in body.values.iter().enumerate() {
+            match ids[index] {
+                None if is_input[index] => {}
+                None => {
+                    ids[index] = Some(self.add_value(Value { name: name(&value.name), ..value.clone() }));
+                }
+                Some(id) => {
+                    let own = self.value_mut(id);
+                    own.dtype = own.dtype.or(value.dtype);
+                }
+            }
+        }
+        let renew = |old: &[Option<ValueId>]| -> Vec<Option<ValueId>> {
+            old.iter().map(|id| id.and_then(|id| ids[id.0 as usize])).collect()
+        };
+        let adopted =
+            |node: &Node| Node { inputs: renew(&node.inputs), outputs: renew(&node.outputs), ..node.clone() };
+        let mut nodes: Vec<Node> = body.nodes.iter().map(adopted).collect();
+        for (index, result) in results.iter().enumerate() {
+            let Some(result) = *result else { continue };
+            let made = body.outputs.get(index).and_then(|id| ids[id.0 as usize]);
+            let made = made.ok_or_else(|| format!("nothing makes its output {index}"))?;
+            if made != result {
+                let name = format!("output_{index}.Identity");
+                nodes.push(Node::new(name, Op::Identity(Identity), vec![Some(made)], vec![Some(result)]));
+            }
+        }
+        Ok(nodes)
     }
 
     /// Drops values that nobody refers to, and puts the rest in canonical order: inputs, constants, then what nodes

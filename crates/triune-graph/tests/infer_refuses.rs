@@ -427,21 +427,21 @@ fn rows() -> Vec<Row> {
         (top(U8), vec![f32s([3]), ints([1])], 2, "indices of type uint8"),
         (top(I32), vec![open(U8, [1 << 31]), ints([1])], 2, "rows of 2147483648 elements"),
         // What comes of data.
-        (Op::NonZero(NonZero), vec![f32s([3])], 1, "depend on data"),
+        (Op::from(NonZero), vec![f32s([3])], 1, "depend on data"),
         (
-            Op::CondTake(CondTake { comparison: Comparison::Equal, value: 0.0, epsilon: 0.0 }),
+            Op::from(CondTake { comparison: Comparison::Equal, value: 0.0, epsilon: 0.0 }),
             vec![f32s([3]), f32s([2])],
             2,
             "elements (3) and mask (2)",
         ),
         (
-            Op::Nms(Nms { threshold: 0.5, max_output: 1 }),
+            Op::from(Nms { threshold: 0.5, max_output: 1 }),
             vec![f32s([1, 2, 5])],
             2,
             "boxes (1, 2, 5) of type float32",
         ),
         (
-            Op::NonMaxSuppression(NonMaxSuppression { center_point_box: false }),
+            Op::from(NonMaxSuppression { center_point_box: false }),
             vec![f32s([1, 2, 4]), f32s([1, 1, 3])],
             1,
             "boxes (1, 2, 4) and scores (1, 1, 3)",

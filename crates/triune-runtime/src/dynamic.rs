@@ -5,7 +5,7 @@
 use triune_device::work;
 use triune_graph::{
     Op,
-    ops::{Comparison, CondTake, Nms, NonMaxSuppression},
+    ops::{Comparison, CondTake, Hosted, Nms, NonMaxSuppression},
     passes::{HostOperand, HostStep},
 };
 use triune_tensor::{DType, Shape, memory, text::List};
@@ -39,17 +39,17 @@ pub fn run<'a>(
     }
     let at = Operands { step, operands: &operands };
     let results = match &step.op {
-        Op::CondTake(op) => cond_take(&at, *op)?,
-        Op::NonZero(_) => vec![non_zero(&at)?],
-        Op::Nms(op) => nms(&at, *op)?,
-        Op::NonMaxSuppression(op) => vec![non_max_suppression(&at, *op)?],
-        _ => return Err(wrong(step, "it does not run on the host")),
+        Op::Hosted(Hosted::CondTake(op)) => cond_take(&at, *op)?,
+        Op::Hosted(Hosted::NonZero(_)) => vec![non_zero(&at)?],
+        Op::Hosted(Hosted::Nms(op)) => nms(&at, *op)?,
+        Op::Hosted(Hosted::NonMaxSuppression(op)) => vec![non_max_suppression(&at, *op)?],
+        _ => return Err(wrong(step, "it does not run on the host by itself")),
     };
     let named = step.outputs.iter().zip(results);
     Ok(named.filter_map(|(name, tensor)| Some((name.as_deref()?, tensor))).collect())
 }
 
-fn wrong(step: &HostStep, reason: impl Into<String>) -> Error {
+pub(crate) fn wrong(step: &HostStep, reason: impl Into<String>) -> Error {
     triune_compiler::Error::Unsupported {
         node: step.name.clone(),
         op: step.op.name().into(),

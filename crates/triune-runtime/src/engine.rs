@@ -24,6 +24,8 @@ pub(crate) struct Resources {
     pub(crate) scratch: Scratch,
     /// Whether runs take the time of every operator.
     pub(crate) profiled: bool,
+    /// How often networks within networks have run in this run.
+    pub(crate) rounds: u64,
 }
 
 /// See the module.

@@ -124,6 +124,7 @@ impl Session {
             device: options.device.clone(),
             scratch: Scratch::default(),
             profiled: false,
+            rounds: 0,
             model,
         };
         let staged = passes::stages(&resources.model.graph)?.map(Staged::new);

@@ -1,21 +1,29 @@
 //! Models whose extents depend on data: stages that run one after the other, each compiled for what the ones before it
 //! gave. [`triune_graph::passes::stages`] says how.
 
+mod control;
+mod sequence;
+mod value;
+
 use std::{collections::HashMap, time::Instant};
 
 use triune_compiler::OutlineBuilder;
 use triune_device::work;
 use triune_graph::{
-    ValueId,
+    Graph, Op, ValueId,
+    ops::Hosted,
     passes::{Arrival, HostOperand, HostStep, Stage},
 };
 use triune_tensor::{DType, Shape};
 
 use crate::{
-    Deployment, Error, Model, OperatorTime, Outline, OutlineValue, Program, Tensor, TensorRef, dynamic,
+    Deployment, Error, Model, OperatorTime, Outline, OutlineValue, Program, Tensor, TensorRef, ValueInfo,
+    dynamic,
     engine::{Engine, Resources},
     session::Tensors,
 };
+use control::Bodies;
+use value::{Value, ValueRef};
 
 /// The stages of a model, and what is compiled of them.
 #[derive(Debug)]
@@ -30,6 +38,8 @@ struct Part {
     stage: Stage,
     /// The last one used is the last.
     plans: Vec<Plan>,
+    /// The networks of each host step, once it has run.
+    bodies: Vec<Bodies>,
     /// Nanoseconds of each host step of the last run, if it was profiled.
     times: Vec<u64>,
     /// What those steps worked on.
@@ -52,19 +62,26 @@ struct Operand {
     known: Option<Vec<u8>>,
 }
 
-/// The tensors of a run by the names of the values.
+/// The values of a run by their names.
 struct Table<'a> {
-    inputs: HashMap<&'a str, TensorRef<'a>>,
-    made: HashMap<String, Tensor>,
+    inputs: HashMap<&'a str, ValueRef<'a>>,
+    made: HashMap<String, Value>,
 }
 
 impl<'a> Table<'a> {
-    fn new(inputs: impl Iterator<Item = (&'a str, TensorRef<'a>)>) -> Self {
+    fn new(inputs: impl Iterator<Item = (&'a str, ValueRef<'a>)>) -> Self {
         Self { inputs: inputs.collect(), made: HashMap::new() }
     }
 
+    fn value(&self, name: &str) -> Option<ValueRef<'_>> {
+        self.made.get(name).map(Value::view).or_else(|| self.inputs.get(name).copied())
+    }
+
     fn get(&self, name: &str) -> Option<TensorRef<'_>> {
-        self.made.get(name).map(Tensor::view).or_else(|| self.inputs.get(name).copied())
+        match self.value(name)? {
+            ValueRef::Tensor(tensor) => Some(tensor),
+            ValueRef::Sequence(_) | ValueRef::Nothing => None,
+        }
     }
 
     fn outline(&self, name: &str) -> Option<OutlineValue> {
@@ -75,6 +92,38 @@ impl<'a> Table<'a> {
     fn arrival(&self, name: &str) -> Option<Arrival<'_>> {
         self.get(name).map(|TensorRef { dtype, shape, bytes }| Arrival { dtype, shape, bytes })
     }
+
+    /// A value of a network in the end: made by a stage, given, or known from the start.
+    fn result(&self, graph: &Graph, id: ValueId) -> Result<Value, Error> {
+        let value = graph.value(id);
+        if let Some(constant) = &value.constant {
+            let bytes = constant.bytes().to_vec();
+            return Ok(Value::Tensor(Tensor { dtype: constant.dtype(), shape: constant.shape(), bytes }));
+        }
+        let made = self.value(&value.name);
+        made.ok_or_else(|| Error::internal(format!("no stage makes the output '{}'", value.name)))?.to_owned()
+    }
+}
+
+/// Runs a host step on what there is.
+fn step(
+    step: &HostStep,
+    bodies: &mut Bodies,
+    table: &Table<'_>,
+    resources: &mut Resources,
+) -> Result<Vec<(String, Value)>, Error> {
+    let results = match &step.op {
+        Op::Hosted(op @ (Hosted::If(_) | Hosted::Loop(_) | Hosted::Scan(_))) => {
+            control::run(step, op, bodies, table, resources)?
+        }
+        Op::Hosted(Hosted::Sequence(op)) => vec![sequence::run(step, *op, table)?],
+        _ => {
+            let results = dynamic::run(step, |name| table.get(name))?;
+            return Ok(results.into_iter().map(|(name, tensor)| (name.to_owned(), tensor.into())).collect());
+        }
+    };
+    let named = step.outputs.iter().zip(results);
+    Ok(named.filter_map(|(name, value)| Some((name.clone()?, value))).collect())
 }
 
 /// Compiled forms of a stage that are kept; beyond them, the one that was not used for longest is dropped.
@@ -128,16 +177,14 @@ impl Part {
             let mut border = Tensors { inputs: &inputs, results };
             engine.run(resources, &mut border)?;
             let results = border.results;
-            table.made.extend(stage.outputs.iter().cloned().zip(results));
+            table.made.extend(stage.outputs.iter().cloned().zip(results.into_iter().map(Value::Tensor)));
         }
         self.times.clear();
         let mut outline = OutlineBuilder::default();
-        for step in &self.stage.host {
+        for (step, bodies) in self.stage.host.iter().zip(&mut self.bodies) {
             work::go_on()?;
             let start = Instant::now();
-            let results = dynamic::run(step, |name| table.get(name))?;
-            let results: Vec<_> =
-                results.into_iter().map(|(name, tensor)| (name.to_owned(), tensor)).collect();
+            let results = self::step(step, bodies, table, resources)?;
             table.made.extend(results);
             if resources.profiled {
                 self.times.push(start.elapsed().as_nanos() as u64);
@@ -187,7 +234,13 @@ impl Plan {
 
 impl Staged {
     pub(crate) fn new(stages: Vec<Stage>) -> Self {
-        let part = |stage| Part { stage, plans: Vec::new(), times: Vec::new(), outline: Outline::default() };
+        let part = |stage: Stage| Part {
+            bodies: stage.host.iter().map(|_| Bodies::default()).collect(),
+            stage,
+            plans: Vec::new(),
+            times: Vec::new(),
+            outline: Outline::default(),
+        };
         Self { parts: stages.into_iter().map(part).collect(), taken: None }
     }
 
@@ -217,7 +270,7 @@ impl Staged {
         self.check(shapes, &model)?;
         let named = model.inputs().iter().zip(shapes).map(|(info, shape)| {
             // The first stage knows no elements.
-            (&*info.name, TensorRef { dtype: info.dtype, shape, bytes: &[] })
+            (&*info.name, ValueRef::Tensor(TensorRef { dtype: info.dtype, shape, bytes: &[] }))
         });
         let table = Table::new(named);
         let mut first = HashMap::new();
@@ -248,27 +301,32 @@ impl Staged {
     ) -> Result<Vec<Tensor>, Error> {
         let model = resources.model.clone();
         self.check(shapes, &model)?;
+        resources.rounds = 0;
         let names = model.inputs().iter().map(|info| &*info.name);
-        let mut table = Table::new(names.zip(inputs.iter().copied()));
+        let table = Table::new(names.zip(inputs.iter().copied().map(ValueRef::Tensor)));
+        let results = self.flow(&model.graph, table, resources)?;
+        let tensor = |(value, info): (Value, &ValueInfo)| match value {
+            Value::Tensor(tensor) => Ok(tensor),
+            Value::Sequence(_) | Value::Nothing => Err(Error::Operand {
+                what: format!("output '{}'", info.name),
+                expected: "a tensor".into(),
+                got: "a sequence, or nothing".into(),
+            }),
+        };
+        results.into_iter().zip(model.outputs()).map(tensor).collect()
+    }
+
+    /// Runs all stages of a network on what the table has; gives the network's results.
+    fn flow(
+        &mut self,
+        graph: &Graph,
+        mut table: Table<'_>,
+        resources: &mut Resources,
+    ) -> Result<Vec<Value>, Error> {
         for part in &mut self.parts {
             part.run(&mut table, resources)?;
         }
-        let output = |&id: &ValueId| {
-            let value = model.graph.value(id);
-            let tensor = match &value.constant {
-                Some(constant) => Some(Tensor {
-                    dtype: constant.dtype(),
-                    shape: constant.shape(),
-                    bytes: constant.bytes().to_vec(),
-                }),
-                None => table.get(&value.name).and_then(|tensor| {
-                    let shape = Shape::new(tensor.shape)?;
-                    Some(Tensor { dtype: tensor.dtype, shape, bytes: tensor.bytes.to_vec() })
-                }),
-            };
-            tensor.ok_or_else(|| Error::internal(format!("no stage makes the output '{}'", value.name)))
-        };
-        model.graph.outputs.iter().map(output).collect()
+        graph.outputs.iter().map(|&id| table.result(graph, id)).collect()
     }
 
     /// What the stages run that are compiled, in order, each as it was used last.

@@ -117,11 +117,11 @@ fn elements_are_taken_and_worked_on() {
     let x = builder.input("x", DType::F32, &[3, 4]);
     let doubled = builder.binary(BinaryKind::Add, x, x);
     let take = CondTake { comparison: Comparison::Greater, value: 1.0, epsilon: 1e-4 };
-    let taken = builder.node_with(Op::CondTake(take), &[Some(doubled), Some(x)], 2);
+    let taken = builder.node_with(Op::from(take), &[Some(doubled), Some(x)], 2);
     let negated = builder.unary(UnaryKind::Neg, taken[0]);
     // Twice: what the first part leaves is cut again, and the first part's value is read once more.
     let take = CondTake { comparison: Comparison::Less, value: -5.0, epsilon: 1e-4 };
-    let again = builder.node_with(Op::CondTake(take), &[Some(negated), Some(negated)], 2);
+    let again = builder.node_with(Op::from(take), &[Some(negated), Some(negated)], 2);
     let last = builder.unary(UnaryKind::Abs, again[0]);
     let graph = builder.finish(&[taken[1], last, doubled]);
     let values = [0.5, 2.0, -1.0, 3.0, 1.0, 0.0, 1.5, -7.0, 9.0, 1.1, 0.9, 2.5];
@@ -150,7 +150,7 @@ fn a_computed_end_cuts_too() {
     // The kept boxes' indices, as many as there are: a slice up to a computed end.
     let mut builder = GraphBuilder::new();
     let boxes = builder.input("boxes", DType::F32, &[1, 4, 4]);
-    let nms = builder.node_with(Op::Nms(Nms { threshold: 0.5, max_output: 3 }), &[Some(boxes)], 2);
+    let nms = builder.node_with(Op::from(Nms { threshold: 0.5, max_output: 3 }), &[Some(boxes)], 2);
     let axes = builder.constant(&Tensor::i64(&[1], &[1]));
     let start = builder.constant(&Tensor::i32(&[1], &[0]));
     let flat = builder.constant(&Tensor::i64(&[1], &[-1]));
@@ -170,7 +170,7 @@ fn a_computed_end_cuts_too() {
 fn a_compiled_stage_serves_only_the_elements_that_it_is_for() {
     let mut builder = GraphBuilder::new();
     let boxes = builder.input("boxes", DType::F32, &[1, 4, 4]);
-    let nms = builder.node_with(Op::Nms(Nms { threshold: 0.5, max_output: 4 }), &[Some(boxes)], 2);
+    let nms = builder.node_with(Op::from(Nms { threshold: 0.5, max_output: 4 }), &[Some(boxes)], 2);
     let start = builder.constant(&Tensor::i32(&[1], &[0]));
     let flat = builder.constant(&Tensor::i64(&[1], &[-1]));
     let end = builder.node(Op::Reshape(Reshape { allow_zero: false }), &[nms[1], flat]);
@@ -208,7 +208,7 @@ fn thresholds_themselves_neither_suppress_nor_count() {
             Tensor::f32(&[1], &[overlap]),
         ];
         inputs.extend(least.map(|least| Tensor::f32(&[1], &[least])));
-        let op = Op::NonMaxSuppression(NonMaxSuppression { center_point_box: false });
+        let op = Op::from(NonMaxSuppression { center_point_box: false });
         host(op, &inputs, 1)[0].shape[0]
     };
     assert_eq!([third.next_down(), third, third.next_up()].map(|overlap| selected(overlap, None)), [1, 2, 2]);
@@ -222,14 +222,14 @@ fn thresholds_themselves_neither_suppress_nor_count() {
             Tensor::i64(&[1], &[most]),
             Tensor::f32(&[1], &[0.9]),
         ];
-        let op = Op::NonMaxSuppression(NonMaxSuppression { center_point_box: false });
+        let op = Op::from(NonMaxSuppression { center_point_box: false });
         host(op, &inputs, 1)[0].shape[0]
     };
     assert_eq!([-1, 0, 1, 2, 3].map(most), [0, 0, 1, 2, 2]);
     // MegEngine's, which multiplies: a union of 8 and a half of it.
     let boxes = Tensor::f32(&[1, 2, 4], &[0.0, 0.0, 4.0, 2.0, 0.0, 0.0, 4.0, 1.0]);
     let kept = |threshold: f32| {
-        let results = host(Op::Nms(Nms { threshold, max_output: 2 }), std::slice::from_ref(&boxes), 2);
+        let results = host(Op::from(Nms { threshold, max_output: 2 }), std::slice::from_ref(&boxes), 2);
         results[1].integers()[0]
     };
     assert_eq!([0.5_f32.next_down(), 0.5, 0.5_f32.next_up()].map(kept), [1, 2, 2]);
@@ -239,7 +239,7 @@ fn thresholds_themselves_neither_suppress_nor_count() {
 fn operands_that_do_not_fit_are_named() {
     let mut builder = GraphBuilder::new();
     let x = builder.input("x", DType::F32, &[3]);
-    let found = builder.node(Op::NonZero(NonZero), &[x]);
+    let found = builder.node(Op::from(NonZero), &[x]);
     let graph = builder.finish(&[found]);
     let stages = stages(&graph).expect("a cut").expect("a host step");
     let error = dynamic::run(&stages[0].host[0], |_| None).expect_err("nothing is there").to_string();
@@ -264,7 +264,7 @@ fn conditions_hold_for_every_type() {
         (Comparison::GreaterOrEqual, vec![2, 3]),
     ];
     for (comparison, expected) in all {
-        let op = Op::CondTake(CondTake { comparison, value: 1.0, epsilon: 1e-4 });
+        let op = Op::from(CondTake { comparison, value: 1.0, epsilon: 1e-4 });
         let floats = Tensor::f32(&[2, 2], &values.map(|value| value as f32));
         for mask in [floats, Tensor::i64(&[2, 2], &values), Tensor::of_integers(DType::I8, &[2, 2], &values)]
         {
@@ -277,7 +277,7 @@ fn conditions_hold_for_every_type() {
     }
     // Nearer than epsilon is equal.
     let near = Tensor::f32(&[2], &[1.0 + 5e-5, 1.0 + 2e-4]);
-    let op = Op::CondTake(CondTake { comparison: Comparison::Equal, value: 1.0, epsilon: 1e-4 });
+    let op = Op::from(CondTake { comparison: Comparison::Equal, value: 1.0, epsilon: 1e-4 });
     assert_eq!(host(op, &[near.clone(), near], 2)[1].integers(), [0]);
 }
 
@@ -288,7 +288,7 @@ fn halves_are_compared_by_their_values() {
     let values = [0.0, least, 1023.0 * least, 2.0_f64.powi(-14), 1.0, -1.5, 65_504.0, f64::INFINITY];
     let mask = Tensor::of_floats(DType::F16, &[8], &values);
     let above = |value: f32| {
-        let op = Op::CondTake(CondTake { comparison: Comparison::Greater, value, epsilon: 1e-4 });
+        let op = Op::from(CondTake { comparison: Comparison::Greater, value, epsilon: 1e-4 });
         host(op, &[mask.clone(), mask.clone()], 2)[1].integers()
     };
     assert_eq!(above(0.0), [1, 2, 3, 4, 6, 7]);
@@ -300,15 +300,15 @@ fn halves_are_compared_by_their_values() {
     assert_eq!(above(65_503.0), [6, 7]);
     assert_eq!(above(1e9), [7]);
     let odd = Tensor::of_floats(DType::F16, &[4], &[f64::NAN, -0.0, f64::NEG_INFINITY, -least]);
-    assert_eq!(host(Op::NonZero(NonZero), &[odd], 1)[0].integers(), [0, 2, 3]);
+    assert_eq!(host(Op::from(NonZero), &[odd], 1)[0].integers(), [0, 2, 3]);
 }
 
 #[test]
 fn indices_of_what_is_not_zero() {
     let x = Tensor::f32(&[2, 3], &[0.0, 1.0, -0.0, f32::NAN, 0.0, -2.0]);
-    let found = &host(Op::NonZero(NonZero), &[x], 1)[0];
+    let found = &host(Op::from(NonZero), &[x], 1)[0];
     assert_eq!((&found.shape[..], found.integers()), (&[2, 3][..], vec![0, 1, 1, 1, 0, 2]));
-    let scalar = &host(Op::NonZero(NonZero), &[Tensor::i64(&[], &[7])], 1)[0];
+    let scalar = &host(Op::from(NonZero), &[Tensor::i64(&[], &[7])], 1)[0];
     assert_eq!((&scalar.shape[..], scalar.integers()), (&[1, 1][..], vec![0]));
 }
 
@@ -317,11 +317,11 @@ fn kept_boxes_fill_up_with_the_last() {
     let corners = [[0.0, 0.0, 4.0, 4.0], [0.0, 0.0, 4.0, 2.0], [0.0, 0.0, 4.0, 1.9], [9.0, 9.0, 9.5, 9.5]];
     let boxes = Tensor::f32(&[1, 4, 4], corners.as_flattened());
     // The second covers exactly half: not more than the threshold.
-    let results = host(Op::Nms(Nms { threshold: 0.5, max_output: 5 }), std::slice::from_ref(&boxes), 2);
+    let results = host(Op::from(Nms { threshold: 0.5, max_output: 5 }), std::slice::from_ref(&boxes), 2);
     assert_eq!((results[0].integers(), results[1].integers()), (vec![0, 1, 3, 3, 3], vec![3]));
-    let results = host(Op::Nms(Nms { threshold: 0.5, max_output: 2 }), &[boxes], 2);
+    let results = host(Op::from(Nms { threshold: 0.5, max_output: 2 }), &[boxes], 2);
     assert_eq!((results[0].integers(), results[1].integers()), (vec![0, 1], vec![2]));
-    let none = host(Op::Nms(Nms { threshold: 0.5, max_output: 2 }), &[Tensor::f32(&[1, 0, 4], &[])], 2);
+    let none = host(Op::from(Nms { threshold: 0.5, max_output: 2 }), &[Tensor::f32(&[1, 0, 4], &[])], 2);
     assert_eq!((none[0].integers(), none[1].integers()), (vec![0, 0], vec![0]));
 }
 
@@ -366,7 +366,7 @@ fn boxes_are_suppressed_as_the_reference_does() {
             Tensor::f32(&[1], &[0.25]),
             Tensor::f32(&[1], &[0.15]),
         ];
-        let op = Op::NonMaxSuppression(NonMaxSuppression { center_point_box });
+        let op = Op::from(NonMaxSuppression { center_point_box });
         let found = &host(op.clone(), &inputs, 1)[0];
         assert_eq!((&found.shape[..], found.integers()), (&[12, 3][..], expected.to_vec()));
         // Without a number of boxes there are none.

@@ -172,7 +172,7 @@ impl Lowering<'_> {
             Op::ArgReduce(op) => self.arg_reduce(node, *op),
             Op::AdaptivePool(op) => self.adaptive_pool(node, *op),
             Op::WarpPerspective(op) => self.warp(node, *op),
-            Op::CondTake(_) | Op::NonZero(_) | Op::Nms(_) | Op::NonMaxSuppression(_) => {
+            Op::Hosted(_) => {
                 Err(Error::unsupported(node, "it runs on the host, between the stages of a network"))
             }
             Op::Reshape(_) | Op::Flatten(_) | Op::Unsqueeze(_) | Op::Squeeze(_) => self.reshape(node),

@@ -4,8 +4,126 @@
 
 use triune_tensor::{DType, function::Comparison};
 
-use super::infer::{Operands, TensorType};
-use crate::Error;
+use super::{
+    control::{If, Loop, Scan},
+    infer::{Operands, TensorType},
+};
+use crate::{Error, Op};
+
+/// An operator that the host runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Hosted {
+    /// Elements where a mask meets a condition; inputs x, mask.
+    CondTake(CondTake),
+    /// Indices of the elements that are not 0.
+    NonZero(NonZero),
+    /// Overlapping boxes suppressed, as many results as there may be.
+    Nms(Nms),
+    /// Overlapping boxes suppressed; inputs boxes, scores, optional most, overlap and score thresholds.
+    NonMaxSuppression(NonMaxSuppression),
+    /// One of two networks; inputs condition, then what the networks see of the one around them.
+    If(If),
+    /// A network again and again; inputs optional number of rounds, optional condition, state, then what the network sees of
+    /// the one around it.
+    Loop(Loop),
+    /// A network along axes; inputs state, what is walked along, then what the network sees of the one around it.
+    Scan(Scan),
+    /// Lists of tensors, and tensors that may be missing.
+    Sequence(SequenceOp),
+}
+
+/// An operator over a sequence, a list of tensors of one type, or over an optional, which is a value or nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SequenceOp {
+    /// A list of the operands.
+    Construct,
+    /// An empty list.
+    Empty(DType),
+    /// The element at a position, from the end where it is negative; inputs list, position.
+    At,
+    /// The list with another element before a position, at the end without one; inputs list, element, optional position.
+    Insert,
+    /// The list without the element at a position, the last one without one; inputs list, optional position.
+    Erase,
+    /// How many elements there are, as i64.
+    Length,
+    /// All elements joined along an axis, which is a new one or one that they have.
+    Concat {
+        /// The axis.
+        axis: i64,
+        /// Whether it is a new one.
+        new: bool,
+    },
+    /// A list of parts along an axis; inputs x, optional extents of the parts: one for all of them, or one each.
+    Split {
+        /// The axis.
+        axis: i64,
+        /// Whether parts of extent 1 keep the axis, where no extents are given.
+        keep: bool,
+    },
+    /// An optional; the input, or nothing without one.
+    Optional,
+    /// What an optional has.
+    GetElement,
+    /// Whether there is something, as a boolean scalar.
+    HasElement,
+}
+
+impl Hosted {
+    /// The operator's name in ONNX, or ours where ONNX has none.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::CondTake(_) => "CondTake",
+            Self::NonZero(_) => "NonZero",
+            Self::Nms(_) => "Nms",
+            Self::NonMaxSuppression(_) => "NonMaxSuppression",
+            Self::If(_) => "If",
+            Self::Loop(_) => "Loop",
+            Self::Scan(_) => "Scan",
+            Self::Sequence(op) => match op {
+                SequenceOp::Construct => "SequenceConstruct",
+                SequenceOp::Empty(_) => "SequenceEmpty",
+                SequenceOp::At => "SequenceAt",
+                SequenceOp::Insert => "SequenceInsert",
+                SequenceOp::Erase => "SequenceErase",
+                SequenceOp::Length => "SequenceLength",
+                SequenceOp::Concat { .. } => "ConcatFromSequence",
+                SequenceOp::Split { .. } => "SplitToSequence",
+                SequenceOp::Optional => "Optional",
+                SequenceOp::GetElement => "OptionalGetElement",
+                SequenceOp::HasElement => "OptionalHasElement",
+            },
+        }
+    }
+
+    pub(super) fn infer(&self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        match self {
+            Self::CondTake(_) => CondTake::infer(at),
+            Self::NonZero(_) => NonZero::infer(at),
+            Self::Nms(op) => op.infer(at),
+            Self::NonMaxSuppression(_) => NonMaxSuppression::infer(at),
+            Self::If(_) | Self::Loop(_) | Self::Scan(_) | Self::Sequence(_) => Err(depends_on_data(at)),
+        }
+    }
+}
+
+macro_rules! hosted {
+    ($($op:ident),+) => {
+        $(impl From<$op> for Op {
+            fn from(op: $op) -> Self {
+                Self::Hosted(Hosted::$op(op))
+            }
+        })+
+    };
+}
+
+hosted!(CondTake, NonZero, Nms, NonMaxSuppression, If, Loop, Scan);
+
+impl From<SequenceOp> for Op {
+    fn from(op: SequenceOp) -> Self {
+        Self::Hosted(Hosted::Sequence(op))
+    }
+}
 
 /// The elements of the first input where the second, of the same extents, meets a condition. Results: those elements
 /// (n), in row-major order, and their flat indices (n) of i32.

@@ -3,6 +3,7 @@
 //! One operator, one meaning, whatever the element type: `Conv` in a node that says what its integers stand for
 //! (`Node::quant`) is the integer convolution, over f32 the float one. Differences between versions of a source format end in its reader.
 
+mod control;
 mod conv;
 mod dynamic;
 mod eltwise;
@@ -21,8 +22,9 @@ mod unary;
 mod warp;
 mod window;
 
+pub use control::{Body, If, Loop, Scan, ScanAxis};
 pub use conv::{AutoPad, Conv, Epilogue, Residual, Stage};
-pub use dynamic::{CondTake, Nms, NonMaxSuppression, NonZero};
+pub use dynamic::{CondTake, Hosted, Nms, NonMaxSuppression, NonZero, SequenceOp};
 pub use eltwise::Binary;
 pub use gemm::{Gemm, MatMul};
 pub use index::{GatherElements, GatherNd, Index, TopK, Where};
@@ -125,14 +127,8 @@ pub enum Op {
     AdaptivePool(AdaptivePool),
     /// Perspective warp; inputs x, matrices, optional image indices, size.
     WarpPerspective(WarpPerspective),
-    /// Elements where a mask meets a condition; inputs x, mask.
-    CondTake(CondTake),
-    /// Indices of the elements that are not 0.
-    NonZero(NonZero),
-    /// Overlapping boxes suppressed, as many results as there may be.
-    Nms(Nms),
-    /// Overlapping boxes suppressed; inputs boxes, scores, optional most, overlap and score thresholds.
-    NonMaxSuppression(NonMaxSuppression),
+    /// What the host computes between the parts of a network that programs have.
+    Hosted(Hosted),
     /// A composite operator, until shapes are inferred.
     Function(Function),
 }
@@ -182,10 +178,7 @@ impl Op {
             Self::DequantizeLinear(_) => "DequantizeLinear",
             Self::AdaptivePool(_) => "AdaptivePool",
             Self::WarpPerspective(_) => "WarpPerspective",
-            Self::CondTake(_) => "CondTake",
-            Self::NonZero(_) => "NonZero",
-            Self::Nms(_) => "Nms",
-            Self::NonMaxSuppression(_) => "NonMaxSuppression",
+            Self::Hosted(op) => op.name(),
             Self::Function(function) => function.name(),
         }
     }
@@ -233,7 +226,7 @@ impl Op {
 
     /// Whether the operator runs on the host, between the parts of a network that a program has.
     pub(crate) const fn runs_between_stages(&self) -> bool {
-        matches!(self, Self::CondTake(_) | Self::NonZero(_) | Self::Nms(_) | Self::NonMaxSuppression(_))
+        matches!(self, Self::Hosted(_))
     }
 
     /// The operands whose elements decide about extents (or, like axes, must be known for another reason) before the
@@ -250,7 +243,7 @@ impl Op {
             | Self::AdaptivePool(_) => &[1],
             Self::Slice(_) => &[1, 2, 3, 4],
             Self::Pad(_) | Self::Resize(_) => &[1, 2, 3],
-            Self::ConstantOfShape(_) => &[0],
+            Self::ConstantOfShape(_) | Self::Hosted(Hosted::If(_)) => &[0],
             Self::WarpPerspective(_) => &[3],
             Self::Function(function) => function.decides(),
             _ => &[],
@@ -298,10 +291,7 @@ impl Op {
             Self::DequantizeLinear(op) => op.infer(at),
             Self::AdaptivePool(op) => op.infer(at),
             Self::WarpPerspective(_) => WarpPerspective::infer(at),
-            Self::CondTake(_) => CondTake::infer(at),
-            Self::NonZero(_) => NonZero::infer(at),
-            Self::Nms(op) => op.infer(at),
-            Self::NonMaxSuppression(_) => NonMaxSuppression::infer(at),
+            Self::Hosted(op) => op.infer(at),
             // What becomes other operators has no rule of its own.
             Self::Function(_) => Err(at.wrong("a function within the rules of shapes")),
         }

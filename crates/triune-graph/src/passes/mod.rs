@@ -19,7 +19,7 @@ pub use quantize::{
     quantize,
     table::{table, wide_table},
 };
-pub use stages::{Arrival, HostOperand, HostStep, Stage, stages};
+pub use stages::{Arrival, HostOperand, HostStep, Stage, body_stages, stages};
 
 use crate::{Error, Graph, infer::infer};
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use triune_tensor::{DType, Shape, text::List};
 
-use crate::{Constant, Error, Graph, Node, NodeId, Op, ValueId};
+use crate::{Constant, Error, Graph, Node, NodeId, Op, ValueId, ops::Hosted};
 
 /// One part of a network, and what the host does behind it.
 ///
@@ -100,17 +100,15 @@ impl Stage {
 /// `None` when there is no such operator: the network is one program. The network's nodes need not have types.
 pub fn stages(graph: &Graph) -> Result<Option<Vec<Stage>>, Error> {
     let cut = Cut::new(graph);
-    let last = cut.node_level.iter().copied().max().unwrap_or(0);
-    if last == 0 && !graph.nodes.iter().any(|node| node.op.runs_between_stages()) {
+    if cut.levels() == 1 && !cut.on_host.contains(&true) {
         return Ok(None);
     }
-    let mut levels = vec![Level::default(); last + 1];
-    for (index, &level) in cut.node_level.iter().enumerate() {
-        let own = &mut levels[level];
-        let nodes = if graph.nodes[index].op.runs_between_stages() { &mut own.host } else { &mut own.nodes };
-        nodes.push(index);
-    }
-    levels.iter().enumerate().map(|(level, own)| cut.stage(level, own)).collect::<Result<_, _>>().map(Some)
+    cut.stages().map(Some)
+}
+
+/// As [`stages`], for a network within a network: one stage where nothing is cut, and inputs of any extents.
+pub fn body_stages(graph: &Graph) -> Result<Vec<Stage>, Error> {
+    Cut { given: HashSet::new(), ..Cut::new(graph) }.stages()
 }
 
 /// The nodes of one stage, in order.
@@ -126,6 +124,8 @@ struct Level {
 struct Cut<'g> {
     graph: &'g Graph,
     producers: Vec<Option<NodeId>>,
+    /// For every node, whether the host runs it.
+    on_host: Vec<bool>,
     /// For every node, its stage.
     node_level: Vec<usize>,
     /// For every value, the first stage that can read it within its own graph: its maker's, or the one behind a host step.
@@ -141,6 +141,7 @@ impl<'g> Cut<'g> {
         let mut cut = Self {
             graph,
             producers: graph.producers(),
+            on_host: vec![false; graph.nodes.len()],
             node_level: vec![0; graph.nodes.len()],
             value_level: vec![0; graph.values.len()],
             leaves: vec![false; graph.values.len()],
@@ -152,16 +153,25 @@ impl<'g> Cut<'g> {
             computed[id.0 as usize] = graph.value(*id).constant.is_none();
         }
         for (index, node) in graph.nodes.iter().enumerate() {
+            let is_computed = |id: &ValueId| computed[id.0 as usize];
+            let on_host = match &node.op {
+                // Where its condition follows from extents, one of its networks takes its place.
+                Op::Hosted(Hosted::If(op)) => {
+                    op.needs_host()
+                        || node.inputs.first().copied().flatten().is_none_or(|id| is_computed(&id))
+                }
+                op => op.runs_between_stages(),
+            };
             let mut level = 0;
             for (position, id) in node.inputs.iter().enumerate() {
                 let Some(id) = id.filter(|id| graph.value(*id).constant.is_none()) else { continue };
-                let decides = node.op.decides().contains(&position) && computed[id.0 as usize];
+                let decides = !on_host && node.op.decides().contains(&position) && is_computed(&id);
                 level = level.max(cut.value_level[id.0 as usize] + usize::from(decides));
             }
             cut.node_level[index] = level;
-            let on_host = node.op.runs_between_stages();
+            cut.on_host[index] = on_host;
             let depends = !matches!(node.op, Op::ShapeOf(_))
-                && (on_host || node.inputs.iter().flatten().any(|id| computed[id.0 as usize]));
+                && (on_host || node.inputs.iter().flatten().any(is_computed));
             for id in node.outputs.iter().flatten() {
                 cut.value_level[id.0 as usize] = level + usize::from(on_host);
                 computed[id.0 as usize] = depends;
@@ -181,15 +191,26 @@ impl<'g> Cut<'g> {
 
     /// Whether the value comes into stage `level` from outside.
     fn enters(&self, id: ValueId, level: usize) -> bool {
-        let made_here = self.producers[id.0 as usize].is_some_and(|node| {
-            self.node_level[node.0 as usize] == level
-                && !self.graph.nodes[node.0 as usize].op.runs_between_stages()
-        });
+        let made_here =
+            self.producers[id.0 as usize].is_some_and(|node| self.is_static(node.0 as usize, level));
         !made_here && self.graph.value(id).constant.is_none()
     }
 
     fn is_static(&self, index: usize, level: usize) -> bool {
-        self.node_level[index] == level && !self.graph.nodes[index].op.runs_between_stages()
+        self.node_level[index] == level && !self.on_host[index]
+    }
+
+    fn levels(&self) -> usize {
+        self.node_level.iter().copied().max().unwrap_or(0) + 1
+    }
+
+    fn stages(&self) -> Result<Vec<Stage>, Error> {
+        let mut levels = vec![Level::default(); self.levels()];
+        for (index, &level) in self.node_level.iter().enumerate() {
+            let own = &mut levels[level];
+            if self.on_host[index] { &mut own.host } else { &mut own.nodes }.push(index);
+        }
+        levels.iter().enumerate().map(|(level, own)| self.stage(level, own)).collect()
     }
 
     fn stage(&self, level: usize, own: &Level) -> Result<Stage, Error> {

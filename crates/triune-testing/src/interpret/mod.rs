@@ -158,7 +158,7 @@ impl<'a> Step<'a> {
             Op::DequantizeLinear(op) => self.dequantize_linear(op.axis),
             Op::AdaptivePool(op) => self.adaptive_pool(*op),
             Op::WarpPerspective(op) => self.warp(*op),
-            Op::CondTake(_) | Op::NonZero(_) | Op::Nms(_) | Op::NonMaxSuppression(_) | Op::Function(_) => {
+            Op::Hosted(_) | Op::Function(_) => {
                 panic!("'{}' runs between stages", self.node.name)
             }
         };

@@ -20,7 +20,7 @@ use crate::{
     format::names::Names,
     known::Evaluator,
     ops::{
-        CondTake,
+        CondTake, Hosted,
         infer::{Operand, Operands, TensorType},
     },
 };
@@ -277,7 +277,7 @@ impl Builder<'_> {
         let at = Operands { node, op: op.name(), inputs: &operands, quantized };
         // On a copy: what inference fixes may differ for other extents.
         let found = match (op, op.clone().infer(&at, outputs.len())) {
-            (Op::CondTake(_), Err(_)) => CondTake::most(&at)?,
+            (Op::Hosted(Hosted::CondTake(_)), Err(_)) => CondTake::most(&at)?,
             // What is guessed need not fit.
             (_, Err(_)) if guessed => return Ok(()),
             (_, found) => found?,

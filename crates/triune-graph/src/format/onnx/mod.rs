@@ -3,6 +3,7 @@
 //! Everything that differs between opsets ends here, in `ops`: attributes that became operands, operators that were
 //! renamed, defaults that changed.
 
+mod nested;
 mod node;
 mod ops;
 mod proto;
@@ -50,7 +51,7 @@ pub fn read_bytes(bytes: impl Into<Bytes>, folder: Option<&Path>) -> Result<Grap
     let bytes = bytes.into();
     let mut room = Room::new();
     let model = proto::model(&bytes, &mut room)?;
-    read::graph(&model, &bytes, folder)
+    read::graph(model, &bytes, folder)
 }
 
 /// The error for bytes that are not what ONNX calls for.

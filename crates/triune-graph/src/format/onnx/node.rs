@@ -3,12 +3,14 @@
 use triune_tensor::{DType, Shape};
 
 use super::{
+    nested::{self, Scope as FileScope},
     proto::{Attribute, AttributeValue},
     read::Builder,
     tensor,
 };
 use crate::{
     Constant, Error, Function, Node, Op, Value, ValueId, format::protobuf::Writer, functions::Scope,
+    ops::Body,
 };
 
 /// One node of a file while its operator is made of it.
@@ -17,6 +19,9 @@ use crate::{
 /// `inputs` and `outputs`, and emit nodes that lie before its own.
 pub(crate) struct NodeReader<'a, 'b> {
     pub(super) builder: &'a mut Builder<'b>,
+    pub(super) scope: &'a FileScope<'b>,
+    /// What the node's networks see of the one around them.
+    pub(super) seen: Vec<(&'b str, Option<ValueId>)>,
     pub(super) attributes: &'a [Attribute<'b>],
     pub(super) taken: Vec<bool>,
     pub(super) name: String,
@@ -166,6 +171,19 @@ impl<'a, 'b> NodeReader<'a, 'b> {
                 self.builder.source.constant(tensor, &what).map(Some)
             }
             Some(_) => Err(self.wrong(name, "a tensor")),
+        }
+    }
+
+    /// Takes a network; what it sees of the one around it becomes operands behind those that there are.
+    pub(crate) fn body(&mut self, name: &str) -> Result<Body, Error> {
+        match self.take(name) {
+            None => Err(self.unsupported(format!("attribute '{name}' is missing"))),
+            Some(AttributeValue::Graph(network)) => {
+                let (body, captured) = nested::body(self.builder, self.scope, network, &self.seen)?;
+                self.inputs.extend(captured.into_iter().map(Some));
+                Ok(body)
+            }
+            Some(_) => Err(self.wrong(name, "a network")),
         }
     }
 

@@ -1,6 +1,6 @@
 //! ONNX's messages as borrowed structures: names and attribute values, not their meaning.
-//!
-//! Subgraphs are noticed, never entered, so that the depth of a file is bounded by this code.
+
+use std::sync::Arc;
 
 use triune_tensor::memory::{self, Room};
 
@@ -22,12 +22,30 @@ mod room {
     pub(super) const DIM: u64 = 128;
 }
 
+/// Networks within networks, at most.
+const DEEPEST: usize = 32;
+
 /// `ModelProto`.
 #[derive(Debug, Default)]
 pub(super) struct Model<'a> {
     /// Domain and version of each operator set.
     pub(super) opsets: Vec<(&'a str, i64)>,
     pub(super) graph: Option<Network<'a>>,
+    /// Operators that the model itself defines.
+    pub(super) functions: Vec<FunctionProto<'a>>,
+}
+
+/// `FunctionProto`.
+#[derive(Debug, Default)]
+pub(super) struct FunctionProto<'a> {
+    pub(super) domain: &'a str,
+    /// Tells functions of one name apart.
+    pub(super) overload: &'a str,
+    /// Its name, nodes, inputs and outputs, the latter without types.
+    pub(super) body: Network<'a>,
+    /// Attributes that a call may leave out.
+    pub(super) defaults: Vec<Attribute<'a>>,
+    pub(super) opsets: Vec<(&'a str, i64)>,
 }
 
 /// `GraphProto`.
@@ -48,20 +66,22 @@ pub(super) struct NodeProto<'a> {
     pub(super) name: &'a str,
     pub(super) op_type: &'a str,
     pub(super) domain: &'a str,
+    /// Of functions of one name, the one that is meant.
+    pub(super) overload: &'a str,
     pub(super) inputs: Vec<&'a str>,
     pub(super) outputs: Vec<&'a str>,
     pub(super) attributes: Vec<Attribute<'a>>,
 }
 
 /// `AttributeProto`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Attribute<'a> {
     pub(super) name: &'a str,
     pub(super) value: AttributeValue<'a>,
 }
 
 /// The one value that an attribute has.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum AttributeValue<'a> {
     Float(f32),
     Int(i64),
@@ -70,7 +90,10 @@ pub(super) enum AttributeValue<'a> {
     Floats(Vec<f32>),
     Ints(Vec<i64>),
     Texts,
-    /// Subgraphs, sparse tensors, types.
+    Graph(Arc<Network<'a>>),
+    /// That of the attribute of this name of the function that the node is in.
+    Reference(&'a str),
+    /// Lists of subgraphs, sparse tensors, types.
     Other,
 }
 
@@ -120,11 +143,12 @@ pub(super) fn model<'a>(bytes: &'a [u8], room: &mut Room) -> Result<Model<'a>, E
     while let Some((field, wire)) = reader.next()? {
         match field {
             7 if model.graph.is_some() => return Err(malformed("two graphs in one model")),
-            7 => model.graph = Some(network(wire.bytes()?, room)?),
+            7 => model.graph = Some(network(wire.bytes()?, room, 0)?),
             8 => {
                 room.take(room::NAME)?;
                 model.opsets.push(opset(wire.bytes()?)?);
             }
+            25 => model.functions.push(function(wire.bytes()?, room)?),
             _ => {}
         }
     }
@@ -144,12 +168,40 @@ fn opset(bytes: &[u8]) -> Result<(&str, i64), Error> {
     Ok((domain, version))
 }
 
-fn network<'a>(bytes: &'a [u8], room: &mut Room) -> Result<Network<'a>, Error> {
+fn function<'a>(bytes: &'a [u8], room: &mut Room) -> Result<FunctionProto<'a>, Error> {
+    room.take(room::NODE)?;
+    let mut function = FunctionProto::default();
+    let named = |name| ValueInfo { name, ..ValueInfo::default() };
+    let mut reader = Reader::new(bytes);
+    while let Some((field, wire)) = reader.next()? {
+        if matches!(field, 4 | 5 | 9) {
+            room.take(room::VALUE)?;
+        }
+        match field {
+            1 => function.body.name = wire.text()?,
+            4 => function.body.inputs.push(named(wire.text()?)),
+            5 => function.body.outputs.push(named(wire.text()?)),
+            7 => function.body.nodes.push(node(wire.bytes()?, room, 0)?),
+            9 => function.opsets.push(opset(wire.bytes()?)?),
+            10 => function.domain = wire.text()?,
+            11 => function.defaults.push(attribute(wire.bytes()?, room, 0)?),
+            12 => function.body.infos.push(value_info(wire.bytes()?, room)?),
+            13 => function.overload = wire.text()?,
+            _ => {}
+        }
+    }
+    Ok(function)
+}
+
+fn network<'a>(bytes: &'a [u8], room: &mut Room, depth: usize) -> Result<Network<'a>, Error> {
+    if depth > DEEPEST {
+        return Err(malformed(format!("more than {DEEPEST} networks within each other")));
+    }
     let mut network = Network::default();
     let mut reader = Reader::new(bytes);
     while let Some((field, wire)) = reader.next()? {
         match field {
-            1 => network.nodes.push(node(wire.bytes()?, room)?),
+            1 => network.nodes.push(node(wire.bytes()?, room, depth)?),
             2 => network.name = wire.text()?,
             5 => network.initializers.push(tensor(wire.bytes()?, room)?),
             11 => network.inputs.push(value_info(wire.bytes()?, room)?),
@@ -162,7 +214,7 @@ fn network<'a>(bytes: &'a [u8], room: &mut Room) -> Result<Network<'a>, Error> {
     Ok(network)
 }
 
-fn node<'a>(bytes: &'a [u8], room: &mut Room) -> Result<NodeProto<'a>, Error> {
+fn node<'a>(bytes: &'a [u8], room: &mut Room, depth: usize) -> Result<NodeProto<'a>, Error> {
     room.take(room::NODE)?;
     let mut node = NodeProto::default();
     let mut reader = Reader::new(bytes);
@@ -174,8 +226,9 @@ fn node<'a>(bytes: &'a [u8], room: &mut Room) -> Result<NodeProto<'a>, Error> {
             }
             3 => node.name = wire.text()?,
             4 => node.op_type = wire.text()?,
-            5 => node.attributes.push(attribute(wire.bytes()?, room)?),
+            5 => node.attributes.push(attribute(wire.bytes()?, room, depth)?),
             7 => node.domain = wire.text()?,
+            8 => node.overload = wire.text()?,
             _ => {}
         }
     }
@@ -185,11 +238,12 @@ fn node<'a>(bytes: &'a [u8], room: &mut Room) -> Result<NodeProto<'a>, Error> {
     Ok(node)
 }
 
-fn attribute<'a>(bytes: &'a [u8], room: &mut Room) -> Result<Attribute<'a>, Error> {
+fn attribute<'a>(bytes: &'a [u8], room: &mut Room, depth: usize) -> Result<Attribute<'a>, Error> {
     room.take(room::ATTRIBUTE)?;
     let (mut name, mut kind) = ("", 0);
     let (mut float, mut int, mut text, mut a_tensor) = (0.0, 0, &[][..], None);
     let (mut floats, mut ints) = (Vec::new(), Vec::new());
+    let (mut graph, mut reference) = (None, None);
     // Files before IR version 2 carry no type; then the field that is there tells.
     let mut seen = 0;
     let mut reader = Reader::new(bytes);
@@ -200,8 +254,10 @@ fn attribute<'a>(bytes: &'a [u8], room: &mut Room) -> Result<Attribute<'a>, Erro
             3 => int = wire.int()?,
             4 => text = wire.bytes()?,
             5 => a_tensor = Some(Box::new(tensor(wire.bytes()?, room)?)),
+            6 => graph = Some(Arc::new(network(wire.bytes()?, room, depth + 1)?)),
             7 => wire.append_fixed::<4>(&mut floats)?,
             8 => wire.append_varints(&mut ints)?,
+            21 => reference = Some(wire.text()?).filter(|name| !name.is_empty()),
             20 => kind = wire.int()?,
             _ => {}
         }
@@ -210,7 +266,7 @@ fn attribute<'a>(bytes: &'a [u8], room: &mut Room) -> Result<Attribute<'a>, Erro
                 7 => 6,
                 8 => 7,
                 9 => 8,
-                2..=5 => i64::from(field) - 1,
+                2..=6 => i64::from(field) - 1,
                 _ => 100,
             };
         }
@@ -218,7 +274,13 @@ fn attribute<'a>(bytes: &'a [u8], room: &mut Room) -> Result<Attribute<'a>, Erro
     if name.is_empty() {
         return Err(malformed("an attribute has no name"));
     }
+    if let Some(reference) = reference {
+        return Ok(Attribute { name, value: AttributeValue::Reference(reference) });
+    }
     let value = match if kind == 0 { seen } else { kind } {
+        5 => AttributeValue::Graph(
+            graph.ok_or_else(|| malformed(format!("graph attribute '{name}' has no graph")))?,
+        ),
         1 => AttributeValue::Float(float),
         2 => AttributeValue::Int(int),
         3 => AttributeValue::Text(text),

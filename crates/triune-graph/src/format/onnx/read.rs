@@ -13,6 +13,7 @@ use triune_tensor::Shape;
 
 use super::{
     NodeReader, OPSETS, malformed,
+    nested::{self, Outer, Scope},
     ops::{self, DEFAULT_DOMAIN, Meaning, Signature},
     proto::{Attribute, AttributeValue, DimInfo, Model, Network, NodeProto, ValueInfo},
     tensor::{self, Source},
@@ -73,39 +74,62 @@ impl<'b> Symbols<'b> {
     fn get(&self, name: &str) -> Option<usize> {
         self.numbers.get(name).map(|&symbol| symbol as usize)
     }
+
+    /// The name with this number. It takes a while: for messages.
+    fn name(&self, symbol: Symbol) -> &'b str {
+        self.numbers.iter().find(|(_, number)| **number == symbol).map_or("", |(name, _)| name)
+    }
 }
 
 /// The operands and results of all nodes by their numbers.
 struct Wires {
     symbols: Vec<Symbol>,
-    /// Where each node's operands begin, and its results.
-    starts: Vec<[usize; 2]>,
+    /// Where each node's operands begin, what its networks see of this one, and its results.
+    starts: Vec<[usize; 3]>,
 }
 
 impl Wires {
-    fn new<'b>(nodes: &[NodeProto<'b>], symbols: &mut Symbols<'b>) -> Self {
+    /// Values that are `absent` are operands that are left out.
+    fn new<'b>(nodes: &[NodeProto<'b>], symbols: &mut Symbols<'b>, absent: &HashSet<&str>) -> Self {
         let mut wires = Self { symbols: Vec::new(), starts: Vec::with_capacity(nodes.len() + 1) };
         for node in nodes {
-            let start = wires.symbols.len();
-            wires.starts.push([start, start + node.inputs.len()]);
-            let names = node.inputs.iter().chain(&node.outputs);
-            wires
-                .symbols
-                .extend(names.map(|&name| if name.is_empty() { NOTHING } else { symbols.add(name) }));
+            let mut add = |name: &'b str| {
+                let left_out = name.is_empty() || absent.contains(name);
+                wires.symbols.push(if left_out { NOTHING } else { symbols.add(name) });
+            };
+            node.inputs.iter().for_each(|name| add(name));
+            let seen = nested::seen(node);
+            seen.iter().for_each(|name| add(name));
+            node.outputs.iter().for_each(|name| add(name));
+            let end = wires.symbols.len();
+            let results = end - node.outputs.len();
+            wires.starts.push([results - seen.len() - node.inputs.len(), results - seen.len(), results]);
         }
-        wires.starts.push([wires.symbols.len(); 2]);
+        wires.starts.push([wires.symbols.len(); 3]);
         wires
     }
 
     /// A node's operands; [`NOTHING`] for one that is left out.
     fn inputs(&self, node: usize) -> &[Symbol] {
-        let [start, end] = self.starts[node];
+        let [start, end, _] = self.starts[node];
+        &self.symbols[start..end]
+    }
+
+    /// What a node's networks see of this one, as [`nested::seen`] has it.
+    fn seen(&self, node: usize) -> &[Symbol] {
+        let [_, start, end] = self.starts[node];
+        &self.symbols[start..end]
+    }
+
+    /// Both.
+    fn read(&self, node: usize) -> &[Symbol] {
+        let [start, _, end] = self.starts[node];
         &self.symbols[start..end]
     }
 
     /// A node's results; [`NOTHING`] for one that is left out.
     fn outputs(&self, node: usize) -> &[Symbol] {
-        &self.symbols[self.starts[node][1]..self.starts[node + 1][0]]
+        &self.symbols[self.starts[node][2]..self.starts[node + 1][0]]
     }
 }
 
@@ -121,58 +145,85 @@ struct Said<'p, 'b> {
 
 /// Builds the graph of a model whose file is `bytes`.
 pub(super) fn graph<'b>(
-    model: &Model<'b>,
+    mut model: Model<'b>,
     bytes: &'b Bytes,
     folder: Option<&'b Path>,
 ) -> Result<Graph, Error> {
-    let opsets = opsets(model)?;
-    let network = model.graph.as_ref().ok_or_else(|| malformed("no graph"))?;
-    if network.has_sparse {
+    let scope = Scope::new(opsets(&model)?, std::mem::take(&mut model.functions));
+    let proto = model.graph.as_ref().ok_or_else(|| malformed("no graph"))?;
+    let source = Source::new(bytes, folder);
+    let (graph, _) = network(&scope, proto, &proto.inputs, Vec::new(), source)?;
+    Ok(graph)
+}
+
+/// Builds the graph of a network with the inputs that it has itself, `formals`, and what it sees of the one around it.
+///
+/// Of the latter, what is not known becomes inputs, too, behind the others and in order.
+pub(super) fn network<'b>(
+    scope: &Scope<'b>,
+    proto: &Network<'b>,
+    formals: &[ValueInfo<'b>],
+    outer: Vec<(&'b str, Outer)>,
+    source: Source<'b>,
+) -> Result<(Graph, Source<'b>), Error> {
+    if proto.has_sparse {
         return Err(malformed("sparse initializers are not supported"));
     }
     let mut symbols = Symbols::default();
     let initializers: Vec<Symbol> =
-        network.initializers.iter().map(|tensor| symbols.add(tensor.name)).collect();
-    let inputs: Vec<Symbol> = network.inputs.iter().map(|info| symbols.add(info.name)).collect();
-    let outputs: Vec<Symbol> = network.outputs.iter().map(|info| symbols.add(info.name)).collect();
-    let wires = Wires::new(&network.nodes, &mut symbols);
+        proto.initializers.iter().map(|tensor| symbols.add(tensor.name)).collect();
+    let inputs: Vec<Symbol> = formals.iter().map(|info| symbols.add(info.name)).collect();
+    let outputs: Vec<Symbol> = proto.outputs.iter().map(|info| symbols.add(info.name)).collect();
+    let absent = outer.iter().filter(|(_, value)| matches!(value, Outer::Absent));
+    let absent: HashSet<&str> = absent.map(|(name, _)| *name).collect();
+    let wires = Wires::new(&proto.nodes, &mut symbols, &absent);
+    let around: Vec<Symbol> = outer.iter().map(|(name, _)| symbols.add(name)).collect();
     let count = symbols.numbers.len();
     let mut said = Said { ids: vec![None; count], infos: vec![None; count], used: vec![false; count] };
-    for info in network.infos.iter().chain(&network.outputs) {
+    for info in proto.infos.iter().chain(&proto.outputs) {
         if let Some(symbol) = symbols.get(info.name) {
             said.infos[symbol] = Some(info);
         }
     }
-    let read = (0..network.nodes.len()).flat_map(|index| wires.inputs(index));
+    let read = (0..proto.nodes.len()).flat_map(|index| wires.read(index));
     for &symbol in read.chain(&outputs).filter(|symbol| **symbol != NOTHING) {
         said.used[symbol as usize] = true;
     }
     let mut builder = Builder {
-        graph: Graph { name: network.name.into(), ..Graph::default() },
-        source: Source::new(bytes, folder),
+        graph: Graph { name: proto.name.into(), ..Graph::default() },
+        source,
         symbols,
         used: Vec::new(),
         value_names: Names::default(),
         node_names: Names::default(),
     };
-    boundary(&mut builder, network, &inputs, &initializers, &mut said.ids)?;
-    let mut names = node_names(&mut builder, &network.nodes);
-    for index in execution_order(&network.nodes, &names, &wires, &said.ids)? {
-        let name = std::mem::take(&mut names[index]);
-        let [inputs, outputs] = [wires.inputs(index), wires.outputs(index)];
-        node(&mut builder, &mut said, &network.nodes[index], [inputs, outputs], name, &opsets)?;
+    boundary(&mut builder, proto, formals, [&inputs, &initializers], &mut said.ids)?;
+    for ((name, value), &symbol) in outer.into_iter().zip(&around) {
+        let Outer::Value(value) = value else { continue };
+        let constant = value.constant.is_some();
+        let value = Value { name: name.into(), ..*value };
+        let id = declare(&mut builder.graph, &mut said.ids, symbol, value, "outer value")?;
+        if !constant {
+            builder.graph.inputs.push(id);
+        }
     }
-    for (info, &symbol) in network.outputs.iter().zip(&outputs) {
+    let mut names = node_names(&mut builder, &proto.nodes);
+    for index in execution_order(&proto.nodes, &names, &wires, &said.ids, &builder.symbols)? {
+        let name = std::mem::take(&mut names[index]);
+        let wires = [wires.inputs(index), wires.seen(index), wires.outputs(index)];
+        node(&mut builder, &mut said, &proto.nodes[index], wires, name, scope)?;
+    }
+    for (info, &symbol) in proto.outputs.iter().zip(&outputs) {
         let id = said.ids[symbol as usize].ok_or_else(|| {
             Error::Graph(format!("output '{}' is neither an input nor made by a node", info.name))
         })?;
         builder.graph.outputs.push(id);
     }
-    Ok(builder.graph)
+    Ok((builder.graph, builder.source))
 }
 
 /// The version of each domain that the model imports.
-type Opsets<'b> = HashMap<&'b str, i64>;
+pub(super) type Opsets<'b> = HashMap<&'b str, i64>;
 
 fn opsets<'b>(model: &Model<'b>) -> Result<Opsets<'b>, Error> {
     let opsets: Opsets<'b> =
@@ -193,8 +244,8 @@ fn opsets<'b>(model: &Model<'b>) -> Result<Opsets<'b>, Error> {
 fn boundary<'b>(
     builder: &mut Builder<'b>,
     network: &Network<'b>,
-    inputs: &[Symbol],
-    initializers: &[Symbol],
+    formals: &[ValueInfo<'b>],
+    [inputs, initializers]: [&[Symbol]; 2],
     ids: &mut [Option<ValueId>],
 ) -> Result<(), Error> {
     // Files before IR version 4 list initializers as inputs, too; they are weights, not what a caller gives.
@@ -202,7 +253,7 @@ fn boundary<'b>(
     for &symbol in initializers {
         initialized[symbol as usize] = true;
     }
-    for (info, &symbol) in network.inputs.iter().zip(inputs) {
+    for (info, &symbol) in formals.iter().zip(inputs) {
         if initialized[symbol as usize] {
             continue;
         }
@@ -277,6 +328,7 @@ fn execution_order(
     names: &[String],
     wires: &Wires,
     ids: &[Option<ValueId>],
+    symbols: &Symbols<'_>,
 ) -> Result<Vec<usize>, Error> {
     let mut makers: Vec<Option<usize>> = vec![None; ids.len()];
     for (index, node) in nodes.iter().enumerate() {
@@ -294,11 +346,11 @@ fn execution_order(
     }
     // The operands of a node that other nodes make.
     let computed = |index: usize| {
-        let operands = wires.inputs(index).iter().zip(&nodes[index].inputs);
-        operands.filter(|(symbol, _)| **symbol != NOTHING && ids[**symbol as usize].is_none())
+        let operands = wires.read(index).iter();
+        operands.filter(|symbol| **symbol != NOTHING && ids[**symbol as usize].is_none())
     };
     let is_sound = |index: usize| {
-        computed(index).all(|(&symbol, _)| makers[symbol as usize].is_some_and(|maker| maker < index))
+        computed(index).all(|&symbol| makers[symbol as usize].is_some_and(|maker| maker < index))
     };
     if (0..nodes.len()).all(is_sound) {
         return Ok((0..nodes.len()).collect());
@@ -306,8 +358,9 @@ fn execution_order(
     let mut waiting = vec![0_usize; nodes.len()];
     let mut readers = vec![Vec::new(); nodes.len()];
     for (index, node) in nodes.iter().enumerate() {
-        for (&symbol, input) in computed(index) {
+        for &symbol in computed(index) {
             let maker = makers[symbol as usize].ok_or_else(|| {
+                let input = symbols.name(symbol);
                 Error::Graph(format!(
                     "node '{}' ({}) reads value '{input}', which is neither an input, an initializer nor made by a node",
                     names[index], node.op_type
@@ -342,15 +395,16 @@ fn node<'b>(
     builder: &mut Builder<'b>,
     said: &mut Said<'_, 'b>,
     proto: &NodeProto<'b>,
-    [inputs, outputs]: [&[Symbol]; 2],
+    [inputs, seen, outputs]: [&[Symbol]; 3],
     name: String,
-    opsets: &Opsets<'_>,
+    scope: &Scope<'b>,
 ) -> Result<(), Error> {
     let unsupported =
         |reason: String| Error::Unsupported { node: name.clone(), op: proto.op_type.into(), reason };
-    check_attributes(&proto.attributes).map_err(&unsupported)?;
-    let inputs: Vec<_> =
-        inputs.iter().map(|&symbol| said.ids.get(symbol as usize).copied().flatten()).collect();
+    let attributes = scope.resolve(&proto.attributes).map_err(&unsupported)?;
+    let [inputs, seen] = [inputs, seen].map(|symbols| -> Vec<Option<ValueId>> {
+        symbols.iter().map(|&symbol| said.ids.get(symbol as usize).copied().flatten()).collect()
+    });
     let mut results = Vec::with_capacity(outputs.len());
     for (&output, &symbol) in proto.outputs.iter().zip(outputs) {
         if symbol == NOTHING {
@@ -371,12 +425,16 @@ fn node<'b>(
     let outputs = results;
 
     if ops::canonical(proto.domain) == DEFAULT_DOMAIN && proto.op_type == "Constant" {
-        return constant(builder, proto, &name, outputs.first().copied().flatten());
+        return constant(builder, &attributes, &name, outputs.first().copied().flatten());
     }
+    if let Some(function) = scope.function(proto) {
+        return nested::call(builder, scope, &function, &attributes, &name, [&inputs, &outputs]);
+    }
+    check_attributes(&attributes).map_err(&unsupported)?;
     let operator = ops::find(proto.domain, proto.op_type)
         .ok_or_else(|| unsupported(format!("operator of domain '{}' is not supported", proto.domain)))?;
     // A domain that is used without being imported is taken at its first version.
-    let opset = opsets.get(operator.domain).copied().unwrap_or(1);
+    let opset = scope.opset(operator.domain);
     let (since, signature, read) = match operator.at(opset) {
         Some((since, Meaning::Read(signature, read))) => (since, signature, read),
         Some((since, Meaning::Refused(reason))) => {
@@ -392,8 +450,10 @@ fn node<'b>(
     check_arity(signature, &inputs, &outputs).map_err(&unsupported)?;
     let mut reader = NodeReader {
         builder,
-        attributes: &proto.attributes,
-        taken: vec![false; proto.attributes.len()],
+        scope,
+        seen: nested::seen(proto).into_iter().zip(seen).collect(),
+        attributes: &attributes,
+        taken: vec![false; attributes.len()],
         name,
         op_type: operator.name,
         since,
@@ -419,13 +479,13 @@ fn node<'b>(
 /// Makes the value of a `Constant` node known; no node is left of it.
 fn constant(
     builder: &mut Builder<'_>,
-    proto: &NodeProto<'_>,
+    attributes: &[Attribute<'_>],
     name: &str,
     output: Option<ValueId>,
 ) -> Result<(), Error> {
     let unsupported =
         |reason: &str| Error::Unsupported { node: name.into(), op: "Constant".into(), reason: reason.into() };
-    let [attribute] = proto.attributes.as_slice() else {
+    let [attribute] = attributes else {
         return Err(unsupported("exactly one of the value attributes is expected"));
     };
     let constant = match (attribute.name, &attribute.value) {
@@ -457,7 +517,7 @@ fn check_attributes(attributes: &[Attribute<'_>]) -> Result<(), String> {
         }
         if let AttributeValue::Other | AttributeValue::Texts = attribute.value {
             return Err(format!(
-                "attribute '{}' holds subgraphs, strings, sparse tensors or types, which are not supported",
+                "attribute '{}' holds lists of networks, strings, sparse tensors or types, which are not supported",
                 attribute.name
             ));
         }
@@ -480,7 +540,7 @@ fn check_arity(
     if outputs.len() > signature.outputs {
         return Err(format!("{} outputs, but the operator has at most {}", outputs.len(), signature.outputs));
     }
-    if outputs.first().copied().flatten().is_none() {
+    if outputs.first().copied().flatten().is_none() && signature.outputs != ops::MANY {
         return Err("the first output is missing".into());
     }
     Ok(())

@@ -50,6 +50,11 @@ impl<'a> Source<'a> {
         Self { model, folder, files: HashMap::new() }
     }
 
+    /// The same, with the files that were read; this one has none any more.
+    pub(super) fn take(&mut self) -> Self {
+        Self { files: std::mem::take(&mut self.files), ..*self }
+    }
+
     /// The tensor's elements; `what` names it in errors.
     pub(super) fn constant(
         &mut self,

@@ -99,7 +99,7 @@ pub(in super::super) fn cond_take(node: &mut NodeReader<'_, '_, '_>) -> Result<V
     let (value, epsilon) = (params.f32(1, 0.0)?, params.f32(2, 1e-6)?);
     let (x, mask) = (node.input(0)?, node.input(1)?);
     let element = node.element(x)?;
-    let op = Op::CondTake(CondTake { comparison, value, epsilon });
+    let op = CondTake { comparison, value, epsilon }.into();
     let results = node.emit_many(op, &[Some(x), Some(mask)], &[element, None])?;
     node.finish(1, results[1])?;
     Ok(results[0])
@@ -110,7 +110,7 @@ pub(in super::super) fn nms_keep(node: &mut NodeReader<'_, '_, '_>) -> Result<Va
     let params = node.params(kind::NMS_KEEP)?;
     let (threshold, most) = (params.f32(0, 0.0)?, params.u32(1, 0)? as usize);
     let x = node.input(0)?;
-    let results = node.emit_many(Op::Nms(Nms { threshold, max_output: most }), &[Some(x)], &[None, None])?;
+    let results = node.emit_many(Nms { threshold, max_output: most }.into(), &[Some(x)], &[None, None])?;
     node.finish(1, results[1])?;
     Ok(results[0])
 }

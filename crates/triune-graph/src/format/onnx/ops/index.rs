@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Error, Op,
-    ops::{Gather, GatherElements, GatherNd, NonMaxSuppression, NonZero, TopK, Where},
+    ops::{Gather, GatherElements, GatherNd, Hosted, NonMaxSuppression, NonZero, TopK, Where},
 };
 
 fn gather(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
@@ -67,11 +67,11 @@ fn write_top_k(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
 }
 
 fn non_max_suppression(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    Ok(Op::NonMaxSuppression(NonMaxSuppression { center_point_box: node.flag("center_point_box")? }))
+    Ok(NonMaxSuppression { center_point_box: node.flag("center_point_box")? }.into())
 }
 
 fn write_non_max_suppression(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
-    let Op::NonMaxSuppression(op) = op else { return Err(mistaken(op)) };
+    let Op::Hosted(Hosted::NonMaxSuppression(op)) = op else { return Err(mistaken(op)) };
     writer.int("center_point_box", i64::from(op.center_point_box));
     Ok(())
 }
@@ -82,7 +82,7 @@ operators! {
     "GatherElements": [11, 13] {2, 2, 1 => gather_elements} write write_gather;
     "GatherND": [11, 12, 13] {2, 2, 1 => gather_nd} write write_gather_nd;
     "NonMaxSuppression": [10, 11] {2, 5, 1 => non_max_suppression} write write_non_max_suppression;
-    "NonZero": [9, 13] {1, 1, 1 => |_| Ok(Op::NonZero(NonZero))} write bare;
+    "NonZero": [9, 13] {1, 1, 1 => |_| Ok(NonZero.into())} write bare;
     "TopK": [1] {1, 1, 2 => top_k} [10, 11, 24] {2, 2, 2 => top_k} write write_top_k;
     "Where": [9, 16] {3, 3, 1 => |_| Ok(Op::Where(Where))} write bare;
 }

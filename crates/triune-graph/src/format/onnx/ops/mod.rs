@@ -6,6 +6,7 @@
 
 mod activation;
 mod attention;
+mod control;
 mod conv;
 mod cumulative;
 mod einsum;
@@ -25,6 +26,7 @@ mod reduce;
 mod resample;
 mod reshape;
 mod resize;
+mod sequence;
 mod signal;
 mod statistics;
 mod volume;
@@ -81,7 +83,7 @@ pub(super) type Read = fn(&mut NodeReader<'_, '_>) -> Result<Op, Error>;
 pub(super) type Write = fn(&Op, &mut NodeWriter<'_>) -> Result<(), String>;
 
 /// Any number of operands or results.
-const MANY: usize = usize::MAX;
+pub(super) const MANY: usize = usize::MAX;
 
 /// A table of operators: the name, then each group of versions with the fewest and most operands, the most results and
 /// the reader, or the body of an operator that is made of others and has no attributes, or the reason why there is neither;
@@ -125,9 +127,10 @@ fn mistaken(op: &Op) -> String {
     format!("{} has another's writer", op.name())
 }
 
-const FAMILIES: [&[Operator]; 23] = [
+const FAMILIES: [&[Operator]; 25] = [
     activation::OPERATORS,
     attention::OPERATORS,
+    control::OPERATORS,
     conv::OPERATORS,
     cumulative::OPERATORS,
     einsum::OPERATORS,
@@ -146,6 +149,7 @@ const FAMILIES: [&[Operator]; 23] = [
     reduce::OPERATORS,
     reshape::OPERATORS,
     resize::OPERATORS,
+    sequence::OPERATORS,
     signal::OPERATORS,
     statistics::OPERATORS,
     volume::OPERATORS,

@@ -1,0 +1,132 @@
+//! What flows between the stages of a network.
+
+use triune_tensor::{DType, Shape, memory};
+
+use crate::{Error, Tensor, TensorRef};
+
+/// A tensor, a list of tensors, or the content of an optional that has none.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Tensor(Tensor),
+    Sequence(Vec<Tensor>),
+    Nothing,
+}
+
+/// The same, somebody else's.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ValueRef<'a> {
+    Tensor(TensorRef<'a>),
+    Sequence(&'a [Tensor]),
+    Nothing,
+}
+
+impl Value {
+    pub(super) fn view(&self) -> ValueRef<'_> {
+        match self {
+            Self::Tensor(tensor) => ValueRef::Tensor(tensor.view()),
+            Self::Sequence(tensors) => ValueRef::Sequence(tensors),
+            Self::Nothing => ValueRef::Nothing,
+        }
+    }
+
+    /// A scalar.
+    pub(super) fn scalar(dtype: DType, bytes: &[u8]) -> Self {
+        Self::Tensor(Tensor { dtype, shape: Shape::from([]), bytes: bytes.to_vec() })
+    }
+}
+
+impl From<Tensor> for Value {
+    fn from(tensor: Tensor) -> Self {
+        Self::Tensor(tensor)
+    }
+}
+
+impl ValueRef<'_> {
+    pub(super) fn to_owned(self) -> Result<Value, Error> {
+        Ok(match self {
+            Self::Tensor(tensor) => Value::Tensor(own(tensor)?),
+            Self::Sequence(tensors) => {
+                let mut own = memory::with_room(tensors.len())?;
+                for tensor in tensors {
+                    own.push(self::own(tensor.view())?);
+                }
+                Value::Sequence(own)
+            }
+            Self::Nothing => Value::Nothing,
+        })
+    }
+}
+
+/// A copy of a tensor.
+pub(super) fn own(tensor: TensorRef<'_>) -> Result<Tensor, Error> {
+    let shape = Shape::new(tensor.shape).ok_or_else(|| Error::internal("a tensor of too many dimensions"))?;
+    Ok(Tensor { dtype: tensor.dtype, shape, bytes: memory::copied(tensor.bytes)? })
+}
+
+/// Extents before, along and behind an axis; the last in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Strip {
+    pub(super) outer: usize,
+    pub(super) extent: usize,
+    pub(super) inner: usize,
+}
+
+impl Strip {
+    /// Along an axis that is counted from the front; `None` for one that the tensor does not have.
+    pub(super) fn of(dtype: DType, shape: &[usize], axis: usize) -> Option<Self> {
+        let (before, rest) = shape.split_at_checked(axis)?;
+        let (&extent, behind) = rest.split_first()?;
+        let inner = behind.iter().product::<usize>() * dtype.bytes();
+        Some(Self { outer: before.iter().product(), extent, inner })
+    }
+
+    /// The part `start..start + count` along the axis.
+    pub(super) fn part(self, bytes: &[u8], start: usize, count: usize) -> Result<Vec<u8>, Error> {
+        let (row, from, len) = (self.extent * self.inner, start * self.inner, count * self.inner);
+        let mut part = memory::with_room(self.outer * len)?;
+        (0..self.outer).for_each(|outer| part.extend_from_slice(&bytes[outer * row + from..][..len]));
+        Ok(part)
+    }
+}
+
+/// Tensors of one type joined along an axis that is counted from the front: one that they have, or a `new` one.
+///
+/// `Err` inside says what does not fit.
+pub(super) fn join(parts: &[Tensor], axis: usize, new: bool) -> Result<Result<Tensor, String>, Error> {
+    let Some(first) = parts.first() else { return Ok(Err("there is nothing to join".into())) };
+    let shapes: Vec<Vec<usize>> = parts
+        .iter()
+        .map(|part| {
+            let mut shape = part.shape.to_vec();
+            if new {
+                shape.insert(axis.min(shape.len()), 1);
+            }
+            shape
+        })
+        .collect();
+    let mut whole = shapes[0].clone();
+    if axis >= whole.len() {
+        return Ok(Err(format!("axis {axis} of {}", first.shape)));
+    }
+    whole[axis] = 0;
+    for (part, shape) in parts.iter().zip(&shapes) {
+        let fits = shape.len() == whole.len()
+            && shape.iter().zip(&whole).enumerate().all(|(index, (a, b))| index == axis || a == b);
+        if part.dtype != first.dtype || !fits {
+            let (a, b) = (&first.shape, &part.shape);
+            return Ok(Err(format!("{} {a} and {} {b} are not alike", first.dtype, part.dtype)));
+        }
+        whole[axis] += shape[axis];
+    }
+    let Some(shape) = Shape::new(&whole) else { return Ok(Err("too many dimensions".into())) };
+    let outer: usize = whole[..axis].iter().product();
+    let total = parts.iter().fold(0_usize, |sum, part| sum.saturating_add(part.bytes.len()));
+    let mut bytes = memory::with_room(total)?;
+    for index in 0..outer {
+        for part in parts {
+            let len = part.bytes.len() / outer;
+            bytes.extend_from_slice(&part.bytes[index * len..][..len]);
+        }
+    }
+    Ok(Ok(Tensor { dtype: first.dtype, shape, bytes }))
+}
