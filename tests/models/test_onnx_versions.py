@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -49,3 +51,13 @@ def test_what_is_not_read_has_a_reason() -> None:
     # One version of an operator at least is read.
     read = {(domain, operator) for domain, operator, _, reason in _native.onnx_versions() if reason is None}
     assert {(domain, operator) for domain, operator, *_ in refused} <= read
+
+
+def test_the_page_lists_what_is_read() -> None:
+    root = Path(__file__).resolve().parent.parent.parent
+    spec = importlib.util.spec_from_file_location("onnx_operators", root / "tools" / "onnx_operators.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    assert tool.PAGE.read_text(encoding="utf-8") == tool.page(), "run python tools/onnx_operators.py"

@@ -213,6 +213,17 @@ fn one(opset: i64, op: &str, inputs: &[&str], attributes: &[Message]) -> Vec<u8>
     model.with(&[i64s("c", &[1, 1, 1, 1]), f32s("w", &[4, 4, 1, 1], &[0.0; 16])]).bytes()
 }
 
+/// A network with one node that has such a network, so many within each other.
+fn nested(depth: usize) -> Message {
+    let mut attribute = Message::default().text(1, "then_branch").message(6, &Message::default()).int(20, 5);
+    for _ in 0..depth {
+        let node = Message::default().text(4, "If").message(5, &attribute);
+        let graph = Message::default().message(1, &node);
+        attribute = Message::default().text(1, "then_branch").message(6, &graph).int(20, 5);
+    }
+    attribute
+}
+
 #[test]
 #[expect(clippy::too_many_lines, reason = "it is a table")]
 fn nodes_that_are_not_supported() {
@@ -293,14 +304,27 @@ fn nodes_that_are_not_supported() {
             &["'axis' is given twice"],
         ),
         (
-            ten("If", &["x"], &[Message::default().text(1, "then").int(20, 5)]),
+            ten("If", &["x"], &[Message::default().text(1, "then_branch").int(20, 5)]),
+            Kind::Malformed,
+            &["graph attribute 'then_branch' has no graph"],
+        ),
+        (ten("If", &["x"], &[]), Kind::Unsupported, &["'If_0' (If)", "attribute 'then_branch' is missing"]),
+        (ten("If", &["x"], &[nested(40)]), Kind::Malformed, &["more than 32 networks within each other"]),
+        (ten("Loop", &["x"], &[]), Kind::Unsupported, &["'Loop_0' (Loop)", "fewer than 2 inputs"]),
+        (
+            ten("Scan", &["x"], &[]),
             Kind::Unsupported,
-            &["'If_0' (If)", "attribute 'then' holds subgraphs"],
+            &["'Scan_0' (Scan)", "'num_scan_inputs' is not one to all inputs"],
+        ),
+        (
+            ten("Relu", &["x"], &[Message::default().text(1, "alpha").text(21, "slope").int(20, 1)]),
+            Kind::Unsupported,
+            &["'Relu_0' (Relu)", "'alpha' refers to a function's, but there is none around"],
         ),
         (
             ten("Relu", &["x"], &[Message::default().text(1, "a").text(9, "x").int(20, 8)]),
             Kind::Unsupported,
-            &["attribute 'a' holds subgraphs, strings"],
+            &["attribute 'a' holds lists of networks, strings"],
         ),
         // Attributes of another kind.
         (
@@ -493,7 +517,7 @@ fn nodes_that_are_not_supported() {
         ),
     ];
     // Operators that the format has and Triune does not are told apart from those with too many operands.
-    for op in ["LSTM", "Loop", "StringNormalizer", "DeformConv"] {
+    for op in ["StringNormalizer", "TreeEnsemble"] {
         rows.push((ten(op, &["x"], &[]), Kind::Unsupported, &["is not supported"]));
     }
     check(rows);

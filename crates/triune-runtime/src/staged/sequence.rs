@@ -195,7 +195,7 @@ impl At<'_> {
     fn equal_parts(&self, whole: usize, extent: &[usize]) -> Result<Vec<usize>, Error> {
         let &[extent @ 1..=usize::MAX] = extent else { return Err(self.wrong("parts of extent 0")) };
         let mut parts = vec![extent; whole / extent];
-        if whole % extent != 0 {
+        if !whole.is_multiple_of(extent) {
             parts.push(whole % extent);
         }
         Ok(parts)

@@ -7,6 +7,7 @@
 use std::{
     cell::Cell,
     collections::{HashMap, HashSet},
+    rc::Rc,
     sync::Arc,
 };
 
@@ -18,13 +19,13 @@ use super::{
 use crate::{Error, Node, Value, ValueId, ops::Body};
 
 /// Nodes that calls of a model's own functions may become: a few lines can call each other without end.
-const MOST_NODES: usize = 1 << 20;
+const MOST_NODES: usize = 1 << 18;
 /// Functions within functions.
 const DEEPEST: usize = 32;
 
 /// What the nodes of a network are read by.
 pub(super) struct Scope<'b> {
-    file: Arc<File<'b>>,
+    file: Rc<File<'b>>,
     opsets: Opsets<'b>,
     /// The attributes of the function's call, if it is a function's network.
     attributes: HashMap<&'b str, AttributeValue<'b>>,
@@ -34,7 +35,7 @@ pub(super) struct Scope<'b> {
 /// What all networks of a file have in common.
 struct File<'b> {
     /// By domain, name and overload.
-    functions: HashMap<[&'b str; 3], Arc<FunctionProto<'b>>>,
+    functions: HashMap<[&'b str; 3], Rc<FunctionProto<'b>>>,
     /// How many nodes calls have become.
     nodes: Cell<usize>,
 }
@@ -51,10 +52,10 @@ impl<'b> Scope<'b> {
     pub(super) fn new(opsets: Opsets<'b>, functions: Vec<FunctionProto<'b>>) -> Self {
         let by_name = |function: FunctionProto<'b>| {
             let key = [canonical(function.domain), function.body.name, function.overload];
-            (key, Arc::new(function))
+            (key, Rc::new(function))
         };
         let functions = functions.into_iter().map(by_name).collect();
-        let file = Arc::new(File { functions, nodes: Cell::new(0) });
+        let file = Rc::new(File { functions, nodes: Cell::new(0) });
         Self { file, opsets, attributes: HashMap::new(), depth: 0 }
     }
 
@@ -64,7 +65,7 @@ impl<'b> Scope<'b> {
     }
 
     /// The model's own function that a node calls.
-    pub(super) fn function(&self, node: &NodeProto<'b>) -> Option<Arc<FunctionProto<'b>>> {
+    pub(super) fn function(&self, node: &NodeProto<'b>) -> Option<Rc<FunctionProto<'b>>> {
         self.file.functions.get(&[canonical(node.domain), node.op_type, node.overload]).cloned()
     }
 
@@ -199,7 +200,7 @@ pub(super) fn call<'b>(
     scope.file.nodes.set(nodes);
     let defaults = function.defaults.iter().chain(attributes);
     let inner = Scope {
-        file: Arc::clone(&scope.file),
+        file: Rc::clone(&scope.file),
         opsets: function.opsets.iter().map(|&(domain, version)| (canonical(domain), version)).collect(),
         attributes: defaults.map(|attribute| (attribute.name, attribute.value.clone())).collect(),
         depth: scope.depth + 1,

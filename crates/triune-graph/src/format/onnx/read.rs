@@ -97,10 +97,10 @@ impl Wires {
                 let left_out = name.is_empty() || absent.contains(name);
                 wires.symbols.push(if left_out { NOTHING } else { symbols.add(name) });
             };
-            node.inputs.iter().for_each(|name| add(name));
             let seen = nested::seen(node);
-            seen.iter().for_each(|name| add(name));
-            node.outputs.iter().for_each(|name| add(name));
+            for name in node.inputs.iter().chain(&seen).chain(&node.outputs) {
+                add(name);
+            }
             let end = wires.symbols.len();
             let results = end - node.outputs.len();
             wires.starts.push([results - seen.len() - node.inputs.len(), results - seen.len(), results]);

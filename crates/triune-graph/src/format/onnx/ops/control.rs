@@ -32,14 +32,15 @@ fn choice(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
 }
 
 fn repetition(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    let state = node.inputs.len() - 2;
+    let state = node.inputs.len().checked_sub(2);
+    let state = state.ok_or_else(|| node.unsupported("fewer than 2 inputs"))?;
     let results = node.outputs.len() + 1;
     Ok(Loop { body: body(node, "body", 2 + state, results..=results)? }.into())
 }
 
 fn scan(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let batched = node.since < 9;
-    let given = node.inputs.len() - usize::from(batched);
+    let given = node.inputs.len().saturating_sub(usize::from(batched));
     let count = node.int("num_scan_inputs")?;
     let count =
         count.and_then(|count| usize::try_from(count).ok()).filter(|count| (1..=given).contains(count));
@@ -89,6 +90,6 @@ fn axes(
 operators! {
     DEFAULT_DOMAIN;
     "If": [1, 11, 13, 16, 19, 21, 23, 24, 25] {1, 1, MANY => choice};
-    "Loop": [1, 11, 13, 16, 19, 21, 23, 24, 25] {2, MANY, MANY => repetition};
-    "Scan": [8] {2, MANY, MANY => scan} [9, 11, 16, 19, 21, 23, 24, 25] {1, MANY, MANY => scan};
+    "Loop": [1, 11, 13, 16, 19, 21, 23, 24, 25] {0, MANY, MANY => repetition};
+    "Scan": [8] {0, MANY, MANY => scan} [9, 11, 16, 19, 21, 23, 24, 25] {1, MANY, MANY => scan};
 }

@@ -19,18 +19,10 @@ fn split(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     Ok(SequenceOp::Split { axis, keep: node.int("keepdims")?.unwrap_or(1) != 0 }.into())
 }
 
-fn optional(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    if node.has("type") && node.inputs.is_empty() {
-        // What is not there has no type here.
-        node.ignore(&["type"]);
-    }
-    Ok(SequenceOp::Optional.into())
-}
-
 operators! {
     DEFAULT_DOMAIN;
     "ConcatFromSequence": [11] {1, 1, 1 => concat};
-    "Optional": [15, 28] {0, 1, 1 => optional};
+    "Optional": [15, 28] {0, 1, 1 => |_| Ok(SequenceOp::Optional.into())};
     "OptionalGetElement": [15, 18, 28] {1, 1, 1 => |_| Ok(SequenceOp::GetElement.into())};
     "OptionalHasElement": [15, 18, 28] {0, 1, 1 => |_| Ok(SequenceOp::HasElement.into())};
     "SequenceAt": [11] {2, 2, 1 => |_| Ok(SequenceOp::At.into())};
