@@ -544,7 +544,7 @@ fn reductions_and_movements() {
             "bool operand",
         ),
         (
-            one(Op::NonZero(NonZero), &[real(&[3])], &[(DType::I64, &[1, 3])]),
+            one(Op::from(NonZero), &[real(&[3])], &[(DType::I64, &[1, 3])]),
             "it runs on the host, between the stages of a network",
         ),
         (
@@ -630,7 +630,7 @@ fn models_that_do_not_fit() {
     let x = builder.input("x", REAL, &[3]);
     let mask = builder.constant(&Tensor::from_bytes(DType::Bool, &[3], &[1, 0, 1]));
     let op = CondTake { comparison: triune_graph::ops::Comparison::Equal, value: 1.0, epsilon: 0.0 };
-    let made = builder.node_with(Op::CondTake(op), &[Some(x), Some(mask)], 2);
+    let made = builder.node_with(Op::from(op), &[Some(x), Some(mask)], 2);
     let error = compiled(&builder.finish(&made), true).expect_err("no command");
     assert!(error.to_string().contains("node 'node0'"), "{error}");
 }
