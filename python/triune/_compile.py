@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from triune import _native
 from triune._session import Feeds
 from triune._text import short
-from triune.errors import ArgumentError, FileError
+from triune.errors import ArgumentError, FileError, QuantizationWarning
+
+if TYPE_CHECKING:
+    from triune.quantization import QuantizationOptions, QuantizationResult
 
 __all__ = ["FORMATS", "compile"]
 
@@ -32,12 +37,14 @@ def compile(
     progress: Callable[[str], None] | None = None,
     format: str = "package",
     bits: int = 8,
+    quantization: QuantizationOptions | None = None,
 ) -> Path:
     """Compile an ONNX file for a device and return the package's directory, which is `output`.
 
-    `model` is an int8 network in QDQ form or, with `calibration`, a float network: then onnxruntime (extra ``onnx``)
-    first quantizes it, int8 activations per tensor and int8 weights per output channel, with ranges from those samples.
-    Some hundred samples like the network's real inputs do.
+    `model` is an int8 network in QDQ form or, with `calibration`, a float network, which is quantized first, as
+    `triune.quantize` does it (extra ``onnx``): int8 activations per tensor and int8 weights per output channel, with ranges
+    from those samples, and what no Conv, Gemm or MatMul follows in float. `quantization` chooses otherwise. Some hundred samples
+    like the network's real inputs do. An output that quantization spoils is told by `triune.errors.QuantizationWarning`.
 
     Each sample (`triune.Feeds`) is a dict with an array for every input of the model, as the float model takes it: the
     input's own dtype (float32, as a rule), its own order of axes (for images N, C, H, W), batch axis included,
@@ -55,11 +62,31 @@ def compile(
 
     Raises subclasses of `triune.errors.Error` (a `RuntimeError`): `FileError` if a file cannot be read or written or
     `output` is no directory, `ArgumentError` if `model` is no ONNX model or a damaged one, or an argument is wrong,
-    `UnsupportedError` if the device cannot run the model, or onnxruntime cannot quantize it. ValueError if there are no
+    `UnsupportedError` if the device cannot run the model, or it cannot be quantized. ValueError if there are no
     samples, one does not fit the model, or the model is quantized already; ImportError if calibration needs what is not
     installed. What the iterator of samples raises passes through.
     """
-    return build(model, target, output, batch, calibration, progress, quiet=True, format=format, bits=bits)
+
+    def tell(result: QuantizationResult) -> None:
+        for note in result.notes:
+            (progress or (lambda _: None))(note)
+        for warning in result.warnings:
+            # Of who called `compile`: behind this function, `build` and `compile`.
+            warnings.warn(warning, QuantizationWarning, stacklevel=4)
+
+    return build(
+        model,
+        target,
+        output,
+        batch,
+        calibration,
+        progress,
+        quiet=True,
+        format=format,
+        bits=bits,
+        quantization=quantization,
+        tell=tell,
+    )
 
 
 def build(
@@ -75,8 +102,10 @@ def build(
     on_chip_bytes: int | None = None,
     format: str = "package",
     bits: int = 8,
+    quantization: QuantizationOptions | None = None,
+    tell: Callable[[QuantizationResult], None] = lambda _: None,
 ) -> Path:
-    """Do what `compile` says; unless `quiet`, the quantizer's own warnings are shown.
+    """Do what `compile` says; unless `quiet`, onnxruntime's own warnings are shown. `tell` is told how a model was quantized.
 
     `policy` and `on_chip_bytes` choose the feature maps that stay on chip, as in `_native.compile`.
     """
@@ -119,10 +148,20 @@ def build(
     if calibration is None:
         put(source)
         return folder
-    from triune._quantize import quantize
+    from triune.quantization._quantize import QuantizationOptions, quantize_file
 
+    options = quantization or QuantizationOptions()
+    if bits == 16:
+        options = replace(options, act="s16", fixed=True)
+    elif options.act == "s16":
+        raise ArgumentError("quantization: activations of 16 bits are bits=16 here (--bits 16)")
+    if options.mixed == "16" and not (format == "icraft" and buyi):
+        raise ArgumentError(
+            "mixed: only buyi computes on 16-bit integers, in Icraft's documents; 'float' is for all devices"
+        )
     with tempfile.TemporaryDirectory(prefix="triune-") as scratch:
-        quantized = quantize(source, Path(scratch), calibration, say, quiet=quiet, bits=bits, fixed=bits == 16)
+        quantized = Path(scratch) / "quantized.onnx"
+        tell(quantize_file(source, quantized, calibration, say, options, quiet=quiet))
         put(quantized)
     return folder
 

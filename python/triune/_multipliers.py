@@ -7,7 +7,7 @@ m·2⁻ⁿ lose nothing but a little of their range.
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,20 +19,15 @@ _LIMITS = ("Relu", "Clip")
 """What may stand between a product and its quantization."""
 
 
-def use_fixed_multipliers(quantized: Path, prepared: Path, bits: int) -> None:
-    """Put the weights of the QDQ model in the file `quantized` on such scales, with reals from the model `prepared`.
+def use_fixed_multipliers(model: Any, reals: Mapping[str, npt.NDArray[Any]], bits: int) -> None:
+    """Put the weights of a QDQ model on such scales, with the reals of its constants of integers by their names.
 
     `bits` are those of activations and weights. What shares its weights with others, or is not quantized on all sides, stays.
     """
-    import onnx
-
-    model, reals = onnx.load(quantized), onnx.load(prepared)
-    _join_limits(model.graph)
-    network = _Network(model, {tensor.name: tensor for tensor in reals.graph.initializer})
+    network = _Network(model, reals)
     for node in model.graph.node:
         if node.op_type in ("Conv", "Gemm", "MatMul"):
             network.rescale(node, bits)
-    onnx.save(model, quantized)
 
 
 def next_multipliers(factors: npt.NDArray[np.float64], bits: int) -> npt.NDArray[np.float64]:
@@ -46,29 +41,8 @@ def next_multipliers(factors: npt.NDArray[np.float64], bits: int) -> npt.NDArray
     return np.where(found <= 255, found, factors)
 
 
-def _join_limits(graph: Any) -> None:
-    """Let Relu and Clip limit what the operator before them makes, not what it was quantized to in between.
-
-    Without zero points the quantizer keeps both, and the accelerator would look up in a table what is a limit.
-    """
-    makers = {name: node for node in graph.node for name in node.output}
-    uses: dict[str, int] = {}
-    for name in [name for node in graph.node for name in node.input] + [value.name for value in graph.output]:
-        uses[name] = uses.get(name, 0) + 1
-    for limit in graph.node:
-        reals = makers.get(limit.input[0]) if limit.op_type in _LIMITS else None
-        integers = makers.get(reals.input[0]) if reals is not None and reals.op_type == "DequantizeLinear" else None
-        if reals is None or integers is None or integers.op_type != "QuantizeLinear":
-            continue
-        source = integers.input[0]
-        if all(uses[name] == 1 for name in (source, integers.output[0], reals.output[0])) and source in makers:
-            limit.input[0] = source
-            graph.node.remove(reals)
-            graph.node.remove(integers)
-
-
 class _Network:
-    def __init__(self, model: Any, reals: dict[str, Any]) -> None:
+    def __init__(self, model: Any, reals: Mapping[str, npt.NDArray[Any]]) -> None:
         graph = model.graph
         self.constants = {tensor.name: tensor for tensor in graph.initializer}
         self.reals = reals
@@ -141,11 +115,8 @@ class _Network:
 
     def _real(self, name: str, otherwise: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return the reals that the constant `name` was quantized from, where they are known."""
-        from onnx import numpy_helper
-
-        tensor = self.reals.get(name.removesuffix("_quantized"))
-        found = None if tensor is None else numpy_helper.to_array(tensor).astype(np.float64)
-        return otherwise if found is None or found.shape != otherwise.shape else found
+        found = self.reals.get(name)
+        return otherwise if found is None or found.shape != otherwise.shape else found.astype(np.float64)
 
     def _put(self, name: str, values: npt.NDArray[np.float64]) -> None:
         from onnx import numpy_helper

@@ -19,6 +19,8 @@ are None. The vendors' modules have exceptions of their own.
 - `LinkError`: a board behind a connection cannot be reached.
   - `BoardInUseError`: it can be reached, but others have it.
 - `InternalError`: the core broke its own rules: please report it.
+
+`QuantizationWarning` is no error but a `UserWarning`: a model was quantized, and an output of it is spoiled.
 """
 
 from triune._native import (
@@ -55,8 +57,13 @@ __all__ = [
     "LinkError",
     "NotQuantizedError",
     "PendingError",
+    "QuantizationWarning",
     "ReleasedError",
     "SanitizerError",
     "SettingError",
     "UnsupportedError",
 ]
+
+
+class QuantizationWarning(UserWarning):
+    """Quantization spoiled an output of a model: it says which, how, and what helps."""

@@ -152,7 +152,7 @@ def test_silence_is_left_as_it_was(tmp_path: Path, caplog: pytest.LogCaptureFixt
 @pytest.mark.parametrize(
     ("make", "arguments", "message"),
     [
-        ("empty", [], "calibration: expected images, got none"),
+        ("empty", [], "calibration: expected images or arrays (.npy, .npz), got none"),
         ("text", [], "calibration/x.png: not an image that can be read"),
         ("image", ["--mean", "1", "2"], "--mean: expected 1 value for input 'image', got 2"),
         ("no", [], "calibration: there is no such file"),

@@ -302,7 +302,7 @@ def test_numbers_out_of_range_are_refused_by_name(number: str, capsys: pytest.Ca
 
 @pytest.mark.parametrize(("text", "number"), [("1100", 1100), ("512K", 512 << 10), ("2m", 2 << 20), ("1G", 1 << 30)])
 def test_sizes_end_in_powers_of_1024(text: str, number: int) -> None:
-    from triune.cli.compile import byte_count
+    from triune.cli.arguments import byte_count
 
     assert byte_count(text) == number
 

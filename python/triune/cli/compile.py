@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from triune.cli.arguments import byte_count, finite, nonzero, positive
+from triune.cli.calibration import add_quantization_options, add_sample_options, model_inputs, quantization_options
 from triune.cli.progress import Progress
-
-if TYPE_CHECKING:
-    from triune.cli.data import Input
 
 POLICIES = ("none", "option1", "option2", "option3", "best_score", "exact")
 """How feature maps that stay on chip can be chosen; docs/memory.md says what each does."""
@@ -48,12 +45,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         type=byte_count,
         help="what they may take of the memory on chip, as 512K or 524288 (default: all of it)",
     )
-    parser.add_argument(
-        "--calibrate",
-        metavar="IMAGES|NPZ",
-        type=Path,
-        help="quantize a float model with ranges from these: a directory of images, or a .npz of samples",
-    )
+    add_sample_options(parser, required=False)
     parser.add_argument(
         "--bits",
         type=int,
@@ -62,9 +54,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="the width of calibration's integers; 16 for buyi with --format icraft (default: %(default)s)",
     )
     add_image_options(parser)
-    parser.add_argument(
-        "--limit", metavar="N", type=positive, default=200, help="samples at most (default: %(default)s)"
-    )
+    add_quantization_options(parser)
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="show progress off a terminal, too, and the quantizer's warnings"
     )
@@ -85,54 +75,17 @@ def add_image_options(parser: argparse.ArgumentParser) -> None:
     images.add_argument("--std", metavar="X", type=nonzero, nargs="+", default=[1.0], help=f"{per} (default: 1)")
 
 
-def finite(text: str) -> float:
-    """Read a finite number."""
-    number = float(text)
-    if not math.isfinite(number):
-        raise argparse.ArgumentTypeError(f"expected a finite number, got {text}")
-    return number
-
-
-def nonzero(text: str) -> float:
-    """Read a finite number other than 0."""
-    number = finite(text)
-    if number == 0:
-        raise argparse.ArgumentTypeError("expected a number other than 0, got 0")
-    return number
-
-
-def positive(text: str) -> int:
-    """Read a whole number of at least 1 that 63 bits hold."""
-    try:
-        number = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a whole number, got '{text}'") from None
-    if not 1 <= number < 1 << 63:
-        raise argparse.ArgumentTypeError(f"expected 1 to {(1 << 63) - 1}, got {number}")
-    return number
-
-
-def byte_count(text: str) -> int:
-    """Read a number of bytes of at least 1; K, M, G and T at its end stand for powers of 1024, as in `triune explore`."""
-    power = "KMGT".find(text[-1:].upper()) + 1 if text else 0
-    number = positive(text[:-1] if power else text) << 10 * power
-    if number >= 1 << 63:
-        raise argparse.ArgumentTypeError(f"expected fewer than 2^63 bytes, got {text}")
-    return number
-
-
 def _run(options: argparse.Namespace) -> int:
-    from itertools import islice
-
     from triune._compile import build
 
     with Progress(verbose=options.verbose) as progress:
         calibration = None
         if options.calibrate:
-            from triune.cli.data import Pixels, samples
+            from triune.cli.calibration import Calibration
+            from triune.cli.data import Pixels
 
-            found = samples(options.calibrate, _inputs(options.model), Pixels.of(options))
-            calibration = islice(found, options.limit)
+            found = model_inputs(options.model)
+            calibration = Calibration(options.calibrate, found, Pixels.of(options), options.limit, progress)
         package = build(
             options.model,
             options.target,
@@ -145,6 +98,8 @@ def _run(options: argparse.Namespace) -> int:
             on_chip_bytes=options.on_chip,
             format=options.format,
             bits=options.bits,
+            quantization=quantization_options(options),
+            tell=progress.tell,
         )
         if options.format == "package":
             progress.note(_residency(package / "model.json"))
@@ -167,14 +122,3 @@ def _residency(model: Path) -> str:
         f"feature maps: policy {found['policy']} keeps {size(found['peak'])} of {size(found['capacity'])} on chip and avoids "
         f"{size(found['value'])} of traffic, {found['gap']:.1%} from the optimum of {size(found['bound'])}"
     )
-
-
-def _inputs(model: Path) -> list[Input]:
-    from triune import _native
-    from triune.cli.data import Input
-
-    described = _native.Session(model).inputs
-    # An open extent is the batch.
-    return [
-        Input(name, tuple(n if isinstance(n, int) else 1 for n in shape), dtype) for name, dtype, shape in described
-    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from triune.cli.compile import positive
+from triune.cli.arguments import positive
 from triune.cli.files import write_files
 
 

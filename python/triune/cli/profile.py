@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TypeVar
 
-from triune.cli.compile import finite, positive
+from triune.cli.arguments import finite, positive
 from triune.cli.files import write_files
 from triune.profiling import Composition, Profile, Workload, compose, profile
 

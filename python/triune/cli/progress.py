@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from triune.quantization import QuantizationResult
 
 
 class Progress:
@@ -34,6 +37,18 @@ class Progress:
         if self._terminal or self._verbose:
             self._wipe()
             print(text, file=sys.stderr, flush=True)
+
+    def warn(self, text: str) -> None:
+        """Say what everybody has to know."""
+        self._wipe()
+        print(f"triune: warning: {text}", file=sys.stderr, flush=True)
+
+    def tell(self, result: QuantizationResult) -> None:
+        """Say what quantization left in float, and what it spoiled."""
+        for note in result.notes:
+            self.note(note)
+        for warning in result.warnings:
+            self.warn(warning)
 
     def _wipe(self) -> None:
         if self._width:

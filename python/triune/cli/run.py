@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from triune.cli.compile import add_image_options, positive
+from triune.cli.arguments import positive
+from triune.cli.compile import add_image_options
 from triune.cli.progress import Progress
 
 if TYPE_CHECKING:

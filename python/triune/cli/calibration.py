@@ -1,0 +1,191 @@
+"""Calibration samples from files: every file is looked at before the work starts, and those that cannot serve are named."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from triune.cli.arguments import finite, positive
+from triune.cli.data import IMAGES, Input, Pixels, Tensor, load
+from triune.errors import FileError
+from triune.quantization import QuantizationOptions
+from triune.quantization._samples import Expected, uniform
+from triune.quantization._scales import METHODS
+
+__all__ = ["Calibration", "add_quantization_options", "add_sample_options", "model_inputs", "quantization_options"]
+
+_DEFAULTS = QuantizationOptions()
+
+_ARRAYS = {".npy", ".npz"}
+
+_NAMED = 5
+"""Files that cannot serve are named one by one up to this number."""
+
+
+def add_sample_options(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """Add where samples come from."""
+    parser.add_argument(
+        "--calibrate",
+        metavar="FOLDER|FILE",
+        type=Path,
+        required=required,
+        help="quantize a float model with ranges from these samples: a folder of images or arrays, a .npz, .npy or image",
+    )
+    parser.add_argument(
+        "--limit", metavar="N", type=positive, default=200, help="samples at most (default: %(default)s)"
+    )
+
+
+def add_quantization_options(parser: argparse.ArgumentParser) -> None:
+    """Add how a float model is quantized."""
+    how = parser.add_argument_group("quantization", "What calibration makes of a float model; docs/quantization.md.")
+    how.add_argument(
+        "--method",
+        choices=METHODS,
+        default=_DEFAULTS.method,
+        help="how ranges are found: least squared error, the whole, 99.99 %% of the values, least divergence "
+        "(default: %(default)s)",
+    )
+    how.add_argument(
+        "--per-channel",
+        action=argparse.BooleanOptionalAction,
+        default=_DEFAULTS.per_channel,
+        help="a scale for the weights of each output channel, or one for all (default: one for each)",
+    )
+    how.add_argument(
+        "--bias-correction",
+        action=argparse.BooleanOptionalAction,
+        default=_DEFAULTS.bias_correction,
+        help="let biases make up for what rounding weights adds on average (default: yes)",
+    )
+    how.add_argument(
+        "--equalize",
+        action=argparse.BooleanOptionalAction,
+        default=_DEFAULTS.equalize,
+        help="scale channels between convolutions so that they use their ranges alike (default: yes)",
+    )
+    how.add_argument(
+        "--mixed",
+        nargs="?",
+        const="float",
+        choices=("float", "16"),
+        help="let the layers that hurt most stay in float (default), or have 16 bits, until --bound is met",
+    )
+    how.add_argument(
+        "--bound",
+        metavar="DB",
+        type=finite,
+        default=_DEFAULTS.bound,
+        help="with --mixed: signal to quantization noise of each output in dB (default: %(default)g)",
+    )
+    how.add_argument(
+        "--float-from",
+        metavar="NODE",
+        nargs="*",
+        help="stay in float from these nodes or tensors on; without a name: nowhere (default: what no Conv, Gemm or MatMul "
+        "follows)",
+    )
+    how.add_argument("--keep-float", metavar="NODE", nargs="+", default=[], help="let these stay in float, too")
+    how.add_argument(
+        "--outputs",
+        metavar="NAME,...",
+        type=lambda text: tuple(text.split(",")),
+        default=(),
+        help="end the model at these tensors, in this order",
+    )
+
+
+def quantization_options(options: argparse.Namespace, **others: Any) -> QuantizationOptions:
+    """Take them from the command line."""
+    names = [field.name for field in fields(QuantizationOptions) if hasattr(options, field.name)]
+    given = {name: getattr(options, name) for name in names} | others
+    return QuantizationOptions(**given)
+
+
+def model_inputs(model: Path) -> list[tuple[str, str, list[int | str]]]:
+    """Return name, dtype and shape of each input of an ONNX file."""
+    from triune import _native
+
+    return _native.Session(model).inputs
+
+
+class Calibration:
+    """The samples of `--calibrate`, for a model with such inputs. Each time it is gone through, the files are read again."""
+
+    def __init__(
+        self,
+        path: Path,
+        inputs: Sequence[tuple[str, str, Sequence[int | str]]],
+        pixels: Pixels,
+        limit: int,
+        say: Callable[[str], None],
+    ) -> None:
+        """Look at every file that is going to be used.
+
+        Raises ValueError, which names them, if some hold no samples for the model.
+        """
+        # An open extent is the batch.
+        self._inputs = [
+            Input(name, tuple(n if isinstance(n, int) else 1 for n in shape), dtype) for name, dtype, shape in inputs
+        ]
+        self._expected = [Expected(name, np.dtype(dtype), tuple(shape)) for name, dtype, shape in inputs]
+        self._pixels = pixels
+        self._limit = limit
+        self._files = _files(path)
+        faults: list[str] = []
+        count = 0
+        for number, file in enumerate(self._files, 1):
+            if count >= limit:
+                break
+            say(f"looking at the samples: file {number} of {len(self._files)}")
+            try:
+                for index, sample in enumerate(islice(self._of(file), limit - count), 1):
+                    count += 1
+                    self._check(sample, "" if file.suffix.lower() in IMAGES else f"sample {index}: ")
+            except (ValueError, FileError) as error:
+                text = str(error)
+                faults.append(text if str(file) in text else f"{file}: {text}")
+                # What is wrong with the options is so with every file.
+                if text.startswith("--"):
+                    raise
+        if faults:
+            more = f"; and {len(faults) - _NAMED} more files" if len(faults) > _NAMED else ""
+            raise ValueError("; ".join(faults[:_NAMED]) + more)
+        self.count = count
+
+    def __iter__(self) -> Iterator[dict[str, Tensor]]:
+        """Yield the samples, each with a batch of one."""
+        return islice((sample for file in self._files for sample in self._of(file)), self._limit)
+
+    def _of(self, file: Path) -> Iterator[dict[str, Tensor]]:
+        arrays = load(file, self._inputs, self._pixels)
+        counts = {len(array) if array.ndim else 0 for array in arrays.values()}
+        if len(counts) != 1:
+            raise ValueError(f"{file}: expected the same number of samples in each array, got {sorted(counts)}")
+        if counts == {0}:
+            raise ValueError(f"{file}: expected at least one sample, got none")
+        for index in range(counts.pop()):
+            yield {name: array[index : index + 1] for name, array in arrays.items()}
+
+    def _check(self, sample: dict[str, Tensor], where: str) -> None:
+        for expected in self._expected:
+            expected.check(where, sample[expected.name])
+        found = uniform(sample)
+        if found is not None:
+            value: Any = found[1]
+            raise ValueError(f"{where}input {found[0]!r}: the value {value:g} everywhere says nothing of the ranges")
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in IMAGES | _ARRAYS)
+    if not files:
+        raise ValueError(f"{path}: expected images or arrays (.npy, .npz), got none")
+    return files

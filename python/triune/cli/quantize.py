@@ -1,0 +1,56 @@
+"""``triune quantize``: a float ONNX file becomes one in QDQ form."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from triune.cli.calibration import add_quantization_options, add_sample_options, model_inputs, quantization_options
+from triune.cli.compile import add_image_options
+from triune.cli.progress import Progress
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "quantize",
+        help="quantize a float ONNX model",
+        description="Quantize a float ONNX model with ranges from samples, check that it still answers, and write it in QDQ "
+        "form. Needs the extra 'onnx'.",
+    )
+    parser.add_argument("model", metavar="MODEL.onnx", type=Path, help="the float model")
+    add_sample_options(parser, required=True)
+    parser.add_argument("-o", "--output", metavar="OUT.onnx", type=Path, required=True, help="where the model goes")
+    parser.add_argument(
+        "--act",
+        choices=("s8", "u8", "s16"),
+        default="s8",
+        help="activations: 8 bits with a zero point and int8 weights, or 16 without and int16 weights (default: %(default)s)",
+    )
+    add_quantization_options(parser)
+    add_image_options(parser)
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="show progress off a terminal, too, and onnxruntime's warnings"
+    )
+    parser.set_defaults(command=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from triune.cli.calibration import Calibration
+    from triune.cli.data import Pixels
+    from triune.quantization._quantize import quantize_file
+
+    target: Path = options.output
+    if not target.parent.is_dir():
+        # Before the work, not after it.
+        raise FileNotFoundError(f"{target}: there is no directory {target.parent}")
+    with Progress(verbose=options.verbose) as progress:
+        found = model_inputs(options.model)
+        samples = Calibration(options.calibrate, found, Pixels.of(options), options.limit, progress)
+        how = quantization_options(options)
+        result = quantize_file(options.model, target, samples, progress, how, quiet=not options.verbose)
+        progress.tell(result)
+    for check in result.checks:
+        print(f"{check.name}: {check.sqnr:.1f} dB, cosine {check.cosine:.5f}, largest error {check.max_error:.4g}")
+    print(target)
+    return 0

@@ -1,0 +1,9 @@
+"""Float models become integer ones that give the same answers, and models are compared layer by layer.
+
+The public names are `triune.quantize` and `triune.compare`; here is what they give. Needs the extra ``onnx``.
+"""
+
+from triune.quantization._check import OutputCheck
+from triune.quantization._quantize import QuantizationOptions, QuantizationResult, quantize
+
+__all__ = ["OutputCheck", "QuantizationOptions", "QuantizationResult", "quantize"]

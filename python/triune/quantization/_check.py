@@ -1,0 +1,127 @@
+"""Does the quantized network still answer? Output by output, and channel by channel, on some of the samples.
+
+What is looked for is what nobody would accept: an output that says the same whatever comes in, scores that are all 0 beside
+boxes in pixels, noise as loud as the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from triune.quantization._model import Array
+
+__all__ = ["OutputCheck", "check_outputs", "sqnr"]
+
+_LEAST_SQNR = 10.0
+"""dB: below it, a third of what an output says is noise."""
+
+_LEAST_AGREEMENT = 0.9
+"""Of an output of integers: the share that is to be the same."""
+
+_NOTICED = 0.02
+"""A channel that varies by this much, or by this part of what the liveliest does, says something."""
+
+_ALIVE = 0.05
+"""A channel that varies by this part of its own largest value is alive, however small that is."""
+
+_MOST_CHANNELS = 4096
+"""Axes with more entries are places, not channels."""
+
+
+@dataclass(frozen=True)
+class OutputCheck:
+    """How one output of the quantized model compares with the float model's."""
+
+    name: str
+    sqnr: float
+    """Signal to quantization noise in dB, over all samples; infinite if nothing differs."""
+    cosine: float
+    """Cosine of the angle between the two."""
+    max_error: float
+    """The largest absolute difference."""
+    fault: str
+    """What is wrong, in words; empty if nothing is."""
+
+
+def sqnr(reference: Array, other: Array) -> float:
+    """Return the signal to noise ratio of `other` in dB, infinite if the two are equal."""
+    signal = np.square(reference, dtype=np.float64).sum()
+    noise = np.square(reference.astype(np.float64) - other).sum()
+    if noise == 0:
+        return float("inf")
+    return float(10 * np.log10(signal / noise)) if signal > 0 else float("-inf")
+
+
+def cosine(reference: Array, other: Array) -> float:
+    """Return the cosine between two arrays, 1 if both are 0."""
+    a, b = reference.reshape(-1).astype(np.float64), other.reshape(-1).astype(np.float64)
+    length = float(np.sqrt((a @ a) * (b @ b)))
+    return float(a @ b) / length if length > 0 else float(not a.any() and not b.any())
+
+
+def check_outputs(
+    reference: Iterable[Mapping[str, Array]], other: Iterable[Mapping[str, Array]], names: Sequence[str]
+) -> list[OutputCheck]:
+    """Compare results of the two models, a dict of outputs per sample."""
+    mine, theirs = list(other), list(reference)
+    checks = []
+    for name in names:
+        pairs = [(a[name], b[name]) for a, b in zip(theirs, mine, strict=True)]
+        if any(a.shape != b.shape for a, b in pairs):
+            checks.append(OutputCheck(name, float("nan"), float("nan"), float("nan"), "has another shape"))
+            continue
+        reals, found = (np.stack([pair[at] for pair in pairs]) for at in (0, 1))
+        if reals.dtype.kind != "f":
+            same = float((reals == found).mean()) if reals.size else 1.0
+            fault = f"{1 - same:.0%} of its values are others than in float" if same < _LEAST_AGREEMENT else ""
+            level, angle = (float("inf"), 1.0) if same == 1 else (sqnr(reals, found), cosine(reals, found))
+            most = float(np.abs(reals.astype(np.float64) - found).max(initial=0))
+            checks.append(OutputCheck(name, level, angle, most, fault))
+            continue
+        most = float(np.abs(reals.astype(np.float64) - found).max(initial=0))
+        checks.append(OutputCheck(name, sqnr(reals, found), cosine(reals, found), most, _fault(reals, found)))
+    return checks
+
+
+def _fault(reals: Array, found: Array) -> str:
+    """Say what is wrong with an output, `reals` and `found` with the samples along the first axis."""
+    if not reals.size or not np.isfinite(reals).all():
+        return ""
+    if not np.isfinite(found).all():
+        return "it has values that are infinite or NaN"
+    spread = float(np.ptp(reals))
+    if spread > 0 and np.ptp(found) == 0:
+        return f"every value is {found.flat[0]:g}, where float has {reals.min():g} to {reals.max():g}"
+    for axis in {1, 2, reals.ndim - 1} & set(range(2 if reals.ndim > 2 else 1, reals.ndim)):
+        fault = _silent_channels(np.moveaxis(reals, axis, 0), np.moveaxis(found, axis, 0))
+        if fault:
+            return f"{fault} (axis {axis - 1})"
+    level = sqnr(reals, found)
+    if level < _LEAST_SQNR:
+        return f"its signal to noise ratio is {level:.1f} dB"
+    return ""
+
+
+def _silent_channels(reals: Array, found: Array) -> str:
+    channels = len(reals)
+    reals, found = reals.reshape(channels, -1), found.reshape(channels, -1)
+    # With fewer values than that, a channel may well be the same in all samples.
+    if not 2 <= channels <= _MOST_CHANNELS or reals.shape[1] < 16:
+        return ""
+    spread: npt.NDArray[np.float64] = np.ptp(reals, axis=1).astype(np.float64)
+    still = np.ptp(found, axis=1) == 0
+    loud = spread >= min(_NOTICED, _NOTICED * float(spread.max()))
+    alive = spread >= _ALIVE * np.abs(reals).max(axis=1)
+    # Many that are still are too many, however quiet they were.
+    silent = still & alive if int((still & alive).sum()) * 2 >= channels else still & loud
+    if not silent.any():
+        return ""
+    worst = int(np.argmax(np.where(silent, spread, -1)))
+    return (
+        f"{int(silent.sum())} of {channels} channels say the same everywhere: channel {worst} is {found[worst, 0]:g}, where "
+        f"float has {reals[worst].min():g} to {reals[worst].max():g}"
+    )

@@ -1,0 +1,93 @@
+"""Which layers cost an answer most, and how many of them have to be spared until it is good enough.
+
+A layer here is a product with what follows it up to the next ones. Each is tried alone, all others in float: what the outputs
+lose then is its part. Then the worst ones are spared, as few as do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from triune.quantization._check import OutputCheck
+from triune.quantization._model import PRODUCTS, Refused
+from triune.quantization._write import Layout
+
+__all__ = ["Trial", "layers_of", "mix"]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a way of quantizing gives."""
+
+    checks: list[OutputCheck]
+
+    @property
+    def level(self) -> float:
+        """The least signal to noise ratio of the outputs, in dB; none where one is spoiled."""
+        levels = [float("-inf") if check.fault else check.sqnr for check in self.checks]
+        return min(levels, default=float("inf"))
+
+    @property
+    def noise(self) -> float:
+        """The noise of all outputs, each against its signal."""
+        return sum(10 ** (-check.sqnr / 10) if check.sqnr == check.sqnr else 1.0 for check in self.checks)
+
+
+def layers_of(layout: Layout) -> list[list[int]]:
+    """Return the integer operators in layers, in the order of the graph."""
+    layers: dict[int, list[int]] = {}
+    layer_of: dict[int, int] = {}
+    network = layout.network
+    for index, node in enumerate(network.nodes):
+        if layout.width(index) is None:
+            continue
+        makers = [network.makers.get(node.input[at]) for at in network.data(node)]
+        before = [layer_of[maker] for maker in makers if maker is not None and maker in layer_of]
+        layer_of[index] = index if node.op_type in PRODUCTS or not before else max(before)
+        layers.setdefault(layer_of[index], []).append(index)
+    return list(layers.values())
+
+
+def mix(
+    layout: Layout,
+    floats: Iterable[int],
+    trial: Callable[[Iterable[int] | None, Iterable[int]], Trial],
+    bound: float,
+    say: Callable[[str], None],
+) -> list[int]:
+    """Return the operators to spare, the worst layers first, so that each output has `bound` dB.
+
+    `trial` quantizes with these in float, or with the second ones spared besides those that are in float anyway.
+
+    Raises `Refused` if that takes all of them.
+    """
+    say("mixing: all layers")
+    if trial(None, ()).level >= bound:
+        return []
+    layers = layers_of(layout)
+    everything = {index for layer in layers for index in layer} | set(floats)
+    noises = []
+    for number, layer in enumerate(layers, 1):
+        say(f"mixing: layer {number} of {len(layers)}")
+        noises.append(trial(everything - set(layer), ()).noise)
+    worst = sorted(range(len(layers)), key=lambda at: -noises[at])
+
+    def spared(count: int) -> list[int]:
+        return [index for at in worst[:count] for index in layers[at]]
+
+    # The fewest that do: twice as many until it is enough, then halving what is between.
+    enough, few = 1, 0
+    while trial(None, spared(enough)).level < bound:
+        say(f"mixing: {enough} layers spared")
+        if enough == len(layers):
+            raise Refused(f"no mixture of widths reaches {bound:g} dB at every output")
+        few, enough = enough, min(2 * enough, len(layers))
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        say(f"mixing: {middle} layers spared")
+        if trial(None, spared(middle)).level >= bound:
+            enough = middle
+        else:
+            few = middle
+    return spared(enough)

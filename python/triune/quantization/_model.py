@@ -1,0 +1,371 @@
+"""An ONNX model as the quantizer sees it: read, prepared by onnxruntime's own passes, and indexed by tensor.
+
+Knows which operators there are and which of their operands are data; knows nothing of scales.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from triune.errors import ArgumentError, FileError
+
+__all__ = [
+    "LIMITS",
+    "MOVES",
+    "PRODUCTS",
+    "QUANTIZED",
+    "Network",
+    "Refused",
+    "attribute",
+    "extract_outputs",
+    "prepare",
+    "read",
+]
+
+Array = npt.NDArray[Any]
+
+QUANTIZED = {
+    "ConvInteger",
+    "DequantizeLinear",
+    "DynamicQuantizeLinear",
+    "MatMulInteger",
+    "QLinearConv",
+    "QLinearMatMul",
+    "QuantizeLinear",
+}
+"""Operators of models that are quantized already."""
+
+PRODUCTS = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
+"""What accelerators are for: sums of products, which the rest of a network is arranged around."""
+
+LIMITS = {"Relu", "Clip"}
+"""What a product or a sum does on its way out, for free."""
+
+MOVES = {
+    "DepthToSpace",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "GlobalMaxPool",
+    "Identity",
+    "MaxPool",
+    "Pad",
+    "Reshape",
+    "Resize",
+    "Slice",
+    "SpaceToDepth",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+}
+"""What gives elements of its first operand back, so that they keep their scale; `Network.moves` knows the exceptions."""
+
+_COMPUTED = {
+    "Add",
+    "AveragePool",
+    "BatchNormalization",
+    "Celu",
+    "Concat",
+    "Elu",
+    "Gelu",
+    "GlobalAveragePool",
+    "HardSigmoid",
+    "HardSwish",
+    "InstanceNormalization",
+    "LayerNormalization",
+    "LeakyRelu",
+    "Mish",
+    "Mul",
+    "ReduceMean",
+    "Selu",
+    "Sigmoid",
+    "Softmax",
+    "Softplus",
+    "Tanh",
+}
+"""What has an integer form, with a scale of its own for the result."""
+
+_MANY = {"Add", "Concat", "MatMul", "Mul"}
+"""What has data in all its operands; the others have it in the first one alone."""
+
+_OPSET = 13
+"""The first operator set with a scale per channel."""
+
+_IR_VERSION = 4
+"""The first version of files whose initializers need not be inputs."""
+
+
+class Refused(Exception):
+    """A model that cannot be quantized, for a reason that is known."""
+
+
+def read(source: Path) -> Any:
+    """Return the model without its external data.
+
+    Raises FileError if it cannot be read, ArgumentError if it is no ONNX model.
+    """
+    import onnx
+
+    try:
+        model = onnx.load(source, load_external_data=False)
+    except OSError as error:
+        raise FileError(f"cannot read {source}: {error.strerror or error}") from None
+    except Exception as error:
+        # The parser's own exception, which is another one with every version.
+        raise ArgumentError(f"{source}: not an ONNX model, or a damaged one ({' '.join(str(error).split())})") from None
+    if not model.opset_import:
+        raise ArgumentError(f"{source}: not an ONNX model, or a damaged one: no import of an operator set")
+    return model
+
+
+def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
+    """Return the float model with constants and normalizations folded and shapes known, of an operator set that is new enough.
+
+    `outputs` are tensors or nodes of the file to end it at. Writes into `scratch`.
+    """
+    import onnx
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    files = [scratch / name for name in ("model.onnx", "prepared.onnx")]
+    model = onnx.load(source)
+    old = any(entry.domain in ("", "ai.onnx") and entry.version < _OPSET for entry in model.opset_import)
+    if old:
+        model = onnx.version_converter.convert_version(model, _OPSET)
+    if outputs:
+        extract_outputs(model, outputs)
+    constants = {tensor.name for tensor in model.graph.initializer}
+    # Files of before list constants as inputs, too, which nothing may be folded into then.
+    listed = [value for value in model.graph.input if value.name in constants]
+    for value in listed:
+        model.graph.input.remove(value)
+    if listed:
+        model.ir_version = max(model.ir_version, _IR_VERSION)
+    changed = old or outputs or listed
+    if changed:
+        onnx.save(model, files[0])
+    quant_pre_process(str(files[0] if changed else source), str(files[1]), skip_symbolic_shape=True)
+    prepared = onnx.load(files[1])
+    prepared.ir_version = max(prepared.ir_version, _IR_VERSION)
+    _plain_gemms(prepared)
+    for index, node in enumerate(prepared.graph.node):
+        # Everything that is said of a node says its name.
+        node.name = node.name or f"{node.op_type}_{index}"
+    return prepared
+
+
+def extract_outputs(model: Any, names: Sequence[str]) -> None:
+    """End a model at some tensors, in their order; a node's name stands for what it makes. Drops what only the rest needed."""
+    import onnx
+
+    graph = model.graph
+    made = {name: node for node in graph.node for name in node.output if name}
+    by_node = {node.name: list(node.output) for node in graph.node if node.name}
+    known = {value.name: value for value in (*graph.output, *graph.value_info, *graph.input)}
+    wanted: list[str] = []
+    for name in names:
+        if name not in made and name not in by_node:
+            raise ArgumentError(f"outputs: the model has no tensor or node {name!r}{_similar(name, [*made, *by_node])}")
+        wanted += [name] if name in made else [output for output in by_node[name] if output]
+    if len(set(wanted)) != len(wanted):
+        raise ArgumentError(f"outputs: one tensor twice in {', '.join(names)}")
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model)
+        known |= {value.name: value for value in inferred.graph.value_info}
+    except Exception:
+        # Too large, or of operators that nobody knows: then the runtime finds the types.
+        inferred = None
+    values = [known.get(name) or onnx.helper.make_empty_tensor_value_info(name) for name in wanted]
+    if unknown := [value.name for value in values if not value.type.HasField("tensor_type")]:
+        raise ArgumentError(f"outputs: nothing says what type {unknown[0]!r} has")
+    del graph.output[:]
+    graph.output.extend(values)
+    needed = set(wanted)
+    for node in reversed(graph.node):
+        if needed & set(node.output):
+            needed |= set(node.input) | _captured(node)
+    for node in [node for node in graph.node if not needed & set(node.output)]:
+        graph.node.remove(node)
+    for tensor in [tensor for tensor in graph.initializer if tensor.name not in needed]:
+        graph.initializer.remove(tensor)
+
+
+def _captured(node: Any) -> set[str]:
+    """Return what a node's subgraphs may take from around them."""
+    names: set[str] = set()
+    for entry in node.attribute:
+        for graph in [*entry.graphs, *([entry.g] if entry.HasField("g") else [])]:
+            for inner in graph.node:
+                names |= set(inner.input) | _captured(inner)
+            names |= {value.name for value in graph.output}
+    return names
+
+
+def _similar(name: str, names: Iterable[str]) -> str:
+    found = get_close_matches(name, names, 1)
+    return f"; is it {found[0]!r}?" if found else ""
+
+
+def _plain_gemms(model: Any) -> None:
+    """Give each Gemm with constants factors of 1 and a bias of one number per channel.
+
+    Raises `Refused` for a bias that is none.
+    """
+    from onnx import numpy_helper
+
+    graph = model.graph
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    readers: dict[str, int] = {}
+    for node in graph.node:
+        for name in node.input:
+            readers[name] = readers.get(name, 0) + 1
+
+    def put(node: Any, operand: int, values: Array) -> None:
+        """Give the node a constant of its own if others read the one it has."""
+        tensor = constants[node.input[operand]]
+        name = tensor.name
+        if readers[name] > 1:
+            readers[name] -= 1
+            name = f"{name}_of_{node.output[0]}"
+            node.input[operand] = name
+            readers[name] = 1
+            tensor = graph.initializer.add()
+        constants[name] = tensor
+        tensor.CopyFrom(numpy_helper.from_array(values, name))
+        for infos in (graph.value_info, graph.input):
+            for info in [info for info in infos if info.name == name]:
+                infos.remove(info)
+
+    for node in graph.node:
+        if node.op_type != "Gemm" or node.input[1] not in constants:
+            continue
+        alpha, beta = attribute(node, "alpha", 1.0), attribute(node, "beta", 1.0)
+        biased = len(node.input) > 2 and node.input[2] != ""
+        if biased and node.input[2] not in constants:
+            continue
+        weight = numpy_helper.to_array(constants[node.input[1]])
+        channels = weight.shape[0 if attribute(node, "transB", 0) else 1]
+        if biased:
+            values = numpy_helper.to_array(constants[node.input[2]])
+            if values.size not in (1, channels) or values.shape[-1:] not in ((), (1,), (channels,)):
+                raise Refused(
+                    f"node {node.name!r} (Gemm): its bias has the shape {values.shape}, not one number for each of "
+                    f"{channels} channels"
+                )
+            if values.shape != (channels,) or beta != 1:
+                flat = np.broadcast_to(values.reshape(-1), channels) * np.asarray(beta, values.dtype)
+                put(node, 2, np.ascontiguousarray(flat))
+        if alpha != 1:
+            put(node, 1, weight * np.asarray(alpha, weight.dtype))
+        for entry in [entry for entry in node.attribute if entry.name in ("alpha", "beta")]:
+            node.attribute.remove(entry)
+
+
+def attribute(node: Any, name: str, default: Any) -> Any:
+    """Return an attribute of a node, or what it is when it is left out."""
+    import onnx
+
+    for entry in node.attribute:
+        if entry.name == name:
+            value = onnx.helper.get_attribute_value(entry)
+            return value.decode() if isinstance(value, bytes) else value
+    return default
+
+
+class Network:
+    """A prepared model with its nodes by what they make and read.
+
+    Nodes are known by their number in the graph, tensors by their name.
+    """
+
+    def __init__(self, model: Any) -> None:
+        from onnx import TensorProto, numpy_helper
+
+        graph = model.graph
+        self.model = model
+        self.nodes: list[Any] = list(graph.node)
+        self._tensors = {tensor.name: tensor for tensor in graph.initializer}
+        self._to_array = numpy_helper.to_array
+        self.inputs = [value.name for value in graph.input if value.name not in self._tensors]
+        self.outputs = [value.name for value in graph.output]
+        self.makers = {name: index for index, node in enumerate(self.nodes) for name in node.output if name}
+        self.readers: dict[str, list[int]] = {}
+        for index, node in enumerate(self.nodes):
+            for name in dict.fromkeys([*node.input, *sorted(_captured(node))]):
+                if name:
+                    self.readers.setdefault(name, []).append(index)
+        infos = [*graph.value_info, *graph.input, *graph.output]
+        self._floats = {info.name for info in infos if info.type.tensor_type.elem_type == TensorProto.FLOAT}
+        self._floats |= {tensor.name for tensor in graph.initializer if tensor.data_type == TensorProto.FLOAT}
+        self._ranks = {
+            info.name: len(info.type.tensor_type.shape.dim) for info in infos if info.type.tensor_type.HasField("shape")
+        }
+
+    def is_constant(self, name: str) -> bool:
+        """Return whether a tensor is one of the file's."""
+        return name in self._tensors
+
+    def constant(self, name: str) -> Array | None:
+        """Return a constant's values."""
+        tensor = self._tensors.get(name)
+        return None if tensor is None else self._to_array(tensor)
+
+    def put(self, name: str, values: Array) -> None:
+        """Give a constant other values."""
+        from onnx import numpy_helper
+
+        self._tensors[name].CopyFrom(numpy_helper.from_array(np.ascontiguousarray(values), name))
+
+    def rank(self, name: str) -> int | None:
+        """Return how many axes a tensor has, if that is known."""
+        return self._ranks.get(name)
+
+    def is_float(self, name: str) -> bool:
+        """Return whether a tensor holds float32."""
+        return name in self._floats
+
+    def data(self, node: Any) -> list[int]:
+        """Return which operands of a node are data: not shapes, indices, limits or weights that belong to it."""
+        many = node.op_type in _MANY or not self.has_integer_form(node)
+        operands = range(len(node.input)) if many else range(min(1, len(node.input)))
+        return [at for at in operands if node.input[at] and self.is_float(node.input[at])]
+
+    def moves(self, node: Any) -> bool:
+        """Return whether the results are elements of the first operand."""
+        kind = node.op_type
+        if kind == "Resize":
+            return bool(attribute(node, "mode", "nearest") == "nearest")
+        if kind == "Pad" and attribute(node, "mode", "constant") == "constant" and len(node.input) > 2:
+            # Zero is in every range; another fill is a value of its own.
+            fill = self.constant(node.input[2]) if node.input[2] else np.zeros(1)
+            return fill is not None and not fill.any()
+        return kind in MOVES
+
+    def has_integer_form(self, node: Any) -> bool:
+        """Return whether accelerators have this operator over integers at all."""
+        kind = node.op_type
+        return node.domain in ("", "ai.onnx") and (kind in PRODUCTS | LIMITS | MOVES | _COMPUTED)
+
+    def weights(self, node: Any) -> Array | None:
+        """Return the constant weights of a product."""
+        return self.constant(node.input[1]) if node.op_type in PRODUCTS and len(node.input) > 1 else None
+
+    def find(self, name: str, option: str) -> list[int]:
+        """Return the nodes that a name stands for, which is a node's or that of a tensor that it makes.
+
+        Raises ArgumentError if there is none.
+        """
+        named = [index for index, node in enumerate(self.nodes) if node.name == name]
+        if named:
+            return named
+        if name in self.makers:
+            return [self.makers[name]]
+        names = [node.name for node in self.nodes] + list(self.makers)
+        raise ArgumentError(f"{option}: the model has no node or tensor {name!r}{_similar(name, names)}")

@@ -1,0 +1,403 @@
+"""From a float ONNX file to one in QDQ form. The public name is `triune.quantize`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from triune._files import write_bytes
+from triune._multipliers import use_fixed_multipliers
+from triune._session import Feeds
+from triune.errors import ArgumentError, QuantizationWarning, UnsupportedError
+from triune.quantization._check import OutputCheck, check_outputs
+from triune.quantization._equalize import channels_of, equalize_layers, peaks_of
+from triune.quantization._mixed import Trial, mix
+from triune.quantization._model import PRODUCTS, QUANTIZED, Array, Network, Refused, prepare, read
+from triune.quantization._regions import DECODE, choose
+from triune.quantization._samples import Expected, Samples
+from triune.quantization._scales import METHODS
+from triune.quantization._statistics import Observer, Reservoir, session, with_outputs
+from triune.quantization._write import INTEGERS, Found, Layout, Recipe, Written, write
+
+__all__ = ["QuantizationOptions", "QuantizationResult", "quantize", "quantize_file"]
+
+_FIRST = 32
+"""Samples that equalization looks at."""
+
+_CHECKED = 8
+"""Samples that the quantized model is compared with the float one on."""
+
+
+@dataclass(frozen=True)
+class QuantizationOptions:
+    """How a model is quantized, as `triune.quantize` documents it.
+
+    Raises `triune.errors.ArgumentError` for what there is not.
+    """
+
+    method: str = "mse"
+    act: str = "s8"
+    per_channel: bool = True
+    bias_correction: bool = True
+    equalize: bool = True
+    mixed: str | None = None
+    bound: float = 20.0
+    float_from: Sequence[str] | None = None
+    keep_float: Sequence[str] = ()
+    outputs: Sequence[str] = ()
+    fixed: bool = False
+    """For devices with multipliers m·2⁻ⁿ."""
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without a model."""
+        for name, known in (("method", METHODS), ("act", tuple(INTEGERS)), ("mixed", (None, "float", "16"))):
+            value = getattr(self, name)
+            if value not in known:
+                raise ArgumentError(f"{name}: expected one of {', '.join(map(str, known))}, got {value!r}")
+        for name in ("float_from", "keep_float", "outputs"):
+            names = getattr(self, name)
+            if isinstance(names, str):
+                raise ArgumentError(f"{name}: expected a sequence of names, got the str {names!r}")
+        if self.mixed == "16" and self.act == "s16":
+            raise ArgumentError("mixed: with act 's16' all integers have 16 bits already; 'float' is left")
+
+
+@dataclass(frozen=True)
+class QuantizationResult:
+    """What `triune.quantize` did."""
+
+    path: Path
+    """The file that was written."""
+    samples: int
+    """How many samples the ranges come from."""
+    kept_float: dict[str, str]
+    """Why, for each operator over floats that stays in float, by its name in the file."""
+    wide: tuple[str, ...]
+    """The operators that `mixed` gave 16 bits, the worst first."""
+    ranges: dict[str, tuple[float, float]]
+    """The smallest and largest real that each quantized tensor can have, by the float tensor's name."""
+    checks: tuple[OutputCheck, ...]
+    """How each output compares with the float model's on some of the samples."""
+    notes: tuple[str, ...] = field(default=())
+    """What stays in float and why, in words."""
+    warnings: tuple[str, ...] = field(default=())
+    """Which outputs are spoiled, and the cure; issued as `triune.errors.QuantizationWarning`, too."""
+
+
+def quantize(
+    model: str | os.PathLike[str],
+    *,
+    calibration: Iterable[Feeds],
+    output: str | os.PathLike[str],
+    method: str = "mse",
+    act: str = "s8",
+    per_channel: bool = True,
+    bias_correction: bool = True,
+    equalize: bool = True,
+    mixed: str | None = None,
+    bound: float = 20.0,
+    float_from: Sequence[str] | None = None,
+    keep_float: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+    progress: Callable[[str], None] | None = None,
+) -> QuantizationResult:
+    """Quantize a float ONNX file into the file `output`, in QDQ form, and say what came of it.
+
+    `calibration` is an iterable of samples (`triune.Feeds`) as `triune.compile` takes them, some hundred like the real
+    inputs: each a dict with an array for every input, of the input's dtype and shape, batch axis included, finite.
+
+    `act` is the type of activations: ``s8`` and ``u8`` with a zero point and int8 weights, ``s16`` without one and int16
+    weights. Weights have a scale per output channel, or with `per_channel` False one; biases are int32. `method` finds the
+    ranges: ``mse`` those of the least squared error, for weights too, where each counts by the power of what it is
+    multiplied with; ``minmax`` the whole; ``percentile`` 99.99 % of the values; ``entropy`` those of the least divergence.
+    `bias_correction` lets biases make up for what rounding weights adds on average; `equalize` first scales the channels between
+    two layers so that they use their ranges alike, which helps weights with one scale.
+
+    What no Conv, Gemm or MatMul follows stays in float: it makes the answer from the last products' results. Products with
+    fixed weights, such as the expectation of distributed box edges, count as such. `float_from` names the nodes (or tensors)
+    from which on all stays in float instead; an empty sequence: none. `keep_float` are single ones besides. `outputs` ends the
+    model at these tensors, in this order.
+
+    `mixed` lets the operators that hurt most have 16 bits (``16``) or stay in float (``float``) until each output's signal
+    to quantization noise ratio is at least `bound` dB.
+
+    The result is checked against the float model on some of the samples: an output that is spoiled is told by
+    `triune.errors.QuantizationWarning`.
+
+    Raises ValueError if there are no samples, one does not fit the model, or the model is quantized already; `ArgumentError`
+    if `model` is no ONNX model, or an option or a name is wrong; `FileError` if a file cannot be read or written;
+    `UnsupportedError` if the model cannot be quantized; ImportError without the extra ``onnx``. What the iterator of samples
+    raises passes through. Whatever is raised, `output` is as it was.
+    """
+    options = QuantizationOptions(
+        method=method,
+        act=act,
+        per_channel=per_channel,
+        bias_correction=bias_correction,
+        equalize=equalize,
+        mixed=mixed,
+        bound=bound,
+        float_from=float_from,
+        keep_float=keep_float,
+        outputs=outputs,
+    )
+    result = quantize_file(Path(model), Path(output), calibration, progress or (lambda _: None), options, quiet=True)
+    for warning in result.warnings:
+        warnings.warn(warning, QuantizationWarning, stacklevel=2)
+    return result
+
+
+def quantize_file(
+    source: Path,
+    target: Path,
+    samples: Iterable[Feeds],
+    say: Callable[[str], None],
+    options: QuantizationOptions,
+    *,
+    quiet: bool,
+) -> QuantizationResult:
+    """Do what `quantize` says, without issuing warnings; unless `quiet`, onnxruntime's own are shown."""
+    try:
+        import onnx
+        import onnxruntime  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"calibration needs the extra 'onnx': pip install 'triune[onnx]' ({error})") from None
+    say("preparing")
+    model = read(source)
+    if any(node.op_type in QUANTIZED for node in model.graph.node):
+        raise ValueError(
+            f"{source}: already quantized; leave out calibration= (in Python) or --calibrate (on the command line)"
+        )
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = {value.name: Expected.of(value) for value in model.graph.input if value.name not in constants}
+    checked = Samples(samples, inputs, say)
+    with tempfile.TemporaryDirectory(prefix="triune-") as folder, _hushed(quiet):
+        try:
+            prepared = prepare(source, Path(folder), options.outputs)
+            work = _Work(prepared, inputs, options, say)
+            work.observe(checked)
+            written = work.write()
+            checks = work.check(written.model)
+        except (ArgumentError, MemoryError):
+            raise
+        except Exception as error:
+            if checked.failure is not None:
+                raise checked.failure from None
+            raise UnsupportedError(f"{source}: {_reason(error, Path(folder))}") from error
+    say("writing")
+    onnx.checker.check_model(written.model)
+    write_bytes(target, written.model.SerializeToString())
+    return QuantizationResult(
+        path=target,
+        samples=work.count,
+        kept_float=work.kept_float(),
+        wide=tuple(work.network.nodes[index].name for index in work.wide),
+        ranges={name: (found.low, found.high) for name, found in written.parameters.items()},
+        checks=tuple(checks),
+        notes=tuple(work.notes()),
+        warnings=tuple(work.faults(checks)),
+    )
+
+
+class _Work:
+    """One model on its way from float to integers."""
+
+    def __init__(
+        self, prepared: Any, inputs: dict[str, Expected], options: QuantizationOptions, say: Callable[[str], None]
+    ) -> None:
+        self.network = Network(prepared)
+        self.wide: list[int] = []
+        self.count = 0
+        self._options = options
+        self._say = say
+        self._recipe = Recipe(options.act, options.method, options.per_channel, options.bias_correction)
+        self._why = choose(self.network, options.float_from, options.keep_float)
+        if len(self._why) == len(self.network.nodes):
+            raise Refused("no operator is left that has an integer form")
+        self._layout = Layout(self.network, self._why, self._recipe.bits)
+        # Inputs that only fed what the model no longer holds.
+        self._inputs = [name for name in self.network.inputs if name in inputs]
+        self._kept = Reservoir(_CHECKED)
+        self._reference: list[dict[str, Array]] = []
+        self._found = Found()
+
+    def observe(self, samples: Iterable[dict[str, Array]]) -> None:
+        """Find out what the tensors hold."""
+        histograms = self._options.method != "minmax"
+        fed: Iterable[dict[str, Array]] = ({name: sample[name] for name in self._inputs} for sample in samples)
+        if self._options.equalize:
+            rest = iter(fed)
+            first = list(islice(rest, _FIRST))
+            self._equalize(first)
+            fed = chain(first, rest)
+        tensors = self._layout.tensors(every=self._options.mixed is not None)
+        self._observer = Observer(self.network.model, tensors, self._layout.moments(), histograms=histograms)
+        self.count = self._observer.run(fed, self._kept.add)
+        self._reference = self._run(self.network.model, optimized=True)
+
+    def _equalize(self, samples: Iterable[dict[str, Array]]) -> None:
+        """Let the channels between convolutions have ranges alike, by what they hold with some samples."""
+        network = self.network
+        names = [name for name in channels_of(network) if not self._layout.is_internal(name)]
+        if not names:
+            return
+        runner = session(with_outputs(network.model, names))
+        peaks: dict[str, Any] = {}
+        for sample in samples:
+            for name, values in zip(names, runner.run(names, sample), strict=True):
+                found = peaks_of(values)
+                peaks[name] = np.maximum(peaks.get(name, found), found)
+        equalize_layers(network, peaks)
+
+    def write(self) -> Written:
+        """Return the quantized model."""
+        if self._options.mixed is not None:
+            self._mix()
+        self._say("quantizing")
+        return self._attempt(self._layout)
+
+    def _attempt(self, layout: Layout) -> Written:
+        written = write(layout, self._observer.distributions, self._observer.moments, self._recipe, self._found)
+        if self._options.fixed:
+            use_fixed_multipliers(written.model, written.reals, self._recipe.bits)
+        return written
+
+    def _mix(self) -> None:
+        """Let the operators that hurt most out until the outputs are good enough."""
+        network = self.network
+        wide = self._options.mixed == "16"
+
+        def layout(chosen: Iterable[int]) -> Layout:
+            kept = set(self._why) if wide else {*self._why, *chosen}
+            return Layout(network, kept, self._recipe.bits, chosen if wide else ())
+
+        def trial(floats: Iterable[int] | None, chosen: Iterable[int]) -> Trial:
+            tried = layout(chosen) if floats is None else Layout(network, floats, self._recipe.bits)
+            results = self._run(self._attempt(tried).model, optimized=True)
+            return Trial(check_outputs(self._reference, results, network.outputs))
+
+        chosen = mix(self._layout, self._why, trial, self._options.bound, self._say)
+        if wide:
+            self.wide = chosen
+        else:
+            self._why |= dict.fromkeys(chosen, "hurts most (mixed)")
+        self._layout = layout(chosen)
+
+    def _run(self, model: Any, *, optimized: bool) -> list[dict[str, Array]]:
+        runner = session(model, optimized=optimized)
+        names = self.network.outputs
+        return [dict(zip(names, runner.run(names, sample), strict=True)) for sample in self._kept.samples]
+
+    def check(self, model: Any) -> list[OutputCheck]:
+        """Compare the quantized model with the float one."""
+        self._say("checking")
+        return check_outputs(self._reference, self._run(model, optimized=False), self.network.outputs)
+
+    def kept_float(self) -> dict[str, str]:
+        """Return why, for each operator over floats that stays in float."""
+        nodes = self.network.nodes
+        over_floats = (index for index in sorted(self._why) if self.network.data(nodes[index]))
+        return {nodes[index].name: self._why[index] for index in over_floats}
+
+    def notes(self) -> list[str]:
+        """Say what stays in float and why."""
+        reasons: dict[str, list[str]] = {}
+        kinds = {node.name: node.op_type for node in self.network.nodes}
+        for name, reason in self.kept_float().items():
+            if reason != "computes on no floats":
+                reasons.setdefault(reason, []).append(name)
+        lines = []
+        for reason, names in reasons.items():
+            counts = Counter(kinds[name] for name in names).most_common()
+            what = ", ".join(f"{count} {kind}" if count > 1 else kind for kind, count in counts)
+            lines.append(
+                f"in float, as {'it' if len(names) == 1 else 'each'} {reason}: {what}; the first is {names[0]!r}"
+            )
+            if reason == DECODE:
+                lines[-1] = f"in float, as {reason}: {what}; from {names[0]!r} on"
+        if self.wide:
+            names = [self.network.nodes[index].name for index in self.wide]
+            lines.append(f"of 16 bits: {', '.join(names)}")
+        return lines
+
+    def faults(self, checks: Iterable[OutputCheck]) -> list[str]:
+        """Say which outputs are spoiled, and what helps."""
+        return [
+            f"output {check.name!r} is spoiled: {check.fault}; {self._cure(check.name)}"
+            for check in checks
+            if check.fault
+        ]
+
+    def _cure(self, output: str) -> str:
+        """Name the option that is likely to help with an output."""
+        network = self.network
+        behind = _decode_before(network, output, set(self._why))
+        if behind is not None:
+            name = network.nodes[behind].name
+            return f"let what makes the answer stay in float: --float-from {name} (float_from=[{name!r}] in Python)"
+        few = "" if self.count >= 32 else f"give more samples than {self.count}, or "
+        return f"{few}let the layers that hurt most stay in float: --mixed (mixed='float' in Python)"
+
+
+def _decode_before(network: Network, output: str, floats: set[int]) -> int | None:
+    """Return the first integer operator, on the way to an output, behind the last products with trained weights."""
+    free = choose(network)
+    found: list[int] = []
+    left, seen = [output], set[str]()
+    while left:
+        name = left.pop()
+        maker = network.makers.get(name)
+        if maker is None or name in seen or maker not in free:
+            continue
+        seen.add(name)
+        if maker not in floats and network.nodes[maker].op_type not in PRODUCTS and free[maker] == DECODE:
+            found.append(maker)
+        left += [name for name in network.nodes[maker].input if name]
+    return min(found, default=None)
+
+
+def _reason(error: Exception, scratch: Path) -> str:
+    """Say in a line why the quantizer failed, without names of temporary files."""
+    text = " ".join(str(error).split()).replace(f"{scratch}/", "")
+    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
+    if isinstance(error, Refused):
+        return f"it cannot be quantized: {text}"
+    if isinstance(error, OverflowError):
+        return f"it cannot be quantized: a tensor, {text!r}, becomes infinite or NaN with these samples"
+    return f"onnxruntime cannot quantize it: {text or type(error).__name__}"
+
+
+@contextmanager
+def _hushed(quiet: bool) -> Iterator[None]:
+    """Hold back what onnxruntime says on its way, which nobody can act on; its errors are raised all the same."""
+    if not quiet:
+        yield
+        return
+    import onnxruntime
+
+    def theirs(record: logging.LogRecord) -> bool:
+        return "onnxruntime" not in record.pathname
+
+    root = logging.getLogger()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        root.addFilter(theirs)
+        onnxruntime.set_default_logger_severity(4)
+        try:
+            yield
+        finally:
+            # Its default, as there is no way to ask what it was.
+            onnxruntime.set_default_logger_severity(2)
+            root.removeFilter(theirs)

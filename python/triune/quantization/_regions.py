@@ -1,0 +1,119 @@
+"""Which operators become integer ones, and which stay in float, and why.
+
+A network ends in products (Conv, Gemm, MatMul) and what turns their results into an answer: pixels from offsets, scores from
+logits, both in one tensor. That part costs next to nothing and loses most in few bits, so it stays in float unless it is asked
+for otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from triune.quantization._model import LIMITS, PRODUCTS, Network, attribute
+
+__all__ = ["DECODE", "choose"]
+
+DECODE = "no Conv, Gemm or MatMul follows"
+"""The reason of what turns results into an answer."""
+
+_FEW = 4096
+"""Weights at most that may be ones that nobody trained."""
+
+
+def choose(network: Network, float_from: Sequence[str] | None = None, keep_float: Sequence[str] = ()) -> dict[int, str]:
+    """Return, for each node that stays in float, why.
+
+    `float_from` names the nodes that begin what stays in float, with all that follows them; None: what no product follows.
+    `keep_float` names single ones.
+
+    Raises ArgumentError if the network has no such node.
+    """
+    why: dict[int, str] = {}
+    for index, node in enumerate(network.nodes):
+        reason = _impossible(network, node)
+        if reason:
+            why[index] = reason
+    for name in keep_float:
+        for index in network.find(name, "keep_float"):
+            why.setdefault(index, "asked for")
+    if float_from is None:
+        followed = _followed(network, why)
+        for index, node in enumerate(network.nodes):
+            if index not in followed and not _limits_a_product(network, node, why, followed):
+                why.setdefault(index, DECODE)
+    else:
+        for name in float_from:
+            begin = network.find(name, "float_from")
+            for index in _behind(network, begin):
+                why.setdefault(index, "asked for" if index in begin else f"behind {name!r}")
+    return why
+
+
+def _impossible(network: Network, node: Any) -> str:
+    if not network.has_integer_form(node):
+        return "has no integer form"
+    operands = [node.input[at] for at in network.data(node)]
+    floats = bool(operands) and all(network.is_float(name) for name in node.output if name)
+    if not floats or all(map(network.is_constant, operands)):
+        return "computes on no floats"
+    if node.op_type in ("Conv", "ConvTranspose") and not network.is_constant(node.input[1]):
+        return "its weights are not constant"
+    if node.op_type == "Gemm" and (attribute(node, "transA", 0) or not network.is_constant(node.input[1])):
+        return "has no integer form"
+    return ""
+
+
+def _followed(network: Network, why: dict[int, str]) -> set[int]:
+    """Return the products and all that leads to one."""
+    products = [index for index, node in enumerate(network.nodes) if node.op_type in PRODUCTS and index not in why]
+    trained = [index for index in products if not _is_fixed(network, network.nodes[index])]
+    found: set[int] = set()
+    # A network of fixed filters alone is what it is, and so is one without any.
+    begin = trained or products or [index for index in range(len(network.nodes)) if index not in why]
+    left = list(begin)
+    while left:
+        index = left.pop()
+        if index in found:
+            continue
+        found.add(index)
+        node = network.nodes[index]
+        made = [node.input[at] for at in network.data(node)]
+        left += [network.makers[name] for name in made if name in network.makers]
+    return found
+
+
+def _is_fixed(network: Network, node: Any) -> bool:
+    """Return whether a product's weights are a formula's: few, and halves of whole numbers.
+
+    Such are the expectation over a softmax (0, 1, 2, …) and the matrix from centres and extents to corners.
+    """
+    weights = network.weights(node)
+    if weights is None or weights.size > _FEW:
+        return False
+    doubled = weights.astype(np.float64) * 2
+    return bool(np.array_equal(doubled, np.rint(doubled))) and bool(doubled.any())
+
+
+def _limits_a_product(network: Network, node: Any, why: dict[int, str], followed: set[int]) -> bool:
+    """Return whether a node only limits what the product before it makes, which accelerators do on the way out."""
+    if node.op_type not in LIMITS or len(network.readers[node.input[0]]) > 1 or node.input[0] in network.outputs:
+        return False
+    maker = network.makers.get(node.input[0])
+    return maker is not None and maker in followed and maker not in why and network.nodes[maker].op_type in PRODUCTS
+
+
+def _behind(network: Network, begin: Iterable[int]) -> set[int]:
+    """Return nodes and all that read what they make."""
+    found: set[int] = set()
+    left = list(begin)
+    while left:
+        index = left.pop()
+        if index in found:
+            continue
+        found.add(index)
+        for name in network.nodes[index].output:
+            left += network.readers.get(name, [])
+    return found

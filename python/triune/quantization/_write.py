@@ -1,0 +1,407 @@
+"""A float model with QuantizeLinear and DequantizeLinear round its integer operators.
+
+Every tensor that an integer operator makes or reads has one scale; what only moves elements keeps the scale of what it reads,
+and each part of a Concat its own. A Relu or Clip behind a product or a sum is part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from triune.quantization._model import LIMITS, PRODUCTS, Array, Network
+from triune.quantization._scales import Integers, Parameters, find_parameters, parameters_of
+from triune.quantization._statistics import Distribution, Moments
+from triune.quantization._weights import QuantizedWeights, quantize_weights
+
+__all__ = ["INTEGERS", "Found", "Layout", "Recipe", "Written", "write"]
+
+INTEGERS = {
+    "s8": Integers(-128, 127, False, np.int8),
+    "u8": Integers(0, 255, False, np.uint8),
+    "s16": Integers(-32767, 32767, True, np.int16),
+}
+"""The types of activations."""
+
+_ALIKE = 0.5
+"""Parts of a Concat whose ranges are at least this much of the whole's share its scale."""
+
+_ONE_INTERNAL = PRODUCTS | {"Add", "Mul"}
+"""What takes a Relu or Clip behind it into itself."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How integers are made."""
+
+    act: str = "s8"
+    method: str = "mse"
+    per_channel: bool = True
+    bias_correction: bool = True
+
+    @property
+    def bits(self) -> int:
+        """The width of most integers."""
+        return 16 if self.act == "s16" else 8
+
+
+class Layout:
+    """Which operators are integer ones, of which width, and which tensors share a scale."""
+
+    def __init__(self, network: Network, floats: Iterable[int], bits: int, wide: Iterable[int] = ()) -> None:
+        """`floats` stay in float, `wide` have 16 bits, the others `bits`."""
+        self.network = network
+        self.floats = set(floats)
+        self.wide = set(wide)
+        self.bits = bits
+        self._widths: dict[int, int] = {}
+        self._roots: dict[str, str] = {}
+        # In the order of the graph, which is that of the data.
+        for index, node in enumerate(network.nodes):
+            if index in self.floats:
+                continue
+            maker = network.makers.get(node.input[0])
+            inherits = network.moves(node) or node.op_type in LIMITS
+            if inherits and maker in self._widths:
+                self._widths[index] = self._widths[maker]
+            else:
+                self._widths[index] = 16 if index in self.wide else bits
+            if network.moves(node) and not self.is_internal(node.input[0]):
+                for name in node.output:
+                    self._roots[name] = self.root(node.input[0])
+
+    def width(self, index: int) -> int | None:
+        """Return the width of a node's integers, None if it stays in float."""
+        return self._widths.get(index)
+
+    def made_with(self, name: str) -> int | None:
+        """Return the width of the integers that a tensor is made as."""
+        maker = self.network.makers.get(name)
+        return None if maker is None else self.width(maker)
+
+    def root(self, name: str) -> str:
+        """Return the tensor whose scale this one has."""
+        return self._roots.get(name, name)
+
+    def is_internal(self, name: str) -> bool:
+        """Return whether a tensor is between a product or a sum and its limit alone, and is never rounded."""
+        network = self.network
+        maker, readers = network.makers.get(name), network.readers.get(name, [])
+        if maker is None or len(readers) != 1 or name in network.outputs:
+            return False
+        both = maker not in self.floats and readers[0] not in self.floats
+        return both and network.nodes[maker].op_type in _ONE_INTERNAL and network.nodes[readers[0]].op_type in LIMITS
+
+    def activations(self, index: int) -> list[int]:
+        """Return which operands of an integer operator are quantized as activations."""
+        node = self.network.nodes[index]
+        found = self.network.data(node)
+        if node.op_type in PRODUCTS and self.network.weights(node) is not None:
+            found = [at for at in found if at != 1]
+        return found
+
+    def tensors(self, *, every: bool = False) -> list[str]:
+        """Return the tensors whose ranges are wanted: one for each scale, without constants.
+
+        With `every`, those that other layouts with fewer integer operators may want, too.
+        """
+        names: dict[str, None] = {}
+        for index in self._widths:
+            node = self.network.nodes[index]
+            for name in [*(node.input[at] for at in self.activations(index)), *filter(None, node.output)]:
+                if not self.network.is_constant(name) and (every or not self.is_internal(name)):
+                    names[name if every else self.root(name)] = None
+        return list(names)
+
+    def products(self) -> list[int]:
+        """Return the integer products with constant weights."""
+        nodes = self.network.nodes
+        return [index for index in self._widths if self.network.weights(nodes[index]) is not None]
+
+    def moments(self) -> dict[str, int]:
+        """Return the tensors that products read, with the axis of their channels."""
+        nodes = self.network.nodes
+        return {nodes[index].input[0]: -1 if nodes[index].op_type == "MatMul" else 1 for index in self.products()}
+
+    def kept_whole(self) -> set[str]:
+        """Return the tensors of which nothing may be clipped: those that leave the integer part.
+
+        What is rare there is what is looked for.
+        """
+        network = self.network
+        found: set[str] = set()
+        for name in {*network.makers, *network.inputs}:
+            readers = network.readers.get(name, [])
+            if name in network.outputs or any(reader in self.floats for reader in readers):
+                found.add(self.root(name))
+        return found
+
+
+@dataclass
+class Found:
+    """What is found once for all layouts: searches take their time."""
+
+    parameters: dict[tuple[str, int, str], Parameters] = field(default_factory=dict)
+    weights: dict[tuple[str, int, float], QuantizedWeights] = field(default_factory=dict)
+
+
+@dataclass
+class Written:
+    """A quantized model, and what its weights were."""
+
+    model: Any
+    parameters: dict[str, Parameters] = field(default_factory=dict)
+    """Of each quantized tensor, by the float tensor's name; where it has two, the one that it is made with."""
+    reals: dict[str, Array] = field(default_factory=dict)
+    """What each constant of integers was before rounding, by its name."""
+
+
+def write(
+    layout: Layout,
+    distributions: Mapping[str, Distribution],
+    moments: Mapping[str, Moments],
+    recipe: Recipe,
+    found: Found | None = None,
+) -> Written:
+    """Return the model of `layout` in QDQ form, with ranges from `distributions`.
+
+    `found` is what was found for other layouts of the same network with the same recipe.
+    """
+    return _Writer(layout, distributions, moments, recipe, found if found is not None else Found()).run()
+
+
+class _Writer:
+    def __init__(
+        self,
+        layout: Layout,
+        distributions: Mapping[str, Distribution],
+        moments: Mapping[str, Moments],
+        recipe: Recipe,
+        found: Found,
+    ) -> None:
+        import onnx
+
+        self._layout = layout
+        self._network = layout.network
+        self._distributions = distributions
+        self._moments = moments
+        self._recipe = recipe
+        self._whole = layout.kept_whole()
+        self._found = found
+        self._constants: dict[tuple[str, int], str] = {}
+        self._joins: dict[str, str] = {}
+        self._nodes: list[Any] = []
+        self._initializers: dict[str, Any] = {}
+        model = onnx.ModelProto()
+        model.CopyFrom(self._network.model)
+        self._written = Written(model)
+        imports = {entry.domain: entry.version for entry in model.opset_import}
+        self._wide_domain = "" if max(imports.get("", 0), imports.get("ai.onnx", 0)) >= 21 else "com.microsoft"
+        self._used_domain = False
+
+    def run(self) -> Written:
+        """Write everything."""
+        import onnx
+
+        network, layout = self._network, self._layout
+        self._join_parts()
+        for name in network.inputs:
+            self._quantize_made(name)
+        for index, node in enumerate(network.nodes):
+            copy = onnx.NodeProto()
+            copy.CopyFrom(node)
+            width = layout.width(index)
+            if width is None:
+                for at, name in enumerate(node.input):
+                    made = layout.made_with(name)
+                    if made is not None and name not in network.outputs and not layout.is_internal(name):
+                        copy.input[at] = self._real_name(name, made)
+            else:
+                self._integer_operands(index, copy, width)
+                for at, name in enumerate(node.output):
+                    copy.output[at] = self._made_name(name)
+            self._nodes.append(copy)
+            for name in node.output:
+                self._quantize_made(name)
+        model = self._written.model
+        del model.graph.node[:]
+        model.graph.node.extend(self._nodes)
+        read = {name for node in self._nodes for name in node.input} | set(network.outputs)
+        read |= {name for name, readers in network.readers.items() if any(r in layout.floats for r in readers)}
+        for tensor in [tensor for tensor in model.graph.initializer if tensor.name not in read]:
+            model.graph.initializer.remove(tensor)
+        model.graph.initializer.extend(self._initializers.values())
+        if self._used_domain and all(entry.domain != "com.microsoft" for entry in model.opset_import):
+            model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+        model.producer_name = "triune"
+        return self._written
+
+    def _join_parts(self) -> None:
+        """Give parts of a Concat its scale where theirs would be much the same: rounding twice is worse than once.
+
+        A part of another range keeps its own up to the Concat, and so does one that others read.
+        """
+        network, layout = self._network, self._layout
+        # From the last to the first, so that a Concat that is a part itself has its own joined already.
+        for index in reversed(range(len(network.nodes))):
+            node, width = network.nodes[index], layout.width(index)
+            if node.op_type != "Concat" or width is None:
+                continue
+            whole = self._parameters(node.output[0], width)
+            for name in dict.fromkeys(node.input):
+                root, only = layout.root(name), network.readers[name] == [index]
+                alone = root == name and only and name not in network.outputs and layout.made_with(name) == width
+                if not alone or network.moves(network.nodes[network.makers[name]]):
+                    continue
+                part = self._parameters(name, width)
+                if _ALIKE * (whole.high - whole.low) <= part.high - part.low:
+                    self._joins[name] = self._joins.get(node.output[0], layout.root(node.output[0]))
+
+    def _integer_operands(self, index: int, copy: Any, width: int) -> None:
+        node, network, layout = self._network.nodes[index], self._network, self._layout
+        for at in layout.activations(index):
+            name = node.input[at]
+            if network.is_constant(name):
+                copy.input[at] = self._constant(name, width)
+            elif not layout.is_internal(name):
+                copy.input[at] = self._real_name(name, width)
+        if network.weights(node) is not None:
+            self._put_weights(node, copy, width)
+
+    def _made_name(self, name: str) -> str:
+        """Return what the operator that makes an integer tensor calls it before it is rounded."""
+        return f"{name}_real" if name in self._network.outputs else name
+
+    def _real_name(self, name: str, width: int) -> str:
+        """Return what a tensor is called when it has been rounded to integers of this width."""
+        made = self._layout.made_with(name)
+        if name in self._network.outputs and made == width:
+            return name
+        return f"{name}_dequantized{self._suffix(width)}"
+
+    def _suffix(self, width: int) -> str:
+        """Return what tells names of the fewer integers from those of most."""
+        return "" if width == self._layout.bits else str(width)
+
+    def _quantize_made(self, name: str) -> None:
+        """Round a tensor behind what makes it, once for each width that it is read with."""
+        layout, network = self._layout, self._network
+        if not name or layout.is_internal(name):
+            return
+        made = layout.made_with(name)
+        widths = dict.fromkeys([made] if made is not None else [])
+        for reader in network.readers.get(name, []):
+            width = layout.width(reader)
+            if width is not None and any(network.nodes[reader].input[at] == name for at in layout.activations(reader)):
+                widths[width] = None
+        for width in widths:
+            source = self._made_name(name) if made in (width, None) else self._real_name(name, made)
+            self._pair(name, source, self._real_name(name, width), width)
+            if width == made or name not in self._written.parameters:
+                self._written.parameters[name] = self._parameters(name, width)
+
+    def _pair(self, name: str, source: str, result: str, width: int) -> None:
+        """Put a QuantizeLinear and a DequantizeLinear in between."""
+        found = self._parameters(name, width)
+        suffix = self._suffix(width)
+        integers = f"{name}_quantized{suffix}"
+        root = self._joins.get(self._layout.root(name), self._layout.root(name))
+        scale = self._put(f"{root}_scale{suffix}", np.asarray(found.scale, np.float32))
+        zero = self._put(f"{root}_zero_point{suffix}", np.asarray(found.zero_point, found.integers.dtype))
+        self._add("QuantizeLinear", [source, scale, zero], integers, width)
+        self._add("DequantizeLinear", [integers, scale, zero], result, width)
+
+    def _add(self, kind: str, inputs: list[str], output: str, width: int, **attributes: Any) -> None:
+        import onnx
+
+        domain = self._wide_domain if width == 16 else ""
+        self._used_domain |= domain != ""
+        name = f"{output}_{kind}"
+        self._nodes.append(onnx.helper.make_node(kind, inputs, [output], name, domain=domain, **attributes))
+
+    def _integers(self, width: int) -> Integers:
+        return INTEGERS["s16" if width == 16 else self._recipe.act]
+
+    def _parameters(self, name: str, width: int) -> Parameters:
+        root = self._joins.get(self._layout.root(name), self._layout.root(name))
+        method = "minmax" if root in self._whole else self._recipe.method
+        known, key = self._found.parameters, (root, width, method)
+        if key not in known:
+            known[key] = find_parameters(self._distributions[root], self._integers(width), method)
+        return known[key]
+
+    def _put(self, name: str, values: Array, real: Array | None = None) -> str:
+        from onnx import numpy_helper
+
+        if name not in self._initializers:
+            self._initializers[name] = numpy_helper.from_array(np.ascontiguousarray(values).reshape(values.shape), name)
+            if real is not None:
+                self._written.reals[name] = real
+        return name
+
+    def _constant(self, name: str, width: int) -> str:
+        """Round a constant operand as activations are."""
+        if (name, width) not in self._constants:
+            values = self._network.constant(name)
+            assert values is not None
+            integers = self._integers(width)
+            low, high = float(values.min(initial=0)), float(values.max(initial=0))
+            found = parameters_of(low, high, integers)
+            steps = np.rint(values.astype(np.float64) / found.scale) + found.zero_point
+            suffix = self._suffix(width)
+            rounded = np.clip(steps, integers.low, integers.high).astype(integers.dtype)
+            operands = [
+                self._put(f"{name}_quantized{suffix}", rounded),
+                self._put(f"{name}_scale{suffix}", np.asarray(found.scale, np.float32)),
+                self._put(f"{name}_zero_point{suffix}", np.asarray(found.zero_point, integers.dtype)),
+            ]
+            self._constants[name, width] = f"{name}_dequantized{suffix}"
+            self._add("DequantizeLinear", operands, self._constants[name, width], width)
+        return self._constants[name, width]
+
+    def _put_weights(self, node: Any, copy: Any, width: int) -> None:
+        """Round a product's weights and bias."""
+        operand = self._parameters(node.input[0], width)
+        key = (node.output[0], width, operand.scale)
+        if key not in self._found.weights:
+            self._found.weights[key] = quantize_weights(
+                self._network,
+                node,
+                operand.scale,
+                self._moments.get(node.input[0]),
+                bits=width,
+                per_channel=self._recipe.per_channel,
+                search=self._recipe.method != "minmax",
+                correct=self._recipe.bias_correction,
+            )
+        found = self._found.weights[key]
+        # Weights that several products share have scales for each.
+        shared = len(self._network.readers[node.input[1]]) > 1
+        name = f"{node.input[1]}_of_{node.output[0]}" if shared else node.input[1]
+        copy.input[1] = self._dequantized(name, found.values, found.scales, found.axis, width, found.real)
+        if found.bias is not None:
+            bias = node.input[2] if len(node.input) > 2 and node.input[2] else f"{node.output[0]}_bias"
+            if len(self._network.readers.get(bias, [])) > 1:
+                bias = f"{bias}_of_{node.output[0]}"
+            made = self._dequantized(bias, found.bias, found.bias_scales, 0, 8, found.real_bias)
+            while len(copy.input) < 3:
+                copy.input.append("")
+            copy.input[2] = made
+
+    def _dequantized(self, name: str, values: Array, scales: Array, axis: int, width: int, real: Array | None) -> str:
+        """Put integer constants behind a DequantizeLinear, and return its result's name."""
+        one = scales.size == 1
+        if one:
+            scales = scales.reshape(())
+        zeros = np.zeros(scales.shape, values.dtype)
+        operands = [
+            self._put(f"{name}_quantized", values, real),
+            self._put(f"{name}_scale", scales),
+            self._put(f"{name}_zero_point", zeros),
+        ]
+        result = f"{name}_dequantized"
+        self._add("DequantizeLinear", operands, result, width, **({} if one else {"axis": axis}))
+        return result
