@@ -147,6 +147,33 @@ fn errors_name_the_key() {
         ("buffers = 2", "buffers = 9", "queues.buffers"),
         ("blocks = 4", "blocks = 0", "queues.blocks"),
         ("bytes_per_second = 2_570_000_000", "bytes_per_second = 0", "link.bytes_per_second"),
+        ("name = \"metis\"", "name = \"\"", "name"),
+        ("cores = 4", "cores = 65", "cores"),
+        ("[20, 100, 200, 400", "[0, 100, 200, 400", "clocks_mhz"),
+        ("[20, 100, 200, 400", "[20, 100, 100, 400", "clocks_mhz"),
+        ("clock_mhz = 800 ", "#", "clock_mhz"),
+        ("alignment = 64", "alignment = 32", "alignment"),
+        ("alignment = 64", "alignment = 2_097_152", "alignment"),
+        ("taps_per_cycle = 150", "taps_per_cycle = 0", "vector.taps_per_cycle"),
+        ("products_per_cycle = 3", "products_per_cycle = 0", "vector.products_per_cycle"),
+        ("reserved = 33_554_432", "reserved = 4_294_967_296", "memory[0].reserved"),
+        ("bytes_per_second = 34_100_000_000", "bytes_per_second = 0", "memory[0].bytes_per_second"),
+        ("latency_cycles = 160", "bytes_per_cycle = [1, 1]", "memory[0].bytes_per_second"),
+        ("bytes_per_cycle = [128, 1]        #", "bytes_per_cycle = [0, 1] #", "memory[1].bytes_per_cycle"),
+        ("ports = 4", "ports = 65", "memory[1].ports"),
+        ("name = \"l2\"", "name = \"\"", "memory[1].name"),
+        ("instructions = \"ddr\"", "instructions = \"l3\"", "placement.instructions"),
+        ("scratch = \"l2\"", "scratch = \"l3\"", "placement.scratch"),
+        ("io = \"ddr\"", "io = \"l3\"", "placement.io"),
+        ("resident = \"l1\"", "resident = \"l3\"", "placement.resident"),
+        ("resident = \"l1\"", "resident = \"l2\"", "placement.resident"),
+        ("buffers = 2", "buffers = 0", "queues.buffers"),
+        ("blocks = 4", "blocks = 65", "queues.blocks"),
+        ("program_ns = 32_100", "program_ns = 1_000_000_001", "launch.program_ns"),
+        ("\nchannels = 64", "\nchannels = 0", "border.channels"),
+        ("\nchannels = 64", "\nchannels = 4097", "border.channels"),
+        ("image_columns = 16", "image_columns = 4097", "border.image_columns"),
+        ("image_channels = 4", "image_channels = 65", "border.image_channels"),
         ("cores = 4", "cores = 4\ncolour = 1", "toml"),
         ("cores = 4", "cores = \"four\"", "toml"),
     ] {
@@ -155,6 +182,36 @@ fn errors_name_the_key() {
             Err(Error::Spec { key: named, .. }) => assert_eq!(named, key, "{to}"),
             other => panic!("{to}: {other:?}"),
         }
+    }
+}
+
+/// The last figure that each limit lets through.
+#[test]
+fn limits_include_themselves() {
+    for (from, to) in [
+        ("cores = 4", "cores = 64"),
+        ("cores = 4", "cores = 1"),
+        ("alignment = 64", "alignment = 1_048_576"),
+        ("ports = 4", "ports = 64"),
+        ("ports = 4", "ports = 1"),
+        ("buffers = 2", "buffers = 8"),
+        ("buffers = 2", "buffers = 1"),
+        ("blocks = 4", "blocks = 64"),
+        ("blocks = 4", "blocks = 1"),
+        ("program_ns = 32_100", "program_ns = 1_000_000_000"),
+        ("\nchannels = 64", "\nchannels = 4096"),
+        ("\nchannels = 64", "\nchannels = 1"),
+        ("image_columns = 16", "image_columns = 4096"),
+        ("image_channels = 4", "image_channels = 64"),
+        ("image_channels = 4", "image_channels = 0"),
+        ("reserved = 524_288", "reserved = 4_194_303"),
+        ("clock_mhz = 800", "clock_mhz = 20"),
+        ("clock_mhz = 800", "clock_mhz = 1000"),
+        ("taps_per_cycle = 150", "taps_per_cycle = 1"),
+    ] {
+        assert!(METIS.contains(from), "{from}");
+        let read = DeviceSpec::from_toml(&METIS.replacen(from, to, 1));
+        assert!(read.is_ok(), "{to}: {:?}", read.err());
     }
 }
 

@@ -1,0 +1,251 @@
+//! What a session takes and keeps: operands by name and by order, programs per set of extents, times and outlines of runs, whether its
+//! model is one program or a row of stages.
+
+use triune_graph::{
+    Dim, Graph, Op,
+    ops::{BinaryKind, NonZero, UnaryKind},
+};
+use triune_runtime::{Border, CompileError, Error, Session, SessionOptions, Tensor, TensorRef};
+use triune_tensor::{DType, MAX_RANK, Shape};
+use triune_testing::GraphBuilder;
+
+/// x − 2·y, whose first extents are open.
+fn difference() -> Graph {
+    let mut builder = GraphBuilder::new();
+    let [x, y] = ["x", "y"].map(|name| builder.input(name, DType::F32, &[1, 2]));
+    let twice = builder.binary(BinaryKind::Add, y, y);
+    let z = builder.binary(BinaryKind::Sub, x, twice);
+    for id in [x, y] {
+        let value = builder.graph_mut().value_mut(id);
+        value.shape = Some(vec![Dim::Symbol("n".into()), Dim::Fixed(2)]);
+    }
+    builder.finish(&[z])
+}
+
+/// Indices of what is not 0 in 2·x, negated.
+fn staged() -> Graph {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", DType::F32, &[4]);
+    let twice = builder.binary(BinaryKind::Add, x, x);
+    let found = builder.node(Op::from(NonZero), &[twice]);
+    let negative = builder.unary(UnaryKind::Neg, found);
+    builder.finish(&[negative, twice])
+}
+
+fn session(graph: Graph) -> Session {
+    Session::new(graph, &SessionOptions::default()).expect("a session")
+}
+
+fn shapes(extents: &[usize]) -> Vec<Shape> {
+    vec![Shape::new(extents).expect("a shape"); 2]
+}
+
+#[test]
+fn operands_come_by_name_in_any_order() {
+    let mut session = session(difference());
+    let (x, y) = ([1.0_f32, 2.0], [10.0_f32, 20.0]);
+    let [x, y] = [&x, &y].map(|values| TensorRef::of(values, &[1, 2]));
+    for inputs in [[("x", x), ("y", y)], [("y", y), ("x", x)]] {
+        let found = session.run_named(&inputs).expect("a run");
+        assert_eq!(found[0].as_slice::<f32>().expect("reals"), [-19.0, -38.0]);
+    }
+    let mut refused = |inputs: &[(&str, TensorRef<'_>)]| match session.run_named(inputs) {
+        Err(Error::Operand { what, expected, got }) => format!("{what}: {expected}, {got}"),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(&[("x", x)]), "number of inputs: 2, 1");
+    assert_eq!(refused(&[("x", x), ("y", y), ("z", y)]), "number of inputs: 2, 3");
+    assert_eq!(refused(&[("x", x), ("z", y)]), "input 'y': one tensor, none");
+    assert_eq!(refused(&[("x", x), ("x", x)]), "input 'x': one tensor, several");
+}
+
+#[test]
+fn operands_that_do_not_fit_are_named() {
+    let mut session = session(difference());
+    let values = [0.0_f32; 4];
+    let good = TensorRef::of(&values, &[2, 2]);
+    let mut refused = |other: TensorRef<'_>| match session.run(&[good, other]) {
+        Err(Error::Operand { what, expected, got }) => {
+            assert_eq!(what, "input 'y'");
+            format!("{expected} | {got}")
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(TensorRef::of(&[0_i32; 4], &[2, 2])), "float32 | int32");
+    assert_eq!(refused(TensorRef::of(&values, &[4])), "shape (n, 2) | (4)");
+    assert_eq!(refused(TensorRef::of(&values, &[1, 4])), "shape (n, 2) | (1, 4)");
+    assert_eq!(refused(TensorRef::of(&values[..0], &[0, 2])), "shape (n, 2) without empty axes | (0, 2)");
+    assert_eq!(refused(TensorRef::of(&values[..3], &[2, 2])), "16 bytes for shape (2, 2) | 12 bytes");
+    assert_eq!(
+        refused(TensorRef::of(&values, &[1 << 62, 2])),
+        "a size that fits memory | shape (4611686018427387904, 2)"
+    );
+    let deep = [1; MAX_RANK + 1];
+    let most = format!("{MAX_RANK} dimensions at most | {} dimensions", MAX_RANK + 1);
+    assert_eq!(refused(TensorRef::of(&values[..1], &deep)), most);
+    assert!(matches!(session.run(&[good]), Err(Error::Operand { what, .. }) if what == "number of inputs"));
+    // Extents that are one symbol are one number.
+    let other = [0.0_f32; 6];
+    assert!(matches!(
+        session.run(&[good, TensorRef::of(&other, &[3, 2])]),
+        Err(Error::Compile(CompileError::Graph(_)))
+    ));
+    assert!(session.run(&[good, good]).is_ok());
+}
+
+#[test]
+fn programs_are_kept_for_the_extents_that_were_used_last() {
+    let mut session = session(difference());
+    assert_eq!(session.plans(), 0);
+    assert!(session.outline().nodes.is_empty());
+    for n in 1..=16 {
+        let known = session.prepare(&shapes(&[n, 2])).expect("a program");
+        assert_eq!(known, [Some((DType::F32, Shape::from([n, 2])))]);
+        assert_eq!(session.plans(), n);
+    }
+    // The first is used again, so that the second goes when a seventeenth comes.
+    session.prepare(&shapes(&[1, 2])).expect("a program");
+    session.prepare(&shapes(&[17, 2])).expect("a program");
+    assert_eq!(session.plans(), 16);
+    let programs = session.programs(&shapes(&[1, 2])).expect("a program");
+    assert_eq!(programs.len(), 1);
+    assert_eq!(&*programs[0].inputs[0].shape, [1, 2]);
+    assert_eq!(session.plans(), 16);
+    assert!(session.deployment(&shapes(&[3, 2])).expect("a program").is_none());
+    assert!(
+        matches!(session.prepare(&shapes(&[1, 2])[..1]), Err(Error::Operand { what, .. }) if what == "number of input shapes")
+    );
+}
+
+#[test]
+fn times_are_taken_of_the_runs_that_ask_for_them() {
+    let mut session = session(difference());
+    let values = [1.0_f32; 4];
+    let inputs = [TensorRef::of(&values, &[2, 2]); 2];
+    session.run(&inputs).expect("a run");
+    assert!(session.operator_times().is_empty());
+    session.profile(true);
+    session.run(&inputs).expect("a run");
+    let times = session.operator_times();
+    let kinds: Vec<(&str, &str)> =
+        times.iter().map(|time| (time.name.as_str(), time.kind.as_str())).collect();
+    assert_eq!(kinds, [("node0", "Add"), ("node1", "Sub")]);
+    session.profile(false);
+    assert!(session.operator_times().is_empty());
+    let outline = session.outline();
+    let names: Vec<(&str, &str)> = outline.nodes.iter().map(|node| (node.name.as_str(), node.kind)).collect();
+    assert_eq!(names, kinds);
+}
+
+#[test]
+fn every_value_can_be_seen() {
+    let mut session = session(difference());
+    let (x, y) = ([1.0_f32, 2.0], [10.0_f32, 20.0]);
+    let inputs = [TensorRef::of(&x, &[1, 2]), TensorRef::of(&y, &[1, 2])];
+    for _ in 0..2 {
+        let found: Vec<(String, &str, Vec<String>, Vec<f32>)> = session
+            .trace(&inputs)
+            .expect("a run")
+            .into_iter()
+            .map(|each| {
+                (each.name, each.operator, each.operands, each.value.as_slice().expect("reals").to_vec())
+            })
+            .collect();
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            found,
+            [
+                ("x".into(), "Input", vec![], vec![1.0, 2.0]),
+                ("y".into(), "Input", vec![], vec![10.0, 20.0]),
+                ("node0_0".into(), "Add", names(&["y", "y"]), vec![20.0, 40.0]),
+                ("node1_0".into(), "Sub", names(&["x", "node0_0"]), vec![-19.0, -38.0]),
+            ]
+        );
+    }
+    assert!(matches!(session.trace(&inputs[..1]), Err(Error::Operand { .. })));
+}
+
+/// More values than one program gives.
+#[test]
+fn long_traces_are_made_in_parts() {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", DType::F32, &[1]);
+    let one = builder.constant(&triune_testing::Tensor::f32(&[1], &[1.0]));
+    let mut y = x;
+    for _ in 0..200 {
+        y = builder.binary(BinaryKind::Add, y, one);
+    }
+    let mut session = session(builder.finish(&[y]));
+    let values = session.trace(&[TensorRef::of(&[0.5_f32], &[1])]).expect("a run");
+    assert_eq!(values.len(), 201);
+    for (at, each) in values.iter().enumerate() {
+        assert_eq!(each.value.as_slice::<f32>().expect("reals"), [at as f32 + 0.5], "{}", each.name);
+    }
+}
+
+/// A border whose tensors are somebody's own.
+struct Own {
+    inputs: Vec<Vec<u8>>,
+    outputs: Vec<Vec<u8>>,
+}
+
+impl Border for Own {
+    fn input(&self, index: usize) -> &[u8] {
+        &self.inputs[index]
+    }
+
+    fn output(&mut self, index: usize) -> &mut [u8] {
+        &mut self.outputs[index]
+    }
+}
+
+#[test]
+fn results_are_made_where_the_caller_wants_them() {
+    let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+    let mut own = Own { inputs: vec![bytes(&[1.0, 2.0]), bytes(&[10.0, 20.0])], outputs: vec![vec![0; 8]] };
+    let mut direct = session(difference());
+    direct.run_border(&shapes(&[1, 2]), &mut own).expect("a run");
+    assert_eq!(own.outputs[0], bytes(&[-19.0, -38.0]));
+    assert!(direct.run_border(&shapes(&[1, 2])[..1], &mut own).is_err());
+    let error = session(staged()).run_border(&shapes(&[4])[..1], &mut own).expect_err("no fixed results");
+    assert!(error.to_string().contains("the outputs' extents depend on data"), "{error}");
+}
+
+#[test]
+fn stages_are_programs_with_work_between_them() {
+    let mut session = session(staged());
+    assert!(session.is_staged());
+    session.profile(true);
+    let run = |session: &mut Session, values: [f32; 4]| -> Vec<Tensor> {
+        session.run(&[TensorRef::of(&values, &[4])]).expect("a run")
+    };
+    let found = run(&mut session, [0.0, 1.0, 0.0, 3.0]);
+    assert_eq!(found[0].as_slice::<i64>().expect("indices"), [-1, -3]);
+    assert_eq!(found[1].as_slice::<f32>().expect("reals"), [0.0, 2.0, 0.0, 6.0]);
+    let names = |session: &Session| -> Vec<(String, String)> {
+        session.operator_times().into_iter().map(|time| (time.name, time.kind)).collect()
+    };
+    let pair = |name: &str, kind: &str| (name.to_owned(), kind.to_owned());
+    let all = [pair("node0", "Add"), pair("node1", "NonZero"), pair("node2", "Mul")];
+    assert_eq!(names(&session)[..2], all[..2]);
+    assert_eq!(names(&session).len(), 3);
+    let outline = session.outline();
+    let nodes: Vec<(&str, &str)> = outline.nodes.iter().map(|node| (node.name.as_str(), node.kind)).collect();
+    assert_eq!(nodes[..2], [("node0", "Add"), ("node1", "NonZero")]);
+    assert_eq!(nodes.len(), 3);
+    // The tensors of both programs and of what is between them are each there once.
+    let mut values: Vec<&str> = outline.values.iter().map(|value| value.name.as_str()).collect();
+    values.sort_unstable();
+    assert_eq!(values, ["node0_0", "node1_0", "node2_0", "x"]);
+    assert_eq!(session.programs(&shapes(&[4])[..1]).expect("programs").len(), 2);
+    assert!(session.deployment(&shapes(&[4])[..1]).expect("programs").is_none());
+    // One plan for each number of results, the least used of which goes when there are too many; the first stage has one.
+    assert_eq!(session.plans(), 1);
+    for (values, plans) in [([1.0, 0.0, 0.0, 0.0], 2), ([0.0, 5.0, 6.0, 0.0], 2), ([1.0; 4], 3)] {
+        run(&mut session, values);
+        assert_eq!(session.plans(), plans, "{values:?}");
+    }
+    session.profile(false);
+    run(&mut session, [1.0; 4]);
+    assert!(session.operator_times().is_empty());
+}
