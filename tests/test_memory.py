@@ -186,3 +186,37 @@ def test_loading_takes_memory_in_proportion_to_the_file(case: str) -> None:
     assert result.returncode == 0, result.stderr[-2000:]
     size, taken = map(int, result.stdout.split())
     assert taken <= 4 * size + (64 << 20), f"{taken} bytes for a file of {size}"
+
+
+def test_arrays_that_no_memory_holds_are_refused() -> None:
+    array = np.zeros((1, 2), np.float32)
+    with pytest.raises(MemoryError):
+        _native.quantize_pad(array, [(0, 1 << 30), (0, 1 << 20)], 1.0, 0, "int8")
+
+
+FILES = """
+import os, resource, sys, tempfile
+from pathlib import Path
+from triune import _native
+
+size = 64 << 20
+with tempfile.TemporaryDirectory() as folder:
+    path = Path(folder) / "large"
+    path.write_bytes(bytes(size))
+    for room in range(16, 160, 16):
+        with open("/proc/self/status") as file:
+            used = next(int(line.split()[1]) << 10 for line in file if line.startswith("VmSize:"))
+        resource.setrlimit(resource.RLIMIT_AS, (used + (room << 20), -1))
+        try:
+            found = "all" if len(_native.read_file(str(path), 1 << 30)) == size else "short"
+        except MemoryError:
+            found = "none"
+        print(found)
+"""
+
+
+def test_a_file_that_no_memory_holds_twice_is_refused() -> None:
+    done = subprocess.run([sys.executable, "-c", FILES], capture_output=True, text=True, check=True)
+    found = done.stdout.split()
+    assert (found[0], found[-1]) == ("none", "all"), found
+    assert found == sorted(found, reverse=True), found

@@ -5,7 +5,7 @@ use numpy::{
     BorrowError, PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyReadonlyArray1,
     PyReadonlyArrayDyn, PyReadwriteArray1, PyReadwriteArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
 };
-use pyo3::{intern, prelude::*};
+use pyo3::{intern, prelude::*, types::PyTuple};
 use triune::internals::tensor::{DType, Shape};
 
 use crate::{error, held::Held};
@@ -162,6 +162,18 @@ impl<'py> Output<'py> {
             Written::Other(array) => array.as_slice_mut()?,
         })
     }
+}
+
+/// A new array of zeros. What there is no memory for is `MemoryError`, as numpy has it.
+pub(crate) fn zeros<'py>(
+    py: Python<'py>,
+    dtype: DType,
+    shape: &[usize],
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let numpy = py.import(intern!(py, "numpy"))?;
+    let zeros =
+        numpy.call_method1(intern!(py, "zeros"), (PyTuple::new(py, shape)?, descriptor(py, dtype)?))?;
+    Ok(zeros.cast_into::<PyUntypedArray>()?)
 }
 
 /// A new array of that type and shape that holds `bytes`.

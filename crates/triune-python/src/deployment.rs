@@ -222,14 +222,14 @@ impl Deployment {
 
     /// What the instruction segment holds.
     #[getter]
-    fn instructions<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, self.inner.instructions())
+    fn instructions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        list::to_bytes(py, self.inner.instructions())
     }
 
     /// What the weight segment holds.
     #[getter]
-    fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, self.inner.weights())
+    fn weights<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        list::to_bytes(py, self.inner.weights())
     }
 
     /// Bytes of feature maps on the chip.

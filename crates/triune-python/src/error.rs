@@ -2,6 +2,7 @@
 
 use std::{
     any::Any,
+    io::ErrorKind,
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
@@ -15,6 +16,7 @@ use pyo3::{
 use triune::internals::{
     compiler::Error as CompileError,
     device::{Error as DeviceError, ErrorClass},
+    files,
     fork::Forked,
     graph::Error as GraphError,
     kernels::{CancelToken, cancel::NoLock},
@@ -120,13 +122,21 @@ pub(crate) fn out_of_memory(error: OutOfMemory) -> PyErr {
     PyMemoryError::new_err(error.to_string())
 }
 
+/// The exception for a file that cannot be read or written, with the text of the whole that it is a part of.
+pub(crate) fn file(whole: &impl ToString, error: &files::Error) -> PyErr {
+    if error.source().kind() == ErrorKind::OutOfMemory {
+        return PyMemoryError::new_err(text::message(whole.to_string()));
+    }
+    raised::<FileError>(whole)
+}
+
 /// The exception for an error of the runtime.
 pub(crate) fn runtime(error: RuntimeError) -> PyErr {
     match &error {
         RuntimeError::Compile(error) => compile(error),
         RuntimeError::Card(error) => card(error),
         RuntimeError::Memory(none) => out_of_memory(*none),
-        RuntimeError::File(_) => raised::<FileError>(&error),
+        RuntimeError::File(inner) => file(&error, inner),
         RuntimeError::Shared => raised::<InUseError>(&error),
         RuntimeError::Foreign { .. } => raised::<ForeignError>(&error),
         RuntimeError::Operand { what, .. } => with(raised::<ArgumentError>(&error), "operand", what),
@@ -153,7 +163,7 @@ fn graph(whole: &impl ToString, error: &GraphError) -> PyErr {
     match error {
         GraphError::File { source, .. } => graph(whole, source),
         GraphError::Memory(_) => PyMemoryError::new_err(text::message(whole.to_string())),
-        GraphError::Io(_) => raised::<FileError>(whole),
+        GraphError::Io(inner) => file(whole, inner),
         GraphError::Malformed { format, .. } => with(raised::<FormatError>(whole), "format", format),
         GraphError::Key { .. } => raised::<KeyMismatchError>(whole),
         GraphError::Unsupported { node, .. } => with(raised::<UnsupportedError>(whole), "node", node),
@@ -210,7 +220,8 @@ pub(crate) fn card(error: &CardError) -> PyErr {
         CardError::Description { .. } | CardError::UnknownSetting { .. } | CardError::BadSetting { .. } => {
             raised::<SettingError>(error)
         }
-        CardError::Io { .. } | CardError::File(_) => raised::<FileError>(error),
+        CardError::Io { .. } => raised::<FileError>(error),
+        CardError::File(inner) => file(error, inner),
     }
 }
 

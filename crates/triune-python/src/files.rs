@@ -81,7 +81,7 @@ pub(crate) fn open_input(py: Python<'_>, path: PathBuf, limit: u64) -> PyResult<
 #[pyfunction]
 pub(crate) fn read_file(py: Python<'_>, path: PathBuf, limit: u64) -> PyResult<Bound<'_, PyBytes>> {
     let bytes = error::detached(py, || files::read(&path, limit))?.map_err(file)?;
-    Ok(PyBytes::new(py, &bytes))
+    list::to_bytes(py, &bytes)
 }
 
 /// Puts `data` behind what the file at `path` holds: all of it, or nothing. A file that is missing is made.

@@ -92,7 +92,7 @@ impl HardOps {
         let bytes = self.inner.bytes(v_id).map_err(error::runtime)?;
         let mut data = memory::filled(bytes, 0).map_err(error::out_of_memory)?;
         error::detached(py, || self.inner.read(v_id, &mut data))?.map_err(error::runtime)?;
-        Ok(PyBytes::new(py, &data))
+        list::to_bytes(py, &data)
     }
 
     /// Runs the operators from `first` to `last` on what lies in memory.
@@ -125,7 +125,7 @@ impl HardOps {
             self.inner.forward(first, last, &inputs, &mut outputs)
         })?
         .map_err(error::runtime)?;
-        Ok(results.iter().map(|(_, data)| PyBytes::new(py, data)).collect())
+        results.iter().map(|(_, data)| list::to_bytes(py, data)).collect()
     }
 }
 

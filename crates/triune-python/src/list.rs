@@ -10,7 +10,7 @@ use pyo3::{
     conversion::FromPyObjectOwned,
     exceptions::PyTypeError,
     prelude::*,
-    types::{PySequence, PyString},
+    types::{PyBytes, PySequence, PyString},
 };
 use triune::internals::tensor::memory;
 
@@ -21,6 +21,14 @@ pub(crate) fn bytes(py: Python<'_>, buffer: &PyBuffer<u8>) -> PyResult<Vec<u8>> 
     let mut bytes = memory::filled(buffer.item_count(), 0).map_err(error::out_of_memory)?;
     buffer.copy_to_slice(py, &mut bytes)?;
     Ok(bytes)
+}
+
+/// Bytes for Python, which has to find memory for them.
+pub(crate) fn to_bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, bytes.len(), |own| {
+        own.copy_from_slice(bytes);
+        Ok(())
+    })
 }
 
 /// The elements of a sequence that is no text.

@@ -28,7 +28,7 @@ use triune::internals::{
 };
 
 use crate::error;
-use crate::list::List;
+use crate::list::{self, List};
 
 /// The plain bytes of what the cipher called `name` made of them.
 ///
@@ -44,7 +44,7 @@ pub(crate) fn decrypt<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let key = key.or(cipher::default_key(name)).unwrap_or_default();
     let plain = error::detached(py, || cipher::decrypt(name, key, &data))?;
-    Ok(PyBytes::new(py, &plain.map_err(graph)?))
+    list::to_bytes(py, &plain.map_err(graph)?)
 }
 
 /// Bytes that `decrypt` with the same name and key turns into `data` again.
@@ -60,7 +60,7 @@ pub(crate) fn encrypt<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let key = key.or(cipher::default_key(name)).unwrap_or_default();
     let secret = error::detached(py, || cipher::encrypt(name, key, &data))?;
-    Ok(PyBytes::new(py, &secret.map_err(graph)?))
+    list::to_bytes(py, &secret.map_err(graph)?)
 }
 
 /// The parts of a packed model by name, nothing decrypted.
@@ -83,7 +83,7 @@ pub(crate) fn unpack_model(py: Python<'_>, data: PyBackedBytes) -> PyResult<Boun
         ("binary_cache", parts.binary_cache),
         ("model", parts.model),
     ] {
-        dict.set_item(name, PyBytes::new(py, &part))?;
+        dict.set_item(name, list::to_bytes(py, &part)?)?;
     }
     Ok(dict)
 }
@@ -115,7 +115,7 @@ pub(crate) fn pack_model<'py>(
         model: bytes::Bytes::from_owner(model),
     };
     let packed = error::detached(py, || packed::write(&parts))?;
-    Ok(PyBytes::new(py, &packed))
+    list::to_bytes(py, &packed)
 }
 
 /// Reads a model file of any supported format and writes it as another, by the suffix: `.mge` or `.onnx`.

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use numpy::{PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods, ndarray::IxDyn};
+use numpy::{PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use triune::internals::{
     kernels::{self, Isa, Pool, Q8, TensorPad},
@@ -93,7 +93,7 @@ pub(crate) fn depad_dequantize<'py>(
         array.shape().iter().zip(&*padding).map(|(n, (before, after))| n - before - after).collect();
     let source = Input::new("out", array)?;
     let x = source.bytes()?;
-    let result = PyArrayDyn::<f32>::zeros(py, IxDyn(&shape), false);
+    let result = array::zeros(py, DType::F32, &shape)?.cast_into::<PyArrayDyn<f32>>()?;
     let mut target = result.readwrite();
     let y = target.as_slice_mut()?;
     error::detached(py, || pad.dequantize(Isa::best(), x, y, &POOL))?.map_err(|e| wrong(&e))?;
@@ -146,11 +146,7 @@ fn fill<'py>(
     shape: &[usize],
     work: impl Send + FnOnce(&mut [u8]) -> Result<(), kernels::Error>,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
-    let result = if dtype == DType::I8 {
-        PyArrayDyn::<i8>::zeros(py, IxDyn(shape), false).as_untyped().clone()
-    } else {
-        PyArrayDyn::<u8>::zeros(py, IxDyn(shape), false).as_untyped().clone()
-    };
+    let result = array::zeros(py, dtype, shape)?;
     let mut target = Output::new("result", &result)?;
     let y = target.bytes()?;
     error::detached(py, || work(y))?.map_err(|e| wrong(&e))?;

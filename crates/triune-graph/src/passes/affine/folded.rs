@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, OutOfMemory, Shape};
 
 use super::{Affine, constant, constant_f32, constant_f64, per_channel, rounded};
 use crate::{
@@ -75,9 +75,11 @@ impl Folded {
         let (mut node, Some(Some(y))) = (node.clone(), node.outputs.first().copied()) else { return Ok(()) };
         if self.scale.iter().any(|&scale| scale != 1.0) {
             let axis = channel_axis(&node.op);
-            let scaled = weights(rewriter, &node).and_then(|weights| weights.scaled(axis, &self.scale));
-            let scaled = scaled
-                .ok_or_else(|| Error::Graph(format!("no memory for the weights of '{}'", node.name)))?;
+            // That they fit was seen when the fold was planned; only memory may be missing.
+            let own = weights(rewriter, &node);
+            let bytes = own.map_or(0, |weights| weights.bytes().len() as u64);
+            let scaled = own.and_then(|weights| weights.scaled(axis, &self.scale));
+            let scaled = scaled.ok_or(OutOfMemory { bytes })?;
             node.inputs[1] = Some(constant(rewriter, y, "weights", scaled));
         }
         if let Op::Gemm(gemm) = &mut node.op {
