@@ -2,7 +2,7 @@
 
 The vendors' modules are `triune.axelera.runtime` and, for unmodified programs, the import names of `triune.compat`.
 This module holds what belongs to no vendor: `compile`, which turns an ONNX file into a package for a device,
-`quantize`, which turns a float model into an integer one,
+`quantize`, which turns a float model into an integer one, `compare`, which sets models beside each other,
 `Session`, which runs a model on this machine's CPU, `errors`, what both raise, and `set_work_limit`, how much work a run
 may be. Importing it is cheap: numpy is loaded by what needs it.
 """
@@ -18,13 +18,14 @@ from triune._native import __version__, set_work_limit, work_limit
 if TYPE_CHECKING:
     from triune._compile import compile
     from triune._session import Feeds, Session, ValueInfo
-    from triune.quantization import quantize
+    from triune.quantization import compare, quantize
 
 __all__ = [
     "Feeds",
     "Session",
     "ValueInfo",
     "__version__",
+    "compare",
     "compile",
     "errors",
     "quantize",
@@ -37,6 +38,7 @@ _LAZY = {
     "Feeds": "triune._session",
     "Session": "triune._session",
     "ValueInfo": "triune._session",
+    "compare": "triune.quantization",
     "compile": "triune._compile",
     "quantize": "triune.quantization",
 }

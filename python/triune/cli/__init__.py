@@ -1,5 +1,5 @@
-"""The command line: ``triune compile``, ``quantize``, ``convert``, ``run``, ``profile``, ``report``, ``explore``, ``devices``,
-``serve``, ``compat run``.
+"""The command line: ``triune compile``, ``quantize``, ``compare``, ``convert``, ``run``, ``profile``, ``report``,
+``explore``, ``devices``, ``serve``, ``compat run``.
 
 Exit codes: 0 done, 1 the work failed (one line on standard error says why), 2 the arguments are wrong, 130 interrupted.
 """
@@ -18,12 +18,12 @@ __all__ = ["main"]
 
 
 def _parser() -> argparse.ArgumentParser:
-    from triune.cli import compat, compile, convert, devices, explore, profile, quantize, report, run, serve
+    from triune.cli import compare, compat, compile, convert, devices, explore, profile, quantize, report, run, serve
 
     parser = argparse.ArgumentParser(prog="triune", description="Run NPU programs without the board.")
     parser.add_argument("--version", action="version", version=f"triune {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (compile, quantize, convert, run, profile, report, explore, devices, serve, compat):
+    for module in (compile, quantize, compare, convert, run, profile, report, explore, devices, serve, compat):
         module.add(commands)
     return parser
 

@@ -87,6 +87,10 @@ class Pipeline:
         """Return the modelled time of the device's part."""
         return self._instance.profile()
 
+    def close(self) -> None:
+        """Free the card."""
+        self._context.release()
+
     def __enter__(self) -> Self:
         """Return the pipeline itself."""
         return self
@@ -95,7 +99,7 @@ class Pipeline:
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Free the card."""
-        self._context.release()
+        self.close()
 
 
 def _shape(extents: list[int | str]) -> tuple[int, ...]:

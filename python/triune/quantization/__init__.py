@@ -4,6 +4,19 @@ The public names are `triune.quantize` and `triune.compare`; here is what they g
 """
 
 from triune.quantization._check import OutputCheck
+from triune.quantization._compare import Comparison, Difference, LayerDifference, OutputDifference, compare
+from triune.quantization._detections import Matches
 from triune.quantization._quantize import QuantizationOptions, QuantizationResult, quantize
 
-__all__ = ["OutputCheck", "QuantizationOptions", "QuantizationResult", "quantize"]
+__all__ = [
+    "Comparison",
+    "Difference",
+    "LayerDifference",
+    "Matches",
+    "OutputCheck",
+    "OutputDifference",
+    "QuantizationOptions",
+    "QuantizationResult",
+    "compare",
+    "quantize",
+]

@@ -6,7 +6,7 @@ boxes in pixels, noise as loud as the answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +39,9 @@ class OutputCheck:
     name: str
     sqnr: float
     """Signal to quantization noise in dB, over all samples; infinite if nothing differs."""
+    channel_sqnr: float
+    """The same, each channel's noise against its own signal, over the channels that say something; as `sqnr` where an output
+    has no channels. Pixels do not drown scores here."""
     cosine: float
     """Cosine of the angle between the two."""
     max_error: float
@@ -72,18 +75,17 @@ def check_outputs(
     for name in names:
         pairs = [(a[name], b[name]) for a, b in zip(theirs, mine, strict=True)]
         if any(a.shape != b.shape for a, b in pairs):
-            checks.append(OutputCheck(name, float("nan"), float("nan"), float("nan"), "has another shape"))
+            none = float("nan")
+            checks.append(OutputCheck(name, none, none, none, none, "it has another shape"))
             continue
         reals, found = (np.stack([pair[at] for pair in pairs]) for at in (0, 1))
         if reals.dtype.kind != "f":
             same = float((reals == found).mean()) if reals.size else 1.0
             fault = f"{1 - same:.0%} of its values are others than in float" if same < _LEAST_AGREEMENT else ""
-            level, angle = (float("inf"), 1.0) if same == 1 else (sqnr(reals, found), cosine(reals, found))
-            most = float(np.abs(reals.astype(np.float64) - found).max(initial=0))
-            checks.append(OutputCheck(name, level, angle, most, fault))
-            continue
-        most = float(np.abs(reals.astype(np.float64) - found).max(initial=0))
-        checks.append(OutputCheck(name, sqnr(reals, found), cosine(reals, found), most, _fault(reals, found)))
+        else:
+            fault = _fault(reals, found)
+        level, most = sqnr(reals, found), float(np.abs(reals.astype(np.float64) - found).max(initial=0))
+        checks.append(OutputCheck(name, level, _channel_sqnr(reals, found, level), cosine(reals, found), most, fault))
     return checks
 
 
@@ -96,25 +98,50 @@ def _fault(reals: Array, found: Array) -> str:
     spread = float(np.ptp(reals))
     if spread > 0 and np.ptp(found) == 0:
         return f"every value is {found.flat[0]:g}, where float has {reals.min():g} to {reals.max():g}"
-    for axis in {1, 2, reals.ndim - 1} & set(range(2 if reals.ndim > 2 else 1, reals.ndim)):
-        fault = _silent_channels(np.moveaxis(reals, axis, 0), np.moveaxis(found, axis, 0))
+    for axis, own, others in _by_channel(reals, found):
+        fault = _silent_channels(own, others)
         if fault:
-            return f"{fault} (axis {axis - 1})"
+            return f"{fault} (axis {axis})"
     level = sqnr(reals, found)
     if level < _LEAST_SQNR:
         return f"its signal to noise ratio is {level:.1f} dB"
     return ""
 
 
+def _by_channel(reals: Array, found: Array) -> Iterator[tuple[int, Array, Array]]:
+    """Yield what may be channels: an axis of the output, and the values of both as a row per channel."""
+    for axis in sorted({2, reals.ndim - 1} & set(range(2, reals.ndim))):
+        channels = reals.shape[axis]
+        # With fewer values than that, a channel may well be the same in all samples.
+        if 2 <= channels <= _MOST_CHANNELS and reals.size >= 16 * channels:
+            mine, theirs = (np.moveaxis(array, axis, 0).reshape(channels, -1) for array in (reals, found))
+            yield axis - 1, mine, theirs
+
+
+def _loud(spread: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Return which channels vary enough to say something."""
+    return (spread > 0) & (spread >= min(_NOTICED, _NOTICED * float(spread.max())))
+
+
+def _channel_sqnr(reals: Array, found: Array, level: float) -> float:
+    """Return the ratio over the channels, each against itself, of the axis with the fewest."""
+    axes = sorted(_by_channel(reals, found), key=lambda each: len(each[1])) if reals.dtype.kind == "f" else []
+    if not axes:
+        return level
+    _, own, others = axes[0]
+    loud = _loud(np.ptp(own, axis=1).astype(np.float64))
+    signal = np.square(own[loud], dtype=np.float64).sum(axis=1)
+    noise = np.square(own[loud].astype(np.float64) - others[loud]).sum(axis=1)
+    if not loud.any() or not noise.any():
+        return level
+    return float(-10 * np.log10((noise / signal).mean()))
+
+
 def _silent_channels(reals: Array, found: Array) -> str:
     channels = len(reals)
-    reals, found = reals.reshape(channels, -1), found.reshape(channels, -1)
-    # With fewer values than that, a channel may well be the same in all samples.
-    if not 2 <= channels <= _MOST_CHANNELS or reals.shape[1] < 16:
-        return ""
     spread: npt.NDArray[np.float64] = np.ptp(reals, axis=1).astype(np.float64)
     still = np.ptp(found, axis=1) == 0
-    loud = spread >= min(_NOTICED, _NOTICED * float(spread.max()))
+    loud = _loud(spread)
     alive = spread >= _ALIVE * np.abs(reals).max(axis=1)
     # Many that are still are too many, however quiet they were.
     silent = still & alive if int((still & alive).sum()) * 2 >= channels else still & loud

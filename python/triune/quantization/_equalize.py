@@ -10,6 +10,8 @@ Equalization and Bias Correction", 2019, and Xiao et al., "SmoothQuant", 2023).
 
 from __future__ import annotations
 
+import json
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +20,7 @@ import numpy.typing as npt
 
 from triune.quantization._model import Array, Network, attribute
 
-__all__ = ["channels_of", "equalize_layers", "peaks_of"]
+__all__ = ["channels_of", "equalize_layers", "note_factors", "noted_factors", "peaks_of"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -112,8 +114,11 @@ def peaks_of(values: Array) -> Floats:
     return np.asarray(np.abs(values).max(axis=tuple(at for at in range(values.ndim) if at != 1)), np.float64)
 
 
-def equalize_layers(network: Network, peaks: Mapping[str, Floats]) -> int:
-    """Scale channels in the network's own constants, by the largest value of each in each tensor; return how many."""
+def equalize_layers(network: Network, peaks: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Scale channels in the network's own constants, by the largest value of each in each tensor.
+
+    Returns the factors of each tensor whose channels were scaled.
+    """
     numbers = channels_of(network)
     count = 1 + max((int(own.max(initial=0)) for own in numbers.values()), default=0)
     largest, reading = np.zeros(count), np.zeros(count)
@@ -147,7 +152,31 @@ def equalize_layers(network: Network, peaks: Mapping[str, Floats]) -> int:
         weights = network.weights(node)
         assert weights is not None
         network.put(node.input[1], (grouped / by).reshape(weights.shape).astype(weights.dtype))
-    return int((factors != 1).sum())
+    return {name: factors[own] for name, own in numbers.items() if (factors[own] != 1).any()}
+
+
+_KEY = "triune.channel_factors"
+"""Where a model says which channels were scaled, for those who compare its tensors with the float model's."""
+
+
+def note_factors(model: Any, factors: Mapping[str, Floats]) -> None:
+    """Write down in a model what its tensors' channels were multiplied with."""
+    if factors:
+        entry = model.metadata_props.add()
+        entry.key = _KEY
+        texts = {name: b64encode(own.astype("<f4").tobytes()).decode() for name, own in factors.items()}
+        entry.value = json.dumps(texts)
+
+
+def noted_factors(model: Any) -> dict[str, npt.NDArray[np.float32]]:
+    """Return what `note_factors` wrote down; nothing, if that is not what it says."""
+    for entry in model.metadata_props:
+        if entry.key == _KEY:
+            try:
+                return {name: np.frombuffer(b64decode(text), "<f4") for name, text in json.loads(entry.value).items()}
+            except (ValueError, TypeError, AttributeError):
+                return {}
+    return {}
 
 
 def _by_group(network: Network, node: Any) -> Array:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from triune.quantization._check import OutputCheck
 from triune.quantization._model import PRODUCTS, Refused
 from triune.quantization._write import Layout
@@ -25,13 +27,14 @@ class Trial:
     @property
     def level(self) -> float:
         """The least signal to noise ratio of the outputs, in dB; none where one is spoiled."""
-        levels = [float("-inf") if check.fault else check.sqnr for check in self.checks]
+        levels = [float("-inf") if check.fault else min(check.sqnr, check.channel_sqnr) for check in self.checks]
         return min(levels, default=float("inf"))
 
     @property
     def noise(self) -> float:
-        """The noise of all outputs, each against its signal."""
-        return sum(10 ** (-check.sqnr / 10) if check.sqnr == check.sqnr else 1.0 for check in self.checks)
+        """The noise of all outputs, each against its signal, of channels each against their own."""
+        ratios = [level for check in self.checks for level in (check.sqnr, check.channel_sqnr)]
+        return sum(1.0 if np.isnan(level) else 10 ** (-level / 10) for level in ratios)
 
 
 def layers_of(layout: Layout) -> list[list[int]]:

@@ -22,7 +22,7 @@ from triune._multipliers import use_fixed_multipliers
 from triune._session import Feeds
 from triune.errors import ArgumentError, QuantizationWarning, UnsupportedError
 from triune.quantization._check import OutputCheck, check_outputs
-from triune.quantization._equalize import channels_of, equalize_layers, peaks_of
+from triune.quantization._equalize import channels_of, equalize_layers, note_factors, peaks_of
 from triune.quantization._mixed import Trial, mix
 from triune.quantization._model import PRODUCTS, QUANTIZED, Array, Network, Refused, prepare, read
 from triune.quantization._regions import DECODE, choose
@@ -232,6 +232,7 @@ class _Work:
         self._kept = Reservoir(_CHECKED)
         self._reference: list[dict[str, Array]] = []
         self._found = Found()
+        self._factors: dict[str, Any] = {}
 
     def observe(self, samples: Iterable[dict[str, Array]]) -> None:
         """Find out what the tensors hold."""
@@ -259,7 +260,7 @@ class _Work:
             for name, values in zip(names, runner.run(names, sample), strict=True):
                 found = peaks_of(values)
                 peaks[name] = np.maximum(peaks.get(name, found), found)
-        equalize_layers(network, peaks)
+        self._factors = equalize_layers(network, peaks)
 
     def write(self) -> Written:
         """Return the quantized model."""
@@ -270,6 +271,7 @@ class _Work:
 
     def _attempt(self, layout: Layout) -> Written:
         written = write(layout, self._observer.distributions, self._observer.moments, self._recipe, self._found)
+        note_factors(written.model, self._factors)
         if self._options.fixed:
             use_fixed_multipliers(written.model, written.reals, self._recipe.bits)
         return written

@@ -75,15 +75,20 @@ def parameters_of(low: float, high: float, integers: Integers) -> Parameters:
     return Parameters(float(np.float32(scale)), int(np.clip(zero_point, integers.low, integers.high)), integers)
 
 
-def find_parameters(seen: Distribution, integers: Integers, method: str) -> Parameters:
-    """Return the parameters for what was seen, by one of `METHODS`."""
+def find_parameters(
+    seen: Distribution, integers: Integers, method: str, function: Callable[[Floats], Floats] | None = None
+) -> Parameters:
+    """Return the parameters for what was seen, by one of `METHODS`.
+
+    If only `function` reads the tensor, it is the error of its results that counts: far below 0 nothing of a SiLU changes.
+    """
     if not np.isfinite(seen.low):
         return parameters_of(0, 0, integers)
     low, high = min(seen.low, 0.0), max(seen.high, 0.0)
     if method == "percentile":
         low, high = _percentile(seen, low, high)
     elif method == "mse" and integers.steps < 1 << 12:
-        low, high = _search(seen, low, high, partial(_squared_error, integers=integers))
+        low, high = _search(seen, low, high, partial(_squared_error, integers=integers, function=function))
     elif method == "entropy":
         low, high = _search(seen, low, high, partial(_divergence, levels=min(integers.steps, 255) + 1))
     return parameters_of(low, high, integers)
@@ -100,7 +105,7 @@ def _percentile(seen: Distribution, low: float, high: float) -> tuple[float, flo
     return max(low, min(float(first), 0.0)), min(high, max(float(last), 0.0))
 
 
-_FACTORS = np.concatenate([[1.0], np.linspace(1.012, 0.988, 13), np.linspace(0.98, 0.3, 35)])
+_FACTORS = np.concatenate([[1.0], np.linspace(1.012, 0.988, 13), np.geomspace(0.98, 0.01, 60)])
 """Parts of a range that are tried. Those close to all of it, and beyond, are for what lies on a lattice itself, as pixels do:
 steps that fall between its points would round each by half a step."""
 
@@ -128,11 +133,20 @@ def _search(
     return low * best[0], high * best[1]
 
 
-def _squared_error(middles: Floats, shares: Floats, low: float, high: float, integers: Integers) -> float:
+def _squared_error(
+    middles: Floats,
+    shares: Floats,
+    low: float,
+    high: float,
+    integers: Integers,
+    function: Callable[[Floats], Floats] | None,
+) -> float:
     """Return the mean square of what rounding and clipping change."""
     found = parameters_of(low, high, integers)
     steps = np.rint(middles / found.scale) + found.zero_point
     reals = (np.clip(steps, integers.low, integers.high) - found.zero_point) * found.scale
+    if function is not None:
+        middles, reals = function(middles), function(reals)
     return float(((middles - reals) ** 2 * shares).sum())
 
 

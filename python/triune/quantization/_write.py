@@ -6,11 +6,12 @@ and each part of a Concat its own. A Relu or Clip behind a product or a sum is p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from triune.quantization._model import LIMITS, PRODUCTS, Array, Network
 from triune.quantization._scales import Integers, Parameters, find_parameters, parameters_of
@@ -28,6 +29,18 @@ INTEGERS = {
 
 _ALIKE = 0.5
 """Parts of a Concat whose ranges are at least this much of the whole's share its scale."""
+
+FUNCTIONS: dict[str, Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]] = {
+    "Gelu": lambda x: x / (1 + np.exp(-1.702 * np.clip(x, -40, 40))),
+    "HardSigmoid": lambda x: np.clip(0.2 * x + 0.5, 0, 1),
+    "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+    "Mish": lambda x: x * np.tanh(np.log1p(np.exp(np.clip(x, -40, 40)))),
+    "SiLU": lambda x: x / (1 + np.exp(-np.clip(x, -40, 40))),
+    "Sigmoid": lambda x: 1 / (1 + np.exp(-np.clip(x, -40, 40))),
+    "Softplus": lambda x: np.logaddexp(0, x),
+    "Tanh": np.tanh,
+}
+"""Functions that are flat somewhere, near enough to weigh errors by."""
 
 _ONE_INTERNAL = PRODUCTS | {"Add", "Mul"}
 """What takes a Relu or Clip behind it into itself."""
@@ -125,6 +138,25 @@ class Layout:
         """Return the tensors that products read, with the axis of their channels."""
         nodes = self.network.nodes
         return {nodes[index].input[0]: -1 if nodes[index].op_type == "MatMul" else 1 for index in self.products()}
+
+    def function(self, name: str) -> Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]] | None:
+        """Return the function that alone reads a tensor, if there is one."""
+        network = self.network
+        readers = [network.nodes[index] for index in network.readers.get(name, [])]
+        if not readers or name in network.outputs:
+            return None
+        first = readers[0]
+        if len(readers) == 1:
+            return FUNCTIONS.get(first.op_type)
+        # x · sigmoid(x), in two operators that both read x.
+        gates = [reader for reader in readers if reader.op_type == "Sigmoid"]
+        products = [reader for reader in readers if reader.op_type == "Mul"]
+        if len(readers) == 2 and len(gates) == len(products) == 1:
+            gate, product = gates[0], products[0]
+            alone = network.readers.get(gate.output[0], []) == [network.makers[product.output[0]]]
+            if alone and gate.output[0] not in network.outputs and {*product.input} == {name, gate.output[0]}:
+                return FUNCTIONS["SiLU"]
+        return None
 
     def kept_whole(self) -> set[str]:
         """Return the tensors of which nothing may be clipped: those that leave the integer part.
@@ -330,7 +362,8 @@ class _Writer:
         method = "minmax" if root in self._whole else self._recipe.method
         known, key = self._found.parameters, (root, width, method)
         if key not in known:
-            known[key] = find_parameters(self._distributions[root], self._integers(width), method)
+            function = self._layout.function(root)
+            known[key] = find_parameters(self._distributions[root], self._integers(width), method, function)
         return known[key]
 
     def _put(self, name: str, values: Array, real: Array | None = None) -> str:

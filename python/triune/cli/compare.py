@@ -1,0 +1,78 @@
+"""``triune compare``: models beside each other on the same inputs, layer by layer and output by output."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from triune.cli.arguments import finite, positive
+from triune.cli.calibration import Calibration, model_inputs
+from triune.cli.compile import add_image_options
+from triune.cli.files import write_files
+from triune.cli.progress import Progress
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "compare",
+        help="compare a model with its quantized and compiled forms",
+        description="Run models on the same inputs, and show how each differs from those before it: tensor by tensor with the "
+        "worst first, and output by output, with classes and boxes that are the same. Needs the extra 'onnx'.",
+    )
+    parser.add_argument("reference", metavar="A", type=Path, help="the model to compare with: an ONNX file")
+    parser.add_argument("others", metavar="B", type=Path, nargs="+", help="ONNX files, or packages' directories")
+    parser.add_argument(
+        "--inputs",
+        metavar="FOLDER|FILE",
+        type=Path,
+        required=True,
+        help="a folder of images or arrays, a .npz, .npy or image",
+    )
+    parser.add_argument(
+        "--limit", metavar="N", type=positive, default=50, help="samples at most (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--boxes",
+        metavar="OUTPUT",
+        help="the output with boxes and scores, or BOXES,SCORES, or none (default: those that look so)",
+    )
+    parser.add_argument("--score", metavar="X", type=finite, default=0.25, help="of boxes (default: %(default)s)")
+    parser.add_argument(
+        "--iou", metavar="X", type=finite, default=0.5, help="of boxes that are the same (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--layers", metavar="N", type=int, default=20, help="layers in the table at most (default: %(default)s)"
+    )
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write all rows")
+    parser.add_argument(
+        "--html", metavar="FILE", type=Path, help="write a page with all rows; needs the extra 'report'"
+    )
+    add_image_options(parser)
+    parser.add_argument("-v", "--verbose", action="store_true", help="show progress even if this is no terminal")
+    parser.set_defaults(command=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from triune.cli.data import Pixels
+    from triune.profiling._report import check_extra
+    from triune.quantization import compare
+
+    if options.html:
+        # Before the work, not after it.
+        check_extra()
+    with Progress(verbose=options.verbose) as progress:
+        found = model_inputs(options.reference)
+        samples = Calibration(options.inputs, found, Pixels.of(options), options.limit, progress)
+        comparison = compare(
+            options.reference,
+            *options.others,
+            inputs=samples,
+            boxes=options.boxes,
+            score=options.score,
+            iou=options.iou,
+            progress=progress,
+        )
+    write_files((options.json, comparison.write_json), (options.html, comparison.write_html))
+    print(comparison.table(max(options.layers, 0)))
+    return 0

@@ -1,0 +1,463 @@
+"""Models beside each other on the same inputs: layer by layer, output by output. The public name is `triune.compare`.
+
+A model is an ONNX file, float or quantized, or a package. Of ONNX files every tensor can be seen: onnxruntime runs them as they
+stand, without its optimizations, so that what is compared is the model and not what a runtime made of it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from triune._files import write_text
+from triune._session import Feeds
+from triune.errors import ArgumentError
+from triune.quantization._detections import BoxOutputs, Detections, Matches, find_box_outputs, match
+from triune.quantization._equalize import noted_factors
+from triune.quantization._model import Array, read
+from triune.quantization._statistics import session, with_outputs
+
+__all__ = ["Comparison", "Difference", "LayerDifference", "OutputDifference", "compare"]
+
+_ROUNDING = 1e-5
+"""Differences of two optimization levels, as part of the largest value, that are the order of adding and no more."""
+
+
+@dataclass(frozen=True)
+class LayerDifference:
+    """How a tensor inside of one model differs from the one of the same name in another."""
+
+    name: str
+    """The tensor."""
+    kind: str
+    """The operator that makes it."""
+    sqnr: float
+    """Signal to noise in dB; infinite if nothing differs."""
+    cosine: float
+    """Cosine of the angle between the two."""
+    max_error: float
+    """The largest absolute difference."""
+
+
+@dataclass(frozen=True)
+class OutputDifference:
+    """How an output of one model differs from another's."""
+
+    name: str
+    sqnr: float
+    cosine: float
+    max_error: float
+    equal: float
+    """The share of values that are the same to the bit."""
+    top1: float | None
+    """For scores of classes, the share of images with the same best one."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How one model differs from another one."""
+
+    reference: str
+    other: str
+    outputs: tuple[OutputDifference, ...]
+    layers: tuple[LayerDifference, ...]
+    """The tensors that both have, the worst first; none of packages, which do not show what is inside."""
+    detections: Matches | None
+    """Of detectors: boxes that both find."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `triune.compare` found."""
+
+    models: tuple[str, ...]
+    samples: int
+    differences: tuple[Difference, ...]
+    """Of each pair, the first model's first."""
+    boxes: str | None
+    """Which outputs were taken for boxes and scores."""
+    score: float
+    iou: float
+    notes: tuple[str, ...] = field(default=())
+    """What is a runtime's doing and not the model's."""
+
+    def table(self, layers: int = 20) -> str:
+        """Return all as text, of each pair at most so many layers."""
+        lines = [f"{self.samples} samples"]
+        for difference in self.differences:
+            lines += ["", f"{difference.other} against {difference.reference}", *_output_lines(difference.outputs)]
+            if difference.detections is not None:
+                lines.append(f"  {self._boxes(difference.detections)}")
+            if difference.layers:
+                shown = difference.layers[:layers]
+                more = f" ({len(shown)} of {len(difference.layers)})" if len(shown) < len(difference.layers) else ""
+                lines += [f"  layers, the worst first{more}", *_layer_lines(shown)]
+        return "\n".join([*lines, *([""] if self.notes else []), *(f"note: {note}" for note in self.notes)])
+
+    def __str__(self) -> str:
+        """Return the table."""
+        return self.table()
+
+    def _boxes(self, found: Matches) -> str:
+        """Say how many boxes are the same."""
+        return (
+            f"boxes of at least {self.score:g} ({self.boxes}): {found.matched} of {found.reference} matched at IoU "
+            f"{self.iou:g}, {found.other - found.matched} others; IoU {found.least_iou:.3f} at least, scores within "
+            f"{found.most_score_error:.3f}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all as plain data for JSON; a ratio that is infinite, or undefined, is None."""
+        plain: dict[str, Any] = _plain(asdict(self))
+        return plain
+
+    def write_json(self, path: str | os.PathLike[str]) -> None:
+        """Write all as JSON. Raises FileError if the file cannot be written."""
+        write_text(path, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
+
+    def write_html(self, path: str | os.PathLike[str]) -> None:
+        """Write a page that needs nothing else. Raises FileError; ImportError without the extra ``report``."""
+        from triune.quantization._compare_page import write_page
+
+        write_page(self, Path(path))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _output_lines(outputs: Sequence[OutputDifference]) -> list[str]:
+    width = max([len("output"), *(len(output.name) for output in outputs)])
+    lines = [f"  {'output':<{width}}  {'SQNR dB':>8}  {'cosine':>8}  {'max error':>10}  {'equal':>7}  top-1"]
+    for output in outputs:
+        best = "" if output.top1 is None else f"{output.top1:.1%}"
+        numbers = f"{output.sqnr:>8.1f}  {output.cosine:>8.5f}  {output.max_error:>10.4g}  {output.equal:>7.1%}  {best}"
+        lines.append(f"  {output.name:<{width}}  {numbers}".rstrip())
+    return lines
+
+
+def _layer_lines(layers: Sequence[LayerDifference]) -> list[str]:
+    width = max(len("tensor"), *(len(layer.name) for layer in layers))
+    kind = max(len("made by"), *(len(layer.kind) for layer in layers))
+    lines = [f"    {'tensor':<{width}}  {'made by':<{kind}}  {'SQNR dB':>8}  {'cosine':>8}  {'max error':>10}"]
+    for layer in layers:
+        numbers = f"{layer.sqnr:>8.1f}  {layer.cosine:>8.5f}  {layer.max_error:>10.4g}"
+        lines.append(f"    {layer.name:<{width}}  {layer.kind:<{kind}}  {numbers}")
+    return lines
+
+
+def compare(
+    *models: str | os.PathLike[str],
+    inputs: Iterable[Feeds],
+    boxes: str | None = None,
+    score: float = 0.25,
+    iou: float = 0.5,
+    progress: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Run two or more models on the same inputs, and say how each differs from those before it.
+
+    A model is an ONNX file or a package's directory: typically the float model, the quantized one and what was compiled.
+    `inputs` are samples (`triune.Feeds`) as `triune.compile` takes them: a dict per sample with an array for every input,
+    of its dtype and shape, batch axis included.
+
+    Outputs are compared by name. Scores of classes, (N, C) or (N, C, 1, 1), are compared by the best class. Outputs that look
+    like boxes with scores are compared by the boxes of at least `score` that match in class with an intersection over union
+    of `iou`; `boxes` says which they are: the name of one output with four numbers and scores for each box, or ``boxes,scores``
+    for two, or ``none``. Tensors inside are compared where two ONNX files have one of the same name.
+
+    Where onnxruntime gives other results at its default optimization level than with none, `notes` says by how much.
+
+    Raises ValueError if there are no inputs, `ArgumentError` if there are fewer than two models, one is no such model, or they
+    have no output in common; `FileError`; ImportError without the extra ``onnx``. What the iterator of inputs raises passes
+    through.
+    """
+    if len(models) < 2:
+        raise ArgumentError(f"models: expected two or more, got {len(models)}")
+    try:
+        import onnxruntime  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"comparing needs the extra 'onnx': pip install 'triune[onnx]' ({error})") from None
+    say = progress or (lambda _: None)
+    paths = [Path(model) for model in models]
+    names = _labels(paths)
+    opened: list[_Package | _Onnx] = []
+    try:
+        for path in paths:
+            say(f"opening {path.name}")
+            package = path / "model.json" if path.is_dir() else path
+            opened.append(_Package(package) if package.suffix == ".json" else _Onnx(path))
+        return _Comparing(names, opened, boxes, score, iou).run(inputs, say)
+    finally:
+        for model in opened:
+            model.close()
+
+
+def _labels(paths: Sequence[Path]) -> list[str]:
+    """Return the shortest ends of paths that tell them apart."""
+    for count in range(1, max(len(path.parts) for path in paths) + 1):
+        names = ["/".join(path.parts[-count:]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{path} ({number})" for number, path in enumerate(paths, 1)]
+
+
+class _Model(Protocol):
+    outputs: list[str]
+
+    def run(self, sample: dict[str, Array], tensors: Sequence[str]) -> dict[str, Array]:
+        """Return the outputs and some tensors."""
+        ...
+
+
+class _Onnx:
+    """An ONNX file in onnxruntime, as it stands."""
+
+    def __init__(self, path: Path) -> None:
+        import onnx
+
+        read(path)
+        try:
+            self.model = onnx.load(path)
+        except Exception as error:
+            raise ArgumentError(f"{path}: its external data cannot be read ({error})") from None
+        graph = self.model.graph
+        self.path = path
+        self.outputs = [value.name for value in graph.output]
+        self.factors = noted_factors(self.model)
+        self.kinds = {name: node.op_type for node in graph.node for name in node.output if name}
+        # A tensor that is rounded is what comes out of that.
+        rounded = {node.input[0]: node.output[0] for node in graph.node if node.op_type == "QuantizeLinear"}
+        real = {node.input[0]: node.output[0] for node in graph.node if node.op_type == "DequantizeLinear"}
+        self.tensors = {name: real.get(rounded.get(name, ""), name) for name in self.kinds}
+        self._session: Any = None
+        self._asked: tuple[str, ...] | None = None
+        self._optimized: Any = None
+
+    def run(self, sample: dict[str, Array], tensors: Sequence[str]) -> dict[str, Array]:
+        """Return the outputs, and the tensors as the rest of the model sees them, on their original scale."""
+        wanted = tuple(dict.fromkeys([*self.outputs, *(self.tensors[name] for name in tensors)]))
+        if wanted != self._asked:
+            self._session = session(with_outputs(self.model, wanted), optimized=False)
+            self._asked = wanted
+        fed = {value.name: sample[value.name] for value in self._session.get_inputs()}
+        made = dict(zip(wanted, self._session.run(list(wanted), fed), strict=True))
+        found = {name: made[name] for name in self.outputs}
+        for name in tensors:
+            values = made[self.tensors[name]]
+            by = self.factors.get(name)
+            found[name] = values if by is None else values / by.reshape(1, -1, *[1] * (values.ndim - 2))
+        return found
+
+    def run_optimized(self, sample: dict[str, Array]) -> dict[str, Array]:
+        """Return the outputs at onnxruntime's default optimization level."""
+        if self._optimized is None:
+            self._optimized = session(str(self.path))
+        fed = {value.name: sample[value.name] for value in self._optimized.get_inputs()}
+        return dict(zip(self.outputs, self._optimized.run(self.outputs, fed), strict=True))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class _Package:
+    """A package on a virtual card."""
+
+    def __init__(self, path: Path) -> None:
+        from triune.cli.pipeline import Pipeline
+
+        self._pipeline = Pipeline(path, None, 1)
+        self.outputs: list[str] = []
+
+    def run(self, sample: dict[str, Array], tensors: Sequence[str]) -> dict[str, Array]:
+        """Return the outputs; a package shows no tensors."""
+        assert not tensors
+        fed = {item.name: sample[item.name] for item in self._pipeline.inputs}
+        found = self._pipeline.run(fed, lambda done, of: None)
+        self.outputs = list(found)
+        return found
+
+    def close(self) -> None:
+        """Free the card."""
+        self._pipeline.close()
+
+
+@dataclass
+class _Sums:
+    """What of two tensors is carried from sample to sample."""
+
+    signal: float = 0.0
+    other: float = 0.0
+    product: float = 0.0
+    noise: float = 0.0
+    most: float = 0.0
+    equal: int = 0
+    count: int = 0
+
+    def add(self, reference: Array, other: Array) -> None:
+        a, b = reference.reshape(-1).astype(np.float64), other.reshape(-1).astype(np.float64)
+        apart = a - b
+        self.signal += float(a @ a)
+        self.other += float(b @ b)
+        self.product += float(a @ b)
+        self.noise += float(apart @ apart)
+        self.most = max(self.most, float(np.abs(apart).max(initial=0)))
+        self.equal += int((a == b).sum())
+        self.count += a.size
+
+    @property
+    def sqnr(self) -> float:
+        if self.noise == 0:
+            return math.inf
+        return 10 * math.log10(self.signal / self.noise) if self.signal > 0 else -math.inf
+
+    @property
+    def cosine(self) -> float:
+        length = math.sqrt(self.signal * self.other)
+        return self.product / length if length > 0 else float(self.signal == self.other)
+
+
+@dataclass
+class _Pair:
+    """Two models, and what is summed up of them."""
+
+    first: int
+    second: int
+    tensors: list[str]
+    layers: dict[str, _Sums]
+    outputs: dict[str, _Sums] = field(default_factory=dict)
+    best: dict[str, list[float]] = field(default_factory=dict)
+    found: list[tuple[Detections, Detections]] = field(default_factory=list)
+
+
+class _Comparing:
+    def __init__(
+        self, names: list[str], models: Sequence[_Package | _Onnx], boxes: str | None, score: float, iou: float
+    ) -> None:
+        self._names = names
+        self._models = models
+        self._spec = boxes
+        self._score = score
+        self._iou = iou
+        self._boxes: BoxOutputs | None = None
+        self._pairs = []
+        for first, second in combinations(range(len(models)), 2):
+            a, b = models[first], models[second]
+            shared: list[str] = []
+            if isinstance(a, _Onnx) and isinstance(b, _Onnx):
+                shared = [name for name in a.tensors if name in b.tensors]
+            self._pairs.append(_Pair(first, second, shared, {name: _Sums() for name in shared}))
+        self._levels: dict[tuple[int, str], _Sums] = {}
+        self._largest: dict[tuple[int, str], float] = {}
+
+    def run(self, inputs: Iterable[Feeds], say: Callable[[str], None]) -> Comparison:
+        count = 0
+        for count, sample in enumerate(inputs, 1):
+            say(f"comparing: sample {count}")
+            fed = dict(sample)
+            results = []
+            for index, model in enumerate(self._models):
+                asked = {name for pair in self._pairs if index in (pair.first, pair.second) for name in pair.tensors}
+                results.append(model.run(fed, sorted(asked)))
+            if count == 1:
+                self._boxes = find_box_outputs(self._own(0, results), self._spec)
+            for pair in self._pairs:
+                self._add(pair, results)
+            for index, model in enumerate(self._models):
+                if isinstance(model, _Onnx):
+                    for name, values in model.run_optimized(fed).items():
+                        key = (index, name)
+                        self._levels.setdefault(key, _Sums()).add(results[index][name], values)
+                        largest = float(np.abs(results[index][name].astype(np.float64)).max(initial=0))
+                        self._largest[key] = max(self._largest.get(key, 0), largest)
+        if not count:
+            raise ValueError("inputs: expected at least one sample, got none")
+        boxes = self._boxes
+        described = None if boxes is None else ", ".join(dict.fromkeys((boxes.boxes, boxes.scores)))
+        return Comparison(
+            models=tuple(self._names),
+            samples=count,
+            differences=tuple(map(self._difference, self._pairs)),
+            boxes=described,
+            score=self._score,
+            iou=self._iou,
+            notes=tuple(self._notes()),
+        )
+
+    def _own(self, index: int, results: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+        return {name: results[index][name] for name in self._models[index].outputs}
+
+    def _add(self, pair: _Pair, results: Sequence[Mapping[str, Array]]) -> None:
+        mine, theirs = self._own(pair.first, results), self._own(pair.second, results)
+        shared = [name for name in mine if name in theirs]
+        if not shared:
+            raise ArgumentError(
+                f"{self._names[pair.second]}: has the outputs {', '.join(theirs)}, and {self._names[pair.first]} "
+                f"{', '.join(mine)}: none in common"
+            )
+        for name in shared:
+            if mine[name].shape != theirs[name].shape:
+                raise ArgumentError(
+                    f"{self._names[pair.second]}: output {name!r} has the shape {theirs[name].shape}, in "
+                    f"{self._names[pair.first]} {mine[name].shape}"
+                )
+            pair.outputs.setdefault(name, _Sums()).add(mine[name], theirs[name])
+            if _scores_classes(mine[name]):
+                rows = [values.reshape(values.shape[:2]).argmax(axis=1) for values in (mine[name], theirs[name])]
+                pair.best.setdefault(name, []).append(float((rows[0] == rows[1]).mean()))
+        for name in pair.tensors:
+            a, b = results[pair.first][name], results[pair.second][name]
+            if a.shape == b.shape and a.dtype.kind == b.dtype.kind == "f":
+                pair.layers[name].add(a, b)
+        boxes = self._boxes
+        if boxes is not None and {boxes.boxes, boxes.scores} <= set(shared):
+            both = (boxes.detect(outputs, score=self._score) for outputs in (mine, theirs))
+            pair.found += zip(*both, strict=True)
+
+    def _difference(self, pair: _Pair) -> Difference:
+        outputs = []
+        for name, sums in pair.outputs.items():
+            best = pair.best.get(name)
+            top1 = None if best is None else sum(best) / len(best)
+            equal = sums.equal / max(1, sums.count)
+            outputs.append(OutputDifference(name, sums.sqnr, sums.cosine, sums.most, equal, top1))
+        reference = self._models[pair.first]
+        kinds = reference.kinds if isinstance(reference, _Onnx) else {}
+        layers = [
+            LayerDifference(name, kinds[name], sums.sqnr, sums.cosine, sums.most)
+            for name, sums in pair.layers.items()
+            if sums.count
+        ]
+        layers.sort(key=lambda layer: layer.sqnr)
+        return Difference(
+            reference=self._names[pair.first],
+            other=self._names[pair.second],
+            outputs=tuple(outputs),
+            layers=tuple(layers),
+            detections=match(pair.found, iou=self._iou) if self._boxes is not None and pair.outputs else None,
+        )
+
+    def _notes(self) -> Iterable[str]:
+        """Say where a runtime's optimizations change results by more than the order of adding does."""
+        for (index, name), sums in self._levels.items():
+            if sums.most > _ROUNDING * self._largest[index, name]:
+                yield (
+                    f"{self._names[index]}: at its default optimization level, onnxruntime changes output {name!r} by up to "
+                    f"{sums.most:.4g} ({sums.sqnr:.1f} dB) from what it gives without optimizations, which is compared here; a "
+                    "difference of that size from onnxruntime is its own"
+                )
+
+
+def _scores_classes(array: Array) -> bool:
+    return array.ndim >= 2 and array.shape[1] > 1 and array.dtype.kind == "f" and array[0].size == array.shape[1]
