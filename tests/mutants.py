@@ -32,10 +32,12 @@ WORK = ROOT / "target" / "mutants"
 TREE = WORK / "tree"
 # Who uses a crate, the nearest first; the Python module comes in the third step.
 USERS = {
+    "triune-fork": ["triune-device", "triune-runtime", "triune-remote"],
+    "triune-files": ["triune-graph", "triune-runtime", "triune-icraft", "triune-remote"],
     "triune-tensor": ["triune-kernels", "triune-graph", "triune-device", "triune-runtime"],
-    "triune-memory": ["triune-device", "triune-runtime"],
+    "triune-memory": ["triune-device", "triune-compiler", "triune-runtime"],
     "triune-kernels": ["triune-device", "triune-runtime"],
-    "triune-graph": ["triune-compiler", "triune-runtime"],
+    "triune-graph": ["triune-compiler", "triune-runtime", "triune-icraft"],
     "triune-device": ["triune-compiler", "triune-runtime", "triune-remote"],
     "triune-compiler": ["triune-runtime", "triune-icraft"],
     "triune-runtime": ["triune", "triune-icraft"],
