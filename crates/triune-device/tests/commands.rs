@@ -294,6 +294,10 @@ fn float_functions() {
             UnaryKind::Square => Some(|x| x * x),
             UnaryKind::Rsqrt => Some(|x| 1.0 / x.sqrt()),
             UnaryKind::LogSigmoid => Some(|x| -(-x).exp().ln_1p()),
+            UnaryKind::Affine { .. } => Some(|x| 0.25 * x + 0.75),
+            UnaryKind::ThresholdedRelu(_) => Some(|x| if x > 0.25 { x } else { 0.0 }),
+            UnaryKind::ScaledTanh { .. } => Some(|x| 0.25 * (0.75 * x).tanh()),
+            UnaryKind::Softsign => Some(|x| x / (1.0 + x.abs())),
             // Not defined, steep or vanishing on some of these operands; the kernels' tests have their own.
             UnaryKind::Tan
             | UnaryKind::Asin

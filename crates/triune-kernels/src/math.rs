@@ -235,6 +235,14 @@ pub(crate) fn fast_tanh(x: f32) -> f32 {
     (x * (27.0 + square) / (27.0 + 9.0 * square)) as f32
 }
 
+/// x/(1 + |x|).
+#[inline(always)]
+pub(crate) fn softsign(x: f32) -> f32 {
+    let t = x.abs();
+    // 1 − 1/(1 + |x|) where the quotient would be of infinities.
+    if t == f32::INFINITY { x.signum() } else { x / (1.0 + t) }
+}
+
 /// −1, 0 or 1; NaN for NaN.
 #[inline(always)]
 pub(crate) fn sign(x: f32) -> f32 {

@@ -7,7 +7,7 @@ use triune_kernels::{Isa, Nhwc, Pool, table, table_f32, unary};
 use triune_tensor::function::UnaryKind;
 use triune_testing::Random;
 
-const ALL: [UnaryKind; 44] = [
+const ALL: [UnaryKind; 48] = [
     UnaryKind::Identity,
     UnaryKind::Relu,
     UnaryKind::LeakyRelu(0.1),
@@ -52,6 +52,10 @@ const ALL: [UnaryKind; 44] = [
     UnaryKind::Square,
     UnaryKind::Rsqrt,
     UnaryKind::LogSigmoid,
+    UnaryKind::Affine { alpha: 1.75, beta: -0.375 },
+    UnaryKind::ThresholdedRelu(0.75),
+    UnaryKind::ScaledTanh { alpha: 1.5, beta: 0.5 },
+    UnaryKind::Softsign,
 ];
 
 fn inputs() -> Vec<f32> {
@@ -84,7 +88,9 @@ fn functions_are_accurate() {
             | UnaryKind::Softplus
             | UnaryKind::LogSigmoid
             | UnaryKind::Elu(_)
+            | UnaryKind::Softsign
             | UnaryKind::Gelu => 2.0,
+            UnaryKind::ScaledTanh { .. } => 3.0,
             UnaryKind::Exp | UnaryKind::Log | UnaryKind::Tanh | UnaryKind::Erf => 1.5,
             UnaryKind::HardSigmoid { .. }
             | UnaryKind::HardSwish

@@ -311,6 +311,10 @@ fn functions_of_one_number() {
         K::Square,
         K::Rsqrt,
         K::LogSigmoid,
+        K::Affine { alpha: -1.5, beta: 0.25 },
+        K::ThresholdedRelu(0.5),
+        K::ScaledTanh { alpha: 1.75, beta: 0.625 },
+        K::Softsign,
     ];
     for dtype in [DType::F32, DType::F16] {
         for kind in kinds {

@@ -54,6 +54,7 @@ impl Emitter<'_> {
             UnaryKind::Acosh => ("ACosh", Vec::new()),
             UnaryKind::Atanh => ("ATanh", Vec::new()),
             UnaryKind::LogSigmoid => ("LogSigmoid", Vec::new()),
+            UnaryKind::Softsign => ("Softsign", Vec::new()),
             UnaryKind::Exp
             | UnaryKind::Reciprocal
             | UnaryKind::Erf
@@ -69,7 +70,10 @@ impl Emitter<'_> {
             | UnaryKind::RoundHalfAway
             | UnaryKind::Sign
             | UnaryKind::Square
-            | UnaryKind::Rsqrt => {
+            | UnaryKind::Rsqrt
+            | UnaryKind::Affine { .. }
+            | UnaryKind::ThresholdedRelu(_)
+            | UnaryKind::ScaledTanh { .. } => {
                 return Err(Error::unsupported(
                     node,
                     "the vendor's intermediate representation has no such function",

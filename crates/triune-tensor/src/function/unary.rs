@@ -102,6 +102,24 @@ pub enum UnaryKind {
     Rsqrt,
     /// −ln(1 + e⁻ˣ).
     LogSigmoid,
+    /// α·x + β.
+    Affine {
+        /// α.
+        alpha: f32,
+        /// β.
+        beta: f32,
+    },
+    /// x above α, 0 elsewhere.
+    ThresholdedRelu(f32),
+    /// α·tanh(β·x).
+    ScaledTanh {
+        /// α.
+        alpha: f32,
+        /// β.
+        beta: f32,
+    },
+    /// x/(1 + |x|).
+    Softsign,
 }
 
 named!(UnaryKind);
@@ -158,6 +176,10 @@ impl Coded for UnaryKind {
         Code { code: 41, name: "Square", meaning: "x²." },
         Code { code: 42, name: "Rsqrt", meaning: "1/√x." },
         Code { code: 43, name: "LogSigmoid", meaning: "−ln(1 + e⁻ˣ)." },
+        Code { code: 44, name: "Affine", meaning: "α·x + β." },
+        Code { code: 45, name: "ThresholdedRelu", meaning: "x above α, 0 elsewhere." },
+        Code { code: 46, name: "ScaledTanh", meaning: "α·tanh(β·x)." },
+        Code { code: 47, name: "Softsign", meaning: "x/(1 + |x|)." },
     ];
 
     fn code(self) -> u32 {
@@ -206,6 +228,10 @@ impl Coded for UnaryKind {
             Self::Square => 41,
             Self::Rsqrt => 42,
             Self::LogSigmoid => 43,
+            Self::Affine { .. } => 44,
+            Self::ThresholdedRelu(_) => 45,
+            Self::ScaledTanh { .. } => 46,
+            Self::Softsign => 47,
         }
     }
 }
@@ -259,6 +285,10 @@ impl UnaryKind {
             41 => Self::Square,
             42 => Self::Rsqrt,
             43 => Self::LogSigmoid,
+            44 => Self::Affine { alpha, beta },
+            45 => Self::ThresholdedRelu(alpha),
+            46 => Self::ScaledTanh { alpha, beta },
+            47 => Self::Softsign,
             _ => return None,
         })
     }
@@ -266,9 +296,11 @@ impl UnaryKind {
     /// α and β, or the lower and upper limit; 0 where the function has none.
     pub fn parameters(self) -> [f32; 2] {
         match self {
-            Self::LeakyRelu(alpha) | Self::Elu(alpha) => [alpha, 0.0],
+            Self::LeakyRelu(alpha) | Self::Elu(alpha) | Self::ThresholdedRelu(alpha) => [alpha, 0.0],
             Self::Clip(limits) => limits,
-            Self::HardSigmoid { alpha, beta } => [alpha, beta],
+            Self::HardSigmoid { alpha, beta }
+            | Self::Affine { alpha, beta }
+            | Self::ScaledTanh { alpha, beta } => [alpha, beta],
             _ => [0.0; 2],
         }
     }
@@ -327,6 +359,12 @@ impl UnaryKind {
             Self::Square => x * x,
             Self::Rsqrt => 1.0 / x.sqrt(),
             Self::LogSigmoid => -softplus(-x),
+            Self::Affine { alpha, beta } => f64::from(alpha) * x + f64::from(beta),
+            Self::ThresholdedRelu(alpha) if x > f64::from(alpha) || x.is_nan() => x,
+            Self::ThresholdedRelu(_) => 0.0,
+            Self::ScaledTanh { alpha, beta } => f64::from(alpha) * math::tanh(f64::from(beta) * x),
+            Self::Softsign if x.is_infinite() => 1_f64.copysign(x),
+            Self::Softsign => x / (1.0 + x.abs()),
         }
     }
 }

@@ -70,6 +70,17 @@ pub fn unary(kind: UnaryKind, x: f64) -> f64 {
         UnaryKind::Square => x * x,
         UnaryKind::Rsqrt => 1.0 / x.sqrt(),
         UnaryKind::LogSigmoid => -((-x).max(0.0) + (-x.abs()).exp().ln_1p()),
+        UnaryKind::Affine { alpha, beta } => f64::from(alpha) * x + f64::from(beta),
+        UnaryKind::ThresholdedRelu(alpha) => {
+            if x > f64::from(alpha) {
+                x
+            } else {
+                0.0
+            }
+        }
+        UnaryKind::ScaledTanh { alpha, beta } => f64::from(alpha) * (f64::from(beta) * x).tanh(),
+        // Of the reciprocal, so that infinity is no quotient of two.
+        UnaryKind::Softsign => x.signum() / (1.0 / x.abs() + 1.0),
         UnaryKind::Erfc => erfc(x),
         UnaryKind::ErfInv => erf_inverse(x, 1.0 - x),
         UnaryKind::ErfcInv => erf_inverse(1.0 - x, x),
