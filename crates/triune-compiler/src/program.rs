@@ -3,8 +3,11 @@
 //! Plain data: made by the compiler, kept in a package, deployed to a device. It holds one image's commands; a batch is
 //! that many cores running them side by side.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use triune_device::Error as DeviceError;
+use triune_graph::Origin;
 use triune_kernels::Error as KernelError;
 use triune_memory::residency::Policy;
 use triune_tensor::{DType, Shape};
@@ -63,6 +66,8 @@ pub struct Operator {
     pub last: u32,
     /// The axes of its operand that its indices lead along; empty for operators without any.
     pub axes: Vec<u32>,
+    /// The composite operator of the model that the node is a part of, if it is.
+    pub origin: Option<Arc<Origin>>,
 }
 
 /// A feature map's place, as the memory plan chose it.
@@ -167,7 +172,11 @@ impl Program {
             // Commands count the axes that are indexed, people those of the operand.
             *axis = operator.axes.get(*axis).map_or(*axis, |&axis| axis as usize);
         }
-        Error::Node { node: operator.name.clone(), op: operator.kind.clone(), source: Box::new(source) }
+        let (node, op) = match &operator.origin {
+            Some(origin) => (&origin.node, &origin.op),
+            None => (&operator.name, &operator.kind),
+        };
+        Error::Node { node: node.clone(), op: op.clone(), source: Box::new(source) }
     }
 
     /// The operator that command `index` belongs to.

@@ -295,7 +295,10 @@ impl Error {
             | Self::WorkLimit { .. }
             | Self::Timing(_)
             | Self::Board(_)
-            | Self::Kernel { source: triune_kernels::Error::Index { .. }, .. } => ErrorClass::Argument,
+            | Self::Kernel {
+                source: triune_kernels::Error::Index { .. } | triune_kernels::Error::Range { .. },
+                ..
+            } => ErrorClass::Argument,
             Self::OutOfMemory { .. } | Self::TooMuchWork { .. } => ErrorClass::Unsupported,
             Self::HostMemory(_) | Self::Map { .. } => ErrorClass::Memory,
             Self::Cancelled => ErrorClass::Cancelled,
@@ -316,7 +319,11 @@ impl Error {
     /// The operand of a command that holds data which are wrong, such as an index that leads out of what it indexes.
     pub fn operand(&self) -> Option<&str> {
         match self {
-            Self::Kernel { source: triune_kernels::Error::Index { operand, .. }, .. } => Some(operand),
+            Self::Kernel {
+                source:
+                    triune_kernels::Error::Index { operand, .. } | triune_kernels::Error::Range { operand, .. },
+                ..
+            } => Some(operand),
             Self::Layer { source, .. } => source.operand(),
             Self::Far { operand, .. } => operand.as_deref(),
             _ => None,

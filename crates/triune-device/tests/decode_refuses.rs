@@ -2,275 +2,23 @@
 //! field and what is wrong with it. Nothing of it is left for a kernel to find while a program runs.
 
 mod common;
+mod samples;
 
-use common::{Bench, CONSTANTS, Constants, INPUT, OUTPUT, SCRATCH, input, operand, output, quant, window};
+use common::{Bench, CONSTANTS, INPUT, OUTPUT, SCRATCH, input, operand, output, quant};
+use samples::{
+    MAP, ONES, ZEROS, argreduce, binary, constants, convert, copy, dequantize, fbinary, fconv, fill, fmatmul,
+    from, fsoftmax, funary, gpool, order, params, pool, qadd, qconv, qmul, qsoftmax, quantize, recurrence,
+    reduce, resize, select, table, take, to, warp,
+};
 use triune_device::{
     Addr, Command, Error,
-    command::{
-        AddParams, ArgReduce, Binary, Blocks, Convert, Copy, Dequantize, FBinary, FConv, FMatMul, FSoftmax,
-        FUnary, Fill, GlobalPool, Opcode, Order, Pool, QAdd, QConv, QMul, QSoftmax, Quantize, Reduce,
-        RequantTarget, Resize, Select, Table, Take, Warp,
-    },
+    command::{AddParams, Blocks, Opcode, Recurrence, RequantTarget},
 };
 use triune_kernels::Isa;
 use triune_tensor::{
-    DType, Requantize, Rounding,
-    function::{BinaryKind, BorderMode, CoordinateMode, PoolKind, ReduceKind, ResizeMode, UnaryKind},
+    DType, Requantize,
+    function::{BinaryKind, BorderMode, CellKind, PoolKind, UnaryKind},
 };
-
-const MAP: [u32; 4] = [1, 4, 4, 2];
-const DIMS: [u32; 6] = [1, 1, 1, 1, 8, 4];
-/// Where constants for everything lie: zeros.
-const ZEROS: Addr = Addr::new(CONSTANTS, 0);
-const ONES: Addr = Addr::new(CONSTANTS, 256 << 10);
-
-fn constants() -> Constants {
-    let mut constants = Constants::default();
-    assert_eq!(constants.add(vec![0; 256 << 10]), ZEROS);
-    assert_eq!(constants.floats(&[0.01; 64]), ONES);
-    constants
-}
-
-fn of(addr: Addr, dtype: DType) -> triune_device::command::Operand {
-    operand(addr, dtype, DIMS)
-}
-
-fn from(dtype: DType) -> triune_device::command::Operand {
-    of(Addr::new(INPUT, 0), dtype)
-}
-
-fn to(dtype: DType) -> triune_device::command::Operand {
-    of(Addr::new(OUTPUT, 0), dtype)
-}
-
-fn target(dtype: DType) -> RequantTarget {
-    RequantTarget { dtype, zero_point: 0 }
-}
-
-fn copy() -> Copy {
-    let strides = [0, 0, 0, 0, 16, 4];
-    let (src, dst) = (Addr::new(INPUT, 0), Addr::new(OUTPUT, 0));
-    Copy { elem_bytes: 4, dims: DIMS, src, src_strides: strides, dst, dst_strides: strides }
-}
-
-fn fill() -> Fill {
-    let dst = Addr::new(OUTPUT, 0);
-    Fill { elem_bytes: 1, dims: DIMS, dst, dst_strides: [0, 0, 0, 0, 4, 1], value: 7 }
-}
-
-/// With a residual, which an addition joins.
-fn qconv(dtype: DType) -> QConv {
-    let wide = dtype == DType::I16;
-    QConv {
-        input: input(dtype, MAP),
-        output: output(dtype, MAP),
-        window: window([3, 3], [1, 1], [1; 4], 1),
-        weights: ZEROS,
-        weight_blocks: [0, 0],
-        bias: Some(ZEROS),
-        multiplier: ONES,
-        multipliers: 2,
-        input_zero_point: 0,
-        result: target(dtype),
-        rounding: Rounding::HalfToEven,
-        clamp: [-100, 100],
-        table: None,
-        residual: (!wide).then(|| input(dtype, MAP)),
-        add: (!wide).then(|| params(dtype)),
-        conv_is_a: true,
-    }
-}
-
-fn params(dtype: DType) -> AddParams {
-    let (a, b, out) = (target(dtype), target(dtype), target(dtype));
-    AddParams { a, b, out, ra: 1.0, rb: 0.5, k: 0.0, rounding: Rounding::HalfToEven, clamp: [-100, 100] }
-}
-
-fn fconv() -> FConv {
-    FConv {
-        input: input(DType::F32, MAP),
-        output: output(DType::F32, MAP),
-        window: window([3, 3], [1, 1], [1; 4], 1),
-        weights: ZEROS,
-        bias: Some(ZEROS),
-        residual: Some(input(DType::F32, MAP)),
-        activation: UnaryKind::Relu,
-    }
-}
-
-fn fmatmul() -> FMatMul {
-    FMatMul {
-        batch: 1,
-        m: 4,
-        n: 4,
-        k: 4,
-        a: Addr::new(INPUT, 0),
-        transpose_a: false,
-        b: Addr::new(INPUT, 64),
-        transpose_b: false,
-        shared_b: false,
-        bias: Some(ZEROS),
-        output: Addr::new(OUTPUT, 0),
-        activation: UnaryKind::Relu,
-    }
-}
-
-fn pool(dtype: DType) -> Pool {
-    Pool {
-        input: input(dtype, MAP),
-        output: output(dtype, [1, 2, 2, 2]),
-        window: window([3, 3], [2, 2], [1; 4], 1),
-        kind: PoolKind::Average { count_include_pad: false },
-        input_quant: quant(1.0, 0),
-        output_quant: quant(0.5, 0),
-        rounding: Rounding::HalfToEven,
-        requantize: Requantize::Float,
-    }
-}
-
-fn gpool(dtype: DType) -> GlobalPool {
-    let Pool { input, kind, input_quant, output_quant, rounding, requantize, .. } = pool(dtype);
-    let output = output(dtype, [1, 1, 1, 2]);
-    GlobalPool { input, output, kind, input_quant, output_quant, rounding, requantize }
-}
-
-fn qadd(dtype: DType) -> QAdd {
-    QAdd {
-        dims: DIMS,
-        a: from(dtype),
-        b: from(dtype),
-        output: to(dtype),
-        params: params(dtype),
-        counted: [0, 0],
-    }
-}
-
-fn qmul(dtype: DType) -> QMul {
-    QMul {
-        dims: DIMS,
-        a: from(dtype),
-        b: from(dtype),
-        output: to(dtype),
-        zero_points: [0; 3],
-        multiplier: 0.5,
-        rounding: Rounding::HalfToEven,
-        clamp: [-100, 100],
-        counted: [0, 0],
-    }
-}
-
-fn fbinary() -> FBinary {
-    let (a, b, output) = (from(DType::F32), from(DType::F32), to(DType::F32));
-    FBinary { dims: DIMS, kind: BinaryKind::Add, a, b, output, activation: UnaryKind::Relu }
-}
-
-fn funary() -> FUnary {
-    FUnary { input: input(DType::F32, MAP), output: output(DType::F32, MAP), function: UnaryKind::Relu }
-}
-
-fn table(dtype: DType) -> Table {
-    Table { input: input(dtype, MAP), output: output(dtype, MAP), table: ZEROS }
-}
-
-fn quantize(dtype: DType) -> Quantize {
-    let (input, output) = (input(DType::F32, MAP), output(dtype, MAP));
-    Quantize { input, output, quant: quant(0.1, 0), rounding: Rounding::HalfToEven }
-}
-
-fn dequantize(dtype: DType) -> Dequantize {
-    Dequantize { input: input(dtype, MAP), output: output(DType::F32, MAP), quant: quant(0.1, 0) }
-}
-
-fn qsoftmax() -> QSoftmax {
-    QSoftmax {
-        input: Addr::new(INPUT, 0),
-        output: Addr::new(OUTPUT, 0),
-        dtype: DType::U8,
-        dims: [2, 4, 4],
-        input_quant: quant(0.1, 0),
-        output_quant: quant(1.0 / 256.0, 0),
-    }
-}
-
-fn fsoftmax() -> FSoftmax {
-    FSoftmax { input: Addr::new(INPUT, 0), output: Addr::new(OUTPUT, 0), dims: [2, 4, 4] }
-}
-
-fn resize() -> Resize {
-    Resize {
-        input: input(DType::F32, MAP),
-        output: output(DType::F32, MAP),
-        mode: ResizeMode::Linear,
-        coordinates: CoordinateMode::HalfPixel,
-        scales: [1.0, 1.0],
-    }
-}
-
-fn warp() -> Warp {
-    Warp {
-        input: input(DType::F32, MAP),
-        output: output(DType::F32, MAP),
-        matrices: ZEROS,
-        images: Some(ZEROS),
-        linear: true,
-        border: BorderMode::Constant(1.0),
-    }
-}
-
-fn reduce() -> Reduce {
-    let output = operand(Addr::new(OUTPUT, 0), DType::F32, [1, 1, 1, 1, 8, 1]);
-    Reduce { dims: DIMS, axes: 0b10_0000, kind: ReduceKind::Sum, input: from(DType::F32), output }
-}
-
-fn argreduce() -> ArgReduce {
-    let output = operand(Addr::new(OUTPUT, 0), DType::I64, [1, 1, 1, 1, 1, 4]);
-    ArgReduce { dims: DIMS, axis: 4, largest: true, last: false, input: from(DType::F32), output }
-}
-
-fn binary() -> Binary {
-    let (a, b, output) = (from(DType::I32), from(DType::I32), to(DType::I32));
-    Binary { dims: DIMS, kind: BinaryKind::Add, a, b, output }
-}
-
-fn select() -> Select {
-    let (a, b, output) = (from(DType::F32), from(DType::F32), to(DType::F32));
-    Select { dims: DIMS, condition: from(DType::Bool), a, b, output }
-}
-
-fn convert() -> Convert {
-    Convert { dims: DIMS, input: from(DType::F32), output: to(DType::I16) }
-}
-
-fn take() -> Take {
-    Take {
-        elem_bytes: 4,
-        dims: [1, 1, 1, 1, 2, 3],
-        src: Addr::new(INPUT, 0),
-        src_strides: [0, 0, 0, 0, 0, 4],
-        indices: triune_device::command::Operand {
-            addr: ZEROS,
-            dtype: DType::I64,
-            strides: [0, 0, 0, 0, 8, 0],
-        },
-        count: 1,
-        index_stride: 0,
-        extents: [8, 1, 1, 1, 1, 1],
-        axis_strides: [16, 0, 0, 0, 0, 0],
-        dst: Addr::new(OUTPUT, 0),
-        dst_strides: [0, 0, 0, 0, 12, 4],
-    }
-}
-
-fn order() -> Order {
-    Order {
-        input: Addr::new(INPUT, 0),
-        dtype: DType::F32,
-        dims: [2, 4, 4],
-        k: 2,
-        descending: true,
-        output: Addr::new(OUTPUT, 0),
-    }
-}
 
 /// Everything that is right, in every width that it has a form of its own for.
 fn right() -> Vec<Command> {
@@ -289,6 +37,7 @@ fn right() -> Vec<Command> {
         fsoftmax().into(),
         resize().into(),
         warp().into(),
+        recurrence().into(),
         reduce().into(),
         argreduce().into(),
         binary().into(),
@@ -399,6 +148,8 @@ fn addresses() -> Vec<Row> {
         warp() => input.addr, "input";
         warp() => output.addr, "output";
         warp() => matrices, "matrices";
+        recurrence() => input, "input";
+        recurrence() => output, "output";
         reduce() => input.addr, "input";
         reduce() => output.addr, "output";
         argreduce() => input.addr, "input";
@@ -423,6 +174,12 @@ fn addresses() -> Vec<Row> {
     rows.push((but(fconv(), |c| c.bias = Some(away(INPUT))), "bias", "leave"));
     rows.push((but(fmatmul(), |c| c.bias = Some(away(INPUT))), "bias", "leave"));
     rows.push((but(warp(), |c| c.images = Some(away(INPUT))), "images", "leave"));
+    let given = |c: &mut Recurrence| (c.weights, c.given_weights) = (None, Some(away(INPUT)));
+    rows.push((but(recurrence(), given), "given_weights", "leave"));
+    rows.push((but(recurrence(), |c| c.weights = Some(away(CONSTANTS))), "weights", "leave"));
+    rows.push((but(recurrence(), |c| c.vectors = Some(away(INPUT))), "vectors", "leave"));
+    rows.push((but(recurrence(), |c| c.initial = Some(away(INPUT))), "initial", "leave"));
+    rows.push((but(recurrence(), |c| c.lengths = Some(away(INPUT))), "lengths", "leave"));
     rows.push((
         but(qconv(DType::I8), |c| c.weights = Addr::new(INPUT, 0)),
         "weights",
@@ -459,6 +216,7 @@ fn places() -> Vec<Row> {
         fsoftmax() => output, "output";
         resize() => output.addr, "output";
         warp() => output.addr, "output";
+        recurrence() => output, "output";
         reduce() => output.addr, "output";
         argreduce() => output.addr, "output";
         binary() => output.addr, "output";
@@ -498,6 +256,7 @@ fn places() -> Vec<Row> {
         qsoftmax() => input, output, 1, "input";
         resize() => input.addr, output.addr, 4, "input";
         warp() => matrices, output.addr, 4, "matrices";
+        recurrence() => input, output, 4, "input";
         reduce() => input.addr, output.addr, 4, "input";
         argreduce() => input.addr, output.addr, 8, "input";
         binary() => a.addr, output.addr, 4, "a";
@@ -697,6 +456,17 @@ fn own() -> Vec<Row> {
             "no indices say which",
         ),
         (but(warp(), |c| c.border = BorderMode::Constant(f32::NAN)), "border", "is not finite"),
+        // Recurrences.
+        (but(recurrence(), |c| c.directions = 0), "directions", "one or two are possible"),
+        (but(recurrence(), |c| c.directions = 3), "directions", "one or two are possible"),
+        (but(recurrence(), |c| c.clip = f32::NAN), "clip", "NaN is not a limit"),
+        (but(recurrence(), |c| c.clip = -1.0), "clip", "-1 is not a limit"),
+        (but(recurrence(), |c| c.weights = None), "weights", "either constant or given"),
+        (but(recurrence(), |c| c.given_weights = Some(ONES)), "weights", "either constant or given"),
+        (but(recurrence(), |c| c.weights = Some(Addr::new(INPUT, 0))), "weights", "not in a segment of"),
+        (but(recurrence(), |c| c.cell = CellKind::Gru), "vectors", "Gru has none"),
+        (but(recurrence(), |c| c.steps = 0), "input", "is 0"),
+        (but(recurrence(), |c| c.hidden = 1 << 16), "input", "leave"),
         // Reductions.
         (but(reduce(), |c| c.axes = 1 << 6), "axes", "beyond the sixth"),
         (but(reduce(), |c| c.input.dtype = F16), "input", "half precision"),

@@ -13,14 +13,16 @@ use triune_device::{
     Addr, Command, Decoded,
     command::{
         self, AddParams, ArgReduce, Convert, Dequantize, FBinary, FConv, FMatMul, FSoftmax, FUnary, Fill,
-        GlobalPool, Opcode, Order, Pool, QAdd, QConv, QMul, QSoftmax, Quantize, Reduce, RequantTarget,
-        Resize, Select, Table, Take, Warp,
+        GlobalPool, Opcode, Order, Pool, QAdd, QConv, QMul, QSoftmax, Quantize, Recurrence, Reduce,
+        RequantTarget, Resize, Select, Table, Take, Warp,
     },
 };
 use triune_kernels::Isa;
 use triune_tensor::{
     DType, Requantize, Rounding,
-    function::{BinaryKind, BorderMode, CoordinateMode, PoolKind, ReduceKind, ResizeMode, UnaryKind},
+    function::{
+        BinaryKind, BorderMode, CellKind, CoordinateMode, PoolKind, ReduceKind, ResizeMode, UnaryKind,
+    },
 };
 
 struct Counting;
@@ -209,6 +211,28 @@ fn kinds() -> Vec<Kind> {
             let (input, output) = (input(DType::F32, MAP), output(DType::F32, MAP));
             let (matrices, border) = (Addr::new(INPUT, 0), BorderMode::Replicate);
             Warp { input, output, matrices, images: None, linear: true, border }.into()
+        }),
+        ("recurrence", || {
+            let [input, output] = [INPUT, OUTPUT].map(|segment| Addr::new(segment, 0));
+            Recurrence {
+                cell: CellKind::Lstm,
+                steps: 2,
+                directions: 1,
+                batch: 1,
+                hidden: 4,
+                backwards: [false; 2],
+                functions: [FUNCTION; 6],
+                clip: 1.0,
+                coupled: false,
+                input,
+                weights: None,
+                given_weights: Some(input),
+                vectors: Some(input),
+                initial: Some(input),
+                lengths: Some(input),
+                output,
+            }
+            .into()
         }),
         ("reduce", || {
             let input = operand(Addr::new(INPUT, 0), DType::I32, DIMS);

@@ -8,7 +8,7 @@ use triune_device::{
     Addr, Command, CommandTime, DeviceSpec, FeatureMap, TimingOptions,
     command::{
         ArgReduce, Convert, Copy, FBinary, FMatMul, FSoftmax, Fill, GlobalPool, Operand, Order, Pool,
-        QSoftmax, Reduce, Resize, Select, Take, Warp, Window,
+        QSoftmax, Recurrence, Reduce, Resize, Select, Take, Warp, Window,
     },
     spec::VectorSpec,
     timeline,
@@ -16,7 +16,8 @@ use triune_device::{
 use triune_tensor::{
     DType, Requantize, Rounding,
     function::{
-        BinaryKind, BorderMode, CoordinateMode, NearestMode, PoolKind, ReduceKind, ResizeMode, UnaryKind,
+        BinaryKind, BorderMode, CellKind, CoordinateMode, NearestMode, PoolKind, ReduceKind, ResizeMode,
+        UnaryKind,
     },
 };
 
@@ -232,6 +233,38 @@ fn images() {
             // Nine reals and, where there is one, an index per result.
             let beside = 3 * (36 + if images.is_some() { 4 } else { 0 });
             is(warp, [2 * 5 * 7 * 3, beside, 0], 3 * 11 * 13 * 3, taps * 3 * 11 * 13 * 3, 0);
+        }
+    }
+}
+
+#[test]
+fn recurrences_count_the_products_of_their_states() {
+    for (weights, given_weights) in [(Some(A), None), (None, Some(B))] {
+        for more in [None, Some(B)] {
+            let recurrence = Recurrence {
+                cell: CellKind::Lstm,
+                steps: 5,
+                directions: 2,
+                batch: 3,
+                hidden: 7,
+                backwards: [false, true],
+                functions: [UnaryKind::Tanh; 6],
+                clip: 1.0,
+                coupled: false,
+                input: A,
+                weights,
+                given_weights,
+                vectors: more,
+                initial: more,
+                lengths: more,
+                output: Y,
+            };
+            // Four gates of two directions; three vectors, two states, a length per sequence.
+            let (input, own) = (4 * 5 * 3 * 8 * 7, 4 * 8 * 7 * 7);
+            let beside = if more.is_some() { 4 * (2 * 3 * 7 + 2 * 2 * 3 * 7 + 3) } else { 0 };
+            let [own_a, own_b] = if weights.is_some() { [own, 0] } else { [0, own] };
+            let macs = 5 * 3 * 8 * 7 * 7;
+            is(recurrence, [input + own_a, beside + own_b, 0], 4 * (5 + 2) * 2 * 3 * 7, macs, macs);
         }
     }
 }

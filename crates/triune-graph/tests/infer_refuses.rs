@@ -5,11 +5,12 @@ use std::sync::Arc;
 use triune_graph::{
     Constant, Dim, Error, Graph, Node, Op, Value, infer,
     ops::{
-        AdaptivePool, ArgReduce, AutoPad, BatchNormalization, BinaryKind, BorderMode, Clip, Comparison,
-        Concat, CondTake, Conv, CoordinateMode, DequantizeLinear, Epilogue, Expand, Flatten, Gather,
-        GatherElements, GatherNd, Gemm, GlobalPool, Index, MatMul, Nms, NonMaxSuppression, NonZero, Pad,
-        PadMode, Pool, PoolKind, QuantizeLinear, Reduce, ReduceKind, Reshape, Resize, ResizeMode, Slice,
-        Softmax, Split, Squeeze, Table, TopK, Transpose, Unsqueeze, WarpPerspective, Where,
+        AdaptivePool, ArgReduce, AutoPad, BatchNormalization, BinaryKind, BorderMode, CellKind, Clip,
+        Comparison, Concat, CondTake, Conv, CoordinateMode, DequantizeLinear, Epilogue, Expand, Flatten,
+        Gather, GatherElements, GatherNd, Gemm, GlobalPool, Index, MatMul, Nms, NonMaxSuppression, NonZero,
+        Pad, PadMode, Pool, PoolKind, QuantizeLinear, Recurrence, Reduce, ReduceKind, Reshape, Resize,
+        ResizeMode, Slice, Softmax, Split, Squeeze, Table, TopK, Transpose, UnaryKind, Unsqueeze,
+        WarpPerspective, Where,
     },
 };
 use triune_tensor::{DType, Shape};
@@ -461,7 +462,46 @@ fn rows() -> Vec<Row> {
         ),
         (warp(), vec![f32s([1, 1, 2, 2]), f32s([2, 3, 3]), NONE, ints([2, 2])], 1, "2 matrices for 1 images"),
         (warp(), vec![f32s([1, 1, 0, 2]), f32s([1, 3, 3]), NONE, ints([2, 2])], 1, "has no elements to take"),
+        (recurrence(), vec![f32s([5, 2]), f32s([2, 12, 3])], 1, "3 dimensions are expected"),
+        (
+            recurrence(),
+            vec![f32s([5, 2, 23]), f32s([2, 12, 3])],
+            1,
+            "input (5, 2, 23) of 2 · 4 gates of 3 units",
+        ),
+        (recurrence(), vec![f32s([0, 2, 24]), f32s([2, 12, 3])], 1, "input (0, 2, 24)"),
+        (recurrence(), vec![f32s([5, 2, 24]), f32s([1, 12, 3])], 1, "recurrent weights (1, 12, 3)"),
+        (recurrence(), vec![f32s([5, 2, 24]), f32s([2, 12, 3]), f32s([2, 8])], 1, "vectors (2, 8)"),
+        (
+            recurrence(),
+            vec![f32s([5, 2, 24]), f32s([2, 12, 3]), NONE, f32s([1, 2, 2, 3])],
+            1,
+            "initial states (1, 2, 2, 3)",
+        ),
+        (
+            recurrence(),
+            vec![f32s([5, 2, 24]), f32s([2, 12, 3]), NONE, NONE, open(I64, [2])],
+            1,
+            "lengths (2) of type int64; [2] of type int32",
+        ),
+        (
+            recurrence(),
+            vec![open(DType::F64, [5, 2, 24]), open(DType::F64, [2, 12, 3])],
+            1,
+            "a recurrence over float64",
+        ),
     ]
+}
+
+/// Both directions of a cell with four gates, three vectors and two states.
+fn recurrence() -> Op {
+    Op::Recurrence(Recurrence {
+        cell: CellKind::Lstm,
+        backwards: vec![false, true],
+        functions: vec![[UnaryKind::Tanh; 3]; 2],
+        clip: 1.0,
+        coupled: false,
+    })
 }
 
 #[test]
@@ -488,6 +528,7 @@ fn the_same_operators_take_what_is_right() {
         (split(None), vec![f32s([4]), ints([1, 3])], 2),
         (top(DType::I64), vec![f32s([3]), ints([3])], 2),
         (warp(), vec![f32s([1, 1, 2, 2]), f32s([1, 3, 3]), NONE, ints([2, 2])], 1),
+        (recurrence(), vec![f32s([5, 2, 24]), f32s([2, 12, 3]), f32s([2, 9]), f32s([2, 2, 2, 3])], 1),
     ];
     for (op, operands, results) in fine {
         infer_one(op, operands, results).expect("it is right");

@@ -324,7 +324,7 @@ fn nodes_that_are_not_supported() {
         (
             ten("Relu", &["x"], &[Message::default().text(1, "a").text(9, "x").int(20, 8)]),
             Kind::Unsupported,
-            &["attribute 'a' holds lists of networks, strings"],
+            &["attribute 'a' is not supported"],
         ),
         // Attributes of another kind.
         (

@@ -117,6 +117,7 @@ impl<'a> Outline<'a> {
                     first,
                     last,
                     axes: Vec::new(),
+                    origin: None,
                 });
             }
         }

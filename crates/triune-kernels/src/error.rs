@@ -35,6 +35,16 @@ pub enum Error {
         /// The axis' extent.
         extent: usize,
     },
+    /// A number among the operands' elements is outside of what the operation is defined for.
+    #[error("{operand}: {value} is not within 0 and {most}")]
+    Range {
+        /// Which operand holds it.
+        operand: &'static str,
+        /// The number.
+        value: i64,
+        /// The largest that is possible.
+        most: usize,
+    },
     /// A parameter is outside of what the kernel is defined for.
     #[error("{0}")]
     Invalid(&'static str),

@@ -20,6 +20,7 @@ mod parallel;
 mod pool;
 mod pool2d;
 mod quantize;
+mod recurrence;
 mod reduce;
 mod resize;
 mod softmax;
@@ -45,6 +46,7 @@ pub use pool2d::{
     PoolQuant, PoolSpec, WidePool, global_pool_f32, global_pool_q8, pool_f32, pool_q8, pool_wide,
 };
 pub use quantize::{dequantize, dequantize_channels, dequantize_i32, quantize};
+pub use recurrence::{MAX_DIRECTIONS, Recurrence, RecurrenceSpec, Sequences};
 pub use reduce::{IndexType, Reducible, Reduction, arg_reduce, reduce};
 pub use resize::{Resize, ResizeSpec};
 pub use softmax::{AxisShape, QSoftmax, softmax};

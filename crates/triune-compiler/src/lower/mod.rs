@@ -14,6 +14,7 @@ mod movement;
 pub mod patch;
 mod pool;
 mod quant;
+mod recurrence;
 mod reduce;
 mod softmax;
 mod typed;
@@ -112,7 +113,7 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
         if last > first {
             let (name, kind) = (node.name.clone(), node.op.name().to_owned());
             let axes = lowering.indexed_axes(node);
-            lowering.operators.push(Operator { name, kind, first, last, axes });
+            lowering.operators.push(Operator { name, kind, first, last, axes, origin: node.origin.clone() });
         }
     }
     lowering.finish()
@@ -172,6 +173,7 @@ impl Lowering<'_> {
             Op::ArgReduce(op) => self.arg_reduce(node, *op),
             Op::AdaptivePool(op) => self.adaptive_pool(node, *op),
             Op::WarpPerspective(op) => self.warp(node, *op),
+            Op::Recurrence(op) => self.recurrence(node, op),
             Op::Hosted(_) => {
                 Err(Error::unsupported(node, "it runs on the host, between the stages of a network"))
             }
@@ -245,6 +247,7 @@ impl Lowering<'_> {
                 first,
                 last,
                 axes: Vec::new(),
+                origin: None,
             });
         }
         self.commands.push(Command::End(triune_device::command::End {}));

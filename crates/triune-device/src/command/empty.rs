@@ -12,6 +12,7 @@ impl Command {
             Self::QConv(c) => c.output.elements() == 0,
             Self::FConv(c) => c.output.elements() == 0,
             Self::FMatMul(c) => [c.batch, c.m, c.n].contains(&0),
+            Self::Recurrence(c) => [c.directions, c.batch, c.hidden].contains(&0),
             Self::Pool(c) => c.output.elements() == 0,
             Self::GlobalPool(c) => c.output.elements() == 0,
             Self::QAdd(c) => c.dims.contains(&0),

@@ -2,7 +2,9 @@
 
 use triune_tensor::{
     DType, Requantize, Rounding,
-    function::{BinaryKind, BorderMode, CoordinateMode, PoolKind, ReduceKind, ResizeMode, UnaryKind},
+    function::{
+        BinaryKind, BorderMode, CellKind, CoordinateMode, PoolKind, ReduceKind, ResizeMode, UnaryKind,
+    },
 };
 
 use super::codec::{Field, FieldError, HEADER_WORDS};
@@ -345,6 +347,43 @@ commands! {
         [out] output: Addr,
         /// Applied last.
         activation: UnaryKind,
+    }
+
+    /// f32 recurrence over time: a cell's steps from their inputs, which are multiplied already. All operands are dense.
+    Recurrence = 0x0013, "recurrence" {
+        /// The cell.
+        cell: CellKind,
+        /// Steps of a sequence.
+        steps: u32,
+        /// Directions, 1 or 2.
+        directions: u32,
+        /// Sequences.
+        batch: u32,
+        /// Units.
+        hidden: u32,
+        /// For each direction, whether it goes from a sequence's last step to its first.
+        backwards: [bool; 2],
+        /// The cell's functions f, g and j, for each direction.
+        functions: [UnaryKind; 6],
+        /// Functions of gates see arguments limited to −clip..clip.
+        clip: f32,
+        /// `Lstm`: whether its gate f is 1 − i.
+        coupled: bool,
+        /// f32: steps, batch, directions, gates, hidden; the inputs' products with the gates' weights, biases added.
+        [in] input: Addr,
+        /// Recurrent weights, f32: directions, gates, unit of the result, unit of the state.
+        [const] weights: Option<Addr>,
+        /// The same, known at run time only.
+        [in] given_weights: Option<Addr>,
+        /// The cell's vectors, f32: directions, vectors, hidden: `Lstm` i, o, f; `LinearGru` b. Without them 0.
+        [in] vectors: Option<Addr>,
+        /// States before the first step, f32: states (h, c), directions, batch, hidden. Without them 0.
+        [in] initial: Option<Addr>,
+        /// Steps of each sequence, i32. Without them all have all.
+        [in] lengths: Option<Addr>,
+        /// f32: steps and states, directions, batch, hidden: h behind each step, 0 behind a sequence's last one; then the states
+        /// behind the last one.
+        [out] output: Addr,
     }
 
     /// Sliding window without weights, f32, 8 bit or `i16` (input and output of one type). `i16` has zero points 0, and a

@@ -2,7 +2,9 @@
 
 use triune_tensor::{
     DType, Requantize, Rounding,
-    function::{BinaryKind, BorderMode, Coded, CoordinateMode, PoolKind, ReduceKind, ResizeMode, UnaryKind},
+    function::{
+        BinaryKind, BorderMode, CellKind, Coded, CoordinateMode, PoolKind, ReduceKind, ResizeMode, UnaryKind,
+    },
 };
 
 use super::codec::{Field, FieldError};
@@ -286,7 +288,7 @@ record! {
     }
 }
 
-coded_fields!(BinaryKind, CoordinateMode, PoolKind, ReduceKind, Requantize, ResizeMode, Rounding);
+coded_fields!(BinaryKind, CellKind, CoordinateMode, PoolKind, ReduceKind, Requantize, ResizeMode, Rounding);
 
 /// The tables of all codes, as documents list them.
 pub(super) fn code_tables() -> Vec<super::docs::Codes> {
@@ -301,6 +303,7 @@ pub(super) fn code_tables() -> Vec<super::docs::Codes> {
         Codes::of::<ResizeMode>(),
         Codes::of::<BorderMode>(),
         Codes::of::<CoordinateMode>(),
+        Codes::of::<CellKind>(),
     ]
 }
 

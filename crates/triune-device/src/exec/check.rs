@@ -2,12 +2,12 @@
 //!
 //! Everything that comes from an instruction word is checked here, with checked arithmetic, before a kernel sees it.
 
-use triune_kernels::{Blocked, CopyNd, CopySpec, Isa, Nhwc, Q8, QSoftmax};
+use triune_kernels::{Blocked, CopyNd, CopySpec, Filter, Isa, Nhwc, PackedFilter, Q8, QSoftmax};
 use triune_tensor::{DType, memory, text::List};
 
 use super::guard::Guard;
 use super::operands::{MAX_READS, Operands, Prepared, SegRange, Step};
-use super::{Library, SegmentTable, Weights, budget::Budget, segments::SegmentKind};
+use super::{Library, Packing, SegmentTable, Weights, budget::Budget, segments::SegmentKind};
 use crate::{
     Addr, Error, FeatureMap, Lease,
     command::{Blocks, FieldError, Opcode, Operand},
@@ -298,6 +298,27 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// f32 weights in `field` "weights", in the form that kernels take; those of a library are packed once.
+    pub(super) fn packed(
+        &self,
+        addr: Addr,
+        extents: [usize; 3],
+        groups: usize,
+        packing: Packing,
+    ) -> Result<Arc<PackedFilter>> {
+        let packed = match self.weights("weights", addr, extents, size_of::<f32>())? {
+            FilterSource::Constants(bytes) => {
+                let [channels, taps, inputs] = extents;
+                let filter = Filter::dense(&bytes, channels, taps, inputs);
+                packing.pack(&filter, groups, self.isa).map(Arc::new)
+            }
+            FilterSource::Library(library, weights) => {
+                library.packed(addr, &weights, groups, self.isa, packing)
+            }
+        };
+        packed.map_err(refused("weights"))
+    }
+
     /// A strided operand.
     pub(super) fn strided(
         &self,
@@ -538,10 +559,22 @@ impl<'a> Checker<'a> {
         elementwise: bool,
         kernel: impl Step + 'static,
     ) -> Result<Prepared> {
+        self.finish_some(reads.map(Some), write, elementwise, kernel)
+    }
+
+    /// As [`Self::finish`], of operands that may be left out; the kernel finds the others at their places.
+    pub(super) fn finish_some<const N: usize>(
+        &self,
+        reads: [Option<Placed>; N],
+        write: &Placed,
+        elementwise: bool,
+        kernel: impl Step + 'static,
+    ) -> Result<Prepared> {
         const { assert!(N <= MAX_READS) };
         self.check_write(write)?;
         let (mut all, mut staged) = ([None; MAX_READS], [false; MAX_READS]);
         for ((slot, staged), read) in all.iter_mut().zip(&mut staged).zip(reads) {
+            let Some(read) = read else { continue };
             *staged = is_staged(&read, write, elementwise)?;
             *slot = Some(read);
         }
@@ -556,8 +589,9 @@ impl<'a> Checker<'a> {
         kernel: impl Step + 'static,
     ) -> Result<Prepared> {
         self.check_write(write)?;
-        let staged = [is_staged(&input, write, false)?, is_staged(&residual, write, true)?, false];
-        let reads = [Some(input), Some(residual), None];
+        let (mut reads, mut staged) = ([None; MAX_READS], [false; MAX_READS]);
+        (reads[0], staged[0]) = (Some(input), is_staged(&input, write, false)?);
+        (reads[1], staged[1]) = (Some(residual), is_staged(&residual, write, true)?);
         self.prepared(&Operands { reads, write: *write }, staged, kernel)
     }
 

@@ -89,6 +89,30 @@ impl Weights {
     }
 }
 
+/// What weights are packed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Packing {
+    /// Convolutions.
+    Convolution,
+    /// Products with one matrix per group.
+    Matrices,
+}
+
+impl Packing {
+    /// Packs weights, each time anew.
+    pub(super) fn pack(
+        self,
+        filter: &Filter<'_>,
+        groups: usize,
+        isa: Isa,
+    ) -> Result<PackedFilter, KernelError> {
+        match self {
+            Self::Convolution => PackedFilter::new(filter, groups, isa),
+            Self::Matrices => PackedFilter::matrices(filter, groups, isa),
+        }
+    }
+}
+
 /// How bytes are read: their number, bytes of an element, extents and strides.
 type Form = (usize, usize, [usize; 3], [usize; 3]);
 
@@ -98,7 +122,7 @@ struct State {
     /// The pieces of each form.
     offsets: HashMap<Form, Vec<u64>>,
     end: u64,
-    packed: HashMap<(u64, usize, Isa), Weak<PackedFilter>>,
+    packed: HashMap<(u64, usize, Isa, Packing), Weak<PackedFilter>>,
     quantized: HashMap<(u64, Isa), Vec<Weak<QConv>>>,
 }
 
@@ -161,14 +185,15 @@ impl Library {
         weights: &Weights,
         groups: usize,
         isa: Isa,
+        packing: Packing,
     ) -> Result<Arc<PackedFilter>, KernelError> {
         // Held while packing: whoever asks for the same meanwhile gets this one.
         let mut state = self.lock();
-        let slot = state.packed.entry((addr.offset(), groups, isa)).or_default();
+        let slot = state.packed.entry((addr.offset(), groups, isa, packing)).or_default();
         if let Some(packed) = slot.upgrade() {
             return Ok(packed);
         }
-        let packed = Arc::new(PackedFilter::new(&weights.filter(), groups, isa)?);
+        let packed = Arc::new(packing.pack(&weights.filter(), groups, isa)?);
         *slot = Arc::downgrade(&packed);
         Ok(packed)
     }

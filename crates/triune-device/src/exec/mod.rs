@@ -27,6 +27,7 @@ pub(crate) use budget::Budget;
 
 use check::{Checker, Program};
 use guard::{Bound, Guard};
+use library::Packing;
 use operands::{Operands, Prepared, SegRange};
 use outside::Outside;
 

@@ -11,7 +11,7 @@ use super::{SegmentTable, check::Placed, outside::Outside};
 use crate::{Error, Lease, command::Opcode, memory::RangeAccess};
 
 /// Operands that a command can read beside its constants.
-pub(super) const MAX_READS: usize = 3;
+pub(super) const MAX_READS: usize = 5;
 
 /// A range of a segment, inside its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,9 +29,15 @@ pub(super) struct Work {
     /// Weights and parameters, which can be loaded before the command's inputs are there.
     pub(super) constants: [Option<Traffic>; 4],
     /// Inputs.
-    pub(super) reads: [Option<Traffic>; 3],
+    pub(super) reads: [Option<Traffic>; 5],
     /// The output.
     pub(super) write: Option<Traffic>,
+}
+
+impl Work {
+    fn set_reads<const N: usize>(&mut self, reads: [Option<Traffic>; N]) {
+        self.reads[..N].copy_from_slice(&reads);
+    }
 }
 
 /// What a command computes, without saying where.
@@ -225,14 +231,14 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
                 Some((c.multiplier, 4 * u64::from(c.multipliers))),
                 c.table.map(|addr| (addr, 256)),
             ];
-            work.reads = [Some(width.map(&c.input)), c.residual.as_ref().map(|map| width.map(map)), None];
+            work.set_reads([Some(width.map(&c.input)), c.residual.as_ref().map(|map| width.map(map)), None]);
             work.write = Some(width.map(&c.output));
             convolution(width, &c.input, &c.output, &c.window, true)
         }
         Command::FConv(c) => {
             work.constants[0] = Some(width.weights(c.weights, &c.input, &c.output, &c.window));
             work.constants[1] = c.bias.map(|addr| (addr, 4 * u64::from(c.output.c)));
-            work.reads = [Some(width.map(&c.input)), c.residual.as_ref().map(|map| width.map(map)), None];
+            work.set_reads([Some(width.map(&c.input)), c.residual.as_ref().map(|map| width.map(map)), None]);
             work.write = Some(width.map(&c.output));
             convolution(width, &c.input, &c.output, &c.window, false)
         }
@@ -264,13 +270,13 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
         }
         Command::QAdd(c) => {
             let part = |operand| width.part(width.operand(operand, c.dims), c.counted);
-            work.reads = [Some(part(&c.a)), Some(part(&c.b)), None];
+            work.set_reads([Some(part(&c.a)), Some(part(&c.b)), None]);
             work.write = Some(part(&c.output));
             Amount::elementwise(width.counted(product(c.dims), c.counted))
         }
         Command::QMul(c) => {
             let part = |operand| width.part(width.operand(operand, c.dims), c.counted);
-            work.reads = [Some(part(&c.a)), Some(part(&c.b)), None];
+            work.set_reads([Some(part(&c.a)), Some(part(&c.b)), None]);
             work.write = Some(part(&c.output));
             // As many elements of the ordinary kind as take that long.
             let slow = vector.and_then(|vector| Some((vector, vector.products_per_cycle?)));
@@ -280,7 +286,7 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             }))
         }
         Command::FBinary(c) => {
-            work.reads = [Some(width.operand(&c.a, c.dims)), Some(width.operand(&c.b, c.dims)), None];
+            work.set_reads([Some(width.operand(&c.a, c.dims)), Some(width.operand(&c.b, c.dims)), None]);
             work.write = Some(width.operand(&c.output, c.dims));
             Amount::elementwise(product(c.dims))
         }
@@ -328,11 +334,29 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
         Command::Warp(c) => {
             let images = u64::from(c.output.n);
             let indices = c.images.map(|addr| (addr, 4 * images));
-            work.reads = [Some(width.map(&c.input)), Some((c.matrices, 36 * images)), indices];
+            work.set_reads([Some(width.map(&c.input)), Some((c.matrices, 36 * images)), indices]);
             work.write = Some(width.map(&c.output));
             let elements = c.output.elements();
             let taps = if c.linear { 4 } else { 1 };
             Amount { macs: 0, gemm: None, taps: elements.saturating_mul(taps), elements }
+        }
+        Command::Recurrence(c) => {
+            let (gates, states) = (c.cell.gates() as u32, c.cell.states() as u32);
+            let bytes = |factors: [u32; 4]| product(factors).saturating_mul(4);
+            let weights = bytes([c.directions, gates, c.hidden, c.hidden]);
+            work.constants[0] = c.weights.map(|addr| (addr, weights));
+            work.set_reads([
+                Some((c.input, bytes([c.steps, c.batch, c.directions * gates, c.hidden]))),
+                c.given_weights.map(|addr| (addr, weights)),
+                c.vectors.map(|addr| (addr, bytes([1, c.directions, c.cell.vectors() as u32, c.hidden]))),
+                c.initial.map(|addr| (addr, bytes([states, c.directions, c.batch, c.hidden]))),
+                c.lengths.map(|addr| (addr, bytes([1, 1, 1, c.batch]))),
+            ]);
+            let rows = c.steps.saturating_add(states);
+            work.write = Some((c.output, bytes([rows, c.directions, c.batch, c.hidden])));
+            let elements = product([c.steps, c.directions, c.batch, c.hidden]);
+            let macs = elements.saturating_mul(product([gates, c.hidden]));
+            Amount { macs, gemm: None, taps: macs, elements }
         }
         Command::Reduce(c) => {
             work.reads[0] = Some(width.operand(&c.input, c.dims));
@@ -341,12 +365,12 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             Amount { macs: 0, gemm: None, taps: product(c.dims), elements: product(kept) }
         }
         Command::Binary(c) => {
-            work.reads = [Some(width.operand(&c.a, c.dims)), Some(width.operand(&c.b, c.dims)), None];
+            work.set_reads([Some(width.operand(&c.a, c.dims)), Some(width.operand(&c.b, c.dims)), None]);
             work.write = Some(width.operand(&c.output, c.dims));
             Amount::elementwise(product(c.dims))
         }
         Command::Select(c) => {
-            work.reads = [&c.condition, &c.a, &c.b].map(|operand| Some(width.operand(operand, c.dims)));
+            work.set_reads([&c.condition, &c.a, &c.b].map(|operand| Some(width.operand(operand, c.dims))));
             work.write = Some(width.operand(&c.output, c.dims));
             Amount::elementwise(product(c.dims))
         }

@@ -14,6 +14,7 @@ mod movement;
 mod normalization;
 mod pool;
 mod quant;
+mod recurrence;
 mod reduce;
 mod reshape;
 mod resize;
@@ -32,6 +33,7 @@ pub use movement::{Concat, Gather, Pad, PadMode, Slice, SliceRange, Split, Trans
 pub use normalization::BatchNormalization;
 pub use pool::{AdaptivePool, GlobalPool, Pool};
 pub use quant::{DequantizeLinear, QuantizeLinear};
+pub use recurrence::Recurrence;
 pub use reduce::{ArgReduce, Reduce};
 pub use reshape::{Cast, ConstantOfShape, Expand, Flatten, Identity, Reshape, ShapeOf, Squeeze, Unsqueeze};
 pub use resize::Resize;
@@ -41,8 +43,8 @@ pub use warp::WarpPerspective;
 pub(crate) use window::Window;
 // What operators' attributes are made of.
 pub use triune_tensor::function::{
-    BinaryKind, BorderMode, Comparison, CoordinateMode, NearestMode, PoolKind, ReduceKind, ResizeMode,
-    UnaryKind,
+    BinaryKind, BorderMode, CellKind, Comparison, CoordinateMode, NearestMode, PoolKind, ReduceKind,
+    ResizeMode, UnaryKind,
 };
 
 use crate::{Error, Function};
@@ -127,6 +129,8 @@ pub enum Op {
     AdaptivePool(AdaptivePool),
     /// Perspective warp; inputs x, matrices, optional image indices, size.
     WarpPerspective(WarpPerspective),
+    /// A recurrent cell over time; inputs x, weights, optional vectors, states and lengths.
+    Recurrence(Recurrence),
     /// What the host computes between the parts of a network that programs have.
     Hosted(Hosted),
     /// A composite operator, until shapes are inferred.
@@ -178,6 +182,7 @@ impl Op {
             Self::DequantizeLinear(_) => "DequantizeLinear",
             Self::AdaptivePool(_) => "AdaptivePool",
             Self::WarpPerspective(_) => "WarpPerspective",
+            Self::Recurrence(_) => "Recurrence",
             Self::Hosted(op) => op.name(),
             Self::Function(function) => function.name(),
         }
@@ -291,6 +296,7 @@ impl Op {
             Self::DequantizeLinear(op) => op.infer(at),
             Self::AdaptivePool(op) => op.infer(at),
             Self::WarpPerspective(_) => WarpPerspective::infer(at),
+            Self::Recurrence(op) => op.infer(at),
             Self::Hosted(op) => op.infer(at),
             // What becomes other operators has no rule of its own.
             Self::Function(_) => Err(at.wrong("a function within the rules of shapes")),

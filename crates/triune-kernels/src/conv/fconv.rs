@@ -107,6 +107,19 @@ impl PackedFilter {
     ///
     /// Errors: fewer values than the extents call for, zero extents, channels that the groups do not divide.
     pub fn new(filter: &Filter<'_>, groups: usize, isa: Isa) -> Result<Self, Error> {
+        let Filter { out_channels, group_channels, .. } = *filter;
+        let depthwise = groups > 1 && group_channels == 1 && out_channels == groups;
+        Self::packed(filter, groups, isa, depthwise)
+    }
+
+    /// Packs one matrix per group, whatever its extents are, as products over time use them.
+    ///
+    /// Errors: as [`PackedFilter::new`].
+    pub fn matrices(filter: &Filter<'_>, groups: usize, isa: Isa) -> Result<Self, Error> {
+        Self::packed(filter, groups, isa, false)
+    }
+
+    fn packed(filter: &Filter<'_>, groups: usize, isa: Isa, depthwise: bool) -> Result<Self, Error> {
         let Filter { out_channels, taps, group_channels, .. } = *filter;
         if groups == 0 || out_channels == 0 || taps == 0 || group_channels == 0 {
             return Err(Error::Invalid("zero channels, groups or window"));
@@ -120,7 +133,7 @@ impl PackedFilter {
         let group_out = out_channels / groups;
         let k = taps.checked_mul(group_channels).ok_or(Error::Invalid("kernel size overflows"))?;
         let level = Level::new(isa);
-        let kernel = if group_channels == 1 && group_out == 1 && groups > 1 {
+        let kernel = if depthwise {
             Kernel::Depthwise(Depthwise::new(groups, taps, |channel, tap| filter.get(channel, tap, 0)))
         } else {
             let panels = Panels::new(level, group_out);
@@ -136,6 +149,18 @@ impl PackedFilter {
             Kernel::Dense { panels, weights, group_len }
         };
         Ok(Self { level, groups, taps, in_channels, out_channels, kernel })
+    }
+
+    /// How the groups' matrices are cut into panels, and the panels, for `level`; `None` if they were packed for another.
+    pub(crate) fn panels(&self, level: Level) -> Option<(&Panels, &[f32])> {
+        match &self.kernel {
+            Kernel::Dense { panels, weights, .. } if self.level == level => {
+                // SAFETY: any bytes are floats; a buffer is aligned for them.
+                let (_, floats, _) = unsafe { weights.align_to::<f32>() };
+                Some((panels, floats))
+            }
+            _ => None,
+        }
     }
 
     /// Bytes of the packed weights.

@@ -134,6 +134,49 @@ impl Panels {
     }
 }
 
+impl Panels {
+    /// Most panels that [`Panels::tiles`] takes at once.
+    pub(crate) const TOGETHER: usize = 4;
+
+    /// As [`Panels::tile`] over one run, against several panels of the same width. A tile of few rows is then still wide
+    /// enough to keep the multipliers busy while each waits for its last sum.
+    ///
+    /// # Safety
+    /// As [`Panels::tile`], for each panel of `b` with the `finish` at its place; there are at most [`Self::TOGETHER`], and
+    /// as many of either.
+    pub(crate) unsafe fn tiles(
+        &self,
+        rows: usize,
+        width: usize,
+        a: *const *const f32,
+        run_len: usize,
+        b: &[*const f32],
+        finish: &[Finish],
+    ) {
+        debug_assert!(b.len() == finish.len() && b.len() <= Self::TOGETHER);
+        #[cfg(target_arch = "x86_64")]
+        if b.len() > 1 {
+            // SAFETY: as promised by the caller; the level vouches for the instruction set.
+            let done = unsafe {
+                match self.level.isa() {
+                    Isa::Avx512 | Isa::Avx512Vnni => {
+                        super::fgemm_x86::tiles_avx512(rows, width / 16, a, run_len, b, finish)
+                    }
+                    Isa::Avx2 => super::fgemm_x86::tiles_avx2(rows, width / 8, a, run_len, b, finish),
+                    Isa::Scalar => false,
+                }
+            };
+            if done {
+                return;
+            }
+        }
+        for (b, finish) in b.iter().zip(finish) {
+            // SAFETY: as promised by the caller.
+            unsafe { self.tile(rows, width, a, 1, run_len, *b, finish) };
+        }
+    }
+}
+
 /// # Safety
 /// As [`Panels::tile`].
 unsafe fn tile_scalar<const N: usize>(

@@ -14,9 +14,9 @@ use std::mem::MaybeUninit;
 use super::fgemm::{Finish, Staged};
 
 macro_rules! tile {
-    ($name:ident, $kernel:ident, $finish:ident, $features:literal, $lanes:literal, $zero:ident, $splat:ident,
+    ($name:ident, $kernel:ident, $finish:ident, $many:ident, $wide:ident, $features:literal, $lanes:literal, $zero:ident, $splat:ident,
      $load:ident, $store:ident, $fma:ident, $add:ident, $min:ident, $max:ident, $mask:ident, $masked_load:expr,
-     $masked_store:ident, $broadcast:expr, [$($rows:literal),*]) => {
+     $masked_store:ident, $broadcast:expr, [$($rows:literal),*], [$([$few:literal, $panels:literal]),*]) => {
         /// # Safety
         /// As `Panels::tile`, with `vectors` the panel's width in registers, on a machine with the features.
         #[target_feature(enable = $features)]
@@ -84,6 +84,78 @@ macro_rules! tile {
             unsafe { $finish::<VECTORS>(staged.as_ptr().cast(), ROWS, finish) };
         }
 
+        /// Whether there is a kernel for so many rows and panels at once; if so, it has run.
+        ///
+        /// # Safety
+        /// As `Panels::tiles`, with `vectors` the panels' width in registers, on a machine with the features.
+        #[target_feature(enable = $features)]
+        pub(crate) unsafe fn $many(
+            rows: usize,
+            vectors: usize,
+            a: *const *const f32,
+            run_len: usize,
+            b: &[*const f32],
+            finish: &[Finish],
+        ) -> bool {
+            // SAFETY: passed on; the number of rows, panels and vectors is the one that the kernel is made for.
+            unsafe {
+                match (rows, b.len(), vectors) {
+                    $(
+                        ($few, $panels, 2) => $wide::<$few, $panels, 2>(a, run_len, b, finish),
+                        ($few, $panels, 1) => $wide::<$few, $panels, 1>(a, run_len, b, finish),
+                    )*
+                    _ => return false,
+                }
+            }
+            true
+        }
+
+        /// # Safety
+        /// As `Panels::tiles`.
+        #[target_feature(enable = $features)]
+        unsafe fn $wide<const ROWS: usize, const PANELS: usize, const VECTORS: usize>(
+            a: *const *const f32,
+            run_len: usize,
+            b: &[*const f32],
+            finish: &[Finish],
+        ) {
+            let mut sums = [[[$zero(); VECTORS]; ROWS]; PANELS];
+            // SAFETY: `ROWS` pointers, `run_len` floats behind each, `run_len` rows of each of the `PANELS` panels.
+            unsafe {
+                let rows: [*const f32; ROWS] = a.cast::<[*const f32; ROWS]>().read_unaligned();
+                let panels: [*const f32; PANELS] = b.as_ptr().cast::<[*const f32; PANELS]>().read();
+                for i in 0..run_len {
+                    for (panel, sums) in panels.iter().zip(&mut sums) {
+                        let panel = panel.add(i * VECTORS * $lanes);
+                        let mut columns = [$zero(); VECTORS];
+                        for (vector, column) in columns.iter_mut().enumerate() {
+                            *column = $load(panel.add(vector * $lanes));
+                        }
+                        for (row, sums) in rows.iter().zip(sums) {
+                            let x = $broadcast(row.add(i));
+                            for (column, sum) in columns.iter().zip(sums) {
+                                *sum = $fma(x, *column, *sum);
+                            }
+                        }
+                    }
+                }
+            }
+            for (sums, finish) in sums.iter().zip(finish) {
+                // Through memory, as above.
+                let mut staged = MaybeUninit::<Staged>::uninit();
+                for (row, sums) in sums.iter().enumerate() {
+                    for (vector, sum) in sums.iter().enumerate() {
+                        // SAFETY: the stage has room for the largest tile.
+                        unsafe {
+                            $store(staged.as_mut_ptr().cast::<f32>().add((row * VECTORS + vector) * $lanes), *sum);
+                        }
+                    }
+                }
+                // SAFETY: passed on.
+                unsafe { $finish::<VECTORS>(staged.as_ptr().cast(), ROWS, finish) };
+            }
+        }
+
         /// # Safety
         /// As `Panels::tile`; `staged` holds `rows` rows of `VECTORS` vectors.
         #[target_feature(enable = $features)]
@@ -135,6 +207,8 @@ tile!(
     tile_avx512,
     kernel_avx512,
     finish_avx512,
+    tiles_avx512,
+    wide_avx512,
     "avx512f",
     16,
     _mm512_setzero_ps,
@@ -149,12 +223,15 @@ tile!(
     |from: *const f32, mask| _mm512_maskz_loadu_ps(mask, from),
     _mm512_mask_storeu_ps,
     |x: *const f32| _mm512_set1_ps(*x),
-    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14],
+    [[1, 2], [1, 3], [1, 4], [2, 2], [2, 3], [2, 4], [3, 2], [3, 3], [3, 4]]
 );
 tile!(
     tile_avx2,
     kernel_avx2,
     finish_avx2,
+    tiles_avx2,
+    wide_avx2,
     "avx2,fma",
     8,
     _mm256_setzero_ps,
@@ -169,5 +246,6 @@ tile!(
     |from: *const f32, mask| _mm256_maskload_ps(from, mask),
     _mm256_maskstore_ps,
     |x: *const f32| _mm256_broadcast_ss(&*x),
-    [1, 2, 3, 4, 5, 6]
+    [1, 2, 3, 4, 5, 6],
+    [[1, 2], [1, 3], [1, 4], [2, 2]]
 );

@@ -128,6 +128,7 @@ impl Description {
                     first: o.commands[0],
                     last: o.commands[1],
                     axes: o.axes,
+                    origin: None,
                 })
                 .collect(),
         })

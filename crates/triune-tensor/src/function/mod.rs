@@ -6,6 +6,7 @@
 
 mod binary;
 mod border;
+mod cell;
 pub mod math;
 mod pool;
 mod reduce;
@@ -14,6 +15,7 @@ mod unary;
 
 pub use binary::{BinaryKind, Comparison};
 pub use border::BorderMode;
+pub use cell::CellKind;
 pub use pool::PoolKind;
 pub use reduce::ReduceKind;
 pub use resize::{CoordinateMode, NearestMode, ResizeMode};
@@ -121,6 +123,7 @@ mod tests {
         check(Comparison::ALL.iter().copied());
         check(ReduceKind::ALL.iter().copied());
         check(CoordinateMode::ALL.iter().copied());
+        check(CellKind::ALL.iter().copied());
         check(crate::Rounding::ALL.iter().copied());
         check(crate::Requantize::ALL.iter().copied());
         check((0..).map_while(|code| UnaryKind::from_code(code, [0.0; 2])));

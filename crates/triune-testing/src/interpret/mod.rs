@@ -9,6 +9,7 @@ mod epilogue;
 mod index;
 mod movement;
 mod pool;
+mod recurrence;
 mod reduce;
 mod resize;
 mod softmax;
@@ -158,6 +159,7 @@ impl<'a> Step<'a> {
             Op::DequantizeLinear(op) => self.dequantize_linear(op.axis),
             Op::AdaptivePool(op) => self.adaptive_pool(*op),
             Op::WarpPerspective(op) => self.warp(*op),
+            Op::Recurrence(op) => self.recurrence(op),
             Op::Hosted(_) | Op::Function(_) => {
                 panic!("'{}' runs between stages", self.node.name)
             }

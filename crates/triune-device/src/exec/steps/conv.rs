@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use triune_kernels::{
-    ConvGeometry, Error as KernelError, FConv, FConvSpec, Filter, Nhwc, PackedFilter, Pool, Q8, QAdd, QConv,
-    QConvSpec,
+    ConvGeometry, Error as KernelError, FConv, FConvSpec, Nhwc, Pool, Q8, QAdd, QConv, QConvSpec,
 };
 use triune_tensor::{DType, text::List};
 
 use super::super::{
+    Packing,
     check::{Checker, FilterSource, Result, bad, expect_dtype, expect_same_extents, refused},
     operands::{MAX_READS, Prepared, Step},
 };
@@ -114,7 +114,7 @@ impl Step for QConvStep {
 
     fn run(
         &self,
-        [input, residual, _]: [&[u8]; MAX_READS],
+        [input, residual, ..]: [&[u8]; MAX_READS],
         write: &mut [u8],
         scratch: &mut [u8],
         pool: &Pool,
@@ -225,7 +225,7 @@ impl Step for FConvStep {
 
     fn run(
         &self,
-        [input, residual, _]: [&[u8]; MAX_READS],
+        [input, residual, ..]: [&[u8]; MAX_READS],
         write: &mut [u8],
         scratch: &mut [u8],
         pool: &Pool,
@@ -253,17 +253,7 @@ pub(super) fn fconv(checker: &Checker<'_>, command: &command::FConv) -> Result<P
     let output = checker.output_map("output", &command.output)?;
     let geometry = expect_window(&command.window, &input.nhwc, &output.nhwc)?;
     let extents = weight_extents(&geometry, &input.nhwc, &output.nhwc)?;
-    let packed = match checker.weights("weights", command.weights, extents, size_of::<f32>())? {
-        FilterSource::Constants(bytes) => {
-            let [channels, taps, inputs] = extents;
-            let filter = Filter::dense(&bytes, channels, taps, inputs);
-            PackedFilter::new(&filter, geometry.groups, checker.isa).map(Arc::new)
-        }
-        FilterSource::Library(library, weights) => {
-            library.packed(command.weights, &weights, geometry.groups, checker.isa)
-        }
-    };
-    let packed = packed.map_err(refused("weights"))?;
+    let packed = checker.packed(command.weights, extents, geometry.groups, Packing::Convolution)?;
     let bias = match command.bias {
         Some(addr) => Some(checker.floats("bias", addr, Some(output.nhwc.c as u64))?),
         None => None,

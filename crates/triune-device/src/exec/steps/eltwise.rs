@@ -50,7 +50,7 @@ struct QAddStep {
 impl Step for QAddStep {
     fn run(
         &self,
-        [a, b, _]: [&[u8]; MAX_READS],
+        [a, b, ..]: [&[u8]; MAX_READS],
         write: &mut [u8],
         _scratch: &mut [u8],
         pool: &Pool,
@@ -82,7 +82,7 @@ struct QMulStep {
 impl Step for QMulStep {
     fn run(
         &self,
-        [a, b, _]: [&[u8]; MAX_READS],
+        [a, b, ..]: [&[u8]; MAX_READS],
         write: &mut [u8],
         _scratch: &mut [u8],
         pool: &Pool,
@@ -134,7 +134,7 @@ impl Step for BinaryStep {
 
     fn run(
         &self,
-        [a, b, _]: [&[u8]; MAX_READS],
+        [a, b, ..]: [&[u8]; MAX_READS],
         write: &mut [u8],
         scratch: &mut [u8],
         pool: &Pool,

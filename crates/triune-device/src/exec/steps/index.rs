@@ -20,7 +20,7 @@ struct TakeStep {
 impl Step for TakeStep {
     fn run(
         &self,
-        [source, indices, _]: [&[u8]; MAX_READS],
+        [source, indices, ..]: [&[u8]; MAX_READS],
         write: &mut [u8],
         _scratch: &mut [u8],
         pool: &Pool,

@@ -39,7 +39,7 @@ impl Step for MatMulStep {
 
     fn run(
         &self,
-        [a, b, _]: [&[u8]; MAX_READS],
+        [a, b, ..]: [&[u8]; MAX_READS],
         write: &mut [u8],
         scratch: &mut [u8],
         pool: &Pool,

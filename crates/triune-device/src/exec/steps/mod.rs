@@ -7,6 +7,7 @@ mod matmul;
 mod movement;
 mod pooling;
 mod quantize;
+mod recurrence;
 mod reduce;
 mod softmax;
 mod typed;
@@ -36,6 +37,7 @@ pub(super) fn prepare(checker: &Checker<'_>, command: &Command) -> Result<Prepar
         Command::QConv(command) => conv::qconv(checker, command),
         Command::FConv(command) => conv::fconv(checker, command),
         Command::FMatMul(command) => matmul::fmatmul(checker, command),
+        Command::Recurrence(command) => recurrence::recurrence(checker, command),
         Command::Pool(command) => pooling::pool(checker, command),
         Command::GlobalPool(command) => pooling::global_pool(checker, command),
         Command::QAdd(command) => eltwise::qadd(checker, command),

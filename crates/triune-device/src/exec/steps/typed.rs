@@ -22,7 +22,7 @@ struct BinaryStep {
 impl Step for BinaryStep {
     fn run(
         &self,
-        [a, b, _]: [&[u8]; MAX_READS],
+        [a, b, ..]: [&[u8]; MAX_READS],
         write: &mut [u8],
         _scratch: &mut [u8],
         pool: &Pool,
@@ -222,7 +222,7 @@ struct SelectStep {
 impl Step for SelectStep {
     fn run(
         &self,
-        [condition, a, b]: [&[u8]; MAX_READS],
+        [condition, a, b, ..]: [&[u8]; MAX_READS],
         write: &mut [u8],
         _scratch: &mut [u8],
         pool: &Pool,

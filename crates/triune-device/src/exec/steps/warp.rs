@@ -23,7 +23,7 @@ struct WarpStep {
 impl WarpStep {
     fn of<T: Sample + bytemuck::Pod>(
         &self,
-        [x, matrices, images]: [&[u8]; MAX_READS],
+        [x, matrices, images, ..]: [&[u8]; MAX_READS],
         write: &mut [u8],
         pool: &Pool,
     ) -> Result<(), KernelError> {

@@ -107,7 +107,7 @@ struct BinaryStep {
 impl Step for BinaryStep {
     fn run(
         &self,
-        [a, b, _]: [&[u8]; MAX_READS],
+        [a, b, ..]: [&[u8]; MAX_READS],
         write: &mut [u8],
         _scratch: &mut [u8],
         pool: &Pool,

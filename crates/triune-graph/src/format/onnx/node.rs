@@ -154,6 +154,15 @@ impl<'a, 'b> NodeReader<'a, 'b> {
         }
     }
 
+    /// Takes a list of strings.
+    pub(crate) fn texts(&mut self, name: &str) -> Result<Option<Vec<String>>, Error> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let AttributeValue::Texts(texts) = value else { return Err(self.wrong(name, "a list of strings")) };
+        let texts: Result<_, _> =
+            texts.iter().map(|text| std::str::from_utf8(text).map(String::from)).collect();
+        texts.map(Some).map_err(|_| self.wrong(name, "UTF-8"))
+    }
+
     /// Takes a list of non-negative integers.
     pub(crate) fn extents(&mut self, name: &str) -> Result<Option<Vec<usize>>, Error> {
         let Some(values) = self.ints(name)? else { return Ok(None) };

@@ -89,7 +89,7 @@ pub(super) enum AttributeValue<'a> {
     Tensor(Box<TensorProto<'a>>),
     Floats(Vec<f32>),
     Ints(Vec<i64>),
-    Texts,
+    Texts(Vec<&'a [u8]>),
     Graph(Arc<Network<'a>>),
     /// That of the attribute of this name of the function that the node is in.
     Reference(&'a str),
@@ -242,7 +242,7 @@ fn attribute<'a>(bytes: &'a [u8], room: &mut Room, depth: usize) -> Result<Attri
     room.take(room::ATTRIBUTE)?;
     let (mut name, mut kind) = ("", 0);
     let (mut float, mut int, mut text, mut a_tensor) = (0.0, 0, &[][..], None);
-    let (mut floats, mut ints) = (Vec::new(), Vec::new());
+    let (mut floats, mut ints, mut texts) = (Vec::new(), Vec::new(), Vec::new());
     let (mut graph, mut reference) = (None, None);
     // Files before IR version 2 carry no type; then the field that is there tells.
     let mut seen = 0;
@@ -257,6 +257,10 @@ fn attribute<'a>(bytes: &'a [u8], room: &mut Room, depth: usize) -> Result<Attri
             6 => graph = Some(Arc::new(network(wire.bytes()?, room, depth + 1)?)),
             7 => wire.append_fixed::<4>(&mut floats)?,
             8 => wire.append_varints(&mut ints)?,
+            9 => {
+                room.take(room::NAME)?;
+                texts.push(wire.bytes()?);
+            }
             21 => reference = Some(wire.text()?).filter(|name| !name.is_empty()),
             20 => kind = wire.int()?,
             _ => {}
@@ -293,7 +297,7 @@ fn attribute<'a>(bytes: &'a [u8], room: &mut Room, depth: usize) -> Result<Attri
             AttributeValue::Floats(values)
         }
         7 => AttributeValue::Ints(ints.into_iter().map(|int| int as i64).collect()),
-        8 => AttributeValue::Texts,
+        8 => AttributeValue::Texts(texts),
         _ => AttributeValue::Other,
     };
     Ok(Attribute { name, value })

@@ -18,7 +18,7 @@ use super::{
     proto::{Attribute, AttributeValue, DimInfo, Model, Network, NodeProto, ValueInfo},
     tensor::{self, Source},
 };
-use crate::{Constant, Dim, Error, Graph, Node, Value, ValueId, format::names::Names};
+use crate::{Constant, Dim, Error, Graph, Node, Op, Value, ValueId, format::names::Names};
 
 /// The graph while it grows, with what every node may need.
 pub(super) struct Builder<'b> {
@@ -470,6 +470,11 @@ fn node<'b>(
         let attribute = reader.attributes[left].name;
         return Err(reader.unsupported(format!("attribute '{attribute}' is not supported")));
     }
+    // A function's body makes all results, wanted or not.
+    let makes_any = matches!(op, Op::Function(_)) || signature.outputs == ops::MANY;
+    if reader.outputs.first().copied().flatten().is_none() && !makes_any {
+        return Err(reader.unsupported("the first output is missing"));
+    }
     let NodeReader { name, inputs, outputs, after, .. } = reader;
     builder.graph.nodes.push(Node::new(name, op, inputs, outputs));
     builder.graph.nodes.extend(after);
@@ -515,9 +520,9 @@ fn check_attributes(attributes: &[Attribute<'_>]) -> Result<(), String> {
         if !seen.insert(attribute.name) {
             return Err(format!("attribute '{}' is given twice", attribute.name));
         }
-        if let AttributeValue::Other | AttributeValue::Texts = attribute.value {
+        if let AttributeValue::Other = attribute.value {
             return Err(format!(
-                "attribute '{}' holds lists of networks, strings, sparse tensors or types, which are not supported",
+                "attribute '{}' holds lists of networks, sparse tensors or types, which are not supported",
                 attribute.name
             ));
         }
@@ -540,7 +545,7 @@ fn check_arity(
     if outputs.len() > signature.outputs {
         return Err(format!("{} outputs, but the operator has at most {}", outputs.len(), signature.outputs));
     }
-    if outputs.first().copied().flatten().is_none() && signature.outputs != ops::MANY {
+    if outputs.iter().all(Option::is_none) && signature.outputs != ops::MANY {
         return Err("the first output is missing".into());
     }
     Ok(())

@@ -22,6 +22,7 @@ mod pool;
 mod product;
 mod quant;
 mod quantized;
+mod recurrent;
 mod reduce;
 mod resample;
 mod reshape;
@@ -127,7 +128,7 @@ fn mistaken(op: &Op) -> String {
     format!("{} has another's writer", op.name())
 }
 
-const FAMILIES: [&[Operator]; 25] = [
+const FAMILIES: [&[Operator]; 26] = [
     activation::OPERATORS,
     attention::OPERATORS,
     control::OPERATORS,
@@ -146,6 +147,7 @@ const FAMILIES: [&[Operator]; 25] = [
     product::OPERATORS,
     quant::OPERATORS,
     quantized::OPERATORS,
+    recurrent::OPERATORS,
     reduce::OPERATORS,
     reshape::OPERATORS,
     resize::OPERATORS,
