@@ -11,7 +11,7 @@ use triune_graph::{
     passes,
 };
 use triune_tensor::DType;
-use triune_testing::{Tensor, interpret};
+use triune_testing::{Random, Tensor, interpret};
 use xir_common::{
     check::{F32, NAMES, close, float, images, int, text},
     net::{Net, Place, graph, ints, plain, quantized, real, run},
@@ -298,27 +298,45 @@ fn products_of_matrices() {
 #[test]
 fn transposed_convolutions_spread_their_operand() {
     let mut numbers = Numbers::new(11);
-    for (stride, pad, more, kernel) in [(2, 1, 1, 3), (2, 0, 0, 2), (1, 1, 0, 3), (3, 2, 1, 2)] {
+    let mut random = Random(12);
+    for round in 0..40 {
+        let groups = [1, 3][round % 2];
+        let mut below = |limit: usize| random.below(limit);
+        let kernel = [1 + below(3), 1 + below(3)];
+        let (stride, dilation) = ([1 + below(3), 1 + below(3)], [1 + below(2), 1 + below(2)]);
+        // Top, left, bottom, right; rows and columns more behind the end.
+        let pad = [0; 4].map(|_| below(3));
+        let more = [below(stride[0]), below(stride[1])];
         let (x, w, b) = (
             numbers.reals(&[1, 3, 4, 5], 1.0),
-            numbers.reals(&[2, 3, kernel, kernel], 1.0),
-            numbers.reals(&[2], 1.0),
+            numbers.reals(&[2 * groups, 3 / groups, kernel[0], kernel[1]], 1.0),
+            numbers.reals(&[2 * groups], 1.0),
         );
-        let size = |extent: usize| ((extent - 1) * stride + kernel + more) as i64 - 2 * pad;
-        let (rows, columns) = (size(4) as usize, size(5) as usize);
-        let mut expected = vec![0.0; 2 * rows * columns];
-        for (at, value) in expected.iter_mut().enumerate() {
-            let (o, row, column) = (at / (rows * columns), at / columns % rows, at % columns);
-            *value = b.reals()[o];
-            for tap in 0..3 * 4 * 5 * kernel * kernel {
-                let (i, rest) = (tap / (20 * kernel * kernel), tap % (20 * kernel * kernel));
-                let (h, rest) = (rest / (5 * kernel * kernel), rest % (5 * kernel * kernel));
-                let (c, rest) = (rest / (kernel * kernel), rest % (kernel * kernel));
-                let (kh, kw) = (rest / kernel, rest % kernel);
-                let lands = [(h * stride + kh) as i64 - pad, (c * stride + kw) as i64 - pad];
-                if lands == [row as i64, column as i64] {
-                    *value +=
-                        x.reals()[(i * 4 + h) * 5 + c] * w.reals()[((o * 3 + i) * kernel + kh) * kernel + kw];
+        let size = |axis: usize, extent: usize| {
+            let all = (extent - 1) * stride[axis] + (kernel[axis] - 1) * dilation[axis] + 1 + more[axis];
+            all.checked_sub(pad[axis] + pad[axis + 2]).filter(|&rest| rest > 0)
+        };
+        let (Some(rows), Some(columns)) = (size(0, 4), size(1, 5)) else { continue };
+        let mut expected = vec![0.0; 2 * groups * rows * columns];
+        for o in 0..2 * groups {
+            for at in 0..rows * columns {
+                expected[o * rows * columns + at] = b.reals()[o];
+            }
+            for i in 0..3 / groups {
+                let from = o / 2 * (3 / groups) + i;
+                for tap in 0..4 * 5 * kernel[0] * kernel[1] {
+                    let (pixel, tap) = (tap / (kernel[0] * kernel[1]), tap % (kernel[0] * kernel[1]));
+                    let (h, c) = (pixel / 5, pixel % 5);
+                    let (kh, kw) = (tap / kernel[1], tap % kernel[1]);
+                    let row = (h * stride[0] + kh * dilation[0]).checked_sub(pad[0]);
+                    let column = (c * stride[1] + kw * dilation[1]).checked_sub(pad[1]);
+                    if let (Some(row), Some(column)) = (row, column)
+                        && row < rows
+                        && column < columns
+                    {
+                        expected[(o * rows + row) * columns + column] += x.reals()[from * 20 + pixel]
+                            * w.reals()[((o * (3 / groups) + i) * kernel[0] + kh) * kernel[1] + kw];
+                    }
                 }
             }
         }
@@ -327,22 +345,26 @@ fn transposed_convolutions_spread_their_operand() {
         let mut net = Net::default();
         let input = net.input(place.dtype(F32, NAMES, &x.shape));
         let k = net.constant(weights.dtype(F32, "OIHW", &w.shape), &weights.store("OIHW", &w, 0.0));
-        let bias = net.constant(real("O", &[2]), &b);
+        let bias = net.constant(real("O", &[2 * groups]), &b);
         let attributes = [
-            ("stride_height", int(stride as i64)),
-            ("stride_width", int(stride as i64)),
-            ("pad_top", int(pad)),
-            ("pad_bottom", int(pad)),
-            ("pad_left", int(pad)),
-            ("pad_right", int(pad)),
-            ("output_pad_height", int(more as i64)),
-            ("output_pad_width", int(more as i64)),
+            ("stride_height", stride[0]),
+            ("stride_width", stride[1]),
+            ("dilation_height", dilation[0]),
+            ("dilation_width", dilation[1]),
+            ("pad_top", pad[0]),
+            ("pad_left", pad[1]),
+            ("pad_bottom", pad[2]),
+            ("pad_right", pad[3]),
+            ("output_pad_height", more[0]),
+            ("output_pad_width", more[1]),
+            ("groups", groups),
         ];
-        let result = place.dtype(F32, NAMES, &[1, 2, rows, columns]);
-        let y = net.op("ConvTranspose2d", &[input, k, bias], result, &attributes);
+        let given = attributes.map(|(key, value)| (key, int(value as i64)));
+        let result = place.dtype(F32, NAMES, &[1, 2 * groups, rows, columns]);
+        let y = net.op("ConvTranspose2d", &[input, k, bias], result, &given);
         let found = run(&net.finish(&[y]), &[place.store(NAMES, &x, 0.0)]).remove(0);
-        let expected = Tensor::of_floats(DType::F64, &[1, 2, rows, columns], &expected);
-        close(&found, &place.store(NAMES, &expected, 0.0).reals(), &format!("stride {stride} pad {pad}"));
+        let expected = Tensor::of_floats(DType::F64, &[1, 2 * groups, rows, columns], &expected);
+        close(&found, &place.store(NAMES, &expected, 0.0).reals(), &format!("{attributes:?}"));
     }
 }
 
