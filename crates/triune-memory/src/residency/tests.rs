@@ -150,3 +150,23 @@ fn of_sets_that_all_differ_the_fullest_are_kept() {
     assert!(found.value < 2 * capacity, "{}", found.value);
     assert!(found.value > 2 * capacity / 10 * 8, "{}", found.value);
 }
+
+/// What a set of feature maps takes is counted in steps of their least alignment: counted in larger ones, what fits would not.
+#[test]
+fn sizes_are_padded_to_the_least_alignment() {
+    let aligned =
+        |size, alignment| Candidate { buffer: Buffer { lower: 0, upper: 2, size, alignment }, reads: 0 };
+    for candidates in [[aligned(3, 1), aligned(4, 8)], [aligned(4, 8), aligned(3, 1)]] {
+        for policy in Policy::ALL {
+            let found = choose(&candidates, 8, policy).unwrap();
+            check(&candidates, 8, &found);
+            let value = if policy == Policy::None { 0 } else { 7 };
+            assert_eq!((found.value, found.bound), (value, 7), "{policy:?}");
+        }
+    }
+    // Of equal alignments, every size is a whole number of steps, and so is the room: the last map may end within a step.
+    let candidates = [aligned(3, 4), aligned(5, 4)];
+    for (capacity, bound) in [(8, 5), (9, 8)] {
+        assert_eq!(choose(&candidates, capacity, Policy::ALL[0]).unwrap().bound, bound, "{capacity}");
+    }
+}
