@@ -18,6 +18,10 @@ from triune.quantization._write import Layout
 __all__ = ["Trial", "layers_of", "mix"]
 
 
+_CHANNELS_LESS = 10.0
+"""dB that the ratio over channels may be under the bound."""
+
+
 @dataclass(frozen=True)
 class Trial:
     """What a way of quantizing gives."""
@@ -26,8 +30,14 @@ class Trial:
 
     @property
     def level(self) -> float:
-        """The least signal to noise ratio of the outputs, in dB; none where one is spoiled."""
-        levels = [float("-inf") if check.fault else min(check.sqnr, check.channel_sqnr) for check in self.checks]
+        """The least signal to noise ratio of the outputs, in dB; none where one is spoiled.
+
+        Over channels it may be less: most of what a detector's classes say is what is not there.
+        """
+        levels = [
+            float("-inf") if check.fault else min(check.sqnr, check.channel_sqnr + _CHANNELS_LESS)
+            for check in self.checks
+        ]
         return min(levels, default=float("inf"))
 
     @property
@@ -58,12 +68,15 @@ def mix(
     trial: Callable[[Iterable[int] | None, Iterable[int]], Trial],
     bound: float,
     say: Callable[[str], None],
+    *,
+    whole: bool,
 ) -> list[int]:
     """Return the operators to spare, the worst layers first, so that each output has `bound` dB.
 
-    `trial` quantizes with these in float, or with the second ones spared besides those that are in float anyway.
+    `trial` quantizes with these in float, or with the second ones spared besides those that are in float anyway. `whole` says
+    whether all may be spared.
 
-    Raises `Refused` if that takes all of them.
+    Raises `Refused` if that is not enough.
     """
     say("mixing: all layers")
     if trial(None, ()).level >= bound:
@@ -80,12 +93,13 @@ def mix(
         return [index for at in worst[:count] for index in layers[at]]
 
     # The fewest that do: twice as many until it is enough, then halving what is between.
-    enough, few = 1, 0
+    most = len(layers) if whole else len(layers) - 1
+    enough, few = min(1, most), 0
     while trial(None, spared(enough)).level < bound:
         say(f"mixing: {enough} layers spared")
-        if enough == len(layers):
+        if enough == most:
             raise Refused(f"no mixture of widths reaches {bound:g} dB at every output")
-        few, enough = enough, min(2 * enough, len(layers))
+        few, enough = enough, min(2 * enough, most)
     while enough - few > 1:
         middle = (few + enough) // 2
         say(f"mixing: {middle} layers spared")

@@ -290,7 +290,7 @@ class _Work:
             results = self._run(self._attempt(tried).model, optimized=True)
             return Trial(check_outputs(self._reference, results, network.outputs))
 
-        chosen = mix(self._layout, self._why, trial, self._options.bound, self._say)
+        chosen = mix(self._layout, self._why, trial, self._options.bound, self._say, whole=wide)
         if wide:
             self.wide = chosen
         else:

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from triune.quantization._model import Array
 from triune.quantization._statistics import Distribution
 
 __all__ = ["METHODS", "Integers", "Parameters", "find_parameters", "find_weight_scales", "parameters_of"]
@@ -58,6 +59,13 @@ class Parameters:
     def high(self) -> float:
         """The largest real."""
         return (self.integers.high - self.zero_point) * self.scale
+
+    def round(self, values: Array) -> Array:
+        """Return the reals that the values' integers stand for."""
+        steps = np.rint(values / np.float32(self.scale)) + np.float32(self.zero_point)
+        kept = np.clip(steps, self.integers.low, self.integers.high)
+        rounded: Array = (kept - np.float32(self.zero_point)) * np.float32(self.scale)
+        return rounded
 
 
 def parameters_of(low: float, high: float, integers: Integers) -> Parameters:

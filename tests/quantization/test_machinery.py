@@ -1,0 +1,356 @@
+"""The quantizer's parts: ranges, weights, what keeps a float model's results, mixtures, and what samples have to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import numpy_helper
+from quantization_networks import SIZE, Builder, samples, segmenter, ssd_like, yolox_like
+
+import triune
+from triune import errors
+from triune.cli import main
+from triune.quantization._check import check_outputs
+from triune.quantization._equalize import channels_of, equalize_layers, peaks_of
+from triune.quantization._model import Network
+from triune.quantization._scales import METHODS, find_parameters, find_weight_scales, parameters_of
+from triune.quantization._statistics import Distribution, Reservoir, session, with_outputs
+from triune.quantization._write import FUNCTIONS, INTEGERS
+
+
+@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.sampled_from(sorted(INTEGERS)))
+def test_zero_is_exact_and_the_range_is_covered(one: float, other: float, act: str) -> None:
+    low, high = sorted((one, other))
+    found = parameters_of(low, high, INTEGERS[act])
+    assert found.integers.low <= found.zero_point <= found.integers.high
+    assert found.round(np.zeros(1, np.float32))[0] == 0
+    slack = found.scale * 1.001
+    assert found.low <= min(low, 0) + slack
+    assert found.high >= max(high, 0) - slack
+
+
+def seen(values: Any) -> Distribution:
+    found = Distribution()
+    for part in np.array_split(np.asarray(values, np.float32), 7):
+        found.add(part, 0)
+    return found
+
+
+def test_a_histogram_grows_with_what_it_sees() -> None:
+    """Rising values in parts: the same share is under any limit as of the values themselves."""
+    values = np.geomspace(1e-3, 100, 7000) * np.where(np.arange(7000) % 3, 1, -1)
+    middles, shares = seen(values).histogram()
+    assert shares.sum() == pytest.approx(1)
+    for limit in (-50, -1, 1, 50):
+        assert shares[middles < limit].sum() == pytest.approx((values < limit).mean(), abs=0.01)
+
+
+@pytest.mark.parametrize("method", sorted({*METHODS} - {"mse"}))
+def test_what_is_clipped(method: str) -> None:
+    """One in a hundred thousand is a hundred times as large as the rest."""
+    values = np.random.default_rng(1).normal(0, 1, 100_000)
+    values[50_000] = 100
+    found = find_parameters(seen(values), INTEGERS["s8"], method)
+    assert (found.high > 90) == (method == "minmax")
+    if method != "minmax":
+        assert 2.5 < found.high < 30
+
+
+def test_least_error_is_found() -> None:
+    """No other range of many has less."""
+    values = np.random.default_rng(2).laplace(0, 1, 20_000).astype(np.float32)
+    found = find_parameters(seen(values), INTEGERS["s8"], "mse")
+
+    def error(parameters: Any) -> float:
+        return float(np.square(parameters.round(values) - values).mean())
+
+    factors = np.linspace(0.2, 1, 9)
+    ends = [(values.min() * a, values.max() * b) for a in factors for b in factors]
+    tried = [parameters_of(low, high, INTEGERS["s8"]) for low, high in ends]
+    assert error(found) <= min(map(error, tried)) * 1.05
+
+
+def test_pixels_keep_their_lattice() -> None:
+    """From −1 to 1 in 255 steps, zero lies between two: steps of the same width would round each pixel by a half."""
+    pixels = (np.random.default_rng(3).integers(0, 256, 20_000) / 127.5 - 1).astype(np.float32)
+    whole = parameters_of(-1, 1, INTEGERS["s8"])
+    found = find_parameters(seen(pixels), INTEGERS["s8"], "mse")
+    errors_ = [float(np.square(each.round(pixels) - pixels).mean()) for each in (whole, found)]
+    assert errors_[1] < 0.6 * errors_[0]
+
+
+def test_what_a_function_flattens_does_not_count() -> None:
+    """Far below zero a SiLU is zero: the range need not reach there."""
+    values = np.random.default_rng(4).normal(-40, 20, 50_000)
+    plain = find_parameters(seen(values), INTEGERS["s8"], "mse")
+    found = find_parameters(seen(values), INTEGERS["s8"], "mse", FUNCTIONS["SiLU"])
+    assert plain.low < -60
+    assert found.low > -20
+    assert found.high == pytest.approx(plain.high, rel=0.3)
+
+
+def test_weights_that_meet_large_inputs_count_most() -> None:
+    random = np.random.default_rng(5)
+    weights = random.normal(0, 1, (4, 64))
+    weights[:, 0] = 20
+    silent = np.ones(64)
+    silent[0] = 1e-9
+    kept, clipped = (find_weight_scales(weights, power, 8, search=True) for power in (np.ones(64), silent))
+    assert (clipped < 0.8 * kept).all()
+    assert find_weight_scales(np.zeros((2, 3)), None, 8, search=True).tolist() == [1, 1]
+
+
+def network(path: Path) -> Network:
+    model = onnx.load(path)
+    for index, node in enumerate(model.graph.node):
+        node.name = node.name or str(index)
+    return Network(model)
+
+
+def test_equalization_changes_nothing_in_float(tmp_path: Path) -> None:
+    """Branches, a sum, a joint, a pool and a depthwise convolution between; what leaves the network keeps its scale."""
+    b = Builder(6)
+    one = b.act(b.conv("image", 8, spread=8), "relu")
+    pooled = b.node("MaxPool", one, kernel_shape=[2, 2], strides=[2, 2])
+    b.channels[pooled] = 8
+    left, right = b.conv(pooled, 8, spread=8), b.conv(pooled, 8, spread=8)
+    total = b.node("Add", left, right)
+    b.channels[total] = 8
+    joint = b.node("Concat", total, left, axis=1)
+    b.channels[joint] = 16
+    deep = b.node(
+        "Conv", b.act(b.conv(joint, 6, spread=8), "relu"), b.constant(b.random.normal(0, 1, (6, 1, 3, 3))), group=6
+    )
+    b.channels[deep] = 6
+    path = b.save(tmp_path / "float.onnx", y=b.conv(deep, 4), left=left)
+    found = network(path)
+    (sample,) = samples(1)
+    before = session(found.model).run(None, sample)
+    names = list(channels_of(found))
+    peaks = dict(zip(names, map(peaks_of, session(with_outputs(found.model, names)).run(names, sample)), strict=True))
+    factors = equalize_layers(found, peaks)
+    # `left` is an output, and `total` is added to it: neither can be scaled.
+    assert {one, pooled} <= set(factors)
+    assert not {"left", total, joint} & set(factors)
+    for expected, real in zip(before, session(found.model).run(None, sample), strict=True):
+        np.testing.assert_allclose(real, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
+    after = dict(zip(names, map(peaks_of, session(with_outputs(found.model, names)).run(names, sample)), strict=True))
+    alive = peaks[one] > 0
+    assert np.ptp(np.log(after[one][alive])) < np.ptp(np.log(peaks[one][alive]))
+
+
+def test_bias_correction_keeps_means(tmp_path: Path) -> None:
+    """With one coarse scale for all weights, the mean of each channel moves, and moves less when the bias makes up for it."""
+    b = Builder(9)
+    model = b.save(tmp_path / "float.onnx", y=b.conv(b.act(b.conv("image", 8), "relu"), 8, spread=3))
+
+    def off(**options: Any) -> float:
+        result = triune.quantize(
+            model, calibration=samples(16), output=tmp_path / "q.onnx", per_channel=False, method="minmax", **options
+        )
+        reals = [triune.Session(path).run(sample)[0] for path in (model, result.path) for sample in samples(8, seed=8)]
+        means = [np.mean(part, axis=(0, 1, 3, 4)) for part in (reals[:8], reals[8:])]
+        return float(np.abs(means[0] - means[1]).max())
+
+    assert off() < 0.5 * off(bias_correction=False)
+
+
+@pytest.mark.parametrize("act", ["s8", "u8", "s16"])
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_kinds_of_integers(tmp_path: Path, act: str, per_channel: bool) -> None:
+    model = ssd_like(tmp_path / "float.onnx")
+    result = triune.quantize(
+        model, calibration=samples(8), output=tmp_path / "q.onnx", act=act, per_channel=per_channel
+    )
+    least = {"s8": 20, "u8": 20, "s16": 60}[act]
+    assert min(check.sqnr for check in result.checks) > least
+    graph = onnx.load(tmp_path / "q.onnx").graph
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    kinds = {constants[node.input[2]].data_type for node in graph.node if node.op_type == "QuantizeLinear"}
+    assert kinds == {{"s8": onnx.TensorProto.INT8, "u8": onnx.TensorProto.UINT8, "s16": onnx.TensorProto.INT16}[act]}
+    made = [node.input[0] for node in graph.node if node.op_type == "DequantizeLinear"]
+    weights = [constants[name] for name in made if name in constants]
+    of_weights = {tensor.data_type for tensor in weights if len(tensor.dims) == 4}
+    assert of_weights == {onnx.TensorProto.INT16 if act == "s16" else onnx.TensorProto.INT8}
+    # Both runtimes take it for the same network.
+    (sample,) = samples(1, seed=9)
+    for mine, theirs in zip(
+        triune.Session(result.path).run(sample), session(str(result.path)).run(None, sample), strict=True
+    ):
+        np.testing.assert_allclose(mine, theirs, atol=0.05 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("mixed", ["float", "16"])
+def test_a_mixture_meets_its_bound(tmp_path: Path, mixed: str) -> None:
+    """One layer with weights that 8 bits cannot hold is found and spared, the others are not."""
+    b = Builder(8)
+    x = b.act(b.conv("image", 8, name="first"), "relu")
+    bad = b.conv(x, 8, name="bad")
+    weights = next(tensor for tensor in b.constants if tensor.name == b.nodes[-1].input[1])
+    values = numpy_helper.to_array(weights).copy()
+    # In each row a weight that meets nothing, and hides the others.
+    values[:, 7] = 0
+    values[:, 7, 1, 1] = 300
+    weights.CopyFrom(numpy_helper.from_array(values, weights.name))
+    first = next(tensor for tensor in b.constants if tensor.name == b.nodes[0].input[1])
+    dead = numpy_helper.to_array(first).copy()
+    dead[7] = 0
+    first.CopyFrom(numpy_helper.from_array(dead, first.name))
+    model = b.save(tmp_path / "float.onnx", y=b.conv(b.act(bad, "relu"), 4, name="last"))
+    options: dict[str, Any] = {
+        "calibration": samples(8),
+        "output": tmp_path / "q.onnx",
+        "method": "minmax",
+        "equalize": False,
+    }
+    with pytest.warns(
+        errors.QuantizationWarning, match=r"ratio is \d\.\d dB; give more samples than 8, or let .* --mixed"
+    ):
+        triune.quantize(model, **options)
+    bound = 15.0
+    found = triune.quantize(model, **options, mixed=mixed, bound=bound)
+    assert found.checks[0].sqnr >= bound - 0.5
+    spared = found.wide if mixed == "16" else tuple(name for name, why in found.kept_float.items() if "mixed" in why)
+    assert "bad" in spared
+    assert "first" not in spared
+    with pytest.raises(errors.UnsupportedError, match="no mixture of widths reaches 900 dB"):
+        triune.quantize(model, **options, mixed=mixed, bound=900)
+
+
+def test_options_that_there_are_not(tmp_path: Path) -> None:
+    model = segmenter(tmp_path / "float.onnx")
+    some: dict[str, Any] = {"calibration": samples(1), "output": tmp_path / "q.onnx"}
+    with pytest.raises(
+        errors.ArgumentError, match="method: expected one of mse, minmax, percentile, entropy, got 'max'"
+    ):
+        triune.quantize(model, **some, method="max")
+    with pytest.raises(errors.ArgumentError, match="act: expected one of s8, u8, s16, got 's4'"):
+        triune.quantize(model, **some, act="s4")
+    with pytest.raises(errors.ArgumentError, match="mixed: with act 's16'"):
+        triune.quantize(model, **some, act="s16", mixed="16")
+    from triune.quantization import QuantizationOptions
+
+    for options, message in (
+        (QuantizationOptions(act="s16"), "bits=16"),
+        (QuantizationOptions(mixed="16"), "only buyi"),
+    ):
+        with pytest.raises(errors.ArgumentError, match=message):
+            triune.compile(model, calibration=samples(1), output=tmp_path / "out", quantization=options)
+
+
+def test_checks_see_what_is_wrong() -> None:
+    random = np.random.default_rng(9)
+    reals = [
+        {"y": random.normal(0, 1, (1, 3, 8, 8)).astype(np.float32), "k": random.integers(0, 9, (1, 50))}
+        for _ in range(4)
+    ]
+
+    def faults(change: Any) -> list[str]:
+        other = [{name: change(name, values) for name, values in each.items()} for each in reals]
+        return [check.fault for check in check_outputs(reals, other, ["y", "k"])]
+
+    assert faults(lambda name, values: values) == ["", ""]
+    assert faults(lambda name, values: values * 0)[0].startswith("every value is 0, where float has -")
+    assert faults(lambda name, values: values + 3 * random.normal(0, 1, values.shape))[0].startswith(
+        "its signal to noise"
+    )
+    assert faults(lambda name, values: np.where(values > 5, values, values[..., ::-1]))[1] != ""
+    infinite = faults(lambda name, values: values + np.float32(np.inf) if name == "y" else values)
+    assert infinite[0] == "it has values that are infinite or NaN"
+
+    def one_channel(name: str, values: Any) -> Any:
+        values = values.copy()
+        values[:, 1] = 0 if name == "y" else values[:, 1]
+        return values
+
+    assert faults(one_channel)[0].startswith("1 of 3 channels say the same everywhere: channel 1 is 0")
+
+
+def test_outputs_whose_extents_depend_on_data() -> None:
+    """Other numbers of boxes are no fault, none where there were some is; samples of two sizes are compared as they are."""
+    boxes = [{"y": np.ones((count, 4), np.float32)} for count in (3, 5)]
+    fewer = [{"y": np.ones((2, 4), np.float32)}] * 2
+    none = [{"y": np.ones((0, 4), np.float32)}] * 2
+    assert [check_outputs(boxes, other, ["y"])[0].fault for other in (boxes, fewer)] == ["", ""]
+    assert check_outputs(boxes, none, ["y"])[0].fault == "it is empty, where float has values"
+    assert check_outputs(boxes, boxes, ["y"])[0].sqnr == float("inf")
+
+
+def test_every_sample_is_as_likely_to_be_kept() -> None:
+    reservoir = Reservoir(10)
+    for index in range(1000):
+        reservoir.add({"x": np.array([index])})
+    kept = sorted(int(sample["x"][0]) for sample in reservoir.samples)
+    assert len(set(kept)) == 10
+    assert kept[0] < 500 < kept[-1]
+
+
+def test_samples_that_are_one_value_everywhere(tmp_path: Path) -> None:
+    model = segmenter(tmp_path / "float.onnx")
+    grey = [{"image": np.full((1, 3, SIZE, SIZE), 0.5, np.float32)}] * 3
+    with pytest.raises(ValueError, match=r"input 'image': every sample has the value 0\.5 everywhere"):
+        triune.quantize(model, calibration=grey, output=tmp_path / "q.onnx")
+    assert not (tmp_path / "q.onnx").exists()
+    triune.quantize(model, calibration=[*grey, *samples(2)], output=tmp_path / "q.onnx")
+
+
+def test_files_that_cannot_serve_are_named_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A broken image, one of one colour, an array of another size and one with NaN among good ones; nothing is written."""
+    pillow = pytest.importorskip("PIL.Image")
+    model = segmenter(tmp_path / "float.onnx")
+    folder = tmp_path / "calibration"
+    folder.mkdir()
+    random = np.random.default_rng(10)
+    for index in range(6):
+        pillow.fromarray(random.integers(0, 256, (20, 30, 3), np.uint8)).save(folder / f"good{index}.png")
+    good = {path.name for path in folder.iterdir()}
+    (folder / "broken.jpg").write_bytes((folder / "good0.png").read_bytes()[:200])
+    pillow.new("RGB", (30, 20), (7, 7, 7)).save(folder / "grey.png")
+    np.save(folder / "small.npy", random.random((2, 3, 8, 8), np.float32))
+    nan = samples(3)[1]["image"].copy()
+    nan[0, 0, 0, 0] = np.nan
+    np.savez(folder / "nan.npz", image=np.concatenate([samples(1)[0]["image"], nan]))
+    output = tmp_path / "q.onnx"
+    output.write_text("as it was")
+    command = ["quantize", str(model), "--calibrate", str(folder), "-o", str(output), "-v"]
+    assert main(command) == 1
+    err = capsys.readouterr().err
+    assert "calibrating" not in err
+    (line,) = [line for line in err.splitlines() if line.startswith("triune: error: ")]
+    for name, why in {
+        "broken.jpg": "not an image that can be read",
+        "grey.png": "input 'image': the value 0.027451 everywhere",
+        "small.npy": "sample 1: input 'image': expected shape (1, 3, 64, 64), got (1, 3, 8, 8)",
+        "nan.npz": "sample 2: input 'image': expected finite values, got NaN or infinity",
+    }.items():
+        assert f"{name}: {why}" in line
+    assert not any(name in line for name in good)
+    assert output.read_text() == "as it was"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["calibration", "float.onnx", "q.onnx"]
+    for name in ("broken.jpg", "grey.png", "small.npy", "nan.npz"):
+        (folder / name).unlink()
+    assert main(command) == 0
+    assert capsys.readouterr().out.endswith(f"{output}\n")
+    assert triune.Session(output).outputs
+
+
+def test_a_failure_on_the_way_leaves_the_file(tmp_path: Path) -> None:
+    model = yolox_like(tmp_path / "float.onnx")
+    (tmp_path / "q.onnx").write_text("as it was")
+
+    def broken() -> Any:
+        yield samples(1)[0]
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        triune.quantize(model, calibration=broken(), output=tmp_path / "q.onnx")
+    assert (tmp_path / "q.onnx").read_text() == "as it was"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["float.onnx", "q.onnx"]
+    with pytest.raises(errors.FileError, match="cannot write"):
+        triune.quantize(model, calibration=samples(2), output=tmp_path / "no" / "q.onnx")
