@@ -88,7 +88,7 @@ fn softsign(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
 }
 
 /// x·σ(α·x).
-fn swish_of(f: &mut Scope<'_, '_>, x: ValueId, alpha: f32) -> Result<ValueId, Error> {
+pub(super) fn swish_of(f: &mut Scope<'_, '_>, x: ValueId, alpha: f32) -> Result<ValueId, Error> {
     if alpha.to_bits() == 1_f32.to_bits() {
         return f.unary(UnaryKind::Silu, x);
     }
@@ -122,20 +122,20 @@ fn gelu(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     if !node.choice("approximate", "none", &[("none", false), ("tanh", true)])? {
         return Ok(UnaryKind::Gelu.into());
     }
-    Ok(node
-        .function(|f| {
-            let x = f.input(0)?;
-            let square = f.mul(x, x)?;
-            let cube = f.mul(square, x)?;
-            let cube = f.mul_number(cube, 0.044_715)?;
-            let sum = f.add(x, cube)?;
-            let sum = f.mul_number(sum, (2.0 / std::f64::consts::PI).sqrt())?;
-            let gate = f.unary(UnaryKind::Tanh, sum)?;
-            let gate = f.add_number(gate, 1.0)?;
-            let half = f.mul_number(x, 0.5)?;
-            f.mul(half, gate)
-        })
-        .into())
+    Ok(node.function(|f| gelu_by_tanh(f, f.input(0)?)).into())
+}
+
+/// x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))).
+pub(super) fn gelu_by_tanh(f: &mut Scope<'_, '_>, x: ValueId) -> Result<ValueId, Error> {
+    let square = f.mul(x, x)?;
+    let cube = f.mul(square, x)?;
+    let cube = f.mul_number(cube, 0.044_715)?;
+    let sum = f.add(x, cube)?;
+    let sum = f.mul_number(sum, (2.0 / std::f64::consts::PI).sqrt())?;
+    let gate = f.unary(UnaryKind::Tanh, sum)?;
+    let gate = f.add_number(gate, 1.0)?;
+    let half = f.mul_number(x, 0.5)?;
+    f.mul(half, gate)
 }
 
 /// Runs `body` along one axis. Before opset 13 all axes from the given one on form a row.

@@ -11,7 +11,7 @@ use crate::{
     ops::{Conv, Epilogue, Window},
 };
 
-fn conv(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+pub(super) fn conv(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let groups = node.int("group")?.unwrap_or(1);
     let groups = usize::try_from(groups)
         .ok()

@@ -20,6 +20,7 @@ mod movement;
 mod normalization;
 mod pool;
 mod product;
+mod qlinear;
 mod quant;
 mod quantized;
 mod recurrent;
@@ -128,7 +129,7 @@ fn mistaken(op: &Op) -> String {
     format!("{} has another's writer", op.name())
 }
 
-const FAMILIES: [&[Operator]; 26] = [
+const FAMILIES: [&[Operator]; 27] = [
     activation::OPERATORS,
     attention::OPERATORS,
     control::OPERATORS,
@@ -145,6 +146,7 @@ const FAMILIES: [&[Operator]; 26] = [
     normalization::OPERATORS,
     pool::OPERATORS,
     product::OPERATORS,
+    qlinear::OPERATORS,
     quant::OPERATORS,
     quantized::OPERATORS,
     recurrent::OPERATORS,

@@ -23,7 +23,7 @@ fn max_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     pool(node, PoolKind::Max)
 }
 
-fn average_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+pub(super) fn average_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let count_include_pad = node.flag("count_include_pad")?;
     if node.since >= 7 && window_axes(node, None)? == 3 {
         let attributes = Attributes::read(node)?;

@@ -11,20 +11,88 @@ use crate::{
     ops::{BinaryKind, DequantizeLinear, QuantizeLinear, ReduceKind, UnaryKind},
 };
 
-/// The axis of parameters per channel; blocks of a scale each, since opset 21, are not supported.
-fn axis(node: &mut NodeReader<'_, '_>) -> Result<isize, Error> {
-    node.only("block_size", 0)?;
-    node.axis("axis", 1)
+/// The axis of parameters per channel, and how many elements along it share one; 0 where the parameters have no other axes.
+fn axis(node: &mut NodeReader<'_, '_>) -> Result<(isize, usize), Error> {
+    let block = node.int("block_size")?.unwrap_or(0);
+    let block = usize::try_from(block);
+    let block = block.map_err(|_| node.unsupported("attribute 'block_size' is negative"))?;
+    Ok((node.axis("axis", 1)?, block))
+}
+
+/// A parameter of each block of `x` along an axis, as often as there are elements.
+fn by_element(
+    f: &mut Scope<'_, '_>,
+    parameter: ValueId,
+    x: ValueId,
+    axis: isize,
+    block: usize,
+) -> Result<ValueId, Error> {
+    let (shape, own) = (f.shape(x), f.shape(parameter));
+    let axis = f.axis(x, axis as i64)?;
+    let mut blocks = shape;
+    blocks.dims_mut()[axis] = shape[axis].div_ceil(block);
+    if own != blocks {
+        return Err(f.wrong(format!("parameters {own} of blocks of {block} along axis {axis} of {shape}")));
+    }
+    let split = |times: usize| [&own[..=axis], &[times], &own[axis + 1..]].concat();
+    let parameter = f.reshape(parameter, &split(1))?;
+    let parameter = f.expand(parameter, &split(block))?;
+    let mut whole = own.to_vec();
+    whole[axis] = whole[axis].saturating_mul(block);
+    let parameter = f.reshape(parameter, &whole)?;
+    if whole[axis] == shape[axis] { Ok(parameter) } else { f.slice(parameter, axis, 0, shape[axis] as i64) }
+}
+
+/// clamp(rint(x / scale) + zero point), parameters for each block.
+fn quantize_blocks(
+    f: &mut Scope<'_, '_>,
+    (axis, block): (isize, usize),
+    dtype: DType,
+) -> Result<ValueId, Error> {
+    let (x, zero_point) = (f.input(0)?, f.get(2));
+    let dtype = zero_point.map_or(dtype, |zero_point| f.dtype(zero_point));
+    let Some((low, high)) = dtype.int_range().filter(|_| dtype.bytes() <= 2) else {
+        return Err(f.wrong(format!("a result of {dtype}")));
+    };
+    let scale = by_element(f, f.input(1)?, x, axis, block)?;
+    let (x, scale) = (f.cast(x, DType::F32)?, f.cast(scale, DType::F32)?);
+    let mut y = f.div(x, scale)?;
+    y = f.unary(UnaryKind::Round, y)?;
+    if let Some(zero_point) = zero_point {
+        let zero_point = by_element(f, zero_point, x, axis, block)?;
+        let zero_point = f.cast(zero_point, DType::F32)?;
+        y = f.add(y, zero_point)?;
+    }
+    let y = f.unary(UnaryKind::Clip([low as f32, high as f32]), y)?;
+    f.cast(y, dtype)
+}
+
+/// (q − zero point)·scale, parameters for each block.
+fn dequantize_blocks(f: &mut Scope<'_, '_>, (axis, block): (isize, usize)) -> Result<ValueId, Error> {
+    let (x, scale) = (f.input(0)?, f.input(1)?);
+    let dtype = f.dtype(scale);
+    let scale = by_element(f, scale, x, axis, block)?;
+    let mut y = f.cast(x, dtype)?;
+    if let Some(zero_point) = f.get(2) {
+        let zero_point = by_element(f, zero_point, x, axis, block)?;
+        let zero_point = f.cast(zero_point, dtype)?;
+        y = f.sub(y, zero_point)?;
+    }
+    f.mul(y, scale)
 }
 
 pub(super) fn quantize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    let axis = axis(node)?;
+    let (axis, block) = axis(node)?;
     // Saturation concerns 8-bit floats, precision the division of half floats.
     node.ignore(&["saturate"]);
     node.only("precision", 0)?;
     let wish = node.dtype("output_dtype")?;
     let given = node.constant(2).map(Constant::dtype);
-    Ok(Op::QuantizeLinear(QuantizeLinear { axis, dtype: given.or(wish).unwrap_or(DType::U8) }))
+    let dtype = given.or(wish).unwrap_or(DType::U8);
+    if block > 0 {
+        return Ok(node.function(move |f| quantize_blocks(f, (axis, block), dtype)).into());
+    }
+    Ok(Op::QuantizeLinear(QuantizeLinear { axis, dtype }))
 }
 
 fn write_quantize(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
@@ -38,11 +106,14 @@ fn write_quantize(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
 }
 
 pub(super) fn dequantize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    let axis = axis(node)?;
+    let (axis, block) = axis(node)?;
     if let Some(dtype) = node.dtype("output_dtype")?
         && dtype != DType::F32
     {
         return Err(node.unsupported(format!("attribute 'output_dtype' = {dtype}")));
+    }
+    if block > 0 {
+        return Ok(node.function(move |f| dequantize_blocks(f, (axis, block))).into());
     }
     Ok(Op::DequantizeLinear(DequantizeLinear { axis }))
 }
@@ -55,12 +126,11 @@ fn write_dequantize(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> 
 
 #[expect(clippy::unnecessary_wraps, reason = "it is one of the readers")]
 fn dynamic(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    Ok(node.functions(dynamic_quantize).into())
+    Ok(node.functions(|f| Ok(by_range(f, f.input(0)?)?.to_vec())).into())
 }
 
 /// Bytes for the range of x and 0, the scale and the zero point.
-fn dynamic_quantize(f: &mut Scope<'_, '_>) -> Result<Vec<ValueId>, Error> {
-    let x = f.input(0)?;
+pub(super) fn by_range(f: &mut Scope<'_, '_>, x: ValueId) -> Result<[ValueId; 3], Error> {
     let axes: Vec<usize> = (0..f.rank(x)).collect();
     let zero = f.scalar_like(0.0, x);
     let mut ends = [x; 2];
@@ -81,7 +151,7 @@ fn dynamic_quantize(f: &mut Scope<'_, '_>) -> Result<Vec<ValueId>, Error> {
     let zero_point = f.cast(start, DType::U8)?;
     let op = QuantizeLinear { axis: 1, dtype: DType::U8 };
     let y = f.op(Op::QuantizeLinear(op), &[x, scale, zero_point])?;
-    Ok(vec![y, scale, zero_point])
+    Ok([y, scale, zero_point])
 }
 
 operators! {

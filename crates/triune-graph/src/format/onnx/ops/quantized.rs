@@ -2,28 +2,38 @@
 
 use triune_tensor::DType;
 
-use super::{DEFAULT_DOMAIN, Form, Meaning, Operator, Signature, operators};
+use super::{DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, conv, operators, qlinear};
 use crate::{
-    Error, ValueId,
+    Error, Op, ValueId,
     functions::Scope,
     ops::{BinaryKind, UnaryKind},
 };
 
-/// Operand `index` in 32 bits without its zero point, of which a matrix on the left may have one per row.
-fn centered(f: &mut Scope<'_, '_>, index: usize, zero_point: usize, by_row: bool) -> Result<ValueId, Error> {
-    let x = f.input(index)?;
-    let wide = f.cast(x, DType::I32)?;
-    let Some(zero_point) = f.get(zero_point) else { return Ok(wide) };
-    if f.dtype(zero_point) != f.dtype(x) {
-        return Err(f.wrong(format!("{} with a zero point of {}", f.dtype(x), f.dtype(zero_point))));
+/// Products of two bytes without their zero points whose sum is exact in f32, in whatever order.
+const EXACT: usize = (1 << 24) / (255 * 255);
+
+/// Operand `index` without its zero point, of which a matrix on the left may have one per row. Bytes become f32, which holds
+/// them and sums of [`EXACT`] products of them exactly.
+pub(super) fn centered(
+    f: &mut Scope<'_, '_>,
+    x: ValueId,
+    zero_point: Option<ValueId>,
+    by_row: bool,
+) -> Result<ValueId, Error> {
+    let own = f.dtype(x);
+    let dtype = if own.bytes() == 1 { DType::F32 } else { DType::I32 };
+    let wide = f.cast(x, dtype)?;
+    let Some(zero_point) = zero_point else { return Ok(wide) };
+    if f.dtype(zero_point) != own {
+        return Err(f.wrong(format!("{own} with a zero point of {}", f.dtype(zero_point))));
     }
-    let zero_point = f.cast(zero_point, DType::I32)?;
+    let zero_point = f.cast(zero_point, dtype)?;
     let zero_point = spread(f, zero_point, by_row)?;
     f.sub(wide, zero_point)
 }
 
 /// A parameter for all, or one per row or column.
-fn spread(f: &mut Scope<'_, '_>, x: ValueId, by_row: bool) -> Result<ValueId, Error> {
+pub(super) fn spread(f: &mut Scope<'_, '_>, x: ValueId, by_row: bool) -> Result<ValueId, Error> {
     let shape = f.shape(x);
     match *shape {
         [1] => f.reshape(x, &[]),
@@ -32,16 +42,97 @@ fn spread(f: &mut Scope<'_, '_>, x: ValueId, by_row: bool) -> Result<ValueId, Er
     }
 }
 
-/// A · B in 32 bits.
+/// A · B in 32 bits, of what [`centered`] gives: where both are f32, as many products at a time as are exact.
+pub(super) fn product(f: &mut Scope<'_, '_>, a: ValueId, b: ValueId) -> Result<ValueId, Error> {
+    if [a, b].iter().any(|&x| f.dtype(x) != DType::F32) {
+        let (a, b) = (f.cast(a, DType::I32)?, f.cast(b, DType::I32)?);
+        return f.matmul(a, b);
+    }
+    let (left, right) = (f.rank(a), f.rank(b));
+    if left == 0 || right == 0 {
+        return Err(f.wrong("scalars have no matrix product"));
+    }
+    let (own, other) = (left - 1, right.saturating_sub(2));
+    let depth = f.shape(a)[own];
+    let mut sum = None;
+    for from in (0..depth.max(1)).step_by(EXACT) {
+        let to = from.saturating_add(EXACT).min(depth);
+        let (a, b) = if depth <= EXACT {
+            (a, b)
+        } else {
+            (f.slice(a, own, from as i64, to as i64)?, f.slice(b, other, from as i64, to as i64)?)
+        };
+        let part = f.matmul(a, b)?;
+        let part = f.cast(part, DType::I32)?;
+        sum = Some(match sum {
+            Some(sum) => f.add(sum, part)?,
+            None => part,
+        });
+    }
+    sum.ok_or_else(|| f.wrong("a product of nothing"))
+}
+
+/// A convolution in 32 bits; operands x, w, and their zero points. Padding is at x's zero point.
+fn conv_integer(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let op = conv::conv(node)?;
+    let groups = if let Op::Conv(op) = &op { op.groups } else { 1 };
+    Ok(node
+        .function(move |f| {
+            let (x, w) = (f.input(0)?, f.input(1)?);
+            let x = centered(f, x, f.get(2), false)?;
+            let (shape, rank) = (f.shape(w), f.rank(w));
+            let zero_point = match f.get(3) {
+                // One per output channel.
+                Some(id) if f.rank(id) == 1 && f.shape(id)[0] > 1 => {
+                    let mut dims = vec![1; rank];
+                    dims[0] = f.shape(id)[0];
+                    Some(f.reshape(id, &dims)?)
+                }
+                other => other,
+            };
+            let w = centered(f, w, zero_point, false)?;
+            if [x, w].iter().any(|&id| f.dtype(id) != DType::F32) || rank < 3 {
+                return Err(f.wrong(format!("a convolution of integers with weights {shape}")));
+            }
+            let (channels, taps) = (shape[1], shape[2..].iter().product::<usize>().max(1));
+            let most = EXACT / taps;
+            if channels <= most {
+                let y = f.op(op.clone(), &[x, w])?;
+                return f.cast(y, DType::I32);
+            }
+            if most == 0 || groups > 1 {
+                return Err(f.unsupported(format!("sums of more than {EXACT} products in groups or windows")));
+            }
+            let mut sum = None;
+            for from in (0..channels).step_by(most) {
+                let to = (from + most).min(channels) as i64;
+                let part = [f.slice(x, 1, from as i64, to)?, f.slice(w, 1, from as i64, to)?];
+                let part = f.op(op.clone(), &part)?;
+                let part = f.cast(part, DType::I32)?;
+                sum = Some(match sum {
+                    Some(sum) => f.add(sum, part)?,
+                    None => part,
+                });
+            }
+            sum.ok_or_else(|| f.wrong("a convolution without channels"))
+        })
+        .into())
+}
+
+/// A · B in 32 bits; operands A, B, and their zero points.
 fn matmul_integer(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
-    let (a, b) = (centered(f, 0, 2, true)?, centered(f, 1, 3, false)?);
-    f.matmul(a, b)
+    let (a, b) = (f.input(0)?, f.input(1)?);
+    let a = centered(f, a, f.get(2), true)?;
+    let b = centered(f, b, f.get(3), false)?;
+    product(f, a, b)
 }
 
 /// A · B for bytes again: operands a, its scale and zero point, b and its own, and the result's.
 fn qlinear_matmul(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
-    let (a, b) = (centered(f, 0, 2, true)?, centered(f, 3, 5, false)?);
-    let sums = f.matmul(a, b)?;
+    let (a, b) = (f.input(0)?, f.input(3)?);
+    let a = centered(f, a, f.get(2), true)?;
+    let b = centered(f, b, f.get(5), false)?;
+    let sums = product(f, a, b)?;
     let mut scales = Vec::with_capacity(3);
     for (index, by_row) in [(1, true), (4, false), (6, true)] {
         let scale = f.input(index)?;
@@ -67,6 +158,8 @@ fn qlinear_matmul(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
 
 operators! {
     DEFAULT_DOMAIN;
+    "ConvInteger": [10] {2, 4, 1 => conv_integer};
     "MatMulInteger": [10] {2, 4, 1 => body matmul_integer};
+    "QLinearConv": [10] {8, 9, 1 => qlinear::convolution};
     "QLinearMatMul": [10, 21] {8, 8, 1 => body qlinear_matmul};
 }

@@ -42,7 +42,7 @@ fn function(
     })
 }
 
-fn recurrent(node: &mut NodeReader<'_, '_>, cell: CellKind) -> Result<Op, Error> {
+fn attributes(node: &mut NodeReader<'_, '_>, cell: CellKind) -> Result<Recurrent, Error> {
     let backwards: &[bool] = node.choice(
         "direction",
         "forward",
@@ -77,8 +77,46 @@ fn recurrent(node: &mut NodeReader<'_, '_>, cell: CellKind) -> Result<Op, Error>
         clip: clip.unwrap_or(f32::INFINITY),
         coupled,
     };
-    let attributes = Recurrent { op, hidden, batch_first };
-    Ok(node.functions(move |f| attributes.body(f)).into())
+    Ok(Recurrent { op, hidden, batch_first })
+}
+
+fn recurrent(node: &mut NodeReader<'_, '_>, cell: CellKind) -> Result<Op, Error> {
+    let attributes = attributes(node, cell)?;
+    Ok(node.functions(move |f| attributes.body(f, std::array::from_fn(|index| f.get(index)))).into())
+}
+
+/// An LSTM whose weights (directions, inputs, gates) are integers, with scale and zero point of a direction or a gate's unit.
+/// They become reals once; ONNX Runtime quantizes inputs and states instead, anew in every step.
+pub(super) fn dynamic_quantize_lstm(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let attributes = attributes(node, CellKind::Lstm)?;
+    Ok(node
+        .functions(move |f| {
+            let mut operands: Operands = std::array::from_fn(|index| f.get(index));
+            for (index, parameters) in [(1, [8, 9]), (2, [10, 11])] {
+                let weights = f.input(index)?;
+                let shape = f.shape(weights);
+                let &[directions, _, rows] = &*shape else {
+                    return Err(f.wrong(format!("input {} has shape {shape}", NAMES[index])));
+                };
+                let mut spread = [weights; 2];
+                for (to, parameter) in spread.iter_mut().zip(parameters) {
+                    let parameter = f.input(parameter)?;
+                    let dims = match f.shape(parameter).elements() {
+                        Some(count) if count == directions => [directions, 1, 1],
+                        Some(count) if count == directions * rows => [directions, 1, rows],
+                        _ => return Err(f.wrong(format!("parameters {} of {shape}", f.shape(parameter)))),
+                    };
+                    let parameter = f.cast(parameter, DType::F32)?;
+                    *to = f.reshape(parameter, &dims)?;
+                }
+                let reals = f.cast(weights, DType::F32)?;
+                let reals = f.sub(reals, spread[1])?;
+                let reals = f.mul(reals, spread[0])?;
+                operands[index] = Some(f.transpose(reals, &[0, 2, 1])?);
+            }
+            attributes.body(f, operands)
+        })
+        .into())
 }
 
 /// The functions of each direction.
@@ -110,20 +148,26 @@ fn functions(
     Ok(functions)
 }
 
+/// Operands of an operator, and those of one node: X, W, R, B, the lengths, h, c, P.
+const OPERANDS: usize = 8;
+type Operands = [Option<ValueId>; OPERANDS];
+
 /// What operands are called in messages.
-const NAMES: [&str; 8] = ["X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"];
+const NAMES: [&str; OPERANDS] = ["X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"];
 
 impl Recurrent {
-    fn body(&self, f: &mut Scope<'_, '_>) -> Result<Vec<ValueId>, Error> {
+    fn body(&self, f: &mut Scope<'_, '_>, operands: Operands) -> Result<Vec<ValueId>, Error> {
         let Recurrence { cell, ref backwards, .. } = self.op;
         let directions = backwards.len();
-        let x = f.input(0)?;
+        let [x, w, r, both, lengths, initial_h, initial_c, peepholes] = operands;
+        let missing = |name: usize| f.wrong(format!("input {} is missing", NAMES[name]));
+        let (x, w, r) =
+            (x.ok_or_else(|| missing(0))?, w.ok_or_else(|| missing(1))?, r.ok_or_else(|| missing(2))?);
         let shape = f.shape(x);
         let &[first, second, width] = &*shape else {
             return Err(f.wrong(format!("input X has shape {shape}, but 3 dimensions are expected")));
         };
         let [steps, batch] = if self.batch_first { [second, first] } else { [first, second] };
-        let (w, r) = (f.input(1)?, f.input(2)?);
         let recurrent = f.shape(r);
         let hidden = self.hidden.or_else(|| recurrent.get(2).copied()).unwrap_or(0);
         let rows = cell.gates().checked_mul(hidden).filter(|&rows| rows > 0 && rows < usize::MAX / 8);
@@ -131,21 +175,21 @@ impl Recurrent {
             rows.ok_or_else(|| f.wrong(format!("input R has shape {recurrent}, so there are no units")))?;
         let dtype = f.dtype(x);
         let state = if self.batch_first { [batch, directions, hidden] } else { [directions, batch, hidden] };
-        expect(f, 1, dtype, &[directions, rows, width])?;
-        expect(f, 2, dtype, &[directions, rows, hidden])?;
-        expect(f, 3, dtype, &[directions, 2 * rows])?;
-        expect(f, 4, DType::I32, &[batch])?;
-        expect(f, 5, dtype, &state)?;
-        expect(f, 6, dtype, &state)?;
-        expect(f, 7, dtype, &[directions, 3 * hidden])?;
-        let initial = self.initial(f, dtype, [directions, batch, hidden])?;
+        expect(f, (1, operands[1]), dtype, &[directions, rows, width])?;
+        expect(f, (2, operands[2]), dtype, &[directions, rows, hidden])?;
+        expect(f, (3, operands[3]), dtype, &[directions, 2 * rows])?;
+        expect(f, (4, lengths), DType::I32, &[batch])?;
+        expect(f, (5, operands[5]), dtype, &state)?;
+        expect(f, (6, operands[6]), dtype, &state)?;
+        expect(f, (7, operands[7]), dtype, &[directions, 3 * hidden])?;
+        let initial = self.initial(f, [initial_h, initial_c], dtype, [directions, batch, hidden])?;
         if steps == 0 {
             return self.nothing(f, dtype, [directions, batch, hidden], initial);
         }
 
-        let mut vectors = f.get(7);
+        let mut vectors = peepholes;
         let mut bias = None;
-        if let Some(both) = f.get(3) {
+        if let Some(both) = both {
             let (own, mut other) =
                 (f.slice(both, 1, 0, rows as i64)?, f.slice(both, 1, rows as i64, i64::MAX)?);
             if cell == CellKind::LinearGru {
@@ -168,7 +212,7 @@ impl Recurrent {
         let operands = if bias.is_some() { &operands[..] } else { &operands[..2] };
         let gates = f.ops(Op::Gemm(product), operands, 1)?[0];
         let gates = f.reshape(gates, &[steps, batch, directions * rows])?;
-        let operands = [Some(gates), Some(r), vectors, initial, f.get(4)];
+        let operands = [Some(gates), Some(r), vectors, initial, lengths];
         let all = f.ops(Op::Recurrence(self.op.clone()), &operands, 1)?[0];
 
         let mut y = f.slice(all, 0, 0, steps as i64)?;
@@ -188,10 +232,10 @@ impl Recurrent {
     fn initial(
         &self,
         f: &mut Scope<'_, '_>,
+        given: [Option<ValueId>; 2],
         dtype: DType,
         dims: [usize; 3],
     ) -> Result<Option<ValueId>, Error> {
-        let given = [f.get(5), f.get(6)];
         let given = &given[..self.op.cell.states()];
         if given.iter().all(Option::is_none) {
             return Ok(None);
@@ -234,8 +278,13 @@ impl Recurrent {
 }
 
 /// Refuses an operand of another type or shape.
-fn expect(f: &Scope<'_, '_>, index: usize, dtype: DType, dims: &[usize]) -> Result<(), Error> {
-    let Some(id) = f.get(index) else { return Ok(()) };
+fn expect(
+    f: &Scope<'_, '_>,
+    (index, id): (usize, Option<ValueId>),
+    dtype: DType,
+    dims: &[usize],
+) -> Result<(), Error> {
+    let Some(id) = id else { return Ok(()) };
     let (own, shape) = (f.dtype(id), f.shape(id));
     if own == dtype && *shape == *dims {
         return Ok(());

@@ -10,14 +10,19 @@ use crate::{
 };
 
 /// Mean 0 and variance 1 over some axes.
-struct Standard {
-    result: ValueId,
-    mean: ValueId,
+pub(super) struct Standard {
+    pub(super) result: ValueId,
+    pub(super) mean: ValueId,
     /// 1/√(variance + ε).
-    inverse: ValueId,
+    pub(super) inverse: ValueId,
 }
 
-fn standardized(f: &mut Scope<'_, '_>, x: ValueId, axes: &[usize], epsilon: f32) -> Result<Standard, Error> {
+pub(super) fn standardized(
+    f: &mut Scope<'_, '_>,
+    x: ValueId,
+    axes: &[usize],
+    epsilon: f32,
+) -> Result<Standard, Error> {
     let mean = f.reduce(ReduceKind::Mean, x, axes)?;
     let difference = f.sub(x, mean)?;
     let square = f.mul(difference, difference)?;
