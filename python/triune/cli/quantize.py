@@ -51,6 +51,6 @@ def _run(options: argparse.Namespace) -> int:
         result = quantize_file(options.model, target, samples, progress, how, quiet=not options.verbose)
         progress.tell(result)
     for check in result.checks:
-        print(f"{check.name}: {check.sqnr:.1f} dB, cosine {check.cosine:.5f}, largest error {check.max_error:.4g}")
+        print(check)
     print(target)
     return 0

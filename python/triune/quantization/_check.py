@@ -38,7 +38,7 @@ class OutputCheck:
 
     name: str
     sqnr: float
-    """Signal to quantization noise in dB, over all samples; infinite if nothing differs."""
+    """Signal to quantization noise in dB, over all samples; infinite if nothing differs, NaN for integers."""
     channel_sqnr: float
     """The same, each channel's noise against its own signal, over the channels that say something; as `sqnr` where an output
     has no channels. Pixels do not drown scores here."""
@@ -46,8 +46,16 @@ class OutputCheck:
     """Cosine of the angle between the two."""
     max_error: float
     """The largest absolute difference."""
+    equal: float
+    """The share of values that are the same, which is what counts for integers."""
     fault: str
     """What is wrong, in words; empty if nothing is."""
+
+    def __str__(self) -> str:
+        """Return a line on it; ratios say nothing of integers."""
+        if np.isnan(self.sqnr):
+            return f"{self.name}: {self.equal:.1%} of the values are the same"
+        return f"{self.name}: {self.sqnr:.1f} dB, cosine {self.cosine:.5f}, largest error {self.max_error:.4g}"
 
 
 def sqnr(reference: Array, other: Array) -> float:
@@ -79,7 +87,7 @@ def check_outputs(
             # How many boxes are left, say: that may differ, but not be none where there were some.
             empty = any(a.size for a, _ in pairs) and not any(b.size for _, b in pairs)
             fault = "it is empty, where float has values" if empty else ""
-            checks.append(OutputCheck(name, none, none, none, none, fault))
+            checks.append(OutputCheck(name, none, none, none, none, none, fault))
             continue
         if len({a.shape for a, _ in pairs}) == 1:
             reals, found = (np.stack([pair[at] for pair in pairs]) for at in (0, 1))
@@ -87,15 +95,17 @@ def check_outputs(
             # Samples of several sizes have no places or channels in common.
             reals, found = (np.concatenate([pair[at].reshape(-1) for pair in pairs]) for at in (0, 1))
         if found.dtype.kind == "f" and not np.isfinite(found).all() and np.isfinite(reals).all():
-            checks.append(OutputCheck(name, none, none, none, none, "it has values that are infinite or NaN"))
+            checks.append(OutputCheck(name, none, none, none, none, 0.0, "it has values that are infinite or NaN"))
             continue
+        same = float((reals == found).mean()) if reals.size else 1.0
+        most = float(np.abs(reals.astype(np.float64) - found).max(initial=0))
         if reals.dtype.kind != "f":
-            same = float((reals == found).mean()) if reals.size else 1.0
             fault = f"{1 - same:.0%} of its values are others than in float" if same < _LEAST_AGREEMENT else ""
-        else:
-            fault = _fault(reals, found)
-        level, most = sqnr(reals, found), float(np.abs(reals.astype(np.float64) - found).max(initial=0))
-        checks.append(OutputCheck(name, level, _channel_sqnr(reals, found, level), cosine(reals, found), most, fault))
+            checks.append(OutputCheck(name, none, none, none, most, same, fault))
+            continue
+        level, fault = sqnr(reals, found), _fault(reals, found)
+        channels, angle = _channel_sqnr(reals, found, level), cosine(reals, found)
+        checks.append(OutputCheck(name, level, channels, angle, most, same, fault))
     return checks
 
 
@@ -133,7 +143,7 @@ def _loud(spread: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
 
 def _channel_sqnr(reals: Array, found: Array, level: float) -> float:
     """Return the ratio over the channels, each against itself, of the axis with the fewest."""
-    axes = sorted(_by_channel(reals, found), key=lambda each: len(each[1])) if reals.dtype.kind == "f" else []
+    axes = sorted(_by_channel(reals, found), key=lambda each: len(each[1]))
     if not axes:
         return level
     _, own, others = axes[0]

@@ -34,17 +34,18 @@ class Trial:
 
         Over channels it may be less: most of what a detector's classes say is what is not there.
         """
-        levels = [
-            float("-inf") if check.fault else min(check.sqnr, check.channel_sqnr + _CHANNELS_LESS)
-            for check in self.checks
-        ]
-        return min(levels, default=float("inf"))
+        if any(check.fault for check in self.checks):
+            return float("-inf")
+        levels = [min(check.sqnr, check.channel_sqnr + _CHANNELS_LESS) for check in self.checks]
+        # Of integers there is no ratio, but they are wrong or not.
+        return min((level for level in levels if not np.isnan(level)), default=float("inf"))
 
     @property
     def noise(self) -> float:
         """The noise of all outputs, each against its signal, of channels each against their own."""
         ratios = [level for check in self.checks for level in (check.sqnr, check.channel_sqnr)]
-        return sum(1.0 if np.isnan(level) else 10 ** (-level / 10) for level in ratios)
+        known = sum(10 ** (-level / 10) for level in ratios if not np.isnan(level))
+        return known + sum(1 - check.equal for check in self.checks if np.isnan(check.sqnr) and check.equal < 1)
 
 
 def layers_of(layout: Layout) -> list[list[int]]:
