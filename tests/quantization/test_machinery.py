@@ -186,6 +186,45 @@ def test_kinds_of_integers(tmp_path: Path, act: str, per_channel: bool) -> None:
         np.testing.assert_allclose(mine, theirs, atol=0.05 * np.abs(theirs).max())
 
 
+def transformer_like(path: Path) -> Path:
+    """Open extents, weights that two layers share, attention, a Gemm with factors, a transposed convolution in groups."""
+    b = Builder(11)
+
+    def random(*shape: int) -> str:
+        return b.constant(b.random.normal(0, 0.3, shape))
+
+    weights, bias = random(3, 3, 3, 3), random(3)
+    x = b.node("Relu", b.node("Conv", "image", weights, bias, pads=[1] * 4))
+    x = b.node("Conv", x, weights, bias, pads=[1] * 4)
+    x = b.node("HardSwish", b.node("ConvTranspose", x, random(3, 1, 2, 2), group=3, strides=[2, 2]))
+    rows = b.node("Reshape", b.node("Conv", x, random(8, 3, 1, 1)), b.constant([1, 8, -1], np.int64))
+    rows = b.node("Transpose", rows, perm=[0, 2, 1])
+    rows = b.node("LayerNormalization", rows, b.constant(np.ones(8)), b.constant(np.zeros(8)), axis=-1)
+    query, key = b.node("MatMul", rows, random(8, 8)), b.node("MatMul", rows, random(8, 8))
+    shares = b.node("Softmax", b.node("MatMul", query, b.node("Transpose", key, perm=[0, 2, 1])), axis=-1)
+    rows = b.node("Add", b.node("MatMul", shares, rows), rows)
+    pooled = b.node("ReduceMean", rows, axes=[1], keepdims=0)
+    path = b.save(path, y=b.node("Gemm", pooled, random(8, 5), random(1, 5), alpha=0.5, beta=2.0))
+    model = onnx.load(path)
+    for axis, name in ((2, "H"), (3, "W")):
+        model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = name
+    del model.graph.value_info[:]
+    onnx.save(model, path)
+    return path
+
+
+@pytest.mark.parametrize("options", [{}, {"act": "u8"}, {"act": "s16"}, {"method": "entropy"}, {"per_channel": False}])
+def test_samples_of_several_sizes(tmp_path: Path, options: dict[str, Any]) -> None:
+    model = transformer_like(tmp_path / "float.onnx")
+    random = np.random.default_rng(12)
+    several = [{"image": random.normal(0, 1, (1, 3, 6 + 2 * (at % 3), 8)).astype(np.float32)} for at in range(12)]
+    result = triune.quantize(model, calibration=several, output=tmp_path / "q.onnx", **options)
+    assert result.kept_float == {}
+    for sample in several[:3]:
+        (expected,), (found,) = (triune.Session(path).run(sample) for path in (model, result.path))
+        np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
+
+
 @pytest.mark.parametrize("mixed", ["float", "16"])
 def test_a_mixture_meets_its_bound(tmp_path: Path, mixed: str) -> None:
     """One layer with weights that 8 bits cannot hold is found and spared, the others are not."""
