@@ -7,16 +7,16 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use common::{Bench, Constants, INPUT, input, output, window};
+use common::{Bench, Constants, INPUT, OUTPUT, input, output, window};
 use triune_device::{
     Addr, Command, FeatureMap,
-    command::{FConv, FSoftmax, Pool},
+    command::{FConv, FSoftmax, Pool, Recurrence},
 };
 use triune_kernels::Isa;
 use triune_tensor::DType;
 use triune_tensor::{
     Requantize, Rounding,
-    function::{PoolKind, UnaryKind},
+    function::{CellKind, PoolKind, UnaryKind},
 };
 use triune_testing::Random;
 
@@ -73,6 +73,41 @@ fn a_run_allocates_nothing() {
     ];
     let bench = Bench::alone(&commands, &constants, [8192, 8192, 2048]);
     bench.write(INPUT, 0, &common::to_bytes(&random.floats(2048)));
+    settles(&bench, "a convolution, a pool and a softmax");
+
+    for (cell, hidden, given) in
+        [(CellKind::Lstm, 20, false), (CellKind::Gru, 20, true), (CellKind::LinearGru, 300, false)]
+    {
+        let (steps, batch, gates) = (5, 2, cell.gates() as u32);
+        let mut constants = Constants::default();
+        let weights = constants.floats(&random.floats((gates * hidden * hidden) as usize));
+        let (input, output) = (steps * batch * gates * hidden * 4, (steps + 2) * batch * hidden * 4);
+        let recurrence = Recurrence {
+            cell,
+            steps,
+            directions: 1,
+            batch,
+            hidden,
+            backwards: [true, false],
+            functions: [UnaryKind::Tanh; 6],
+            clip: 1.0,
+            coupled: false,
+            input: Addr::new(INPUT, 0),
+            weights: (!given).then_some(weights),
+            given_weights: given.then_some(weights),
+            vectors: None,
+            initial: None,
+            lengths: None,
+            output: Addr::new(OUTPUT, 0),
+        };
+        let bench = Bench::alone(&[recurrence.into()], &constants, [64, u64::from(input), u64::from(output)]);
+        bench.write(INPUT, 0, &common::to_bytes(&random.floats(input as usize / 4)));
+        settles(&bench, &format!("{cell} of {hidden} units"));
+    }
+}
+
+/// Runs a program until a round of runs allocates nothing.
+fn settles(bench: &Bench, what: &str) {
     for threads in [1, 2] {
         let pool = triune_kernels::Pool::new(threads);
         let mut executor = bench.executor(Isa::best()).expect("valid");
@@ -85,6 +120,6 @@ fn a_run_allocates_nothing() {
             }
             ALLOCATIONS.load(Ordering::Relaxed) - before
         });
-        assert_eq!(least.min(), Some(0), "{threads} threads");
+        assert_eq!(least.min(), Some(0), "{what}, {threads} threads");
     }
 }
