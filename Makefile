@@ -105,6 +105,12 @@ bench-peers: $(NATIVE) ## compare images per second with ONNX Runtime (MODELS=fo
 bench-lite: $(NATIVE) ## measure load and first forward in MegEngine Lite's API (MODELS=folder to choose the models)
 	$(BIN)/python benches/python/bench_lite.py $(MODELS)
 
+BOUNDS :=
+
+.PHONY: bench-quantization
+bench-quantization: $(NATIVE) ## compare answers of quantized models with ONNX Runtime's quantizer (BOUNDS="20 36" for mixtures)
+	$(BIN)/python benches/python/bench_quantization.py $(if $(BOUNDS),--bounds $(BOUNDS))
+
 .PHONY: models
 models: $(DEV) ## train and export the embedded network again
 	$(BIN)/python python/triune/models/train_digits.py
