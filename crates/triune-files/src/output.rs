@@ -305,3 +305,28 @@ pub(crate) fn refuse_direct(output: &Output) -> Result<(), Error> {
     let reason = format!("it is {kind}, and files that belong together are replaced together");
     Err(Error::write(&output.path)(io::Error::other(reason)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_parts_have_two_numbers() {
+        for (stem, part) in [
+            (".net.12-0", true),
+            (".a.b.1-22", true),
+            (".net.-0", false),
+            (".net.12-", false),
+            (".net.-", false),
+            (".net.1x-0", false),
+            (".net.1-0x", false),
+            (".net.12", false),
+            (".net", false),
+            ("net.12-0", false),
+        ] {
+            let name = format!("{stem}{PART}");
+            assert_eq!(is_part(OsStr::new(&name)), part, "{name}");
+        }
+        assert!(!is_part(OsStr::new(".net.12-0")));
+    }
+}
