@@ -8,8 +8,9 @@ use triune_device::Command;
 use triune_graph::{
     Graph, Op,
     ops::{
-        BinaryKind, Concat, Epilogue, Flatten, Gather, Gemm, GlobalPool, MatMul, PoolKind, Reduce,
-        ReduceKind, Reshape, Slice, Softmax, Split, Squeeze, Transpose, UnaryKind,
+        BinaryKind, Concat, Epilogue, Flatten, Gather, GatherElements, GatherNd, Gemm, GlobalPool, Index,
+        MatMul, PoolKind, Reduce, ReduceKind, Reshape, Slice, Softmax, Split, Squeeze, Transpose, Unary,
+        UnaryKind,
     },
 };
 use triune_kernels::Error as KernelError;
@@ -254,6 +255,28 @@ fn errors_of_commands_name_operators() {
     assert_eq!(blamed(0, error(1000, 0)), None);
     assert_eq!(blamed(u32::MAX, error(at, 0)), None);
     assert_eq!(blamed(0, triune_device::Error::HostMemory(triune_tensor::OutOfMemory { bytes: 5 })), None);
+}
+
+/// Which axes of their operand operators index, counted from the front.
+#[test]
+fn operators_know_the_axes_that_they_index() {
+    let axes = |op: Op, indices: &[&[usize]]| {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input("x", REAL, &[3, 4, 5]);
+        let mut operands = vec![x];
+        for (at, shape) in indices.iter().enumerate() {
+            operands.push(builder.input(&format!("i{at}"), DType::I64, shape));
+        }
+        let y = builder.node(op, &operands);
+        let (program, _) = compiled(&builder.finish(&[y]), true).expect("a program");
+        program.operators[0].axes.clone()
+    };
+    assert_eq!(axes(Op::Gather(Gather { axis: -1 }), &[&[2]]), [2]);
+    assert_eq!(axes(Op::GatherElements(GatherElements { axis: 1 }), &[&[3, 4, 5]]), [1]);
+    assert_eq!(axes(Op::GatherNd(GatherNd { batch_dims: 1 }), &[&[3, 2]]), [1, 2]);
+    assert_eq!(axes(Op::GatherNd(GatherNd { batch_dims: 0 }), &[&[2, 1]]), [0]);
+    assert_eq!(axes(Op::Index(Index { axes: vec![0, 2] }), &[&[2], &[2]]), [0, 2]);
+    assert!(axes(Op::Unary(Unary { kind: UnaryKind::Exp }), &[]).is_empty());
 }
 
 /// Programs end; what stands on the border twice is copied there.
