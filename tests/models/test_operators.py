@@ -211,6 +211,69 @@ def test_choices_and_indices(dtype: Any) -> None:
     compare("GatherND", {"x": x, "i": np.array([[1], [0], [3]], np.int64)}, batch_dims=1)
 
 
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "min", "max"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int8, np.uint8, np.int32, np.int64, np.bool_])
+def test_elements_put_by_index(dtype: type, reduction: str) -> None:
+    if reduction != "none" and dtype is np.bool_:
+        pytest.skip("no arithmetic of truth values")
+    x = data(dtype, 3, 4, 5)
+    narrow = np.array([[[1, -1, 0], [0, 2, 2]]], np.int32)
+    feeds = {"x": x, "i": narrow, "u": data(dtype, 1, 2, 3)}
+    if dtype is np.float16 and reduction != "none":
+        pytest.skip("ONNX Runtime has no such kernel")
+    if reduction == "none":
+        # Of several for one place the last stays; ONNX leaves that open.
+        feeds["i"] = np.array([[[1, -1, 0], [0, 2, 3]]], np.int32)
+    compare("ScatterElements", feeds, opset=18, axis=2, reduction=reduction)
+    compare("ScatterElements", {**feeds, "i": feeds["i"].astype(np.int64)}, opset=18, axis=-2, reduction=reduction)
+    rows = np.array([[[1, 0], [2, -1]], [[0, 3], [1, 0] if reduction != "none" else [0, 0]]], np.int64)
+    compare("ScatterND", {"x": x, "i": rows, "u": data(dtype, 2, 2, 5)}, opset=18, reduction=reduction)
+    compare(
+        "ScatterND",
+        {"x": x, "i": np.array([[2], [0]], np.int64), "u": data(dtype, 2, 4, 5)},
+        opset=18,
+        reduction=reduction,
+    )
+
+
+def test_older_forms_of_scatter() -> None:
+    feeds = {"x": data(np.float32, 3, 3), "i": np.array([[1, 0, 2]], np.int64), "u": data(np.float32, 1, 3)}
+    for op, opset in (("Scatter", 9), ("Scatter", 10), ("ScatterElements", 11), ("ScatterElements", 16)):
+        compare(op, feeds, opset=opset, axis=0)
+
+
+@pytest.mark.parametrize(
+    ("op", "indices", "updates", "reason"),
+    [
+        ("ScatterElements", np.array([[3, 0]], np.int64), (1, 2), "index 3 is outside of axis 0 of extent 3"),
+        ("ScatterElements", np.array([[0, 0, 0, 0, 0]], np.int64), (1, 5), "indices of shape"),
+        ("ScatterElements", np.array([[0, 0]], np.int64), (1, 3), "updates of shape"),
+        ("ScatterND", np.array([[0, 4]], np.int64), (1,), "index 4 is outside of axis 1 of extent 4"),
+        ("ScatterND", np.array([[0, 0, 0]], np.int64), (1,), "indices of shape"),
+        ("ScatterND", np.array([[0]], np.int64), (1, 3), "updates of shape"),
+    ],
+)
+@pytest.mark.parametrize("known", [False, True])
+def test_elements_that_lead_nowhere_are_refused(
+    op: str, indices: Array, updates: tuple[int, ...], reason: str, known: bool
+) -> None:
+    x, u = data(np.float32, 3, 4), data(np.float32, *updates)
+    feeds = {"x": x, "u": u}
+    constants = {} if not known else {"i": indices}
+    helper = onnx.helper
+    inputs = [*feeds.items()] if known else [("x", x), ("i", indices), ("u", u)]
+    graph = helper.make_graph(
+        [helper.make_node(op, ["x", "i", "u"], ["y"], name="it")],
+        op,
+        [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in inputs],
+        [onnx.ValueInfoProto(name="y")],
+        [onnx.numpy_helper.from_array(a, n) for n, a in constants.items()],
+    )
+    file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
+    with pytest.raises(triune.errors.Error, match=f"'it'.*{reason}"):
+        triune.Session(file).run(dict(inputs))
+
+
 CASTS = [
     np.float32,
     np.float16,

@@ -287,6 +287,8 @@ fn stays_on_host(node: &Node) -> bool {
         | Op::QuantizeLinear(_)
         | Op::DequantizeLinear(_)
         | Op::WarpPerspective(_)
+        | Op::ScatterElements(_)
+        | Op::ScatterNd(_)
         | Op::Hosted(_) => false,
         _ => true,
     }

@@ -9,15 +9,17 @@ use triune_device::{
     Addr, Command, ErrorClass, FeatureMap,
     command::{
         self, ArgReduce, Convert, Copy, Dequantize, FBinary, FConv, FMatMul, FSoftmax, FUnary, Fill,
-        GlobalPool, Opcode, Operand, Order, Pool, QMul, QSoftmax, Quantize, Reduce, Resize, Select, Table,
-        Take,
+        GlobalPool, Opcode, Operand, Order, Pool, Put, QMul, QSoftmax, Quantize, Reduce, Resize, Select,
+        Table, Take,
     },
 };
 use triune_kernels::Isa;
 use triune_tensor::DType;
 use triune_tensor::{
     Requantize, Rounding,
-    function::{BinaryKind, CoordinateMode, NearestMode, PoolKind, ReduceKind, ResizeMode, UnaryKind},
+    function::{
+        BinaryKind, CoordinateMode, NearestMode, PoolKind, ReduceKind, ResizeMode, ScatterKind, UnaryKind,
+    },
 };
 use triune_testing::Random;
 
@@ -548,6 +550,21 @@ fn damaged_commands_never_panic() {
             axis_strides: [16, 0, 0, 0, 0, 0],
             dst: Addr::new(OUTPUT, 0),
             dst_strides: [0, 0, 0, 0, 12, 4],
+        }
+        .into(),
+        Put {
+            dtype: DType::I32,
+            kind: ScatterKind::Add,
+            dims: [1, 1, 1, 1, 2, 3],
+            src: Addr::new(INPUT, 0),
+            src_strides: [0, 0, 0, 0, 12, 4],
+            indices: Operand { addr: zeros, dtype: DType::I64, strides: [0, 0, 0, 0, 8, 0] },
+            count: 1,
+            index_stride: 0,
+            extents: [2, 1, 1, 1, 1, 1],
+            axis_strides: [12, 0, 0, 0, 0, 0],
+            dst: Addr::new(OUTPUT, 0),
+            dst_strides: [0, 0, 0, 0, 0, 4],
         }
         .into(),
         Order {

@@ -7,8 +7,8 @@ mod samples;
 use common::{Bench, CONSTANTS, INPUT, OUTPUT, SCRATCH, input, operand, output, quant};
 use samples::{
     MAP, ONES, ZEROS, argreduce, binary, constants, convert, copy, dequantize, fbinary, fconv, fill, fmatmul,
-    from, fsoftmax, funary, gpool, order, params, pool, qadd, qconv, qmul, qsoftmax, quantize, recurrence,
-    reduce, resize, select, table, take, to, warp,
+    from, fsoftmax, funary, gpool, order, params, pool, put, qadd, qconv, qmul, qsoftmax, quantize,
+    recurrence, reduce, resize, select, table, take, to, warp,
 };
 use triune_device::{
     Addr, Command, Error,
@@ -44,6 +44,7 @@ fn right() -> Vec<Command> {
         select().into(),
         convert().into(),
         take().into(),
+        put().into(),
         order().into(),
         table(U8).into(),
     ];
@@ -166,6 +167,9 @@ fn addresses() -> Vec<Row> {
         take() => src, "src";
         take() => indices.addr, "indices";
         take() => dst, "dst";
+        put() => src, "src";
+        put() => indices.addr, "indices";
+        put() => dst, "dst";
         order() => input, "input";
         order() => output, "output";
     }
@@ -223,6 +227,7 @@ fn places() -> Vec<Row> {
         select() => output.addr, "output";
         convert() => output.addr, "output";
         take() => dst, "dst";
+        put() => dst, "dst";
         order() => output, "output";
     }
     // Onto what is still read, one element further.
@@ -263,6 +268,7 @@ fn places() -> Vec<Row> {
         select() => condition.addr, output.addr, 4, "condition";
         convert() => input.addr, output.addr, 2, "input";
         take() => indices.addr, dst, 4, "indices";
+        put() => src, dst, 4, "src";
         order() => input, output, 8, "input";
     }
     // In place is not for those that read an element after they have written another.
@@ -524,6 +530,15 @@ fn own() -> Vec<Row> {
         (but(take(), |c| (c.count, c.index_stride) = (2, 4)), "index_stride", "4 is not a multiple of 8"),
         (but(take(), |c| (c.count, c.index_stride) = (3, u64::MAX - 7)), "index_stride", "overflow"),
         (but(take(), |c| (c.count, c.index_stride) = (2, 1 << 30)), "indices", "leave"),
+        (but(put(), |c| c.dtype = Bool), "dtype", "the type is bool"),
+        (but(put(), |c| c.dtype = F16), "dtype", "the type is float16"),
+        (but(put(), |c| c.count = 0), "count", "1 to 6 are possible"),
+        (but(put(), |c| c.indices.dtype = I16), "indices", "it can be int32 or int64"),
+        (but(put(), |c| c.extents[0] = 0), "extents", "extent 0 is 0"),
+        (but(put(), |c| c.axis_strides[0] = 6), "axis_strides", "6 is not a multiple of 4"),
+        (but(put(), |c| c.extents[0] = 4000), "dst", "leave"),
+        (but(put(), |c| c.dst_strides[5] = 3), "dst", "not a multiple of 4"),
+        (but(put(), |c| (c.count, c.index_stride) = (2, 4)), "index_stride", "4 is not a multiple of 8"),
         (but(order(), |c| c.dtype = Bool), "dtype", "the type is bool"),
         (but(order(), |c| c.dtype = F16), "dtype", "the type is float16"),
         (but(order(), |c| c.k = 5), "k", "5 of 4 elements"),

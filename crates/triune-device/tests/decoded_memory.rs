@@ -13,7 +13,7 @@ use triune_device::{
     Addr, Command, Decoded,
     command::{
         self, AddParams, ArgReduce, Convert, Dequantize, FBinary, FConv, FMatMul, FSoftmax, FUnary, Fill,
-        GlobalPool, Opcode, Order, Pool, QAdd, QConv, QMul, QSoftmax, Quantize, Recurrence, Reduce,
+        GlobalPool, Opcode, Order, Pool, Put, QAdd, QConv, QMul, QSoftmax, Quantize, Recurrence, Reduce,
         RequantTarget, Resize, Select, Table, Take, Warp,
     },
 };
@@ -21,7 +21,8 @@ use triune_kernels::Isa;
 use triune_tensor::{
     DType, Requantize, Rounding,
     function::{
-        BinaryKind, BorderMode, CellKind, CoordinateMode, PoolKind, ReduceKind, ResizeMode, UnaryKind,
+        BinaryKind, BorderMode, CellKind, CoordinateMode, PoolKind, ReduceKind, ResizeMode, ScatterKind,
+        UnaryKind,
     },
 };
 
@@ -266,6 +267,23 @@ fn kinds() -> Vec<Kind> {
                 axis_strides: [4, 0, 0, 0, 0, 0],
                 dst: Addr::new(OUTPUT, 0),
                 dst_strides: [0, 0, 0, 0, 16, 4],
+            }
+            .into()
+        }),
+        ("put", || {
+            Put {
+                dtype: DType::I32,
+                kind: ScatterKind::Max,
+                dims: DIMS,
+                src: Addr::new(INPUT, 0),
+                src_strides: [0, 0, 0, 0, 16, 4],
+                indices: operand(Addr::new(INPUT, 512), DType::I32, DIMS),
+                count: 1,
+                index_stride: 0,
+                extents: [16, 1, 1, 1, 1, 1],
+                axis_strides: [4, 0, 0, 0, 0, 0],
+                dst: Addr::new(OUTPUT, 0),
+                dst_strides: [0; 6],
             }
             .into()
         }),

@@ -7,7 +7,7 @@ use common::operand;
 use triune_device::{
     Addr, Command, CommandTime, DeviceSpec, FeatureMap, TimingOptions,
     command::{
-        ArgReduce, Convert, Copy, FBinary, FMatMul, FSoftmax, Fill, GlobalPool, Operand, Order, Pool,
+        ArgReduce, Convert, Copy, FBinary, FMatMul, FSoftmax, Fill, GlobalPool, Operand, Order, Pool, Put,
         QSoftmax, Recurrence, Reduce, Resize, Select, Take, Warp, Window,
     },
     spec::VectorSpec,
@@ -17,7 +17,7 @@ use triune_tensor::{
     DType, Requantize, Rounding,
     function::{
         BinaryKind, BorderMode, CellKind, CoordinateMode, NearestMode, PoolKind, ReduceKind, ResizeMode,
-        UnaryKind,
+        ScatterKind, UnaryKind,
     },
 };
 
@@ -121,6 +121,21 @@ fn movement() {
         dst_strides: strides,
     };
     is(take, [2 * ELEMENTS, 8 * 30 * 3, 0], 2 * ELEMENTS, ELEMENTS, 0);
+    let put = Put {
+        dtype: DType::I16,
+        kind: ScatterKind::Set,
+        dims: DIMS,
+        src: A,
+        src_strides: strides,
+        indices: repeated(B, DType::I64),
+        count: 3,
+        index_stride: 8,
+        extents: [11, 13, 17, 1, 1, 1],
+        axis_strides: [2, 4, 6, 0, 0, 0],
+        dst: Y,
+        dst_strides: [0; 6],
+    };
+    is(put, [2 * ELEMENTS, 8 * 30 * 3, 0], 2 * ELEMENTS, ELEMENTS, 0);
 }
 
 #[test]

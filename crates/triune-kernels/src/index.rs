@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::sync::{Mutex, PoisonError};
 
+use triune_tensor::function::ScatterKind;
+
 use crate::cancel::{self, SPAN, spans};
 use crate::parallel::{self, GRAIN, Shared};
 use crate::strided::{Nest, RANK};
@@ -165,13 +167,85 @@ impl Take {
         });
         match outside.into_inner().unwrap_or_else(PoisonError::into_inner) {
             None => Ok(()),
-            Some((at, axis)) => Err(Error::Index {
-                operand: "indices",
-                index: indices[at + axis * self.spec.index_stride].widen(),
-                axis,
-                extent: self.spec.extents[axis],
-            }),
+            Some((at, axis)) => Err(self.leaves(indices, at, axis)),
         }
+    }
+}
+
+impl Take {
+    /// Puts elements where a take would pick them, in row-major order: of several for one place the last one stays.
+    ///
+    /// Errors: slices shorter than the spans; an index outside of its axis, and the target is then undefined.
+    pub fn put<T: Copy, I: Index>(
+        &self,
+        updates: &[T],
+        indices: &[I],
+        target: &mut [T],
+    ) -> Result<(), Error> {
+        self.place(updates, indices, target, |to, from| *to = from)
+    }
+
+    /// The same with elements that are put together with those that are there, one after the other.
+    pub fn put_with<T: Reducible, I: Index>(
+        &self,
+        updates: &[T],
+        indices: &[I],
+        target: &mut [T],
+        kind: ScatterKind,
+    ) -> Result<(), Error> {
+        let wide = |f: fn(T::Wide, T::Wide) -> T::Wide| {
+            move |to: &mut T, from: T| *to = T::narrow(f(to.widen(), from.widen()))
+        };
+        let better = |wins: fn(&T, &T) -> bool| {
+            move |to: &mut T, from: T| {
+                if !to.is_nan() && (from.is_nan() || wins(&from, to)) {
+                    *to = from;
+                }
+            }
+        };
+        match kind {
+            ScatterKind::Set => self.put(updates, indices, target),
+            ScatterKind::Add => self.place(updates, indices, target, wide(T::add)),
+            ScatterKind::Mul => self.place(updates, indices, target, wide(T::mul)),
+            ScatterKind::Min => self.place(updates, indices, target, better(T::lt)),
+            ScatterKind::Max => self.place(updates, indices, target, better(T::gt)),
+        }
+    }
+
+    fn place<T: Copy, I: Index>(
+        &self,
+        updates: &[T],
+        indices: &[I],
+        target: &mut [T],
+        put: impl Fn(&mut T, T),
+    ) -> Result<(), Error> {
+        Error::check_len("target", target.len(), self.spans[0])?;
+        Error::check_len("indices", indices.len(), self.spans[1])?;
+        let nest = &self.nest;
+        Error::check_len("updates", updates.len(), usize::try_from(nest.span[0][1]).unwrap_or(usize::MAX))?;
+        if nest.is_empty() {
+            return Ok(());
+        }
+        let inner = nest.inner();
+        let [su, st, si] = nest.inner_strides().map(|stride| stride as usize);
+        for run in spans(nest.outer(1), inner).flatten() {
+            let [u, t, i] = nest.position(1, run).map(|at| at as usize);
+            let mut offset = self.offset(&indices[i..]).map_err(|axis| self.leaves(indices, i, axis))?;
+            for at in 0..inner {
+                if si != 0 {
+                    let i = i + at * si;
+                    offset = self.offset(&indices[i..]).map_err(|axis| self.leaves(indices, i, axis))?;
+                }
+                put(&mut target[t + at * st + offset], updates[u + at * su]);
+            }
+        }
+        Ok(())
+    }
+
+    /// The error of an index that is outside of its axis.
+    fn leaves<I: Index>(&self, indices: &[I], at: usize, axis: usize) -> Error {
+        let index = indices[at + axis * self.spec.index_stride].widen();
+        Error::Index { operand: "indices", index, axis, extent: self.spec.extents[axis] }
     }
 }
 

@@ -5,7 +5,8 @@ mod common;
 use std::cmp::Ordering;
 
 use common::{extents, offsets, span, strides};
-use triune_kernels::{OrderSpec, Pool, Take, TakeSpec, order};
+use triune_kernels::{Error, OrderSpec, Pool, Take, TakeSpec, order};
+use triune_tensor::function::ScatterKind;
 use triune_testing::Random;
 
 /// A nest whose results each have `count` indices.
@@ -88,6 +89,80 @@ fn elements_are_picked_by_index() {
             assert!(take.run(&case.source, &case.indices, &mut out[1..], pool).is_err());
         }
     }
+}
+
+impl Case {
+    /// What the target becomes of updates that lie as results would, all in `f64`.
+    fn put(&self, target: &[i32], updates: &[i32], together: impl Fn(i64, i64) -> i64) -> Vec<i32> {
+        let TakeSpec { dims, source, indices, output, .. } = self.spec;
+        let mut want = target.to_vec();
+        for [from, to, at] in offsets(dims, [output, source, indices]) {
+            let place = (0..self.spec.count).map(|axis| {
+                let index = self.indices[at + axis * self.spec.index_stride];
+                index.rem_euclid(self.spec.extents[axis] as i64) as usize * self.spec.strides[axis]
+            });
+            let own = &mut want[to + place.sum::<usize>()];
+            *own = together(i64::from(*own), i64::from(updates[from])) as i32;
+        }
+        want
+    }
+}
+
+#[test]
+fn elements_are_put_where_they_would_be_picked() {
+    let mut random = Random(103);
+    for _ in 0..80 {
+        let case = Case::random(&mut random);
+        let places = Take::new(case.spec).expect("a nest");
+        let updates: Vec<i32> =
+            (0..span(case.spec.dims, case.spec.output)).map(|_| random.next() as i32).collect();
+        let narrow: Vec<i32> = case.indices.iter().map(|&index| index as i32).collect();
+        let kinds: [(ScatterKind, fn(i64, i64) -> i64); 5] = [
+            (ScatterKind::Set, |_, b| b),
+            (ScatterKind::Add, |a, b| a.wrapping_add(b)),
+            (ScatterKind::Mul, |a, b| a.wrapping_mul(b)),
+            (ScatterKind::Min, |a, b| a.min(b)),
+            (ScatterKind::Max, |a, b| a.max(b)),
+        ];
+        for (kind, together) in kinds {
+            let want = case.put(&case.source, &updates, together);
+            let mut target = case.source.clone();
+            places.put_with(&updates, &case.indices, &mut target, kind).expect("fitting slices");
+            assert_eq!(target, want, "{kind:?}");
+            let mut target = case.source.clone();
+            places.put_with(&updates, &narrow, &mut target, kind).expect("fitting slices");
+            assert_eq!(target, want, "{kind:?}, indices of 32 bits");
+        }
+        let mut target = case.source.clone();
+        let short = target.len() - 1;
+        assert!(places.put(&updates, &case.indices, &mut target[..short]).is_err());
+        assert!(places.put(&updates[1..], &case.indices, &mut target).is_err());
+        assert!(places.put(&updates, &case.indices[1..], &mut target).is_err());
+    }
+}
+
+#[test]
+fn what_is_no_number_wins_and_stays() {
+    let spec = TakeSpec {
+        dims: [1, 1, 1, 1, 1, 4],
+        source: [0; 6],
+        indices: [0, 0, 0, 0, 0, 1],
+        output: [0, 0, 0, 0, 0, 1],
+        count: 1,
+        index_stride: 0,
+        extents: [3, 1, 1, 1, 1, 1],
+        strides: [1, 0, 0, 0, 0, 0],
+    };
+    let places = Take::new(spec).expect("a nest");
+    for (kind, rest) in [(ScatterKind::Min, -1.0), (ScatterKind::Max, 3.0)] {
+        let mut target = [f32::NAN, 0.0, 1.0];
+        places.put_with(&[5.0, f32::NAN, -1.0, 3.0], &[0_i64, -2, 2, 2], &mut target, kind).expect("fits");
+        assert!(target[0].is_nan() && target[1].is_nan());
+        assert_eq!(target[2], if rest < 0.0 { -1.0 } else { 3.0 });
+    }
+    let mut target = [0.0_f32; 3];
+    let error = places.put(&[1.0; 4], &[0_i64, 1, 3, 9], &mut target).expect_err("outside");
+    assert!(matches!(error, Error::Index { index: 3, axis: 0, extent: 3, .. }), "{error}");
 }
 
 /// Long rows, which threads share, and an index that is outside of its axis wherever it stands.

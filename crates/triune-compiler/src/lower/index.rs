@@ -1,9 +1,9 @@
 //! Elements picked by index, and the first elements in order.
 
-use triune_device::command::{Order, Take};
+use triune_device::command::{Order, Put, Take};
 use triune_graph::{
     Node, Op, ValueId,
-    ops::{Gather, GatherElements, GatherNd, Index, TopK},
+    ops::{Gather, GatherElements, GatherNd, Index, ScatterElements, ScatterKind, ScatterNd, TopK},
 };
 use triune_tensor::{DType, MAX_RANK, Shape, text::List};
 
@@ -80,6 +80,11 @@ impl Lowering<'_> {
         let axes: Vec<usize> = match &node.op {
             Op::Gather(op) => axis(node, op.axis, rank).into_iter().collect(),
             Op::GatherElements(op) => axis(node, op.axis, rank).into_iter().collect(),
+            Op::ScatterElements(op) => axis(node, op.axis, rank).into_iter().collect(),
+            Op::ScatterNd(_) => {
+                let count = dims(1).and_then(|dims| dims.last().copied()).unwrap_or(0);
+                (0..rank).take(count).collect()
+            }
             Op::GatherNd(op) => {
                 let count = dims(1).and_then(|dims| dims.last().copied()).unwrap_or(0);
                 (op.batch_dims..rank).take(count).collect()
@@ -194,6 +199,78 @@ impl Lowering<'_> {
         }
         let axes = axes.iter().map(|&axis| (x.dims[axis], x.strides[axis])).collect();
         self.take(node, y, &Pick { source, indices, index_stride, axes })
+    }
+
+    pub(super) fn scatter_elements(&mut self, node: &Node, op: ScatterElements) -> Result<(), Error> {
+        let (output, index) = (self.scattered(node)?, self.view(operand(node, 1)?)?);
+        let axis = axis(node, op.axis, output.dims.rank())?;
+        let pick = Self::elements_along(&output, index, axis);
+        self.put(node, op.kind, &pick)
+    }
+
+    pub(super) fn scatter_nd(&mut self, node: &Node, op: ScatterNd) -> Result<(), Error> {
+        let (output, index) = (self.scattered(node)?, self.view(operand(node, 1)?)?);
+        let (dims, _) = self.meta(operand(node, 2)?)?;
+        let rows = index
+            .dims
+            .rank()
+            .checked_sub(1)
+            .ok_or_else(|| Error::unsupported(node, "indices without an axis of coordinates"))?;
+        let count = index.dims[rows];
+        let (mut source, mut indices) = (under(dims, &output), under(dims, &index));
+        for at in 0..dims.rank() {
+            if at < rows {
+                indices.strides[at] = index.strides[at];
+            } else {
+                source.strides[at] = output.strides[at - rows + count];
+            }
+        }
+        let axes = (0..count).map(|axis| (output.dims[axis], output.strides[axis])).collect();
+        self.put(node, op.kind, &Pick { source, indices, index_stride: index.strides[rows], axes })
+    }
+
+    /// The result, which is the first operand until something is put into it.
+    fn scattered(&mut self, node: &Node) -> Result<View, Error> {
+        let x = self.view(operand(node, 0)?)?;
+        let output = self.place(result(node)?, Form::Dense)?;
+        self.copy(&x, &output)?;
+        Ok(output)
+    }
+
+    /// Puts the third operand where it would be picked from.
+    fn put(&mut self, node: &Node, kind: ScatterKind, pick: &Pick) -> Result<(), Error> {
+        let updates = self.view(operand(node, 2)?)?;
+        if updates.dims.contains(&0) {
+            return Ok(());
+        }
+        let (dims, strides) = merge_axes::<6>(&[&updates, &pick.indices, &pick.source])
+            .filter(|_| pick.axes.len() <= 6)
+            .ok_or_else(|| Error::unsupported(node, "more than six separate axes"))?;
+        let (mut axis_extents, mut axis_strides) = ([1; 6], [0; 6]);
+        for (axis, &(extent, stride)) in pick.axes.iter().enumerate() {
+            (axis_extents[axis], axis_strides[axis]) = (extent, stride);
+        }
+        let indices = triune_device::command::Operand {
+            addr: self.addr(&pick.indices)?,
+            dtype: pick.indices.dtype,
+            strides: strides[1],
+        };
+        let command = Put {
+            dtype: updates.dtype,
+            kind,
+            dims: extents(dims)?,
+            src: self.addr(&updates)?,
+            src_strides: strides[0],
+            indices,
+            count: pick.axes.len() as u32,
+            index_stride: pick.index_stride,
+            extents: extents(axis_extents)?,
+            axis_strides,
+            dst: self.addr(&pick.source)?,
+            dst_strides: strides[2],
+        };
+        self.emit(command, &[&updates, &pick.indices, &pick.source]);
+        Ok(())
     }
 
     pub(super) fn top_k(&mut self, node: &Node, op: TopK) -> Result<(), Error> {

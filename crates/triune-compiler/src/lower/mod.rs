@@ -185,6 +185,8 @@ impl Lowering<'_> {
             Op::Gather(op) => self.gather(node, *op),
             Op::GatherElements(op) => self.gather_elements(node, *op),
             Op::GatherNd(op) => self.gather_nd(node, *op),
+            Op::ScatterElements(op) => self.scatter_elements(node, *op),
+            Op::ScatterNd(op) => self.scatter_nd(node, *op),
             Op::Index(op) => self.index(node, op),
             Op::Where(_) => self.choose(node),
             Op::TopK(op) => self.top_k(node, *op),

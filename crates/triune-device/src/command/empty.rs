@@ -30,6 +30,7 @@ impl Command {
             Self::Select(c) => c.dims.contains(&0),
             Self::Convert(c) => c.dims.contains(&0),
             Self::Take(c) => c.dims.contains(&0),
+            Self::Put(c) => c.dims.contains(&0),
             Self::Order(c) => c.k == 0 || c.dims[0] == 0 || c.dims[2] == 0,
             Self::Reduce(c) => (0..6).any(|axis| c.dims[axis] == 0 && c.axes >> axis & 1 == 0),
             Self::ArgReduce(c) => (0..6).any(|axis| c.dims[axis] == 0 && c.axis as usize != axis),

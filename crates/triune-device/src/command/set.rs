@@ -3,7 +3,8 @@
 use triune_tensor::{
     DType, Requantize, Rounding,
     function::{
-        BinaryKind, BorderMode, CellKind, CoordinateMode, PoolKind, ReduceKind, ResizeMode, UnaryKind,
+        BinaryKind, BorderMode, CellKind, CoordinateMode, PoolKind, ReduceKind, ResizeMode, ScatterKind,
+        UnaryKind,
     },
 };
 
@@ -676,6 +677,36 @@ commands! {
         /// First element written.
         [out] dst: Addr,
         /// Bytes from one element written to the next.
+        dst_strides: [u64; 6],
+    }
+
+    /// Elements put where indices say, one after the other in row-major order. Each has a fixed place in the target and, along
+    /// `count` further axes of it, an index of its own; a negative one counts from the back, one outside of its axis stops
+    /// the program. What lies in the target beforehand stays where nothing is put.
+    Put = 0x0074, "put" {
+        /// Type of the elements: any for [`ScatterKind::Set`], otherwise any integer type, f32 or f64.
+        dtype: DType,
+        /// What becomes of an element that another one is put on.
+        kind: ScatterKind,
+        /// The extents of what is put, outermost first; unused ones are 1.
+        dims: [u32; 6],
+        /// The first element that is put.
+        [in] src: Addr,
+        /// Bytes from one to the next.
+        src_strides: [u64; 6],
+        /// The indices along the first indexed axis, `i32` or `i64`.
+        [in] indices: Operand,
+        /// Indexed axes, 1 to 6.
+        count: u32,
+        /// Bytes from an index along one indexed axis to that along the next.
+        index_stride: u64,
+        /// Extents of the indexed axes; unused ones are 1.
+        extents: [u32; 6],
+        /// Bytes of the target from one element to the next along the indexed axes.
+        axis_strides: [u64; 6],
+        /// The target's first element.
+        [out] dst: Addr,
+        /// Bytes from one fixed place in the target to the next.
         dst_strides: [u64; 6],
     }
 

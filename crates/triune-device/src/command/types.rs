@@ -3,7 +3,8 @@
 use triune_tensor::{
     DType, Requantize, Rounding,
     function::{
-        BinaryKind, BorderMode, CellKind, Coded, CoordinateMode, PoolKind, ReduceKind, ResizeMode, UnaryKind,
+        BinaryKind, BorderMode, CellKind, Coded, CoordinateMode, PoolKind, ReduceKind, ResizeMode,
+        ScatterKind, UnaryKind,
     },
 };
 
@@ -288,7 +289,17 @@ record! {
     }
 }
 
-coded_fields!(BinaryKind, CellKind, CoordinateMode, PoolKind, ReduceKind, Requantize, ResizeMode, Rounding);
+coded_fields!(
+    BinaryKind,
+    CellKind,
+    CoordinateMode,
+    PoolKind,
+    ReduceKind,
+    Requantize,
+    ResizeMode,
+    Rounding,
+    ScatterKind
+);
 
 /// The tables of all codes, as documents list them.
 pub(super) fn code_tables() -> Vec<super::docs::Codes> {
@@ -299,6 +310,7 @@ pub(super) fn code_tables() -> Vec<super::docs::Codes> {
         Codes::of::<Rounding>(),
         Codes::of::<Requantize>(),
         Codes::of::<ReduceKind>(),
+        Codes::of::<ScatterKind>(),
         Codes::of::<PoolKind>(),
         Codes::of::<ResizeMode>(),
         Codes::of::<BorderMode>(),

@@ -388,6 +388,14 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             work.write = Some((c.dst, bytes));
             Amount::elementwise(product(c.dims))
         }
+        Command::Put(c) => {
+            let bytes = product(c.dims).saturating_mul(width.element(c.dtype.bytes() as u64));
+            work.reads[0] = Some((c.src, bytes));
+            let (addr, indices) = width.operand(&c.indices, c.dims);
+            work.reads[1] = Some((addr, indices.saturating_mul(c.count.into())));
+            work.write = Some((c.dst, bytes));
+            Amount::elementwise(product(c.dims))
+        }
         Command::Order(c) => {
             let elements = product(c.dims);
             let [outer, len, inner] = c.dims;

@@ -5,14 +5,15 @@ use triune_device::{
     Addr,
     command::{
         AddParams, ArgReduce, Binary, Convert, Copy, Dequantize, FBinary, FConv, FMatMul, FSoftmax, FUnary,
-        Fill, GlobalPool, Order, Pool, QAdd, QConv, QMul, QSoftmax, Quantize, Recurrence, Reduce,
+        Fill, GlobalPool, Order, Pool, Put, QAdd, QConv, QMul, QSoftmax, Quantize, Recurrence, Reduce,
         RequantTarget, Resize, Select, Table, Take, Warp,
     },
 };
 use triune_tensor::{
     DType, Requantize, Rounding,
     function::{
-        BinaryKind, BorderMode, CellKind, CoordinateMode, PoolKind, ReduceKind, ResizeMode, UnaryKind,
+        BinaryKind, BorderMode, CellKind, CoordinateMode, PoolKind, ReduceKind, ResizeMode, ScatterKind,
+        UnaryKind,
     },
 };
 
@@ -256,6 +257,27 @@ pub(crate) fn take() -> Take {
         axis_strides: [16, 0, 0, 0, 0, 0],
         dst: Addr::new(OUTPUT, 0),
         dst_strides: [0, 0, 0, 0, 12, 4],
+    }
+}
+
+pub(crate) fn put() -> Put {
+    Put {
+        dtype: DType::F32,
+        kind: ScatterKind::Add,
+        dims: [1, 1, 1, 1, 2, 3],
+        src: Addr::new(INPUT, 0),
+        src_strides: [0, 0, 0, 0, 12, 4],
+        indices: triune_device::command::Operand {
+            addr: ZEROS,
+            dtype: DType::I64,
+            strides: [0, 0, 0, 0, 8, 0],
+        },
+        count: 1,
+        index_stride: 0,
+        extents: [2, 1, 1, 1, 1, 1],
+        axis_strides: [12, 0, 0, 0, 0, 0],
+        dst: Addr::new(OUTPUT, 0),
+        dst_strides: [0, 0, 0, 0, 0, 4],
     }
 }
 

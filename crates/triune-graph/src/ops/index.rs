@@ -1,6 +1,6 @@
 //! Choices and elements picked by index.
 
-use triune_tensor::{DType, MAX_RANK, text::List};
+use triune_tensor::{DType, MAX_RANK, function::ScatterKind, text::List};
 
 use super::infer::{Operands, TensorType, broadcast, resolve_axis};
 use crate::Error;
@@ -77,6 +77,70 @@ impl GatherNd {
         }
         let dims = [rows, &x.shape[picked..]].concat();
         at.like_input(at.shape(&dims)?)
+    }
+}
+
+/// Elements put into a copy of x, the others of their coordinates their own: `y[index[i, j], j] = updates[i, j]` for axis 0.
+/// Inputs x, indices and updates of the same rank, the latter two of the same extents; negative indices count from the back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScatterElements {
+    /// The axis, counted from the back when negative.
+    pub axis: isize,
+    /// What becomes of an element that another one is put on.
+    pub kind: ScatterKind,
+}
+
+/// Types of x and updates, which are the result's, and what is put together has to be numbers.
+fn scattered(at: &Operands<'_>, kind: ScatterKind) -> Result<Vec<TensorType>, Error> {
+    let (x, updates) = (at.input(0)?, at.input(2)?);
+    if x.dtype != updates.dtype {
+        return Err(at.wrong(format!("inputs of types {} and {}", x.dtype, updates.dtype)));
+    }
+    if kind != ScatterKind::Set && x.dtype == DType::Bool {
+        return Err(at.wrong(format!("{kind} of {}", x.dtype)));
+    }
+    at.like_input(x.shape)
+}
+
+impl ScatterElements {
+    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (x, indices, updates) = (at.input(0)?, at.input(1)?, at.input(2)?);
+        expect_indices(at, 1)?;
+        let axis = at.axis(self.axis, x.shape.rank())?;
+        let fits = |index: usize| index == axis || indices.shape[index] <= x.shape[index];
+        let same = indices.shape.rank() == x.shape.rank() && indices.shape == updates.shape;
+        if !same || !(0..x.shape.rank()).all(fits) {
+            return Err(at.wrong(format!(
+                "indices of shape {} and updates of shape {} for {}",
+                indices.shape, updates.shape, x.shape
+            )));
+        }
+        at.expect_indices_within(1, axis, x.shape[axis])?;
+        scattered(at, self.kind)
+    }
+}
+
+/// Parts put into a copy of x by coordinates: the last axis of the indices holds the first coordinates of a part. Inputs x,
+/// indices, updates; negative coordinates count from the back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScatterNd {
+    /// What becomes of an element that another one is put on.
+    pub kind: ScatterKind,
+}
+
+impl ScatterNd {
+    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (x, indices, updates) = (at.input(0)?, at.input(1)?, at.input(2)?);
+        expect_indices(at, 1)?;
+        let parts = indices.shape.split_last().filter(|(count, _)| (1..=x.shape.rank()).contains(*count));
+        let parts = parts.map(|(&count, rows)| [rows, &x.shape[count..]].concat());
+        if parts.as_deref() != Some(&*updates.shape) {
+            return Err(at.wrong(format!(
+                "indices of shape {} and updates of shape {} for {}",
+                indices.shape, updates.shape, x.shape
+            )));
+        }
+        scattered(at, self.kind)
     }
 }
 

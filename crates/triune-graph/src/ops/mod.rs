@@ -28,7 +28,7 @@ pub use conv::{AutoPad, Conv, Epilogue, Residual, Stage};
 pub use dynamic::{CondTake, Hosted, Nms, NonMaxSuppression, NonZero, SequenceOp};
 pub use eltwise::Binary;
 pub use gemm::{Gemm, MatMul};
-pub use index::{GatherElements, GatherNd, Index, TopK, Where};
+pub use index::{GatherElements, GatherNd, Index, ScatterElements, ScatterNd, TopK, Where};
 pub use movement::{Concat, Gather, Pad, PadMode, Slice, SliceRange, Split, Transpose};
 pub use normalization::BatchNormalization;
 pub use pool::{AdaptivePool, GlobalPool, Pool};
@@ -44,7 +44,7 @@ pub(crate) use window::Window;
 // What operators' attributes are made of.
 pub use triune_tensor::function::{
     BinaryKind, BorderMode, CellKind, Comparison, CoordinateMode, NearestMode, PoolKind, ReduceKind,
-    ResizeMode, UnaryKind,
+    ResizeMode, ScatterKind, UnaryKind,
 };
 
 use crate::{Error, Function};
@@ -97,6 +97,10 @@ pub enum Op {
     GatherElements(GatherElements),
     /// Parts picked by coordinates; inputs x, indices.
     GatherNd(GatherNd),
+    /// One element put per index along an axis; inputs x, indices, updates.
+    ScatterElements(ScatterElements),
+    /// Parts put by coordinates; inputs x, indices, updates.
+    ScatterNd(ScatterNd),
     /// numpy's advanced indexing; inputs x and one tensor of indices per axis.
     Index(Index),
     /// Elements of one operand or another; inputs condition, a, b.
@@ -166,6 +170,8 @@ impl Op {
             Self::Gather(_) => "Gather",
             Self::GatherElements(_) => "GatherElements",
             Self::GatherNd(_) => "GatherND",
+            Self::ScatterElements(_) => "ScatterElements",
+            Self::ScatterNd(_) => "ScatterND",
             Self::Index(_) => "Index",
             Self::Where(_) => "Where",
             Self::TopK(_) => "TopK",
@@ -281,6 +287,8 @@ impl Op {
             Self::Gather(op) => op.infer(at),
             Self::GatherElements(op) => op.infer(at),
             Self::GatherNd(op) => op.infer(at),
+            Self::ScatterElements(op) => op.infer(at),
+            Self::ScatterNd(op) => op.infer(at),
             Self::Index(op) => op.infer(at),
             Self::Where(_) => Where::infer(at),
             Self::TopK(op) => op.infer(at),

@@ -11,6 +11,7 @@ pub mod math;
 mod pool;
 mod reduce;
 mod resize;
+mod scatter;
 mod unary;
 
 pub use binary::{BinaryKind, Comparison};
@@ -19,6 +20,7 @@ pub use cell::CellKind;
 pub use pool::PoolKind;
 pub use reduce::ReduceKind;
 pub use resize::{CoordinateMode, NearestMode, ResizeMode};
+pub use scatter::ScatterKind;
 pub use unary::UnaryKind;
 
 /// A code of a vocabulary: number, name and meaning, as documents list it.
@@ -122,6 +124,7 @@ mod tests {
         check(BinaryKind::ALL.iter().copied());
         check(Comparison::ALL.iter().copied());
         check(ReduceKind::ALL.iter().copied());
+        check(ScatterKind::ALL.iter().copied());
         check(CoordinateMode::ALL.iter().copied());
         check(CellKind::ALL.iter().copied());
         check(crate::Rounding::ALL.iter().copied());

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use triune_graph::ops::{GatherElements, GatherNd, Index, TopK};
+use triune_graph::ops::{GatherElements, GatherNd, Index, ScatterElements, ScatterKind, ScatterNd, TopK};
 
 use super::Step;
 use crate::{
@@ -60,6 +60,57 @@ impl Step<'_> {
             flat(&x.shape, &[&row[..op.batch_dims], &own, rest].concat())
         });
         x.take(&shape, sources.collect::<Vec<_>>().into_iter())
+    }
+
+    pub(super) fn scatter_elements(&self, op: ScatterElements) -> Tensor {
+        let (x, indices) = (self.input(0), self.input(1));
+        let axis = resolve_axis(op.axis, x.shape.len());
+        let picked = indices.integers();
+        let targets = positions(&indices.shape).map(|mut at| {
+            at[axis] = from_front(picked[flat(&indices.shape, &at)], x.shape[axis]);
+            flat(&x.shape, &at)
+        });
+        self.put(op.kind, targets.collect())
+    }
+
+    pub(super) fn scatter_nd(&self, op: ScatterNd) -> Tensor {
+        let (x, indices) = (self.input(0), self.input(1));
+        let picked = indices.integers();
+        let (count, rows) = indices.shape.split_last().expect("coordinates");
+        let targets = positions(&self.input(2).shape).map(|at| {
+            let (row, rest) = at.split_at(rows.len());
+            let coordinate = |axis: usize| {
+                from_front(picked[flat(&indices.shape, &[row, &[axis]].concat())], x.shape[axis])
+            };
+            let own: Vec<usize> = (0..*count).map(coordinate).collect();
+            flat(&x.shape, &[&own, rest].concat())
+        });
+        self.put(op.kind, targets.collect())
+    }
+
+    /// The first operand with the elements of the third put on those at `targets`.
+    fn put(&self, kind: ScatterKind, targets: Vec<usize>) -> Tensor {
+        let (x, updates) = (self.input(0), self.input(2));
+        if kind == ScatterKind::Set {
+            let mut both = x.clone();
+            both.extend(updates);
+            let mut from: Vec<usize> = (0..x.elements()).collect();
+            targets.into_iter().enumerate().for_each(|(index, target)| from[target] = x.elements() + index);
+            return both.take(&x.shape, from.into_iter());
+        }
+        let (mut values, updates) = (x.reals(), updates.reals());
+        for (target, update) in targets.into_iter().zip(updates) {
+            let own = &mut values[target];
+            *own = match kind {
+                ScatterKind::Set => update,
+                ScatterKind::Add => f64::from((*own + update) as f32),
+                ScatterKind::Mul => f64::from((*own * update) as f32),
+                ScatterKind::Min if own.is_nan() || *own < update => *own,
+                ScatterKind::Max if own.is_nan() || *own > update => *own,
+                ScatterKind::Min | ScatterKind::Max => update,
+            };
+        }
+        Tensor::f32(&x.shape, &values.into_iter().map(|value| value as f32).collect::<Vec<_>>())
     }
 
     pub(super) fn index(&self, op: &Index) -> Tensor {

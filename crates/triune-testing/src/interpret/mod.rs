@@ -143,6 +143,8 @@ impl<'a> Step<'a> {
             Op::Gather(op) => self.gather(*op),
             Op::GatherElements(op) => self.gather_elements(*op),
             Op::GatherNd(op) => self.gather_nd(*op),
+            Op::ScatterElements(op) => self.scatter_elements(*op),
+            Op::ScatterNd(op) => self.scatter_nd(*op),
             Op::Index(op) => self.index(op),
             Op::Where(_) => self.choose(),
             Op::TopK(op) => return self.top_k(*op),

@@ -1,10 +1,10 @@
 //! Elements picked by index, and the order of elements along an axis.
 
 use triune_kernels::{Error as KernelError, OrderSpec, Pool, Take, TakeSpec};
-use triune_tensor::DType;
+use triune_tensor::{DType, function::ScatterKind};
 
 use super::super::{
-    check::{Checker, Result, bad, expect_dtype, refused},
+    check::{Checker, Placed, Result, bad, expect_dtype, refused},
     operands::{MAX_READS, Prepared, Step},
 };
 use super::{elements, elements_mut, with_number};
@@ -53,6 +53,72 @@ impl Step for TakeStep {
     }
 }
 
+/// How indices lead to places beside the fixed ones.
+struct Indexed<'c> {
+    dims: [u32; 6],
+    indices: &'c command::Operand,
+    count: u32,
+    index_stride: u64,
+    extents: &'c [u32; 6],
+    axis_strides: &'c [u64; 6],
+}
+
+impl Indexed<'_> {
+    /// The bytes that any index can lead to beyond a fixed place: the indexed axes' whole extents.
+    fn reach(&self, elem: u64) -> Result<u64> {
+        let Self { count, extents, axis_strides, .. } = self;
+        if *count == 0 || *count > 6 {
+            return bad("count", format!("{count} indexed axes, 1 to 6 are possible"));
+        }
+        expect_dtype("indices", self.indices.dtype, &[DType::I32, DType::I64])?;
+        let mut reach = 0_u64;
+        for axis in 0..*count as usize {
+            if extents[axis] == 0 {
+                return bad("extents", format!("extent {axis} is 0"));
+            }
+            if !axis_strides[axis].is_multiple_of(elem) {
+                return bad("axis_strides", format!("{} is not a multiple of {elem}", axis_strides[axis]));
+            }
+            let more = u64::from(extents[axis] - 1).checked_mul(axis_strides[axis]);
+            let Some(sum) = more.and_then(|more| reach.checked_add(more)) else {
+                return bad("axis_strides", "the indexed extents overflow");
+            };
+            reach = sum;
+        }
+        Ok(reach)
+    }
+
+    /// The indices of all elements: those along the first indexed axis, and all of them.
+    fn operands(&self, checker: &Checker<'_>) -> Result<[Placed; 2]> {
+        let Self { indices, count, index_stride, .. } = self;
+        let bytes = indices.dtype.bytes() as u64;
+        let first =
+            checker.strided("indices", indices.addr, bytes, self.dims.map(u64::from), indices.strides)?;
+        if !index_stride.is_multiple_of(bytes) {
+            return bad("index_stride", format!("{index_stride} is not a multiple of {bytes}"));
+        }
+        let Some(more) = index_stride.checked_mul(u64::from(count - 1)) else {
+            return bad("index_stride", "the indices overflow");
+        };
+        Ok([first, checker.widened(&first, more)?])
+    }
+
+    /// For elements that lie `fixed` in what is indexed, and `own` by themselves.
+    fn kernel(&self, first: &Placed, fixed: &Placed, own: &Placed, elem: u64) -> Result<Take> {
+        let spec = TakeSpec {
+            dims: self.dims.map(|dim| dim as usize),
+            source: fixed.element_strides(),
+            indices: first.element_strides(),
+            output: own.element_strides(),
+            count: self.count as usize,
+            index_stride: (self.index_stride / self.indices.dtype.bytes() as u64) as usize,
+            extents: self.extents.map(|extent| extent as usize),
+            strides: self.axis_strides.map(|stride| (stride / elem) as usize),
+        };
+        Take::new(spec).map_err(refused("dims"))
+    }
+}
+
 pub(super) fn take(checker: &Checker<'_>, command: &command::Take) -> Result<Prepared> {
     let command::Take {
         elem_bytes,
@@ -70,53 +136,91 @@ pub(super) fn take(checker: &Checker<'_>, command: &command::Take) -> Result<Pre
     if ![1, 2, 4, 8].contains(elem_bytes) {
         return bad("elem_bytes", format!("{elem_bytes} is not 1, 2, 4 or 8"));
     }
-    if *count == 0 || *count > 6 {
-        return bad("count", format!("{count} indexed axes, 1 to 6 are possible"));
-    }
-    expect_dtype("indices", indices.dtype, &[DType::I32, DType::I64])?;
     let elem = u64::from(*elem_bytes);
-    let index_bytes = indices.dtype.bytes() as u64;
-    let axes = *count as usize;
-    let wide_dims = dims.map(u64::from);
-    // The bytes that any index can lead to: the indexed axes' whole extents beside the fixed places.
-    let mut reach = 0_u64;
-    for axis in 0..axes {
-        if extents[axis] == 0 {
-            return bad("extents", format!("extent {axis} is 0"));
-        }
-        if !axis_strides[axis].is_multiple_of(elem) {
-            return bad("axis_strides", format!("{} is not a multiple of {elem}", axis_strides[axis]));
-        }
-        let more = u64::from(extents[axis] - 1).checked_mul(axis_strides[axis]);
-        let Some(sum) = more.and_then(|more| reach.checked_add(more)) else {
-            return bad("axis_strides", "the indexed extents overflow");
-        };
-        reach = sum;
-    }
-    let fixed = checker.strided("src", *src, elem, wide_dims, *src_strides)?;
+    let indexed =
+        Indexed { dims: *dims, indices, count: *count, index_stride: *index_stride, extents, axis_strides };
+    let reach = indexed.reach(elem)?;
+    let fixed = checker.strided("src", *src, elem, dims.map(u64::from), *src_strides)?;
     let source = checker.widened(&fixed, reach)?;
-    let operand = checker.strided("indices", indices.addr, index_bytes, wide_dims, indices.strides)?;
-    if !index_stride.is_multiple_of(index_bytes) {
-        return bad("index_stride", format!("{index_stride} is not a multiple of {index_bytes}"));
-    }
-    let Some(more) = index_stride.checked_mul(u64::from(count - 1)) else {
-        return bad("index_stride", "the indices overflow");
-    };
-    let index_operand = checker.widened(&operand, more)?;
-    let output = checker.strided("dst", *dst, elem, wide_dims, *dst_strides)?;
-    let spec = TakeSpec {
-        dims: dims.map(|dim| dim as usize),
-        source: fixed.element_strides(),
-        indices: operand.element_strides(),
-        output: output.element_strides(),
-        count: axes,
-        index_stride: (index_stride / index_bytes) as usize,
-        extents: extents.map(|extent| extent as usize),
-        strides: axis_strides.map(|stride| (stride / elem) as usize),
-    };
-    let take = Take::new(spec).map_err(refused("dims"))?;
+    let [first, all] = indexed.operands(checker)?;
+    let output = checker.strided("dst", *dst, elem, dims.map(u64::from), *dst_strides)?;
+    let take = indexed.kernel(&first, &fixed, &output, elem)?;
     let step = TakeStep { take, bytes: *elem_bytes, wide: indices.dtype == DType::I64 };
-    checker.finish([source, index_operand], &output, false, step)
+    checker.finish([source, all], &output, false, step)
+}
+
+#[derive(Debug)]
+struct PutStep {
+    /// From the target's side: what is put lies where a take would write it.
+    places: Take,
+    kind: ScatterKind,
+    dtype: DType,
+    wide: bool,
+}
+
+impl Step for PutStep {
+    fn run(
+        &self,
+        [updates, indices, _]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        _pool: &Pool,
+    ) -> Result<(), KernelError> {
+        macro_rules! with_indices {
+            ($method:ident::<$type:ty>($($more:expr),*)) => {{
+                let (updates, target) = (elements(updates)?, elements_mut(write)?);
+                if self.wide {
+                    self.places.$method::<$type, i64>(updates, elements(indices)?, target $(, $more)*)
+                } else {
+                    self.places.$method::<$type, i32>(updates, elements(indices)?, target $(, $more)*)
+                }
+            }};
+        }
+        if self.kind != ScatterKind::Set {
+            return with_number!(self.dtype, T => with_indices!(put_with::<T>(self.kind)));
+        }
+        match self.dtype.bytes() {
+            1 => with_indices!(put::<u8>()),
+            2 => with_indices!(put::<u16>()),
+            4 => with_indices!(put::<u32>()),
+            _ => with_indices!(put::<u64>()),
+        }
+    }
+}
+
+pub(super) fn put(checker: &Checker<'_>, command: &command::Put) -> Result<Prepared> {
+    let command::Put {
+        dtype,
+        kind,
+        dims,
+        src,
+        src_strides,
+        indices,
+        count,
+        index_stride,
+        extents,
+        axis_strides,
+        dst,
+        dst_strides,
+    } = command;
+    if *kind != ScatterKind::Set && matches!(dtype, DType::F16 | DType::Bool) {
+        return bad("dtype", format!("the type is {dtype}, it can be an integer type, float32 or float64"));
+    }
+    let elem = dtype.bytes() as u64;
+    let indexed =
+        Indexed { dims: *dims, indices, count: *count, index_stride: *index_stride, extents, axis_strides };
+    let reach = indexed.reach(elem)?;
+    let updates = checker.strided("src", *src, elem, dims.map(u64::from), *src_strides)?;
+    let fixed = checker.strided("dst", *dst, elem, dims.map(u64::from), *dst_strides)?;
+    let [first, all] = indexed.operands(checker)?;
+    let places = indexed.kernel(&first, &fixed, &updates, elem)?;
+    // Elements go anywhere between the first and the last one.
+    let Some(bytes) = fixed.range.len.checked_add(reach) else {
+        return bad("dst", "its extents overflow");
+    };
+    let target = checker.dense("dst", *dst, elem, bytes / elem)?;
+    let step = PutStep { places, kind: *kind, dtype: *dtype, wide: indices.dtype == DType::I64 };
+    checker.finish([updates, all], &target, false, step)
 }
 
 #[derive(Debug)]

@@ -57,6 +57,7 @@ pub(super) fn prepare(checker: &Checker<'_>, command: &Command) -> Result<Prepar
         Command::Select(command) => typed::select(checker, command),
         Command::Convert(command) => typed::convert(checker, command),
         Command::Take(command) => index::take(checker, command),
+        Command::Put(command) => index::put(checker, command),
         Command::Order(command) => index::order(checker, command),
     }
 }

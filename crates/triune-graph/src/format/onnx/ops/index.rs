@@ -7,7 +7,10 @@ use super::{
 };
 use crate::{
     Error, Op,
-    ops::{Gather, GatherElements, GatherNd, Hosted, NonMaxSuppression, NonZero, TopK, Where},
+    ops::{
+        Gather, GatherElements, GatherNd, Hosted, NonMaxSuppression, NonZero, ScatterElements, ScatterKind,
+        ScatterNd, TopK, Where,
+    },
 };
 
 fn gather(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
@@ -39,6 +42,40 @@ fn write_gather_nd(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
     let Op::GatherNd(op) = op else { return Err(mistaken(op)) };
     if op.batch_dims != 0 {
         writer.int("batch_dims", op.batch_dims as i64);
+    }
+    Ok(())
+}
+
+/// What becomes of elements that others are put on, by their names.
+const SCATTERS: [(&str, ScatterKind); 5] = [
+    ("none", ScatterKind::Set),
+    ("add", ScatterKind::Add),
+    ("mul", ScatterKind::Mul),
+    ("min", ScatterKind::Min),
+    ("max", ScatterKind::Max),
+];
+
+fn scatter_elements(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let kind = node.choice("reduction", "none", &SCATTERS)?;
+    Ok(Op::ScatterElements(ScatterElements { axis: node.axis("axis", 0)?, kind }))
+}
+
+fn scatter_nd(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    Ok(Op::ScatterNd(ScatterNd { kind: node.choice("reduction", "none", &SCATTERS)? }))
+}
+
+fn write_scatter(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+    let kind = match op {
+        Op::ScatterElements(ScatterElements { axis, kind }) => {
+            writer.int("axis", *axis as i64);
+            kind
+        }
+        Op::ScatterNd(ScatterNd { kind }) => kind,
+        _ => return Err(mistaken(op)),
+    };
+    if *kind != ScatterKind::Set {
+        writer.needs(18);
+        writer.choice("reduction", &SCATTERS, kind);
     }
     Ok(())
 }
@@ -83,6 +120,9 @@ operators! {
     "GatherND": [11, 12, 13] {2, 2, 1 => gather_nd} write write_gather_nd;
     "NonMaxSuppression": [10, 11] {2, 5, 1 => non_max_suppression} write write_non_max_suppression;
     "NonZero": [9, 13] {1, 1, 1 => |_| Ok(NonZero.into())} write bare;
+    "Scatter": [9, 11] {3, 3, 1 => scatter_elements};
+    "ScatterElements": [11, 13, 16, 18] {3, 3, 1 => scatter_elements} write write_scatter;
+    "ScatterND": [11, 13, 16, 18] {3, 3, 1 => scatter_nd} write write_scatter;
     "TopK": [1] {1, 1, 2 => top_k} [10, 11, 24] {2, 2, 2 => top_k} write write_top_k;
     "Where": [9, 16] {3, 3, 1 => |_| Ok(Op::Where(Where))} write bare;
 }
