@@ -27,7 +27,7 @@ class ValueInfo(NamedTuple):
     dtype: str
     """The element type by numpy's name, such as ``float32``."""
     shape: tuple[int | str, ...]
-    """An int per axis, or a name where the model leaves the extent open."""
+    """An int per axis, or a name where the model leaves the extent open; ``("...",)`` where it leaves the number of axes open."""
 
 
 class Session:
@@ -70,7 +70,7 @@ class Session:
     def run(self, feeds: Feeds) -> list[npt.NDArray[Any]]:
         """Compute every output from an array per input, given by name; return them in the order of `outputs`.
 
-        Arrays are C-contiguous, of exactly the inputs' dtypes, and of their shapes with any extent of at least 1 where
+        Arrays are C-contiguous, of exactly the inputs' dtypes, and of their shapes with any extent, 0 included, where
         that is open. Results are new arrays of the outputs' dtypes. Other Python threads go on meanwhile; calls from
         several threads run one after the other.
 

@@ -376,3 +376,35 @@ def test_equal_elements_keep_their_order(largest: int) -> None:
     x = np.array([[2, 2, 1, 3, 3, 1, 2], [5, 5, 5, 5, 5, 5, 5]], np.float32)
     for k in (1, 3, 7):
         compare("TopK", {"x": x}, outputs=2, constants={"k": np.array([k], np.int64)}, largest=largest)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.int64])
+def test_different_elements(dtype: type) -> None:
+    x = np.round(data(dtype, 4, 5)).astype(dtype)
+    for chosen in ({}, {"axis": 0}, {"axis": -1}):
+        for ordered in (0, 1):
+            repeated = np.concatenate([x, x[:2], x[:, ::-1][1:]]) if chosen.get("axis") == 0 else x
+            compare("Unique", {"x": repeated}, opset=11, outputs=4, sorted=ordered, **chosen)
+    many = np.random.default_rng(3).integers(0, 50, 20_000).astype(dtype)
+    compare("Unique", {"x": many}, opset=11, outputs=4, sorted=1)
+
+
+def test_elements_where_a_list_of_truths_holds() -> None:
+    x, truths = data(np.float32, 3, 4), np.array([True, False, True])
+    compare("Compress", {"x": x, "c": truths}, opset=11, axis=0)
+    compare("Compress", {"x": x, "c": truths[:2]}, opset=11, axis=-1)
+    compare("Compress", {"x": x, "c": np.array([False, True, True, False, True])}, opset=9)
+    compare("Compress", {"x": x, "c": np.zeros(3, bool)}, opset=11, axis=0)
+
+
+def test_pools_that_are_taken_back() -> None:
+    x = data(np.float32, 1, 2, 2, 2)
+    places = np.array([[[[5, 7], [13, 15]], [[16 + 0, 16 + 2], [16 + 8, 16 + 10]]]], np.int64)
+    attributes = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    compare("MaxUnpool", {"x": x, "i": places}, opset=11, **attributes)
+    larger = {"s": np.array([1, 2, 5, 6], np.int64)}
+    # ONNX Runtime counts positions in what is asked for; the standard, as its suite has it, in what the pool had.
+    feeds = {"x": x, "i": places}
+    (got,) = triune.Session(model("MaxUnpool", feeds, 11, 1, larger, **attributes)).run(feeds)
+    (own,) = triune.Session(model("MaxUnpool", feeds, 11, 1, {}, **attributes)).run(feeds)
+    np.testing.assert_array_equal(got, np.pad(own, ((0, 0), (0, 0), (0, 1), (0, 2))))

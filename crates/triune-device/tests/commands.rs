@@ -423,7 +423,7 @@ fn damaged_commands_never_panic() {
     let zeros = constants.add([0; 64]);
     let scratch = |dtype| FeatureMap::dense(Addr::new(SCRATCH, 0), dtype, map);
     let float = |addr| operand(addr, DType::F32, dims);
-    let commands: [Command; 19] = [
+    let commands: [Command; 20] = [
         Copy {
             elem_bytes: 4,
             dims,

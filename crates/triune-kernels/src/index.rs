@@ -173,7 +173,7 @@ impl Take {
 }
 
 impl Take {
-    /// Puts elements where a take would pick them, in row-major order: of several for one place the last one stays.
+    /// Puts elements where a take would pick them, as they lie in memory: of several for one place the last one stays.
     ///
     /// Errors: slices shorter than the spans; an index outside of its axis, and the target is then undefined.
     pub fn put<T: Copy, I: Index>(

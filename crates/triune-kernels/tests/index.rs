@@ -96,7 +96,9 @@ impl Case {
     fn put(&self, target: &[i32], updates: &[i32], together: impl Fn(i64, i64) -> i64) -> Vec<i32> {
         let TakeSpec { dims, source, indices, output, .. } = self.spec;
         let mut want = target.to_vec();
-        for [from, to, at] in offsets(dims, [output, source, indices]) {
+        let mut all: Vec<[usize; 3]> = offsets(dims, [output, source, indices]).into_iter().collect();
+        all.sort_unstable();
+        for [from, to, at] in all {
             let place = (0..self.spec.count).map(|axis| {
                 let index = self.indices[at + axis * self.spec.index_stride];
                 index.rem_euclid(self.spec.extents[axis] as i64) as usize * self.spec.strides[axis]

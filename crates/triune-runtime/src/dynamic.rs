@@ -2,6 +2,8 @@
 //!
 //! [`triune_graph::passes::stages`] says how a staged network is driven.
 
+mod unique;
+
 use triune_device::work;
 use triune_graph::{
     Op,
@@ -42,6 +44,7 @@ pub fn run<'a>(
         Op::Hosted(Hosted::CondTake(op)) => cond_take(&at, *op)?,
         Op::Hosted(Hosted::NonZero(_)) => vec![non_zero(&at)?],
         Op::Hosted(Hosted::Nms(op)) => nms(&at, *op)?,
+        Op::Hosted(Hosted::Unique(op)) => unique::unique(&at, *op)?,
         Op::Hosted(Hosted::NonMaxSuppression(op)) => vec![non_max_suppression(&at, *op)?],
         _ => return Err(wrong(step, "it does not run on the host by itself")),
     };

@@ -17,8 +17,23 @@ pub struct ValueInfo {
     pub name: String,
     /// Element type.
     pub dtype: DType,
-    /// Extents; symbols are bound by each call.
+    /// Extents; symbols are bound by each call. Where the model does not even say how many there are, one symbol stands for any
+    /// number of them: [`ValueInfo::ANY`].
     pub dims: Vec<Dim>,
+}
+
+impl ValueInfo {
+    /// The symbol that stands for any number of extents, where it is the only one.
+    pub const ANY: &str = "...";
+
+    fn any() -> Vec<Dim> {
+        vec![Dim::Symbol(Self::ANY.into())]
+    }
+
+    /// Whether the model says how many extents there are.
+    pub fn is_ranked(&self) -> bool {
+        !matches!(&*self.dims, [Dim::Symbol(only)] if &**only == Self::ANY)
+    }
 }
 
 /// A model in memory. Sessions over the same one share its weights, packed ones included.
@@ -63,7 +78,7 @@ impl Model {
                     ValueInfo {
                         name: value.name.clone(),
                         dtype: value.dtype.unwrap_or(DType::F32),
-                        dims: value.shape.clone().unwrap_or_default(),
+                        dims: value.shape.clone().unwrap_or_else(ValueInfo::any),
                     }
                 })
                 .collect()

@@ -422,12 +422,12 @@ impl ValueInfo {
         if input.dtype != self.dtype {
             return Err(fail(self.dtype.to_string(), input.dtype.to_string()));
         }
-        let matches = self.dims.len() == input.shape.len()
+        let ranked = self.dims.len() == input.shape.len()
             && self.dims.iter().zip(input.shape).all(|(dim, &extent)| match dim {
                 Dim::Fixed(fixed) => *fixed == extent,
                 Dim::Symbol(_) => true,
             });
-        let shape = Shape::new(input.shape).filter(|_| matches);
+        let shape = Shape::new(input.shape).filter(|_| ranked || !self.is_ranked());
         let Some(shape) = shape else {
             if input.shape.len() > MAX_RANK {
                 let most = format!("{MAX_RANK} dimensions at most");
@@ -436,12 +436,6 @@ impl ValueInfo {
             let extents: Vec<String> = input.shape.iter().map(ToString::to_string).collect();
             return Err(fail(format!("shape {}", self.shape_text()), format!("({})", extents.join(", "))));
         };
-        // An extent that is fixed at 0, as a part of a network may have it, is meant.
-        let open =
-            self.dims.iter().zip(shape.iter()).any(|(dim, &extent)| extent == 0 && *dim != Dim::Fixed(0));
-        if open {
-            return Err(fail(format!("shape {} without empty axes", self.shape_text()), shape.to_string()));
-        }
         let bytes = shape.elements().and_then(|elements| elements.checked_mul(self.dtype.bytes()));
         let Some(bytes) = bytes else {
             return Err(fail("a size that fits memory".into(), format!("shape {shape}")));

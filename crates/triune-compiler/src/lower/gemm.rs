@@ -40,6 +40,10 @@ impl Lowering<'_> {
         let (b_dims, _) = self.meta(b)?;
         let a_view = self.dense(a)?;
         let output = self.place(y, Form::Dense)?;
+        if a_dims.last() == Some(&0) && a_dtype == DType::F32 && op.epilogue.stages.is_empty() {
+            // Sums of nothing.
+            return self.fill(&output, 0);
+        }
         if self.graph.value(b).constant.is_some() && b_dims.rank() == 2 && a_dims.rank() >= 2 {
             let k = b_dims[0];
             let rows = Shape::from([a_dims.iter().product::<usize>() / k.max(1), k]);

@@ -239,7 +239,8 @@ impl Lowering<'_> {
 
     /// Puts the third operand where it would be picked from.
     fn put(&mut self, node: &Node, kind: ScatterKind, pick: &Pick) -> Result<(), Error> {
-        let updates = self.view(operand(node, 2)?)?;
+        // They are put in the order in which they lie.
+        let updates = self.dense(operand(node, 2)?)?;
         if updates.dims.contains(&0) {
             return Ok(());
         }

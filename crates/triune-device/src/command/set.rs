@@ -680,7 +680,7 @@ commands! {
         dst_strides: [u64; 6],
     }
 
-    /// Elements put where indices say, one after the other in row-major order. Each has a fixed place in the target and, along
+    /// Elements put where indices say, one after the other as they lie at `src`. Each has a fixed place in the target and, along
     /// `count` further axes of it, an index of its own; a negative one counts from the back, one outside of its axis stops
     /// the program. What lies in the target beforehand stays where nothing is put.
     Put = 0x0074, "put" {

@@ -387,8 +387,13 @@ impl Field for BorderMode {
         self.value().put(words);
     }
     fn get(words: &[u32]) -> Result<Self, FieldError> {
-        Self::from_code(words[0], f32::get(&words[1..])?)
-            .ok_or_else(|| no_code::<Self>(words[0]).within("mode"))
+        let value = f32::get(&words[1..])?;
+        let mode =
+            Self::from_code(words[0], value).ok_or_else(|| no_code::<Self>(words[0]).within("mode"))?;
+        if mode.value().to_bits() != value.to_bits() {
+            return Err(FieldError::new("a value that the mode does not have is not 0").within("value"));
+        }
+        Ok(mode)
     }
     #[cfg(test)]
     fn sample(random: &mut dyn FnMut() -> u64) -> Self {

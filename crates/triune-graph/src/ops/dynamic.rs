@@ -28,6 +28,8 @@ pub enum Hosted {
     Loop(Loop),
     /// A network along axes; inputs state, what is walked along, then what the network sees of the one around it.
     Scan(Scan),
+    /// The different elements.
+    Unique(Unique),
     /// Lists of tensors, and tensors that may be missing.
     Sequence(SequenceOp),
 }
@@ -80,6 +82,7 @@ impl Hosted {
             Self::If(_) => "If",
             Self::Loop(_) => "Loop",
             Self::Scan(_) => "Scan",
+            Self::Unique(_) => "Unique",
             Self::Sequence(op) => match op {
                 SequenceOp::Construct => "SequenceConstruct",
                 SequenceOp::Empty(_) => "SequenceEmpty",
@@ -102,7 +105,9 @@ impl Hosted {
             Self::NonZero(_) => NonZero::infer(at),
             Self::Nms(op) => op.infer(at),
             Self::NonMaxSuppression(_) => NonMaxSuppression::infer(at),
-            Self::If(_) | Self::Loop(_) | Self::Scan(_) | Self::Sequence(_) => Err(depends_on_data(at)),
+            Self::If(_) | Self::Loop(_) | Self::Scan(_) | Self::Sequence(_) | Self::Unique(_) => {
+                Err(depends_on_data(at))
+            }
         }
     }
 }
@@ -117,7 +122,7 @@ macro_rules! hosted {
     };
 }
 
-hosted!(CondTake, NonZero, Nms, NonMaxSuppression, If, Loop, Scan);
+hosted!(CondTake, NonZero, Nms, NonMaxSuppression, If, Loop, Scan, Unique);
 
 impl From<SequenceOp> for Op {
     fn from(op: SequenceOp) -> Self {
@@ -160,6 +165,16 @@ pub struct Nms {
 pub struct NonMaxSuppression {
     /// Whether a box is its centre, width and height instead of two opposite corners y, x.
     pub center_point_box: bool,
+}
+
+/// The different elements, or parts along an axis; NaN is larger than every number and equal to NaN. Results: those, where
+/// each stands first, for each element of the input which one it is, how often each is there; all but the first are i64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unique {
+    /// The axis, from the end where it is negative; without one, elements count one by one, in row-major order.
+    pub axis: Option<i64>,
+    /// Whether the smallest comes first, rather than the one that stands first.
+    pub sorted: bool,
 }
 
 /// The error of an operator that has no place in a static network.

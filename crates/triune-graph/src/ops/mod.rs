@@ -25,7 +25,7 @@ mod window;
 
 pub use control::{Body, If, Loop, Scan, ScanAxis};
 pub use conv::{AutoPad, Conv, Epilogue, Residual, Stage};
-pub use dynamic::{CondTake, Hosted, Nms, NonMaxSuppression, NonZero, SequenceOp};
+pub use dynamic::{CondTake, Hosted, Nms, NonMaxSuppression, NonZero, SequenceOp, Unique};
 pub use eltwise::Binary;
 pub use gemm::{Gemm, MatMul};
 pub use index::{GatherElements, GatherNd, Index, ScatterElements, ScatterNd, TopK, Where};

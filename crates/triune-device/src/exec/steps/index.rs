@@ -161,7 +161,7 @@ struct PutStep {
 impl Step for PutStep {
     fn run(
         &self,
-        [updates, indices, _]: [&[u8]; MAX_READS],
+        [updates, indices, ..]: [&[u8]; MAX_READS],
         write: &mut [u8],
         _scratch: &mut [u8],
         _pool: &Pool,

@@ -172,19 +172,16 @@ fn is_inf(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let negative = node.int("detect_negative")?.unwrap_or(1) != 0;
     let positive = node.int("detect_positive")?.unwrap_or(1) != 0;
     let limit = match (negative, positive) {
-        (true, true) => {
-            let magnitude = node.new_value("magnitude");
-            node.emit_before(UnaryKind::Abs.into(), &[node.inputs[0]], magnitude);
-            node.inputs = vec![Some(magnitude)];
-            f32::INFINITY
-        }
-        (false, true) => f32::INFINITY,
-        (true, false) => f32::NEG_INFINITY,
+        (_, true) => f64::INFINITY,
+        (true, false) => f64::NEG_INFINITY,
         (false, false) => return Err(node.unsupported("neither infinity is asked for")),
     };
-    let limit = node.new_scalar("infinity", limit);
-    node.set_input(1, limit);
-    Ok(BinaryKind::Equal.into())
+    let infinite = node.function(move |f| {
+        let x = f.input(0)?;
+        let x = if negative && positive { f.unary(UnaryKind::Abs, x)? } else { x };
+        f.compare(BinaryKind::Equal, x, limit)
+    });
+    Ok(infinite.into())
 }
 
 fn truth(node: &mut NodeReader<'_, '_>) -> Result<ValueId, Error> {

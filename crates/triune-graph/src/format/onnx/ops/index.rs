@@ -1,6 +1,6 @@
 //! Choices, elements picked by index, and what depends on data in extent.
 
-use triune_tensor::DType;
+use triune_tensor::{DType, text::List};
 
 use super::{
     DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, bare, mistaken, operators,
@@ -8,8 +8,8 @@ use super::{
 use crate::{
     Error, Op,
     ops::{
-        Gather, GatherElements, GatherNd, Hosted, NonMaxSuppression, NonZero, ScatterElements, ScatterKind,
-        ScatterNd, TopK, Where,
+        Gather, GatherElements, GatherNd, Hosted, NonMaxSuppression, NonZero, Pad, PadMode, Reshape,
+        ScatterElements, ScatterKind, ScatterNd, TopK, Unique, Where,
     },
 };
 
@@ -103,6 +103,79 @@ fn write_top_k(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// The elements where a list of truth values holds: those at their positions.
+fn compress(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let flat = node.int("axis")?.is_none();
+    let axis = node.axis("axis", 0)?;
+    let all = node.new_ints("all", &[-1]);
+    let reshape = || Op::Reshape(Reshape { allow_zero: false });
+    let [found, places] = ["found", "places"].map(|name| node.new_value(name));
+    node.emit_before(NonZero.into(), &[node.inputs[1]], found);
+    node.emit_before(reshape(), &[Some(found), Some(all)], places);
+    if flat {
+        let list = node.new_value("list");
+        node.emit_before(reshape(), &[node.inputs[0], Some(all)], list);
+        node.set_input(0, list);
+    }
+    node.set_input(1, places);
+    Ok(Op::Gather(Gather { axis }))
+}
+
+/// The different elements, or parts along an axis, in order or as they come.
+fn unique(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let sorted = node.int("sorted")?.unwrap_or(1) != 0;
+    Ok(Unique { axis: node.int("axis")?, sorted }.into())
+}
+
+/// Elements put where a pool took them from, among zeros.
+fn max_unpool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let kernel = node.extents("kernel_shape")?;
+    let kernel = kernel.ok_or_else(|| node.unsupported("attribute 'kernel_shape' is missing"))?;
+    let strides = node.extents("strides")?.unwrap_or_else(|| vec![1; kernel.len()]);
+    let pads = node.extents("pads")?.unwrap_or_else(|| vec![0; 2 * kernel.len()]);
+    if strides.len() != kernel.len() || pads.len() != 2 * kernel.len() {
+        return Err(node.unsupported(format!("attributes that do not fit {} axes", kernel.len())));
+    }
+    let unpool = node.function(move |f| {
+        let (x, places) = (f.input(0)?, f.input(1)?);
+        let shape = f.shape(x);
+        if shape.rank() != kernel.len() + 2 {
+            return Err(f.wrong(format!("a window over {} axes for {shape}", kernel.len())));
+        }
+        let natural = |axis: usize| {
+            let whole =
+                shape[axis + 2].checked_sub(1)?.checked_mul(strides[axis])?.checked_add(kernel[axis])?;
+            whole.checked_sub(pads[axis])?.checked_sub(pads[axis + kernel.len()])
+        };
+        let extents = (0..kernel.len()).map(natural).collect::<Option<Vec<_>>>();
+        let extents = extents.ok_or_else(|| f.wrong(format!("no extents for {shape}")))?;
+        // Positions are counted in the extents that the pool had, whatever is asked for.
+        let own = [&shape[..2], &extents].concat();
+        let total =
+            |dims: &[usize]| dims.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent));
+        let elements = f.bounded(total(&own))?;
+        let count = f.bounded(total(&shape))?;
+        let zero = f.scalar(0.0, f.dtype(x));
+        let zeros = f.expand(zero, &[elements])?;
+        let (places, list) = (f.reshape(places, &[count])?, f.reshape(x, &[count])?);
+        let put = Op::ScatterElements(ScatterElements { axis: 0, kind: ScatterKind::Set });
+        let flat = f.op(put, &[zeros, places, list])?;
+        let unpooled = f.reshape(flat, &own)?;
+        let Some(asked) = f.ints(2)? else { return Ok(unpooled) };
+        // What is asked for beyond that is zeros behind.
+        let more = |(&asked, &own): (&i64, &usize)| Some(asked - own as i64).filter(|more| *more >= 0);
+        let more = asked.iter().zip(&own).map(more).collect::<Option<Vec<_>>>();
+        let more = more.filter(|_| asked.len() == own.len());
+        let more = more.ok_or_else(|| f.wrong(format!("extents {} for {}", List(&asked), List(&own))))?;
+        if more.iter().all(|&more| more == 0) {
+            return Ok(unpooled);
+        }
+        let pads = f.list(&[vec![0; own.len()], more].concat());
+        f.op(Op::Pad(Pad { mode: PadMode::Constant }), &[unpooled, pads])
+    });
+    Ok(unpool.deciding(&[2]).into())
+}
+
 fn non_max_suppression(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     Ok(NonMaxSuppression { center_point_box: node.flag("center_point_box")? }.into())
 }
@@ -115,14 +188,17 @@ fn write_non_max_suppression(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(),
 
 operators! {
     DEFAULT_DOMAIN;
+    "Compress": [9, 11, 28] {2, 2, 1 => compress};
     "Gather": [1, 11, 13] {2, 2, 1 => gather} write write_gather;
     "GatherElements": [11, 13] {2, 2, 1 => gather_elements} write write_gather;
     "GatherND": [11, 12, 13] {2, 2, 1 => gather_nd} write write_gather_nd;
+    "MaxUnpool": [9, 11, 22] {2, 3, 1 => max_unpool};
     "NonMaxSuppression": [10, 11] {2, 5, 1 => non_max_suppression} write write_non_max_suppression;
     "NonZero": [9, 13] {1, 1, 1 => |_| Ok(NonZero.into())} write bare;
     "Scatter": [9, 11] {3, 3, 1 => scatter_elements};
     "ScatterElements": [11, 13, 16, 18] {3, 3, 1 => scatter_elements} write write_scatter;
     "ScatterND": [11, 13, 16, 18] {3, 3, 1 => scatter_nd} write write_scatter;
     "TopK": [1] {1, 1, 2 => top_k} [10, 11, 24] {2, 2, 2 => top_k} write write_top_k;
+    "Unique": [11, 28] {1, 1, 4 => unique};
     "Where": [9, 16] {3, 3, 1 => |_| Ok(Op::Where(Where))} write bare;
 }

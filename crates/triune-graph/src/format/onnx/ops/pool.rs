@@ -25,8 +25,12 @@ fn max_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
 
 pub(super) fn average_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let count_include_pad = node.flag("count_include_pad")?;
-    if node.since >= 7 && window_axes(node, None)? == 3 {
+    let undecided = || "before opset 7 nothing says whether a mean counts the padding";
+    if window_axes(node, None)? == 3 {
         let attributes = Attributes::read(node)?;
+        if node.since < 7 && attributes.is_padded() {
+            return Err(node.unsupported(undecided()));
+        }
         return Ok(volume::average_pool(node, attributes, count_include_pad));
     }
     let op = pool(node, PoolKind::Average { count_include_pad })?;
@@ -34,7 +38,7 @@ pub(super) fn average_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         && node.since < 7
         && (pool.pad != [0; 4] || !matches!(pool.auto_pad, AutoPad::Explicit | AutoPad::Valid))
     {
-        return Err(node.unsupported("before opset 7 nothing says whether a mean counts the padding"));
+        return Err(node.unsupported(undecided()));
     }
     Ok(op)
 }

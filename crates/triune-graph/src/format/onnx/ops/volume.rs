@@ -24,6 +24,12 @@ pub(super) struct Attributes {
 }
 
 impl Attributes {
+    /// Whether a border is asked for.
+    pub(super) fn is_padded(&self) -> bool {
+        !matches!(self.auto_pad, AutoPad::Explicit | AutoPad::Valid)
+            || self.pads.as_ref().is_some_and(|pads| pads.iter().any(|&pad| pad != 0))
+    }
+
     pub(super) fn read(node: &mut NodeReader<'_, '_>) -> Result<Self, Error> {
         Ok(Self {
             kernel: node.extents("kernel_shape")?,

@@ -1,0 +1,117 @@
+//! Different elements, or parts along an axis.
+
+use std::cmp::Ordering;
+
+use triune_device::work;
+use triune_graph::ops::Unique;
+use triune_tensor::{DType, Shape, memory, text::List};
+
+use super::{Element, Elements, Operands, words};
+use crate::{Error, Tensor};
+
+/// NaN is larger than every number and equal to NaN; types are never mixed.
+fn compare(a: Element, b: Element) -> Ordering {
+    match (a, b) {
+        (Element::Float(a), Element::Float(b)) => {
+            a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+        }
+        (Element::Integer(a), Element::Integer(b)) => a.cmp(&b),
+        (Element::Unsigned(a), Element::Unsigned(b)) => a.cmp(&b),
+        // What does not fit i64 is above it.
+        (Element::Unsigned(_), _) => Ordering::Greater,
+        (_, Element::Unsigned(_)) => Ordering::Less,
+        (a, b) => a.real().total_cmp(&b.real()),
+    }
+}
+
+/// Sorts as `sort_by` does, so that of equal ones the one that stands first comes first, as long as nobody stops the work.
+fn sort(places: &mut Vec<usize>, order: impl Fn(&usize, &usize) -> Ordering) -> Result<(), Error> {
+    let mut width = 1 << 12;
+    for run in places.chunks_mut(width) {
+        work::go_on()?;
+        run.sort_by(&order);
+    }
+    let mut merged: Vec<usize> = memory::with_room(places.len())?;
+    while width < places.len() {
+        for pair in places.chunks(2 * width) {
+            let (mut left, mut right) = pair.split_at(width.min(pair.len()));
+            while !left.is_empty() || !right.is_empty() {
+                if merged.len().is_multiple_of(1 << 12) {
+                    work::go_on()?;
+                }
+                let from_right = match (left, right) {
+                    ([a, ..], [b, ..]) => order(a, b).is_gt(),
+                    (left, _) => left.is_empty(),
+                };
+                let from = if from_right { &mut right } else { &mut left };
+                merged.extend(from.split_off_first());
+            }
+        }
+        std::mem::swap(places, &mut merged);
+        merged.clear();
+        width *= 2;
+    }
+    Ok(())
+}
+
+pub(super) fn unique(at: &Operands<'_>, op: Unique) -> Result<Vec<Tensor>, Error> {
+    let x = at.input(0)?;
+    let (outer, count, inner) = match op.axis {
+        None => (1, x.shape.iter().product::<usize>(), 1),
+        Some(axis) => {
+            let rank = x.shape.len();
+            let counted = if axis < 0 { axis + rank as i64 } else { axis };
+            let axis = usize::try_from(counted).ok().filter(|axis| *axis < rank);
+            let axis = axis.ok_or_else(|| at.wrong(format!("no such axis of {}", List(x.shape))))?;
+            (x.shape[..axis].iter().product(), x.shape[axis], x.shape[axis + 1..].iter().product::<usize>())
+        }
+    };
+    let mut elements = memory::with_room(outer * count * inner)?;
+    elements.extend(Elements::of(x));
+    let part = |index: usize| {
+        (0..outer)
+            .flat_map(move |outer| (0..inner).map(move |inner_at| (outer * count + index) * inner + inner_at))
+    };
+    let order = |&a: &usize, &b: &usize| {
+        let different = part(a).zip(part(b)).map(|(a, b)| compare(elements[a], elements[b]));
+        different.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    };
+    let mut places: Vec<usize> = memory::with_room(count)?;
+    places.extend(0..count);
+    sort(&mut places, order)?;
+    // For each different one its members, the first of which stands first.
+    let mut groups: Vec<&[usize]> = places.chunk_by(|a, b| order(a, b).is_eq()).collect();
+    if !op.sorted {
+        groups.sort_by_key(|group| group[0]);
+    }
+    let mut inverse = memory::filled(count, 0_i64)?;
+    for (number, group) in groups.iter().enumerate() {
+        group.iter().for_each(|&member| inverse[member] = number as i64);
+    }
+    let size = x.dtype.bytes();
+    let mut bytes = memory::with_room(outer * groups.len() * inner * size)?;
+    for outer in 0..outer {
+        for group in &groups {
+            let from = (outer * count + group[0]) * inner * size;
+            bytes.extend_from_slice(&x.bytes[from..][..inner * size]);
+        }
+    }
+    let mut shape = x.shape.to_vec();
+    match op.axis {
+        None => shape = vec![groups.len()],
+        Some(axis) => {
+            let rank = shape.len() as i64;
+            shape[axis.rem_euclid(rank) as usize] = groups.len();
+        }
+    }
+    let shape = Shape::new(&shape).ok_or_else(|| at.wrong("too many dimensions"))?;
+    let list =
+        |values: &[i64]| words(DType::I64, &[values.len()], values.iter().map(|value| value.to_le_bytes()));
+    let first: Vec<i64> = groups.iter().map(|group| group[0] as i64).collect();
+    let counts: Vec<i64> = groups.iter().map(|group| group.len() as i64).collect();
+    let lists = [list(&first), list(&inverse), list(&counts)];
+    let lists: Option<Vec<Tensor>> = lists.into_iter().collect();
+    let mut results = vec![Tensor { dtype: x.dtype, shape, bytes }];
+    results.extend(lists.ok_or_else(|| at.wrong("too many results"))?);
+    Ok(results)
+}
