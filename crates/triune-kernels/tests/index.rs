@@ -96,7 +96,7 @@ impl Case {
     fn put(&self, target: &[i32], updates: &[i32], together: impl Fn(i64, i64) -> i64) -> Vec<i32> {
         let TakeSpec { dims, source, indices, output, .. } = self.spec;
         let mut want = target.to_vec();
-        let mut all: Vec<[usize; 3]> = offsets(dims, [output, source, indices]).into_iter().collect();
+        let mut all: Vec<[usize; 3]> = offsets(dims, [output, source, indices]).collect();
         all.sort_unstable();
         for [from, to, at] in all {
             let place = (0..self.spec.count).map(|axis| {
@@ -119,14 +119,14 @@ fn elements_are_put_where_they_would_be_picked() {
         let updates: Vec<i32> =
             (0..span(case.spec.dims, case.spec.output)).map(|_| random.next() as i32).collect();
         let narrow: Vec<i32> = case.indices.iter().map(|&index| index as i32).collect();
-        let kinds: [(ScatterKind, fn(i64, i64) -> i64); 5] = [
-            (ScatterKind::Set, |_, b| b),
-            (ScatterKind::Add, |a, b| a.wrapping_add(b)),
-            (ScatterKind::Mul, |a, b| a.wrapping_mul(b)),
-            (ScatterKind::Min, |a, b| a.min(b)),
-            (ScatterKind::Max, |a, b| a.max(b)),
-        ];
-        for (kind, together) in kinds {
+        for &kind in ScatterKind::ALL {
+            let together = |a: i64, b: i64| match kind {
+                ScatterKind::Set => b,
+                ScatterKind::Add => a.wrapping_add(b),
+                ScatterKind::Mul => a.wrapping_mul(b),
+                ScatterKind::Min => a.min(b),
+                ScatterKind::Max => a.max(b),
+            };
             let want = case.put(&case.source, &updates, together);
             let mut target = case.source.clone();
             places.put_with(&updates, &case.indices, &mut target, kind).expect("fitting slices");

@@ -102,12 +102,11 @@ impl Step<'_> {
         for (target, update) in targets.into_iter().zip(updates) {
             let own = &mut values[target];
             *own = match kind {
-                ScatterKind::Set => update,
                 ScatterKind::Add => f64::from((*own + update) as f32),
                 ScatterKind::Mul => f64::from((*own * update) as f32),
                 ScatterKind::Min if own.is_nan() || *own < update => *own,
                 ScatterKind::Max if own.is_nan() || *own > update => *own,
-                ScatterKind::Min | ScatterKind::Max => update,
+                ScatterKind::Set | ScatterKind::Min | ScatterKind::Max => update,
             };
         }
         Tensor::f32(&x.shape, &values.into_iter().map(|value| value as f32).collect::<Vec<_>>())
