@@ -7,16 +7,17 @@ use std::{
 
 use triune_device::DeviceSpec;
 use triune_graph::{
-    Graph,
+    Graph, Op,
     format::{
         onnx,
         xir::{self, Document},
     },
+    ops,
 };
 use triune_icraft::{HardNetwork, HardOps, Stages};
 use triune_runtime::{Device, PlanOptions, Session, SessionOptions, Tensor, TensorRef};
-use triune_tensor::{DType, Requantize, Shape};
-use triune_testing::test_data;
+use triune_tensor::{DType, QuantParams, Requantize, Shape};
+use triune_testing::{GraphBuilder, Tensor as Naive, test_data};
 
 /// Quantized models, and the float models that they were quantized from where these are there.
 const MODELS: [(&str, Option<&str>, f32); 6] = [
@@ -221,5 +222,116 @@ fn stages_give_what_the_model_gives() {
                 difference(&quantized, &parsed)
             );
         }
+    }
+}
+
+/// A quantized convolution with an operator in reals behind it, which zero points are left out of.
+fn small(op: Op, constants: &[Naive], results: usize) -> Graph {
+    let mut builder = GraphBuilder::new();
+    let params = QuantParams { scale: 0.0625, zero_point: 0 };
+    let x = builder.input("x", DType::F32, &[1, 4, 6, 5]);
+    let plain = |builder: &mut GraphBuilder, x| {
+        let scale = builder.constant(&Naive::f32(&[], &[params.scale]));
+        let quantize = ops::QuantizeLinear { axis: 1, dtype: DType::I8 };
+        let quantized = builder.node(Op::QuantizeLinear(quantize), &[x, scale]);
+        builder.node(Op::DequantizeLinear(ops::DequantizeLinear { axis: 1 }), &[quantized, scale])
+    };
+    let x = plain(&mut builder, x);
+    let bytes: Vec<i8> = (0..36).map(|at| (at * 37 % 29) as i8 - 14).collect();
+    let weights = builder.dequantized_constant(&Naive::i8(&[4, 1, 3, 3], &bytes), &[0.03125], 0);
+    let y = builder.conv(&[x, weights], 1, 1, 4);
+    let y = plain(&mut builder, y);
+    let mut operands = vec![Some(y)];
+    operands.extend(constants.iter().map(|constant| Some(builder.constant(constant))));
+    let made = builder.node_with(op, &operands, results);
+    builder.finish(&made)
+}
+
+/// Operators behind the core, one by one: the documents compute what the model computes.
+#[test]
+fn single_operators_keep_their_values() {
+    use ops::{BinaryKind as B, UnaryKind as U};
+    let spec = DeviceSpec::builtin("zg330").unwrap();
+    let row = || Naive::f32(&[4, 1, 1], &[0.5, -1.5, 2.0, 0.25]);
+    let ints = |values: &[i64]| Naive::i64(&[values.len()], values);
+    let mut cases: Vec<(Op, Vec<Naive>, usize)> = Vec::new();
+    for kind in [
+        U::Relu,
+        U::LeakyRelu(0.25),
+        U::Clip([-0.5, 1.5]),
+        U::Elu(0.5),
+        U::HardSigmoid { alpha: 0.25, beta: 0.375 },
+        U::Softplus,
+        U::Sigmoid,
+        U::Silu,
+        U::HardSwish,
+        U::Tanh,
+        U::Gelu,
+        U::Abs,
+        U::Neg,
+        U::Sin,
+        U::Cos,
+        U::LogSigmoid,
+        U::Identity,
+    ] {
+        cases.push((Op::Unary(ops::Unary { kind }), vec![], 1));
+    }
+    for kind in [B::Add, B::Sub, B::Mul, B::Div, B::Min, B::Max, B::PRelu] {
+        cases.push((kind.into(), vec![row()], 1));
+    }
+    for (op, constants, results) in [
+        (Op::Softmax(ops::Softmax { axis: 1, flatten: false }), vec![], 1),
+        (Op::Reshape(ops::Reshape { allow_zero: false }), vec![ints(&[1, 8, 15])], 1),
+        (Op::Slice(ops::Slice), vec![ints(&[1, 0]), ints(&[4, 5]), ints(&[2, 3]), ints(&[1, 2])], 1),
+        (Op::Split(ops::Split { axis: 1, parts: None }), vec![ints(&[1, 3])], 2),
+        (Op::Pad(ops::Pad { mode: ops::PadMode::Constant }), vec![ints(&[0, 0, 1, 2, 0, 0, 3, 0])], 1),
+        (Op::Concat(ops::Concat { axis: 1 }), vec![Naive::f32(&[1, 2, 6, 5], &[0.75; 60])], 1),
+    ] {
+        cases.push((op, constants, results));
+    }
+    for kind in [ops::ReduceKind::Sum, ops::ReduceKind::Mean, ops::ReduceKind::Max, ops::ReduceKind::Min] {
+        for keep_dims in [true, false] {
+            // Of extremes the representation has one axis.
+            let axes = if matches!(kind, ops::ReduceKind::Sum | ops::ReduceKind::Mean) {
+                vec![1, 3]
+            } else {
+                vec![3]
+            };
+            cases.push((Op::Reduce(ops::Reduce { kind, axes: Some(axes), keep_dims }), vec![], 1));
+        }
+    }
+    let shape = vec![1, 4, 6, 5];
+    let values: Vec<f32> = reals(120, 4.0).iter().map(|x| x - 2.0).collect();
+    let inputs = [(shape, values)];
+    let mut wrong = Vec::new();
+    for (op, constants, results) in cases {
+        let what = format!("{op:?}");
+        let model = small(op, &constants, results);
+        match Stages::new(&model, None, &spec, &PlanOptions::default()) {
+            Err(error) => wrong.push(format!("{what}: {error}")),
+            Ok(stages) => {
+                let wanted: Vec<Vec<f32>> = run(model, &inputs).iter().map(floats).collect();
+                for document in [&stages.quantized, &stages.adapted] {
+                    let far = difference(&run_document(document, &inputs), &wanted);
+                    if far > 1e-5 {
+                        wrong.push(format!("{what}: {} differs by {far}", document.name));
+                    }
+                }
+                let has_core = stages.compiled.ops.iter().any(|op| op.type_key == "icraft::xir::HardOp");
+                if !has_core {
+                    wrong.push(format!("{what}: nothing runs on the device"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} operators:\n{}", wrong.len(), wrong.join("\n"));
+    // What the representation has no operator for is said.
+    for (op, words) in [
+        (Op::Unary(ops::Unary { kind: U::Erf }), "has no such function"),
+        (Op::Binary(ops::Binary::new(B::Atan2)), "has no such function"),
+    ] {
+        let constants = if matches!(op, Op::Binary(_)) { vec![row()] } else { vec![] };
+        let error = Stages::new(&small(op, &constants, 1), None, &spec, &PlanOptions::default()).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
     }
 }

@@ -248,3 +248,21 @@ fn stages_are_programs_with_work_between_them() {
     run(&mut session, [1.0; 4]);
     assert!(session.operator_times().is_empty());
 }
+
+/// Several forms of a stage are kept; what is told of it is told of the one that ran last.
+#[test]
+fn stages_tell_of_the_last_run() {
+    let mut graph = staged();
+    let x = graph.inputs[0];
+    graph.value_mut(x).shape = Some(vec![Dim::Symbol("n".into())]);
+    let mut session = session(graph);
+    for rows in [4, 2, 7, 2, 4] {
+        let values = vec![1.0_f32; rows];
+        let found = session.run(&[TensorRef::of(&values, &[rows])]).expect("a run");
+        assert_eq!(*found[1].shape, [rows]);
+        let outline = session.outline();
+        let sum = outline.nodes.iter().find(|node| node.kind == "Add").expect("the sum");
+        assert_eq!(*outline.values[sum.outputs[0]].shape, [rows]);
+        assert_eq!(*session.programs(&[Shape::from([rows])]).expect("programs")[0].outputs[0].shape, [rows]);
+    }
+}
