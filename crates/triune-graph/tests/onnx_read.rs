@@ -289,7 +289,10 @@ fn what_is_not_supported_is_named() {
         (node("MaxPool", &["x"], &["y"], &[float("kernel_shape", 1.0)]), vec!["list of integers"]),
         (node("MaxPool", &["x"], &["y"], &[window.clone(), window.clone()]), vec!["twice"]),
         (node("Conv", &["x", "x"], &["y"], &[int("group", -1)]), vec!["'group' = -1"]),
-        (node("DequantizeLinear", &["x", "x"], &["y"], &[int("block_size", 32)]), vec!["'block_size' = 32"]),
+        (
+            node("DequantizeLinear", &["x", "x"], &["y"], &[int("block_size", -1)]),
+            vec!["'block_size' is negative"],
+        ),
         (node("Cast", &["x"], &["y"], &[int("to", 16)]), vec!["'to'", "16"]),
         (node("If", &["x"], &["y"], &[Message::default().text(1, "then").int(20, 5)]), vec!["'then'"]),
     ] {

@@ -441,9 +441,9 @@ fn nodes_that_are_not_supported() {
             &["GatherND", "'batch_dims' = -1"],
         ),
         (
-            ten("DequantizeLinear", &["x", "w"], &[int("block_size", 32)]),
+            ten("DequantizeLinear", &["x", "w"], &[int("block_size", -32)]),
             Kind::Unsupported,
-            &["DequantizeLinear", "'block_size' = 32; only 0 is supported"],
+            &["DequantizeLinear", "'block_size' is negative"],
         ),
         (
             one(21, "DequantizeLinear", &["x", "w"], &[int("output_dtype", 10)]),
