@@ -210,7 +210,7 @@ fn wrong_raw_files_are_named() {
     let cases: [(Vec<u8>, &str); 8] = [
         (good[..31].to_vec(), "has 31 bytes, params_bytes says 32"),
         ([b"\xA5ICRAFT_ROW\xA5", &good[12..]].concat(), "does not start with"),
-        (raw(&[(9, 29)], &[1, 2, 3, 4]), "constant 9 has 3 bytes, its type has 4"),
+        (raw(&[(9, 29)], &[1, 2, 3, 4]), "bytes 28 to 29 are of no constant"),
         (raw(&[(9, 27)], &[1, 2, 3, 4]), "starts at byte 27"),
         (raw(&[(9, u64::MAX)], &[1, 2, 3, 4]), "starts at byte 18446744073709551615"),
         (raw(&[(8, 28)], &[1, 2, 3, 4]), "no data of constant 9"),
@@ -225,6 +225,10 @@ fn wrong_raw_files_are_named() {
     let json = small().replace("\"params_bytes\": 32", "\"params_bytes\": 44");
     let error = Document::read(json.as_bytes(), Some(two.into())).unwrap_err().to_string();
     assert!(error.contains("no operation has its constant 3"), "{error}");
+    let long = raw(&[(9, 28)], &[1, 2, 3, 4, 5]);
+    let json = small().replace("\"params_bytes\": 32", "\"params_bytes\": 33");
+    let error = Document::read(json.as_bytes(), Some(long.into())).unwrap_err().to_string();
+    assert!(error.contains("constant 9 has 5 bytes, its type has 4"), "{error}");
     let twice = raw(&[(9, 40), (9, 40)], &[1, 2, 3, 4]);
     assert!(raw_table(&twice).unwrap_err().to_string().contains("in the table twice"));
     assert!(raw_table(b"").unwrap().is_empty());

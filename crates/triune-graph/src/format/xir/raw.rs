@@ -36,7 +36,7 @@ pub struct RawEntry {
 /// The table of a RAW file, in the file's order, every range inside of the file.
 ///
 /// # Errors
-/// Bytes that are not a RAW file, an offset outside of the data, a `v_id` given twice.
+/// Bytes that are not a RAW file, an offset outside of the data, data that no constant has, a `v_id` given twice.
 pub fn raw_table(bytes: &[u8]) -> Result<Vec<RawEntry>, Error> {
     raw_table_of(bytes, bytes.len() as u64)
 }
@@ -86,6 +86,9 @@ pub fn raw_table_of(bytes: &[u8], size: u64) -> Result<Vec<RawEntry>, Error> {
     let mut starts: Vec<u64> = entries.iter().map(|entry| entry.offset).collect();
     starts.sort_unstable();
     starts.dedup();
+    if let Some(&start) = starts.first().filter(|start| **start != first) {
+        return Err(bad(format!("bytes {first} to {start} are of no constant")));
+    }
     for entry in &mut entries {
         let next = starts.partition_point(|&start| start <= entry.offset);
         entry.length = starts.get(next).copied().unwrap_or(end) - entry.offset;
