@@ -5,6 +5,7 @@
 //! each call, as a network whose inputs are the call's operands, and its nodes take the call's place.
 
 use std::{
+    borrow::Cow,
     cell::Cell,
     collections::{HashMap, HashSet},
     rc::Rc,
@@ -70,25 +71,28 @@ impl<'b> Scope<'b> {
     }
 
     /// A node's attributes, those of the function around it in the place of references to them.
-    pub(super) fn resolve(&self, attributes: &[Attribute<'b>]) -> Result<Vec<Attribute<'b>>, String> {
-        let mut resolved = Vec::with_capacity(attributes.len());
-        for Attribute { name, value } in attributes {
-            let value = match value {
-                AttributeValue::Reference(_) if self.depth == 0 => {
-                    return Err(format!(
-                        "attribute '{name}' refers to a function's, but there is none around"
-                    ));
-                }
-                // One that the call leaves out is left out here, too.
-                AttributeValue::Reference(of) => match self.attributes.get(of) {
-                    Some(value) => value.clone(),
-                    None => continue,
-                },
-                value => value.clone(),
-            };
-            resolved.push(Attribute { name, value });
+    pub(super) fn resolve<'a>(
+        &self,
+        attributes: &'a [Attribute<'b>],
+    ) -> Result<Cow<'a, [Attribute<'b>]>, String> {
+        let is_reference =
+            |attribute: &&Attribute<'b>| matches!(attribute.value, AttributeValue::Reference(_));
+        let Some(reference) = attributes.iter().find(is_reference) else {
+            return Ok(Cow::Borrowed(attributes));
+        };
+        if self.depth == 0 {
+            let name = reference.name;
+            return Err(format!("attribute '{name}' refers to a function's, but there is none around"));
         }
-        Ok(resolved)
+        let resolved = attributes.iter().filter_map(|Attribute { name, value }| {
+            let value = match value {
+                // One that the call leaves out is left out here, too.
+                AttributeValue::Reference(of) => self.attributes.get(of)?,
+                value => value,
+            };
+            Some(Attribute { name, value: value.clone() })
+        });
+        Ok(Cow::Owned(resolved.collect()))
     }
 }
 
@@ -130,17 +134,7 @@ pub(super) fn body<'b>(
     let seen: HashMap<&str, Option<ValueId>> = seen.iter().copied().collect();
     let (mut outer, mut captured) = (Vec::new(), Vec::new());
     for name in free(network) {
-        let value = match seen.get(name).copied().flatten() {
-            None => Outer::Absent,
-            Some(id) => {
-                let value = builder.graph.value(id).clone();
-                if value.constant.is_none() {
-                    captured.push(id);
-                }
-                Outer::Value(Box::new(value))
-            }
-        };
-        outer.push((name, value));
+        outer.push((name, outside(builder, seen.get(name).copied().flatten(), &mut captured)));
     }
     let mut graph = enter(builder, scope, network, &network.inputs, outer)?;
     let own = graph.inputs.len() - captured.len();
@@ -151,6 +145,16 @@ pub(super) fn body<'b>(
         graph.value_mut(id).shape = None;
     }
     Ok((Body { graph: Arc::new(graph), captures: captured.len(), ranks }, captured))
+}
+
+/// A value as a network within that of the builder sees it; what is not known becomes one of its inputs.
+fn outside(builder: &Builder<'_>, id: Option<ValueId>, inputs: &mut Vec<ValueId>) -> Outer {
+    let Some(id) = id else { return Outer::Absent };
+    let value = builder.graph.value(id).clone();
+    if value.constant.is_none() {
+        inputs.push(id);
+    }
+    Outer::Value(Box::new(value))
 }
 
 /// Reads a network within that of the builder.
@@ -207,19 +211,10 @@ pub(super) fn call<'b>(
     };
     let (mut outer, mut operands) = (Vec::new(), Vec::new());
     for (index, formal) in formals.iter().enumerate() {
-        let value = match inputs.get(index).copied().flatten() {
-            None => Outer::Absent,
-            Some(id) => {
-                let value = builder.graph.value(id).clone();
-                if value.constant.is_none() {
-                    operands.push(Some(id));
-                }
-                Outer::Value(Box::new(value))
-            }
-        };
-        outer.push((formal.name, value));
+        outer.push((formal.name, outside(builder, inputs.get(index).copied().flatten(), &mut operands)));
     }
     let graph = enter(builder, &inner, &function.body, &[], outer)?;
+    let operands: Vec<Option<ValueId>> = operands.into_iter().map(Some).collect();
     // The builder names the values that its graph takes over.
     let mut taker = std::mem::take(&mut builder.graph);
     let nodes =
