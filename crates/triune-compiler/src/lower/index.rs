@@ -25,6 +25,18 @@ struct Pick {
     axes: Vec<(usize, u64)>,
 }
 
+/// The same as the fields of a command.
+struct Indexed {
+    dims: [u32; 6],
+    /// Strides of what is written by a take, and put by a put.
+    own: [u64; 6],
+    /// Strides of the fixed places.
+    source: [u64; 6],
+    indices: triune_device::command::Operand,
+    extents: [u32; 6],
+    axis_strides: [u64; 6],
+}
+
 impl Lowering<'_> {
     /// Places the result and picks its elements.
     fn take(&mut self, node: &Node, y: ValueId, pick: &Pick) -> Result<(), Error> {
@@ -36,13 +48,35 @@ impl Lowering<'_> {
         if output.dims.contains(&0) {
             return Ok(());
         }
+        let Indexed { dims, own, source, indices, extents, axis_strides } =
+            self.indexed(node, output, pick)?;
+        let command = Take {
+            elem_bytes: output.dtype.bytes() as u32,
+            dims,
+            src: self.addr(&pick.source)?,
+            src_strides: source,
+            indices,
+            count: pick.axes.len() as u32,
+            index_stride: pick.index_stride,
+            extents,
+            axis_strides,
+            dst: self.addr(output)?,
+            dst_strides: own,
+        };
+        self.emit(command, &[&pick.source, &pick.indices, output]);
+        Ok(())
+    }
+
+    /// How a command has elements that lie as `own` beside the places and the indices of `pick`.
+    fn indexed(&self, node: &Node, own: &View, pick: &Pick) -> Result<Indexed, Error> {
         if pick.axes.len() > 6 || pick.axes.iter().any(|&(extent, _)| extent == 0) {
             return Err(Error::unsupported(node, "more than six indexed axes, or one without elements"));
         }
         if !matches!(pick.indices.dtype, DType::I32 | DType::I64) {
             return Err(Error::unsupported(node, format!("indices of type {}", pick.indices.dtype)));
         }
-        let (dims, strides) = merge_axes::<6>(&[&pick.source, &pick.indices, output])
+        let (dims, [own, source, strides]) = merge_axes::<6>(&[own, &pick.source, &pick.indices])
+            .and_then(|(dims, strides)| Some((dims, <[_; 3]>::try_from(strides).ok()?)))
             .ok_or_else(|| Error::unsupported(node, "more than six separate axes"))?;
         let (mut axis_extents, mut axis_strides) = ([1; 6], [0; 6]);
         for (axis, &(extent, stride)) in pick.axes.iter().enumerate() {
@@ -51,23 +85,10 @@ impl Lowering<'_> {
         let indices = triune_device::command::Operand {
             addr: self.addr(&pick.indices)?,
             dtype: pick.indices.dtype,
-            strides: strides[1],
+            strides,
         };
-        let command = Take {
-            elem_bytes: output.dtype.bytes() as u32,
-            dims: extents(dims)?,
-            src: self.addr(&pick.source)?,
-            src_strides: strides[0],
-            indices,
-            count: pick.axes.len() as u32,
-            index_stride: pick.index_stride,
-            extents: extents(axis_extents)?,
-            axis_strides,
-            dst: self.addr(output)?,
-            dst_strides: strides[2],
-        };
-        self.emit(command, &[&pick.source, &pick.indices, output]);
-        Ok(())
+        let (dims, extents) = (extents(dims)?, extents(axis_extents)?);
+        Ok(Indexed { dims, own, source, indices, extents, axis_strides })
     }
 
     /// The axes of a node's first operand that its other operands index.
@@ -81,13 +102,10 @@ impl Lowering<'_> {
             Op::Gather(op) => axis(node, op.axis, rank).into_iter().collect(),
             Op::GatherElements(op) => axis(node, op.axis, rank).into_iter().collect(),
             Op::ScatterElements(op) => axis(node, op.axis, rank).into_iter().collect(),
-            Op::ScatterNd(_) => {
+            Op::GatherNd(_) | Op::ScatterNd(_) => {
+                let batch = if let Op::GatherNd(op) = &node.op { op.batch_dims } else { 0 };
                 let count = dims(1).and_then(|dims| dims.last().copied()).unwrap_or(0);
-                (0..rank).take(count).collect()
-            }
-            Op::GatherNd(op) => {
-                let count = dims(1).and_then(|dims| dims.last().copied()).unwrap_or(0);
-                (op.batch_dims..rank).take(count).collect()
+                (batch..rank).take(count).collect()
             }
             Op::Index(op) => op.resolve(rank).map(|(axes, _)| axes).unwrap_or_default(),
             _ => Vec::new(),
@@ -135,14 +153,20 @@ impl Lowering<'_> {
         let y = result(node)?;
         let (dims, _) = self.meta(y)?;
         let (x, index) = (self.view(operand(node, 0)?)?, self.view(operand(node, 1)?)?);
+        let pick = Self::parts_at(node, dims, &x, &index, op.batch_dims)?;
+        self.take(node, y, &pick)
+    }
+
+    /// The parts of `x`, which have the extents `dims`, at coordinates behind the axes of the batch.
+    fn parts_at(node: &Node, dims: Shape, x: &View, index: &View, batch: usize) -> Result<Pick, Error> {
         let rows = index
             .dims
             .rank()
             .checked_sub(1)
             .ok_or_else(|| Error::unsupported(node, "indices without an axis of coordinates"))?;
-        let (batch, count) = (op.batch_dims, index.dims[rows]);
-        let mut source = under(dims, &x);
-        let mut indices = under(dims, &index);
+        let count = index.dims[rows];
+        let mut source = under(dims, x);
+        let mut indices = under(dims, index);
         for at in 0..dims.rank() {
             if at < batch {
                 source.strides[at] = x.strides[at];
@@ -154,7 +178,7 @@ impl Lowering<'_> {
             }
         }
         let axes = (batch..batch + count).map(|axis| (x.dims[axis], x.strides[axis])).collect();
-        self.take(node, y, &Pick { source, indices, index_stride: index.strides[rows], axes })
+        Ok(Pick { source, indices, index_stride: index.strides[rows], axes })
     }
 
     pub(super) fn index(&mut self, node: &Node, op: &Index) -> Result<(), Error> {
@@ -211,22 +235,8 @@ impl Lowering<'_> {
     pub(super) fn scatter_nd(&mut self, node: &Node, op: ScatterNd) -> Result<(), Error> {
         let (output, index) = (self.scattered(node)?, self.view(operand(node, 1)?)?);
         let (dims, _) = self.meta(operand(node, 2)?)?;
-        let rows = index
-            .dims
-            .rank()
-            .checked_sub(1)
-            .ok_or_else(|| Error::unsupported(node, "indices without an axis of coordinates"))?;
-        let count = index.dims[rows];
-        let (mut source, mut indices) = (under(dims, &output), under(dims, &index));
-        for at in 0..dims.rank() {
-            if at < rows {
-                indices.strides[at] = index.strides[at];
-            } else {
-                source.strides[at] = output.strides[at - rows + count];
-            }
-        }
-        let axes = (0..count).map(|axis| (output.dims[axis], output.strides[axis])).collect();
-        self.put(node, op.kind, &Pick { source, indices, index_stride: index.strides[rows], axes })
+        let pick = Self::parts_at(node, dims, &output, &index, 0)?;
+        self.put(node, op.kind, &pick)
     }
 
     /// The result, which is the first operand until something is put into it.
@@ -244,31 +254,21 @@ impl Lowering<'_> {
         if updates.dims.contains(&0) {
             return Ok(());
         }
-        let (dims, strides) = merge_axes::<6>(&[&updates, &pick.indices, &pick.source])
-            .filter(|_| pick.axes.len() <= 6)
-            .ok_or_else(|| Error::unsupported(node, "more than six separate axes"))?;
-        let (mut axis_extents, mut axis_strides) = ([1; 6], [0; 6]);
-        for (axis, &(extent, stride)) in pick.axes.iter().enumerate() {
-            (axis_extents[axis], axis_strides[axis]) = (extent, stride);
-        }
-        let indices = triune_device::command::Operand {
-            addr: self.addr(&pick.indices)?,
-            dtype: pick.indices.dtype,
-            strides: strides[1],
-        };
+        let Indexed { dims, own, source, indices, extents, axis_strides } =
+            self.indexed(node, &updates, pick)?;
         let command = Put {
             dtype: updates.dtype,
             kind,
-            dims: extents(dims)?,
+            dims,
             src: self.addr(&updates)?,
-            src_strides: strides[0],
+            src_strides: own,
             indices,
             count: pick.axes.len() as u32,
             index_stride: pick.index_stride,
-            extents: extents(axis_extents)?,
+            extents,
             axis_strides,
             dst: self.addr(&pick.source)?,
-            dst_strides: strides[2],
+            dst_strides: source,
         };
         self.emit(command, &[&updates, &pick.indices, &pick.source]);
         Ok(())
