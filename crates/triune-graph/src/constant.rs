@@ -49,6 +49,11 @@ impl Constant {
         self.shape
     }
 
+    /// The extents, as long as the constant is there.
+    pub fn dims(&self) -> &[usize] {
+        &self.shape
+    }
+
     /// The elements as little-endian bytes, row-major.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes

@@ -21,24 +21,7 @@ pub fn run<'a>(
     step: &'a HostStep,
     arrived: impl Fn(&str) -> Option<TensorRef<'a>>,
 ) -> Result<Vec<(&'a str, Tensor)>, Error> {
-    // Held here, since a constant gives its extents by value.
-    let shape = |operand: &Option<HostOperand>| match operand {
-        Some(HostOperand::Constant(constant)) => constant.shape(),
-        Some(HostOperand::Value(_)) | None => Shape::from([]),
-    };
-    let shapes: Vec<Shape> = step.inputs.iter().map(shape).collect();
-    let mut operands = Vec::new();
-    for (operand, shape) in step.inputs.iter().zip(&shapes) {
-        operands.push(match operand {
-            None => None,
-            Some(HostOperand::Constant(constant)) => {
-                Some(TensorRef { dtype: constant.dtype(), shape, bytes: constant.bytes() })
-            }
-            Some(HostOperand::Value(name)) => {
-                Some(arrived(name).ok_or_else(|| wrong(step, format!("'{name}' is not there yet")))?)
-            }
-        });
-    }
+    let operands = operands(step, |constant| constant, arrived)?;
     let at = Operands { step, operands: &operands };
     let results = match &step.op {
         Op::Hosted(Hosted::CondTake(op)) => cond_take(&at, *op)?,
@@ -50,6 +33,33 @@ pub fn run<'a>(
     };
     let named = step.outputs.iter().zip(results);
     Ok(named.filter_map(|(name, tensor)| Some((name.as_deref()?, tensor))).collect())
+}
+
+/// The step's operands: constants as `constant` has them, and what has arrived.
+pub(crate) fn operands<'a, T>(
+    step: &'a HostStep,
+    constant: impl Fn(TensorRef<'a>) -> T,
+    arrived: impl Fn(&str) -> Option<T>,
+) -> Result<Vec<Option<T>>, Error> {
+    let operand = |operand: &'a Option<HostOperand>| match operand {
+        None => Ok(None),
+        Some(HostOperand::Constant(known)) => {
+            Ok(Some(constant(TensorRef { dtype: known.dtype(), shape: known.dims(), bytes: known.bytes() })))
+        }
+        Some(HostOperand::Value(name)) => {
+            arrived(name).map(Some).ok_or_else(|| wrong(step, format!("'{name}' is not there yet")))
+        }
+    };
+    step.inputs.iter().map(operand).collect()
+}
+
+/// An axis of so many, counted from the front.
+pub(crate) fn axis(step: &HostStep, axis: i64, rank: usize) -> Result<usize, Error> {
+    let counted = if axis < 0 { axis.saturating_add(rank as i64) } else { axis };
+    usize::try_from(counted)
+        .ok()
+        .filter(|axis| *axis < rank)
+        .ok_or_else(|| wrong(step, format!("axis {axis} is not one of {rank} dimensions")))
 }
 
 pub(crate) fn wrong(step: &HostStep, reason: impl Into<String>) -> Error {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use triune_device::work;
 use triune_graph::ops::Unique;
-use triune_tensor::{DType, Shape, memory, text::List};
+use triune_tensor::{DType, Shape, memory};
 
 use super::{Element, Elements, Operands, words};
 use crate::{Error, Tensor};
@@ -56,13 +56,11 @@ fn sort(places: &mut Vec<usize>, order: impl Fn(&usize, &usize) -> Ordering) -> 
 
 pub(super) fn unique(at: &Operands<'_>, op: Unique) -> Result<Vec<Tensor>, Error> {
     let x = at.input(0)?;
+    let axis_of = |axis: i64| super::axis(at.step, axis, x.shape.len());
     let (outer, count, inner) = match op.axis {
         None => (1, x.shape.iter().product::<usize>(), 1),
         Some(axis) => {
-            let rank = x.shape.len();
-            let counted = if axis < 0 { axis + rank as i64 } else { axis };
-            let axis = usize::try_from(counted).ok().filter(|axis| *axis < rank);
-            let axis = axis.ok_or_else(|| at.wrong(format!("no such axis of {}", List(x.shape))))?;
+            let axis = axis_of(axis)?;
             (x.shape[..axis].iter().product(), x.shape[axis], x.shape[axis + 1..].iter().product::<usize>())
         }
     };
@@ -99,10 +97,7 @@ pub(super) fn unique(at: &Operands<'_>, op: Unique) -> Result<Vec<Tensor>, Error
     let mut shape = x.shape.to_vec();
     match op.axis {
         None => shape = vec![groups.len()],
-        Some(axis) => {
-            let rank = shape.len() as i64;
-            shape[axis.rem_euclid(rank) as usize] = groups.len();
-        }
+        Some(axis) => shape[axis_of(axis)?] = groups.len(),
     }
     let shape = Shape::new(&shape).ok_or_else(|| at.wrong("too many dimensions"))?;
     let list =

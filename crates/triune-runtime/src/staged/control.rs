@@ -4,7 +4,7 @@ use triune_device::work;
 use triune_graph::{
     Dim, ValueId,
     ops::{Body, Hosted, If, Loop, Scan, ScanAxis},
-    passes::{HostOperand, HostStep, body_stages},
+    passes::{HostStep, body_stages},
 };
 use triune_tensor::{DType, Shape, text::List};
 
@@ -12,7 +12,11 @@ use super::{
     Staged, Table,
     value::{Strip, Value, ValueRef, join, own},
 };
-use crate::{Error, Tensor, TensorRef, dynamic::wrong, engine::Resources};
+use crate::{
+    Error, Tensor, TensorRef,
+    dynamic::{self, wrong},
+    engine::Resources,
+};
 
 /// The networks of a step, in the operator's order, each once it has run.
 pub(super) type Bodies = [Option<Box<Staged>>; 2];
@@ -28,28 +32,7 @@ pub(super) fn run(
     table: &Table<'_>,
     resources: &mut Resources,
 ) -> Result<Vec<Value>, Error> {
-    let mut constants = Vec::with_capacity(step.inputs.len());
-    for operand in &step.inputs {
-        constants.push(match operand {
-            Some(HostOperand::Constant(constant)) => {
-                Some((constant.dtype(), constant.shape(), constant.bytes()))
-            }
-            Some(HostOperand::Value(_)) | None => None,
-        });
-    }
-    let mut operands = Vec::with_capacity(step.inputs.len());
-    for (operand, constant) in step.inputs.iter().zip(&constants) {
-        operands.push(match (operand, constant) {
-            (Some(HostOperand::Value(name)), _) => {
-                let value = table.value(name);
-                Some(value.ok_or_else(|| wrong(step, format!("'{name}' is not there yet")))?)
-            }
-            (_, Some((dtype, shape, bytes))) => {
-                Some(ValueRef::Tensor(TensorRef { dtype: *dtype, shape, bytes }))
-            }
-            _ => None,
-        });
-    }
+    let operands = dynamic::operands(step, ValueRef::Tensor, |name| table.value(name))?;
     let mut at = At { step, operands: &operands, resources };
     match op {
         Hosted::If(op) => at.choose(op, bodies),
@@ -233,7 +216,7 @@ impl<'a> At<'a> {
         let mut axes = Vec::with_capacity(walked.len());
         let mut positions = None;
         for (tensor, along) in walked.iter().zip(&op.inputs) {
-            let axis = self.axis(along.axis, tensor.shape.len())?;
+            let axis = dynamic::axis(self.step, along.axis, tensor.shape.len())?;
             let extent = tensor.shape[axis];
             if *positions.get_or_insert(extent) != extent {
                 let (a, b) = (positions.unwrap_or(0), extent);
@@ -267,14 +250,6 @@ impl<'a> At<'a> {
         }
         state.extend(collected.finish(self, &op.outputs)?);
         Ok(state)
-    }
-
-    fn axis(&self, axis: i64, rank: usize) -> Result<usize, Error> {
-        let counted = if axis < 0 { axis + rank as i64 } else { axis };
-        usize::try_from(counted)
-            .ok()
-            .filter(|axis| *axis < rank)
-            .ok_or_else(|| self.wrong(format!("axis {axis} is not one of {rank} dimensions")))
     }
 
     /// What lies at a position of an axis.
@@ -325,12 +300,12 @@ impl<'a> Collected<'a> {
                 let declared = value.shape.as_deref().unwrap_or_default();
                 let fixed = |dim: &Dim| if let Dim::Fixed(extent) = dim { *extent } else { 0 };
                 let mut shape: Vec<usize> = declared.iter().map(fixed).collect();
-                shape.insert(at.axis(along.axis, shape.len() + 1)?, 0);
+                shape.insert(dynamic::axis(at.step, along.axis, shape.len() + 1)?, 0);
                 let shape = Shape::new(&shape).ok_or_else(|| at.wrong("too many dimensions"))?;
                 whole.push(Tensor::zeros(value.dtype.unwrap_or(DType::F32), shape)?.into());
                 continue;
             };
-            let axis = at.axis(along.axis, first.shape.rank() + 1)?;
+            let axis = dynamic::axis(at.step, along.axis, first.shape.rank() + 1)?;
             if along.reverse {
                 parts.reverse();
             }

@@ -1,131 +1,122 @@
 //! Operators over lists of tensors, and over values that may be missing.
 
-use triune_graph::{
-    ops::SequenceOp,
-    passes::{HostOperand, HostStep},
-};
+use triune_graph::{ops::SequenceOp, passes::HostStep};
 use triune_tensor::{DType, Shape, text::List};
 
 use super::{
     Table,
-    value::{Strip, Value, join},
+    value::{Strip, Value, ValueRef, join, own},
 };
-use crate::{Error, Tensor, TensorRef, dynamic::wrong};
+use crate::{
+    Error, Tensor, TensorRef,
+    dynamic::{self, wrong},
+};
 
 /// Runs the step.
 pub(super) fn run(step: &HostStep, op: SequenceOp, table: &Table<'_>) -> Result<Value, Error> {
-    let mut operands = Vec::with_capacity(step.inputs.len());
-    for operand in &step.inputs {
-        operands.push(match operand {
-            None => None,
-            Some(HostOperand::Constant(constant)) => Some(Value::Tensor(Tensor {
-                dtype: constant.dtype(),
-                shape: constant.shape(),
-                bytes: constant.bytes().to_vec(),
-            })),
-            Some(HostOperand::Value(name)) => {
-                let value = table.value(name);
-                Some(value.ok_or_else(|| wrong(step, format!("'{name}' is not there yet")))?.to_owned()?)
-            }
-        });
-    }
-    At { step, operands }.run(op)
+    let operands = dynamic::operands(step, ValueRef::Tensor, |name| table.value(name))?;
+    At { step, operands: &operands }.run(op)
 }
 
 struct At<'a> {
     step: &'a HostStep,
-    operands: Vec<Option<Value>>,
+    operands: &'a [Option<ValueRef<'a>>],
 }
 
-impl At<'_> {
+impl<'a> At<'a> {
     fn wrong(&self, reason: impl Into<String>) -> Error {
         wrong(self.step, reason)
     }
 
-    fn run(mut self, op: SequenceOp) -> Result<Value, Error> {
+    fn run(&self, op: SequenceOp) -> Result<Value, Error> {
         Ok(match op {
             SequenceOp::Construct => {
-                let tensors = (0..self.operands.len()).map(|index| self.tensor(index));
-                let tensors = tensors.collect::<Result<Vec<_>, _>>()?;
-                if let Some(other) = tensors.iter().find(|tensor| tensor.dtype != tensors[0].dtype) {
-                    return Err(self.wrong(format!("elements of {} and {}", tensors[0].dtype, other.dtype)));
+                let mut tensors: Vec<Tensor> = Vec::with_capacity(self.operands.len());
+                for index in 0..self.operands.len() {
+                    let tensor = self.tensor(index)?;
+                    if let Some(first) = tensors.first().filter(|first| first.dtype != tensor.dtype) {
+                        return Err(self.wrong(format!("elements of {} and {}", first.dtype, tensor.dtype)));
+                    }
+                    tensors.push(own(tensor)?);
                 }
                 Value::Sequence(tensors)
             }
             SequenceOp::Empty(_) => Value::Sequence(Vec::new()),
             SequenceOp::At => {
-                let mut list = self.list(0)?;
+                let list = self.list(0)?;
                 let position = self.position(1, list.len(), list.len())?;
-                Value::Tensor(list.swap_remove(position))
+                Value::Tensor(own(list[position].view())?)
             }
             SequenceOp::Insert => {
-                let (mut list, element) = (self.list(0)?, self.tensor(1)?);
+                let (list, element) = (self.list(0)?, self.tensor(1)?);
                 if let Some(first) = list.first().filter(|first| first.dtype != element.dtype) {
                     return Err(self.wrong(format!("an element of {} among {}", element.dtype, first.dtype)));
                 }
-                let position = match self.operands.get(2) {
-                    Some(Some(_)) => self.position(2, list.len(), list.len() + 1)?,
-                    _ => list.len(),
+                let position = match self.operand(2) {
+                    Some(_) => self.position(2, list.len(), list.len() + 1)?,
+                    None => list.len(),
                 };
-                list.insert(position, element);
-                Value::Sequence(list)
+                let (before, behind) = list.split_at(position);
+                let all = before.iter().map(Tensor::view).chain([element]);
+                let all = all.chain(behind.iter().map(Tensor::view));
+                Value::Sequence(all.map(own).collect::<Result<_, _>>()?)
             }
             SequenceOp::Erase => {
-                let mut list = self.list(0)?;
-                let position = match self.operands.get(1) {
-                    Some(Some(_)) => self.position(1, list.len(), list.len())?,
-                    _ => list.len().checked_sub(1).ok_or_else(|| self.wrong("the list is empty"))?,
+                let list = self.list(0)?;
+                let position = match self.operand(1) {
+                    Some(_) => self.position(1, list.len(), list.len())?,
+                    None => list.len().checked_sub(1).ok_or_else(|| self.wrong("the list is empty"))?,
                 };
-                list.remove(position);
-                Value::Sequence(list)
+                let rest = list[..position].iter().chain(&list[position + 1..]);
+                Value::Sequence(rest.map(|tensor| own(tensor.view())).collect::<Result<_, _>>()?)
             }
             SequenceOp::Length => Value::scalar(DType::I64, &(self.list(0)?.len() as i64).to_le_bytes()),
             SequenceOp::Concat { axis, new } => {
                 let list = self.list(0)?;
                 let rank = list.first().map_or(0, |first| first.shape.rank()) + usize::from(new);
-                let axis = self.axis(axis, rank)?;
-                Value::Tensor(join(&list, axis, new)?.map_err(|reason| self.wrong(reason))?)
+                let axis = dynamic::axis(self.step, axis, rank)?;
+                Value::Tensor(join(list, axis, new)?.map_err(|reason| self.wrong(reason))?)
             }
             SequenceOp::Split { axis, keep } => {
                 let x = self.tensor(0)?;
-                let axis = self.axis(axis, x.shape.rank())?;
-                Value::Sequence(self.split(x.view(), axis, keep)?)
+                let axis = dynamic::axis(self.step, axis, x.shape.len())?;
+                Value::Sequence(self.split(x, axis, keep)?)
             }
-            SequenceOp::Optional => {
-                self.operands.first_mut().and_then(Option::take).unwrap_or(Value::Nothing)
-            }
-            SequenceOp::GetElement => match self.operands.first_mut().and_then(Option::take) {
-                None | Some(Value::Nothing) => return Err(self.wrong("the optional is empty")),
-                Some(value) => value,
+            SequenceOp::Optional => self.operand(0).unwrap_or(ValueRef::Nothing).to_owned()?,
+            SequenceOp::GetElement => match self.operand(0) {
+                None | Some(ValueRef::Nothing) => return Err(self.wrong("the optional is empty")),
+                Some(value) => value.to_owned()?,
             },
             SequenceOp::HasElement => {
-                let there = !matches!(self.operands.first(), None | Some(None | Some(Value::Nothing)));
+                let there = !matches!(self.operand(0), None | Some(ValueRef::Nothing));
                 Value::scalar(DType::Bool, &[u8::from(there)])
             }
         })
     }
 
-    /// An operand that is a list; it is taken.
-    fn list(&mut self, index: usize) -> Result<Vec<Tensor>, Error> {
-        match self.operands.get_mut(index).and_then(Option::take) {
-            Some(Value::Sequence(list)) => Ok(list),
+    fn operand(&self, index: usize) -> Option<ValueRef<'a>> {
+        self.operands.get(index).copied().flatten()
+    }
+
+    /// An operand that is a list.
+    fn list(&self, index: usize) -> Result<&'a [Tensor], Error> {
+        match self.operand(index) {
+            Some(ValueRef::Sequence(list)) => Ok(list),
             _ => Err(self.wrong(format!("operand {index} is not a sequence"))),
         }
     }
 
-    /// An operand that is a tensor; it is taken.
-    fn tensor(&mut self, index: usize) -> Result<Tensor, Error> {
-        match self.operands.get_mut(index).and_then(Option::take) {
-            Some(Value::Tensor(tensor)) => Ok(tensor),
+    /// An operand that is a tensor.
+    fn tensor(&self, index: usize) -> Result<TensorRef<'a>, Error> {
+        match self.operand(index) {
+            Some(ValueRef::Tensor(tensor)) => Ok(tensor),
             _ => Err(self.wrong(format!("operand {index} is not a tensor"))),
         }
     }
 
     /// The integers of an operand.
     fn integers(&self, index: usize) -> Result<Vec<i64>, Error> {
-        let Some(Some(Value::Tensor(tensor))) = self.operands.get(index) else {
-            return Err(self.wrong(format!("operand {index} is not a tensor")));
-        };
+        let tensor = self.tensor(index)?;
         match tensor.dtype {
             DType::I64 => {
                 Ok(tensor.bytes.as_chunks().0.iter().map(|&word| i64::from_le_bytes(word)).collect())
@@ -150,26 +141,17 @@ impl At<'_> {
             .ok_or_else(|| self.wrong(format!("position {position} in a list of {len}")))
     }
 
-    fn axis(&self, axis: i64, rank: usize) -> Result<usize, Error> {
-        let counted = if axis < 0 { axis + rank as i64 } else { axis };
-        usize::try_from(counted)
-            .ok()
-            .filter(|axis| *axis < rank)
-            .ok_or_else(|| self.wrong(format!("axis {axis} is not one of {rank} dimensions")))
-    }
-
     fn split(&self, x: TensorRef<'_>, axis: usize, keep: bool) -> Result<Vec<Tensor>, Error> {
         let strip = Strip::of(x.dtype, x.shape, axis);
         let strip = strip.ok_or_else(|| self.wrong(format!("axis {axis} of {}", List(x.shape))))?;
-        let (extents, keep) = match self.operands.get(1) {
-            Some(Some(Value::Tensor(sizes))) => {
-                let given = self.integers(1)?.into_iter().map(|size| usize::try_from(size).ok());
-                let given: Option<Vec<usize>> = given.collect();
-                let given = given.ok_or_else(|| self.wrong("a part of a negative extent"))?;
-                (if sizes.shape.rank() == 0 { self.equal_parts(strip.extent, &given)? } else { given }, true)
-            }
-            Some(Some(_)) => return Err(self.wrong("operand 1 is not a tensor")),
-            _ => (vec![1; strip.extent], keep),
+        let (extents, keep) = if self.operand(1).is_some() {
+            let given = self.integers(1)?.into_iter().map(|size| usize::try_from(size).ok());
+            let given: Option<Vec<usize>> = given.collect();
+            let given = given.ok_or_else(|| self.wrong("a part of a negative extent"))?;
+            let one = self.tensor(1)?.shape.is_empty();
+            (if one { self.equal_parts(strip.extent, &given)? } else { given }, true)
+        } else {
+            (vec![1; strip.extent], keep)
         };
         let whole = extents.iter().try_fold(0_usize, |sum, &extent| sum.checked_add(extent));
         if whole != Some(strip.extent) {
