@@ -6,8 +6,8 @@ mod growth;
 use growth::{Growth, KINDS};
 use proptest::prelude::*;
 use triune_graph::{Constant, Graph, Op, format::onnx, infer::infer, passes};
-use triune_tensor::Shape;
-use triune_testing::{Data, Tensor, interpret, test_data};
+use triune_tensor::{DType, QuantParams, Shape};
+use triune_testing::{Data, GraphBuilder, Tensor, interpret, test_data};
 
 /// The interpreter has no half floats.
 const WITHOUT_HALF: [u8; 1] = [19];
@@ -137,4 +137,19 @@ fn a_real_network_computes_the_same_after_folding() {
             assert!((x - y).abs() <= 1e-4, "{x} became {y}");
         }
     }
+}
+
+/// Weights that are large as reals: the file has a quarter of them.
+#[test]
+fn dequantized_constants_are_folded_whatever_their_size() {
+    let mut builder = GraphBuilder::new();
+    let columns = 257 << 10;
+    let weights =
+        Constant::new(DType::I8, Shape::from([256, columns]), vec![3; 256 * columns]).expect("a constant");
+    let stored = builder.graph_mut().add_constant("weights".to_owned(), weights);
+    let weights = builder.dequantize(stored, QuantParams { scale: 0.5, zero_point: 1 }, DType::I8);
+    let mut graph = builder.finish_inferred(&[weights]);
+    assert!(passes::fold_dequantize(&mut graph).expect("a sound graph"));
+    let folded = graph.value(graph.outputs[0]).constant.as_ref().expect("reals");
+    assert_eq!((folded.elements(), &folded.bytes()[..4]), (256 * columns, &1.0_f32.to_le_bytes()[..]));
 }

@@ -9,7 +9,7 @@ use triune_graph::{
         BinaryKind, Concat, Flatten, GlobalPool, Identity, Pad, PadMode, PoolKind, Reshape, Softmax, Stage,
         Transpose, UnaryKind,
     },
-    passes::quantize,
+    passes::{self, quantize},
 };
 use triune_tensor::{DType, QuantParams};
 use triune_testing::{GraphBuilder, Tensor, interpret};
@@ -86,6 +86,45 @@ fn convolution_becomes_integer() {
     }
 }
 
+/// Weights of windows along one axis, per channel, that get a height of 1 behind their dequantizer.
+#[test]
+fn reshaped_weights_keep_their_integers() {
+    for (axis, kept) in [(0_usize, true), (1, true), (2, false)] {
+        let numbers = &mut Numbers::new(5);
+        let mut builder = GraphBuilder::new();
+        let params = numbers.params(DType::U8, 2.0);
+        let x = builder.input("x", DType::F32, &[1, 3, 4, 6]);
+        let x = builder.quantize_dequantize(x, params, DType::U8);
+        let extents = [4, 3, 10];
+        let scales: Vec<f32> = (0..extents[axis]).map(|_| 0.001 + 0.01 * numbers.unit()).collect();
+        let weights = numbers.bytes(&extents);
+        let weights = builder.dequantized_constant(&weights, &scales, axis as isize);
+        let shape = builder.constant(&Tensor::i64(&[4], &[4, 3, 2, 5]));
+        let weights = builder.node(Op::Reshape(Reshape { allow_zero: false }), &[weights, shape]);
+        let y = builder.conv(&[x, weights], 1, 2, 1);
+        let out = numbers.params(DType::U8, 8.0);
+        let y = builder.quantize_dequantize(y, out, DType::U8);
+        let graph = builder.finish_inferred(&[y]);
+        let mut prepared = graph.clone();
+        passes::prepare(&mut prepared).expect("a sound graph");
+        let conv = prepared.nodes.iter().find(|node| matches!(node.op, Op::Conv(_))).expect("a convolution");
+        // Scales along what is taken apart, or along other channels than the results', say nothing of products.
+        let integer = axis == 0;
+        assert_eq!(conv.quant.is_some(), integer, "{axis}");
+        if let Some(quant) = &conv.quant {
+            assert_eq!(*quant.weights, *scales);
+        }
+        let mut folded = graph.clone();
+        passes::fold_constants(&mut folded).expect("a sound graph");
+        assert_eq!(count(&folded, |op| matches!(op, Op::Reshape(_))) == 0, kept, "{axis}");
+        let x = numbers.reals(&[1, 3, 4, 6], 2.5);
+        let before = interpret(&graph, &[("x", x.clone())]);
+        assert_eq!(before, interpret(&folded, &[("x", x.clone())]), "{axis}");
+        let after = interpret(&prepared, &[("x", x)]);
+        assert!(distance(&before[0], &after[0]) <= out.scale * 1.001, "{axis}");
+    }
+}
+
 #[test]
 fn limits_before_quantization_become_a_clamp() {
     for (kind, expected) in [
@@ -135,27 +174,61 @@ fn unsigned_weights_around_128_are_rebased() {
 }
 
 #[test]
-fn other_weight_zero_points_and_bias_scales_stay_float() {
+fn other_weight_zero_points_stay_float() {
     let numbers = &mut Numbers::new(13);
-    for (zero_point, bias_scale) in [(3_i64, 0.0002_f32), (0, 0.0003)] {
-        let mut builder = GraphBuilder::new();
-        let params = QuantParams { scale: 0.02, zero_point: 100 };
-        let x = builder.input("x", DType::F32, &[2, 5]);
-        let x = builder.quantize_dequantize(x, params, DType::U8);
-        let weights = numbers.bytes(&[5, 3]);
-        let weights = builder.constant(&weights);
-        let meaning = QuantParams { scale: 0.01, zero_point: zero_point as i32 };
-        let weights = builder.dequantize(weights, meaning, DType::I8);
-        let bias = builder.dequantized_constant(&Tensor::i32(&[3], &[10, -20, 30]), &[bias_scale], 0);
-        let y = builder.gemm(&[x, weights, bias], false);
-        let y = builder.quantize_dequantize(y, params, DType::U8);
-        let graph = builder.finish_inferred(&[y]);
-        let mut quantized = graph.clone();
-        quantize(&mut quantized).expect("a sound graph");
-        let gemm = quantized.nodes.iter().find(|node| matches!(node.op, Op::Gemm(_))).expect("a product");
-        assert_eq!(quantized.value(gemm.inputs[0].expect("x")).dtype, Some(DType::F32));
-        let x = numbers.reals(&[2, 5], 2.0);
-        assert_eq!(interpret(&graph, &[("x", x.clone())]), interpret(&quantized, &[("x", x)]));
+    let mut builder = GraphBuilder::new();
+    let params = QuantParams { scale: 0.02, zero_point: 100 };
+    let x = builder.input("x", DType::F32, &[2, 5]);
+    let x = builder.quantize_dequantize(x, params, DType::U8);
+    let weights = numbers.bytes(&[5, 3]);
+    let weights = builder.constant(&weights);
+    let weights = builder.dequantize(weights, QuantParams { scale: 0.01, zero_point: 3 }, DType::I8);
+    let bias = builder.dequantized_constant(&Tensor::i32(&[3], &[10, -20, 30]), &[0.0002], 0);
+    let y = builder.gemm(&[x, weights, bias], false);
+    let y = builder.quantize_dequantize(y, params, DType::U8);
+    let graph = builder.finish_inferred(&[y]);
+    let mut quantized = graph.clone();
+    quantize(&mut quantized).expect("a sound graph");
+    let gemm = quantized.nodes.iter().find(|node| matches!(node.op, Op::Gemm(_))).expect("a product");
+    assert_eq!(quantized.value(gemm.inputs[0].expect("x")).dtype, Some(DType::F32));
+    let x = numbers.reals(&[2, 5], 2.0);
+    assert_eq!(interpret(&graph, &[("x", x.clone())]), interpret(&quantized, &[("x", x)]));
+}
+
+/// Two products share one bias, whose scale is that of the first alone.
+#[test]
+fn biases_on_other_scales_count_for_their_reals() {
+    let numbers = &mut Numbers::new(15);
+    let mut builder = GraphBuilder::new();
+    let params = QuantParams { scale: 0.5, zero_point: 100 };
+    let x = builder.input("x", DType::F32, &[2, 5]);
+    let x = builder.quantize_dequantize(x, params, DType::U8);
+    let bias = builder.dequantized_constant(&Tensor::i32(&[1, 3], &[1, 3, -41]), &[0.1875], 0);
+    let out = QuantParams { scale: 4.0, zero_point: 128 };
+    let ys: Vec<ValueId> = [&[0.375][..], &[0.25, 0.5, 0.125]]
+        .into_iter()
+        .map(|scales| {
+            let weights = builder.dequantized_constant(&numbers.bytes(&[3, 5]), scales, 0);
+            let y = builder.gemm(&[x, weights, bias], true);
+            builder.quantize_dequantize(y, out, DType::U8)
+        })
+        .collect();
+    let graph = builder.finish_inferred(&ys);
+    let mut quantized = graph.clone();
+    quantize(&mut quantized).expect("a sound graph");
+    assert_eq!(count(&quantized, is_border), 3);
+    let biases: Vec<Option<Vec<i32>>> = quantized
+        .nodes
+        .iter()
+        .filter(|node| matches!(node.op, Op::Gemm(_)))
+        .map(|node| quantized.value(node.inputs[2].expect("a bias")).constant.as_ref()?.to_i32())
+        .collect();
+    // Products of 0.125, 0.25 and 0.0625: 1.5 is a tie, which goes to the even neighbour, and 2.25 is none.
+    assert_eq!(biases, [Some(vec![1, 3, -41]), Some(vec![2, 2, -123])]);
+    let x = numbers.reals(&[2, 5], 20.0);
+    let (before, after) = (interpret(&graph, &[("x", x.clone())]), interpret(&quantized, &[("x", x)]));
+    for (before, after) in before.iter().zip(&after) {
+        assert!(distance(before, after) <= out.scale * 1.001);
     }
 }
 

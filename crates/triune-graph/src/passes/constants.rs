@@ -8,7 +8,7 @@ use crate::{
     infer::infer,
     known::{Evaluator, shares_bytes},
     ops::{
-        GlobalPool, ReduceKind, Reshape, Slice, Unary, UnaryKind,
+        DequantizeLinear, GlobalPool, ReduceKind, Reshape, Slice, Unary, UnaryKind,
         infer::{Operand, Operands, TensorType},
     },
 };
@@ -31,12 +31,14 @@ pub fn fold_constants(graph: &mut Graph) -> Result<bool, Error> {
         clip_with_limits(&mut rewriter, index);
         reduce_as_pool(&mut rewriter, index);
         resolve_reshape(&mut rewriter, index);
+        reshape_dequantized(&mut rewriter, index);
         drop_copy(&mut rewriter, index);
     }
     Ok(rewriter.commit() || evaluated)
 }
 
-/// Turns dequantized constants that quantization left over into f32 constants. Returns whether anything changed.
+/// Turns dequantized constants that quantization left over into f32 constants, at most 1 GiB of them: each takes four times
+/// what the network has, and is not held to the limit of what is made of little. Returns whether anything changed.
 pub fn fold_dequantize(graph: &mut Graph) -> Result<bool, Error> {
     let mut changed = false;
     let mut nodes = std::mem::take(&mut graph.nodes);
@@ -56,11 +58,8 @@ pub fn fold_dequantize(graph: &mut Graph) -> Result<bool, Error> {
             None => None,
         };
         let bytes = x.elements().saturating_mul(4);
-        let Some(constant) =
-            (bytes <= LIMIT.min(budget)).then(|| dequantized(x, scale, zero_point, op.axis)).flatten()
-        else {
-            return true;
-        };
+        let folded = (bytes <= budget).then(|| dequantized(x, scale, zero_point, op.axis));
+        let Some(constant) = folded.flatten() else { return true };
         budget -= bytes;
         graph.set_constant(*output, constant);
         changed = true;
@@ -262,6 +261,37 @@ fn resolve_reshape(rewriter: &mut Rewriter<'_>, index: usize) {
     rewriter.set_constant(wish, constant);
     let inputs = vec![Some(source), Some(wish)];
     rewriter.replace(index, Node::new(name, op, inputs, vec![Some(output)]));
+}
+
+/// A dequantized constant that is reshaped is the dequantized constant of these extents: quantization finds weights by their
+/// dequantizer.
+fn reshape_dequantized(rewriter: &mut Rewriter<'_>, index: usize) -> Option<()> {
+    let node = rewriter.get(index).filter(|node| matches!(node.op, Op::Reshape(_)))?;
+    let (real, output) = (node.inputs.first().copied()??, node.outputs.first().copied()??);
+    let (_, maker) = rewriter.producer(real)?;
+    let Op::DequantizeLinear(own) = &maker.op else { return None };
+    let known = |index: usize| rewriter.value(maker.inputs.get(index).copied()??).constant.as_ref();
+    let source = known(0)?;
+    let (from, to) = (source.shape(), rewriter.value(output).fixed_shape()?);
+    let axis = match known(1)?.elements() {
+        1 => 0,
+        _ => same_axis(&from, &to, crate::ops::infer::resolve_axis(own.axis as i64, from.rank())?)?,
+    };
+    let reshaped = source.reshaped(to)?;
+    let op = Op::DequantizeLinear(DequantizeLinear { axis: axis as isize });
+    let (mut inputs, name) = (maker.inputs.clone(), node.name.clone());
+    let stem = rewriter.value(inputs[0]?).name.clone();
+    let value = rewriter.add_value(Value::named(stem));
+    rewriter.set_constant(value, reshaped);
+    inputs[0] = Some(value);
+    rewriter.replace(index, Node::new(name, op, inputs, vec![Some(output)]));
+    Some(())
+}
+
+/// The axis of other extents along which the same elements lie, in the same steps.
+fn same_axis(from: &[usize], to: &[usize], axis: usize) -> Option<usize> {
+    let before = |extents: &[usize]| extents.iter().product::<usize>();
+    (0..to.len()).find(|&each| to[each] == from[axis] && before(&to[..each]) == before(&from[..axis]))
 }
 
 /// Nodes that hand on what they get go.

@@ -6,7 +6,7 @@
 
 pub(super) mod movement;
 mod operator;
-mod pattern;
+pub(super) mod pattern;
 pub(super) mod table;
 
 use super::rewrite::Rewriter;

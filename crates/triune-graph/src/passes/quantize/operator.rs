@@ -235,17 +235,26 @@ fn bias_row(
     weights: &Weights,
     channels: usize,
 ) -> Option<ValueId> {
+    let scales = &weights.scales;
     let (source, row) = if let Some(reals) = &rewriter.value(real).constant {
-        (real, quantize_bias(reals, x.scale, &weights.scales, channels, rewriter.rounding())?)
+        (real, quantize_bias(reals, x.scale, scales, channels, rewriter.rounding())?)
     } else {
-        let source = bias(rewriter, real, x.scale, &weights.scales)?;
-        let elements = rewriter.value(source).constant.as_ref()?;
-        if *elements.shape() == [channels] {
-            return Some(source);
+        let found = bias(rewriter, real)?;
+        let fits = found.fits(x.scale, scales);
+        if fits && *found.elements.shape() == [channels] {
+            return Some(found.source);
         }
         // A Gemm's addend may come as (1, N); one per row would not be a bias.
-        let is_row = elements.shape().last() == Some(&channels);
-        (source, is_row.then(|| elements.reshaped(Shape::from([channels])))??)
+        let is_row = found.elements.shape().last() == Some(&channels);
+        let row = is_row.then(|| found.elements.reshaped(Shape::from([channels])))??;
+        // Integers on the scales of other products, as those of a bias that several share, count for their reals.
+        let row = if fits {
+            row
+        } else {
+            let reals = found.reals(&row)?;
+            quantize_bias(&reals, x.scale, scales, channels, rewriter.rounding())?
+        };
+        (found.source, row)
     };
     let name = rewriter.value(source).name.clone();
     Some(rewriter.add_value(Value {

@@ -74,28 +74,46 @@ pub(super) fn weights(
     Some(Weights { source, dtype, rebased, scales })
 }
 
-/// The i32 constant behind a dequantized bias whose scales are those of the products, x·w, to within their own rounding.
-pub(super) fn bias(
-    rewriter: &Rewriter<'_>,
-    real: ValueId,
-    x_scale: f32,
-    weight_scales: &[f32],
-) -> Option<ValueId> {
-    let channels =
-        rewriter.producer(real).and_then(|(_, node)| constant(rewriter, *node.inputs.first()?))?.elements();
-    let shape = constant(rewriter, *rewriter.producer(real)?.1.inputs.first()?)?.shape();
-    let axis = shape.iter().position(|&dim| dim == channels).unwrap_or(0);
-    let (source, elements, scales, zero_points) = dequantized_constant(rewriter, real, axis, channels)?;
+/// A dequantized bias of i32 with zero point 0, and its scales.
+pub(super) struct Bias<'r> {
+    pub(super) source: ValueId,
+    pub(super) elements: &'r Constant,
+    scales: Vec<f32>,
+}
+
+impl Bias<'_> {
+    /// Whether its scales are those of the products.
+    pub(super) fn fits(&self, x_scale: f32, weight_scales: &[f32]) -> bool {
+        are_of_products(&self.scales, x_scale, weight_scales)
+    }
+
+    /// What the elements mean, given as one row.
+    pub(super) fn reals(&self, row: &Constant) -> Option<Constant> {
+        let scales = self.scales.iter().cycle();
+        let reals: Vec<f32> = row.to_i32()?.iter().zip(scales).map(|(&q, scale)| q as f32 * scale).collect();
+        Constant::from_f32(row.shape(), &reals)
+    }
+}
+
+/// Whether a bias's scales are those of products, x·w, to within their own rounding. One scale stands for all.
+pub fn are_of_products(scales: &[f32], x_scale: f32, weight_scales: &[f32]) -> bool {
     let fits = |scale: f32, weight: f32| {
         let product = x_scale * weight;
         (scale - product).abs() <= product.abs() * 1e-5
     };
     let count = scales.len().max(weight_scales.len());
     let at = |list: &[f32], index: usize| list.get(if list.len() == 1 { 0 } else { index }).copied();
-    let all_fit =
-        (0..count).all(|i| at(&scales, i).zip(at(weight_scales, i)).is_some_and(|(s, w)| fits(s, w)));
-    (elements.dtype() == DType::I32 && zero_points.iter().all(|&zero_point| zero_point == 0) && all_fit)
-        .then_some(source)
+    (0..count).all(|i| at(scales, i).zip(at(weight_scales, i)).is_some_and(|(s, w)| fits(s, w)))
+}
+
+/// The bias behind a real value.
+pub(super) fn bias<'r>(rewriter: &'r Rewriter<'_>, real: ValueId) -> Option<Bias<'r>> {
+    let own = constant(rewriter, *rewriter.producer(real)?.1.inputs.first()?)?;
+    let channels = own.elements();
+    let axis = own.shape().iter().position(|&dim| dim == channels).unwrap_or(0);
+    let (source, elements, scales, zero_points) = dequantized_constant(rewriter, real, axis, channels)?;
+    let plain = elements.dtype() == DType::I32 && zero_points.iter().all(|&zero_point| zero_point == 0);
+    plain.then_some(Bias { source, elements, scales })
 }
 
 /// A constant under a `DequantizeLinear` with one scale, or one per index of `axis`.
