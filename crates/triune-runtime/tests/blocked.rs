@@ -7,12 +7,16 @@ use std::sync::Arc;
 use grown::Net;
 use proptest::prelude::*;
 use triune_device::{Command, DeviceSpec, Sanitize, command::decode};
-use triune_graph::{Graph, format::onnx};
+use triune_graph::{
+    Graph, Op,
+    format::onnx,
+    ops::{BinaryKind, Concat},
+};
 use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, Error, PlanOptions, Policy, Program, TensorIo, compile,
 };
-use triune_tensor::{DType, Requantize};
-use triune_testing::{Random, test_data};
+use triune_tensor::{DType, QuantParams, Requantize};
+use triune_testing::{GraphBuilder, Random, Tensor, test_data};
 
 fn spec(name: &str) -> DeviceSpec {
     DeviceSpec::builtin(name).expect("builtin")
@@ -212,6 +216,31 @@ fn speed() {
             times[times.len() / 2]
         });
         println!("{file}: {plain:.2} ms, {blocked:.2} ms in blocks, {:.2} times", blocked / plain);
+    }
+}
+
+/// Joined inputs that fill no block, times a scalar and plus one value per channel.
+#[test]
+fn operands_of_fewer_axes_are_no_blocks() {
+    for kind in [BinaryKind::Mul, BinaryKind::Add] {
+        let mut builder = GraphBuilder::new();
+        let params = QuantParams { scale: 0.25, zero_point: 3 };
+        let x = builder.input("x", DType::F32, &[1, 3, 4, 5]);
+        let x = builder.quantize_dequantize(x, params, DType::U8);
+        let mut y = builder.node(Op::Concat(Concat { axis: 1 }), &[x, x]);
+        y = builder.quantize_dequantize(y, params, DType::U8);
+        for (shape, values) in [(&[][..], vec![7]), (&[6, 1, 1], vec![1, 20, 3, 0, 5, 6])] {
+            let other = builder.constant(&Tensor::of_integers(DType::U8, shape, &values));
+            let other = builder.dequantize(other, QuantParams { scale: 0.5, zero_point: 2 }, DType::U8);
+            y = builder.binary(kind, y, other);
+            y = builder.quantize_dequantize(y, QuantParams { scale: 0.5, zero_point: 9 }, DType::U8);
+        }
+        let graph = builder.finish_inferred(&[y]);
+        for device in ["buyi", "zg330"] {
+            let plain = Arc::new(program(&graph, device, None).expect("a program"));
+            let blocked = Arc::new(program(&graph, device, Some(32)).expect("a program in blocks"));
+            assert_eq!(run(&blocked, 3, Sanitize::Report).0, run(&plain, 3, Sanitize::Off).0, "{kind:?}");
+        }
     }
 }
 

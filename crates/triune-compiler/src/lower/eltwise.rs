@@ -262,10 +262,10 @@ fn whole_blocks([a, b, output]: [&View; 3], zero_points: [i32; 3], zero_stays: b
         let same = blocks.is_some();
         let filled =
             blocks.is_some_and(|blocks| blocks.filled && blocks.fill == filling(zero_point, view.dtype));
-        match view.plain().filter(|_| exact && !same) {
-            Some(plain) => plain.broadcast(output.dims)?.whole_blocks(channels),
-            None => view.whole_blocks(channels).filter(|_| same && (exact || filled && zero_stays)),
+        if same {
+            return view.whole_blocks(channels).filter(|_| exact || filled && zero_stays);
         }
+        view.plain().filter(|_| exact)?.broadcast(output.dims)?.whole_blocks(channels)
     };
     let [a_zero, b_zero, y_zero] = zero_points;
     Some([whole(a, a_zero)?, whole(b, b_zero)?, whole(output, y_zero)?])

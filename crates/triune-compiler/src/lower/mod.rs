@@ -611,6 +611,7 @@ fn writes_feature_maps(op: &Op) -> bool {
             | Op::Resize(_)
             | Op::WarpPerspective(_)
             | Op::Binary(_)
+            | Op::Table(_)
     )
 }
 

@@ -108,11 +108,15 @@ impl Cut {
                 place.entry(*float).or_insert(index);
             }
         }
-        let order: Option<Vec<usize>> =
-            model.outputs.iter().map(|output| place.get(output).copied()).collect();
-        if let Some(order) = order
-            && order.len() == self.output_floats.len()
-        {
+        // The model's own outputs come first, as it has them, whatever else the host goes on with.
+        let (mut order, mut listed) = (Vec::new(), vec![false; self.output_floats.len()]);
+        let own = model.outputs.iter().filter_map(|output| place.get(output).copied());
+        for index in own.clone().chain(0..self.output_floats.len()) {
+            if !std::mem::replace(&mut listed[index], true) {
+                order.push(index);
+            }
+        }
+        if own.eq(order.iter().copied()) && order.len() == model.outputs.len() {
             return Ok((HostPart::default(), order));
         }
         // Every name of a border tensor is replaced by its first.
@@ -126,14 +130,14 @@ impl Cut {
                 *input = first.get(input).copied().unwrap_or(*input);
             }
         }
-        let inputs: Vec<ValueId> = self.output_floats.iter().map(|(_, floats)| floats[0]).collect();
+        let inputs: Vec<ValueId> = order.iter().map(|&index| self.output_floats[index].1[0]).collect();
         let mut part = rewired.extract(&inputs, &rewired.outputs).map_err(|error| {
             Error::Target(format!("the model cannot be split in host, device and host parts: {error}"))
         })?;
-        let meanings = self.output_dtypes.iter().zip(&self.output_quants);
-        let meanings = meanings.map(|(dtype, quant)| (*dtype).zip(*quant)).collect::<Vec<_>>();
+        let meaning = |&index: &usize| self.output_dtypes[index].zip(self.output_quants[index]);
+        let meanings = order.iter().map(meaning).collect::<Vec<_>>();
         quantize_inputs(&mut part, &meanings);
-        Ok((HostPart::of(&part)?, (0..self.output_floats.len()).collect()))
+        Ok((HostPart::of(&part)?, order))
     }
 }
 
