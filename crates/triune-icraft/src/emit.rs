@@ -141,7 +141,8 @@ impl<'a> Emitter<'a> {
         let mut outputs = Vec::with_capacity(graph.outputs.len());
         for &id in &graph.outputs {
             let form = self.form(id)?.unblocked();
-            let form = if form == Form::image() { form } else { Form::plain(form.order.len()) };
+            let image = form == Form::image() || self.is_joined_image(id);
+            let form = if image { Form::image() } else { Form::plain(form.order.len()) };
             let meaning = self.meaning(id);
             outputs.push(Some(self.operand(id, &form, meaning)?));
         }

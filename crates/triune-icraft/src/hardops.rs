@@ -267,7 +267,9 @@ pub(crate) fn describe(view: &View) -> (Form, Option<Vec<u64>>) {
             forms.push(Form::image());
             let element = view.dtype.bytes() as u64;
             let channels = (view.strides[3] / element.max(1)) as usize;
-            if view.dims[1] <= channels && channels <= 32 {
+            // Channels from within a block have none of their own: they would end where the next pixel's begin.
+            let begins = view.offset.is_multiple_of(view.strides[3].max(1));
+            if view.dims[1] <= channels && channels <= 32 && begins {
                 forms.push(Form::blocked(4, channels));
             }
         }

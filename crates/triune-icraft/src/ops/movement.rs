@@ -1,7 +1,7 @@
 //! Operators that move elements, and conversions between reals and integers.
 
 use triune_graph::{
-    Node,
+    Node, Op, ValueId,
     format::xir::Attribute,
     ops::{Concat, Gather, Pad, PadMode, Slice, SliceRange, Split},
 };
@@ -55,6 +55,22 @@ impl Emitter<'_> {
         Ok(())
     }
 
+    /// Whether a value is an image again that was taken apart into more axes, as by a pixel shuffle.
+    pub(crate) fn is_joined_image(&self, id: ValueId) -> bool {
+        let graph = &self.source.graph;
+        let rank = |id: ValueId| graph.value(id).shape.as_ref().map_or(0, Vec::len);
+        let mut at = id;
+        while let Some(node) = graph.nodes.iter().find(|node| node.outputs.contains(&Some(at))) {
+            let Some(&Some(operand)) = node.inputs.first() else { return false };
+            match node.op {
+                Op::Reshape(_) => return rank(at) == 4 && rank(operand) > 4,
+                Op::Identity(_) | Op::Unary(_) | Op::Clip(_) => at = operand,
+                _ => return false,
+            }
+        }
+        false
+    }
+
     pub(super) fn concat(&mut self, node: &Node, op: Concat) -> Result<(), Error> {
         let first = input(node, 0)?;
         let computed = node.inputs.iter().flatten().copied().find(|&id| self.constant(id).is_none());
@@ -90,7 +106,7 @@ impl Emitter<'_> {
     }
 
     /// `Slice` of ranges in the network's order of axes.
-    fn part(&mut self, node: &Node, x: triune_graph::ValueId, ranges: &[SliceRange]) -> Result<(), Error> {
+    fn part(&mut self, node: &Node, x: ValueId, ranges: &[SliceRange]) -> Result<(), Error> {
         let form = self.form(x)?.unblocked();
         let meaning = self.wanted(node, x);
         let index = self.operand(x, &form, meaning)?;

@@ -4,6 +4,7 @@ use triune_graph::{
     Constant, Node, ValueId,
     format::xir::{Attribute, Axis, ElementType, ExpScale, Layout, Runs, Scale, Target, TensorType},
     ops::{Conv, Gemm},
+    passes,
 };
 use triune_tensor::{DType, Multiplier, Shape};
 
@@ -291,7 +292,8 @@ impl Emitter<'_> {
         let integers = match self.source.integers(id) {
             Some(found)
                 if found.constant.dtype() == DType::I32
-                    && found.zero_points.iter().all(|&zero| zero == 0) =>
+                    && found.zero_points.iter().all(|&zero| zero == 0)
+                    && passes::are_of_products(&found.scales, x.params.scale, weight_scales) =>
             {
                 found.constant.to_i32().ok_or_else(not_constant)?
             }
