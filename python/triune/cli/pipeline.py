@@ -45,6 +45,9 @@ class Pipeline:
         inputs += [Input(io.name, tuple(io.model_shape)) for io in self._package.inputs if io.name not in known]
         self.inputs = inputs
         """What the model takes."""
+        first = {item.shape[0] for item in inputs if item.shape}
+        # One run takes as many along the first axis as the model has there: rows, where they are no images.
+        self._batch = max(self._package.batch, *first) if len(first) == 1 else self._package.batch
 
     def run(self, arrays: dict[str, Tensor], progress: Callable[[int, int], None]) -> dict[str, Tensor]:
         """Run every image, a batch at a time; `progress` is called with images done and to do."""

@@ -1,0 +1,307 @@
+"""Networks in QDQ form as quantizers write them, made of the operators that devices compute: what has to deploy everywhere.
+
+Every value is quantized once and dequantized for its readers, weights are signed with a scale per channel, biases have the
+scales of the products. Channels are odd on purpose; values have several readers, and parts of values are joined again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A dequantized value, with what its integers mean."""
+
+    name: str
+    shape: tuple[int, ...]
+    scale: float
+    zero_point: int
+
+
+@dataclass
+class Net:
+    """A network under construction."""
+
+    seed: int
+    signed: bool = False
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    constants: list[onnx.TensorProto] = field(default_factory=list)
+    inputs: list[onnx.ValueInfoProto] = field(default_factory=list)
+    feeds: dict[str, Array] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Begin the numbers."""
+        self.rng = np.random.default_rng(self.seed)
+
+    @property
+    def dtype(self) -> type[np.signedinteger[Any] | np.unsignedinteger[Any]]:
+        """What activations are."""
+        return np.int8 if self.signed else np.uint8
+
+    def constant(self, value: Any) -> str:
+        """Add an initializer."""
+        self.constants.append(numpy_helper.from_array(np.asarray(value, order="C"), f"c{len(self.constants)}"))
+        return self.constants[-1].name
+
+    def node(self, kind: str, inputs: list[str], results: int = 1, **attributes: Any) -> list[str]:
+        """Add an operator over reals."""
+        number = len(self.nodes)
+        names = [f"v{number}" if index == 0 else f"v{number}_{index}" for index in range(results)]
+        self.nodes.append(helper.make_node(kind, inputs, names, name=f"{kind}{number}", **attributes))
+        return names
+
+    def quantized(
+        self, real: str, shape: tuple[int, ...], scale: float, zero_point: int | None = None, like: bool = False
+    ) -> Value:
+        """Quantize a real value, and dequantize it: on about this scale, or exactly on it."""
+        low = -128 if self.signed else 0
+        point = low + int(self.rng.integers(90, 166)) if zero_point is None else zero_point
+        # Not a power of two of its operands': halves, where roundings part, have tests of their own.
+        scale = float(np.float32(scale if like else scale * self.rng.uniform(0.9, 1.1)))
+        names = [real, self.constant(np.float32(scale)), self.constant(self.dtype(point))]
+        (q,) = self.node("QuantizeLinear", names)
+        (x,) = self.node("DequantizeLinear", [q, *names[1:]])
+        return Value(x, shape, scale, point)
+
+    def again(self, real: str, shape: tuple[int, ...], like: Value) -> Value:
+        """Quantize what only moved, as it was before."""
+        return self.quantized(real, shape, like.scale, like.zero_point, like=True)
+
+    def input(self, *shape: int) -> Value:
+        """Add an input of reals."""
+        name = f"x{len(self.inputs)}"
+        self.inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+        self.feeds[name] = self.rng.standard_normal(shape).astype(np.float32)
+        return self.quantized(name, shape, 0.025)
+
+    # ---- products ----
+
+    def parameters(self, x: Value, weights: tuple[int, ...], bias: bool = True) -> tuple[list[str], float]:
+        """Add weights (outputs first) and a bias; also return the size of the products' sums."""
+        outputs, depth = weights[0], int(np.prod(weights[1:]))
+        scales = np.asarray(self.rng.uniform(0.5, 1.5, outputs) * 0.01, np.float32)
+        integers = self.rng.integers(-127, 128, weights).astype(np.int8)
+        zeros = np.zeros(outputs, np.int8)
+        given = [self.constant(integers), self.constant(scales), self.constant(zeros)]
+        names = self.node("DequantizeLinear", given, axis=0)
+        size = 0.7 * float(np.sqrt(depth)) * 70 * x.scale
+        if bias:
+            steps = np.asarray(scales * np.float32(x.scale), np.float32)
+            real = self.rng.standard_normal(outputs) * size / 3
+            row = np.asarray(np.rint(real / steps), np.int32)
+            names += self.node(
+                "DequantizeLinear",
+                [self.constant(row), self.constant(steps), self.constant(np.zeros(outputs, np.int32))],
+                axis=0,
+            )
+        return names, size
+
+    def conv(
+        self, x: Value, outputs: int, kernel: int = 3, stride: int = 1, groups: int = 1, limit: str | None = None
+    ) -> Value:
+        """Add a convolution along the axes behind the channels, with unequal paddings, and maybe a limit behind it."""
+        rank = len(x.shape) - 2
+        names, size = self.parameters(x, (outputs, x.shape[1] // groups, *[kernel] * rank))
+        before = [int(self.rng.integers(0, kernel)) for _ in range(rank)]
+        behind = [int(self.rng.integers(0, kernel)) for _ in range(rank)]
+        extents = [n + a + b - kernel for n, a, b in zip(x.shape[2:], before, behind, strict=True)]
+        if min(extents) < 0:
+            before, behind, extents = [kernel - 1] * rank, [kernel - 1] * rank, [n + kernel - 2 for n in x.shape[2:]]
+        shape = (1, outputs, *(n // stride + 1 for n in extents))
+        (y,) = self.node(
+            "Conv",
+            [x.name, *names],
+            kernel_shape=[kernel] * rank,
+            strides=[stride] * rank,
+            pads=before + behind,
+            group=groups,
+        )
+        if limit == "Relu":
+            (y,) = self.node("Relu", [y])
+            return self.quantized(y, shape, size / 100, -128 if self.signed else 0)
+        if limit == "Clip":
+            (y,) = self.node("Clip", [y, self.constant(np.float32(0)), self.constant(np.float32(size))])
+        return self.quantized(y, shape, size / 50)
+
+    def gemm(self, x: Value, outputs: int, bias: bool = True) -> Value:
+        """Add a product of (rows, columns) with constant weights."""
+        names, size = self.parameters(x, (outputs, x.shape[1]), bias)
+        (y,) = self.node("Gemm", [x.name, *names], transB=1)
+        return self.quantized(y, (x.shape[0], outputs), size / 50)
+
+    # ---- what works element by element ----
+
+    def binary(self, kind: str, a: Value, b: Value) -> Value:
+        """Add a sum or product of two values of one shape."""
+        (y,) = self.node(kind, [a.name, b.name])
+        size = a.scale + b.scale if kind == "Add" else a.scale * b.scale * 80
+        return self.quantized(y, a.shape, size * 0.8)
+
+    def with_constant(self, kind: str, x: Value, *shape: int) -> Value:
+        """Add a sum or product with quantized constants that broadcast."""
+        integers = self.rng.integers(0, 255, shape).astype(np.uint8)
+        given = [self.constant(np.uint8(integers)), self.constant(np.float32(0.0113)), self.constant(np.uint8(120))]
+        (other,) = self.node("DequantizeLinear", given)
+        (y,) = self.node(kind, [x.name, other])
+        return self.quantized(y, x.shape, x.scale * (1.5 if kind == "Add" else 1.2))
+
+    def unary(self, kind: str, x: Value, **attributes: Any) -> Value:
+        """Add a function of one value."""
+        (y,) = self.node(kind, [x.name], **attributes)
+        scale = 1 / 120 if kind in ("Sigmoid", "Tanh", "HardSigmoid") else x.scale
+        return self.quantized(y, x.shape, scale)
+
+    def swish(self, x: Value) -> Value:
+        """Add x · sigmoid(x), as detectors have it."""
+        return self.binary("Mul", x, self.unary("Sigmoid", x))
+
+    # ---- what moves, pools and joins ----
+
+    def split(self, x: Value, sizes: list[int]) -> list[Value]:
+        """Add a split of channels."""
+        names = self.node("Split", [x.name, self.constant(np.array(sizes))], results=len(sizes), axis=1)
+        parts = zip(names, sizes, strict=True)
+        return [self.again(name, (1, size, *x.shape[2:]), x) for name, size in parts]
+
+    def slice(self, x: Value, axis: int, start: int, end: int) -> Value:
+        """Add a part of a value."""
+        names = [self.constant(np.array([value])) for value in (start, end, axis)]
+        (y,) = self.node("Slice", [x.name, *names])
+        return self.again(y, (*x.shape[:axis], end - start, *x.shape[axis + 1 :]), x)
+
+    def concat(self, parts: list[Value], same: bool = False) -> Value:
+        """Join values along the channels: on a scale of their own, or on the first one's."""
+        (y,) = self.node("Concat", [part.name for part in parts], axis=1)
+        shape = (1, sum(part.shape[1] for part in parts), *parts[0].shape[2:])
+        return self.again(y, shape, parts[0]) if same else self.quantized(y, shape, max(p.scale for p in parts) * 1.1)
+
+    def pool(self, kind: str, x: Value, kernel: int = 2, stride: int = 2) -> Value:
+        """Add a pool of rows and columns."""
+        pads = [int(self.rng.integers(0, kernel)) for _ in range(4)]
+        extents = [n + pads[i] + pads[2 + i] - kernel for i, n in enumerate(x.shape[2:])]
+        (y,) = self.node(kind, [x.name], kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=pads)
+        shape = (*x.shape[:2], *(n // stride + 1 for n in extents))
+        return self.again(y, shape, x)
+
+    def mean(self, x: Value) -> Value:
+        """Add the mean of each channel."""
+        (y,) = self.node("GlobalAveragePool", [x.name])
+        return self.quantized(y, (*x.shape[:2], 1, 1), x.scale * 0.7)
+
+    def flat(self, x: Value) -> Value:
+        """Add a row of all elements."""
+        (y,) = self.node("Flatten", [x.name], axis=1)
+        return self.again(y, (1, int(np.prod(x.shape[1:]))), x)
+
+    def upsampled(self, x: Value) -> Value:
+        """Add the nearest neighbours, twice as many."""
+        scales = self.constant(np.array([1, 1, 2, 2], np.float32))
+        modes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        (y,) = self.node("Resize", [x.name, "", scales], **modes)
+        return self.again(y, (*x.shape[:2], 2 * x.shape[2], 2 * x.shape[3]), x)
+
+    def shuffled(self, x: Value, factor: int = 2) -> Value:
+        """Add a pixel shuffle, spelled out."""
+        _, c, h, w = x.shape
+        extents = [1, c // factor**2, factor, factor, h, w]
+        (y,) = self.node("Reshape", [x.name, self.constant(np.array(extents))])
+        (y,) = self.node("Transpose", [y], perm=[0, 1, 4, 2, 5, 3])
+        shape = (1, c // factor**2, h * factor, w * factor)
+        (y,) = self.node("Reshape", [y, self.constant(np.array(shape))])
+        return self.again(y, shape, x)
+
+    def model(self, *outputs: Value) -> bytes:
+        """Return the model that gives these values."""
+        results = [helper.make_tensor_value_info(value.name, TensorProto.FLOAT, value.shape) for value in outputs]
+        graph = helper.make_graph(self.nodes, "net", self.inputs, results, self.constants)
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+        return bytes(made.SerializeToString())
+
+
+UNARY = ("Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "Relu", "Abs", "HardSwish")
+
+
+def grown(seed: int, steps: int | None = None) -> tuple[bytes, dict[str, Array]]:
+    """Return a random network and its inputs: images first, then maybe rows."""
+    net = Net(seed, signed=bool(seed % 3 == 0))
+    rng = net.rng
+    size = [int(rng.integers(3, 12)) for _ in range(2)]
+    values = [net.input(1, int(rng.integers(1, 9)), *size)]
+    read: set[str] = set()
+
+    def pick(test: Any = lambda _: True) -> Value | None:
+        found = [value for value in values if len(value.shape) == 4 and test(value)]
+        return found[int(rng.integers(len(found)))] if found else None
+
+    def take(*taken: Value) -> None:
+        read.update(value.name for value in taken)
+
+    for _ in range(steps or int(rng.integers(2, 12))):
+        x = pick()
+        assert x is not None
+        channels = int(rng.integers(1, 41))
+        kind = int(rng.integers(14))
+        made: list[Value] = []
+        others = [v for v in values if v.shape == x.shape]
+        other = others[int(rng.integers(len(others)))]
+        beside = [v for v in values if v.shape[2:] == x.shape[2:] and len(v.shape) == 4]
+        if kind in (0, 1):
+            limit = (None, "Relu", "Clip")[int(rng.integers(3))]
+            made = [net.conv(x, channels, int(rng.integers(1, 4)), int(rng.integers(1, 3)), limit=limit)]
+        elif kind == 2:
+            made = [net.conv(x, x.shape[1], 3, groups=x.shape[1])]
+        elif kind in (3, 4) and x.shape[1] > 1:
+            cut = sorted({int(rng.integers(1, x.shape[1])) for _ in range(int(rng.integers(1, 3)))})
+            sizes = list(np.diff([0, *cut, x.shape[1]]))
+            made = net.split(x, [int(size) for size in sizes])
+        elif kind in (5, 6):
+            parts = [x, *(beside[int(rng.integers(len(beside)))] for _ in range(int(rng.integers(1, 3))))]
+            if sum(part.shape[1] for part in parts) <= 120:
+                made, x = [net.concat(parts, same=bool(rng.integers(2)))], parts[0]
+                take(*parts)
+        elif kind == 7:
+            made = [net.binary(("Add", "Mul")[int(rng.integers(2))], x, other)]
+            take(other)
+        elif kind == 8:
+            spread = ((), (x.shape[1], 1, 1), (1, 1, 1, 1))[int(rng.integers(3))]
+            made = [net.with_constant(("Add", "Mul")[int(rng.integers(2))], x, *spread)]
+        elif kind == 9:
+            made = [net.unary(UNARY[int(rng.integers(len(UNARY)))], x) if rng.integers(2) else net.swish(x)]
+        elif kind == 10:
+            pool = ("MaxPool", "AveragePool")[int(rng.integers(2))]
+            if min(x.shape[2:]) > 1:
+                made = [
+                    net.pool(pool, x, int(rng.integers(2, 4)) if min(x.shape[2:]) > 2 else 2, int(rng.integers(1, 3)))
+                ]
+        elif kind == 11 and max(x.shape[2:]) < 20:
+            made = [net.upsampled(x)]
+        elif kind == 12:
+            axis = int(rng.integers(1, 4))
+            if x.shape[axis] > 1:
+                start = int(rng.integers(0, x.shape[axis] - 1))
+                made = [net.slice(x, axis, start, int(rng.integers(start + 1, x.shape[axis] + 1)))]
+        elif kind == 13:
+            if x.shape[1] % 4 == 0 and rng.integers(2):
+                made = [net.shuffled(x)]
+            elif rng.integers(2):
+                made = [net.mean(x)]
+            else:
+                made = [net.gemm(net.flat(x), channels, bool(rng.integers(2)))]
+        if made:
+            take(x)
+            values += made
+    # Something has to be a product, or there is nothing to deploy.
+    last = pick()
+    assert last is not None
+    take(last)
+    values.append(net.conv(last, int(rng.integers(1, 12)), 1))
+    outputs = [value for value in values if value.name not in read]
+    return net.model(*outputs), net.feeds

@@ -1,0 +1,238 @@
+"""Networks as quantizers write them, compiled for every target: the same bits on cards, boards and the host, and in ONNX Runtime.
+
+The full count: python tests/models/test_deployable_networks.py --cases 2000
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import triune
+from triune.cli.pipeline import Pipeline
+from triune.icraft.buyibackend import BuyiBackend
+from triune.icraft.host_backend import HostBackend
+from triune.icraft.xir import Layout, Network
+from triune.icraft.xrt import Device, HostDevice, Session, Tensor
+from triune.icraft.zg330backend import ZG330Backend
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+Array = np.ndarray[Any, Any]
+BOARDS: dict[str, tuple[Any, str, str]] = {
+    "zg330": (ZG330Backend, "axi://zg330aiu", "ZG"),
+    "buyi": (BuyiBackend, "axi://ql100aiu", "BY"),
+}
+
+
+def _networks() -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        "deployable_networks", Path(__file__).with_name("deployable_networks.py")
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+networks = _networks()
+
+
+def reference(model: bytes, feeds: dict[str, Array], optimized: bool = True) -> list[Array]:
+    """Return what ONNX Runtime makes of a model."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return [np.asarray(result) for result in session.run(None, feeds)]
+
+
+def forward(session: Session, feeds: dict[str, Array], ranks: list[int]) -> list[Array]:
+    """Return a session's results with channels in front."""
+    session.apply()
+    layouts = {4: "NHWC", 3: "**C", 2: "*C"}
+    inputs = [
+        Tensor(np.ascontiguousarray(x.transpose(0, 2, 3, 1) if x.ndim == 4 else x), Layout(layouts[x.ndim]))
+        for x in feeds.values()
+    ]
+    results = [np.array(result.to(HostDevice.MemRegion())) for result in session.forward(inputs)]
+    return [y.transpose(0, 3, 1, 2) if rank == 4 else y for y, rank in zip(results, ranks, strict=True)]
+
+
+def load(folder: Path, stage: str) -> Network:
+    """Return a network that `triune.compile` wrote."""
+    (file,) = folder.glob(f"*_{stage}.json")
+    network = Network.CreateFromJsonFile(file)
+    network.loadParamsFromFile(file.with_suffix(".raw"))
+    return network
+
+
+def boards(file: Path, target: str, feeds: dict[str, Array], ranks: list[int]) -> tuple[list[Array], list[Array]]:
+    """Return what a board gives with the host behind it, and what the host gives for the network before it has commands."""
+    folder = file.with_name(f"{file.stem}_{target}")
+    triune.compile(file, target=target, output=folder, format="icraft")
+    backend, url, suffix = BOARDS[target]
+    network = load(folder, suffix)
+    devices = [Device.Open(url), HostDevice.Default()]
+    mine = forward(Session.Create([backend, HostBackend], network.view(0), devices), feeds, ranks)
+    host = Session.Create([HostBackend], load(folder, "adapted").view(0), [HostDevice.Default()])
+    return mine, forward(host, feeds, ranks)
+
+
+def card(file: Path, feeds: dict[str, Array], names: list[str]) -> list[Array]:
+    """Return what a card gives with the host's parts around it."""
+    folder = file.with_name(f"{file.stem}_metis")
+    triune.compile(file, target="metis", output=folder)
+    with Pipeline(folder / "model.json", None, 1) as pipeline:
+        results = pipeline.run(feeds, lambda *_: None)
+    return [results[name] for name in names]
+
+
+def differences(model: bytes, feeds: dict[str, Array], folder: Path, targets: tuple[str, ...]) -> list[str]:
+    """Return what of a network is not as it is on the host, or cannot be deployed."""
+    file = folder / "net.onnx"
+    file.write_bytes(model)
+    session = triune.Session(file)
+    expected = session.run(feeds)
+    names = [name for name, *_ in session.outputs]
+    ranks = [y.ndim for y in expected]
+
+    def differs(what: str, got: list[Array], wanted: list[Array]) -> list[str]:
+        pairs = zip(names, got, wanted, strict=True)
+        return [f"{what}: '{name}' differs" for name, a, b in pairs if a.shape != b.shape or not np.array_equal(a, b)]
+
+    found = []
+    # Its fused products add integers of a bias whatever their scale; as it is written, the graph's reals count.
+    if differs("", expected, reference(model, feeds)):
+        found += differs("ONNX Runtime", expected, reference(model, feeds, optimized=False))
+    for target in targets:
+        try:
+            if target == "metis":
+                found += differs(target, card(file, feeds, names), expected)
+                continue
+            mine, host = boards(file, target, feeds, ranks)
+            found += differs(f"{target} and its host", mine, host)
+            # Other targets than BUYI, whose factors are m·2⁻ⁿ, compute as ONNX does.
+            found += differs(target, mine, expected) if target == "zg330" else []
+        except Exception as error:
+            found.append(f"{target}: {type(error).__name__}: {error}")
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":
+                raise
+            found.append(f"{target}: {error}")
+    return found
+
+
+TARGETS = ("metis", "zg330", "buyi")
+
+
+def channels_taken_apart(kind: str, channels: int) -> tuple[bytes, dict[str, Array]]:
+    """Parts that begin within a block of channels."""
+    net = networks.Net(channels)
+    a, b = net.split(net.conv(net.input(1, 3, 9, 7), 2 * channels), [channels, channels])
+    return net.model(net.conv(net.binary(kind, a, b), channels)), net.feeds
+
+
+def joined_inputs(kind: str, *shape: int) -> tuple[bytes, dict[str, Array]]:
+    """Inputs joined along channels that fill no block, and a scalar."""
+    net = networks.Net(1)
+    x = net.input(1, 3, 8, 6)
+    joint = net.concat([x, x], same=True)
+    return net.model(net.conv(net.with_constant(kind, joint, *shape), 8, 1)), net.feeds
+
+
+def along_one_axis() -> tuple[bytes, dict[str, Array]]:
+    """Windows that run over one axis."""
+    net = networks.Net(2)
+    x = net.conv(net.input(1, 3, 64), 16, 3, limit="Relu")
+    return net.model(net.conv(x, 8, 3, groups=2)), net.feeds
+
+
+def shuffled_at_the_border() -> tuple[bytes, dict[str, Array]]:
+    """An image that is made of channels last."""
+    net = networks.Net(3)
+    return net.model(net.shuffled(net.conv(net.input(1, 3, 5, 7), 12))), net.feeds
+
+
+def rows() -> tuple[bytes, dict[str, Array]]:
+    """Several rows without an image."""
+    net = networks.Net(4)
+    return net.model(net.gemm(net.gemm(net.input(3, 70), 33), 5)), net.feeds
+
+
+def rows_of_the_host() -> tuple[bytes, dict[str, Array]]:
+    """What the host makes of rows before a device sees them."""
+    net = networks.Net(5)
+    net.inputs.append(onnx.helper.make_tensor_value_info("x0", onnx.TensorProto.FLOAT, (2, 48)))
+    net.feeds["x0"] = net.rng.standard_normal((2, 48)).astype(np.float32)
+    (y,) = net.node("Softmax", ["x0"], axis=1)
+    return net.model(net.gemm(net.quantized(y, (2, 48), 0.001), 40)), net.feeds
+
+
+def shared_bias() -> tuple[bytes, dict[str, Array]]:
+    """Two products with one bias, on the scale of the first, and an output in between."""
+    net = networks.Net(6)
+    x = net.input(1, 32)
+    first = net.gemm(x, 24)
+    second = net.gemm(x, 24)
+    products = [node for node in net.nodes if node.op_type == "Gemm"]
+    products[1].input[2] = products[0].input[2]
+    return net.model(second, net.gemm(first, 7), first), net.feeds
+
+
+CASES_BY_NAME = {
+    "Mul of halves of 16": lambda: channels_taken_apart("Mul", 8),
+    "Mul of halves of 64": lambda: channels_taken_apart("Mul", 32),
+    "Add of halves of 16": lambda: channels_taken_apart("Add", 8),
+    "Add of halves of 46": lambda: channels_taken_apart("Add", 23),
+    "Mul of joined inputs by a scalar": lambda: joined_inputs("Mul"),
+    "Add of a scalar to joined inputs": lambda: joined_inputs("Add"),
+    "Mul of joined inputs by a row": lambda: joined_inputs("Mul", 6, 1, 1),
+    "Conv along one axis": along_one_axis,
+    "pixel shuffle at the border": shuffled_at_the_border,
+    "a shared bias": shared_bias,
+    "rows": rows,
+    "rows of the host": rows_of_the_host,
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", CASES_BY_NAME)
+def test_small_networks(name: str, target: str, tmp_path: Path) -> None:
+    model, feeds = CASES_BY_NAME[name]()
+    assert differences(model, feeds, tmp_path, (target,)) == []
+
+
+def main() -> None:
+    """Compare as many networks as asked for."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--cases", type=int, default=2000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    arguments = parser.parse_args()
+    verdicts: Counter[str] = Counter()
+    for seed in range(arguments.first, arguments.first + arguments.cases):
+        with tempfile.TemporaryDirectory() as folder:
+            found = differences(*networks.grown(seed), Path(folder), TARGETS)
+        verdicts["wrong" if found else "equal bits"] += 1
+        for what in found:
+            print(f"seed {seed}: {what}", flush=True)
+    print(dict(verdicts))
+    sys.exit(verdicts["wrong"] > 0)
+
+
+if __name__ == "__main__":
+    main()
