@@ -23,10 +23,10 @@ pub use deploy::{DeployOptions, Deployment, Device, Place, parts::Parts};
 pub use error::Error;
 pub use estimate::Estimate;
 pub use host::Workspace;
-pub use model::{Model, ModelOptions, ValueInfo};
+pub use model::{Metadata, Model, ModelOptions, ValueInfo};
 pub use package::{MODEL_FILE, Package, description::Description};
 pub use session::{OperatorTime, Session, SessionOptions, Variable};
-pub use tensor::{Element, Tensor, TensorRef};
+pub use tensor::{Element, Tensor, TensorMut, TensorRef};
 pub use triune_compiler::{
     CompileOptions, Compiled, Error as CompileError, Operator, Outline, OutlineNode, OutlineValue,
     PlanOptions, PlannedBuffer, Program, Residency, Summary, TensorIo, compile,

@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use bytes::Bytes;
 use triune_device::Library;
-pub use triune_graph::format::ReadOptions as ModelOptions;
+pub use triune_graph::format::{Metadata, ReadOptions as ModelOptions};
 use triune_graph::{Dim, Graph, ValueId, format::Source};
 use triune_tensor::{DType, Shape, memory::Room};
 
@@ -44,6 +44,7 @@ pub struct Model {
     inputs: Vec<ValueInfo>,
     outputs: Vec<ValueInfo>,
     default_shapes: Option<Vec<Shape>>,
+    metadata: Metadata,
 }
 
 impl Model {
@@ -55,22 +56,33 @@ impl Model {
 
     /// Reads a model in memory; external data is not available.
     pub fn from_bytes(bytes: impl Into<Bytes>, options: &ModelOptions) -> Result<Arc<Self>, Error> {
-        Ok(Self::of(Source::read(bytes, None, *options)?))
+        Self::from_bytes_beside(bytes, None, options)
+    }
+
+    /// The same with external data of an ONNX model looked for below `folder`.
+    pub fn from_bytes_beside(
+        bytes: impl Into<Bytes>,
+        folder: Option<&Path>,
+        options: &ModelOptions,
+    ) -> Result<Arc<Self>, Error> {
+        Ok(Self::of(Source::read(bytes, folder, *options)?))
     }
 
     fn of(source: Source) -> Arc<Self> {
-        let Some(shapes) = source.default_shapes else { return Self::new(source.graph) };
-        let shapes = shapes.iter().map(|dims| Shape::new(dims)).collect();
-        Self::with_default_shapes(source.graph, shapes)
+        let shapes = match source.default_shapes {
+            Some(shapes) => shapes.iter().map(|dims| Shape::new(dims)).collect(),
+            None => fixed_shapes(&source.graph),
+        };
+        Self::described(source.graph, shapes, source.metadata)
     }
 
     /// A model that is a graph already.
     pub fn new(graph: Graph) -> Arc<Self> {
-        let shapes = graph.inputs.iter().map(|&id| graph.value(id).fixed_shape()).collect();
-        Self::with_default_shapes(graph, shapes)
+        let shapes = fixed_shapes(&graph);
+        Self::described(graph, shapes, Metadata::default())
     }
 
-    fn with_default_shapes(graph: Graph, default_shapes: Option<Vec<Shape>>) -> Arc<Self> {
+    fn described(graph: Graph, default_shapes: Option<Vec<Shape>>, metadata: Metadata) -> Arc<Self> {
         let info = |ids: &[ValueId]| {
             ids.iter()
                 .map(|&id| {
@@ -84,7 +96,7 @@ impl Model {
                 .collect()
         };
         let (inputs, outputs) = (info(&graph.inputs), info(&graph.outputs));
-        Arc::new(Self { graph, library: Arc::default(), inputs, outputs, default_shapes })
+        Arc::new(Self { graph, library: Arc::default(), inputs, outputs, default_shapes, metadata })
     }
 
     /// What a run takes.
@@ -102,6 +114,11 @@ impl Model {
         self.default_shapes.as_deref()
     }
 
+    /// What the file says of itself; empty for a graph that no file was read for.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
     /// The model's weights.
     pub fn library(&self) -> &Arc<Library> {
         &self.library
@@ -116,4 +133,9 @@ impl Model {
         graph.bind(&named)?;
         Ok(graph)
     }
+}
+
+/// The inputs' shapes, unless an extent is open.
+fn fixed_shapes(graph: &Graph) -> Option<Vec<Shape>> {
+    graph.inputs.iter().map(|&id| graph.value(id).fixed_shape()).collect()
 }

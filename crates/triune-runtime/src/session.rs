@@ -11,7 +11,8 @@ use triune_kernels::Pool;
 use triune_tensor::{DType, MAX_RANK, Shape};
 
 use crate::{
-    Deployment, Error, Model, ModelOptions, Outline, Program, Tensor, TensorRef, ValueInfo, Workspace,
+    Deployment, Error, Model, ModelOptions, Outline, Program, Tensor, TensorMut, TensorRef, ValueInfo,
+    Workspace,
     engine::{Engine, Resources},
     host::Scratch,
     staged::Staged,
@@ -229,18 +230,53 @@ impl Session {
     /// A model that takes more operations than a run may ([`triune_device::work::set_limit`]) is refused when it is compiled
     /// for the inputs' shapes.
     pub fn run(&mut self, inputs: &[TensorRef<'_>]) -> Result<Vec<Tensor>, Error> {
+        let results = self.run_into(inputs, &mut [])?;
+        Ok(results.into_iter().flatten().collect())
+    }
+
+    /// The same with results that are written where the caller has memory for them, in the order of [`Self::outputs`]; those
+    /// without any, and behind the end of `into`, are given back.
+    ///
+    /// A result whose extents depend on data is copied there. Nothing is written unless all of it fits, except where extents
+    /// depend on data.
+    ///
+    /// # Errors
+    /// As [`Self::run`]; [`Error::Operand`] for memory of another type, shape or size than the result's.
+    pub fn run_into(
+        &mut self,
+        inputs: &[TensorRef<'_>],
+        into: &mut [Option<TensorMut<'_>>],
+    ) -> Result<Vec<Option<Tensor>>, Error> {
         self.check_count("number of inputs", inputs.len())?;
         let mut shapes = Vec::with_capacity(inputs.len());
         for (info, input) in self.inputs().iter().zip(inputs) {
             shapes.push(info.check(input)?);
         }
+        let model = Arc::clone(self.model());
         if let Some(staged) = &mut self.staged {
-            return staged.run(&shapes, inputs, &mut self.resources);
+            let mut results: Vec<_> =
+                staged.run(&shapes, inputs, &mut self.resources)?.into_iter().map(Some).collect();
+            for ((info, result), into) in model.outputs().iter().zip(&mut results).zip(into) {
+                if let (Some(into), Some(found)) = (into, &result) {
+                    into.check(&info.name, found.dtype, &found.shape)?;
+                    into.bytes.copy_from_slice(&found.bytes);
+                    *result = None;
+                }
+            }
+            return Ok(results);
         }
         let (resources, engine) = self.engine(&shapes)?;
-        let results = engine.outputs().iter().map(|io| Tensor::zeros(io.dtype, io.shape));
-        let results = results.collect::<Result<_, _>>()?;
-        let mut border = Tensors { inputs, results };
+        let mut results = Vec::with_capacity(engine.outputs().len());
+        for (index, (info, io)) in model.outputs().iter().zip(engine.outputs()).enumerate() {
+            results.push(match into.get(index) {
+                Some(Some(into)) => {
+                    into.check(&info.name, io.dtype, &io.shape)?;
+                    None
+                }
+                _ => Some(Tensor::zeros(io.dtype, io.shape)?),
+            });
+        }
+        let mut border = Tensors { inputs, results, into };
         engine.run(resources, &mut border)?;
         Ok(border.results)
     }
@@ -396,18 +432,47 @@ impl Session {
 }
 
 /// Operands and results of a run.
-pub(crate) struct Tensors<'a> {
+pub(crate) struct Tensors<'a, 'b> {
     pub(crate) inputs: &'a [TensorRef<'a>],
-    pub(crate) results: Vec<Tensor>,
+    /// `None` where `into` has the memory.
+    pub(crate) results: Vec<Option<Tensor>>,
+    pub(crate) into: &'a mut [Option<TensorMut<'b>>],
 }
 
-impl Border for Tensors<'_> {
+impl Border for Tensors<'_, '_> {
     fn input(&self, index: usize) -> &[u8] {
         self.inputs[index].bytes
     }
 
     fn output(&mut self, index: usize) -> &mut [u8] {
-        &mut self.results[index].bytes
+        match (&mut self.results[index], self.into.get_mut(index)) {
+            (Some(own), _) => &mut own.bytes,
+            (None, Some(Some(into))) => into.bytes,
+            (None, _) => &mut [],
+        }
+    }
+}
+
+impl TensorMut<'_> {
+    /// Checks that a result fits.
+    fn check(&self, name: &str, dtype: DType, shape: &Shape) -> Result<(), Error> {
+        let fail = |expected: String, got: String| Error::Operand {
+            what: format!("out for '{name}'"),
+            expected,
+            got,
+        };
+        if self.dtype != dtype {
+            return Err(fail(dtype.to_string(), self.dtype.to_string()));
+        }
+        if *self.shape != **shape {
+            let extents: Vec<String> = self.shape.iter().map(ToString::to_string).collect();
+            return Err(fail(format!("shape {shape}"), format!("({})", extents.join(", "))));
+        }
+        let bytes = shape.iter().product::<usize>() * dtype.bytes();
+        if bytes != self.bytes.len() {
+            return Err(fail(format!("{bytes} bytes"), format!("{} bytes", self.bytes.len())));
+        }
+        Ok(())
     }
 }
 

@@ -171,13 +171,14 @@ impl Part {
             let stage = &self.stage;
             let engine = plan(stage, &mut self.plans, table, resources)?;
             let outputs = engine.outputs().iter();
-            let results = outputs.map(|io| Tensor::zeros(io.dtype, io.shape)).collect::<Result<_, _>>()?;
+            let results = outputs.map(|io| Tensor::zeros(io.dtype, io.shape).map(Some));
+            let results = results.collect::<Result<_, _>>()?;
             let open = stage.inputs.iter().filter(|name| !stage.known.contains(*name));
             let inputs: Vec<TensorRef<'_>> = open.filter_map(|name| table.get(name)).collect();
-            let mut border = Tensors { inputs: &inputs, results };
+            let mut border = Tensors { inputs: &inputs, results, into: &mut [] };
             engine.run(resources, &mut border)?;
-            let results = border.results;
-            table.made.extend(stage.outputs.iter().cloned().zip(results.into_iter().map(Value::Tensor)));
+            let results = border.results.into_iter().flatten().map(Value::Tensor);
+            table.made.extend(stage.outputs.iter().cloned().zip(results));
         }
         self.times.clear();
         let mut outline = OutlineBuilder::default();

@@ -58,6 +58,17 @@ impl<'a> TensorRef<'a> {
     }
 }
 
+/// Memory for a dense row-major result of a run.
+#[derive(Debug)]
+pub struct TensorMut<'a> {
+    /// Element type.
+    pub dtype: DType,
+    /// Extents.
+    pub shape: &'a [usize],
+    /// Elements, little-endian.
+    pub bytes: &'a mut [u8],
+}
+
 /// A dense row-major result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {

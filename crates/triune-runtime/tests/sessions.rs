@@ -5,7 +5,7 @@ use triune_graph::{
     Dim, Graph, Op,
     ops::{BinaryKind, NonZero, UnaryKind},
 };
-use triune_runtime::{Border, CompileError, Error, Session, SessionOptions, Tensor, TensorRef};
+use triune_runtime::{Border, CompileError, Error, Session, SessionOptions, Tensor, TensorMut, TensorRef};
 use triune_tensor::{DType, MAX_RANK, Shape};
 use triune_testing::GraphBuilder;
 
@@ -265,4 +265,46 @@ fn stages_tell_of_the_last_run() {
         assert_eq!(*outline.values[sum.outputs[0]].shape, [rows]);
         assert_eq!(*session.programs(&[Shape::from([rows])]).expect("programs")[0].outputs[0].shape, [rows]);
     }
+}
+
+#[test]
+fn results_go_where_the_caller_has_memory() {
+    fn into<'a>(dtype: DType, shape: &'a [usize], bytes: &'a mut [u8]) -> TensorMut<'a> {
+        TensorMut { dtype, shape, bytes }
+    }
+
+    let input = [1.0_f32, 0.0, 3.0, 0.0];
+    let mut session = session(staged());
+    let x = TensorRef::of(&input, &[4]);
+    let expected = session.run(&[x]).expect("a run");
+    let (mut negative, mut twice) = (vec![9; 16], vec![9; 16]);
+    let found = session.run_into(&[x], &mut [None, Some(into(DType::F32, &[4], &mut twice))]).expect("a run");
+    assert_eq!((found[0].as_ref(), &found[1]), (Some(&expected[0]), &None));
+    assert_eq!(twice, expected[1].bytes);
+    let mut both = [into(DType::I64, &[1, 2], &mut negative), into(DType::F32, &[4], &mut twice)].map(Some);
+    assert_eq!(session.run_into(&[x], &mut both).expect("a run"), [None, None]);
+    assert_eq!(negative, expected[0].bytes);
+
+    let mut session = self::session(difference());
+    let inputs = [TensorRef::of(&input, &[2, 2]); 2];
+    let expected = session.run(&inputs).expect("a run");
+    let mut room = vec![9; 16];
+    let mut one = [Some(into(DType::F32, &[2, 2], &mut room))];
+    assert_eq!(session.run_into(&inputs, &mut one).expect("a run"), [None]);
+    assert_eq!(room, expected[0].bytes);
+    let mut refused = |dtype, shape: &[usize], bytes| {
+        let mut room = vec![9; bytes];
+        let result = session.run_into(&inputs, &mut [Some(into(dtype, shape, &mut room))]);
+        match result {
+            Err(Error::Operand { what, expected, got }) => {
+                assert!(room.iter().all(|&byte| byte == 9));
+                assert!(what.starts_with("out for '"), "{what}");
+                format!("{expected}, {got}")
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(refused(DType::I32, &[2, 2], 16), "float32, int32");
+    assert_eq!(refused(DType::F32, &[1, 2], 16), "shape (2, 2), (1, 2)");
+    assert_eq!(refused(DType::F32, &[2, 2], 15), "16 bytes, 15 bytes");
 }

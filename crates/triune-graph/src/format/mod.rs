@@ -35,11 +35,40 @@ pub struct Source {
     pub graph: Graph,
     /// For every input of the graph, its extents in the file, where the format has any besides those of the graph.
     pub default_shapes: Option<Vec<Vec<usize>>>,
+    /// What the file says of itself.
+    pub metadata: Metadata,
+}
+
+/// What a model file says of itself; nothing of it changes what the model computes. What a format has no place for is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metadata {
+    /// The format, such as `ONNX`.
+    pub format: &'static str,
+    /// The program that wrote the file.
+    pub producer: String,
+    /// That program's version.
+    pub producer_version: String,
+    /// Whose model it is, as a reversed domain name.
+    pub domain: String,
+    /// The model's own version.
+    pub version: i64,
+    /// A text for people.
+    pub description: String,
+    /// Name of the network.
+    pub graph: String,
+    /// Version of the file format.
+    pub format_version: i64,
+    /// Domain and version of each operator set; the default domain is empty.
+    pub opsets: Vec<(String, i64)>,
+    /// The writer's own keys and values, in the file's order.
+    pub properties: Vec<(String, String)>,
 }
 
 impl Source {
-    fn new(graph: Graph) -> Self {
-        Self { graph, default_shapes: None }
+    #[cfg(any(feature = "megengine", feature = "xir"))]
+    fn new(graph: Graph, format: &'static str) -> Self {
+        let metadata = Metadata { format, graph: graph.name.clone(), ..Metadata::default() };
+        Self { graph, default_shapes: None, metadata }
     }
 
     /// Reads a model file of any supported format, told by its content: ONNX, a bare MegEngine model, or an XIR document.
@@ -67,7 +96,10 @@ impl Source {
         options: ReadOptions,
     ) -> Result<Self, Error> {
         match Kind::of(&bytes) {
-            Kind::Onnx => onnx::read_bytes(bytes, folder).map(Self::new),
+            Kind::Onnx => {
+                let (graph, metadata) = onnx::read_described(bytes, folder)?;
+                Ok(Self { graph, default_shapes: None, metadata })
+            }
             Kind::MegEngine(_) => Self::megengine(bytes, options),
             Kind::Xir => Self::xir(&bytes, path),
         }
@@ -76,7 +108,8 @@ impl Source {
     #[cfg(feature = "megengine")]
     fn megengine(bytes: Bytes, options: ReadOptions) -> Result<Self, Error> {
         let model = mge::read(bytes, &mge::ReadOptions { compressed: options.compressed })?;
-        Ok(Self { graph: model.graph, default_shapes: Some(model.default_shapes) })
+        let default_shapes = Some(model.default_shapes);
+        Ok(Self { default_shapes, ..Self::new(model.graph, "MegEngine") })
     }
 
     #[cfg(not(feature = "megengine"))]
@@ -90,7 +123,7 @@ impl Source {
             Some(path) => xir::Document::read_beside(path, bytes)?,
             None => xir::Document::read(bytes, None)?,
         };
-        xir::to_graph(&document, &xir::Options::default()).map(Self::new)
+        Ok(Self::new(xir::to_graph(&document, &xir::Options::default())?, "XIR"))
     }
 
     #[cfg(not(feature = "xir"))]

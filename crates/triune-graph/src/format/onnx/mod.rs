@@ -22,6 +22,7 @@ pub use write::write;
 use triune_files::MODEL_LIMIT;
 use triune_tensor::memory::Room;
 
+use super::Metadata;
 use crate::{Error, Graph};
 
 /// The opsets of the default domain that are read.
@@ -48,10 +49,22 @@ pub fn read_titled(path: &Path, title: &Path) -> Result<Graph, Error> {
 ///
 /// Initializers with raw data share the given buffer.
 pub fn read_bytes(bytes: impl Into<Bytes>, folder: Option<&Path>) -> Result<Graph, Error> {
+    Ok(read_described(bytes, folder)?.0)
+}
+
+/// The same with what the file says of itself.
+pub(super) fn read_described(
+    bytes: impl Into<Bytes>,
+    folder: Option<&Path>,
+) -> Result<(Graph, Metadata), Error> {
     let bytes = bytes.into();
     let mut room = Room::new();
-    let model = proto::model(&bytes, &mut room)?;
-    read::graph(model, &bytes, folder)
+    let mut model = proto::model(&bytes, &mut room)?;
+    let mut metadata = std::mem::take(&mut model.metadata);
+    metadata.opsets = model.opsets.iter().map(|&(domain, version)| (domain.to_owned(), version)).collect();
+    let graph = read::graph(model, &bytes, folder)?;
+    metadata.graph.clone_from(&graph.name);
+    Ok((graph, metadata))
 }
 
 /// The error for bytes that are not what ONNX calls for.

@@ -7,7 +7,10 @@ use triune_tensor::memory::{self, Room};
 use super::malformed;
 use crate::{
     Error,
-    format::protobuf::{Reader, Wire},
+    format::{
+        Metadata,
+        protobuf::{Reader, Wire},
+    },
 };
 
 /// About what a message takes in memory until the graph is there, what becomes of it in the graph included: structures in
@@ -33,6 +36,8 @@ pub(super) struct Model<'a> {
     pub(super) graph: Option<Network<'a>>,
     /// Operators that the model itself defines.
     pub(super) functions: Vec<FunctionProto<'a>>,
+    /// What the file says of itself, without what stands in the fields above.
+    pub(super) metadata: Metadata,
 }
 
 /// `FunctionProto`.
@@ -138,21 +143,54 @@ pub(super) enum DimInfo<'a> {
 
 /// Reads a whole file, and claims what the graph takes that is made of it.
 pub(super) fn model<'a>(bytes: &'a [u8], room: &mut Room) -> Result<Model<'a>, Error> {
-    let mut model = Model::default();
+    let mut model =
+        Model { metadata: Metadata { format: "ONNX", ..Metadata::default() }, ..Model::default() };
     let mut reader = Reader::new(bytes);
     while let Some((field, wire)) = reader.next()? {
         match field {
+            1 => model.metadata.format_version = wire.int()?,
+            2 => model.metadata.producer = said(wire, room)?,
+            3 => model.metadata.producer_version = said(wire, room)?,
+            4 => model.metadata.domain = said(wire, room)?,
+            5 => model.metadata.version = wire.int()?,
+            6 => model.metadata.description = said(wire, room)?,
             7 if model.graph.is_some() => return Err(malformed("two graphs in one model")),
             7 => model.graph = Some(network(wire.bytes()?, room, 0)?),
             8 => {
                 room.take(room::NAME)?;
                 model.opsets.push(opset(wire.bytes()?)?);
             }
+            14 => {
+                room.take(room::NAME)?;
+                model.metadata.properties.push(property(wire.bytes()?, room)?);
+            }
             25 => model.functions.push(function(wire.bytes()?, room)?),
             _ => {}
         }
     }
     Ok(model)
+}
+
+/// A text that is shown and nothing else: bytes that are none are replaced.
+fn said(wire: Wire<'_>, room: &mut Room) -> Result<String, Error> {
+    let bytes = wire.bytes()?;
+    // A byte that is none becomes three.
+    room.take((bytes.len() as u64).saturating_mul(3))?;
+    Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// `StringStringEntryProto`.
+fn property(bytes: &[u8], room: &mut Room) -> Result<(String, String), Error> {
+    let mut property = (String::new(), String::new());
+    let mut reader = Reader::new(bytes);
+    while let Some((field, wire)) = reader.next()? {
+        match field {
+            1 => property.0 = said(wire, room)?,
+            2 => property.1 = said(wire, room)?,
+            _ => {}
+        }
+    }
+    Ok(property)
 }
 
 fn opset(bytes: &[u8]) -> Result<(&str, i64), Error> {
