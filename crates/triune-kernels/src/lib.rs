@@ -17,6 +17,7 @@ mod isa;
 mod map;
 mod math;
 mod parallel;
+mod pixels;
 mod pool;
 mod pool2d;
 mod quantize;
@@ -41,6 +42,7 @@ pub use fmatmul::{FMatMul, MatMulSpec};
 pub use index::{Index, OrderSpec, Take, TakeSpec, order};
 pub use isa::Isa;
 pub use map::{ConvGeometry, Nhwc};
+pub use pixels::{Channels, pixels};
 pub use pool::Pool;
 pub use pool2d::{
     PoolQuant, PoolSpec, WidePool, global_pool_f32, global_pool_q8, pool_f32, pool_q8, pool_wide,
