@@ -4,7 +4,7 @@ The vendors' modules are `triune.axelera.runtime` and, for unmodified programs, 
 This module holds what belongs to no vendor: `compile`, which turns an ONNX file into a package for a device,
 `quantize`, which turns a float model into an integer one, `compare`, which sets models beside each other,
 `Session`, which runs a model on this machine's CPU, `errors`, what both raise, and `set_work_limit`, how much work a run
-may be. Importing it is cheap: numpy is loaded by what needs it.
+may be; `triune.batch` runs a model over many files. Importing it is cheap: numpy is loaded by what needs it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,26 @@ from triune._native import __version__, set_work_limit, work_limit
 
 if TYPE_CHECKING:
     from triune._compile import compile
-    from triune._session import Feeds, Session, ValueInfo
+    from triune._session import (
+        Feeds,
+        Metadata,
+        ModelSource,
+        OperatorTime,
+        Run,
+        Session,
+        SessionProfile,
+        ValueInfo,
+    )
     from triune.quantization import compare, quantize
 
 __all__ = [
     "Feeds",
+    "Metadata",
+    "ModelSource",
+    "OperatorTime",
+    "Run",
     "Session",
+    "SessionProfile",
     "ValueInfo",
     "__version__",
     "compare",
@@ -36,7 +50,12 @@ __all__ = [
 
 _LAZY = {
     "Feeds": "triune._session",
+    "Metadata": "triune._session",
+    "ModelSource": "triune._session",
+    "OperatorTime": "triune._session",
+    "Run": "triune._session",
     "Session": "triune._session",
+    "SessionProfile": "triune._session",
     "ValueInfo": "triune._session",
     "compare": "triune.quantization",
     "compile": "triune._compile",
@@ -44,13 +63,16 @@ _LAZY = {
 }
 
 
-def __getattr__(name: str) -> object:
-    """Load a lazy name on first use."""
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
+# Type checkers see the imports above alone: to them, with this function the module would have every name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Load a lazy name on first use."""
+        if name not in _LAZY:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value: object = getattr(import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -69,6 +69,7 @@ __all__ = [
     "quantize_pad",
     "read_file",
     "set_work_limit",
+    "spread_pixels",
     "unpack_model",
     "work_limit",
     "xir_format_array",
@@ -437,12 +438,25 @@ class Timeline:
 
 @final
 class Session:
-    def __new__(cls, model: str | os.PathLike[str] | bytes, *, threads: int = 1) -> Session: ...
+    def __new__(
+        cls,
+        model: str | os.PathLike[str] | bytes | Session,
+        *,
+        threads: int = 1,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> Session: ...
     @property
     def inputs(self) -> list[tuple[str, str, list[int | str]]]: ...
     @property
     def outputs(self) -> list[tuple[str, str, list[int | str]]]: ...
-    def run(self, feeds: Mapping[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]: ...
+    @property
+    def metadata(self) -> dict[str, Any]: ...
+    def run(
+        self, feeds: Mapping[str, npt.NDArray[Any]], out: Sequence[npt.NDArray[Any] | None] | None = None
+    ) -> list[npt.NDArray[Any]]: ...
+    def prepare(self, shapes: Sequence[Sequence[int]]) -> list[list[int] | None]: ...
+    def profile(self, enable: bool) -> None: ...
+    def operator_times(self) -> list[tuple[str, str, float]]: ...
 
 @final
 class Network:
@@ -551,6 +565,9 @@ def message(text: str) -> str: ...
 def look_up_pad(
     src: npt.NDArray[np.uint8], padding: Sequence[tuple[int, int]], table: bytes, zero_point: int, dtype: str
 ) -> npt.NDArray[Any]: ...
+def spread_pixels(
+    picture: npt.NDArray[np.uint8], tables: npt.NDArray[Any], out: npt.NDArray[Any], last: bool = False
+) -> None: ...
 def depad_dequantize(
     out: npt.NDArray[np.int8] | npt.NDArray[np.uint8],
     padding: Sequence[tuple[int, int]],

@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
+import logging
 import operator
 import os
-from collections.abc import Mapping
-from typing import Any, NamedTuple, SupportsIndex
+import time
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol, Self, SupportsIndex, overload
 
+import numpy as np
 import numpy.typing as npt
 
-from triune import _native
-from triune.errors import ArgumentError
+from triune import _fork, _native
+from triune._arrays import operand, target
+from triune._files import MODEL_LIMIT
+from triune._text import nearest, short
+from triune.errors import ArgumentError, FormatError, ReleasedError
 
-__all__ = ["Feeds", "Session", "ValueInfo"]
+__all__ = ["Feeds", "Metadata", "ModelSource", "OperatorTime", "Run", "Session", "SessionProfile", "ValueInfo"]
+
+_LOG = logging.getLogger("triune.session")
 
 Feeds = Mapping[str, npt.NDArray[Any]]
 """An array per input of a model, batch included, by the input's name: what `Session.run` takes, and one sample of
 `triune.compile`'s calibration."""
+
+Results = list[npt.NDArray[Any]]
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class _Message(Protocol):
+    def SerializeToString(self) -> bytes: ...
+
+
+ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | _Readable | _Message
+"""Where a model comes from: a path, its bytes, a binary file that is open, or an `onnx.ModelProto`."""
 
 
 class ValueInfo(NamedTuple):
@@ -30,32 +58,163 @@ class ValueInfo(NamedTuple):
     """An int per axis, or a name where the model leaves the extent open; ``("...",)`` where it leaves the number of axes open."""
 
 
+@dataclass(frozen=True)
+class Metadata:
+    """What a model file says of itself. What its format has no place for is empty or 0."""
+
+    format: str
+    """``ONNX``, ``MegEngine`` or ``XIR``."""
+    format_version: int
+    """ONNX's IR version."""
+    producer: str
+    """The program that wrote the file."""
+    producer_version: str
+    """That program's version."""
+    domain: str
+    """Whose model it is, as a reversed domain name."""
+    version: int
+    """The model's own version."""
+    description: str
+    """A text for people."""
+    graph: str
+    """Name of the network."""
+    opsets: dict[str, int] = field(default_factory=dict)
+    """Version of each operator set by its domain, ``""`` for ONNX's own."""
+    properties: dict[str, str] = field(default_factory=dict)
+    """The writer's own keys and values, ONNX's ``metadata_props``."""
+
+    @property
+    def opset(self) -> int | None:
+        """The version of ONNX's own operator set, None if the file has none."""
+        return self.opsets.get("", self.opsets.get("ai.onnx"))
+
+
+class OperatorTime(NamedTuple):
+    """What an operator took in a profiled run."""
+
+    name: str
+    """The node's name in the model."""
+    kind: str
+    """The operator, such as ``Conv``."""
+    seconds: float
+    """Wall time, the mean of the profiled runs."""
+
+
+@dataclass(frozen=True)
+class SessionProfile:
+    """Wall times of a session's operators on this machine, by `Session.profile`. Text of it is a table."""
+
+    operators: tuple[OperatorTime, ...]
+    """In the order of execution. What was fused into others, or only changes how an operand is seen, is left out."""
+    runs: int
+    """How many runs the means are of."""
+
+    @property
+    def seconds(self) -> float:
+        """What a run takes, all operators together."""
+        return sum(each.seconds for each in self.operators)
+
+    def kinds(self) -> dict[str, float]:
+        """Return the seconds of each kind of operator, most first."""
+        sums: dict[str, float] = {}
+        for each in self.operators:
+            sums[each.kind] = sums.get(each.kind, 0.0) + each.seconds
+        return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+    def __str__(self) -> str:
+        """Return a table: a line per operator, then one per kind."""
+        lines = [f"{'ms':>10} {'share':>6}  operator"]
+        lines += [self._line(each.seconds, f"{each.kind} {short(each.name)}") for each in self.operators]
+        lines += ["", *(self._line(seconds, kind) for kind, seconds in self.kinds().items())]
+        return "\n".join([*lines, self._line(self.seconds, f"all, mean of {self.runs} runs")])
+
+    def _line(self, seconds: float, text: str) -> str:
+        return f"{seconds * 1e3:10.4f} {seconds / (self.seconds or 1):6.1%}  {text}"
+
+    def __repr__(self) -> str:
+        """Return operators, runs and time."""
+        return f"<triune.SessionProfile {len(self.operators)} operators, {self.runs} runs: {self.seconds * 1e3:.3f} ms>"
+
+    def _repr_html_(self) -> str:
+        rows = [(f"{each.seconds * 1e3:.4f}", each.kind, short(each.name)) for each in self.operators]
+        return _table(("ms", "operator", "name"), rows, repr(self))
+
+
+class Run(Future[Results]):
+    """A run under way, or one that waits for its turn, by `Session.run_async`: a `concurrent.futures.Future` that can be
+    awaited, too."""
+
+    def __await__(self) -> Generator[Any, None, Results]:
+        """Wait for the results in an event loop, which goes on meanwhile."""
+        import asyncio
+
+        return asyncio.wrap_future(self).__await__()
+
+
 class Session:
     """A model, int8 or float, on this machine's CPU.
 
-    `model` is a path or the bytes of an ONNX file (int8 networks in QDQ form) or of a bare MegEngine model, told apart by
-    their content; bytes cannot refer to external data. `threads` compute one run: 1 by
+    `model` is a path, or the bytes, an open binary file or an `onnx.ModelProto` of an ONNX model (int8 networks in QDQ form), or
+    the former of a bare MegEngine model, told apart by their content. External data of an ONNX model lies beside its file; for
+    one that is in memory it is looked for below the folder `external_data`. `threads` compute one run: 1 by
     default, 0 for every CPU. Results do not depend on their number.
 
     A model without open extents is planned at once. Where it leaves an extent open, such as the batch, a run with other
-    extents than before takes the time to plan for them; some plans are kept. So it is with extents that depend on data, as
-    behind ONNX's NonZero and NonMaxSuppression: what follows is planned when they are known.
+    extents than before takes the time to plan for them, unless `prepare` did; some plans are kept. So it is with extents that
+    depend on data, as behind ONNX's NonZero and NonMaxSuppression: what follows is planned when they are known.
+
+    Calls from several threads run one after the other; `clone` gives each thread a session of its own over the same weights.
+    `with` closes it at the end. It can be pickled, by its path or bytes, and copied, which shares the weights.
 
     Raises `triune.errors.FileError` if the file cannot be read, `ArgumentError` if it is no such model, is damaged, or
     `threads` is negative, `UnsupportedError` if it holds an operator that does not run here.
+
+    ```
+    with triune.Session("model.onnx", threads=2) as session:
+        (scores,) = session.run({"image": image})
+    ```
     """
 
-    def __init__(self, model: str | os.PathLike[str] | bytes, *, threads: int = 1) -> None:
+    def __init__(
+        self, model: ModelSource, *, threads: int = 1, external_data: str | os.PathLike[str] | None = None
+    ) -> None:
         """Open the model."""
-        if isinstance(threads, bool) or not isinstance(threads, SupportsIndex):
-            raise ArgumentError(f"threads: expected an int, got {threads!r}")
-        count = operator.index(threads)
-        if not 0 <= count <= _MOST_THREADS:
-            raise ArgumentError(f"threads: expected 0 (every CPU) to {_MOST_THREADS}, got {count}")
-        self._native = _native.Session(model, threads=count)
-        self._source = f"{len(model)} bytes" if isinstance(model, bytes) else repr(os.fspath(model))
-        self._inputs = [ValueInfo(name, dtype, tuple(shape)) for name, dtype, shape in self._native.inputs]
-        self._outputs = [ValueInfo(name, dtype, tuple(shape)) for name, dtype, shape in self._native.outputs]
+        count = _thread_count(threads)
+        source = _source(model)
+        if external_data is not None and not isinstance(source, bytes):
+            raise ArgumentError("external_data: expected none beside a path, whose folder it is looked for in")
+        folder = None if external_data is None else os.path.abspath(external_data)
+        start = time.perf_counter()
+        try:
+            native = _native.Session(source, threads=count, folder=folder)
+        except FormatError as error:
+            raise _told(error, source) from None
+        self._set(native, source, count, folder)
+        _LOG.debug("opened %s in %.1f ms", self, (time.perf_counter() - start) * 1e3)
+
+    def _set(self, native: _native.Session, source: str | bytes, threads: int, folder: str | None) -> None:
+        self._open: _native.Session | None = native
+        # A path as it was given, for people; other processes may have other working directories.
+        self._source = source
+        self._path = source if isinstance(source, bytes) else os.path.abspath(source)
+        self._threads = threads
+        self._folder = folder
+        self._inputs = [ValueInfo(name, dtype, tuple(shape)) for name, dtype, shape in native.inputs]
+        self._outputs = [ValueInfo(name, dtype, tuple(shape)) for name, dtype, shape in native.outputs]
+        self._dtypes = {info.name: np.dtype(info.dtype) for info in self._inputs}
+        self._places = {info.name: index for index, info in enumerate(self._outputs)}
+        self._metadata = Metadata(**native.metadata)
+        # For `run_async`: one thread, as runs take turns.
+        self._executor: ThreadPoolExecutor | None = None
+        self._starting = Lock()
+        _fork.watch(self)
+
+    @property
+    def _native(self) -> _native.Session:
+        native = self._open
+        if native is None:
+            raise _closed()
+        return native
 
     @property
     def inputs(self) -> list[ValueInfo]:
@@ -67,36 +226,352 @@ class Session:
         """Name, dtype and shape of each output, in the order of `run`'s results."""
         return list(self._outputs)
 
-    def run(self, feeds: Feeds) -> list[npt.NDArray[Any]]:
-        """Compute every output from an array per input, given by name; return them in the order of `outputs`.
+    @property
+    def metadata(self) -> Metadata:
+        """What the file says of itself: who wrote it, opsets, its own properties."""
+        return self._metadata
 
-        Arrays are C-contiguous, of exactly the inputs' dtypes, and of their shapes with any extent, 0 included, where
-        that is open. Results are new arrays of the outputs' dtypes. Other Python threads go on meanwhile; calls from
-        several threads run one after the other.
+    @property
+    def threads(self) -> int:
+        """How many threads compute a run; 0 stands for every CPU."""
+        return self._threads
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._open is None
+
+    @overload
+    def run(
+        self,
+        feeds: Mapping[str, Any],
+        /,
+        *,
+        out: Mapping[str, Any] | Sequence[Any] | None = None,
+        convert: bool = False,
+    ) -> Results: ...
+    @overload
+    def run(
+        self,
+        outputs: Sequence[str] | None,
+        feeds: Mapping[str, Any],
+        /,
+        *,
+        out: Mapping[str, Any] | Sequence[Any] | None = None,
+        convert: bool = False,
+    ) -> Results: ...
+    def run(
+        self,
+        first: Any,
+        second: Any = None,
+        /,
+        *,
+        out: Mapping[str, Any] | Sequence[Any] | None = None,
+        convert: bool = False,
+    ) -> Results:
+        """Compute the model from an array per input by name: ``run(feeds)``, or ``run(outputs, feeds)`` for outputs by name.
+
+        Returns every output in the order of `outputs`, or with a list of names those, in the list's order; None stands for all.
+
+        Feeds are of exactly the inputs' dtypes, and of their shapes with any extent, 0 included, where that is open: numpy
+        arrays, or whatever has the array interface, the buffer protocol or DLPack in the host's memory, such as torch's
+        tensors, or lists of numbers. What is not C-contiguous is copied. With `convert`, elements of other dtypes are
+        converted as far as each is kept: integers exactly, floats to the nearest one.
+
+        `out` has C-contiguous arrays that results are written to without a copy, by output name, or in the order of the
+        results with None for a new one. They are returned in their places. Only results whose extents depend on data are copied.
+
+        Other results are new arrays of the outputs' dtypes. Other Python threads go on meanwhile; calls from several threads
+        run one after the other.
 
         Raises `triune.errors.ArgumentError` if a name is unknown or missing, or an array does not fit: it names the
-        input, what was expected and what came; `UnsupportedError` if the model does not run with such extents.
+        input, what was expected and what came; `UnsupportedError` if the model does not run with such extents;
+        `ReleasedError` if the session is closed.
         """
-        if not isinstance(feeds, dict):
-            if not isinstance(feeds, Mapping):
-                raise ArgumentError(f"feeds: expected a dict of arrays by input name, got {type(feeds).__name__}")
-            feeds = dict(feeds)
-        return self._native.run(feeds)
+        names, feeds = (None, first) if second is None else (first, second)
+        native = self._native
+        if not isinstance(feeds, Mapping):
+            raise ArgumentError(f"feeds: expected a dict of arrays by input name, got {type(feeds).__name__}")
+        arrays = {}
+        for name, value in feeds.items():
+            # An unknown name is the core's to refuse.
+            dtype = self._dtypes.get(name)
+            arrays[name] = value if dtype is None else operand(f"input {name!r}", value, dtype, convert)
+        places = None if names is None else [self._place(name) for name in _names(names)]
+        results = native.run(arrays, None if out is None else self._targets(out, places))
+        return results if places is None else [results[place] for place in places]
+
+    def _place(self, name: str) -> int:
+        place = self._places.get(name)
+        if place is None:
+            raise ArgumentError(f"unknown output {name!r}{nearest(name, self._places, 'the model has')}")
+        return place
+
+    def _targets(
+        self, out: Mapping[str, Any] | Sequence[Any], places: list[int] | None
+    ) -> list[npt.NDArray[Any] | None]:
+        chosen = range(len(self._outputs)) if places is None else places
+        if isinstance(out, Mapping):
+            pairs = [(self._place(name), value) for name, value in out.items()]
+            unused = [self._outputs[place].name for place, _ in pairs if place not in chosen]
+            if unused:
+                raise ArgumentError(f"out: expected arrays of outputs that are asked for, got one for {unused[0]!r}")
+        else:
+            given: object = out
+            if not isinstance(given, Sequence) or len(out) != len(chosen):
+                got = len(out) if isinstance(given, Sequence) else type(out).__name__
+                raise ArgumentError(f"out: expected {len(chosen)} arrays, one per result, or a dict by name, got {got}")
+            pairs = list(zip(chosen, out, strict=True))
+        targets: list[npt.NDArray[Any] | None] = [None] * len(self._outputs)
+        for place, value in pairs:
+            if value is not None:
+                targets[place] = target(f"out for {self._outputs[place].name!r}", value)
+        return targets
+
+    @overload
+    def run_async(
+        self,
+        feeds: Mapping[str, Any],
+        /,
+        *,
+        out: Mapping[str, Any] | Sequence[Any] | None = None,
+        convert: bool = False,
+    ) -> Run: ...
+    @overload
+    def run_async(
+        self,
+        outputs: Sequence[str] | None,
+        feeds: Mapping[str, Any],
+        /,
+        *,
+        out: Mapping[str, Any] | Sequence[Any] | None = None,
+        convert: bool = False,
+    ) -> Run: ...
+    def run_async(self, *arguments: Any, **options: Any) -> Run:
+        """Start a run as `run` does and return at once: ``.result()`` waits for the results, ``await`` does in an event loop.
+
+        Runs take turns in the order of the calls, on a thread of the session's own. One that has not begun can be cancelled.
+        What `run` raises, the result raises.
+        """
+        if self._open is None:
+            raise _closed()
+        run = Run()
+
+        def compute() -> None:
+            if not run.set_running_or_notify_cancel():
+                return
+            try:
+                results = self.run(*arguments, **options)
+            except BaseException as error:
+                run.set_exception(error)
+            else:
+                run.set_result(results)
+
+        with self._starting:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(1, "triune-session")
+            turn = self._executor.submit(compute)
+        # By `close`, before its turn.
+        turn.add_done_callback(lambda turn: turn.cancelled() and run.cancel())
+        return run
+
+    def prepare(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...] | None]:
+        """Plan for inputs of these shapes, by name, so that the first run with them starts at once.
+
+        Returns the shape of each output by name, None where it depends on data. Inputs whose extents the model fixes can be
+        left out. Raises `triune.errors.ArgumentError` if a name is unknown or missing, or the model does not take such shapes.
+        """
+        given = dict(shapes)
+        ordered: list[list[int]] = []
+        for info in self._inputs:
+            shape = given.pop(info.name, info.shape)
+            if not all(isinstance(extent, SupportsIndex) for extent in shape):
+                raise ArgumentError(f"input {info.name!r}: expected an extent for each axis, got {tuple(shape)}")
+            extents = [operator.index(extent) for extent in shape if not isinstance(extent, str)]
+            if any(extent < 0 for extent in extents):
+                raise ArgumentError(f"input {info.name!r}: expected extents of 0 or more, got {tuple(shape)}")
+            ordered.append(extents)
+        if given:
+            name = next(iter(given))
+            raise ArgumentError(f"unknown input {name!r}{nearest(name, self._dtypes, 'the model has')}")
+        start = time.perf_counter()
+        known = self._native.prepare(ordered)
+        _LOG.debug("planned for %s in %.1f ms", ordered, (time.perf_counter() - start) * 1e3)
+        pairs = zip(self._outputs, known, strict=True)
+        return {info.name: None if shape is None else tuple(shape) for info, shape in pairs}
+
+    def profile(self, feeds: Mapping[str, Any], *, runs: int = 10, convert: bool = False) -> SessionProfile:
+        """Run the model `runs` times, after one that is not counted, and return what each operator took on this machine.
+
+        Feeds are as for `run`. The session itself stays as it is. Where extents depend on data, times are those of the
+        last run. Raises what `run` raises.
+        """
+        if runs < 1:
+            raise ArgumentError(f"runs: expected at least 1, got {runs}")
+        with self.clone() as session:
+            native = session._native
+            session.run(feeds, convert=convert)
+            native.profile(True)
+            times: list[list[tuple[str, str, float]]] = []
+            for _ in range(runs):
+                session.run(feeds, convert=convert)
+                times.append(native.operator_times())
+        same = [each for each in times if [row[:2] for row in each] == [row[:2] for row in times[-1]]]
+        means = [sum(row[2] for row in rows) / len(same) for rows in zip(*same, strict=True)]
+        rows = zip(times[-1], means, strict=True)
+        return SessionProfile(tuple(OperatorTime(name, kind, mean) for (name, kind, _), mean in rows), len(same))
+
+    def clone(self, *, threads: int | None = None) -> Self:
+        """Return another session over the same weights, which are in memory once: the two can run at the same time.
+
+        It has plans and memory for feature maps of its own, and `threads` of its own: as many by default. It stays open when
+        this one is closed. Raises `triune.errors.ReleasedError` if this one is.
+        """
+        count = self._threads if threads is None else _thread_count(threads)
+        other = type(self).__new__(type(self))
+        other._set(_native.Session(self._native, threads=count), self._source, count, self._folder)
+        other._path = self._path
+        return other
+
+    def close(self) -> None:
+        """Let go of the model. Runs under way end as they would; those that `run_async` has not begun are cancelled. A second
+        call does nothing."""
+        self._open = None
+        with self._starting:
+            executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.shutdown(wait=False, cancel_futures=True)
+
+    def __enter__(self) -> Self:
+        """Return the session itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def __copy__(self) -> Self:
+        """Return a clone."""
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return a clone: what is shared never changes."""
+        return self.clone()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Open the same model where it is unpickled: its file again, or its bytes."""
+        if self._open is None:
+            raise _closed()
+        return _opened, (type(self), self._path, self._threads, self._folder)
+
+    def _forked(self) -> None:
+        # The thread is not in the child.
+        self._executor = None
+        self._starting = Lock()
 
     def __repr__(self) -> str:
-        """Return the source, inputs and outputs."""
-        inputs, outputs = (", ".join(map(_text, infos)) for infos in (self._inputs, self._outputs))
-        return f"<triune.Session {self._source}: {inputs} -> {outputs}>"
+        """Return the source, inputs and outputs, shortened where there are many."""
+        source = f"{len(self._source)} bytes" if isinstance(self._source, bytes) else repr(short(self._source))
+        state = " (closed)" if self._open is None else ""
+        return f"<triune.Session {source}{state}: {_texts(self._inputs)} -> {_texts(self._outputs)}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (side, short(info.name), info.dtype, ", ".join(map(str, info.shape)))
+            for side, infos in (("input", self._inputs), ("output", self._outputs))
+            for info in infos[:_SHOWN]
+        ]
+        return _table(("", "name", "dtype", "shape"), rows, repr(self))
 
 
 _MOST_THREADS = 1024
 """More are a mistake."""
 
+_SHOWN = 20
+"""Inputs or outputs that a page shows; a line shows the first few."""
 
-def _text(info: ValueInfo) -> str:
-    return f"{info.name} {info.dtype} ({', '.join(map(str, info.shape))})"
+_IN_LINE = 4
+
+
+def _thread_count(threads: int) -> int:
+    if isinstance(threads, bool) or not isinstance(threads, SupportsIndex):
+        raise ArgumentError(f"threads: expected an int, got {threads!r}")
+    count = operator.index(threads)
+    if not 0 <= count <= _MOST_THREADS:
+        raise ArgumentError(f"threads: expected 0 (every CPU) to {_MOST_THREADS}, got {count}")
+    return count
+
+
+def _source(model: ModelSource) -> str | bytes:
+    """Return the path or bytes of a model."""
+    if isinstance(model, bytes):
+        return model
+    if isinstance(model, str | os.PathLike):
+        return os.fsdecode(model)
+    if isinstance(model, bytearray | memoryview):
+        return bytes(model)
+    if hasattr(model, "SerializeToString"):
+        try:
+            return model.SerializeToString()
+        except Exception as error:
+            # Messages end at 2 GiB.
+            text = str(error).partition("\n")[0]
+            raise ArgumentError(
+                f"model: {type(model).__name__} cannot be serialized: {text}; save it to a file"
+            ) from error
+    if hasattr(model, "read"):
+        content = model.read(MODEL_LIMIT + 1)
+        if not isinstance(content, bytes):
+            raise ArgumentError(
+                f"model: expected a file that is open in binary mode, got {type(content).__name__} of it"
+            )
+        if len(content) > MODEL_LIMIT:
+            raise ArgumentError(f"model: expected at most {MODEL_LIMIT} bytes, got more")
+        return content
+    raise ArgumentError(f"model: expected a path, bytes, an open file or a ModelProto, got {type(model).__name__}")
+
+
+def _told(error: FormatError, source: str | bytes) -> FormatError:
+    """Return the error for bytes that are no model with what they are, where they begin as something that is known."""
+    from triune._kinds import MODEL, UNKNOWN, kind_of, kind_of_bytes
+
+    kind = kind_of_bytes(source[:4096]) if isinstance(source, bytes) else kind_of(Path(source))
+    if kind is None or kind in (*MODEL, UNKNOWN):
+        return error
+    name = "the model" if isinstance(source, bytes) else source
+    told = FormatError(short(f"{name} is {kind.what}, not an ONNX model: {kind.cure.format(path=name)}"))
+    told.format = error.format
+    return told
+
+
+def _closed() -> ReleasedError:
+    return ReleasedError("the session is closed; open another one")
+
+
+def _opened(kind: type[Session], source: str | bytes, threads: int, folder: str | None) -> Session:
+    return kind(source, threads=threads, external_data=folder)
+
+
+def _names(names: Any) -> Sequence[str]:
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise ArgumentError(f"outputs: expected a list of names or None, got {names!r}")
+    return names
+
+
+def _texts(infos: list[ValueInfo]) -> str:
+    shown = [f"{short(info.name)} {info.dtype} ({', '.join(map(str, info.shape))})" for info in infos[:_IN_LINE]]
+    more = [f"… {len(infos) - _IN_LINE} more"] if len(infos) > _IN_LINE else []
+    return ", ".join(shown + more)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:
+    cells = "".join(f'<th scope="col">{escape(text)}</th>' for text in head)
+    lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><caption>{escape(caption)}</caption><thead><tr>{cells}</tr></thead><tbody>{lines}</tbody></table>"
 
 
 # Where users find them.
-for _public in (Session, ValueInfo):
+for _public in (Metadata, OperatorTime, Run, Session, SessionProfile, ValueInfo):
     _public.__module__ = "triune"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["short"]
+from collections.abc import Iterable
+
+__all__ = ["nearest", "short"]
 
 
 def short(text: str) -> str:
@@ -10,3 +12,13 @@ def short(text: str) -> str:
     from triune import _native
 
     return _native.message(text.encode("utf-8", "backslashreplace").decode())
+
+
+def nearest(name: object, names: Iterable[str], has: str) -> str:
+    """Return what to say behind an unknown name: which of the `names` was likely meant, and what there `has` to choose from."""
+    from difflib import get_close_matches
+
+    known = list(names)
+    close = get_close_matches(str(name), known, 1)
+    meant = f"; did you mean {close[0]!r}?" if close else ""
+    return f"{meant or ';'} {has} {', '.join(known)}"

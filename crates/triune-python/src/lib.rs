@@ -77,7 +77,7 @@ mod native {
     #[pymodule_export]
     use super::session::Session;
     #[pymodule_export]
-    use super::tensor_info::{depad_dequantize, look_up_pad, quantize_pad};
+    use super::tensor_info::{depad_dequantize, look_up_pad, quantize_pad, spread_pixels};
     #[pymodule_export]
     use super::timeline::Timeline;
     #[pymodule_export]

@@ -1,0 +1,91 @@
+"""Whatever holds numbers, as the arrays that the core takes: C-contiguous, of the machine's byte order and of one dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from triune.errors import ArgumentError
+
+__all__ = ["operand", "target"]
+
+_PLAIN = (list, tuple, bool, int, float)
+"""What numpy makes arrays of whose dtype nobody chose."""
+
+
+def operand(what: str, value: Any, dtype: np.dtype[Any], convert: bool) -> npt.NDArray[Any]:
+    """Return `value` as a C-contiguous array of `dtype`: itself where it is one, else a copy.
+
+    It is a numpy array, or has the array interface, the buffer protocol or DLPack in the host's memory, or is a number or a
+    nested list of numbers. Elements change their dtype if they are Python's own, or with `convert`, and only where each is
+    kept: integers exactly, floats to the nearest one.
+
+    Raises ArgumentError, which begins with `what`, if it is nothing of this, has another dtype, or loses a value.
+    """
+    array = value if isinstance(value, np.ndarray) else _view(what, value)
+    if array.dtype == dtype:
+        return array if array.flags.c_contiguous else np.asarray(array, order="C")
+    # The order of an element's bytes is part of the layout, not of its type.
+    if array.dtype.newbyteorder("=") != dtype:
+        if not convert and not isinstance(value, _PLAIN):
+            raise ArgumentError(f"{what}: expected dtype {dtype}, got {array.dtype}{_hint(array.dtype, dtype)}")
+        return _converted(what, array, dtype)
+    return np.asarray(array, dtype, order="C")
+
+
+def target(what: str, value: Any) -> npt.NDArray[Any]:
+    """Return an array over the memory of `value`, to be written. Raises ArgumentError if it has none."""
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, (*_PLAIN, bytes)):
+        raise ArgumentError(f"{what}: expected an array to write to, got {type(value).__name__}")
+    return _view(what, value)
+
+
+def _view(what: str, value: Any) -> npt.NDArray[Any]:
+    if value is None:
+        raise ArgumentError(f"{what}: expected an array, got none")
+    try:
+        if isinstance(value, bytes | bytearray):
+            # As text, numpy would take it for a string.
+            return np.frombuffer(value, np.uint8)
+        if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+            array: npt.NDArray[Any] = np.from_dlpack(value)
+        else:
+            array = np.asarray(value)
+    except Exception as error:
+        # Whatever the other library raises, such as for memory of a GPU, or for a tensor that keeps gradients.
+        text = str(error).partition("\n")[0]
+        raise ArgumentError(f"{what}: {type(value).__name__} gives no array in the host's memory: {text}") from error
+    if array.dtype.kind not in "biuf":
+        got = type(value).__name__ if array.dtype.kind == "O" else f"dtype {array.dtype}"
+        raise ArgumentError(f"{what}: expected an array of numbers, got {got}")
+    return array
+
+
+def _hint(found: np.dtype[Any], wanted: np.dtype[Any]) -> str:
+    kinds = found.kind + wanted.kind
+    fits = found.kind in "biuf" and kinds not in ("fi", "fu", "fb", "ib", "ub")
+    return " (convert=True converts it)" if fits else ""
+
+
+def _converted(what: str, array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    kind = array.dtype.kind
+    if np.can_cast(array.dtype, dtype, "safe") or not array.size:
+        return array.astype(dtype, order="C")
+    if dtype.kind == "f" and kind in "iuf":
+        with np.errstate(over="ignore"):
+            result = array.astype(dtype, order="C")
+        lost = np.isinf(result)
+        lost &= np.isfinite(array)
+    elif dtype.kind in "iu" and kind in "iu":
+        result, limits = array.astype(dtype, order="C"), np.iinfo(dtype)
+        # Python's integers, which numpy compares with its own exactly.
+        lost = (array < limits.min) | (array > limits.max)
+    else:
+        raise ArgumentError(f"{what}: expected dtype {dtype}, got {array.dtype}, whose values it does not have")
+    if lost.any():
+        raise ArgumentError(f"{what}: expected values that {dtype} has, got {array[lost].flat[0]} ({array.dtype})")
+    return result

@@ -1,0 +1,117 @@
+"""What a file is, and what takes it: so that nobody is left with a file and an error of another format's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["ICRAFT", "MODEL", "ONNX", "PACKAGE", "PACKED", "UNKNOWN", "Kind", "kind_of", "kind_of_bytes", "require"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file."""
+
+    what: str
+    """What it is called."""
+    cure: str
+    """What takes it; ``{path}`` stands for the file."""
+
+
+ONNX = Kind(
+    "an ONNX model",
+    "triune run, predict, bench and inspect take it on this machine's CPU; triune compile {path} -o DIR makes a package",
+)
+MEGENGINE = Kind(
+    "a MegEngine model",
+    "triune run, predict, bench and inspect take it on this machine's CPU; triune convert makes an ONNX model of it",
+)
+PACKED = Kind(
+    "a packed model of MegEngine Lite",
+    "triune.megenginelite.LiteNetwork loads it; triune inspect shows what is in it",
+)
+PACKAGE = Kind(
+    "a package for a card",
+    "triune run, profile, report, explore and inspect take it; on this machine's CPU, run the model that it was compiled from",
+)
+ICRAFT = Kind(
+    "an Icraft network",
+    "triune profile takes it if it has commands; programs run it with triune.icraft.xrt.Session, see docs/icraft.md",
+)
+ICRAFT_FOLDER = Kind(
+    "a folder of Icraft's networks",
+    "choose one of its .json files: triune profile takes the one that has commands; programs run it with "
+    "triune.icraft.xrt.Session, see docs/icraft.md",
+)
+FOLDER = Kind("a folder without a model.json", "packages are what triune compile -o DIR writes")
+JSON = Kind("a JSON document, no network", "packages are read by their folder or model.json")
+ARRAYS = Kind("a file of arrays", "it is an input: triune run MODEL --input {path}")
+PICTURE = Kind("a picture", "it is an input: triune predict MODEL {path}")
+TABLE = Kind("a table", "triune predict writes such files")
+UNKNOWN = Kind("no file that Triune knows", "models are .onnx and .mge files, packages are folders with a model.json")
+
+MODEL = (ONNX, MEGENGINE)
+"""What runs on this machine's CPU as it is."""
+
+_BEGINNINGS: list[tuple[int, bytes, Kind]] = [
+    (0, b"packed_model", PACKED),
+    (8, b"mgv2", MEGENGINE),
+    (0, b"MGBC", MEGENGINE),
+    (0, b"\x93NUMPY", ARRAYS),
+    (0, b"PK\x03\x04", ARRAYS),
+    (0, b"\xff\xd8\xff", PICTURE),
+    (0, b"\x89PNG", PICTURE),
+    (0, b"GIF8", PICTURE),
+    (0, b"BM", PICTURE),
+    (0, b"PAR1", TABLE),
+]
+
+
+def kind_of(path: Path) -> Kind | None:
+    """Return what a file or folder is by how it begins, None if it is not there or cannot be read."""
+    try:
+        if path.is_dir():
+            if (path / "model.json").exists():
+                return PACKAGE
+            return ICRAFT_FOLDER if any(_is_network(file) for file in sorted(path.glob("*.json"))[:8]) else FOLDER
+        if not path.is_file():
+            return None
+        with path.open("rb") as file:
+            head = file.read(4096)
+    except OSError:
+        return None
+    kind = kind_of_bytes(head)
+    if kind is JSON:
+        return PACKAGE if path.name == "model.json" else ICRAFT if _is_network(path) else JSON
+    return ONNX if kind is UNKNOWN and path.suffix.lower() == ".onnx" else kind
+
+
+def kind_of_bytes(head: bytes) -> Kind:
+    """Return what a file is by its first bytes, some 4 kB."""
+    for at, magic, kind in _BEGINNINGS:
+        if head[at:].startswith(magic):
+            return kind
+    if head.lstrip()[:1] in (b"{", b"["):
+        return ICRAFT if b'"icraft::xir::' in head else JSON
+    # A protocol buffer of ONNX begins with its version, a small number; some writers put the producer first.
+    return ONNX if head[:1] in (b"\x08", b"\x12") else UNKNOWN
+
+
+def require(path: Path, kinds: Collection[Kind], command: str) -> None:
+    """Raise ValueError, which says what takes the file, if it is of none of these kinds; FileNotFoundError if it is not there."""
+    found = kind_of(path)
+    if found is None:
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: there is no such file or folder")
+        return
+    # What is wrong with a file that nobody knows, its reader says, too.
+    if found in kinds or found is UNKNOWN:
+        return
+    wanted = " or ".join(kind.what for kind in kinds)
+    raise ValueError(f"{path} is {found.what}, and triune {command} takes {wanted}: {found.cure.format(path=path)}")
+
+
+def _is_network(path: Path) -> bool:
+    with path.open("rb") as file:
+        return b'"icraft::xir::' in file.read(1 << 20)

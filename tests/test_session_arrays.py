@@ -1,0 +1,240 @@
+"""What `triune.Session.run` takes besides arrays that fit, which outputs it gives, and where it writes them."""
+
+from __future__ import annotations
+
+import array
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx.parser
+import pytest
+
+import triune
+from triune import errors
+
+TWO = onnx.parser.parse_model(
+    '<ir_version: 8, opset_import: ["" : 17]> g (float[n, 2] x, int8[2] k) => (float[n, 2] sum, float[n, 2] twice) '
+    "{ c = Cast <to = 1> (k) sum = Add (x, c) twice = Add (x, x) }"
+)
+STAGED = onnx.parser.parse_model(
+    '<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (int64[1, m] found, float[4] twice) '
+    "{ found = NonZero (x) twice = Add (x, x) }"
+)
+X: npt.NDArray[np.float32] = np.array([[1, 2], [3, 4.5], [-5, 6]], np.float32)
+K = np.array([7, -8], np.int8)
+
+
+@pytest.fixture
+def session() -> triune.Session:
+    return triune.Session(TWO)
+
+
+class OnlyDLPack:
+    """What another library's tensor shows of itself."""
+
+    def __init__(self, values: npt.NDArray[Any]) -> None:
+        self._values = values
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._values.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._values.__dlpack_device__()
+
+
+class OnAGPU(OnlyDLPack):
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError("device memory\nand more")
+
+
+class OnlyInterface:
+    def __init__(self, values: npt.NDArray[Any]) -> None:
+        self._values = values
+        self.__array_interface__ = values.__array_interface__
+
+
+def test_outputs_by_name(session: triune.Session) -> None:
+    feeds = {"x": X, "k": K}
+    total, twice = session.run(feeds)
+    assert np.array_equal(total, X + K)
+    assert np.array_equal(twice, X + X)
+    for names, expected in ((None, [total, twice]), (["twice"], [twice]), (("twice", "sum"), [twice, total]), ([], [])):
+        found = session.run(names, feeds)
+        assert len(found) == len(expected)
+        assert all(map(np.array_equal, found, expected))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["twise"], "unknown output 'twise'; did you mean 'twice'. the model has sum, twice"),
+        ("twice", "outputs: expected a list of names or None, got 'twice'"),
+        ([3], "unknown output 3; the model has"),
+    ],
+)
+def test_wrong_outputs(session: triune.Session, names: Any, message: str) -> None:
+    with pytest.raises(errors.ArgumentError, match=message):
+        session.run(names, {"x": X, "k": K})
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.asfortranarray(X),
+        np.repeat(X, 2, axis=1)[:, ::2],
+        X.astype(">f4"),
+        X.tolist(),
+        memoryview(X),
+        OnlyDLPack(X),
+        OnlyInterface(X),
+        [list(row) for row in X],
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_whatever_holds_the_numbers(session: triune.Session, x: Any) -> None:
+    for k in (K, K.tolist(), array.array("b", K.tolist()), memoryview(K)):
+        (total,) = session.run(["sum"], {"x": x, "k": k})
+        assert np.array_equal(total, X + K)
+
+
+def test_bytes_are_numbers_of_eight_bits() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (uint8[3] x) => (int32[3] y) { y = Cast <to = 6> (x) }'
+    )
+    for content in (b"\x01\xff\x03", bytearray(b"\x01\xff\x03")):
+        assert triune.Session(model).run({"x": content})[0].tolist() == [1, 255, 3]
+
+
+def test_a_number_for_an_input_without_axes() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float x) => (float y) { y = Add (x, x) }'
+    )
+    for number in (1.5, np.float32(1.5), np.array(1.5, np.float32)):
+        (found,) = triune.Session(model).run({"x": number})
+        assert found.shape == ()
+        assert found == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "converts", "message"),
+    [
+        (
+            "x",
+            X.astype(np.float64),
+            True,
+            r"input 'x': expected dtype float32, got float64 \(convert=True converts it\)",
+        ),
+        ("x", X.astype(np.int64), True, "expected dtype float32, got int64"),
+        ("x", X.astype(np.float16), True, "expected dtype float32, got float16"),
+        ("k", K.astype(np.int64), True, "input 'k': expected dtype int8, got int64"),
+        ("k", np.array([1, 128]), False, r"input 'k': expected values that int8 has, got 128 \(int64\)"),
+        ("k", np.array([1, -129]), False, "got -129"),
+        ("k", np.array([1, 200], np.uint8), False, "got 200"),
+        ("k", [1, 300], False, "got 300"),
+        ("k", [1, 2.5], False, "expected dtype int8, got float64, whose values it does not have"),
+        ("k", np.array([1.0, 2.0]), False, "expected dtype int8, got float64"),
+        ("x", np.full((1, 2), 1e39), False, r"expected values that float32 has, got 1e\+39"),
+        ("x", np.full((1, 2), 1j), False, "expected dtype float32, got complex128"),
+        ("x", None, False, "input 'x': expected an array, got none"),
+        ("x", "text", False, "expected an array of numbers, got dtype <U4"),
+        ("x", object(), False, "expected an array of numbers, got object"),
+        ("x", [[1.0], [2.0, 3.0]], False, "input 'x': list gives no array in the host's memory"),
+        ("x", OnAGPU(X), False, "input 'x': OnAGPU gives no array in the host's memory: device memory$"),
+    ],
+)
+def test_conversion_keeps_every_value(
+    session: triune.Session, name: str, value: Any, converts: bool, message: str
+) -> None:
+    feeds = {"x": X, "k": K, name: value}
+    without = "convert=True" if (isinstance(value, np.ndarray) and value.dtype.kind in "iu") or converts else "."
+    with pytest.raises(errors.ArgumentError, match=without):
+        session.run(feeds)
+    if converts:
+        assert np.array_equal(
+            session.run(feeds, convert=True)[0], X + K if name == "k" else value.astype(np.float32) + K
+        )
+    else:
+        with pytest.raises(errors.ArgumentError, match=message):
+            session.run(feeds, convert=True)
+
+
+def test_infinities_and_nan_are_kept(session: triune.Session) -> None:
+    odd = np.array([[np.inf, np.nan], [-np.inf, 1e-60]])
+    (twice,) = session.run(["twice"], {"x": odd, "k": K}, convert=True)
+    assert np.array_equal(twice, odd.astype(np.float32) * 2, equal_nan=True)
+
+
+def test_results_in_given_arrays(session: triune.Session) -> None:
+    feeds = {"x": X, "k": K}
+    expected = session.run(feeds)
+    total, twice = np.empty_like(X), np.empty_like(X)
+    for names, out, given in (
+        (None, [total, twice], [total, twice]),
+        (None, {"twice": twice}, [None, twice]),
+        (["twice", "sum"], [None, total], [None, total]),
+        (["sum"], {"sum": total}, [total]),
+    ):
+        total[:], twice[:] = 77, 77
+        results = session.run(names, feeds, out=out)
+        order = [0, 1] if names is None else [["sum", "twice"].index(name) for name in names]
+        for result, mine, place in zip(results, given, order, strict=True):
+            assert mine is None or result is mine
+            assert np.array_equal(result, expected[place])
+
+
+def test_results_in_another_kind_of_memory(session: triune.Session) -> None:
+    memory = bytearray(X.nbytes)
+    view = memoryview(memory).cast("f", X.shape)
+    session.run(["sum"], {"x": X, "k": K}, out=[view])
+    assert np.array_equal(np.frombuffer(memory, np.float32).reshape(X.shape), X + K)
+
+
+def test_results_whose_extents_depend_on_data() -> None:
+    session = triune.Session(STAGED)
+    x = np.array([0, 1, 0, 2], np.float32)
+    found, twice = np.empty((1, 2), np.int64), np.empty(4, np.float32)
+    results = session.run({"x": x}, out=[found, twice])
+    assert results[0] is found
+    assert found.tolist() == [[1, 3]]
+    assert np.array_equal(twice, x * 2)
+    with pytest.raises(errors.ArgumentError, match=r"out for 'found': expected shape \(1, 3\), got \(1, 2\)"):
+        session.run({"x": [*x[1:2], *x[1:]]}, out={"found": found}, convert=True)
+
+
+def read_only() -> npt.NDArray[np.float32]:
+    result = np.empty_like(X)
+    result.flags.writeable = False
+    return result
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ([None], "out: expected 2 arrays, one per result, or a dict by name, got 1"),
+        (np.empty(2), "out: expected 2 arrays, one per result, or a dict by name, got ndarray"),
+        ({"tvice": None}, "unknown output 'tvice'; did you mean 'twice'"),
+        ([np.empty((3, 2)), None], "out for 'sum': expected dtype float32, got float64"),
+        ([None, np.empty((2, 2), np.float32)], r"out for 'twice': expected shape \(3, 2\), got \(2, 2\)"),
+        ([np.empty((2, 3), np.float32).T, None], "out for 'sum': expected a C-contiguous array"),
+        ([[[0.0]], None], "out for 'sum': expected an array to write to, got list"),
+        ([read_only(), None], "out for 'sum': expected a writeable array"),
+        ([b"12345678", None], "out for 'sum': expected an array to write to, got bytes"),
+    ],
+)
+def test_wrong_out(session: triune.Session, out: Any, message: str) -> None:
+    with pytest.raises(errors.ArgumentError, match=message):
+        session.run({"x": X, "k": K}, out=out)
+
+
+def test_out_shares_no_memory(session: triune.Session) -> None:
+    x = X.copy()
+    with pytest.raises(errors.ArgumentError, match="expected an array that nobody else uses"):
+        session.run({"x": x, "k": K}, out=[x, None])
+    one = np.empty_like(X)
+    with pytest.raises(errors.ArgumentError, match="expected an array that nobody else uses"):
+        session.run({"x": x, "k": K}, out=[one, one])
+    with pytest.raises(
+        errors.ArgumentError, match="out: expected arrays of outputs that are asked for, got one for 'sum'"
+    ):
+        session.run(["twice"], {"x": x, "k": K}, out={"sum": one})
