@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from triune.megenginelite._errors import failure, mistyped
 from triune.megenginelite._layout import LiteLayout
+from triune.megenginelite._structure import Structure
 from triune.megenginelite.struct import LiteBackend, LiteDeviceType, LiteIOType
 
 __all__ = [
+    "IO_POINTER",
     "LiteConfig",
     "LiteExtraConfig",
     "LiteIO",
@@ -25,18 +27,21 @@ __all__ = [
 class _Fields:
     """Assignments that name the field they fail at. Classes that programs derive may have attributes of their own."""
 
-    def __setattr__(self, name: str, value: object) -> None:
-        """Set a field.
+    # To type checkers, a class with this method takes every name.
+    if not TYPE_CHECKING:
 
-        Raises AttributeError if there is no such field, TypeError if it does not take `value`.
-        """
-        owner = type(self)
-        if owner.__module__ == __name__ and not hasattr(owner, name):
-            raise AttributeError(_unknown(owner, name))
-        try:
-            super().__setattr__(name, value)
-        except TypeError as error:
-            raise mistyped(f"{owner.__name__}.{name}: {error}, got {value!r}") from None
+        def __setattr__(self, name: str, value: object) -> None:
+            """Set a field.
+
+            Raises AttributeError if there is no such field, TypeError if it does not take `value`.
+            """
+            owner = type(self)
+            if owner.__module__ == __name__ and not hasattr(owner, name):
+                raise AttributeError(_unknown(owner, name))
+            try:
+                super().__setattr__(name, value)
+            except TypeError as error:
+                raise mistyped(f"{owner.__name__}.{name}: {error}, got {value!r}") from None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let objects be copied and pickled, which ctypes does not where there are texts."""
@@ -44,8 +49,8 @@ class _Fields:
         return _restored, (type(self), {name: getattr(self, name) for name in names} | vars(self))
 
 
-def _restored(owner: type[ctypes.Structure], fields: dict[str, Any]) -> Any:
-    made = ctypes.Structure.__new__(owner)
+def _restored(owner: type[Structure], fields: dict[str, Any]) -> Any:
+    made = Structure.__new__(owner)
     for name, value in fields.items():
         setattr(made, name, value)
     return made
@@ -60,13 +65,13 @@ def _unknown(owner: type, name: str) -> str:
     return f"{owner.__name__} has no field {name!r}; {hint}"
 
 
-class LiteOptions(_Fields, ctypes.Structure):
+class LiteOptions(_Fields, Structure):
     """How a model is compiled and run. docs/megenginelite.md has a table of what each option does here."""
 
     enable_chwn4: int = 0
     """In the vendor's table of options, but not in its structure."""
 
-    _fields_ = [
+    _fields_ = (
         ("weight_preprocess", ctypes.c_int),
         ("fuse_preprocess", ctypes.c_int),
         ("fake_next_exec", ctypes.c_int),
@@ -87,7 +92,7 @@ class LiteOptions(_Fields, ctypes.Structure):
         ("enable_nchw4", ctypes.c_int),
         ("enable_nchw32", ctypes.c_int),
         ("enable_nchw64", ctypes.c_int),
-    ]
+    )
 
     if TYPE_CHECKING:
         weight_preprocess: int
@@ -140,10 +145,10 @@ def _named(kind: type[IntEnum], value: int) -> int:
         return value
 
 
-class LiteConfig(_Fields, ctypes.Structure):
+class LiteConfig(_Fields, Structure):
     """How a network is loaded. A network copies what the structure says when it is made."""
 
-    _fields_ = [
+    _fields_ = (
         ("has_compression", ctypes.c_int),
         ("device_id", ctypes.c_int),
         ("device_type", ctypes.c_int),
@@ -152,7 +157,7 @@ class LiteConfig(_Fields, ctypes.Structure):
         ("options", LiteOptions),
         ("auto_optimize_inference", ctypes.c_int),
         ("discrete_input_name", ctypes.c_char_p),
-    ]
+    )
 
     if TYPE_CHECKING:
         has_compression: int
@@ -202,10 +207,10 @@ class LiteConfig(_Fields, ctypes.Structure):
         )
 
 
-class LiteExtraConfig(_Fields, ctypes.Structure):
+class LiteExtraConfig(_Fields, Structure):
     """Whether the configuration that a packed model brings is left out."""
 
-    _fields_ = [("disable_configure_by_model_info", ctypes.c_int)]
+    _fields_ = (("disable_configure_by_model_info", ctypes.c_int),)
 
     if TYPE_CHECKING:
         disable_configure_by_model_info: int
@@ -219,15 +224,15 @@ class LiteExtraConfig(_Fields, ctypes.Structure):
         return repr({"disable_configure_by_model_info": bool(self.disable_configure_by_model_info)})
 
 
-class LiteIO(_Fields, ctypes.Structure):
+class LiteIO(_Fields, Structure):
     """How an input or output is wanted: where, with values or for its shape alone, in what layout."""
 
-    _fields_ = [
+    _fields_ = (
         ("_name", ctypes.c_char_p),
         ("is_host", ctypes.c_int),
         ("io_type", ctypes.c_int),
         ("config_layout", LiteLayout),
-    ]
+    )
 
     if TYPE_CHECKING:
         _name: bytes
@@ -276,15 +281,20 @@ class LiteIO(_Fields, ctypes.Structure):
         return hash(self.name)
 
 
+_IO: Any = LiteIO
+"""To ctypes' types, which do not see that it is a structure."""
+IO_POINTER = ctypes.POINTER(_IO)
+
+
 class _LiteNetworkIO(ctypes.Structure):
     """The vendor's C structure."""
 
-    _fields_ = [
-        ("inputs", ctypes.POINTER(LiteIO)),
-        ("outputs", ctypes.POINTER(LiteIO)),
+    _fields_ = (
+        ("inputs", IO_POINTER),
+        ("outputs", IO_POINTER),
         ("input_size", ctypes.c_size_t),
         ("output_size", ctypes.c_size_t),
-    ]
+    )
 
 
 class LiteNetworkIO:
@@ -324,8 +334,8 @@ class LiteNetworkIO:
         """Return the vendor's C structure, which keeps what it points to alive."""
         found = _LiteNetworkIO()
         for name, items in (("inputs", self.inputs), ("outputs", self.outputs)):
-            array = (LiteIO * max(len(items), 1))(*items)
-            setattr(found, name, ctypes.cast(array, ctypes.POINTER(LiteIO)))
+            array = (_IO * max(len(items), 1))(*items)
+            setattr(found, name, ctypes.cast(array, IO_POINTER))
         found.input_size, found.output_size = len(self.inputs), len(self.outputs)
         return found
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from triune._text import short
 from triune.megenginelite._errors import failure
+from triune.megenginelite._structure import Structure
 from triune.megenginelite.struct import LiteDataType
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def longer_axes(shape: Iterable[int]) -> list[int]:
     return [extent for extent in shape if extent != 1]
 
 
-class LiteLayout(ctypes.Structure):
+class LiteLayout(Structure):
     """A shape and an element type, in the C structure of the vendor's library.
 
     `shape` is a sequence of at most 7 extents; without one the layout is empty. `dtype` is a `LiteDataType`, a name such
@@ -174,11 +175,11 @@ class LiteLayout(ctypes.Structure):
     Raises AssertionError if there are too many axes, KeyError if there is no such element type.
     """
 
-    _fields_ = [
+    _fields_ = (
         ("_shapes", ctypes.c_size_t * MAX_DIM),
         ("ndim", ctypes.c_size_t),
         ("data_type", ctypes.c_int),
-    ]
+    )
 
     if TYPE_CHECKING:
         _shapes: Any

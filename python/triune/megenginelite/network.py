@@ -18,7 +18,15 @@ from triune.errors import FileError, ReleasedError
 from triune.megenginelite import _devices
 from triune.megenginelite._arguments import integer, path
 from triune.megenginelite._binding import Binding, Flag, Port
-from triune.megenginelite._config import LiteConfig, LiteExtraConfig, LiteIO, LiteNetworkIO, LiteOptions, Settings
+from triune.megenginelite._config import (
+    IO_POINTER,
+    LiteConfig,
+    LiteExtraConfig,
+    LiteIO,
+    LiteNetworkIO,
+    LiteOptions,
+    Settings,
+)
 from triune.megenginelite._configured import Configured
 from triune.megenginelite._errors import failure
 from triune.megenginelite._load import Model, open_model
@@ -47,9 +55,7 @@ __all__ = [
 
 LiteAsyncCallback = ctypes.CFUNCTYPE(ctypes.c_int)
 """The C type of a callback without arguments."""
-LiteStartCallback = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.POINTER(LiteIO), ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t
-)
+LiteStartCallback = ctypes.CFUNCTYPE(ctypes.c_int, IO_POINTER, ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t)
 """The vendor's C type of a callback over tensors. Here callbacks are Python functions, which is what methods take."""
 LiteFinishCallback = LiteStartCallback
 

@@ -124,11 +124,14 @@ class ObjectRef(metaclass=_Handle):
         """Return whether ``cls(argument)`` with an argument of the same family can only be a cast."""
         return True
 
-    def __getattr__(self, name: str) -> Any:
-        """Say that the handle is null, if it is."""
-        if self.__dict__.get("_undefined") and not name.startswith("__"):
-            raise InternalError(f"null handle: {type(self).__name__}.{name.lstrip('_')} has no object behind it")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    # To type checkers, a class with this method has every name.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Say that the handle is null, if it is."""
+            if self.__dict__.get("_undefined") and not name.startswith("__"):
+                raise InternalError(f"null handle: {type(self).__name__}.{name.lstrip('_')} has no object behind it")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # ---- identity
 

@@ -21,6 +21,7 @@ from triune.icraft._xrt.stretch import Stretch, stretches
 from triune.icraft._xrt.tensor import Tensor
 
 if TYPE_CHECKING:
+    from triune.icraft._xir.network import Network
     from triune.icraft._xir.operation import Operation
     from triune.icraft._xir.values import Value
     from triune.icraft._xir.view import NetworkView
@@ -90,7 +91,7 @@ class Session(ObjectRef):
     # ---- making one
 
     @staticmethod
-    def Create(backend_types: Sequence[type], network: NetworkView, devices: Sequence[Device]) -> Session:
+    def Create(backend_types: Sequence[type], network: Network | NetworkView, devices: Sequence[Device]) -> Session:
         """Bind every operation to the first class of backends that supports it.
 
         `devices` has one for each class. A `Network` stands for the view of all its operations.
@@ -101,7 +102,9 @@ class Session(ObjectRef):
         return Session.CreateByOrder(network, [made(backend_type) for backend_type in backend_types], devices)
 
     @staticmethod
-    def CreateByOrder(network: NetworkView, backends: Sequence[Backend], devices: Sequence[Device]) -> Session:
+    def CreateByOrder(
+        network: Network | NetworkView, backends: Sequence[Backend], devices: Sequence[Device]
+    ) -> Session:
         """Bind every operation to the first backend that supports it.
 
         Raises InternalError as `Create` does.
@@ -110,7 +113,7 @@ class Session(ObjectRef):
         return Session._of(view, list(backends), bound_by_order(view, backends, devices))
 
     @staticmethod
-    def CreateWithBackends(network: NetworkView, backends: Sequence[Backend]) -> Session:
+    def CreateWithBackends(network: Network | NetworkView, backends: Sequence[Backend]) -> Session:
         """Take the bindings that backends have, each to its operations and device.
 
         An operation that several are bound to is the first one's that supports it. Raises InternalError if an operation is
