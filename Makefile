@@ -105,6 +105,10 @@ bench-peers: $(NATIVE) ## compare images per second with ONNX Runtime (MODELS=fo
 bench-lite: $(NATIVE) ## measure load and first forward in MegEngine Lite's API (MODELS=folder to choose the models)
 	$(BIN)/python benches/python/bench_lite.py $(MODELS)
 
+.PHONY: bench-batch
+bench-batch: $(NATIVE) ## compare photographs per second with pipelines over ONNX Runtime (MODELS=files to choose the models)
+	$(BIN)/python benches/python/bench_batch.py $(MODELS)
+
 BOUNDS :=
 
 .PHONY: bench-quantization

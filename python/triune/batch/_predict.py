@@ -1,0 +1,534 @@
+"""Batches through a model in worker threads, in order and in bounded memory."""
+
+from __future__ import annotations
+
+import glob
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from triune._arrays import operand
+from triune._files import opened
+from triune._session import ModelSource, Session, ValueInfo
+from triune._text import nearest, short
+from triune.batch._pictures import SUFFIXES, Frame, Preprocess
+from triune.errors import ArgumentError, Error, FileError, ForkedError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["Columns", "Failure", "Prediction", "Predictions", "Top", "files_of", "predict"]
+
+_LOG = logging.getLogger("triune.batch")
+
+Array = npt.NDArray[Any]
+
+_BATCH = 4
+"""Images per run where the model leaves it open: more gain little on a CPU, and wait for each other."""
+
+
+class Top(NamedTuple):
+    """One of the best classes."""
+
+    number: int
+    """The class's number, from 0."""
+    score: float
+    """What the model gave for it."""
+    label: str
+    """Its name, empty without `labels`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a model gave for one item."""
+
+    index: int
+    """The item's place in the source, from 0; items that failed count."""
+    source: str
+    """The item's path; its place where it has none."""
+    outputs: dict[str, Array]
+    """The outputs by name, without the batch's axis."""
+    top: tuple[Top, ...] = ()
+    """The best classes, best first, with `top_k`; the first of those that are equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An item that could not be used."""
+
+    index: int
+    """Its place in the source, from 0."""
+    source: str
+    """Its path; its place where it has none."""
+    error: Exception = field(compare=False)
+    """What was wrong with it."""
+
+
+Item = tuple[int, str, Any]
+
+
+class Predictions(Iterator[Prediction]):
+    """The predictions for a source, in its order, as they are made; by `predict`.
+
+    Iterate once, or let `write` or `to_arrow` do it. Only a few batches per worker are under way at any time: they go on when
+    the next prediction is asked for. `close`, or the end of a `with` block, drops the rest.
+    """
+
+    def __init__(self, plan: _Plan, source: Iterator[tuple[str, Any]], total: int | None, options: _Options) -> None:
+        """Start nothing yet."""
+        self.failures: list[Failure] = []
+        """Items that were left out so far, in their order."""
+        self.total = total
+        """How many items there are, None where only the end of the source will tell."""
+        self.done = 0
+        """How many items have been used or left out."""
+        self._plan = plan
+        self._options = options
+        self._items: Iterator[Item] = ((index, *item) for index, item in enumerate(source))
+        self._ready: deque[Prediction] = deque()
+        self._running: deque[Future[tuple[int, list[Prediction | Failure]]]] = deque()
+        self._executor: ThreadPoolExecutor | None = ThreadPoolExecutor(options.workers, "triune-batch")
+        self._process = os.getpid()
+
+    def __iter__(self) -> Self:
+        """Return the iterator itself."""
+        return self
+
+    def __next__(self) -> Prediction:
+        """Return the next prediction.
+
+        Raises what is wrong with an item where it would stand, unless bad ones are skipped; `triune.errors.ForkedError` in a
+        forked child, which the workers are not in.
+        """
+        while not self._ready:
+            if self._executor is None:
+                raise StopIteration
+            if os.getpid() != self._process:
+                raise ForkedError("the workers are not in this forked process; call predict again")
+            try:
+                self._fill(self._executor)
+                if not self._running:
+                    self.close()
+                    continue
+                count, results = self._running.popleft().result()
+            except BaseException:
+                self.close()
+                raise
+            self._take(count, results)
+        return self._ready.popleft()
+
+    def _fill(self, executor: ThreadPoolExecutor) -> None:
+        while len(self._running) < 2 * self._options.workers:
+            chunk = list(islice(self._items, self._plan.batch))
+            if not chunk:
+                return
+            self._running.append(executor.submit(self._plan.run, chunk))
+
+    def _take(self, count: int, results: list[Prediction | Failure]) -> None:
+        for result in results:
+            if isinstance(result, Prediction):
+                self._ready.append(result)
+                continue
+            if self._options.on_error == "raise":
+                # What stands before it is given first; it is raised when it is next.
+                self._running.clear()
+                self._running.append(_failed(result.error))
+                break
+            self.failures.append(result)
+            _LOG.warning("left out %s: %s", short(result.source), result.error)
+        self.done += count
+        if self._options.progress is not None:
+            self._options.progress(self.done, self.total)
+
+    def close(self) -> None:
+        """Drop what is left. Workers end after the batch that they have."""
+        executor, self._executor = self._executor, None
+        self._running.clear()
+        self._ready.clear()
+        if executor is not None and os.getpid() == self._process:
+            executor.shutdown(wait=False, cancel_futures=True)
+
+    def __enter__(self) -> Self:
+        """Return the iterator itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def write(self, path: str | os.PathLike[str]) -> int:
+        """Write what is left to a table, whose ending says which: ``.parquet``, ``.csv`` or ``.jsonl``. Returns its rows.
+
+        With `top_k` a row has the source and the best classes, else the outputs. The file is whole or not there.
+
+        Raises `triune.errors.ArgumentError` for another ending, ImportError without pyarrow for parquet, and what iterating
+        raises.
+        """
+        from triune.batch._tables import write
+
+        return write(self, Path(path), self.columns)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Return what is left as a `pyarrow.Table` in memory, with the columns of `write`. Raises ImportError without pyarrow."""
+        from triune.batch._tables import arrow_table
+
+        return arrow_table(self, self.columns)
+
+    @property
+    def columns(self) -> Columns:
+        """What tables show."""
+        return self._plan.columns
+
+
+class _Options(NamedTuple):
+    workers: int
+    on_error: str
+    progress: Callable[[int, int | None], object] | None
+
+
+def predict(
+    model: Session | ModelSource,
+    source: str | os.PathLike[str] | Array | Iterable[Any],
+    *,
+    batch: int | None = None,
+    workers: int | None = None,
+    threads: int = 1,
+    preprocess: Preprocess | Callable[[Any], Any] | None = None,
+    outputs: Sequence[str] | None = None,
+    top_k: int | None = None,
+    labels: str | os.PathLike[str] | Sequence[str] | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+    progress: Callable[[int, int | None], object] | None = None,
+) -> Predictions:
+    """Run a model over many pictures or arrays; return an iterator over the predictions, in the source's order.
+
+    `model` is a `triune.Session`, whose weights are shared, or what one is made of. `source` is a folder (all pictures and
+    ``.npy`` files below it, by name), a file, a glob pattern, an array (its first axis is gone along), or any iterable, a
+    generator too: of paths, bytes of picture files, `PIL.Image.Image`, arrays without the batch's axis (uint8 pictures (H, W, C),
+    or what the model takes), or for several inputs dicts of arrays by name.
+
+    `workers` threads (default: one per CPU) each take batches from the file to the result, with a session of their own on
+    `threads`. `batch` items make a run (default: what the model fixes, else 4; 1 where shapes differ). A last batch is
+    filled up, so that the model is planned once; results do not depend on `batch` or `workers`.
+
+    `preprocess` says how pictures become inputs (default: stretched, pixels from 0 to 1), or is a function from an item to
+    an array, or to a dict of arrays by input name, without the batch's axis; it is called in the workers.
+
+    `outputs` names those to keep (default: all). With `top_k`, predictions have the best classes of the first of them, (N, C)
+    with any further extents 1, with names from `labels`: a list, or a text file with a line per class.
+
+    `on_error` says what happens with an item that cannot be used: ``raise`` where it stands, or ``skip`` it, log it and list it
+    in `Predictions.failures`. `progress` is called in the iterating thread with items done and their number, if it is known.
+
+    Raises `triune.errors.FileError` if there are no such files, `ArgumentError` if an argument or item does not fit the model,
+    and what `triune.Session` raises.
+    """
+    if on_error not in ("raise", "skip"):
+        raise ArgumentError(f"on_error: expected raise or skip, got {on_error!r}")
+    count = _count("workers", workers, os.cpu_count() or 1)
+    session = model if isinstance(model, Session) else Session(model, threads=threads)
+    plan = _Plan(session, threads, batch, preprocess, outputs, top_k, _labels(labels))
+    items, total = _items(source, plan.takes_pictures)
+    return Predictions(plan, items, total, _Options(count, on_error, progress))
+
+
+class _Plan:
+    """What every batch goes through. Used by all workers at once."""
+
+    def __init__(
+        self,
+        session: Session,
+        threads: int,
+        batch: int | None,
+        preprocess: Preprocess | Callable[[Any], Any] | None,
+        outputs: Sequence[str] | None,
+        top_k: int | None,
+        labels: Sequence[str] | None,
+    ) -> None:
+        inputs = session.inputs
+        if not inputs:
+            raise ArgumentError("model: expected one with inputs, got one that takes nothing")
+        self._session = session
+        self._threads = threads
+        self._inputs = inputs
+        self._own = None if isinstance(preprocess, Preprocess) or preprocess is None else preprocess
+        how = preprocess if isinstance(preprocess, Preprocess) else Preprocess.default(inputs[0].dtype)
+        self._how = how
+        name, dtype, shape = inputs[0]
+        self._frame = Frame.of(name, dtype, shape, how.size) if len(inputs) == 1 and self._own is None else None
+        if self._frame is not None:
+            how.check(self._frame)
+        elif isinstance(preprocess, Preprocess):
+            raise ArgumentError(
+                f"preprocess: no picture fits the model's inputs {', '.join(map(_described, inputs))}; expected one, "
+                "(N, C, H, W) or (N, H, W, C) with 1 or 3 channels; give Preprocess.size where H and W are open, or a function"
+            )
+        self._shapes: list[tuple[int, ...]] | None = self._fixed_shapes()
+        self.batch = self._batch_size(batch)
+        self._names = [info.name for info in session.outputs] if outputs is None else list(outputs)
+        known = {info.name: info for info in session.outputs}
+        for name in self._names:
+            if name not in known:
+                raise ArgumentError(f"outputs: unknown {name!r}{nearest(name, known, 'the model has')}")
+        self._infos = [known[name] for name in self._names]
+        self._top = 0 if top_k is None else _count("top_k", top_k, 1)
+        if self._top and not self._names:
+            raise ArgumentError("top_k: expected an output to look at, got outputs=[]")
+        if labels is not None and not self._top:
+            raise ArgumentError("labels: expected top_k beside them")
+        self._labels = labels
+        self._local = threading.local()
+
+    @property
+    def takes_pictures(self) -> bool:
+        """Whether files of pictures are looked for in a folder."""
+        return self._frame is not None or self._own is not None
+
+    @property
+    def columns(self) -> Columns:
+        """What tables show."""
+        if any(info.name == "source" for info in self._infos) and not self._top:
+            raise ArgumentError("outputs: a table has a column 'source' of its own; name other outputs")
+        axes = [
+            None if info.shape == ("...",) else len(info.shape) - (self.batch > 1 or self._is_batched(info))
+            for info in self._infos
+        ]
+        columns = [(info.name, info.dtype, each) for info, each in zip(self._infos, axes, strict=True)]
+        return Columns(self._top, self._labels is not None, columns)
+
+    def _is_batched(self, info: ValueInfo) -> bool:
+        """Return whether an output's first axis is the batch, by what the model says: a lone 1 may be anything."""
+        return info.shape[:1] == self._inputs[0].shape[:1]
+
+    def _fixed_shapes(self) -> list[tuple[int, ...]] | None:
+        """Return the extents of every input but the batch's, None where some are open."""
+        if self._frame is not None:
+            return [self._frame.shape]
+        shapes = [tuple(each for each in info.shape[1:] if isinstance(each, int)) for info in self._inputs]
+        exact = all(
+            len(shape) == len(info.shape) - 1 and info.shape != ("...",)
+            for shape, info in zip(shapes, self._inputs, strict=True)
+        )
+        return shapes if exact else None
+
+    def _batch_size(self, asked: int | None) -> int:
+        fixed = {info.shape[0] for info in self._inputs if info.shape and isinstance(info.shape[0], int)}
+        if len(fixed) > 1 or not all(info.shape for info in self._inputs):
+            raise ArgumentError(f"model: its inputs {', '.join(map(_described, self._inputs))} have no batch in common")
+        size = int(fixed.pop()) if fixed else None
+        if asked is None:
+            return size or (1 if self._shapes is None else _BATCH)
+        count = _count("batch", asked, 1)
+        if size is not None and count != size:
+            raise ArgumentError(f"batch: expected {size}, which the model fixes, got {count}")
+        if count > 1 and self._shapes is None:
+            raise ArgumentError(
+                f"batch: expected 1 for inputs with open extents, {', '.join(map(_described, self._inputs))}, got {count}"
+            )
+        return count
+
+    def run(self, chunk: Sequence[Item]) -> tuple[int, list[Prediction | Failure]]:
+        """Take a batch from its items to its results, in the worker's thread. Returns the number of items, too."""
+        if not hasattr(self._local, "session"):
+            self._local.session = self._session.clone(threads=self._threads)
+            self._local.buffers = None
+        session: Session = self._local.session
+        results: list[Prediction | Failure] = []
+        good: list[Item] = []
+        for item in chunk:
+            try:
+                feeds = self._load(item[2], len(good))
+            except (Error, OSError, ValueError, TypeError, ImportError, MemoryError) as error:
+                if isinstance(error, ImportError | MemoryError):
+                    # About the machine, not the item.
+                    raise
+                results.append(Failure(item[0], item[1], _named(error, item[1])))
+                continue
+            good.append(item)
+        if good:
+            # Rows behind the last one are of other batches, and nobody looks at them.
+            found = session.run(self._names, feeds if self._shapes is None else self._local.buffers)
+            results += self._split(good, found)
+            results.sort(key=lambda result: result.index)
+        return len(chunk), results
+
+    def _load(self, item: Any, row: int) -> dict[str, Array]:
+        """Write an item to a row of the worker's arrays, or return arrays of its own where extents are open."""
+        value = item if self._own is None else self._own(item)
+        if self._shapes is not None and self._local.buffers is None:
+            shapes = zip(self._inputs, self._shapes, strict=True)
+            self._local.buffers = {info.name: np.zeros((self.batch, *shape), info.dtype) for info, shape in shapes}
+        if self._frame is not None and self._is_picture(value):
+            self._how.fill_in(value, self._frame, self._local.buffers[self._frame.name][row])
+            return {}
+        if isinstance(value, str | os.PathLike):
+            value = _array_file(Path(value))
+        given = value if isinstance(value, Mapping) else {self._inputs[0].name: value}
+        if set(given) != {info.name for info in self._inputs}:
+            names = ", ".join(repr(info.name) for info in self._inputs)
+            raise ArgumentError(f"expected an array for each of the inputs {names}, got {', '.join(map(repr, given))}")
+        feeds = {}
+        for index, info in enumerate(self._inputs):
+            array = operand(f"input {info.name!r}", given[info.name], np.dtype(info.dtype), False)
+            if self._shapes is None:
+                feeds[info.name] = array[None]
+                continue
+            if array.shape != self._shapes[index]:
+                expected = f"shape {self._shapes[index]} without the batch"
+                raise ArgumentError(f"input {info.name!r}: expected {expected}, got {array.shape}")
+            self._local.buffers[info.name][row] = array
+        return feeds
+
+    def _is_picture(self, value: Any) -> bool:
+        """Tell pictures from arrays that are what the model takes already."""
+        if isinstance(value, str | os.PathLike):
+            return Path(value).suffix.lower() != ".npy"
+        if isinstance(value, np.ndarray):
+            frame = self._frame
+            exact = frame is not None and value.dtype == frame.dtype and value.shape == frame.shape
+            color = value.ndim == 2 or (value.ndim == 3 and value.shape[2] in (1, 3, 4))
+            return not exact and value.dtype == np.uint8 and color
+        return not isinstance(value, Mapping)
+
+    def _split(self, good: Sequence[Item], found: Sequence[Array]) -> Iterator[Prediction]:
+        """Yield each item's part of a batch's results."""
+        rows: list[Sequence[Array] | Array] = []
+        for info, array in zip(self._infos, found, strict=True):
+            if self.batch == 1 and not self._is_batched(info):
+                rows.append([array])
+            elif array.ndim and len(array) == self.batch:
+                rows.append(array)
+            else:
+                raise ArgumentError(
+                    f"output {info.name!r}: expected a batch of {self.batch} in front, got shape {array.shape}; "
+                    "use batch=1, or name other outputs"
+                )
+        for place, (index, source, _) in enumerate(good):
+            outputs = {name: each[place] for name, each in zip(self._names, rows, strict=True)}
+            yield Prediction(index, source, outputs, self._best(outputs[self._names[0]]) if self._top else ())
+
+    def _best(self, scores: Array) -> tuple[Top, ...]:
+        scores = np.asarray(scores)
+        if scores.ndim == 0 or scores.size != scores.shape[0]:
+            raise ArgumentError(
+                f"top_k: expected scores (N, C) in output {self._names[0]!r}, got {scores.shape} without the batch; "
+                "name the output that has them first in outputs"
+            )
+        flat = scores.reshape(-1)
+        if flat.dtype.kind == "f":
+            flat = np.where(np.isnan(flat), -np.inf, flat)
+        # Backwards twice, so that of equal ones the first comes first.
+        order = (flat.size - 1 - np.argsort(flat[::-1], kind="stable")[::-1])[: self._top]
+        labels = self._labels
+        if labels is not None and len(labels) != flat.size:
+            raise ArgumentError(f"labels: expected {flat.size}, one per class, got {len(labels)}")
+        values = scores.reshape(-1)
+        return tuple(Top(int(at), float(values[at]), "" if labels is None else labels[at]) for at in order)
+
+
+class Columns(NamedTuple):
+    """What a table of predictions shows."""
+
+    top: int
+    labelled: bool
+    outputs: list[tuple[str, str, int | None]]
+    """Name, dtype and number of axes, None where it is not known."""
+
+
+def _items(source: Any, pictures: bool) -> tuple[Iterator[tuple[str, Any]], int | None]:
+    """Return names and items of a source, and how many there are, if that is known."""
+    if isinstance(source, str | os.PathLike):
+        files = files_of(os.fsdecode(source), pictures)
+        return ((file, file) for file in files), len(files)
+    if isinstance(source, bytes | Mapping) or not isinstance(source, Iterable):
+        raise ArgumentError(
+            f"source: expected a folder, file, pattern, array or iterable of items, got {type(source).__name__}; "
+            "a single item goes into a list"
+        )
+    total = len(source) if isinstance(source, Sized) else None
+
+    def named() -> Iterator[tuple[str, Any]]:
+        for index, item in enumerate(source):
+            yield (os.fsdecode(item) if isinstance(item, str | os.PathLike) else str(index)), item
+
+    return named(), total
+
+
+def files_of(source: str, pictures: bool = True) -> list[str]:
+    """Return the files of a folder, those that match a pattern, or the file itself. Raises FileError if there are none."""
+    suffixes = {".npy", *SUFFIXES} if pictures else {".npy"}
+    if os.path.isdir(source):
+        found = sorted(
+            os.path.join(folder, name)
+            for folder, _, names in os.walk(source)
+            for name in names
+            if os.path.splitext(name)[1].lower() in suffixes
+        )
+        if not found:
+            raise FileError(
+                f"{source}: expected files with the endings {', '.join(sorted(suffixes))} in the folder, got none"
+            )
+        return found
+    if os.path.exists(source):
+        return [source]
+    found = sorted(filter(os.path.isfile, glob.iglob(source, recursive=True))) if glob.has_magic(source) else []
+    if not found:
+        what = "no file matches the pattern" if glob.has_magic(source) else "there is no such file or folder"
+        raise FileError(f"{source}: {what}")
+    return found
+
+
+def _array_file(path: Path) -> Array:
+    if path.suffix.lower() != ".npy":
+        raise ArgumentError("expected a .npy file, as the model takes no pictures")
+    with opened(path) as file:
+        array: Array = np.load(file, allow_pickle=False)
+    return array
+
+
+def _labels(labels: str | os.PathLike[str] | Sequence[str] | None) -> Sequence[str] | None:
+    if isinstance(labels, str | os.PathLike):
+        from triune._files import TEXT_LIMIT, read
+
+        return read(labels, TEXT_LIMIT).decode("utf-8", "replace").splitlines()
+    return labels
+
+
+def _named(error: Exception, source: str) -> Exception:
+    """Return the error with the item's name in its text."""
+    if isinstance(error, FileError):
+        # It has the file's name already.
+        return error
+    kind = type(error) if isinstance(error, Error) else ArgumentError
+    return kind(short(f"{source}: {error}")).with_traceback(error.__traceback__)
+
+
+def _failed(error: Exception) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_exception(error)
+    return future
+
+
+def _count(name: str, value: object, default: int) -> int:
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ArgumentError(f"{name}: expected a number of at least 1, got {value!r}")
+    return int(value)
+
+
+def _described(info: ValueInfo) -> str:
+    return f"{info.name} {info.dtype} ({', '.join(map(str, info.shape))})"
