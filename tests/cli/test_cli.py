@@ -205,8 +205,11 @@ def test_no_devices(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
             ["compile", str(DIGITS_INT8), "-o", "{images}"],
             "images.npy: expected a directory for the package, got a file",
         ),
-        (["compile", "{images}", "-o", "{tmp}/out"], "images.npy: not an ONNX model"),
-        (["run", str(DIGITS_INT8), "--input", "{images}"], "triune compile "),
+        (
+            ["compile", "{images}", "-o", "{tmp}/out"],
+            "images.npy is a file of arrays, and triune compile takes an ONNX model",
+        ),
+        (["run", "{images}", "--input", "{images}"], "triune run MODEL --input "),
         (["run", "{package}", "--input", "{pickled}"], "pickled.npy: not an array file that can be read: "),
         (["run", "{package}", "--input", "{nan}"], "input 'image': expected finite values"),
         (["run", "{package}", "--input", "{other}"], "other.npz: unknown input 'picture'; the model has image"),
@@ -252,6 +255,9 @@ def test_errors_are_one_line(
         ["run", "x", "--input", "y", "--std", "0"],
         ["run", "x", "--input", "y", "--scale", "0"],
         ["run", "x", "--input", "y", "--mean", "nan"],
+        ["bench", "x", "--seconds", "0"],
+        ["predict", "x", "y", "--part", "1.5"],
+        ["inspect", "x", "--shape", "y"],
     ],
 )
 def test_wrong_arguments(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

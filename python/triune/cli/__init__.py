@@ -1,5 +1,5 @@
-"""The command line: ``triune compile``, ``quantize``, ``compare``, ``convert``, ``run``, ``profile``, ``report``,
-``explore``, ``devices``, ``serve``, ``compat run``.
+"""The command line: ``triune compile``, ``quantize``, ``compare``, ``convert``, ``inspect``, ``run``, ``predict``, ``bench``,
+``profile``, ``report``, ``explore``, ``devices``, ``serve``, ``compat run``.
 
 Exit codes: 0 done, 1 the work failed (one line on standard error says why), 2 the arguments are wrong, 130 interrupted.
 """
@@ -18,12 +18,29 @@ __all__ = ["main"]
 
 
 def _parser() -> argparse.ArgumentParser:
-    from triune.cli import compare, compat, compile, convert, devices, explore, profile, quantize, report, run, serve
+    from triune.cli import (
+        bench,
+        compare,
+        compat,
+        compile,
+        convert,
+        devices,
+        explore,
+        inspect,
+        predict,
+        profile,
+        quantize,
+        report,
+        run,
+        serve,
+    )
+    from triune.cli.parser import Parser
 
-    parser = argparse.ArgumentParser(prog="triune", description="Run NPU programs without the board.")
+    parser = Parser(prog="triune", description="Run NPU programs without the board.")
     parser.add_argument("--version", action="version", version=f"triune {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (compile, quantize, compare, convert, run, profile, report, explore, devices, serve, compat):
+    models = (compile, quantize, compare, convert, inspect)
+    for module in (*models, run, predict, bench, profile, report, explore, devices, serve, compat):
         module.add(commands)
     return parser
 
@@ -41,7 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except (RuntimeError, OSError, ValueError, ImportError) as error:
-        print(f"triune: error: {_text(error)}", file=sys.stderr)
+        from triune.cli.parser import RED, styled
+
+        print(f"triune: {styled('error', RED, sys.stderr)}: {_text(error)}", file=sys.stderr)
         return 1
     return code
 

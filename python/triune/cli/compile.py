@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from triune._kinds import ONNX, require
 from triune.cli.arguments import byte_count, finite, nonzero, positive
 from triune.cli.calibration import add_quantization_options, add_sample_options, model_inputs, quantization_options
 from triune.cli.progress import Progress
@@ -61,8 +62,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.set_defaults(command=_run)
 
 
-def add_image_options(parser: argparse.ArgumentParser) -> None:
-    """Add how images become numbers."""
+def add_image_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add how images become numbers. Returns their group."""
     images = parser.add_argument_group("image files", "Pixels of 0 to 255 become (x / scale − mean) / std.")
     images.add_argument(
         "--color", choices=("rgb", "bgr"), default="rgb", help="order of the channels (default: %(default)s)"
@@ -73,11 +74,13 @@ def add_image_options(parser: argparse.ArgumentParser) -> None:
     per = "one for all channels, or one per channel in the order of --color"
     images.add_argument("--mean", metavar="X", type=finite, nargs="+", default=[0.0], help=f"{per} (default: 0)")
     images.add_argument("--std", metavar="X", type=nonzero, nargs="+", default=[1.0], help=f"{per} (default: 1)")
+    return images
 
 
 def _run(options: argparse.Namespace) -> int:
     from triune._compile import build
 
+    require(options.model, (ONNX,), "compile")
     with Progress(verbose=options.verbose) as progress:
         calibration = None
         if options.calibrate:

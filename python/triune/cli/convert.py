@@ -5,6 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from triune._kinds import ICRAFT, MODEL, require
+from triune._text import nearest
+from triune.cli.arguments import named_shape
+from triune.errors import ArgumentError, Error
+
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
@@ -18,7 +23,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--shape",
         metavar="NAME=N,N,...",
-        type=shape,
+        type=named_shape,
         action="append",
         default=[],
         help="an input's extents, once per input; open extents that are not given are 1 in a .mge file",
@@ -26,20 +31,26 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.set_defaults(command=_run)
 
 
-def shape(text: str) -> tuple[str, list[int]]:
-    """Read a name and extents."""
-    name, separator, extents = text.rpartition("=")
-    try:
-        dims = [int(extent) for extent in extents.split(",")]
-    except ValueError:
-        dims = [-1]
-    if not separator or not name or min(dims) < 0:
-        raise argparse.ArgumentTypeError(f"expected NAME=N,N,..., got {text!r}")
-    return name, dims
-
-
 def _run(options: argparse.Namespace) -> int:
     from triune import _native
 
-    _native.convert(options.model, options.output, shapes=dict(options.shape))
+    require(options.model, (*MODEL, ICRAFT), "convert")
+    shapes = dict(options.shape)
+    try:
+        _native.convert(options.model, options.output, shapes=shapes)
+    except ArgumentError as error:
+        unknown = _unknown(options.model, shapes) if shapes else ""
+        raise ArgumentError(f"{error}{unknown}") from None
     return 0
+
+
+def _unknown(model: Path, shapes: dict[str, list[int]]) -> str:
+    """Return which inputs the model has, if one that is given is none of them."""
+    from triune import _native
+
+    try:
+        names = [name for name, *_ in _native.Session(model).inputs]
+    except Error:
+        # It cannot be run here either, which is not the question.
+        return ""
+    return next((nearest(name, names, "the model has") for name in shapes if name not in names), "")

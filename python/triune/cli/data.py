@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from triune._files import opened
-from triune.errors import FileError
+from triune.batch._pictures import SUFFIXES, Frame, Preprocess
+from triune.errors import ArgumentError, FileError
 
-__all__ = ["Input", "Pixels", "feeds", "load", "samples"]
+__all__ = ["Input", "Pixels", "feeds", "load", "load_all", "samples"]
 
-IMAGES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+IMAGES = SUFFIXES
 
 Tensor = npt.NDArray[Any]
 
@@ -94,12 +95,38 @@ def _arrays(path: Path) -> dict[str, Tensor]:
         raise ValueError(f"{path}: not an array file that can be read: {error}") from None
 
 
+def load_all(paths: Sequence[Path], inputs: Sequence[Input], pixels: Pixels) -> tuple[dict[str, Tensor], list[str]]:
+    """Return what `load` does of several files, and of all in a folder, one behind the other; and a name for each row.
+
+    Several rows of one file have its name and their number.
+    """
+    files = [file for path in paths for file in ([path] if not path.is_dir() else _inside(path))]
+    if len(files) == 1:
+        return load(files[0], inputs, pixels), []
+    found = [load(file, inputs, pixels) for file in files]
+    counts = [_count(arrays, str(file)) for file, arrays in zip(files, found, strict=True)]
+    names = [
+        str(file) if count == 1 else f"{file}[{index}]"
+        for file, count in zip(files, counts, strict=True)
+        for index in range(count)
+    ]
+    for item in inputs:
+        shapes = {arrays[item.name].shape[1:]: file for file, arrays in zip(files, found, strict=True)}
+        if len(shapes) > 1:
+            told = ", ".join(f"{shape} in {file}" for shape, file in list(shapes.items())[:2])
+            raise ValueError(f"input {item.name!r}: expected files of one shape, got {told}")
+    return {item.name: np.concatenate([arrays[item.name] for arrays in found]) for item in inputs}, names
+
+
+def _inside(folder: Path) -> list[Path]:
+    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in IMAGES | {".npy", ".npz"})
+    if not files:
+        raise ValueError(f"{folder}: expected images or arrays (.npy, .npz), got none")
+    return files
+
+
 def image(path: Path, item: Input, pixels: Pixels) -> npt.NDArray[np.float32]:
     """Return an image file as the float32 array of an input, batch 1."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise ImportError(f"{path}: images need the extra 'images': pip install 'triune[images]'") from None
     if len(item.shape) != 4 or item.shape[1] not in (1, 3):
         raise ValueError(f"input {item.name!r}: expected shape (N, 1 or 3, H, W) for an image, got {item.shape}")
     _, channels, height, width = item.shape
@@ -107,19 +134,18 @@ def image(path: Path, item: Input, pixels: Pixels) -> npt.NDArray[np.float32]:
         if len(given) not in (1, channels):
             counts = "1 value" if channels == 1 else f"1 or {channels} values"
             raise ValueError(f"{option}: expected {counts} for input {item.name!r}, got {len(given)}")
+    how = Preprocess(
+        scale=pixels.scale,
+        mean=tuple(pixels.mean),
+        std=tuple(pixels.std),
+        color="bgr" if pixels.color == "bgr" else "rgb",
+    )
+    result = np.empty((1, channels, height, width), np.float32)
     try:
-        with opened(path) as file, Image.open(file) as picture:
-            sized = picture.convert("L" if channels == 1 else "RGB").resize((width, height), Image.Resampling.BILINEAR)
-    except Exception as error:
-        # Decoders raise OSError, SyntaxError, ValueError and their own, and seldom name the file.
-        if isinstance(error, FileError):
-            raise
-        raise ValueError(f"{path}: not an image that can be read: {error}") from None
-    values = np.asarray(sized, np.float32).reshape(height, width, channels) / np.float32(pixels.scale)
-    if pixels.color == "bgr":
-        values = values[..., ::-1]
-    normal = (values - np.asarray(pixels.mean, np.float32)) / np.asarray(pixels.std, np.float32)
-    return np.ascontiguousarray(normal.transpose(2, 0, 1)[None], np.float32)
+        how.write(path, Frame(item.name, channels, height, width, "float32", False), result[0])
+    except ArgumentError as error:
+        raise ValueError(str(error)) from None
+    return result
 
 
 def samples(path: Path, inputs: Sequence[Input], pixels: Pixels) -> Iterator[dict[str, Tensor]]:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 from itertools import groupby
 from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from triune import _native
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -15,6 +20,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         description="List the virtual cards that TRIUNE_CARDS describes (by default one PCIe card): a list of board "
         "types such as pcie,m2, none, or a TOML file.",
     )
+    parser.add_argument("--json", action="store_true", help="print JSON, with all settings")
     parser.set_defaults(command=_run)
 
 
@@ -22,6 +28,9 @@ def _run(options: argparse.Namespace) -> int:
     from triune import _native
 
     cards = _native.cards()
+    if options.json:
+        print(json.dumps([_described(number, card) for number, card in enumerate(cards)], indent=1))
+        return 0
     for number, card in enumerate(cards):
         settings = card.settings()
         users = card.users()
@@ -37,6 +46,23 @@ def _run(options: argparse.Namespace) -> int:
     if not cards:
         print("no devices")
     return 0
+
+
+def _described(number: int, card: _native.Card) -> dict[str, Any]:
+    return {
+        "number": number,
+        "name": card.name,
+        "device": card.device,
+        "board_type": card.board_type,
+        "sub_devices": card.sub_devices,
+        "max_memory": card.max_memory,
+        "firmware_version": card.firmware_version,
+        "flashed_firmware_version": card.flashed_firmware_version,
+        "board_revision": card.board_revision,
+        "ready": card.ready(),
+        "settings": card.settings(),
+        "users": [{"sub_device": core, "user": user} for core, user in card.users()],
+    }
 
 
 def _memory(size: int) -> str:

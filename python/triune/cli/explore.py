@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from triune._kinds import ONNX, PACKAGE, require
 from triune.cli.arguments import positive
 from triune.cli.files import write_files
 
@@ -60,6 +61,7 @@ def sweep(texts: list[str]) -> dict[str, list[str]]:
 def _run(options: argparse.Namespace) -> int:
     from triune.profiling import explore
 
+    require(options.model, (ONNX, PACKAGE), "explore")
     found = explore(options.model, sweep(options.sweep), device=options.device, batch=options.batch)
     write_files(
         (options.csv, found.write_csv),

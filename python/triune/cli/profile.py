@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TypeVar
 
+from triune._kinds import ICRAFT, PACKAGE, require
 from triune.cli.arguments import finite, positive
 from triune.cli.files import write_files
 from triune.profiling import Composition, Profile, Workload, compose, profile
@@ -83,6 +84,8 @@ def rates(text: str) -> list[float | None]:
 
 
 def _run(options: argparse.Namespace) -> int:
+    for package in options.packages:
+        require(package, (PACKAGE, ICRAFT), "profile")
     found = _composed(options) if _is_composition(options) else _profiled(options)
     write_files(
         (options.csv, found.write_csv),

@@ -7,6 +7,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from triune.cli.parser import YELLOW, styled
+
 if TYPE_CHECKING:
     from triune.quantization import QuantizationResult
 
@@ -41,7 +43,7 @@ class Progress:
     def warn(self, text: str) -> None:
         """Say what everybody has to know."""
         self._wipe()
-        print(f"triune: warning: {text}", file=sys.stderr, flush=True)
+        print(f"triune: {styled('warning', YELLOW, sys.stderr)}: {text}", file=sys.stderr, flush=True)
 
     def tell(self, result: QuantizationResult) -> None:
         """Say what quantization left in float, and what it spoiled."""

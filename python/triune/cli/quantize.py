@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from triune._kinds import ONNX, require
 from triune.cli.calibration import add_quantization_options, add_sample_options, model_inputs, quantization_options
 from triune.cli.compile import add_image_options
 from triune.cli.progress import Progress
@@ -40,6 +41,7 @@ def _run(options: argparse.Namespace) -> int:
     from triune.cli.data import Pixels
     from triune.quantization._quantize import quantize_file
 
+    require(options.model, (ONNX,), "quantize")
     target: Path = options.output
     if not target.parent.is_dir():
         # Before the work, not after it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from triune._kinds import ICRAFT, PACKAGE, require
 from triune.cli.profile import add_package
 
 
@@ -24,6 +25,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def _run(options: argparse.Namespace) -> int:
     from triune.profiling import profile
 
+    require(options.package, (PACKAGE, ICRAFT), "report")
     profile(options.package, clock_mhz=options.clock).write_report(options.output)
     print(options.output)
     return 0

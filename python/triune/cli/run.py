@@ -1,74 +1,178 @@
-"""``triune run``: a package on a virtual card, with the parts of the model that stay on the host."""
+"""``triune run``: a package on a virtual card, with the parts of its model that stay on the host, or a model on this CPU."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from triune.cli.arguments import positive
+from triune._kinds import MODEL, PACKAGE, kind_of, require
+from triune.cli.arguments import nonnegative
 from triune.cli.compile import add_image_options
 from triune.cli.progress import Progress
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from triune.cli.data import Input
+
+    Tensor = npt.NDArray[Any]
+
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "run",
-        help="run a package on a virtual card",
+        help="run a package on a virtual card, or a model on this machine's CPU",
         description="Run a package on a virtual card: what stays on the host before it, the device's program, what "
-        "stays behind it. Inputs and outputs are the model's own, in float.",
+        "stays behind it; or a model on this machine's CPU. Inputs and outputs are the model's own. For folders of "
+        "thousands of pictures, triune predict keeps memory small.",
     )
-    parser.add_argument("package", metavar="DIR", type=Path, help="the package's directory, or its model.json")
     parser.add_argument(
-        "--input", metavar="FILE", type=Path, required=True, help="a .npy or image, or a .npz with an array per input"
+        "package",
+        metavar="DIR|MODEL",
+        type=Path,
+        help="the package's directory, or its model.json; or an .onnx or .mge file",
     )
-    parser.add_argument("--output", metavar="FILE.npz", type=Path, help="where the outputs go; else a line for each")
-    parser.add_argument("--profile", action="store_true", help="show modelled cycles per operator")
+    parser.add_argument(
+        "--input",
+        metavar="FILE|FOLDER",
+        type=Path,
+        nargs="+",
+        required=True,
+        help=".npy files, images, or folders of them; or .npz files with an array per input",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE.npz",
+        type=Path,
+        help="where the outputs go, - for standard output; else a line for each",
+    )
+    parser.add_argument("--labels", metavar="FILE", type=Path, help="names of the classes, a line each")
+    parser.add_argument("--profile", action="store_true", help="show modelled cycles per operator; times, on the CPU")
     parser.add_argument("--device", metavar="NAME|NUMBER", help="the card (default: the first that is free)")
     parser.add_argument(
-        "--threads", metavar="N", type=positive, default=1, help="for the parts on the host (default: 1)"
+        "--threads",
+        metavar="N",
+        type=nonnegative,
+        default=1,
+        help="for what runs on the host; 0 for every CPU (default: 1)",
     )
     add_image_options(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="show progress even if this is no terminal")
     parser.set_defaults(command=_run)
 
 
+class _Runner(Protocol):
+    """What runs: a package on a card, or a session."""
+
+    @property
+    def inputs(self) -> Sequence[Input]: ...
+
+    def run(self, arrays: dict[str, Tensor], progress: Callable[[int, int], None]) -> dict[str, Tensor]: ...
+
+    def profile(self) -> object: ...
+
+    def close(self) -> None: ...
+
+
+class _OnCPU:
+    """A model on this machine's CPU, as a `Pipeline` is one on a card."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        from triune import Session
+        from triune.cli.data import Input
+
+        self._session = Session(path, threads=threads)
+        # An open extent is the batch, in front; others are as the arrays have them.
+        self.inputs = [
+            Input(info.name, tuple(each if isinstance(each, int) else 1 for each in info.shape), info.dtype)
+            for info in self._session.inputs
+        ]
+        self._last: dict[str, Tensor] = {}
+
+    def run(self, arrays: dict[str, Tensor], progress: Callable[[int, int], None]) -> dict[str, Tensor]:
+        import numpy as np
+
+        count, fixed = len(next(iter(arrays.values()))), self._session.inputs[0].shape[0]
+        step = fixed if isinstance(fixed, int) else count
+        parts: dict[str, list[Tensor]] = {}
+        for first in range(0, count, step):
+            # A last batch that is not full repeats its last image.
+            pick, kept = np.minimum(np.arange(first, first + step), count - 1), min(step, count - first)
+            self._last = {name: array[pick] for name, array in arrays.items()}
+            for info, array in zip(self._session.outputs, self._session.run(self._last), strict=True):
+                parts.setdefault(info.name, []).append(array[:kept] if array.ndim and len(array) == step else array)
+            progress(first + kept, count)
+        return {
+            name: np.concatenate(found) if len(found) > 1 and found[0].ndim else found[0]
+            for name, found in parts.items()
+        }
+
+    def profile(self) -> object:
+        return self._session.profile(self._last)
+
+    def close(self) -> None:
+        self._session.close()
+
+
 def _run(options: argparse.Namespace) -> int:
-    from triune._files import replaced
-    from triune.cli.data import Pixels, feeds, load
-    from triune.cli.pipeline import Pipeline
+    from triune._files import TEXT_LIMIT, read, replaced
+    from triune.cli.data import Pixels, feeds, load_all
 
     path: Path = options.package
-    if options.output and not options.output.parent.is_dir():
+    require(path, (PACKAGE, *MODEL), "run")
+    to_stdout = str(options.output) == "-"
+    if options.output and not to_stdout and not options.output.parent.is_dir():
         # Before the work, not after it.
         raise FileNotFoundError(f"{options.output}: there is no directory {options.output.parent}")
-    device = int(options.device) if (options.device or "").isdigit() else options.device
+    labels = read(options.labels, TEXT_LIMIT).decode("utf-8", "replace").splitlines() if options.labels else None
     with Progress(verbose=options.verbose) as progress:
         progress("loading")
-        with Pipeline(path / "model.json" if path.is_dir() else path, device, options.threads) as pipeline:
-            arrays = feeds(load(options.input, pipeline.inputs, Pixels.of(options)), pipeline.inputs)
-            results = pipeline.run(arrays, lambda done, of: progress(f"image {done} of {of}"))
-            profile = str(pipeline.profile()) if options.profile else ""
-    if options.output:
+        runner = _runner(path, options)
+        try:
+            arrays, named = load_all(options.input, runner.inputs, Pixels.of(options))
+            results = runner.run(feeds(arrays, runner.inputs), lambda done, of: progress(f"image {done} of {of}"))
+            profile = str(runner.profile()) if options.profile else ""
+        finally:
+            runner.close()
+    if to_stdout:
+        _save(sys.stdout.buffer, results)
+    elif options.output:
         with replaced(options.output) as file:
             # Not by keyword: a tensor may be named as an argument of numpy's is.
             _save(file, results)
     else:
         for name, array in results.items():
-            for line in _summary(name, array):
+            for line in _summary(name, array, named, labels):
                 print(line)
     if profile:
         print(profile, file=sys.stderr if options.output else sys.stdout)
     return 0
 
 
-def _save(file: BinaryIO, results: dict[str, npt.NDArray[Any]]) -> None:
+def _runner(path: Path, options: argparse.Namespace) -> _Runner:
+    if kind_of(path) is not PACKAGE:
+        if options.device is not None:
+            raise ValueError(f"--device is for packages; triune compile {path} -o DIR makes one of the model")
+        return _OnCPU(path, options.threads)
+    from triune import _native
+    from triune.cli.pipeline import Pipeline
+
+    target = _native.Package(path / "model.json" if path.is_dir() else path).target
+    cards = sorted({card.device for card in _native.cards()})
+    if cards and target not in cards:
+        raise ValueError(
+            f"{path} is a package for {target}, and there are virtual cards of {', '.join(cards)} only: triune profile, report "
+            f"and explore show what it costs; to run it, compile its model with --target {target} --format icraft, docs/icraft.md"
+        )
+    device = int(options.device) if (options.device or "").isdigit() else options.device
+    return Pipeline(path / "model.json" if path.is_dir() else path, device, options.threads)
+
+
+def _save(file: BinaryIO, results: dict[str, Tensor]) -> None:
     import zipfile
 
     import numpy as np
@@ -79,7 +183,7 @@ def _save(file: BinaryIO, results: dict[str, npt.NDArray[Any]]) -> None:
                 np.lib.format.write_array(entry, array, allow_pickle=False)
 
 
-def _summary(name: str, array: npt.NDArray[Any]) -> Iterator[str]:
+def _summary(name: str, array: Tensor, files: Sequence[str] = (), labels: Sequence[str] | None = None) -> Iterator[str]:
     """Yield a line on the whole, and for scores of classes, (N, C) or (N, C, 1, 1), one per image with the best."""
     if not array.size:
         yield f"{name}: {array.dtype} {array.shape} empty"
@@ -87,10 +191,14 @@ def _summary(name: str, array: npt.NDArray[Any]) -> Iterator[str]:
     yield f"{name}: {array.dtype} {array.shape} min {array.min():g} max {array.max():g}"
     if array.ndim < 2 or array.shape[1] < 2 or array[0].size != array.shape[1]:
         return
+    if labels is not None and len(labels) != array.shape[1]:
+        raise ValueError(f"--labels: expected {array.shape[1]} lines, one per class of {name!r}, got {len(labels)}")
     scores = array.reshape(array.shape[:2])
     for index, row in enumerate(scores[:_IMAGES_SHOWN]):
         best = (-row.astype(float)).argsort(kind="stable")[:_CLASSES_SHOWN]
-        yield f"  image {index}: best {', '.join(f'{number} ({row[number]:.4g})' for number in best)}"
+        classes = (f"{number if labels is None else labels[number]} ({row[number]:.4g})" for number in best)
+        image = files[index] if len(files) == len(scores) else f"image {index}"
+        yield f"  {image}: best {', '.join(classes)}"
     if len(scores) > _IMAGES_SHOWN:
         yield f"  … {len(scores) - _IMAGES_SHOWN} more"
 

@@ -1,0 +1,56 @@
+"""The arguments' reader: argparse, and what was likely meant where a word is unknown.
+
+No library takes its place: what another one adds here is the suggestion, a page of code, and each dependency of the command line
+would be one of the package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, NoReturn, TextIO
+
+__all__ = ["RED", "YELLOW", "Parser", "styled"]
+
+RED, YELLOW = "31", "33"
+
+
+def styled(text: str, style: str, stream: TextIO) -> str:
+    """Return text in a color or weight where `stream` is a terminal that shows it, and NO_COLOR is not set."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty()
+    return text if plain else f"\x1b[{style}m{text}\x1b[0m"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that suggests, and in which a command knows its own options only."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Read the arguments; one that nobody knows is an error of the command that got it."""
+        found, extras = super().parse_known_args(args, namespace)
+        if extras and self._subparsers is None:
+            options = [name for action in self._actions for name in action.option_strings]
+            name = extras[0].partition("=")[0]
+            self.error(f"unrecognized arguments: {' '.join(extras)}{_meant(name, options)}")
+        return found, extras
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            error.message = f"{error.message}{_meant(str(value), map(str, action.choices or ()))}"
+            raise
+
+    def error(self, message: str) -> NoReturn:
+        """Print how the command is used and what is wrong, and exit with 2."""
+        self.print_usage(sys.stderr)
+        self.exit(2, f"{self.prog}: {styled('error', RED, sys.stderr)}: {message}\n")
+
+
+def _meant(word: str, words: Iterable[str]) -> str:
+    close = get_close_matches(word, list(words), 1)
+    return f"; did you mean {close[0]}?" if close else ""

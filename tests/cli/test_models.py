@@ -1,0 +1,287 @@
+"""Commands that take a bare model: `run`, `predict`, `bench`, `inspect`; and what commands say of files that they do not take."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import triune
+from triune import _native
+from triune.cli import main
+from triune.models import DIGITS_INT8, digits_held_out
+
+COUNT = 12
+
+
+@pytest.fixture(scope="module")
+def scans() -> npt.NDArray[np.float32]:
+    return np.ascontiguousarray(digits_held_out()[0][:COUNT].transpose(0, 3, 1, 2))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, scans: npt.NDArray[np.float32]) -> Path:
+    """Return a folder with a file per scan. Do not write into it."""
+    made = tmp_path_factory.mktemp("scans")
+    for index, scan in enumerate(scans):
+        np.save(made / f"{index:02}.npy", scan)
+    return made
+
+
+@pytest.fixture(scope="module")
+def logits(scans: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
+    return triune.Session(DIGITS_INT8).run({"image": scans})[0]
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> Path:
+    (tmp_path / "labels.txt").write_text("".join(f"digit {number}\n" for number in range(10)))
+    return tmp_path / "labels.txt"
+
+
+def test_run_on_the_cpu(
+    tmp_path: Path,
+    scans: npt.NDArray[np.float32],
+    logits: npt.NDArray[Any],
+    labels: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    np.save(tmp_path / "a.npy", scans[:5])
+    (tmp_path / "more").mkdir()
+    np.save(tmp_path / "more" / "b.npy", scans[5:6])
+    files = [str(tmp_path / "a.npy"), str(tmp_path / "more")]
+    arguments = ["run", str(DIGITS_INT8), "--input", *files, "--threads", "0"]
+    assert main([*arguments, "--labels", str(labels), "--profile"]) == 0
+    out = capfd.readouterr().out
+    assert out.startswith("logits: float32 (6, 10) min ")
+    assert f"  {files[0]}[4]: best digit {logits[4].argmax()} (" in out
+    assert f"  {tmp_path / 'more' / 'b.npy'}: best digit {logits[5].argmax()} (" in out
+    assert "mean of 10 runs" in out
+    assert main([*arguments, "--output", str(tmp_path / "out.npz")]) == 0
+    with np.load(tmp_path / "out.npz") as found:
+        assert np.array_equal(found["logits"], logits[:6])
+
+
+def test_run_to_standard_output(folder: Path, logits: npt.NDArray[Any]) -> None:
+    command = [sys.executable, "-m", "triune", "run", DIGITS_INT8, "--input", folder / "03.npy", "--output", "-"]
+    # A file has one image, so that it needs the batch's axis.
+    np.save(folder.parent / "one.npy", np.load(folder / "03.npy")[None])
+    command[6] = folder.parent / "one.npy"
+    done = subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    with zipfile.ZipFile(io.BytesIO(done.stdout)) as archive, archive.open("logits.npy") as entry:
+        assert np.array_equal(np.load(io.BytesIO(entry.read())), logits[3:4])
+
+
+def test_predict(
+    folder: Path, tmp_path: Path, labels: Path, logits: npt.NDArray[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["predict", str(DIGITS_INT8), str(folder)]
+    assert main([*command, "--top", "2", "--labels", str(labels)]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert [row["source"] for row in rows] == sorted(map(str, folder.glob("*.npy")))
+    assert [int(row["class_1"]) for row in rows] == logits.argmax(1).tolist()
+    assert rows[0]["label_1"] == f"digit {rows[0]['class_1']}"
+    assert main([*command, "--top", "0", "--format", "jsonl", "--batch", "5", "--workers", "2"]) == 0
+    found = [json.loads(line)["logits"] for line in capsys.readouterr().out.splitlines()]
+    assert np.array_equal(np.array(found, np.float32), logits)
+    assert main([*command, str(folder / "0*.npy"), "-o", str(tmp_path / "out.csv")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'out.csv'}: {COUNT + 10} rows\n"
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 1 + COUNT + 10
+
+
+def test_predict_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    image = pytest.importorskip("PIL.Image")
+    scans, digits = digits_held_out()
+    for index, scan in enumerate(scans[:9]):
+        image.fromarray((scan[..., 0] * 255).astype(np.uint8)).resize((16, 16)).save(tmp_path / f"{index}.png")
+    (tmp_path / "5.png").write_bytes(b"no picture")
+    assert main(["predict", str(DIGITS_INT8), str(tmp_path), "--on-error", "skip", "--top", "1"]) == 0
+    captured = capsys.readouterr()
+    rows = list(csv.DictReader(captured.out.splitlines()))
+    expected = {f"{tmp_path / str(index)}.png": digits[index] for index in range(9) if index != 5}
+    assert [row["source"] for row in rows] == list(expected)
+    assert np.mean([int(row["class_1"]) == expected[row["source"]] for row in rows]) > 0.7
+    assert captured.err.count("\n") == 1
+    assert "triune: warning: left out" in captured.err
+    assert "5.png: not an image that can be read" in captured.err
+    assert main(["predict", str(DIGITS_INT8), str(tmp_path)]) == 1
+    assert "5.png: not an image that can be read" in capsys.readouterr().err
+
+
+def test_a_reader_of_predictions_that_has_seen_enough(folder: Path) -> None:
+    command = f"{sys.executable} -m triune predict {DIGITS_INT8} {folder} | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.stdout.endswith("\n0\n")
+    assert done.stderr == ""
+
+
+def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    command = ["bench", str(DIGITS_INT8), "--seconds", "0.05", "--batch", "1", "3", "--threads", "1", "2"]
+    assert main([*command, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["threads"], row["batch"]) for row in rows] == [(1, 1), (1, 3), (2, 1), (2, 3)]
+    for row in rows:
+        assert row["min_ms"] <= row["p50_ms"] <= row["p90_ms"] <= row["p99_ms"] <= row["max_ms"]
+        assert row["images_per_second"] == pytest.approx(1000 * row["batch"] / row["mean_ms"], rel=0.01)
+    assert main([*command[:4], "--against", "onnxruntime"]) == 0
+    head, mine, peer = capsys.readouterr().out.splitlines()
+    assert head.split()[-1] == "ratio"
+    assert mine.split()[0] == "triune"
+    assert peer.split()[0] == "onnxruntime"
+    assert float(mine.split()[-1]) > 0
+    assert main(["bench", str(DIGITS_INT8), "--shape", "imge=1,1,8,8"]) == 1
+    assert "--shape: unknown input 'imge'; did you mean 'image'? the model has image" in capsys.readouterr().err
+
+
+def test_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(DIGITS_INT8), "--json", "--shape", "image=3,1,8,8"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["inputs"] == [{"name": "image", "dtype": "float32", "shape": ["N", 1, 8, 8]}]
+    assert found["operators"]["Conv"] == 4
+    macs = found["macs"]
+    assert main(["inspect", str(DIGITS_INT8), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["macs"] * 3 == macs
+    package = triune.compile(DIGITS_INT8, target="metis", output=tmp_path / "package", batch=2)
+    for path in (package, package / "model.json"):
+        assert main(["inspect", str(path), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["target"], found["batch"], found["operators"]["Conv"]) == ("metis", 2, 4)
+    (tmp_path / "m.lite").write_bytes(_native.pack_model("digits", b"0123456789", info=list(b'{"name": "digits"}')))
+    assert main(["inspect", str(tmp_path / "m.lite")]) == 0
+    out = capsys.readouterr().out
+    assert "packed model of MegEngine Lite" in out
+    assert "model cipher   NONE" in out
+    for path in (DIGITS_INT8, package):
+        assert main(["inspect", str(path)]) == 0
+        out = capsys.readouterr().out
+        assert "4 Conv" in out
+        assert max(map(len, out.splitlines())) < 160
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> dict[str, Path]:
+    """Return a file or folder of every kind that some command does not take."""
+    made = tmp_path_factory.mktemp("others")
+    triune.compile(DIGITS_INT8, target="zg330", format="icraft", output=made / "networks")
+    (made / "m.lite").write_bytes(_native.pack_model("digits", b"0123456789"))
+    (made / "x.json").write_text('{"a": 1}')
+    (made / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (made / "empty").mkdir()
+    return {
+        "onnx": DIGITS_INT8,
+        "package": triune.compile(DIGITS_INT8, target="metis", output=made / "package"),
+        "zg330": triune.compile(DIGITS_INT8, target="zg330", output=made / "zg330"),
+        "networks": made / "networks",
+        "network": made / "networks" / "digits_int8_ZG.json",
+        "lite": made / "m.lite",
+        "json": made / "x.json",
+        "picture": made / "x.png",
+        "empty": made / "empty",
+        "arrays": folder / "00.npy",
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "messages"),
+    [
+        (
+            "run {zg330} --input {arrays}",
+            ["a package for zg330", "metis only", "triune profile, report and explore", "--format icraft"],
+        ),
+        ("run {network} --input {arrays}", ["is an Icraft network", "triune.icraft.xrt.Session"]),
+        ("run {networks} --input {arrays}", ["is a folder of Icraft's networks", "choose one of its .json files"]),
+        ("run {lite} --input {arrays}", ["is a packed model of MegEngine Lite", "LiteNetwork loads it"]),
+        ("run {empty} --input {arrays}", ["is a folder without a model.json"]),
+        ("run {onnx} --input {arrays} --device 0", ["--device is for packages", "triune compile"]),
+        (
+            "profile {onnx}",
+            ["is an ONNX model", "triune profile takes a package for a card", "triune compile {onnx} -o DIR"],
+        ),
+        ("report {onnx} -o page.html", ["is an ONNX model", "triune report takes a package"]),
+        ("explore {lite} --sweep clock=400", ["is a packed model", "triune explore takes an ONNX model or a package"]),
+        ("bench {package}", ["is a package for a card", "triune run, profile, report, explore and inspect take it"]),
+        ("predict {arrays} {picture}", ["is a file of arrays", "triune run MODEL --input {arrays}"]),
+        ("predict {json} {picture}", ["is a JSON document, no network"]),
+        ("predict {onnx} {picture} -o x.xls", ["--output: expected a name that ends in .csv, .jsonl, .parquet, or -"]),
+        ("compile {package} -o x", ["is a package for a card", "triune compile takes an ONNX model"]),
+        ("quantize {picture} --calibrate {arrays} -o x", ["is a picture", "triune predict MODEL {picture}"]),
+        ("inspect {network}", ["is an Icraft network", "triune profile takes it"]),
+        (
+            "convert {onnx} x.mge --shape imge=1,1,8,8",
+            ["no input is called 'imge'; did you mean 'image'? the model has image"],
+        ),
+        ("bench nowhere", ["nowhere: there is no such file or folder"]),
+    ],
+)
+def test_no_dead_ends(
+    others: dict[str, Path], command: str, messages: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([argument.format(**others) for argument in command.split()]) == 1
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    for message in messages:
+        assert message.format(**others) in told
+
+
+def test_sessions_say_what_a_file_is(others: dict[str, Path]) -> None:
+    for path, message in (
+        ("lite", "is a packed model of MegEngine Lite, not an ONNX model"),
+        ("picture", "is a picture, not"),
+    ):
+        for source in (others[path], others[path].read_bytes()):
+            with pytest.raises(triune.errors.FormatError, match=message) as raised:
+                triune.Session(source)
+            assert raised.value.format == "ONNX"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["inspet", "x"], "did you mean inspect?"),
+        (["predict", "x", "y", "--bacth", "3"], "unrecognized arguments: --bacth 3; did you mean --batch?"),
+        (["run", "x", "--input", "y", "--lable=z"], "did you mean --labels?"),
+        (["predict", "x", "y", "--fit", "strech"], "did you mean stretch?"),
+        (["compat", "rum", "x"], "did you mean run?"),
+    ],
+)
+def test_what_was_meant(arguments: list[str], meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert meant in capsys.readouterr().err
+
+
+def test_devices_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices", "--json"]) == 0
+    (card,) = json.loads(capsys.readouterr().out)
+    assert (card["number"], card["device"], card["sub_devices"]) == (0, "metis", 4)
+    assert card["settings"]["clock_profile"]
+
+
+@pytest.mark.parametrize(("changes", "colored"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_color_is_for_terminals(changes: dict[str, str], colored: bool) -> None:
+    environment = {**os.environ, "TERM": "xterm", **changes}
+    if "NO_COLOR" not in changes:
+        environment.pop("NO_COLOR", None)
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "triune", "bench", "nowhere"]
+    done = subprocess.run(command, stderr=theirs, env=environment)
+    os.close(theirs)
+    told = os.read(ours, 4096).decode()
+    os.close(ours)
+    assert done.returncode == 1
+    assert ("\x1b[31merror\x1b[0m" in told) == colored
+    piped = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert piped.stderr == "triune: error: nowhere: there is no such file or folder\n"
