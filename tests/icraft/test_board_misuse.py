@@ -255,12 +255,12 @@ def test_closing_calls_every_deleter_whatever_they_raise() -> None:
 
 def test_offsets_and_sizes_are_whole_numbers(device: Any) -> None:
     chunk = device.malloc(4096)
-    for offset, size in ((1.5, 1), (0.0, 1), (0, 1.0), (None, 1), ("a", 1), (True, 1), (0, False)):
-        with pytest.raises(InternalError, match="expected a number of bytes"):
+    for offset, size in ((1.5, 1), (0.0, 1), (0, 1.0), (None, 1), ("a", 1), (1 << 64, 1)):
+        with pytest.raises(TypeError, match=r"src_offset|byte_size"):
             chunk.read(bytearray(8), offset, size)
-        with pytest.raises(InternalError, match="expected a number of bytes"):
+        with pytest.raises(TypeError, match=r"dest_offset|byte_size"):
             chunk.write(offset, bytes(8), size)
-        with pytest.raises(InternalError, match="expected a number of bytes"):
+        with pytest.raises(TypeError, match=r"dest_offset|byte_size"):
             chunk.copyFrom(offset, chunk, 0, size)
     # Narrow integers of numpy's do not overflow.
     chunk.write(np.uint8(200), bytes(range(200)), np.uint8(200))
@@ -276,15 +276,19 @@ def test_offsets_and_sizes_are_whole_numbers(device: Any) -> None:
 def test_tensors_name_wrong_arguments(device: Any) -> None:
     region = device.defaultMemRegion()
     tensor = Tensor(np.zeros((1, 2, 4, 3), np.float32)).to(region)
+    for wrong in (
+        lambda: tensor.setData(region.malloc(200), 1.5),
+        lambda: tensor.read(bytearray(8), None, 1),
+        lambda: tensor.write(0, bytes(8), 1.0),
+    ):
+        with pytest.raises(TypeError, match="a whole number is needed"):
+            wrong()
     for call, said in (
-        (lambda: tensor.setData(region.malloc(200), 1.5), "offset: expected a number of bytes, got float"),
         (lambda: tensor.setData(None), "chunk: expected a memory chunk"),
         (lambda: tensor.setDType(None), "dtype: expected a type"),
         (lambda: tensor.mallocOn(None), "mregion: expected a memory region"),
         (lambda: tensor.to(None), "mregion: expected a memory region"),
         (lambda: tensor.copyFrom(0, None, 0, 1), "src_tensor: expected a tensor"),
-        (lambda: tensor.read(bytearray(8), None, 1), "offset: expected a number of bytes"),
-        (lambda: tensor.write(0, bytes(8), 1.0), "byte_size: expected a number of bytes"),
         (lambda: device.setWaitTime(1 << 63), "milliseconds"),
     ):
         with pytest.raises(InternalError, match=said):
@@ -304,11 +308,10 @@ def test_what_is_in_the_way_is_said_by_the_names_of_regions(device: Any) -> None
 def test_the_mmu_names_wrong_arguments() -> None:
     device = BuyiDevice(opened("buyi"))
     for bases in ((0, [0]), ([0], None)):
-        with pytest.raises(InternalError, match="bases: expected a list of addresses"):
+        with pytest.raises(TypeError, match="bases: a list is needed"):
             SegTable(*bases)
-    for mode in ("on", 2.5):
-        with pytest.raises(InternalError, match="whether the MMU is on"):
-            device.mmuModeSwitch(mode)
+    with pytest.raises(TypeError, match="is_on: True or False is needed, not 'on'"):
+        device.mmuModeSwitch("on")
     assert device.modeInfo() == 1
     Device.Close(device)
 
@@ -316,7 +319,7 @@ def test_the_mmu_names_wrong_arguments() -> None:
 def test_pointers_to_host_memory_stay_in_64_bits() -> None:
     pointer = MemPtr(np.zeros(8, np.uint8))
     assert (pointer + 4) - pointer == 4
-    for by in (1 << 64, -(1 << 64)):
+    for by in ((1 << 64) - 1, -(1 << 63)):
         with pytest.raises(InternalError, match="is no address"):
             pointer + by
 
@@ -325,13 +328,13 @@ def test_sessions_name_wrong_arguments(device: Any, network: Network) -> None:
     made = session("zg330", network, device)
     made.apply()
     for index in (None, 1.5, "x"):
-        with pytest.raises(InternalError, match="start_index: expected a number"):
+        with pytest.raises(TypeError, match="start_index: a whole number is needed"):
             made.sub(index)  # type: ignore[call-overload]
     with pytest.raises(InternalError, match="there are no backends to compute"):
         Session.Create([], network.view(0), [])
     with pytest.raises(InternalError, match="backend_types: expected a list"):
         Session.Create(None, network.view(0), [])
-    with pytest.raises(InternalError, match="filePath: expected a path"):
+    with pytest.raises(TypeError, match="filePath: a str is needed"):
         made.dumpSnapshot(None)
     tensor = Tensor(image(network).dtype(), device.malloc(4096), 0, lambda _: False)
     for arguments in ((5,), (None,), (datetime.timedelta(0), 5)):
@@ -370,5 +373,5 @@ def test_a_snapshot_with_a_wrong_description_says_so(device: Any, network: Netwo
             Session.CreateWithSnapshot(str(path), [BACKENDS["zg330"], HostBackend], [device, HostDevice.Default()])
     with pytest.raises(InternalError, match="expected a list of classes"):
         Session.CreateWithSnapshot(str(path), None, [])  # type: ignore[arg-type]
-    with pytest.raises(InternalError, match="expected a path"):
+    with pytest.raises(TypeError, match="filePath: a str"):
         Session.CreateWithSnapshot(None, [], [])  # type: ignore[arg-type]

@@ -70,5 +70,5 @@ def test_parts_of_a_url() -> None:
 def test_what_is_wrong_with_a_url_is_named(url: str, said: str) -> None:
     with pytest.raises(InternalError, match=said):
         Device.Open(url)
-    with pytest.raises(InternalError, match=r"expected a URL, got int"):
+    with pytest.raises(TypeError, match="url: a str is needed, not 5"):
         Device.Open(5)  # type: ignore[arg-type]

@@ -157,7 +157,7 @@ def test_wrong_segments_are_refused(network: Network) -> None:
     ):
         with pytest.raises(InternalError, match=what):
             own.userSetSegment(chunk, Segment.WEIGHT, offset)
-    with pytest.raises(InternalError, match="no Segment"):
+    with pytest.raises(TypeError, match="a member of Segment is needed"):
         own.userSetSegment(good, 9)
     own.apply()
     with pytest.raises(InternalError, match=r"11012.*before apply"):

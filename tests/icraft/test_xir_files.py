@@ -557,7 +557,7 @@ def test_parameters_of_buffers() -> None:
         Params(np.zeros(1, np.complex64))
     with pytest.raises(Error, match="like numpy's >f4"):
         Params(np.zeros(1, ">f4"))
-    with pytest.raises(TypeError, match="fit none of"):
+    with pytest.raises(TypeError, match="name: a str is needed"):
         Params(3.5, 4)  # type: ignore[call-overload]
     copy = params.clone()
     assert copy == params

@@ -24,6 +24,7 @@ from triune.icraft.xir import (
     NetworkView,
     Operation,
     Output,
+    PaddingMode,
     Params,
     ReLU,
     Sigmoid,
@@ -177,7 +178,7 @@ def test_attributes() -> None:
     conv = Conv2d(small().ops[1])
     assert conv.getAttr("stride_width") == conv.stride_width == 1
     conv.stride_width = 2
-    conv.setAttr("padding_mode", "REFLECT")
+    conv.setAttr("padding_mode", PaddingMode.REFLECT)
     assert conv.hasAttr("stride_width", 2)
     assert not conv.hasAttr("stride_width", "x")
     assert not conv.hasAttr("nothing")
@@ -232,7 +233,7 @@ def test_views_are_in_the_networks_order() -> None:
     assert network.view(1, 6).view(1).network() is network
     assert numbers(network.view(op_ids=[1])) == [1]
     assert numbers(network.view(start_index=1, end_index=2)) == [1]
-    with pytest.raises(TypeError, match="no parameter 'x'"):
+    with pytest.raises(TypeError, match=r"takes .op_ids: Sequence.int.. or"):
         network.view(x=1)
 
 

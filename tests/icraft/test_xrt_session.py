@@ -599,8 +599,10 @@ def test_the_number_of_threads_is_the_processes() -> None:
     try:
         HostBackend.setThreadsNum(2)
         assert HostBackend.getThreadsNum() == 2
-        for wrong in (0, -1, 1 << 20, "4"):
+        for wrong in (0, -1, 1 << 20):
             with pytest.raises(InternalError, match="setThreadsNum"):
-                HostBackend.setThreadsNum(wrong)  # type: ignore[arg-type]
+                HostBackend.setThreadsNum(wrong)
+        with pytest.raises(TypeError, match="setThreadsNum"):
+            HostBackend.setThreadsNum("4")  # type: ignore[arg-type]
     finally:
         HostBackend.setThreadsNum(before)

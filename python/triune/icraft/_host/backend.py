@@ -75,7 +75,6 @@ class HostBackend(Backend):
 
         Raises InternalError if it is not 1 to 1024.
         """
-        expect("setThreadsNum", num_threads, int, "a number of threads")
         if not 1 <= num_threads <= _MOST_THREADS:
             raise failure(RANGE, f"setThreadsNum: {num_threads} threads; 1 to {_MOST_THREADS} can be")
         HostBackend._threads = num_threads

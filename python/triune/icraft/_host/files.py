@@ -12,6 +12,7 @@ import numpy as np
 
 from triune._files import opened
 from triune.errors import FileError
+from triune.icraft._xir.conversions import bound
 from triune.icraft._xrt.elements import described
 from triune.icraft._xrt.errors import FILE, LOAD, TYPE, NotSupported, failure
 from triune.icraft._xrt.tensor import Tensor
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["DecodeWithDecoder", "Ftmp2Tensor"]
 
 
+@bound
 def Ftmp2Tensor(ftmp_path: str | os.PathLike[str], value: Value) -> Tensor:
     """Read a file of raw elements, such as `Session.setDumpOutputs` writes, as a tensor of a value's type.
 
@@ -51,6 +53,7 @@ def Ftmp2Tensor(ftmp_path: str | os.PathLike[str], value: Value) -> Tensor:
     return tensor
 
 
+@bound
 def DecodeWithDecoder(
     dll_path: str | os.PathLike[str], file_path: str | os.PathLike[str], data_type: Sequence[TensorType]
 ) -> list[Tensor]:

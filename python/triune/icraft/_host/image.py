@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from triune._files import opened
 from triune.errors import FileError
+from triune.icraft._xir.conversions import bound
 from triune.icraft._xir.layout import Layout
 from triune.icraft._xir.values import Value
 from triune.icraft._xrt.elements import described
@@ -23,14 +24,12 @@ Pixels = npt.NDArray[Any]
 _UNCHANGED = {"L", "RGB", "RGBA"}
 
 
-def Image2Tensor(
-    img_path: str | os.PathLike[str],
-    height: int | Value = -1,
-    width: int | bool = -1,
-    *,
-    value: Value | None = None,
-    bgr_order: bool | None = None,
-) -> Tensor:
+@overload
+def Image2Tensor(img_path: str | os.PathLike[str], height: int = -1, width: int = -1) -> Tensor: ...
+@overload
+def Image2Tensor(img_path: str | os.PathLike[str], value: Value, bgr_order: bool = True) -> Tensor: ...
+@bound
+def Image2Tensor(img_path: str | os.PathLike[str], *args: Any, **keywords: Any) -> Tensor:
     """Read a picture: ``(path, height, width)``, where -1 keeps an extent, or ``(path, value, bgr_order)``.
 
     The first form gives uint8 in ``NHWC``, with as many channels as the picture has: 1 (grey), 3 (RGB) or 4 (RGBA). The
@@ -40,11 +39,12 @@ def Image2Tensor(
     Raises ImportError without Pillow, InternalError if the file is not there or no picture, or if the value's type is
     no picture's.
     """
-    if isinstance(height, Value):
-        return _for_value(img_path, height, bool(width) if width != -1 else bgr_order)
-    if value is not None:
-        return _for_value(img_path, value, bgr_order)
-    pixels = resized(_read(img_path, None), _extent("height", height), _extent("width", width))
+    for_value = "value" in keywords or bool(args and isinstance(args[0], Value))
+    names = ("value", "bgr_order") if for_value else ("height", "width")
+    first, second = ({names[0]: -1, names[1]: -1} | dict(zip(names, args, strict=False)) | keywords).values()
+    if for_value:
+        return _for_value(img_path, first, second)
+    pixels = resized(_read(img_path, None), _extent("height", first), _extent("width", second))
     return Tensor(pixels[np.newaxis], Layout("NHWC"))
 
 
@@ -55,7 +55,7 @@ def _extent(what: str, extent: int) -> int:
     return extent
 
 
-def _for_value(path: str | os.PathLike[str], value: Value, bgr_order: bool | None) -> Tensor:
+def _for_value(path: str | os.PathLike[str], value: Value, bgr_order: bool) -> Tensor:
     dtype = value.tensorType()
     layout = dtype.layout
     shape = dtype.shape
@@ -70,7 +70,7 @@ def _for_value(path: str | os.PathLike[str], value: Value, bgr_order: bool | Non
     pixels = resized(
         _read(path, None if channels == -1 else channels), _extent("height", height), _extent("width", width)
     )
-    if bgr_order is not False and pixels.shape[2] >= 3:
+    if bgr_order and pixels.shape[2] >= 3:
         pixels = pixels[..., [2, 1, 0, *range(3, pixels.shape[2])]]
     array = pixels[np.newaxis].transpose([("NHWC").index(name) for name in names])
     element = dtype.element_dtype._numpy()

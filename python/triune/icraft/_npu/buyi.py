@@ -13,7 +13,7 @@ from triune.icraft._npu.report import Kinds, Report
 from triune.icraft._xir.enums import VendorEnum
 from triune.icraft._xir.objects import plain
 from triune.icraft._xir.values import Value
-from triune.icraft._xrt.errors import ORDER, RANGE, TYPE, expect, failure
+from triune.icraft._xrt.errors import ORDER, RANGE, failure
 from triune.icraft._xrt.memory import MemChunk
 
 __all__ = ["BuyiBackend", "ForwardInfo", "HardOpInfo", "LogicSegment", "PhySegment", "Segment", "ValueInfo"]
@@ -138,16 +138,11 @@ class BuyiBackend(NpuBackend):
         """
         what = "userSetSegment"
         self._without_mmu(what)
-        try:
-            segment = Segment._given(segment_type)
-        except ValueError:
-            raise failure(TYPE, f"{what}: {segment_type!r} is no Segment") from None
-        expect(f"{what}: offset", offset, int, "a number of bytes")
         if offset < 0:
             raise failure(RANGE, f"{what}: offset {offset}")
-        name = segment.name.lower()
+        name = segment_type.name.lower()
         need = self._deployment.segments[name][1]
-        chunk = check_chunk(f"{what}({segment})", memchunk, self._port, need, offset)
+        chunk = check_chunk(f"{what}({segment_type})", memchunk, self._port, need, offset)
         if name in ("input", "output"):
             self._wishes.edges[name] = (chunk, offset)
             return

@@ -138,16 +138,15 @@ class ZG330Backend(NpuBackend):
         """
         what = "userReuseSegment"
         self._before_apply(what)
-        segment = _member(what, segment_type)
-        if segment in (SegmentType.INPUT, SegmentType.OUTPUT):
+        if segment_type in (SegmentType.INPUT, SegmentType.OUTPUT):
             raise failure(
                 TYPE,
-                f"{what}: weights, instructions and feature maps can be shared; userConnectNetwork is for {segment.name}",
+                f"{what}: weights, instructions and feature maps can be shared; userConnectNetwork is for {segment_type.name}",
             )
-        name = segment.name.lower()
+        name = segment_type.name.lower()
         need = self._deployment.segments[name][1]
-        chunk = check_chunk(f"{what}({segment})", memchunk, self._port, need)
-        self._check_sharing(what, segment, chunk)
+        chunk = check_chunk(f"{what}({segment_type})", memchunk, self._port, need)
+        self._check_sharing(what, segment_type, chunk)
         self._wishes.segments[name] = chunk
 
     def _check_sharing(self, what: str, segment: SegmentType, chunk: MemChunk) -> None:
@@ -207,10 +206,7 @@ class ZG330Backend(NpuBackend):
         Raises InternalError after `apply`.
         """
         self._before_apply("ocmOptimize")
-        try:
-            self._on_chip = OcmOpt._given(option).name.lower()
-        except ValueError:
-            raise failure(TYPE, f"ocmOptimize: {option!r} is no OcmOpt") from None
+        self._on_chip = option.name.lower()
 
     # ---- what it is
 
@@ -292,10 +288,3 @@ class ZG330Backend(NpuBackend):
         (chunk,) = report.chunks(name)
         info = MemChunkInfo._of(memChunk=chunk, user_used=report.user_used(name), staged_chunk={})
         return {"multi_chunk": {}, "single_chunk": info}
-
-
-def _member(what: str, segment: Any) -> SegmentType:
-    try:
-        return SegmentType._given(segment)
-    except ValueError:
-        raise failure(TYPE, f"{what}: {segment!r} is no SegmentType") from None

@@ -6,15 +6,15 @@ Writing is the same for all: `objects.plain`.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from triune.icraft._xir import conversions
 from triune.icraft._xir.arrays import QuantizedScaleArray, f32, scale_array
 from triune.icraft._xir.enums import VendorEnum
 from triune.icraft._xir.errors import Error
-from triune.icraft._xir.immediates import Bool, IntImm, ScalarImm
+from triune.icraft._xir.immediates import IntImm, ScalarImm
 from triune.icraft._xir.layout import Layout
 from triune.icraft._xir.objects import ObjectRef, whole_number
 from triune.icraft._xir.types import TensorType
@@ -40,6 +40,9 @@ class Kind:
     """The type that setters and constructors take, if it is another than `shown`."""
 
 
+# ---- as a file has them
+
+
 def _real(value: Any) -> float:
     if isinstance(value, str):
         if value not in ("inf", "-inf", "nan"):
@@ -54,9 +57,9 @@ def _real(value: Any) -> float:
 
 
 def _truth(value: Any) -> bool:
-    if not isinstance(value, bool | Bool):
+    if not isinstance(value, bool):
         raise TypeError(f"True or False is needed, not {value!r}")
-    return bool(value)
+    return value
 
 
 def _text(value: Any) -> str:
@@ -65,15 +68,29 @@ def _text(value: Any) -> str:
     return value
 
 
-def _each(one: Callable[[Any], Any], single: bool = True) -> Callable[[Any], list[Any]]:
-    """Return what takes a list; a single value, too, with `single`."""
+# ---- as a program gives them
+
+
+def _signed(value: Any, convert: bool = True) -> int:
+    number = conversions.whole(value, convert)
+    if number >= 1 << 63:
+        raise TypeError(f"{number} does not fit 64 bits")
+    return number
+
+
+def _single(value: Any) -> float:
+    return f32(conversions.real(value))
+
+
+def _each(one: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
+    """Return what takes a list, or a single value."""
 
     def convert(value: Any) -> list[Any]:
-        if isinstance(value, list | tuple):
-            return [one(item) for item in value]
-        if single and not isinstance(value, str | Mapping):
-            return [one(value)]
-        raise TypeError(f"a list is needed, not {value!r}")
+        if conversions.is_sequence(value):
+            return [one(value[index]) for index in range(len(value))]
+        if isinstance(value, str | bytes | Mapping):
+            raise TypeError(f"a list is needed, not {value!r:.60}")
+        return [one(value)]
 
     return convert
 
@@ -115,7 +132,7 @@ def _each_read(read: Callable[[Any, Reader], Any]) -> Callable[[Any, Reader], li
 def _dictionary(value: Any) -> dict[str, int]:
     if not isinstance(value, Mapping):
         raise TypeError(f"a dict is needed, not {value!r:.60}")
-    return {str(key): whole_number(item) for key, item in value.items()}
+    return {conversions.text(key): _signed(item) for key, item in value.items()}
 
 
 def _layout(value: Any) -> Layout:
@@ -139,18 +156,16 @@ def _plainly(convert: Callable[[Any], Any]) -> Callable[[Any, Reader], Any]:
 
 
 def enumeration(members: type[VendorEnum]) -> Kind:
-    """Return the kind of an enumeration's members."""
+    """Return the kind of an enumeration's members, whose names or numbers files have."""
 
-    def convert(value: Any) -> VendorEnum:
+    def read(value: Any) -> VendorEnum:
         if isinstance(value, str):
             if value not in members.__members__:
                 raise ValueError(f"{value!r} is none of {', '.join(members.__members__)}")
             return members[value]
-        if isinstance(value, enum.Enum) and not isinstance(value, members):
-            raise TypeError(f"a {members.__name__} is needed, not {value}")
         return members(value)
 
-    return Kind(members.__name__, convert, _plainly(convert))
+    return Kind(members.__name__, conversions.member(members), _plainly(read))
 
 
 def objects_of(shown: str, kind: Callable[[], type], read: Callable[[Any, Reader], Any]) -> Kind:
@@ -161,23 +176,25 @@ def objects_of(shown: str, kind: Callable[[], type], read: Callable[[Any, Reader
 class kinds:
     """The kinds."""
 
-    whole = Kind("int", whole_number, _plainly(whole_number))
-    real = Kind("float", _real, _plainly(_real))
+    whole = Kind("int", _signed, _plainly(whole_number))
+    real = Kind("float", conversions.real, _plainly(_real))
     # What the vendor keeps in 32 bits where a default would show it.
-    single = Kind("float", lambda value: f32(_real(value)), _plainly(_real))
-    truth = Kind("bool", _truth, _plainly(_truth))
-    text = Kind("str", _text, _plainly(_text))
-    wholes = Kind("list[int]", _each(whole_number), _plainly(_each(whole_number)), "list[int] | int")
-    reals = Kind("list[float]", _each(_real), _plainly(_each(_real)))
+    single = Kind("float", _single, _plainly(_real))
+    truth = Kind("bool", conversions.truth, _plainly(_truth))
+    text = Kind("str", conversions.text, _plainly(_text))
+    wholes = Kind("list[int]", conversions.each(_signed), _plainly(_each(whole_number)))
+    reals = Kind("list[float]", conversions.each(conversions.real), _plainly(_each(_real)))
+    # Where one of the constructors takes a number.
+    one_or_wholes = Kind("list[int]", _each(_signed), _plainly(_each(whole_number)), "list[int] | int")
     maybe_wholes = Kind(
         "list[int] | None",
-        _optional(_each(whole_number)),
+        _optional(_each(_signed)),
         _optional_read(_plainly(_each(whole_number))),
         "list[int] | int | None",
     )
     maybe_imm = Kind(
         "IntImm | None",
-        _optional(lambda value: value if isinstance(value, IntImm) else IntImm(whole_number(value))),
+        _optional(lambda value: value if isinstance(value, IntImm) else IntImm(_signed(value))),
         _optional_read(lambda document, reader: _instance(IntImm)(_scalar_read(document, reader))),
         "IntImm | int | None",
     )

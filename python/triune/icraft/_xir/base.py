@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 from triune.icraft._xir.errors import Error
 from triune.icraft._xir.objects import Concrete, needed
@@ -204,12 +204,17 @@ class NetworkBase(Concrete):
 
     # ---- views
 
-    def view(
-        self,
-        ops: int | Sequence[int] | Sequence[Operation] | Callable[[Operation], bool] = 0,
-        end_index: int | None = None,
-        **keywords: Any,
-    ) -> NetworkView:
+    @overload
+    def view(self, op_ids: Sequence[int]) -> NetworkView: ...
+    @overload
+    def view(self, start_index: int, end_index: int) -> NetworkView: ...
+    @overload
+    def view(self, start_index: int = 0) -> NetworkView: ...
+    @overload
+    def view(self, ops: Sequence[Operation]) -> NetworkView: ...
+    @overload
+    def view(self, judge: Callable[[Operation], bool]) -> NetworkView: ...
+    def view(self, *args: Any, **keywords: Any) -> NetworkView:
         """Return a view of some operations, in their order in the network.
 
         They are given as the first place and the one behind the last (negative ones count from the end; without it all to
@@ -219,12 +224,10 @@ class NetworkBase(Concrete):
         """
         from triune.icraft._xir.view import NetworkView
 
-        for other in ("op_ids", "start_index", "judge"):
-            ops = keywords.pop(other, ops)
-        if keywords:
-            raise TypeError(f"view() has no parameter {next(iter(keywords))!r}")
+        end_index = keywords.pop("end_index", args[1] if len(args) > 1 else len(self._ops))
+        ops = next(iter(keywords.values())) if keywords else args[0] if args else 0
         if isinstance(ops, int):
-            start, end = self._bound(ops), self._bound(len(self._ops) if end_index is None else end_index)
+            start, end = self._bound(ops), self._bound(end_index)
             return NetworkView._make(self._whole(), self._ops[start:end])
         if callable(ops):
             return NetworkView._make(self._whole(), [op for op in self._ops if ops(op)])

@@ -348,7 +348,7 @@ class Reader:
         return points
 
     def _reals(self, document: dict[str, Any], key: str) -> list[float]:
-        numbers: list[float] = kinds.reals.convert(self._list(document.get(key, [])))
+        numbers: list[float] = kinds.reals.read(self._list(document.get(key, [])), self)
         return numbers
 
 

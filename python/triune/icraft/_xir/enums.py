@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from typing import Self
+from typing import TYPE_CHECKING, Any
+
+from triune.icraft._xir.conversions import whole
 
 __all__ = [
     "DistrUnvalidValue",
@@ -18,7 +20,18 @@ __all__ = [
 ]
 
 
-class VendorEnum(enum.IntEnum):
+class _Numbered(enum.EnumType):
+    """Takes the numbers of members as other arguments are taken."""
+
+    if not TYPE_CHECKING:
+
+        def __call__(cls, value: Any, *arguments: Any, **keywords: Any) -> Any:
+            if arguments or keywords:
+                return super().__call__(value, *arguments, **keywords)
+            return super().__call__(whole(value))
+
+
+class VendorEnum(enum.IntEnum, metaclass=_Numbered):
     """The base: an integer that prints as class and member, and by its name in files."""
 
     def __str__(self) -> str:
@@ -28,16 +41,6 @@ class VendorEnum(enum.IntEnum):
     @property
     def _json_name(self) -> str:
         return self.name
-
-    @classmethod
-    def _given(cls, value: int) -> Self:
-        """Return the member that an argument is, or has the number of.
-
-        Raises ValueError if there is none, and for another enumeration's member, whose number means something else.
-        """
-        if isinstance(value, VendorEnum) and not isinstance(value, cls):
-            raise ValueError(f"{value!r} is no {cls.__name__}")
-        return cls(value)
 
 
 class Framework(VendorEnum):

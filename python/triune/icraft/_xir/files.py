@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from triune import _native
 from triune._files import DATA_LIMIT, TEXT_LIMIT, opened, read, replaced
 from triune.errors import FileError
+from triune.icraft._xir.conversions import bind_members
 from triune.icraft._xir.errors import Error, XirWarning, native_errors
 from triune.icraft._xir.versions import EMPTY_MD5
 
@@ -37,8 +38,6 @@ __all__ = ["FileForms", "Stored", "stored"]
 _MAGIC = b"\xa5ICRAFT_RAW\xa5"
 _ENTRY = struct.Struct("<IQ")
 _COUNT = struct.Struct("<I")
-
-_Path = str | os.PathLike[str]
 
 
 _PIECE = 1 << 20
@@ -146,13 +145,14 @@ class _Slice:
         return view
 
 
+@bind_members
 class FileForms:
     """The part of `Network` that reads and writes files."""
 
     # ---- reading
 
     @staticmethod
-    def CreateFromJsonFile(file_path: _Path) -> Network:
+    def CreateFromJsonFile(file_path: str | os.PathLike[str]) -> Network:
         """Return the network of a JSON file, without the data of its parameters.
 
         Raises Error if the file cannot be read, or is no network of a version that is known.
@@ -164,13 +164,13 @@ class FileForms:
         return network_of(text, os.fspath(file_path))
 
     @staticmethod
-    def CreateFromFlatFile(file_path: _Path) -> Network:
+    def CreateFromFlatFile(file_path: str | os.PathLike[str]) -> Network:
         """Raise NotImplementedError: the FlatBuffers form is not read."""
         raise NotImplementedError(
             f"{os.fspath(file_path)}: networks in FlatBuffers form (.fb) are not read; write .json and .raw instead"
         )
 
-    def loadParamsFromFile(self: Network, file_path: _Path, calc_md5: bool = True) -> None:  # type: ignore[misc]
+    def loadParamsFromFile(self: Network, file_path: str | os.PathLike[str], calc_md5: bool = True) -> None:  # type: ignore[misc]
         """Read the data of all parameters into memory. With `calc_md5` warn if the digest is not the network's.
 
         Raises Error if the file cannot be read, is not the network's size, or has not what the network needs.
@@ -183,7 +183,7 @@ class FileForms:
             raise Error(f"{os.fspath(file_path)}: {len(data)} bytes of {size} could be read")
         _attach(self, data, os.fspath(file_path), calc_md5, lazy=False)
 
-    def lazyLoadParamsFromFile(self: Network, file_path: _Path, calc_md5: bool = True) -> None:  # type: ignore[misc]
+    def lazyLoadParamsFromFile(self: Network, file_path: str | os.PathLike[str], calc_md5: bool = True) -> None:  # type: ignore[misc]
         """Open the file of the parameters: data are read as they are touched, and let go of when nobody has them.
 
         With `calc_md5` the digest is computed when the first are, and a warning given if it is not the network's. The file
@@ -218,7 +218,7 @@ class FileForms:
             raise Error(f"{self._named()}: a name or tag is no text: {error.object[error.start :][:20]!r}") from None
 
     def dumpJsonToFile(  # type: ignore[misc]
-        self: Network, file_path: _Path, calc_md5: bool = True, validate: bool = True
+        self: Network, file_path: str | os.PathLike[str], calc_md5: bool = True, validate: bool = True
     ) -> None:
         """Write the network's JSON to a file, as `dumpJson` does; with `validate` only if it is as the rules have it.
 
@@ -238,7 +238,7 @@ class FileForms:
         for piece in _pieces(self):
             stream.write(piece)
 
-    def dumpParamsToFile(self: Network, file_path: _Path) -> None:  # type: ignore[misc]
+    def dumpParamsToFile(self: Network, file_path: str | os.PathLike[str]) -> None:  # type: ignore[misc]
         """Write the data of the parameters to a file, which is replaced at once; data that are still in it are safe.
 
         Raises Error as `dumpParams` does, or if the file cannot be written.
@@ -247,7 +247,7 @@ class FileForms:
             self.dumpParams(file)
 
     def dumpFlatToFile(  # type: ignore[misc]
-        self: Network, file_path: _Path, calc_md5: bool = True, validate: bool = True
+        self: Network, file_path: str | os.PathLike[str], calc_md5: bool = True, validate: bool = True
     ) -> None:
         """Raise NotImplementedError: the FlatBuffers form is not written."""
         raise NotImplementedError(
@@ -255,7 +255,7 @@ class FileForms:
         )
 
 
-def stored(path: _Path) -> Stored:
+def stored(path: str | os.PathLike[str]) -> Stored:
     """Open a plain file to be read as its bytes are asked for. Raises FileError if it cannot be."""
     return Stored(_native.open_input(path, DATA_LIMIT))
 

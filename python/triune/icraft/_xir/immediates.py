@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
+from triune.icraft._xir.conversions import number
 from triune.icraft._xir.errors import Error
 from triune.icraft._xir.objects import Concrete, ObjectRef, plain, plain_float
 from triune.icraft._xir.places import HostMem, MemType
@@ -59,11 +60,11 @@ class ScalarImm(Data):
 
     def __new__(cls, arg0: Any = None, *others: Any, **keywords: Any) -> Self:
         """Choose the class for the number."""
-        if cls is ScalarImm and isinstance(arg0, int | float):
-            kind: Any = Bool if isinstance(arg0, bool) else IntImm if isinstance(arg0, int) else FloatImm
-            made: Self = object.__new__(kind)
-            return made
-        return object.__new__(cls)
+        if cls is not ScalarImm:
+            return object.__new__(cls)
+        kind: Any = Bool if isinstance(arg0, bool) else IntImm if isinstance(number(arg0), int) else FloatImm
+        made: Self = object.__new__(kind)
+        return made
 
     def __init__(self, arg0: float | ObjectRef, /) -> None:
         """Take the number."""

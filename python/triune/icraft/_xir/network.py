@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 from triune.icraft._xir.base import NetworkBase, is_input, is_output
 from triune.icraft._xir.enums import Framework
@@ -98,7 +98,7 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
 
     def setName(self, name: str) -> Self:
         """Set the name."""
-        self._name = needed(str, name, "Network.setName")
+        self._name = name
         return self
 
     @property
@@ -326,6 +326,10 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
         matched = {id(op) for op in match.values()}
         return [use for use in self.getUsesInfo(v) if id(use[0]) not in matched]
 
+    @overload
+    def connect(self, from_: Value, to: Operation, index: int) -> Self: ...
+    @overload
+    def connect(self, from_: Value, to: Operation | Iterable[tuple[Operation, Iterable[int]]]) -> Self: ...
     def connect(
         self, from_: Value, to: Operation | Iterable[tuple[Operation, Iterable[int]]], index: int | None = None
     ) -> Self:

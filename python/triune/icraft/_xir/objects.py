@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from triune.icraft._xir.conversions import bind_members
 from triune.icraft._xir.errors import InternalError
 
 __all__ = [
@@ -95,6 +96,12 @@ class ObjectRef(metaclass=_Handle):
     """Parameters of the constructor's other forms, to those of the signature that stand for them."""
 
     _undefined = False
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Bind what programs call, of this package's classes."""
+        super().__init_subclass__(**keywords)
+        if cls.__module__.startswith("triune.icraft."):
+            bind_members(cls)
 
     def __init__(self, arg0: ObjectRef | None = None, /) -> None:
         """Cast: `arg0` itself if it is of this class; without it a null handle.
@@ -216,6 +223,9 @@ class ObjectRef(metaclass=_Handle):
         """Return class and JSON text, cut if it is long."""
         text = str(self) if self.defined() else "null"
         return f"<{type(self).__name__} {text if len(text) <= 200 else f'{text[:197]}...'}>"
+
+
+bind_members(ObjectRef)
 
 
 class Concrete(ObjectRef):

@@ -8,10 +8,11 @@ are class variables.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 from triune.icraft._xir.attributes import Attr
 from triune.icraft._xir.binding import Form, fits, shown
+from triune.icraft._xir.enums import VendorEnum
 from triune.icraft._xir.errors import Error, InternalError
 from triune.icraft._xir.objects import Concrete, ObjectRef, needed, plain, whole_number
 from triune.icraft._xir.places import CompileTarget, HostTarget
@@ -148,7 +149,7 @@ class Operation(Tagged, Concrete):
 
     def setName(self, name: str) -> Self:
         """Set the name."""
-        self._name = needed(str, name, "Operation.setName")
+        self._name = name
         return self
 
     @property
@@ -195,7 +196,8 @@ class Operation(Tagged, Concrete):
             try:
                 given = attribute.kind.convert(given)
             except (TypeError, ValueError):
-                return False
+                # Members of enumerations are known by their names, too.
+                return isinstance(found, VendorEnum) and found.name == given
         return bool(found == given)
 
     def getAttr(self, arg0: str) -> Any:
@@ -387,22 +389,23 @@ class Operation(Tagged, Concrete):
         self._bind_outputs(outputs)
         return self
 
-    def inferResults(
-        self, dtypes: Sequence[TensorType] | TensorType | bool = (), override: bool = False
-    ) -> list[Value]:
+    @overload
+    def inferResults(self, override: bool = False) -> list[Value]: ...
+    @overload
+    def inferResults(self, dtypes: Sequence[TensorType], override: bool = False) -> list[Value]: ...
+    @overload
+    def inferResults(self, dtypes: TensorType, override: bool = False) -> list[Value]: ...
+    def inferResults(self, *args: Any, **keywords: Any) -> list[Value]:
         """Make the outputs, unless there are some, by the operator's rule or of the types given; return them.
 
         With `override` those that are there get the new types, and keep their numbers and names.
 
         Raises Error if the operator has no rule and no types are given, or if its inputs and attributes do not fit.
         """
-        types: list[TensorType] = []
-        if isinstance(dtypes, bool):
-            override = dtypes
-        elif isinstance(dtypes, TensorType):
-            types = [dtypes]
-        else:
-            types = list(dtypes)
+        names = ("override",) if args and isinstance(args[0], bool) else ("dtypes", "override")
+        given = dict(zip(names, args, strict=False)) | keywords
+        dtypes, override = given.get("dtypes", ()), given.get("override", False)
+        types = [dtypes] if isinstance(dtypes, TensorType) else list(dtypes)
         if self._outputs and not override:
             return self.outputs
         if not types:

@@ -8,9 +8,11 @@ twice stands for one operation.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, overload
 
+from triune.icraft._xir.conversions import bound
 from triune.icraft._xir.errors import Error
 from triune.icraft._xir.objects import Concrete, ObjectRef
 from triune.icraft._xir.operation import Operation
@@ -355,18 +357,31 @@ def _made(kind: type[OpPattern], arguments: tuple[Any, ...], given: Any) -> Any:
     return pattern(*inputs) if inputs else pattern
 
 
+@overload
+def IsOp(type_key: str, *args: Any) -> OpPattern: ...
+@overload
+def IsOp(type: builtins.type | Sequence[builtins.type] | ObjectRef | None = None, *args: Any) -> OpPattern: ...
+@bound
 def IsOp(*args: Any, type_key: str | None = None, type: Any = None) -> OpPattern:
     """Return the pattern of an operation: a type key, a class or a list of classes (none is any), then its inputs' patterns."""
     pattern: OpPattern = _made(OpPattern, args, type if type_key is None else type_key)
     return pattern
 
 
+@overload
+def IsOptionalOp(type_key: str, *args: Any) -> OptionalOpPattern: ...
+@overload
+def IsOptionalOp(
+    type: builtins.type | Sequence[builtins.type] | ObjectRef | None = None, *args: Any
+) -> OptionalOpPattern: ...
+@bound
 def IsOptionalOp(*args: Any, type_key: str | None = None, type: Any = None) -> OptionalOpPattern:
     """Return the pattern of an operation that may be left out, of the same arguments as `IsOp`."""
     pattern: OptionalOpPattern = _made(OptionalOpPattern, args, type if type_key is None else type_key)
     return pattern
 
 
+@bound
 def PATTERN_REQUIRE(expr: bool) -> bool:
     """Return the truth of an expression: what a constraint's function is written with."""
     return bool(expr)

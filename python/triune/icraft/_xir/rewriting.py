@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from triune.icraft._xir.base import is_output
+from triune.icraft._xir.conversions import bind_members
 from triune.icraft._xir.errors import Error
 from triune.icraft._xir.operation import Operation
 from triune.icraft._xir.patterns import Match, OpPattern, Pattern, matches
@@ -34,6 +35,7 @@ class NetworkRewriter:
         self._breaks = True
 
 
+@bind_members
 class Rewriting:
     """The part of `Network` that searches and rewrites."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from triune.icraft._xir.conversions import bind_members
 from triune.icraft._xir.errors import Error, native_errors
 from triune.icraft._xir.objects import Concrete, ObjectRef
 
@@ -327,6 +328,7 @@ class IntegerType(_Plain):
         return np.dtype(f"{'i' if self._sign else 'u'}{self._stored_bytes()}")
 
 
+@bind_members
 class Semantics:
     """What a floating point format can hold: exponents from `emin` to `emax`, `precision` bits of mantissa, `bits` in all."""
 

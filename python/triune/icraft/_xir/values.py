@@ -10,7 +10,7 @@ from triune.icraft._xir.binding import REQUIRED, fits, shown
 from triune.icraft._xir.errors import Error
 from triune.icraft._xir.immediates import Data
 from triune.icraft._xir.layout import Layout
-from triune.icraft._xir.objects import Concrete, ObjectRef, from_plain, needed, whole_number
+from triune.icraft._xir.objects import Concrete, ObjectRef, from_plain, whole_number
 from triune.icraft._xir.places import HostMem, MemType
 from triune.icraft._xir.scalars import BoolType, FloatType, IntegerType, ScalarType
 from triune.icraft._xir.types import TensorType
@@ -100,7 +100,7 @@ class Value(Tagged, Data, Concrete):
 
     def setName(self, name: str) -> Self:
         """Set the name."""
-        self._name = needed(str, name, "Value.setName")
+        self._name = name
         return self
 
     @property

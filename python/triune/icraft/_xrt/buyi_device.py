@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -22,6 +22,7 @@ _MODE: Final = _MMU + 0x1C
 _LOGICAL: Final = _MMU + 0x20
 _DIFFERENCE: Final = _MMU + 0x120
 _UNUSED: Final = (1 << 32) - 1
+_NOT_GIVEN: Any = object()
 _BITS: Final = {8: 8, 16: 16, 0: 8, 1: 16}
 
 
@@ -44,12 +45,9 @@ class SegTable(ObjectRef):
 
         Raises InternalError if there are more than 32, fewer than `size`, a number has more than 32 bits, or bases descend.
         """
-        for name, given in (("logi_bases", logi_bases), ("phy_bases", phy_bases)):
-            expect(f"SegTable: {name}", given, Iterable, "a list of addresses")
         bases = [_word("logi_bases", value) for value in logi_bases]
         differences = [_word("phy_bases", value) for value in phy_bases]
         used = min(len(bases), len(differences)) if size is None else size
-        expect("SegTable: size", used, (int, np.integer), "a number of entries")
         if max(len(bases), len(differences)) > _ENTRIES or not 0 <= used <= min(len(bases), len(differences)):
             raise failure(
                 RANGE,
@@ -104,7 +102,6 @@ class BuyiDevice(BoardDevice):
         Raises InternalError if there are fewer.
         """
         for name, value in (("rows", rows), ("cols", cols)):
-            expect(f"setEnabledMPE: {name}", value, (int, np.integer), "a number")
             if not 1 <= value < 1 << 32:
                 raise failure(RANGE, f"setEnabledMPE: {name} {value} cannot be switched on")
         self._configure(engines=(int(rows), int(cols)))
@@ -118,19 +115,18 @@ class BuyiDevice(BoardDevice):
             raise failure(RANGE, f"setDType: {dtype!r}; there are 8 and 16 bits")
         self._configure(bits=_BITS[dtype])
 
-    def mmuModeSwitch(self, is_on: bool | None = None, **keywords: bool) -> None:
+    def mmuModeSwitch(self, is_on: bool = _NOT_GIVEN, **keywords: bool) -> None:
         """Switch the MMU on, as it is at first, or off. On, addresses in ``plddr`` go through the table of `updateBuffer`.
 
         The published signature gives its parameter another name, which is taken, too.
         """
-        if is_on is None and len(keywords) == 1:
+        if is_on is _NOT_GIVEN and len(keywords) == 1:
             ((name, is_on),) = keywords.items()
             if not name.startswith("is_on"):
                 raise failure(TYPE, f"mmuModeSwitch: there is no parameter {name!r}")
-        elif is_on is None or keywords:
+        elif is_on is _NOT_GIVEN or keywords:
             raise failure(TYPE, "mmuModeSwitch: expected one argument, whether the MMU is on")
-        expect("mmuModeSwitch", is_on, (int, np.bool_), "whether the MMU is on")
-        mode = int(bool(is_on))
+        mode = int(is_on)
         self._native(lambda board: board.write_register(_MODE, mode))
 
     def modeInfo(self) -> int:
@@ -165,7 +161,6 @@ class BuyiDevice(BoardDevice):
 
 
 def _word(what: str, value: Any) -> int:
-    expect(f"SegTable: {what}", value, (int, np.integer), "numbers")
     if not -(1 << 31) <= value < 1 << 32:
         raise failure(RANGE, f"SegTable: {what}: {value} has more than 32 bits")
     return int(value) % (1 << 32)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self, overload
 
-import numpy as np
-
 from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xrt.errors import DEVICE, RANGE, TYPE, expect, failure, virtual
 from triune.icraft._xrt.memory import HostMemRegion, MemChunk, MemRegion
@@ -182,6 +180,10 @@ class Device(ObjectRef):
     def readReg(self, addr: int, relative: bool = False) -> int: ...
     @overload
     def readReg(self, region_name: str, addr: int, relative: bool = False) -> int: ...
+    @overload
+    def readReg(self, *, byte_size: int, relative: bool = False) -> int: ...
+    @overload
+    def readReg(self, region_name: str, *, byte_size: int, relative: bool = False) -> int: ...
     def readReg(self, *args: Any, **keywords: Any) -> int:
         """Return what a register holds, of the default region or one by name.
 
@@ -236,7 +238,6 @@ class Device(ObjectRef):
 
         Raises InternalError if it is negative.
         """
-        expect("setWaitTime", wait_time, (int, np.integer), "a number of milliseconds")
         if not 0 <= wait_time < 1 << 63:
             raise failure(RANGE, f"setWaitTime: {wait_time} milliseconds; 0 to 2^63-1 can be")
         self._wait_time = int(wait_time)

@@ -84,7 +84,6 @@ class MemRegion(ObjectRef):
 
     def _allocated(self, byte_size: int, auto_free: bool = True, alignment: int = 1) -> MemChunk:
         size = _size("byte_size", byte_size)
-        expect("malloc: alignment", alignment, (int, np.integer), "a power of two")
         if alignment < 1 or alignment & (alignment - 1) or alignment > 1 << 30:
             raise failure(RANGE, f"malloc: alignment {alignment!r} is no power of two (up to 2^30)")
         return MemChunk._of(self, self._malloc(size, int(alignment)), size, None, bool(auto_free))
@@ -366,8 +365,6 @@ class MemChunk(ObjectRef):
         self._chunk_region._check_open(what)
         if self._gone:
             raise failure(ORDER, f"{what}: the memory chunk was freed")
-        if type(offset) is not int or type(byte_size) is not int:
-            offset, byte_size = _count(what, "offset", offset), _count(what, "byte_size", byte_size)
         if not 0 <= offset <= self._byte_size or not 0 <= byte_size <= self._byte_size - offset:
             end = offset + byte_size
             raise failure(RANGE, f"{what}: bytes {offset} to {end} of a memory chunk of {self._byte_size} bytes")
@@ -410,15 +407,7 @@ class _Once:
             call[0](call[1])
 
 
-def _count(what: str, name: str, value: object) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool):
-        raise failure(TYPE, f"{what}: {name}: expected a number of bytes, got {type(value).__name__}")
-    return int(value)
-
-
-def _size(what: str, value: object) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool):
-        raise failure(TYPE, f"{what}: expected a number of bytes, got {type(value).__name__}")
+def _size(what: str, value: int) -> int:
     if not 0 <= value < _MOST:
         raise failure(RANGE, f"{what}: {value} bytes; 0 to 2^48-1 can be asked for")
-    return int(value)
+    return value

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 import numpy.typing as npt
 
+from triune.icraft._xir.conversions import whole
 from triune.icraft._xir.enums import VendorEnum
 from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xrt.errors import RANGE, TYPE, failure
@@ -78,8 +79,8 @@ class MemPtr(ObjectRef):
 
         Raises InternalError if an argument is neither, or the address is negative or beyond 64 bits.
         """
-        if addr is None and _is_integer(cptr):
-            cptr, addr = None, cptr
+        if addr is None and not _is_buffer(cptr):
+            cptr, addr = None, None if cptr is None else whole(cptr)
         self._base = None if cptr is None else as_bytes(cptr, "MemPtr")
         self._offset = 0
         self._addr = None if addr is None else _address(addr)
@@ -170,7 +171,7 @@ class MemPtr(ObjectRef):
 
     def __add__(self, arg0: int) -> MemPtr:
         """Move by bytes. Raises InternalError if the address leaves 64 bits."""
-        return self._moved(int(arg0)) if _is_integer(arg0) else NotImplemented
+        return self._moved(arg0)
 
     __radd__ = __add__
 
@@ -186,7 +187,7 @@ class MemPtr(ObjectRef):
         if isinstance(arg0, MemPtr):
             left, right = self._place(arg0)
             return left - right
-        return self._moved(-int(arg0)) if _is_integer(arg0) else NotImplemented
+        return self._moved(-arg0)
 
     def __lt__(self, arg0: MemPtr) -> bool:
         """Compare places. Raises InternalError if one is a C pointer and the other an address."""
@@ -214,13 +215,18 @@ class MemPtr(ObjectRef):
         return {"_type_key": self._json_key(), "ptype": self.ptype().name, **known}
 
 
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+def _is_buffer(value: object) -> bool:
+    # What has an array but no buffer is Tensor in Python 3.11; so do numpy's numbers.
+    if isinstance(value, np.generic):
+        return False
+    try:
+        memoryview(value)  # type: ignore[arg-type]
+    except TypeError:
+        return hasattr(value, "__array__")
+    return True
 
 
-def _address(value: Any) -> int:
-    if not _is_integer(value):
-        raise failure(TYPE, f"MemPtr: expected a buffer or an address, got {type(value).__name__}")
+def _address(value: int) -> int:
     if not 0 <= value < _ADDRESSES:
         raise failure(RANGE, f"MemPtr: {value} is no address; 0 to 2^64-1 are")
-    return int(value)
+    return value

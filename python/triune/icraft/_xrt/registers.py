@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-import numpy as np
-
 from triune.icraft._xrt.device import RegRegion
-from triune.icraft._xrt.errors import RANGE, TYPE, expect, failure
+from triune.icraft._xrt.errors import RANGE, TYPE, failure
 
 if TYPE_CHECKING:
     from triune.icraft._xrt.board import BoardDevice
@@ -39,7 +37,6 @@ def engine(cid: int, rid: int, offset: int) -> int:
     Raises InternalError if a number cannot be one.
     """
     for name, value, most in (("cid", cid, 127), ("rid", rid, 255), ("offset", offset, 0xFFFF)):
-        expect(name, value, (int, np.integer), "a number")
         if not 0 <= value <= most:
             raise failure(RANGE, f"{name} {value}: 0 to {most} can be")
     return 0x2_0000_0000 + (int(cid) << 24) + (int(rid) << 16) + int(offset)
@@ -70,7 +67,6 @@ class BoardRegRegion(RegRegion):
         return device
 
     def _place(self, addr: int, relative: bool) -> int:
-        expect(f"register region {self._name!r}: addr", addr, (int, np.integer), "an address")
         place = int(addr) + self._base
         if not relative:
             below = max((start for start in self._windows if start <= addr), default=None)
@@ -87,7 +83,6 @@ class BoardRegRegion(RegRegion):
 
     def _write(self, addr: int, data: int, relative: bool) -> None:
         place, device = self._place(addr, relative), self._board_device()
-        expect(f"register region {self._name!r}: data", data, (int, np.integer), "a number")
         if not 0 <= data < 1 << 32:
             raise failure(TYPE, f"register region {self._name!r}: {data} does not fit into 32 bits")
         device._native(lambda board: board.write_register(place, int(data)))

@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
 
-import numpy as np
-
 from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xrt.backend import Backend, as_results, made, view_of
 from triune.icraft._xrt.binding import Step, bound_already, bound_by_order, joined
@@ -433,7 +431,6 @@ def _holding(turns: Sequence[AbstractContextManager[Any]], call: Callable[[], _T
 
 
 def _index(what: str, index: int, count: int) -> int:
-    expect(f"Session.sub: {what}", index, (int, np.integer), "a number")
     place = index + count if index < 0 else index
     if not 0 <= place <= count:
         raise failure(RANGE, f"Session.sub: {what} {index} of {count} operations")

@@ -42,7 +42,6 @@ def write_snapshot(path: str, view: NetworkView, backends: Sequence[Backend]) ->
 
     Raises InternalError if parameters have no data, or the file cannot be written.
     """
-    expect("dumpSnapshot: filePath", path, (str, os.PathLike), "a path")
     network = view.network()
     table: dict[str, list[int]] = {}
     places: list[tuple[int, Any]] = []
@@ -97,7 +96,6 @@ def read_snapshot(
     Raises InternalError if the file cannot be read, is no snapshot, of another version, damaged, or of other backends than
     `types`.
     """
-    expect("CreateWithSnapshot: filePath", path, (str, os.PathLike), "a path")
     expect("CreateWithSnapshot: backends", types, Sequence, "a list of classes such as HostBackend")
     expect("CreateWithSnapshot: devices", devices, Sequence, "a list of devices")
     where = f"CreateWithSnapshot({os.fspath(path)!r})"

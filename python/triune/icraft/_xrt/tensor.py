@@ -216,8 +216,6 @@ class Tensor(ObjectRef):
         return self
 
     def _place(self, chunk: MemChunk, offset: int) -> None:
-        if type(offset) is not int:
-            offset = _whole("Tensor", "offset", offset)
         need = self._bytes()
         if chunk._freed or not 0 <= offset <= chunk._byte_size - need:
             # Says what is wrong; the text is not made unless something is.
@@ -329,8 +327,6 @@ class Tensor(ObjectRef):
 
     def _within(self, what: str, offset: int, byte_size: int) -> MemChunk:
         chunk, size = self._memory(what), self._bytes()
-        if type(offset) is not int or type(byte_size) is not int:
-            offset, byte_size = _whole(what, "offset", offset), _whole(what, "byte_size", byte_size)
         if not 0 <= offset <= size or not 0 <= byte_size <= size - offset:
             raise failure(RANGE, f"Tensor.{what}: bytes {offset} to {offset + byte_size} of {size}")
         return chunk
@@ -438,11 +434,6 @@ class Tensor(ObjectRef):
             "chunk": None if self._chunk is None else self._chunk._json(),
             "dtype": self._dtype._json(),
         }
-
-
-def _whole(what: str, name: str, value: object) -> int:
-    expect(f"{what}: {name}", value, (int, np.integer), "a number of bytes")
-    return int(value)  # type: ignore[call-overload,no-any-return]
 
 
 def fetched(tensor: Tensor, what: str) -> npt.NDArray[Any]:

@@ -52,7 +52,6 @@ class ZG330Device(BoardDevice):
 
         Raises InternalError if there is no such column.
         """
-        expect("setMasterCID", master_cid, (int, np.integer), "a number")
         _, columns = self.getRowsCols()
         if not 0 <= master_cid < columns:
             raise failure(RANGE, f"setMasterCID: there is no column {master_cid}; there are 0 to {columns - 1}")
@@ -97,8 +96,6 @@ class ZG330Device(BoardDevice):
 
         Raises InternalError if no timer is configured, or its chunk has no room for so many.
         """
-        for name, value in (("from_idx", from_idx), ("op_cnt", op_cnt)):
-            expect(f"showLayerTime: {name}", value, (int, np.integer), "a number")
         timer = self._setting("timer")
         if timer is None:
             raise failure(ORDER, "showLayerTime: there is no timer; configTimer(chunk) sets it up")

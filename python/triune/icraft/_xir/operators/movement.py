@@ -312,7 +312,7 @@ Roll = define(
     "The elements moved along axes; what leaves at one end comes in at the other.",
     "input",
     [
-        attr("shifts", kinds.wholes, "How far, along each axis.", list),
+        attr("shifts", kinds.one_or_wholes, "How far, along each axis.", list),
         attr("dims", kinds.maybe_wholes, "The axes; None: all, as if they were one.", None),
     ],
     ["input shift=shifts dim=dims", "input shifts dims", "input dsize=shifts interpolation=dims"],

@@ -63,7 +63,7 @@ class AlignedUnit(Concrete):
         """Take the axes and the multiples."""
         if isinstance(index, ObjectRef) or unit is None:
             raise TypeError("AlignedUnit() takes axes and what their extents are to be multiples of")
-        self._index, self._unit = kinds.wholes.convert(index), kinds.wholes.convert(unit)
+        self._index, self._unit = kinds.one_or_wholes.convert(index), kinds.one_or_wholes.convert(unit)
 
     @property
     def index(self) -> list[int]:

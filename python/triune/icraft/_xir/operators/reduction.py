@@ -28,7 +28,7 @@ def _over_axis(op: Operation) -> list[TensorType]:
 
 
 _KEEP = attr("keepdim", kinds.truth, "Whether the axes stay, with an extent of 1.", False)
-_AXES = attr("dim", kinds.wholes, "The axes; negative numbers count from the last, none are all.", list)
+_AXES = attr("dim", kinds.one_or_wholes, "The axes; negative numbers count from the last, none are all.", list)
 _AXIS = attr("dim", kinds.maybe_imm, "The axis; negative numbers count from the last, None is all of them.", None)
 
 

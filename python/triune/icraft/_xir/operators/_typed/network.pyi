@@ -30,7 +30,7 @@ class HardOp(Operation):
         inputs: Sequence[Value],
         instr: list[Params] | Params,
         params: list[Params] | Params,
-        origin_ops_id: list[int] | int,
+        origin_ops_id: list[int],
         device_info: dict[str, int],
         layer_count: int = ...,
         sub_hard_ops: list[HardOp] = ...,

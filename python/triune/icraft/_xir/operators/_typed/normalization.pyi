@@ -69,12 +69,7 @@ class LayerNorm(Operation):
     beta: Params | None
     @overload
     def __init__(
-        self,
-        input: Value,
-        axis: list[int] | int,
-        eps: float = ...,
-        gamma: Params | None = ...,
-        beta: Params | None = ...,
+        self, input: Value, axis: list[int], eps: float = ..., gamma: Params | None = ..., beta: Params | None = ...
     ) -> None: ...
     @overload
     def __init__(self, arg0: ObjectRef = ..., /) -> None: ...
@@ -84,6 +79,6 @@ class Normalize(Operation):
     p: float
     eps: float
     @overload
-    def __init__(self, input: Value, axis: list[int] | int, p: float = ..., eps: float = ...) -> None: ...
+    def __init__(self, input: Value, axis: list[int], p: float = ..., eps: float = ...) -> None: ...
     @overload
     def __init__(self, arg0: ObjectRef = ..., /) -> None: ...

@@ -1,0 +1,408 @@
+"""Arguments as the vendor's bindings take them: which Python objects stand for a truth value, a number, a text, a list.
+
+The published modules are made with pybind11, whose rules these are: https://pybind11.readthedocs.io, "Type conversions" and
+"Function overloading". A call is bound by the annotations of what is called, or by its overloads, in their order: first the
+one that takes the arguments as they are, then the one that takes them converted.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import inspect
+import operator
+import os
+import re
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+__all__ = [
+    "bind_members",
+    "bound",
+    "each",
+    "is_sequence",
+    "member",
+    "number",
+    "optional",
+    "real",
+    "text",
+    "truth",
+    "whole",
+]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_K = TypeVar("_K", bound=type)
+
+Conversion = Callable[..., Any]
+"""Takes a value, and whether it may be converted; returns what it stands for, or raises TypeError."""
+
+_LEAST, _MOST = -(1 << 63), 1 << 64
+
+
+def _refused(kind: str, value: object) -> TypeError:
+    text = "a class" if isinstance(value, type) else f"{value!r:.60}"
+    return TypeError(f"{kind} is needed, not {text} ({type(value).__name__})")
+
+
+def _one(name: str) -> str:
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+def truth(value: Any, convert: bool = True) -> bool:
+    """Return a truth value. Converted are None, and what says itself whether it is true, such as numbers; no text, no list."""
+    if value is True or value is False:
+        return bool(value)
+    # The one class beside Python's that is never a conversion.
+    numpy = sys.modules.get("numpy")
+    if convert or (numpy is not None and isinstance(value, numpy.bool_)):
+        if value is None:
+            return False
+        if hasattr(type(value), "__bool__"):
+            try:
+                return bool(value)
+            except Exception:
+                # As an array of several numbers has it.
+                raise _refused("True or False", value) from None
+    raise _refused("True or False", value)
+
+
+def whole(value: Any, convert: bool = True) -> int:
+    """Return a whole number of 64 bits, with or without a sign; never of a float. What is no number but has one is converted."""
+    if isinstance(value, int):
+        number = int(value)
+    elif isinstance(value, float):
+        raise _refused("a whole number", value)
+    else:
+        number = _whole(value, convert)
+    if not _LEAST <= number < _MOST:
+        raise TypeError(f"{number if number.bit_length() < 256 else hex(number)[:40]} does not fit 64 bits")
+    return number
+
+
+def _whole(value: Any, convert: bool) -> int:
+    try:
+        return operator.index(value)
+    except Exception:
+        if convert and hasattr(type(value), "__int__"):
+            try:
+                return int(value)
+            except Exception:
+                raise _refused("a whole number", value) from None
+    raise _refused("a whole number", value)
+
+
+def real(value: Any, convert: bool = True) -> float:
+    """Return a floating point number. Whatever has one is converted; no text."""
+    if isinstance(value, float):
+        return float(value)
+    if convert and (hasattr(type(value), "__float__") or hasattr(type(value), "__index__")):
+        try:
+            return float(value)
+        except Exception:
+            raise _refused("a number", value) from None
+    raise _refused("a number", value)
+
+
+def text(value: Any, convert: bool = True) -> str:
+    """Return a text, of bytes as UTF-8 has them. What is none of UTF-8 stays as `os.fsdecode` has it."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bytes | bytearray):
+        return value.decode("utf-8", "surrogateescape")
+    raise _refused("a str", value)
+
+
+def member(kind: enum.EnumMeta) -> Conversion:
+    """Return what takes the members of an enumeration, and nothing else."""
+
+    def convert(value: Any, convert: bool = True) -> Any:
+        if not isinstance(value, kind):
+            raise _refused(f"a member of {kind.__name__}", value)
+        return value
+
+    return convert
+
+
+def is_sequence(value: object) -> bool:
+    """Return whether a list may be made of something: it has items by number. No text, no bytes, no dictionary."""
+    if isinstance(value, list | tuple):
+        return True
+    kind = type(value)
+    if isinstance(value, str | bytes | Mapping) or issubclass(kind, type):
+        return False
+    return hasattr(kind, "__getitem__") and hasattr(kind, "__len__")
+
+
+def each(item: Conversion) -> Conversion:
+    """Return what takes a sequence, each item by `item`."""
+
+    def convert(value: Any, convert: bool = True) -> list[Any]:
+        if not is_sequence(value):
+            raise _refused("a list", value)
+        found = []
+        for index in range(len(value)):
+            try:
+                found.append(item(value[index], convert))
+            except TypeError as error:
+                raise TypeError(f"item {index}: {error}") from None
+        return found
+
+    return convert
+
+
+def optional(conversion: Conversion) -> Conversion:
+    """Return what takes None, too."""
+
+    def convert(value: Any, convert: bool = True) -> Any:
+        return None if value is None else conversion(value, convert)
+
+    return convert
+
+
+def _instance(kind: type) -> Conversion:
+    def convert(value: Any, convert: bool = True) -> Any:
+        if not isinstance(value, kind):
+            raise _refused(_one(kind.__name__), value)
+        return value
+
+    return convert
+
+
+def _any(annotation: str, conversions: Sequence[Conversion | None]) -> Conversion:
+    """Return what takes several kinds: the first that a value is, then the first that it can be converted to.
+
+    A kind that is not known here, None, takes what is left.
+    """
+    known = [conversion for conversion in conversions if conversion is not None]
+
+    def convert(value: Any, convert: bool = True) -> Any:
+        # What keeps an exception keeps what its frames have.
+        reasons: list[str] = []
+        for converting in (False, True)[: 1 + convert]:
+            for conversion in known:
+                try:
+                    return conversion(value, converting)
+                except TypeError as error:
+                    reasons.append(str(error))
+            if len(known) < len(conversions):
+                return value
+        within = [reason for reason in reasons if reason.startswith("item ")]
+        raise TypeError(within[-1]) if within else _refused(annotation, value)
+
+    return convert
+
+
+number = _any("a number", [whole, real])
+"""Takes a whole number or a floating point one, where both have a form of a call."""
+
+
+# ---- of annotations
+
+_PLAIN: dict[str, Conversion] = {
+    "bool": truth,
+    "int": whole,
+    "float": real,
+    "str": text,
+    "None": _instance(types.NoneType),
+}
+_LIST = re.compile(r"(?:list|Sequence|Iterable)\[(.*)\]")
+
+
+def _conversion(annotation: str, names: Mapping[str, Any]) -> Conversion | None:
+    """Return how the arguments of an annotated parameter are taken, None if they are as they are."""
+    parts = _parts(annotation)
+    if len(parts) > 1:
+        conversions = [_conversion(part, names) for part in parts]
+        if all(conversion is None or part == "None" for part, conversion in zip(parts, conversions, strict=True)):
+            return None
+        return _any(annotation, [one or _class(part, names) for part, one in zip(parts, conversions, strict=True)])
+    (part,) = parts
+    if part in _PLAIN:
+        return _PLAIN[part]
+    if found := _LIST.fullmatch(part):
+        item = _conversion(found[1], names)
+        return None if item is None else each(item)
+    kind = names.get(part)
+    return member(kind) if isinstance(kind, enum.EnumMeta) else None
+
+
+def _class(annotation: str, names: Mapping[str, Any]) -> Conversion | None:
+    """Return what takes the objects of a class, or a list of them, and nothing else; None if the annotation is neither's."""
+    found = _LIST.fullmatch(annotation)
+    if found and not annotation.startswith("Iterable"):
+        item = _class(found[1], names)
+        return item and each(item)
+    if annotation.startswith("Callable"):
+        return _callable
+    if annotation == "os.PathLike[str]":
+        return _instance(os.PathLike)
+    if annotation in ("Any", "Buffer"):
+        return None
+    kind = names.get(annotation)
+    if isinstance(kind, type):
+        return _instance(kind)
+    return _named(annotation) if annotation.isidentifier() else None
+
+
+def _callable(value: Any, convert: bool = True) -> Any:
+    if not callable(value):
+        raise _refused("a function", value)
+    return value
+
+
+def _named(name: str) -> Conversion:
+    # Of classes that only type checkers import.
+    def convert(value: Any, convert: bool = True) -> Any:
+        if all(base.__name__ != name for base in type(value).__mro__):
+            raise _refused(_one(name), value)
+        return value
+
+    return convert
+
+
+def _parts(annotation: str) -> list[str]:
+    """Return what stands between the bars of an annotation, outside of brackets."""
+    parts, depth = [""], 0
+    for character in annotation:
+        depth += (character in "[(") - (character in ")]")
+        if character == "|" and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]
+
+
+class _Form:
+    """One way to call something."""
+
+    def __init__(self, function: Any, strict: bool) -> None:
+        self.parameters = list(inspect.signature(function).parameters.values())
+        names = function.__globals__
+        self.conversions: dict[str, Conversion] = {}
+        for parameter in self.parameters:
+            annotation = parameter.annotation
+            if not isinstance(annotation, str):
+                continue
+            conversion = _conversion(annotation, names)
+            if conversion is None and strict:
+                conversion = _class(annotation, names)
+            if conversion is not None:
+                self.conversions[parameter.name] = conversion
+        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        self.places = [parameter.name for parameter in self.parameters if parameter.kind in positional]
+        # What a plain type takes as it is needs no look: its place, and the type.
+        kinds = {truth: bool, whole: int, real: float, text: str}
+        taken = [(place, self.conversions.get(name)) for place, name in enumerate(self.places)]
+        self.plain = [(place, kinds.get(conversion)) for place, conversion in taken if conversion is not None]
+        self.rest = next((one.name for one in self.parameters if one.kind is inspect.Parameter.VAR_POSITIONAL), None)
+        self.signature = inspect.Signature(self.parameters)
+
+    def __str__(self) -> str:
+        """Return the parameters without the object itself."""
+        return f"({', '.join(str(one).replace(chr(39), '') for one in self.parameters if one.name != 'self')})"
+
+    def fits(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
+        """Return whether arguments are of the number and the names."""
+        try:
+            self.signature.bind(*arguments, **keywords)
+        except TypeError:
+            return False
+        return True
+
+    def taken(
+        self, arguments: tuple[Any, ...], keywords: dict[str, Any], convert: bool
+    ) -> tuple[Sequence[Any], dict[str, Any]]:
+        """Return the arguments as they are taken. Raises TypeError with the name of one that is of a wrong kind."""
+        conversions = self.conversions
+        found = list(arguments)
+        for index, (name, value) in enumerate(zip(self.places, arguments, strict=False)):
+            conversion = conversions.get(name)
+            if conversion is not None:
+                found[index] = self._one(name, conversion, value, convert)
+        if self.rest in conversions:
+            for index in range(len(self.places), len(arguments)):
+                found[index] = self._one(str(self.rest), conversions[self.rest], arguments[index], convert)
+        if keywords:
+            keywords = {
+                name: self._one(name, conversions[name], value, convert) if name in conversions else value
+                for name, value in keywords.items()
+            }
+        return found, keywords
+
+    @staticmethod
+    def _one(name: str, conversion: Conversion, value: Any, convert: bool) -> Any:
+        try:
+            return conversion(value, convert)
+        except TypeError as error:
+            raise TypeError(f"{name}: {error}") from None
+
+
+def bound(function: _F) -> _F:
+    """Return a function whose arguments are taken as its annotations, or those of its overloads, say."""
+    overloads = typing.get_overloads(function)
+    forms: list[_Form] = []
+
+    def is_plain(arguments: tuple[Any, ...]) -> bool:
+        count = len(arguments)
+        for place, kind in forms[0].plain:
+            if place < count:
+                value = arguments[place]
+                if type(value) is not kind or (kind is int and not _LEAST <= typing.cast(int, value) < _MOST):
+                    return False
+        return forms[0].rest is None
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        if not forms:
+            # At the first call, when every name is there.
+            forms.extend([_Form(one, True) for one in overloads] or [_Form(function, False)])
+        if len(forms) == 1:
+            if not keywords and is_plain(arguments):
+                return function(*arguments)
+            try:
+                found, named = forms[0].taken(arguments, keywords, True)
+            except TypeError as error:
+                raise TypeError(f"{function.__qualname__}(): {error}") from None
+            return function(*found, **named)
+        fitting = [form for form in forms if form.fits(arguments, keywords)]
+        reasons: list[str] = []
+        for convert in (False, True):
+            for form in fitting:
+                try:
+                    found, named = form.taken(arguments, keywords, convert)
+                except TypeError as error:
+                    reasons.append(str(error))
+                    continue
+                return function(*found, **named)
+        if not fitting:
+            raise TypeError(f"{function.__qualname__}() takes {' or '.join(map(str, forms))}")
+        raise TypeError(f"{function.__qualname__}(): {' or '.join(dict.fromkeys(reasons[-len(fitting) :]))}")
+
+    return typing.cast(_F, call)
+
+
+def bind_members(kind: _K) -> _K:
+    """Bind the methods, static methods and setters of a class that Python programs call; return the class."""
+    for name, value in list(vars(kind).items()):
+        if name.startswith("_") and not (name.startswith("__") and name.endswith("__")):
+            continue
+        if isinstance(value, types.FunctionType) and _takes_something(value):
+            setattr(kind, name, bound(value))
+        elif isinstance(value, staticmethod | classmethod) and _takes_something(value.__func__):
+            setattr(kind, name, type(value)(bound(value.__func__)))
+        elif isinstance(value, property) and value.fset is not None and _takes_something(value.fset):
+            setattr(kind, name, property(value.fget, bound(value.fset), value.fdel, value.__doc__))
+    return kind
+
+
+def _takes_something(function: Any) -> bool:
+    words: set[str] = set()
+    for one in (*typing.get_overloads(function), function):
+        for name, annotation in one.__annotations__.items():
+            if name != "return" and isinstance(annotation, str):
+                words.update(re.findall(r"\w+", annotation))
+    names = function.__globals__
+    return any(word in _PLAIN or isinstance(names.get(word), enum.EnumMeta) for word in words - {"None"})
