@@ -1,0 +1,130 @@
+"""The programs of `examples/` run as they stand, and the pytest plugin gives each test a card of its own."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from triune.models import DIGITS_INT8, digits_held_out
+
+pytest_plugins = ["pytester"]
+
+PROGRAMS = ("classify", "batch", "axelera_card", "icraft_board", "megengine_lite")
+
+
+def run(root: Path, here: Path, name: str, *arguments: str) -> str:
+    """Run an example in a folder of its own; return what it prints."""
+    command = [sys.executable, "-W", "error", str(root / "examples" / f"{name}.py"), *arguments]
+    environment = {**os.environ, "TRIUNE_RUNTIME_DIR": str(here / "run")}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=here, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(root: Path, tmp_path: Path, name: str) -> None:
+    out = run(root, tmp_path, name)
+    digits = digits_held_out()[1]
+    assert (f"it is a {digits[0]}, and was a {digits[0]}" in out) or (
+        name == "batch" and f"of {len(digits)} right" in out
+    )
+
+
+def test_all_programs_are_tested(root: Path) -> None:
+    assert sorted(file.stem for file in (root / "examples").glob("*.py")) == sorted(PROGRAMS)
+    page = (root / "examples" / "README.md").read_text()
+    assert all(f"({name}.py)" in page for name in PROGRAMS)
+
+
+def test_programs_on_models_of_ones_own(root: Path, tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    (tmp_path / "folder").mkdir()
+    for index, scan in enumerate(digits_held_out()[0][:5]):
+        # ImageNet's mean and deviation have three channels.
+        picture = image.fromarray((scan[..., 0] * 255).astype(np.uint8)).convert("RGB")
+        picture.save(tmp_path / "folder" / f"{index}.png")
+    onnx_parser = pytest.importorskip("onnx.parser")
+    model = onnx_parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[n, 3, 6, 7] x) => (float[n, 126] y) { y = Flatten (x) }'
+    )
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    out = run(root, tmp_path, "classify", "model.onnx", "folder/0.png")
+    assert out.count("class ") == 5
+    assert run(root, tmp_path, "batch", "model.onnx", "folder", "t.csv") == "5 rows, 0 files left out\n"
+    assert len(list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))) == 5
+
+
+def run_pytest(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    """Run pytest in a process of its own, with the plugin whether or not the installed package names it."""
+    return pytester.runpytest_subprocess("-p", "triune.pytest_plugin", "-p", "no:cacheprovider", *arguments)
+
+
+def test_continuous_integration(root: Path, pytester: pytest.Pytester) -> None:
+    pytester.copy_example(str(root / "examples" / "ci" / "test_on_a_card.py"))
+    run_pytest(pytester, "--strict-markers").assert_outcomes(passed=2)
+
+
+def test_each_test_has_a_card_of_its_own(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from triune.models import DIGITS_INT8
+
+        @pytest.mark.parametrize("turn", range(2))
+        def test_alone(triune_card, turn):
+            instances = [triune_card.load(DIGITS_INT8) for _ in range(4)]
+            (device,) = triune_card.context.list_devices()
+            assert device.in_use
+            with pytest.raises(Exception, match="sub-device"):
+                triune_card.load(DIGITS_INT8)
+
+        def test_batches(triune_card):
+            model, instance = triune_card.load(DIGITS_INT8, batch=3)
+            assert model.inputs()[0].shape[0] == 3
+
+        def test_cards_are_free_again(triune_card):
+            (device,) = triune_card.context.list_devices()
+            assert not device.in_use
+        """
+    )
+    run_pytest(pytester).assert_outcomes(passed=4)
+
+
+def test_vendors_programs_unchanged(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import subprocess, sys
+        import megenginelite, xir
+        from axelera.runtime import Context
+
+        def test_names(triune_card):
+            import triune.axelera.runtime
+            assert Context is triune.axelera.runtime.Context
+            subprocess.run([sys.executable, "-c", "import xrt, axelera.runtime"], check=True)
+        """
+    )
+    run_pytest(pytester, "--triune-compat").assert_outcomes(passed=1)
+    run_pytest(pytester).assert_outcomes(errors=1)
+
+
+def test_nothing_is_loaded_before_it_is_asked_for() -> None:
+    program = (
+        "import sys, triune.pytest_plugin; print([m for m in ('numpy', 'triune.axelera.runtime') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_program_of_batches_takes_eight_lines(root: Path) -> None:
+    """The how-to says so."""
+    page = (root / "docs" / "batch.md").read_text()
+    block = page.split("```python\n", 1)[1].split("```", 1)[0]
+    assert len([line for line in block.splitlines() if line.strip()]) <= 8
+    assert DIGITS_INT8.exists()
