@@ -21,8 +21,8 @@ use triune_kernels::Isa;
 use triune_tensor::{
     DType, Requantize, Rounding,
     function::{
-        BinaryKind, BorderMode, CellKind, CoordinateMode, PoolKind, ReduceKind, ResizeMode, ScatterKind,
-        UnaryKind,
+        BinaryKind, BorderMode, CellKind, CoordinateMode, PoolKind, ReduceKind, ResizeMode, Sampling,
+        ScatterKind, UnaryKind,
     },
 };
 
@@ -211,7 +211,7 @@ fn kinds() -> Vec<Kind> {
         ("warp", || {
             let (input, output) = (input(DType::F32, MAP), output(DType::F32, MAP));
             let (matrices, border) = (Addr::new(INPUT, 0), BorderMode::Replicate);
-            Warp { input, output, matrices, images: None, linear: true, border }.into()
+            Warp { input, output, matrices, images: None, sampling: Sampling::Linear, border }.into()
         }),
         ("recurrence", || {
             let [input, output] = [INPUT, OUTPUT].map(|segment| Addr::new(segment, 0));

@@ -17,7 +17,7 @@ use triune_tensor::{
     DType, Requantize, Rounding,
     function::{
         BinaryKind, BorderMode, CellKind, CoordinateMode, NearestMode, PoolKind, ReduceKind, ResizeMode,
-        ScatterKind, UnaryKind,
+        Sampling, ScatterKind, UnaryKind,
     },
 };
 
@@ -235,14 +235,14 @@ fn images() {
         };
         is(resize, [4 * 5 * 7 * 3, 0, 0], 4 * 11 * 13 * 3, taps * 11 * 13 * 3, 0);
     }
-    for (linear, taps) in [(true, 4), (false, 1)] {
+    for (sampling, taps) in [(Sampling::Linear, 4), (Sampling::AffineGrid, 4), (Sampling::Nearest, 1)] {
         for images in [None, Some(B)] {
             let warp = Warp {
                 input: map(A, DType::U8, [2, 5, 7, 3]),
                 output: map(Y, DType::U8, [3, 11, 13, 3]),
                 matrices: B,
                 images,
-                linear,
+                sampling,
                 border: BorderMode::Replicate,
             };
             // Nine reals and, where there is one, an index per result.

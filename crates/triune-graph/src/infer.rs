@@ -54,6 +54,48 @@ pub fn infer(graph: &mut Graph) -> Result<(), Error> {
     Ok(())
 }
 
+/// What a function makes of operands of these types: the results' types, and elements where they follow from extents.
+pub(crate) fn of_function(
+    function: &Function,
+    at: &Operands<'_>,
+    results: usize,
+) -> Result<Vec<(TensorType, Option<Constant>)>, Error> {
+    let mut graph = Graph::default();
+    let mut inputs = Vec::with_capacity(at.inputs.len());
+    for (index, operand) in at.inputs.iter().enumerate() {
+        let Some(operand) = operand else {
+            inputs.push(None);
+            continue;
+        };
+        let name = format!("input {index}");
+        let id = if let Some(constant) = operand.constant {
+            graph.add_constant(name, constant.clone())
+        } else {
+            let shape = operand.shape.iter().map(|&extent| Dim::Fixed(extent)).collect();
+            let id = graph.add_value(Value {
+                dtype: Some(operand.dtype),
+                shape: Some(shape),
+                ..Value::named(name)
+            });
+            graph.inputs.push(id);
+            id
+        };
+        inputs.push(Some(id));
+    }
+    let outputs: Vec<ValueId> =
+        (0..results).map(|index| graph.add_value(Value::named(format!("result {index}")))).collect();
+    let made = outputs.iter().copied().map(Some).collect();
+    let node = Node::new(at.node, function.clone(), inputs, made);
+    let mut inference = Inference::new(&mut graph)?;
+    inference.place(node, &mut Vec::new(), 0)?;
+    let missing = || Error::Graph(format!("node '{}' makes fewer than {results} results", at.node));
+    let of = |id: ValueId| {
+        let found = inference.tensor_type(id).ok_or_else(missing)?;
+        Ok((found, inference.constant(id).cloned()))
+    };
+    outputs.into_iter().map(of).collect()
+}
+
 /// What is known of a graph's values while its nodes are looked at in order.
 pub(crate) struct Inference<'g> {
     graph: &'g mut Graph,

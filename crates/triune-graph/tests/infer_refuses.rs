@@ -9,7 +9,7 @@ use triune_graph::{
         Comparison, Concat, CondTake, Conv, CoordinateMode, DequantizeLinear, Epilogue, Expand, Flatten,
         Gather, GatherElements, GatherNd, Gemm, GlobalPool, Index, MatMul, Nms, NonMaxSuppression, NonZero,
         Pad, PadMode, Pool, PoolKind, QuantizeLinear, Recurrence, Reduce, ReduceKind, Reshape, Resize,
-        ResizeMode, Slice, Softmax, Split, Squeeze, Table, TopK, Transpose, UnaryKind, Unsqueeze,
+        ResizeMode, Sampling, Slice, Softmax, Split, Squeeze, Table, TopK, Transpose, UnaryKind, Unsqueeze,
         WarpPerspective, Where,
     },
 };
@@ -100,7 +100,7 @@ fn pad(mode: PadMode) -> Op {
 }
 
 fn warp() -> Op {
-    Op::WarpPerspective(WarpPerspective { linear: true, border: BorderMode::Replicate })
+    Op::WarpPerspective(WarpPerspective { sampling: Sampling::Linear, border: BorderMode::Replicate })
 }
 
 fn add() -> Op {

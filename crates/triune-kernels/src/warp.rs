@@ -2,7 +2,7 @@
 
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
-use triune_tensor::function::BorderMode;
+use triune_tensor::function::{BorderMode, Sampling};
 
 use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
@@ -33,8 +33,8 @@ fn index(border: BorderMode, at: i64, len: usize) -> Option<usize> {
 /// of matrix i, computed in f32 in this order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WarpSpec {
-    /// Whether a result is made of the four neighbours of (u, v); else it is the nearest, half to even.
-    pub linear: bool,
+    /// What a result is made of. On a grid of 1/32, places are computed in f64.
+    pub sampling: Sampling,
     /// What lies outside of the input.
     pub border: BorderMode,
 }
@@ -135,7 +135,9 @@ pub fn warp_perspective<T: Sample>(
             for w in part {
                 let out = &mut row[w * out_map.stride_w..][..out_map.c];
                 match taps(spec, m, in_map, w as f32, h as f32) {
-                    Some(taps) if spec.linear => blend(level, taps, spec.border, x, out),
+                    Some(taps) if spec.sampling != Sampling::Nearest => {
+                        blend(level, taps, spec.border, x, out)
+                    }
                     Some(Taps { at: [Some(at), ..], .. }) => out.copy_from_slice(&x[at..][..out.len()]),
                     _ => out.fill(T::of(spec.border.value())),
                 }
@@ -147,28 +149,53 @@ pub fn warp_perspective<T: Sample>(
 
 /// The taps of one pixel; `None` when its place is not finite.
 fn taps(spec: &WarpSpec, m: &[f32], map: Nhwc, x: f32, y: f32) -> Option<Taps> {
+    let at = |row: i64, column: i64| {
+        let (row, column) = (index(spec.border, row, map.h)?, index(spec.border, column, map.w)?);
+        Some(map.offset(0, row, column))
+    };
+    let around = |row: i64, column: i64, below: f32, right: f32| Taps {
+        at: [at(row, column), at(row, column + 1), at(row + 1, column), at(row + 1, column + 1)],
+        right,
+        below,
+    };
+    if let Sampling::Grid | Sampling::AffineGrid = spec.sampling {
+        let [u, v] = if spec.sampling == Sampling::Grid { on_grid(m, x, y) } else { affine_on_grid(m, x, y) };
+        let share = |place: i32| (place & 31) as f32 / 32.0;
+        return Some(around(i64::from(v >> 5), i64::from(u >> 5), share(v), share(u)));
+    }
     let denominator = m[6] * x + m[7] * y + m[8];
     let u = (m[0] * x + m[1] * y + m[2]) / denominator;
     let v = (m[3] * x + m[4] * y + m[5]) / denominator;
     if !u.is_finite() || !v.is_finite() {
         return None;
     }
-    let at = |row: i64, column: i64| {
-        let (row, column) = (index(spec.border, row, map.h)?, index(spec.border, column, map.w)?);
-        Some(map.offset(0, row, column))
-    };
-    if !spec.linear {
-        // `as` saturates; so far out only the border's rule matters.
+    // `as` saturates; so far out only the border's rule matters.
+    if spec.sampling == Sampling::Nearest {
         let (row, column) = (v.round_ties_even() as i32, u.round_ties_even() as i32);
         let nearest = at(row.into(), column.into());
         return Some(Taps { at: [nearest, None, None, None], right: 0.0, below: 0.0 });
     }
     let (top, left) = (v.floor(), u.floor());
-    let (row, column) = (i64::from(top as i32), i64::from(left as i32));
-    Some(Taps {
-        at: [at(row, column), at(row, column + 1), at(row + 1, column), at(row + 1, column + 1)],
-        right: u - left,
-        below: v - top,
+    Some(around(i64::from(top as i32), i64::from(left as i32), v - top, u - left))
+}
+
+/// (u, v) in 1/32, half to even; the origin where the denominator is 0.
+fn on_grid(m: &[f32], x: f32, y: f32) -> [i32; 2] {
+    let (x, y) = (f64::from(x), f64::from(y));
+    let along = |i: usize| f64::from(m[i]) * x + (f64::from(m[i + 1]) * y + f64::from(m[i + 2]));
+    let denominator = along(6);
+    let factor = if denominator == 0.0 { 0.0 } else { 32.0 / denominator };
+    [along(0), along(3)].map(|place| (place * factor).round_ties_even() as i32)
+}
+
+/// (u, v) of an affine matrix in 1/32: both parts of a place in 2⁻¹⁰, half to even, and their sum half up.
+fn affine_on_grid(m: &[f32], x: f32, y: f32) -> [i32; 2] {
+    let (x, y) = (f64::from(x), f64::from(y));
+    let fixed = |value: f64| i64::from((value * 1024.0).round_ties_even() as i32);
+    [0, 3].map(|i| {
+        let across = fixed(f64::from(m[i]) * x);
+        let down = fixed(f64::from(m[i + 1]) * y + f64::from(m[i + 2]));
+        ((across + down + 16) >> 5).clamp(i32::MIN.into(), i32::MAX.into()) as i32
     })
 }
 

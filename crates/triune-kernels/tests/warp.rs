@@ -4,7 +4,7 @@ mod common;
 
 use common::{gapped, indices, isas, same_bits};
 use triune_kernels::{Nhwc, Pool, WarpSpec, warp_perspective};
-use triune_tensor::function::BorderMode;
+use triune_tensor::function::{BorderMode, Sampling};
 use triune_testing::Random;
 
 const BORDERS: [BorderMode; 5] = [
@@ -14,6 +14,8 @@ const BORDERS: [BorderMode; 5] = [
     BorderMode::Reflect101,
     BorderMode::Wrap,
 ];
+
+const SAMPLINGS: [Sampling; 4] = [Sampling::Linear, Sampling::Grid, Sampling::AffineGrid, Sampling::Nearest];
 
 /// The index that an infinite continuation of the axis has there.
 fn continued(border: BorderMode, at: i64, len: usize) -> Option<usize> {
@@ -45,7 +47,27 @@ fn expected(
 ) -> f32 {
     let (y, x) = (pixel[0] as f32, pixel[1] as f32);
     let scale = m[6] * x + m[7] * y + m[8];
-    let (u, v) = ((m[0] * x + m[1] * y + m[2]) / scale, (m[3] * x + m[4] * y + m[5]) / scale);
+    let wide = |i: usize| {
+        f64::from(m[i]) * f64::from(x) + (f64::from(m[i + 1]) * f64::from(y) + f64::from(m[i + 2]))
+    };
+    let (u, v) = match spec.sampling {
+        Sampling::Grid => {
+            let steps = |i| {
+                ((if wide(6) == 0.0 { 0.0 } else { wide(i) * (32.0 / wide(6)) }).round_ties_even() / 32.0)
+                    as f32
+            };
+            (steps(0), steps(3))
+        }
+        Sampling::AffineGrid => {
+            let part = |value: f64| (value * 1024.0).round_ties_even();
+            let steps = |i: usize| {
+                let down = f64::from(m[i + 1]) * f64::from(y) + f64::from(m[i + 2]);
+                (((part(f64::from(m[i]) * f64::from(x)) + part(down) + 16.0) / 32.0).floor() / 32.0) as f32
+            };
+            (steps(0), steps(3))
+        }
+        _ => ((m[0] * x + m[1] * y + m[2]) / scale, (m[3] * x + m[4] * y + m[5]) / scale),
+    };
     let border = if let BorderMode::Constant(value) = spec.border { value } else { 0.0 };
     if !(u.is_finite() && v.is_finite()) {
         return border;
@@ -57,7 +79,7 @@ fn expected(
         (Some(row), Some(column)) => read(row, column),
         _ => border,
     };
-    if !spec.linear {
+    if spec.sampling == Sampling::Nearest {
         return tap(i64::from(v.round_ties_even() as i32), i64::from(u.round_ties_even() as i32));
     }
     let (row, column) = (i64::from(v.floor() as i32), i64::from(u.floor() as i32));
@@ -73,7 +95,7 @@ fn expected(
 fn warps_equal_one_pixel_at_a_time() {
     let mut random = Random(91);
     for round in 0..60 {
-        let spec = WarpSpec { linear: round % 4 != 3, border: BORDERS[round % 5] };
+        let spec = WarpSpec { sampling: SAMPLINGS[round % 4], border: BORDERS[round % 5] };
         let size = [random.between(1, 9), random.between(1, 9)];
         let out_size = [random.between(1, 12), random.between(1, 12)];
         let (images, results, c) = (random.between(1, 3), random.between(1, 4), random.between(1, 40));
@@ -127,7 +149,7 @@ fn nearest_of_two_is_the_even_one() {
     let (i, o) = (Nhwc::dense(1, 6, 7, 1), Nhwc::dense(1, 5, 6, 1));
     let x: Vec<f32> = (0_u8..42).map(f32::from).collect();
     for border in BORDERS {
-        let spec = WarpSpec { linear: false, border };
+        let spec = WarpSpec { sampling: Sampling::Nearest, border };
         for [left, top] in [[0.5, 0.0], [0.0, 0.5], [-1.5, 0.5], [1.5, -2.5], [-0.5, -0.5], [2.5, 1.5]] {
             let matrix = [1.0, 0.0, left, 0.0, 1.0, top, 0.0, 0.0, 1.0];
             let mut wanted = vec![0.0; o.span()];
@@ -154,7 +176,7 @@ fn nearest_of_two_is_the_even_one() {
 
 #[test]
 fn misfits_are_errors() {
-    let spec = WarpSpec { linear: true, border: BorderMode::Replicate };
+    let spec = WarpSpec { sampling: Sampling::Linear, border: BorderMode::Replicate };
     let pool = Pool::new(1);
     let (i, o) = (Nhwc::dense(2, 3, 3, 1), Nhwc::dense(2, 2, 2, 1));
     let run = |matrix: usize, image: Option<&[i32]>, x: usize, y: usize, i: Nhwc| {

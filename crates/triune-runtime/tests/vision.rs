@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use triune_graph::{
     Graph, Op, Quantization,
-    ops::{AdaptivePool, BorderMode, PoolKind, WarpPerspective},
+    ops::{AdaptivePool, BorderMode, PoolKind, Sampling, WarpPerspective},
 };
 use triune_runtime::{Session, SessionOptions, TensorRef};
 use triune_tensor::{DType, QuantParams, Rounding};
@@ -59,7 +59,7 @@ proptest! {
         let size = builder.constant(&Tensor::i64(&[2], &out.map(|extent| extent as i64)));
         let indices: Vec<i32> = (0..results).map(|i| ((seed >> i) as usize % images) as i32).collect();
         let indices = indexed.then(|| builder.constant(&Tensor::i32(&[results], &indices)));
-        let op = Op::WarpPerspective(WarpPerspective { linear: true, border });
+        let op = Op::WarpPerspective(WarpPerspective { sampling: Sampling::Linear, border });
         let y = builder.node_with(op, &[Some(x), Some(m), indices, Some(size)], 1)[0];
         let graph = builder.finish_inferred(&[y]);
         let x = Tensor::f32(&shape, &Random(seed).floats(shape.iter().product()));
@@ -140,7 +140,8 @@ fn warps_as_the_reference() {
     let data = builder.input("data", DType::F32, &x.shape);
     let roi = builder.input("roi", DType::F32, &m.shape);
     let size = builder.constant(&Tensor::i64(&[2], &[64, 64]));
-    let op = Op::WarpPerspective(WarpPerspective { linear: true, border: BorderMode::Replicate });
+    let op =
+        Op::WarpPerspective(WarpPerspective { sampling: Sampling::Linear, border: BorderMode::Replicate });
     let y = builder.node_with(op, &[Some(data), Some(roi), None, Some(size)], 1)[0];
     let graph = builder.finish_inferred(&[y]);
     close(&expected, &run(&graph, &[&x, &m], 2)[0], 1e-5);

@@ -21,7 +21,7 @@ impl Lowering<'_> {
             output: self.map(&output)?,
             matrices: self.addr(&matrices)?,
             images: images.as_ref().map(|view| self.addr(view)).transpose()?,
-            linear: op.linear,
+            sampling: op.sampling,
             border: op.border,
         };
         let mut touched = vec![&input, &matrices, &output];

@@ -3,8 +3,8 @@
 use triune_tensor::{
     DType, Requantize, Rounding,
     function::{
-        BinaryKind, BorderMode, CellKind, CoordinateMode, PoolKind, ReduceKind, ResizeMode, ScatterKind,
-        UnaryKind,
+        BinaryKind, BorderMode, CellKind, CoordinateMode, PoolKind, ReduceKind, ResizeMode, Sampling,
+        ScatterKind, UnaryKind,
     },
 };
 
@@ -576,8 +576,8 @@ commands! {
         [in] matrices: Addr,
         /// One i32 per output image: the input image that it is taken from; without them image i from image i.
         [in] images: Option<Addr>,
-        /// Whether a pixel is made of its four neighbours; else it is the nearest, half to even.
-        linear: bool,
+        /// What a pixel is made of.
+        sampling: Sampling,
         /// What lies outside of the input.
         border: BorderMode,
     }

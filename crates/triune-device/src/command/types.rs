@@ -3,7 +3,7 @@
 use triune_tensor::{
     DType, Requantize, Rounding,
     function::{
-        BinaryKind, BorderMode, CellKind, Coded, CoordinateMode, PoolKind, ReduceKind, ResizeMode,
+        BinaryKind, BorderMode, CellKind, Coded, CoordinateMode, PoolKind, ReduceKind, ResizeMode, Sampling,
         ScatterKind, UnaryKind,
     },
 };
@@ -298,6 +298,7 @@ coded_fields!(
     Requantize,
     ResizeMode,
     Rounding,
+    Sampling,
     ScatterKind
 );
 
@@ -310,6 +311,7 @@ pub(super) fn code_tables() -> Vec<super::docs::Codes> {
         Codes::of::<Rounding>(),
         Codes::of::<Requantize>(),
         Codes::of::<ReduceKind>(),
+        Codes::of::<Sampling>(),
         Codes::of::<ScatterKind>(),
         Codes::of::<PoolKind>(),
         Codes::of::<ResizeMode>(),

@@ -337,8 +337,7 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             work.set_reads([Some(width.map(&c.input)), Some((c.matrices, 36 * images)), indices]);
             work.write = Some(width.map(&c.output));
             let elements = c.output.elements();
-            let taps = if c.linear { 4 } else { 1 };
-            Amount { macs: 0, gemm: None, taps: elements.saturating_mul(taps), elements }
+            Amount { macs: 0, gemm: None, taps: elements.saturating_mul(c.sampling.taps()), elements }
         }
         Command::Recurrence(c) => {
             let (gates, states) = (c.cell.gates() as u32, c.cell.states() as u32);

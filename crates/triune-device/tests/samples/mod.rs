@@ -12,8 +12,8 @@ use triune_device::{
 use triune_tensor::{
     DType, Requantize, Rounding,
     function::{
-        BinaryKind, BorderMode, CellKind, CoordinateMode, PoolKind, ReduceKind, ResizeMode, ScatterKind,
-        UnaryKind,
+        BinaryKind, BorderMode, CellKind, CoordinateMode, PoolKind, ReduceKind, ResizeMode, Sampling,
+        ScatterKind, UnaryKind,
     },
 };
 
@@ -211,7 +211,7 @@ pub(crate) fn warp() -> Warp {
         output: output(DType::F32, MAP),
         matrices: ZEROS,
         images: Some(ZEROS),
-        linear: true,
+        sampling: Sampling::Linear,
         border: BorderMode::Constant(1.0),
     }
 }

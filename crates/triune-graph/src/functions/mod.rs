@@ -5,7 +5,11 @@
 //! builds may depend on them. Nodes of a body know what they are part of ([`crate::Node::origin`]), and errors name that.
 //! Nothing here knows a file format; who reads one says what its composite operators are.
 
+pub(crate) mod exact;
+pub(crate) mod running;
+pub(crate) mod sample;
 mod scope;
+pub(crate) mod volume;
 
 use std::{fmt, sync::Arc};
 

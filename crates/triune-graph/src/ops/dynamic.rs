@@ -207,6 +207,15 @@ impl NonZero {
         at.input(0)?;
         Err(depends_on_data(at))
     }
+
+    /// The result's type if no element is 0.
+    #[cfg(feature = "megengine")]
+    pub(crate) fn most(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        let count = x.shape.elements().ok_or_else(|| at.wrong(format!("elements {}", x.shape)))?;
+        let shape = at.shape(&[x.shape.rank().max(1), count])?;
+        Ok(vec![TensorType { dtype: DType::I64, shape }])
+    }
 }
 
 impl Nms {

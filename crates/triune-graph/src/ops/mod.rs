@@ -44,7 +44,7 @@ pub(crate) use window::Window;
 // What operators' attributes are made of.
 pub use triune_tensor::function::{
     BinaryKind, BorderMode, CellKind, Comparison, CoordinateMode, NearestMode, PoolKind, ReduceKind,
-    ResizeMode, ScatterKind, UnaryKind,
+    ResizeMode, Sampling, ScatterKind, UnaryKind,
 };
 
 use crate::{Error, Function};

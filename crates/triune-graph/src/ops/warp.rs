@@ -1,6 +1,9 @@
 //! Perspective warps of images.
 
-use triune_tensor::{DType, function::BorderMode};
+use triune_tensor::{
+    DType,
+    function::{BorderMode, Sampling},
+};
 
 use super::infer::{Operands, TensorType};
 use crate::Error;
@@ -12,8 +15,8 @@ use crate::Error;
 /// columns). 8-bit results are rounded half away from zero. An index outside of x is an error when the network runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WarpPerspective {
-    /// Whether a pixel is made of its four neighbours; else it is the nearest, half to even.
-    pub linear: bool,
+    /// What a pixel is made of.
+    pub sampling: Sampling,
     /// What lies outside of the input.
     pub border: BorderMode,
 }

@@ -17,6 +17,7 @@ use triune_testing::Random;
 pub(crate) enum Field {
     U8(u8),
     U32(u32),
+    U64(u64),
     F32(f32),
     Text(String),
     Table(Table),
@@ -41,23 +42,31 @@ fn point(out: &mut [u8], position: usize) {
 /// Appends a table and what it refers to.
 fn put(out: &mut Vec<u8>, table: &Table) {
     let slots = table.iter().map(|(slot, _)| slot + 1).max().unwrap_or(0);
-    // The table comes first, the vtable behind it, then what it refers to; every field takes four bytes.
+    // The table comes first, the vtable behind it, then what it refers to; every field takes four bytes or eight.
     align(out, 4);
     let start = out.len();
-    out.resize(start + 4 + 4 * table.len(), 0);
+    let width = |field: &Field| if matches!(field, Field::U64(_)) { 8 } else { 4 };
+    let size = 4 + table.iter().map(|(_, field)| width(field)).sum::<usize>();
+    out.resize(start + size, 0);
     let vtable = out.len();
     out[start..start + 4].copy_from_slice(&(start as i32 - vtable as i32).to_le_bytes());
     out.extend_from_slice(&(4 + 2 * slots as u16).to_le_bytes());
-    out.extend_from_slice(&(4 + 4 * table.len() as u16).to_le_bytes());
+    out.extend_from_slice(&(size as u16).to_le_bytes());
     out.resize(vtable + 4 + 2 * slots, 0);
-    for (index, (slot, field)) in table.iter().enumerate() {
-        let position = start + 4 + 4 * index;
+    let mut next = start + 4;
+    for (slot, field) in table {
+        let position = next;
+        next += width(field);
         let entry = vtable + 4 + 2 * slot;
         out[entry..entry + 2].copy_from_slice(&((position - start) as u16).to_le_bytes());
         let word = match field {
             Field::U8(value) => u32::from(*value),
             Field::U32(value) => *value,
             Field::F32(value) => value.to_bits(),
+            Field::U64(value) => {
+                out[position..position + 8].copy_from_slice(&value.to_le_bytes());
+                continue;
+            }
             _ => {
                 align(out, 4);
                 if let Field::Vector(_, to, _) = field {
@@ -87,7 +96,9 @@ fn put(out: &mut Vec<u8>, table: &Table) {
                             put(out, table);
                         }
                     }
-                    Field::U8(_) | Field::U32(_) | Field::F32(_) => unreachable!("handled above"),
+                    Field::U8(_) | Field::U32(_) | Field::U64(_) | Field::F32(_) => {
+                        unreachable!("handled above")
+                    }
                 }
                 continue;
             }

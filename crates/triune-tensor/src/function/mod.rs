@@ -11,6 +11,7 @@ pub mod math;
 mod pool;
 mod reduce;
 mod resize;
+mod sampling;
 mod scatter;
 mod unary;
 
@@ -20,6 +21,7 @@ pub use cell::CellKind;
 pub use pool::PoolKind;
 pub use reduce::ReduceKind;
 pub use resize::{CoordinateMode, NearestMode, ResizeMode};
+pub use sampling::Sampling;
 pub use scatter::ScatterKind;
 pub use unary::UnaryKind;
 
@@ -124,6 +126,7 @@ mod tests {
         check(BinaryKind::ALL.iter().copied());
         check(Comparison::ALL.iter().copied());
         check(ReduceKind::ALL.iter().copied());
+        check(Sampling::ALL.iter().copied());
         check(ScatterKind::ALL.iter().copied());
         check(CoordinateMode::ALL.iter().copied());
         check(CellKind::ALL.iter().copied());

@@ -1,6 +1,6 @@
 //! Perspective warps, coordinates in f32 as the kernel has them, the blend in f64.
 
-use triune_graph::ops::{BorderMode, WarpPerspective};
+use triune_graph::ops::{BorderMode, Sampling, WarpPerspective};
 
 use super::Step;
 use crate::{Data, Tensor, tensor::positions};
@@ -21,7 +21,11 @@ impl Step<'_> {
             let m = &matrices[9 * at[0]..9 * at[0] + 9];
             let (column, row) = (at[3] as f32, at[2] as f32);
             let along = |i: usize| m[i] * column + m[i + 1] * row + m[i + 2];
-            let (u, v) = (along(0) / along(6), along(3) / along(6));
+            let (u, v) = match op.sampling {
+                Sampling::Grid => gridded(m, column, row),
+                Sampling::AffineGrid => fixed(m, column, row),
+                _ => (along(0) / along(6), along(3) / along(6)),
+            };
             if !(u.is_finite() && v.is_finite()) {
                 return outside;
             }
@@ -31,7 +35,7 @@ impl Step<'_> {
                 let (Some(row), Some(column)) = place else { return outside };
                 reals[((image * x.shape[1] + at[1]) * x.shape[2] + row) * x.shape[3] + column]
             };
-            if !op.linear {
+            if op.sampling == Sampling::Nearest {
                 return tap(v.round_ties_even() as i64, u.round_ties_even() as i64);
             }
             let (top, left) = (v.floor() as i64, u.floor() as i64);
@@ -47,6 +51,28 @@ impl Step<'_> {
         let integers: Vec<i64> = values.map(|value| (value.round() as i64).clamp(low, high)).collect();
         Tensor::of_integers(x.dtype(), &shape, &integers)
     }
+}
+
+/// The place that is nearest in steps of 1/32.
+fn gridded(m: &[f32], column: f32, row: f32) -> (f32, f32) {
+    let real = |i: usize| {
+        f64::from(m[i]) * f64::from(column) + (f64::from(m[i + 1]) * f64::from(row) + f64::from(m[i + 2]))
+    };
+    let steps = |place: f64| {
+        let steps = if real(6) == 0.0 { 0.0 } else { (place * (32.0 / real(6))).round_ties_even() };
+        (steps / 32.0) as f32
+    };
+    (steps(real(0)), steps(real(3)))
+}
+
+/// The place of an affine matrix whose two parts are counted in steps of 1/1024 and their sum in steps of 1/32.
+fn fixed(m: &[f32], column: f32, row: f32) -> (f32, f32) {
+    let place = |i: usize| {
+        let across = (f64::from(m[i]) * f64::from(column) * 1024.0).round_ties_even();
+        let down = ((f64::from(m[i + 1]) * f64::from(row) + f64::from(m[i + 2])) * 1024.0).round_ties_even();
+        (((across + down + 16.0) / 32.0).floor() / 32.0) as f32
+    };
+    (place(0), place(3))
 }
 
 /// Where an index beyond the axis leads, one reflection or turn at a time.

@@ -71,7 +71,7 @@ pub(super) fn warp(checker: &Checker<'_>, command: &command::Warp) -> Result<Pre
     let images = to.n as u64;
     let matrices = checker.dense("matrices", command.matrices, 4, 9 * images)?;
     let step = WarpStep {
-        spec: WarpSpec { linear: command.linear, border: command.border },
+        spec: WarpSpec { sampling: command.sampling, border: command.border },
         indexed: command.images.is_some(),
         dtype: command.input.dtype,
         input: from,

@@ -2,10 +2,11 @@
 
 use triune_tensor::{DType, QuantParams, Shape};
 
-use super::{damaged, element::Element, file::Operator, read::Builder};
+use super::{damaged, element::Element, file::Operator, read::Builder, registry};
 use crate::{
     Constant, Error, Node, Op, Quantization, Value, ValueId,
     format::flatbuffer::{Table, Wrong},
+    functions::{Function, Scope},
     ops::{BinaryKind, Cast, Identity, Reshape, Transpose, UnaryKind},
 };
 
@@ -187,6 +188,35 @@ impl<'a> NodeReader<'_, '_, 'a> {
         Some(Quantization { operands, weights: weights.into(), dtype, result })
     }
 
+    /// A composite operator with one result.
+    pub(super) fn function(
+        &mut self,
+        inputs: &[ValueId],
+        decides: &'static [usize],
+        body: impl Fn(&mut Scope<'_, '_>) -> Result<ValueId, Error> + Send + Sync + 'static,
+    ) -> Result<ValueId, Error> {
+        let function = Function::new(self.known_name(), body).deciding(decides);
+        self.emit(function, inputs)
+    }
+
+    /// A composite operator with `results` results.
+    pub(super) fn functions(
+        &mut self,
+        inputs: &[ValueId],
+        results: usize,
+        body: impl Fn(&mut Scope<'_, '_>) -> Result<Vec<ValueId>, Error> + Send + Sync + 'static,
+    ) -> Result<Vec<ValueId>, Error> {
+        let function = Function::with_results(self.known_name(), body);
+        let inputs: Vec<_> = inputs.iter().copied().map(Some).collect();
+        self.emit_many(function.into(), &inputs, &vec![None; results])
+    }
+
+    /// The operator's type, which is one of those that are read.
+    fn known_name(&self) -> &'static str {
+        let known = registry::OPERATORS.iter().find(|&&name| name == self.operator.kind);
+        known.copied().unwrap_or("Function")
+    }
+
     /// A float function of one operand.
     pub(super) fn unary(&mut self, kind: UnaryKind, x: ValueId) -> Result<ValueId, Error> {
         self.emit(kind, &[x])
@@ -278,7 +308,9 @@ macro_rules! fields {
 
 impl<'a> Params<'a> {
     fields! {
+        u8: u8;
         u32: u32;
+        u64: u64;
         i32: i32;
         f32: f32;
         f64: f64;

@@ -18,9 +18,10 @@ use super::{
 use crate::{
     Constant, Dim, Error, Graph, Op, Value, ValueId,
     format::names::Names,
+    infer::of_function,
     known::Evaluator,
     ops::{
-        CondTake, Hosted,
+        CondTake, Hosted, NonZero,
         infer::{Operand, Operands, TensorType},
     },
 };
@@ -275,9 +276,23 @@ impl Builder<'_> {
             });
         }
         let at = Operands { node, op: op.name(), inputs: &operands, quantized };
+        if let Op::Function(function) = op {
+            let found = match of_function(function, &at, outputs.len()) {
+                // What is guessed need not fit.
+                Err(_) if guessed => return Ok(()),
+                found => found?,
+            };
+            for (&id, (found, known)) in outputs.iter().zip(found) {
+                self.types[id.0 as usize] = Some(found);
+                self.known[id.0 as usize] = known.filter(|_| !guessed);
+                self.graph.value_mut(id).dtype = Some(found.dtype);
+            }
+            return Ok(());
+        }
         // On a copy: what inference fixes may differ for other extents.
         let found = match (op, op.clone().infer(&at, outputs.len())) {
             (Op::Hosted(Hosted::CondTake(_)), Err(_)) => CondTake::most(&at)?,
+            (Op::Hosted(Hosted::NonZero(_)), Err(_)) => NonZero::most(&at)?,
             // What is guessed need not fit.
             (_, Err(_)) if guessed => return Ok(()),
             (_, found) => found?,

@@ -6,7 +6,10 @@ use twox_hash::XxHash64;
 
 use super::{
     node::NodeReader,
-    ops::{arithmetic, conv, convert, image, layout, matrix, pick, pool, reduce, shape, source},
+    ops::{
+        arithmetic, assign, color, conv, convert, image, layout, matrix, norm, pick, pool, recurrent, reduce,
+        sample, shape, source, spatial,
+    },
 };
 use crate::{Error, ValueId};
 
@@ -73,33 +76,75 @@ operators! {
     ("CondTake", 2, 2, Results::First(2)) => pick::cond_take;
     ("ConvBiasForward", 2, 4, ONE) => conv::conv_bias;
     ("Convolution", 2, 2, ONE) => conv::convolution;
+    ("Convolution3D", 2, 2, ONE) => spatial::conv3d;
+    ("Convolution3DBackwardData", 2, 3, ONE) => spatial::deconv3d;
+    ("ConvolutionBackwardData", 2, 3, ONE) => spatial::deconv;
     ("Copy", 1, 1, ONE) => shape::identity;
+    ("CumsumV1", 1, 1, ONE) => assign::running_sum;
+    ("CvtColor", 1, 1, ONE) => color::convert;
+    ("Diag", 1, 1, ONE) => assign::diagonal;
     ("Dimshuffle", 1, 1, ONE) => shape::dimshuffle;
+    ("Dot", 2, 2, ONE) => matrix::dot;
     ("Elemwise", 1, 4, ONE) => arithmetic::elemwise;
     ("ElemwiseMultiType", 1, 3, ONE) => arithmetic::elemwise_multi_type;
-    ("GetVarShapeV1", 1, 1, ONE) => shape::get_var_shape;
+    ("Eye", 1, 1, ONE) => assign::eye;
+    ("FakeQuant", 3, 3, ONE) => convert::fake_quant;
+    ("Flip", 1, 1, ONE) => image::flip;
+    ("GeneralNorm", 1, 3, Results::First(3)) => norm::general;
+    ("GetVarShapeV1", 1, MANY, ONE) => shape::get_var_shape;
+    ("GroupLocalV2", 2, 2, ONE) => spatial::local;
+    ("GroupNorm", 1, 3, Results::First(3)) => norm::group;
     ("Host2DeviceCopy", 0, 0, ONE) => source::input;
     ("Identity", 1, 1, ONE) => shape::identity;
+    ("Images2Neibs", 1, 1, ONE) => spatial::apart;
     ("ImmutableTensor", 0, 0, ONE) => source::constant;
+    ("IncrSubtensor", 2, MANY, ONE) => assign::assign;
+    ("IndexingIncrMultiAxisVec", 2, MANY, ONE) => assign::assign;
     ("IndexingMultiAxisVec", 2, MANY, ONE) => shape::indexing;
+    ("IndexingOneHot", 2, 2, ONE) => assign::one_hot;
+    ("IndexingSetMultiAxisVec", 2, MANY, ONE) => assign::assign;
+    ("IndexingSetOneHot", 3, 3, ONE) => assign::set_one_hot;
+    ("InstanceNorm", 1, 3, Results::First(3)) => norm::group;
+    ("LRN", 1, 1, ONE) => norm::local_response;
+    ("LSQ", 4, 4, ONE) => convert::fake_quant;
+    ("LSTMCellForward", 7, 7, Results::First(3)) => recurrent::lstm_cell;
+    ("LSTMForward", 4, 4, Results::First(4)) => recurrent::lstm;
+    ("LayerNorm", 1, 3, Results::First(3)) => norm::layer;
+    ("Linspace", 3, 3, ONE) => assign::linspace;
+    ("LocalV2", 2, 2, ONE) => spatial::local;
     ("MatrixMulV2", 2, 2, ONE) => matrix::matrix_mul;
     ("MultipleDeviceTensorHolder", 0, 0, ONE) => source::constants;
     ("MultipleDeviceTensorWithFormatHolder", 0, 0, ONE) => source::constants;
     ("NMSKeep", 1, 1, Results::First(2)) => pick::nms_keep;
     ("NMSKeepMGB", 1, 1, Results::First(2)) => pick::nms_keep;
+    ("NonZero", 1, 1, ONE) => pick::non_zero;
     ("Padding", 1, 1, ONE) => shape::padding;
     ("PoolingV1", 1, 1, ONE) => pool::pooling;
+    ("PowC", 1, 1, ONE) => recurrent::power;
+    ("RNNCellForward", 6, 6, ONE) => recurrent::rnn_cell;
+    ("RNNForward", 3, 3, Results::First(3)) => recurrent::rnn;
+    ("ROIAlignV1", 2, 2, Results::First(2)) => sample::roi_align;
+    ("ROICopy", 1, 1, ONE) => image::region;
+    ("ROIPooling", 3, 3, Results::First(2)) => sample::roi_pooling;
     ("ReduceV2", 1, 2, ONE) => reduce::reduce;
     ("RelayoutFormatV1", 1, 1, ONE) => layout::relayout;
+    ("RemapV1", 2, 2, ONE) => sample::remap;
     ("ReshapeV1", 2, 2, ONE) => shape::reshape;
     ("ResizeV2", 2, 2, ONE) => image::resize;
+    ("Rotate", 1, 1, ONE) => image::rotate;
+    ("SetSubtensor", 2, MANY, ONE) => assign::assign;
     ("SharedDeviceTensor", 0, 0, ONE) => source::constant;
     ("SharedDeviceTensorWithFormat", 0, 0, ONE) => source::constant;
+    ("SlidingWindowTranspose", 1, 1, ONE) => spatial::together;
     ("Softmax", 1, 1, ONE) => arithmetic::softmax;
+    ("Split", 2, MANY, Results::First(2)) => assign::split;
     ("Subtensor", 1, MANY, ONE) => shape::subtensor;
+    ("TQT", 2, 2, ONE) => convert::fake_quant;
     ("TopK", 2, 2, Results::First(2)) => pick::top_k;
     ("TypeCvtV2", 1, 1, ONE) => convert::type_cvt;
+    ("WarpAffineV2", 3, 3, ONE) => image::warp_affine;
     ("WarpPerspectiveV2", 3, 4, ONE) => image::warp_perspective;
+    ("Where", 3, 3, ONE) => pick::choice;
 }
 
 /// What an operator does with operands that the file has in blocks of channels.
@@ -140,8 +185,12 @@ pub(super) fn results_of(kind: &str) -> usize {
 }
 
 /// Class names of version 1 whose types have another name in version 2.
-const RENAMED: &[(&str, &str)] =
-    &[("ConvBiasForwardV4", "ConvBiasForward"), ("ConvolutionV2", "Convolution")];
+const RENAMED: &[(&str, &str)] = &[
+    ("ConvBiasForwardV4", "ConvBiasForward"),
+    ("ConvolutionBackwardDataV2", "ConvolutionBackwardData"),
+    ("ConvolutionV2", "Convolution"),
+    ("DeformableConvForwardV1", "DeformableConvForward"),
+];
 
 /// The number of a type in files of version 2, and the version of the operator's own description.
 pub(super) fn id_of(kind: &str) -> (u64, u32) {

@@ -127,14 +127,7 @@ fn function(node: &mut NodeReader<'_, '_, '_>, mode: u32) -> Result<Option<Value
             arity(node, 1)?;
             let x = node.inputs[0];
             let dtype = node.dtype(x)?;
-            let answer = if mode == 62 {
-                node.binary(B::NotEqual, x, x)?
-            } else {
-                let magnitude = node.unary(U::Abs, x)?;
-                let infinity = node.scalar(f32::INFINITY);
-                let infinity = node.cast(infinity, dtype)?;
-                node.binary(B::Equal, magnitude, infinity)?
-            };
+            let answer = special(node, x, mode == 62)?;
             Some(node.cast(answer, dtype)?)
         }
         35 => {
@@ -195,10 +188,34 @@ fn arity(node: &NodeReader<'_, '_, '_>, operands: usize) -> Result<(), Error> {
 /// A function of plain numbers.
 pub(in super::super) fn elemwise(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
     let mode = node.params(kind::ELEMWISE)?.u32(0, 0)?;
-    if node.inputs.iter().any(|&id| node.quant(id).is_some()) {
-        return Err(node.unsupported(format!("mode {mode} over quantized inputs")));
+    if let Some(quant) = node.inputs.iter().find_map(|&id| node.quant(id)) {
+        return alike(node, mode, quant);
     }
     function(node, mode)?.ok_or_else(|| node.unsupported(format!("mode {mode}")))
+}
+
+/// A function of integers that all mean the same, as the result's do.
+fn alike(node: &mut NodeReader<'_, '_, '_>, mode: u32, quant: QuantParams) -> Result<ValueId, Error> {
+    let dtype = node.dtype(node.inputs[0])?;
+    let same = |&id: &ValueId| node.quant(id) == Some(quant) && node.dtype(id).is_ok_and(|own| own == dtype);
+    if !node.inputs.iter().all(same) {
+        return Err(node.unsupported(format!("mode {mode} over integers that do not mean the same")));
+    }
+    // Sums, differences and extremes of 32 bits are those of the integers.
+    let kind = match mode {
+        16 => Some(BinaryKind::Add),
+        18 => Some(BinaryKind::Max),
+        19 => Some(BinaryKind::Min),
+        24 => Some(BinaryKind::Sub),
+        _ => None,
+    };
+    if let Some(kind) = kind.filter(|_| dtype == DType::I32) {
+        arity(node, 2)?;
+        let value = node.binary(kind, node.inputs[0], node.inputs[1])?;
+        node.builder.set_quant(value, Some(quant));
+        return Ok(value);
+    }
+    in_reals(node, mode, Element { dtype, quant: Some(quant) }, quant)
 }
 
 /// For each mode of `ElemwiseMultiType` from 6 to 53, the function of reals that it is, by its number for `Elemwise`;
@@ -226,6 +243,7 @@ pub(in super::super) fn elemwise_multi_type(node: &mut NodeReader<'_, '_, '_>) -
         0 => return mixed(node, DType::I32, 3),
         54 | 56 => return mixed(node, DType::F32, 3),
         55 => return mixed(node, DType::F32, 2),
+        58..=63 => return question(node, mode),
         _ => {}
     }
     let equivalent = (mode as usize).checked_sub(6).and_then(|index| QUANTIZED.get(index).copied().flatten());
@@ -270,6 +288,33 @@ fn in_reals(
     let value = function(node, equivalent)?;
     let value = value.ok_or_else(|| node.unsupported(format!("the function number {equivalent}")))?;
     quantize(node, value, element, quant)
+}
+
+/// A comparison, or a question about one operand, whose answer is a bool.
+fn question(node: &mut NodeReader<'_, '_, '_>, mode: u32) -> Result<ValueId, Error> {
+    for index in 0..node.inputs.len() {
+        if node.quant(node.inputs[index]).is_some() {
+            node.inputs[index] = real(node, node.inputs[index])?;
+        }
+    }
+    if mode >= 62 {
+        arity(node, 1)?;
+        return special(node, node.inputs[0], mode == 62);
+    }
+    arity(node, 2)?;
+    let kind = [BinaryKind::Equal, BinaryKind::NotEqual, BinaryKind::Less, BinaryKind::LessOrEqual];
+    node.binary(kind[mode as usize - 58], node.inputs[0], node.inputs[1])
+}
+
+/// Whether elements are no numbers, or infinite.
+fn special(node: &mut NodeReader<'_, '_, '_>, x: ValueId, nan: bool) -> Result<ValueId, Error> {
+    if nan {
+        return node.binary(BinaryKind::NotEqual, x, x);
+    }
+    let magnitude = node.unary(UnaryKind::Abs, x)?;
+    let infinity = node.scalar(f32::INFINITY);
+    let infinity = node.cast(infinity, node.dtype(x)?)?;
+    node.binary(BinaryKind::Equal, magnitude, infinity)
 }
 
 /// a·b, or a·b + c, of plain numbers in the type `wide`.

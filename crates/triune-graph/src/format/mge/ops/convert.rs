@@ -6,6 +6,7 @@ use super::kind;
 use crate::{
     Constant, Error, ValueId,
     format::mge::{element::Element, node::NodeReader},
+    functions::Scope,
     ops::{BinaryKind, Cast, DequantizeLinear, Op, QuantizeLinear, UnaryKind},
     passes::table,
 };
@@ -93,4 +94,48 @@ pub(super) fn dequantize(
     let [scale, zero_point] = parameters(node, dtype, quant)?;
     let op = Op::DequantizeLinear(DequantizeLinear { axis: 0 });
     node.emit(op, &[x, scale, zero_point])
+}
+
+/// Reals as they are behind a quantizer and its inverse: whole steps of a scale, half away from zero, within limits. Operands x,
+/// the scale (for `TQT` its logarithm to base 2, rounded up) and, but for that, the zero point.
+pub(in super::super) fn fake_quant(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
+    let name = node.operator.kind.as_str();
+    let (power, clamps_first) = (name == "TQT", name == "LSQ");
+    let params = node.params(match name {
+        "TQT" => kind::TQT,
+        "LSQ" => kind::LSQ,
+        _ => kind::FAKE_QUANT,
+    })?;
+    let limits = [params.i32(0, i32::MIN)? as f32, params.i32(1, i32::MAX)? as f32];
+    let inputs = node.inputs.clone();
+    node.function(&inputs, &[], move |f| {
+        let (x, scale) = (f.input(0)?, f.input(1)?);
+        if f.dtype(x) != DType::F32 {
+            return Err(f.wrong(format!("input of type {}; f32 is expected", f.dtype(x))));
+        }
+        let scale = if power {
+            let exponent = f.unary(UnaryKind::Ceil, scale)?;
+            let two = f.scalar(2.0, DType::F32);
+            f.binary(BinaryKind::Pow, two, exponent)?
+        } else {
+            scale
+        };
+        let zero_point = if power { None } else { Some(f.input(2)?) };
+        let mut steps = f.div(x, scale)?;
+        let move_by = |f: &mut Scope<'_, '_>, x, kind| match zero_point {
+            Some(zero_point) => f.binary(kind, x, zero_point),
+            None => Ok(x),
+        };
+        if clamps_first {
+            steps = move_by(f, steps, BinaryKind::Add)?;
+            steps = f.unary(UnaryKind::Clip(limits), steps)?;
+            steps = f.unary(UnaryKind::RoundHalfAway, steps)?;
+        } else {
+            steps = f.unary(UnaryKind::RoundHalfAway, steps)?;
+            steps = move_by(f, steps, BinaryKind::Add)?;
+            steps = f.unary(UnaryKind::Clip(limits), steps)?;
+        }
+        let steps = move_by(f, steps, BinaryKind::Sub)?;
+        f.mul(steps, scale)
+    })
 }

@@ -6,7 +6,7 @@ use super::kind;
 use crate::{
     Error, ValueId,
     format::mge::node::NodeReader,
-    ops::{BinaryKind, Comparison, CondTake, Nms, Op, Reshape, ShapeOf, TopK},
+    ops::{BinaryKind, Comparison, CondTake, Nms, NonZero, Op, Reshape, ShapeOf, TopK, Where},
 };
 
 /// The rows' element type as an [`Error`] unless the operand is a matrix.
@@ -113,4 +113,22 @@ pub(in super::super) fn nms_keep(node: &mut NodeReader<'_, '_, '_>) -> Result<Va
     let results = node.emit_many(Nms { threshold, max_output: most }.into(), &[Some(x)], &[None, None])?;
     node.finish(1, results[1])?;
     Ok(results[0])
+}
+
+/// Elements of operand 1 where a mask holds, of operand 2 elsewhere.
+pub(in super::super) fn choice(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
+    let (mask, a, b) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    if node.quant(a) != node.quant(b) {
+        return Err(node.unsupported("inputs whose integers do not mean the same"));
+    }
+    let mask = node.cast(mask, DType::Bool)?;
+    let element = node.element(a)?;
+    node.emit_as(Op::Where(Where), &[Some(mask), Some(a), Some(b)], element)
+}
+
+/// The indices of the elements that are not 0: one row per axis, as i32.
+pub(in super::super) fn non_zero(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
+    let x = node.input(0)?;
+    let indices = node.emit(NonZero, &[x])?;
+    node.cast(indices, DType::I32)
 }

@@ -6,7 +6,7 @@ use super::kind;
 use crate::{
     Error, ValueId,
     format::mge::node::NodeReader,
-    ops::{ArgReduce, Op, Reduce, ReduceKind},
+    ops::{ArgReduce, Op, Reduce, ReduceKind, Reshape},
 };
 
 /// The axis that stands for "to the shape that operand 1 gives".
@@ -39,12 +39,26 @@ pub(in super::super) fn reduce(node: &mut NodeReader<'_, '_, '_>) -> Result<Valu
     let mut inputs = vec![node.cast(x, wide)?];
     let op = match params.i32(1, TO_SHAPE)? {
         TO_SHAPE => {
-            inputs.push(node.input(1)?);
+            let target = node.input(1)?;
+            if let [1] = *node.shape(target)?
+                && node.rank(x)? > 1
+                && node.known_ints(target).as_deref() == Some(&[1])
+            {
+                return to_one(node, inputs[0], kind);
+            }
+            inputs.push(target);
             Reduce { kind, axes: None, keep_dims: true }
         }
         axis => Reduce::along(kind, &[axis as isize]),
     };
     node.emit_like(Op::Reduce(op), &inputs)
+}
+
+/// A reduction of all elements to one, on the only axis.
+fn to_one(node: &mut NodeReader<'_, '_, '_>, x: ValueId, kind: ReduceKind) -> Result<ValueId, Error> {
+    let row = node.ints("row", &[-1])?;
+    let row = node.emit_like(Op::Reshape(Reshape { allow_zero: false }), &[x, row])?;
+    node.emit_like(Op::Reduce(Reduce::along(kind, &[0])), &[row])
 }
 
 /// Where along an axis the largest element stands, as i32; the axis stays with an extent of 1.

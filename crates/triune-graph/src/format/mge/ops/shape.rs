@@ -18,7 +18,23 @@ pub(in super::super) fn identity(node: &mut NodeReader<'_, '_, '_>) -> Result<Va
 
 /// The extents of a value, or one of them, as i32.
 pub(in super::super) fn get_var_shape(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
-    let x = node.input(0)?;
+    let mut x = node.input(0)?;
+    if node.inputs.len() > 1 {
+        // The extents of what they all are broadcast to.
+        let inputs = node.inputs.clone();
+        x = node.function(&inputs, &[], |f| {
+            let mut dims = Vec::new();
+            for index in 0..f.inputs().len() {
+                let shape = f.shape(f.input(index)?);
+                let both = crate::ops::infer::broadcast(&dims, &shape);
+                dims = both.ok_or_else(|| {
+                    f.wrong(format!("extents {} and {shape} do not go together", List(&dims)))
+                })?;
+            }
+            let zero = f.scalar(0.0, DType::U8);
+            f.expand(zero, &dims)
+        })?;
+    }
     let (start, end) = match node.params(kind::OPTIONAL_AXIS_V1)?.i32(0, NO_AXIS)? {
         NO_AXIS => (0, None),
         axis => {
@@ -220,7 +236,7 @@ pub(in super::super) fn axis_add_remove(node: &mut NodeReader<'_, '_, '_>) -> Re
 }
 
 /// What an index description takes along one axis: operands, where they are given.
-struct Item {
+pub(super) struct Item {
     axis: i64,
     begin: Option<ValueId>,
     end: Option<ValueId>,
@@ -229,7 +245,7 @@ struct Item {
 }
 
 /// The items of an index description; the operands from `first` on are theirs.
-fn items(node: &NodeReader<'_, '_, '_>, first: usize) -> Result<Vec<Item>, Error> {
+pub(super) fn items(node: &NodeReader<'_, '_, '_>, first: usize) -> Result<Vec<Item>, Error> {
     let params = node.params(kind::INDEX_DESC)?;
     let mut operands = node.inputs.iter().copied().skip(first);
     let mut items = Vec::new();
@@ -259,6 +275,19 @@ fn items(node: &NodeReader<'_, '_, '_>, first: usize) -> Result<Vec<Item>, Error
 pub(in super::super) fn indexing(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
     let items = items(node, 1)?;
     let x = node.input(0)?;
+    indexed(node, x, items, true)
+}
+
+/// What a description takes of a value; with `many`, indices are tensors that are broadcast together.
+pub(super) fn indexed(
+    node: &mut NodeReader<'_, '_, '_>,
+    x: ValueId,
+    items: Vec<Item>,
+    many: bool,
+) -> Result<ValueId, Error> {
+    if !many {
+        return part(node, x, &items);
+    }
     let rank = node.rank(x)?;
     let mut picked = Vec::new();
     for item in &items {

@@ -3,7 +3,7 @@
 use super::{
     DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, mistaken, no_epilogue,
     operators,
-    volume::{self, Attributes},
+    volume::{self, read_attributes},
     window::{read_window, window_axes, write_window},
 };
 use crate::{
@@ -18,7 +18,7 @@ pub(super) fn conv(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         .filter(|&groups| groups > 0)
         .ok_or_else(|| node.unsupported(format!("attribute 'group' = {groups}")))?;
     if window_axes(node, node.rank(1))? == 3 {
-        let attributes = Attributes::read(node)?;
+        let attributes = read_attributes(node)?;
         return Ok(volume::conv(node, attributes, groups));
     }
     let file = read_window(node, node.rank(1))?;

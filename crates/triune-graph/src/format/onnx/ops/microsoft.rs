@@ -4,12 +4,12 @@ use triune_tensor::{DType, Shape};
 
 use super::{
     Form, Meaning, NodeReader, Operator, Signature, activation, conv, operators, quant,
-    quantized::{centered, product, spread},
+    quantized::{centered, spread},
     recurrent, statistics,
 };
 use crate::{
     Constant, Error, Op, ValueId,
-    functions::Scope,
+    functions::{Scope, exact},
     ops::{BinaryKind, ReduceKind, UnaryKind},
 };
 
@@ -122,7 +122,7 @@ fn matmul_integer_to_float(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
     let (a, b) = (f.input(0)?, f.input(1)?);
     let a = centered(f, a, f.get(4), true)?;
     let b = centered(f, b, f.get(5), false)?;
-    let sums = product(f, a, b)?;
+    let sums = exact::product(f, a, b)?;
     scaled(f, sums, [f.input(2)?, f.input(3)?], f.get(6))
 }
 
@@ -133,7 +133,7 @@ fn dynamic_quantize_matmul(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
     let a = centered(f, bytes, Some(zero_point), true)?;
     let b = f.input(1)?;
     let b = centered(f, b, f.get(3), false)?;
-    let sums = product(f, a, b)?;
+    let sums = exact::product(f, a, b)?;
     scaled(f, sums, [scale, f.input(2)?], f.get(4))
 }
 

@@ -4,7 +4,7 @@ use triune_tensor::function::PoolKind;
 
 use super::{
     DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, bare, mistaken, operators,
-    volume::{self, Attributes},
+    volume::{self, read_attributes},
     window::{read_window, window_axes, write_undilated, write_window},
 };
 use crate::{
@@ -17,7 +17,7 @@ fn max_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     node.ignore(&["storage_order"]);
     node.drop_outputs(1)?;
     if window_axes(node, None)? == 3 {
-        let attributes = Attributes::read(node)?;
+        let attributes = read_attributes(node)?;
         return Ok(volume::max_pool(node, attributes));
     }
     pool(node, PoolKind::Max)
@@ -27,7 +27,7 @@ pub(super) fn average_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let count_include_pad = node.flag("count_include_pad")?;
     let undecided = || "before opset 7 nothing says whether a mean counts the padding";
     if window_axes(node, None)? == 3 {
-        let attributes = Attributes::read(node)?;
+        let attributes = read_attributes(node)?;
         if node.since < 7 && attributes.is_padded() {
             return Err(node.unsupported(undecided()));
         }

@@ -5,15 +5,12 @@ use triune_tensor::DType;
 use super::{DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, conv, operators, qlinear};
 use crate::{
     Error, Op, ValueId,
-    functions::Scope,
+    functions::{Scope, exact},
     ops::{BinaryKind, UnaryKind},
 };
 
-/// Products of two bytes without their zero points whose sum is exact in f32, in whatever order.
-const EXACT: usize = (1 << 24) / (255 * 255);
-
 /// Operand `index` without its zero point, of which a matrix on the left may have one per row. Bytes become f32, which holds
-/// them and sums of [`EXACT`] products of them exactly.
+/// them and sums of [`exact::PRODUCTS`] products of them exactly.
 pub(super) fn centered(
     f: &mut Scope<'_, '_>,
     x: ValueId,
@@ -42,36 +39,6 @@ pub(super) fn spread(f: &mut Scope<'_, '_>, x: ValueId, by_row: bool) -> Result<
     }
 }
 
-/// A · B in 32 bits, of what [`centered`] gives: where both are f32, as many products at a time as are exact.
-pub(super) fn product(f: &mut Scope<'_, '_>, a: ValueId, b: ValueId) -> Result<ValueId, Error> {
-    if [a, b].iter().any(|&x| f.dtype(x) != DType::F32) {
-        let (a, b) = (f.cast(a, DType::I32)?, f.cast(b, DType::I32)?);
-        return f.matmul(a, b);
-    }
-    let (left, right) = (f.rank(a), f.rank(b));
-    if left == 0 || right == 0 {
-        return Err(f.wrong("scalars have no matrix product"));
-    }
-    let (own, other) = (left - 1, right.saturating_sub(2));
-    let depth = f.shape(a)[own];
-    let mut sum = None;
-    for from in (0..depth.max(1)).step_by(EXACT) {
-        let to = from.saturating_add(EXACT).min(depth);
-        let (a, b) = if depth <= EXACT {
-            (a, b)
-        } else {
-            (f.slice(a, own, from as i64, to as i64)?, f.slice(b, other, from as i64, to as i64)?)
-        };
-        let part = f.matmul(a, b)?;
-        let part = f.cast(part, DType::I32)?;
-        sum = Some(match sum {
-            Some(sum) => f.add(sum, part)?,
-            None => part,
-        });
-    }
-    sum.ok_or_else(|| f.wrong("a product of nothing"))
-}
-
 /// A convolution in 32 bits; operands x, w, and their zero points. Padding is at x's zero point.
 fn conv_integer(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let op = conv::conv(node)?;
@@ -95,13 +62,16 @@ fn conv_integer(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
                 return Err(f.wrong(format!("a convolution of integers with weights {shape}")));
             }
             let (channels, taps) = (shape[1], shape[2..].iter().product::<usize>().max(1));
-            let most = EXACT / taps;
+            let most = exact::PRODUCTS / taps;
             if channels <= most {
                 let y = f.op(op.clone(), &[x, w])?;
                 return f.cast(y, DType::I32);
             }
             if most == 0 || groups > 1 {
-                return Err(f.unsupported(format!("sums of more than {EXACT} products in groups or windows")));
+                return Err(f.unsupported(format!(
+                    "sums of more than {} products in groups or windows",
+                    exact::PRODUCTS
+                )));
             }
             let mut sum = None;
             for from in (0..channels).step_by(most) {
@@ -124,7 +94,7 @@ fn matmul_integer(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
     let (a, b) = (f.input(0)?, f.input(1)?);
     let a = centered(f, a, f.get(2), true)?;
     let b = centered(f, b, f.get(3), false)?;
-    product(f, a, b)
+    exact::product(f, a, b)
 }
 
 /// A · B for bytes again: operands a, its scale and zero point, b and its own, and the result's.
@@ -132,7 +102,7 @@ fn qlinear_matmul(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
     let (a, b) = (f.input(0)?, f.input(3)?);
     let a = centered(f, a, f.get(2), true)?;
     let b = centered(f, b, f.get(5), false)?;
-    let sums = product(f, a, b)?;
+    let sums = exact::product(f, a, b)?;
     let mut scales = Vec::with_capacity(3);
     for (index, by_row) in [(1, true), (4, false), (6, true)] {
         let scale = f.input(index)?;

@@ -1,0 +1,442 @@
+//! Windows over one to three axes in terms of those over two: convolutions of volumes, transposed ones, and sums.
+
+use triune_tensor::text::List;
+
+use super::Scope;
+use crate::{
+    Error, Op, ValueId,
+    ops::{AutoPad, BinaryKind, Conv, Epilogue, Pad, PadMode, Pool, PoolKind},
+};
+
+/// Most elements of a window in depth: each is an operator of its own.
+const MOST_TAPS: usize = 256;
+
+/// A window's attributes for any number of axes.
+#[derive(Clone, Default)]
+pub(crate) struct Attributes {
+    pub(crate) kernel: Option<Vec<usize>>,
+    pub(crate) strides: Option<Vec<usize>>,
+    pub(crate) dilations: Option<Vec<usize>>,
+    pub(crate) pads: Option<Vec<usize>>,
+    pub(crate) auto_pad: AutoPad,
+    pub(crate) ceil_mode: bool,
+}
+
+impl Attributes {
+    /// Whether a border is asked for.
+    pub(crate) fn is_padded(&self) -> bool {
+        !matches!(self.auto_pad, AutoPad::Explicit | AutoPad::Valid)
+            || self.pads.as_ref().is_some_and(|pads| pads.iter().any(|&pad| pad != 0))
+    }
+
+    /// The window over an operand of these extents, with a kernel of its own or of the weights.
+    pub(crate) fn over(
+        &self,
+        f: &Scope<'_, '_>,
+        extents: &[usize],
+        weights: Option<&[usize]>,
+    ) -> Result<Window, Error> {
+        let axes = extents.len();
+        let wrong = |name: &str| f.wrong(format!("attribute '{name}' does not fit {axes} axes"));
+        let list = |list: &Option<Vec<usize>>, name: &str| match list {
+            None => Ok(vec![1; axes]),
+            Some(list) if list.len() == axes && !list.contains(&0) => Ok(list.clone()),
+            Some(_) => Err(wrong(name)),
+        };
+        let kernel = match (&self.kernel, weights) {
+            (Some(own), Some(weights)) if own != weights => return Err(wrong("kernel_shape")),
+            (_, Some(weights)) => weights.to_vec(),
+            (Some(_), None) => list(&self.kernel, "kernel_shape")?,
+            (None, None) => return Err(wrong("kernel_shape")),
+        };
+        if !(1..=3).contains(&axes) || kernel.contains(&0) {
+            return Err(f.wrong(format!("a window over {axes} axes; 1 to 3 are supported")));
+        }
+        let (strides, dilations) = (list(&self.strides, "strides")?, list(&self.dilations, "dilations")?);
+        let pads = match &self.pads {
+            Some(pads) if self.auto_pad == AutoPad::Explicit => {
+                if pads.len() != 2 * axes {
+                    return Err(wrong("pads"));
+                }
+                pads.clone()
+            }
+            _ => vec![0; 2 * axes],
+        };
+        let mut window = Window { axes: [Axis::default(); 3], own: axes };
+        for (index, axis) in window.axes[3 - axes..].iter_mut().enumerate() {
+            *axis = Axis {
+                extent: extents[index],
+                kernel: kernel[index],
+                stride: strides[index],
+                dilation: dilations[index],
+                before: pads[index] as i64,
+                behind: pads[index + axes] as i64,
+                out: 0,
+            };
+            axis.resolve(self.auto_pad, self.ceil_mode).ok_or_else(|| {
+                f.wrong(format!("a window of {} does not fit {} elements", axis.kernel, axis.extent))
+            })?;
+            f.bounded(Some(axis.out))?;
+        }
+        Ok(window)
+    }
+}
+
+/// A window along one axis.
+#[derive(Clone, Copy)]
+pub(crate) struct Axis {
+    extent: usize,
+    pub(crate) kernel: usize,
+    stride: usize,
+    dilation: usize,
+    /// Padding, or what is cut off.
+    before: i64,
+    behind: i64,
+    /// Places that the window has.
+    pub(crate) out: usize,
+}
+
+impl Default for Axis {
+    /// An axis of one element.
+    fn default() -> Self {
+        Self { extent: 1, kernel: 1, stride: 1, dilation: 1, before: 0, behind: 0, out: 1 }
+    }
+}
+
+impl Axis {
+    /// Elements between the window's first tap and its last.
+    fn reach(&self) -> Option<usize> {
+        (self.kernel - 1).checked_mul(self.dilation)
+    }
+
+    fn resolve(&mut self, auto_pad: AutoPad, ceil_mode: bool) -> Option<()> {
+        let reach = i64::try_from(self.reach()?).ok()?;
+        let (extent, stride) = (i64::try_from(self.extent).ok()?, i64::try_from(self.stride).ok()?);
+        if matches!(auto_pad, AutoPad::SameUpper | AutoPad::SameLower) {
+            let total = ((extent + stride - 1) / stride - 1).checked_mul(stride)? + reach + 1 - extent;
+            let (small, large) = (total.max(0) / 2, total.max(0) - total.max(0) / 2);
+            (self.before, self.behind) =
+                if auto_pad == AutoPad::SameUpper { (small, large) } else { (large, small) };
+        }
+        let room = extent.checked_add(self.before)?.checked_add(self.behind)? - reach - 1;
+        if room < 0 {
+            return None;
+        }
+        let mut out = room / stride + 1;
+        if ceil_mode && room % stride != 0 && out * stride < extent + self.before {
+            // A partial window counts if it starts before the padding at the end.
+            out += 1;
+        }
+        self.out = usize::try_from(out).ok()?;
+        Some(())
+    }
+
+    /// Elements of the padded operand that the window's places reach over.
+    fn span(&self) -> i64 {
+        ((self.out.max(1) - 1) * self.stride + self.reach().unwrap_or(0) + 1) as i64
+    }
+
+    /// For each place, how many taps stand on elements, those of the padding counted or not.
+    pub(crate) fn counts(&self, padding: bool) -> Vec<f32> {
+        let (low, high) =
+            if padding { (-self.before, self.extent as i64 + self.behind) } else { (0, self.extent as i64) };
+        let tap = |place: usize, tap: usize| (place * self.stride + tap * self.dilation) as i64 - self.before;
+        let inside = |place: usize| {
+            (0..self.kernel).filter(|&index| (low..high).contains(&tap(place, index))).count() as f32
+        };
+        (0..self.out).map(inside).collect()
+    }
+}
+
+/// A window over depth, rows and columns; the first ones have one element where the operand has fewer axes.
+pub(crate) struct Window {
+    pub(crate) axes: [Axis; 3],
+    /// Axes that the operand has.
+    pub(crate) own: usize,
+}
+
+impl Window {
+    /// The operand as (N, C, depth, rows, columns) with its padding, as far as the window reaches.
+    pub(crate) fn padded(&self, f: &mut Scope<'_, '_>, x: ValueId, value: f64) -> Result<ValueId, Error> {
+        let shape = f.shape(x);
+        let dims = [&shape[..2], &self.axes.map(|axis| axis.extent)].concat();
+        let x = f.reshape(x, &dims)?;
+        let amounts = self.axes.map(|axis| (axis.before, axis.span() - axis.before - axis.extent as i64));
+        if amounts == [(0, 0); 3] {
+            return Ok(x);
+        }
+        let mut pads = vec![0; 10];
+        for (index, (before, behind)) in amounts.into_iter().enumerate() {
+            (pads[2 + index], pads[7 + index]) = (before, behind);
+        }
+        let pads = f.list(&pads);
+        let value = f.scalar_like(value, x);
+        f.op(Op::Pad(Pad { mode: PadMode::Constant }), &[x, pads, value])
+    }
+
+    /// What a window over rows and columns makes of each slice of the depth, by `body`, put together by `join`.
+    pub(crate) fn by_depth(
+        &self,
+        f: &mut Scope<'_, '_>,
+        x: ValueId,
+        join: BinaryKind,
+        mut body: impl FnMut(&mut Scope<'_, '_>, ValueId, usize) -> Result<ValueId, Error>,
+    ) -> Result<ValueId, Error> {
+        let depth = self.axes[0];
+        if depth.kernel > MOST_TAPS {
+            return Err(f.unsupported(format!("a window of {} elements in depth", depth.kernel)));
+        }
+        let shape = f.shape(x);
+        let mut total = None;
+        for tap in 0..depth.kernel {
+            let from = (tap * depth.dilation) as i64;
+            let to = from + ((depth.out - 1) * depth.stride) as i64 + 1;
+            let slices = f.slice_by(x, 2, from, to, depth.stride as i64)?;
+            let slices = f.transpose(slices, &[0, 2, 1, 3, 4])?;
+            let images = f.reshape(slices, &[shape[0] * depth.out, shape[1], shape[3], shape[4]])?;
+            let result = body(f, images, tap)?;
+            total = Some(match total {
+                Some(total) => f.binary(join, total, result)?,
+                None => result,
+            });
+        }
+        let images = total.ok_or_else(|| f.wrong("a window without taps"))?;
+        let channels = f.shape(images)[1];
+        let [_, rows, columns] = self.axes.map(|axis| axis.out);
+        let volumes = f.reshape(images, &[shape[0], depth.out, channels, rows, columns])?;
+        let volumes = f.transpose(volumes, &[0, 2, 1, 3, 4])?;
+        self.unlifted(f, volumes)
+    }
+
+    /// The result with as many axes as the operand has.
+    fn unlifted(&self, f: &mut Scope<'_, '_>, x: ValueId) -> Result<ValueId, Error> {
+        let shape = f.shape(x);
+        let outs = self.axes.map(|axis| axis.out);
+        let dims = [&shape[..2], &outs[3 - self.own..]].concat();
+        f.reshape(x, &dims)
+    }
+
+    /// The convolution with weights (O, I/groups, …).
+    fn conv(
+        &self,
+        f: &mut Scope<'_, '_>,
+        x: ValueId,
+        weights: ValueId,
+        bias: Option<ValueId>,
+        groups: usize,
+    ) -> Result<ValueId, Error> {
+        let x = self.padded(f, x, 0.0)?;
+        let shape = f.shape(weights);
+        let dims = [&shape[..2], &self.axes.map(|axis| axis.kernel)].concat();
+        let weights = f.reshape(weights, &dims)?;
+        let [depth, rows, columns] = self.axes;
+        let op = Conv {
+            kernel: None,
+            stride: [rows.stride, columns.stride],
+            dilation: [rows.dilation, columns.dilation],
+            pad: [0; 4],
+            auto_pad: AutoPad::Explicit,
+            groups,
+            epilogue: Epilogue::default(),
+        };
+        let taps = [dims[0], dims[1], rows.kernel, columns.kernel];
+        if depth.kernel == 1 && depth.extent == 1 {
+            let padded = f.shape(x);
+            let image = f.reshape(x, &[padded[0], padded[1], padded[3], padded[4]])?;
+            let weights = f.reshape(weights, &taps)?;
+            let mut operands = vec![Some(image), Some(weights)];
+            operands.extend(bias.map(Some));
+            let result = f.ops(Op::Conv(op), &operands, 1)?[0];
+            return self.unlifted(f, result);
+        }
+        self.by_depth(f, x, BinaryKind::Add, |f, images, tap| {
+            let own = f.slice(weights, 2, tap as i64, tap as i64 + 1)?;
+            let own = f.reshape(own, &taps)?;
+            let mut operands = vec![Some(images), Some(own)];
+            operands.extend(bias.filter(|_| tap == 0).map(Some));
+            Ok(f.ops(Op::Conv(op.clone()), &operands, 1)?[0])
+        })
+    }
+
+    /// The sum of all elements under the window; 0 in the padding.
+    pub(crate) fn sums(&self, f: &mut Scope<'_, '_>, x: ValueId) -> Result<ValueId, Error> {
+        let x = self.padded(f, x, 0.0)?;
+        let area = (self.axes[1].kernel * self.axes[2].kernel) as f64;
+        let pool = self.pool(PoolKind::Average { count_include_pad: true });
+        self.by_depth(f, x, BinaryKind::Add, |f, images, _| {
+            let means = f.op(Op::Pool(pool.clone()), &[images])?;
+            f.mul_number(means, area)
+        })
+    }
+
+    pub(crate) fn pool(&self, kind: PoolKind) -> Pool {
+        let [_, rows, columns] = self.axes;
+        Pool {
+            kind,
+            kernel: [rows.kernel, columns.kernel],
+            stride: [rows.stride, columns.stride],
+            dilation: [rows.dilation, columns.dilation],
+            pad: [0; 4],
+            auto_pad: AutoPad::Explicit,
+            ceil_mode: false,
+        }
+    }
+}
+
+/// The extents behind the batch and the channels.
+pub(crate) fn spatial<'s>(f: &Scope<'_, '_>, shape: &'s [usize]) -> Result<&'s [usize], Error> {
+    match shape.split_at_checked(2) {
+        Some((_, spatial)) if !spatial.is_empty() && !shape.contains(&0) => Ok(spatial),
+        _ => Err(f.wrong(format!("input {} is no image", List(shape)))),
+    }
+}
+
+/// A convolution over one to three axes: operands x, weights and an optional bias.
+pub(crate) fn conv(f: &mut Scope<'_, '_>, attributes: &Attributes, groups: usize) -> Result<ValueId, Error> {
+    let (x, weights) = (f.input(0)?, f.input(1)?);
+    let (shape, taps) = (f.shape(x), f.shape(weights));
+    let fits = taps.rank() == shape.rank() && taps[1].checked_mul(groups) == Some(shape[1]);
+    if !fits || !taps[0].is_multiple_of(groups) {
+        return Err(f.wrong(format!("weights {taps} in {groups} groups do not fit the input {shape}")));
+    }
+    let window = attributes.over(f, spatial(f, &shape)?, Some(&taps[2..]))?;
+    window.conv(f, x, weights, f.get(2), groups)
+}
+
+/// A transposed convolution: one over the operand with zeros between its elements, the weights turned round.
+#[derive(Clone)]
+pub(crate) struct Transposed {
+    pub(crate) attributes: Attributes,
+    /// Elements that come behind the result of the smallest operand with it, per axis.
+    pub(crate) more: Option<Vec<usize>>,
+    /// The result's extents, where they are asked for.
+    pub(crate) wish: Option<Vec<usize>>,
+    pub(crate) groups: usize,
+}
+
+impl Transposed {
+    /// Over x (N, C, …) with weights (C, M/groups, …).
+    pub(crate) fn over(
+        &self,
+        f: &mut Scope<'_, '_>,
+        x: ValueId,
+        weights: ValueId,
+        bias: Option<ValueId>,
+    ) -> Result<ValueId, Error> {
+        let groups = self.groups;
+        let (shape, taps) = (f.shape(x), f.shape(weights));
+        let extents = spatial(f, &shape)?;
+        let axes = extents.len();
+        if taps.rank() != shape.rank() || taps[0] != shape[1] || !taps[0].is_multiple_of(self.groups) {
+            return Err(
+                f.wrong(format!("weights {taps} in {groups} self.groups do not fit the input {shape}"))
+            );
+        }
+        let wrong = || f.wrong(format!("the window's attributes do not fit {axes} axes"));
+        let lists = [&self.attributes.strides, &self.attributes.dilations, &self.more].map(Option::as_ref);
+        if lists.into_iter().flatten().any(|list| list.len() != axes)
+            || self.attributes.pads.as_ref().is_some_and(|pads| pads.len() != 2 * axes)
+            || self.attributes.kernel.as_ref().is_some_and(|kernel| kernel[..] != taps[2..])
+            || taps[2..].contains(&0)
+            || !(1..=3).contains(&axes)
+        {
+            return Err(wrong());
+        }
+        let wish = match &self.wish {
+            // The batch and the channels may stand before the extents.
+            Some(wish) if wish.len() >= axes => Some(&wish[wish.len() - axes..]),
+            Some(_) => return Err(wrong()),
+            None => None,
+        };
+        let mut window = Window { axes: [Axis::default(); 3], own: axes };
+        let mut strides = Vec::with_capacity(axes);
+        for index in 0..axes {
+            let stride = self.attributes.strides.as_ref().map_or(1, |strides| strides[index]);
+            let dilation = self.attributes.dilations.as_ref().map_or(1, |dilations| dilations[index]);
+            let more = self.more.as_ref().map_or(0, |more| more[index]) as i64;
+            let (extent, kernel) = (extents[index], taps[2 + index]);
+            if stride == 0 || dilation == 0 {
+                return Err(wrong());
+            }
+            let reach = (kernel - 1).checked_mul(dilation).ok_or_else(wrong)? as i64;
+            let full = ((extent - 1).checked_mul(stride).ok_or_else(wrong)? as i64) + reach + 1 + more;
+            let same = matches!(self.attributes.auto_pad, AutoPad::SameUpper | AutoPad::SameLower);
+            let asked = match wish {
+                Some(wish) => Some(wish[index] as i64),
+                None if same => Some((extent * stride) as i64),
+                None => None,
+            };
+            let (before, behind) = match asked {
+                Some(asked) => {
+                    let total = (full - asked).max(0);
+                    let small = total / 2;
+                    let (before, behind) = match self.attributes.auto_pad {
+                        AutoPad::SameUpper => (small, total - small),
+                        _ => (total - small, small),
+                    };
+                    // More than there is comes behind.
+                    (before, behind - (asked - full).max(0))
+                }
+                None if self.attributes.auto_pad == AutoPad::Valid => (0, 0),
+                None => self
+                    .attributes
+                    .pads
+                    .as_ref()
+                    .map_or((0, 0), |pads| (pads[index] as i64, pads[index + axes] as i64)),
+            };
+            strides.push(stride);
+            let out = usize::try_from(full - before - behind).ok().filter(|out| *out > 0);
+            window.axes[3 - axes + index] = Axis {
+                extent: extent * stride,
+                kernel,
+                stride: 1,
+                dilation,
+                before: reach - before,
+                // The last element has no zeros behind it.
+                behind: reach - behind + more - (stride as i64 - 1),
+                out: out.ok_or_else(wrong)?,
+            };
+        }
+        let mut spread = x;
+        for (index, &stride) in strides.iter().enumerate() {
+            spread = with_zeros(f, spread, 2 + index, stride)?;
+        }
+        let weights = turned(f, weights, self.groups)?;
+        window.conv(f, spread, weights, bias, self.groups)
+    }
+}
+
+/// The operand with `stride` − 1 zeros behind each element along an axis.
+pub(crate) fn with_zeros(
+    f: &mut Scope<'_, '_>,
+    x: ValueId,
+    axis: usize,
+    stride: usize,
+) -> Result<ValueId, Error> {
+    if stride == 1 {
+        return Ok(x);
+    }
+    let mut dims = f.shape(x).to_vec();
+    let (before, behind) = (dims[..=axis].iter().product(), dims[axis + 1..].iter().product());
+    let rows = f.reshape(x, &[before, 1, behind])?;
+    let pads = f.list(&[0, 0, 0, 0, stride as i64 - 1, 0]);
+    let rows = f.op(Op::Pad(Pad { mode: PadMode::Constant }), &[rows, pads])?;
+    dims[axis] = dims[axis].checked_mul(stride).ok_or_else(|| f.wrong(format!("a stride of {stride}")))?;
+    f.reshape(rows, &dims)
+}
+
+/// Weights (C, M/groups, …) as (M, C/groups, …), their taps the other way round.
+fn turned(f: &mut Scope<'_, '_>, weights: ValueId, groups: usize) -> Result<ValueId, Error> {
+    let shape = f.shape(weights);
+    let mut turned = weights;
+    for axis in 2..shape.rank() {
+        if shape[axis] > 1 {
+            turned = f.slice_by(turned, axis, -1, i64::MIN, -1)?;
+        }
+    }
+    let taps: usize = shape[2..].iter().product();
+    turned = f.reshape(turned, &[groups, shape[0] / groups, shape[1], taps])?;
+    turned = f.transpose(turned, &[0, 2, 1, 3])?;
+    let dims = [&[groups * shape[1], shape[0] / groups], &shape[2..]].concat();
+    f.reshape(turned, &dims)
+}
