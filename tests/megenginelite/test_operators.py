@@ -12,10 +12,8 @@ from triune.megenginelite import LiteLayout, LiteNetwork
 
 FOLDER = Path(os.environ.get("TRIUNE_TEST_DATA", Path(__file__).parents[3] / "shared")) / "models" / "mge_operators"
 DUMPS = sorted(FOLDER.glob("*.mge")) if FOLDER.is_dir() else []
-# What is not read, with the reason.
-REFUSED = {
-    "layout.convnet.hwcd4": "the format of one GPU's images",
-}
+# What is refused: the format of one GPU's images, and operators that are not read.
+REFUSED = ("layout.convnet.hwcd4", "deform.deform_conv", "matmul.matinv", "matmul.svd")
 
 
 def outcome(path: Path) -> str:
@@ -59,7 +57,7 @@ def outcome(path: Path) -> str:
 def test_dumps_of_the_library(group: str) -> None:
     wrong = {}
     for path in DUMPS:
-        if path.name.split(".")[0] == group and path.stem not in REFUSED:
+        if path.name.split(".")[0] == group and not path.stem.startswith(REFUSED):
             try:
                 difference = outcome(path)
             except RuntimeError as error:
@@ -69,10 +67,11 @@ def test_dumps_of_the_library(group: str) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
+@pytest.mark.parametrize("name", REFUSED)
 def test_what_is_refused_says_so(name: str) -> None:
-    path = FOLDER / f"{name}.mge"
-    if not path.is_file():
+    dumps = [path for path in DUMPS if path.stem.startswith(name)]
+    if not dumps:
         pytest.skip("no dumps of the vendor's library")
-    with pytest.raises(RuntimeError, match="not supported|mode"):
-        LiteNetwork().load(path)
+    for path in dumps:
+        with pytest.raises(RuntimeError, match=r"not supported|mode \d+"):
+            LiteNetwork().load(path)

@@ -136,7 +136,7 @@ pub fn warp_perspective<T: Sample>(
                 let out = &mut row[w * out_map.stride_w..][..out_map.c];
                 match taps(spec, m, in_map, w as f32, h as f32) {
                     Some(taps) if spec.sampling != Sampling::Nearest => {
-                        blend(level, taps, spec.border, x, out)
+                        blend(level, taps, spec.border, x, out);
                     }
                     Some(Taps { at: [Some(at), ..], .. }) => out.copy_from_slice(&x[at..][..out.len()]),
                     _ => out.fill(T::of(spec.border.value())),

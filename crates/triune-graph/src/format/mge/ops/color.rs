@@ -34,15 +34,13 @@ pub(in super::super) fn convert(node: &mut NodeReader<'_, '_, '_>) -> Result<Val
             return Err(f.wrong(format!("input {shape}; 4 axes are expected, the last of {wanted}")));
         }
         match mode {
-            0 => gray(f, x, [0, 1, 2]),
-            6 => gray(f, x, [0, 1, 2]),
+            0 | 6 => gray(f, x, [0, 1, 2]),
             8 => gray(f, x, [2, 1, 0]),
             1 => to_yuv(f, x),
             2 => from_yuv(f, x),
             3 => f.concat(&[x; 3], 3),
             4 => f.slice(x, 3, 0, 3),
-            5 => picked(f, x, [2, 1, 0]),
-            7 | 9 => picked(f, x, [2, 1, 0]),
+            5 | 7 | 9 => picked(f, x, [2, 1, 0]),
             10 | 13 | 16 | 19 => luma(f, x),
             _ => subsampled(f, x, mode),
         }

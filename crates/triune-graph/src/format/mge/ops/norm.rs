@@ -35,8 +35,8 @@ fn scaled(f: &mut Scope<'_, '_>, x: ValueId, dims: &[usize]) -> Result<ValueId, 
 
 /// Hands out the second and third result, and gives the first.
 fn three(node: &mut NodeReader<'_, '_, '_>, results: &[ValueId]) -> Result<ValueId, Error> {
-    for index in 1..3 {
-        node.finish(index, results[index])?;
+    for (index, &result) in results.iter().enumerate().skip(1) {
+        node.finish(index, result)?;
     }
     Ok(results[0])
 }

@@ -147,13 +147,13 @@ impl Layers {
             let mut parts: [Vec<ValueId>; 3] = [const { Vec::new() }; 3];
             for _ in 0..self.directions {
                 for (index, columns) in [width, self.hidden].into_iter().enumerate() {
-                    let part = self.part(f, weights, &mut at, [rows, columns], total)?;
+                    let part = part(f, weights, &mut at, [rows, columns], total)?;
                     let part = self.in_order(f, part)?;
                     parts[index].push(f.reshape(part, &[1, rows, columns])?);
                 }
                 if self.bias {
-                    let own = self.part(f, weights, &mut at, [rows, 1], total)?;
-                    let other = self.part(f, weights, &mut at, [rows, 1], total)?;
+                    let own = part(f, weights, &mut at, [rows, 1], total)?;
+                    let other = part(f, weights, &mut at, [rows, 1], total)?;
                     let bias = f.add(own, other)?;
                     let bias = self.in_order(f, bias)?;
                     parts[2].push(f.reshape(bias, &[rows])?);
@@ -205,23 +205,6 @@ impl Layers {
         Ok(results)
     }
 
-    /// The next rows of the weights.
-    fn part(
-        self,
-        f: &mut Scope<'_, '_>,
-        weights: ValueId,
-        at: &mut usize,
-        [rows, columns]: [usize; 2],
-        total: usize,
-    ) -> Result<ValueId, Error> {
-        let end = rows.checked_mul(columns).and_then(|count| at.checked_add(count));
-        let end = end.filter(|&end| end <= total);
-        let end = end.ok_or_else(|| f.wrong(format!("{total} weights are too few")))?;
-        let part = f.slice(weights, 0, *at as i64, end as i64)?;
-        *at = end;
-        f.reshape(part, &[rows, columns])
-    }
-
     /// Gates i, f, c, o in the order that the graph's cells have: i, o, f, c.
     fn in_order(self, f: &mut Scope<'_, '_>, x: ValueId) -> Result<ValueId, Error> {
         if self.cell != CellKind::Lstm {
@@ -234,6 +217,22 @@ impl Layers {
         }
         f.concat(&gates, 0)
     }
+}
+
+/// The next rows of the weights.
+fn part(
+    f: &mut Scope<'_, '_>,
+    weights: ValueId,
+    at: &mut usize,
+    [rows, columns]: [usize; 2],
+    total: usize,
+) -> Result<ValueId, Error> {
+    let end = rows.checked_mul(columns).and_then(|count| at.checked_add(count));
+    let end = end.filter(|&end| end <= total);
+    let end = end.ok_or_else(|| f.wrong(format!("{total} weights are too few")))?;
+    let part = f.slice(weights, 0, *at as i64, end as i64)?;
+    *at = end;
+    f.reshape(part, &[rows, columns])
 }
 
 /// A power whose exponent the file has.

@@ -313,9 +313,9 @@ pub(in super::super) fn together(node: &mut NodeReader<'_, '_, '_>) -> Result<Va
             }
         }
         let mut sum = sum.ok_or_else(|| f.wrong("a window without taps"))?;
-        for axis in 0..2 {
-            let from = window.pad[axis] as i64;
-            sum = f.slice(sum, 2 + axis, from, from + out[axis] as i64)?;
+        for (axis, (&pad, &extent)) in window.pad.iter().zip(&out).enumerate() {
+            let from = pad as i64;
+            sum = f.slice(sum, 2 + axis, from, from + extent as i64)?;
         }
         Ok(sum)
     })
