@@ -28,7 +28,7 @@ from triune.errors import ArgumentError, Error, FileError, ForkedError
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Columns", "Failure", "Prediction", "Predictions", "Top", "files_of", "predict"]
+__all__ = ["Columns", "Failure", "Plan", "Prediction", "Predictions", "Top", "files_of", "labels_of", "predict"]
 
 _LOG = logging.getLogger("triune.batch")
 
@@ -85,7 +85,7 @@ class Predictions(Iterator[Prediction]):
     the next prediction is asked for. `close`, or the end of a `with` block, drops the rest.
     """
 
-    def __init__(self, plan: _Plan, source: Iterator[tuple[str, Any]], total: int | None, options: _Options) -> None:
+    def __init__(self, plan: Plan, source: Iterator[tuple[str, Any]], total: int | None, options: _Options) -> None:
         """Start nothing yet."""
         self.failures: list[Failure] = []
         """Items that were left out so far, in their order."""
@@ -240,12 +240,12 @@ def predict(
         raise ArgumentError(f"on_error: expected raise or skip, got {on_error!r}")
     count = _count("workers", workers, os.cpu_count() or 1)
     session = model if isinstance(model, Session) else Session(model, threads=threads)
-    plan = _Plan(session, threads, batch, preprocess, outputs, top_k, _labels(labels))
+    plan = Plan(session, threads, batch, preprocess, outputs, top_k, labels_of(labels))
     items, total = _items(source, plan.takes_pictures)
     return Predictions(plan, items, total, _Options(count, on_error, progress))
 
 
-class _Plan:
+class Plan:
     """What every batch goes through. Used by all workers at once."""
 
     def __init__(
@@ -499,7 +499,7 @@ def _array_file(path: Path) -> Array:
     return array
 
 
-def _labels(labels: str | os.PathLike[str] | Sequence[str] | None) -> Sequence[str] | None:
+def labels_of(labels: str | os.PathLike[str] | Sequence[str] | None) -> Sequence[str] | None:
     if isinstance(labels, str | os.PathLike):
         from triune._files import TEXT_LIMIT, read
 
