@@ -281,6 +281,39 @@ def test_timer_and_profiler_write_into_chunks(zg330: ZG330Device, capsys: pytest
     program.calculate()
 
 
+def test_records_keep_the_chunk_that_they_go_to(zg330: ZG330Device, capsys: pytest.CaptureFixture[str]) -> None:
+    program = Program(zg330)
+    zg330.configTimer(zg330.malloc(64))
+    zg330.configProfiler(zg330.malloc(256))
+    gc.collect()
+    # Nobody else gets their memory.
+    others = [zg330.malloc(64) for _ in range(8)]
+    program.calculate()
+    zg330.showLayerTime(0, 2)
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    for chunk in others:
+        found = bytearray(64)
+        chunk.read(found, 0, 64)
+        assert found == bytes(64)
+
+
+def test_a_clone_is_another_handle_on_the_device(zg330: ZG330Device) -> None:
+    twin = zg330.clone()
+    assert type(twin) is ZG330Device
+    assert twin == zg330
+    assert not twin.same_as(zg330)
+    twin.configTimer(zg330.malloc(64))
+    zg330.setDefaultMemRegion("udma")
+    assert twin.defaultMemRegion().same_as(zg330.getMemRegion("udma"))
+    other = Device.Open("axi://zg330")
+    assert other != zg330
+    Device.Close(other)
+    Device.Close(twin)
+    with pytest.raises(InternalError, match="closed"):
+        zg330.malloc(64)
+    assert HostDevice.Default().clone(depth=2).check(0)
+
+
 def test_zg330_clocks_and_tiles(zg330: ZG330Device) -> None:
     program = Program(zg330)
     usual = zg330.calcTime()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import pickle
+from collections.abc import Callable
 
 import pytest
 from xir_networks import f32, small
 
-from triune.icraft import xir
+from triune.icraft import xir, xrt
 from triune.icraft.xir import (
     Array,
     Bool,
@@ -279,3 +281,30 @@ def test_input_accepts_a_list() -> None:
     assert both[-1].tensorType().shape == [2]
     with pytest.raises(TypeError, match="TensorType"):
         Input(3)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: xir.Network("n", Framework.ONNX, "1"),
+        lambda: xir.Operation.Create("customop::X"),
+        lambda: IntImm(1),
+        lambda: String("x"),
+        lambda: xir.Layout(),
+        lambda: xir.IsOp("icraft::xir::Add"),
+        lambda: FloatType.FP32().semantics(),
+        lambda: xir.NetworkRewriter(),
+        lambda: xrt.HostDevice.Default(),
+        lambda: xrt.MemPtr(1),
+    ],
+)
+def test_objects_are_not_pickled(make: Callable[[], object]) -> None:
+    # As those of pybind11's modules are not; launchers look for the message's beginning.
+    thing = make()
+    for whole in (thing, [thing]):
+        for copying in (pickle.dumps, copy.deepcopy):
+            with pytest.raises(TypeError, match=rf"^cannot pickle '{type(thing).__name__}' object"):
+                copying(whole)
+    with pytest.raises(TypeError, match="cannot pickle"):
+        copy.copy(thing)
+    assert pickle.loads(pickle.dumps(type(thing))) is type(thing)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 __all__ = [
+    "Unpicklable",
     "bind_members",
     "bound",
     "each",
@@ -40,6 +41,14 @@ Conversion = Callable[..., Any]
 """Takes a value, and whether it may be converted; returns what it stands for, or raises TypeError."""
 
 _LEAST, _MOST = -(1 << 63), 1 << 64
+
+
+class Unpicklable:
+    """What neither `pickle` nor `copy` takes, like objects of pybind11's modules: launchers pass it on by proxy."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Raise TypeError."""
+        raise TypeError(f"cannot pickle {type(self).__name__!r} object")
 
 
 def _refused(kind: str, value: object) -> TypeError:

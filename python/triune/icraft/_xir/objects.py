@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from triune.icraft._xir.conversions import bind_members
+from triune.icraft._xir.conversions import Unpicklable, bind_members
 from triune.icraft._xir.errors import InternalError
 
 __all__ = [
@@ -80,7 +80,7 @@ def _family(kind: type) -> type:
     return above[-2] if len(above) > 1 else ObjectRef
 
 
-class ObjectRef(metaclass=_Handle):
+class ObjectRef(Unpicklable, metaclass=_Handle):
     """A handle on an object of a network; without arguments a null handle."""
 
     type_key: ClassVar[str] = "Object"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from triune.icraft._xir.base import is_output
-from triune.icraft._xir.conversions import bind_members
+from triune.icraft._xir.conversions import Unpicklable, bind_members
 from triune.icraft._xir.errors import Error
 from triune.icraft._xir.operation import Operation
 from triune.icraft._xir.patterns import Match, OpPattern, Pattern, matches
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["NetworkRewriter", "Rewriting"]
 
 
-class NetworkRewriter:
+class NetworkRewriter(Unpicklable):
     """How a rewriting goes on: from the start, unless the function that rewrites says otherwise."""
 
     def __init__(self) -> None:

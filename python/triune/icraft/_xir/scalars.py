@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from triune.icraft._xir.conversions import bind_members
+from triune.icraft._xir.conversions import Unpicklable, bind_members
 from triune.icraft._xir.errors import Error, native_errors
 from triune.icraft._xir.objects import Concrete, ObjectRef
 
@@ -329,7 +329,7 @@ class IntegerType(_Plain):
 
 
 @bind_members
-class Semantics:
+class Semantics(Unpicklable):
     """What a floating point format can hold: exponents from `emin` to `emax`, `precision` bits of mantissa, `bits` in all."""
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]

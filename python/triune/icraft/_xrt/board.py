@@ -149,6 +149,8 @@ class BoardDevice(Device):
     _core: _native.Turn
     """Held while commands run, and as long as what others may overwrite on the chip is needed."""
     _device_url: DeviceUrl
+    _recorded: dict[str, MemChunk]
+    """The chunks that runs write records of their layers into."""
 
     @classmethod
     def _of(cls, url: DeviceUrl, board: _native.Board) -> Self:
@@ -156,6 +158,7 @@ class BoardDevice(Device):
         device = cls._new()
         device._board, device._device_url = board, url
         device._core = turn()
+        device._recorded = {}
         memories: dict[str, MemRegion] = {}
         for name, size, reserved in board.regions:
             names = ["plddr", "etm"] if name == _FAR else [name]
@@ -300,11 +303,16 @@ class BoardDevice(Device):
     def _configure(self, **settings: Any) -> None:
         self._native(lambda board: board.configure(**settings))
 
+    def _record(self, setting: str, what: str, chunk: MemChunk) -> None:
+        """Let runs write records of layers into a chunk, which stays until another one takes its place."""
+        self._configure(**{setting: self._records(what, chunk)})
+        self._recorded[setting] = chunk
+
     def _records(self, what: str, chunk: MemChunk) -> tuple[str, int, int]:
         """Return where a chunk lies, for records of layers."""
         expect(what, chunk, MemChunk, "a memory chunk")
         region = chunk.region
-        if not isinstance(region, BoardMemRegion) or region._owner is not self:
+        if not isinstance(region, BoardMemRegion) or region._owner != self:
             raise failure(TYPE, f"{what}: the memory chunk is not on this device")
         return region._on_board, chunk._part(what, 0, chunk.byte_size).addr(), chunk.byte_size
 

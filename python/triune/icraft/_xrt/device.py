@@ -258,10 +258,13 @@ class Device(ObjectRef):
         raise virtual(self, "close")
 
     def _equals(self, other: Any) -> bool:
-        return self is other
+        return self.__dict__ is other.__dict__
 
     def _clone(self, depth: int) -> Self:
-        raise failure(TYPE, f"{type(self).__name__}.clone: a device is a thing that there is once")
+        # Another handle: what is done to one is done to both.
+        twin = type(self)._new()
+        twin.__dict__ = self.__dict__
+        return twin
 
     def _json(self) -> Any:
         return {"_type_key": self._json_key(), "url": self._url}

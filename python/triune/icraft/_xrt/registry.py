@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from triune import _fork
+from triune.icraft._xir.conversions import Unpicklable
 from triune.icraft._xrt.errors import ORDER, TYPE, failure
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ FOpConstraint = Callable[["Operation", "Backend"], bool]
 
 
 @dataclass(eq=False)
-class BackendOpRegistry:
+class BackendOpRegistry(Unpicklable):
     """How a backend computes one class of operators. `Register` makes one; its methods return it."""
 
     _backend: str

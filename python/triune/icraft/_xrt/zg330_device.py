@@ -79,7 +79,7 @@ class ZG330Device(BoardDevice):
 
         Raises InternalError if the chunk is not on this device.
         """
-        self._configure(timer=self._records("configTimer", chunk))
+        self._record("timer", "configTimer", chunk)
 
     def configProfiler(self, chunk: MemChunk) -> None:
         """Let every run write into a chunk of this device what its layers did.
@@ -89,7 +89,7 @@ class ZG330Device(BoardDevice):
 
         Raises InternalError if the chunk is not on this device.
         """
-        self._configure(profiler=self._records("configProfiler", chunk))
+        self._record("profiler", "configProfiler", chunk)
 
     def showLayerTime(self, from_idx: int, op_cnt: int) -> None:
         """Print what the timer wrote of `op_cnt` layers from number `from_idx` on, in microseconds at the clock that is set.
