@@ -8,7 +8,7 @@ const U: fn(u32) -> Field = Field::U32;
 const U8: mge_common::Type = mge_common::Type(1, None);
 
 /// Element (i, …) of an array of these extents.
-fn at(values: &[f32], extents: &[usize], index: &[usize]) -> f32 {
+fn at_index(values: &[f32], extents: &[usize], index: &[usize]) -> f32 {
     values[index.iter().zip(extents).fold(0, |flat, (index, extent)| flat * extent + index)]
 }
 
@@ -54,9 +54,9 @@ fn transposed_convolutions_spread_their_inputs() {
             if row < ph || column < pw || row - ph >= rows || column - pw >= columns {
                 continue;
             }
-            let value = at(&x, &[2, inputs, h, w], &[n, g * (inputs / groups) + i, r, c]);
+            let value = at_index(&x, &[2, inputs, h, w], &[n, g * (inputs / groups) + i, r, c]);
             let to = ((n * outputs + g * (outputs / groups) + o) * rows + row - ph) * columns + column - pw;
-            want[to] += value * at(&weights, &own, &[g, i, o, y, x_tap]);
+            want[to] += value * at_index(&weights, &own, &[g, i, o, y, x_tap]);
         }
         assert_eq!(outs[0].shape, extents);
         close(&outs[0].f32(), &want, 1e-5);
@@ -84,7 +84,7 @@ fn quantized_transposed_convolutions_round_once() {
             let sum: i32 = (0..channels)
                 .map(|i| {
                     let tap = taps[((i * 2 + o) * 2 + r % 2) * 2 + c % 2];
-                    integer(at(&x, &[channels, h, w], &[i, r / 2, c / 2])) * i32::from(tap)
+                    integer(at_index(&x, &[channels, h, w], &[i, r / 2, c / 2])) * i32::from(tap)
                 })
                 .sum();
             (f64::from(sum) * 0.01 * 0.02 / 0.03).round().clamp(-128.0, 127.0) as f32 * 0.03
@@ -124,8 +124,8 @@ fn volumes_are_convolved() {
                         }
                         from.push(position - pad[axis]);
                     }
-                    let weight = at(&weights, &own, &[&[place[0]], tap.as_slice()].concat());
-                    weight * at(&x, &[inputs, 4, 5, 6], &from)
+                    let weight = at_index(&weights, &own, &[&[place[0]], tap.as_slice()].concat());
+                    weight * at_index(&x, &[inputs, 4, 5, 6], &from)
                 })
                 .sum()
         })
@@ -192,8 +192,9 @@ fn weights_may_differ_from_place_to_place() {
                     if row < 1 || row - 1 >= h {
                         return 0.0;
                     }
-                    let value = at(&x, &[groups * inputs, h, w], &[g * inputs + tap[0], row - 1, c + tap[2]]);
-                    value * at(&weights, &own, &[g, r, c, tap[0], tap[1], tap[2], o])
+                    let value =
+                        at_index(&x, &[groups * inputs, h, w], &[g * inputs + tap[0], row - 1, c + tap[2]]);
+                    value * at_index(&weights, &own, &[g, r, c, tap[0], tap[1], tap[2], o])
                 })
                 .sum()
         })
@@ -702,4 +703,53 @@ fn quantizers_that_stay_in_reals_and_choices() {
     assert_eq!(outs[3].f32(), [-1.25, -0.25, 0.0, 0.375, 9.0, 9.0]);
     close(&outs[4].f32(), &[9.0 * x.iter().sum::<f32>()], 1e-6);
     assert_eq!((outs[5].shape.as_slice(), outs[5].i32()), (&[1, 5][..], vec![0, 1, 3, 4, 5]));
+}
+
+/// Taps beside their places, in two groups of channels that move together.
+#[test]
+fn taps_stand_beside_their_places() {
+    let (n, channels, outputs, h, w, kh, kw, sets, groups) = (2, 4, 6, 5, 6, 3, 2, 2, 2);
+    let (pad, stride, dilation) = ([1, 2], [2, 1], [1, 2]);
+    let places = [(h + 2 - 3) / 2 + 1, w + 4 - 3 + 1];
+    let taps = kh * kw;
+    let x = noise(31, n * channels * h * w);
+    let own = [groups, outputs / groups, channels / groups, kh, kw];
+    let weights = noise(32, own.iter().product());
+    let area = places[0] * places[1];
+    let offsets: Vec<f32> = noise(33, n * sets * taps * 2 * area).iter().map(|offset| offset * 2.0).collect();
+    let factors = noise(34, n * sets * taps * area);
+    let mut file = File::default();
+    let input = file.input("x", F32, &[n, channels, h, w]);
+    let filter = file.floats(&own, &weights);
+    let beside = file.floats(&[n, sets * taps * 2, places[0], places[1]], &offsets);
+    let counts = file.floats(&[n, sets * taps, places[0], places[1]], &factors);
+    let slots = [pad, stride, dilation].concat();
+    let mut params: Vec<_> =
+        slots.iter().enumerate().map(|(slot, &value)| (slot + 1, U(value as u32))).collect();
+    params.push((7, U(1)));
+    let y = file.one("DeformableConvForward", (3, params), &[input, filter, beside, counts]);
+    let outs = run(file.finish(&[y]), &[(&[n, channels, h, w], &x)]);
+    let want: Vec<f32> = indices(&[n, groups, outputs / groups, places[0], places[1]])
+        .iter()
+        .map(|place| {
+            let [image, group, output, row, column] = place[..] else { unreachable!() };
+            indices(&[channels / groups, kh, kw])
+                .iter()
+                .map(|tap| {
+                    let channel = group * (channels / groups) + tap[0];
+                    let set = channel / (channels / sets);
+                    let which = (image * sets + set) * taps + tap[1] * kw + tap[2];
+                    let at = row * places[1] + column;
+                    let beside = |axis: usize| offsets[(which * 2 + axis) * area + at];
+                    let y = (row * stride[0] + tap[1] * dilation[0]) as f32 - pad[0] as f32 + beside(0);
+                    let x_at = (column * stride[1] + tap[2] * dilation[1]) as f32 - pad[1] as f32 + beside(1);
+                    let plane = &x[(image * channels + channel) * h * w..][..h * w];
+                    let weight = at_index(&weights, &own, &[group, output, tap[0], tap[1], tap[2]]);
+                    weight * factors[which * area + at] * sampled(plane, [h, w], y, x_at)
+                })
+                .sum()
+        })
+        .collect();
+    assert_eq!(outs[0].shape, [n, outputs, places[0], places[1]]);
+    close(&outs[0].f32(), &want, 1e-4);
 }

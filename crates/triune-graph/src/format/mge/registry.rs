@@ -82,6 +82,7 @@ operators! {
     ("Copy", 1, 1, ONE) => shape::identity;
     ("CumsumV1", 1, 1, ONE) => assign::running_sum;
     ("CvtColor", 1, 1, ONE) => color::convert;
+    ("DeformableConvForward", 4, 4, ONE) => sample::deformable_conv;
     ("Diag", 1, 1, ONE) => assign::diagonal;
     ("Dimshuffle", 1, 1, ONE) => shape::dimshuffle;
     ("Dot", 2, 2, ONE) => matrix::dot;

@@ -292,3 +292,70 @@ fn cell_mask(
     let high = f.binary(BinaryKind::Less, places, bounds[1])?;
     f.binary(BinaryKind::And, low, high)
 }
+
+/// A convolution whose taps stand beside their places: operand 2 (N, groups · taps · 2, rows, columns) says by how many rows, then
+/// columns, and operand 3 (N, groups · taps, rows, columns) how much each counts.
+pub(in super::super) fn deformable_conv(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
+    let params = node.params(kind::CONVOLUTION)?;
+    if params.u32(0, 0)? != 0 || params.u32(8, 0)? != 0 {
+        return Err(node.unsupported("a window the other way round, or images that are not in planes"));
+    }
+    let grouped = params.u32(7, 0)? == 1;
+    let (pad, stride, dilation) = (params.pair(1, 0)?, params.pair(3, 1)?, params.pair(5, 1)?);
+    if stride.contains(&0) || dilation.contains(&0) {
+        return Err(node.unsupported("a step or dilation of 0"));
+    }
+    let inputs = node.inputs.clone();
+    node.function(&inputs, &[], move |f| {
+        let (x, weights, offsets, factors) = (f.input(0)?, f.input(1)?, f.input(2)?, f.input(3)?);
+        let (shape, own, moved) = (f.shape(x), f.shape(weights), f.shape(offsets));
+        let own = if grouped { own.to_vec() } else { [&[1], &*own].concat() };
+        let (&[n, channels, _, _], &[groups, outputs, inputs, kh, kw], &[_, both, rows, columns]) =
+            (&*shape, own.as_slice(), &*moved)
+        else {
+            return Err(f.wrong(format!("weights {} and offsets {moved} for {shape}", f.shape(weights))));
+        };
+        let (taps, places) = (kh * kw, rows * columns);
+        let sets = both.checked_div(2 * taps).filter(|sets| *sets > 0).unwrap_or(1);
+        let fits = groups.checked_mul(inputs) == Some(channels)
+            && channels.is_multiple_of(sets)
+            && moved[..2] == [n, 2 * taps * sets]
+            && f.shape(factors)[..] == [n, taps * sets, rows, columns];
+        if !fits || f.dtype(x) != DType::F32 {
+            return Err(f.wrong(format!(
+                "weights {}, offsets {moved} and factors {} for {shape} of type {}",
+                f.shape(weights),
+                f.shape(factors),
+                f.dtype(x)
+            )));
+        }
+        let samples = f.bounded(taps.checked_mul(places))?;
+        let offsets = f.reshape(offsets, &[n * sets, taps, 2, places])?;
+        let mut place = Vec::with_capacity(2);
+        for axis in 0..2 {
+            let stands: Vec<f64> = (0..samples)
+                .map(|sample| {
+                    let (tap, at) = (sample / places, sample % places);
+                    let (tap, at) =
+                        if axis == 0 { (tap / kw, at / columns) } else { (tap % kw, at % columns) };
+                    (at * stride[axis] + tap * dilation[axis]) as f64 - pad[axis] as f64
+                })
+                .collect();
+            let stands = f.reals(&stands, DType::F32);
+            let beside = f.slice(offsets, 2, axis as i64, axis as i64 + 1)?;
+            let beside = f.reshape(beside, &[n * sets, samples])?;
+            place.push(f.add(beside, stands)?);
+        }
+        let parts = f.reshape(x, &[n * sets, channels / sets, shape[2], shape[3]])?;
+        let pixels = Pixels::of(f, parts)?;
+        let image = images(f, n * sets)?;
+        let taken = pixels.bilinear(f, image, [place[0], place[1]], BorderMode::Constant(0.0))?;
+        let factors = f.reshape(factors, &[n * sets, samples, 1])?;
+        let taken = f.mul(taken, factors)?;
+        let planes = f.transpose(taken, &[0, 2, 1])?;
+        let planes = f.reshape(planes, &[n, groups, inputs * taps, places])?;
+        let weights = f.reshape(weights, &[1, groups, outputs, inputs * taps])?;
+        let product = f.matmul(weights, planes)?;
+        f.reshape(product, &[n, groups * outputs, rows, columns])
+    })
+}
