@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import signal
 import subprocess
@@ -115,6 +116,14 @@ def test_wrong_number_of_sub_devices(context: Context, count: object) -> None:
 def test_unknown_connection_properties_are_logged(context: Context, caplog: pytest.LogCaptureFixture) -> None:
     context.device_connect(speed="fast")
     assert [(record.name, "'speed'" in record.getMessage()) for record in caplog.records] == [("axelera.runtime", True)]
+
+
+def test_users_have_names(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Services and containers often run without.
+    for name in ("USER", "LOGNAME"):
+        monkeypatch.delenv(name, raising=False)
+    with context.device_connect():
+        assert context.list_devices()[0].in_use_by == f"{pwd.getpwuid(os.getuid()).pw_name}:{os.getpid()}"
 
 
 def test_sub_devices_are_exclusive_within_a_process(context: Context) -> None:

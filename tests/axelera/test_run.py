@@ -134,6 +134,29 @@ def test_an_array_for_two_things(context: Context, model: Model) -> None:
         instance.run([source], [target])
 
 
+def test_a_descriptor_for_two_things(context: Context, model: Model, frames: list[Tensor]) -> None:
+    info, result = model.inputs()[0], model.outputs()[0]
+    instance = context.device_connect().load_model_instance(model, input_dmabuf=True, output_dmabuf=True)
+    fd = os.memfd_create("buffer")
+    same = os.dup(fd)
+    other = os.memfd_create("other")
+    try:
+        for each in (fd, other):
+            os.ftruncate(each, max(info.size, result.size))
+        os.pwrite(fd, frames[0].tobytes(), 0)
+        before = os.pread(fd, info.size, 0)
+        for target in (fd, same):
+            with pytest.raises(
+                InvalidArgument, match=r"outputs\[0\]: expected a descriptor of a buffer that nobody else uses"
+            ):
+                instance.run([fd], [target])
+        assert os.pread(fd, info.size, 0) == before
+        instance.run([fd], [other])
+    finally:
+        for each in (fd, same, other):
+            os.close(each)
+
+
 def test_a_failed_run_changes_nothing(
     instance: ModelInstance, frames: list[Tensor], results: list[Tensor], output: Callable[[], Tensor]
 ) -> None:

@@ -358,3 +358,27 @@ def test_type_checkers_see_icraft(tmp_path: Path) -> None:
     assert 'Revealed type is "int"' in done.stdout.replace("builtins.", "")
     assert "[assignment]" in done.stdout
     assert "Found 1 error " in done.stdout
+
+
+def test_programs_find_the_version_of_the_distribution(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        "import importlib.metadata\n"
+        "import re\n"
+        "import axelera.runtime\n"
+        "found = importlib.metadata.version('axelera-runtime')\n"
+        "assert found == axelera.runtime.__version__\n"
+        "print(re.match(r'^\\d+\\.\\d+\\.\\d+$', found) is not None)\n"
+    )
+    done = run(tmp_path, *COMPAT, tmp_path / "program.py")
+    assert (done.stdout, done.stderr) == ("True\n", "")
+    # Without the vendor's names there is no such distribution.
+    ask = "import importlib.metadata as found; found.version('axelera-runtime')"
+    assert "PackageNotFoundError" in run(tmp_path, "-c", ask).stderr
+
+
+def test_an_installed_distribution_wins(tmp_path: Path) -> None:
+    installed = tmp_path / "axelera_runtime-9.9.9.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: axelera-runtime\nVersion: 9.9.9\n")
+    (tmp_path / "program.py").write_text("import importlib.metadata as m\nprint(m.version('axelera-runtime'))\n")
+    assert run(tmp_path, *COMPAT, tmp_path / "program.py", path=str(tmp_path)).stdout == "9.9.9\n"

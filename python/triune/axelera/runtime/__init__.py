@@ -23,6 +23,9 @@ from triune.axelera.runtime.objects import Connection, Context, Model, ModelInst
 
 from . import axruntime, objects
 
+__version__ = "1.2.5"
+"""The vendor's release whose interface this is; programs ask for it, and for the distribution's, to choose files."""
+
 __all__ = [
     "BoardType",
     "Connection",

@@ -118,6 +118,12 @@ class Buffers:
         self._maps.clear()
 
 
+def identity(fd: SupportsIndex) -> tuple[int, int]:
+    """Return what tells the buffer behind a descriptor from others."""
+    status = os.fstat(operator.index(fd))
+    return status.st_dev, status.st_ino
+
+
 def _unusable(name: str, fd: int, error: Exception, *, write: bool) -> InvalidArgument:
     mode = "read and written" if write else "read"
     return InvalidArgument(f"{name}: descriptor {fd} cannot be {mode} ({error})")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import operator
 import os
+import pwd
 import shlex
 import weakref
 from collections.abc import Iterable
@@ -419,12 +420,25 @@ class ModelInstance(Object):
         with self._buffers_lock:
             ran = False
             try:
-                self._native.run(self._inputs.open(inputs), self._outputs.open(outputs))
+                given, wanted = self._inputs.open(inputs), self._outputs.open(outputs)
+                self._check_apart(inputs, outputs)
+                self._native.run(given, wanted)
                 ran = True
             finally:
                 self._outputs.buffers.put_back(ran=ran)
             self._inputs.close(inputs)
             self._outputs.close(outputs)
+
+    def _check_apart(self, inputs: Any, outputs: Any) -> None:
+        """Raise `InvalidArgument` if an output's buffer is an input's or another output's; the core looks at arrays."""
+        taken = {_dmabuf.identity(fd) for fd in inputs} if self._inputs.dmabuf else set()
+        for index, fd in enumerate(outputs if self._outputs.dmabuf else ()):
+            if (found := _dmabuf.identity(fd)) in taken:
+                raise InvalidArgument(
+                    f"outputs[{index}]: expected a descriptor of a buffer that nobody else uses, got {operator.index(fd)}, "
+                    "whose buffer is given twice"
+                )
+            taken.add(found)
 
     def profile(self) -> Profile:
         """Return modelled cycles and measured times. An addition to the vendor's class.
@@ -557,6 +571,15 @@ def _find(device: object) -> _native.Card:
     return cards[number]
 
 
+def _user(holder: str) -> str:
+    """Return ``user:pid`` with the user's name where the environment of the holder had only a number for it."""
+    user, _, process = holder.partition(":")
+    try:
+        return f"{pwd.getpwuid(int(user)).pw_name}:{process}"
+    except (ValueError, KeyError, OverflowError):
+        return holder
+
+
 def _device_info(card: _native.Card) -> DeviceInfo:
     try:
         users = card.users()
@@ -568,7 +591,7 @@ def _device_info(card: _native.Card) -> DeviceInfo:
             subdevice_count=card.sub_devices,
             max_memory=card.max_memory,
             in_use=len(users),
-            in_use_by=",".join(sorted({holder for _, holder in users})).encode(),
+            in_use_by=",".join(sorted({_user(holder) for _, holder in users})).encode(),
             board_type=_BOARDS.get(card.board_type, axruntime.BoardType.UNKNOWN),
             firmware_version=card.firmware_version.encode(),
             board_revision=card.board_revision,
