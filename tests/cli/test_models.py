@@ -263,6 +263,15 @@ def test_what_was_meant(arguments: list[str], meant: str, capsys: pytest.Capture
     assert meant in capsys.readouterr().err
 
 
+def test_tables_to_standard_output(others: dict[str, Path], capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", str(others["package"]), "--json", "-"]) == 0
+    captured = capfd.readouterr()
+    assert json.loads(captured.out)["device"] == "metis"
+    assert "bound by" in captured.err
+    assert main(["profile", str(others["package"]), "--json", "-", "--csv", "-"]) == 1
+    assert "two results cannot go to one file" in capfd.readouterr().err
+
+
 def test_devices_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["devices", "--json"]) == 0
     (card,) = json.loads(capsys.readouterr().out)

@@ -73,6 +73,6 @@ def _run(options: argparse.Namespace) -> int:
             iou=options.iou,
             progress=progress,
         )
-    write_files((options.json, comparison.write_json), (options.html, comparison.write_html))
-    print(comparison.table(max(options.layers, 0)))
+    people = write_files((options.json, comparison.write_json), (options.html, comparison.write_html))
+    print(comparison.table(max(options.layers, 0)), file=people)
     return 0

@@ -63,10 +63,10 @@ def _run(options: argparse.Namespace) -> int:
 
     require(options.model, (ONNX, PACKAGE), "explore")
     found = explore(options.model, sweep(options.sweep), device=options.device, batch=options.batch)
-    write_files(
+    people = write_files(
         (options.csv, found.write_csv),
         (options.json, found.write_json),
         (options.output, found.write_report),
     )
-    print(found.table())
+    print(found.table(), file=people)
     return 0

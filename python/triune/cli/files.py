@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TextIO
 
 __all__ = ["write_files"]
 
 
-def write_files(*writers: tuple[Path | None, Callable[[Path], None]]) -> None:
-    """Write the files that have a path. Raises ValueError, before any is written, if two have the same one."""
+def write_files(*writers: tuple[Path | None, Callable[[Path], None]]) -> TextIO:
+    """Write the files that have a path, - for standard output. Raises ValueError before any is written if two have the same.
+
+    Returns where what is for people goes: standard output, or where that is taken, standard error.
+    """
     asked = [(path, write) for path, write in writers if path]
     seen: set[Path] = set()
     for path, _ in asked:
@@ -17,4 +22,6 @@ def write_files(*writers: tuple[Path | None, Callable[[Path], None]]) -> None:
             raise ValueError(f"{path}: two results cannot go to one file")
         seen.add(path.resolve())
     for path, write in asked:
-        write(path)
+        # A device is written directly, not beside and in its place.
+        write(Path("/dev/stdout") if str(path) == "-" else path)
+    return sys.stderr if any(str(path) == "-" for path, _ in asked) else sys.stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 from pathlib import Path
 from typing import TypeVar
 
@@ -53,7 +52,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--depth", metavar="N", type=positive, help="runs of an instance under way at once (default: 1)"
     )
     parser.add_argument("--time", metavar="MS", type=positive, help="of the device's time to look at (default: 100)")
-    parser.add_argument("--csv", metavar="FILE", type=Path, help="write a line per operator, or per instance")
+    parser.add_argument(
+        "--csv", metavar="FILE", type=Path, help="write a line per operator, or instance; - for standard output"
+    )
     parser.add_argument("--json", metavar="FILE", type=Path, help="write totals and all rows")
     parser.add_argument("--trace", metavar="FILE", type=Path, help="write a Chrome trace, which ui.perfetto.dev opens")
     parser.set_defaults(command=_run)
@@ -87,14 +88,15 @@ def _run(options: argparse.Namespace) -> int:
     for package in options.packages:
         require(package, (PACKAGE, ICRAFT), "profile")
     found = _composed(options) if _is_composition(options) else _profiled(options)
-    write_files(
+    people = write_files(
         (options.csv, found.write_csv),
         (options.json, found.write_json),
         (options.trace, found.write_trace),
     )
     # A pipe has no width: what reads it gets the table's own.
-    width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
-    print(found.table(width, options.unit) if isinstance(found, Profile) and options.unit else found.table(width))
+    width = shutil.get_terminal_size((100, 24)).columns if people.isatty() else 100
+    table = found.table(width, options.unit) if isinstance(found, Profile) and options.unit else found.table(width)
+    print(table, file=people)
     return 0
 
 
