@@ -1,4 +1,4 @@
-"""Devices as they are by default, whatever the environment says, and some small models."""
+"""One simulated CUDA device, whatever the environment says, and some small models."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _module("mge_files")
 
 @pytest.fixture(autouse=True)
 def default_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the configuration of simulated devices away."""
-    monkeypatch.delenv("TRIUNE_LITE_DEVICES", raising=False)
+    """Simulate one CUDA device, whatever the environment says."""
+    monkeypatch.setenv("TRIUNE_LITE_DEVICES", "cuda=1")
 
 
 @pytest.fixture(scope="session")

@@ -114,8 +114,8 @@ class File:
         tensor = {0: "", 1: _numbers(array.shape), 3: {0: Byte(dtype)}, 4: Byte(1), 5: {}, 6: data}
         return self.add("SharedDeviceTensor", tensor=tensor)[0]
 
-    def write(self, path: Path, outputs: dict[str, int]) -> Path:
-        """Write the file, with these outputs by name."""
+    def write(self, path: Path, outputs: dict[str, int], listed: Sequence[int] = ()) -> Path:
+        """Write the file, with these outputs by name, in their order or as `listed`."""
         names = {number: name for name, number in outputs.items()}
         out = bytearray(12)
         out[8:] = b"mgv2"
@@ -125,7 +125,7 @@ class File:
             1: 2,
             2: self.operators,
             3: [{0: names.get(number, f"v{number}")} for number in range(self.count)],
-            4: [{0: number, 1: number} for number in outputs.values()],
+            4: [{0: number, 1: number} for number in listed or outputs.values()],
         }
         _put(out, root)
         struct.pack_into("<I", out, 0, len(out) - 4)

@@ -39,6 +39,8 @@ def own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_device_count(monkeypatch: pytest.MonkeyPatch) -> None:
     assert LiteGlobal.get_device_count(CPU) == os.cpu_count()
     assert LiteGlobal.get_device_count(LiteDeviceType.LITE_CUDA) == 1
+    monkeypatch.delenv("TRIUNE_LITE_DEVICES")
+    assert LiteGlobal.get_device_count(LiteDeviceType.LITE_CUDA) == 0
     assert LiteGlobal.get_device_count(LiteDeviceType.LITE_ATLAS) == 0
     assert LiteGlobal.get_device_count(LiteDeviceType.LITE_CAMBRICON) == 0
     assert LiteGlobal.get_device_count(NPU) == 1

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import lite_models as models
+import mge_files
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -434,15 +435,35 @@ def test_on_cuda(classifier: Path, is_host: bool) -> None:
     place = LiteDeviceType.LITE_CPU if is_host else LiteDeviceType.LITE_CUDA
     assert data.device_type == prob.device_type == place
     image = models.image()
-    if is_host:
-        data.set_data_by_copy(image)
-    else:
-        with pytest.raises(AssertionError, match="device"):
-            data.set_data_by_copy(image)
-        data.copy_from(image)
+    data.set_data_by_copy(image)
     network.forward()
     network.wait()
     assert np.array_equal(prob.to_numpy(), models.expected(classifier, data=image)[0])
+
+
+def test_tensors_say_the_device(classifier: Path) -> None:
+    config = LiteConfig()
+    config.device_id = 1
+    network = load(classifier, config)
+    assert network.device_id == 1
+    assert [network.get_io_tensor(name).device_id for name in ("data", "prob")] == [1, 1]
+
+
+def test_an_output_that_was_dumped_twice_is_listed_once(tmp_path: Path) -> None:
+    file = mge_files.File()
+    given = file.input("x", [2, 3])
+    (double,) = file.add("Elemwise", [given, given], param=(17, {0: 16}))
+    (again,) = file.add("Elemwise", [double, given], param=(17, {0: 16}))
+    path = file.write(tmp_path / "twice.mge", {"double": double, "again": again}, [double, double, again])
+    network = load(path)
+    assert network.get_all_output_name() == ["double", "again"]
+    assert [network.get_output_name(index) for index in range(2)] == ["double", "again"]
+    image = np.arange(6, dtype=np.float32).reshape(2, 3)
+    network.get_io_tensor("x").set_data_by_copy(image)
+    network.forward()
+    network.wait()
+    assert np.array_equal(network.get_io_tensor("double").to_numpy(), 2 * image)
+    assert np.array_equal(network.get_io_tensor("again").to_numpy(), 3 * image)
 
 
 def test_devices_that_are_not_there(classifier: Path) -> None:

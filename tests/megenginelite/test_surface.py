@@ -246,6 +246,9 @@ def test_every_name_is_exported_once() -> None:
     namespace: dict[str, Any] = {}
     exec("from triune.megenginelite import *", namespace)
     assert set(lite.__all__) <= set(namespace)
+    # The vendor's modules have everything of ctypes, which programs take from there.
+    assert namespace["c_int"] is ctypes.c_int
+    assert {"POINTER", "Structure", "byref", "cast", "memmove", "sizeof", "c_void_p"} <= set(namespace)
 
 
 def test_config_env(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,9 @@ loads neither numpy nor the native module's heavier parts: what needs them does.
 
 from __future__ import annotations
 
+import ctypes
 import os
+from ctypes import *  # noqa: F403 - programs that import everything from the vendor's package use these
 
 from triune.megenginelite.base import get_log_level, set_log_level, version
 from triune.megenginelite.global_setting import LiteDecryptionFunc, LiteGlobal, decryption_func
@@ -79,6 +81,8 @@ __all__ = [
     "version",
     "wrap_async_callback",
 ]
+
+__all__ += [name for name in vars(ctypes) if not name.startswith("_")]
 
 __version__ = version
 

@@ -146,8 +146,12 @@ class Binding:
         self._place(self.inputs, [*asked[0], *packed[0]], "input")
         self._place(self.outputs, [*asked[1], *packed[1]], "output")
         places = {name: place for place, name in enumerate(dict.fromkeys(io.name for io in [*asked[1], *packed[1]]))}
-        self.listed = sorted(self.outputs, key=lambda port: places.get(port.name, len(places)))
-        """The outputs as programs count them: those that a `LiteIO` configures first, in that order, then the model's others."""
+        once: dict[str, Port] = {}
+        for port in self.outputs:
+            once.setdefault(port.name, port)
+        self.listed = sorted(once.values(), key=lambda port: places.get(port.name, len(places)))
+        """The outputs as programs count them: those that a `LiteIO` configures first, in that order, then the model's others.
+        What a model has twice is there once."""
         self.discrete = self._make_discrete()
         """The samples of the discrete input, by its name."""
 
@@ -196,7 +200,7 @@ class Binding:
             if what == "input" and port.io.config_layout.ndim:
                 layout.shapes = port.io.config_layout.shapes
             if port.io.is_host:
-                port.tensor = LiteTensor(layout, is_pinned_host=not on_host)
+                port.tensor = LiteTensor(layout, device_id=settings.device_id, is_pinned_host=not on_host)
             else:
                 port.tensor = LiteTensor(layout, settings.device_type, settings.device_id)
             port.tensor._binding = self.flag

@@ -1,7 +1,7 @@
 """Which devices there are: the host, simulated NPUs, and memory spaces that are simulated by holding data apart.
 
 The environment variable ``TRIUNE_LITE_DEVICES`` configures them, such as ``cuda=2 atlas=1 npu=metis,zg330``: numbers of
-devices, and for NPUs the device descriptions. One CUDA device and no ATLAS is the default; without ``npu`` the NPUs are
+devices, and for NPUs the device descriptions. There is none by default; without ``npu`` the NPUs are
 the virtual cards (``TRIUNE_CARDS``). It is read as a whole, when something first asks for such a device.
 """
 
@@ -52,7 +52,7 @@ def _parsed(text: str) -> _Configured:
             _wrong(f"{name} is there twice")
         settings[name] = value
     counts = {}
-    for kind, name, default in ((LiteDeviceType.LITE_CUDA, "cuda", "1"), (LiteDeviceType.LITE_ATLAS, "atlas", "0")):
+    for kind, name, default in ((LiteDeviceType.LITE_CUDA, "cuda", "0"), (LiteDeviceType.LITE_ATLAS, "atlas", "0")):
         number = settings.get(name, default)
         if not (number.isascii() and number.isdecimal()) or len(number) > 4 or int(number) > _MOST:
             _wrong(f"{name}={number}: {number!r} is no number from 0 to {_MOST}")
@@ -114,5 +114,5 @@ def check(kind: LiteDeviceType, number: int) -> None:
     if not 0 <= number < there:
         raise failure(
             f"there is no device {number} of type {kind.name}: {there} simulated; the environment variable {VARIABLE} "
-            "configures them"
+            f"configures them, such as {VARIABLE}=cuda=1"
         )

@@ -413,12 +413,11 @@ class LiteTensor:
         tensor, or what exports DLPack), in other memory if there is too little. At an address, `data_length` bytes are
         read, which must be those of the tensor, or those of `layout`.
 
-        Raises AssertionError if the tensor has gaps or is on a device (`copy_from` goes there), if a list is too long, an
+        Raises AssertionError if the tensor has gaps, a list is too long, an
         array is not C-contiguous, or an address comes without its length; KeyError if there is no such element type,
         RuntimeError for an array without axes, TypeError if an element of a list does not fit.
         """
         assert self.is_continue, "set_data_by_copy: the tensor is a slice with gaps; use copy_from"
-        assert self._on_host, "set_data_by_copy: the tensor is on a device and not pinned; use copy_from"
         if layout is None and self._is_like(data):
             np.copyto(self._writable(), data)
             return
