@@ -74,7 +74,8 @@ class Preprocess:
     """How a picture becomes a network's input.
 
     It is scaled to the input's size, and its pixels p of 0 to 255 become (p / scale − mean) / std, in float32 and this order. For
-    inputs of int8 and uint8 that is rounded, and has to fit.
+    inputs of int8 and uint8 that is rounded, and has to fit. Pictures lie as their pixels do: an orientation that a camera noted
+    in the file is not applied.
     """
 
     fit: Fit = "stretch"

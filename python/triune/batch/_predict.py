@@ -220,9 +220,9 @@ def predict(
     generator too: of paths, bytes of picture files, `PIL.Image.Image`, arrays without the batch's axis (uint8 pictures (H, W, C),
     or what the model takes), or for several inputs dicts of arrays by name.
 
-    `workers` threads (default: one per CPU) each take batches from the file to the result, with a session of their own on
-    `threads`. `batch` items make a run (default: what the model fixes, else 4; 1 where shapes differ). A last batch is
-    filled up, so that the model is planned once; results do not depend on `batch` or `workers`.
+    `workers` threads (default: one per CPU that this process may use) each take batches from the file to the result, with a
+    session of their own on `threads`. `batch` items make a run (default: what the model fixes, else 4; 1 where shapes
+    differ). A last batch is filled up, so that the model is planned once; results do not depend on `batch` or `workers`.
 
     `preprocess` says how pictures become inputs (default: stretched, pixels from 0 to 1), or is a function from an item to
     an array, or to a dict of arrays by input name, without the batch's axis; it is called in the workers.
@@ -238,7 +238,7 @@ def predict(
     """
     if on_error not in ("raise", "skip"):
         raise ArgumentError(f"on_error: expected raise or skip, got {on_error!r}")
-    count = _count("workers", workers, os.cpu_count() or 1)
+    count = _count("workers", workers, _cpus())
     session = model if isinstance(model, Session) else Session(model, threads=threads)
     plan = Plan(session, threads, batch, preprocess, outputs, top_k, labels_of(labels))
     items, total = _items(source, plan.takes_pictures)
@@ -520,6 +520,11 @@ def _failed(error: Exception) -> Future[Any]:
     future: Future[Any] = Future()
     future.set_exception(error)
     return future
+
+
+def _cpus() -> int:
+    """Return how many CPUs this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _count(name: str, value: object, default: int) -> int:
