@@ -300,3 +300,51 @@ def test_arguments_are_taken_as_pybind11_does(
                         wrong.append(f"{what}: {value!r} was taken: {found}")
     assert wrong == []
     assert checked > 20
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(None, False), (np.True_, True), (0, False), (2.5, True), (Truth(), True)]
+)
+def test_a_truth_value_is_made_of_what_has_one(value: Any, expected: bool) -> None:
+    assert xir.Bool(value).value is expected
+    assert type(xir.Sum(xir.Value(TENSOR), 1, value).keepdim) is bool
+
+
+def test_a_tag_that_is_not_there_is_false() -> None:
+    network = xir.Network("n", xir.Framework.ONNX, "1")
+    assert not xir.Bool(network.getTag("speedmode")).__bool__()
+    network.setTag("speedmode", True)
+    assert xir.Bool(network.getTag("speedmode")).__bool__()
+    for wrong in ("true", [], {}, np.array([1, 2]), Liar()):
+        with pytest.raises(TypeError):
+            xir.Bool(wrong)
+
+
+def test_what_is_kept_is_pythons_own() -> None:
+    transposed = xir.Transpose(xir.Value(TENSOR), np.array([0, 2, 1, 3]))
+    assert transposed.dims == [0, 2, 1, 3]
+    assert {type(one) for one in transposed.dims} == {int}
+    assert type(xir.Value(TENSOR).setName(b"\xc3\xa4").name) is str
+    assert xir.Value(TENSOR).setName(b"\xc3\xa4").name == "\u00e4"
+
+
+def test_the_first_form_that_needs_no_conversion_wins() -> None:
+    network = xir.Network("n", xir.Framework.ONNX, "1")
+    assert network.view(0).ops == network.view([]).ops == network.view(start_index=0, end_index=0).ops == []
+    assert isinstance(xir.ScalarImm(np.int64(3)), xir.IntImm)
+    assert isinstance(xir.ScalarImm(np.float64(3)), xir.FloatImm)
+
+
+def test_places_go_by_the_names_of_published_signatures() -> None:
+    assert xir.Bool(arg0=None) == xir.Bool(False)
+    assert xir.IntImm(arg0=xir.IntImm(3)) == 3
+    assert xir.Operation(arg0=xir.Operation.Create("customop::X")).typeKey() == "customop::XNode"
+    value = xir.Value(TENSOR)
+    cut = xir.Slice(arg0=value, arg1=[0, 0, 0, 0], arg2=[1, 1, 1, 1], arg3=[1, 1, 1, 1])
+    assert (cut.begin, cut.end) == ([0, 0, 0, 0], [1, 1, 1, 1])
+    assert cut.hasAttr(arg0="begin", arg1=[0, 0, 0, 0])
+    tensor = xrt.Tensor(np.zeros((1, 2, 2, 1), np.float32), xir.Layout("NHWC"))
+    tensor.write(arg0=0, arg1=np.ones(1, np.float32), arg2=4)
+    assert np.asarray(tensor)[0, 0, 0, 0] == 1
+    with pytest.raises(TypeError):
+        xir.Bool(arg1=True)

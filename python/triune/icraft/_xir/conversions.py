@@ -28,6 +28,7 @@ __all__ = [
     "member",
     "number",
     "optional",
+    "placed",
     "real",
     "text",
     "truth",
@@ -349,6 +350,20 @@ class _Form:
             raise TypeError(f"{name}: {error}") from None
 
 
+def placed(
+    arguments: tuple[Any, ...], keywords: dict[str, Any], names: Sequence[str] = ()
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a call with ``arg0``, ``arg1`` and so on, as published signatures name places, in their places.
+
+    `names` are the parameters' own, which may be such.
+    """
+    before = 1 if names[:1] == ["self"] else 0
+    while (name := f"arg{len(arguments) - before}") in keywords and name not in names[: len(arguments)]:
+        keywords = dict(keywords)
+        arguments = (*arguments, keywords.pop(name))
+    return arguments, keywords
+
+
 def bound(function: _F) -> _F:
     """Return a function whose arguments are taken as its annotations, or those of its overloads, say."""
     overloads = typing.get_overloads(function)
@@ -368,6 +383,8 @@ def bound(function: _F) -> _F:
         if not forms:
             # At the first call, when every name is there.
             forms.extend([_Form(one, True) for one in overloads] or [_Form(function, False)])
+        if keywords:
+            arguments, keywords = placed(arguments, keywords, forms[0].places)
         if len(forms) == 1:
             if not keywords and is_plain(arguments):
                 return function(*arguments)

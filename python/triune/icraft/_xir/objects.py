@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from triune.icraft._xir.conversions import Unpicklable, bind_members
+from triune.icraft._xir.conversions import Unpicklable, bind_members, placed
 from triune.icraft._xir.errors import InternalError
 
 __all__ = [
@@ -58,6 +58,8 @@ class _Handle(type):
     if not TYPE_CHECKING:  # Type checkers read the constructors instead.
 
         def __call__(cls, *args: Any, **keywords: Any) -> Any:
+            if "arg0" in keywords:
+                args, keywords = placed(args, keywords)
             if not args and not keywords and cls._null_by_default:
                 return cls._null()
             if keywords and cls._other_names:
