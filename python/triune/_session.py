@@ -47,15 +47,26 @@ ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | _Readabl
 """Where a model comes from: a path, its bytes, a binary file that is open, or an `onnx.ModelProto`."""
 
 
-class ValueInfo(NamedTuple):
-    """An input or output of a model."""
-
+class _ValueInfo(NamedTuple):
     name: str
     """Its name, the key in `Session.run`'s feeds."""
     dtype: str
     """The element type by numpy's name, such as ``float32``."""
     shape: tuple[int | str, ...]
     """An int per axis, or a name where the model leaves the extent open; ``("...",)`` where it leaves the number of axes open."""
+
+
+class ValueInfo(_ValueInfo):
+    """An input or output of a model: name, dtype and shape as a tuple, and its kind."""
+
+    kind: str
+    """``tensor``, ``sequence`` (a list of arrays of `dtype`), ``optional`` (an array or None) or ``optional sequence``."""
+
+    def __new__(cls, name: str, dtype: str, shape: tuple[int | str, ...], kind: str = "tensor") -> ValueInfo:
+        """Make the tuple."""
+        info = super().__new__(cls, name, dtype, shape)
+        info.kind = kind
+        return info
 
 
 @dataclass(frozen=True)
@@ -199,9 +210,11 @@ class Session:
         self._path = source if isinstance(source, bytes) else os.path.abspath(source)
         self._threads = threads
         self._folder = folder
-        self._inputs = [ValueInfo(name, dtype, tuple(shape)) for name, dtype, shape in native.inputs]
-        self._outputs = [ValueInfo(name, dtype, tuple(shape)) for name, dtype, shape in native.outputs]
-        self._dtypes = {info.name: np.dtype(info.dtype) for info in self._inputs}
+        self._inputs = _infos(native.inputs, native.input_kinds)
+        self._outputs = _infos(native.outputs, native.output_kinds)
+        self._defaults = _infos(native.defaults, ["tensor"] * len(native.defaults))
+        self._dtypes = {info.name: _dtype(info.dtype) for info in (*self._inputs, *self._defaults)}
+        self._kinds = {info.name: info.kind for info in self._inputs}
         self._places = {info.name: index for index, info in enumerate(self._outputs)}
         self._metadata = Metadata(**native.metadata)
         # For `run_async`: one thread, as runs take turns.
@@ -225,6 +238,11 @@ class Session:
     def outputs(self) -> list[ValueInfo]:
         """Name, dtype and shape of each output, in the order of `run`'s results."""
         return list(self._outputs)
+
+    @property
+    def defaults(self) -> list[ValueInfo]:
+        """Inputs that may be left out, as the model has constants for them; a first run with others takes the time to plan."""
+        return list(self._defaults)
 
     @property
     def metadata(self) -> Metadata:
@@ -278,6 +296,10 @@ class Session:
         tensors, or lists of numbers. What is not C-contiguous is copied. With `convert`, elements of other dtypes are
         converted as far as each is kept: integers exactly, floats to the nearest one.
 
+        A sequence is a list of arrays, and an optional without content is None, given and returned. Elements of types that
+        numpy does not have are those of ml_dtypes, if that is installed; without it results are arrays of their patterns,
+        uint16 for bfloat16 and uint8 for the others, which are taken in either case.
+
         `out` has C-contiguous arrays that results are written to without a copy, by output name, or in the order of the
         results with None for a new one. They are returned in their places. Only results whose extents depend on data are copied.
 
@@ -296,10 +318,19 @@ class Session:
         for name, value in feeds.items():
             # An unknown name is the core's to refuse.
             dtype = self._dtypes.get(name)
-            arrays[name] = value if dtype is None else operand(f"input {name!r}", value, dtype, convert)
+            arrays[name] = value if dtype is None else self._fed(name, value, dtype, convert)
         places = None if names is None else [self._place(name) for name in _names(names)]
         results = native.run(arrays, None if out is None else self._targets(out, places))
         return results if places is None else [results[place] for place in places]
+
+    def _fed(self, name: str, value: Any, dtype: np.dtype[Any], convert: bool) -> Any:
+        kind = self._kinds.get(name, "tensor")
+        if "sequence" in kind:
+            # What is no list is the core's to refuse.
+            if not isinstance(value, list):
+                return value
+            return [_array(f"input {name!r}[{index}]", each, dtype, convert) for index, each in enumerate(value)]
+        return None if value is None and kind == "optional" else _array(f"input {name!r}", value, dtype, convert)
 
     def _place(self, name: str) -> int:
         place = self._places.get(name)
@@ -495,6 +526,36 @@ _SHOWN = 20
 _IN_LINE = 4
 
 
+def _infos(described: list[tuple[str, str, list[int | str]]], kinds: list[str]) -> list[ValueInfo]:
+    return [
+        ValueInfo(name, dtype, tuple(shape), kind) for (name, dtype, shape), kind in zip(described, kinds, strict=True)
+    ]
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    """Return numpy's type, that of ml_dtypes, or that of an element's pattern."""
+    try:
+        return np.dtype(name)
+    except TypeError:
+        pass
+    try:
+        import ml_dtypes
+    except ImportError:
+        return _patterns(name)
+    return np.dtype(getattr(ml_dtypes, name))
+
+
+def _patterns(name: str) -> np.dtype[Any]:
+    return np.dtype(np.uint16 if name == "bfloat16" else np.uint8)
+
+
+def _array(what: str, value: Any, dtype: np.dtype[Any], convert: bool) -> npt.NDArray[Any]:
+    stored = dtype.kind not in "biuf" or dtype.name not in np.sctypeDict
+    if stored and isinstance(value, np.ndarray) and value.dtype == _patterns(dtype.name):
+        return np.asarray(value, order="C")
+    return operand(what, value, dtype, convert)
+
+
 def _thread_count(threads: int) -> int:
     if isinstance(threads, bool) or not isinstance(threads, SupportsIndex):
         raise ArgumentError(f"threads: expected an int, got {threads!r}")
@@ -561,9 +622,14 @@ def _names(names: Any) -> Sequence[str]:
 
 
 def _texts(infos: list[ValueInfo]) -> str:
-    shown = [f"{short(info.name)} {info.dtype} ({', '.join(map(str, info.shape))})" for info in infos[:_IN_LINE]]
+    shown = [_text(info) for info in infos[:_IN_LINE]]
     more = [f"… {len(infos) - _IN_LINE} more"] if len(infos) > _IN_LINE else []
     return ", ".join(shown + more)
+
+
+def _text(info: ValueInfo) -> str:
+    kind = "" if info.kind == "tensor" else f" {info.kind}"
+    return f"{short(info.name)} {info.dtype}{kind} ({', '.join(map(str, info.shape))})"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:

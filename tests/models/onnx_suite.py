@@ -28,7 +28,9 @@ class Outcome(NamedTuple):
     category: str
     case: str
     kind: str
-    """``pass``, ``wrong`` or ``refused``, or ``crash`` for an error that is not one of Triune's."""
+    """``pass``, ``wrong`` or ``refused``; ``unread`` for a result that the suite has no way to compare, arrays without axes in
+    lists; ``crash`` for an error that is not one of Triune's.
+    """
     reason: str
 
 
@@ -60,6 +62,8 @@ def _outcome(run: object) -> tuple[str, str]:
     except AssertionError as error:
         return "wrong", str(error).strip()
     except Exception as error:
+        if isinstance(error, TypeError) and "Unable to compare expected type" in str(error):
+            return "unread", str(error)
         return "crash", f"{type(error).__name__}: {error}"
     return "pass", ""
 
@@ -79,7 +83,7 @@ def main() -> None:
     parser.add_argument("--reasons", type=int, default=40, help="so many reasons (40)")
     options = parser.parse_args()
     results = list(outcomes(options.match))
-    kinds = ("pass", "wrong", "refused", "crash")
+    kinds = ("pass", "wrong", "refused", "unread", "crash")
     counts = Counter((result.category, result.kind) for result in results)
     print(f"{'':24}" + "".join(f"{kind:>10}" for kind in kinds))
     for category in dict.fromkeys(result.category for result in results):

@@ -25,9 +25,13 @@ CLOSER_TO_THE_TRUTH = {
     "test_dft_inverse_cpu",
     "test_dft_inverse_opset19_cpu",
 }
+# Cases that want the numbers of the reference's generator, which every runtime has its own of.
+RANDOM = {
+    f"test_bernoulli{case}_cpu" for case in ("", "_double", "_seed", "_expanded", "_double_expanded", "_seed_expanded")
+}
 # Cases that pass of the suite of onnx 1.23.
 PASSES = {
-    "NodeModel": 1502,
+    "NodeModel": 1822,
     "RealModel": 9,
     "SimpleModel": 15,
     "PyTorchConvertedModel": 82,
@@ -38,7 +42,7 @@ PASSES = {
 def test_what_passes_goes_on_to_pass_and_nothing_is_wrong() -> None:
     outcomes = list(suite.outcomes())
     assert [outcome for outcome in outcomes if outcome.kind == "crash"] == []
-    assert {outcome.case for outcome in outcomes if outcome.kind == "wrong"} <= CLOSER_TO_THE_TRUTH
+    assert {outcome.case for outcome in outcomes if outcome.kind == "wrong"} <= CLOSER_TO_THE_TRUTH | RANDOM
     if onnx.__version__.startswith("1.23."):
         passes = Counter(outcome.category for outcome in outcomes if outcome.kind == "pass")
         assert all(passes[category] >= count for category, count in PASSES.items()), passes

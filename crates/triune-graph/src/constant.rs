@@ -1,7 +1,6 @@
 //! Constant tensors: weights, shapes, tables.
 
 use bytes::Bytes;
-use half::f16;
 use triune_tensor::{Buffer, DType, Shape};
 
 /// A dense row-major tensor whose bytes (little-endian) are shared, possibly with a mapped file.
@@ -133,15 +132,24 @@ impl Constant {
             DType::U64 => {
                 self.words().try_for_each(|w| i64::try_from(u64::from_le_bytes(w)).map(&mut f)).ok()?;
             }
-            DType::F16 | DType::F32 | DType::F64 => return None,
+            DType::U4 | DType::I4 | DType::U2 | DType::I2 => {
+                self.bytes.iter().filter_map(|&byte| self.dtype.decode_integer(byte)).for_each(f);
+            }
+            DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::F8E8M0 | DType::F4E2M1 => {
+                return None;
+            }
+            DType::F8E4M3FN | DType::F8E4M3FNUZ | DType::F8E5M2 | DType::F8E5M2FNUZ => return None,
         }
         Some(())
     }
 
-    /// The elements of any float type as f64, or `None` for another element type.
+    /// The elements of any type of reals as f64, or `None` for another element type.
     pub fn to_f64(&self) -> Option<Vec<f64>> {
         match self.dtype {
-            DType::F16 => Some(self.words().map(|w| f16::from_le_bytes(w).to_f64()).collect()),
+            DType::F16 | DType::BF16 => {
+                self.words().map(|word| self.dtype.decode(u16::from_le_bytes(word))).collect()
+            }
+            dtype if dtype.is_storage() => self.bytes.iter().map(|&byte| dtype.decode(byte.into())).collect(),
             DType::F32 => Some(self.words().map(|w| f64::from(f32::from_le_bytes(w))).collect()),
             DType::F64 => Some(self.words().map(f64::from_le_bytes).collect()),
             _ => None,
@@ -186,6 +194,35 @@ impl Constant {
 
     fn words<const N: usize>(&self) -> impl Iterator<Item = [u8; N]> + '_ {
         self.bytes.as_chunks().0.iter().copied()
+    }
+}
+
+/// A real in the bytes of a type: rounded once, cut off for integers, of which the low bits are left.
+pub(crate) fn real_bytes(value: f64, dtype: DType) -> Vec<u8> {
+    match dtype {
+        DType::Bool => vec![u8::from(value != 0.0)],
+        DType::F32 => (value as f32).to_le_bytes().to_vec(),
+        DType::F64 => value.to_le_bytes().to_vec(),
+        DType::U64 => (value as u64).to_le_bytes().to_vec(),
+        _ => match dtype.encode(value) {
+            Some(bits) => bits.to_le_bytes()[..dtype.bytes()].to_vec(),
+            None => integer_bytes(value as i64, dtype),
+        },
+    }
+}
+
+/// An integer in the bytes of a type, its low bits if it does not fit; reals are rounded once.
+pub(crate) fn integer_bytes(value: i64, dtype: DType) -> Vec<u8> {
+    match dtype {
+        DType::Bool => vec![u8::from(value != 0)],
+        DType::F32 => (value as f32).to_le_bytes().to_vec(),
+        DType::F64 => (value as f64).to_le_bytes().to_vec(),
+        DType::U4 | DType::I4 | DType::U2 | DType::I2 => vec![value as u8 & ((1 << dtype.bits()) - 1)],
+        _ => match dtype.encode(value as f64) {
+            Some(bits) => bits.to_le_bytes()[..dtype.bytes()].to_vec(),
+            // Narrower integers take the low bits, as in C.
+            None => value.to_le_bytes()[..dtype.bytes()].to_vec(),
+        },
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use triune_tensor::{DType, MAX_RANK, QuantParams, Requantize, Rounding, Shape};
 
-use crate::{Constant, Op};
+use crate::{Constant, Error, Op};
 
 /// Index of a value in [`Graph::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,11 +23,44 @@ pub enum Dim {
     Symbol(Arc<str>),
 }
 
-/// One tensor of the network: an input, a constant, or what a node makes.
+/// What a value is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ValueKind {
+    /// A tensor.
+    #[default]
+    Tensor,
+    /// A list of tensors of one element type, each with extents of its own.
+    Sequence,
+    /// A tensor, or nothing.
+    Optional,
+    /// A list of tensors, or nothing.
+    OptionalSequence,
+}
+
+impl ValueKind {
+    /// Whether there is one tensor in any case.
+    pub const fn is_tensor(self) -> bool {
+        matches!(self, Self::Tensor)
+    }
+
+    /// The kind in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tensor => "tensor",
+            Self::Sequence => "sequence",
+            Self::Optional => "optional",
+            Self::OptionalSequence => "optional sequence",
+        }
+    }
+}
+
+/// One value of the network, a tensor unless [`Value::kind`] says otherwise: an input, a constant, or what a node makes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
     /// Unique name.
     pub name: String,
+    /// What it is.
+    pub kind: ValueKind,
     /// Element type, once known.
     pub dtype: Option<DType>,
     /// Logical extents (NCHW order for images, as ONNX has them), once known.
@@ -60,7 +93,14 @@ pub enum Provenance {
 impl Value {
     /// A value of which only the name is known.
     pub fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), dtype: None, shape: None, constant: None, provenance: Provenance::Network }
+        Self {
+            name: name.into(),
+            kind: ValueKind::Tensor,
+            dtype: None,
+            shape: None,
+            constant: None,
+            provenance: Provenance::Network,
+        }
     }
 
     /// The extents, when all are fixed.
@@ -147,6 +187,17 @@ impl Quantization {
     }
 }
 
+/// A constant that the file lists as an input, too.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DefaultInput {
+    /// The constant.
+    pub value: ValueId,
+    /// The extents that it may have, as the file declares them for the input.
+    pub shape: Option<Vec<Dim>>,
+    /// Whether its elements made the network what it is: they cannot be others then.
+    pub decides: bool,
+}
+
 /// A network. `nodes` are in an order in which every operand is made before it is used.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
@@ -160,6 +211,8 @@ pub struct Graph {
     pub inputs: Vec<ValueId>,
     /// The tensors that a caller gets, in order.
     pub outputs: Vec<ValueId>,
+    /// Constants that a caller may give other elements for ([`Graph::take_instead`]).
+    pub defaults: Vec<DefaultInput>,
     /// How operators over 8-bit values make integers of reals: half to even unless the source format says otherwise.
     ///
     /// An operator with a [`Node::quant`] is an integer operator: `Conv` (x, weights of zero point 0, bias in i32 of the
@@ -209,6 +262,25 @@ impl Graph {
         value.dtype = Some(constant.dtype());
         value.shape = Some(constant.shape().iter().map(|&dim| Dim::Fixed(dim)).collect());
         value.constant = Some(constant);
+    }
+
+    /// Makes a constant of [`Graph::defaults`] the last input.
+    ///
+    /// One that there is not, or that made the network what it is, is an error.
+    pub fn take_instead(&mut self, name: &str) -> Result<(), Error> {
+        let default = self.defaults.iter().position(|default| self.value(default.value).name == name);
+        let default = default.ok_or_else(|| Error::Graph(format!("no input is called '{name}'")))?;
+        let DefaultInput { value, shape, decides } = self.defaults.remove(default);
+        if decides {
+            return Err(Error::Graph(format!(
+                "input '{name}' has a constant of the file, which made operators what they are and cannot be replaced"
+            )));
+        }
+        let own = self.value_mut(value);
+        own.constant = None;
+        own.shape = shape;
+        self.inputs.push(value);
+        Ok(())
     }
 
     /// The value with this id.

@@ -19,8 +19,8 @@ use crate::{
 
 /// Values up to this many elements are followed through shape arithmetic.
 const KNOWN_ELEMENTS: usize = 1024;
-/// Composite operators within composite operators.
-const DEEPEST: usize = 8;
+/// Composite operators and networks within each other.
+const DEEPEST: usize = 64;
 
 /// Gives every value its element type and fixed extents, puts graphs of primitive operators in the place of composite ones,
 /// and fixes what operators leave open until then: automatic padding, a kernel's extents, an empty permutation.
@@ -250,18 +250,35 @@ impl<'g> Inference<'g> {
         }
         let (body, first) = if holds { (&op.then, 1) } else { (&op.otherwise, 1 + op.then.captures) };
         let operands = node.inputs.get(first..).unwrap_or_default();
+        let nodes = self.adopt(&body.graph, operands, &node.outputs, &node.name).map_err(refuse)?;
+        for inner in nodes {
+            let name = format!("{}/{}", node.name, inner.name);
+            self.place(Node { name, ..inner }, done, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// Takes over another network's values and gives its nodes, which are yet to be placed: see [`Graph::adopt`]. What has no
+    /// name here is called after `name`.
+    pub(crate) fn adopt(
+        &mut self,
+        network: &Graph,
+        operands: &[Option<ValueId>],
+        results: &[Option<ValueId>],
+        name: &str,
+    ) -> Result<Vec<Node>, String> {
         let mut names = self.take_names();
         let mut number = self.graph.values.len();
         let unique = |inner: &str| {
             loop {
-                let name = format!("{}/{inner}#{number}", node.name);
+                let name = format!("{name}/{inner}#{number}");
                 number += 1;
                 if names.insert(name.clone()) {
                     break name;
                 }
             }
         };
-        let nodes = self.graph.adopt(&body.graph, operands, &node.outputs, unique).map_err(refuse)?;
+        let nodes = self.graph.adopt(network, operands, results, unique);
         self.names = Some(names);
         for value in &self.graph.values[self.types.len()..] {
             let constant = value.constant.as_ref();
@@ -269,11 +286,7 @@ impl<'g> Inference<'g> {
                 constant.map(|constant| TensorType { dtype: constant.dtype(), shape: constant.shape() });
             self.types.push(dtype);
         }
-        for inner in nodes {
-            let name = format!("{}/{}", node.name, inner.name);
-            self.place(Node { name, ..inner }, done, depth + 1)?;
-        }
-        Ok(())
+        nodes
     }
 
     /// Lets what a function's body makes as `result` be the network's value `output`.

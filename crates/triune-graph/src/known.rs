@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use half::f16;
 use triune_tensor::{DType, Shape, memory};
 
 use crate::{
     Constant, Op,
+    constant::{integer_bytes, real_bytes},
     ops::{
         BinaryKind, Reduce, ReduceKind, Slice, UnaryKind,
         infer::{Operands, TensorType, resolve_axis},
@@ -126,6 +126,7 @@ fn results_of(op: &Op, at: &Operands<'_>, results: &[TensorType]) -> Option<Vec<
     let source: Vec<isize> = x.shape.strides().iter().map(|&stride| (stride * size) as isize).collect();
     match op {
         Op::Identity(_) => Some(vec![data.clone()]),
+        Op::BitCast(_) => Some(vec![Constant::new(dtype, shape, data.bytes().clone())?]),
         Op::Reshape(_) | Op::Flatten(_) | Op::Squeeze(_) | Op::Unsqueeze(_) => {
             Some(vec![data.reshaped(shape)?])
         }
@@ -247,37 +248,10 @@ fn cast(data: &Constant, to: DType) -> Option<Vec<u8>> {
         return Some(data.bytes().to_vec());
     }
     if let Some(values) = data.to_i64() {
-        return Some(values.into_iter().flat_map(|value| int_bytes(value, to)).collect());
+        return Some(values.into_iter().flat_map(|value| integer_bytes(value, to)).collect());
     }
-    let values: Vec<f64> = match data.dtype() {
-        DType::F16 => words(data.bytes()).map(|w| f16::from_le_bytes(w).to_f64()).collect(),
-        DType::F32 => words(data.bytes()).map(|w| f64::from(f32::from_le_bytes(w))).collect(),
-        DType::F64 => words(data.bytes()).map(f64::from_le_bytes).collect(),
-        _ => return None,
-    };
-    Some(values.into_iter().flat_map(|value| float_bytes(value, to)).collect())
-}
-
-fn int_bytes(value: i64, to: DType) -> Vec<u8> {
-    match to {
-        DType::Bool => vec![u8::from(value != 0)],
-        DType::F16 => f16::from_f64(value as f64).to_le_bytes().to_vec(),
-        DType::F32 => (value as f32).to_le_bytes().to_vec(),
-        DType::F64 => (value as f64).to_le_bytes().to_vec(),
-        // Narrower integers take the low bits, as in C.
-        _ => value.to_le_bytes()[..to.bytes()].to_vec(),
-    }
-}
-
-fn float_bytes(value: f64, to: DType) -> Vec<u8> {
-    match to {
-        DType::Bool => vec![u8::from(value != 0.0)],
-        DType::F16 => f16::from_f64(value).to_le_bytes().to_vec(),
-        DType::F32 => (value as f32).to_le_bytes().to_vec(),
-        DType::F64 => value.to_le_bytes().to_vec(),
-        DType::U64 => (value as u64).to_le_bytes().to_vec(),
-        _ => (value as i64).to_le_bytes()[..to.bytes()].to_vec(),
-    }
+    let values = data.to_f64()?;
+    Some(values.into_iter().flat_map(|value| real_bytes(value, to)).collect())
 }
 
 /// Sums, products and extremes of integers.
@@ -315,7 +289,7 @@ fn reduce(op: &Reduce, data: &Constant, shape: Shape) -> Option<Vec<u8>> {
             ReduceKind::Mean => return None,
         };
     }
-    Some(results.into_iter().flat_map(|value| int_bytes(value, data.dtype())).collect())
+    Some(results.into_iter().flat_map(|value| integer_bytes(value, data.dtype())).collect())
 }
 
 fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
@@ -443,7 +417,7 @@ fn unary(kind: UnaryKind, data: &Constant) -> Option<Vec<u8>> {
             _ => None,
         };
         let values: Option<Vec<i64>> = values.into_iter().map(function).collect();
-        return Some(values?.into_iter().flat_map(|value| int_bytes(value, data.dtype())).collect());
+        return Some(values?.into_iter().flat_map(|value| integer_bytes(value, data.dtype())).collect());
     }
     let function = |x: f32| match kind {
         UnaryKind::Identity => Some(x),

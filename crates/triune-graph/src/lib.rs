@@ -18,5 +18,7 @@ mod subgraph;
 pub use constant::Constant;
 pub use error::Error;
 pub use functions::Function;
-pub use graph::{Dim, Graph, Node, NodeId, Origin, Provenance, Quantization, Value, ValueId};
+pub use graph::{
+    DefaultInput, Dim, Graph, Node, NodeId, Origin, Provenance, Quantization, Value, ValueId, ValueKind,
+};
 pub use ops::Op;

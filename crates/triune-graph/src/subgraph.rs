@@ -56,6 +56,10 @@ impl Graph {
         }
         for id in self.inputs.clone() {
             let value = self.value_mut(id);
+            if !value.kind.is_tensor() {
+                // Each of its tensors has extents of its own.
+                continue;
+            }
             let dims = match (given.get(&id), &value.shape) {
                 (Some(dims), _) => dims.iter().map(|&extent| Dim::Fixed(extent)).collect(),
                 (None, None) => {
@@ -183,6 +187,9 @@ impl Graph {
                 Some(id) => {
                     let own = self.value_mut(id);
                     own.dtype = own.dtype.or(value.dtype);
+                    if !value.kind.is_tensor() {
+                        own.kind = value.kind;
+                    }
                 }
             }
         }
@@ -244,5 +251,12 @@ impl Graph {
             node.inputs.iter_mut().chain(&mut node.outputs).flatten().for_each(renew);
         }
         self.inputs.iter_mut().chain(&mut self.outputs).for_each(renew);
+        self.defaults.retain_mut(|default| {
+            let new = new_ids[default.value.0 as usize];
+            new.is_some_and(|new| {
+                default.value = new;
+                true
+            })
+        });
     }
 }

@@ -174,12 +174,18 @@ impl Style {
 
 /// The number format of a type.
 pub(crate) fn scalar(dtype: DType) -> Scalar {
-    let bits = 8 * dtype.bytes() as u16;
+    let bits = dtype.bits() as u16;
+    let split = |exponent, mantissa| Scalar::Split { exponent, mantissa, bits };
     match dtype {
         DType::Bool => Scalar::Bool,
-        DType::U8 | DType::U16 | DType::U32 | DType::U64 => Scalar::Unsigned(bits),
-        DType::I8 | DType::I16 | DType::I32 | DType::I64 => Scalar::Signed(bits),
+        DType::U2 | DType::U4 | DType::U8 | DType::U16 | DType::U32 | DType::U64 => Scalar::Unsigned(bits),
+        DType::I2 | DType::I4 | DType::I8 | DType::I16 | DType::I32 | DType::I64 => Scalar::Signed(bits),
         DType::F16 | DType::F32 | DType::F64 => Scalar::Float(bits),
+        DType::BF16 => Scalar::BFloat(bits),
+        DType::F8E4M3FN | DType::F8E4M3FNUZ => split(4, 3),
+        DType::F8E5M2 | DType::F8E5M2FNUZ => split(5, 2),
+        DType::F8E8M0 => split(8, 0),
+        DType::F4E2M1 => split(2, 1),
     }
 }
 

@@ -5,8 +5,11 @@
 #![expect(clippy::cast_lossless, reason = "one macro for integers of all widths")]
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
-use half::f16;
-use triune_tensor::function::{BinaryKind, Comparison};
+use half::{bf16, f16};
+use triune_tensor::{
+    DType,
+    function::{BinaryKind, Comparison, UnaryKind, math},
+};
 
 use crate::dispatch::{Level, multiversion};
 use crate::eltwise::{Run, combine};
@@ -140,7 +143,7 @@ pub fn integer_binary<T: Integer>(
     shape.runs(a, b, out, pool, &|run, out, stride| integer_run(level, kind, run, out, stride))
 }
 
-/// out = f(a, b) on f64: the four operations, quotients and remainders, extremes.
+/// out = f(a, b) on f64: the four operations, quotients and remainders, extremes, powers.
 ///
 /// Errors: slices shorter than the nest's spans, a function that f64 does not have here.
 pub fn double_binary(
@@ -157,6 +160,33 @@ pub fn double_binary(
     }
     let level = Level::new(isa);
     shape.runs(a, b, out, pool, &|run, out, stride| double_run(level, kind, run, out, stride))
+}
+
+/// out = f(x) on f64, by [`UnaryKind::evaluate`]; both over all elements one after the other.
+///
+/// Errors: slices of different lengths.
+pub fn double_unary(kind: UnaryKind, x: &[f64], out: &mut [f64], pool: &Pool) -> Result<(), Error> {
+    Error::check_len("output", out.len(), x.len())?;
+    Error::check_len("operand", x.len(), out.len())?;
+    let shared = Shared::new(out);
+    parallel::runs(pool, 1, x.len(), 1, &|_, first, len| {
+        // SAFETY: pieces of the one run are disjoint, and within the slice.
+        let out = unsafe { shared.piece(first, len) };
+        out.iter_mut().zip(&x[first..first + len]).for_each(|(out, &x)| *out = double(kind, x));
+    });
+    Ok(())
+}
+
+/// [`UnaryKind::evaluate`] over all of f64: that is for what an f32 can be, of which no exponential beyond ±700 is one.
+fn double(kind: UnaryKind, x: f64) -> f64 {
+    match kind {
+        _ if x.is_nan() => x,
+        UnaryKind::Exp => math::exp_to_infinity(x),
+        UnaryKind::Expm1 if x > 690.0 => math::exp_to_infinity(x),
+        UnaryKind::Sinh if x.abs() > 690.0 => (0.5 * math::exp_to_infinity(x.abs())).copysign(x),
+        UnaryKind::Cosh if x.abs() > 690.0 => 0.5 * math::exp_to_infinity(x.abs()),
+        _ => kind.evaluate(x),
+    }
 }
 
 /// Whether [`integer_binary`] has the function.
@@ -178,6 +208,7 @@ pub const fn has_double(kind: BinaryKind) -> bool {
             | BinaryKind::Min
             | BinaryKind::Max
             | BinaryKind::PRelu
+            | BinaryKind::Pow
     )
 }
 
@@ -197,6 +228,7 @@ multiversion! {
             BinaryKind::Min => combine(run, out, stride, |a: f64, b: f64| if a < b || a.is_nan() { a } else { b }),
             BinaryKind::Max => combine(run, out, stride, |a: f64, b: f64| if a > b || a.is_nan() { a } else { b }),
             BinaryKind::PRelu => combine(run, out, stride, |a: f64, b: f64| if a < 0.0 { a * b } else { a }),
+            BinaryKind::Pow => combine(run, out, stride, math::pow),
             // Refused by the caller.
             _ => {}
         }
@@ -325,21 +357,28 @@ impl Convertible for f64 {
     }
 }
 
-impl Convertible for f16 {
-    #[inline(always)]
-    fn load(self) -> Any {
-        Any::Real(self.to_f64())
-    }
-    #[inline(always)]
-    fn store(any: Any) -> Self {
-        match any {
-            // Exact in f64, as far as an f16 can tell: beyond 65,520 everything is infinite.
-            Any::Int(value) => Self::from_f64(value as f64),
-            Any::Big(value) => Self::from_f64(value as f64),
-            Any::Real(value) => Self::from_f64(value),
+macro_rules! convertible_halves {
+    ($($type:ty),*) => {$(
+        impl Convertible for $type {
+            #[inline(always)]
+            fn load(self) -> Any {
+                Any::Real(self.to_f64())
+            }
+            #[inline(always)]
+            fn store(any: Any) -> Self {
+                match any {
+                    // Exact in f64, as far as these can tell: an f16 is infinite beyond 65,520, and integers that f64 rounds
+                    // come to lie between two of a bf16, where they were.
+                    Any::Int(value) => Self::from_f64(value as f64),
+                    Any::Big(value) => Self::from_f64(value as f64),
+                    Any::Real(value) => Self::from_f64(value),
+                }
+            }
         }
-    }
+    )*};
 }
+
+convertible_halves!(f16, bf16);
 
 /// A bool as it is stored: 0, or 1 for everything that is not 0.
 #[derive(Clone, Copy, Debug)]
@@ -386,6 +425,54 @@ pub fn convert<T: Convertible, O: Convertible>(
 ) -> Result<(), Error> {
     shape.runs(x, x, out, pool, &|run, out, stride| {
         combine(run, out, stride, |x, _| O::store(x.load()));
+    })
+}
+
+/// What each pattern of a byte of a type stands for that nothing computes on.
+fn meanings(dtype: DType) -> [Any; 256] {
+    std::array::from_fn(|byte| match dtype.decode_integer(byte as u8) {
+        Some(integer) => Any::Int(integer),
+        None => Any::Real(dtype.decode(byte as u16).unwrap_or(f64::NAN)),
+    })
+}
+
+/// out = x of a type that is only stored ([`DType::is_storage`]) in another one, over a nest as [`convert`] has it.
+///
+/// Errors: slices shorter than the nest's spans.
+pub fn widen<O: Convertible>(
+    dtype: DType,
+    shape: &Broadcast,
+    x: &[u8],
+    out: &mut [O],
+    pool: &Pool,
+) -> Result<(), Error> {
+    let meanings = meanings(dtype);
+    shape.runs(x, x, out, pool, &|run, out, stride| {
+        combine(run, out, stride, |x: u8, _| O::store(meanings[usize::from(x)]));
+    })
+}
+
+/// out = x in a type that is only stored ([`DType::is_storage`]), over a nest as [`convert`] has it: reals by
+/// [`DType::encode`], integers cut towards 0, of which the low bits are left.
+///
+/// Errors: slices shorter than the nest's spans.
+pub fn narrow<T: Convertible>(
+    dtype: DType,
+    shape: &Broadcast,
+    x: &[T],
+    out: &mut [u8],
+    pool: &Pool,
+) -> Result<(), Error> {
+    let mask = ((1_u16 << dtype.bits()) - 1) as u8;
+    shape.runs(x, x, out, pool, &|run, out, stride| {
+        combine(run, out, stride, |x: T, _| {
+            let (integer, real) = match x.load() {
+                Any::Int(value) => (value, value as f64),
+                Any::Big(value) => (value.cast_signed(), value as f64),
+                Any::Real(value) => (value as i64, value),
+            };
+            dtype.encode(real).map_or(integer as u8 & mask, |bits| bits as u8)
+        });
     })
 }
 

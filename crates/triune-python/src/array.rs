@@ -25,7 +25,19 @@ pub(crate) fn descriptor(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyA
         DType::F16 => PyArrayDescr::new(py, dtype.name())?,
         DType::F32 => numpy::dtype::<f32>(py),
         DType::F64 => numpy::dtype::<f64>(py),
+        // Those that numpy does not have itself come with ml_dtypes; without it, arrays hold their patterns.
+        _ => match py.import(intern!(py, "ml_dtypes")) {
+            Ok(extension) => {
+                extension.getattr(dtype.name()).and_then(|dtype| PyArrayDescr::new(py, dtype))?
+            }
+            Err(_) => patterns(py, dtype),
+        },
     })
+}
+
+/// The descriptor of as many bytes as an element has.
+fn patterns(py: Python<'_>, dtype: DType) -> Bound<'_, PyArrayDescr> {
+    if dtype.bytes() == 1 { numpy::dtype::<u8>(py) } else { numpy::dtype::<u16>(py) }
 }
 
 /// A Python tuple's spelling of a shape.
@@ -52,7 +64,10 @@ pub(crate) fn check<'a, 'py>(
         return fail(format!("a numpy array of {dtype}"), got);
     };
     let found = array.dtype();
-    if !found.is_equiv_to(&descriptor(object.py(), dtype)?) {
+    let is_stored = dtype.is_storage() || dtype == DType::BF16;
+    let fits = found.is_equiv_to(&descriptor(object.py(), dtype)?)
+        || is_stored && found.is_equiv_to(&patterns(object.py(), dtype));
+    if !fits {
         let hint =
             if dtype.is_quantized() && found.kind() == b'f' { " (quantize and pad it first)" } else { "" };
         return fail(format!("dtype {dtype}"), format!("{found}{hint}"));

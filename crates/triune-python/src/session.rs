@@ -7,13 +7,16 @@ use pyo3::{
     marker::Ungil,
     prelude::*,
     pybacked::PyBackedBytes,
-    types::{PyBytes, PyDict},
+    types::{PyBytes, PyDict, PyList},
 };
 use triune::internals::{
     fork::Lock,
     kernels::cancel,
-    runtime::{self, Dim, Model, ModelOptions, SessionOptions, TensorMut, TensorRef, ValueInfo},
-    tensor::{DType, MAX_RANK, Shape},
+    runtime::{
+        self, Dim, Model, ModelOptions, SessionOptions, Tensor, TensorMut, TensorRef, Value, ValueInfo,
+        ValueKind, ValueRef,
+    },
+    tensor::{DType, MAX_RANK, OutOfMemory, Shape, memory},
 };
 
 use crate::{
@@ -25,8 +28,33 @@ use crate::{
 /// A model on this machine's CPU.
 #[pyclass(frozen, module = "triune._native")]
 pub(crate) struct Session {
-    inner: Lock<runtime::Session>,
+    inner: Lock<Inner>,
     model: Arc<Model>,
+}
+
+/// The session, and one for the inputs with defaults that were given last.
+struct Inner {
+    session: runtime::Session,
+    options: SessionOptions,
+    other: Option<(Vec<String>, runtime::Session)>,
+}
+
+impl Inner {
+    /// What runs when these inputs are given besides those that have to be.
+    fn taking(&mut self, names: &[&str]) -> Result<&mut runtime::Session, runtime::Error> {
+        if names.is_empty() {
+            return Ok(&mut self.session);
+        }
+        let other = match self.other.take().filter(|(own, _)| own == names) {
+            Some(other) => other,
+            None => {
+                let model = self.session.model().taking(names)?;
+                let names = names.iter().map(|&name| name.to_owned()).collect();
+                (names, runtime::Session::of(model, &self.options)?)
+            }
+        };
+        Ok(&mut self.other.insert(other).1)
+    }
 }
 
 /// Name, element type and extents (an int, or a name where the model leaves it open) of a model's input or output.
@@ -56,8 +84,9 @@ impl Session {
             Source::File(model.extract()?)
         };
         let inner = error::detached(py, || runtime::Session::of(source.model()?, &options))?;
-        let inner = inner.map_err(error::runtime)?;
-        Ok(Self { model: Arc::clone(inner.model()), inner: Lock::new(inner) })
+        let session = inner.map_err(error::runtime)?;
+        let model = Arc::clone(session.model());
+        Ok(Self { model, inner: Lock::new(Inner { session, options, other: None }) })
     }
 
     /// Name, dtype and shape of each input; an extent that the model leaves open is a name.
@@ -94,8 +123,26 @@ impl Session {
         Ok(dict)
     }
 
-    /// Computes every output, in the model's order, from a C-contiguous array per input, given by name. Calls from
-    /// several threads run one after the other.
+    /// As `inputs`, those that may be left out: the model has constants for them.
+    #[getter]
+    fn defaults<'py>(&self, py: Python<'py>) -> PyResult<Vec<Described<'py>>> {
+        self.model.defaults().iter().map(|info| describe(py, info)).collect()
+    }
+
+    /// What each input is: `tensor`, `sequence`, `optional` or `optional sequence`.
+    #[getter]
+    fn input_kinds(&self) -> Vec<&'static str> {
+        self.model.inputs().iter().map(|info| info.kind.name()).collect()
+    }
+
+    /// What each output is, as for `input_kinds`.
+    #[getter]
+    fn output_kinds(&self) -> Vec<&'static str> {
+        self.model.outputs().iter().map(|info| info.kind.name()).collect()
+    }
+
+    /// Computes every output, in the model's order, from a C-contiguous array per input, given by name; a list of them for a
+    /// sequence, and None for an optional that has nothing. Calls from several threads run one after the other.
     ///
     /// `out` has a C-contiguous array that the result is written to for each output, or None where a new one is wanted, in the
     /// outputs' order; those are returned, too.
@@ -110,28 +157,30 @@ impl Session {
         out: Option<List<Option<Bound<'py, PyAny>>>>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let inputs = self.model.inputs();
+        let defaults = self.model.defaults();
         for key in feeds.keys() {
             let name: String = key.extract()?;
-            if !inputs.iter().any(|info| info.name == name) {
+            if !inputs.iter().chain(&defaults).any(|info| info.name == name) {
                 let names: Vec<_> = inputs.iter().map(|info| info.name.as_str()).collect();
                 let text = format!("unknown input '{name}'; the model has {}", names.join(", "));
                 return Err(error::argument(text));
             }
         }
-        let mut arrays = Vec::with_capacity(inputs.len());
+        let mut fed = Vec::with_capacity(inputs.len());
         for info in inputs {
-            let name = format!("input '{}'", info.name);
-            let object = feeds
-                .get_item(&info.name)?
-                .ok_or_else(|| error::argument(format!("{name}: expected an array, got none")))?;
-            let array = array::check(&name, &object, info.dtype, None)?;
-            let shape = array.shape().to_vec();
-            arrays.push((info.dtype, shape, Input::new(&name, array)?));
+            let object = feeds.get_item(&info.name)?.ok_or_else(|| {
+                error::argument(format!("input '{}': expected an array, got none", info.name))
+            })?;
+            fed.push(Given::new(info, &object)?);
         }
-        let tensors = arrays
-            .iter()
-            .map(|(dtype, shape, input)| Ok(TensorRef { dtype: *dtype, shape, bytes: input.bytes()? }))
-            .collect::<PyResult<Vec<_>>>()?;
+        let mut more = Vec::new();
+        for info in &defaults {
+            if let Some(object) = feeds.get_item(&info.name)? {
+                fed.push(Given::new(info, &object)?);
+                more.push(&*info.name);
+            }
+        }
+        let parts = fed.iter().map(Given::parts).collect::<PyResult<Vec<_>>>()?;
         let out = out.unwrap_or_default().0;
         let mut targets = self.targets(&out)?;
         let mut into = Vec::with_capacity(targets.len());
@@ -143,11 +192,16 @@ impl Session {
                 None => None,
             });
         }
-        let results = self.detached(py, |inner| inner.run_into(&tensors, &mut into))?;
+        let results = self.detached(py, |inner| {
+            let lists = parts.iter().map(Parts::owned).collect::<Result<Vec<_>, _>>()?;
+            let values: Vec<ValueRef<'_>> =
+                parts.iter().zip(&lists).map(|(parts, list)| parts.value(list)).collect();
+            inner.taking(&more)?.run_values(&values, &mut into)
+        })?;
         drop(targets);
         let given = out.into_iter().chain(std::iter::repeat(None));
         let results = results.into_iter().zip(given).filter_map(|(own, given)| match own {
-            Some(own) => Some(array::from_bytes(py, own.dtype, &own.shape, own.bytes)),
+            Some(own) => Some(result(py, own)),
             None => given.map(Ok),
         });
         results.collect()
@@ -165,21 +219,21 @@ impl Session {
             Shape::new(dims).ok_or_else(|| error::argument(rank()))
         };
         let shapes: Vec<Shape> = shapes.iter().zip(names).map(shape).collect::<PyResult<_>>()?;
-        let known = self.detached(py, |inner| inner.prepare(&shapes))?;
+        let known = self.detached(py, |inner| inner.session.prepare(&shapes))?;
         Ok(known.into_iter().map(|known| known.map(|(_, shape)| shape.to_vec())).collect())
     }
 
     /// Starts or stops taking the time of every operator of a run.
     fn profile(&self, py: Python<'_>, enable: bool) -> PyResult<()> {
         self.detached(py, |inner| {
-            inner.profile(enable);
+            inner.session.profile(enable);
             Ok(())
         })
     }
 
     /// Name, operator and seconds of each operator of the last run, as `Network.operator_times` has them.
     fn operator_times(&self, py: Python<'_>) -> PyResult<Vec<(String, String, f64)>> {
-        let times = self.detached(py, |inner| Ok(inner.operator_times()))?;
+        let times = self.detached(py, |inner| Ok(inner.session.operator_times()))?;
         Ok(times.into_iter().map(|time| (time.name, time.kind, time.nanos as f64 * 1e-9)).collect())
     }
 }
@@ -228,7 +282,7 @@ impl Session {
     fn detached<T: Ungil + Send>(
         &self,
         py: Python<'_>,
-        work: impl Ungil + Send + FnOnce(&mut runtime::Session) -> Result<T, runtime::Error>,
+        work: impl Ungil + Send + FnOnce(&mut Inner) -> Result<T, runtime::Error>,
     ) -> PyResult<T> {
         error::detached(py, || {
             let mut inner = cancel::lock(&self.inner).map_err(error::no_lock)?;
@@ -237,6 +291,106 @@ impl Session {
             }
             work(&mut inner).map_err(error::runtime)
         })?
+    }
+}
+
+/// An array that a run takes, which nobody changes meanwhile.
+struct Array<'py> {
+    dtype: DType,
+    shape: Vec<usize>,
+    input: Input<'py>,
+}
+
+/// What a run takes for an input.
+enum Given<'py> {
+    Tensor(Array<'py>),
+    Sequence(Vec<Array<'py>>),
+    Nothing,
+}
+
+impl<'py> Given<'py> {
+    fn new(info: &ValueInfo, object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let name = format!("input '{}'", info.name);
+        let array = |name: &str, object: &Bound<'py, PyAny>| -> PyResult<Array<'py>> {
+            let array = array::check(name, object, info.dtype, None)?;
+            let shape = array.shape().to_vec();
+            if info.kind != ValueKind::Tensor && shape.len() > MAX_RANK {
+                let text = format!("{name}: expected {MAX_RANK} dimensions at most, got {}", shape.len());
+                return Err(error::argument(text));
+            }
+            Ok(Array { dtype: info.dtype, shape, input: Input::new(name, array)? })
+        };
+        match info.kind {
+            ValueKind::Optional | ValueKind::OptionalSequence if object.is_none() => Ok(Self::Nothing),
+            ValueKind::Tensor | ValueKind::Optional => Ok(Self::Tensor(array(&name, object)?)),
+            ValueKind::Sequence | ValueKind::OptionalSequence => {
+                let Ok(list) = object.cast::<PyList>() else {
+                    let got = object.get_type().name()?;
+                    let text = format!("{name}: expected a list of arrays of {}, got {got}", info.dtype);
+                    return Err(error::argument(text));
+                };
+                let arrays = list.iter().enumerate();
+                let arrays = arrays.map(|(index, object)| array(&format!("{name}[{index}]"), &object));
+                Ok(Self::Sequence(arrays.collect::<PyResult<_>>()?))
+            }
+        }
+    }
+
+    fn parts(&self) -> PyResult<Parts<'_>> {
+        Ok(match self {
+            Self::Tensor(array) => Parts::Tensor(array.tensor()?),
+            Self::Sequence(list) => Parts::Sequence(list.iter().map(Array::tensor).collect::<PyResult<_>>()?),
+            Self::Nothing => Parts::Nothing,
+        })
+    }
+}
+
+impl Array<'_> {
+    fn tensor(&self) -> PyResult<TensorRef<'_>> {
+        Ok(TensorRef { dtype: self.dtype, shape: &self.shape, bytes: self.input.bytes()? })
+    }
+}
+
+/// The elements of what a run takes.
+enum Parts<'a> {
+    Tensor(TensorRef<'a>),
+    Sequence(Vec<TensorRef<'a>>),
+    Nothing,
+}
+
+impl<'a> Parts<'a> {
+    /// The tensors of a list, copied.
+    fn owned(&self) -> Result<Vec<Tensor>, OutOfMemory> {
+        let Self::Sequence(list) = self else { return Ok(Vec::new()) };
+        let mut owned = memory::with_room(list.len())?;
+        for tensor in list {
+            let bytes = memory::copied(tensor.bytes)?;
+            // Arrays of more axes have been refused.
+            let shape = Shape::new(tensor.shape).unwrap_or_else(|| Shape::from([0]));
+            owned.push(Tensor { dtype: tensor.dtype, shape, bytes });
+        }
+        Ok(owned)
+    }
+
+    fn value(&self, list: &'a [Tensor]) -> ValueRef<'a> {
+        match self {
+            Self::Tensor(tensor) => ValueRef::Tensor(*tensor),
+            Self::Sequence(_) => ValueRef::Sequence(list),
+            Self::Nothing => ValueRef::Nothing,
+        }
+    }
+}
+
+/// A result as Python has it.
+fn result(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
+    let array = |tensor: Tensor| array::from_bytes(py, tensor.dtype, &tensor.shape, tensor.bytes);
+    match value {
+        Value::Tensor(tensor) => array(tensor),
+        Value::Sequence(list) => {
+            let arrays = list.into_iter().map(array).collect::<PyResult<Vec<_>>>()?;
+            Ok(PyList::new(py, arrays)?.into_any())
+        }
+        Value::Nothing => Ok(py.None().into_bound(py)),
     }
 }
 

@@ -2,6 +2,10 @@
 //!
 //! [`triune_graph::passes::stages`] says how a staged network is driven.
 
+mod linear_attention;
+mod matrix;
+mod n_grams;
+mod regions;
 mod unique;
 
 use triune_device::work;
@@ -28,6 +32,10 @@ pub fn run<'a>(
         Op::Hosted(Hosted::NonZero(_)) => vec![non_zero(&at)?],
         Op::Hosted(Hosted::Nms(op)) => nms(&at, *op)?,
         Op::Hosted(Hosted::Unique(op)) => unique::unique(&at, *op)?,
+        Op::Hosted(Hosted::RoiAlign(op)) => vec![regions::align(&at, *op)?],
+        Op::Hosted(Hosted::Determinant(_)) => vec![matrix::determinants(&at)?],
+        Op::Hosted(Hosted::LinearAttention(op)) => linear_attention::run(&at, *op)?,
+        Op::Hosted(Hosted::NGrams(op)) => vec![n_grams::count(&at, op)?],
         Op::Hosted(Hosted::NonMaxSuppression(op)) => vec![non_max_suppression(&at, *op)?],
         _ => return Err(wrong(step, "it does not run on the host by itself")),
     };
@@ -105,6 +113,34 @@ impl<'a> Operands<'a> {
         Ok(tensor.bytes.as_chunks::<4>().0.iter().map(|&word| f32::from_le_bytes(word)).collect())
     }
 
+    /// The elements of an operand as reals, one after the other.
+    fn reals(&self, index: usize) -> Result<Vec<f64>, Error> {
+        let tensor = self.input(index)?;
+        let mut reals = memory::with_room(tensor.bytes.len() / tensor.dtype.bytes())?;
+        reals.extend(Elements::of(tensor).map(Element::real));
+        Ok(reals)
+    }
+
+    /// A tensor of reals, each rounded to the type.
+    fn tensor(
+        &self,
+        dtype: DType,
+        shape: &[usize],
+        reals: impl ExactSizeIterator<Item = f64>,
+    ) -> Result<Tensor, Error> {
+        let mut bytes = memory::with_room(reals.len().saturating_mul(dtype.bytes()))?;
+        for real in reals {
+            match (dtype, dtype.encode(real)) {
+                (DType::F32, _) => bytes.extend_from_slice(&(real as f32).to_le_bytes()),
+                (DType::F64, _) => bytes.extend_from_slice(&real.to_le_bytes()),
+                (_, Some(bits)) => bytes.extend_from_slice(&bits.to_le_bytes()[..dtype.bytes()]),
+                (_, None) => return Err(self.wrong(format!("reals of {dtype}"))),
+            }
+        }
+        let shape = Shape::new(shape).ok_or_else(|| self.wrong("too many dimensions"))?;
+        Ok(Tensor { dtype, shape, bytes })
+    }
+
     /// The one element of an optional operand, in f64.
     fn scalar(&self, index: usize) -> Result<Option<f64>, Error> {
         let Some(tensor) = self.get(index)? else { return Ok(None) };
@@ -171,25 +207,16 @@ impl Iterator for Elements<'_> {
         Some(match self.tensor.dtype {
             DType::F32 => Element::Float(f32::from_bits(bits as u32).into()),
             DType::F64 => Element::Float(f64::from_bits(bits)),
-            DType::F16 => Element::Float(half(bits as u16)),
+            dtype if dtype.is_half() || dtype.is_storage() => match dtype.decode_integer(bits as u8) {
+                Some(integer) => Element::Integer(integer),
+                None => Element::Float(dtype.decode(bits as u16).unwrap_or(f64::NAN)),
+            },
             DType::I8 => Element::Integer((bits as i8).into()),
             DType::I16 => Element::Integer((bits as i16).into()),
             DType::I32 => Element::Integer((bits as i32).into()),
             DType::I64 | DType::Bool | DType::U8 | DType::U16 | DType::U32 => Element::Integer(bits as i64),
-            DType::U64 => Element::Unsigned(bits),
+            _ => Element::Unsigned(bits),
         })
-    }
-}
-
-/// The value of a half-precision float.
-fn half(bits: u16) -> f64 {
-    let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
-    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
-    match exponent {
-        0 => sign * fraction * 2.0_f64.powi(-24),
-        0x1f if fraction == 0.0 => sign * f64::INFINITY,
-        0x1f => f64::NAN,
-        _ => sign * (1024.0 + fraction) * 2.0_f64.powi(exponent - 25),
     }
 }
 

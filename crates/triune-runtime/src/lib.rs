@@ -26,12 +26,13 @@ pub use host::Workspace;
 pub use model::{Metadata, Model, ModelOptions, ValueInfo};
 pub use package::{MODEL_FILE, Package, description::Description};
 pub use session::{OperatorTime, Session, SessionOptions, Variable};
+pub use staged::value::{Value, ValueRef};
 pub use tensor::{Element, Tensor, TensorMut, TensorRef};
 pub use triune_compiler::{
     CompileOptions, Compiled, Error as CompileError, Operator, Outline, OutlineNode, OutlineValue,
     PlanOptions, PlannedBuffer, Program, Residency, Summary, TensorIo, compile,
 };
 pub use triune_device::Border;
-pub use triune_graph::Dim;
+pub use triune_graph::{Dim, ValueKind};
 pub use triune_kernels::CancelToken;
 pub use triune_memory::residency::Policy;

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use bytes::Bytes;
 use triune_device::Library;
 pub use triune_graph::format::{Metadata, ReadOptions as ModelOptions};
-use triune_graph::{Dim, Graph, ValueId, format::Source};
+use triune_graph::{DefaultInput, Dim, Graph, ValueId, ValueKind, format::Source};
 use triune_tensor::{DType, Shape, memory::Room};
 
 use crate::Error;
@@ -15,7 +15,9 @@ use crate::Error;
 pub struct ValueInfo {
     /// Name in the model.
     pub name: String,
-    /// Element type.
+    /// What it is.
+    pub kind: ValueKind,
+    /// Element type; of a sequence, of each of its tensors.
     pub dtype: DType,
     /// Extents; symbols are bound by each call. Where the model does not even say how many there are, one symbol stands for any
     /// number of them: [`ValueInfo::ANY`].
@@ -83,12 +85,22 @@ impl Model {
     }
 
     fn described(graph: Graph, default_shapes: Option<Vec<Shape>>, metadata: Metadata) -> Arc<Self> {
+        Self::built(graph, default_shapes, metadata, Arc::default())
+    }
+
+    fn built(
+        graph: Graph,
+        default_shapes: Option<Vec<Shape>>,
+        metadata: Metadata,
+        library: Arc<Library>,
+    ) -> Arc<Self> {
         let info = |ids: &[ValueId]| {
             ids.iter()
                 .map(|&id| {
                     let value = graph.value(id);
                     ValueInfo {
                         name: value.name.clone(),
+                        kind: value.kind,
                         dtype: value.dtype.unwrap_or(DType::F32),
                         dims: value.shape.clone().unwrap_or_else(ValueInfo::any),
                     }
@@ -96,7 +108,31 @@ impl Model {
                 .collect()
         };
         let (inputs, outputs) = (info(&graph.inputs), info(&graph.outputs));
-        Arc::new(Self { graph, library: Arc::default(), inputs, outputs, default_shapes, metadata })
+        Arc::new(Self { graph, library, inputs, outputs, default_shapes, metadata })
+    }
+
+    /// The model with inputs that it has constants for, and may be left out: those of these names come behind the others.
+    ///
+    /// One that the model does not have, or whose constant made operators what they are, is an error that says so.
+    pub fn taking(&self, names: &[&str]) -> Result<Arc<Self>, Error> {
+        let mut graph = self.graph.clone();
+        names.iter().try_for_each(|name| graph.take_instead(name))?;
+        let shapes = fixed_shapes(&graph);
+        Ok(Self::built(graph, shapes, self.metadata.clone(), Arc::clone(&self.library)))
+    }
+
+    /// Inputs that the model has constants for, which a run takes unless [`Self::taking`] says otherwise.
+    pub fn defaults(&self) -> Vec<ValueInfo> {
+        let info = |default: &DefaultInput| {
+            let value = self.graph.value(default.value);
+            ValueInfo {
+                name: value.name.clone(),
+                kind: value.kind,
+                dtype: value.dtype.unwrap_or(DType::F32),
+                dims: default.shape.clone().unwrap_or_else(ValueInfo::any),
+            }
+        };
+        self.graph.defaults.iter().map(info).collect()
     }
 
     /// What a run takes.
@@ -128,8 +164,8 @@ impl Model {
     pub(crate) fn bound(&self, shapes: &[Shape]) -> Result<Graph, Error> {
         let _room = Room::of(self.graph.footprint())?;
         let mut graph = self.graph.clone();
-        let named: Vec<(&str, &[usize])> =
-            self.inputs.iter().map(|input| &*input.name).zip(shapes.iter().map(|shape| &**shape)).collect();
+        let tensors = self.inputs.iter().zip(shapes).filter(|(input, _)| input.kind.is_tensor());
+        let named: Vec<(&str, &[usize])> = tensors.map(|(input, shape)| (&*input.name, &**shape)).collect();
         graph.bind(&named)?;
         Ok(graph)
     }

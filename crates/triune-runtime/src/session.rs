@@ -4,7 +4,7 @@ use std::{collections::HashSet, path::Path, sync::Arc};
 
 use bytes::Bytes;
 use triune_device::{Border, DeviceSpec};
-use triune_graph::{Dim, ValueId, passes};
+use triune_graph::{Dim, ValueId, ValueKind, passes};
 #[cfg(doc)]
 use triune_kernels::CancelToken;
 use triune_kernels::Pool;
@@ -15,7 +15,10 @@ use crate::{
     Workspace,
     engine::{Engine, Resources},
     host::Scratch,
-    staged::Staged,
+    staged::{
+        Staged,
+        value::{Value, ValueRef},
+    },
 };
 
 /// How a session runs.
@@ -229,6 +232,8 @@ impl Session {
     ///
     /// A model that takes more operations than a run may ([`triune_device::work::set_limit`]) is refused when it is compiled
     /// for the inputs' shapes.
+    ///
+    /// A model that takes or gives sequences or optionals is run by [`Self::run_values`].
     pub fn run(&mut self, inputs: &[TensorRef<'_>]) -> Result<Vec<Tensor>, Error> {
         let results = self.run_into(inputs, &mut [])?;
         Ok(results.into_iter().flatten().collect())
@@ -247,24 +252,46 @@ impl Session {
         inputs: &[TensorRef<'_>],
         into: &mut [Option<TensorMut<'_>>],
     ) -> Result<Vec<Option<Tensor>>, Error> {
+        let inputs: Vec<_> = inputs.iter().copied().map(ValueRef::Tensor).collect();
+        let results = self.run_values(&inputs, into)?;
+        let tensor = |(value, info): (Option<Value>, &ValueInfo)| match value {
+            None => Ok(None),
+            Some(Value::Tensor(tensor)) => Ok(Some(tensor)),
+            Some(Value::Sequence(_) | Value::Nothing) => Err(no_tensor(info)),
+        };
+        results.into_iter().zip(self.outputs()).map(tensor).collect()
+    }
+
+    /// As [`Self::run_into`], for models whose inputs and outputs are not all tensors: those that are sequences are lists of
+    /// tensors of one element type, and optionals can be nothing.
+    pub fn run_values(
+        &mut self,
+        inputs: &[ValueRef<'_>],
+        into: &mut [Option<TensorMut<'_>>],
+    ) -> Result<Vec<Option<Value>>, Error> {
         self.check_count("number of inputs", inputs.len())?;
         let mut shapes = Vec::with_capacity(inputs.len());
         for (info, input) in self.inputs().iter().zip(inputs) {
-            shapes.push(info.check(input)?);
+            shapes.push(info.check_value(*input)?);
         }
         let model = Arc::clone(self.model());
         if let Some(staged) = &mut self.staged {
             let mut results: Vec<_> =
                 staged.run(&shapes, inputs, &mut self.resources)?.into_iter().map(Some).collect();
             for ((info, result), into) in model.outputs().iter().zip(&mut results).zip(into) {
-                if let (Some(into), Some(found)) = (into, &result) {
-                    into.check(&info.name, found.dtype, &found.shape)?;
-                    into.bytes.copy_from_slice(&found.bytes);
-                    *result = None;
-                }
+                let Some(into) = into else { continue };
+                let Some(Value::Tensor(found)) = &result else { return Err(no_tensor(info)) };
+                into.check(&info.name, found.dtype, &found.shape)?;
+                into.bytes.copy_from_slice(&found.bytes);
+                *result = None;
             }
             return Ok(results);
         }
+        let tensors = inputs.iter().filter_map(|input| match input {
+            ValueRef::Tensor(tensor) => Some(*tensor),
+            ValueRef::Sequence(_) | ValueRef::Nothing => None,
+        });
+        let tensors: Vec<_> = tensors.collect();
         let (resources, engine) = self.engine(&shapes)?;
         let mut results = Vec::with_capacity(engine.outputs().len());
         for (index, (info, io)) in model.outputs().iter().zip(engine.outputs()).enumerate() {
@@ -276,9 +303,9 @@ impl Session {
                 _ => Some(Tensor::zeros(io.dtype, io.shape)?),
             });
         }
-        let mut border = Tensors { inputs, results, into };
+        let mut border = Tensors { inputs: &tensors, results, into };
         engine.run(resources, &mut border)?;
-        Ok(border.results)
+        Ok(border.results.into_iter().map(|tensor| tensor.map(Value::Tensor)).collect())
     }
 
     /// The same with the inputs by name, in any order.
@@ -431,6 +458,15 @@ impl Session {
     }
 }
 
+/// The error for an output that a caller takes for a tensor.
+fn no_tensor(info: &ValueInfo) -> Error {
+    Error::Operand {
+        what: format!("output '{}'", info.name),
+        expected: "a tensor".into(),
+        got: "a sequence, or nothing".into(),
+    }
+}
+
 /// Operands and results of a run.
 pub(crate) struct Tensors<'a, 'b> {
     pub(crate) inputs: &'a [TensorRef<'a>],
@@ -477,13 +513,45 @@ impl TensorMut<'_> {
 }
 
 impl ValueInfo {
-    /// Checks an operand against this and gives its shape.
+    /// Checks an operand against this and gives its shape; what is no tensor has none.
+    fn check_value(&self, input: ValueRef<'_>) -> Result<Shape, Error> {
+        let fail = |expected: &str, got: String| Error::Operand {
+            what: format!("input '{}'", self.name),
+            expected: expected.into(),
+            got,
+        };
+        let none = Shape::from([]);
+        match (self.kind, input) {
+            (ValueKind::Tensor, ValueRef::Tensor(tensor)) => self.check(&tensor),
+            (ValueKind::Optional, ValueRef::Tensor(tensor)) if tensor.dtype == self.dtype => Ok(none),
+            (ValueKind::Optional | ValueKind::OptionalSequence, ValueRef::Nothing) => Ok(none),
+            (ValueKind::Sequence | ValueKind::OptionalSequence, ValueRef::Sequence(list)) => {
+                match list.iter().find(|tensor| tensor.dtype != self.dtype) {
+                    None => Ok(none),
+                    Some(other) => Err(fail(self.dtype.name(), other.dtype.to_string())),
+                }
+            }
+            (kind, input) => Err(fail(
+                kind.name(),
+                match input {
+                    ValueRef::Tensor(tensor) => format!("a tensor of {}", tensor.dtype),
+                    ValueRef::Sequence(_) => "a sequence".into(),
+                    ValueRef::Nothing => "nothing".into(),
+                },
+            )),
+        }
+    }
+
+    /// Checks a tensor against this and gives its shape.
     fn check(&self, input: &TensorRef<'_>) -> Result<Shape, Error> {
         let fail = |expected: String, got: String| Error::Operand {
             what: format!("input '{}'", self.name),
             expected,
             got,
         };
+        if !self.kind.is_tensor() {
+            return Err(fail(self.kind.name().into(), "a tensor".into()));
+        }
         if input.dtype != self.dtype {
             return Err(fail(self.dtype.to_string(), input.dtype.to_string()));
         }

@@ -3,7 +3,7 @@
 
 mod control;
 mod sequence;
-mod value;
+pub(crate) mod value;
 
 use std::{collections::HashMap, time::Instant};
 
@@ -17,8 +17,7 @@ use triune_graph::{
 use triune_tensor::{DType, Shape};
 
 use crate::{
-    Deployment, Error, Model, OperatorTime, Outline, OutlineValue, Program, Tensor, TensorRef, ValueInfo,
-    dynamic,
+    Deployment, Error, Model, OperatorTime, Outline, OutlineValue, Program, Tensor, TensorRef, dynamic,
     engine::{Engine, Resources},
     session::Tensors,
 };
@@ -113,7 +112,7 @@ fn step(
     resources: &mut Resources,
 ) -> Result<Vec<(String, Value)>, Error> {
     let results = match &step.op {
-        Op::Hosted(op @ (Hosted::If(_) | Hosted::Loop(_) | Hosted::Scan(_))) => {
+        Op::Hosted(op @ (Hosted::If(_) | Hosted::Loop(_) | Hosted::Scan(_) | Hosted::Map(_))) => {
             control::run(step, op, bodies, table, resources)?
         }
         Op::Hosted(Hosted::Sequence(op)) => vec![sequence::run(step, *op, table)?],
@@ -269,7 +268,8 @@ impl Staged {
     ) -> Result<Vec<Option<(DType, Shape)>>, Error> {
         let model = resources.model.clone();
         self.check(shapes, &model)?;
-        let named = model.inputs().iter().zip(shapes).map(|(info, shape)| {
+        let named = model.inputs().iter().zip(shapes).filter(|(info, _)| info.kind.is_tensor());
+        let named = named.map(|(info, shape)| {
             // The first stage knows no elements.
             (&*info.name, ValueRef::Tensor(TensorRef { dtype: info.dtype, shape, bytes: &[] }))
         });
@@ -297,24 +297,15 @@ impl Staged {
     pub(crate) fn run(
         &mut self,
         shapes: &[Shape],
-        inputs: &[TensorRef<'_>],
+        inputs: &[ValueRef<'_>],
         resources: &mut Resources,
-    ) -> Result<Vec<Tensor>, Error> {
+    ) -> Result<Vec<Value>, Error> {
         let model = resources.model.clone();
         self.check(shapes, &model)?;
         resources.rounds = 0;
         let names = model.inputs().iter().map(|info| &*info.name);
-        let table = Table::new(names.zip(inputs.iter().copied().map(ValueRef::Tensor)));
-        let results = self.flow(&model.graph, table, resources)?;
-        let tensor = |(value, info): (Value, &ValueInfo)| match value {
-            Value::Tensor(tensor) => Ok(tensor),
-            Value::Sequence(_) | Value::Nothing => Err(Error::Operand {
-                what: format!("output '{}'", info.name),
-                expected: "a tensor".into(),
-                got: "a sequence, or nothing".into(),
-            }),
-        };
-        results.into_iter().zip(model.outputs()).map(tensor).collect()
+        let table = Table::new(names.zip(inputs.iter().copied()));
+        self.flow(&model.graph, table, resources)
     }
 
     /// Runs all stages of a network on what the table has; gives the network's results.

@@ -8,6 +8,7 @@ mod dtype;
 pub mod function;
 pub mod memory;
 mod multiplier;
+mod narrow;
 mod quant;
 mod shape;
 pub mod text;

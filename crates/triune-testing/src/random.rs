@@ -50,9 +50,14 @@ impl Random {
     /// Small values, so that equal ones and halves occur; some of either sign where the type has signs.
     pub fn tensor(&mut self, dtype: DType, shape: &[usize]) -> Tensor {
         let count: usize = shape.iter().product();
-        if dtype.is_float() {
+        if dtype.is_real() {
             let values: Vec<f64> = (0..count).map(|_| (self.next() % 65) as f64 / 8.0 - 4.0).collect();
             return Tensor::of_floats(dtype, shape, &values);
+        }
+        if dtype.is_storage() {
+            let (low, high) = dtype.int_range().expect("a range");
+            let values: Vec<i64> = (0..count).map(|_| low + (self.next() as i64 & (high - low))).collect();
+            return Tensor::of_integers(dtype, shape, &values);
         }
         let low = match dtype {
             DType::I8 | DType::I16 | DType::I32 | DType::I64 => -9,

@@ -1,6 +1,6 @@
 //! A tensor that owns its elements: row-major, logical extents, no layout.
 
-use half::f16;
+use half::{bf16, f16};
 use triune_graph::Constant;
 use triune_tensor::{DType, Shape};
 
@@ -31,6 +31,10 @@ pub enum Data {
     F16(Vec<f16>),
     /// f64.
     F64(Vec<f64>),
+    /// bf16.
+    BF16(Vec<bf16>),
+    /// The bytes of a type that is only stored.
+    Stored(DType, Vec<u8>),
 }
 
 /// A row-major tensor.
@@ -58,6 +62,8 @@ macro_rules! each_type {
             Data::U64($values) => $body,
             Data::F16($values) => $body,
             Data::F64($values) => $body,
+            Data::BF16($values) => $body,
+            Data::Stored(_, $values) => $body,
         }
     };
 }
@@ -78,6 +84,8 @@ macro_rules! same_type {
             Data::U64($values) => Data::U64($body),
             Data::F16($values) => Data::F16($body),
             Data::F64($values) => Data::F64($body),
+            Data::BF16($values) => Data::BF16($body),
+            Data::Stored(dtype, $values) => Data::Stored(*dtype, $body),
         }
     };
 }
@@ -137,7 +145,11 @@ impl Tensor {
             DType::I16 => Data::I16(values.iter().map(|&v| i16::try_from(v).expect("an i16")).collect()),
             DType::U32 => Data::U32(values.iter().map(|&v| u32::try_from(v).expect("a u32")).collect()),
             DType::U64 => Data::U64(values.iter().map(|&v| v.cast_unsigned()).collect()),
-            DType::F16 | DType::F32 | DType::F64 => panic!("no integer tensors of {dtype}"),
+            dtype if dtype.is_storage() && !dtype.is_real() => {
+                let mask = (1 << dtype.bits()) - 1;
+                Data::Stored(dtype, values.iter().map(|&v| v as u8 & mask).collect())
+            }
+            _ => panic!("no integer tensors of {dtype}"),
         };
         Self::new(shape, data)
     }
@@ -149,6 +161,7 @@ impl Tensor {
     pub fn wrapped(dtype: DType, shape: &[usize], values: &[i64]) -> Self {
         let bytes: Vec<u8> = match dtype {
             DType::Bool => values.iter().map(|&v| u8::from(v != 0)).collect(),
+            dtype if dtype.is_storage() => return Self::of_integers(dtype, shape, values),
             _ => values.iter().flat_map(|v| v.to_le_bytes()[..dtype.bytes()].to_vec()).collect(),
         };
         assert!(!dtype.is_float(), "no integer tensors of {dtype}");
@@ -164,6 +177,11 @@ impl Tensor {
             DType::F16 => Data::F16(values.iter().map(|&v| f16::from_f64(v)).collect()),
             DType::F32 => Data::F32(values.iter().map(|&v| v as f32).collect()),
             DType::F64 => Data::F64(values.to_vec()),
+            DType::BF16 => Data::BF16(values.iter().map(|&v| bf16::from_f64(v)).collect()),
+            dtype if dtype.is_real() => {
+                let bytes = values.iter().map(|&v| dtype.encode(v).expect("a stored real") as u8);
+                Data::Stored(dtype, bytes.collect())
+            }
             other => panic!("no float tensors of {other}"),
         };
         Self::new(shape, data)
@@ -189,6 +207,11 @@ impl Tensor {
                 let words = constant.bytes().as_chunks::<8>().0;
                 Self::new(&shape, Data::U64(words.iter().map(|&word| u64::from_le_bytes(word)).collect()))
             }
+            DType::BF16 => {
+                let words = constant.bytes().as_chunks::<2>().0;
+                Self::new(&shape, Data::BF16(words.iter().map(|&word| bf16::from_le_bytes(word)).collect()))
+            }
+            dtype if dtype.is_storage() => Self::new(&shape, Data::Stored(dtype, constant.bytes().to_vec())),
             dtype => Self::of_integers(dtype, &shape, &constant.to_i64().expect("integers")),
         }
     }
@@ -226,6 +249,8 @@ impl Tensor {
             Data::U64(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
             Data::F16(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
             Data::F64(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            Data::BF16(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            Data::Stored(_, values) => values.clone(),
         }
     }
 
@@ -244,6 +269,8 @@ impl Tensor {
             Data::U64(_) => DType::U64,
             Data::F16(_) => DType::F16,
             Data::F64(_) => DType::F64,
+            Data::BF16(_) => DType::BF16,
+            Data::Stored(dtype, _) => dtype,
         }
     }
 
@@ -270,6 +297,10 @@ impl Tensor {
             Data::F32(values) => values.iter().map(|&v| f64::from(v)).collect(),
             Data::F64(values) => values.clone(),
             Data::U64(values) => values.iter().map(|&v| v as f64).collect(),
+            Data::BF16(values) => values.iter().map(|v| v.to_f64()).collect(),
+            Data::Stored(dtype, values) if dtype.is_real() => {
+                values.iter().map(|&v| dtype.decode(v.into()).expect("a stored real")).collect()
+            }
             _ => self.integers().into_iter().map(|v| v as f64).collect(),
         }
     }
@@ -280,7 +311,12 @@ impl Tensor {
     /// For floats.
     pub fn integers(&self) -> Vec<i64> {
         match &self.data {
-            Data::F16(_) | Data::F32(_) | Data::F64(_) => panic!("expected integers, got {}", self.dtype()),
+            Data::Stored(dtype, values) if !dtype.is_real() => {
+                values.iter().map(|&v| dtype.decode_integer(v).expect("a stored integer")).collect()
+            }
+            Data::F16(_) | Data::F32(_) | Data::F64(_) | Data::BF16(_) | Data::Stored(..) => {
+                panic!("expected integers, got {}", self.dtype())
+            }
             Data::U16(values) => values.iter().map(|&v| i64::from(v)).collect(),
             Data::I16(values) => values.iter().map(|&v| i64::from(v)).collect(),
             Data::U32(values) => values.iter().map(|&v| i64::from(v)).collect(),
@@ -302,7 +338,7 @@ impl Tensor {
             Data::Bool(values) => i32::from(values[index]),
             Data::U16(values) => i32::from(values[index]),
             Data::I16(values) => i32::from(values[index]),
-            Data::F16(_) | Data::F32(_) | Data::F64(_) | Data::I64(_) | Data::U32(_) | Data::U64(_) => {
+            _ => {
                 panic!("expected small integers, got {}", self.dtype())
             }
         }
@@ -341,6 +377,8 @@ impl Tensor {
             (Data::U64(own), Data::U64(more)) => own.extend(more),
             (Data::F16(own), Data::F16(more)) => own.extend(more),
             (Data::F64(own), Data::F64(more)) => own.extend(more),
+            (Data::BF16(own), Data::BF16(more)) => own.extend(more),
+            (Data::Stored(a, own), Data::Stored(b, more)) if a == b => own.extend(more),
             _ => panic!("cannot join elements of two types"),
         }
     }

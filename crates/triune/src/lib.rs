@@ -48,7 +48,7 @@ pub use triune_device::DeviceSpec;
 pub use triune_kernels::CancelToken;
 pub use triune_runtime::{
     DeployOptions, Deployment, Device, Dim, Element, Error, Model, ModelOptions, Package, Session,
-    SessionOptions, Tensor, TensorMut, TensorRef, ValueInfo, Workspace,
+    SessionOptions, Tensor, TensorMut, TensorRef, Value, ValueInfo, ValueKind, ValueRef, Workspace,
 };
 pub use triune_tensor::{DType, Shape};
 

@@ -23,8 +23,10 @@ from triune.errors import ArgumentError
 
 __all__ = ["Backend", "Prepared", "prepare", "run_model", "run_node", "supports_device"]
 
-Inputs = Sequence[npt.NDArray[Any]] | Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any]
-"""An array per input of the model in the model's order or by name, or the only one."""
+Value = npt.NDArray[Any] | list[npt.NDArray[Any]] | None
+"""A tensor, a sequence, or an optional without content."""
+Inputs = Sequence[Value] | Mapping[str, Value] | npt.NDArray[Any]
+"""A value per input of the model in the model's order or by name, or the only one."""
 
 
 class Prepared(BackendRep):
@@ -42,16 +44,24 @@ class Prepared(BackendRep):
         """
         if kwargs:
             raise ArgumentError(f"run: no option is called {next(iter(kwargs))!r}")
-        names = [info.name for info in self._session.inputs]
+        names = [info.name for info in (*self._session.inputs, *self._session.defaults)]
         if isinstance(inputs, np.ndarray):
             inputs = [inputs]
         if not isinstance(inputs, Mapping):
             if len(inputs) > len(names):
                 raise ArgumentError(f"inputs: expected an array for each of {names}, got {len(inputs)}")
             inputs = dict(zip(names, inputs, strict=False))
-        # Numbers by themselves are arrays without axes.
-        feeds = {name: np.asarray(array, order="C") for name, array in inputs.items()}
+        feeds = {name: _value(value) for name, value in inputs.items()}
         return self._results(*self._session.run(feeds))
+
+
+def _value(value: Value) -> Value:
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return [np.asarray(array, order="C") for array in value]
+    # Numbers by themselves are arrays without axes.
+    return np.asarray(value, order="C")
 
 
 class Backend(_Backend):
@@ -100,7 +110,10 @@ class Backend(_Backend):
         given = [name for name in node.input if name]
         if isinstance(inputs, np.ndarray):
             inputs = [inputs]
-        arrays = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(given, inputs, strict=True))
+        values = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(given, inputs, strict=True))
+        arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+        if len(arrays) < len(values):
+            raise ArgumentError("run_node: inputs are arrays; what takes sequences or optionals is run as a model")
         helper = onnx.helper
         feeds = [
             helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)

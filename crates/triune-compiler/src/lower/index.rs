@@ -276,7 +276,7 @@ impl Lowering<'_> {
 
     pub(super) fn top_k(&mut self, node: &Node, op: TopK) -> Result<(), Error> {
         let x = self.dense(operand(node, 0)?)?;
-        if matches!(x.dtype, DType::F16 | DType::Bool) {
+        if x.dtype.is_half() || x.dtype == DType::Bool {
             return Err(Error::unsupported(node, format!("{} operand", x.dtype)));
         }
         let axis = axis(node, op.axis, x.dims.rank())?;

@@ -195,6 +195,7 @@ impl Lowering<'_> {
             Op::Pad(op) => self.pad(node, *op),
             Op::Identity(_) => self.alias(node),
             Op::Cast(op) => self.cast(node, *op),
+            Op::BitCast(op) => self.bit_cast(node, op.to),
             Op::ConstantOfShape(op) => self.constant_of_shape(node, op),
             Op::BatchNormalization(_) | Op::ShapeOf(_) => {
                 Err(Error::unsupported(node, "its parameters are not constant"))

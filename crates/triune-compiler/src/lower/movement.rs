@@ -19,6 +19,13 @@ impl Lowering<'_> {
         Ok(())
     }
 
+    /// The same bytes as another type.
+    pub(super) fn bit_cast(&mut self, node: &Node, to: DType) -> Result<(), Error> {
+        let view = self.view(operand(node, 0)?)?;
+        self.set_view(result(node)?, View { dtype: to, ..view });
+        Ok(())
+    }
+
     /// Any operator that keeps the elements' order and changes extents.
     pub(super) fn reshape(&mut self, node: &Node) -> Result<(), Error> {
         let (x, y) = (operand(node, 0)?, result(node)?);

@@ -40,7 +40,7 @@ impl Lowering<'_> {
         if dims.contains(&0) {
             return self.empty_reduction(node, op.kind, y);
         }
-        if dtype == DType::F16 {
+        if dtype.is_half() {
             return Err(Error::unsupported(node, format!("{dtype} operand")));
         }
         let Nest { dims, axes, input, output, from, to } = self.reduction(node, x, y, &reduced)?;
@@ -56,7 +56,7 @@ impl Lowering<'_> {
             self.place(y, Form::Dense)?;
             return Ok(());
         }
-        if matches!(dtype, DType::F16 | DType::Bool) {
+        if dtype.is_half() || dtype == DType::Bool {
             return Err(Error::unsupported(node, format!("{dtype} operand")));
         }
         let at = if op.axis < 0 { op.axis + rank as isize } else { op.axis };
@@ -114,7 +114,7 @@ impl Lowering<'_> {
             (ReduceKind::Sum | ReduceKind::SumSquare, _) => 0,
             (ReduceKind::Product, DType::F32) => u64::from(1_f32.to_bits()),
             (ReduceKind::Product, DType::F64) => 1_f64.to_bits(),
-            (ReduceKind::Product, dtype) if dtype != DType::F16 => 1,
+            (ReduceKind::Product, dtype) if !dtype.is_half() => 1,
             _ => return Err(Error::unsupported(node, "an operand without elements")),
         };
         let bytes = to.dtype.bytes();

@@ -1,6 +1,6 @@
 //! Arithmetic on other types than f32, comparisons, conversions and choices.
 
-use triune_device::command::{self, Convert, Operand, Select};
+use triune_device::command::{self, Convert, FeatureMap, Operand, Select};
 use triune_graph::{
     Node, ValueId,
     ops::{BinaryKind, Cast, UnaryKind},
@@ -62,11 +62,10 @@ impl Lowering<'_> {
         }
         let computes = kind.comparison().is_some()
             || match a.dtype {
-                DType::F16 => false,
                 DType::F64 => triune_kernels::has_double(kind),
                 _ => triune_kernels::has_integer(kind),
             };
-        if !computes || a.dtype == DType::F16 {
+        if !computes || a.dtype.is_half() || a.dtype.is_storage() {
             return Err(Error::unsupported(node, format!("{} operands", a.dtype)));
         }
         let (dims, [a_operand, b_operand, output_operand]) = self.strided_operands([a, b, output])?;
@@ -91,7 +90,7 @@ impl Lowering<'_> {
         let (x, y) = (operand(node, 0)?, result(node)?);
         let from = self.view(x)?;
         let dtype = from.dtype;
-        if node.quant.is_some() || matches!(dtype, DType::F16 | DType::Bool) {
+        if node.quant.is_some() || dtype.is_half() || dtype.is_storage() || dtype == DType::Bool {
             return Err(Error::unsupported(node, format!("{dtype} operand")));
         }
         let integer = !dtype.is_float();
@@ -129,6 +128,26 @@ impl Lowering<'_> {
                 self.typed_binary(node, BinaryKind::Min, &inner, &high, &to)
             }
             UnaryKind::Square => self.typed_binary(node, BinaryKind::Mul, &from, &from, &to),
+            _ if dtype == DType::F64 => {
+                let from = if from.is_compact() { from } else { self.densified(&from)? };
+                // Another form was placed above; a result is placed once, so both are seen as they lie.
+                let target = if to.same_layout(&from.compact_like(to.home, dtype)) {
+                    to
+                } else {
+                    self.temporary(&from, dtype)
+                };
+                let flat = |view: &View| -> Result<FeatureMap, Error> {
+                    let [elements] = extents([view.dims.iter().product::<usize>()])?;
+                    Ok(FeatureMap::dense(self.addr(view)?, dtype, [1, 1, 1, elements]))
+                };
+                let command = command::FUnary { input: flat(&from)?, output: flat(&target)?, function: kind };
+                if target != to {
+                    self.emit(command, &[&from, &target]);
+                    return self.copy(&target, &to);
+                }
+                self.emit(command, &[&from, &to]);
+                Ok(())
+            }
             _ => Err(Error::unsupported(node, format!("{dtype} operand"))),
         }
     }

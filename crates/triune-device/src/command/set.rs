@@ -482,11 +482,11 @@ commands! {
         activation: UnaryKind,
     }
 
-    /// f32 function of one operand, element by element; may work in place.
+    /// Function of one real, element by element; may work in place. Over f64, elements lie one after the other.
     FUnary = 0x0033, "funary" {
-        /// Input, f32.
+        /// Input, f32 or f64.
         [in] input: FeatureMap,
-        /// Output, f32, of the same extents.
+        /// Output of the same type and extents.
         [out] output: FeatureMap,
         /// The function.
         function: UnaryKind,
@@ -643,7 +643,8 @@ commands! {
     }
 
     /// The elements in another type. Integers give their low bits; floats are cut towards 0 into 64 bits, NaN to 0, and give
-    /// the low bits of that; into floats, to nearest even. Bool: 0, or 1 for what is not 0.
+    /// the low bits of that; into floats, to nearest even; beyond the largest, infinity, or no number where there is none. Bool: 0, or 1
+    /// for what is not 0.
     Convert = 0x0042, "convert" {
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],

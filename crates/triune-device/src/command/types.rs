@@ -476,6 +476,11 @@ impl FeatureMap {
         Self { addr, dtype, n, h, w, c, stride_n, stride_h, stride_w, blocks: None }
     }
 
+    /// Whether the elements lie one after the other.
+    pub fn is_dense(&self) -> bool {
+        *self == Self::dense(self.addr, self.dtype, [self.n, self.h, self.w, self.c])
+    }
+
     /// Elements that the map holds, gaps not counted; saturates.
     pub const fn elements(&self) -> u64 {
         (self.n as u64 * self.h as u64).saturating_mul(self.w as u64).saturating_mul(self.c as u64)

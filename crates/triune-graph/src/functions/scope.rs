@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use half::f16;
 use triune_tensor::{DType, Shape, text::List};
 
 use crate::{
     Constant, Error, Node, Op, ValueId,
+    constant::{integer_bytes, real_bytes},
     graph::Origin,
     infer::Inference,
     ops::{
-        BinaryKind, Cast, Concat, Expand, Gather, MatMul, Reduce, ReduceKind, Reshape, Slice, Transpose,
-        UnaryKind, Where,
+        BinaryKind, Body, Cast, Concat, Expand, Gather, MatMul, Reduce, ReduceKind, Reshape, Slice,
+        Transpose, UnaryKind, Where,
         infer::{TensorType, resolve_axis},
     },
 };
@@ -148,20 +148,13 @@ impl<'s, 'g> Scope<'s, 'g> {
 
     /// One number of a type: rounded to it once, cut off for integers.
     pub(crate) fn scalar(&mut self, value: f64, dtype: DType) -> ValueId {
-        let bytes = match dtype {
-            DType::F16 => f16::from_f64(value).to_le_bytes().to_vec(),
-            DType::F32 => (value as f32).to_le_bytes().to_vec(),
-            DType::F64 => value.to_le_bytes().to_vec(),
-            DType::Bool => vec![u8::from(value != 0.0)],
-            DType::U64 => (value as u64).to_le_bytes().to_vec(),
-            _ => (value as i64).to_le_bytes()[..dtype.bytes()].to_vec(),
-        };
+        let bytes = real_bytes(value, dtype);
         self.constant(Constant::new(dtype, Shape::from([]), bytes).expect("one element"))
     }
 
     /// One integer of a type of integers, its low bits if it does not fit.
     pub(crate) fn integer(&mut self, value: i64, dtype: DType) -> ValueId {
-        let bytes = value.to_le_bytes()[..dtype.bytes()].to_vec();
+        let bytes = integer_bytes(value, dtype);
         self.constant(Constant::new(dtype, Shape::from([]), bytes).expect("one element"))
     }
 
@@ -178,12 +171,8 @@ impl<'s, 'g> Scope<'s, 'g> {
 
     /// A list of reals, each rounded to the type once.
     pub(crate) fn reals(&mut self, values: &[f64], dtype: DType) -> ValueId {
-        let bytes: Vec<u8> = match dtype {
-            DType::F16 => values.iter().flat_map(|&value| f16::from_f64(value).to_le_bytes()).collect(),
-            DType::F64 => values.iter().flat_map(|&value| value.to_le_bytes()).collect(),
-            _ => values.iter().flat_map(|&value| (value as f32).to_le_bytes()).collect(),
-        };
         let dtype = if dtype.is_float() { dtype } else { DType::F32 };
+        let bytes: Vec<u8> = values.iter().flat_map(|&value| real_bytes(value, dtype)).collect();
         self.constant(Constant::new(dtype, Shape::from([values.len()]), bytes).expect("as many elements"))
     }
 
@@ -232,6 +221,24 @@ impl<'s, 'g> Scope<'s, 'g> {
         let node =
             Node { origin: Some(Arc::clone(&self.origin)), ..Node::new(name, op, inputs.to_vec(), outputs) };
         self.inference.place_inner(node, &mut self.nodes, self.depth)?;
+        Ok(results)
+    }
+
+    /// The results of a network within the operator; what it sees of the one around it comes behind its own inputs.
+    pub(crate) fn network(
+        &mut self,
+        body: &Body,
+        operands: &[Option<ValueId>],
+    ) -> Result<Vec<ValueId>, Error> {
+        let name = format!("{}.{}", self.node.name, self.nodes.len());
+        let results: Vec<ValueId> =
+            body.graph.outputs.iter().map(|_| self.inference.add_value(&name)).collect();
+        let outputs: Vec<Option<ValueId>> = results.iter().copied().map(Some).collect();
+        let nodes = self.inference.adopt(&body.graph, operands, &outputs, &name);
+        for node in nodes.map_err(|reason| self.unsupported(reason))? {
+            let node = Node { name: format!("{name}/{}", node.name), ..node };
+            self.inference.place_inner(node, &mut self.nodes, self.depth)?;
+        }
         Ok(results)
     }
 
@@ -345,7 +352,7 @@ impl<'s, 'g> Scope<'s, 'g> {
 
     /// A matrix product as numpy has it. What kernels multiply goes to them, other types are products that are added up.
     pub(crate) fn matmul(&mut self, a: ValueId, b: ValueId) -> Result<ValueId, Error> {
-        if matches!(self.dtype(a), DType::F32 | DType::F16) {
+        if self.dtype(a) == DType::F32 || self.dtype(a).is_half() {
             return self.op(Op::MatMul(MatMul::default()), &[a, b]);
         }
         let (left, right) = (self.shape(a), self.shape(b));

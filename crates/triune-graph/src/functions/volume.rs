@@ -1,10 +1,10 @@
 //! Windows over one to three axes in terms of those over two: convolutions of volumes, transposed ones, and sums.
 
-use triune_tensor::text::List;
+use triune_tensor::{DType, Shape, text::List};
 
 use super::Scope;
 use crate::{
-    Error, Op, ValueId,
+    Constant, Error, Op, ValueId,
     ops::{AutoPad, BinaryKind, Conv, Epilogue, Pad, PadMode, Pool, PoolKind},
 };
 
@@ -439,4 +439,82 @@ fn turned(f: &mut Scope<'_, '_>, weights: ValueId, groups: usize) -> Result<Valu
     turned = f.transpose(turned, &[0, 2, 1, 3])?;
     let dims = [&[groups * shape[1], shape[0] / groups], &shape[2..]].concat();
     f.reshape(turned, &dims)
+}
+
+/// The least number of a type.
+fn lowest(dtype: DType) -> f64 {
+    dtype.int_range().map_or(f64::NEG_INFINITY, |(low, _)| low as f64)
+}
+
+/// The largest element under a window over one to three axes, and where it stands in the input, of equal ones the first.
+pub(crate) fn max_with_places(
+    f: &mut Scope<'_, '_>,
+    attributes: &Attributes,
+    column_major: bool,
+) -> Result<Vec<ValueId>, Error> {
+    let x = f.input(0)?;
+    let shape = f.shape(x);
+    let window = attributes.over(f, spatial(f, &shape)?, None)?;
+    let padded = window.padded(f, x, lowest(f.dtype(x)))?;
+    let outs = window.axes.map(|axis| axis.out);
+    let extents = window.axes.map(|axis| axis.extent as i64);
+    // From one element to the next, along each axis.
+    let steps = if column_major {
+        [1, extents[0], extents[0] * extents[1]]
+    } else {
+        [extents[1] * extents[2], extents[2], 1]
+    };
+    let (count, kernel) = (outs.iter().product::<usize>(), window.axes.map(|axis| axis.kernel));
+    let taps = kernel.iter().try_fold(1_usize, |taps, &kernel| taps.checked_mul(kernel));
+    let taps = taps.filter(|taps| *taps <= MOST_TAPS);
+    let taps = taps.ok_or_else(|| f.unsupported(format!("indices of a window of {}", List(&kernel))))?;
+    f.bounded(count.checked_mul(taps))?;
+    // Places whose window has had an element so far; what stands on the padding is none.
+    let mut met = vec![false; count];
+    let mut best: Option<[ValueId; 2]> = None;
+    for tap in 0..taps {
+        let tap = [tap / (kernel[1] * kernel[2]), tap / kernel[2] % kernel[1], tap % kernel[2]];
+        let mut part = padded;
+        for (index, axis) in window.axes.iter().enumerate() {
+            let from = (tap[index] * axis.dilation) as i64;
+            let to = from + ((axis.out - 1) * axis.stride) as i64 + 1;
+            part = f.slice_by(part, 2 + index, from, to, axis.stride as i64)?;
+        }
+        let (mut places, mut first) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for (place, met) in met.iter_mut().enumerate() {
+            let place = [place / (outs[1] * outs[2]), place / outs[2] % outs[1], place % outs[2]];
+            let (mut at, mut inside) = (0, true);
+            for (index, axis) in window.axes.iter().enumerate() {
+                let own = (place[index] * axis.stride + tap[index] * axis.dilation) as i64 - axis.before;
+                inside &= (0..extents[index]).contains(&own);
+                at += own * steps[index];
+            }
+            places.push(at);
+            first.push(u8::from(inside && !*met));
+            *met |= inside;
+        }
+        let places = f.list(&places);
+        let places = f.reshape(places, &outs)?;
+        let Some([value, place]) = best else {
+            best = Some([part, places]);
+            continue;
+        };
+        let mut better = f.binary(BinaryKind::Greater, part, value)?;
+        if first.contains(&1) {
+            let first = Constant::new(DType::Bool, Shape::from(outs), first);
+            let first = first.ok_or_else(|| f.unsupported("no constant"))?;
+            let first = f.constant(first);
+            better = f.binary(BinaryKind::Or, better, first)?;
+        }
+        best = Some([f.choose(better, part, value)?, f.choose(better, places, place)?]);
+    }
+    let [value, place] = best.ok_or_else(|| f.wrong("a window without taps"))?;
+    let planes = shape[0].checked_mul(shape[1]);
+    let planes = f.bounded(planes)? as i64;
+    let area: i64 = extents.iter().product();
+    let planes: Vec<i64> = (0..planes).map(|plane| plane * area).collect();
+    let planes = f.list(&planes);
+    let planes = f.reshape(planes, &[shape[0], shape[1], 1, 1, 1])?;
+    let place = f.add(place, planes)?;
+    Ok(vec![window.unlifted(f, value)?, window.unlifted(f, place)?])
 }

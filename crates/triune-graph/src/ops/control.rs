@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use super::Hosted;
-use crate::{Graph, Op};
+use crate::Graph;
 
 /// A network within a network.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,14 +24,6 @@ impl Body {
     pub fn formals(&self) -> usize {
         self.graph.inputs.len() - self.captures
     }
-
-    /// Whether it has an operator that runs on the host whatever its operands are.
-    fn needs_host(&self) -> bool {
-        self.graph.nodes.iter().any(|node| match &node.op {
-            Op::Hosted(Hosted::If(op)) => op.needs_host(),
-            op => op.runs_between_stages(),
-        })
-    }
 }
 
 /// One of two networks without inputs of their own, by a boolean; the captures of the first come before those of the second.
@@ -44,19 +35,19 @@ pub struct If {
     pub otherwise: Body,
 }
 
-impl If {
-    /// Whether either network has an operator that runs on the host whatever its operands are.
-    pub(crate) fn needs_host(&self) -> bool {
-        self.then.needs_host() || self.otherwise.needs_host()
-    }
-}
-
 /// A network as long as its first result is true, and at most so many rounds.
 ///
 /// The network's inputs are the round (i64), the condition and the state; its results are the condition, the state, and what
 /// is collected: one element along a new first axis per round. Results: the state, what was collected.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loop {
+    /// The network.
+    pub body: Body,
+}
+
+/// A network for each element of a list: its inputs are an element of each operand that is a list, or the operand itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Map {
     /// The network.
     pub body: Body,
 }

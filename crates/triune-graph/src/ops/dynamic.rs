@@ -5,7 +5,7 @@
 use triune_tensor::{DType, function::Comparison};
 
 use super::{
-    control::{If, Loop, Scan},
+    control::{If, Loop, Map, Scan},
     infer::{Operands, TensorType},
 };
 use crate::{Error, Op};
@@ -28,10 +28,21 @@ pub enum Hosted {
     Loop(Loop),
     /// A network along axes; inputs state, what is walked along, then what the network sees of the one around it.
     Scan(Scan),
+    /// A network for each element of a sequence; inputs sequence, others of as many elements or tensors for all, then what the
+    /// network sees of the one around it. Results: sequences.
+    Map(Map),
     /// The different elements.
     Unique(Unique),
     /// Lists of tensors, and tensors that may be missing.
     Sequence(SequenceOp),
+    /// Samples of a map in the parts of regions; inputs x, regions, the image of each.
+    RoiAlign(RoiAlign),
+    /// Determinants of matrices.
+    Determinant(Determinant),
+    /// Attention by a state that every place changes; inputs queries, keys, values, optional state, decay and rate.
+    LinearAttention(LinearAttention),
+    /// How often sequences of numbers stand in rows.
+    NGrams(NGrams),
 }
 
 /// An operator over a sequence, a list of tensors of one type, or over an optional, which is a value or nothing.
@@ -69,6 +80,8 @@ pub enum SequenceOp {
     GetElement,
     /// Whether there is something, as a boolean scalar.
     HasElement,
+    /// The input, whatever it is.
+    Same,
 }
 
 impl Hosted {
@@ -82,7 +95,12 @@ impl Hosted {
             Self::If(_) => "If",
             Self::Loop(_) => "Loop",
             Self::Scan(_) => "Scan",
+            Self::Map(_) => "SequenceMap",
             Self::Unique(_) => "Unique",
+            Self::RoiAlign(_) => "RoiAlign",
+            Self::Determinant(_) => "Det",
+            Self::LinearAttention(_) => "LinearAttention",
+            Self::NGrams(_) => "TfIdfVectorizer",
             Self::Sequence(op) => match op {
                 SequenceOp::Construct => "SequenceConstruct",
                 SequenceOp::Empty(_) => "SequenceEmpty",
@@ -95,6 +113,7 @@ impl Hosted {
                 SequenceOp::Optional => "Optional",
                 SequenceOp::GetElement => "OptionalGetElement",
                 SequenceOp::HasElement => "OptionalHasElement",
+                SequenceOp::Same => "Identity",
             },
         }
     }
@@ -105,9 +124,16 @@ impl Hosted {
             Self::NonZero(_) => NonZero::infer(at),
             Self::Nms(op) => op.infer(at),
             Self::NonMaxSuppression(_) => NonMaxSuppression::infer(at),
-            Self::If(_) | Self::Loop(_) | Self::Scan(_) | Self::Sequence(_) | Self::Unique(_) => {
-                Err(depends_on_data(at))
-            }
+            Self::RoiAlign(op) => op.infer(at),
+            Self::Determinant(_) => Determinant::infer(at),
+            Self::LinearAttention(op) => op.infer(at),
+            Self::NGrams(op) => op.infer(at),
+            Self::If(_)
+            | Self::Loop(_)
+            | Self::Scan(_)
+            | Self::Map(_)
+            | Self::Sequence(_)
+            | Self::Unique(_) => Err(depends_on_data(at)),
         }
     }
 }
@@ -122,7 +148,21 @@ macro_rules! hosted {
     };
 }
 
-hosted!(CondTake, NonZero, Nms, NonMaxSuppression, If, Loop, Scan, Unique);
+hosted!(
+    CondTake,
+    NonZero,
+    Nms,
+    NonMaxSuppression,
+    If,
+    Loop,
+    Scan,
+    Map,
+    Unique,
+    RoiAlign,
+    Determinant,
+    LinearAttention,
+    NGrams
+);
 
 impl From<SequenceOp> for Op {
     fn from(op: SequenceOp) -> Self {
@@ -175,6 +215,71 @@ pub struct Unique {
     pub axis: Option<i64>,
     /// Whether the smallest comes first, rather than the one that stands first.
     pub sorted: bool,
+}
+
+/// The mean (or largest) of samples of a map in each part of regions: inputs x (N, C, H, W), regions (R, 4) of corners x₀ y₀ x₁
+/// y₁, the image of each (R) of i32 or i64. The result is (R, C, rows, columns) of x's type, f16, f32 or f64.
+///
+/// A sample is made of its four neighbours. The largest is taken of neighbours times their factors, as ONNX has it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RoiAlign {
+    /// Whether the largest sample counts, rather than their mean.
+    pub max: bool,
+    /// Rows and columns of a region's parts.
+    pub size: [usize; 2],
+    /// Samples along either axis of a part; without a number, as many as the part has pixels, rounded up.
+    pub samples: Option<usize>,
+    /// What regions' coordinates are multiplied by to be those of x.
+    pub scale: f32,
+    /// Whether pixels' coordinates are those of their centres; else regions are at least 1 wide and high.
+    pub half_pixel: bool,
+}
+
+/// The determinant of each matrix of (…, M, M): (…) of the same type, f16, f32 or f64; computed in f64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Determinant;
+
+/// Attention by a state of (B, heads, keys' elements, values' elements), which every place t changes: S = exp(decay)·S, then
+/// S += key ⊗ value, the value being rate·(value − Sᵀ·key) where there is a rate. The result at t is scale·Sᵀ·query.
+///
+/// Inputs queries (B, T, query heads · D), keys (B, T, heads · D), values (B, T, heads · E), optional state (B, heads, D, E),
+/// optional decay (B, T, heads or heads · D), optional rate (B, T, heads or 1); results (B, T, query heads · E) and the last state.
+/// Computed in f32 (f64 for f64); the same number of query heads, one after the other, share a head.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinearAttention {
+    /// Heads of the queries.
+    pub query_heads: usize,
+    /// Heads of keys and values.
+    pub heads: usize,
+    /// The factor; 1/√D without one.
+    pub scale: Option<f32>,
+}
+
+/// How often each of a list of sequences stands in each row of a tensor of i32 or i64: (N) gives
+/// (W), (B, N) gives (B, W), f32.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NGrams {
+    /// The sequences, each with its place in the result.
+    pub grams: Vec<(Vec<i64>, usize)>,
+    /// The weight of each element of a result.
+    pub weights: Vec<f32>,
+    /// Numbers of the shortest and the longest sequences that count.
+    pub lengths: [usize; 2],
+    /// Most elements between two of a sequence.
+    pub skips: usize,
+    /// What becomes of a count.
+    pub weight: NGramWeight,
+}
+
+/// What becomes of a sequence's count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NGramWeight {
+    /// The count.
+    Count,
+    /// The weight, if it is there at all.
+    Presence,
+    /// The count times the weight.
+    Both,
 }
 
 /// The error of an operator that has no place in a static network.
@@ -241,5 +346,81 @@ impl NonMaxSuppression {
             return Err(at.wrong(format!("boxes {} and scores {}", boxes.shape, scores.shape)));
         }
         Err(depends_on_data(at))
+    }
+}
+
+/// Refuses operands of another type than those of reals.
+fn expect_real(at: &Operands<'_>, index: usize) -> Result<(), Error> {
+    let dtype = at.input(index)?.dtype;
+    if dtype.is_float() {
+        return Ok(());
+    }
+    Err(at.wrong(format!("input {index} of type {dtype}; reals are expected")))
+}
+
+impl RoiAlign {
+    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (x, regions, images) = (at.of_rank(0, 4)?, at.of_rank(1, 2)?, at.of_rank(2, 1)?);
+        expect_real(at, 0)?;
+        if regions.shape[1] != 4 || images.shape[0] != regions.shape[0] || regions.dtype != x.dtype {
+            return Err(at.wrong(format!(
+                "regions {} of {} and images {} for {}",
+                regions.shape, regions.dtype, images.shape, x.dtype
+            )));
+        }
+        at.like_input(at.shape(&[regions.shape[0], x.shape[1], self.size[0], self.size[1]])?)
+    }
+}
+
+impl Determinant {
+    pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        expect_real(at, 0)?;
+        match &*x.shape {
+            [batch @ .., rows, columns] if rows == columns => at.like_input(at.shape(batch)?),
+            _ => Err(at.wrong(format!("{} is not of square matrices", x.shape))),
+        }
+    }
+}
+
+impl LinearAttention {
+    /// Elements of a head's keys and of its values.
+    pub fn widths(self, queries: &[usize], keys: &[usize], values: &[usize]) -> Option<[usize; 2]> {
+        let (&[batch, places, width], &[_, _, own], &[_, _, other]) = (queries, keys, values) else {
+            return None;
+        };
+        let key = own.checked_div(self.heads)?;
+        let value = other.checked_div(self.heads)?;
+        let fits = keys[..2] == [batch, places]
+            && values[..2] == [batch, places]
+            && key * self.heads == own
+            && value * self.heads == other
+            && key.checked_mul(self.query_heads) == Some(width);
+        fits.then_some([key, value])
+    }
+
+    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (q, k, v) = (at.input(0)?, at.input(1)?, at.input(2)?);
+        expect_real(at, 0)?;
+        let widths = self.widths(&q.shape, &k.shape, &v.shape);
+        let [key, value] = widths.ok_or_else(|| {
+            at.wrong(format!("queries {}, keys {} and values {}", q.shape, k.shape, v.shape))
+        })?;
+        let state = at.shape(&[q.shape[0], self.heads, key, value])?;
+        let y = at.shape(&[q.shape[0], q.shape[1], self.query_heads.saturating_mul(value)])?;
+        let dtype = at.get(3).map_or(q.dtype, |state| state.dtype);
+        Ok(vec![TensorType { dtype: q.dtype, shape: y }, TensorType { dtype, shape: state }])
+    }
+}
+
+impl NGrams {
+    pub(super) fn infer(&self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        let dims = match *x.shape {
+            [_] => vec![self.weights.len()],
+            [batch, _] => vec![batch, self.weights.len()],
+            _ => return Err(at.wrong(format!("{}; one or two axes are expected", x.shape))),
+        };
+        Ok(vec![TensorType { dtype: DType::F32, shape: at.shape(&dims)? }])
     }
 }

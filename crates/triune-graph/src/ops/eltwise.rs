@@ -33,8 +33,8 @@ impl Binary {
     pub(super) fn infer(&self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let (a, b) = (at.input(0)?, at.input(1)?);
         let both_quantized = a.dtype.is_quantized() && b.dtype.is_quantized() && at.quantized.is_some();
-        // An exponent is a number of its own; only a real one of an integer has no result of the integer's type.
-        let exponent = self.kind == BinaryKind::Pow && (a.dtype.is_float() || !b.dtype.is_float());
+        // An exponent is a number of its own.
+        let exponent = self.kind == BinaryKind::Pow && self.kind.takes(b.dtype);
         if a.dtype != b.dtype && !both_quantized && !exponent {
             return Err(at.wrong(format!("inputs of types {} and {}", a.dtype, b.dtype)));
         }

@@ -35,6 +35,18 @@ impl<'a> Operands<'a> {
         Error::Shape { node: self.node.into(), op: self.op.into(), reason: reason.into() }
     }
 
+    /// Refuses operands of types that nothing is computed on.
+    pub(crate) fn expect_numbers(&self) -> Result<(), Error> {
+        let stored = |operand: &&Operand<'_>| operand.dtype.is_storage();
+        match self.inputs.iter().flatten().find(stored) {
+            None => Ok(()),
+            Some(operand) => Err(self.wrong(format!(
+                "an operand of {}, which is moved and converted but not computed on; cast it first",
+                operand.dtype
+            ))),
+        }
+    }
+
     /// Operand `index`, when it is there.
     pub(crate) fn get(&self, index: usize) -> Option<&'a Operand<'a>> {
         self.inputs.get(index)?.as_ref()

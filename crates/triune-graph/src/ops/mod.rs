@@ -23,9 +23,12 @@ mod unary;
 mod warp;
 mod window;
 
-pub use control::{Body, If, Loop, Scan, ScanAxis};
+pub use control::{Body, If, Loop, Map, Scan, ScanAxis};
 pub use conv::{AutoPad, Conv, Epilogue, Residual, Stage};
-pub use dynamic::{CondTake, Hosted, Nms, NonMaxSuppression, NonZero, SequenceOp, Unique};
+pub use dynamic::{
+    CondTake, Determinant, Hosted, LinearAttention, NGramWeight, NGrams, Nms, NonMaxSuppression, NonZero,
+    RoiAlign, SequenceOp, Unique,
+};
 pub use eltwise::Binary;
 pub use gemm::{Gemm, MatMul};
 pub use index::{GatherElements, GatherNd, Index, ScatterElements, ScatterNd, TopK, Where};
@@ -35,7 +38,9 @@ pub use pool::{AdaptivePool, GlobalPool, Pool};
 pub use quant::{DequantizeLinear, QuantizeLinear};
 pub use recurrence::Recurrence;
 pub use reduce::{ArgReduce, Reduce};
-pub use reshape::{Cast, ConstantOfShape, Expand, Flatten, Identity, Reshape, ShapeOf, Squeeze, Unsqueeze};
+pub use reshape::{
+    BitCast, Cast, ConstantOfShape, Expand, Flatten, Identity, Reshape, ShapeOf, Squeeze, Unsqueeze,
+};
 pub use resize::Resize;
 pub use softmax::Softmax;
 pub use unary::{Clip, Table, Unary};
@@ -123,6 +128,8 @@ pub enum Op {
     ConstantOfShape(ConstantOfShape),
     /// Another element type.
     Cast(Cast),
+    /// The same bits as another element type.
+    BitCast(BitCast),
     /// Spatial resampling; inputs x, optional roi, optional scales, optional sizes.
     Resize(Resize),
     /// f32 → 8 bit; inputs x, scale, optional zero point.
@@ -183,6 +190,7 @@ impl Op {
             Self::ShapeOf(_) => "Shape",
             Self::ConstantOfShape(_) => "ConstantOfShape",
             Self::Cast(_) => "Cast",
+            Self::BitCast(_) => "BitCast",
             Self::Resize(_) => "Resize",
             Self::QuantizeLinear(_) => "QuantizeLinear",
             Self::DequantizeLinear(_) => "DequantizeLinear",
@@ -230,7 +238,12 @@ impl Op {
             | Self::AdaptivePool(_)
             | Self::Reduce(_)
             | Self::Resize(_) => false,
-            Self::Where(_) | Self::ShapeOf(_) | Self::ConstantOfShape(_) | Self::Cast(_) => true,
+            Self::Where(_)
+            | Self::ShapeOf(_)
+            | Self::ConstantOfShape(_)
+            | Self::Cast(_)
+            | Self::BitCast(_)
+            | Self::Hosted(_) => true,
             _ => self.moves(),
         }
     }
@@ -264,6 +277,10 @@ impl Op {
     /// The results' types, one per entry of a node's outputs; attributes that depend on the operands' extents are
     /// fixed on the way.
     pub(crate) fn infer(&mut self, at: &Operands<'_>, outputs: usize) -> Result<Vec<TensorType>, Error> {
+        let quantizes = matches!(self, Self::QuantizeLinear(_) | Self::DequantizeLinear(_));
+        if !quantizes && !self.takes_halves() {
+            at.expect_numbers()?;
+        }
         match self {
             Self::Conv(op) => op.infer(at),
             Self::Gemm(op) => op.infer(at),
@@ -299,6 +316,7 @@ impl Op {
             Self::ShapeOf(op) => op.infer(at),
             Self::ConstantOfShape(op) => op.infer(at),
             Self::Cast(op) => op.infer(at),
+            Self::BitCast(op) => op.infer(at),
             Self::Resize(_) => Resize::infer(at),
             Self::QuantizeLinear(op) => op.infer(at),
             Self::DequantizeLinear(op) => op.infer(at),

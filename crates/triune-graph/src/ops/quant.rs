@@ -53,7 +53,7 @@ impl DequantizeLinear {
     pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         check(at, self.axis)?;
         let (x, scale) = (at.input(0)?, at.input(1)?);
-        if x.dtype.is_float() || !scale.dtype.is_float() {
+        if x.dtype.is_float() || x.dtype == DType::Bool || !scale.dtype.is_float() {
             return Err(at.wrong(format!("values of type {} and a scale of {}", x.dtype, scale.dtype)));
         }
         if let Some(zero_point) = at.get(2).filter(|zero_point| zero_point.dtype != x.dtype) {

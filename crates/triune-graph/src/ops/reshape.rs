@@ -174,7 +174,24 @@ impl ConstantOfShape {
     }
 }
 
-/// Another element type.
+/// The same bits taken for another element type of as many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BitCast {
+    /// The new type; not bool.
+    pub to: DType,
+}
+
+impl BitCast {
+    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        if x.dtype.bits() != self.to.bits() || self.to == DType::Bool {
+            return Err(at.wrong(format!("the bits of {} as {}", x.dtype, self.to)));
+        }
+        Ok(vec![TensorType { dtype: self.to, shape: x.shape }])
+    }
+}
+
+/// Another element type. What lies beyond the largest real of a type becomes infinity, or no number where it has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cast {
     /// The new type.

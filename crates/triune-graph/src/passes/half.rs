@@ -1,4 +1,4 @@
-//! Half precision widened: operators that compute do so in f32.
+//! Reals of 16 bits widened: operators that compute do so in f32.
 
 use std::collections::HashMap;
 
@@ -6,13 +6,13 @@ use triune_tensor::DType;
 
 use crate::{Error, Graph, Node, Op, Provenance, Value, ValueId, infer::infer, ops::Cast};
 
-/// Lets every operator that computes read and write f32 where the network has f16. Returns whether anything changed.
+/// Lets every operator that computes read and write f32 where the network has f16 or bf16. Returns whether anything changed.
 ///
 /// Conversions stand where a value is stored: at the network's inputs and outputs, at constants, and around operators
-/// that only move elements. Between two operators that compute, values keep f32's precision. Needs a bound graph; types
-/// are inferred before and after.
+/// that only move elements. Between two operators that compute, values of f16 keep f32's precision; those of bf16, whose 8 bits
+/// tell, are rounded behind each. Needs a bound graph; types are inferred before and after.
 pub fn widen_half(graph: &mut Graph) -> Result<bool, Error> {
-    let is_half = |value: &Value| value.dtype == Some(DType::F16) || half_constant(value);
+    let is_half = |value: &Value| value.dtype.is_some_and(DType::is_half) || half_constant(value);
     if !graph.values.iter().any(is_half) {
         // Casts may bring it in later on.
         if !graph.nodes.iter().any(makes_half) {
@@ -28,7 +28,7 @@ pub fn widen_half(graph: &mut Graph) -> Result<bool, Error> {
             continue;
         }
         for input in node.inputs.iter_mut().flatten() {
-            if graph.value(*input).dtype != Some(DType::F16) {
+            if !graph.value(*input).dtype.is_some_and(DType::is_half) {
                 continue;
             }
             if let Some(&widened) = wide.get(input) {
@@ -43,12 +43,12 @@ pub fn widen_half(graph: &mut Graph) -> Result<bool, Error> {
         }
         let mut behind = Vec::new();
         for output in node.outputs.iter_mut().flatten() {
-            if graph.value(*output).dtype != Some(DType::F16) {
-                continue;
-            }
+            let Some(dtype) = graph.value(*output).dtype.filter(|dtype| dtype.is_half()) else { continue };
             let widened = like(graph, *output);
-            behind.push(cast(graph, widened, *output, DType::F16));
-            wide.insert(*output, widened);
+            behind.push(cast(graph, widened, *output, dtype));
+            if dtype == DType::F16 {
+                wide.insert(*output, widened);
+            }
             *output = widened;
         }
         graph.nodes.push(node);
@@ -60,13 +60,13 @@ pub fn widen_half(graph: &mut Graph) -> Result<bool, Error> {
 }
 
 fn half_constant(value: &Value) -> bool {
-    value.constant.as_ref().is_some_and(|constant| constant.dtype() == DType::F16)
+    value.constant.as_ref().is_some_and(|constant| constant.dtype().is_half())
 }
 
 fn makes_half(node: &Node) -> bool {
     match &node.op {
-        Op::Cast(op) => op.to == DType::F16,
-        Op::ConstantOfShape(op) => op.value.dtype() == DType::F16,
+        Op::Cast(op) => op.to.is_half(),
+        Op::ConstantOfShape(op) => op.value.dtype().is_half(),
         // What it is made of shows when shapes are inferred.
         Op::Function(_) => true,
         _ => false,

@@ -7,8 +7,8 @@ use crate::{
     Constant, Error, Graph, Node, Op, Value, ValueId,
     infer::infer,
     ops::{
-        AutoPad, Binary, BinaryKind, Cast, Conv, Expand, Gather, Gemm, MatMul, Pad, PadMode, Reshape, Slice,
-        SliceRange, Transpose, UnaryKind, Where,
+        AutoPad, Binary, BinaryKind, Cast, Conv, Expand, Gather, Gemm, MatMul, Pad, PadMode, Reduce,
+        ReduceKind, Reshape, Slice, SliceRange, Softmax, Transpose, UnaryKind, Where,
         infer::{broadcast, resolve_axis},
     },
 };
@@ -34,6 +34,7 @@ pub(super) fn spell_out(graph: &mut Graph) -> Result<bool, Error> {
             Op::Slice(_) => site.slice(&node),
             Op::Pad(_) => site.pad(&node),
             Op::Binary(_) => site.pow(&node),
+            Op::Softmax(op) => site.softmax(&node, *op),
             Op::QuantizeLinear(op) => site.quantize(&node, op.axis, op.dtype),
             Op::DequantizeLinear(op) => site.dequantize(&node, op.axis),
             _ => None,
@@ -52,7 +53,8 @@ fn may_be_spelled_out(node: &Node) -> bool {
         Op::Conv(op) => node.quant.is_none() && op.epilogue.stages.is_empty(),
         Op::Gemm(_) | Op::Binary(Binary { kind: BinaryKind::Pow, .. }) => node.quant.is_none(),
         Op::MatMul(op) => node.quant.is_none() && op.epilogue.stages.is_empty(),
-        Op::Slice(_)
+        Op::Softmax(_)
+        | Op::Slice(_)
         | Op::Pad(Pad { mode: PadMode::Constant })
         | Op::QuantizeLinear(_)
         | Op::DequantizeLinear(_) => true,
@@ -294,12 +296,42 @@ impl Site<'_, '_> {
         Some(())
     }
 
-    /// aᵇ with b in the type of a.
+    /// exp(x − max)/Σ over f64, in f64.
+    fn softmax(&mut self, node: &Node, op: Softmax) -> Option<()> {
+        let x = node.inputs.first().copied()??;
+        if self.dtype(x)? != DType::F64 || node.quant.is_some() {
+            return None;
+        }
+        let rank = self.shape(x)?.rank();
+        let first = if op.axis == rank as isize { rank } else { resolve_axis(op.axis as i64, rank)? };
+        let axes: Vec<isize> =
+            if op.flatten { first..rank } else { first..first + 1 }.map(|a| a as isize).collect();
+        if axes.is_empty() {
+            // Each element is a row of its own.
+            let quotient = self.emit(BinaryKind::Sub, &[x, x]);
+            self.finish(UnaryKind::Exp, &[quotient], node);
+            return Some(());
+        }
+        let most = self.emit(Op::Reduce(Reduce::along(ReduceKind::Max, &axes)), &[x]);
+        let difference = self.emit(BinaryKind::Sub, &[x, most]);
+        let power = self.emit(UnaryKind::Exp, &[difference]);
+        let sum = self.emit(Op::Reduce(Reduce::along(ReduceKind::Sum, &axes)), &[power]);
+        self.finish(BinaryKind::Div, &[power, sum], node);
+        Some(())
+    }
+
+    /// aᵇ with b in the type of a; a real power of an integer is computed in f64 and cut.
     fn pow(&mut self, node: &Node) -> Option<()> {
         let (a, b) = (node.inputs.first().copied()??, node.inputs.get(1).copied()??);
         let (base, exponent) = (self.dtype(a)?, self.dtype(b)?);
         if base == exponent {
             return None;
+        }
+        if exponent.is_float() && !base.is_float() {
+            let (a, b) = (self.cast(a, base, DType::F64), self.cast(b, exponent, DType::F64));
+            let power = self.emit(node.op.clone(), &[a, b]);
+            self.finish(Op::Cast(Cast { to: base }), &[power], node);
+            return Some(());
         }
         let b = self.cast(b, exponent, base);
         self.finish(node.op.clone(), &[a, b], node);
@@ -368,10 +400,19 @@ impl Site<'_, '_> {
         if self.has_command(node, dtype) && dtype != DType::I32 && from == DType::F32 {
             return None;
         }
-        let (shape, (low, high)) = (self.shape(x)?, dtype.int_range()?);
-        let (low, high) = (low as f32, high as f32);
+        let shape = self.shape(x)?;
         let x = self.cast(x, from, DType::F32);
         let scale = self.parameter(scale, &shape, axis, DType::F32)?;
+        if let Some(largest) = dtype.largest().filter(|_| dtype.is_storage()) {
+            // Reals round by themselves, and their zero point is 0.
+            let quotient = self.emit(BinaryKind::Div, &[x, scale]);
+            let largest = largest as f32;
+            let limited = self.emit(UnaryKind::Clip([-largest, largest]), &[quotient]);
+            self.finish(Op::Cast(Cast { to: dtype }), &[limited], node);
+            return Some(());
+        }
+        let (low, high) = dtype.int_range()?;
+        let (low, high) = (low as f32, high as f32);
         let (quotient, round) = match self.rewriter.rounding() {
             Rounding::HalfToEven => (self.emit(BinaryKind::Div, &[x, scale]), UnaryKind::Round),
             Rounding::HalfAwayFromZero => {

@@ -4,7 +4,10 @@ use std::collections::HashSet;
 
 use triune_tensor::{DType, Shape, text::List};
 
-use crate::{Constant, Error, Graph, Node, NodeId, Op, ValueId, ops::Hosted};
+use crate::{
+    Constant, Error, Graph, Node, NodeId, Op, ValueId, ValueKind,
+    ops::{Body, Hosted, SequenceOp},
+};
 
 /// One part of a network, and what the host does behind it.
 ///
@@ -99,8 +102,9 @@ impl Stage {
 ///
 /// `None` when there is no such operator: the network is one program. The network's nodes need not have types.
 pub fn stages(graph: &Graph) -> Result<Option<Vec<Stage>>, Error> {
-    let cut = Cut::new(graph);
-    if cut.levels() == 1 && !cut.on_host.contains(&true) {
+    let cut = Cut::new(graph, None);
+    let tensors = graph.inputs.iter().chain(&graph.outputs).all(|&id| cut.kind(id).is_tensor());
+    if cut.levels() == 1 && !cut.on_host.contains(&true) && tensors {
         return Ok(None);
     }
     cut.stages().map(Some)
@@ -108,7 +112,7 @@ pub fn stages(graph: &Graph) -> Result<Option<Vec<Stage>>, Error> {
 
 /// As [`stages`], for a network within a network: one stage where nothing is cut, and inputs of any extents.
 pub fn body_stages(graph: &Graph) -> Result<Vec<Stage>, Error> {
-    Cut { given: HashSet::new(), ..Cut::new(graph) }.stages()
+    Cut { given: HashSet::new(), ..Cut::new(graph, None) }.stages()
 }
 
 /// The nodes of one stage, in order.
@@ -134,10 +138,45 @@ struct Cut<'g> {
     leaves: Vec<bool>,
     /// The network's inputs.
     given: HashSet<ValueId>,
+    /// For every value, what it is.
+    kinds: Vec<ValueKind>,
+}
+
+/// What is to be known of a node's own networks.
+#[derive(Default)]
+struct Inner {
+    /// Whether something in them runs on the host.
+    on_host: bool,
+    /// What the first network's results are.
+    results: Vec<ValueKind>,
+}
+
+impl Inner {
+    fn of(node: &Node, depends: impl Fn(ValueId) -> bool) -> Self {
+        let operand = |index: usize| node.inputs.get(index).copied().flatten();
+        let body = |body: &Body, seen: Option<usize>| {
+            let seen: Option<Vec<bool>> = seen.map(|first| {
+                (first..first + body.captures).map(|index| operand(index).is_some_and(&depends)).collect()
+            });
+            let cut = Cut::new(&body.graph, seen.as_deref());
+            let results = body.graph.outputs.iter().map(|&id| cut.kind(id)).collect();
+            Self { on_host: cut.on_host.contains(&true), results }
+        };
+        match &node.op {
+            Op::Hosted(Hosted::If(op)) => {
+                let then = body(&op.then, Some(1));
+                let otherwise = body(&op.otherwise, Some(1 + op.then.captures));
+                Self { on_host: then.on_host || otherwise.on_host, ..then }
+            }
+            Op::Hosted(Hosted::Loop(op)) => body(&op.body, None),
+            _ => Self::default(),
+        }
+    }
 }
 
 impl<'g> Cut<'g> {
-    fn new(graph: &'g Graph) -> Self {
+    /// `depends` says of the inputs whether their elements depend on what the whole network is given; without it all do.
+    fn new(graph: &'g Graph, depends: Option<&[bool]>) -> Self {
         let mut cut = Self {
             graph,
             producers: graph.producers(),
@@ -146,18 +185,27 @@ impl<'g> Cut<'g> {
             value_level: vec![0; graph.values.len()],
             leaves: vec![false; graph.values.len()],
             given: graph.inputs.iter().copied().collect(),
+            kinds: graph.values.iter().map(|value| value.kind).collect(),
         };
         // Whether a value's elements depend on what the network is given, extents apart.
         let mut computed = vec![false; graph.values.len()];
-        for id in &graph.inputs {
-            computed[id.0 as usize] = graph.value(*id).constant.is_none();
+        for (index, id) in graph.inputs.iter().enumerate() {
+            let depends = depends.and_then(|depends| depends.get(index)).is_none_or(|depends| *depends);
+            computed[id.0 as usize] = depends && graph.value(*id).constant.is_none();
         }
         for (index, node) in graph.nodes.iter().enumerate() {
             let is_computed = |id: &ValueId| computed[id.0 as usize];
+            let inner = Inner::of(node, |id| computed[id.0 as usize]);
+            cut.find_kinds(node, &inner);
+            let lists = node.inputs.iter().chain(&node.outputs).flatten();
+            let lists = lists.clone().any(|&id| !cut.kind(id).is_tensor());
             let on_host = match &node.op {
+                // What programs have are tensors.
+                Op::Identity(_) => lists,
                 // Where its condition follows from extents, one of its networks takes its place.
-                Op::Hosted(Hosted::If(op)) => {
-                    op.needs_host()
+                Op::Hosted(Hosted::If(_)) => {
+                    lists
+                        || inner.on_host
                         || node.inputs.first().copied().flatten().is_none_or(|id| is_computed(&id))
                 }
                 op => op.runs_between_stages(),
@@ -187,6 +235,46 @@ impl<'g> Cut<'g> {
             cut.leaves[id.0 as usize] = true;
         }
         cut
+    }
+
+    fn kind(&self, id: ValueId) -> ValueKind {
+        self.kinds[id.0 as usize]
+    }
+
+    /// What the results of a node are, where the file does not say it.
+    fn find_kinds(&mut self, node: &Node, inner: &Inner) {
+        let of = |index: usize| node.inputs.get(index).copied().flatten().map(|id| self.kind(id));
+        let kinds = match &node.op {
+            Op::Identity(_) => of(0).into_iter().collect(),
+            Op::Hosted(Hosted::Sequence(op)) => vec![match op {
+                SequenceOp::Construct
+                | SequenceOp::Empty(_)
+                | SequenceOp::Insert
+                | SequenceOp::Erase
+                | SequenceOp::Split { .. } => ValueKind::Sequence,
+                SequenceOp::Optional => match of(0) {
+                    Some(ValueKind::Sequence | ValueKind::OptionalSequence) => ValueKind::OptionalSequence,
+                    _ => ValueKind::Optional,
+                },
+                SequenceOp::GetElement => match of(0) {
+                    Some(ValueKind::Sequence | ValueKind::OptionalSequence) => ValueKind::Sequence,
+                    _ => ValueKind::Tensor,
+                },
+                SequenceOp::Same => of(0).unwrap_or_default(),
+                SequenceOp::At | SequenceOp::Length | SequenceOp::Concat { .. } | SequenceOp::HasElement => {
+                    ValueKind::Tensor
+                }
+            }],
+            Op::Hosted(Hosted::Map(_)) => vec![ValueKind::Sequence; node.outputs.len()],
+            Op::Hosted(Hosted::If(_)) => inner.results.clone(),
+            Op::Hosted(Hosted::Loop(_)) => inner.results.get(1..).unwrap_or_default().to_vec(),
+            _ => return,
+        };
+        for (id, kind) in node.outputs.iter().zip(kinds) {
+            if let Some(id) = id.filter(|id| self.kind(*id).is_tensor()) {
+                self.kinds[id.0 as usize] = kind;
+            }
+        }
     }
 
     /// Whether the value comes into stage `level` from outside.
@@ -256,7 +344,7 @@ impl<'g> Cut<'g> {
         };
         HostStep {
             name: node.name.clone(),
-            op: node.op.clone(),
+            op: if let Op::Identity(_) = node.op { SequenceOp::Same.into() } else { node.op.clone() },
             inputs: node.inputs.iter().map(|id| id.map(operand)).collect(),
             outputs: node.outputs.iter().map(|id| id.map(|id| self.graph.value(id).name.clone())).collect(),
         }

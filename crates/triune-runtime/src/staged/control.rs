@@ -3,7 +3,7 @@
 use triune_device::work;
 use triune_graph::{
     Dim, ValueId,
-    ops::{Body, Hosted, If, Loop, Scan, ScanAxis},
+    ops::{Body, Hosted, If, Loop, Map, Scan, ScanAxis},
     passes::{HostStep, body_stages},
 };
 use triune_tensor::{DType, Shape, text::List};
@@ -38,6 +38,7 @@ pub(super) fn run(
         Hosted::If(op) => at.choose(op, bodies),
         Hosted::Loop(op) => at.repeat(op, &mut bodies[0]),
         Hosted::Scan(op) => at.scan(op, &mut bodies[0]),
+        Hosted::Map(op) => at.map(op, &mut bodies[0]),
         _ => Err(wrong(step, "it has no networks of its own")),
     }
 }
@@ -156,6 +157,41 @@ impl<'a> At<'a> {
         let axes = vec![ScanAxis::default(); collected.parts.len()];
         state.extend(collected.finish(self, &axes)?);
         Ok(state)
+    }
+
+    fn map(&mut self, op: &Map, staged: &mut Option<Box<Staged>>) -> Result<Vec<Value>, Error> {
+        let captures = self.operands.len() - op.body.captures;
+        let given: Vec<ValueRef<'_>> = self.values(0..captures).collect();
+        let Some(ValueRef::Sequence(first)) = given.first() else {
+            return Err(self.wrong("operand 0 is not a sequence"));
+        };
+        let mut lists = vec![Vec::new(); op.body.graph.outputs.len()];
+        for index in 0..first.len() {
+            let mut elements = Vec::with_capacity(given.len());
+            for (operand, value) in given.iter().enumerate() {
+                elements.push(match value {
+                    ValueRef::Sequence(list) => ValueRef::Tensor(
+                        list.get(index)
+                            .ok_or_else(|| {
+                                let (own, count) = (list.len(), first.len());
+                                self.wrong(format!("operand {operand} has {own} elements, not {count}"))
+                            })?
+                            .view(),
+                    ),
+                    value => *value,
+                });
+            }
+            let results = self.body(&op.body, staged, &elements, captures)?;
+            for (list, result) in lists.iter_mut().zip(results) {
+                match result {
+                    Value::Tensor(tensor) => list.push(tensor),
+                    Value::Sequence(_) | Value::Nothing => {
+                        return Err(self.wrong("what its network makes is not a tensor"));
+                    }
+                }
+            }
+        }
+        Ok(lists.into_iter().map(Value::Sequence).collect())
     }
 
     fn scan(&mut self, op: &Scan, staged: &mut Option<Box<Staged>>) -> Result<Vec<Value>, Error> {

@@ -82,7 +82,9 @@ impl<'a> At<'a> {
                 let axis = dynamic::axis(self.step, axis, x.shape.len())?;
                 Value::Sequence(self.split(x, axis, keep)?)
             }
-            SequenceOp::Optional => self.operand(0).unwrap_or(ValueRef::Nothing).to_owned()?,
+            SequenceOp::Optional | SequenceOp::Same => {
+                self.operand(0).unwrap_or(ValueRef::Nothing).to_owned()?
+            }
             SequenceOp::GetElement => match self.operand(0) {
                 None | Some(ValueRef::Nothing) => return Err(self.wrong("the optional is empty")),
                 Some(value) => value.to_owned()?,

@@ -4,24 +4,31 @@ use triune_tensor::{DType, Shape, memory};
 
 use crate::{Error, Tensor, TensorRef};
 
-/// A tensor, a list of tensors, or the content of an optional that has none.
-#[derive(Clone, Debug)]
-pub(super) enum Value {
+/// What a run gives for an output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A tensor.
     Tensor(Tensor),
+    /// A list of tensors.
     Sequence(Vec<Tensor>),
+    /// The content of an optional that has none.
     Nothing,
 }
 
-/// The same, somebody else's.
+/// What a run takes for an input.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum ValueRef<'a> {
+pub enum ValueRef<'a> {
+    /// A tensor.
     Tensor(TensorRef<'a>),
+    /// A list of tensors.
     Sequence(&'a [Tensor]),
+    /// Nothing, where the input is an optional.
     Nothing,
 }
 
 impl Value {
-    pub(super) fn view(&self) -> ValueRef<'_> {
+    /// The value as an operand.
+    pub fn view(&self) -> ValueRef<'_> {
         match self {
             Self::Tensor(tensor) => ValueRef::Tensor(tensor.view()),
             Self::Sequence(tensors) => ValueRef::Sequence(tensors),

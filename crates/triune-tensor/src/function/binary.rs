@@ -94,6 +94,7 @@ impl BinaryKind {
     /// Whether operands of a network's operator can be of this type.
     pub const fn takes(self, dtype: DType) -> bool {
         match self {
+            _ if dtype.is_storage() => false,
             Self::Atan2 | Self::LogAddExp => dtype.is_float(),
             Self::And | Self::Or | Self::Xor => !dtype.is_float(),
             Self::ShiftLeft | Self::ShiftRight | Self::MulHigh => {

@@ -112,7 +112,7 @@ impl Step<'_> {
             };
             return Tensor::new(&shape, Data::Bool(answers));
         }
-        if matches!(a.dtype(), DType::F16 | DType::F64) {
+        if a.dtype().is_half() || a.dtype() == DType::F64 {
             let (dtype, a, b) = (a.dtype(), a.reals(), b.reals());
             let values: Vec<f64> = pairs.map(|(i, j)| function(op.kind, a[i], b[j])).collect();
             return Tensor::of_floats(dtype, &shape, &values);

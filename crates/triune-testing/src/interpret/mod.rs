@@ -156,6 +156,7 @@ impl<'a> Step<'a> {
             Op::ShapeOf(op) => self.shape_of(*op),
             Op::ConstantOfShape(op) => self.constant_of_shape(op),
             Op::Cast(op) => self.cast(*op),
+            Op::BitCast(op) => self.bit_cast(*op),
             Op::Resize(op) => self.resize(*op),
             Op::QuantizeLinear(op) => self.quantize_linear(op.axis, op.dtype),
             Op::DequantizeLinear(op) => self.dequantize_linear(op.axis),

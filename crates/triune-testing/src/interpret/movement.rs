@@ -1,7 +1,7 @@
 //! Operators that move elements, and those about shapes.
 
 use triune_graph::ops::{
-    Cast, Concat, ConstantOfShape, Flatten, Gather, Pad, PadMode, Reshape, ShapeOf, Split, Transpose,
+    BitCast, Cast, Concat, ConstantOfShape, Flatten, Gather, Pad, PadMode, Reshape, ShapeOf, Split, Transpose,
 };
 use triune_tensor::DType;
 
@@ -223,9 +223,14 @@ impl Step<'_> {
         value.take(&shape, (0..shape.iter().product()).map(|_| 0))
     }
 
+    pub(super) fn bit_cast(&self, op: BitCast) -> Tensor {
+        let x = self.input(0);
+        Tensor::from_bytes(op.to, &x.shape, &x.to_bytes())
+    }
+
     pub(super) fn cast(&self, op: Cast) -> Tensor {
         let x = self.input(0);
-        if op.to.is_float() {
+        if op.to.is_real() {
             return match &x.data {
                 // One rounding, not one to f64 and another.
                 Data::I64(values) if op.to == DType::F32 => {
@@ -234,7 +239,7 @@ impl Step<'_> {
                 _ => Tensor::of_floats(op.to, &x.shape, &x.reals()),
             };
         }
-        let values: Vec<i64> = match (op.to, x.dtype().is_float()) {
+        let values: Vec<i64> = match (op.to, x.dtype().is_real()) {
             (DType::Bool, true) => x.reals().iter().map(|&v| i64::from(v != 0.0)).collect(),
             (DType::U64, true) => x.reals().iter().map(|&v| (v as u64).cast_signed()).collect(),
             (_, true) => x.reals().iter().map(|&v| v as i64).collect(),

@@ -184,6 +184,23 @@ pub(super) fn fbinary(checker: &Checker<'_>, command: &command::FBinary) -> Resu
 }
 
 #[derive(Debug)]
+struct DoubleUnaryStep {
+    function: UnaryKind,
+}
+
+impl Step for DoubleUnaryStep {
+    fn run(
+        &self,
+        [input, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        triune_kernels::double_unary(self.function, elements(input)?, elements_mut(write)?, pool)
+    }
+}
+
+#[derive(Debug)]
 struct UnaryStep {
     function: UnaryKind,
     input: Nhwc,
@@ -205,9 +222,19 @@ impl Step for UnaryStep {
 }
 
 pub(super) fn funary(checker: &Checker<'_>, command: &command::FUnary) -> Result<Prepared> {
+    let function = command.function;
+    if command.input.dtype == DType::F64 {
+        expect_dtype("output", command.output.dtype, &[DType::F64])?;
+        let input = checker.map("input", &command.input)?;
+        let output = checker.output_map("output", &command.output)?;
+        expect_same_extents("output", &output.nhwc, &input.nhwc)?;
+        if [&command.input, &command.output].iter().any(|map| !map.is_dense()) {
+            return bad("input", "float64 elements lie one after the other");
+        }
+        return checker.finish([input.placed], &output.placed, true, DoubleUnaryStep { function });
+    }
     expect_dtype("input", command.input.dtype, FLOAT)?;
     expect_dtype("output", command.output.dtype, FLOAT)?;
-    let function = command.function;
     let input = checker.map("input", &command.input)?;
     let output = checker.output_map("output", &command.output)?;
     expect_same_extents("output", &output.nhwc, &input.nhwc)?;

@@ -203,7 +203,7 @@ pub(super) fn put(checker: &Checker<'_>, command: &command::Put) -> Result<Prepa
         dst,
         dst_strides,
     } = command;
-    if *kind != ScatterKind::Set && matches!(dtype, DType::F16 | DType::Bool) {
+    if *kind != ScatterKind::Set && (dtype.is_half() || dtype.is_storage() || *dtype == DType::Bool) {
         return bad("dtype", format!("the type is {dtype}, it can be an integer type, float32 or float64"));
     }
     let elem = dtype.bytes() as u64;
@@ -250,7 +250,7 @@ impl Step for OrderStep {
 
 pub(super) fn order(checker: &Checker<'_>, command: &command::Order) -> Result<Prepared> {
     let command::Order { input, dtype, dims, k, descending, output } = command;
-    if matches!(dtype, DType::F16 | DType::Bool) {
+    if dtype.is_half() || dtype.is_storage() || *dtype == DType::Bool {
         return bad("dtype", format!("the type is {dtype}, it can be an integer type, float32 or float64"));
     }
     let [outer, len, inner] = dims.map(u64::from);

@@ -62,8 +62,8 @@ pub(super) fn prepare(checker: &Checker<'_>, command: &Command) -> Result<Prepar
     }
 }
 
-/// Evaluates an expression with `$type` as the element type that a `DType` stands for; bool counts as u8, and half
-/// precision has no arithmetic of its own.
+/// Evaluates an expression with `$type` as the element type that a `DType` stands for; bool counts as u8, and reals of 16 bits
+/// and what is only stored have no arithmetic of their own.
 macro_rules! with_number {
     ($dtype:expr, $type:ident => $body:expr) => {
         with_number!(@each $dtype, $type, $body, [
@@ -76,9 +76,7 @@ macro_rules! with_number {
                 type $type = $element;
                 $body
             })*
-            triune_tensor::DType::F16 => Err(triune_kernels::Error::Invalid(
-                "half precision is converted before it is computed on",
-            )),
+            _ => Err(triune_kernels::Error::Invalid("the type is converted before it is computed on")),
         }
     };
 }

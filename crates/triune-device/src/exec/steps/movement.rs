@@ -119,10 +119,12 @@ impl Step for ResizeStep {
                 let (input, write) = (elements(input)?, elements_mut(write)?);
                 self.resize.run_f32(self.isa, input, self.input, write, self.output, pool)
             }
-            DType::Bool | DType::U8 | DType::I8 => self.nearest::<u8>(input, write, pool),
-            DType::U16 | DType::I16 | DType::F16 => self.nearest::<u16>(input, write, pool),
-            DType::U32 | DType::I32 => self.nearest::<u32>(input, write, pool),
-            DType::U64 | DType::I64 | DType::F64 => self.nearest::<u64>(input, write, pool),
+            dtype => match dtype.bytes() {
+                1 => self.nearest::<u8>(input, write, pool),
+                2 => self.nearest::<u16>(input, write, pool),
+                4 => self.nearest::<u32>(input, write, pool),
+                _ => self.nearest::<u64>(input, write, pool),
+            },
         }
     }
 }

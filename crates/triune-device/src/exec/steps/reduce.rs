@@ -58,7 +58,7 @@ pub(super) fn reduce(checker: &Checker<'_>, command: &command::Reduce) -> Result
     if *axes >= 1 << 6 {
         return bad("axes", format!("{axes:#x} names axes beyond the sixth"));
     }
-    if input.dtype == DType::F16 {
+    if input.dtype.is_half() || input.dtype.is_storage() {
         return bad("input", "half precision is converted before it is computed on");
     }
     expect_dtype("output", output.dtype, &[input.dtype])?;
@@ -105,7 +105,7 @@ pub(super) fn arg_reduce(checker: &Checker<'_>, command: &command::ArgReduce) ->
     if *axis >= 6 {
         return bad("axis", format!("{axis} is none of six axes"));
     }
-    if matches!(input.dtype, DType::F16 | DType::Bool) {
+    if input.dtype.is_half() || input.dtype.is_storage() || input.dtype == DType::Bool {
         return bad(
             "input",
             format!("the type is {}, it can be an integer type, float32 or float64", input.dtype),

@@ -1,6 +1,6 @@
 //! Arithmetic, comparisons and conversions over every number type, and choices between two operands.
 
-use half::f16;
+use half::{bf16, f16};
 use triune_kernels::{Broadcast, Choice, Error as KernelError, Isa, Pool, Truth};
 use triune_tensor::{DType, function::BinaryKind};
 
@@ -59,7 +59,7 @@ impl Step for BinaryStep {
                 let (a, b) = (elements(a)?, elements(b)?);
                 triune_kernels::double_binary(isa, kind, shape, a, b, elements_mut(write)?, pool)
             }
-            DType::F16 | DType::F32 => Err(KernelError::Invalid("reals have commands of their own")),
+            _ => Err(KernelError::Invalid("the type has no arithmetic here")),
         }
     }
 }
@@ -68,8 +68,8 @@ pub(super) fn binary(checker: &Checker<'_>, command: &command::Binary) -> Result
     let command::Binary { dims, kind, a, b, output } = command;
     let (kind, dtype) = (*kind, a.dtype);
     expect_dtype("b", b.dtype, &[dtype])?;
-    if dtype == DType::F16 {
-        return bad("a", "half precision is converted before it is computed on");
+    if dtype.is_half() || dtype.is_storage() {
+        return bad("a", format!("{dtype} is converted before it is computed on"));
     }
     if kind.comparison().is_some() {
         expect_dtype("output", output.dtype, &[DType::Bool])?;
@@ -112,12 +112,15 @@ struct ConvertStep {
 
 /// Whether a pair of types has a loop of its own; the others go by way of 64 bits, which keeps the program small.
 fn is_direct(from: DType, to: DType) -> bool {
-    use DType::{Bool, F16, F32, F64, I8, I32, I64, U8, U64};
+    use DType::{BF16, Bool, F16, F32, F64, I8, I32, I64, U8, U64};
+    if from.is_storage() || to.is_storage() {
+        return matches!(to, I64 | F32 | F64) || matches!(from, I64 | F32 | F64);
+    }
     matches!(to, I64) && !from.is_float()
         || matches!(to, F64) && from.is_float()
         || matches!(from, I64 | F64)
-        || matches!((from, to), (U64, F16 | F32 | F64))
-        || matches!((from, to), (Bool | U8 | I8 | I32 | F16, F32) | (F32, U8 | I8 | I32 | F16))
+        || matches!((from, to), (U64, F16 | BF16 | F32 | F64))
+        || matches!((from, to), (Bool | U8 | I8 | I32 | F16 | BF16, F32) | (F32, U8 | I8 | I32 | F16 | BF16))
 }
 
 /// Converts between two types that [`is_direct`] has.
@@ -129,6 +132,24 @@ fn convert_direct(
     write: &mut [u8],
     pool: &Pool,
 ) -> Result<(), KernelError> {
+    macro_rules! stored {
+        ($convert:ident, $dtype:expr, $other:expr) => {
+            match $other {
+                DType::I64 => stored!(@$convert i64),
+                DType::F32 => stored!(@$convert f32),
+                DType::F64 => stored!(@$convert f64),
+                _ => Err(KernelError::Invalid("a conversion without a loop")),
+            }
+        };
+        (@widen $type:ty) => { triune_kernels::widen::<$type>(from, shape, x, elements_mut(write)?, pool) };
+        (@narrow $type:ty) => { triune_kernels::narrow::<$type>(to, shape, elements(x)?, write, pool) };
+    }
+    if from.is_storage() {
+        return stored!(widen, from, to);
+    }
+    if to.is_storage() {
+        return stored!(narrow, to, from);
+    }
     macro_rules! pairs {
         ($($from:ident: $source:ty => [$($to:ident: $target:ty),*]),* $(,)?) => {
             match (from, to) {
@@ -161,14 +182,17 @@ fn convert_direct(
         I16: i16 => [I64: i64],
         U32: u32 => [I64: i64],
         I32: i32 => [I64: i64, F32: f32],
-        U64: u64 => [I64: i64, F16: f16, F32: f32, F64: f64],
+        U64: u64 => [I64: i64, F16: f16, BF16: bf16, F32: f32, F64: f64],
         I64: i64 => [
-            U8: u8, I8: i8, U16: u16, I16: i16, U32: u32, I32: i32, U64: u64, I64: i64, F16: f16, F32: f32, F64: f64
+            U8: u8, I8: i8, U16: u16, I16: i16, U32: u32, I32: i32, U64: u64, I64: i64, F16: f16, BF16: bf16, F32: f32,
+            F64: f64
         ],
         F16: f16 => [F32: f32, F64: f64],
-        F32: f32 => [U8: u8, I8: i8, I32: i32, F16: f16, F64: f64],
+        BF16: bf16 => [F32: f32, F64: f64],
+        F32: f32 => [U8: u8, I8: i8, I32: i32, F16: f16, BF16: bf16, F64: f64],
         F64: f64 => [
-            U8: u8, I8: i8, U16: u16, I16: i16, U32: u32, I32: i32, U64: u64, I64: i64, F16: f16, F32: f32, F64: f64
+            U8: u8, I8: i8, U16: u16, I16: i16, U32: u32, I32: i32, U64: u64, I64: i64, F16: f16, BF16: bf16, F32: f32,
+            F64: f64
         ],
     )
 }
@@ -188,7 +212,9 @@ impl Step for ConvertStep {
         let Some(second) = &self.second else {
             return convert_direct(self.from, self.to, &self.first, x, write, pool);
         };
-        let wide = if self.from.is_float() { DType::F64 } else { DType::I64 };
+        // Reals hold what a u64 has beyond i64, as far as other reals can tell.
+        let real = self.from.is_real() || self.from == DType::U64 && self.to.is_real();
+        let wide = if real { DType::F64 } else { DType::I64 };
         let buffer = &mut scratch[..self.scratch_bytes(1)];
         convert_direct(self.from, wide, &self.first, x, buffer, pool)?;
         convert_direct(wide, self.to, second, buffer, write, pool)

@@ -153,6 +153,9 @@ fn outside(builder: &Builder<'_>, id: Option<ValueId>, inputs: &mut Vec<ValueId>
     let value = builder.graph.value(id).clone();
     if value.constant.is_none() {
         inputs.push(id);
+    } else {
+        // The network within has it as it is now.
+        builder.decided.borrow_mut().insert(id);
     }
     Outer::Value(Box::new(value))
 }

@@ -225,7 +225,9 @@ impl<'a, 'b> NodeReader<'a, 'b> {
     /// The elements of operand `index`, when it is there and known.
     pub(crate) fn constant(&self, index: usize) -> Option<&Constant> {
         let id = (*self.inputs.get(index)?)?;
-        self.builder.graph.value(id).constant.as_ref()
+        let constant = self.builder.graph.value(id).constant.as_ref()?;
+        self.builder.decided.borrow_mut().insert(id);
+        Some(constant)
     }
 
     /// The element type of operand `index`, when the file tells.

@@ -6,7 +6,7 @@ use triune_tensor::memory::{self, Room};
 
 use super::malformed;
 use crate::{
-    Error,
+    Error, ValueKind,
     format::{
         Metadata,
         protobuf::{Reader, Wire},
@@ -98,7 +98,9 @@ pub(super) enum AttributeValue<'a> {
     Graph(Arc<Network<'a>>),
     /// That of the attribute of this name of the function that the node is in.
     Reference(&'a str),
-    /// Lists of subgraphs, sparse tensors, types.
+    /// What kind of value something is, which shows by itself.
+    Type,
+    /// Lists of subgraphs, sparse tensors, lists of types.
     Other,
 }
 
@@ -129,8 +131,9 @@ pub(super) struct ValueInfo<'a> {
     pub(super) name: &'a str,
     pub(super) data_type: i64,
     pub(super) shape: Option<Vec<DimInfo<'a>>>,
-    /// Whether the value is a sequence, map or optional.
-    pub(super) not_tensor: bool,
+    pub(super) kind: ValueKind,
+    /// Whether it is a map, or what else there is no place for.
+    pub(super) is_foreign: bool,
 }
 
 /// One extent as a file declares it.
@@ -336,6 +339,7 @@ fn attribute<'a>(bytes: &'a [u8], room: &mut Room, depth: usize) -> Result<Attri
         }
         7 => AttributeValue::Ints(ints.into_iter().map(|int| int as i64).collect()),
         8 => AttributeValue::Texts(texts),
+        13 => AttributeValue::Type,
         _ => AttributeValue::Other,
     };
     Ok(Attribute { name, value })
@@ -392,19 +396,49 @@ fn value_info<'a>(bytes: &'a [u8], room: &mut Room) -> Result<ValueInfo<'a>, Err
         match field {
             1 => info.name = wire.text()?,
             2 => {
-                let mut types = Reader::new(wire.bytes()?);
-                while let Some((field, wire)) = types.next()? {
-                    match field {
-                        1 => tensor_type(wire.bytes()?, &mut info, room)?,
-                        4 | 5 | 7 | 8 | 9 => info.not_tensor = true,
-                        _ => {}
-                    }
-                }
+                let kind = value_type(wire.bytes()?, &mut info, room, 0)?;
+                info.is_foreign = kind.is_none();
+                info.kind = kind.unwrap_or_default();
             }
             _ => {}
         }
     }
     Ok(info)
+}
+
+/// What a type is; that of tensors, in whatever they are, becomes the value's.
+fn value_type<'a>(
+    bytes: &'a [u8],
+    info: &mut ValueInfo<'a>,
+    room: &mut Room,
+    depth: usize,
+) -> Result<Option<ValueKind>, Error> {
+    // An optional sequence of tensors is as deep as it gets.
+    let mut kind = Some(ValueKind::Tensor);
+    let mut types = Reader::new(bytes);
+    while let Some((field, wire)) = types.next()? {
+        match field {
+            1 => tensor_type(wire.bytes()?, info, room)?,
+            4 | 9 if depth < 2 => {
+                let mut inner = None;
+                let mut elements = Reader::new(wire.bytes()?);
+                while let Some((field, wire)) = elements.next()? {
+                    if field == 1 {
+                        inner = value_type(wire.bytes()?, info, room, depth + 1)?;
+                    }
+                }
+                kind = match (field, inner) {
+                    (4, Some(ValueKind::Tensor)) => Some(ValueKind::Sequence),
+                    (9, Some(ValueKind::Tensor)) => Some(ValueKind::Optional),
+                    (9, Some(ValueKind::Sequence)) => Some(ValueKind::OptionalSequence),
+                    _ => None,
+                };
+            }
+            4 | 5 | 7 | 8 | 9 => kind = None,
+            _ => {}
+        }
+    }
+    Ok(kind)
 }
 
 fn tensor_type<'a>(bytes: &'a [u8], info: &mut ValueInfo<'a>, room: &mut Room) -> Result<(), Error> {

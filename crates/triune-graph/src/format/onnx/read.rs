@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    cell::RefCell,
     cmp::Reverse,
     collections::{BinaryHeap, HashMap, HashSet},
     path::Path,
@@ -18,7 +19,7 @@ use super::{
     proto::{Attribute, AttributeValue, DimInfo, Model, Network, NodeProto, ValueInfo},
     tensor::{self, Source},
 };
-use crate::{Constant, Dim, Error, Graph, Node, Op, Value, ValueId, format::names::Names};
+use crate::{Constant, DefaultInput, Dim, Error, Graph, Node, Op, Value, ValueId, format::names::Names};
 
 /// The graph while it grows, with what every node may need.
 pub(super) struct Builder<'b> {
@@ -26,6 +27,8 @@ pub(super) struct Builder<'b> {
     pub(super) source: Source<'b>,
     /// The file's values by name.
     symbols: Symbols<'b>,
+    /// Constants whose elements made operators what they are.
+    pub(super) decided: RefCell<HashSet<ValueId>>,
     /// By value: whether some node or the caller reads it. Values that the file does not name have no entry.
     used: Vec<bool>,
     /// Names besides those that the file has for its values.
@@ -193,6 +196,7 @@ pub(super) fn network<'b>(
         graph: Graph { name: proto.name.into(), ..Graph::default() },
         source,
         symbols,
+        decided: RefCell::default(),
         used: Vec::new(),
         value_names: Names::default(),
         node_names: Names::default(),
@@ -219,6 +223,10 @@ pub(super) fn network<'b>(
         })?;
         builder.graph.outputs.push(id);
     }
+    let decided = builder.decided.into_inner();
+    for default in &mut builder.graph.defaults {
+        default.decides = decided.contains(&default.value);
+    }
     Ok((builder.graph, builder.source))
 }
 
@@ -228,8 +236,12 @@ pub(super) type Opsets<'b> = HashMap<&'b str, i64>;
 fn opsets<'b>(model: &Model<'b>) -> Result<Opsets<'b>, Error> {
     let opsets: Opsets<'b> =
         model.opsets.iter().map(|&(domain, version)| (ops::canonical(domain), version)).collect();
-    let opset =
-        *opsets.get(DEFAULT_DOMAIN).ok_or_else(|| malformed("no import of the default operator set"))?;
+    let opset = match opsets.get(DEFAULT_DOMAIN) {
+        Some(&opset) => opset,
+        // Without operators of its own it does not matter which.
+        None if opsets.is_empty() => return Err(malformed("no import of the default operator set")),
+        None => *OPSETS.end(),
+    };
     if !OPSETS.contains(&opset) {
         return Err(malformed(format!(
             "opset {opset} is not supported; convert the model to one of {} to {}",
@@ -248,23 +260,29 @@ fn boundary<'b>(
     [inputs, initializers]: [&[Symbol]; 2],
     ids: &mut [Option<ValueId>],
 ) -> Result<(), Error> {
-    // Files before IR version 4 list initializers as inputs, too; they are weights, not what a caller gives.
+    // Initializers that are inputs, too, are what those have unless a caller gives something else. Files before IR version 4 list
+    // all of them so.
+    let mut declared: HashMap<Symbol, Option<Vec<Dim>>> = HashMap::new();
     let mut initialized = vec![false; ids.len()];
     for &symbol in initializers {
         initialized[symbol as usize] = true;
     }
     for (info, &symbol) in formals.iter().zip(inputs) {
-        if initialized[symbol as usize] {
-            continue;
-        }
         let mut value = Value::named(info.name);
         describe(&mut value, info)?;
+        if initialized[symbol as usize] {
+            declared.insert(symbol, value.shape);
+            continue;
+        }
         let id = declare(&mut builder.graph, ids, symbol, value, "input")?;
         builder.graph.inputs.push(id);
     }
     for (tensor, &symbol) in network.initializers.iter().zip(initializers) {
         let constant = builder.source.constant(tensor, &format_args!("initializer '{}'", tensor.name))?;
         let id = declare(&mut builder.graph, ids, symbol, Value::named(tensor.name), "initializer")?;
+        if let Some(shape) = declared.remove(&symbol) {
+            builder.graph.defaults.push(DefaultInput { value: id, shape, decides: false });
+        }
         builder.graph.set_constant(id, constant);
     }
     Ok(())
@@ -289,16 +307,22 @@ fn declare(
 
 /// Gives a value the element type and extents that the file declares.
 fn describe(value: &mut Value, info: &ValueInfo<'_>) -> Result<(), Error> {
-    if info.not_tensor {
-        return Err(malformed(format!("value '{}' is not a tensor, only tensors are supported", info.name)));
+    if info.is_foreign {
+        return Err(malformed(format!(
+            "value '{}' is a map or of a type of its own; tensors, sequences of them and optionals are supported",
+            info.name
+        )));
     }
+    value.kind = info.kind;
     if info.data_type != 0 {
         let dtype = tensor::dtype(info.data_type).ok_or_else(|| {
             malformed(format!("value '{}': element type {} is not supported", info.name, info.data_type))
         })?;
         value.dtype = Some(dtype);
     }
-    value.shape = info.shape.as_ref().map(|dims| {
+    // Elements of a sequence have extents of their own.
+    let shape = info.shape.as_ref().filter(|_| value.kind.is_tensor());
+    value.shape = shape.map(|dims| {
         let dim = |(axis, dim): (usize, &DimInfo<'_>)| match *dim {
             DimInfo::Value(extent) if extent >= 0 => Dim::Fixed(extent as usize),
             DimInfo::Param(name) if !name.is_empty() => Dim::Symbol(Arc::from(name)),
@@ -522,7 +546,7 @@ fn check_attributes(attributes: &[Attribute<'_>]) -> Result<(), String> {
         }
         if let AttributeValue::Other = attribute.value {
             return Err(format!(
-                "attribute '{}' holds lists of networks, sparse tensors or types, which are not supported",
+                "attribute '{}' holds lists of networks or types, or sparse tensors, which are not supported",
                 attribute.name
             ));
         }

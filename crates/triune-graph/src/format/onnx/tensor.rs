@@ -33,6 +33,17 @@ pub(super) const fn dtype_number(dtype: DType) -> i64 {
         DType::F64 => 11,
         DType::U32 => 12,
         DType::U64 => 13,
+        DType::BF16 => 16,
+        DType::F8E4M3FN => 17,
+        DType::F8E4M3FNUZ => 18,
+        DType::F8E5M2 => 19,
+        DType::F8E5M2FNUZ => 20,
+        DType::U4 => 21,
+        DType::I4 => 22,
+        DType::F4E2M1 => 23,
+        DType::F8E8M0 => 24,
+        DType::U2 => 25,
+        DType::I2 => 26,
     }
 }
 
@@ -80,6 +91,12 @@ impl<'a> Source<'a> {
                 .ok_or_else(|| fail(format!("element out of the range of {dtype}")))?
                 .into()
         };
+        let bytes = if dtype.bits() < 8 {
+            let count = shape.elements().unwrap_or(usize::MAX);
+            unpacked(&bytes, dtype.bits(), count)?.map_or(bytes, Bytes::from)
+        } else {
+            bytes
+        };
         let found = bytes.len();
         Constant::new(dtype, shape, bytes)
             .ok_or_else(|| fail(format!("shape {shape} of {dtype} does not fit {found} bytes of data")))
@@ -126,6 +143,32 @@ impl<'a> Source<'a> {
     }
 }
 
+/// Elements of fewer than 8 bits, which lie in a byte from its low bits on, in a byte each; `None` unless there are `count`.
+fn unpacked(packed: &[u8], bits: usize, count: usize) -> Result<Option<Vec<u8>>, OutOfMemory> {
+    let per_byte = 8 / bits;
+    if count.div_ceil(per_byte) != packed.len() {
+        return Ok(None);
+    }
+    let mut bytes = memory::with_room(count)?;
+    let element = |index: usize| packed[index / per_byte] >> (index % per_byte * bits) & ((1 << bits) - 1);
+    bytes.extend((0..count).map(element));
+    Ok(Some(bytes))
+}
+
+/// The bytes of a constant as files have them.
+pub(super) fn packed(constant: &Constant) -> Bytes {
+    let bits = constant.dtype().bits();
+    if bits >= 8 {
+        return constant.bytes().clone();
+    }
+    let mask = (1 << bits) - 1;
+    let byte = |elements: &[u8]| {
+        let placed = elements.iter().enumerate().map(|(index, element)| (element & mask) << (index * bits));
+        placed.fold(0, |byte, element| byte | element)
+    };
+    constant.bytes().chunks(8 / bits).map(byte).collect()
+}
+
 /// The elements of the typed field that belongs to `dtype`; `None` when one is out of range.
 fn typed_data(tensor: &TensorProto<'_>, dtype: DType) -> Result<Option<Vec<u8>>, OutOfMemory> {
     fn narrow<const N: usize>(words: &[u64], low: i64, high: i64) -> Result<Option<Vec<u8>>, OutOfMemory> {
@@ -146,9 +189,15 @@ fn typed_data(tensor: &TensorProto<'_>, dtype: DType) -> Result<Option<Vec<u8>>,
         DType::U64 => narrow::<8>(&tensor.uint64s, i64::MIN, i64::MAX),
         DType::U32 => narrow::<4>(&tensor.uint64s, 0, i64::from(u32::MAX)),
         DType::I32 => narrow::<4>(&tensor.int32s, i64::from(i32::MIN), i64::from(i32::MAX)),
-        DType::U16 | DType::F16 => narrow::<2>(&tensor.int32s, 0, 65_535),
+        DType::U16 | DType::F16 | DType::BF16 => narrow::<2>(&tensor.int32s, 0, 65_535),
         DType::I16 => narrow::<2>(&tensor.int32s, -32_768, 32_767),
-        DType::U8 => narrow::<1>(&tensor.int32s, 0, 255),
+        DType::U8 | DType::F8E4M3FN | DType::F8E4M3FNUZ | DType::F8E5M2 | DType::F8E5M2FNUZ => {
+            narrow::<1>(&tensor.int32s, 0, 255)
+        }
+        // Bytes, of which those of fewer bits have several elements.
+        DType::F8E8M0 | DType::F4E2M1 | DType::U4 | DType::I4 | DType::U2 | DType::I2 => {
+            narrow::<1>(&tensor.int32s, 0, 255)
+        }
         DType::I8 => narrow::<1>(&tensor.int32s, -128, 127),
         DType::Bool => narrow::<1>(&tensor.int32s, 0, 1),
     }

@@ -182,7 +182,7 @@ pub(super) fn tensor(message: &mut Writer, name: &str, constant: &Constant) {
     if !name.is_empty() {
         message.bytes(8, name.as_bytes());
     }
-    message.bytes(9, constant.bytes());
+    message.bytes(9, &super::tensor::packed(constant));
 }
 
 fn value_info(message: &mut Writer, value: &Value) {

@@ -6,7 +6,7 @@ use super::{DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, oper
 use crate::{
     Error, Op, ValueId,
     functions::Scope,
-    ops::{BinaryKind, ReduceKind, Softmax, UnaryKind},
+    ops::{AutoPad, BinaryKind, Body, Conv, Epilogue, LinearAttention, ReduceKind, Softmax, UnaryKind},
 };
 
 /// The attributes of attention.
@@ -303,8 +303,158 @@ fn rotary_embedding(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         .into())
 }
 
+/// Attention whose scores and weights networks may change in between; rank 4 throughout.
+pub(super) fn flex_attention(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let (scale, precision) = (node.maybe_float("scale")?, node.dtype("softmax_precision")?);
+    if precision.is_some_and(|precision| !precision.is_float()) {
+        return Err(node.unsupported("attribute 'softmax_precision' is not a type of reals"));
+    }
+    let inner = |node: &mut NodeReader<'_, '_>, name: &str| -> Result<Option<(Body, usize)>, Error> {
+        if !node.has(name) {
+            return Ok(None);
+        }
+        // What it sees of the network around it comes behind the operands.
+        let first = node.inputs.len();
+        let body = node.body(name)?;
+        if body.formals() != 1 || body.graph.outputs.len() != 1 {
+            return Err(node.unsupported(format!("'{name}' does not make one tensor of one")));
+        }
+        Ok(Some((body, first)))
+    };
+    let (scores_by, weights_by) = (inner(node, "score_mod")?, inner(node, "prob_mod")?);
+    Ok(node
+        .function(move |f| {
+            let (q, mut k, mut v) = (f.input(0)?, f.input(1)?, f.input(2)?);
+            let (queries, keys, values) = (f.shape(q), f.shape(k), f.shape(v));
+            let fits = [queries, keys, values].iter().all(|shape| shape.rank() == 4)
+                && queries[0] == keys[0]
+                && queries[3] == keys[3]
+                && keys[..3] == values[..3]
+                && keys[1] > 0
+                && queries[1].is_multiple_of(keys[1]);
+            if !fits {
+                return Err(f.wrong(format!("queries {queries}, keys {keys} and values {values}")));
+            }
+            let times = queries[1] / keys[1];
+            if times != 1 {
+                (k, v) = (repeated(f, k, times)?, repeated(f, v, times)?);
+            }
+            let scale = scale.map_or_else(|| 1.0 / (queries[3] as f64).sqrt(), f64::from).sqrt();
+            let (own, result) = (f.dtype(q), f.dtype(v));
+            let precision = precision.unwrap_or(if own == DType::F64 { own } else { DType::F32 });
+            let q = f.mul_number(q, scale)?;
+            let k = f.mul_number(k, scale)?;
+            let k = f.transpose(k, &[0, 1, 3, 2])?;
+            let scores = f.matmul(q, k)?;
+            let scores = f.cast(scores, precision)?;
+            let changed = |f: &mut Scope<'_, '_>, x: ValueId, by: &Option<(Body, usize)>| {
+                let Some((body, first)) = by else { return Ok(x) };
+                let operands = f.inputs().get(*first..*first + body.captures).unwrap_or_default();
+                let operands = [&[Some(x)], operands].concat();
+                let changed = f.network(body, &operands)?[0];
+                if f.shape(changed) != f.shape(x) || f.dtype(changed) != f.dtype(x) {
+                    return Err(f.wrong(format!(
+                        "a network makes {} {} of {} {}",
+                        f.dtype(changed),
+                        f.shape(changed),
+                        f.dtype(x),
+                        f.shape(x)
+                    )));
+                }
+                Ok(changed)
+            };
+            let scores = changed(f, scores, &scores_by)?;
+            let weights = f.op(Op::Softmax(Softmax { axis: 3, flatten: false }), &[scores])?;
+            let weights = changed(f, weights, &weights_by)?;
+            let v = f.cast(v, precision)?;
+            let y = f.matmul(weights, v)?;
+            f.cast(y, result)
+        })
+        .into())
+}
+
+/// A convolution of each channel with what went before, and the places that the next one needs.
+fn causal_conv(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let activations = [("none", false), ("silu", true), ("swish", true)];
+    let silu = node.choice("activation", "none", &activations)?;
+    Ok(node
+        .functions(move |f| {
+            let (x, weights) = (f.input(0)?, f.input(1)?);
+            let (shape, taps) = (f.shape(x), f.shape(weights));
+            let (&[batch, channels, length], &[own, 1, kernel]) = (&*shape, &*taps) else {
+                return Err(f.wrong(format!("weights {taps} for {shape}")));
+            };
+            if own != channels || kernel == 0 {
+                return Err(f.wrong(format!("weights {taps} for {shape}")));
+            }
+            let before = match f.get(3) {
+                Some(past) if f.shape(past)[..] == [batch, channels, kernel - 1] => past,
+                Some(past) => {
+                    return Err(f.wrong(format!("a past of {} for a window of {kernel}", f.shape(past))));
+                }
+                None => {
+                    let zero = f.scalar_like(0.0, x);
+                    f.expand(zero, &[batch, channels, kernel - 1])?
+                }
+            };
+            let whole = f.concat(&[before, x], 2)?;
+            let image = f.reshape(whole, &[batch, channels, 1, length + kernel - 1])?;
+            let weights = f.reshape(weights, &[channels, 1, 1, kernel])?;
+            let op = Conv {
+                kernel: None,
+                stride: [1; 2],
+                dilation: [1; 2],
+                pad: [0; 4],
+                auto_pad: AutoPad::Explicit,
+                groups: channels,
+                epilogue: Epilogue::default(),
+            };
+            let operands = [Some(image), Some(weights), f.get(2)];
+            let operands = if operands[2].is_some() { &operands[..] } else { &operands[..2] };
+            let mut y = f.ops(Op::Conv(op), operands, 1)?[0];
+            if silu {
+                y = f.unary(UnaryKind::Silu, y)?;
+            }
+            let y = f.reshape(y, &[batch, channels, length])?;
+            let present = f.slice(whole, 2, length as i64, (length + kernel - 1) as i64)?;
+            Ok(vec![y, present])
+        })
+        .into())
+}
+
+/// Attention by a state that every place changes.
+fn linear_attention(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    // How many places are worked on at once changes no result.
+    node.int("chunk_size")?;
+    let count = |node: &mut NodeReader<'_, '_>, name: &str| {
+        let count = node.int(name)?.and_then(|count| usize::try_from(count).ok()).filter(|count| *count > 0);
+        count.ok_or_else(|| node.unsupported(format!("attribute '{name}' is not positive")))
+    };
+    let (query_heads, heads) = (count(node, "q_num_heads")?, count(node, "kv_num_heads")?);
+    let rules = [
+        ("linear", [false; 2]),
+        ("gated", [true, false]),
+        ("delta", [false, true]),
+        ("gated_delta", [true; 2]),
+    ];
+    let [gated, delta] = node.choice("update_rule", "gated_delta", &rules)?;
+    let scale = node.float("scale", 0.0)?;
+    if !query_heads.is_multiple_of(heads) {
+        return Err(node.unsupported(format!("{query_heads} heads of queries for {heads} of keys")));
+    }
+    for (index, wanted, what) in [(4, gated, "decay"), (5, delta, "beta")] {
+        if node.inputs.get(index).copied().flatten().is_some() != wanted {
+            let wanted = if wanted { "is missing" } else { "has no place" };
+            return Err(node.unsupported(format!("input {index} ({what}) {wanted} with this 'update_rule'")));
+        }
+    }
+    Ok(LinearAttention { query_heads, heads, scale: (scale != 0.0).then_some(scale) }.into())
+}
+
 operators! {
     DEFAULT_DOMAIN;
     "Attention": [23] {3, 6, 4 => attention} [24, 25] {3, 7, 4 => attention};
+    "CausalConvWithState": [27] {2, 4, 2 => causal_conv};
+    "LinearAttention": [27] {3, 6, 2 => linear_attention};
     "RotaryEmbedding": [23] {3, 4, 1 => rotary_embedding};
 }

@@ -3,7 +3,7 @@
 use super::{DEFAULT_DOMAIN, Form, MANY, Meaning, NodeReader, Operator, Signature, operators};
 use crate::{
     Error, Op,
-    ops::{Body, If, Loop, Scan, ScanAxis},
+    ops::{Body, If, Loop, Map, Scan, ScanAxis},
 };
 
 /// A network with as many inputs of its own and results as the operator gives and takes.
@@ -87,9 +87,15 @@ fn axes(
         .collect())
 }
 
+fn map(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let (given, results) = (node.inputs.len(), node.outputs.len());
+    Ok(Map { body: body(node, "body", given, results..=results)? }.into())
+}
+
 operators! {
     DEFAULT_DOMAIN;
     "If": [1, 11, 13, 16, 19, 21, 23, 24, 25] {1, 1, MANY => choice};
     "Loop": [1, 11, 13, 16, 19, 21, 23, 24, 25] {0, MANY, MANY => repetition};
+    "SequenceMap": [17] {1, MANY, MANY => map};
     "Scan": [8] {0, MANY, MANY => scan} [9, 11, 16, 19, 21, 23, 24, 25] {1, MANY, MANY => scan};
 }

@@ -33,7 +33,7 @@ struct Sampling {
 
 /// An element that a sample is made of: its place along an axis, its factor, and whether it lies within the image.
 #[derive(Clone, Copy)]
-struct Tap {
+pub(super) struct Tap {
     place: ValueId,
     factor: Option<ValueId>,
     inside: Option<ValueId>,
@@ -81,20 +81,7 @@ impl Sampling {
             let at = f.cast(at, DType::F32)?;
             taps.push(self.taps(f, at, shape[2 + axis])?);
         }
-        let mut total = None;
-        let mut choice = vec![0; axes];
-        loop {
-            let chosen: Vec<Tap> = choice.iter().zip(&taps).map(|(&index, taps)| taps[index]).collect();
-            let sample = sample(f, pixels, &chosen, &shape, count)?;
-            total = Some(match total {
-                Some(total) => f.add(total, sample)?,
-                None => sample,
-            });
-            let Some(axis) = (0..axes).rev().find(|&axis| choice[axis] + 1 < taps[axis].len()) else { break };
-            choice[axis] += 1;
-            choice[axis + 1..].fill(0);
-        }
-        let total = total.ok_or_else(|| f.wrong("no samples"))?;
+        let total = sample_all(f, pixels, &taps, &shape, count)?;
         let total = f.cast(total, dtype)?;
         f.reshape(total, &[&shape[..2], outs].concat())
     }
@@ -116,6 +103,11 @@ impl Sampling {
             return Ok(vec![self.tap(f, x, extent, None)?]);
         }
         x = self.brought_in(f, x, extent)?;
+        self.neighbours(f, x, extent)
+    }
+
+    /// The elements around places along an axis, and how much of each there is.
+    fn neighbours(self, f: &mut Scope<'_, '_>, x: ValueId, extent: usize) -> Result<Vec<Tap>, Error> {
         let base = f.unary(UnaryKind::Floor, x)?;
         let ratio = f.sub(x, base)?;
         let offsets = if self.mode == Mode::Cubic { -1..=2 } else { 0..=1 };
@@ -196,6 +188,43 @@ impl Sampling {
         let place = f.cast(place, DType::I64)?;
         Ok(Tap { place, factor, inside })
     }
+}
+
+/// The elements that samples at these places along each axis are made of: neighbours by their nearness, 0 beyond the image.
+pub(super) fn zeros_outside(
+    f: &mut Scope<'_, '_>,
+    places: &[ValueId],
+    extents: &[usize],
+) -> Result<Vec<Vec<Tap>>, Error> {
+    let sampling = Sampling { mode: Mode::Linear, outside: Outside::Zeros, align_corners: false };
+    places.iter().zip(extents).map(|(&place, &extent)| sampling.neighbours(f, place, extent)).collect()
+}
+
+/// Samples of `pixels` (N, C, elements), which have the extents behind N and C of `shape`: of every choice of one tap per axis,
+/// added up.
+pub(super) fn sample_all(
+    f: &mut Scope<'_, '_>,
+    pixels: ValueId,
+    taps: &[Vec<Tap>],
+    shape: &[usize],
+    count: usize,
+) -> Result<ValueId, Error> {
+    let mut total = None;
+    let mut choice = vec![0; taps.len()];
+    loop {
+        let chosen: Vec<Tap> = choice.iter().zip(taps).map(|(&index, taps)| taps[index]).collect();
+        let sample = sample(f, pixels, &chosen, shape, count)?;
+        total = Some(match total {
+            Some(total) => f.add(total, sample)?,
+            None => sample,
+        });
+        let Some(axis) = (0..taps.len()).rev().find(|&axis| choice[axis] + 1 < taps[axis].len()) else {
+            break;
+        };
+        choice[axis] += 1;
+        choice[axis + 1..].fill(0);
+    }
+    total.ok_or_else(|| f.wrong("no samples"))
 }
 
 /// One element of each sample, times its factors.

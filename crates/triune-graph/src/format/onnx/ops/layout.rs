@@ -2,9 +2,10 @@
 
 use triune_tensor::{DType, Shape};
 
-use super::{DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, operators};
+use super::{DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, operators, reshape::Conversion};
 use crate::{
     Constant, Error, Op, ValueId,
+    constant::real_bytes,
     functions::Scope,
     ops::{BinaryKind, GatherElements, Pad, PadMode},
 };
@@ -17,13 +18,11 @@ fn size(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
 
 /// The type of one operand for another.
 fn cast_like(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    // Both concern 8-bit floats only.
-    node.int("saturate")?;
-    node.text("round_mode", "up")?;
+    let conversion = Conversion::read(node)?;
     Ok(node
-        .function(|f| {
+        .function(move |f| {
             let to = f.dtype(f.input(1)?);
-            f.cast(f.input(0)?, to)
+            conversion.apply(f, f.input(0)?, to)
         })
         .into())
 }
@@ -66,12 +65,10 @@ fn range(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             }
             let number = |index: usize| start + index as f64 * step;
             let numbers = (0..count.max(0.0) as usize).map(number);
-            match dtype {
-                DType::F32 => numbers.flat_map(|number| (number as f32).to_le_bytes()).collect(),
-                DType::F64 => numbers.flat_map(f64::to_le_bytes).collect(),
-                DType::F16 => numbers.flat_map(|number| half::f16::from_f64(number).to_le_bytes()).collect(),
-                _ => return Err(f.wrong(format!("a range of {dtype}"))),
+            if !dtype.is_float() {
+                return Err(f.wrong(format!("a range of {dtype}")));
             }
+            numbers.flat_map(|number| real_bytes(number, dtype)).collect()
         };
         let count = bytes.len() / dtype.bytes();
         let range = Constant::new(dtype, Shape::from([count]), bytes);

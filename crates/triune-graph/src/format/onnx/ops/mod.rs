@@ -6,6 +6,7 @@
 
 mod activation;
 mod attention;
+mod columns;
 mod control;
 mod conv;
 mod cumulative;
@@ -19,12 +20,15 @@ mod microsoft;
 mod movement;
 mod normalization;
 mod pool;
+mod preview;
 mod product;
 mod qlinear;
 mod quant;
 mod quantized;
+mod random;
 mod recurrent;
 mod reduce;
+mod regions;
 mod resample;
 mod reshape;
 mod resize;
@@ -129,9 +133,10 @@ fn mistaken(op: &Op) -> String {
     format!("{} has another's writer", op.name())
 }
 
-const FAMILIES: [&[Operator]; 27] = [
+const FAMILIES: [&[Operator]; 31] = [
     activation::OPERATORS,
     attention::OPERATORS,
+    columns::OPERATORS,
     control::OPERATORS,
     conv::OPERATORS,
     cumulative::OPERATORS,
@@ -145,12 +150,15 @@ const FAMILIES: [&[Operator]; 27] = [
     movement::OPERATORS,
     normalization::OPERATORS,
     pool::OPERATORS,
+    preview::OPERATORS,
     product::OPERATORS,
     qlinear::OPERATORS,
     quant::OPERATORS,
     quantized::OPERATORS,
+    random::OPERATORS,
     recurrent::OPERATORS,
     reduce::OPERATORS,
+    regions::OPERATORS,
     reshape::OPERATORS,
     resize::OPERATORS,
     sequence::OPERATORS,

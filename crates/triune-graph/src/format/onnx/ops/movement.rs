@@ -5,7 +5,8 @@ use super::{
     operators,
 };
 use crate::{
-    Error, Op,
+    Error, Op, ValueId,
+    functions::Scope,
     ops::{Concat, Pad, PadMode, Slice, Split, Transpose},
 };
 
@@ -87,7 +88,41 @@ fn write_split(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
 const PAD_MODES: [(&str, PadMode); 3] =
     [("constant", PadMode::Constant), ("reflect", PadMode::Reflect), ("edge", PadMode::Edge)];
 
+/// A border of the elements on the other side, as often as it takes. What is taken away goes first.
+fn wrapped(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
+    let mut x = f.input(0)?;
+    let (pads, axes) = (f.ints(1)?.unwrap_or_default(), f.ints(3)?);
+    let amounts = Pad::amounts(f.rank(x), &pads, axes.as_deref());
+    let amounts = amounts
+        .ok_or_else(|| f.wrong(format!("pads {} for {}", triune_tensor::text::List(&pads), f.shape(x))))?;
+    for (axis, &(before, behind)) in amounts.iter().enumerate() {
+        let own = f.shape(x)[axis] as i64;
+        let (first, end) = (before.min(0).saturating_neg(), own.saturating_add(behind.min(0)));
+        if first > end {
+            return Err(f.wrong(format!("pads {before} and {behind} of {own} elements")));
+        }
+        if (before, behind) == (0, 0) {
+            continue;
+        }
+        let (before, behind, extent) = (before.max(0), behind.max(0), end - first);
+        let count = extent.checked_add(before).and_then(|count| count.checked_add(behind));
+        f.bounded(count.and_then(|count| usize::try_from(count).ok()))?;
+        if extent == 0 && before + behind > 0 {
+            return Err(f.wrong(format!("axis {axis} has no elements to repeat")));
+        }
+        let places: Vec<i64> =
+            (-before..extent + behind).map(|at| first + at.rem_euclid(extent.max(1))).collect();
+        let places = f.list(&places);
+        x = f.gather(x, axis, places)?;
+    }
+    Ok(x)
+}
+
 fn pad(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let wraps = node.since >= 19 && node.text("mode", "constant")? == "wrap";
+    if wraps {
+        return Ok(node.function(wrapped).deciding(&[1, 3]).into());
+    }
     let mode = node.choice("mode", "constant", &PAD_MODES)?;
     if node.since < 11 {
         let name = if node.since < 2 { "paddings" } else { "pads" };

@@ -13,9 +13,12 @@ use crate::{
 };
 
 fn max_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    // The order in which indices would be counted; there are none.
-    node.ignore(&["storage_order"]);
-    node.drop_outputs(1)?;
+    let column_major = node.flag("storage_order")?;
+    if node.output_used(1) {
+        let attributes = volume::read_attributes(node)?;
+        return Ok(volume::max_pool_with_places(node, attributes, column_major));
+    }
+    node.outputs.truncate(1);
     if window_axes(node, None)? == 3 {
         let attributes = read_attributes(node)?;
         return Ok(volume::max_pool(node, attributes));

@@ -43,23 +43,56 @@ fn by_element(
     if whole[axis] == shape[axis] { Ok(parameter) } else { f.slice(parameter, axis, 0, shape[axis] as i64) }
 }
 
-/// clamp(rint(x / scale) + zero point), parameters for each block.
-fn quantize_blocks(
+/// A parameter as it is spread over `x`: one for all, for each index of an axis, or for each block along it.
+fn spread(
+    f: &mut Scope<'_, '_>,
+    parameter: ValueId,
+    x: ValueId,
+    axis: isize,
+    block: usize,
+) -> Result<ValueId, Error> {
+    let own = f.shape(parameter);
+    if block > 0 {
+        return by_element(f, parameter, x, axis, block);
+    }
+    if own.elements() == Some(1) {
+        return f.reshape(parameter, &[]);
+    }
+    let shape = f.shape(x);
+    let axis = f.axis(x, axis as i64)?;
+    if *own != [shape[axis]] {
+        return Err(f.wrong(format!("parameters {own} along axis {axis} of {shape}")));
+    }
+    let mut dims = vec![1; shape.rank() - axis];
+    dims[0] = shape[axis];
+    f.reshape(parameter, &dims)
+}
+
+/// clamp(rint(x / scale) + zero point).
+fn quantize_parts(
     f: &mut Scope<'_, '_>,
     (axis, block): (isize, usize),
     dtype: DType,
+    saturates: bool,
 ) -> Result<ValueId, Error> {
     let (x, zero_point) = (f.input(0)?, f.get(2));
     let dtype = zero_point.map_or(dtype, |zero_point| f.dtype(zero_point));
+    let scale = spread(f, f.input(1)?, x, axis, block)?;
+    let (x, scale) = (f.cast(x, DType::F32)?, f.cast(scale, DType::F32)?);
+    let mut y = f.div(x, scale)?;
+    if let Some(largest) = dtype.largest().filter(|_| dtype.is_storage()) {
+        // Reals round by themselves, and their zero point is 0.
+        if saturates {
+            y = f.unary(UnaryKind::Clip([-largest as f32, largest as f32]), y)?;
+        }
+        return f.cast(y, dtype);
+    }
     let Some((low, high)) = dtype.int_range().filter(|_| dtype.bytes() <= 2) else {
         return Err(f.wrong(format!("a result of {dtype}")));
     };
-    let scale = by_element(f, f.input(1)?, x, axis, block)?;
-    let (x, scale) = (f.cast(x, DType::F32)?, f.cast(scale, DType::F32)?);
-    let mut y = f.div(x, scale)?;
     y = f.unary(UnaryKind::Round, y)?;
     if let Some(zero_point) = zero_point {
-        let zero_point = by_element(f, zero_point, x, axis, block)?;
+        let zero_point = spread(f, zero_point, x, axis, block)?;
         let zero_point = f.cast(zero_point, DType::F32)?;
         y = f.add(y, zero_point)?;
     }
@@ -67,30 +100,40 @@ fn quantize_blocks(
     f.cast(y, dtype)
 }
 
-/// (q − zero point)·scale, parameters for each block.
-fn dequantize_blocks(f: &mut Scope<'_, '_>, (axis, block): (isize, usize)) -> Result<ValueId, Error> {
+/// (q − zero point)·scale, in f32; the result is of the type that is asked for, or the scale's.
+fn dequantize_parts(
+    f: &mut Scope<'_, '_>,
+    (axis, block): (isize, usize),
+    wish: Option<DType>,
+) -> Result<ValueId, Error> {
     let (x, scale) = (f.input(0)?, f.input(1)?);
-    let dtype = f.dtype(scale);
-    let scale = by_element(f, scale, x, axis, block)?;
-    let mut y = f.cast(x, dtype)?;
+    let (from, dtype) = (f.dtype(x), wish.unwrap_or_else(|| f.dtype(scale)));
+    let scale = spread(f, scale, x, axis, block)?;
+    let scale = f.cast(scale, DType::F32)?;
+    // Differences of wide integers are exact before they are rounded.
+    let exact = if from.bytes() > 2 { DType::I64 } else { DType::F32 };
+    let mut y = f.cast(x, exact)?;
     if let Some(zero_point) = f.get(2) {
-        let zero_point = by_element(f, zero_point, x, axis, block)?;
-        let zero_point = f.cast(zero_point, dtype)?;
+        let zero_point = spread(f, zero_point, x, axis, block)?;
+        let zero_point = f.cast(zero_point, exact)?;
         y = f.sub(y, zero_point)?;
     }
-    f.mul(y, scale)
+    let y = f.cast(y, DType::F32)?;
+    let y = f.mul(y, scale)?;
+    f.cast(y, dtype)
 }
 
 pub(super) fn quantize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let (axis, block) = axis(node)?;
-    // Saturation concerns 8-bit floats, precision the division of half floats.
-    node.ignore(&["saturate"]);
-    node.only("precision", 0)?;
+    let saturates = node.int("saturate")?.unwrap_or(1) != 0;
+    if node.dtype("precision")?.is_some_and(|precision| precision != DType::F32) {
+        return Err(node.unsupported("attribute 'precision' is not float32, which quotients are computed in"));
+    }
     let wish = node.dtype("output_dtype")?;
     let given = node.constant(2).map(Constant::dtype);
     let dtype = given.or(wish).unwrap_or(DType::U8);
-    if block > 0 {
-        return Ok(node.function(move |f| quantize_blocks(f, (axis, block), dtype)).into());
+    if block > 0 || !saturates && dtype.largest().is_some() {
+        return Ok(node.function(move |f| quantize_parts(f, (axis, block), dtype, saturates)).into());
     }
     Ok(Op::QuantizeLinear(QuantizeLinear { axis, dtype }))
 }
@@ -107,13 +150,9 @@ fn write_quantize(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
 
 pub(super) fn dequantize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let (axis, block) = axis(node)?;
-    if let Some(dtype) = node.dtype("output_dtype")?
-        && dtype != DType::F32
-    {
-        return Err(node.unsupported(format!("attribute 'output_dtype' = {dtype}")));
-    }
-    if block > 0 {
-        return Ok(node.function(move |f| dequantize_blocks(f, (axis, block))).into());
+    let wish = node.dtype("output_dtype")?;
+    if block > 0 || wish.is_some_and(|dtype| dtype != DType::F32) {
+        return Ok(node.function(move |f| dequantize_parts(f, (axis, block), wish)).into());
     }
     Ok(Op::DequantizeLinear(DequantizeLinear { axis }))
 }

@@ -1,13 +1,17 @@
 //! Operators that change or tell a tensor's extents or element type, not the elements' order.
 
-use triune_tensor::Shape;
+use triune_tensor::{DType, Shape};
 
 use super::{
     DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, bare, mistaken, operators,
 };
 use crate::{
-    Constant, Error, Op,
-    ops::{Cast, ConstantOfShape, Expand, Flatten, Identity, Reshape, ShapeOf, Squeeze, Unsqueeze},
+    Constant, Error, Op, ValueId,
+    functions::Scope,
+    ops::{
+        BinaryKind, BitCast, Cast, ConstantOfShape, Expand, Flatten, Identity, Reshape, ShapeOf, Squeeze,
+        UnaryKind, Unsqueeze,
+    },
 };
 
 fn reshape(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
@@ -97,20 +101,129 @@ fn write_constant_of_shape(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), S
 }
 
 fn cast(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    // Both concern 8-bit floats only.
-    node.ignore(&["saturate", "round_mode"]);
+    let conversion = Conversion::read(node)?;
     let to = node.dtype("to")?.ok_or_else(|| node.unsupported("attribute 'to' is missing"))?;
-    Ok(Op::Cast(Cast { to }))
+    if conversion.is_plain(to) {
+        return Ok(Op::Cast(Cast { to }));
+    }
+    Ok(node.function(move |f| conversion.apply(f, f.input(0)?, to)).into())
+}
+
+/// Which of two powers of two a real becomes that lies between them.
+#[derive(Clone, Copy, PartialEq)]
+enum Powers {
+    Up,
+    Down,
+    Nearest,
+}
+
+/// How reals become those of 8 bits.
+#[derive(Clone, Copy)]
+pub(super) struct Conversion {
+    /// Whether those beyond the largest one become that.
+    saturates: bool,
+    powers: Powers,
+}
+
+impl Conversion {
+    pub(super) fn read(node: &mut NodeReader<'_, '_>) -> Result<Self, Error> {
+        let modes = [("up", Powers::Up), ("down", Powers::Down), ("nearest", Powers::Nearest)];
+        Ok(Self {
+            saturates: node.int("saturate")?.unwrap_or(1) != 0,
+            powers: node.choice("round_mode", "up", &modes)?,
+        })
+    }
+
+    /// Whether it is the plain conversion.
+    fn is_plain(self, to: DType) -> bool {
+        match to {
+            DType::F8E8M0 => !self.saturates && self.powers == Powers::Up,
+            // Reals of 4 bits have nothing beyond the largest one.
+            DType::F8E4M3FN | DType::F8E4M3FNUZ | DType::F8E5M2 | DType::F8E5M2FNUZ => !self.saturates,
+            _ => true,
+        }
+    }
+
+    pub(super) fn apply(self, f: &mut Scope<'_, '_>, x: ValueId, to: DType) -> Result<ValueId, Error> {
+        if self.is_plain(to) || f.dtype(x) == to {
+            return f.cast(x, to);
+        }
+        let largest = to.largest().unwrap_or(f64::INFINITY) as f32;
+        let mut x = f.cast(x, DType::F32)?;
+        if to == DType::F8E8M0 {
+            // Infinity is no number here, saturated or not.
+            let infinity = f.compare(BinaryKind::Less, x, f64::from(f32::MAX))?;
+            let finite = f.compare(BinaryKind::Equal, x, f64::from(f32::MAX))?;
+            let finite = f.binary(BinaryKind::Or, infinity, finite)?;
+            let mut power = match self.powers {
+                Powers::Up => x,
+                Powers::Down => power_below(f, x, false)?,
+                Powers::Nearest => power_below(f, x, true)?,
+            };
+            if self.saturates {
+                power = f.unary(UnaryKind::Clip([f32::MIN, largest]), power)?;
+            }
+            x = f.choose(finite, power, x)?;
+            return f.cast(x, to);
+        }
+        x = f.unary(UnaryKind::Clip([-largest, largest]), x)?;
+        f.cast(x, to)
+    }
+}
+
+/// The power of two below an f32's magnitude, or the nearest one: half of the way counts as above, but not below the normal reals.
+fn power_below(f: &mut Scope<'_, '_>, x: ValueId, nearest: bool) -> Result<ValueId, Error> {
+    let mut bits = f.op(Op::BitCast(BitCast { to: DType::I32 }), &[x])?;
+    if nearest {
+        let magnitude = f.integer(0x7fff_ffff, DType::I32);
+        bits = f.binary(BinaryKind::And, bits, magnitude)?;
+        let normal = f.integer(0x0080_0000, DType::I32);
+        let normal = f.binary(BinaryKind::GreaterOrEqual, bits, normal)?;
+        let one = f.cast(normal, DType::I32)?;
+        let half = f.integer(0x003f_ffff, DType::I32);
+        bits = f.add(bits, half)?;
+        bits = f.add(bits, one)?;
+    }
+    let exponent = f.integer(0x7f80_0000, DType::I32);
+    let bits = f.binary(BinaryKind::And, bits, exponent)?;
+    f.op(Op::BitCast(BitCast { to: DType::F32 }), &[bits])
+}
+
+/// The bits of each element taken for another type's.
+fn bit_cast(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let to = node.dtype("to")?.ok_or_else(|| node.unsupported("attribute 'to' is missing"))?;
+    if to != DType::Bool {
+        return Ok(Op::BitCast(BitCast { to }));
+    }
+    // Truth values have two patterns only.
+    Ok(node
+        .function(|f| {
+            let bytes = f.op(Op::BitCast(BitCast { to: DType::U8 }), &[f.input(0)?])?;
+            f.compare(BinaryKind::NotEqual, bytes, 0.0)
+        })
+        .into())
+}
+
+fn write_bit_cast(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+    let Op::BitCast(op) = op else { return Err(mistaken(op)) };
+    writer.needs(26);
+    writer.dtype("to", op.to);
+    Ok(())
 }
 
 fn write_cast(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
     let Op::Cast(op) = op else { return Err(mistaken(op)) };
     writer.dtype("to", op.to);
+    if op.to.is_storage() && op.to.largest().is_some() {
+        writer.needs(19);
+        writer.int("saturate", 0);
+    }
     Ok(())
 }
 
 operators! {
     DEFAULT_DOMAIN;
+    "BitCast": [26] {1, 1, 1 => bit_cast} write write_bit_cast;
     "Cast": [1] {refused "its element type is a name before opset 6"}
         [6, 9, 13, 19, 21, 23, 24, 25, 28] {1, 1, 1 => cast} write write_cast;
     "ConstantOfShape": [9, 20, 21, 23, 24, 25] {1, 1, 1 => constant_of_shape} write write_constant_of_shape;

@@ -9,6 +9,12 @@ fn empty(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     Ok(SequenceOp::Empty(node.dtype("dtype")?.unwrap_or(DType::F32)).into())
 }
 
+fn optional(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    // Of one that has nothing; what asks for it knows by itself.
+    node.ignore(&["type"]);
+    Ok(SequenceOp::Optional.into())
+}
+
 fn concat(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let axis = node.int("axis")?.ok_or_else(|| node.unsupported("attribute 'axis' is missing"))?;
     Ok(SequenceOp::Concat { axis, new: node.flag("new_axis")? }.into())
@@ -22,7 +28,7 @@ fn split(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
 operators! {
     DEFAULT_DOMAIN;
     "ConcatFromSequence": [11] {1, 1, 1 => concat};
-    "Optional": [15, 28] {0, 1, 1 => |_| Ok(SequenceOp::Optional.into())};
+    "Optional": [15, 28] {0, 1, 1 => optional};
     "OptionalGetElement": [15, 18, 28] {1, 1, 1 => |_| Ok(SequenceOp::GetElement.into())};
     "OptionalHasElement": [15, 18, 28] {0, 1, 1 => |_| Ok(SequenceOp::HasElement.into())};
     "SequenceAt": [11] {2, 2, 1 => |_| Ok(SequenceOp::At.into())};

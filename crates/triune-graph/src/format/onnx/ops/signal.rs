@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use triune_tensor::DType;
+use triune_tensor::{DType, function::UnaryKind};
 
 use super::{DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, operators};
 use crate::{Error, Op, ValueId, functions::Scope};
@@ -30,9 +30,6 @@ fn window(node: &mut NodeReader<'_, '_>, factors: &'static [f64]) -> Result<Op, 
 /// The discrete Fourier transform along an axis; the last axis has reals, or reals and imaginary parts.
 fn dft(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let (inverse, onesided) = (node.flag("inverse")?, node.flag("onesided")?);
-    if inverse && onesided {
-        return Err(node.unsupported("attributes 'inverse' and 'onesided' together"));
-    }
     let axis = if node.since < 20 { Some(node.int("axis")?.unwrap_or(1)) } else { None };
     let function = node.function(move |f| {
         let x = f.input(0)?;
@@ -42,44 +39,201 @@ fn dft(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             None => -2,
         };
         let axis = f.axis(x, axis)?;
-        let last = f.rank(x) - 1;
         let shape = f.shape(x);
-        if axis == last || !matches!(shape[last], 1 | 2) || shape.contains(&0) {
-            return Err(f.wrong(format!("a transform of {shape} along axis {axis}")));
-        }
-        let length = if f.get(1).is_some() { f.int(1)? } else { shape[axis] as i64 };
+        let length = match f.get(1) {
+            Some(_) => f.int(1)?,
+            // One side of an even number of elements.
+            None if inverse && onesided => 2 * (shape[axis] as i64 - 1),
+            None => shape[axis] as i64,
+        };
         let length = usize::try_from(length).ok().filter(|length| *length > 0);
         let length = length.ok_or_else(|| f.wrong("a transform of no elements"))?;
-        let own = length.min(shape[axis]);
-        let count = if onesided { length / 2 + 1 } else { length };
-        f.bounded(own.checked_mul(count))?;
-        let x = f.slice(x, axis, 0, own as i64)?;
-        let dtype = f.dtype(x);
-        let scale = if inverse { 1.0 / length as f64 } else { 1.0 };
-        let sign = if inverse { -1.0 } else { 1.0 };
-        let angles: Vec<f64> = (0..own)
-            .flat_map(|n| (0..count).map(move |k| 2.0 * PI * ((n * k) % length) as f64 / length as f64))
-            .collect();
-        let mut matrices = [x; 2];
-        for (matrix, values) in matrices.iter_mut().zip([
-            angles.iter().map(|angle| scale * angle.cos()).collect::<Vec<_>>(),
-            angles.iter().map(|angle| scale * sign * angle.sin()).collect::<Vec<_>>(),
-        ]) {
-            let list = f.reals(&values, dtype);
-            *matrix = f.reshape(list, &[own, count])?;
+        if inverse && onesided {
+            real_inverse(f, x, axis, length)
+        } else {
+            transform(f, x, axis, length, inverse, onesided)
         }
-        let [cosines, sines] = matrices;
-        let real = f.slice(x, last, 0, 1)?;
-        let mut parts = [along(f, real, axis, cosines)?, along(f, real, axis, sines)?];
-        parts[1] = f.mul_number(parts[1], -1.0)?;
-        if shape[last] == 2 {
-            let imaginary = f.slice(x, last, 1, 2)?;
-            let (a, b) = (along(f, imaginary, axis, sines)?, along(f, imaginary, axis, cosines)?);
-            parts = [f.add(parts[0], a)?, f.add(parts[1], b)?];
-        }
-        f.concat(&parts, last)
     });
     Ok(function.deciding(&[1, 2]).into())
+}
+
+/// Refuses what has no reals or pairs of them to transform.
+fn expect_signal(f: &Scope<'_, '_>, x: ValueId, axis: usize) -> Result<(), Error> {
+    let shape = f.shape(x);
+    match shape.split_last() {
+        Some((1 | 2, rest)) if axis < rest.len() && !rest.contains(&0) => Ok(()),
+        _ => Err(f.wrong(format!("a transform of {shape} along axis {axis}"))),
+    }
+}
+
+/// Factors of (elements, results) by the angle that an element turns in a result.
+fn factors(
+    f: &mut Scope<'_, '_>,
+    [elements, results]: [usize; 2],
+    dtype: DType,
+    factor: impl Fn(usize, usize) -> f64,
+) -> Result<ValueId, Error> {
+    f.bounded(elements.checked_mul(results))?;
+    let factor = &factor;
+    let values: Vec<f64> = (0..elements).flat_map(|n| (0..results).map(move |k| factor(n, k))).collect();
+    let list = f.reals(&values, dtype);
+    f.reshape(list, &[elements, results])
+}
+
+/// Σ x·exp(∓2πi·nk/N), N being the `length` that elements are cut or filled up to with zeros.
+fn transform(
+    f: &mut Scope<'_, '_>,
+    x: ValueId,
+    axis: usize,
+    length: usize,
+    inverse: bool,
+    onesided: bool,
+) -> Result<ValueId, Error> {
+    expect_signal(f, x, axis)?;
+    let (shape, last) = (f.shape(x), f.rank(x) - 1);
+    let own = length.min(shape[axis]);
+    let count = if onesided { length / 2 + 1 } else { length };
+    let x = f.slice(x, axis, 0, own as i64)?;
+    let dtype = f.dtype(x);
+    let scale = if inverse { 1.0 / length as f64 } else { 1.0 };
+    let sign = if inverse { -1.0 } else { 1.0 };
+    let angle = |n: usize, k: usize| 2.0 * PI * ((n * k) % length) as f64 / length as f64;
+    let cosines = factors(f, [own, count], dtype, |n, k| scale * angle(n, k).cos())?;
+    let sines = factors(f, [own, count], dtype, |n, k| scale * sign * angle(n, k).sin())?;
+    let real = f.slice(x, last, 0, 1)?;
+    let mut parts = [along(f, real, axis, cosines)?, along(f, real, axis, sines)?];
+    parts[1] = f.mul_number(parts[1], -1.0)?;
+    if shape[last] == 2 {
+        let imaginary = f.slice(x, last, 1, 2)?;
+        let (a, b) = (along(f, imaginary, axis, sines)?, along(f, imaginary, axis, cosines)?);
+        parts = [f.add(parts[0], a)?, f.add(parts[1], b)?];
+    }
+    f.concat(&parts, last)
+}
+
+/// The reals whose transform has this one side.
+fn real_inverse(f: &mut Scope<'_, '_>, x: ValueId, axis: usize, length: usize) -> Result<ValueId, Error> {
+    expect_signal(f, x, axis)?;
+    let (shape, last) = (f.shape(x), f.rank(x) - 1);
+    let own = (length / 2 + 1).min(shape[axis]);
+    let x = f.slice(x, axis, 0, own as i64)?;
+    let dtype = f.dtype(x);
+    // Every other element stands for its mirror image, too.
+    let alone = |n: usize| n == 0 || 2 * n == length;
+    let weight = |n: usize| if alone(n) { 1.0 } else { 2.0 } / length as f64;
+    let angle = |n: usize, k: usize| 2.0 * PI * ((n * k) % length) as f64 / length as f64;
+    let cosines = factors(f, [own, length], dtype, |n, k| weight(n) * angle(n, k).cos())?;
+    let real = f.slice(x, last, 0, 1)?;
+    let sum = along(f, real, axis, cosines)?;
+    if shape[last] == 1 {
+        return Ok(sum);
+    }
+    let sine = |n: usize, k: usize| if alone(n) { 0.0 } else { -weight(n) * angle(n, k).sin() };
+    let sines = factors(f, [own, length], dtype, sine)?;
+    let imaginary = f.slice(x, last, 1, 2)?;
+    let other = along(f, imaginary, axis, sines)?;
+    f.add(sum, other)
+}
+
+/// Transforms of parts of a signal, each times a window; results (batch, parts, elements, 2).
+fn stft(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let onesided = node.int("onesided")?.unwrap_or(1) != 0;
+    let function = node.function(move |f| {
+        let signal = f.input(0)?;
+        let shape = f.shape(signal);
+        let [batch, samples, parts] = match *shape {
+            [batch, samples] => [batch, samples, 1],
+            [batch, samples, parts] => [batch, samples, parts],
+            _ => return Err(f.wrong(format!("a signal {shape}; (batch, samples, 1 or 2) is expected"))),
+        };
+        let window = f.get(2);
+        let own = window.map(|window| f.shape(window).elements().unwrap_or(0) as i64);
+        let given = if f.get(3).is_some() { Some(f.int(3)?) } else { None };
+        let length = given.or(own).unwrap_or(samples as i64);
+        if own.is_some_and(|own| own != length) {
+            return Err(f.wrong(format!("a window of {} for parts of {length}", own.unwrap_or(0))));
+        }
+        let step = f.int(1)?;
+        let sizes = usize::try_from(length).ok().zip(usize::try_from(step).ok());
+        let sizes = sizes.filter(|&(length, step)| (1..=samples).contains(&length) && step > 0);
+        let (length, step) = sizes
+            .ok_or_else(|| f.wrong(format!("parts of {length} by steps of {step} of {samples} samples")))?;
+        let count = (samples - length) / step + 1;
+        f.bounded(count.checked_mul(length))?;
+        let places: Vec<i64> =
+            (0..count).flat_map(|part| (0..length).map(move |at| (part * step + at) as i64)).collect();
+        let places = f.list(&places);
+        let signal = f.reshape(signal, &[batch, samples, parts])?;
+        let taken = f.gather(signal, 1, places)?;
+        let mut taken = f.reshape(taken, &[batch, count, length, parts])?;
+        if let Some(window) = window {
+            let window = f.reshape(window, &[length, 1])?;
+            taken = f.mul(taken, window)?;
+        }
+        transform(f, taken, 2, length, false, onesided)
+    });
+    Ok(function.deciding(&[1, 3]).into())
+}
+
+/// Hertz on the mel scale: 2595·log₁₀(1 + f/700).
+fn mel(hertz: f64) -> f64 {
+    2595.0 / std::f64::consts::LN_10 * UnaryKind::Log1p.evaluate(hertz / 700.0)
+}
+
+/// Triangles that weigh a spectrum's elements by bands of equal width on the mel scale.
+fn mel_weight_matrix(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let dtype = node.dtype("output_datatype")?.unwrap_or(DType::F32);
+    if !dtype.is_float() {
+        return Err(node.unsupported(format!("attribute 'output_datatype' = {dtype}")));
+    }
+    let function = node.function(move |f| {
+        let count = |f: &Scope<'_, '_>, index: usize| -> Result<usize, Error> {
+            let value = f.int(index)?;
+            usize::try_from(value)
+                .ok()
+                .filter(|value| *value > 0)
+                .ok_or_else(|| f.wrong(format!("input {index} is {value}; a positive number is expected")))
+        };
+        let (bands, length, rate) = (count(f, 0)?, count(f, 1)?, count(f, 2)?);
+        let edge = |f: &Scope<'_, '_>, index: usize| -> Result<f64, Error> {
+            let known = f.known(f.input(index)?).and_then(crate::Constant::to_f64);
+            match known.as_deref() {
+                Some(&[hertz]) if hertz >= 0.0 && hertz.is_finite() => Ok(mel(hertz)),
+                _ => Err(f.wrong(format!("input {index} is not one known frequency"))),
+            }
+        };
+        let (low, high) = (edge(f, 3)?, edge(f, 4)?);
+        let spectrum = length / 2 + 1;
+        f.bounded(spectrum.checked_mul(bands))?;
+        let step = (high - low) / (bands as f64 + 2.0);
+        // The spectrum's element at each end of a band.
+        let ends: Vec<usize> = (0..bands + 2)
+            .map(|index| {
+                let mel = low + index as f64 * step;
+                let hertz = 700.0 * UnaryKind::Expm1.evaluate(mel * std::f64::consts::LN_10 / 2595.0);
+                ((length as f64 + 1.0) * hertz / rate as f64).floor() as usize
+            })
+            .collect();
+        let mut weights = vec![0.0; spectrum * bands];
+        for (band, ends) in ends.windows(3).enumerate() {
+            let &[left, center, right] = ends else { continue };
+            if left > center || center > right || right > spectrum || center >= spectrum {
+                return Err(f.wrong(format!(
+                    "band {band} reaches from element {left} to {right} of a spectrum of {spectrum}"
+                )));
+            }
+            for at in left..=center {
+                let rise = center - left;
+                weights[at * bands + band] = if rise == 0 { 1.0 } else { (at - left) as f64 / rise as f64 };
+            }
+            for at in center..right {
+                weights[at * bands + band] = (right - at) as f64 / (right - center) as f64;
+            }
+        }
+        let weights = f.reals(&weights, dtype);
+        f.reshape(weights, &[spectrum, bands])
+    });
+    Ok(function.deciding(&[0, 1, 2, 3, 4]).into())
 }
 
 /// Rows along an axis times a matrix.
@@ -98,4 +252,6 @@ operators! {
     "DFT": [17] {1, 2, 1 => dft} [20] {1, 3, 1 => dft};
     "HammingWindow": [17] {1, 1, 1 => |node| window(node, &[25.0 / 46.0, -21.0 / 46.0])};
     "HannWindow": [17] {1, 1, 1 => |node| window(node, &[0.5, -0.5])};
+    "MelWeightMatrix": [17] {5, 5, 1 => mel_weight_matrix};
+    "STFT": [17] {2, 4, 1 => stft};
 }

@@ -45,6 +45,15 @@ pub(super) fn max_pool(node: &NodeReader<'_, '_>, attributes: Attributes) -> Op 
     .into()
 }
 
+/// The largest element under a window, and where it stands.
+pub(super) fn max_pool_with_places(
+    node: &NodeReader<'_, '_>,
+    attributes: Attributes,
+    column_major: bool,
+) -> Op {
+    node.functions(move |f| volume::max_with_places(f, &attributes, column_major)).into()
+}
+
 /// The mean of what is under a window over three axes.
 pub(super) fn average_pool(node: &NodeReader<'_, '_>, attributes: Attributes, padding: bool) -> Op {
     node.function(move |f| {

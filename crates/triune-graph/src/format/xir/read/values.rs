@@ -183,6 +183,8 @@ impl Reader<'_, '_> {
                     DType::F16 => half::f16::from_f32(value as f32).to_le_bytes().to_vec(),
                     DType::F32 => (value as f32).to_le_bytes().to_vec(),
                     DType::F64 => (value as f64).to_le_bytes().to_vec(),
+                    // The format has none of these.
+                    _ => return None,
                 })
             })
             .collect::<Option<Vec<_>>>()

@@ -1,0 +1,241 @@
+//! Windows' elements as columns: put together into images, and taken at places that are computed.
+
+use triune_tensor::{DType, function::ScatterKind, text::List};
+
+use super::{
+    DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature,
+    grid::{sample_all, zeros_outside},
+    operators,
+};
+use crate::{Error, Op, functions::Scope, ops::ScatterElements};
+
+/// One number for each of `axes`; 1 where none are given.
+fn steps(f: &Scope<'_, '_>, list: Option<&[usize]>, axes: usize, name: &str) -> Result<Vec<usize>, Error> {
+    match list {
+        None => Ok(vec![1; axes]),
+        Some(list) if list.len() == axes && !list.contains(&0) => Ok(list.to_vec()),
+        Some(_) => Err(f.wrong(format!("attribute '{name}' is not {axes} positive numbers"))),
+    }
+}
+
+/// Padding before all axes, then behind them; 0 where none is given.
+fn borders(f: &Scope<'_, '_>, list: Option<&[usize]>, axes: usize) -> Result<Vec<usize>, Error> {
+    match list {
+        None => Ok(vec![0; 2 * axes]),
+        Some(list) if list.len() == 2 * axes => Ok(list.to_vec()),
+        Some(_) => Err(f.wrong(format!("attribute 'pads' is not {} numbers", 2 * axes))),
+    }
+}
+
+/// A window along one axis of an image.
+#[derive(Clone, Copy)]
+struct Axis {
+    extent: usize,
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    before: usize,
+    /// Places that the window has.
+    out: usize,
+}
+
+impl Axis {
+    fn new(extent: usize, kernel: usize, stride: usize, dilation: usize, pads: [usize; 2]) -> Option<Self> {
+        let reach = kernel.checked_sub(1)?.checked_mul(dilation)?.checked_add(1)?;
+        let room = extent.checked_add(pads[0])?.checked_add(pads[1])?.checked_sub(reach)?;
+        Some(Self { extent, kernel, stride, dilation, before: pads[0], out: room / stride + 1 })
+    }
+
+    /// Where a tap stands at a place of the window; before the first element where it is negative.
+    fn at(&self, tap: usize, place: usize) -> i64 {
+        (place * self.stride + tap * self.dilation) as i64 - self.before as i64
+    }
+}
+
+/// How many elements there are of some extents.
+fn product(extents: &[usize]) -> Option<usize> {
+    extents.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent))
+}
+
+/// Which of some extents, in row-major order, an index stands for.
+fn position(mut index: usize, extents: impl DoubleEndedIterator<Item = usize>) -> Vec<usize> {
+    let mut position: Vec<usize> = extents
+        .rev()
+        .map(|extent| {
+            let at = index % extent;
+            index /= extent;
+            at
+        })
+        .collect();
+    position.reverse();
+    position
+}
+
+/// Columns of a window's elements added up where they come from.
+fn col2im(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let (strides, dilations) = (node.extents("strides")?, node.extents("dilations")?);
+    let pads = node.extents("pads")?;
+    let function = node.function(move |f| {
+        let x = f.input(0)?;
+        let extents = |f: &Scope<'_, '_>, index: usize, what: &str| -> Result<Vec<usize>, Error> {
+            let values = f.ints(index)?.unwrap_or_default();
+            let extents: Option<Vec<usize>> =
+                values.iter().map(|&value| usize::try_from(value).ok()).collect();
+            extents
+                .filter(|extents| !extents.is_empty() && !extents.contains(&0))
+                .ok_or_else(|| f.wrong(format!("{what} {} is not of positive extents", List(&values))))
+        };
+        let (image, block) = (extents(f, 1, "the image")?, extents(f, 2, "the block")?);
+        let count = image.len();
+        let strides = steps(f, strides.as_deref(), count, "strides")?;
+        let dilations = steps(f, dilations.as_deref(), count, "dilations")?;
+        let pads = borders(f, pads.as_deref(), count)?;
+        let shape = f.shape(x);
+        let fit = || f.wrong(format!("columns {shape} of blocks of {}", List(&block)));
+        if block.len() != count || shape.rank() != 3 {
+            return Err(fit());
+        }
+        let axis = |index: usize| {
+            let pads = [pads[index], pads[count + index]];
+            Axis::new(image[index], block[index], strides[index], dilations[index], pads)
+        };
+        let axes: Option<Vec<Axis>> = (0..count).map(axis).collect();
+        let axes = axes.ok_or_else(fit)?;
+        let taps = f.bounded(product(&block))?;
+        let places = f.bounded(product(&axes.iter().map(|axis| axis.out).collect::<Vec<_>>()))?;
+        let area = f.bounded(product(&image))?;
+        f.bounded(taps.checked_mul(places))?;
+        if shape[2] != places || !shape[1].is_multiple_of(taps) {
+            return Err(fit());
+        }
+        let channels = shape[1] / taps;
+        let rows = shape[0] * channels;
+        // What falls on the padding goes behind the image's elements.
+        let target = |tap: &[usize], place: &[usize]| {
+            let mut at = 0;
+            for (axis, (&tap, &place)) in axes.iter().zip(tap.iter().zip(place)) {
+                match usize::try_from(axis.at(tap, place)) {
+                    Ok(own) if own < axis.extent => at = at * axis.extent + own,
+                    _ => return area as i64,
+                }
+            }
+            at as i64
+        };
+        let mut targets = Vec::with_capacity(taps * places);
+        for tap in 0..taps {
+            let tap = position(tap, axes.iter().map(|axis| axis.kernel));
+            targets.extend(
+                (0..places).map(|place| target(&tap, &position(place, axes.iter().map(|axis| axis.out)))),
+            );
+        }
+        let zero = f.scalar_like(0.0, x);
+        let dims = [&[shape[0], channels], image.as_slice()].concat();
+        if rows == 0 {
+            return f.expand(zero, &dims);
+        }
+        let whole = f.expand(zero, &[rows, area + 1])?;
+        let targets = f.list(&targets);
+        let targets = f.expand(targets, &[rows, taps * places])?;
+        let columns = f.reshape(x, &[rows, taps * places])?;
+        let op = ScatterElements { axis: 1, kind: ScatterKind::Add };
+        let sums = f.op(Op::ScatterElements(op), &[whole, targets, columns])?;
+        let sums = f.slice(sums, 1, 0, area as i64)?;
+        f.reshape(sums, &dims)
+    });
+    Ok(function.deciding(&[1, 2]).into())
+}
+
+/// A convolution whose taps stand beside their places; inputs x, weights, offsets, optional bias, optional factors of the taps.
+fn deform_conv(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let (kernel, strides) = (node.extents("kernel_shape")?, node.extents("strides")?);
+    let (dilations, pads) = (node.extents("dilations")?, node.extents("pads")?);
+    let count = |node: &mut NodeReader<'_, '_>, name: &str| {
+        let count = node.int(name)?.unwrap_or(1);
+        usize::try_from(count)
+            .ok()
+            .filter(|count| *count > 0)
+            .ok_or_else(|| node.unsupported(format!("attribute '{name}' = {count}; it has to be positive")))
+    };
+    let (groups, offset_groups) = (count(node, "group")?, count(node, "offset_group")?);
+    Ok(node
+        .function(move |f| {
+            let (x, weights, offsets) = (f.input(0)?, f.input(1)?, f.input(2)?);
+            let (shape, own, moved) = (f.shape(x), f.shape(weights), f.shape(offsets));
+            let (&[n, c, height, width], &[outs, inner, kh, kw]) = (&*shape, &*own) else {
+                return Err(f.unsupported(format!("weights {own} for {shape}; windows have two axes here")));
+            };
+            let wrong = || f.wrong(format!("weights {own} and offsets {moved} for {shape}"));
+            if shape.contains(&0) {
+                return Err(f.wrong(format!("input {shape} has no elements to take")));
+            }
+            if inner.checked_mul(groups) != Some(c)
+                || !outs.is_multiple_of(groups)
+                || !c.is_multiple_of(offset_groups)
+                || kernel.as_ref().is_some_and(|kernel| kernel[..] != own[2..])
+            {
+                return Err(wrong());
+            }
+            let strides = steps(f, strides.as_deref(), 2, "strides")?;
+            let dilations = steps(f, dilations.as_deref(), 2, "dilations")?;
+            let pads = borders(f, pads.as_deref(), 2)?;
+            let axis = |index: usize| {
+                let pads = [pads[index], pads[2 + index]];
+                Axis::new(shape[2 + index], own[2 + index], strides[index], dilations[index], pads)
+            };
+            let axes = [axis(0).ok_or_else(wrong)?, axis(1).ok_or_else(wrong)?];
+            let [rows, columns] = axes.map(|axis| axis.out);
+            let (taps, places) = (kh * kw, rows.checked_mul(columns).ok_or_else(wrong)?);
+            let samples = f.bounded(taps.checked_mul(places))?;
+            let images = n * offset_groups;
+            if moved[..] != [n, 2 * taps * offset_groups, rows, columns] {
+                return Err(wrong());
+            }
+            let dtype = f.dtype(x);
+            let offsets = f.reshape(offsets, &[images, taps, 2, places])?;
+            let mut at = [x; 2];
+            for (index, (at, axis)) in at.iter_mut().zip(&axes).enumerate() {
+                let stand = |sample: usize| {
+                    let (tap, place) = (sample / places, sample % places);
+                    let (tap, place) =
+                        if index == 0 { (tap / kw, place / columns) } else { (tap % kw, place % columns) };
+                    axis.at(tap, place) as f64
+                };
+                let stands: Vec<f64> = (0..samples).map(stand).collect();
+                let stands = f.reals(&stands, DType::F32);
+                let own = f.slice(offsets, 2, index as i64, index as i64 + 1)?;
+                let own = f.reshape(own, &[images, 1, samples])?;
+                let own = f.cast(own, DType::F32)?;
+                *at = f.add(own, stands)?;
+            }
+            let channels = c / offset_groups;
+            let pixels = f.reshape(x, &[images, channels, height * width])?;
+            let taken = zeros_outside(f, &at, &[height, width])?;
+            let mut taken = sample_all(f, pixels, &taken, &[images, channels, height, width], samples)?;
+            if let Some(factors) = f.get(4) {
+                if f.shape(factors)[..] != [n, taps * offset_groups, rows, columns] {
+                    return Err(f.wrong(format!("factors {} for offsets {moved}", f.shape(factors))));
+                }
+                let factors = f.reshape(factors, &[images, 1, samples])?;
+                let factors = f.cast(factors, DType::F32)?;
+                taken = f.mul(taken, factors)?;
+            }
+            let columns_of = f.reshape(taken, &[n, groups, inner * taps, places])?;
+            let weights = f.cast(weights, DType::F32)?;
+            let weights = f.reshape(weights, &[1, groups, outs / groups, inner * taps])?;
+            let product = f.matmul(weights, columns_of)?;
+            let mut y = f.reshape(product, &[n, outs, rows, columns])?;
+            if let Some(bias) = f.get(3) {
+                let bias = f.cast(bias, DType::F32)?;
+                let bias = f.reshape(bias, &[outs, 1, 1])?;
+                y = f.add(y, bias)?;
+            }
+            f.cast(y, dtype)
+        })
+        .into())
+}
+
+operators! {
+    DEFAULT_DOMAIN;
+    "Col2Im": [18] {3, 3, 1 => col2im};
+    "DeformConv": [19, 22] {3, 5, 1 => deform_conv};
+}
