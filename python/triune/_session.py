@@ -542,7 +542,8 @@ def _dtype(name: str) -> np.dtype[Any]:
         import ml_dtypes
     except ImportError:
         return _patterns(name)
-    return np.dtype(getattr(ml_dtypes, name))
+    extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return extended
 
 
 def _patterns(name: str) -> np.dtype[Any]:
