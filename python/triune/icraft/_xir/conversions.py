@@ -53,8 +53,9 @@ class Unpicklable:
 
 
 def _refused(kind: str, value: object) -> TypeError:
-    text = "a class" if isinstance(value, type) else f"{value!r:.60}"
-    return TypeError(f"{kind} is needed, not {text} ({type(value).__name__})")
+    # What others show may be long, and take as long to make.
+    shown = f"{value!r:.60} " if isinstance(value, str | bytes | int | float | complex | None) else ""
+    return TypeError(f"{kind} is needed, not {shown}({'a class' if isinstance(value, type) else type(value).__name__})")
 
 
 def _one(name: str) -> str:
@@ -181,31 +182,41 @@ def _instance(kind: type) -> Conversion:
     return convert
 
 
-def _any(annotation: str, conversions: Sequence[Conversion | None]) -> Conversion:
-    """Return what takes several kinds: the first that a value is, then the first that it can be converted to.
+class _Any:
+    """Takes several kinds: the first that a value is, then the first that it can be converted to.
 
-    A kind that is not known here, None, takes what is left.
+    A kind that is not known here, None, takes what is left. What is of one of the `classes` is taken as it is.
     """
-    known = [conversion for conversion in conversions if conversion is not None]
 
-    def convert(value: Any, convert: bool = True) -> Any:
+    def __init__(
+        self, annotation: str, conversions: Sequence[Conversion | None], classes: tuple[type, ...] = ()
+    ) -> None:
+        self._annotation, self.classes = annotation, classes
+        self._known = [conversion for conversion in conversions if conversion is not None]
+        self._leaves = len(self._known) < len(conversions)
+        self.exact = frozenset(_EXACT[one] for one in self._known if one in _EXACT)
+
+    def __call__(self, value: Any, convert: bool = True) -> Any:
+        if isinstance(value, self.classes):
+            return value
         # What keeps an exception keeps what its frames have.
         reasons: list[str] = []
         for converting in (False, True)[: 1 + convert]:
-            for conversion in known:
+            for conversion in self._known:
                 try:
                     return conversion(value, converting)
                 except TypeError as error:
                     reasons.append(str(error))
-            if len(known) < len(conversions):
+            if self._leaves:
                 return value
         within = [reason for reason in reasons if reason.startswith("item ")]
-        raise TypeError(within[-1]) if within else _refused(annotation, value)
-
-    return convert
+        raise TypeError(within[-1]) if within else _refused(self._annotation, value)
 
 
-number = _any("a number", [whole, real])
+_EXACT: dict[Any, type] = {truth: bool, whole: int, real: float, text: str}
+"""The type that each takes as it is."""
+
+number = _Any("a number", [whole, real])
 """Takes a whole number or a floating point one, where both have a form of a call."""
 
 
@@ -228,12 +239,15 @@ def _conversion(annotation: str, names: Mapping[str, Any]) -> Conversion | None:
         conversions = [_conversion(part, names) for part in parts]
         if all(conversion is None or part == "None" for part, conversion in zip(parts, conversions, strict=True)):
             return None
-        return _any(annotation, [one or _class(part, names) for part, one in zip(parts, conversions, strict=True)])
+        found = [names.get(part) for part in parts]
+        classes = tuple(kind for kind in found if isinstance(kind, type) and not isinstance(kind, enum.EnumMeta))
+        taken = [one or _class(part, names) for part, one in zip(parts, conversions, strict=True)]
+        return _Any(annotation, taken, (*classes, types.NoneType) if "None" in parts else classes)
     (part,) = parts
     if part in _PLAIN:
         return _PLAIN[part]
-    if found := _LIST.fullmatch(part):
-        item = _conversion(found[1], names)
+    if listed := _LIST.fullmatch(part):
+        item = _conversion(listed[1], names)
         return None if item is None else each(item)
     kind = names.get(part)
     return member(kind) if isinstance(kind, enum.EnumMeta) else None
@@ -285,6 +299,13 @@ def _parts(annotation: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
+def _plainly(conversion: Conversion) -> tuple[frozenset[type], tuple[type, ...]]:
+    """Return the types whose objects, and the classes whose objects and descendants' are taken as they are."""
+    if isinstance(conversion, _Any):
+        return conversion.exact, conversion.classes
+    return frozenset({_EXACT[conversion]} if conversion in _EXACT else ()), ()
+
+
 class _Form:
     """One way to call something."""
 
@@ -304,11 +325,16 @@ class _Form:
         positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         self.places = [parameter.name for parameter in self.parameters if parameter.kind in positional]
         # What a plain type takes as it is needs no look: its place, and the type.
-        kinds = {truth: bool, whole: int, real: float, text: str}
-        taken = [(place, self.conversions.get(name)) for place, name in enumerate(self.places)]
-        self.plain = [(place, kinds.get(conversion)) for place, conversion in taken if conversion is not None]
+        self.plain = [
+            (place, *_plainly(self.conversions[name]))
+            for place, name in enumerate(self.places)
+            if name in self.conversions
+        ]
         self.rest = next((one.name for one in self.parameters if one.kind is inspect.Parameter.VAR_POSITIONAL), None)
         self.signature = inspect.Signature(self.parameters)
+        # Whether nothing but the object itself need be given.
+        needed = [one for one in self.parameters if one.default is inspect.Parameter.empty]
+        self.is_empty = [one.name for one in needed] == ["self"]
 
     def __str__(self) -> str:
         """Return the parameters without the object itself."""
@@ -371,10 +397,13 @@ def bound(function: _F) -> _F:
 
     def is_plain(arguments: tuple[Any, ...]) -> bool:
         count = len(arguments)
-        for place, kind in forms[0].plain:
+        for place, exact, classes in forms[0].plain:
             if place < count:
                 value = arguments[place]
-                if type(value) is not kind or (kind is int and not _LEAST <= typing.cast(int, value) < _MOST):
+                if type(value) in exact:
+                    if type(value) is int and not _LEAST <= value < _MOST:
+                        return False
+                elif not isinstance(value, classes):
                     return False
         return forms[0].rest is None
 
@@ -393,6 +422,8 @@ def bound(function: _F) -> _F:
             except TypeError as error:
                 raise TypeError(f"{function.__qualname__}(): {error}") from None
             return function(*found, **named)
+        if len(arguments) == 1 and not keywords and any(form.is_empty for form in forms):
+            return function(*arguments)
         fitting = [form for form in forms if form.fits(arguments, keywords)]
         reasons: list[str] = []
         for convert in (False, True):
