@@ -1,6 +1,6 @@
 //! A program on a memory, with all that it needs to run again and again.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use triune_kernels::{Isa, Pool};
 use triune_tensor::{OutOfMemory, memory};
@@ -107,13 +107,26 @@ impl Executor {
     /// # Errors
     /// As [`Decoded::new`] and [`Decoded::run`].
     pub fn run(&mut self, pool: &Pool, observer: Option<&mut Observer<'_>>) -> Result<(), Error> {
+        self.run_part(0..usize::MAX, pool, observer)
+    }
+
+    /// As [`Self::run`], of some of the commands by their index, on what those before them left: a run begins with the first.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_part(
+        &mut self,
+        commands: Range<usize>,
+        pool: &Pool,
+        observer: Option<&mut Observer<'_>>,
+    ) -> Result<(), Error> {
         if self.decoded.is_stale() {
             self.decoded.check_chunks(&self.memory)?;
             let segments = self.decoded.segments().clone();
             self.decoded = self.decode(&segments)?;
         }
         self.reserve(pool.threads())?;
-        self.decoded.run(&self.memory, self.scratch.bytes(), pool, observer)
+        self.decoded.run_part(&self.memory, commands, self.scratch.bytes(), pool, observer)
     }
 }
 

@@ -13,7 +13,7 @@ mod outside;
 mod segments;
 mod steps;
 
-use std::{cell::RefCell, sync::Arc};
+use std::{cell::RefCell, ops::Range, sync::Arc};
 
 use triune_kernels::{Isa, Pool, cancel};
 use triune_tensor::memory as host;
@@ -367,12 +367,27 @@ impl Decoded {
         pool: &Pool,
         observer: Option<&mut Observer<'_>>,
     ) -> Result<(), Error> {
+        self.run_part(memory, 0..self.steps.prepared.len(), scratch, pool, observer)
+    }
+
+    /// As [`Self::run`], of some of the commands, on what those before them left: a run begins with the first.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_part(
+        &self,
+        memory: &Memory,
+        commands: Range<usize>,
+        scratch: &mut [u8],
+        pool: &Pool,
+        observer: Option<&mut Observer<'_>>,
+    ) -> Result<(), Error> {
         let need = self.scratch_bytes(pool.threads());
         if scratch.len() < need {
             return Err(Error::Scratch { need, got: scratch.len() });
         }
         let mut lease = memory.lease_for_program(&self.access)?;
-        self.run_leased(memory, &mut lease, None, scratch, pool, observer)
+        self.run_leased(memory, &mut lease, None, commands, scratch, pool, observer)
     }
 
     /// As [`Self::run`], with inputs from outside and the outputs copied out behind, all under one lease. Inputs on a
@@ -425,7 +440,8 @@ impl Decoded {
                 cancel::copy(border.input(number), lease.write(segment.access())?);
             }
         }
-        self.run_leased(memory, &mut lease, outside.as_ref(), scratch, pool, observer)?;
+        let commands = 0..self.steps.prepared.len();
+        self.run_leased(memory, &mut lease, outside.as_ref(), commands, scratch, pool, observer)?;
         for (number, (_, segment)) in of_kind(SegmentKind::Output).enumerate().filter(|(_, (_, s))| s.len > 0)
         {
             cancel::copy(lease.read(segment.access())?, border.output(number));
@@ -438,6 +454,7 @@ impl Decoded {
         memory: &Memory,
         lease: &mut Lease<'_>,
         outside: Option<&Outside<'_>>,
+        commands: Range<usize>,
         scratch: &mut [u8],
         pool: &Pool,
         mut observer: Option<&mut Observer<'_>>,
@@ -447,11 +464,19 @@ impl Decoded {
         }
         let guard = Guard::new(memory, &self.segments, &self.bound);
         if let Some(guard) = &guard {
-            guard.begin(&self.makes)?;
+            // What a part reads of those before it was made in this run.
+            let makes: &[SegRange] = if commands.start == 0 { &self.makes } else { &[] };
+            guard.begin(makes)?;
         }
         let (staging, scratch) = scratch.split_at_mut(self.staging_bytes);
         let mut reader = observer.is_some().then(|| CommandReader::new(&self.steps.words));
-        for (index, step) in self.steps.prepared.iter().enumerate() {
+        if let Some(reader) = &mut reader {
+            for _ in 0..commands.start {
+                reader.skip();
+            }
+        }
+        let steps = self.steps.prepared.iter().enumerate();
+        for (index, step) in steps.take(commands.end).skip(commands.start) {
             if let (Some(guard), Some(operands)) = (&guard, self.steps.operands.get(index)) {
                 guard.at(index, step.opcode.mnemonic()).step(operands)?;
             }

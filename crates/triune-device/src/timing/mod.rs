@@ -103,6 +103,28 @@ pub struct Timeline {
     pub commands: Vec<CommandTime>,
 }
 
+impl Timeline {
+    /// Adds the time of commands that are launched when all of these are done.
+    pub fn append(&mut self, part: Self) {
+        let (delay, first) = (self.total_cycles, self.commands.len() as u32);
+        let later = |cycle: u64| cycle.saturating_add(delay);
+        let span = |span: Span| match span.start < span.end {
+            true => Span { start: later(span.start), end: later(span.end) },
+            false => span,
+        };
+        self.commands.extend(part.commands.into_iter().map(|time| CommandTime {
+            index: time.index + first,
+            start: later(time.start),
+            end: later(time.end),
+            loading: span(time.loading),
+            computing: span(time.computing),
+            storing: span(time.storing),
+            ..time
+        }));
+        self.total_cycles = later(part.total_cycles);
+    }
+}
+
 /// Under which circumstances a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimingOptions {
