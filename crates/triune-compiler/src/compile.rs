@@ -7,9 +7,9 @@ use triune_graph::{Graph, ValueId, infer, passes};
 use triune_tensor::{OutOfMemory, QuantParams, Requantize, Shape, memory::Room};
 
 use crate::{
-    Error, Outline, PlanOptions, Program, Residency, TensorIo, border,
+    Error, Outline, PlanOptions, Program, Report, Residency, TensorIo, border,
     lower::{InputPlan, IoPlan, Lowered, lower},
-    partition::{Core, End, partition},
+    partition::{Core, End, Turns, partition},
     plan::{self, Besides},
     view::{Home, View},
 };
@@ -39,10 +39,14 @@ pub struct Compiled {
     pub program: Program,
     /// ONNX file of the nodes before the integer core, if there are any.
     pub preprocess: Option<Vec<u8>>,
+    /// ONNX files of the nodes between the integer core's stages: one for each time that the program waits.
+    pub between: Vec<Vec<u8>>,
     /// ONNX file of the nodes behind the integer core, if there are any.
     pub postprocess: Option<Vec<u8>>,
     /// What compilation found and chose, for people.
     pub summary: Summary,
+    /// What runs where, and why.
+    pub report: Report,
 }
 
 /// What compilation found and chose.
@@ -52,6 +56,8 @@ pub struct Summary {
     pub device_nodes: usize,
     /// Nodes before the integer core.
     pub preprocess_nodes: usize,
+    /// Nodes between the integer core's stages.
+    pub between_nodes: usize,
     /// Nodes behind the integer core.
     pub postprocess_nodes: usize,
     /// Commands of one image.
@@ -86,9 +92,11 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
     // Arithmetic on shapes would tie the part behind the core to the model's inputs.
     passes::fold_constants(&mut host)?;
     infer::infer(&mut host)?;
-    let Core { graph, preprocess, postprocess, inputs, outputs, nodes } = partition(&image, &host)?;
+    let Core { graph, turns, preprocess, between, postprocess, inputs, outputs, nodes, report } =
+        partition(&image, &host)?;
     let fixed = model.inputs.iter().any(|&id| model.value(id).fixed_shape().is_some());
-    if options.batch > 1 && fixed && (preprocess.is_some() || postprocess.is_some()) {
+    let around = preprocess.is_some() || !between.is_empty() || postprocess.is_some();
+    if options.batch > 1 && fixed && around {
         return Err(Error::Argument(format!(
             "a batch of {} of a model whose batch is fixed, of which parts stay on the host: export it with an open batch",
             options.batch
@@ -97,21 +105,23 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
     if options.block == Some(0) {
         return Err(Error::Argument("blocks of 0 bytes".into()));
     }
-    let borders = border::npu(&spec.border, &graph, &inputs, &outputs, options.batch, options.block)?;
+    let mut borders = border::npu(&spec.border, &graph, &inputs, &outputs, options.batch, options.block)?;
+    borders.plan.turns = turns;
     let lowered = lower(&graph, &borders.plan, None)?;
     let commands = lowered.commands.len();
     let (program, _) = program(spec, options, lowered, borders.inputs, borders.outputs)?;
     let summary = Summary {
         device_nodes: nodes[1],
         preprocess_nodes: nodes[0],
-        postprocess_nodes: nodes[2],
+        between_nodes: nodes[2],
+        postprocess_nodes: nodes[3],
         commands,
         constant_bytes: program.constants.len() as u64,
         scratch_bytes: [program.scratch_bytes, program.scratch_lower_bound],
         residency: program.residency,
         elapsed: start.elapsed(),
     };
-    Ok(Compiled { program, preprocess, postprocess, summary })
+    Ok(Compiled { program, preprocess, between, postprocess, summary, report })
 }
 
 /// Room for all that is made of a graph while it is compiled, what its constants' elements become apart.
@@ -182,10 +192,11 @@ pub fn adapt(graph: &mut Graph, spec: &DeviceSpec) {
     }
 }
 
-/// Compiles an integer core, whose arithmetic is the device's already, for one core of a device.
-pub fn compile_core(graph: &Graph, spec: &DeviceSpec) -> Result<Program, Error> {
+/// Compiles an integer core, whose arithmetic is the device's already, for one core of a device that takes turns with the host.
+pub fn compile_core(graph: &Graph, turns: Turns, spec: &DeviceSpec) -> Result<Program, Error> {
     let [inputs, outputs] = [&graph.inputs, &graph.outputs].map(|ids| End::of(graph, ids));
-    let borders = border::npu(&spec.border, graph, &inputs, &outputs, 1, None)?;
+    let mut borders = border::npu(&spec.border, graph, &inputs, &outputs, 1, None)?;
+    borders.plan.turns = turns;
     let lowered = lower(graph, &borders.plan, None)?;
     Ok(program(spec, &CompileOptions::default(), lowered, borders.inputs, borders.outputs)?.0)
 }
@@ -227,7 +238,7 @@ pub fn program(
     inputs: Vec<TensorIo>,
     outputs: Vec<TensorIo>,
 ) -> Result<(Program, Vec<Option<usize>>), Error> {
-    let Lowered { mut commands, operators, constants, drafts, .. } = lowered;
+    let Lowered { mut commands, operators, constants, drafts, results, waits, .. } = lowered;
     let batch = options.batch;
     let besides = Besides { batch, constants: constants.len() as u64, inputs: &inputs, outputs: &outputs };
     let planned = plan::place(spec, &options.plan, &besides, &mut commands, &drafts)?;
@@ -242,6 +253,8 @@ pub fn program(
         buffers: planned.buffers,
         inputs,
         outputs,
+        results,
+        waits,
         operators,
     };
     Ok((program, planned.drafts))

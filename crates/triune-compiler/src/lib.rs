@@ -11,6 +11,7 @@ mod outline;
 pub mod partition;
 pub mod plan;
 mod program;
+mod report;
 pub mod view;
 
 pub use compile::{
@@ -20,4 +21,5 @@ pub use compile::{
 pub use error::Error;
 pub use outline::{Outline, OutlineBuilder, OutlineNode, OutlineValue};
 pub use plan::PlanOptions;
-pub use program::{Operator, PlannedBuffer, Program, Residency, TensorIo};
+pub use program::{Operator, PlannedBuffer, Program, Residency, TensorIo, Wait};
+pub use report::{Crossing, Given, Report, Share, Stayed};

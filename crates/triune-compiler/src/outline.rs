@@ -128,6 +128,14 @@ impl OutlineBuilder {
     }
 }
 
+/// Multiply-accumulates of an operator over constant weights or two matrices; 0 of others, and where extents are open.
+pub(crate) fn macs(graph: &Graph, node: &Node) -> u64 {
+    match &node.op {
+        Op::Conv(_) | Op::Gemm(_) | Op::MatMul(_) => operations(graph, node).unwrap_or(0) / 2,
+        _ => 0,
+    }
+}
+
 /// The arithmetic of an operator with fixed extents.
 fn operations(graph: &Graph, node: &Node) -> Option<u64> {
     let extents =

@@ -1,36 +1,58 @@
 //! Partition: which nodes are the integer core that an NPU runs, and what stays before and behind it on the host.
 //!
-//! The core is the largest set of integer nodes that can run in one go: nothing in it may depend on a host node that
-//! depends on it. The cuts lie on quantize and dequantize operators, so the host parts are plain float models.
+//! Host and device take turns, in few stages (see `partition/stages.rs`); what the device computes in all of them is one graph,
+//! which waits for the host where a stage ends. The cuts lie on quantize and dequantize operators, so the host parts are
+//! plain float models.
 
 mod host;
 mod names;
 mod signed;
+mod stages;
 
-use std::{collections::HashSet, hash::BuildHasher};
+use std::collections::HashSet;
 
-use triune_graph::{Graph, Node, NodeId, Op, ValueId, passes};
-use triune_tensor::{DType, QuantParams};
+use triune_graph::{Graph, NodeId, ValueId, passes};
+use triune_tensor::QuantParams;
 
-use crate::{Error, Program};
+use crate::{Error, Program, report::Report};
 use host::Cut;
 use names::Names;
-use signed::{RAW, flipped, signed_inputs, signed_outputs};
+use signed::{RAW, flipped, signed_border};
+pub use stages::{Crossings, MOST_STAGES, Pause, in_order, is_device, reason, stages};
 
 /// What a partition gives.
 pub struct Core {
     /// The integer core, all tensors at its border i8.
     pub graph: Graph,
+    /// Where it waits for the host.
+    pub turns: Turns,
     /// ONNX file of the host's part before the core.
     pub preprocess: Option<Vec<u8>>,
+    /// ONNX files of the host's parts between the core's stages, one per pause.
+    pub between: Vec<Vec<u8>>,
     /// ONNX file of the host's part behind it.
     pub postprocess: Option<Vec<u8>>,
     /// The float tensors that the core's inputs stand for.
     pub inputs: Vec<End>,
     /// The same for its outputs.
     pub outputs: Vec<End>,
-    /// Nodes before, in and behind the core.
-    pub nodes: [usize; 3],
+    /// Nodes before, in, between the stages of and behind the core.
+    pub nodes: [usize; 4],
+    /// What runs where, and why.
+    pub report: Report,
+}
+
+/// How a core and the host take turns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Turns {
+    /// Nodes of the core in each of its stages, in execution order.
+    pub stages: Vec<usize>,
+    /// How many of the core's inputs are there before it begins; the others come in its pauses.
+    pub given: usize,
+    /// How many of its outputs are wanted in the end; the others are for its pauses only.
+    pub results: usize,
+    /// Between the stages.
+    pub pauses: Vec<Pause>,
 }
 
 /// What a caller is told of a tensor at the core's border.
@@ -55,54 +77,111 @@ pub fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
     let mut prepared = image.clone();
     passes::prepare(&mut prepared)?;
     let names = Names::new(model, &prepared);
-    let (inputs, outputs) = named_core(&prepared, &names)?;
-    let cut = Cut::new(&names, &inputs, &outputs)?;
-    let before = cut.preprocess(&names)?;
-    let (behind, order) = cut.postprocess(model)?;
-    let outputs: Vec<ValueId> = order.iter().map(|&index| outputs[index]).collect();
-    let mut graph = prepared.extract(&inputs, &outputs)?;
+    let mut kept = HashSet::new();
+    let (stages, crossings, cut, between) = loop {
+        let (stages, crossings) = named_core(&prepared, &names, &mut kept)?;
+        let cut = Cut::new(&names, &crossings.inputs, &crossings.outputs)?;
+        let parts = (0..crossings.pauses.len()).map(|pause| cut.between(&names, &crossings, pause));
+        let parts: Vec<_> = parts.collect::<Result<_, Error>>()?;
+        // What the host cannot make of the device's results alone, it makes behind the device, with all that follows.
+        let Some(lost) = parts.iter().position(Option::is_none) else {
+            break (stages, crossings, cut, parts.into_iter().flatten().collect::<Vec<_>>());
+        };
+        let later =
+            (0..).zip(&stages).filter(|(_, stage)| is_device(**stage) && **stage as usize > 2 * lost + 1);
+        kept.extend(later.map(|(index, _)| NodeId(index)));
+    };
+    let report = Report::new(&prepared, &stages, &crossings, &kept, false);
+    let before = cut.preprocess(&names, crossings.given)?;
+    let (behind, order, results) = cut.postprocess(model, &crossings)?;
+    let mut place = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(new, &old)| place[old] = new);
+    let outputs: Vec<ValueId> = order.iter().map(|&index| crossings.outputs[index]).collect();
+    let pauses = between.iter().zip(&crossings.pauses).map(|(part, pause)| Pause {
+        reads: part.reads.iter().map(|&index| place[index]).collect(),
+        makes: pause.makes.clone(),
+    });
+    let mut turns = Turns { stages: Vec::new(), given: crossings.given, results, pauses: pauses.collect() };
+    let (mut graph, mut own) = extract(&prepared, &stages, &crossings.inputs, &outputs)?;
     let device_nodes = graph.nodes.len();
+    let between_nodes = between.iter().map(|part| part.part.nodes).sum();
     let mut input_ends: Vec<End> =
         cut.input_floats.into_iter().zip(cut.input_quants).map(|(name, quant)| End { name, quant }).collect();
     let output_end =
         |&index: &usize| End { name: cut.output_floats[index].0.clone(), quant: cut.output_quants[index] };
     let mut output_ends: Vec<End> = order.iter().map(output_end).collect();
-    for (ends, changed) in
-        [(&mut input_ends, signed_inputs(&mut graph)), (&mut output_ends, signed_outputs(&mut graph))]
-    {
+    let changed = signed_border(&mut graph, &mut own, &turns);
+    for (ends, changed) in [&mut input_ends, &mut output_ends].into_iter().zip(changed) {
         for (end, _) in ends.iter_mut().zip(changed).filter(|(_, changed)| *changed) {
             end.quant = Some(flipped(end.quant.unwrap_or(RAW)));
         }
     }
+    turns.stages = counts(&own, turns.pauses.len() + 1);
     Ok(Core {
         graph,
-        nodes: [before.nodes, device_nodes, behind.nodes],
+        turns,
+        nodes: [before.nodes, device_nodes, between_nodes, behind.nodes],
         preprocess: before.onnx,
+        between: between.into_iter().filter_map(|part| part.part.onnx).collect(),
         postprocess: behind.onnx,
         inputs: input_ends,
         outputs: output_ends,
+        report,
     })
 }
 
-/// The values that enter and leave the core. What leaves it must have a float tensor in the model; a node whose result has
-/// none stays on the host.
-fn named_core(prepared: &Graph, names: &Names<'_>) -> Result<(Vec<ValueId>, Vec<ValueId>), Error> {
-    let mut kept = HashSet::new();
+/// The device's part of a prepared graph, its nodes in the order of their stages, and the stage of each, counted from 0.
+pub fn extract(
+    prepared: &Graph,
+    stages: &[u32],
+    inputs: &[ValueId],
+    outputs: &[ValueId],
+) -> Result<(Graph, Vec<usize>), Error> {
+    let mut ordered = prepared.clone();
+    let mut stages = stages.to_vec();
+    in_order(&mut ordered, &mut stages);
+    let graph = ordered.extract(inputs, outputs)?;
+    // What is not needed for any output is left out.
+    let first = |node: &triune_graph::Node| node.outputs.iter().flatten().next().copied();
+    let mut all = ordered.nodes.iter().zip(&stages);
+    let own = graph.nodes.iter().map(|node| {
+        let name = first(node).map(|id| &graph.value(id).name);
+        let found = all.find(|(other, _)| first(other).map(|id| &ordered.value(id).name) == name);
+        found.map_or(0, |(_, stage)| (*stage / 2) as usize)
+    });
+    let own = own.collect();
+    Ok((graph, own))
+}
+
+/// How many nodes each of some stages has.
+fn counts(stages: &[usize], count: usize) -> Vec<usize> {
+    let mut counts = vec![0; count];
+    stages.iter().for_each(|&stage| counts[stage] += 1);
+    counts
+}
+
+/// The stages of a graph, and what enters and leaves the core. What leaves it must have a float tensor in the model; a node
+/// whose result has none stays on the host, and is one of those `kept`.
+fn named_core(
+    prepared: &Graph,
+    names: &Names<'_>,
+    kept: &mut HashSet<NodeId>,
+) -> Result<(Vec<u32>, Crossings), Error> {
     loop {
         // Packages hold 8-bit tensors at their border.
-        let sides = sides(prepared, &kept, false);
-        if !sides.contains(&Side::Device) {
+        let stages = stages(prepared, kept, false);
+        if !stages.iter().copied().any(is_device) {
             return Err(Error::NotQuantized);
         }
-        let (inputs, outputs) = crossings(prepared, &sides);
+        let crossings = Crossings::new(prepared, &stages);
         let mut leaves = vec![false; prepared.values.len()];
-        for id in &outputs {
+        for id in &crossings.outputs {
             leaves[id.0 as usize] = true;
         }
         // From the back: a node that stays on the host wants its operands there.
         let before = kept.len();
         for (index, node) in prepared.nodes.iter().enumerate().rev() {
-            if sides[index] != Side::Device {
+            if !is_device(stages[index]) {
                 continue;
             }
             let left = || node.outputs.iter().flatten().filter(|id| leaves[id.0 as usize]);
@@ -114,8 +193,8 @@ fn named_core(prepared: &Graph, names: &Names<'_>) -> Result<(Vec<ValueId>, Vec<
             }
         }
         if kept.len() == before {
-            check_count(&inputs, &outputs, 16)?;
-            return Ok((inputs, outputs));
+            check_count(&crossings.inputs, &crossings.outputs, 16)?;
+            return Ok((stages, crossings));
         }
     }
 }
@@ -125,184 +204,95 @@ fn named_core(prepared: &Graph, names: &Names<'_>) -> Result<(Vec<ValueId>, Vec<
 pub enum Origin {
     /// The model's inputs.
     Model(usize),
-    /// The outputs of the part before the core.
-    Before(usize),
+    /// The outputs of a part on the host: which, and the number there.
+    Host(usize, usize),
     /// The outputs of the core.
     Core(usize),
-    /// The outputs of the part behind the core.
-    Behind(usize),
 }
 
 /// A prepared graph in parts, cut at integer tensors.
 pub struct Parts {
-    /// Takes the model's inputs.
-    pub before: Option<Graph>,
+    /// The host's, before, between and behind the core's stages: one more than there are of these.
+    pub hosts: Vec<HostPart>,
     /// All tensors at its border are i8 or i16.
     pub core: Graph,
-    /// Gives what neither the core nor the part before gives.
-    pub behind: Option<Graph>,
+    /// How the core takes turns with them.
+    pub turns: Turns,
     /// The values that enter the core, in the prepared graph.
     pub core_inputs: Vec<(ValueId, Origin)>,
     /// The values that leave it.
-    pub core_outputs: Vec<(ValueId, Origin)>,
-    /// What the part behind takes, in its order.
-    pub behind_inputs: Vec<Origin>,
+    pub core_outputs: Vec<ValueId>,
     /// The model's outputs.
     pub outputs: Vec<Origin>,
+}
+
+/// What the host computes at one time.
+pub struct HostPart {
+    /// The operators, if there are any.
+    pub graph: Option<Graph>,
+    /// What it takes, in its order.
+    pub inputs: Vec<Origin>,
 }
 
 /// Splits a prepared graph for a device, which may compute on 16-bit integers, too, and the host, without regard to names:
 /// nothing is written to a file. `None` if it has no operators over integers for the device.
 pub fn parts(prepared: &Graph, int16: bool) -> Result<Option<Parts>, Error> {
-    let sides = sides(prepared, &HashSet::new(), int16);
-    if !sides.contains(&Side::Device) {
+    let stages = stages(prepared, &HashSet::<NodeId>::new(), int16);
+    if !stages.iter().copied().any(is_device) {
         return Ok(None);
     }
-    let (inputs, outputs) = crossings(prepared, &sides);
-    check_count(&inputs, &outputs, 1)?;
-    let producers = prepared.producers();
-    let made_on = |id: ValueId| producers[id.0 as usize].map(|producer| sides[producer.0 as usize]);
+    let crossings = Crossings::new(prepared, &stages);
+    check_count(&crossings.inputs, &crossings.outputs, 1)?;
+    let count = crossings.pauses.len() + 2;
+    let mut made = vec![None; prepared.values.len()];
+    for (node, &stage) in prepared.nodes.iter().zip(&stages) {
+        node.outputs.iter().flatten().for_each(|id| made[id.0 as usize] = Some(stage));
+    }
+    let mut made_on: Vec<Vec<ValueId>> = vec![Vec::new(); count];
     let number = |list: &mut Vec<ValueId>, id: ValueId| {
         list.iter().position(|&each| each == id).unwrap_or_else(|| {
             list.push(id);
             list.len() - 1
         })
     };
-    let (mut before, mut core, mut behind) = (Vec::new(), outputs.clone(), Vec::new());
-    let mut origin = |id: ValueId| match made_on(id) {
-        Some(Side::Before) => Origin::Before(number(&mut before, id)),
-        Some(Side::Device) => Origin::Core(number(&mut core, id)),
-        Some(Side::Behind) => Origin::Behind(number(&mut behind, id)),
+    let mut core = crossings.outputs.clone();
+    let mut origin = |id: ValueId| match made[id.0 as usize] {
+        Some(stage) if is_device(stage) => Origin::Core(number(&mut core, id)),
+        Some(stage) => {
+            let part = (stage / 2) as usize;
+            Origin::Host(part, number(&mut made_on[part], id))
+        }
         None => match prepared.inputs.iter().position(|&input| input == id) {
             Some(index) => Origin::Model(index),
             // A constant.
-            None => Origin::Behind(number(&mut behind, id)),
+            None => Origin::Host(count - 1, number(&mut made_on[count - 1], id)),
         },
     };
-    let core_inputs: Vec<_> = inputs.iter().map(|&id| (id, origin(id))).collect();
+    let core_inputs: Vec<_> = crossings.inputs.iter().map(|&id| (id, origin(id))).collect();
     let results: Vec<_> = prepared.outputs.iter().map(|&id| origin(id)).collect();
-    let mut taken = Vec::new();
-    for (node, _) in prepared.nodes.iter().zip(&sides).filter(|(_, side)| **side == Side::Behind) {
+    let mut taken: Vec<Vec<ValueId>> = vec![Vec::new(); count];
+    for (node, &stage) in prepared.nodes.iter().zip(&stages).filter(|(_, stage)| !is_device(**stage)) {
+        let own = &mut taken[(stage / 2) as usize];
         for &id in node.inputs.iter().flatten() {
-            let elsewhere = prepared.value(id).constant.is_none() && made_on(id) != Some(Side::Behind);
-            if elsewhere && !taken.contains(&id) {
-                taken.push(id);
+            let elsewhere = prepared.value(id).constant.is_none() && made[id.0 as usize] != Some(stage);
+            if elsewhere && !own.contains(&id) {
+                own.push(id);
             }
         }
     }
-    let behind_inputs: Vec<_> = taken.iter().map(|&id| origin(id)).collect();
-    let part = |inputs: &[ValueId], outputs: &[ValueId]| {
-        (!outputs.is_empty()).then(|| prepared.extract(inputs, outputs)).transpose()
-    };
-    let mut graph = prepared.extract(&inputs, &outputs)?;
-    signed_inputs(&mut graph);
-    signed_outputs(&mut graph);
-    let core_outputs = outputs.iter().enumerate().map(|(index, &id)| (id, Origin::Core(index))).collect();
-    Ok(Some(Parts {
-        before: part(&prepared.inputs, &before)?,
-        core: graph,
-        behind: part(&taken, &behind)?,
-        core_inputs,
-        core_outputs,
-        behind_inputs,
-        outputs: results,
-    }))
-}
-
-/// Where a node runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// On the host, before the device.
-    Before,
-    /// On the device.
-    Device,
-    /// On the host, behind the device.
-    Behind,
-}
-
-/// Assigns every node of a prepared graph to a side; those in `kept` stay on the host, and those over 16-bit integers unless
-/// the device computes on these.
-pub fn sides<S: BuildHasher>(graph: &Graph, kept: &HashSet<NodeId, S>, int16: bool) -> Vec<Side> {
-    // For a value: the side that makes it; inputs and constants count as before.
-    let mut made: Vec<Side> = vec![Side::Before; graph.values.len()];
-    let producers = graph.producers();
-    graph
-        .nodes
-        .iter()
-        .zip(0..)
-        .map(|(node, index)| {
-            let operands = || node.inputs.iter().flatten().filter(|id| graph.value(**id).constant.is_none());
-            let behind = operands().any(|id| made[id.0 as usize] == Side::Behind);
-            let runs =
-                is_integer(graph, node, int16) && !stays_on_host(node) && !kept.contains(&NodeId(index));
-            let ready = operands().all(|id| {
-                made[id.0 as usize] == Side::Device
-                    || producers[id.0 as usize].is_none_or(|producer| {
-                        matches!(graph.nodes[producer.0 as usize].op, Op::QuantizeLinear(_))
-                    })
-            });
-            let side = if behind || !(runs && ready) {
-                let device = operands().any(|id| made[id.0 as usize] == Side::Device);
-                if behind || device { Side::Behind } else { Side::Before }
-            } else {
-                Side::Device
-            };
-            for output in node.outputs.iter().flatten() {
-                made[output.0 as usize] = side;
-            }
-            side
-        })
-        .collect()
-}
-
-/// Whether the arrays have no part in the operator, whatever its types: softmax, reductions, choices and lookups, and
-/// arithmetic on integers that mean no reals. What is not named here stays on the host.
-fn stays_on_host(node: &Node) -> bool {
-    match node.op {
-        Op::Binary(_) | Op::Unary(_) => node.quant.is_none(),
-        Op::Conv(_)
-        | Op::Gemm(_)
-        | Op::MatMul(_)
-        | Op::BatchNormalization(_)
-        | Op::Pool(_)
-        | Op::GlobalPool(_)
-        | Op::AdaptivePool(_)
-        | Op::Table(_)
-        | Op::Reshape(_)
-        | Op::Flatten(_)
-        | Op::Transpose(_)
-        | Op::Concat(_)
-        | Op::Slice(_)
-        | Op::Split(_)
-        | Op::Gather(_)
-        | Op::Unsqueeze(_)
-        | Op::Squeeze(_)
-        | Op::Expand(_)
-        | Op::Pad(_)
-        | Op::Identity(_)
-        | Op::ShapeOf(_)
-        | Op::ConstantOfShape(_)
-        | Op::Cast(_)
-        | Op::Resize(_)
-        | Op::QuantizeLinear(_)
-        | Op::DequantizeLinear(_)
-        | Op::WarpPerspective(_)
-        | Op::ScatterElements(_)
-        | Op::ScatterNd(_)
-        | Op::Hosted(_) => false,
-        _ => true,
+    let inputs: Vec<Vec<Origin>> =
+        taken.iter().map(|ids| ids.iter().map(|&id| origin(id)).collect()).collect();
+    let mut hosts = Vec::with_capacity(count);
+    for ((own, outputs), inputs) in taken.iter().zip(&made_on).zip(inputs) {
+        let graph = (!outputs.is_empty()).then(|| prepared.extract(own, outputs)).transpose()?;
+        hosts.push(HostPart { graph, inputs });
     }
-}
-
-/// Whether all tensors of a node are 8 bit, or with `int16` 16.
-fn is_integer(graph: &Graph, node: &Node, int16: bool) -> bool {
-    let quantized = |id: &ValueId| {
-        let dtype = graph.value(*id).dtype;
-        int16 && dtype == Some(DType::I16) || dtype.is_some_and(DType::is_quantized)
-    };
-    !matches!(node.op, Op::QuantizeLinear(_) | Op::DequantizeLinear(_))
-        && node.inputs.iter().flatten().filter(|id| graph.value(**id).constant.is_none()).all(quantized)
-        && node.outputs.iter().flatten().all(quantized)
+    let (mut graph, mut own) = extract(prepared, &stages, &crossings.inputs, &crossings.outputs)?;
+    let Crossings { given, results: wanted, pauses, outputs, .. } = crossings;
+    let mut turns = Turns { stages: Vec::new(), given, results: wanted, pauses };
+    signed_border(&mut graph, &mut own, &turns);
+    turns.stages = counts(&own, turns.pauses.len() + 1);
+    Ok(Some(Parts { hosts, core: graph, turns, core_inputs, core_outputs: outputs, outputs: results }))
 }
 
 /// Refuses more inputs and outputs than `times` those that a program can have, before anything is compared with them.
@@ -314,31 +304,4 @@ fn check_count(inputs: &[ValueId], outputs: &[ValueId], times: usize) -> Result<
     Err(Error::Target(format!(
         "{count} inputs and outputs of the integer core; a program has at most {most}"
     )))
-}
-
-/// Values that enter and leave the core, in order of first use.
-pub fn crossings(graph: &Graph, sides: &[Side]) -> (Vec<ValueId>, Vec<ValueId>) {
-    let producers = graph.producers();
-    let inside = |id: ValueId| {
-        producers[id.0 as usize].is_some_and(|producer| sides[producer.0 as usize] == Side::Device)
-    };
-    let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
-    let (mut enters, mut leaves) = (HashSet::new(), HashSet::new());
-    for (node, side) in graph.nodes.iter().zip(sides) {
-        for &id in node.inputs.iter().flatten() {
-            if *side == Side::Device {
-                if graph.value(id).constant.is_none() && !inside(id) && enters.insert(id) {
-                    inputs.push(id);
-                }
-            } else if inside(id) && leaves.insert(id) {
-                outputs.push(id);
-            }
-        }
-    }
-    for &id in &graph.outputs {
-        if inside(id) && leaves.insert(id) {
-            outputs.push(id);
-        }
-    }
-    (inputs, outputs)
 }

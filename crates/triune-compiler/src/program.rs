@@ -112,6 +112,17 @@ impl Residency {
     }
 }
 
+/// Where a program waits for the host, which makes inputs of outputs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// How many commands run before it, counted from the first.
+    pub at: u32,
+    /// The outputs that the host reads, by their number.
+    pub reads: Vec<usize>,
+    /// The inputs that it makes.
+    pub makes: Vec<usize>,
+}
+
 /// A program for one kind of device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
@@ -131,10 +142,15 @@ pub struct Program {
     pub residency: Option<Residency>,
     /// What lies in segments 2 and 3 and when. Execution does not read it.
     pub buffers: Vec<PlannedBuffer>,
-    /// What a run takes, batch included: segments 4 and up.
+    /// What a run takes, batch included: segments 4 and up. What the host makes while the program waits comes last.
     pub inputs: Vec<TensorIo>,
-    /// What a run gives, batch included: the segments after the inputs'.
+    /// What a run gives, batch included: the segments after the inputs'. What only the host reads while the program waits
+    /// comes last.
     pub outputs: Vec<TensorIo>,
+    /// How many of the outputs callers get; the others are for the host while the program waits.
+    pub results: usize,
+    /// Where it waits for the host, in order.
+    pub waits: Vec<Wait>,
     /// Where commands come from, in order.
     pub operators: Vec<Operator>,
 }
@@ -150,6 +166,24 @@ impl Program {
     pub const RESIDENT: u8 = 3;
     /// Segment of input 0.
     pub const FIRST_IO: u8 = 4;
+
+    /// The inputs that callers give.
+    pub fn given(&self) -> &[TensorIo] {
+        let made: usize = self.waits.iter().map(|wait| wait.makes.len()).sum();
+        &self.inputs[..self.inputs.len().saturating_sub(made)]
+    }
+
+    /// The outputs that callers get.
+    pub fn results(&self) -> &[TensorIo] {
+        &self.outputs[..self.results.min(self.outputs.len())]
+    }
+
+    /// The commands of each stage: between the program's beginning, its waits and its end.
+    pub fn stages(&self) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
+        let ends = self.waits.iter().map(|wait| wait.at as usize).chain([usize::MAX]);
+        let mut start = 0;
+        ends.map(move |end| std::mem::replace(&mut start, end)..end)
+    }
 
     /// Size of segment 3, the feature maps that stay in the near memory, per image.
     pub fn resident_bytes(&self) -> u64 {

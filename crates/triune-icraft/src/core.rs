@@ -7,7 +7,10 @@ use triune_tensor::DType;
 
 use super::source::{Meaning, Source};
 use crate::Error;
-use triune_compiler::partition::{Side, crossings, sides};
+use triune_compiler::{
+    Report,
+    partition::{Crossings, Turns, extract, is_device, stages},
+};
 
 /// The integer core of a network.
 #[derive(Debug)]
@@ -20,6 +23,10 @@ pub(crate) struct Core {
     pub(crate) values: Vec<Option<ValueId>>,
     /// Names of the network's operators that it stands for.
     pub(crate) nodes: HashSet<String>,
+    /// How it takes turns with the host.
+    pub(crate) turns: Turns,
+    /// What runs where, and why.
+    pub(crate) report: Report,
 }
 
 impl Core {
@@ -29,41 +36,54 @@ impl Core {
         let meanings = meanings(prepared);
         let named = |id: ValueId| source.integers_of(prepared.value(id), meanings[id.0 as usize]?);
         let mut kept: HashSet<NodeId> = HashSet::new();
-        let (inputs, outputs) = loop {
-            let sides = sides(prepared, &kept, int16);
+        let (stages, crossings) = loop {
+            let stages = stages(prepared, &kept, int16);
             let wide = |meaning: &Meaning| meaning.dtype == DType::I16;
-            if !sides.contains(&Side::Device) && !int16 && meanings.iter().flatten().any(wide) {
+            let any = stages.iter().copied().any(is_device);
+            if !any && !int16 && meanings.iter().flatten().any(wide) {
                 return Err(Error::target(
                     "the model has operators over 16-bit integers only, and the accelerator computes on 8-bit ones; buyi \
                      computes on both",
                 ));
             }
-            if !sides.contains(&Side::Device) {
+            if !any {
                 return Err(triune_compiler::Error::NotQuantized.into());
             }
-            let (inputs, outputs) = crossings(prepared, &sides);
+            let crossings = Crossings::new(prepared, &stages);
             // What crosses the border must be a value of the network; who reads or makes another one stays on the host.
             let before = kept.len();
-            for &id in outputs.iter().filter(|&&id| named(id).is_none()) {
+            for &id in crossings.outputs.iter().filter(|&&id| named(id).is_none()) {
                 kept.extend(producers[id.0 as usize]);
             }
-            for &id in inputs.iter().filter(|&&id| named(id).is_none()) {
-                let readers = prepared.nodes.iter().zip(&sides).zip(0..);
+            for &id in crossings.inputs.iter().filter(|&&id| named(id).is_none()) {
+                let readers = prepared.nodes.iter().zip(&stages).zip(0..);
                 let readers = readers
-                    .filter(|((node, side), _)| **side == Side::Device && node.inputs.contains(&Some(id)));
+                    .filter(|((node, stage), _)| is_device(**stage) && node.inputs.contains(&Some(id)));
                 kept.extend(readers.map(|(_, index)| NodeId(index)));
             }
             if kept.len() == before {
-                break (inputs, outputs);
+                break (stages, crossings);
             }
         };
-        let graph = prepared.extract(&inputs, &outputs)?;
-        let meanings = self::meanings(&graph);
+        let report = Report::new(prepared, &stages, &crossings, &kept, int16);
+        let (graph, own) = extract(prepared, &stages, &crossings.inputs, &crossings.outputs)?;
+        let Crossings { given, results, pauses, .. } = crossings;
+        let stages = (0..=pauses.len()).map(|stage| own.iter().filter(|&&each| each == stage).count());
+        let turns = Turns { stages: stages.collect(), given, results, pauses };
+        // Of the whole model: in its own part, nobody may say what a value that is only moved means.
+        let known: HashMap<&str, Meaning> = prepared
+            .values
+            .iter()
+            .zip(&meanings)
+            .filter_map(|(value, meaning)| Some((&*value.name, (*meaning)?)))
+            .collect();
+        let meanings: Vec<Option<Meaning>> =
+            graph.values.iter().map(|value| known.get(&*value.name).copied()).collect();
         let values = graph.values.iter().zip(&meanings).map(|(value, meaning)| {
             source.integers_of(value, (*meaning)?).filter(|_| value.constant.is_none())
         });
         let values = values.collect();
-        let mut core = Self { graph, meanings, values, nodes: HashSet::new() };
+        let mut core = Self { graph, meanings, values, nodes: HashSet::new(), turns, report };
         let ends =
             |ids: &[ValueId]| -> Vec<ValueId> { ids.iter().filter_map(|&id| core.value(id)).collect() };
         let (from, to) = (ends(&core.graph.inputs), ends(&core.graph.outputs));

@@ -20,11 +20,12 @@ use super::{
 };
 use crate::Error;
 
-/// Numbers of values and operators: the same name has the same number in every stage.
+/// What all stages have in common: the numbers of values and operators by their names, and how results lie at the border.
 #[derive(Debug, Default)]
 pub(crate) struct Ids {
     values: HashMap<String, i64>,
     ops: HashMap<String, i64>,
+    results: HashMap<String, Form>,
 }
 
 impl Ids {
@@ -129,25 +130,47 @@ impl<'a> Emitter<'a> {
             inputs.push(self.define(id, form)?);
         }
         self.push("Input", "Input", Vec::new(), inputs, Vec::new());
-        for node in self.order() {
+        let mut stages = 0;
+        let mut last = None;
+        for (stage, node) in self.order() {
             self.target = self.target_of(node);
             if self.target == Target::Host || !self.commands {
                 self.node(node)?;
-            } else if let Some(compiled) = compiled.take() {
-                self.hard_ops(compiled)?;
+            } else if let Some(compiled) = &mut compiled
+                && last.replace(stage) != Some(stage)
+            {
+                if stages >= compiled.core.turns.stages.len() {
+                    return Err(Error::internal("the accelerator runs more often than its program"));
+                }
+                self.hard_ops(compiled, stages)?;
+                stages += 1;
             }
+        }
+        if compiled.is_some_and(|compiled| stages < compiled.core.turns.stages.len()) {
+            return Err(Error::internal("the accelerator runs less often than its program"));
         }
         self.target = Target::Host;
         let mut outputs = Vec::with_capacity(graph.outputs.len());
         for &id in &graph.outputs {
-            let form = self.form(id)?.unblocked();
-            let image = form == Form::image() || self.is_joined_image(id);
-            let form = if image { Form::image() } else { Form::plain(form.order.len()) };
+            let form = self.border(id)?;
             let meaning = self.meaning(id);
             outputs.push(Some(self.operand(id, &form, meaning)?));
         }
         self.push("Output", "Output", outputs, Vec::new(), Vec::new());
         Ok(self.document)
+    }
+
+    /// How a result lies at the border: as in the first stage, wherever the accelerator has it.
+    fn border(&mut self, id: ValueId) -> Result<Form, Error> {
+        let (value, own) = (self.source.graph.value(id), self.form(id)?.unblocked());
+        let known = self.ids.results.get(&value.name).filter(|form| form.order.len() == own.order.len());
+        if let Some(form) = known {
+            return Ok(form.clone());
+        }
+        let image = own == Form::image() || self.is_joined_image(id);
+        let form = if image { Form::image() } else { Form::plain(own.order.len()) };
+        self.ids.results.insert(value.name.clone(), form.clone());
+        Ok(form)
     }
 
     /// Who runs a node.
@@ -156,21 +179,21 @@ impl<'a> Emitter<'a> {
         hardware.map_or(Target::Host, |hardware| hardware.target)
     }
 
-    /// The operators in an order in which the accelerator's follow each other.
-    pub(crate) fn order(&self) -> Vec<&'a Node> {
+    /// The operators with their stages, in an order in which the accelerator's of one stage follow each other: the host has the
+    /// even stages, the accelerator the odd ones, and what the host makes for no stage of it is in the last.
+    pub(crate) fn order(&self) -> Vec<(u32, &'a Node)> {
         let graph = &self.source.graph;
-        let mut behind = vec![false; graph.values.len()];
-        let mut parts: [Vec<&Node>; 3] = Default::default();
+        let mut made = vec![0_u32; graph.values.len()];
+        let mut order: Vec<(u32, &Node)> = Vec::with_capacity(graph.nodes.len());
         for node in &graph.nodes {
+            let after = node.inputs.iter().flatten().map(|id| made[id.0 as usize]).max().unwrap_or(0);
             let hardware = self.target_of(node) != Target::Host;
-            let follows = node.inputs.iter().flatten().any(|id| behind[id.0 as usize]);
-            let part = if hardware { 1 } else { 2 * usize::from(follows) };
-            for id in node.outputs.iter().flatten() {
-                behind[id.0 as usize] = hardware || follows;
-            }
-            parts[part].push(node);
+            let stage = if hardware { after | 1 } else { after.next_multiple_of(2) };
+            node.outputs.iter().flatten().for_each(|id| made[id.0 as usize] = stage);
+            order.push((stage, node));
         }
-        parts.concat()
+        order.sort_by_key(|(stage, _)| *stage);
+        order
     }
 
     // ---- values ----

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use triune_device::{Command, DeviceSpec, command};
-use triune_graph::Graph;
+use triune_graph::{Graph, ValueId};
 
 use super::{BLOCK_BYTES, core::Core};
 use crate::Error;
@@ -23,8 +23,8 @@ pub(crate) struct Generated {
     pub(crate) commands: Vec<Command>,
     /// Commands of each node of the core, in order.
     pub(crate) spans: Vec<Range<usize>>,
-    /// Commands that copy results to where the caller takes them.
-    pub(crate) copies: Range<usize>,
+    /// Commands at the end of each stage that copy results to where the host takes them.
+    pub(crate) copies: Vec<Range<usize>>,
     /// Where each value of the core lies.
     pub(crate) places: Vec<Option<Placed>>,
     /// Where the caller takes the results.
@@ -47,21 +47,28 @@ pub(crate) struct Placed {
 impl Generated {
     pub(crate) fn new(core: &Core, spec: &DeviceSpec, plan: &PlanOptions) -> Result<Self, Error> {
         let graph = &core.graph;
-        let [inputs, outputs] = [&graph.inputs, &graph.outputs].map(|ids| End::of(graph, ids));
+        let end = |&id: &ValueId| End {
+            name: graph.value(id).name.clone(),
+            quant: core.meanings[id.0 as usize].map(|meaning| meaning.params),
+        };
+        let [inputs, outputs] =
+            [&graph.inputs, &graph.outputs].map(|ids| ids.iter().map(end).collect::<Vec<_>>());
         // What is no feature map crosses the border without padding.
         let mut edge = spec.border;
         edge.channels = 1;
         let block = Some(BLOCK_BYTES as u32);
-        let borders = border::npu(&edge, graph, &inputs, &outputs, 1, block)?;
+        let mut borders = border::npu(&edge, graph, &inputs, &outputs, 1, block)?;
+        borders.plan.turns = core.turns.clone();
         let lowered = lower(graph, &borders.plan, None)?;
         let (views, spans, pieces) = (lowered.views.clone(), lowered.spans.clone(), lowered.pieces.clone());
+        let copies = lowered.copies.clone();
         let options = CompileOptions { batch: 1, plan: *plan, block };
         let (program, drafts) = program(spec, &options, lowered, borders.inputs, borders.outputs)?;
         let commands = command::decode(&program.instructions)?;
-        let spans: Vec<Range<usize>> =
-            spans.into_iter().map(|[first, last]| first as usize..last as usize).collect();
-        let done = spans.last().map_or(0, |span| span.end);
-        let copies = done..commands.len().saturating_sub(1).max(done);
+        let ranges = |spans: Vec<[u32; 2]>| -> Vec<Range<usize>> {
+            spans.into_iter().map(|[first, last]| first as usize..last as usize).collect()
+        };
+        let (spans, copies) = (ranges(spans), ranges(copies));
         let place = |view: &View| placed(&program, graph, &drafts, view);
         let places = views.iter().map(|view| view.as_ref().and_then(place)).collect();
         let outputs: Option<Vec<Placed>> = borders.plan.outputs.iter().map(place).collect();

@@ -23,7 +23,7 @@ use super::{
     generate::{Generated, Placed},
 };
 use crate::Error;
-use triune_compiler::view::View;
+use triune_compiler::{partition::Pause, view::View};
 
 /// Tag of a value whose elements do not lie without gaps: bytes from one to the next along each stored axis.
 pub(crate) const STRIDES: &str = "strides";
@@ -53,15 +53,19 @@ impl<'a> Compiled<'a> {
 }
 
 impl Emitter<'_> {
-    /// Appends the accelerator's operators.
-    pub(crate) fn hard_ops(&mut self, compiled: &mut Compiled<'_>) -> Result<(), Error> {
+    /// Appends the accelerator's operators of a stage.
+    pub(crate) fn hard_ops(&mut self, compiled: &mut Compiled<'_>, stage: usize) -> Result<(), Error> {
         let (core, generated) = (compiled.core, compiled.generated);
-        let program = &generated.program;
+        let (program, turns) = (&generated.program, &core.turns);
         let lies = |id: ValueId| {
             let placed = generated.places.get(id.0 as usize).copied().flatten();
             placed.ok_or_else(|| Error::internal(format!("'{}' lies nowhere", core.graph.value(id).name)))
         };
-        for &id in &core.graph.inputs {
+        let made: Vec<usize> = match stage.checked_sub(1) {
+            None => (0..turns.given).collect(),
+            Some(pause) => turns.pauses[pause].makes.clone(),
+        };
+        for id in made.into_iter().map(|index| core.graph.inputs[index]) {
             let name = &core.graph.value(id).name;
             let value = core
                 .value(id)
@@ -73,7 +77,9 @@ impl Emitter<'_> {
             compiled.values.insert(id, index);
         }
         let graph = &core.graph;
-        for (node, span) in graph.nodes.iter().zip(&generated.spans) {
+        let first: usize = turns.stages[..stage].iter().sum();
+        let own = first..first + turns.stages[stage];
+        for (node, span) in graph.nodes[own.clone()].iter().zip(&generated.spans[own.clone()]) {
             let mut inputs = Vec::with_capacity(node.inputs.len());
             for &id in node.inputs.iter().flatten().filter(|id| graph.value(**id).constant.is_none()) {
                 let index = compiled.values.get(&id).copied();
@@ -93,13 +99,23 @@ impl Emitter<'_> {
             let origin = self.origin(compiled, node);
             self.hard_op(compiled, Some(node), &node.name, span.clone(), inputs, outputs, origin)?;
         }
-        let copied = !generated.copies.is_empty();
+        let copies = generated.copies[stage].clone();
         let (mut from, mut to) = (Vec::new(), Vec::new());
-        for (&id, placed) in graph.outputs.iter().zip(&generated.outputs) {
+        let read = |pauses: &[Pause]| -> HashSet<usize> {
+            pauses.iter().flat_map(|pause| pause.reads.iter().copied()).collect()
+        };
+        // What the host takes now: what it reads in this pause and did in none before, or what is left at the end.
+        let before = read(&turns.pauses[..stage]);
+        let now = turns.pauses.get(stage).map(|pause| read(std::slice::from_ref(pause)));
+        let taken =
+            |index: &usize| !before.contains(index) && now.as_ref().is_none_or(|now| now.contains(index));
+        for index in (0..graph.outputs.len()).filter(taken) {
+            let (id, placed) = (graph.outputs[index], &generated.outputs[index]);
             let index = compiled.values.get(&id).copied();
             let index = index.ok_or_else(|| Error::internal("a result that nothing makes"))?;
             let own = lies(id)?;
-            let result = if copied && (own.segment, own.offset) != (placed.segment, placed.offset) {
+            let copied = !copies.is_empty() && (own.segment, own.offset) != (placed.segment, placed.offset);
+            let result = if copied {
                 let result = self.placed_value(compiled, id, placed, ":result")?;
                 from.push(Some(index));
                 to.push(result);
@@ -112,8 +128,8 @@ impl Emitter<'_> {
                 self.settle(value, result, form);
             }
         }
-        if copied {
-            self.hard_op(compiled, None, "results", generated.copies.clone(), from, to, Vec::new())?;
+        if !copies.is_empty() {
+            self.hard_op(compiled, None, "results", copies, from, to, Vec::new())?;
         }
         Ok(())
     }

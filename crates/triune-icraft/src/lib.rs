@@ -48,7 +48,7 @@ use form::Style;
 use generate::Generated;
 use hardops::Compiled;
 use source::Source;
-use triune_compiler::{PlanOptions, adapt, bind_batch};
+use triune_compiler::{PlanOptions, Report, adapt, bind_batch};
 pub use triune_runtime::Error;
 
 /// Bytes of a block of channels: 32 of 8 bit, 16 of 16 bit.
@@ -113,6 +113,8 @@ pub struct Stages {
     pub compiled: Document,
     /// The suffix of files with `compiled`: `BY` or `ZG`.
     pub suffix: &'static str,
+    /// What runs where, and why.
+    pub report: Report,
 }
 
 impl Stages {
@@ -173,6 +175,7 @@ impl Stages {
             adapted: title(adapted),
             compiled: title(compiled),
             suffix: accelerator.suffix(),
+            report: core.report.clone(),
         })
     }
 

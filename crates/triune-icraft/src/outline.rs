@@ -168,6 +168,8 @@ impl<'a> Outline<'a> {
             buffers: fixed,
             inputs: Vec::new(),
             outputs: Vec::new(),
+            results: 0,
+            waits: Vec::new(),
             operators: self.operators,
         };
         let program = match planned {

@@ -5,13 +5,14 @@ mod results;
 
 use std::{
     collections::HashMap,
+    ops::Range,
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 use triune_compiler::lower::ALIGNMENT;
 use triune_device::{
-    Addr, Decoded, DeviceSpec, Executor, Memory, RegionId, Sanitize, Segment, SegmentKind, SegmentTable,
-    Stream, Timeline, TimingOptions, timing, work,
+    Addr, Command, Decoded, DeviceSpec, Executor, Memory, RegionId, Sanitize, Segment, SegmentKind,
+    SegmentTable, Stream, Timeline, TimingOptions, timing, work,
 };
 use triune_fork::Brief;
 use triune_kernels::{Isa, Pool};
@@ -19,6 +20,7 @@ use triune_tensor::memory::filled;
 
 use crate::{
     Error, Program, TensorIo,
+    between::BetweenPart,
     clock::{Demand, DeviceClock, Meter, Realtime},
 };
 
@@ -228,6 +230,8 @@ pub struct Deployment {
     pool: Pool,
     /// None when time is not modelled.
     meter: Option<Meter>,
+    /// What the host computes while the program waits.
+    between: Vec<BetweenPart>,
     _loaded: Arc<Loaded>,
 }
 
@@ -293,16 +297,17 @@ impl Deployment {
             Some(image) => places(&loaded, &image.lock().unwrap_or_else(PoisonError::into_inner)),
             None => Vec::new(),
         };
-        let timeline = timeline(device, &places, &images, &circumstances)?;
+        let timeline = timeline(device, program, &places, &images, &circumstances)?;
         let meter = if timeline.clock_mhz == 0 {
             None
         } else {
-            let busy = busier(device, &places, &images, &timeline, &circumstances)?;
+            let busy = busier(device, program, &places, &images, &timeline, &circumstances)?;
             let demand = demand(&device.spec, program, cores(options, program.batch), &busy);
             Some(Meter::new(&device.clock, program.batch as u32, demand, options.lag, options.realtime)?)
         };
         let (device, program) = (Arc::clone(device), Arc::clone(program));
-        Ok(Self { device, program, images, timeline, places, pool, meter, _loaded: loaded })
+        let between = Vec::new();
+        Ok(Self { device, program, images, timeline, places, pool, meter, between, _loaded: loaded })
     }
 
     /// What each run asks of the device's cores and link; `None` when time is not modelled.
@@ -327,7 +332,7 @@ impl Deployment {
 
     /// The timeline under other circumstances: another clock, 16-bit elements, other cores at work besides.
     pub fn retime(&self, options: &TimingOptions) -> Result<Timeline, Error> {
-        timeline(&self.device, &self.places, &self.images, options)
+        timeline(&self.device, &self.program, &self.places, &self.images, options)
     }
 
     /// Where the segments of the first image lie: instructions, constants, feature maps in the far and in the near
@@ -336,45 +341,130 @@ impl Deployment {
         &self.places
     }
 
-    /// Nanoseconds that the host link takes to move one run's inputs and outputs; 0 when the device has no link.
+    /// Nanoseconds that the host link takes to move one run's inputs and outputs, those between its stages included; 0 when the
+    /// device has no link.
     pub fn transfer_nanos(&self) -> u64 {
         let Some(link) = &self.device.spec.link else { return 0 };
         let bytes = |tensors: &[TensorIo]| tensors.iter().map(|io| io.bytes() as u64).sum::<u64>();
         let total = u128::from(bytes(&self.program.inputs) + bytes(&self.program.outputs));
         let moving = total * 1_000_000_000 / u128::from(link.bytes_per_second.max(1));
-        u64::try_from(moving).unwrap_or(u64::MAX).saturating_add(link.call_ns)
+        let calls = link.call_ns.saturating_mul(1 + self.program.waits.len() as u64);
+        u64::try_from(moving).unwrap_or(u64::MAX).saturating_add(calls)
     }
 
-    /// Runs the program once: copies the inputs to the device, executes, copies the outputs back. Allocates nothing.
+    /// Lets the host compute what the program waits for: one part for each of its waits, in order.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for another number of parts, or one that does not fit the program's tensors.
+    pub fn attach(&mut self, parts: Vec<BetweenPart>) -> Result<(), Error> {
+        if parts.len() != self.program.waits.len() {
+            return Err(Error::argument(format!(
+                "{} parts on the host for a program that waits for {}",
+                parts.len(),
+                self.program.waits.len()
+            )));
+        }
+        self.between = parts;
+        Ok(())
+    }
+
+    /// Runs the program once: copies the inputs to the device, executes, copies the outputs back. Allocates nothing, unless the
+    /// program waits for the host.
     ///
     /// Each slice has exactly the bytes of its [`TensorIo`]. A run can be stopped, see [`Session::run`](crate::Session::run).
     pub fn run(&mut self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), Error> {
-        check("input", &self.program.inputs, inputs.iter().map(|bytes| bytes.len()))?;
-        check("output", &self.program.outputs, outputs.iter().map(|bytes| bytes.len()))?;
+        if self.between.len() != self.program.waits.len() {
+            return Err(Error::argument(
+                "the program waits for the host, and nothing is attached that computes there",
+            ));
+        }
+        let (mut between, program) = (std::mem::take(&mut self.between), Arc::clone(&self.program));
+        let done = self.run_with(inputs, outputs, &mut |wait, tensors| between[wait].run(&program, tensors));
+        self.between = between;
+        done
+    }
+
+    /// As [`Self::run`], with the host's part in each wait by its number: of the outputs that it reads, in the order of
+    /// [`Wait::reads`](crate::Wait), it makes the inputs, in the order of `makes`.
+    pub fn run_with(
+        &mut self,
+        inputs: &[&[u8]],
+        outputs: &mut [&mut [u8]],
+        host: &mut dyn FnMut(usize, &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error>,
+    ) -> Result<(), Error> {
+        let program = Arc::clone(&self.program);
+        check("input", program.given(), inputs.iter().map(|bytes| bytes.len()))?;
+        check("output", program.results(), outputs.iter().map(|bytes| bytes.len()))?;
         let started = self.meter.as_ref().map(Meter::start);
-        let (images, pool, batch) = (&self.images, &self.pool, self.program.batch);
-        pool_for(batch, pool, &|image| {
-            let mut guard = images[image].lock().unwrap_or_else(PoisonError::into_inner);
-            let result = guard.execute(inputs, image, &self.program, pool);
-            guard.failed = result.err();
-        });
-        // Images that were left out have not failed.
-        work::go_on()?;
-        for (index, each) in self.images.iter_mut().enumerate() {
-            let image = each.get_mut().unwrap_or_else(PoisonError::into_inner);
-            if let Some(error) = image.failed.take() {
-                return Err(error);
+        self.write((0..inputs.len()).zip(inputs.iter().copied()))?;
+        for (stage, commands) in program.stages().enumerate() {
+            self.execute(commands)?;
+            let Some(wait) = program.waits.get(stage) else { continue };
+            let mut read: Vec<Vec<u8>> = Vec::with_capacity(wait.reads.len());
+            for &index in &wait.reads {
+                let mut bytes = filled(program.outputs[index].bytes(), 0)?;
+                self.read(index, &mut bytes)?;
+                read.push(bytes);
             }
-            for (chunk, output) in image.outputs.iter().zip(outputs.iter_mut()) {
-                let length = output.len() / batch;
-                let part = &mut output[index * length..(index + 1) * length];
-                self.device.memory.read(chunk.region, chunk.base, part)?;
+            let made = host(stage, &read)?;
+            let ios: Vec<&TensorIo> = wait.makes.iter().map(|&index| &program.inputs[index]).collect();
+            if made.len() != ios.len() || made.iter().zip(&ios).any(|(bytes, io)| bytes.len() != io.bytes()) {
+                return Err(Error::internal("the host makes other tensors than the program waits for"));
             }
+            self.write(wait.makes.iter().copied().zip(made.iter().map(Vec::as_slice)))?;
+        }
+        for (index, output) in outputs.iter_mut().enumerate() {
+            self.read(index, output)?;
         }
         if let (Some(meter), Some(started)) = (&mut self.meter, started) {
             meter.finish(started);
         }
         Ok(work::go_on()?)
+    }
+
+    /// Copies inputs, by their number, to the device.
+    fn write<'b>(&mut self, inputs: impl Iterator<Item = (usize, &'b [u8])>) -> Result<(), Error> {
+        for (index, bytes) in inputs {
+            let length = bytes.len() / self.program.batch;
+            for (number, image) in self.images.iter_mut().enumerate() {
+                let image = image.get_mut().unwrap_or_else(PoisonError::into_inner);
+                let chunk = &image.inputs[index];
+                let part = &bytes[number * length..(number + 1) * length];
+                self.device.memory.write(chunk.region, chunk.base, part)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies an output, by its number, from the device.
+    fn read(&mut self, index: usize, bytes: &mut [u8]) -> Result<(), Error> {
+        let length = bytes.len() / self.program.batch;
+        for (number, image) in self.images.iter_mut().enumerate() {
+            let image = image.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let chunk = &image.outputs[index];
+            let part = &mut bytes[number * length..(number + 1) * length];
+            self.device.memory.read(chunk.region, chunk.base, part)?;
+        }
+        Ok(())
+    }
+
+    /// Runs some of the commands, all images side by side.
+    fn execute(&mut self, commands: Range<usize>) -> Result<(), Error> {
+        let (images, pool, batch) = (&self.images, &self.pool, self.program.batch);
+        pool_for(batch, pool, &|image| {
+            let mut guard = images[image].lock().unwrap_or_else(PoisonError::into_inner);
+            let own = &mut *guard;
+            let run = own.executor.run_part(commands.clone(), own.pool.as_ref().unwrap_or(pool), None);
+            own.failed = run.err().map(|error| self.program.blame(0, error).into());
+        });
+        // Images that were left out have not failed.
+        work::go_on()?;
+        for image in &mut self.images {
+            if let Some(error) = image.get_mut().unwrap_or_else(PoisonError::into_inner).failed.take() {
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -394,6 +484,7 @@ fn cores(options: &DeployOptions, batch: usize) -> u64 {
 /// Nanoseconds of a run while 1, 2, … all cores of the device are at work. Runs of more cores than that are not asked for.
 fn busier(
     device: &Device,
+    program: &Program,
     places: &[Place],
     images: &[Mutex<Image>],
     own: &Timeline,
@@ -405,8 +496,13 @@ fn busier(
             if active <= shortest {
                 return Ok(own.nanos_up(own.total_cycles));
             }
-            let busy =
-                timeline(device, places, images, &TimingOptions { active_cores: active, ..*circumstances })?;
+            let busy = timeline(
+                device,
+                program,
+                places,
+                images,
+                &TimingOptions { active_cores: active, ..*circumstances },
+            )?;
             Ok(busy.nanos_up(busy.total_cycles))
         })
         .collect()
@@ -421,7 +517,8 @@ pub(crate) fn demand(spec: &DeviceSpec, program: &Program, cores: u64, busy: &[u
                 (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(link.bytes_per_second.max(1)));
             u64::try_from(nanos).unwrap_or(u64::MAX)
         };
-        [link.call_ns, moving(bytes(&program.inputs)), moving(bytes(&program.outputs))]
+        let calls = link.call_ns.saturating_mul(1 + program.waits.len() as u64);
+        [calls, moving(bytes(&program.inputs)), moving(bytes(&program.outputs))]
     });
     Demand::new(cores, busy, call, input, output)
 }
@@ -492,23 +589,6 @@ impl Image {
         loaded.decoded.lock().get_or_insert_with(|| executor.decoded().clone());
         executor.reserve(threads)?;
         Ok(Self { executor, pool: None, inputs, outputs, failed: None, scratch, resident })
-    }
-
-    fn execute(
-        &mut self,
-        inputs: &[&[u8]],
-        image: usize,
-        program: &Program,
-        pool: &Pool,
-    ) -> Result<(), Error> {
-        let batch = program.batch;
-        let memory = Arc::clone(self.executor.memory());
-        for (chunk, input) in self.inputs.iter().zip(inputs) {
-            let length = input.len() / batch;
-            memory.write(chunk.region, chunk.base, &input[image * length..(image + 1) * length])?;
-        }
-        let run = self.executor.run(self.pool.as_ref().unwrap_or(pool), None);
-        run.map_err(|error| program.blame(0, error).into())
     }
 }
 
@@ -593,6 +673,7 @@ fn scratch_places(spec: &DeviceSpec) -> [&str; 3] {
 /// What one image costs; all images cost the same but for the memory that their feature maps found room in.
 fn timeline(
     device: &Device,
+    program: &Program,
     places: &[Place],
     images: &[Mutex<Image>],
     options: &TimingOptions,
@@ -600,5 +681,27 @@ fn timeline(
     let image = images.first().ok_or_else(|| Error::internal("a batch of 0"))?;
     let image = image.lock().unwrap_or_else(PoisonError::into_inner);
     let placement: Vec<&str> = places.iter().map(|place| &*place.memory).collect();
-    Ok(timing::timeline(&device.spec, image.executor.decoded().commands(), &placement, options)?)
+    let commands: Vec<Command> = image.executor.decoded().commands().collect();
+    in_stages(&device.spec, program, &commands, &placement, options)
+}
+
+/// The timeline of a program that begins anew behind each of its waits, with nothing under way; what the host does there takes
+/// no time of it.
+pub(crate) fn in_stages(
+    spec: &DeviceSpec,
+    program: &Program,
+    commands: &[Command],
+    placement: &[&str],
+    options: &TimingOptions,
+) -> Result<Timeline, Error> {
+    let mut whole: Option<Timeline> = None;
+    for stage in program.stages() {
+        let own = &commands[stage.start.min(commands.len())..stage.end.min(commands.len())];
+        let part = timing::timeline(spec, own, placement, options)?;
+        match &mut whole {
+            None => whole = Some(part),
+            Some(whole) => whole.append(part),
+        }
+    }
+    whole.ok_or_else(|| Error::internal("a program without stages"))
 }

@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use triune_device::{Command, DeviceSpec, Timeline, TimingOptions, command, timing};
+use triune_device::{Command, DeviceSpec, Timeline, TimingOptions, command};
 
 use crate::{
     Error, Place, Program,
     clock::Demand,
-    deploy::{demand, places_on},
+    deploy::{demand, in_stages, places_on},
 };
 
 /// A program whose cost can be asked.
@@ -51,7 +51,7 @@ impl Estimate {
         let places = places_on(spec, &self.program)?;
         let memories: Vec<&str> = places.iter().map(|place| &*place.memory).collect();
         let options = TimingOptions { active_cores: options.active_cores.max(batch), ..*options };
-        Ok((timing::timeline(spec, &self.commands, &memories, &options)?, places))
+        Ok((in_stages(spec, &self.program, &self.commands, &memories, &options)?, places))
     }
 
     /// What each run on `cores` (a bit each) asks of the device, for `clock::compose`.

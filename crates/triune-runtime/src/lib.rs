@@ -4,6 +4,7 @@
 //! but for the few operators that run between the stages of a network ([`dynamic`]).
 #![forbid(unsafe_code)]
 
+mod between;
 pub mod card;
 pub mod clock;
 mod deploy;
@@ -19,6 +20,7 @@ mod split;
 mod staged;
 mod tensor;
 
+pub use between::BetweenPart;
 pub use deploy::{DeployOptions, Deployment, Device, Place, parts::Parts};
 pub use error::Error;
 pub use estimate::Estimate;
@@ -30,7 +32,7 @@ pub use staged::value::{Value, ValueRef};
 pub use tensor::{Element, Tensor, TensorMut, TensorRef};
 pub use triune_compiler::{
     CompileOptions, Compiled, Error as CompileError, Operator, Outline, OutlineNode, OutlineValue,
-    PlanOptions, PlannedBuffer, Program, Residency, Summary, TensorIo, compile,
+    PlanOptions, PlannedBuffer, Program, Report, Residency, Share, Summary, TensorIo, Wait, compile,
 };
 pub use triune_device::Border;
 pub use triune_graph::{Dim, ValueKind};

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use triune_files::{DATA_LIMIT, FileSet, FolderLock, Input};
 
-use crate::{Compiled, Error, Program, TensorIo};
+use crate::{BetweenPart, Compiled, Error, Program, SessionOptions, Share, TensorIo};
 
 pub(crate) mod description;
 
@@ -26,8 +26,8 @@ use description::Description;
 pub const MODEL_FILE: &str = "model.json";
 const MANIFEST_FILE: &str = "manifest.json";
 const SCHEMA: &str = "triune-program";
-/// Goes up with every change of the command set; no other version is read.
-const VERSION: u32 = 3;
+/// Goes up with every change of the command set or of how programs run; no other version is read.
+const VERSION: u32 = 4;
 /// `model.json` of the largest networks has some hundred kilobytes.
 const MAX_MODEL_JSON: u64 = 64 << 20;
 
@@ -37,7 +37,9 @@ pub struct Package {
     program: Arc<Program>,
     directory: PathBuf,
     preprocess: Option<String>,
+    between: Vec<String>,
     postprocess: Option<String>,
+    shares: Option<[Share; 2]>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -50,7 +52,13 @@ struct ModelJson {
     instructions: PayloadJson,
     constants: PayloadJson,
     preprocess_graph: Option<PayloadJson>,
+    /// One for each of the program's waits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    between_graphs: Vec<PayloadJson>,
     postprocess_graph: Option<PayloadJson>,
+    /// Operators and multiply-accumulates on the device and on the host, per image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shares: Option<[(usize, u64); 2]>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -84,10 +92,14 @@ impl Package {
                 Some(graph) => Some(put("preprocess_graph.onnx", graph)?),
                 None => None,
             },
+            between_graphs: (0..compiled.between.len())
+                .map(|wait| put(&format!("between_graph_{wait}.onnx"), &compiled.between[wait]))
+                .collect::<Result<_, Error>>()?,
             postprocess_graph: match &compiled.postprocess {
                 Some(graph) => Some(put("postprocess_graph.onnx", graph)?),
                 None => None,
             },
+            shares: Some([compiled.report.device, compiled.report.host].map(|own| (own.operators, own.macs))),
         };
         let manifest = manifest(program, &model);
         put(MANIFEST_FILE, json(&manifest).as_bytes())?;
@@ -123,8 +135,20 @@ impl Package {
             Ok(Some(json.file.clone()))
         };
         let (preprocess, postprocess) = (graph(&model.preprocess_graph)?, graph(&model.postprocess_graph)?);
+        let between =
+            model.between_graphs.into_iter().map(|json| Ok(graph(&Some(json))?.unwrap_or_default()));
+        let between: Vec<String> = between.collect::<Result<_, Error>>()?;
+        let shares = model.shares.map(|both| both.map(|(operators, macs)| Share { operators, macs }));
         let program = model.program.program(path, instructions, constants)?;
-        Ok(Self { program: Arc::new(program), directory, preprocess, postprocess })
+        if between.len() != program.waits.len() {
+            let reason = format!(
+                "{} graphs for the {} times that the program waits for the host; compile the model again",
+                between.len(),
+                program.waits.len()
+            );
+            return Err(Error::package(path, reason));
+        }
+        Ok(Self { program: Arc::new(program), directory, preprocess, between, postprocess, shares })
     }
 
     /// The program.
@@ -140,6 +164,27 @@ impl Package {
     /// File name of the ONNX graph that the host runs before the program.
     pub fn preprocess(&self) -> Option<&str> {
         self.preprocess.as_deref()
+    }
+
+    /// File names of the ONNX graphs that the host runs while the program waits: one for each of its waits.
+    pub fn between(&self) -> &[String] {
+        &self.between
+    }
+
+    /// Operators and multiply-accumulates on the device and on the host, per image, if the package says.
+    pub fn shares(&self) -> Option<[Share; 2]> {
+        self.shares
+    }
+
+    /// What the host computes while the program waits, for [`Deployment::attach`](crate::Deployment::attach).
+    ///
+    /// # Errors
+    /// As [`BetweenPart::open`].
+    pub fn between_parts(&self, options: &SessionOptions) -> Result<Vec<BetweenPart>, Error> {
+        let open = |(wait, file): (usize, &String)| {
+            BetweenPart::open(&self.program, wait, &self.directory.join(file), options)
+        };
+        self.between.iter().enumerate().map(open).collect()
     }
 
     /// File name of the ONNX graph that the host runs behind the program.
@@ -173,8 +218,8 @@ fn check_schema(path: &Path, directory: &Path, value: &serde_json::Value) -> Res
         Some(version) if (1..u64::from(VERSION)).contains(&version) => Err(Error::package(
             path,
             format!(
-                "schema version {version} has commands that this Triune, of version {VERSION}, does not run; compile the \
-                 model again"
+                "schema version {version} is of a Triune before this one, which reads version {VERSION}; compile the model \
+                 again"
             ),
         )),
         Some(version) if version > u64::from(VERSION) => Err(Error::package(
@@ -255,16 +300,16 @@ fn manifest(program: &Program, model: &ModelJson) -> serde_json::Value {
         "model_lib_file": MODEL_FILE,
         "model_params_file": model.constants.file,
         "input_tensor_layout": "NHWC",
-        "quantize_params": each(&program.inputs, &quant),
-        "dequantize_params": each(&program.outputs, &quant),
-        "n_padded_ch_inputs": each(&program.inputs, &padding),
-        "n_padded_ch_outputs": each(&program.outputs, &padding),
-        "input_shapes": each(&program.inputs, &shape),
-        "output_shapes": each(&program.outputs, &shape),
-        "input_shapes_original": each(&program.inputs, &original),
-        "output_shapes_original": each(&program.outputs, &original),
-        "input_dtypes": each(&program.inputs, &dtype),
-        "output_dtypes": each(&program.outputs, &dtype),
+        "quantize_params": each(program.given(), &quant),
+        "dequantize_params": each(program.results(), &quant),
+        "n_padded_ch_inputs": each(program.given(), &padding),
+        "n_padded_ch_outputs": each(program.results(), &padding),
+        "input_shapes": each(program.given(), &shape),
+        "output_shapes": each(program.results(), &shape),
+        "input_shapes_original": each(program.given(), &original),
+        "output_shapes_original": each(program.results(), &original),
+        "input_dtypes": each(program.given(), &dtype),
+        "output_dtypes": each(program.results(), &dtype),
         "preprocess_graph": file(&model.preprocess_graph),
         "postprocess_graph": file(&model.postprocess_graph),
     })

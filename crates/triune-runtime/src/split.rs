@@ -1,14 +1,17 @@
-//! A model on the host and a simulated device: its integer core there, the rest here, with the results of the host alone
+//! A model on the host and a simulated device in turns: its integer core there, the rest here, with the results of the host alone
 //! (where that has the device's factors: `Graph::requantize`).
 //!
 //! The cut is made in the graph as it is prepared for the host, at integer tensors: both sides compute exactly what the
 //! host would.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use triune_compiler::{
     adapt, compile_core, host_io,
-    partition::{Origin, parts},
+    partition::{HostPart, Origin, parts},
 };
 use triune_device::{Border, DeviceSpec};
 use triune_graph::{Graph, passes};
@@ -16,24 +19,31 @@ use triune_tensor::{DType, Shape, memory};
 
 use crate::{
     DeployOptions, Deployment, Device, Error, Model, OperatorTime, Outline, Session, SessionOptions, Tensor,
-    TensorIo, TensorRef,
+    TensorIo, TensorRef, between::walk,
 };
 
 /// A model bound to shapes, in parts.
 #[derive(Debug)]
 pub(crate) struct Split {
     inputs: Vec<(DType, Shape)>,
-    before: Option<Session>,
-    behind: Option<Session>,
+    /// What the host computes before, between and behind the core's stages.
+    hosts: Vec<Part>,
     deployment: Deployment,
     outline: Outline,
     core_inputs: Vec<Wire>,
     core_outputs: Vec<Wire>,
-    behind_inputs: Vec<Origin>,
     outputs: Vec<Origin>,
     ios: Vec<TensorIo>,
     /// Nanoseconds that the core's last run took, if it was profiled.
     time: Option<u64>,
+}
+
+/// A part on the host.
+#[derive(Debug)]
+struct Part {
+    /// None where there is nothing to compute.
+    session: Option<Session>,
+    inputs: Vec<Origin>,
 }
 
 /// A tensor at the core's border, as the host has it.
@@ -48,19 +58,34 @@ struct Wire {
 /// Tensors of a run, part by part.
 struct Tensors<'a> {
     model: Vec<TensorRef<'a>>,
-    before: Vec<Tensor>,
-    core: Vec<Tensor>,
-    behind: Vec<Tensor>,
+    hosts: Vec<Vec<Tensor>>,
+    /// Those that the core has given so far.
+    core: Vec<Option<Tensor>>,
 }
 
 impl Tensors<'_> {
-    fn get(&self, origin: Origin) -> TensorRef<'_> {
-        match origin {
-            Origin::Model(index) => self.model[index],
-            Origin::Before(index) => self.before[index].view(),
-            Origin::Core(index) => self.core[index].view(),
-            Origin::Behind(index) => self.behind[index].view(),
-        }
+    fn get(&self, origin: Origin) -> Result<TensorRef<'_>, Error> {
+        let found = match origin {
+            Origin::Model(index) => self.model.get(index).copied(),
+            Origin::Host(part, index) => {
+                self.hosts.get(part).and_then(|part| part.get(index)).map(Tensor::view)
+            }
+            Origin::Core(index) => self.core.get(index).and_then(Option::as_ref).map(Tensor::view),
+        };
+        found.ok_or_else(|| Error::internal("a tensor is read before anything makes it"))
+    }
+
+    /// Runs a part on the host.
+    fn host(&mut self, part: &mut Part) -> Result<(), Error> {
+        let made = match &mut part.session {
+            None => Vec::new(),
+            Some(session) => {
+                let operands = part.inputs.iter().map(|&origin| self.get(origin));
+                session.run(&operands.collect::<Result<Vec<_>, Error>>()?)?
+            }
+        };
+        self.hosts.push(made);
+        Ok(())
     }
 }
 
@@ -71,30 +96,33 @@ impl Split {
         adapt(&mut graph, spec);
         passes::prepare(&mut graph)?;
         let Some(parts) = parts(&graph, spec.int16)? else { return Ok(None) };
-        let program = Arc::new(compile_core(&parts.core, spec)?);
+        let program = Arc::new(compile_core(&parts.core, parts.turns, spec)?);
         let device = Device::new(spec.clone())?;
         let deployment =
             Deployment::new(&device, &program, &DeployOptions { threads, ..DeployOptions::default() })?;
         let options = SessionOptions { threads, ..SessionOptions::default() };
-        let session =
-            |part: Option<Graph>| part.map(|part| Session::of(Model::new(part), &options)).transpose();
+        let part = |HostPart { graph, inputs }: HostPart| -> Result<Part, Error> {
+            let session = graph.map(|part| Session::of(Model::new(part), &options)).transpose()?;
+            Ok(Part { session, inputs })
+        };
         let meanings = graph.meanings();
-        let wire = |(id, origin)| -> Result<Wire, Error> {
+        let wire = |id, origin| -> Result<Wire, Error> {
             let io = host_io(&graph, &meanings, id)?;
             Ok(Wire { origin, dtype: io.dtype, shape: io.shape })
         };
         let ios = |ids: &[triune_graph::ValueId]| -> Result<Vec<TensorIo>, Error> {
             ids.iter().map(|&id| Ok(host_io(&graph, &meanings, id)?)).collect()
         };
+        let core_inputs = parts.core_inputs.into_iter().map(|(id, origin)| wire(id, origin));
+        let core_outputs = parts.core_outputs.into_iter().enumerate();
+        let core_outputs = core_outputs.map(|(index, id)| wire(id, Origin::Core(index)));
         Ok(Some(Self {
             inputs: ios(&graph.inputs)?.iter().map(|io| (io.dtype, io.shape)).collect(),
-            before: session(parts.before)?,
-            behind: session(parts.behind)?,
+            hosts: parts.hosts.into_iter().map(part).collect::<Result<_, _>>()?,
             deployment,
             outline: Outline::of(&graph),
-            core_inputs: parts.core_inputs.into_iter().map(wire).collect::<Result<_, _>>()?,
-            core_outputs: parts.core_outputs.into_iter().map(wire).collect::<Result<_, _>>()?,
-            behind_inputs: parts.behind_inputs,
+            core_inputs: core_inputs.collect::<Result<_, _>>()?,
+            core_outputs: core_outputs.collect::<Result<_, _>>()?,
             outputs: parts.outputs,
             ios: ios(&graph.outputs)?,
             time: None,
@@ -118,19 +146,21 @@ impl Split {
 
     /// Times of the last run, if it was profiled.
     pub(crate) fn operator_times(&self) -> Vec<OperatorTime> {
-        let part = |part: &Option<Session>| part.as_ref().map(Session::operator_times).unwrap_or_default();
+        let part = |part: &Part| part.session.as_ref().map(Session::operator_times).unwrap_or_default();
         let core = self.time.map(|nanos| OperatorTime {
             name: self.deployment.program().target.clone(),
             kind: OperatorTime::DEVICE.into(),
             nanos,
         });
-        part(&self.before).into_iter().chain(core).chain(part(&self.behind)).collect()
+        let (before, others) = self.hosts.split_at(1.min(self.hosts.len()));
+        let before = before.iter().flat_map(part);
+        before.chain(core).chain(others.iter().flat_map(part)).collect()
     }
 
     /// Runs once.
     pub(crate) fn run(&mut self, border: &mut dyn Border, profiled: bool) -> Result<(), Error> {
-        for part in [&mut self.before, &mut self.behind].into_iter().flatten() {
-            part.profile(profiled);
+        for session in self.hosts.iter_mut().filter_map(|part| part.session.as_mut()) {
+            session.profile(profiled);
         }
         let inputs = self.inputs.clone();
         let results = {
@@ -139,16 +169,12 @@ impl Split {
             let model: Vec<TensorRef<'_>> = model
                 .map(|(index, (dtype, shape))| TensorRef { dtype: *dtype, shape, bytes: border.input(index) })
                 .collect();
-            let before = self.before.as_mut().map(|part| part.run(&model)).transpose()?.unwrap_or_default();
-            let mut tensors = Tensors { model, before, core: Vec::new(), behind: Vec::new() };
-            let start = Instant::now();
-            tensors.core = self.run_core(&tensors)?;
-            self.time = profiled.then(|| start.elapsed().as_nanos() as u64);
-            if let Some(behind) = &mut self.behind {
-                let operands: Vec<_> = self.behind_inputs.iter().map(|&origin| tensors.get(origin)).collect();
-                tensors.behind = behind.run(&operands)?;
-            }
-            self.outputs.iter().map(|&origin| tensors.get(origin).bytes.to_vec()).collect::<Vec<_>>()
+            let core = self.core_outputs.iter().map(|_| None).collect();
+            let mut tensors = Tensors { model, hosts: Vec::with_capacity(self.hosts.len()), core };
+            let time = self.run_parts(&mut tensors)?;
+            self.time = profiled.then_some(time);
+            let bytes = |&origin: &Origin| Ok(tensors.get(origin)?.bytes.to_vec());
+            self.outputs.iter().map(bytes).collect::<Result<Vec<_>, Error>>()?
         };
         for (index, result) in results.iter().enumerate() {
             let output = border.output(index);
@@ -164,35 +190,62 @@ impl Split {
         Ok(())
     }
 
-    fn run_core(&mut self, tensors: &Tensors<'_>) -> Result<Vec<Tensor>, Error> {
-        let program = Arc::clone(self.deployment.program());
-        let inputs: Vec<Vec<u8>> = self
-            .core_inputs
-            .iter()
-            .zip(&program.inputs)
-            .map(|(wire, io)| {
-                let dense = tensors.get(wire.origin).bytes;
-                let size = io.dtype.bytes();
-                let zero_point = &io.zero_point.to_le_bytes()[..size];
-                let mut bytes = memory::with_room(io.bytes())?;
-                (0..io.bytes() / size).for_each(|_| bytes.extend_from_slice(zero_point));
-                walk(wire, io, &mut |host, device| scatter(&mut bytes, device, dense, host, wire, io));
-                Ok(bytes)
-            })
-            .collect::<Result<_, Error>>()?;
+    /// Runs host and device in turns; gives the nanoseconds that simulating the device took.
+    fn run_parts(&mut self, tensors: &mut Tensors<'_>) -> Result<u64, Error> {
+        let Self { hosts, deployment, core_inputs, core_outputs, .. } = self;
+        let program = Arc::clone(deployment.program());
+        let given = program.given().len();
+        let (first, others) =
+            hosts.split_first_mut().ok_or_else(|| Error::internal("no part on the host"))?;
+        tensors.host(first)?;
+        let inputs = (0..given).map(|index| to_device(tensors, &core_inputs[index], &program.inputs[index]));
+        let inputs: Vec<Vec<u8>> = inputs.collect::<Result<_, _>>()?;
         let mut outputs: Vec<Vec<u8>> =
-            program.outputs.iter().map(|io| memory::filled(io.bytes(), 0)).collect::<Result<_, _>>()?;
+            program.results().iter().map(|io| memory::filled(io.bytes(), 0)).collect::<Result<_, _>>()?;
         let sources: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
         let mut targets: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-        self.deployment.run(&sources, &mut targets)?;
-        let dense = |((wire, io), padded): ((&Wire, &TensorIo), &Vec<u8>)| {
-            let size = wire.shape.iter().product::<usize>() * wire.dtype.bytes();
-            let mut bytes = memory::filled(size, 0)?;
-            walk(wire, io, &mut |host, device| scatter(&mut bytes, host, padded, device, wire, io));
-            Ok(Tensor { dtype: wire.dtype, shape: wire.shape, bytes })
-        };
-        self.core_outputs.iter().zip(&program.outputs).zip(&outputs).map(dense).collect()
+        let (start, mut waited) = (Instant::now(), Duration::ZERO);
+        deployment.run_with(&sources, &mut targets, &mut |number, read| {
+            let begun = Instant::now();
+            let wait = &program.waits[number];
+            for (&index, padded) in wait.reads.iter().zip(read) {
+                let tensor = from_device(padded, &core_outputs[index], &program.outputs[index])?;
+                tensors.core[index] = Some(tensor);
+            }
+            tensors.host(&mut others[number])?;
+            let made = wait.makes.iter();
+            let made = made.map(|&index| to_device(tensors, &core_inputs[index], &program.inputs[index]));
+            let made = made.collect();
+            waited += begun.elapsed();
+            made
+        })?;
+        let took = start.elapsed().saturating_sub(waited);
+        for (index, padded) in outputs.iter().enumerate() {
+            tensors.core[index] = Some(from_device(padded, &core_outputs[index], &program.outputs[index])?);
+        }
+        let last = others.last_mut().ok_or_else(|| Error::internal("no part behind the device"))?;
+        tensors.host(last)?;
+        Ok(took.as_nanos() as u64)
     }
+}
+
+/// A tensor as the device's buffer has it.
+fn to_device(tensors: &Tensors<'_>, wire: &Wire, io: &TensorIo) -> Result<Vec<u8>, Error> {
+    let dense = tensors.get(wire.origin)?.bytes;
+    let size = io.dtype.bytes();
+    let zero_point = &io.zero_point.to_le_bytes()[..size];
+    let mut bytes = memory::with_room(io.bytes())?;
+    (0..io.bytes() / size).for_each(|_| bytes.extend_from_slice(zero_point));
+    walk(wire.shape, io, &mut |host, device| scatter(&mut bytes, device, dense, host, wire, io));
+    Ok(bytes)
+}
+
+/// A tensor as the host has it.
+fn from_device(padded: &[u8], wire: &Wire, io: &TensorIo) -> Result<Tensor, Error> {
+    let size = wire.shape.iter().product::<usize>() * wire.dtype.bytes();
+    let mut bytes = memory::filled(size, 0)?;
+    walk(wire.shape, io, &mut |host, device| scatter(&mut bytes, host, padded, device, wire, io));
+    Ok(Tensor { dtype: wire.dtype, shape: wire.shape, bytes })
 }
 
 /// Copies an element between host and device, with its sign bit flipped where the device has other integers for the same
@@ -204,34 +257,4 @@ fn scatter(to: &mut [u8], at: usize, from: &[u8], index: usize, wire: &Wire, io:
     }
     let size = wire.dtype.bytes();
     to[at * size..][..size].copy_from_slice(&from[index * size..][..size]);
-}
-
-/// Calls `f` with the index of every element on the host and on the device.
-fn walk(wire: &Wire, io: &TensorIo, f: &mut dyn FnMut(usize, usize)) {
-    // Images lie with channels last on the device; other ranks in their own order.
-    let ([n, c, h, w], image) = match *wire.shape {
-        [n, c, h, w] => ([n, c, h, w], true),
-        [n, w, c] => ([n, c, 1, w], false),
-        [n, c] => ([n, c, 1, 1], false),
-        _ => return,
-    };
-    let ([_, rows, columns, channels], padding) = (
-        [io.shape[0], io.shape[1], io.shape[2], io.shape[3]],
-        [io.padding[1].0, io.padding[2].0, io.padding[3].0],
-    );
-    for image_index in 0..n {
-        for y in 0..h {
-            for x in 0..w {
-                let pixel = (image_index * rows + padding[0] + y) * columns + padding[1] + x;
-                for channel in 0..c {
-                    let host = if image {
-                        ((image_index * c + channel) * h + y) * w + x
-                    } else {
-                        (image_index * w + x) * c + channel
-                    };
-                    f(host, pixel * channels + padding[2] + channel);
-                }
-            }
-        }
-    }
 }

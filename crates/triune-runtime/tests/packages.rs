@@ -87,10 +87,26 @@ fn damaged_packages_say_so() {
     load(folder.path()).expect("whole again");
 
     for (from, to, words) in [
-        ("\"schema_version\": 3", "\"schema_version\": 4", "newer"),
-        ("\"schema_version\": 3", "\"schema_version\": 2", "schema version 2 has commands"),
-        ("\"schema_version\": 3", "\"schema_version\": \"x\"", "no schema version"),
-        ("\"schema_version\": 3", "\"schema_version\": 0", "not known"),
+        ("\"schema_version\": 4", "\"schema_version\": 5", "newer"),
+        ("\"schema_version\": 4", "\"schema_version\": 3", "schema version 3 is of a Triune before"),
+        ("\"schema_version\": 4", "\"schema_version\": \"x\"", "no schema version"),
+        ("\"schema_version\": 4", "\"schema_version\": 0", "not known"),
+        (
+            "\"operators\": [",
+            "\"waits\": [{\"commands\": 0, \"reads\": [0], \"makes\": [0]}], \"operators\": [",
+            "0 graphs for the 1 times",
+        ),
+        (
+            "\"operators\": [",
+            "\"waits\": [{\"commands\": 0, \"reads\": [0, 0], \"makes\": []}], \"operators\": [",
+            "waits for the host that do not fit",
+        ),
+        (
+            "\"operators\": [",
+            "\"waits\": [{\"commands\": 0, \"reads\": [], \"makes\": [7]}], \"operators\": [",
+            "waits for the host that do not fit",
+        ),
+        ("\"operators\": [", "\"results\": 0, \"operators\": [", "waits for the host that do not fit"),
         ("\"policy\": \"exact\"", "\"policy\": \"luck\"", "policy"),
         ("\"value\": 0", "\"value\": 5", "beyond their bounds"),
         ("triune-program", "other", "triune compile"),

@@ -32,8 +32,9 @@ use triune_tensor::{DType, QuantParams, Shape};
 
 use crate::{
     Error, Program,
+    partition::{Pause, Turns},
     plan::Draft,
-    program::Operator,
+    program::{Operator, Wait},
     view::{Blocks, Home, View, merge_axes},
 };
 use constants::ConstantPool;
@@ -47,6 +48,8 @@ pub struct IoPlan {
     pub outputs: Vec<View>,
     /// Bytes of a block of channels, if quantized feature maps and weights lie in blocks.
     pub block: Option<u32>,
+    /// How the graph takes turns with the host; without stages it runs in one go.
+    pub turns: Turns,
 }
 
 /// Where an input lies.
@@ -73,6 +76,12 @@ pub struct Lowered {
     pub views: Vec<Option<View>>,
     /// First and one past the last command of each node.
     pub spans: Vec<[u32; 2]>,
+    /// First and one past the last command that copies outputs to their places at the end of each stage.
+    pub copies: Vec<[u32; 2]>,
+    /// How many of the outputs callers get.
+    pub results: usize,
+    /// Where the commands wait for the host.
+    pub waits: Vec<Wait>,
     /// Offset and length of the pieces of `constants`, in order.
     pub pieces: Vec<[u64; 2]>,
 }
@@ -95,6 +104,8 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
         commands: Vec::with_capacity(graph.nodes.len() + 1),
         operators: Vec::with_capacity(graph.nodes.len()),
         spans: Vec::with_capacity(graph.nodes.len()),
+        copies: Vec::new(),
+        waits: Vec::new(),
         scratch: Vec::with_capacity(graph.nodes.len()),
         constants: ConstantPool::default(),
         library,
@@ -103,7 +114,13 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
         lowering.views[id.0 as usize] = Some(input.view);
     }
     lowering.find_parents();
-    for node in &graph.nodes {
+    let (mut done, mut ended) = (vec![false; graph.outputs.len()], 0);
+    let mut stages = io.turns.stages.iter().zip(&io.turns.pauses).peekable();
+    for (index, node) in graph.nodes.iter().enumerate() {
+        while let Some((_, pause)) = stages.next_if(|(nodes, _)| ended + **nodes <= index) {
+            lowering.pause(pause, &mut done)?;
+            ended += io.turns.stages[lowering.waits.len() - 1];
+        }
         // A run with other extents compiles, and may be stopped there.
         work::go_on()?;
         let first = lowering.commands.len() as u32;
@@ -116,7 +133,10 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
             lowering.operators.push(Operator { name, kind, first, last, axes, origin: node.origin.clone() });
         }
     }
-    lowering.finish()
+    for (_, pause) in stages {
+        lowering.pause(pause, &mut done)?;
+    }
+    lowering.finish(&done)
 }
 
 /// How a producer can write its result.
@@ -149,6 +169,8 @@ struct Lowering<'g> {
     commands: Vec<Command>,
     operators: Vec<Operator>,
     spans: Vec<[u32; 2]>,
+    copies: Vec<[u32; 2]>,
+    waits: Vec<Wait>,
     scratch: Vec<Draft>,
     constants: ConstantPool,
     library: Option<&'g Library>,
@@ -232,17 +254,27 @@ impl Lowering<'_> {
         }
     }
 
-    /// Copies the outputs that lie elsewhere, ends the stream.
-    fn finish(mut self) -> Result<Lowered, Error> {
+    /// Ends a stage: what the host reads has to be in its place.
+    fn pause(&mut self, pause: &Pause, done: &mut [bool]) -> Result<(), Error> {
+        self.copy_outputs(pause.reads.iter().copied().filter(|&index| !done[index]).collect())?;
+        pause.reads.iter().for_each(|&index| done[index] = true);
+        let (reads, makes) = (pause.reads.clone(), pause.makes.clone());
+        self.waits.push(Wait { at: self.commands.len() as u32, reads, makes });
+        Ok(())
+    }
+
+    /// Copies outputs that lie elsewhere to their places.
+    fn copy_outputs(&mut self, outputs: Vec<usize>) -> Result<(), Error> {
         let first = self.commands.len() as u32;
-        for (index, &id) in self.graph.outputs.iter().enumerate() {
+        for index in outputs {
             let target = self.io.outputs[index];
-            let view = self.mapped(id)?;
+            let view = self.mapped(self.graph.outputs[index])?;
             if view != target {
                 self.copy(&view, &target)?;
             }
         }
         let last = self.commands.len() as u32;
+        self.copies.push([first, last]);
         if last > first {
             self.operators.push(Operator {
                 name: "outputs".into(),
@@ -253,10 +285,19 @@ impl Lowering<'_> {
                 origin: None,
             });
         }
+        Ok(())
+    }
+
+    /// Copies the outputs that are not `done`, ends the stream.
+    fn finish(mut self, done: &[bool]) -> Result<Lowered, Error> {
+        self.copy_outputs((0..done.len()).filter(|&index| !done[index]).collect())?;
         self.commands.push(Command::End(triune_device::command::End {}));
+        let turns = &self.io.turns;
+        let results = if turns.pauses.is_empty() { self.graph.outputs.len() } else { turns.results };
         let (commands, operators, pieces) = (self.commands, self.operators, self.constants.pieces().to_vec());
         let (constants, drafts) = (self.constants.into_bytes()?, self.scratch);
-        Ok(Lowered { commands, operators, constants, drafts, views: self.views, spans: self.spans, pieces })
+        let (views, spans, copies, waits) = (self.views, self.spans, self.copies, self.waits);
+        Ok(Lowered { commands, operators, constants, drafts, views, spans, copies, results, waits, pieces })
     }
 
     // ---- values ----

@@ -1,11 +1,14 @@
-//! What stays on the host before and behind the core, as models of their own.
+//! What stays on the host before, between the stages of and behind the core, as models of their own.
 
 use std::collections::{HashMap, HashSet};
 
 use triune_graph::{Constant, Graph, Node, Op, Provenance, Value, ValueId, format::onnx, ops};
 use triune_tensor::{DType, QuantParams, Shape};
 
-use super::names::{Counterparts, Names};
+use super::{
+    names::{Counterparts, Names},
+    stages::Crossings,
+};
 use crate::Error;
 
 /// What stays on the host on one side of the core.
@@ -14,6 +17,13 @@ pub(super) struct HostPart {
     /// An ONNX file, when there is anything to compute.
     pub(super) onnx: Option<Vec<u8>>,
     pub(super) nodes: usize,
+}
+
+/// What the host does in a pause of the core.
+pub(super) struct Between {
+    pub(super) part: HostPart,
+    /// The core's outputs that it takes.
+    pub(super) reads: Vec<usize>,
 }
 
 impl HostPart {
@@ -78,19 +88,17 @@ impl Cut {
         })
     }
 
-    /// The host part before the core, unless the core takes the model's own inputs.
-    pub(super) fn preprocess(&self, names: &Names<'_>) -> Result<HostPart, Error> {
-        let model = names.model;
+    /// The host part before the core, which makes the first inputs, unless these are the model's own.
+    pub(super) fn preprocess(&self, names: &Names<'_>, given: usize) -> Result<HostPart, Error> {
+        let (model, floats) = (names.model, &self.input_floats[..given]);
         let inputs: HashSet<ValueId> = model.inputs.iter().copied().collect();
         let is_input = |name: &String| names.find(name).is_some_and(|id| inputs.contains(&id));
-        if self.input_floats.iter().all(is_input) {
+        if floats.iter().all(is_input) {
             return Ok(HostPart::default());
         }
         let (mut outputs, mut seen) = (Vec::new(), HashSet::new());
-        for name in &self.input_floats {
-            let id = names.find(name).ok_or_else(|| {
-                Error::Internal(format!("the tensor '{name}' at the core's border was rewritten"))
-            })?;
+        for name in floats {
+            let id = self.float(names, name)?;
             if seen.insert(id) {
                 outputs.push(id);
             }
@@ -99,27 +107,79 @@ impl Cut {
         HostPart::of(&part)
     }
 
-    /// The host part behind the core, unless the core gives the model's own outputs; and the order of the core's
-    /// outputs, the model's own where they are the same.
-    pub(super) fn postprocess(&self, model: &Graph) -> Result<(HostPart, Vec<usize>), Error> {
+    fn float(&self, names: &Names<'_>, name: &str) -> Result<ValueId, Error> {
+        names.find(name).ok_or_else(|| rewritten(name))
+    }
+
+    /// The host part in a pause of the core; nothing where what it makes takes more than what the core gave until then.
+    pub(super) fn between(
+        &self,
+        names: &Names<'_>,
+        crossings: &Crossings,
+        pause: usize,
+    ) -> Result<Option<Between>, Error> {
+        let earlier = crossings.pauses[..=pause].iter().flat_map(|pause| &pause.reads);
+        let (mut reads, mut seen) = (Vec::new(), HashSet::new());
+        reads.extend(earlier.copied().filter(|index| seen.insert(*index)));
+        let mut floats = Vec::new();
+        for &index in &crossings.pauses[pause].makes {
+            let float = self.float(names, &self.input_floats[index])?;
+            if !floats.contains(&float) {
+                floats.push(float);
+            }
+        }
+        let rewired = self.rewired(names.model);
+        let Ok(part) = rewired.extract(&self.border(&reads), &floats) else { return Ok(None) };
+        let used: HashSet<&str> = used(&part);
+        reads.retain(|&index| used.contains(&*self.output_floats[index].0));
+        let part = self.part(&rewired, &reads, &floats)?;
+        Ok(Some(Between { part, reads }))
+    }
+
+    /// The host part behind the core, unless the core gives the model's own outputs; the order of the core's outputs, the
+    /// model's own as it has them before all others, and how many of them are wanted then.
+    pub(super) fn postprocess(
+        &self,
+        model: &Graph,
+        crossings: &Crossings,
+    ) -> Result<(HostPart, Vec<usize>, usize), Error> {
         let mut place: HashMap<ValueId, usize> = HashMap::new();
         for (index, (_, floats)) in self.output_floats.iter().enumerate() {
             for float in floats {
                 place.entry(*float).or_insert(index);
             }
         }
-        // The model's own outputs come first, as it has them, whatever else the host goes on with.
         let (mut order, mut listed) = (Vec::new(), vec![false; self.output_floats.len()]);
-        let own = model.outputs.iter().filter_map(|output| place.get(output).copied());
-        for index in own.clone().chain(0..self.output_floats.len()) {
+        let mut list = |order: &mut Vec<usize>, index: usize| {
             if !std::mem::replace(&mut listed[index], true) {
                 order.push(index);
             }
+        };
+        let own = model.outputs.iter().filter_map(|output| place.get(output).copied());
+        own.clone().for_each(|index| list(&mut order, index));
+        if order.len() == model.outputs.len() {
+            let results = order.len();
+            (0..self.output_floats.len()).for_each(|index| list(&mut order, index));
+            return Ok((HostPart::default(), order, results));
         }
-        if own.eq(order.iter().copied()) && order.len() == model.outputs.len() {
-            return Ok((HostPart::default(), order));
-        }
-        // Every name of a border tensor is replaced by its first.
+        let rewired = self.rewired(model);
+        let all: Vec<usize> = (0..self.output_floats.len()).collect();
+        let part = rewired.extract(&self.border(&all), &rewired.outputs).map_err(|error| {
+            Error::Target(format!("the model cannot be split in host, device and host parts: {error}"))
+        })?;
+        let used = used(&part);
+        let wanted = |&index: &usize| {
+            // Without pauses there is nobody else.
+            crossings.pauses.is_empty() || used.contains(&*self.output_floats[index].0)
+        };
+        all.iter().copied().filter(wanted).for_each(|index| list(&mut order, index));
+        let results = order.len();
+        all.into_iter().for_each(|index| list(&mut order, index));
+        Ok((self.part(&rewired, &order[..results], &rewired.outputs)?, order, results))
+    }
+
+    /// The model with every name of a border tensor replaced by its first.
+    fn rewired(&self, model: &Graph) -> Graph {
         let mut rewired = model.clone();
         let mut first: HashMap<ValueId, ValueId> = HashMap::new();
         for (_, floats) in &self.output_floats {
@@ -130,15 +190,28 @@ impl Cut {
                 *input = first.get(input).copied().unwrap_or(*input);
             }
         }
-        let inputs: Vec<ValueId> = order.iter().map(|&index| self.output_floats[index].1[0]).collect();
-        let mut part = rewired.extract(&inputs, &rewired.outputs).map_err(|error| {
-            Error::Target(format!("the model cannot be split in host, device and host parts: {error}"))
-        })?;
-        let meaning = |&index: &usize| self.output_dtypes[index].zip(self.output_quants[index]);
-        let meanings = order.iter().map(meaning).collect::<Vec<_>>();
-        quantize_inputs(&mut part, &meanings);
-        Ok((HostPart::of(&part)?, order))
+        rewired
     }
+
+    /// The float tensors of some of the core's outputs.
+    fn border(&self, reads: &[usize]) -> Vec<ValueId> {
+        reads.iter().map(|&index| self.output_floats[index].1[0]).collect()
+    }
+
+    /// What makes values of some of the core's outputs.
+    fn part(&self, rewired: &Graph, reads: &[usize], makes: &[ValueId]) -> Result<HostPart, Error> {
+        let mut part = rewired.extract(&self.border(reads), makes)?;
+        let meaning = |&index: &usize| self.output_dtypes[index].zip(self.output_quants[index]);
+        let meanings = reads.iter().map(meaning).collect::<Vec<_>>();
+        quantize_inputs(&mut part, &meanings);
+        HostPart::of(&part)
+    }
+}
+
+/// Names of what a part's operators read, and of what it gives.
+fn used(part: &Graph) -> HashSet<&str> {
+    let read = part.nodes.iter().flat_map(|node| node.inputs.iter().flatten());
+    read.chain(&part.outputs).map(|&id| &*part.value(id).name).collect()
 }
 
 /// Puts a quantize and a dequantize operator behind every input of which a type and parameters are given. They change no

@@ -1,9 +1,14 @@
 //! Tensors of u8 at the core's border become i8, which is what devices take and give.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use triune_graph::{Dim, Graph, Node, Op, Quantization, Value, ValueId, ops};
 use triune_tensor::{DType, QuantParams};
+
+use super::Turns;
 
 /// The byte map between u8 and i8 that keeps the real value when the zero point moves by 128.
 fn flip_table() -> Arc<[u8; 256]> {
@@ -21,9 +26,36 @@ pub(super) fn flipped(quant: QuantParams) -> QuantParams {
     QuantParams { zero_point: quant.zero_point - 128, ..quant }
 }
 
-/// Makes u8 inputs i8, and says which. Convolutions and products see no difference (activation minus zero point stays the
+/// Makes u8 inputs and outputs i8, and says which. `stages` has the stage of each node, those that are added included: an input
+/// is mapped when it is there, an output before the device waits for who reads it.
+pub(super) fn signed_border(graph: &mut Graph, stages: &mut Vec<usize>, turns: &Turns) -> [Vec<bool>; 2] {
+    let arrives = |input: usize| {
+        let pause = turns.pauses.iter().position(|pause| pause.makes.contains(&input));
+        pause.map_or(0, |pause| pause + 1)
+    };
+    let (inputs, before) = signed_inputs(graph);
+    let made: HashMap<ValueId, usize> = graph
+        .nodes
+        .iter()
+        .zip(&*stages)
+        .flat_map(|(node, &stage)| node.outputs.iter().flatten().map(move |&id| (id, stage)))
+        .collect();
+    let (outputs, behind) = signed_outputs(graph);
+    let before = before.into_iter().map(|(input, node)| ((arrives(input), 0), node));
+    let behind = behind.into_iter().map(|node| {
+        let from = node.inputs.first().copied().flatten();
+        ((from.and_then(|id| made.get(&id).copied()).unwrap_or(0), 2), node)
+    });
+    let own = stages.iter().map(|&stage| (stage, 1)).zip(std::mem::take(&mut graph.nodes));
+    let mut all: Vec<_> = before.chain(own).chain(behind).collect();
+    all.sort_by_key(|(place, _)| *place);
+    (*stages, graph.nodes) = all.into_iter().map(|((stage, _), node)| (stage, node)).unzip();
+    [inputs, outputs]
+}
+
+/// Makes u8 inputs i8, and says which, with the maps that go before the nodes by the input's number. Convolutions and products see no difference (activation minus zero point stays the
 /// same); for other readers, whose rounding depends on the zero point, a map goes in between.
-pub(super) fn signed_inputs(graph: &mut Graph) -> Vec<bool> {
+fn signed_inputs(graph: &mut Graph) -> (Vec<bool>, Vec<(usize, Node)>) {
     let meanings = graph.meanings();
     let unsigned: Vec<bool> =
         graph.inputs.iter().map(|&id| graph.value(id).dtype == Some(DType::U8)).collect();
@@ -40,7 +72,7 @@ pub(super) fn signed_inputs(graph: &mut Graph) -> Vec<bool> {
         if seen.contains(&id) {
             let signed = add_signed(graph, id);
             graph.inputs[index] = signed;
-            flips.push(flip(graph, [signed, id], meanings[id.0 as usize], DType::U8));
+            flips.push((index, flip(graph, [signed, id], meanings[id.0 as usize], DType::U8)));
         } else {
             graph.value_mut(id).dtype = Some(DType::I8);
             moved.insert(id);
@@ -54,18 +86,18 @@ pub(super) fn signed_inputs(graph: &mut Graph) -> Vec<bool> {
             *taken = taken.map(flipped);
         }
     }
-    graph.nodes.splice(0..0, flips);
-    unsigned
+    (unsigned, flips)
 }
 
-/// Makes u8 outputs i8, and says which: in the producing product's own rounding where it has no further stages, else by a map.
-pub(super) fn signed_outputs(graph: &mut Graph) -> Vec<bool> {
+/// Makes u8 outputs i8, and says which, with the maps that go behind the nodes: in the producing product's own rounding where it has no further stages, else by a map.
+fn signed_outputs(graph: &mut Graph) -> (Vec<bool>, Vec<Node>) {
     let meanings = graph.meanings();
     let unsigned: Vec<bool> =
         graph.outputs.iter().map(|&id| graph.value(id).dtype == Some(DType::U8)).collect();
     let producers = graph.producers();
     let read: HashSet<ValueId> =
         graph.nodes.iter().flat_map(|node| node.inputs.iter().flatten().copied()).collect();
+    let mut flips = Vec::new();
     for index in (0..graph.outputs.len()).filter(|&index| unsigned[index]) {
         let id = graph.outputs[index];
         let producer = producers[id.0 as usize].map(|producer| &mut graph.nodes[producer.0 as usize]);
@@ -92,11 +124,11 @@ pub(super) fn signed_outputs(graph: &mut Graph) -> Vec<bool> {
                 let signed = add_signed(graph, id);
                 graph.outputs[index] = signed;
                 let flip = flip(graph, [id, signed], meanings[id.0 as usize], DType::I8);
-                graph.nodes.push(flip);
+                flips.push(flip);
             }
         }
     }
-    unsigned
+    (unsigned, flips)
 }
 
 /// An i8 value for the same reals as the u8 value `id`.

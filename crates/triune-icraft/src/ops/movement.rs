@@ -1,5 +1,7 @@
 //! Operators that move elements, and conversions between reals and integers.
 
+use std::collections::HashSet;
+
 use triune_graph::{
     Node, Op, ValueId,
     format::xir::Attribute,
@@ -55,17 +57,35 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Whether a value is an image again that was taken apart into more axes, as by a pixel shuffle.
+    /// Whether a value is an image again that was taken apart into more axes, as by a pixel shuffle, or is made of one whose axes
+    /// it keeps.
     pub(crate) fn is_joined_image(&self, id: ValueId) -> bool {
         let graph = &self.source.graph;
         let rank = |id: ValueId| graph.value(id).shape.as_ref().map_or(0, Vec::len);
-        let mut at = id;
-        while let Some(node) = graph.nodes.iter().find(|node| node.outputs.contains(&Some(at))) {
-            let Some(&Some(operand)) = node.inputs.first() else { return false };
+        let producers = graph.producers();
+        let (mut open, mut seen) = (vec![id], HashSet::new());
+        while let Some(at) = open.pop() {
+            let Some(maker) = producers[at.0 as usize].filter(|_| rank(at) == 4 && seen.insert(at)) else {
+                continue;
+            };
+            let node = &graph.nodes[maker.0 as usize];
             match node.op {
-                Op::Reshape(_) => return rank(at) == 4 && rank(operand) > 4,
-                Op::Identity(_) | Op::Unary(_) | Op::Clip(_) => at = operand,
-                _ => return false,
+                Op::Reshape(_)
+                    if node.inputs.first().is_some_and(|from| from.is_some_and(|from| rank(from) > 4)) =>
+                {
+                    return true;
+                }
+                Op::Identity(_)
+                | Op::Unary(_)
+                | Op::Clip(_)
+                | Op::Binary(_)
+                | Op::Concat(_)
+                | Op::Slice(_)
+                | Op::Split(_)
+                | Op::Pad(_)
+                | Op::Softmax(_)
+                | Op::Reduce(_) => open.extend(node.inputs.iter().flatten()),
+                _ => {}
             }
         }
         false

@@ -2,7 +2,7 @@
 //!
 //! A part of `model.json`, and of other containers that hold programs.
 
-use std::path::Path;
+use std::{collections::HashSet, path::Path};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use triune_device::DeviceSpec;
 use triune_memory::residency::Policy;
 use triune_tensor::{DType, Shape};
 
-use crate::{Error, Operator, PlannedBuffer, Program, Residency, TensorIo};
+use crate::{Error, Operator, PlannedBuffer, Program, Residency, TensorIo, Wait};
 
 /// A program without its instructions and constants.
 #[derive(Serialize, Deserialize)]
@@ -19,6 +19,12 @@ pub struct Description {
     batch: usize,
     inputs: Vec<TensorJson>,
     outputs: Vec<TensorJson>,
+    /// How many of the outputs callers get; all if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    results: Option<usize>,
+    /// Where the program waits for the host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    waits: Vec<WaitJson>,
     scratch_bytes: u64,
     scratch_lower_bound: u64,
     residency: Option<ResidencyJson>,
@@ -26,6 +32,14 @@ pub struct Description {
     #[serde(default)]
     feature_maps: Vec<(u8, u64, u64, u32, u32, u32)>,
     operators: Vec<OperatorJson>,
+}
+
+/// Commands before it, the outputs that the host reads, the inputs that it makes.
+#[derive(Serialize, Deserialize)]
+struct WaitJson {
+    commands: u32,
+    reads: Vec<usize>,
+    makes: Vec<usize>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -68,6 +82,16 @@ impl Description {
             batch: program.batch,
             inputs: program.inputs.iter().map(TensorJson::new).collect(),
             outputs: program.outputs.iter().map(TensorJson::new).collect(),
+            results: (!program.waits.is_empty()).then_some(program.results),
+            waits: program
+                .waits
+                .iter()
+                .map(|wait| WaitJson {
+                    commands: wait.at,
+                    reads: wait.reads.clone(),
+                    makes: wait.makes.clone(),
+                })
+                .collect(),
             scratch_bytes: program.scratch_bytes,
             scratch_lower_bound: program.scratch_lower_bound,
             residency: program.residency.as_ref().map(ResidencyJson::new),
@@ -106,6 +130,20 @@ impl Description {
                 format!("operator '{name}' has the commands {first} to {last}; compile the model again");
             return Err(Error::package(path, reason));
         }
+        let results = self.results.unwrap_or(outputs.len());
+        if !self.are_turns(inputs.len(), outputs.len(), results) {
+            return Err(Error::package(
+                path,
+                "waits for the host that do not fit the program's tensors; compile the model again",
+            ));
+        }
+        let waits = self.waits.iter();
+        let waits = waits.map(|wait| Wait {
+            at: wait.commands,
+            reads: wait.reads.clone(),
+            makes: wait.makes.clone(),
+        });
+        let waits = waits.collect();
         let residency = self.residency(path)?;
         let buffers = self.buffers(path)?;
         Ok(Program {
@@ -119,6 +157,8 @@ impl Description {
             buffers,
             inputs,
             outputs,
+            results,
+            waits,
             operators: self
                 .operators
                 .into_iter()
@@ -132,6 +172,19 @@ impl Description {
                 })
                 .collect(),
         })
+    }
+
+    /// Whether the waits come in order, read outputs and make the last inputs, each once.
+    fn are_turns(&self, inputs: usize, outputs: usize, results: usize) -> bool {
+        let made: Vec<usize> = self.waits.iter().flat_map(|wait| wait.makes.iter().copied()).collect();
+        made.len() <= inputs
+            && made.iter().copied().eq(inputs - made.len()..inputs)
+            && self.waits.is_sorted_by_key(|wait| wait.commands)
+            && self.waits.iter().all(|wait| {
+                let mut seen = HashSet::new();
+                wait.reads.iter().all(|&index| index < outputs && seen.insert(index))
+            })
+            && (results == outputs || !self.waits.is_empty() && results <= outputs)
     }
 
     fn residency(&self, path: &Path) -> Result<Option<Residency>, Error> {

@@ -1,0 +1,268 @@
+//! Which stage each operator runs in: host and device take turns, and the device begins anew only where that pays.
+//!
+//! Stages count from 0; the host has the even ones, the device the odd ones. Each operator is in the earliest that its operands
+//! let it be in, but what the host makes for no later stage of the device is in the last; so a graph's nodes in the order of their
+//! stages are in execution order.
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::BuildHasher,
+};
+
+use triune_graph::{Graph, Node, NodeId, Op, ValueId};
+use triune_tensor::DType;
+
+use crate::outline::macs;
+
+/// Most stages of the device. Each but the first costs a call and the transfer of what crosses.
+pub const MOST_STAGES: usize = 8;
+
+/// A stage of the device beside the largest has at least this many multiply-accumulates, and one in so many of all; else its
+/// operators stay on the host, which has computed them by the time that they would have crossed.
+const LEAST: (u64, u64) = (50_000, 200);
+
+/// Whether a stage is one of the device's.
+pub const fn is_device(stage: u32) -> bool {
+    stage % 2 == 1
+}
+
+/// The stage of every node of a prepared graph; those in `kept` stay on the host, and those over 16-bit integers unless the
+/// device computes on these.
+pub fn stages<S: BuildHasher>(graph: &Graph, kept: &HashSet<NodeId, S>, int16: bool) -> Vec<u32> {
+    let mut kept: HashSet<NodeId> = kept.iter().copied().collect();
+    let costs: Vec<u64> = graph.nodes.iter().map(|node| macs(graph, node)).collect();
+    loop {
+        let stages = assigned(graph, &kept, int16);
+        let mut own: HashMap<u32, u64> = HashMap::new();
+        for (stage, cost) in stages.iter().zip(&costs).filter(|(stage, _)| is_device(**stage)) {
+            let sum = own.entry(*stage).or_default();
+            *sum = sum.saturating_add(*cost);
+        }
+        let mut own: Vec<(u64, u32)> = own.into_iter().map(|(stage, cost)| (cost, stage)).collect();
+        // Of equal ones the first is kept.
+        own.sort_unstable_by_key(|&(cost, stage)| (std::cmp::Reverse(cost), stage));
+        let all = own.iter().fold(0_u64, |sum, (cost, _)| sum.saturating_add(*cost));
+        let pays = |(index, (cost, _)): (usize, &(u64, u32))| {
+            index == 0 || index < MOST_STAGES && *cost >= LEAST.0.max(all / LEAST.1)
+        };
+        let paying: HashSet<u32> =
+            own.iter().enumerate().filter(|&each| pays(each)).map(|(_, (_, stage))| *stage).collect();
+        if paying.len() == own.len() {
+            return put_off(graph, stages);
+        }
+        let left = (0..).zip(&stages).filter(|(_, stage)| is_device(**stage) && !paying.contains(stage));
+        kept.extend(left.map(|(index, _)| NodeId(index)));
+    }
+}
+
+/// The same, whatever a stage has to do.
+fn assigned(graph: &Graph, kept: &HashSet<NodeId>, int16: bool) -> Vec<u32> {
+    // For a value: the stage that makes it; inputs and constants are there from the beginning.
+    let mut made = vec![0_u32; graph.values.len()];
+    let producers = graph.producers();
+    let stage = |(node, index): (&Node, u32)| {
+        let operands = || node.inputs.iter().flatten().filter(|id| graph.value(**id).constant.is_none());
+        let after = operands().map(|id| made[id.0 as usize]).max().unwrap_or(0);
+        let runs = is_integer(graph, node, int16) && !stays_on_host(node) && !kept.contains(&NodeId(index));
+        let ready = operands().all(|id| {
+            is_device(made[id.0 as usize])
+                || producers[id.0 as usize].is_none_or(|producer| {
+                    matches!(graph.nodes[producer.0 as usize].op, Op::QuantizeLinear(_))
+                })
+        });
+        let stage = if runs && ready { after | 1 } else { after.next_multiple_of(2) };
+        for output in node.outputs.iter().flatten() {
+            made[output.0 as usize] = stage;
+        }
+        stage
+    };
+    graph.nodes.iter().zip(0..).map(stage).collect()
+}
+
+/// Why a node stays on the host; `kept` as for [`stages`].
+pub fn reason(graph: &Graph, stages: &[u32], node: NodeId, kept: &HashSet<NodeId>, int16: bool) -> String {
+    let index = node.0 as usize;
+    let node = &graph.nodes[index];
+    let real = |id: &ValueId| {
+        let value = graph.value(*id);
+        let wide = value.dtype == Some(DType::I16) && int16;
+        let known = value.constant.is_some();
+        (!known && !wide && !value.dtype.is_some_and(DType::is_quantized)).then_some(value)
+    };
+    let listed = |ids: &[Option<ValueId>]| ids.iter().flatten().find_map(real);
+    if let Some(value) = listed(&node.inputs).or_else(|| listed(&node.outputs)) {
+        let dtype = value.dtype.map_or("unknown", DType::name);
+        if value.dtype == Some(DType::I16) {
+            return "16-bit integers, and the device computes on those of 8".into();
+        }
+        return if stays_on_host(node) {
+            format!("the device has no {}, and it computes on {dtype}", node.op.name())
+        } else {
+            format!("it computes on {dtype}: no quantizer on both sides, or no form over integers")
+        };
+    }
+    if stays_on_host(node) {
+        return format!("the device has no {}", node.op.name());
+    }
+    if kept.contains(&NodeId(index as u32)) {
+        return "what it gives or takes has no tensor in the model that could cross".into();
+    }
+    let producers = graph.producers();
+    let host = node.inputs.iter().flatten().find(|id| {
+        producers[id.0 as usize].is_some_and(|maker| {
+            let maker = maker.0 as usize;
+            !is_device(stages[maker]) && !matches!(graph.nodes[maker].op, Op::QuantizeLinear(_))
+        })
+    });
+    match host {
+        Some(id) => format!("the host makes its operand '{}'", graph.value(*id).name),
+        None => "too little work behind the host to cross for".into(),
+    }
+}
+
+/// Puts what the host makes of the device's results for no later stage of the device into the last stage.
+fn put_off(graph: &Graph, mut stages: Vec<u32>) -> Vec<u32> {
+    let last = stages.iter().copied().filter(|&stage| is_device(stage)).max().unwrap_or(0);
+    let mut awaited = vec![false; graph.values.len()];
+    for (node, stage) in graph.nodes.iter().zip(&mut stages).rev() {
+        let wanted = node.outputs.iter().flatten().any(|id| awaited[id.0 as usize]);
+        if is_device(*stage) || wanted {
+            node.inputs.iter().flatten().for_each(|id| awaited[id.0 as usize] = true);
+        } else if *stage > 0 {
+            *stage = last + 1;
+        }
+    }
+    stages
+}
+
+/// Puts nodes in the order of their stages, and these with them.
+pub fn in_order(graph: &mut Graph, stages: &mut Vec<u32>) {
+    let mut both: Vec<(u32, Node)> = stages.drain(..).zip(std::mem::take(&mut graph.nodes)).collect();
+    both.sort_by_key(|(stage, _)| *stage);
+    (*stages, graph.nodes) = both.into_iter().unzip();
+}
+
+/// Where a device waits for the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pause {
+    /// Outputs of the device that the host reads, by their number.
+    pub reads: Vec<usize>,
+    /// Inputs of the device that it makes.
+    pub makes: Vec<usize>,
+}
+
+/// What crosses between the host and the device.
+#[derive(Clone, Debug, Default)]
+pub struct Crossings {
+    /// Values that enter the device: those that are there before it begins, then those of each pause.
+    pub inputs: Vec<ValueId>,
+    /// How many of them are there before.
+    pub given: usize,
+    /// Values that leave it: those that are wanted in the end, then those that only pauses read.
+    pub outputs: Vec<ValueId>,
+    /// How many of them are wanted in the end.
+    pub results: usize,
+    /// Between its stages, in order.
+    pub pauses: Vec<Pause>,
+}
+
+impl Crossings {
+    /// Those of a graph whose nodes have these stages.
+    pub fn new(graph: &Graph, stages: &[u32]) -> Self {
+        let mut made = vec![0_u32; graph.values.len()];
+        for (node, stage) in graph.nodes.iter().zip(stages) {
+            node.outputs.iter().flatten().for_each(|id| made[id.0 as usize] = *stage);
+        }
+        let last = stages.iter().copied().filter(|&stage| is_device(stage)).max().unwrap_or(1);
+        let is_known = |id: ValueId| graph.value(id).constant.is_some();
+        // Values with the host's stage that makes or reads them.
+        let (mut enters, mut leaves): (Vec<(u32, ValueId)>, Vec<(u32, ValueId)>) = (Vec::new(), Vec::new());
+        let (mut seen, mut left) = (HashSet::new(), HashSet::new());
+        for (node, &stage) in graph.nodes.iter().zip(stages) {
+            for &id in node.inputs.iter().flatten() {
+                let from = made[id.0 as usize];
+                if is_device(stage) && !is_device(from) && !is_known(id) && seen.insert(id) {
+                    enters.push((from, id));
+                } else if !is_device(stage) && is_device(from) && left.insert((stage, id)) {
+                    leaves.push((stage, id));
+                }
+            }
+        }
+        for &id in &graph.outputs {
+            if is_device(made[id.0 as usize]) && left.insert((last + 1, id)) {
+                leaves.push((last + 1, id));
+            }
+        }
+        enters.sort_by_key(|(stage, _)| *stage);
+        let mut found =
+            Self { given: enters.iter().filter(|(stage, _)| *stage == 0).count(), ..Self::default() };
+        found.inputs = enters.iter().map(|(_, id)| *id).collect();
+        let (wanted, between): (Vec<_>, Vec<_>) = leaves.iter().partition(|(stage, _)| *stage > last);
+        let mut places = HashMap::new();
+        for (_, id) in wanted.into_iter().chain(between) {
+            places.entry(id).or_insert_with(|| {
+                found.outputs.push(id);
+                found.outputs.len() - 1
+            });
+        }
+        found.results = leaves.iter().filter(|(stage, _)| *stage > last).count();
+        found.pauses = (2..=last)
+            .step_by(2)
+            .map(|host| Pause {
+                reads: leaves.iter().filter(|(stage, _)| *stage == host).map(|(_, id)| places[id]).collect(),
+                makes: (0..enters.len()).filter(|&index| enters[index].0 == host).collect(),
+            })
+            .collect();
+        found
+    }
+}
+
+/// Whether the arrays have no part in the operator, whatever its types: softmax, reductions, choices and lookups, and
+/// arithmetic on integers that mean no reals. What is not named here stays on the host.
+fn stays_on_host(node: &Node) -> bool {
+    match node.op {
+        Op::Binary(_) | Op::Unary(_) => node.quant.is_none(),
+        Op::Conv(_)
+        | Op::Gemm(_)
+        | Op::MatMul(_)
+        | Op::BatchNormalization(_)
+        | Op::Pool(_)
+        | Op::GlobalPool(_)
+        | Op::AdaptivePool(_)
+        | Op::Table(_)
+        | Op::Reshape(_)
+        | Op::Flatten(_)
+        | Op::Transpose(_)
+        | Op::Concat(_)
+        | Op::Slice(_)
+        | Op::Split(_)
+        | Op::Gather(_)
+        | Op::Unsqueeze(_)
+        | Op::Squeeze(_)
+        | Op::Expand(_)
+        | Op::Pad(_)
+        | Op::Identity(_)
+        | Op::ShapeOf(_)
+        | Op::ConstantOfShape(_)
+        | Op::Cast(_)
+        | Op::Resize(_)
+        | Op::QuantizeLinear(_)
+        | Op::DequantizeLinear(_)
+        | Op::WarpPerspective(_)
+        | Op::ScatterElements(_)
+        | Op::ScatterNd(_)
+        | Op::Hosted(_) => false,
+        _ => true,
+    }
+}
+
+/// Whether all tensors of a node are 8 bit, or with `int16` 16.
+fn is_integer(graph: &Graph, node: &Node, int16: bool) -> bool {
+    let quantized = |id: &ValueId| {
+        let dtype = graph.value(*id).dtype;
+        int16 && dtype == Some(DType::I16) || dtype.is_some_and(DType::is_quantized)
+    };
+    !matches!(node.op, Op::QuantizeLinear(_) | Op::DequantizeLinear(_))
+        && node.inputs.iter().flatten().filter(|id| graph.value(**id).constant.is_none()).all(quantized)
+        && node.outputs.iter().flatten().all(quantized)
+}

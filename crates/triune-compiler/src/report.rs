@@ -1,0 +1,159 @@
+//! What a partition came to, for people: what runs where, why, and what crosses.
+
+use std::collections::{BTreeMap, HashSet};
+
+use triune_graph::{Graph, NodeId, Op, ValueId};
+use triune_tensor::{DType, QuantParams, Shape};
+
+use crate::{
+    outline::macs,
+    partition::{Crossings, is_device, reason},
+};
+
+/// What runs where, and what crosses.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Operators on the device.
+    pub device: Share,
+    /// Operators on the host; what only quantizes or dequantizes is none.
+    pub host: Share,
+    /// How often the device begins.
+    pub segments: usize,
+    /// The operators on the host.
+    pub stayed: Vec<Stayed>,
+    /// What crosses between the two.
+    pub crossings: Vec<Crossing>,
+    /// What the model gives.
+    pub outputs: Vec<Given>,
+}
+
+/// Operators on one side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// How many.
+    pub operators: usize,
+    /// Their multiply-accumulates with weights or between matrices, per image.
+    pub macs: u64,
+}
+
+/// An operator that stayed on the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stayed {
+    /// The node's name in the model.
+    pub node: String,
+    /// The operator.
+    pub op: String,
+    /// Its multiply-accumulates.
+    pub macs: u64,
+    /// Why it stayed.
+    pub reason: String,
+}
+
+/// A tensor that crosses between host and device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crossing {
+    /// Its name.
+    pub name: String,
+    /// Whether it goes to the device.
+    pub to_device: bool,
+    /// Which segment of the device takes it or has given it last, counted from 0.
+    pub segment: usize,
+    /// Bytes of its integers, without padding, per image.
+    pub bytes: u64,
+}
+
+/// An output of the model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Given {
+    /// Its name.
+    pub name: String,
+    /// What callers get.
+    pub dtype: DType,
+    /// Its extents in the model's order of axes, of one image.
+    pub shape: Shape,
+    /// What integers behind it mean, if it is no more than these dequantized.
+    pub quant: Option<(DType, QuantParams)>,
+}
+
+impl Report {
+    /// That of a prepared graph whose nodes have these stages; those of `kept` stayed for what crosses has no name in the model.
+    pub fn new(
+        prepared: &Graph,
+        stages: &[u32],
+        crossings: &Crossings,
+        kept: &HashSet<NodeId>,
+        int16: bool,
+    ) -> Self {
+        let mut report = Self { segments: crossings.pauses.len() + 1, ..Self::default() };
+        for (index, (node, &stage)) in prepared.nodes.iter().zip(stages).enumerate() {
+            if matches!(node.op, Op::QuantizeLinear(_) | Op::DequantizeLinear(_)) {
+                continue;
+            }
+            let own = macs(prepared, node);
+            let share = if is_device(stage) { &mut report.device } else { &mut report.host };
+            share.operators += 1;
+            share.macs = share.macs.saturating_add(own);
+            if !is_device(stage) {
+                let reason = reason(prepared, stages, NodeId(index as u32), kept, int16);
+                let (name, op) = node.title();
+                report.stayed.push(Stayed { node: name.into(), op: op.into(), macs: own, reason });
+            }
+        }
+        let bytes = |id: ValueId| {
+            let value = prepared.value(id);
+            let elements = value.fixed_shape().and_then(|shape| shape.elements()).unwrap_or(0);
+            (elements * value.dtype.map_or(1, DType::bytes)) as u64
+        };
+        let mut cross = |ids: &mut dyn Iterator<Item = ValueId>, to_device, segment| {
+            for id in ids {
+                let name = prepared.value(id).name.clone();
+                report.crossings.push(Crossing { name, to_device, segment, bytes: bytes(id) });
+            }
+        };
+        cross(&mut crossings.inputs[..crossings.given].iter().copied(), true, 0);
+        for (pause, segment) in crossings.pauses.iter().zip(0..) {
+            cross(&mut pause.reads.iter().map(|&index| crossings.outputs[index]), false, segment);
+            cross(&mut pause.makes.iter().map(|&index| crossings.inputs[index]), true, segment + 1);
+        }
+        let last = crossings.pauses.len();
+        cross(&mut crossings.outputs[..crossings.results].iter().copied(), false, last);
+        let producers = prepared.producers();
+        report.outputs = prepared
+            .outputs
+            .iter()
+            .filter_map(|&id| {
+                let value = prepared.value(id);
+                let maker = producers[id.0 as usize].map(|maker| &prepared.nodes[maker.0 as usize]);
+                let quant =
+                    maker.filter(|node| matches!(node.op, Op::DequantizeLinear(_))).and_then(|node| {
+                        let dtype = prepared.value(node.inputs.first().copied()??).dtype?;
+                        Some((dtype, prepared.border_params(node)?))
+                    });
+                let (dtype, shape) = (value.dtype?, value.fixed_shape()?);
+                Some(Given { name: value.name.clone(), dtype, shape, quant })
+            })
+            .collect();
+        report
+    }
+
+    /// The device's share of the multiply-accumulates, from 0 to 1; 1 where there are none.
+    pub fn share(&self) -> f64 {
+        let all = self.device.macs.saturating_add(self.host.macs);
+        if all == 0 { 1.0 } else { self.device.macs as f64 / all as f64 }
+    }
+
+    /// The reasons why operators stayed, with how many and their multiply-accumulates, the most first.
+    pub fn reasons(&self) -> Vec<(String, String, usize, u64)> {
+        let mut found: BTreeMap<(&str, &str), (usize, u64)> = BTreeMap::new();
+        for stayed in &self.stayed {
+            let own = found.entry((&stayed.op, &stayed.reason)).or_default();
+            *own = (own.0 + 1, own.1.saturating_add(stayed.macs));
+        }
+        let mut list: Vec<_> = found
+            .into_iter()
+            .map(|((op, reason), (count, macs))| (op.to_owned(), reason.to_owned(), count, macs))
+            .collect();
+        list.sort_by_key(|(_, _, count, macs)| std::cmp::Reverse((*macs, *count)));
+        list
+    }
+}

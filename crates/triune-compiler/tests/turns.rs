@@ -1,0 +1,122 @@
+//! Host and device in turns: where the device begins anew, what crosses, and what does not pay.
+
+use triune_compiler::{CompileOptions, Compiled, compile, partition::MOST_STAGES};
+use triune_device::DeviceSpec;
+use triune_graph::{
+    Op, ValueId,
+    ops::{Softmax, UnaryKind},
+};
+use triune_tensor::{DType, QuantParams};
+use triune_testing::{GraphBuilder, Random, Tensor};
+
+const MEANING: QuantParams = QuantParams { scale: 0.03, zero_point: 7 };
+
+/// A quantized convolution that keeps the extents.
+fn conv(builder: &mut GraphBuilder, random: &mut Random, x: ValueId, channels: usize) -> ValueId {
+    let count = channels * channels * 9;
+    let bytes: Vec<i64> = random.bytes(count).into_iter().map(|byte| i64::from(byte as i8)).collect();
+    let weights = Tensor::of_integers(DType::I8, &[channels, channels, 3, 3], &bytes);
+    let weights = builder.dequantized_constant(&weights, &[0.002], 0);
+    let y = builder.conv(&[x, weights], 1, 1, 1);
+    builder.quantize_dequantize(y, MEANING, DType::I8)
+}
+
+/// What the host alone computes.
+fn softmax(builder: &mut GraphBuilder, x: ValueId) -> ValueId {
+    let y = builder.node(Op::Softmax(Softmax { axis: 1, flatten: false }), &[x]);
+    builder.quantize_dequantize(y, QuantParams { scale: 0.01, zero_point: -3 }, DType::I8)
+}
+
+fn compiled(builder: GraphBuilder, outputs: &[ValueId]) -> Compiled {
+    let graph = builder.finish_inferred(outputs);
+    let spec = DeviceSpec::builtin("metis").expect("a built-in device");
+    compile(&graph, &spec, &CompileOptions::default()).expect("a program")
+}
+
+/// A chain of convolutions of so many channels with softmaxes between.
+fn chain(channels: &[usize]) -> Compiled {
+    let (mut builder, mut random) = (GraphBuilder::new(), Random(3));
+    let mut x = builder.input("x", DType::F32, &[1, 8, 16, 16]);
+    x = builder.quantize_dequantize(x, MEANING, DType::I8);
+    for (index, &count) in channels.iter().enumerate() {
+        if index > 0 {
+            x = softmax(&mut builder, x);
+        }
+        for _ in 0..count {
+            x = conv(&mut builder, &mut random, x, 8);
+        }
+    }
+    compiled(builder, &[x])
+}
+
+#[test]
+fn a_device_goes_on_behind_the_host() {
+    let found = chain(&[2, 1, 3]);
+    let program = &found.program;
+    assert_eq!((found.between.len(), program.waits.len(), found.report.segments), (2, 2, 3));
+    assert_eq!((program.given().len(), program.results().len()), (1, 1));
+    assert_eq!((program.inputs.len(), program.outputs.len()), (3, 3));
+    // The model's output comes first, whatever was made before.
+    assert_eq!(program.outputs[0].name, found.report.outputs[0].name);
+    assert_eq!(program.waits.iter().map(|wait| wait.makes.clone()).collect::<Vec<_>>(), [vec![1], vec![2]]);
+    assert_eq!(program.waits.iter().map(|wait| wait.reads.clone()).collect::<Vec<_>>(), [vec![1], vec![2]]);
+    let ends: Vec<usize> = program.stages().map(|stage| stage.start).collect();
+    assert_eq!(ends, [0, program.waits[0].at as usize, program.waits[1].at as usize]);
+    assert!(ends.is_sorted() && ends[1] > 0 && ends[2] > ends[1]);
+    assert_eq!(found.report.device.macs, 6 * 16 * 16 * 8 * 8 * 9);
+    assert_eq!((found.report.host.operators, found.report.host.macs), (2, 0));
+    assert!(
+        found
+            .report
+            .stayed
+            .iter()
+            .all(|each| each.op == "Softmax" && each.reason == "the device has no Softmax")
+    );
+    let crossings: Vec<_> =
+        found.report.crossings.iter().map(|each| (each.to_device, each.segment)).collect();
+    assert_eq!(crossings, [(true, 0), (false, 0), (true, 1), (false, 1), (true, 2), (false, 2)]);
+}
+
+#[test]
+fn more_turns_than_a_run_has_are_left_to_the_host() {
+    let found = chain(&[1; 12]);
+    assert_eq!(found.report.segments, MOST_STAGES);
+    assert_eq!(found.program.waits.len(), MOST_STAGES - 1);
+    assert_eq!(found.report.device.macs, MOST_STAGES as u64 * 16 * 16 * 8 * 8 * 9);
+    let few = found.report.stayed.iter().filter(|each| each.op == "Conv").count();
+    assert_eq!(few, 12 - MOST_STAGES);
+    assert!(found.report.share() < 0.95);
+}
+
+#[test]
+fn little_work_behind_the_host_stays_there() {
+    let (mut builder, mut random) = (GraphBuilder::new(), Random(5));
+    let x = builder.input("x", DType::F32, &[1, 8, 16, 16]);
+    let x = builder.quantize_dequantize(x, MEANING, DType::I8);
+    let x = conv(&mut builder, &mut random, x, 8);
+    let x = softmax(&mut builder, x);
+    let y = builder.unary(UnaryKind::Sigmoid, x);
+    let y = builder.quantize_dequantize(y, MEANING, DType::I8);
+    let found = compiled(builder, &[y]);
+    assert_eq!((found.report.segments, found.between.len()), (1, 0));
+    let reasons: Vec<&str> = found.report.stayed.iter().map(|each| &*each.reason).collect();
+    assert_eq!(reasons, ["the device has no Softmax", "too little work behind the host to cross for"]);
+}
+
+/// What comes between also takes the model's input, which the device never had: all behind the first segment stays.
+#[test]
+fn what_the_device_did_not_give_is_not_there_between() {
+    let (mut builder, mut random) = (GraphBuilder::new(), Random(5));
+    let image = builder.input("x", DType::F32, &[1, 8, 16, 16]);
+    let x = builder.quantize_dequantize(image, MEANING, DType::I8);
+    let x = conv(&mut builder, &mut random, x, 8);
+    let squares = builder.unary(UnaryKind::Exp, image);
+    let sum = builder.binary(triune_graph::ops::BinaryKind::Sub, x, squares);
+    let sum = builder.quantize_dequantize(sum, MEANING, DType::I8);
+    let y = conv(&mut builder, &mut random, sum, 8);
+    let graph = builder.finish_inferred(&[y]);
+    let spec = DeviceSpec::builtin("metis").expect("a built-in device");
+    let error =
+        compile(&graph, &spec, &CompileOptions::default()).expect_err("a part that takes more").to_string();
+    assert!(error.contains("cannot be split"), "{error}");
+}
