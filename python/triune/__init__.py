@@ -17,6 +17,7 @@ from triune._native import __version__, set_work_limit, work_limit
 
 if TYPE_CHECKING:
     from triune._compile import compile
+    from triune._report import Compilation, CompileReport
     from triune._session import (
         Feeds,
         Metadata,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from triune.quantization import compare, quantize
 
 __all__ = [
+    "Compilation",
+    "CompileReport",
     "Feeds",
     "Metadata",
     "ModelSource",
@@ -49,6 +52,8 @@ __all__ = [
 
 
 _LAZY = {
+    "Compilation": "triune._report",
+    "CompileReport": "triune._report",
     "Feeds": "triune._session",
     "Metadata": "triune._session",
     "ModelSource": "triune._session",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triune import _native
+from triune._report import Compilation, CompileReport
 from triune._session import Feeds
 from triune._text import short
 from triune.errors import ArgumentError, FileError, QuantizationWarning
@@ -38,8 +39,11 @@ def compile(
     format: str = "package",
     bits: int = 8,
     quantization: QuantizationOptions | None = None,
-) -> Path:
+) -> Compilation:
     """Compile an ONNX file for a device and return the package's directory, which is `output`.
+
+    The path has what came of it as its `report` (`triune.CompileReport`): operators and multiply-accumulates on the device and
+    on the host, why each operator stayed there, what crosses between the two, and the outputs.
 
     `model` is an int8 network in QDQ form or, with `calibration`, a float network, which is quantized first, as
     `triune.quantize` does it (extra ``onnx``): int8 activations per tensor and int8 weights per output channel, with ranges
@@ -104,14 +108,14 @@ def build(
     bits: int = 8,
     quantization: QuantizationOptions | None = None,
     tell: Callable[[QuantizationResult], None] = lambda _: None,
-) -> Path:
+) -> Compilation:
     """Do what `compile` says; unless `quiet`, onnxruntime's own warnings are shown. `tell` is told how a model was quantized.
 
     `policy` and `on_chip_bytes` choose the feature maps that stay on chip, as in `_native.compile`.
     """
     say = progress or (lambda _: None)
     plan: dict[str, Any] = {"policy": policy, "on_chip_bytes": on_chip_bytes}
-    source, folder = Path(model), Path(output)
+    source, folder = Path(model), Compilation(output)
     if target == "host":
         raise ArgumentError("target: packages are for cards; on this machine's CPU, triune.Session runs the ONNX file")
     if format not in FORMATS:
@@ -140,10 +144,13 @@ def build(
     def put(file: Path) -> None:
         say("compiling")
         if format == "package":
-            _native.compile(file, target=target, output=folder, title=source, batch=batch, **plan)
+            _, found = _native.compile(file, target=target, output=folder, title=source, batch=batch, **plan)
         else:
             reals = source if file != source else None
-            _native.compile_documents(file, target=target, output=folder, name=source.stem, float_model=reals, **plan)
+            _, found = _native.compile_documents(
+                file, target=target, output=folder, name=source.stem, float_model=reals, **plan
+            )
+        folder.report = CompileReport.of(target, found)
 
     if calibration is None:
         put(source)

@@ -19,6 +19,7 @@ __all__ = [
     "BoardReport",
     "BoardServer",
     "Card",
+    "CompileReport",
     "Composition",
     "DeployedOp",
     "DeployedValue",
@@ -277,6 +278,10 @@ class Package:
     def outputs(self) -> list[TensorIo]: ...
     @property
     def preprocess(self) -> str | None: ...
+    @property
+    def shares(self) -> list[tuple[int, int]] | None: ...
+    @property
+    def between(self) -> list[str]: ...
     @property
     def postprocess(self) -> str | None: ...
     def timeline(
@@ -545,6 +550,24 @@ def compose(
     horizon: int,
     clock_mhz: int | None = None,
 ) -> Composition: ...
+
+@final
+class CompileReport:
+    @property
+    def device(self) -> tuple[int, int]: ...
+    @property
+    def host(self) -> tuple[int, int]: ...
+    @property
+    def segments(self) -> int: ...
+    @property
+    def share(self) -> float: ...
+    @property
+    def stayed(self) -> list[tuple[str, str, int, str]]: ...
+    @property
+    def crossings(self) -> list[tuple[str, bool, int, int]]: ...
+    @property
+    def outputs(self) -> list[tuple[str, str, list[int], tuple[str, float, int] | None]]: ...
+
 def compile(
     model: str | os.PathLike[str],
     *,
@@ -554,7 +577,7 @@ def compile(
     batch: int = 1,
     policy: str = "exact",
     on_chip_bytes: int | None = None,
-) -> dict[str, int]: ...
+) -> tuple[dict[str, int], CompileReport]: ...
 def compile_documents(
     model: str | os.PathLike[str],
     *,
@@ -564,7 +587,7 @@ def compile_documents(
     float_model: str | os.PathLike[str] | None = None,
     policy: str = "exact",
     on_chip_bytes: int | None = None,
-) -> list[pathlib.Path]: ...
+) -> tuple[list[pathlib.Path], CompileReport]: ...
 def document_timeline(path: str | os.PathLike[str], *, clock_mhz: int | None = None) -> tuple[Timeline, bool]: ...
 def quantize_pad(
     src: npt.NDArray[np.float32], padding: Sequence[tuple[int, int]], scale: float, zero_point: int, dtype: str

@@ -45,7 +45,15 @@ def best(out: str) -> list[int]:
 def test_compile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compile", str(DIGITS_INT8), "--target", "metis", "-o", str(tmp_path / "out"), "--batch", "2"]) == 0
     captured = capsys.readouterr()
-    assert captured.out == f"{tmp_path / 'out' / 'model.json'}\n"
+    path, _, sides, device, host, *_ = captured.out.splitlines()
+    assert path == str(tmp_path / "out" / "model.json")
+    assert sides.split() == ["side", "operators", "MACs", "share"]
+    assert (device.split()[0], device.split()[-1], host.split()[0], host.split()[-1]) == (
+        "metis",
+        "100.0%",
+        "host",
+        "0.0%",
+    )
     assert captured.err == "", "no progress where nobody watches"
     assert (tmp_path / "out" / "manifest.json").exists()
 

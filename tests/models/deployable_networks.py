@@ -189,7 +189,8 @@ class Net:
         extents = [n + pads[i] + pads[2 + i] - kernel for i, n in enumerate(x.shape[2:])]
         (y,) = self.node(kind, [x.name], kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=pads)
         shape = (*x.shape[:2], *(n // stride + 1 for n in extents))
-        return self.again(y, shape, x)
+        # On the operand's scale, means of two and four are halves.
+        return self.again(y, shape, x) if kind == "MaxPool" else self.quantized(y, shape, x.scale * 0.8)
 
     def mean(self, x: Value) -> Value:
         """Add the mean of each channel."""
@@ -207,6 +208,13 @@ class Net:
         modes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
         (y,) = self.node("Resize", [x.name, "", scales], **modes)
         return self.again(y, (*x.shape[:2], 2 * x.shape[2], 2 * x.shape[3]), x)
+
+    def blended(self, x: Value, rows: float = 2, columns: float = 1.5) -> Value:
+        """Add what lies between neighbours, which devices do not compute."""
+        shape = (*x.shape[:2], int(x.shape[2] * rows), int(x.shape[3] * columns))
+        scales = self.constant(np.array([1, 1, rows, columns], np.float32))
+        (y,) = self.node("Resize", [x.name, "", scales], mode="linear")
+        return self.quantized(y, shape, x.scale)
 
     def shuffled(self, x: Value, factor: int = 2) -> Value:
         """Add a pixel shuffle, spelled out."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import sys
 import tempfile
 from collections import Counter
@@ -24,11 +25,14 @@ from triune.icraft.host_backend import HostBackend
 from triune.icraft.xir import Layout, Network
 from triune.icraft.xrt import Device, HostDevice, Session, Tensor
 from triune.icraft.zg330backend import ZG330Backend
+from triune.profiling import profile
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 Array = np.ndarray[Any, Any]
+CASES = 40
+"""Grown networks that a run of the tests looks at."""
 BOARDS: dict[str, tuple[Any, str, str]] = {
     "zg330": (ZG330Backend, "axi://zg330aiu", "ZG"),
     "buyi": (BuyiBackend, "axi://ql100aiu", "BY"),
@@ -194,6 +198,40 @@ def shared_bias() -> tuple[bytes, dict[str, Array]]:
     return net.model(second, net.gemm(first, 7), first), net.feeds
 
 
+def in_turns() -> tuple[bytes, dict[str, Array]]:
+    """Operators of the host between those of a device, two times, with a way around them."""
+    net = networks.Net(7)
+    first = net.conv(net.input(1, 3, 13, 16), 24, 3, limit="Relu")
+    second = net.conv(net.blended(first), 20, 3)
+    third = net.conv(net.blended(second, 1, 1), 20, 3)
+    joint = net.concat([second, third]) if second.shape[2:] == third.shape[2:] else third
+    return net.model(net.conv(joint, 9, 3), first), net.feeds
+
+
+def turns_from_the_host() -> tuple[bytes, dict[str, Array]]:
+    """A device's second input, which the host has from the beginning, is read behind what it makes in between."""
+    net = networks.Net(8, signed=True)
+    x, y = net.input(1, 5, 12, 14), net.input(1, 16, 12, 14)
+    first = net.conv(x, 16, 1)
+    halves = net.split(net.blended(first, 1, 1), [7, 9])
+    sums = net.binary("Add", net.concat(halves, same=True), y)
+    return net.model(net.conv(sums, 40, 3), net.unary("Sigmoid", halves[1])), net.feeds
+
+
+def only_moved() -> tuple[bytes, dict[str, Array]]:
+    """A result that is the input, moved twice: what it means stands at the model's input alone."""
+    net = networks.Net(9)
+    x = net.pool("MaxPool", net.input(1, 3, 9, 8))
+    return net.model(net.conv(x, 5), net.pool("MaxPool", x)), net.feeds
+
+
+def summed_behind_a_shuffle() -> tuple[bytes, dict[str, Array]]:
+    """A result that lies row-major on the accelerator and is an image at the border."""
+    net = networks.Net(10)
+    shuffled = net.shuffled(net.conv(net.input(1, 3, 5, 7), 12))
+    return net.model(net.with_constant("Add", shuffled, 1, 1, 1)), net.feeds
+
+
 CASES_BY_NAME = {
     "Mul of halves of 16": lambda: channels_taken_apart("Mul", 8),
     "Mul of halves of 64": lambda: channels_taken_apart("Mul", 32),
@@ -205,6 +243,10 @@ CASES_BY_NAME = {
     "Conv along one axis": along_one_axis,
     "pixel shuffle at the border": shuffled_at_the_border,
     "a shared bias": shared_bias,
+    "only moved": only_moved,
+    "summed behind a shuffle": summed_behind_a_shuffle,
+    "in turns": in_turns,
+    "turns from the host": turns_from_the_host,
     "rows": rows,
     "rows of the host": rows_of_the_host,
 }
@@ -215,6 +257,40 @@ CASES_BY_NAME = {
 def test_small_networks(name: str, target: str, tmp_path: Path) -> None:
     model, feeds = CASES_BY_NAME[name]()
     assert differences(model, feeds, tmp_path, (target,)) == []
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_grown_networks(part: int, tmp_path: Path) -> None:
+    for seed in range(part, CASES, 4):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        assert differences(*networks.grown(seed), folder, TARGETS) == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize(("target", "format"), [("metis", "package"), ("zg330", "icraft"), ("buyi", "icraft")])
+def test_devices_and_hosts_take_turns(target: str, format: str, tmp_path: Path) -> None:
+    model, _ = in_turns()
+    (tmp_path / "net.onnx").write_bytes(model)
+    folder = triune.compile(tmp_path / "net.onnx", target=target, output=tmp_path / "out", format=format)
+    report = folder.report
+    assert (report.segments, report.share, report.warning) == (3, 1.0, None)
+    assert {(each.op, each.macs) for each in report.stayed} == {("Resize", 0)}
+    assert [each.segment for each in report.crossings] == sorted(each.segment for each in report.crossings)
+    assert "3 segments with the host between" in str(report)
+    if format == "package":
+        package = triune._native.Package(folder / "model.json")
+        assert package.between == ["between_graph_0.onnx", "between_graph_1.onnx"]
+        assert len(package.inputs) == 1
+        # A stage begins when all before it is done, and pays for its launch.
+        commands = package.timeline().commands()
+        for wait in json.loads((folder / "model.json").read_text())["waits"]:
+            at = wait["commands"]
+            done = max(command["end"] for command in commands[:at])
+            assert min(command["start"] for command in commands[at:]) >= done + package.timeline().launch_cycles
+        # What runs where is in the profile, and no time of the host's.
+        found = profile(folder)
+        assert (found.host_operators, found.host_macs, found.waits) == (2, 0, 2)
+        assert "host         2 more operators with 0 MACs (0.0%); the device waits for it 2 times" in found.table()
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ use triune::internals::{
     },
 };
 
-use crate::timeline::Timeline;
+use crate::{report::CompileReport, timeline::Timeline};
 
 /// The simulated devices of this process by card: all that is deployed to one card shares its memory.
 static DEVICES: Brief<BTreeMap<String, Weak<Device>>> = Brief::new(BTreeMap::new());
@@ -79,20 +79,22 @@ pub(crate) fn compile(
     target: &str,
     output: &Path,
     options: &CompileOptions,
-) -> Result<BTreeMap<&'static str, u64>, Error> {
+) -> Result<(BTreeMap<&'static str, u64>, CompileReport), Error> {
     let spec = DeviceSpec::builtin(target)?;
     let compiled = runtime::compile(&onnx::read_titled(model, title)?, &spec, options)?;
     Package::write(&compiled, output)?;
     let found = &compiled.summary;
-    Ok(BTreeMap::from([
+    let summary = BTreeMap::from([
         ("device_nodes", found.device_nodes as u64),
         ("preprocess_nodes", found.preprocess_nodes as u64),
+        ("between_nodes", found.between_nodes as u64),
         ("postprocess_nodes", found.postprocess_nodes as u64),
         ("commands", found.commands as u64),
         ("constant_bytes", found.constant_bytes),
         ("scratch_bytes", found.scratch_bytes[0]),
         ("scratch_lower_bound", found.scratch_bytes[1]),
-    ]))
+    ]);
+    Ok((summary, CompileReport::new(compiled.report)))
 }
 
 /// The program with its feature maps placed anew, by a policy or within some bytes of the near memory.

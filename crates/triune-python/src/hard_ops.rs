@@ -11,7 +11,7 @@ use triune::internals::{
 };
 
 use crate::list::{self, List};
-use crate::{core::Study, error, package::policy, timeline::Timeline};
+use crate::{core::Study, error, package::policy, report::CompileReport, timeline::Timeline};
 use triune::internals::tensor::memory;
 
 /// The operators with commands of a document, in the memory of a simulated device of their own.
@@ -130,7 +130,7 @@ impl HardOps {
 }
 
 /// Compiles a quantized ONNX file into the documents of each step, `<name>_<stage>.json` and `.raw` in the folder `output`,
-/// which is made if missing; returns the JSON files in the order of the steps. The steps before quantization come from
+/// which is made if missing; returns the JSON files in the order of the steps, and what runs where. The steps before quantization come from
 /// `float_model`, if it is given; errors call the model so then. `policy` and `on_chip_bytes` are those of `Package.timeline`.
 ///
 /// Raises `FileError`, `ArgumentError` if a model is damaged or there is no such policy, `UnsupportedError` if the device
@@ -146,7 +146,7 @@ pub(crate) fn compile_documents(
     float_model: Option<PathBuf>,
     policy: &str,
     on_chip_bytes: Option<u64>,
-) -> PyResult<Vec<PathBuf>> {
+) -> PyResult<(Vec<PathBuf>, CompileReport)> {
     let plan =
         PlanOptions { policy: self::policy(policy)?, capacity: on_chip_bytes, ..PlanOptions::default() };
     let compile = || {
@@ -161,7 +161,8 @@ pub(crate) fn compile_documents(
                 Some(float)
             }
         };
-        icraft::Stages::new(&graph, float.as_ref(), &spec, &plan)?.write(&output, name)
+        let stages = icraft::Stages::new(&graph, float.as_ref(), &spec, &plan)?;
+        Ok((stages.write(&output, name)?, CompileReport::new(stages.report)))
     };
     error::detached(py, compile)?.map_err(error::runtime)
 }

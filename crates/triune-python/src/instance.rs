@@ -9,7 +9,7 @@ use pyo3::{
 use triune::internals::{
     fork::Lock,
     kernels::{CancelToken, cancel},
-    runtime::{DeployOptions, Deployment, Error, Program, TensorIo, clock::Realtime},
+    runtime::{DeployOptions, Deployment, Error, Program, SessionOptions, TensorIo, clock::Realtime},
     tensor::memory,
 };
 
@@ -125,10 +125,16 @@ impl Instance {
             realtime: realtime.map(Realtime::new).transpose().map_err(error::runtime)?,
             ..DeployOptions::default()
         };
-        let deployment =
-            error::detached(py, || core::deploy(&card.inner, &program, options))?.map_err(error::runtime)?;
-        let slot =
-            || program.outputs.iter().map(|io| memory::filled(io.bytes(), 0)).collect::<Result<Vec<_>, _>>();
+        let between = SessionOptions { threads, ..SessionOptions::default() };
+        let deployed = || {
+            let mut deployment = core::deploy(&card.inner, &program, options)?;
+            deployment.attach(package.inner.between_parts(&between)?)?;
+            Ok(deployment)
+        };
+        let deployment = error::detached(py, deployed)?.map_err(error::runtime)?;
+        let slot = || {
+            program.results().iter().map(|io| memory::filled(io.bytes(), 0)).collect::<Result<Vec<_>, _>>()
+        };
         let slots = if double_buffer { 0..DELAY + 1 } else { 0..0 };
         let late = slots.map(|_| slot()).collect::<Result<_, _>>().map_err(error::out_of_memory)?;
         let host = host_profiling.then(Host::default);
@@ -147,13 +153,13 @@ impl Instance {
     /// Raises `ArgumentError` if an array does not fit, `ReleasedError` after `release`, `ForkedError` in a child of a fork that
     /// came upon a run.
     fn run(&self, py: Python<'_>, inputs: &Bound<'_, PyAny>, outputs: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut borrowed = Vec::with_capacity(self.program.inputs.len());
-        for (name, object, io) in operands("inputs", inputs, &self.program.inputs)? {
+        let mut borrowed = Vec::with_capacity(self.program.given().len());
+        for (name, object, io) in operands("inputs", inputs, self.program.given())? {
             let array = array::check(&name, &object, io.dtype, Some(&io.shape))?;
             borrowed.push(Input::new(&name, array)?);
         }
-        let mut written = Vec::with_capacity(self.program.outputs.len());
-        for (name, object, io) in operands("outputs", outputs, &self.program.outputs)? {
+        let mut written = Vec::with_capacity(self.program.results().len());
+        for (name, object, io) in operands("outputs", outputs, self.program.results())? {
             let array = array::check(&name, &object, io.dtype, Some(&io.shape))?;
             written.push(Output::new(&name, array)?);
         }

@@ -28,6 +28,7 @@ mod network;
 mod onnx;
 mod package;
 mod remote;
+mod report;
 mod session;
 mod tensor_info;
 mod timeline;
@@ -74,6 +75,8 @@ mod native {
     use super::package::{Package, TensorIo, compile};
     #[pymodule_export]
     use super::remote::BoardServer;
+    #[pymodule_export]
+    use super::report::CompileReport;
     #[pymodule_export]
     use super::session::Session;
     #[pymodule_export]

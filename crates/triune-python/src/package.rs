@@ -7,6 +7,7 @@ use triune::internals::runtime::{self, CompileOptions, PlanOptions, Policy, Prog
 
 use crate::{
     core, error,
+    report::CompileReport,
     timeline::{self, Timeline},
 };
 
@@ -72,18 +73,30 @@ impl Package {
 
     #[getter]
     fn inputs(&self) -> Vec<TensorIo> {
-        self.program().inputs.iter().map(TensorIo::new).collect()
+        self.program().given().iter().map(TensorIo::new).collect()
     }
 
     #[getter]
     fn outputs(&self) -> Vec<TensorIo> {
-        self.program().outputs.iter().map(TensorIo::new).collect()
+        self.program().results().iter().map(TensorIo::new).collect()
     }
 
     /// File name of the ONNX graph that the host runs before the program, if there is one.
     #[getter]
     fn preprocess(&self) -> Option<&str> {
         self.inner.preprocess()
+    }
+
+    /// Operators and multiply-accumulates on the device, then on the host, per image; None if the package does not say.
+    #[getter]
+    fn shares(&self) -> Option<[(usize, u64); 2]> {
+        self.inner.shares().map(|both| both.map(|own| (own.operators, own.macs)))
+    }
+
+    /// File names of the ONNX graphs that the host runs while the program waits, in order.
+    #[getter]
+    fn between(&self) -> Vec<String> {
+        self.inner.between().to_vec()
     }
 
     /// File name of the ONNX graph that the host runs behind the program, if there is one.
@@ -133,7 +146,7 @@ impl Package {
 }
 
 /// Compiles a quantized ONNX file for a device and writes the package into the folder `output`, which is made if missing.
-/// Returns what compilation chose, by name. Errors call the model `title`, if that is given. `policy` and `on_chip_bytes` are those of `Package.timeline`.
+/// Returns what compilation chose, by name, and what runs where. Errors call the model `title`, if that is given. `policy` and `on_chip_bytes` are those of `Package.timeline`.
 ///
 /// Raises `FileError`, `ArgumentError` if the model is damaged or there is no such policy, `UnsupportedError` if the device
 /// cannot run the model.
@@ -148,7 +161,7 @@ pub(crate) fn compile(
     batch: usize,
     policy: &str,
     on_chip_bytes: Option<u64>,
-) -> PyResult<BTreeMap<&'static str, u64>> {
+) -> PyResult<(BTreeMap<&'static str, u64>, CompileReport)> {
     let plan =
         PlanOptions { policy: self::policy(policy)?, capacity: on_chip_bytes, ..PlanOptions::default() };
     let options = CompileOptions { batch, plan, ..CompileOptions::default() };

@@ -57,6 +57,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_image_options(parser)
     add_quantization_options(parser)
     parser.add_argument(
+        "--json", action="store_true", help="print what runs where as JSON instead of a table, and no path"
+    )
+    parser.add_argument(
         "-v", "--verbose", action="store_true", help="show progress off a terminal, too, and the quantizer's warnings"
     )
     parser.set_defaults(command=_run)
@@ -106,11 +109,18 @@ def _run(options: argparse.Namespace) -> int:
         )
         if options.format == "package":
             progress.note(_residency(package / "model.json"))
+        report = package.report
+        if report.warning:
+            progress.warn(report.warning)
+    if options.json:
+        print(report.json())
+        return 0
     if options.format == "package":
         print(package / "model.json")
     else:
         suffix = "BY" if options.target.startswith("buyi") else "ZG"
         print(package / f"{options.model.stem}_{suffix}.json")
+    print(f"\n{report}", end="")
     return 0
 
 

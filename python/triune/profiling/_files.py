@@ -49,6 +49,7 @@ def write_json(profile: Profile, path: Path) -> None:
         "utilization": profile.utilization,
         "bottleneck": profile.bottleneck,
         "estimated": profile.estimated,
+        "host": {"operators": profile.host_operators, "macs": profile.host_macs, "waits": profile.waits},
         "memories": [asdict(memory) for memory in profile.memories],
         "segments": [asdict(segment) for segment in profile.segments],
         "memory_plan": {

@@ -253,6 +253,13 @@ class Profile:
     """What no placement of those can do without: the most bytes of them that are alive at once."""
     estimated: bool = False
     """Whether the commands are guesses from shapes: another compiler's machine code is not known."""
+    host_operators: int | None = None
+    """Operators of the model that run on the host, before, between and behind those here, quantizers apart; None where nobody
+    says. Their time is not modelled: `cycles` are the device's part of the model."""
+    host_macs: int | None = None
+    """Their multiply-accumulates per image."""
+    waits: int = 0
+    """How often the program waits for the host in a run."""
 
     @property
     def microseconds(self) -> float:
@@ -410,7 +417,11 @@ def profile(package: str | os.PathLike[str], *, clock_mhz: int | None = None) ->
     timeline = opened.timeline(clock_mhz=clock_mhz)
     if not timeline.clock_mhz:
         raise ValueError(f"{file}: the time of '{opened.target}' is not modelled; compile for a device, such as metis")
-    return of_timeline(timeline, file.resolve().parent.name, opened.batch)
+    found = of_timeline(timeline, file.resolve().parent.name, opened.batch)
+    if opened.shares is None:
+        return found
+    _, (operators, macs) = opened.shares
+    return replace(found, host_operators=operators, host_macs=macs, waits=len(opened.between))
 
 
 def of_timeline(timeline: _native.Timeline, name: str, batch: int) -> Profile:

@@ -138,6 +138,9 @@ def _cards(profile: Profile) -> str:
         ),
         ("Constants", size(constants.bytes), f"in {constants.memory}"),
     ]
+    if profile.host_operators:
+        host = f"{profile.host_operators} operators, {compact(profile.host_macs or 0)} MACs"
+        cards.append(("On the host besides", host, "not in this time"))
     each = (
         f"<div><dt>{name}</dt><dd>{escape(big)}<small>{escape(small)}</small></dd></div>" for name, big, small in cards
     )

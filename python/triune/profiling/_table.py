@@ -96,6 +96,16 @@ def _totals(profile: Profile) -> list[str]:
         f"work         {profile.macs:,} MACs, {compact(profile.macs_per_second)} MACs/s, "
         f"{profile.utilization:.1%} of the array's peak",
     ]
+    if profile.host_operators:
+        all_macs = profile.macs + (profile.host_macs or 0)
+        share = f" ({(profile.host_macs or 0) / all_macs:.1%})" if all_macs else ""
+        times = {0: "", 1: "; the device waits for it once"}.get(
+            profile.waits, f"; the device waits for it {profile.waits} times"
+        )
+        lines.append(
+            f"host         {profile.host_operators} more operators with {compact(profile.host_macs or 0)} MACs{share}{times}: "
+            "not in this time"
+        )
     if profile.estimated:
         lines.append(
             "origin       estimate from operators' shapes: what another compiler's instructions do is not known"

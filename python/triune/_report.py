@@ -1,0 +1,177 @@
+"""What a compilation came to: operators and work per side, why operators stayed on the host, what crosses, what comes out.
+
+The public names are `triune.Compilation` and `triune.CompileReport`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import PosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from triune import _native
+
+__all__ = ["Compilation", "CompileReport"]
+
+ENOUGH = 0.95
+"""The device's share of the multiply-accumulates below which compilation warns."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """Operators on one side, as they run: after folding and fusion, quantizers apart."""
+
+    operators: int
+    macs: int
+    """Their multiply-accumulates with weights or between matrices, per image."""
+
+
+@dataclass(frozen=True)
+class Stayed:
+    """An operator that stayed on the host."""
+
+    node: str
+    """Its name in the model."""
+    op: str
+    macs: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A tensor that crosses between host and device in a run."""
+
+    name: str
+    to_device: bool
+    segment: int
+    """Which of the device's segments takes it, or gave it last; from 0."""
+    bytes: int
+    """Of its integers without padding, per image."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What the model gives."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    """In the model's order of axes, of one image."""
+    integers: str | None
+    """The dtype of the integers that it is dequantized from; None where the host computes it in reals."""
+    scale: float | None
+    zero_point: int | None
+
+
+@dataclass(frozen=True)
+class CompileReport:
+    """What runs where, why, and what crosses."""
+
+    target: str
+    device: Side
+    host: Side
+    segments: int
+    """How often the device begins in a run; between its segments the host computes."""
+    share: float
+    """The device's share of the multiply-accumulates, 0 to 1."""
+    stayed: tuple[Stayed, ...]
+    crossings: tuple[Crossing, ...]
+    outputs: tuple[Output, ...]
+
+    @classmethod
+    def of(cls, target: str, found: _native.CompileReport) -> CompileReport:
+        """Return what the core found."""
+        none = (None, None, None)
+        return cls(
+            target=target,
+            device=Side(*found.device),
+            host=Side(*found.host),
+            segments=found.segments,
+            share=found.share,
+            stayed=tuple(Stayed(*each) for each in found.stayed),
+            crossings=tuple(Crossing(*each) for each in found.crossings),
+            outputs=tuple(
+                Output(name, dtype, tuple(shape), *(quant or none)) for name, dtype, shape, quant in found.outputs
+            ),
+        )
+
+    @property
+    def warning(self) -> str | None:
+        """What to say where less than 95 % of the multiply-accumulates are on the device; None elsewhere."""
+        if self.share >= ENOUGH:
+            return None
+        reason = self.reasons()[0]
+        return (
+            f"{1 - self.share:.1%} of the multiply-accumulates stay on the host, most of them because of "
+            f"{reason[0]}: {reason[1]}"
+        )
+
+    def reasons(self) -> list[tuple[str, str, int, int]]:
+        """Return operator, reason, how many and their multiply-accumulates, the most work first."""
+        found: dict[tuple[str, str], tuple[int, int]] = {}
+        for each in self.stayed:
+            count, macs = found.get((each.op, each.reason), (0, 0))
+            found[each.op, each.reason] = (count + 1, macs + each.macs)
+        listed = [(op, reason, count, macs) for (op, reason), (count, macs) in found.items()]
+        return sorted(listed, key=lambda row: (-row[3], -row[2]))
+
+    def json(self) -> str:
+        """Return all of it as JSON."""
+        return json.dumps(asdict(self), indent=2)
+
+    def table(self) -> str:
+        """Return it as text for people: sides, reasons, crossings, outputs."""
+        from triune.profiling._table import compact, size
+
+        total = self.device.macs + self.host.macs
+        sides = [
+            (name, str(side.operators), compact(side.macs), f"{side.macs / total:.1%}" if total else "")
+            for name, side in ((self.target, self.device), ("host", self.host))
+        ]
+        parts = [_columns(("side", "operators", "MACs", "share"), sides)]
+        if self.stayed:
+            rows = [(op, str(count), compact(macs), reason) for op, reason, count, macs in self.reasons()]
+            parts.append(_columns(("on the host", "count", "MACs", "reason"), rows))
+        crossed = sum(each.bytes for each in self.crossings)
+        into = sum(each.to_device for each in self.crossings)
+        begins = "1 segment" if self.segments == 1 else f"{self.segments} segments with the host between"
+        parts.append(
+            f"{begins}; {into} tensors to the device and {len(self.crossings) - into} back cross per image, {size(crossed)}\n"
+        )
+        outputs = [
+            (
+                each.name,
+                each.dtype,
+                "x".join(str(extent) for extent in each.shape),
+                "" if each.scale is None else f"{each.integers}, scale {each.scale:.6g}, zero point {each.zero_point}",
+            )
+            for each in self.outputs
+        ]
+        parts.append(_columns(("output", "dtype", "shape", "integers"), outputs))
+        return "\n".join(parts)
+
+    def __str__(self) -> str:
+        """Return the table."""
+        return self.table()
+
+
+def _columns(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return rows under a head: the first column and the last begin left, those between end right."""
+    lines = [tuple(head), *(tuple(row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    last = len(head) - 1
+
+    def cell(column: int, text: str) -> str:
+        return text if column == last else text.ljust(widths[column]) if column == 0 else text.rjust(widths[column])
+
+    return "".join("  ".join(cell(column, text) for column, text in enumerate(line)).rstrip() + "\n" for line in lines)
+
+
+class Compilation(PosixPath):
+    """The directory that a compilation wrote, and what it came to."""
+
+    report: CompileReport
+    """What runs where; only of the directory itself, not of paths that are made of it."""
