@@ -113,6 +113,7 @@ pub(crate) fn lowered(graph: &Graph) -> Result<Lowered, Error> {
             .collect(),
         outputs: outputs.map(|(&id, at)| view(id, Home::Output(at))).collect(),
         block: None,
+        turns: triune_compiler::partition::Turns::default(),
     };
     lower(graph, &plan, None)
 }
