@@ -84,16 +84,26 @@ impl DType {
     /// Size of one element in bytes; elements of fewer than 8 bits have one each.
     pub const fn bytes(self) -> usize {
         match self {
-            Self::Bool | Self::U8 | Self::I8 => 1,
-            Self::F8E4M3FN | Self::F8E4M3FNUZ | Self::F8E5M2 | Self::F8E5M2FNUZ | Self::F8E8M0 => 1,
-            Self::F4E2M1 | Self::U4 | Self::I4 | Self::U2 | Self::I2 => 1,
+            Self::Bool
+            | Self::U8
+            | Self::I8
+            | Self::F8E4M3FN
+            | Self::F8E4M3FNUZ
+            | Self::F8E5M2
+            | Self::F8E5M2FNUZ
+            | Self::F8E8M0
+            | Self::F4E2M1
+            | Self::U4
+            | Self::I4
+            | Self::U2
+            | Self::I2 => 1,
             Self::U16 | Self::I16 | Self::F16 | Self::BF16 => 2,
             Self::U32 | Self::I32 | Self::F32 => 4,
             Self::U64 | Self::I64 | Self::F64 => 8,
         }
     }
 
-    /// The type's name as numpy spells it, `"int8"` for [`DType::I8`], or its extension ml_dtypes.
+    /// The type's name as numpy spells it, `"int8"` for [`DType::I8`], or its extension `ml_dtypes`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bool => "bool",
@@ -191,9 +201,19 @@ impl DType {
             Self::I4 => Some((-8, 7)),
             Self::U2 => Some((0, 3)),
             Self::I2 => Some((-2, 1)),
-            Self::Bool | Self::U64 | Self::I64 | Self::F16 | Self::F32 | Self::F64 => None,
-            Self::BF16 | Self::F8E4M3FN | Self::F8E4M3FNUZ | Self::F8E5M2 | Self::F8E5M2FNUZ => None,
-            Self::F8E8M0 | Self::F4E2M1 => None,
+            Self::Bool
+            | Self::U64
+            | Self::I64
+            | Self::F16
+            | Self::F32
+            | Self::F64
+            | Self::BF16
+            | Self::F8E4M3FN
+            | Self::F8E4M3FNUZ
+            | Self::F8E5M2
+            | Self::F8E5M2FNUZ
+            | Self::F8E8M0
+            | Self::F4E2M1 => None,
         }
     }
 }

@@ -191,13 +191,18 @@ fn typed_data(tensor: &TensorProto<'_>, dtype: DType) -> Result<Option<Vec<u8>>,
         DType::I32 => narrow::<4>(&tensor.int32s, i64::from(i32::MIN), i64::from(i32::MAX)),
         DType::U16 | DType::F16 | DType::BF16 => narrow::<2>(&tensor.int32s, 0, 65_535),
         DType::I16 => narrow::<2>(&tensor.int32s, -32_768, 32_767),
-        DType::U8 | DType::F8E4M3FN | DType::F8E4M3FNUZ | DType::F8E5M2 | DType::F8E5M2FNUZ => {
-            narrow::<1>(&tensor.int32s, 0, 255)
-        }
         // Bytes, of which those of fewer bits have several elements.
-        DType::F8E8M0 | DType::F4E2M1 | DType::U4 | DType::I4 | DType::U2 | DType::I2 => {
-            narrow::<1>(&tensor.int32s, 0, 255)
-        }
+        DType::U8
+        | DType::F8E4M3FN
+        | DType::F8E4M3FNUZ
+        | DType::F8E5M2
+        | DType::F8E5M2FNUZ
+        | DType::F8E8M0
+        | DType::F4E2M1
+        | DType::U4
+        | DType::I4
+        | DType::U2
+        | DType::I2 => narrow::<1>(&tensor.int32s, 0, 255),
         DType::I8 => narrow::<1>(&tensor.int32s, -128, 127),
         DType::Bool => narrow::<1>(&tensor.int32s, 0, 1),
     }

@@ -13,7 +13,7 @@ use crate::{
     ops::Softmax,
 };
 
-/// A stream of random numbers: SplitMix64 (Steele, Lea and Flood 2014), whose states are equally spaced.
+/// A stream of random numbers: `SplitMix64` (Steele, Lea and Flood 2014), whose states are equally spaced.
 struct Stream(u64);
 
 impl Stream {
@@ -98,12 +98,11 @@ fn random(node: &mut NodeReader<'_, '_>, distribution: Distribution, extents: Ex
     let stream = Stream::of(node)?;
     Ok(node
         .function(move |f| {
-            let (dims, dtype) = match &dims {
-                Some(dims) => (dims.clone(), dtype.unwrap_or(DType::F32)),
-                None => {
-                    let x = f.input(0)?;
-                    (f.shape(x).to_vec(), dtype.unwrap_or_else(|| f.dtype(x)))
-                }
+            let (dims, dtype) = if let Some(dims) = &dims {
+                (dims.clone(), dtype.unwrap_or(DType::F32))
+            } else {
+                let x = f.input(0)?;
+                (f.shape(x).to_vec(), dtype.unwrap_or_else(|| f.dtype(x)))
             };
             filled(f, &dims, dtype, |index| {
                 let number = match distribution {

@@ -9,6 +9,7 @@ fn empty(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     Ok(SequenceOp::Empty(node.dtype("dtype")?.unwrap_or(DType::F32)).into())
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is one of the readers")]
 fn optional(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     // Of one that has nothing; what asks for it knows by itself.
     node.ignore(&["type"]);
