@@ -54,11 +54,24 @@ pub fn infer(graph: &mut Graph) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a function makes of operands of these types: the results' types, and elements where they follow from extents.
+/// What functions become.
+#[cfg(feature = "megengine")]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Expanded {
+    /// Operators.
+    pub(crate) nodes: usize,
+    /// Bytes of constants.
+    pub(crate) bytes: usize,
+}
+
+/// What a function makes of operands of these types: the results' types, and elements where they follow from extents. What it
+/// becomes is added to `expanded`.
+#[cfg(feature = "megengine")]
 pub(crate) fn of_function(
     function: &Function,
     at: &Operands<'_>,
     results: usize,
+    expanded: &mut Expanded,
 ) -> Result<Vec<(TensorType, Option<Constant>)>, Error> {
     let mut graph = Graph::default();
     let mut inputs = Vec::with_capacity(at.inputs.len());
@@ -86,8 +99,13 @@ pub(crate) fn of_function(
         (0..results).map(|index| graph.add_value(Value::named(format!("result {index}")))).collect();
     let made = outputs.iter().copied().map(Some).collect();
     let node = Node::new(at.node, function.clone(), inputs, made);
+    let given = graph.values.len();
     let mut inference = Inference::new(&mut graph)?;
-    inference.place(node, &mut Vec::new(), 0)?;
+    let mut nodes = Vec::new();
+    inference.place(node, &mut nodes, 0)?;
+    let made = inference.graph.values[given..].iter().filter_map(|value| value.constant.as_ref());
+    expanded.bytes = made.fold(expanded.bytes, |sum, constant| sum.saturating_add(constant.bytes().len()));
+    expanded.nodes += nodes.len();
     let missing = || Error::Graph(format!("node '{}' makes fewer than {results} results", at.node));
     let of = |id: ValueId| {
         let found = inference.tensor_type(id).ok_or_else(missing)?;

@@ -2,7 +2,7 @@
 
 mod mge_common;
 
-use mge_common::{F32, Field, File, close, noise, qs8, run};
+use mge_common::{F32, Field, File, close, noise, qs8, read, run};
 
 const U: fn(u32) -> Field = Field::U32;
 const U8: mge_common::Type = mge_common::Type(1, None);
@@ -752,4 +752,15 @@ fn taps_stand_beside_their_places() {
         .collect();
     assert_eq!(outs[0].shape, [n, outputs, places[0], places[1]]);
     close(&outs[0].f32(), &want, 1e-4);
+}
+
+/// A small file does not become operators without number.
+#[test]
+fn composites_have_a_budget() {
+    let mut file = File::default();
+    let input = file.input("x", F32, &[1, 1, 32, 32]);
+    let params = || (8, vec![(6, U(32)), (7, U(32))]);
+    let all: Vec<u32> = (0..50).map(|_| file.one("Images2Neibs", params(), &[input])).collect();
+    let error = read(file.finish(&all)).expect_err("too many operators");
+    assert!(error.contains("composite operators become") && error.contains("Images2Neibs"), "{error}");
 }

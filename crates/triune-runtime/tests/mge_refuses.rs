@@ -99,9 +99,9 @@ fn rows() -> Vec<Row> {
             "2 inputs for a function of 1",
         ),
         (
-            one("Elemwise", Some((17, vec![])), &[Open(qs8(0.1), &[2])]),
+            one("Elemwise", Some((17, vec![(0, U(16))])), &[Open(qs8(0.1), &[2]), Open(qs8(0.2), &[2])]),
             "Elemwise",
-            "mode 0 over quantized inputs",
+            "mode 16 over integers that do not mean the same",
         ),
         (one("ElemwiseMultiType", Some((18, vec![(0, U(3))])), &[IMAGE]), "ElemwiseMultiType", "mode 3"),
         (
@@ -262,9 +262,9 @@ fn rows() -> Vec<Row> {
             "a packed matrix format",
         ),
         (
-            one("MatrixMulV2", Some((20, vec![])), &[Open(qs8(0.1), &[3, 4]), Open(qs8(0.1), &[4, 3])]),
+            one("MatrixMulV2", Some((20, vec![])), &[Open(qs8(0.1), &[3, 4]), Ints(&[4, 3])]),
             "MatrixMulV2",
-            "a product of quantized matrices",
+            "operands of types int8 and int32",
         ),
         (one("MatrixMulV2", Some((20, vec![])), &[ROWS, ROWS]), "Gemm", "inner extents 4 and 3"),
         (

@@ -29,8 +29,8 @@ impl Pixels {
         }
         let images = f.cast(images, DType::F32)?;
         let last = f.transpose(images, &[0, 2, 3, 1])?;
-        let rows = n.checked_mul(h).and_then(|rows| rows.checked_mul(w));
-        let rows = rows.ok_or_else(|| f.wrong(format!("input {shape} has too many pixels")))?;
+        f.product(&[h, w])?;
+        let rows = f.product(&[n, h, w])?;
         Ok(Self { table: f.reshape(last, &[rows, channels])?, extents: [h, w] })
     }
 

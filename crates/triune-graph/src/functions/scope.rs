@@ -184,6 +184,14 @@ impl<'s, 'g> Scope<'s, 'g> {
         }
     }
 
+    /// A product of extents, which those of a tensor without elements may not have.
+    pub(crate) fn product(&self, extents: &[usize]) -> Result<usize, Error> {
+        let product = extents.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent));
+        product
+            .filter(|&product| i64::try_from(product).is_ok())
+            .ok_or_else(|| self.unsupported(format!("{} elements", List(extents))))
+    }
+
     /// 0, 1, … along an axis that `behind` others follow.
     pub(crate) fn places(&mut self, count: usize, behind: usize) -> Result<ValueId, Error> {
         let count = self.bounded(Some(count))?;

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     Constant, Dim, Error, Graph, Op, Value, ValueId,
     format::names::Names,
-    infer::of_function,
+    infer::{Expanded, of_function},
     known::Evaluator,
     ops::{
         CondTake, Hosted, NonZero,
@@ -28,6 +28,9 @@ use crate::{
 
 /// The version of the library that this reader knows; files of younger ones may use what it does not.
 const LIBRARY: u32 = 101_399;
+/// Most operators that a file's composite ones become, and bytes of constants with them: a small file costs little to read.
+const MOST_NODES: usize = 1 << 17;
+const MOST_BYTES: usize = 1 << 30;
 
 /// The graph while it grows, with what every operator may need.
 pub(super) struct Builder<'f> {
@@ -50,6 +53,8 @@ pub(super) struct Builder<'f> {
     pub(super) blocks: HashMap<ValueId, usize>,
     /// Values whose extents depend on data: their types here are for the case that everything is taken.
     guessed: HashSet<ValueId>,
+    /// What composite operators have become so far: finding their types means to expand them.
+    expanded: Expanded,
 }
 
 /// Builds the graph of a file whose bytes are `bytes`.
@@ -68,6 +73,7 @@ pub(super) fn model(file: &File<'_>, bytes: &Bytes, options: ReadOptions) -> Res
         default_shapes: Vec::new(),
         blocks: HashMap::new(),
         guessed: HashSet::new(),
+        expanded: Expanded::default(),
     };
     // The file's names are taken before any is made up; of equal ones, the first keeps it.
     let variables = file.operators.last().map_or(0, |operator| operator.outputs.end);
@@ -277,11 +283,17 @@ impl Builder<'_> {
         }
         let at = Operands { node, op: op.name(), inputs: &operands, quantized };
         if let Op::Function(function) = op {
-            let found = match of_function(function, &at, outputs.len()) {
+            let found = match of_function(function, &at, outputs.len(), &mut self.expanded) {
                 // What is guessed need not fit.
                 Err(_) if guessed => return Ok(()),
                 found => found?,
             };
+            let Expanded { nodes, bytes } = self.expanded;
+            if nodes > MOST_NODES || bytes > MOST_BYTES {
+                let reason =
+                    format!("composite operators become {nodes} operators and {bytes} bytes of constants");
+                return Err(Error::Unsupported { node: node.into(), op: op.name().into(), reason });
+            }
             for (&id, (found, known)) in outputs.iter().zip(found) {
                 self.types[id.0 as usize] = Some(found);
                 self.known[id.0 as usize] = known.filter(|_| !guessed);

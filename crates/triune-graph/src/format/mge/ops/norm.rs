@@ -111,7 +111,7 @@ pub(in super::super) fn group(node: &mut NodeReader<'_, '_, '_>) -> Result<Value
         if rank < 3 || groups == 0 || !shape[1].is_multiple_of(groups) {
             return Err(f.wrong(format!("input {shape} in {groups} groups of channels")));
         }
-        let inner: usize = shape[2..].iter().product();
+        let inner = f.product(&shape[2..])?;
         let apart = f.reshape(x, &[shape[0], groups, shape[1] / groups, inner])?;
         let [y, mean, inverse] = normalized(f, apart, &[2, 3], epsilon)?;
         let y = f.reshape(y, &shape)?;

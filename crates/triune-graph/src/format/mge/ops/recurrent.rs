@@ -159,7 +159,9 @@ impl Layers {
                     parts[2].push(f.reshape(bias, &[rows])?);
                 }
             }
-            let flat = f.reshape(x, &[steps * batch, width])?;
+            let all = f.product(&[steps, batch])?;
+            f.product(&[all, self.directions * rows])?;
+            let flat = f.reshape(x, &[all, width])?;
             let own = f.concat(&parts[0], 0)?;
             let own = f.reshape(own, &[self.directions * rows, width])?;
             let bias = if self.bias { Some(f.concat(&parts[2], 0)?) } else { None };

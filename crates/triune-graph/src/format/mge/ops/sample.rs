@@ -45,10 +45,11 @@ pub(in super::super) fn remap(node: &mut NodeReader<'_, '_, '_>) -> Result<Value
             return Err(f.wrong(format!("input {shape} and a map {wanted}")));
         }
         let pixels = Pixels::of(f, x)?;
+        let places = f.product(&[rows, columns])?;
         let mut place = Vec::with_capacity(2);
         for index in [1, 0] {
             let part = f.slice(map, 3, index, index + 1)?;
-            place.push(f.reshape(part, &[n, rows * columns])?);
+            place.push(f.reshape(part, &[n, places])?);
         }
         let batch = images(f, n)?;
         let place = [place[0], place[1]];
@@ -113,12 +114,16 @@ impl Boxes {
         let pixels = Pixels::of(f, x)?;
         let image = f.slice(boxes, 1, 0, 1)?;
         let image = f.cast(image, DType::I64)?;
+        for axis in 0..2 {
+            f.bounded(self.pooled[axis].checked_mul(self.samples[axis]))?;
+        }
         // Rows of the grid first: top and bottom are columns 2 and 4 of the boxes.
         let row = self.places(f, boxes, 0)?;
         let column = self.places(f, boxes, 1)?;
         let [high, wide] = self.pooled;
         let [down, across] = self.samples;
-        let all = high * wide * down * across;
+        let all = f.product(&[high, wide, down, across])?;
+        f.bounded(Some(all))?;
         // (boxes, cells' rows, cells' columns, samples' rows, samples' columns).
         let row = f.reshape(row, &[count, high, 1, down, 1])?;
         let column = f.reshape(column, &[count, 1, wide, 1, across])?;
@@ -200,6 +205,7 @@ fn cells(f: &mut Scope<'_, '_>, average: bool, scale: f32) -> Result<Vec<ValueId
         return Err(f.wrong(format!("boxes of extents {found} and a grid of {} numbers", wish.len())));
     };
     let (rows, columns) = (usize::try_from(rows).unwrap_or(0), usize::try_from(columns).unwrap_or(0));
+    f.bounded(rows.checked_mul(columns))?;
     if shape.rank() != 4 || f.dtype(x) != DType::F32 || rows == 0 || columns == 0 {
         return Err(f.wrong(format!("input {shape} of type {}, a grid of {rows} × {columns}", f.dtype(x))));
     }
@@ -217,7 +223,7 @@ fn cells(f: &mut Scope<'_, '_>, average: bool, scale: f32) -> Result<Vec<ValueId
         let extent = shape[2 + axis];
         let mask = cell_mask(f, boxes, scale, axis, cells, extent)?;
         // (boxes, 1, cells, extent) over (boxes, channels · rest, 1, extent).
-        let ahead = if axis == 1 { shape[1] * shape[2] } else { shape[1] * columns };
+        let ahead = f.product(&[shape[1], if axis == 1 { shape[2] } else { columns }])?;
         let turned = if axis == 1 { value } else { f.transpose(value, &[0, 1, 3, 2])? };
         let lines = f.reshape(turned, &[count, ahead, 1, extent])?;
         let masked = f.choose(mask, lines, if average { zero } else { lowest })?;
@@ -286,6 +292,7 @@ fn cell_mask(
         let bound = f.unary(UnaryKind::Clip([0.0, extent as f32]), bound)?;
         bounds.push(f.reshape(bound, &[count, 1, cells, 1])?);
     }
+    let extent = f.bounded(Some(extent))?;
     let places: Vec<f64> = (0..extent).map(|place| place as f64).collect();
     let places = f.reals(&places, DType::F32);
     let low = f.binary(BinaryKind::GreaterOrEqual, places, bounds[0])?;
@@ -315,7 +322,8 @@ pub(in super::super) fn deformable_conv(node: &mut NodeReader<'_, '_, '_>) -> Re
         else {
             return Err(f.wrong(format!("weights {} and offsets {moved} for {shape}", f.shape(weights))));
         };
-        let (taps, places) = (kh * kw, rows * columns);
+        let (taps, places) = (f.product(&[kh, kw])?, f.product(&[rows, columns])?);
+        f.product(&[n, channels, taps, 2])?;
         let sets = both.checked_div(2 * taps).filter(|sets| *sets > 0).unwrap_or(1);
         let fits = groups.checked_mul(inputs) == Some(channels)
             && channels.is_multiple_of(sets)

@@ -119,8 +119,11 @@ pub(in super::super) fn deconv(node: &mut NodeReader<'_, '_, '_>) -> Result<Valu
             if own.zero_point != 0 || other.zero_point != 0 {
                 return Err(node.unsupported("quantized inputs whose 0 is not the integer 0"));
             }
-            let taps: usize = node.shape(weights)?[2..].iter().product();
-            if node.shape(weights)?[0] / groups.max(1) * taps > EXACT {
+            let extents = node.shape(weights)?;
+            let taps = extents[2..]
+                .iter()
+                .try_fold(extents[0] / groups.max(1), |taps, &extent| taps.checked_mul(extent));
+            if taps.is_none_or(|taps| taps > EXACT) {
                 return Err(node.unsupported(format!("sums of more than {EXACT} products of bytes")));
             }
             // Integers in f32, whose sums are exact.
@@ -166,10 +169,11 @@ fn transposed(
                 else {
                     return Err(f.wrong(format!("extents {wish} are asked of {own}")));
                 };
-                let full = (extent.saturating_sub(1) * strides[axis])
-                    + kernel.saturating_sub(1) * dilations[axis]
-                    + 1;
-                let rest = (wish + 2 * pads[axis]).checked_sub(full);
+                let span = |steps: usize, step: usize| steps.saturating_sub(1).saturating_mul(step);
+                let full = span(extent, strides[axis])
+                    .saturating_add(span(kernel, dilations[axis]))
+                    .saturating_add(1);
+                let rest = wish.saturating_add(2 * pads[axis]).checked_sub(full);
                 more.push(rest.ok_or_else(|| {
                     f.wrong(format!("extent {wish} is asked for, at least {full} comes out"))
                 })?);
@@ -355,7 +359,8 @@ pub(in super::super) fn local(node: &mut NodeReader<'_, '_, '_>) -> Result<Value
         if shape[1] != groups * inputs || found[2..] != [rows, columns] {
             return Err(f.wrong(format!("weights {} over input {shape}", f.shape(weights))));
         }
-        let (n, places) = (shape[0], rows * columns);
+        let (n, places) = (shape[0], f.product(&[rows, columns])?);
+        f.product(&own)?;
         let mut parts = Vec::with_capacity(taps.len());
         for &tap in &taps {
             parts.push(f.reshape(tap, &[n, groups, inputs, 1, places])?);
