@@ -156,7 +156,9 @@ pub fn extract(
 /// How many nodes each of some stages has.
 fn counts(stages: &[usize], count: usize) -> Vec<usize> {
     let mut counts = vec![0; count];
-    stages.iter().for_each(|&stage| counts[stage] += 1);
+    for &stage in stages {
+        counts[stage] += 1;
+    }
     counts
 }
 

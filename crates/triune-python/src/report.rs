@@ -3,6 +3,9 @@
 use pyo3::prelude::*;
 use triune::internals::runtime::Report;
 
+/// A result: name, type, extents, and what its integers stand for: their type, scale and zero point.
+type Output = (String, &'static str, Vec<usize>, Option<(&'static str, f32, i32)>);
+
 /// Operators and multiply-accumulates per side, and what crosses between the two.
 #[pyclass(frozen, get_all, skip_from_py_object, module = "triune._native")]
 #[derive(Debug, Clone)]
@@ -20,7 +23,7 @@ pub(crate) struct CompileReport {
     /// Tensors between the two: name, whether it goes to the device, the device's segment, bytes per image.
     crossings: Vec<(String, bool, usize, u64)>,
     /// The model's outputs: name, dtype, extents, and dtype, scale and zero point of the integers behind them.
-    outputs: Vec<(String, &'static str, Vec<usize>, Option<(&'static str, f32, i32)>)>,
+    outputs: Vec<Output>,
 }
 
 impl CompileReport {

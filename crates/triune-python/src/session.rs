@@ -45,13 +45,12 @@ impl Inner {
         if names.is_empty() {
             return Ok(&mut self.session);
         }
-        let other = match self.other.take().filter(|(own, _)| own == names) {
-            Some(other) => other,
-            None => {
-                let model = self.session.model().taking(names)?;
-                let names = names.iter().map(|&name| name.to_owned()).collect();
-                (names, runtime::Session::of(model, &self.options)?)
-            }
+        let other = if let Some(other) = self.other.take().filter(|(own, _)| own == names) {
+            other
+        } else {
+            let model = self.session.model().taking(names)?;
+            let names = names.iter().map(|&name| name.to_owned()).collect();
+            (names, runtime::Session::of(model, &self.options)?)
         };
         Ok(&mut self.other.insert(other).1)
     }

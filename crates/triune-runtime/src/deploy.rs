@@ -260,6 +260,9 @@ struct Image {
     resident: Chunk,
 }
 
+/// What the host does in a wait: of its number and the outputs that it reads, the inputs that it makes.
+pub type AtWait<'h> = dyn FnMut(usize, &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error> + 'h;
+
 impl Deployment {
     /// Loads the program's segments into the device's memory and decodes its commands.
     pub fn new(device: &Arc<Device>, program: &Arc<Program>, options: &DeployOptions) -> Result<Self, Error> {
@@ -390,7 +393,7 @@ impl Deployment {
         &mut self,
         inputs: &[&[u8]],
         outputs: &mut [&mut [u8]],
-        host: &mut dyn FnMut(usize, &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error>,
+        host: &mut AtWait<'_>,
     ) -> Result<(), Error> {
         let program = Arc::clone(&self.program);
         check("input", program.given(), inputs.iter().map(|bytes| bytes.len()))?;

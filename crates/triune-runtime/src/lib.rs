@@ -21,7 +21,7 @@ mod staged;
 mod tensor;
 
 pub use between::BetweenPart;
-pub use deploy::{DeployOptions, Deployment, Device, Place, parts::Parts};
+pub use deploy::{AtWait, DeployOptions, Deployment, Device, Place, parts::Parts};
 pub use error::Error;
 pub use estimate::Estimate;
 pub use host::Workspace;

@@ -189,7 +189,7 @@ fn weights_may_differ_from_place_to_place() {
                 .iter()
                 .map(|tap| {
                     let row = r + tap[1];
-                    if row < 1 || row - 1 >= h {
+                    if row == 0 || row > h {
                         return 0.0;
                     }
                     let value =

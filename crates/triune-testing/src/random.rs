@@ -54,8 +54,7 @@ impl Random {
             let values: Vec<f64> = (0..count).map(|_| (self.next() % 65) as f64 / 8.0 - 4.0).collect();
             return Tensor::of_floats(dtype, shape, &values);
         }
-        if dtype.is_storage() {
-            let (low, high) = dtype.int_range().expect("a range");
+        if let Some((low, high)) = dtype.int_range().filter(|_| dtype.is_storage()) {
             let values: Vec<i64> = (0..count).map(|_| low + (self.next() as i64 & (high - low))).collect();
             return Tensor::of_integers(dtype, shape, &values);
         }

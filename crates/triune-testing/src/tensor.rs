@@ -240,7 +240,7 @@ impl Tensor {
             Data::F32(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
             Data::I64(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
             Data::I32(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
-            Data::U8(values) => values.clone(),
+            Data::U8(values) | Data::Stored(_, values) => values.clone(),
             Data::I8(values) => values.iter().map(|&v| v as u8).collect(),
             Data::Bool(values) => values.iter().map(|&v| u8::from(v)).collect(),
             Data::U16(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
@@ -250,7 +250,6 @@ impl Tensor {
             Data::F16(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
             Data::F64(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
             Data::BF16(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
-            Data::Stored(_, values) => values.clone(),
         }
     }
 
@@ -299,7 +298,7 @@ impl Tensor {
             Data::U64(values) => values.iter().map(|&v| v as f64).collect(),
             Data::BF16(values) => values.iter().map(|v| v.to_f64()).collect(),
             Data::Stored(dtype, values) if dtype.is_real() => {
-                values.iter().map(|&v| dtype.decode(v.into()).expect("a stored real")).collect()
+                values.iter().map(|&v| dtype.decode(v.into()).unwrap_or(f64::NAN)).collect()
             }
             _ => self.integers().into_iter().map(|v| v as f64).collect(),
         }

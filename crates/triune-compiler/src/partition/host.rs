@@ -98,7 +98,7 @@ impl Cut {
         }
         let (mut outputs, mut seen) = (Vec::new(), HashSet::new());
         for name in floats {
-            let id = self.float(names, name)?;
+            let id = Self::float(names, name)?;
             if seen.insert(id) {
                 outputs.push(id);
             }
@@ -107,7 +107,7 @@ impl Cut {
         HostPart::of(&part)
     }
 
-    fn float(&self, names: &Names<'_>, name: &str) -> Result<ValueId, Error> {
+    fn float(names: &Names<'_>, name: &str) -> Result<ValueId, Error> {
         names.find(name).ok_or_else(|| rewritten(name))
     }
 
@@ -123,7 +123,7 @@ impl Cut {
         reads.extend(earlier.copied().filter(|index| seen.insert(*index)));
         let mut floats = Vec::new();
         for &index in &crossings.pauses[pause].makes {
-            let float = self.float(names, &self.input_floats[index])?;
+            let float = Self::float(names, &self.input_floats[index])?;
             if !floats.contains(&float) {
                 floats.push(float);
             }
@@ -174,7 +174,9 @@ impl Cut {
         };
         all.iter().copied().filter(wanted).for_each(|index| list(&mut order, index));
         let results = order.len();
-        all.into_iter().for_each(|index| list(&mut order, index));
+        for index in all {
+            list(&mut order, index);
+        }
         Ok((self.part(&rewired, &order[..results], &rewired.outputs)?, order, results))
     }
 

@@ -80,7 +80,13 @@ fn assigned(graph: &Graph, kept: &HashSet<NodeId>, int16: bool) -> Vec<u32> {
 }
 
 /// Why a node stays on the host; `kept` as for [`stages`].
-pub fn reason(graph: &Graph, stages: &[u32], node: NodeId, kept: &HashSet<NodeId>, int16: bool) -> String {
+pub fn reason(
+    graph: &Graph,
+    stages: &[u32],
+    node: NodeId,
+    kept: &HashSet<NodeId, impl BuildHasher>,
+    int16: bool,
+) -> String {
     let index = node.0 as usize;
     let node = &graph.nodes[index];
     let real = |id: &ValueId| {
@@ -176,7 +182,8 @@ impl Crossings {
         let last = stages.iter().copied().filter(|&stage| is_device(stage)).max().unwrap_or(1);
         let is_known = |id: ValueId| graph.value(id).constant.is_some();
         // Values with the host's stage that makes or reads them.
-        let (mut enters, mut leaves): (Vec<(u32, ValueId)>, Vec<(u32, ValueId)>) = (Vec::new(), Vec::new());
+        let mut enters: Vec<(u32, ValueId)> = Vec::new();
+        let mut leaves: Vec<(u32, ValueId)> = Vec::new();
         let (mut seen, mut left) = (HashSet::new(), HashSet::new());
         for (node, &stage) in graph.nodes.iter().zip(stages) {
             for &id in node.inputs.iter().flatten() {

@@ -108,9 +108,8 @@ impl Timeline {
     pub fn append(&mut self, part: Self) {
         let (delay, first) = (self.total_cycles, self.commands.len() as u32);
         let later = |cycle: u64| cycle.saturating_add(delay);
-        let span = |span: Span| match span.start < span.end {
-            true => Span { start: later(span.start), end: later(span.end) },
-            false => span,
+        let span = |span: Span| {
+            if span.start < span.end { Span { start: later(span.start), end: later(span.end) } } else { span }
         };
         self.commands.extend(part.commands.into_iter().map(|time| CommandTime {
             index: time.index + first,

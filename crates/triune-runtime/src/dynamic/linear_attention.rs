@@ -65,7 +65,9 @@ pub(super) fn run(at: &Operands<'_>, op: LinearAttention) -> Result<Vec<Tensor>,
                 for (element, state) in state.chunks_exact_mut(value).enumerate() {
                     let at = if *width == heads { head } else { head * key + element };
                     let factor = own(UnaryKind::Exp.evaluate(decay[row * width + at]));
-                    state.iter_mut().for_each(|state| *state = own(*state * factor));
+                    for state in state.iter_mut() {
+                        *state = own(*state * factor);
+                    }
                 }
             }
             written.copy_from_slice(value_at);
