@@ -27,7 +27,7 @@ from triune.cli import main
 from triune.cli.data import Input, Pixels, load
 from triune.errors import FileError
 from triune.icraft.host_backend import HostBackend
-from triune.icraft.xir import Network
+from triune.icraft.xir import Framework, Network
 from triune.icraft.xrt import HostDevice, Session
 from triune.megenginelite import LiteGlobal, LiteNetwork
 from triune.models import DIGITS_F32, DIGITS_INT8, digits_held_out
@@ -318,8 +318,8 @@ READERS: dict[str, Callable[[Path, Path], object]] = {
     "model of a network": lambda path, _: LiteNetwork().load(path),
     "package": lambda path, _: _native.Package(path),
     "network": lambda path, _: Network.CreateFromJsonFile(path),
-    "parameters": lambda path, _: Network("n", 0, "").loadParamsFromFile(path),
-    "parameters, lazily": lambda path, _: Network("n", 0, "").lazyLoadParamsFromFile(path),
+    "parameters": lambda path, _: Network("n", Framework.ONNX, "").loadParamsFromFile(path),
+    "parameters, lazily": lambda path, _: Network("n", Framework.ONNX, "").lazyLoadParamsFromFile(path),
     "snapshot": lambda path, _: Session.CreateWithSnapshot(str(path), [HostBackend], [HostDevice.Default()]),
     "fast-run cache": lambda path, _: LiteGlobal.set_persistent_cache(path),
     "loader": lambda path, _: LiteGlobal.set_loader_lib_path(path),

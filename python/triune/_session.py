@@ -597,10 +597,10 @@ def _source(model: ModelSource) -> str | bytes:
 
 def _told(error: FormatError, source: str | bytes) -> FormatError:
     """Return the error for bytes that are no model with what they are, where they begin as something that is known."""
-    from triune._kinds import MODEL, UNKNOWN, kind_of, kind_of_bytes
+    from triune._kinds import ICRAFT, MODEL, UNKNOWN, kind_of, kind_of_bytes
 
     kind = kind_of_bytes(source[:4096]) if isinstance(source, bytes) else kind_of(Path(source))
-    if kind is None or kind in (*MODEL, UNKNOWN):
+    if kind is None or kind in (*MODEL, UNKNOWN) or (kind == ICRAFT and error.format == "XIR"):
         return error
     name = "the model" if isinstance(source, bytes) else source
     told = FormatError(short(f"{name} is {kind.what}, not an ONNX model: {kind.cure.format(path=name)}"))

@@ -396,7 +396,6 @@ fn functions_of_elements() {
         (both(BinaryKind::LogAddExp, vec![], DType::F64), "float64 operands"),
         (both(BinaryKind::Xor, vec![], REAL), "reals"),
         (unary(UnaryKind::Exp, DType::I32), "int32 operand"),
-        (unary(UnaryKind::Exp, DType::F64), "float64 operand"),
         (unary(UnaryKind::Relu, DType::F16), "float16 operand"),
         (unary(UnaryKind::Relu, DType::Bool), "bool operand"),
         (integers(unary(UnaryKind::Relu, i8), &[Some(HALF)], &[], HALF), "int8 operand"),

@@ -493,7 +493,11 @@ fn own() -> Vec<Row> {
         (but(binary(), |c| c.b.dtype = I64), "b", "it can be int32"),
         (but(binary(), |c| c.output.dtype = I64), "output", "it can be int32"),
         (but(binary(), |c| c.kind = BinaryKind::Less), "output", "it can be bool"),
-        (but(binary(), |c| (c.a, c.b, c.output) = (from(F16), from(F16), to(F16))), "a", "half precision"),
+        (
+            but(binary(), |c| (c.a, c.b, c.output) = (from(F16), from(F16), to(F16))),
+            "a",
+            "float16 is converted",
+        ),
         (
             but(binary(), |c| (c.a, c.b, c.output) = (from(F32), from(F32), to(F32))),
             "kind",

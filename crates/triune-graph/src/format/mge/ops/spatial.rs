@@ -1,7 +1,7 @@
 //! Windows other than those that the graph has an operator for: transposed convolutions, those of volumes and of weights that
 //! differ from place to place, and windows taken apart.
 
-use triune_tensor::DType;
+use triune_tensor::{DType, text::List};
 
 use super::{
     conv::real,
@@ -287,9 +287,11 @@ pub(in super::super) fn together(node: &mut NodeReader<'_, '_, '_>) -> Result<Va
         };
         let places = [window.places(f, 0, out[0])?, window.places(f, 1, out[1])?];
         if [rows, columns] != places || [kh, kw] != window.kernel {
-            return Err(
-                f.wrong(format!("input {shape}; {places:?} places of {:?} are expected", window.kernel))
-            );
+            return Err(f.wrong(format!(
+                "input {shape}; places {} of windows {} are expected",
+                List(&places),
+                List(&window.kernel)
+            )));
         }
         let extents = [0, 1].map(|axis| out[axis] + 2 * window.pad[axis]);
         let mut sum = None;
