@@ -358,7 +358,7 @@ impl Deployment {
     /// Lets the host compute what the program waits for: one part for each of its waits, in order.
     ///
     /// # Errors
-    /// [`Error::Argument`] for another number of parts, or one that does not fit the program's tensors.
+    /// An argument error for another number of parts, or one that does not fit the program's tensors.
     pub fn attach(&mut self, parts: Vec<BetweenPart>) -> Result<(), Error> {
         if parts.len() != self.program.waits.len() {
             return Err(Error::argument(format!(
