@@ -9,6 +9,7 @@ pub(crate) mod exact;
 pub(crate) mod running;
 pub(crate) mod sample;
 mod scope;
+pub(crate) mod standard;
 pub(crate) mod volume;
 
 use std::{fmt, sync::Arc};

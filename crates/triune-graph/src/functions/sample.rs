@@ -43,9 +43,7 @@ impl Pixels {
         [row, column]: [ValueId; 2],
         border: BorderMode,
     ) -> Result<ValueId, Error> {
-        let [h, w] = self.extents;
-        let size = f.integer((h * w) as i64, DType::I64);
-        let first = f.mul(image, size)?;
+        let first = self.first(f, image)?;
         let (rows, below) = halves(f, row)?;
         let (columns, right) = halves(f, column)?;
         let mut total = None;
@@ -72,12 +70,17 @@ impl Pixels {
         [row, column]: [ValueId; 2],
         border: BorderMode,
     ) -> Result<ValueId, Error> {
-        let [h, w] = self.extents;
-        let size = f.integer((h * w) as i64, DType::I64);
-        let first = f.mul(image, size)?;
+        let first = self.first(f, image)?;
         let row = f.unary(UnaryKind::Round, row)?;
         let column = f.unary(UnaryKind::Round, column)?;
         self.pixel(f, first, [row, column], border)
+    }
+
+    /// The row of the table that an image begins with.
+    fn first(self, f: &mut Scope<'_, '_>, image: ValueId) -> Result<ValueId, Error> {
+        let [h, w] = self.extents;
+        let size = f.integer((h * w) as i64, DType::I64);
+        f.mul(image, size)
     }
 
     /// The pixels at whole places (B, P), as (B, P, channels).

@@ -4,26 +4,12 @@ use super::kind;
 use crate::{
     Error, ValueId,
     format::mge::node::NodeReader,
-    functions::Scope,
-    ops::{BinaryKind, ReduceKind, UnaryKind},
+    functions::{
+        Scope,
+        standard::{Standard, standardized},
+    },
+    ops::BinaryKind,
 };
-
-/// (x − mean) / √(variance + ε) over `axes`; and the mean and 1/√(variance + ε), whose axes of that kind have extent 1.
-fn normalized(
-    f: &mut Scope<'_, '_>,
-    x: ValueId,
-    axes: &[usize],
-    epsilon: f32,
-) -> Result<[ValueId; 3], Error> {
-    let mean = f.reduce(ReduceKind::Mean, x, axes)?;
-    let difference = f.sub(x, mean)?;
-    let square = f.mul(difference, difference)?;
-    let variance = f.reduce(ReduceKind::Mean, square, axes)?;
-    let variance = f.add_number(variance, f64::from(epsilon))?;
-    let deviation = f.unary(UnaryKind::Sqrt, variance)?;
-    let inverse = f.unary(UnaryKind::Reciprocal, deviation)?;
-    Ok([f.mul(difference, inverse)?, mean, inverse])
-}
 
 /// The values times operand 1 plus operand 2, reshaped to `dims`, where they are given.
 fn scaled(f: &mut Scope<'_, '_>, x: ValueId, dims: &[usize]) -> Result<ValueId, Error> {
@@ -65,7 +51,7 @@ pub(in super::super) fn general(node: &mut NodeReader<'_, '_, '_>) -> Result<Val
             return Err(f.wrong(format!("axes {start} to {end} of {rank}")));
         }
         let axes: Vec<usize> = (start..end).collect();
-        let [y, mean, inverse] = normalized(f, x, &axes, epsilon)?;
+        let Standard { result: y, mean, inverse } = standardized(f, x, &axes, epsilon)?;
         let own = f.shape(x);
         let mut dims = vec![1; rank];
         dims[start..end].copy_from_slice(&own[start..end]);
@@ -86,7 +72,7 @@ fn over(node: &mut NodeReader<'_, '_, '_>, epsilon: f32, count: usize) -> Result
         let shape = f.shape(x);
         let first = shape.rank().saturating_sub(count);
         let axes: Vec<usize> = (first..shape.rank()).collect();
-        let [y, mean, inverse] = normalized(f, x, &axes, epsilon)?;
+        let Standard { result: y, mean, inverse } = standardized(f, x, &axes, epsilon)?;
         let y = scaled(f, y, &shape[first..])?;
         let rest = if first == 0 { vec![1] } else { shape[..first].to_vec() };
         Ok(vec![y, f.reshape(mean, &rest)?, f.reshape(inverse, &rest)?])
@@ -113,7 +99,7 @@ pub(in super::super) fn group(node: &mut NodeReader<'_, '_, '_>) -> Result<Value
         }
         let inner = f.product(&shape[2..])?;
         let apart = f.reshape(x, &[shape[0], groups, shape[1] / groups, inner])?;
-        let [y, mean, inverse] = normalized(f, apart, &[2, 3], epsilon)?;
+        let Standard { result: y, mean, inverse } = standardized(f, apart, &[2, 3], epsilon)?;
         let y = f.reshape(y, &shape)?;
         let mut dims = vec![1; rank];
         dims[1] = shape[1];

@@ -5,11 +5,11 @@ use triune_tensor::{DType, Shape};
 use super::{
     Form, Meaning, NodeReader, Operator, Signature, activation, conv, operators, quant,
     quantized::{centered, spread},
-    recurrent, statistics,
+    recurrent,
 };
 use crate::{
     Constant, Error, Op, ValueId,
-    functions::{Scope, exact},
+    functions::{Scope, exact, standard},
     ops::{BinaryKind, ReduceKind, UnaryKind},
 };
 
@@ -71,7 +71,7 @@ fn skip_layer_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> 
                 sum = f.add(sum, bias)?;
             }
             let axis = f.axis(sum, -1)?;
-            let standard = statistics::standardized(f, sum, &[axis], epsilon)?;
+            let standard = standard::standardized(f, sum, &[axis], epsilon)?;
             let mut y = f.mul(standard.result, f.input(2)?)?;
             if let Some(beta) = f.get(3) {
                 y = f.add(y, beta)?;

@@ -5,33 +5,12 @@ use triune_tensor::DType;
 use super::{DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, operators};
 use crate::{
     Error, Op, ValueId,
-    functions::Scope,
+    functions::{
+        Scope,
+        standard::{Standard, standardized},
+    },
     ops::{AutoPad, BinaryKind, Pool, PoolKind, ReduceKind, UnaryKind},
 };
-
-/// Mean 0 and variance 1 over some axes.
-pub(super) struct Standard {
-    pub(super) result: ValueId,
-    pub(super) mean: ValueId,
-    /// 1/√(variance + ε).
-    pub(super) inverse: ValueId,
-}
-
-pub(super) fn standardized(
-    f: &mut Scope<'_, '_>,
-    x: ValueId,
-    axes: &[usize],
-    epsilon: f32,
-) -> Result<Standard, Error> {
-    let mean = f.reduce(ReduceKind::Mean, x, axes)?;
-    let difference = f.sub(x, mean)?;
-    let square = f.mul(difference, difference)?;
-    let variance = f.reduce(ReduceKind::Mean, square, axes)?;
-    let variance = f.add_number(variance, f64::from(epsilon))?;
-    let deviation = f.unary(UnaryKind::Sqrt, variance)?;
-    let inverse = f.unary(UnaryKind::Reciprocal, deviation)?;
-    Ok(Standard { result: f.mul(difference, inverse)?, mean, inverse })
-}
 
 /// The type that statistics are computed in.
 fn stash(node: &mut NodeReader<'_, '_>) -> Result<DType, Error> {
