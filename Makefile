@@ -101,6 +101,12 @@ bench: ## run the kernel benchmarks
 bench-peers: $(NATIVE) ## compare images per second with ONNX Runtime (MODELS=folder to choose the models)
 	$(BIN)/python benches/python/bench_onnxruntime.py $(MODELS)
 
+FAMILY :=
+
+.PHONY: bench-operators
+bench-operators: $(NATIVE) ## compare times of single operators with ONNX Runtime (FAMILY="pool resize" for some families)
+	$(BIN)/python benches/python/bench_operators.py $(if $(FAMILY),--family $(FAMILY))
+
 .PHONY: bench-lite
 bench-lite: $(NATIVE) ## measure load and first forward in MegEngine Lite's API (MODELS=folder to choose the models)
 	$(BIN)/python benches/python/bench_lite.py $(MODELS)
