@@ -196,3 +196,24 @@ def test_an_operator_on_a_command_is_its_rule_its_lowering_and_its_entries(root:
     lowerings = {file for file in others if file.startswith("crates/triune-compiler/src/lower/")}
     assert len(entries) == len(rules) == len(lowerings) == 1
     assert others == rules | lowerings, sorted(others)
+
+
+# Functions whose last bits a C library decides. `triune_tensor::function::math` has our own.
+C_LIBRARY = re.compile(
+    r"\.(exp|exp2|exp_m1|ln|ln_1p|log|log2|log10|powf|cbrt|hypot|sin|cos|sin_cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh"
+    r"|asinh|acosh|atanh)\("
+)
+
+
+def test_no_number_comes_from_a_c_library(root: Path) -> None:
+    found = []
+    for path in root.glob("crates/*/src/**/*.rs"):
+        if UNPUBLISHED & set(path.parts) or path.name == "tests.rs":
+            continue
+        code = path.read_text().partition("mod tests {")[0]
+        found += [
+            f"{path.relative_to(root)}: {line.strip()}"
+            for line in code.splitlines()
+            if C_LIBRARY.search(line) and not line.lstrip().startswith("//")
+        ]
+    assert found == []

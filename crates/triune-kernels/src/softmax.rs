@@ -2,6 +2,8 @@
 
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
+use triune_tensor::function::math as exact;
+
 use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::{self, GRAIN, Shared};
@@ -178,10 +180,10 @@ impl QSoftmax {
         output.check()?;
         // The largest element is moved to the table's last entry; `len` of those may be added. The logarithm is rounded to
         // f32, which decides ties.
-        let room = f64::from((f32::MAX / len.max(1) as f32).ln());
+        let room = f64::from(exact::log(f64::from(f32::MAX / len.max(1) as f32)) as f32);
         let shift = (room - 5.0).max(0.0) / f64::from(input_scale);
         let table =
-            std::array::from_fn(|i| ((i as f64 - 255.0 + shift) * f64::from(input_scale)).exp() as f32);
+            std::array::from_fn(|i| exact::exp((i as f64 - 255.0 + shift) * f64::from(input_scale)) as f32);
         Ok(Self { table: Box::new(table), len, output, steps: (1.0 / output_scale).floor() })
     }
 

@@ -40,6 +40,15 @@ pub fn exp(x: f64) -> f64 {
     series * f64::from_bits(((n as i64 + 1023) as u64) << 52)
 }
 
+/// 2ⁿ, exactly: 0 or ∞ where f64 has no such number.
+#[inline]
+pub fn power_of_two(n: i32) -> f64 {
+    // Halves of the exponent are those of normal numbers.
+    let n = n.clamp(-2044, 2046);
+    let of = |n: i32| f64::from_bits(((n + 1023) as u64) << 52);
+    of(n / 2) * of(n - n / 2)
+}
+
 /// eˣ over all of f64, unlike [`exp`].
 #[inline]
 pub fn exp_to_infinity(x: f64) -> f64 {
@@ -416,6 +425,16 @@ mod tests {
                 "{name}({x:e}) = {y:e}, not {expected:e}"
             );
         }
+    }
+
+    #[test]
+    fn powers_of_two_are_exact() {
+        for n in -1074..1024 {
+            let expected = if n < -1022 { f64::from_bits(1 << (n + 1074)) } else { 2.0_f64.powi(n) };
+            assert_eq!(power_of_two(n), expected, "{n}");
+        }
+        assert_eq!([-1075, -1076, i32::MIN].map(power_of_two), [0.0; 3]);
+        assert_eq!([1024, i32::MAX].map(power_of_two), [f64::INFINITY; 2]);
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use std::f64::consts::PI;
 
-use triune_tensor::{DType, function::UnaryKind};
+use triune_tensor::{
+    DType,
+    function::{UnaryKind, math},
+};
 
 use super::{DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, operators};
 use crate::{Error, Op, ValueId, functions::Scope};
@@ -19,7 +22,7 @@ fn window(node: &mut NodeReader<'_, '_>, factors: &'static [f64]) -> Result<Op, 
         let period = if periodic { size } else { size.saturating_sub(1).max(1) };
         let at = |n: usize| {
             let terms = factors.iter().enumerate();
-            terms.map(|(i, factor)| factor * (2.0 * PI * (i * n) as f64 / period as f64).cos()).sum()
+            terms.map(|(i, factor)| factor * math::cos(2.0 * PI * (i * n) as f64 / period as f64)).sum()
         };
         let values: Vec<f64> = (0..size).map(at).collect();
         Ok(f.reals(&values, dtype))
@@ -98,8 +101,8 @@ fn transform(
     let scale = if inverse { 1.0 / length as f64 } else { 1.0 };
     let sign = if inverse { -1.0 } else { 1.0 };
     let angle = |n: usize, k: usize| 2.0 * PI * ((n * k) % length) as f64 / length as f64;
-    let cosines = factors(f, [own, count], dtype, |n, k| scale * angle(n, k).cos())?;
-    let sines = factors(f, [own, count], dtype, |n, k| scale * sign * angle(n, k).sin())?;
+    let cosines = factors(f, [own, count], dtype, |n, k| scale * math::cos(angle(n, k)))?;
+    let sines = factors(f, [own, count], dtype, |n, k| scale * sign * math::sin(angle(n, k)))?;
     let real = f.slice(x, last, 0, 1)?;
     let mut parts = [along(f, real, axis, cosines)?, along(f, real, axis, sines)?];
     parts[1] = f.mul_number(parts[1], -1.0)?;
@@ -122,13 +125,13 @@ fn real_inverse(f: &mut Scope<'_, '_>, x: ValueId, axis: usize, length: usize) -
     let alone = |n: usize| n == 0 || 2 * n == length;
     let weight = |n: usize| if alone(n) { 1.0 } else { 2.0 } / length as f64;
     let angle = |n: usize, k: usize| 2.0 * PI * ((n * k) % length) as f64 / length as f64;
-    let cosines = factors(f, [own, length], dtype, |n, k| weight(n) * angle(n, k).cos())?;
+    let cosines = factors(f, [own, length], dtype, |n, k| weight(n) * math::cos(angle(n, k)))?;
     let real = f.slice(x, last, 0, 1)?;
     let sum = along(f, real, axis, cosines)?;
     if shape[last] == 1 {
         return Ok(sum);
     }
-    let sine = |n: usize, k: usize| if alone(n) { 0.0 } else { -weight(n) * angle(n, k).sin() };
+    let sine = |n: usize, k: usize| if alone(n) { 0.0 } else { -weight(n) * math::sin(angle(n, k)) };
     let sines = factors(f, [own, length], dtype, sine)?;
     let imaginary = f.slice(x, last, 1, 2)?;
     let other = along(f, imaginary, axis, sines)?;

@@ -1,6 +1,6 @@
 //! What a value's elements stand for.
 
-use triune_tensor::DType;
+use triune_tensor::{DType, function::math};
 
 use super::super::{ElementType, Runs, Scalar, Scale};
 
@@ -57,7 +57,7 @@ pub(super) fn scales(scale: &Scale, limit: usize) -> Option<(Vec<f32>, bool)> {
             // Exact: |m| has few bits, and f64 has the exponents.
             let value = |scale: &super::super::ExpScale| {
                 let exp = i32::try_from(scale.exp.clamp(-2000, 2000)).unwrap_or(0);
-                (scale.m as f64 * f64::from(-exp).exp2()) as f32
+                (scale.m as f64 * math::power_of_two(-exp)) as f32
             };
             Some((values.iter().map(value).collect(), true))
         }
