@@ -151,7 +151,7 @@ def test_wrong_segments_are_refused(network: Network) -> None:
     for chunk, offset, what in (
         (region.malloc(need - 1, True, 4096), 0, "are needed"),
         (good, 4096, "are needed"),
-        (good, 64, "no multiple of 4096"),
+        (good, 32, "no multiple of 64"),
         (good, -1, "offset -1"),
         (HostDevice.MemRegion().malloc(need), 0, "not in the device's memory"),
     ):
@@ -230,7 +230,7 @@ def test_clocks_and_engines_change_times_alone(network: Network) -> None:
     np.testing.assert_array_equal(same, wanted)
 
 
-def test_forks_have_what_is_left_on_the_chip(convolutions: Folders) -> None:
+def test_many_take_turns_on_the_chip(convolutions: Folders) -> None:
     network = compiled(convolutions, "buyi")
     device = opened("buyi")
     made = session("buyi", network.view(0), device)
@@ -240,14 +240,63 @@ def test_forks_have_what_is_left_on_the_chip(convolutions: Folders) -> None:
         twin = Session.CreateWithBackends(network.view(0), [own.fork() for own in made.backends])
         twin.apply()
         sessions.append(twin)
-    held = [sum(info.is_ocm for info in backend(one).value_info.values()) for one in sessions]
-    assert held[0] > held[-1]
+    for segment in (Segment.FTMP, Segment.INSTR, Segment.WEIGHT):
+        assert len({backend(one).logic_segment_map[segment].byte_size for one in sessions}) == 1
     assert len({backend(one).phy_segment_map[Segment.WEIGHT].phy_addr for one in sessions}) == 1
     pixels = image(network)
     (wanted,) = expected(convolutions, "buyi", pixels)
     for one in sessions:
         assert backend(one).precheck()
         np.testing.assert_array_equal(on_host(one.forward([pixels]))[0], wanted)
+    # Each operator of one after the same of another: what is on the chip between is nobody's.
+    given = [image(network, seed) for seed in range(len(sessions))]
+    for op in network.ops[1:]:
+        outputs = [one.stepTo(op.op_id, [pixels]) for one, pixels in zip(sessions, given, strict=True)]
+    for found, one in zip(outputs, given, strict=True):
+        np.testing.assert_array_equal(on_host(found)[0], expected(convolutions, "buyi", one)[0])
+
+
+def test_what_a_program_holds_on_the_chip_stays(convolutions: Folders) -> None:
+    network = compiled(convolutions, "buyi")
+    device = opened("buyi")
+    first, second, third = [session("buyi", network.view(0), device) for _ in range(3)]
+    first.apply()
+    near = next(op for op in hard_ops(network) if backend(first).value_info[op.outputs[0].v_id].is_ocm)
+    pixels = image(network)
+    (kept,) = first.stepTo(near.op_id, [pixels])
+    before = np.array(on_host([kept])[0])
+    for other in (second, third):
+        other.apply()
+        other.forward([image(network, 5)])
+    np.testing.assert_array_equal(on_host([kept])[0], before)
+    fourth = session("buyi", network.view(0), device)
+    size = backend(fourth).logic_segment_map[Segment.FTMP].byte_size
+    device.mmuModeSwitch(False)
+    backend(fourth).userSetSegment(device.defaultMemRegion().malloc(size), Segment.FTMP)
+    fourth.apply()
+    np.testing.assert_array_equal(on_host(fourth.forward([pixels]))[0], expected(convolutions, "buyi", pixels)[0])
+
+
+def test_chunks_of_the_sizes_that_are_said_do(convolutions: Folders) -> None:
+    # As the manual has it: `device.defaultMemRegion().malloc(size)`, of the size of the segment and no more.
+    network = compiled(convolutions, "buyi")
+    device = without_mmu()
+    region = device.defaultMemRegion()
+    region.malloc(1)
+    both = [session("buyi", network.view(0), device) for _ in range(3)]
+    sizes = {kind: segment.byte_size for kind, segment in backend(both[0]).logic_segment_map.items()}
+    shared = {kind: region.malloc(sizes[kind]) for kind in (Segment.WEIGHT, Segment.FTMP)}
+    for made in both:
+        for kind, chunk in shared.items():
+            backend(made).userSetSegment(chunk, kind)
+        for kind in (Segment.INPUT, Segment.OUTPUT, Segment.INSTR):
+            backend(made).userSetSegment(region.malloc(sizes[kind]), kind)
+    for made in both:
+        made.apply()
+    for seed, made in enumerate(both):
+        pixels = image(network, seed)
+        assert {kind: segment.byte_size for kind, segment in backend(made).logic_segment_map.items()} == sizes
+        np.testing.assert_array_equal(on_host(made.forward([pixels]))[0], expected(convolutions, "buyi", pixels)[0])
 
 
 def test_members_are_exported() -> None:

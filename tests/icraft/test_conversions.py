@@ -9,18 +9,21 @@ from __future__ import annotations
 import datetime
 import functools
 import io
+import itertools
 import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pytest
 
 from triune.icraft import buyibackend, host_backend, xir, xrt, zg330backend
+from triune.icraft._xir.conversions import bound
+from triune.icraft.xir import Framework, IntImm, Layout
 
 MODULES = {
     "xir": xir,
@@ -348,3 +351,78 @@ def test_places_go_by_the_names_of_published_signatures() -> None:
     assert np.asarray(tensor)[0, 0, 0, 0] == 1
     with pytest.raises(TypeError):
         xir.Bool(arg1=True)
+
+
+Taken = list[tuple[type, Any]]
+
+
+def taken(*arguments: Any) -> Taken:
+    """Return what arguments became: their types and values."""
+    return [(type(one), list(one) if isinstance(one, np.ndarray) else one) for one in arguments]
+
+
+def one_form(number: int, flag: bool = False, items: list[int] | None = None, any_of: float | str = "") -> Taken:
+    """Take one of everything."""
+    return taken(number, flag, items, any_of)
+
+
+@overload
+def forms(first: bool, second: str = ...) -> Taken: ...
+@overload
+def forms(first: int, second: list[int] = ...) -> Taken: ...
+@overload
+def forms(first: Framework, second: IntImm | None = ...) -> Taken: ...
+@overload
+def forms(first: list[str], second: Layout | float = ...) -> Taken: ...
+@overload
+def forms(first: Layout, second: Callable[..., Any] = ...) -> Taken: ...
+def forms(*arguments: Any) -> Taken:
+    """Take several forms, whose types have no name in common."""
+    return taken(*arguments)
+
+
+def test_what_types_decide_once_is_as_values_say() -> None:
+    # The second call with the same types goes by what was found at the first; a new function has found nothing yet.
+    firsts: list[Any] = [
+        True,
+        1,
+        1 << 63,
+        1 << 64,
+        1.5,
+        None,
+        "N",
+        b"N",
+        [1],
+        [True],
+        ["N"],
+        (1,),
+        [1 << 64],
+        np.int8(1),
+    ]
+    firsts += [np.True_, np.array([1]), Index(), Truth(), Items(), {}, Framework.ONNX, xir.IntImm(1), Layout("N"), len]
+    seconds = [(), *((one,) for one in firsts)]
+    for function in (one_form, forms):
+        planned: Any = bound(function)
+        for _ in range(2):
+            for first, rest in itertools.product(firsts, seconds):
+                ends = []
+                for way in (bound(function), planned):
+                    try:
+                        ends.append(way(first, *rest))
+                    except TypeError as error:
+                        ends.append(str(error))
+                assert ends[0] == ends[1], (function, first, rest)
+    third: Any = bound(one_form)
+    for items in ([], [1], (1, 2), [True], [1.0], ["1"], [1 << 64], [1 << 63], [np.int64(3)], [1, None], None, "1"):
+        for last in (1, 1.5, "x", True, None, [1], np.float32(1), b"x"):
+            for _ in range(2):
+                try:
+                    found = third(1, False, items, last)
+                except TypeError as error:
+                    found = str(error)
+                fresh: Any = bound(one_form)
+                try:
+                    expected = fresh(1, False, items, last)
+                except TypeError as error:
+                    expected = str(error)
+                assert found == expected, (items, last)

@@ -256,6 +256,29 @@ def test_instances_of_a_network_share_segments(convolutions: Folders) -> None:
             np.testing.assert_array_equal(on_host(made.forward([given]))[0], wanted[0])
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_chunks_of_the_sizes_that_are_said_do_unmerged(convolutions: Folders, late: bool) -> None:
+    # 2.3.1 of the manual with 2.3.3, before the sizes are asked for or behind.
+    network = compiled(convolutions, "zg330")
+    device = opened("zg330")
+    both = [*two(network, device), session("zg330", network.view(0), device)]
+    for made in both if not late else []:
+        backend(made).disableMergeHardOp()
+    sizes = {kind: segment.byte_size for kind, segment in backend(both[0]).logic_segment_map.items()}
+    for kind in (SegmentType.INSTR, SegmentType.WEIGHT, SegmentType.FTMP):
+        chunk = device.defaultMemRegion().malloc(sizes[kind], True, 4096)
+        for made in both:
+            backend(made).userReuseSegment(chunk, kind)
+    for made in both if late else []:
+        backend(made).disableMergeHardOp()
+    for made in both:
+        made.apply()
+    for seed, made in enumerate(both):
+        pixels = image(network, seed)
+        np.testing.assert_array_equal(on_host(made.forward([pixels]))[0], expected(convolutions, "zg330", pixels)[0])
+        assert {kind: segment.byte_size for kind, segment in backend(made).logic_segment_map.items()} == sizes
+
+
 def test_what_cannot_be_shared_is_refused(network: Network, convolutions: Folders) -> None:
     device = opened("zg330")
     made, other = two(network, device)

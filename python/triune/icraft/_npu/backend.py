@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from triune import _fork, _native
-from triune.icraft._npu.chunks import check_chunk
+from triune.icraft._npu.chunks import PAGE, check_chunk
 from triune.icraft._npu.log import write_log
 from triune.icraft._npu.merge import merged_operation
 from triune.icraft._npu.network import Hard, hard_network
-from triune.icraft._npu.placement import Fault, Placement, Wishes
+from triune.icraft._npu.placement import Fault, Placement, Wishes, share_chip
 from triune.icraft._npu.port import Port
 from triune.icraft._npu.report import Kinds, Report
 from triune.icraft._npu.run import run_operations
 from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xrt.backend import Backend, operation_name, view_of
 from triune.icraft._xrt.device import Device
-from triune.icraft._xrt.errors import BACKEND, DEVICE, ORDER, NotSupported, failure
+from triune.icraft._xrt.errors import BACKEND, DEVICE, ORDER, RANGE, NotSupported, failure
 from triune.icraft._xrt.turn import turn
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class NpuBackend(Backend):
     """The device's name in the core."""
     _target: ClassVar[str] = ""
     """How networks name the accelerator."""
+    _steps: ClassVar[int] = PAGE
+    """Chunks of the program's begin at multiples of so many bytes."""
     _packed: ClassVar[bool] = False
     """Whether all inputs lie in one chunk, and all outputs in one."""
     _kinds: ClassVar[Kinds]
@@ -143,15 +145,18 @@ class NpuBackend(Backend):
                 f"{type(self).__name__}.apply: parameters of {self._hard.name!r} have no data: loadParamsFromFile",
             )
         port, deployment = self._port, self._deployment
-        room = port.near_room(self._merging)
-        if deployment.on_chip_bytes > room:
+        shares, room = self._merging, port.near_room(self._merging)
+        shared = share_chip(port, deployment.on_chip_bytes) if deployment.on_chip_bytes > room else None
+        if shared is not None:
+            shares = True
+        elif deployment.on_chip_bytes > room:
             self._near_limit = room
             deployment = self._deployment
         self._check_wishes(deployment)
         donor = self._donor._placed if self._donor is not None else None
         try:
             self._placed = Placement(
-                deployment, port, self._wishes, donor, packed=self._packed, shares_chip=self._merging
+                deployment, port, self._wishes, donor, packed=self._packed, shares_chip=shares, turn=self._turn
             )
         except _native.Error as error:
             raise failure(DEVICE, f"{type(self).__name__}.apply: {error}") from None
@@ -173,7 +178,15 @@ class NpuBackend(Backend):
         """Raise InternalError if a chunk of the program's does not do for what is deployed in the end."""
         whole = {name: (chunk, 0) for name, chunk in self._wishes.segments.items()}
         for name, (chunk, offset) in (whole | self._wishes.edges).items():
-            check_chunk(f"apply: {name.upper()}", chunk, self._port, deployment.segments[name][1], offset)
+            need = deployment.segments[name][1]
+            if self._near_limit is not None and chunk.byte_size < offset + need:
+                raise failure(
+                    RANGE,
+                    f"apply: {name.upper()}: {need} bytes are needed, the memory chunk has {chunk.byte_size - offset}: others "
+                    f"hold the memory on the chip, of which {self._near_limit} bytes are left; let go of their tensors there, or "
+                    "ask logic_segment_map anew for the size",
+                )
+            check_chunk(f"apply: {name.upper()}", chunk, self._port, need, offset, self._steps)
 
     def _is_own(self, op: Operation) -> bool:
         return op.typeKey() == _HARD_OP and self._target in str(op.compile_target)

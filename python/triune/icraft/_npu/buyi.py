@@ -8,7 +8,7 @@ import numpy as np
 
 from triune.icraft._npu import structures
 from triune.icraft._npu.backend import NpuBackend
-from triune.icraft._npu.chunks import check_chunk
+from triune.icraft._npu.chunks import BURST, check_chunk
 from triune.icraft._npu.report import Kinds, Report
 from triune.icraft._xir.enums import VendorEnum
 from triune.icraft._xir.objects import plain
@@ -104,6 +104,7 @@ class BuyiBackend(NpuBackend):
     type_key: ClassVar[str] = "icraft::xrt::BuyiBackendNode"
     _accelerator = "buyi"
     _target = "buyit"
+    _steps = BURST
     _packed = True
     _kinds = _KINDS
 
@@ -134,7 +135,7 @@ class BuyiBackend(NpuBackend):
         be the input of another.
 
         Raises InternalError as `compressFtmp` does, and for a chunk that is not in the device's memory, or where the segment
-        would not begin at a multiple of 4096, or that is too small.
+        would not begin at a multiple of 64, or that is too small.
         """
         what = "userSetSegment"
         self._without_mmu(what)
@@ -142,7 +143,7 @@ class BuyiBackend(NpuBackend):
             raise failure(RANGE, f"{what}: offset {offset}")
         name = segment_type.name.lower()
         need = self._deployment.segments[name][1]
-        chunk = check_chunk(f"{what}({segment_type})", memchunk, self._port, need, offset)
+        chunk = check_chunk(f"{what}({segment_type})", memchunk, self._port, need, offset, self._steps)
         if name in ("input", "output"):
             self._wishes.edges[name] = (chunk, offset)
             return

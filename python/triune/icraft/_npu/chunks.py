@@ -10,10 +10,12 @@ from triune.icraft._xrt.memory import MemChunk
 if TYPE_CHECKING:
     from triune.icraft._npu.port import Port
 
-__all__ = ["PAGE", "address", "check_chunk"]
+__all__ = ["BURST", "PAGE", "address", "check_chunk"]
 
 PAGE = 4096
-"""Bytes; chunks for segments begin at multiples."""
+"""Bytes; chunks for ZG330's segments begin at multiples."""
+BURST = 64
+"""Bytes; chunks for BUYI's segments begin at multiples, as all chunks of its memory do."""
 
 
 def address(chunk: MemChunk) -> int:
@@ -21,10 +23,10 @@ def address(chunk: MemChunk) -> int:
     return int(chunk.begin.addr())
 
 
-def check_chunk(what: str, chunk: object, port: Port, need: int, offset: int = 0) -> MemChunk:
+def check_chunk(what: str, chunk: object, port: Port, need: int, offset: int = 0, steps: int = PAGE) -> MemChunk:
     """Return a chunk that can hold `need` bytes from `offset` on.
 
-    Raises InternalError if it is none, lies elsewhere, does not begin at a page, or is too small.
+    Raises InternalError if it is none, lies elsewhere, does not begin at a multiple of `steps` bytes, or is too small.
     """
     expect(what, chunk, MemChunk, "a memory chunk")
     assert isinstance(chunk, MemChunk)
@@ -32,9 +34,9 @@ def check_chunk(what: str, chunk: object, port: Port, need: int, offset: int = 0
         raise failure(ORDER, f"{what}: the memory chunk was freed")
     if not chunk.isOn(port.far_region):
         raise failure(DEVICE, f"{what}: the memory chunk is not in the device's memory ({port.url})")
-    if (address(chunk) + offset) % PAGE:
+    if (address(chunk) + offset) % steps:
         raise failure(
-            RANGE, f"{what}: the memory chunk begins at {address(chunk) + offset:#x}, which is no multiple of {PAGE}"
+            RANGE, f"{what}: the memory chunk begins at {address(chunk) + offset:#x}, which is no multiple of {steps}"
         )
     if chunk.byte_size < offset + need:
         raise failure(

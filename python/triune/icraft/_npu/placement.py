@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import weakref
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from triune.icraft._npu.port import Port
     from triune.icraft._xrt.tensor import Tensor
 
-__all__ = ["Content", "Fault", "Placement", "Spot", "Wishes", "uploaded"]
+__all__ = ["Content", "Fault", "Placement", "Spot", "Wishes", "share_chip", "uploaded"]
 
 
 @dataclass
@@ -92,6 +94,33 @@ def _note(chunk: MemChunk, content: Content) -> None:
     _UPLOADED[key] = (weakref.ref(chunk, forget), weakref.ref(content))
 
 
+def share_chip(port: Port, size: int) -> MemChunk | None:
+    """Let what is placed on a board take turns on the chip, in one chunk of at least `size` bytes; return that.
+
+    Left out is what has values there that somebody holds. Returns None if there is no room even so.
+    """
+    with ExitStack() as turns:
+        placed = sorted((one for one in port.placements if one.on_chip is not None), key=id)
+        for one in placed:
+            turns.enter_context(one.turn)
+        placed = [one for one in placed if one.on_chip is not None and (one.shares_chip or not one.is_held)]
+        whole = max([size, *(one.chip_bytes for one in placed)])
+        if port.near_free([one.on_chip for one in placed]) < whole:
+            return None
+        for one in placed:
+            one.on_chip, one.shares_chip = None, True
+        try:
+            chunk = port.share_near(whole)
+        except Exception:
+            # Somebody else, in another process, was faster.
+            for one in placed:
+                one.on_chip = port.near(one.chip_bytes, True)
+            return None
+        for one in placed:
+            one.on_chip = chunk
+        return chunk
+
+
 class Placement:
     """Chunks for all segments of a deployment."""
 
@@ -104,11 +133,13 @@ class Placement:
         *,
         packed: bool,
         shares_chip: bool,
+        turn: AbstractContextManager[Any],
     ) -> None:
         """Allocate what was not given, and upload instructions and weights.
 
         `donor` has the same weights in memory, and perhaps the same instructions; with `packed`, all inputs lie in one chunk
-        and all outputs in one, else each in its own; with `shares_chip`, others may use the memory on the chip between runs.
+        and all outputs in one, else each in its own; with `shares_chip`, others may use the memory on the chip between runs;
+        `turn` is held by whoever runs.
 
         Raises InternalError if a chunk is too small, holds something else, or the memory is full.
         """
@@ -128,7 +159,7 @@ class Placement:
             theirs.instructions if theirs else port.far(sizes["instructions"])
         )
         self.maps = wishes.segments.get("ftmp") or port.far(sizes["scratch"])
-        self.shares_chip = shares_chip
+        self.shares_chip, self.turn = shares_chip, turn
         self.on_chip = port.near(sizes["resident"], shares_chip) if sizes["resident"] else None
         self.spots: list[Spot] = []
         self.staged: dict[int, MemChunk] = {}
@@ -138,6 +169,18 @@ class Placement:
         self._check_overlap()
         self._upload("weight", self.weights, deployment.weights)
         self._upload("instr", self.instructions, deployment.instructions)
+        port.placements.add(self)
+
+    @property
+    def chip_bytes(self) -> int:
+        """The bytes on the chip that runs need."""
+        return int(dict(self._table[:4])["resident"])
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody has a tensor, or the like, in the chunk on the chip."""
+        # One reference is the placement's, one the argument's.
+        return self.on_chip is not None and sys.getrefcount(self.on_chip) > 2
 
     def _place_areas(self, packed: bool) -> None:
         areas = self.areas

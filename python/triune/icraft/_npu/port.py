@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from triune import _native
-from triune.icraft._npu.chunks import PAGE
+from triune.icraft._npu.chunks import PAGE, address
 from triune.icraft._xrt.board import BoardDevice, BoardMemRegion
 
 if TYPE_CHECKING:
@@ -56,23 +57,31 @@ class Port:
         known = self._shared_near() if shared else None
         if known is not None and known.byte_size >= size:
             return known
-        chunk = self.near_region.malloc(size, True, PAGE)
         if shared:
-            self.device.__dict__["_shared_near"] = weakref.ref(chunk)
+            return self.share_near(size)
+        return self.near_region.malloc(size, True, PAGE)
+
+    def share_near(self, size: int) -> MemChunk:
+        """Return new bytes on the chip, which `near` shares from now on. Raises InternalError if there is no room."""
+        chunk = self.near_region.malloc(size, True, PAGE)
+        self.device.__dict__["_shared_near"] = weakref.ref(chunk)
         return chunk
 
     def near_room(self, shared: bool) -> int:
         """Return how many bytes `near` has at most."""
         known = self._shared_near() if shared else None
-        return max(self._near_free(), 0 if known is None else known.byte_size)
+        return max(self.near_free(), 0 if known is None else known.byte_size)
 
     def _shared_near(self) -> MemChunk | None:
         found: weakref.ref[MemChunk] | None = self.device.__dict__.get("_shared_near")
         return None if found is None else found()
 
-    def _near_free(self) -> int:
+    def near_free(self, without: Iterable[MemChunk] = ()) -> int:
+        """Return how many bytes lie free together on the chip, or would without some chunks."""
         region = self.near_region
-        used = self.device._native(lambda board: board.live(region._on_board))
+        gone = {address(chunk) for chunk in without}
+        live = self.device._native(lambda board: board.live(region._on_board))
+        used = [(start, size) for start, size in live if start not in gone]
         at, most = region._reserved, 0
         for start, size in [*used, (region._region_bytes, 0)]:
             first = math.ceil(at / PAGE) * PAGE
@@ -82,6 +91,12 @@ class Port:
     def run(self, start: int, size: int, table: list[tuple[str, int, int, str]]) -> _native.BoardReport:
         """Run the streams of commands in `size` bytes at an address. Raises `_native.Error` as the board does."""
         return self._board.run(start, size, table)
+
+    @property
+    def placements(self) -> weakref.WeakSet[Any]:
+        """What this process has placed on the board."""
+        found: weakref.WeakSet[Any] = self.device.__dict__.setdefault("_placements", weakref.WeakSet())
+        return found
 
     @property
     def watched(self) -> bool:

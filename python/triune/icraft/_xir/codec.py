@@ -307,13 +307,11 @@ class Reader:
         key = document.get("_type_key")
         if key != "icraft::xir::TensorType":
             raise Error(f"_type_key is {_short(key)}, not 'icraft::xir::TensorType'")
-        made = TensorType.Init()
-        made._element_dtype = self.element(document.get("element_dtype"))
+        element = self.element(document.get("element_dtype"))
         shape = self._list(document.get("shape"))
         if not all(isinstance(extent, int) and not isinstance(extent, bool) for extent in shape):
             raise Error(f"shape: {_short(shape)} are no whole numbers")
-        made.setShape(shape)
-        made._layout = Layout(_text(document.get("layout")))
+        made = TensorType._of(element, shape, Layout._read(_text(document.get("layout"))))
         texts = self._list(document.get("merged_distrs", []))
         made._merged_distrs = [MergedAxisDistr._read(_text(text)) for text in texts]
         return made

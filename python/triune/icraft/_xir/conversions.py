@@ -126,15 +126,14 @@ def text(value: Any, convert: bool = True) -> str:
     raise _refused("a str", value)
 
 
+_EXACT: dict[Any, type] = {truth: bool, whole: int, real: float, text: str}
+"""The type that each takes as it is."""
+
+
 def member(kind: enum.EnumMeta) -> Conversion:
     """Return what takes the members of an enumeration, and nothing else."""
 
-    def convert(value: Any, convert: bool = True) -> Any:
-        if not isinstance(value, kind):
-            raise _refused(f"a member of {kind.__name__}", value)
-        return value
-
-    return convert
+    return _Instance(kind, f"a member of {kind.__name__}")
 
 
 def is_sequence(value: object) -> bool:
@@ -147,10 +146,19 @@ def is_sequence(value: object) -> bool:
     return hasattr(kind, "__getitem__") and hasattr(kind, "__len__")
 
 
+def _fit(numbers: Sequence[int]) -> bool:
+    """Return whether whole numbers fit 64 bits, with or without a sign."""
+    return not numbers or (min(numbers) >= _LEAST and max(numbers) < _MOST)
+
+
 def each(item: Conversion) -> Conversion:
     """Return what takes a sequence, each item by `item`."""
 
+    exact = _EXACT.get(item)
+
     def convert(value: Any, convert: bool = True) -> list[Any]:
+        if type(value) in (list, tuple) and {exact}.issuperset(map(type, value)) and (exact is not int or _fit(value)):
+            return list(value)
         if not is_sequence(value):
             raise _refused("a list", value)
         found = []
@@ -173,13 +181,20 @@ def optional(conversion: Conversion) -> Conversion:
     return convert
 
 
-def _instance(kind: type) -> Conversion:
-    def convert(value: Any, convert: bool = True) -> Any:
-        if not isinstance(value, kind):
-            raise _refused(_one(kind.__name__), value)
+class _Instance:
+    """Takes the objects of a class as they are, and nothing else."""
+
+    def __init__(self, kind: type, called: str) -> None:
+        self.classes, self._called = (kind,), called
+
+    def __call__(self, value: Any, convert: bool = True) -> Any:
+        if not isinstance(value, self.classes):
+            raise _refused(self._called, value)
         return value
 
-    return convert
+
+def _instance(kind: type) -> Conversion:
+    return _Instance(kind, _one(kind.__name__))
 
 
 class _Any:
@@ -212,9 +227,6 @@ class _Any:
         within = [reason for reason in reasons if reason.startswith("item ")]
         raise TypeError(within[-1]) if within else _refused(self._annotation, value)
 
-
-_EXACT: dict[Any, type] = {truth: bool, whole: int, real: float, text: str}
-"""The type that each takes as it is."""
 
 number = _Any("a number", [whole, real])
 """Takes a whole number or a floating point one, where both have a form of a call."""
@@ -299,11 +311,38 @@ def _parts(annotation: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _plainly(conversion: Conversion) -> tuple[frozenset[type], tuple[type, ...]]:
-    """Return the types whose objects, and the classes whose objects and descendants' are taken as they are."""
+def _as_it_is(conversion: Conversion | None, kind: type) -> bool:
+    """Return whether all objects of a very type are taken as they are, numbers beyond 64 bits aside."""
+    if conversion is None or _EXACT.get(conversion) is kind:
+        return True
     if isinstance(conversion, _Any):
-        return conversion.exact, conversion.classes
-    return frozenset({_EXACT[conversion]} if conversion in _EXACT else ()), ()
+        return kind in conversion.exact or issubclass(kind, conversion.classes)
+    return isinstance(conversion, _Instance) and issubclass(kind, conversion.classes)
+
+
+def _never(conversion: Conversion | None, value: Any) -> bool:
+    """Return whether nothing of a value's very type is taken without conversion; False where that is not known."""
+    if type(value) not in _TOLD and not isinstance(value, Unpicklable):
+        return False
+    if conversion not in _EXACT and not isinstance(conversion, _Instance):
+        return False
+    try:
+        assert conversion is not None
+        conversion(value, False)
+    except TypeError:
+        return True
+    return False
+
+
+_TOLD = frozenset((bool, int, float, str, bytes, list, tuple, dict, types.NoneType, types.FunctionType))
+"""Types whose objects are all alike to what takes no list, beside this package's own."""
+
+
+_Plan = tuple[tuple[int, ...], tuple[tuple[int, str, Conversion], ...]]
+"""The places whose numbers have to fit 64 bits, and those that are converted, with name and conversion."""
+
+_MOST_PLANS = 1024
+"""So many combinations of types are kept for each function; beyond, they begin anew."""
 
 
 class _Form:
@@ -324,12 +363,6 @@ class _Form:
                 self.conversions[parameter.name] = conversion
         positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         self.places = [parameter.name for parameter in self.parameters if parameter.kind in positional]
-        # What a plain type takes as it is needs no look: its place, and the type.
-        self.plain = [
-            (place, *_plainly(self.conversions[name]))
-            for place, name in enumerate(self.places)
-            if name in self.conversions
-        ]
         self.rest = next((one.name for one in self.parameters if one.kind is inspect.Parameter.VAR_POSITIONAL), None)
         self.signature = inspect.Signature(self.parameters)
         # Whether nothing but the object itself need be given.
@@ -368,6 +401,21 @@ class _Form:
             }
         return found, keywords
 
+    def plan(self, arguments: tuple[Any, ...]) -> _Plan | None:
+        """Return how all arguments of these very types are taken, None if that depends on what they are."""
+        if self.rest is not None or len(arguments) > len(self.places):
+            return None
+        conversions = [self.conversions.get(name) for name in self.places[: len(arguments)]]
+        kinds = [type(argument) for argument in arguments]
+        pairs = list(enumerate(zip(conversions, kinds, strict=True)))
+        numbers = tuple(place for place, (conversion, kind) in pairs if conversion is not None and kind is int)
+        others = tuple(
+            (place, self.places[place], conversion)
+            for place, (conversion, kind) in pairs
+            if conversion is not None and not _as_it_is(conversion, kind)
+        )
+        return numbers, others
+
     @staticmethod
     def _one(name: str, conversion: Conversion, value: Any, convert: bool) -> Any:
         try:
@@ -395,28 +443,52 @@ def bound(function: _F) -> _F:
     overloads = typing.get_overloads(function)
     forms: list[_Form] = []
 
-    def is_plain(arguments: tuple[Any, ...]) -> bool:
-        count = len(arguments)
-        for place, exact, classes in forms[0].plain:
-            if place < count:
-                value = arguments[place]
-                if type(value) in exact:
-                    if type(value) is int and not _LEAST <= value < _MOST:
-                        return False
-                elif not isinstance(value, classes):
-                    return False
-        return forms[0].rest is None
+    plans: dict[tuple[type, ...], _Plan | None] = {}
+
+    def planned(arguments: tuple[Any, ...]) -> _Plan | None:
+        """Return what the types of arguments alone decide: the form, and which arguments are taken as they are."""
+        if len(forms) == 1:
+            return forms[0].plan(arguments)
+        for form in forms:
+            if not form.fits(arguments, {}):
+                continue
+            plan = form.plan(arguments)
+            if plan is None or not plan[1]:
+                return plan
+            if not any(_never(conversion, arguments[place]) for place, _, conversion in plan[1]):
+                return None
+        return None
 
     @functools.wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
+        if not keywords:
+            kinds = tuple(map(type, arguments))
+            plan = plans.get(kinds)
+            if plan is not None:
+                numbers, others = plan
+                for place in numbers:
+                    if not _LEAST <= arguments[place] < _MOST:
+                        break
+                else:
+                    if not others:
+                        return function(*arguments)
+                    taken = list(arguments)
+                    try:
+                        for place, name, conversion in others:
+                            taken[place] = _Form._one(name, conversion, arguments[place], True)
+                    except TypeError as error:
+                        raise TypeError(f"{function.__qualname__}(): {error}") from None
+                    return function(*taken)
         if not forms:
             # At the first call, when every name is there.
             forms.extend([_Form(one, True) for one in overloads] or [_Form(function, False)])
+        if not keywords and kinds not in plans:
+            if len(plans) >= _MOST_PLANS:
+                plans.clear()
+            plans[kinds] = planned(arguments)
         if keywords:
             arguments, keywords = placed(arguments, keywords, forms[0].places)
         if len(forms) == 1:
-            if not keywords and is_plain(arguments):
-                return function(*arguments)
             try:
                 found, named = forms[0].taken(arguments, keywords, True)
             except TypeError as error:

@@ -77,6 +77,25 @@ class AxisUnit(AxisName):
         return f"{self._name}{self._unit}"
 
 
+def _axis(name: str, unit: int) -> AxisName:
+    """Return an axis of a layout that was read, which is one."""
+    if name.islower():
+        inner = AxisUnit._new()
+        inner._name, inner._unit = name, unit
+        return inner
+    outer = AxisName._new()
+    outer._name = name
+    return outer
+
+
+def _parsed(text: str) -> list[AxisName]:
+    """Return the axes of a text such as ``NCHWc32``. Raises Error if it is no layout."""
+    from triune._native import xir_parse_layout
+
+    with native_errors(""):
+        return [_axis(name, unit) for name, unit in xir_parse_layout(text)]
+
+
 class Layout(Concrete):
     """The meaning of a tensor's axes, from the outermost in."""
 
@@ -93,18 +112,23 @@ class Layout(Concrete):
         if not isinstance(layout, str):
             self._axes = list(layout)
             return
-        from triune._native import xir_parse_layout
+        self._axes = _parsed(layout)
 
-        with native_errors(""):
-            axes = xir_parse_layout(layout)
-        self._axes = [AxisUnit(name, unit) if name.islower() else AxisName(name) for name, unit in axes]
+    @staticmethod
+    def _read(text: str) -> Layout:
+        """Return the layout of a text. Raises Error if it is none."""
+        made = Layout._new()
+        made._axes = _parsed(text)
+        return made
 
     # ---- layouts that have names
 
     @staticmethod
     def Default(size: int = 0) -> Layout:
         """Return a layout of `size` axes that nobody cares about."""
-        return Layout([AxisName("*") for _ in range(size)])
+        made = Layout._new()
+        made._axes = [_axis("*", 0) for _ in range(size)]
+        return made
 
     @staticmethod
     def NHWC() -> Layout:
@@ -264,7 +288,7 @@ class Layout(Concrete):
 
     def has(self, c: str) -> bool:
         """Return whether there is such an axis."""
-        return any(axis.name == c for axis in self._axes)
+        return self._found(c) is not None
 
     def get(self, c: str) -> AxisName | None:
         """Return the first axis of that name, None if there is none."""
@@ -272,14 +296,21 @@ class Layout(Concrete):
 
     def getIndexOf(self, c: str) -> int:
         """Return which axis has that name, counted from the outermost. Raises Error if there is none."""
+        index = self._found(c)
+        if index is None:
+            raise Error(f"layout {self.toString()} has no axis {c!r}")
+        return index
+
+    def _found(self, c: str) -> int | None:
+        """Return which axis has that name, None if there is none."""
         for index, axis in enumerate(self._axes):
-            if axis.name == c:
+            if axis._name == c:
                 return index
-        raise Error(f"layout {self.toString()} has no axis {c!r}")
+        return None
 
     def getAxisCharName(self, index: int) -> str:
         """Return the character of an axis. Raises Error if there is none."""
-        return self[index].name
+        return self._axes[self._place(index)]._name
 
     def __getitem__(self, index: int) -> AxisName:
         """Return an axis; negative numbers count from the innermost. Raises Error if there is none."""
@@ -317,4 +348,6 @@ class Layout(Concrete):
 
 
 def _of(names: str) -> Layout:
-    return Layout(map(AxisName, names))
+    made = Layout._new()
+    made._axes = [_axis(name, 0) for name in names]
+    return made

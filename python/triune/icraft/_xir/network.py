@@ -208,7 +208,7 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
         if op._op_id < 0:
             op._op_id = self._next_op
             self._next_op += 1
-        for value in (*op._inputs, *op.paramsAttrs(is_defined=True)):
+        for value in (*op._inputs, *op.paramsAttrs(True)):
             self._admit(value)
         self._number(op._outputs)
         op._network = self
@@ -402,7 +402,7 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
     def _take(self, ops: list[Operation]) -> None:
         """Make operations, numbered or not, those of this network, which has none."""
         self._ops = ops
-        values = [value for op in ops for value in (*op._inputs, *op.paramsAttrs(is_defined=True), *op._outputs)]
+        values = [value for op in ops for value in (*op._inputs, *op.paramsAttrs(True), *op._outputs)]
         self._next_op = max((op._op_id for op in ops), default=-1) + 1
         self._next_value = max((value._v_id for value in values if value.defined()), default=-1) + 1
         for op in ops:

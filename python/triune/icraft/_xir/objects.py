@@ -244,10 +244,13 @@ class Concrete(ObjectRef):
         handle._set_defaults()
         return handle
 
-    def _set_defaults(self) -> None:
+    def _set_defaults(self, **given: Any) -> None:
+        """Set the fields, those that are given to that."""
         fields = self.__dict__
+        fields.update(given)
         for name, value in self._defaults.items():
-            fields[name] = value() if callable(value) else value
+            if name not in given:
+                fields[name] = value() if callable(value) else value
 
 
 def _equal(left: Any, right: Any) -> bool:

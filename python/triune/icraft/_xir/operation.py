@@ -91,8 +91,8 @@ class Operation(Tagged, Concrete):
         why = f": {'; '.join(dict.fromkeys(reasons))}" if reasons else ""
         raise TypeError(f"the arguments fit none of {shown(type(self).__name__, self._forms)}{why}")
 
-    def _set_defaults(self) -> None:
-        super()._set_defaults()
+    def _set_defaults(self, **given: Any) -> None:
+        super()._set_defaults(**given)
         self._attributes = {name: attribute.initial() for name, attribute in self._table.items()}
 
     @staticmethod
@@ -220,7 +220,7 @@ class Operation(Tagged, Concrete):
                 raise TypeError(f"{self._called()}.{key}: {error}") from None
         self._attributes[key] = value
         if self._network is not None:
-            for params in self.paramsAttrs(is_defined=True):
+            for params in self.paramsAttrs(True):
                 self._network._admit(params)
             self._touch()
 
@@ -415,7 +415,9 @@ class Operation(Tagged, Concrete):
             if index < len(self._outputs):
                 outputs.append(self._outputs[index].setDType(dtype))
             else:
-                outputs.append(Value(dtype))
+                value = Value._new()
+                value._set_defaults(_dtype=dtype)
+                outputs.append(value)
         self._bind_outputs(outputs)
         return self.outputs
 

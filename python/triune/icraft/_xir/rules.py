@@ -34,13 +34,13 @@ def like(
     of: TensorType, shape: Sequence[int], layout: Layout | None = None, element: ScalarType | None = None
 ) -> TensorType:
     """Return a type with another shape; where padding is, is kept if the shape is the same."""
-    made = TensorType(
-        (of.element_dtype if element is None else element).clone(),
+    made = TensorType._of(
+        (of.element_dtype if element is None else element)._clone(0),
         shape,
-        (of.layout if layout is None else layout).clone(),
+        (of.layout if layout is None else layout)._clone(0),
     )
     if list(shape) == of._shape and layout is None:
-        made._merged_distrs = [distribution.clone() for distribution in of._merged_distrs]
+        made._merged_distrs = [distribution._clone(0) for distribution in of._merged_distrs]
     return made
 
 
@@ -95,14 +95,16 @@ def broadcast(op: Operation, count: int) -> list[TensorType]:
 
 def channel_axis(of: TensorType) -> int:
     """Return the axis of channels: ``C``, or the last one where the layout says nothing."""
-    return of.layout.getIndexOf("C") if of.layout.has("C") else len(of._shape) - 1
+    place = of.layout._found("C")
+    return len(of._shape) - 1 if place is None else place
 
 
 def outer(of: TensorType, letter: str) -> int:
     """Return an axis of weights by its letter. Raises Error if there is none."""
-    if not of.layout.has(letter):
+    place = of.layout._found(letter)
+    if place is None:
         raise Error(f"the weights' layout {of.layout.toString()} has no axis {letter}")
-    return of.layout.getIndexOf(letter)
+    return place
 
 
 def spatial_axes(of: TensorType, count: int) -> list[int]:
@@ -113,12 +115,13 @@ def spatial_axes(of: TensorType, count: int) -> list[int]:
     letters = {1: "W", 2: "HW", 3: "DHW"}[count]
     if count == 1 and not of.layout.has("W"):
         letters = "L" if of.layout.has("L") else "H" if of.layout.has("H") else "W"
-    if all(of.layout.has(letter) for letter in letters):
+    places = [place for letter in letters if (place := of.layout._found(letter)) is not None]
+    if len(places) == len(letters):
         if of.layout.numAxis() != len(of._shape):
             raise Error(
                 f"layout {of.layout.toString()} has {of.layout.numAxis()} axes, shape {of._shape} {len(of._shape)}"
             )
-        return [of.layout.getIndexOf(letter) for letter in letters]
+        return places
     if not of.layout.isDefault():
         raise Error(f"layout {of.layout.toString()} has no axes {', '.join(letters)}")
     if len(of._shape) != count + 2:

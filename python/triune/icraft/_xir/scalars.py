@@ -420,7 +420,9 @@ class FloatType(_Plain):
 
     @staticmethod
     def _of(kind: str, bits: int) -> FloatType:
-        return FloatType(*_FORMATS[kind, bits])
+        made = FloatType._new()
+        made._numbers = _FORMATS[kind, bits]
+        return made
 
     @staticmethod
     def FP16() -> FloatType:

@@ -281,6 +281,13 @@ class TensorType(DataType, Concrete):
         self._layout = Layout(layout) if isinstance(layout, str) else layout
         self._merged_distrs = list(merged_distrs)
 
+    @classmethod
+    def _of(cls, element: ScalarType, shape: Sequence[int], layout: Layout) -> Self:
+        """Return the type of parts that are already what they have to be."""
+        made = cls._new()
+        made._element_dtype, made._shape, made._layout, made._merged_distrs = element, _extents(shape), layout, []
+        return made
+
     def _element(self) -> ScalarType:
         return self._element_dtype
 
@@ -365,8 +372,9 @@ class TensorType(DataType, Concrete):
             self._check_layout()
             name = self._layout.getAxisCharName(index)
             other = name.lower() if name.isupper() else name.upper()
-            if name != "*" and self._layout.has(other):
-                extent *= self._shape[self._layout.getIndexOf(other)]
+            place = None if name == "*" else self._layout._found(other)
+            if place is not None:
+                extent *= self._shape[place]
         return extent
 
     def getDimByAxis(self, c: str, combine: bool = False) -> int:

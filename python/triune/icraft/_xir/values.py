@@ -88,10 +88,7 @@ class Value(Tagged, Data, Concrete):
             called, dtype = "", name
         if not isinstance(called, str) or not isinstance(dtype, TensorType):
             raise TypeError(f"{type(self).__name__}() takes a name, a TensorType and a MemType, or the last two")
-        self._set_defaults()
-        self._name, self._dtype = called, dtype
-        if mtype is not None:
-            self._mtype = mtype
+        self._set_defaults(_name=called, _dtype=dtype, **({} if mtype is None else {"_mtype": mtype}))
 
     @property
     def name(self) -> str:

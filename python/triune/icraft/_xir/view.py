@@ -40,7 +40,7 @@ class NetworkView(NetworkBase):
         self._whole().setAITarget(ai_target)
         return self
 
-    def _set_defaults(self) -> None:
+    def _set_defaults(self, **given: Any) -> None:
         self._ops = []
 
     def _index(self) -> Any:
