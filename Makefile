@@ -10,9 +10,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Stamps: the environment follows pyproject.toml, the native module follows the Rust sources.
+TOOLS := $(VENV)/.build
 DEV := $(VENV)/.dev
 NATIVE := $(VENV)/.native
 RUST := Cargo.toml $(wildcard Cargo.lock) $(shell find crates -type f \( -name '*.rs' -o -name '*.toml' \))
+# Says what it installs, then does: $(call install,group,what for).
+define install
+	@echo "installing $(2) into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group $(1)
+endef
 
 .PHONY: help
 help: ## show this list
@@ -22,16 +28,21 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(f"Python 3.11 or newer is needed, {sys.version.split()[0]} found: try make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
 	@echo "making $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
-
-$(DEV): pyproject.toml | $(BIN)/python
-	@echo "installing the development tools into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --group dev
+
+$(TOOLS): pyproject.toml | $(BIN)/python
+	$(call install,build,maturin and numpy)
 	@touch $@
 
-$(NATIVE): $(DEV) $(RUST)
+$(DEV): pyproject.toml | $(BIN)/python
+	$(call install,dev,what the tests and checks need)
+	@touch $@
+
+# Every twentieth crate is named while they are compiled; the whole log is shown if that fails.
+$(NATIVE): $(TOOLS) $(RUST)
 	@echo "building the native module (some minutes the first time)"
-	@env -u CONDA_PREFIX VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet >$(VENV)/build.log 2>&1 \
+	@env -u CONDA_PREFIX VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release 2>&1 | tee $(VENV)/build.log \
+		| awk '/^ *Compiling / && ++n % 20 == 0 { print "  " n " crates, now " $$2; fflush() }' \
 		|| { cat $(VENV)/build.log >&2; exit 1; }
 	@touch $@
 
@@ -51,7 +62,7 @@ test-rust: ## run the Rust tests (with cargo-nextest where it is installed) and 
 	cargo test --workspace --doc --quiet
 
 .PHONY: test-python
-test-python: $(NATIVE) ## run the Python tests
+test-python: $(DEV) $(NATIVE) ## run the Python tests
 	$(BIN)/python -m pytest
 
 # Seconds for each target, and which ones (all).
@@ -66,7 +77,7 @@ CYCLES := 10000
 APIS :=
 
 .PHONY: soak
-soak: $(NATIVE) ## load, run and drop CYCLES (10000) times per API (APIS=lite,session for some), fail on growth
+soak: $(DEV) $(NATIVE) ## load, run and drop CYCLES (10000) times per API (APIS=lite,session for some), fail on growth
 	$(BIN)/python tests/soak.py --cycles $(CYCLES) $(if $(APIS),--apis $(APIS))
 
 SAMPLE := 24
@@ -79,7 +90,7 @@ mutants: $(DEV) ## plant SAMPLE (24) faults by SEED (1) in CRATES (all), one by 
 	$(BIN)/python tests/mutants.py --sample $(SAMPLE) --seed $(SEED) $(if $(CRATES),--crates "$(CRATES)") $(if $(PYTHON_TOO),--python)
 
 .PHONY: lint
-lint: $(NATIVE) ## check formatting, lints, types and stubs
+lint: $(DEV) $(NATIVE) ## check formatting, lints, types and stubs
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	$(BIN)/ruff check --quiet .
@@ -98,27 +109,27 @@ bench: ## run the kernel benchmarks
 	cargo bench --package triune-benches
 
 .PHONY: bench-peers
-bench-peers: $(NATIVE) ## compare images per second with ONNX Runtime (MODELS=folder to choose the models)
+bench-peers: $(DEV) $(NATIVE) ## compare images per second with ONNX Runtime (MODELS=folder to choose the models)
 	$(BIN)/python benches/python/bench_onnxruntime.py $(MODELS)
 
 FAMILY :=
 
 .PHONY: bench-operators
-bench-operators: $(NATIVE) ## compare times of single operators with ONNX Runtime (FAMILY="pool resize" for some families)
+bench-operators: $(DEV) $(NATIVE) ## compare times of single operators with ONNX Runtime (FAMILY="pool resize" for some families)
 	$(BIN)/python benches/python/bench_operators.py $(if $(FAMILY),--family $(FAMILY))
 
 .PHONY: bench-lite
-bench-lite: $(NATIVE) ## measure load and first forward in MegEngine Lite's API (MODELS=folder to choose the models)
+bench-lite: $(DEV) $(NATIVE) ## measure load and first forward in MegEngine Lite's API (MODELS=folder to choose the models)
 	$(BIN)/python benches/python/bench_lite.py $(MODELS)
 
 .PHONY: bench-batch
-bench-batch: $(NATIVE) ## compare photographs per second with pipelines over ONNX Runtime (MODELS=files to choose the models)
+bench-batch: $(DEV) $(NATIVE) ## compare photographs per second with pipelines over ONNX Runtime (MODELS=files to choose the models)
 	$(BIN)/python benches/python/bench_batch.py $(MODELS)
 
 BOUNDS :=
 
 .PHONY: bench-quantization
-bench-quantization: $(NATIVE) ## compare answers of quantized models with ONNX Runtime's quantizer (BOUNDS="20 36" for mixtures)
+bench-quantization: $(DEV) $(NATIVE) ## compare answers of quantized models with ONNX Runtime's quantizer (BOUNDS="20 36" for mixtures)
 	$(BIN)/python benches/python/bench_quantization.py $(if $(BOUNDS),--bounds $(BOUNDS))
 
 .PHONY: models
@@ -126,13 +137,43 @@ models: $(DEV) ## train and export the embedded network again
 	$(BIN)/python python/triune/models/train_digits.py
 
 .PHONY: wheel
-wheel: $(DEV) ## build the wheel into dist/
+wheel: $(NATIVE) ## build the wheel for this machine into dist/
+	@rm -f dist/triune-*.whl
 	$(BIN)/maturin build --release --quiet --out dist
 	@ls -l dist
+
+# Rust's targets of the wheels; the first is what the oldest Linux in use has: glibc 2.17, and musl 1.2.
+LINUX := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl
+
+.PHONY: wheels
+wheels: $(TOOLS) ## build the wheels for every Linux into dist/ (LINUX="aarch64-unknown-linux-gnu" for some), and check them
+	$(call install,release,what cross-compiles and checks)
+	@for target in $(LINUX); do \
+		rustup target list --installed 2>/dev/null | grep -qx $$target || rustup target add $$target; \
+		case $$target in *musl) level=musllinux_1_2 ;; *) level=manylinux_2_17 ;; esac; \
+		echo "building $$target for $$level"; \
+		PATH="$(abspath $(BIN)):$$PATH" maturin build --release --quiet --zig --target $$target --compatibility $$level --out dist; \
+	done
+	$(BIN)/python tools/check_wheels.py dist
+	$(BIN)/twine check --strict dist/*.whl
 
 .PHONY: docs
 docs: ## build the Rust documentation, warnings as errors
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+# The site's tools have an environment of their own: nothing else needs them.
+SITE := build/site-tools
+
+$(SITE)/.made: pyproject.toml 
+	@echo "installing what makes the site into $(SITE)"
+	@$(PYTHON) -m venv $(SITE)
+	@$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --group site
+	@touch $@
+
+.PHONY: site
+site: $(SITE)/.made ## build the pages of docs/ into build/site, warnings as errors
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict
 
 .PHONY: crates
 crates: ## package every published crate, as for crates.io

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["DIGITS_F32", "DIGITS_INT8", "digits_held_out"]
+__all__ = ["DIGITS_F32", "DIGITS_INT8", "digits_held_out", "digits_reference"]
 
 _FOLDER = Path(__file__).parent
 
@@ -29,3 +30,12 @@ def digits_held_out() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]:
 
     with np.load(_FOLDER / "digits_heldout.npz") as data:
         return (data["images"] / 16).astype(np.float32)[..., None], data["labels"]
+
+
+def digits_reference() -> tuple[npt.NDArray[np.float32], str]:
+    """Return ONNX Runtime's logits of `DIGITS_INT8` for the held-out images (N, 10 float32), and its version."""
+    import numpy as np
+
+    with np.load(_FOLDER / "digits_heldout.npz") as data:
+        logits: npt.NDArray[np.float32] = data["logits"]
+    return logits, str(json.loads((_FOLDER / "digits.json").read_text())["onnxruntime"])

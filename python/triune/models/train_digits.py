@@ -7,8 +7,10 @@ writes
 - ``digits_f32.onnx``: the float network, batch ``N`` free;
 - ``digits_int8.onnx``: the same in QDQ form, u8 activations, s8 weights per output channel (with s8 activations ONNX
   Runtime leaves the residual add and the convolutions before it in float);
-- ``digits_heldout.npz``: the held-out images (u8, 0 to 16) and labels, so that the demo needs numpy only;
-- ``digits.json``: the accuracies reached, which the tests compare with what the committed files do.
+- ``digits_heldout.npz``: the held-out images (u8, 0 to 16), labels, and ONNX Runtime's logits of the int8 network, so that
+  the demo needs numpy only;
+- ``digits.json``: the accuracies reached, which the tests compare with what the committed files do, and the version of
+  ONNX Runtime that the logits are of.
 
 Everything is seeded. Two machines may still round a matrix product differently, and then the files differ in the last
 bits.
@@ -17,6 +19,7 @@ bits.
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 import tempfile
 from collections.abc import Iterator
@@ -314,13 +317,18 @@ def export_int8(source: Path, calibration: F32, path: Path) -> None:
     print("integer core:", ", ".join(integer))
 
 
-def accuracy(path: Path, images: F32, labels: Labels) -> float:
-    """Return the share of right answers that ONNX Runtime gives."""
+def logits_of(path: Path, images: F32) -> F32:
+    """Return what ONNX Runtime makes of images (N, 8, 8, 1): N, 10 float32."""
     import onnxruntime as ort
 
     session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     (logits,) = session.run(["logits"], {"image": np.ascontiguousarray(images.transpose(0, 3, 1, 2))})
-    return float((np.asarray(logits).argmax(1) == labels).mean())
+    return np.asarray(logits, np.float32)
+
+
+def accuracy(logits: F32, labels: Labels) -> float:
+    """Return the share of right answers."""
+    return round(float((logits.argmax(1) == labels).mean()), 5)
 
 
 def main() -> None:
@@ -332,16 +340,19 @@ def main() -> None:
 
     export_f32(train(images, labels), folder / "digits_f32.onnx")
     export_int8(folder / "digits_f32.onnx", images, folder / "digits_int8.onnx")
+    real, integer = (logits_of(folder / f"digits_{name}.onnx", held_out) for name in ("f32", "int8"))
     np.savez_compressed(
         folder / "digits_heldout.npz",
         images=np.rint(held_out[..., 0] * 16).astype(np.uint8),
         labels=held_out_labels.astype(np.uint8),
+        logits=integer,
     )
     report = {
         "training_images": len(images),
         "held_out_images": len(held_out),
-        "f32_accuracy": round(accuracy(folder / "digits_f32.onnx", held_out, held_out_labels), 5),
-        "int8_accuracy": round(accuracy(folder / "digits_int8.onnx", held_out, held_out_labels), 5),
+        "f32_accuracy": accuracy(real, held_out_labels),
+        "int8_accuracy": accuracy(integer, held_out_labels),
+        "onnxruntime": importlib.metadata.version("onnxruntime"),
     }
     (folder / "digits.json").write_text(json.dumps(report, indent=2) + "\n")
     size = sum(path.stat().st_size for path in folder.glob("digits_*.onnx"))

@@ -1,0 +1,93 @@
+"""The messages that docs/troubleshooting.md explains are those that users meet, and each of its rows is one of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import triune
+from triune.axelera.runtime import Context
+from triune.models import DIGITS_F32, DIGITS_INT8, digits_held_out
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "troubleshooting.md"
+SCANS = digits_held_out()[0][:2]
+IMAGES = np.ascontiguousarray(SCANS.transpose(0, 3, 1, 2))
+
+
+def rows() -> list[str]:
+    """Return the messages of the page's tables."""
+    return re.findall(r"^\| `([^`]+)` \|", PAGE.read_text(), re.MULTILINE)
+
+
+def matches(row: str, message: str) -> bool:
+    """Say whether a message has a row's words, with anything where the row has dots."""
+    return re.search(".+".join(map(re.escape, row.removesuffix(" …").split("…"))), message, re.DOTALL) is not None
+
+
+def open_damaged(folder: Path) -> None:
+    path = folder / "half.onnx"
+    path.write_bytes(DIGITS_INT8.read_bytes()[:10_000])
+    triune.Session(path)
+
+
+def one_node(folder: Path, operator: str, extents: list[str | int], **more: object) -> Path:
+    onnx = pytest.importorskip("onnx")
+    helper, path = onnx.helper, folder / "one.onnx"
+    domain = str(more.get("domain", ""))
+    graph = helper.make_graph(
+        [helper.make_node(operator, ["x"], ["y"], **more)],
+        "one",
+        [helper.make_tensor_value_info("x", 1, extents)],
+        [helper.make_tensor_value_info("y", 1, None)],
+    )
+    opsets = [helper.make_opsetid("", 17), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    onnx.save(helper.make_model(graph, opset_imports=opsets), path)
+    return path
+
+
+def closed() -> None:
+    session = triune.Session(DIGITS_INT8)
+    session.close()
+    session.run(None, {"image": IMAGES})
+
+
+def card(folder: Path, *, directory: bool) -> None:
+    package = triune.compile(DIGITS_INT8, target="metis", output=folder / "digits")
+    with Context() as context:
+        model = context.load_model(package if directory else package / "model.json")
+        instance = context.device_connect().load_model_instance(model)
+        instance.run([np.zeros((1, 2, 3), np.int8)], [np.zeros(4, np.int8)])
+
+
+MISTAKES: list[Callable[[Path], object]] = [
+    lambda folder: triune.Session(folder / "nothing.onnx"),
+    open_damaged,
+    lambda folder: triune.Session(one_node(folder, "Own", [1], domain="my.operators")),
+    lambda folder: triune.Session(one_node(folder, "AveragePool", [1, 1, 4, 4, 2, 2], kernel_shape=[2] * 4)),
+    lambda _: triune.Session(DIGITS_INT8).run(None, {"image": IMAGES.astype(np.float64)}),
+    lambda _: triune.Session(DIGITS_INT8).run(None, {"image": SCANS}),
+    lambda _: triune.Session(DIGITS_INT8).run(None, {"picture": IMAGES}),
+    lambda _: closed(),
+    lambda folder: card(folder, directory=False),
+    lambda folder: triune.compile(DIGITS_F32, target="metis", output=folder / "float"),
+    lambda folder: triune.compile(one_node(folder, "Relu", ["N", "C"]), target="metis", output=folder / "open"),
+    lambda folder: triune.compile(DIGITS_INT8, target="meits", output=folder / "target"),
+    lambda folder: card(folder, directory=True),
+]
+
+
+def test_every_mistake_is_explained_and_every_row_is_one(tmp_path: Path) -> None:
+    explained = set()
+    for number, mistake in enumerate(MISTAKES):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with pytest.raises(RuntimeError) as caught:
+            mistake(folder)
+        found = [row for row in rows() if matches(row, str(caught.value))]
+        assert found, f"the page does not have: {caught.value}"
+        explained.update(found)
+    assert set(rows()) - explained == set()
