@@ -64,21 +64,35 @@ class Case(NamedTuple):
         return {f"x{index}": np.asarray(x) for index, x in given if x is not None and index not in self.constants}
 
 
-def expected(case: Case) -> list[Array]:
+def departs(case: Case) -> bool:
+    """Return whether ONNX Runtime has the operator, but not as the standard's reference has it, or refuses some when they run."""
+    attributes = case.attributes
+    return (
+        # It takes other neighbours.
+        attributes.get("coordinate_transformation_mode") == "half_pixel_symmetric"
+        # Nor is its side of a spectrum cut off where the result's is shorter.
+        or (case.op == "DFT" and case.inputs[1] is not None)
+        # It has no dilations beside SAME, and cubic sampling of the last two axes alone.
+        or (case.op == "Conv" and "dilations" in attributes and "auto_pad" in attributes)
+        or (case.op == "Resize" and attributes.get("axes") == [1, 3])
+    )
+
+
+def expected(case: Case) -> tuple[str, list[Array]]:
+    """Return who judges, and its results: ONNX Runtime, or ONNX's reference where that has no such operator, version or type."""
     file = case.model()
+    state = onnxruntime.capi.onnxruntime_pybind11_state
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    try:
-        if case.attributes.get("coordinate_transformation_mode") == "half_pixel_symmetric":
-            # ONNX Runtime takes other neighbours than the standard's reference.
-            raise NotImplementedError
-        if case.op == "DFT" and case.inputs[1] is not None:
-            # Nor is its side of a spectrum cut off where the result's is shorter.
-            raise NotImplementedError
-        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-        return list(session.run(None, case.feeds()))
-    except Exception:
-        return list(reference.ReferenceEvaluator(onnx.load_from_string(file)).run(None, case.feeds()))
+    if not departs(case):
+        try:
+            session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        except (state.NotImplemented, state.InvalidGraph, state.Fail):
+            # Fail is what it says of operator sets that are newer than its own; what a run ends in is never taken for a refusal.
+            pass
+        else:
+            return "ONNX Runtime", list(session.run(None, case.feeds()))
+    return "onnx.reference", list(reference.ReferenceEvaluator(onnx.load_from_string(file)).run(None, case.feeds()))
 
 
 X = reals(2, 3, 4, 5)
@@ -488,14 +502,15 @@ def title(case: Case) -> str:
 @pytest.mark.filterwarnings("ignore")
 def test_composites_are_those_of_the_reference(case: Case) -> None:
     results = triune.Session(case.model()).run(case.feeds())
-    for mine, theirs in zip(results, expected(case), strict=True):
-        assert mine.dtype == theirs.dtype
-        assert mine.shape == theirs.shape
+    judge, wanted = expected(case)
+    for mine, theirs in zip(results, wanted, strict=True):
+        assert mine.dtype == theirs.dtype, judge
+        assert mine.shape == theirs.shape, judge
         if mine.dtype.kind == "f":
             bound = 3e-6 * max(1.0, float(np.abs(theirs[np.isfinite(theirs)]).max(initial=0)))
-            np.testing.assert_allclose(mine, theirs, rtol=3e-6, atol=bound)
+            np.testing.assert_allclose(mine, theirs, rtol=3e-6, atol=bound, err_msg=f"as {judge} has it")
         else:
-            np.testing.assert_array_equal(mine, theirs)
+            np.testing.assert_array_equal(mine, theirs, err_msg=f"as {judge} has it")
 
 
 def neighbours(x: Array, size: int) -> Array:

@@ -1,0 +1,98 @@
+"""Differences that have a reason, and who is right: by operator and what is said of it.
+
+`DEVIATIONS` stay: the other side departs from the standard or rounds otherwise. `DEFECTS` are Triune's own, to be mended; a line
+goes when its mending comes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from judging import Outcome
+
+OLD_BINARY = r"(Add|Sub|Mul|Div|And|Or|Xor|Equal|Less|Greater|Pow)-[1-6]\b"
+SOFTMAX = r"(Softmax|LogSoftmax|Hardmax)-(1|11)\b"
+
+
+class Known(NamedTuple):
+    """A group of cases."""
+
+    name: str
+    """A pattern of the case's name, from its beginning."""
+    judge: str
+    reason: str
+    """A pattern of what is said of the case."""
+    why: str
+
+
+ORT, REFERENCE = "ONNX Runtime", "reference"
+DEVIATIONS = [
+    Known(r"(LayerNormalization|GRU|LSTM|RNN)-", ORT, "ended the process", "ONNX Runtime itself dies: bfloat16, no steps"),
+    Known(r"(Cast|CastLike|Pad|Identity)-", ORT, "other values", "ONNX Runtime rounds to 2 and 4 bits, the standard cuts"),
+    Known(r"MaxUnpool-", ORT, "as the reference", "ONNX Runtime takes places as those of the inferred extents"),
+    Known(r"(ReduceMax|ReduceMin|Max|Min|MaxPool|Relu|LogSoftmax|Softmax)-", ORT, "NaN.*as the reference",
+          "ONNX Runtime drops a NaN"),
+    Known(r"(Blackman|Hamming|Hann)Window-|Shrink-|DFT-|STFT-|Gelu-|MelWeightMatrix-", ORT, "other values.*as the reference",
+          "ONNX Runtime computes float64 in float32"),
+    Known(r"Attention-", ORT, "other values.*as the reference", "ONNX Runtime takes roots of scales in float32"),
+    Known(r"Einsum-", ORT, "as the reference", "ONNX Runtime loses axes that no term of a result has"),
+    Known(r"Slice-", ORT, "as the reference", "ONNX Runtime takes an element before the first one backwards"),
+    Known(r"(MaxPool|AveragePool|LpPool)-", ORT, "other extents", "ONNX Runtime's SAME and VALID leave dilations out"),
+    Known(r"(MaxPool|AveragePool|LpPool)-", REFERENCE, "other", "the reference's SAME and VALID leave dilations out"),
+    Known(r"ConvTranspose-", ORT, "other extents", "ONNX Runtime has no paddings below 0, which SAME comes to"),
+    Known(r"(ReduceL1|ReduceSumSquare|ReduceSum|ReduceProd|ReduceMean)-.*int", ORT, "other values",
+          "sums beyond their type: ONNX Runtime ends at its limits, Triune goes round"),
+    Known(r"SplitToSequence-", ORT, "as the reference", "ONNX Runtime minds keepdims beside split"),
+    Known(r"(Resize|Upsample)-", ORT, "as the reference", "ONNX Runtime's align_corners of extents that factors do not meet"),
+    Known(r"AffineGrid-", ORT, "other values", "ONNX Runtime has the one place of an extent of 1 at -1, the reference at 0"),
+    Known(r"AffineGrid-", REFERENCE, "type", "the reference computes in float32 or float64"),
+    Known(r"GridSample-.*(int|bool)", REFERENCE, "", "the reference computes on whole numbers in their own type"),
+    Known(r"GridSample-", REFERENCE, "", "the reference rounds places of float16 and bfloat16 between steps"),
+    Known(r"Loop-", REFERENCE, "rank|extents|values", "the reference joins what a loop collects instead of stacking it"),
+    Known(r"Reduce\w+-", REFERENCE, "type", "the reference widens sums of 8 to 32 bits"),
+    Known(r"(GRU|LSTM|RNN)-", REFERENCE, "", "the reference knows neither directions, functions nor lengths"),
+    Known(SOFTMAX, REFERENCE, "", "the reference takes one axis where version 1 and 11 take all from it on"),
+    Known(OLD_BINARY, REFERENCE, "", "the reference minds no axis of old broadcasts"),
+    Known(r"Gemm-[16]\b", REFERENCE, "", "the reference of old Gemm drops C, or computes in float32"),
+    Known(r"Gemm-", REFERENCE, "type", "the reference computes in float32"),
+    Known(r"(Erf|Gelu|HardSwish)-", REFERENCE, "other values", "the reference's constants and approximation are float32's"),
+    Known(r"Gelu-", ORT, "other values", "its body has a constant of float32"),
+    Known(r"Selu-1\b", REFERENCE, "other values", "version 1 has constants of its own"),
+    Known(r"LRN-", REFERENCE, "", "the reference computes the middle channel of the batch alone"),
+    Known(r"MelWeightMatrix-|(Blackman|Hamming|Hann)Window-", REFERENCE, "", "the reference divides by 0, or in 16 bits"),
+    Known(r"(Conv|ConvTranspose|PRelu|LeakyRelu)-", REFERENCE, "NaN|infinity", "the reference multiplies zeros with infinities"),
+    Known(r"Unique-", REFERENCE, "", "the reference takes elements of another axis where results are not sorted"),
+    Known(r"LpNormalization-", REFERENCE, "", "the reference sums signed numbers"),
+    Known(r"Pad-.*e8m0", REFERENCE, "", "float8e8m0 has no 0"),
+    Known(r"(QuantizeLinear|DequantizeLinear)-.*", REFERENCE, "values", "the reference divides in 16 bits"),
+]  # fmt: skip
+DEFECTS = [
+    Known(r"DequantizeLinear-2[3-8]", "", "type", "output_dtype is not minded"),
+    Known(r"QuantizeLinear-2[3-8]", ORT, "other values", "the quotient is not rounded to the scale's type"),
+    Known(r"Shrink-.*int", ORT, "other values", "bias and lambd are cut to whole numbers"),
+    Known(r"(Sin|Cos|Tan)-", ORT, "other values", "large float64 angles are rounded to float32"),
+    Known(
+        r"Attention-",
+        ORT,
+        "other values",
+        "float64 scales in float32; masks of whole numbers beside is_causal in float16",
+    ),
+    Known(r"(RMSNormalization|GroupNormalization|LayerNormalization)-", "", "other values", "float64 parts in float32"),
+    Known(r"(DeformConv|GridSample|Resize|Upsample)-.*double", "", "other values", "float64 places in float32"),
+    Known(r"(GridSample|DeformConv|GroupNormalization|Resize)-", ORT, "other values", "float64 places in float32"),
+    Known(r"Resize-", REFERENCE, "other values", "float64 places in float32"),
+    Known(r"ConvTranspose-", ORT, "NaN|infinity", "zeros between elements meet infinities"),
+    Known(r"Clip-[16]\b", "", "infinity", "limits that are not given are not float32's"),
+]
+
+
+def explanation(name: str, result: Outcome) -> str | None:
+    """Return why a case is as it is, None if nothing is known of it."""
+    for prefix, table in (("", DEVIATIONS), ("defect: ", DEFECTS)):
+        for known in table:
+            if known.judge not in ("", result.judge) or not re.match(known.name, name):
+                continue
+            if re.search(known.reason, result.reason):
+                return prefix + known.why
+    return None
