@@ -23,8 +23,9 @@ import pytest
 
 import triune
 from triune import _files, _native
+from triune.batch import Preprocess
 from triune.cli import main
-from triune.cli.data import Input, Pixels, load
+from triune.cli.data import Input, load
 from triune.errors import FileError
 from triune.icraft.host_backend import HostBackend
 from triune.icraft.xir import Framework, Network
@@ -338,7 +339,7 @@ def test_what_does_not_end_is_refused(reader: str, tmp_path: Path) -> None:
 
 
 def test_arrays_and_cards_that_do_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pixels = Pixels("rgb", 1, [0], [1])
+    pixels = Preprocess(scale=1.0)
     for name in ("x.npy", "x.npz", "x.png"):
         os.mkfifo(tmp_path / name)
         with pytest.raises(FileError, match="it is a pipe, not a plain file"):

@@ -34,7 +34,7 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 from PIL import Image, ImageEnhance, ImageOps
 
 import triune
-from triune.quantization._detections import BoxOutputs, Detections, find_box_outputs, match
+from triune._detections import BoxOutputs, Detections, find_box_outputs, match
 
 ROOT = Path(__file__).resolve().parents[2]
 Array = npt.NDArray[Any]

@@ -8,18 +8,21 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triune import _native
+from triune._model_info import ModelInfo
 from triune._report import Compilation, CompileReport
 from triune._session import Feeds
 from triune._text import short
 from triune.errors import ArgumentError, FileError, QuantizationWarning
 
 if TYPE_CHECKING:
+    from triune.batch import Preprocess
+    from triune.batch._pictures import Format
     from triune.quantization import QuantizationOptions, QuantizationResult
 
 __all__ = ["FORMATS", "compile"]
@@ -39,6 +42,9 @@ def compile(
     format: str = "package",
     bits: int = 8,
     quantization: QuantizationOptions | None = None,
+    preprocess: Preprocess | None = None,
+    labels: Sequence[str] = (),
+    input_format: Format | None = None,
 ) -> Compilation:
     """Compile an ONNX file for a device and return the package's directory, which is `output`.
 
@@ -63,6 +69,10 @@ def compile(
 
     `bits` is the width of the integers that calibration makes, activations and weights: 8, or for Icraft's documents for buyi
     16, then symmetric. A model in QDQ form has a width of its own.
+
+    `preprocess`, which says how pictures become inputs, and `labels`, names of the classes, go into the package's
+    ``model_info.json`` (default: what `model` says). With `input_format`, ``rgb8``, ``bgr8``, ``gray8`` or ``yuyv``, the package
+    takes uint8 (N, H, W, C), and `preprocess` becomes a part of its ``preprocess_graph.onnx``.
 
     Raises subclasses of `triune.errors.Error` (a `RuntimeError`): `FileError` if a file cannot be read or written or
     `output` is no directory, `ArgumentError` if `model` is no ONNX model or a damaged one, or an argument is wrong,
@@ -90,6 +100,8 @@ def compile(
         bits=bits,
         quantization=quantization,
         tell=tell,
+        info=ModelInfo(preprocess, tuple(labels)).over(ModelInfo.of_model(Path(model))),
+        input_format=input_format,
     )
 
 
@@ -108,6 +120,8 @@ def build(
     bits: int = 8,
     quantization: QuantizationOptions | None = None,
     tell: Callable[[QuantizationResult], None] = lambda _: None,
+    info: ModelInfo | None = None,
+    input_format: Format | None = None,
 ) -> Compilation:
     """Do what `compile` says; unless `quiet`, onnxruntime's own warnings are shown. `tell` is told how a model was quantized.
 
@@ -122,6 +136,9 @@ def build(
         raise ArgumentError(f"format: expected one of {', '.join(FORMATS)}, got '{format}'")
     if format == "icraft" and batch != 1:
         raise ArgumentError(f"batch: Icraft's networks have one image per run, got {batch}")
+    said = info or ModelInfo()
+    if input_format is not None and format == "icraft":
+        raise ArgumentError("input_format: Icraft's networks take their pictures by ImageMake; leave it out for them")
     if bits not in (8, 16):
         raise ArgumentError(f"bits: integers have 8 or 16, got {bits}")
     buyi = target.split("-")[0] == "buyi"
@@ -151,9 +168,16 @@ def build(
                 file, target=target, output=folder, name=source.stem, float_model=reals, **plan
             )
         folder.report = CompileReport.of(target, found)
+        if format == "package":
+            said.write(folder)
 
-    if calibration is None:
+    if calibration is None and input_format is None:
         put(source)
+        return folder
+    if calibration is None:
+        with tempfile.TemporaryDirectory(prefix="triune-") as scratch:
+            said = _take_pictures(source, Path(scratch) / "pictures.onnx", said, input_format)
+            put(Path(scratch) / "pictures.onnx")
         return folder
     from triune.quantization._quantize import QuantizationOptions, quantize_file
 
@@ -168,9 +192,33 @@ def build(
         )
     with tempfile.TemporaryDirectory(prefix="triune-") as scratch:
         quantized = Path(scratch) / "quantized.onnx"
-        tell(quantize_file(source, quantized, calibration, say, options, quiet=quiet))
+        tell(
+            quantize_file(
+                source, quantized, calibration, say, options, quiet=quiet, info=said, input_format=input_format
+            )
+        )
+        said = ModelInfo.of_model(quantized)
         put(quantized)
     return folder
+
+
+def _take_pictures(source: Path, target: Path, info: ModelInfo, input_format: Format | None) -> ModelInfo:
+    """Write a model that takes bytes, and return what it says."""
+    if input_format is None:
+        return info
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError(f"input_format needs the extra 'onnx': pip install 'triune[onnx]' ({error})") from None
+    from triune._picture_input import put_picture_input
+    from triune.batch import Preprocess
+    from triune.quantization._model import read
+
+    model = read(source)
+    onnx.load_external_data_for_model(model, str(source.parent))
+    how = put_picture_input(model, input_format, info.preprocess or Preprocess())
+    onnx.save(model, target)
+    return info._replace(preprocess=how)
 
 
 compile.__module__ = "triune"

@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,12 @@ import numpy.typing as npt
 from triune import _fork, _native
 from triune._arrays import operand, target
 from triune._files import MODEL_LIMIT
+from triune._model_info import ModelInfo
 from triune._text import nearest, short
 from triune.errors import ArgumentError, FormatError, ReleasedError
+
+if TYPE_CHECKING:
+    from triune.batch import Preprocess
 
 __all__ = ["Feeds", "Metadata", "ModelSource", "OperatorTime", "Run", "Session", "SessionProfile", "ValueInfo"]
 
@@ -248,6 +252,43 @@ class Session:
     def metadata(self) -> Metadata:
         """What the file says of itself: who wrote it, opsets, its own properties."""
         return self._metadata
+
+    @property
+    def info(self) -> ModelInfo:
+        """What the file says of its pictures and classes. Raises ArgumentError if that is damaged."""
+        return ModelInfo.of_properties(self._metadata.properties)
+
+    @property
+    def preprocess(self) -> Preprocess | None:
+        """How pictures become its input, if the file says so: one that `triune quantize` wrote with pictures does."""
+        return self.info.preprocess
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the classes, if the file says them."""
+        return self.info.labels
+
+    def feeds(self, *pictures: Any, preprocess: Preprocess | None = None) -> dict[str, npt.NDArray[Any]]:
+        """Return what `run` takes for pictures: paths, bytes of files, `PIL.Image.Image`, or uint8 arrays (H, W, C).
+
+        They become inputs as `preprocess` says, else as the file does, else stretched, with pixels from 0 to 1 (0 to 255 for
+        uint8).
+
+        Raises ArgumentError if the model takes no pictures or one cannot be read, FileError if there is no such file.
+        """
+        from triune.batch import Preprocess as Usual
+
+        if not pictures:
+            raise ArgumentError("pictures: expected at least one, got none")
+        first = self._inputs[0] if self._inputs else None
+        how = preprocess or self.preprocess or Usual.default(first.dtype if first else "float32")
+        frame = how.frame(*first) if first is not None and len(self._inputs) == 1 else None
+        if frame is None:
+            raise ArgumentError(f"the model takes no pictures, but {_texts(self._inputs)}")
+        array = np.empty((len(pictures), *frame.shape), frame.dtype)
+        for picture, place in zip(pictures, array, strict=True):
+            how.write(picture, frame, place)
+        return {frame.name: array}
 
     @property
     def threads(self) -> int:

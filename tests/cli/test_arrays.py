@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from triune.cli.data import Input, Pixels, feeds, load, samples
+from triune.batch import Preprocess
+from triune.cli.data import Input, feeds, load, samples
 
 X, Y = Input("x", (1, 2)), Input("y", (1, 3))
-PIXELS = Pixels("RGB", 1.0, [0.0], [1.0])
+PIXELS = Preprocess(scale=1.0)
 
 
 def saved(path: Path, **arrays: object) -> Path:

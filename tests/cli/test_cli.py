@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import triune
+from triune.batch import Preprocess
 from triune.cli import main, run
-from triune.cli.data import Input, Pixels, load
+from triune.cli.data import Input, load
 from triune.models import DIGITS_F32, DIGITS_INT8, digits_held_out
 
 
@@ -136,12 +137,12 @@ def test_numbers_per_channel(
 @pytest.mark.parametrize(
     ("pixels", "expected"),
     [
-        (Pixels("rgb", 255, [0], [1]), [1, 0.4, 0.2]),
-        (Pixels("bgr", 1, [0], [1]), [51, 102, 255]),
-        (Pixels("bgr", 255, [0.2, 0, 0], [1, 2, 1]), [0, 0.2, 1]),
+        (Preprocess(), [1, 0.4, 0.2]),
+        (Preprocess(scale=1.0, color="bgr"), [51, 102, 255]),
+        (Preprocess(mean=(0.2, 0, 0), std=(1, 2, 1), color="bgr"), [0, 0.2, 1]),
     ],
 )
-def test_pixels(tmp_path: Path, pixels: Pixels, expected: list[float]) -> None:
+def test_pixels(tmp_path: Path, pixels: Preprocess, expected: list[float]) -> None:
     image = pytest.importorskip("PIL.Image")
     image.new("RGB", (4, 2), (255, 102, 51)).save(tmp_path / "x.png")
     array = load(tmp_path / "x.png", [Input("x", (1, 3, 4, 6))], pixels)["x"]

@@ -17,9 +17,9 @@ from quantization_networks import Builder, samples, ssd_like, yolox_like
 
 import triune
 from triune import errors
+from triune._detections import BoxOutputs, Detections, find_box_outputs, match, overlaps
 from triune.cli import main
 from triune.models import DIGITS_F32, DIGITS_INT8, digits_held_out
-from triune.quantization._detections import BoxOutputs, Detections, find_box_outputs, match, overlaps
 from triune.quantization._equalize import noted_factors
 
 SCANS = np.ascontiguousarray(digits_held_out()[0][:40].transpose(0, 3, 1, 2))

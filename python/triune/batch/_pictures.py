@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -20,14 +20,31 @@ from triune.errors import ArgumentError, FileError
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["SUFFIXES", "Frame", "Preprocess"]
+__all__ = ["ANIMATIONS", "FORMATS", "SUFFIXES", "Format", "Frame", "Preprocess", "frames_of"]
 
 SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 """Endings of files that are taken for pictures."""
 
+ANIMATIONS = frozenset({".gif", ".tif", ".tiff", ".webp"})
+"""Those that may hold several."""
+
 _TABLED = ("float32", "int8", "uint8")
 """Dtypes that pixels become."""
 
+FORMATS = ("rgb8", "bgr8", "gray8", "yuyv")
+"""How pixels may lie in bytes."""
+
+# Y in front of it, then R, G and B of a pair of pixels from Y0, U, Y1, V, all less their offsets: ITU-R BT.601, of limited range.
+_YUYV_OFFSETS = np.array([16, 128, 16, 128], np.float32)
+_TO_RGB = np.zeros((4, 6), np.float32)
+_TO_RGB[0, :3] = _TO_RGB[2, 3:] = 255 / 219
+_TO_RGB[1, [1, 4]], _TO_RGB[1, [2, 5]] = -0.391762, 2.017232
+_TO_RGB[3, [0, 3]], _TO_RGB[3, [1, 4]] = 1.596027, -0.812968
+_FROM_RGB = np.array(
+    [[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]], np.float32
+).T / np.float32(255)
+
+Format = Literal["rgb8", "bgr8", "gray8", "yuyv"]
 Fit = Literal["stretch", "crop", "pad"]
 
 
@@ -38,7 +55,7 @@ class Frame:
     name: str
     """The input's name, for errors."""
     channels: int
-    """1 or 3."""
+    """1 or 3; 2 for pairs of pixels in four bytes, Y0 U Y1 V."""
     height: int
     width: int
     dtype: str
@@ -52,10 +69,13 @@ class Frame:
         return (*size, self.channels) if self.last else (self.channels, *size)
 
     @classmethod
-    def of(cls, name: str, dtype: str, shape: Sequence[int | str], size: tuple[int, int] | None) -> Self | None:
+    def of(
+        cls, name: str, dtype: str, shape: Sequence[int | str], size: tuple[int, int] | None, *, pairs: bool = False
+    ) -> Self | None:
         """Return the frame of an input (N, C, H, W) or (N, H, W, C), None if it is no picture's.
 
-        Open heights and widths are those of `size`, (H, W); without one, the input is no picture's.
+        Open heights and widths are those of `size`, (H, W); without one, the input is no picture's. With `pairs` it takes
+        (N, H, W, 2), pixels in pairs.
         """
         if len(shape) != 4 or dtype not in _TABLED:
             return None
@@ -64,7 +84,8 @@ class Frame:
             height, width = (
                 side if isinstance(side, int) else size[axis] if size else 0 for axis, side in enumerate(sides)
             )
-            if channels in (1, 3) and height and width and size in (None, (height, width)):
+            counts = ((2,) if last else ()) if pairs else (1, 3)
+            if channels in counts and height and width and size in (None, (height, width)):
                 return cls(name, int(channels), height, width, dtype, last)
         return None
 
@@ -83,15 +104,20 @@ class Preprocess:
     part: float = 1.0
     """With ``crop``: how much of the largest middle that fits is cut out, by its sides; 0.875 is 224 of 256."""
     fill: int = 0
-    """With ``pad``: the pixels around the picture, which lies in the middle."""
+    """With ``pad``: the pixels around the picture."""
+    corner: bool = False
+    """With ``pad``: whether the picture lies in the upper left corner; else in the middle."""
     scale: float = 255.0
     """Divides pixels first."""
     mean: float | tuple[float, ...] = 0.0
     """Is subtracted then: one for all channels, or one each, in the order of `color`."""
     std: float | tuple[float, ...] = 1.0
     """Divides then, as `mean`."""
-    color: Literal["rgb", "bgr"] = "rgb"
-    """The order of the network's channels."""
+    color: Literal["rgb", "bgr", "yuyv"] = "rgb"
+    """The order of the network's channels; ``yuyv`` for one that takes pairs of pixels as Y0 U Y1 V, uint8 (N, H, W, 2)."""
+    format: Format = "rgb8"
+    """How pixels lie in arrays of uint8: (H, W, 3), for ``gray8`` (H, W) or (H, W, 1), for ``yuyv`` (H, W, 2). Files say it
+    themselves."""
     filter: Literal["nearest", "bilinear", "bicubic", "lanczos"] = "bilinear"
     """How pixels are interpolated, by Pillow, which takes all pixels into account when a picture shrinks."""
     reducing_gap: float | None = None
@@ -104,7 +130,8 @@ class Preprocess:
         """Check what no model is needed for. Raises ArgumentError."""
         for name, choices in (
             ("fit", ("stretch", "crop", "pad")),
-            ("color", ("rgb", "bgr")),
+            ("color", ("rgb", "bgr", "yuyv")),
+            ("format", FORMATS),
             ("filter", ("nearest", "bilinear", "bicubic", "lanczos")),
         ):
             if (value := getattr(self, name)) not in choices:
@@ -133,6 +160,52 @@ class Preprocess:
         }
         return cls(**(usual | changes))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return what differs from the defaults, as JSON has it."""
+        plain = Preprocess()
+        return {name: value for name, value in asdict(self).items() if value != getattr(plain, name)}
+
+    @classmethod
+    def from_dict(cls, values: object) -> Self:
+        """Return what `to_dict` was made of. Raises ArgumentError if that is not what it is."""
+        if not isinstance(values, Mapping):
+            raise ArgumentError(f"preprocess: expected an object, got {type(values).__name__}")
+        kinds = {field.name: type(field.default) for field in fields(cls)}
+        given: dict[str, Any] = {}
+        for name, value in values.items():
+            if name not in kinds:
+                raise ArgumentError(f"preprocess: unknown {name!r}; it is of a newer Triune, or damaged")
+            numbers = isinstance(value, list) and all(_is_number(each) for each in value)
+            good: bool
+            if name in ("mean", "std"):
+                good = numbers or _is_number(value)
+            elif name == "size":
+                good = value is None or (numbers and len(value) == 2 and all(isinstance(each, int) for each in value))
+            elif name in ("part", "scale", "reducing_gap"):
+                good = _is_number(value) or (name == "reducing_gap" and value is None)
+            else:
+                good = type(value) is kinds[name]
+            if not good:
+                raise ArgumentError(f"preprocess: {name}: got {value!r}")
+            given[name] = tuple(value) if isinstance(value, list) else value
+        return cls(**given)
+
+    def frame(self, name: str, dtype: str, shape: Sequence[int | str]) -> Frame | None:
+        """Return what an input takes of a picture, None if it is no picture's."""
+        return Frame.of(name, dtype, shape, self.size, pairs=self.color == "yuyv")
+
+    def place(self, size: tuple[int, int], target: tuple[int, int]) -> tuple[float, float, float, float]:
+        """Return how places in the input are places in the picture: factors and offsets, x · fx + ox and y · fy + oy.
+
+        `size` and `target` are the extents of the two, (W, H).
+        """
+        if self.fit == "pad":
+            inner, (left, top) = self._inner(size, target)
+            fx, fy = size[0] / inner[0], size[1] / inner[1]
+            return fx, fy, -left * fx, -top * fy
+        x, y, right, bottom = self._box(size, target)
+        return (right - x) / target[0], (bottom - y) / target[1], x, y
+
     @classmethod
     def default(cls, dtype: str) -> Self:
         """Return what is taken where nothing is said: pixels from 0 to 1, as they are for uint8, less 128 for int8."""
@@ -159,6 +232,10 @@ class Preprocess:
             pixels = self._pixels(source, frame)
         if self.color == "bgr" and frame.channels == 3:
             pixels = np.ascontiguousarray(pixels[..., ::-1])
+        if frame.channels == 2:
+            # Four bytes for two pixels: what the core spreads has one or three channels.
+            out[...] = _tables(self, frame)[0][_pairs(pixels)]
+            return
         _native.spread_pixels(pixels, _tables(self, frame), out, frame.last)
 
     def check(self, frame: Frame) -> None:
@@ -169,10 +246,24 @@ class Preprocess:
         """Return an array that needs no scaling as it is."""
         if not isinstance(source, np.ndarray) or source.dtype != np.uint8 or (self.fit == "crop" and self.part < 1):
             return None
+        source = self._unpacked(source)
         if source.ndim == 2 and frame.channels == 1:
             source = source[..., None]
-        wanted = (frame.height, frame.width, frame.channels)
+        wanted = (frame.height, frame.width, 3 if frame.channels == 2 else frame.channels)
         return np.ascontiguousarray(source) if source.shape == wanted else None
+
+    def _unpacked(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return an array of pixels as RGB, or gray."""
+        if self.format == "rgb8":
+            return array
+        channels = {"bgr8": 3, "gray8": 1, "yuyv": 2}[self.format]
+        if array.dtype != np.uint8 or not (
+            (array.ndim == 3 and array.shape[2] == channels) or (array.ndim == 2 and channels == 1)
+        ):
+            raise ArgumentError(f"expected {self.format}, uint8 (H, W, {channels}), got {array.dtype} {array.shape}")
+        if self.format == "yuyv":
+            return _unpaired(array)
+        return array[..., ::-1] if channels == 3 else array
 
     def _pixels(self, source: Any, frame: Frame) -> npt.NDArray[np.uint8]:
         """Return the picture at its size: uint8, (H, W, C)."""
@@ -188,17 +279,18 @@ class Preprocess:
                 with Image.open(io.BytesIO(source)) as picture:
                     scaled = self._scaled(picture, mode, frame)
             elif isinstance(source, np.ndarray):
-                array = source[..., 0] if source.ndim == 3 and source.shape[2] == 1 else source
+                array = self._unpacked(source)
+                array = array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else np.ascontiguousarray(array)
                 scaled = self._scaled(Image.fromarray(array), mode, frame)
             else:
                 with opened(source) as file, Image.open(file) as picture:
                     scaled = self._scaled(picture, mode, frame)
-        except FileError:
+        except (ArgumentError, FileError):
             raise
         except Exception as error:
             # Decoders raise OSError, SyntaxError, ValueError and their own, and seldom name the file.
             raise ArgumentError(f"not an image that can be read: {error}") from None
-        return np.asarray(scaled, np.uint8).reshape(frame.height, frame.width, frame.channels)
+        return np.asarray(scaled, np.uint8).reshape(frame.height, frame.width, -1)
 
     def _scaled(self, picture: Image.Image, mode: str, frame: Frame) -> Image.Image:
         from PIL import Image
@@ -215,11 +307,16 @@ class Preprocess:
         how = getattr(Image.Resampling, self.filter.upper())
         if self.fit != "pad":
             return picture.resize(size, how, box=self._box(picture.size, size))
-        ratio = min(size[0] / picture.size[0], size[1] / picture.size[1])
-        inner = (max(1, round(picture.size[0] * ratio)), max(1, round(picture.size[1] * ratio)))
+        inner, place = self._inner(picture.size, size)
         whole = Image.new(mode, size, self.fill if mode == "L" else (self.fill,) * 3)
-        whole.paste(picture.resize(inner, how), ((size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2))
+        whole.paste(picture.resize(inner, how), place)
         return whole
+
+    def _inner(self, size: tuple[int, int], target: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Return how large a padded picture becomes, and where it lies."""
+        ratio = min(target[0] / size[0], target[1] / size[1])
+        inner = (max(1, round(size[0] * ratio)), max(1, round(size[1] * ratio)))
+        return inner, (0, 0) if self.corner else ((target[0] - inner[0]) // 2, (target[1] - inner[1]) // 2)
 
     def _box(self, size: tuple[int, int], target: tuple[int, int]) -> tuple[float, float, float, float]:
         """Return what of a picture is shown: left, top, right, bottom."""
@@ -231,6 +328,52 @@ class Preprocess:
         left, top = (width - inner[0]) / 2, (height - inner[1]) / 2
         # Rounding must not lead outside.
         return (max(0.0, left), max(0.0, top), min(float(width), left + inner[0]), min(float(height), top + inner[1]))
+
+
+def frames_of(path: str | os.PathLike[str]) -> Iterator[tuple[int, Image.Image]]:
+    """Yield the pictures of a file with their numbers, several from an animation.
+
+    Raises ArgumentError if it is no picture that can be read, FileError if there is no such file.
+    """
+    try:
+        from PIL import Image, ImageSequence
+    except ImportError:
+        raise ImportError("images need the extra 'images': pip install 'triune[images]'") from None
+    with opened(path) as file:
+        try:
+            with Image.open(file) as picture:
+                for number, frame in enumerate(ImageSequence.Iterator(picture)):
+                    yield number, frame.copy()
+        except Exception as error:
+            # As above: whatever decoders raise.
+            raise ArgumentError(f"{os.fsdecode(path)}: not an image that can be read: {error}") from None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _unpaired(array: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Return pairs of pixels, (H, W, 2), as RGB."""
+    height, width, _ = array.shape
+    if width % 2:
+        raise ArgumentError(f"yuyv: expected an even width, as two pixels share their colors, got {width}")
+    four = array.reshape(height, width // 2, 4).astype(np.float32) - _YUYV_OFFSETS
+    six = np.clip(np.rint(four @ _TO_RGB), 0, 255).astype(np.uint8)
+    return np.ascontiguousarray(six).reshape(height, width, 3)
+
+
+def _pairs(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Return RGB, (H, W, 3), as pairs of pixels, (H, W, 2)."""
+    height, width, _ = pixels.shape
+    if width % 2:
+        raise ArgumentError(f"yuyv: expected an even width, as two pixels share their colors, got {width}")
+    bright, blue, red = np.moveaxis(pixels.astype(np.float32) @ _FROM_RGB, 2, 0)
+    packed = np.empty((height, width // 2, 4), np.float32)
+    packed[..., 0::2] = bright.reshape(height, -1, 2) + 16
+    packed[..., 1] = blue.reshape(height, -1, 2).mean(2) + 128
+    packed[..., 3] = red.reshape(height, -1, 2).mean(2) + 128
+    return np.clip(np.rint(packed), 0, 255).astype(np.uint8).reshape(height, width, 2)
 
 
 @lru_cache(maxsize=64)

@@ -22,7 +22,7 @@ from triune._arrays import operand
 from triune._files import opened
 from triune._session import ModelSource, Session, ValueInfo
 from triune._text import nearest, short
-from triune.batch._pictures import SUFFIXES, Frame, Preprocess
+from triune.batch._pictures import SUFFIXES, Preprocess
 from triune.errors import ArgumentError, Error, FileError, ForkedError
 
 if TYPE_CHECKING:
@@ -224,11 +224,12 @@ def predict(
     session of their own on `threads`. `batch` items make a run (default: what the model fixes, else 4; 1 where shapes
     differ). A last batch is filled up, so that the model is planned once; results do not depend on `batch` or `workers`.
 
-    `preprocess` says how pictures become inputs (default: stretched, pixels from 0 to 1), or is a function from an item to
-    an array, or to a dict of arrays by input name, without the batch's axis; it is called in the workers.
+    `preprocess` says how pictures become inputs (default: as the model says, else stretched, pixels from 0 to 1), or is a
+    function from an item to an array, or to a dict of arrays by input name, without the batch's axis; the workers call it.
 
     `outputs` names those to keep (default: all). With `top_k`, predictions have the best classes of the first of them, (N, C)
-    with any further extents 1, with names from `labels`: a list, or a text file with a line per class.
+    with any further extents 1, with names from `labels`: a list, or a text file with a line per class (default: what the
+    model says).
 
     `on_error` says what happens with an item that cannot be used: ``raise`` where it stands, or ``skip`` it, log it and list it
     in `Predictions.failures`. `progress` is called in the iterating thread with items done and their number, if it is known.
@@ -265,10 +266,11 @@ class Plan:
         self._threads = threads
         self._inputs = inputs
         self._own = None if isinstance(preprocess, Preprocess) or preprocess is None else preprocess
-        how = preprocess if isinstance(preprocess, Preprocess) else Preprocess.default(inputs[0].dtype)
+        info = session.info
+        usual = info.preprocess or Preprocess.default(inputs[0].dtype)
+        how = preprocess if isinstance(preprocess, Preprocess) else usual
         self._how = how
-        name, dtype, shape = inputs[0]
-        self._frame = Frame.of(name, dtype, shape, how.size) if len(inputs) == 1 and self._own is None else None
+        self._frame = how.frame(*inputs[0]) if len(inputs) == 1 and self._own is None else None
         if self._frame is not None:
             how.check(self._frame)
         elif isinstance(preprocess, Preprocess):
@@ -289,7 +291,7 @@ class Plan:
             raise ArgumentError("top_k: expected an output to look at, got outputs=[]")
         if labels is not None and not self._top:
             raise ArgumentError("labels: expected top_k beside them")
-        self._labels = labels
+        self._labels = labels if labels is not None or not self._top else info.labels or None
         self._local = threading.local()
 
     @property

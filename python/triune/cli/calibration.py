@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from triune.batch import Preprocess
 from triune.cli.arguments import finite, positive
-from triune.cli.data import IMAGES, Input, Pixels, Tensor, load
+from triune.cli.data import IMAGES, Input, Tensor, load
 from triune.errors import FileError
 from triune.quantization import QuantizationOptions
 from triune.quantization._samples import Expected, uniform
@@ -122,7 +123,7 @@ class Calibration:
         self,
         path: Path,
         inputs: Sequence[tuple[str, str, Sequence[int | str]]],
-        pixels: Pixels,
+        how: Preprocess,
         limit: int,
         say: Callable[[str], None],
     ) -> None:
@@ -135,7 +136,7 @@ class Calibration:
             Input(name, tuple(n if isinstance(n, int) else 1 for n in shape), dtype) for name, dtype, shape in inputs
         ]
         self._expected = [Expected(name, np.dtype(dtype), tuple(shape)) for name, dtype, shape in inputs]
-        self._pixels = pixels
+        self._how = how
         self._limit = limit
         self._files = _files(path)
         faults: list[str] = []
@@ -158,13 +159,15 @@ class Calibration:
             more = f"; and {len(faults) - _NAMED} more files" if len(faults) > _NAMED else ""
             raise ValueError("; ".join(faults[:_NAMED]) + more)
         self.count = count
+        self.pictures = any(file.suffix.lower() in IMAGES for file in self._files)
+        """Whether there are images among the files."""
 
     def __iter__(self) -> Iterator[dict[str, Tensor]]:
         """Yield the samples, each with a batch of one."""
         return islice((sample for file in self._files for sample in self._of(file)), self._limit)
 
     def _of(self, file: Path) -> Iterator[dict[str, Tensor]]:
-        arrays = load(file, self._inputs, self._pixels)
+        arrays = load(file, self._inputs, self._how)
         counts = {len(array) if array.ndim else 0 for array in arrays.values()}
         if len(counts) != 1:
             raise ValueError(f"{file}: expected the same number of samples in each array, got {sorted(counts)}")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from triune.cli.arguments import finite, positive
 from triune.cli.calibration import Calibration, model_inputs
-from triune.cli.compile import add_image_options
 from triune.cli.files import write_files
+from triune.cli.pictures import add_image_options, chosen, stored_info
 from triune.cli.progress import Progress
 
 
@@ -54,7 +54,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from triune.cli.data import Pixels
     from triune.profiling._report import check_extra
     from triune.quantization import compare
 
@@ -63,7 +62,9 @@ def _run(options: argparse.Namespace) -> int:
         check_extra()
     with Progress(verbose=options.verbose) as progress:
         found = model_inputs(options.reference)
-        samples = Calibration(options.inputs, found, Pixels.of(options), options.limit, progress)
+        samples = Calibration(
+            options.inputs, found, chosen(options, stored_info(options.reference), found), options.limit, progress
+        )
         comparison = compare(
             options.reference,
             *options.others,

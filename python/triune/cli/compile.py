@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 
 from triune._kinds import ONNX, require
-from triune.cli.arguments import byte_count, finite, nonzero, positive
+from triune.cli.arguments import byte_count, positive
 from triune.cli.calibration import add_quantization_options, add_sample_options, model_inputs, quantization_options
+from triune.cli.pictures import add_image_options, add_info_options, chosen, info_of, stored_info
 from triune.cli.progress import Progress
 
 POLICIES = ("none", "option1", "option2", "option3", "best_score", "exact")
@@ -54,7 +55,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         default=8,
         help="the width of calibration's integers; 16 for buyi with --format icraft (default: %(default)s)",
     )
-    add_image_options(parser)
+    add_info_options(add_image_options(parser))
     add_quantization_options(parser)
     parser.add_argument(
         "--json", action="store_true", help="print what runs where as JSON instead of a table, and no path"
@@ -65,33 +66,19 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.set_defaults(command=_run)
 
 
-def add_image_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Add how images become numbers. Returns their group."""
-    images = parser.add_argument_group("image files", "Pixels of 0 to 255 become (x / scale − mean) / std.")
-    images.add_argument(
-        "--color", choices=("rgb", "bgr"), default="rgb", help="order of the channels (default: %(default)s)"
-    )
-    images.add_argument(
-        "--scale", metavar="X", type=nonzero, default=255.0, help="1 keeps 0 to 255 (default: 255, for 0 to 1)"
-    )
-    per = "one for all channels, or one per channel in the order of --color"
-    images.add_argument("--mean", metavar="X", type=finite, nargs="+", default=[0.0], help=f"{per} (default: 0)")
-    images.add_argument("--std", metavar="X", type=nonzero, nargs="+", default=[1.0], help=f"{per} (default: 1)")
-    return images
-
-
 def _run(options: argparse.Namespace) -> int:
     from triune._compile import build
 
     require(options.model, (ONNX,), "compile")
+    stored = stored_info(options.model)
     with Progress(verbose=options.verbose) as progress:
         calibration = None
         if options.calibrate:
             from triune.cli.calibration import Calibration
-            from triune.cli.data import Pixels
 
             found = model_inputs(options.model)
-            calibration = Calibration(options.calibrate, found, Pixels.of(options), options.limit, progress)
+            how = chosen(options, stored, found)
+            calibration = Calibration(options.calibrate, found, how, options.limit, progress)
         package = build(
             options.model,
             options.target,
@@ -106,6 +93,8 @@ def _run(options: argparse.Namespace) -> int:
             bits=options.bits,
             quantization=quantization_options(options),
             tell=progress.tell,
+            info=info_of(options, stored, pictures=calibration is not None and calibration.pictures),
+            input_format=options.input_format,
         )
         if options.format == "package":
             progress.note(_residency(package / "model.json"))

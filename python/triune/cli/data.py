@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from triune._files import opened
-from triune.batch._pictures import SUFFIXES, Frame, Preprocess
+from triune.batch._pictures import ANIMATIONS, SUFFIXES, Preprocess, frames_of
 from triune.errors import ArgumentError, FileError
 
-__all__ = ["Input", "Pixels", "feeds", "load", "load_all", "samples"]
+__all__ = ["Input", "feeds", "load", "load_all", "samples"]
 
 IMAGES = SUFFIXES
+
+_VIDEOS = {".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".webm"}
 
 Tensor = npt.NDArray[Any]
 
@@ -31,25 +32,10 @@ class Input:
     dtype: str = "float32"
 
 
-@dataclass(frozen=True)
-class Pixels:
-    """How an image file becomes numbers: (x / scale − mean) / std, channels in the order `color`."""
-
-    color: str
-    scale: float
-    mean: Sequence[float]
-    std: Sequence[float]
-
-    @classmethod
-    def of(cls, options: argparse.Namespace) -> Self:
-        """Take them from the command line."""
-        return cls(options.color, options.scale, options.mean, options.std)
-
-
-def load(path: Path, inputs: Sequence[Input], pixels: Pixels) -> dict[str, Tensor]:
+def load(path: Path, inputs: Sequence[Input], how: Preprocess) -> dict[str, Tensor]:
     """Return an array per input from a .npz (by name), or from a .npy or image if there is one input.
 
-    Images are scaled to the input's size and turned into numbers as `pixels` says.
+    Images are scaled to the input's size and turned into numbers as `how` says.
 
     Raises ValueError if the file is of another kind or does not hold the inputs.
     """
@@ -73,7 +59,12 @@ def load(path: Path, inputs: Sequence[Input], pixels: Pixels) -> dict[str, Tenso
     if kind == ".npy":
         return {inputs[0].name: _arrays(path)[""]}
     if kind in IMAGES:
-        return {inputs[0].name: image(path, inputs[0], pixels)}
+        return {inputs[0].name: image(path, inputs[0], how)}
+    if kind in _VIDEOS:
+        raise ValueError(
+            f"{path}: a video, whose frames have to be pictures first (ffmpeg -i {path.name} frames/%06d.png); "
+            "an animated .gif or .webp is taken as it is"
+        )
     raise ValueError(f"{path}: expected .npy, .npz or an image, got {kind or 'no extension'}")
 
 
@@ -95,15 +86,20 @@ def _arrays(path: Path) -> dict[str, Tensor]:
         raise ValueError(f"{path}: not an array file that can be read: {error}") from None
 
 
-def load_all(paths: Sequence[Path], inputs: Sequence[Input], pixels: Pixels) -> tuple[dict[str, Tensor], list[str]]:
-    """Return what `load` does of several files, and of all in a folder, one behind the other; and a name for each row.
+def load_all(
+    paths: Sequence[Path], inputs: Sequence[Input], how: Preprocess
+) -> tuple[dict[str, Tensor], list[tuple[Path, int]], list[str]]:
+    """Return what `load` does of several files, and of all in a folder, one behind the other.
 
-    Several rows of one file have its name and their number.
+    And of each row the file and its number in there; and a name, unless there is one file: its own, with the number if it has
+    several.
     """
     files = [file for path in paths for file in ([path] if not path.is_dir() else _inside(path))]
     if len(files) == 1:
-        return load(files[0], inputs, pixels), []
-    found = [load(file, inputs, pixels) for file in files]
+        arrays = load(files[0], inputs, how)
+        rows = len(next(iter(arrays.values()))) if arrays and next(iter(arrays.values())).ndim else 0
+        return arrays, [(files[0], row) for row in range(rows)], []
+    found = [load(file, inputs, how) for file in files]
     counts = [_count(arrays, str(file)) for file, arrays in zip(files, found, strict=True)]
     names = [
         str(file) if count == 1 else f"{file}[{index}]"
@@ -115,7 +111,8 @@ def load_all(paths: Sequence[Path], inputs: Sequence[Input], pixels: Pixels) -> 
         if len(shapes) > 1:
             told = ", ".join(f"{shape} in {file}" for shape, file in list(shapes.items())[:2])
             raise ValueError(f"input {item.name!r}: expected files of one shape, got {told}")
-    return {item.name: np.concatenate([arrays[item.name] for arrays in found]) for item in inputs}, names
+    places = [(file, index) for file, count in zip(files, counts, strict=True) for index in range(count)]
+    return {item.name: np.concatenate([arrays[item.name] for arrays in found]) for item in inputs}, places, names
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -125,37 +122,35 @@ def _inside(folder: Path) -> list[Path]:
     return files
 
 
-def image(path: Path, item: Input, pixels: Pixels) -> npt.NDArray[np.float32]:
-    """Return an image file as the float32 array of an input, batch 1."""
-    if len(item.shape) != 4 or item.shape[1] not in (1, 3):
-        raise ValueError(f"input {item.name!r}: expected shape (N, 1 or 3, H, W) for an image, got {item.shape}")
-    _, channels, height, width = item.shape
-    for option, given in (("--mean", pixels.mean), ("--std", pixels.std)):
-        if len(given) not in (1, channels):
-            counts = "1 value" if channels == 1 else f"1 or {channels} values"
-            raise ValueError(f"{option}: expected {counts} for input {item.name!r}, got {len(given)}")
-    how = Preprocess(
-        scale=pixels.scale,
-        mean=tuple(pixels.mean),
-        std=tuple(pixels.std),
-        color="bgr" if pixels.color == "bgr" else "rgb",
-    )
-    result = np.empty((1, channels, height, width), np.float32)
+def image(path: Path, item: Input, how: Preprocess) -> Tensor:
+    """Return an image file as the array of an input; a batch of 1, of an animation as many as it has pictures."""
+    frame = how.frame(item.name, item.dtype, item.shape)
+    if frame is None:
+        wanted = "(N, H, W, 2)" if how.color == "yuyv" else "(N, 1 or 3, H, W)"
+        raise ValueError(f"input {item.name!r}: expected shape {wanted} for an image, got {item.shape}")
     try:
-        how.write(path, Frame(item.name, channels, height, width, "float32", False), result[0])
+        how.check(frame)
+    except ArgumentError as error:
+        raise ValueError(f"--{error}") from None
+    parts = []
+    try:
+        # The pictures of an animation one by one.
+        for picture in [path] if path.suffix.lower() not in ANIMATIONS else (each for _, each in frames_of(path)):
+            parts.append(np.empty((1, *frame.shape), frame.dtype))
+            how.write(picture, frame, parts[-1][0])
     except ArgumentError as error:
         raise ValueError(str(error)) from None
-    return result
+    return np.concatenate(parts)
 
 
-def samples(path: Path, inputs: Sequence[Input], pixels: Pixels) -> Iterator[dict[str, Tensor]]:
+def samples(path: Path, inputs: Sequence[Input], how: Preprocess) -> Iterator[dict[str, Tensor]]:
     """Return calibration samples of batch 1: from a .npz or .npy with many, from an image, or a directory of images."""
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.suffix.lower() in IMAGES)
         if not files:
             raise ValueError(f"{path}: expected images, got none")
-        return (load(file, inputs, pixels) for file in files)
-    arrays = load(path, inputs, pixels)
+        return (load(file, inputs, how) for file in files)
+    arrays = load(path, inputs, how)
     count = _count(arrays, str(path))
     return ({name: array[index : index + 1] for name, array in arrays.items()} for index in range(count))
 

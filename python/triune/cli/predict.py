@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 from triune._kinds import MODEL, require
-from triune.cli.arguments import finite, nonnegative, positive, ratio
-from triune.cli.compile import add_image_options
+from triune._model_info import ModelInfo
+from triune.cli.arguments import finite, nonnegative, positive
+from triune.cli.pictures import add_image_options, chosen
 from triune.cli.progress import Progress
 
 KINDS = ("csv", "jsonl", "parquet")
@@ -63,15 +65,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--imagenet", action="store_true", help="crop, mean and deviation as for networks trained on ImageNet"
     )
     images.add_argument(
-        "--fit",
-        choices=("stretch", "crop", "pad"),
-        default="stretch",
-        help="how other proportions fit (default: %(default)s)",
-    )
-    images.add_argument(
-        "--part", metavar="X", type=ratio, default=1.0, help="with --fit crop: how much of the middle (default: 1)"
-    )
-    images.add_argument(
         "--reducing-gap",
         metavar="X",
         type=finite,
@@ -90,19 +83,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.output != "-" and Path(options.output).suffix.lower().removeprefix(".") not in KINDS:
         raise ValueError(f"--output: expected a name that ends in .{', .'.join(KINDS)}, or -, got {options.output}")
     session = Session(options.model)
-    gap = options.reducing_gap
-    if options.imagenet:
-        how = Preprocess.imagenet(reducing_gap=gap, color=options.color)
-    else:
-        how = Preprocess(
-            options.fit,
-            options.part,
-            scale=options.scale,
-            mean=tuple(options.mean),
-            std=tuple(options.std),
-            color=options.color,
-            reducing_gap=gap,
-        )
+    stored = ModelInfo(Preprocess.imagenet()) if options.imagenet else session.info
+    how = replace(chosen(options, stored, session.inputs), reducing_gap=options.reducing_gap)
     files = list(chain.from_iterable(map(files_of, options.sources)))
     with Progress(verbose=options.verbose) as progress:
         predictions = predict(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from triune._kinds import ONNX, require
 from triune.cli.calibration import add_quantization_options, add_sample_options, model_inputs, quantization_options
-from triune.cli.compile import add_image_options
+from triune.cli.pictures import add_image_options, add_info_options, chosen, info_of, stored_info
 from triune.cli.progress import Progress
 
 
@@ -29,7 +29,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="activations: 8 bits with a zero point and int8 weights, or 16 without and int16 weights (default: %(default)s)",
     )
     add_quantization_options(parser)
-    add_image_options(parser)
+    add_info_options(add_image_options(parser))
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="show progress off a terminal, too, and onnxruntime's warnings"
     )
@@ -38,7 +38,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from triune.cli.calibration import Calibration
-    from triune.cli.data import Pixels
     from triune.quantization._quantize import quantize_file
 
     require(options.model, (ONNX,), "quantize")
@@ -47,10 +46,21 @@ def _run(options: argparse.Namespace) -> int:
         # Before the work, not after it.
         raise FileNotFoundError(f"{target}: there is no directory {target.parent}")
     with Progress(verbose=options.verbose) as progress:
-        found = model_inputs(options.model)
-        samples = Calibration(options.calibrate, found, Pixels.of(options), options.limit, progress)
+        found, stored = model_inputs(options.model), stored_info(options.model)
+        pictures = chosen(options, stored, found)
+        samples = Calibration(options.calibrate, found, pictures, options.limit, progress)
         how = quantization_options(options)
-        result = quantize_file(options.model, target, samples, progress, how, quiet=not options.verbose)
+        info = info_of(options, stored, pictures=samples.pictures)
+        result = quantize_file(
+            options.model,
+            target,
+            samples,
+            progress,
+            how,
+            quiet=not options.verbose,
+            info=info,
+            input_format=options.input_format,
+        )
         progress.tell(result)
     for check in result.checks:
         print(check)

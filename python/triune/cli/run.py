@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from triune._kinds import MODEL, PACKAGE, kind_of, require
-from triune.cli.arguments import nonnegative
-from triune.cli.compile import add_image_options
+from triune.cli.arguments import finite, nonnegative, ratio
+from triune.cli.pictures import add_image_options, chosen, stored_info
 from triune.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -50,7 +50,33 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         type=Path,
         help="where the outputs go, - for standard output; else a line for each",
     )
-    parser.add_argument("--labels", metavar="FILE", type=Path, help="names of the classes, a line each")
+    parser.add_argument(
+        "--labels",
+        metavar="FILE",
+        type=Path,
+        help="names of the classes, a line each (default: those that the model says)",
+    )
+    parser.add_argument(
+        "--draw",
+        metavar="OUT",
+        type=Path,
+        help="draw boxes or the best class into the images: a folder for them, or a file for one",
+    )
+    parser.add_argument(
+        "--boxes",
+        metavar="OUTPUT[,OUTPUT]",
+        help="the outputs with boxes and scores, if their shapes do not tell; none for no boxes",
+    )
+    parser.add_argument(
+        "--score", metavar="X", type=finite, default=0.25, help="of boxes at least (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--iou",
+        metavar="X",
+        type=ratio,
+        default=0.45,
+        help="boxes of a class that share more are one (default: %(default)s)",
+    )
     parser.add_argument("--profile", action="store_true", help="show modelled cycles per operator; times, on the CPU")
     parser.add_argument("--device", metavar="NAME|NUMBER", help="the card (default: the first that is free)")
     parser.add_argument(
@@ -119,8 +145,10 @@ class _OnCPU:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from triune._files import TEXT_LIMIT, read, replaced
-    from triune.cli.data import Pixels, feeds, load_all
+    from triune._files import replaced
+    from triune._model_info import labels_of
+    from triune.cli.answers import Told
+    from triune.cli.data import feeds, load_all
 
     path: Path = options.package
     require(path, (PACKAGE, *MODEL), "run")
@@ -128,16 +156,25 @@ def _run(options: argparse.Namespace) -> int:
     if options.output and not to_stdout and not options.output.parent.is_dir():
         # Before the work, not after it.
         raise FileNotFoundError(f"{options.output}: there is no directory {options.output.parent}")
-    labels = read(options.labels, TEXT_LIMIT).decode("utf-8", "replace").splitlines() if options.labels else None
+    if options.draw and not options.draw.parent.is_dir():
+        raise FileNotFoundError(f"{options.draw}: there is no directory {options.draw.parent}")
+    stored = stored_info(path)
+    labels = labels_of(options.labels) if options.labels else None
     with Progress(verbose=options.verbose) as progress:
         progress("loading")
         runner = _runner(path, options)
         try:
-            arrays, named = load_all(options.input, runner.inputs, Pixels.of(options))
+            how = chosen(options, stored, [(item.name, item.dtype, item.shape) for item in runner.inputs])
+            arrays, places, named = load_all(options.input, runner.inputs, how)
             results = runner.run(feeds(arrays, runner.inputs), lambda done, of: progress(f"image {done} of {of}"))
             profile = str(runner.profile()) if options.profile else ""
         finally:
             runner.close()
+    item = runner.inputs[0] if len(runner.inputs) == 1 else None
+    frame = how.frame(item.name, item.dtype, item.shape) if item else None
+    told = Told(results, frame, labels if labels is not None else stored.labels, how, places, options)
+    if options.draw:
+        told.draw(options.draw)
     if to_stdout:
         _save(sys.stdout.buffer, results)
     elif options.output:
@@ -146,8 +183,10 @@ def _run(options: argparse.Namespace) -> int:
             _save(file, results)
     else:
         for name, array in results.items():
-            for line in _summary(name, array, named, labels):
+            for line in _summary(name, array, named, labels, stored.labels):
                 print(line)
+        for line in told.lines(named):
+            print(line)
     if profile:
         print(profile, file=sys.stderr if options.output else sys.stdout)
     return 0
@@ -183,7 +222,13 @@ def _save(file: BinaryIO, results: dict[str, Tensor]) -> None:
                 np.lib.format.write_array(entry, array, allow_pickle=False)
 
 
-def _summary(name: str, array: Tensor, files: Sequence[str] = (), labels: Sequence[str] | None = None) -> Iterator[str]:
+def _summary(
+    name: str,
+    array: Tensor,
+    files: Sequence[str] = (),
+    labels: Sequence[str] | None = None,
+    stored: Sequence[str] = (),
+) -> Iterator[str]:
     """Yield a line on the whole, and for scores of classes, (N, C) or (N, C, 1, 1), one per image with the best."""
     if not array.size:
         yield f"{name}: {array.dtype} {array.shape} empty"
@@ -193,6 +238,8 @@ def _summary(name: str, array: Tensor, files: Sequence[str] = (), labels: Sequen
         return
     if labels is not None and len(labels) != array.shape[1]:
         raise ValueError(f"--labels: expected {array.shape[1]} lines, one per class of {name!r}, got {len(labels)}")
+    if labels is None and len(stored) == array.shape[1]:
+        labels = stored
     scores = array.reshape(array.shape[:2])
     for index, row in enumerate(scores[:_IMAGES_SHOWN]):
         best = (-row.astype(float)).argsort(kind="stable")[:_CLASSES_SHOWN]

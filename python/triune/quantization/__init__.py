@@ -3,9 +3,9 @@
 The public names are `triune.quantize` and `triune.compare`; here is what they give. Needs the extra ``onnx``.
 """
 
+from triune._detections import Matches
 from triune.quantization._check import OutputCheck
 from triune.quantization._compare import Comparison, Difference, LayerDifference, OutputDifference, compare
-from triune.quantization._detections import Matches
 from triune.quantization._quantize import QuantizationOptions, QuantizationResult, quantize
 
 __all__ = [

@@ -17,10 +17,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from triune._detections import BoxOutputs, Detections, Matches, find_box_outputs, match
 from triune._files import write_text
 from triune._session import Feeds
 from triune.errors import ArgumentError
-from triune.quantization._detections import BoxOutputs, Detections, Matches, find_box_outputs, match
 from triune.quantization._equalize import noted_factors
 from triune.quantization._model import Array, read
 from triune.quantization._statistics import session, with_outputs

@@ -18,8 +18,12 @@ from typing import Any
 import numpy as np
 
 from triune._files import write_bytes
+from triune._model_info import ModelInfo
 from triune._multipliers import use_fixed_multipliers
+from triune._picture_input import put_picture_input
 from triune._session import Feeds
+from triune.batch import Preprocess
+from triune.batch._pictures import Format
 from triune.errors import ArgumentError, QuantizationWarning, UnsupportedError
 from triune.quantization._check import OutputCheck, check_outputs
 from triune.quantization._equalize import channels_of, equalize_layers, note_factors, peaks_of
@@ -111,6 +115,9 @@ def quantize(
     float_from: Sequence[str] | None = None,
     keep_float: Sequence[str] = (),
     outputs: Sequence[str] = (),
+    preprocess: Preprocess | None = None,
+    labels: Sequence[str] = (),
+    input_format: Format | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> QuantizationResult:
     """Quantize a float ONNX file into the file `output`, in QDQ form, and say what came of it.
@@ -133,6 +140,11 @@ def quantize(
     `mixed` lets the operators that hurt most have 16 bits (``16``) or stay in float (``float``) until each output's signal
     to quantization noise ratio is at least `bound` dB.
 
+    `preprocess`, which says how pictures become inputs, and `labels`, names of the classes, are stored in the file (default:
+    what `model` says), for `triune.Session`, `triune.batch.predict` and the command line. With `input_format`, ``rgb8``,
+    ``bgr8``, ``gray8`` or ``yuyv``, the file's input becomes uint8 (N, H, W, C), and `preprocess` a part of the graph; samples
+    stay those of `model`.
+
     The result is checked against the float model on some of the samples: an output that is spoiled is told by
     `triune.errors.QuantizationWarning`.
 
@@ -153,7 +165,17 @@ def quantize(
         keep_float=keep_float,
         outputs=outputs,
     )
-    result = quantize_file(Path(model), Path(output), calibration, progress or (lambda _: None), options, quiet=True)
+    info = ModelInfo(preprocess, tuple(labels)).over(ModelInfo.of_model(Path(model)))
+    result = quantize_file(
+        Path(model),
+        Path(output),
+        calibration,
+        progress or (lambda _: None),
+        options,
+        quiet=True,
+        info=info,
+        input_format=input_format,
+    )
     for warning in result.warnings:
         warnings.warn(warning, QuantizationWarning, stacklevel=2)
     return result
@@ -167,8 +189,13 @@ def quantize_file(
     options: QuantizationOptions,
     *,
     quiet: bool,
+    info: ModelInfo | None = None,
+    input_format: Format | None = None,
 ) -> QuantizationResult:
-    """Do what `quantize` says, without issuing warnings; unless `quiet`, onnxruntime's own are shown."""
+    """Do what `quantize` says, without issuing warnings; unless `quiet`, onnxruntime's own are shown.
+
+    `info` is what the file is to say; None: what the source says.
+    """
     try:
         import onnx
         import onnxruntime  # noqa: F401
@@ -196,6 +223,10 @@ def quantize_file(
             if checked.failure is not None:
                 raise checked.failure from None
             raise UnsupportedError(f"{source}: {_reason(error, Path(folder))}") from error
+    said = ModelInfo.of_model(source) if info is None else info
+    if input_format is not None:
+        said = said._replace(preprocess=put_picture_input(written.model, input_format, said.preprocess or Preprocess()))
+    said.note(written.model)
     say("writing")
     onnx.checker.check_model(written.model)
     write_bytes(target, written.model.SerializeToString())

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from triune.errors import ArgumentError
-from triune.quantization._model import Array
 
-__all__ = ["BoxOutputs", "Detections", "Matches", "find_box_outputs", "match"]
+__all__ = ["BoxOutputs", "Detections", "Matches", "find_box_outputs", "match", "overlaps", "rows_of"]
 
+Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
 _COCO = 85
 """Numbers per box of detectors with four for the place, one for whether there is something, and COCO's 80 classes."""
+
+_ONE = 1e-2
+"""How far probabilities' sum may be from 1."""
 
 _MOST = 300
 """Boxes of an image at most, the ones with the best scores."""
@@ -54,8 +58,8 @@ class BoxOutputs:
 
     def detect(self, outputs: Mapping[str, Array], *, score: float, overlap: float = 0.5) -> list[Detections]:
         """Return what is found in each image: boxes of at least `score`, the best of those that overlap in a class."""
-        places = _rows(outputs[self.boxes])
-        scores = _rows(outputs[self.scores])
+        places = rows_of(outputs[self.boxes])
+        scores = rows_of(outputs[self.scores])
         if self.boxes == self.scores:
             places, scores = places[..., :4], scores[..., 4:]
         if self.objectness:
@@ -85,7 +89,7 @@ class BoxOutputs:
         return Detections(boxes[kept], best[kept], classes[kept].astype(np.int64))
 
 
-def _rows(array: Array) -> Floats:
+def rows_of(array: Array) -> Floats:
     """Return an output as image, box, number."""
     if array.ndim == 2:
         array = array[None]
@@ -120,9 +124,14 @@ def find_box_outputs(outputs: Mapping[str, Array], spec: str | None = None) -> B
             raise ArgumentError(f"boxes: expected one or two of the outputs {', '.join(outputs)}, got {spec!r}")
         return _described(names[0], names[-1], outputs)
     wide = {name: array for name, array in outputs.items() if array.dtype.kind == "f" and array.ndim == 3}
-    rows = {name: _rows(array) for name, array in wide.items()}
+    rows = {name: rows_of(array) for name, array in wide.items()}
     if len(wide) == 2:
         (one, first), (two, second) = rows.items()
+        if first.shape[1] == second.shape[1] and first.shape[2] == second.shape[2] == 4:
+            # Three classes and background: those whose sum is 1 are the scores.
+            sums = [float(np.abs(each.sum(axis=2) - 1).max(initial=0)) for each in (first, second)]
+            if min(sums) < _ONE < max(sums):
+                return _described(*((one, two) if sums[1] < _ONE else (two, one)), outputs)
         if first.shape[1] == second.shape[1] and (first.shape[2] == 4) != (second.shape[2] == 4):
             return _described(*((one, two) if first.shape[2] == 4 else (two, one)), outputs)
     if len(wide) == 1:
@@ -134,11 +143,11 @@ def find_box_outputs(outputs: Mapping[str, Array], spec: str | None = None) -> B
 
 
 def _described(boxes: str, scores: str, outputs: Mapping[str, Array]) -> BoxOutputs:
-    found = _rows(outputs[scores])
+    found = rows_of(outputs[scores])
     objectness = boxes == scores and found.shape[2] == _COCO
     # Of a softmax over background and classes the sum is 1.
     sums = found.sum(axis=2)
-    background = boxes != scores and found.shape[2] > 1 and bool(np.abs(sums - 1).max(initial=0) < 1e-2)
+    background = boxes != scores and found.shape[2] > 1 and bool(np.abs(sums - 1).max(initial=0) < _ONE)
     return BoxOutputs(boxes, scores, None, objectness, background)
 
 

@@ -1,0 +1,133 @@
+"""What a model says of its pictures and classes: how a picture becomes its input, and what its classes are called.
+
+In an ONNX file that is metadata, in a package the file ``model_info.json``, whose ``labels`` programs for compiled models
+look for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from triune.errors import ArgumentError, Error
+
+if TYPE_CHECKING:
+    from triune.batch import Preprocess
+
+__all__ = ["FILE", "ModelInfo", "labels_of"]
+
+FILE = "model_info.json"
+"""Its name in a package."""
+
+_PREPROCESS, _LABELS = "triune.preprocess", "triune.labels"
+"""Keys of ONNX metadata."""
+
+
+class ModelInfo(NamedTuple):
+    """What is known beside the network."""
+
+    preprocess: Preprocess | None = None
+    """How a picture becomes the input."""
+    labels: tuple[str, ...] = ()
+    """Names of the classes, in their order."""
+
+    @classmethod
+    def of_properties(cls, properties: Mapping[str, str]) -> ModelInfo:
+        """Read an ONNX file's metadata. Raises ArgumentError, with the key, if it is damaged."""
+        found: dict[str, Any] = {}
+        for key, name in ((_PREPROCESS, "preprocess"), (_LABELS, "labels")):
+            if key in properties:
+                try:
+                    found[name] = json.loads(properties[key])
+                except ValueError as error:
+                    raise ArgumentError(f"metadata {key!r}: not JSON ({error}); write the model again") from None
+        return cls._of(found)
+
+    @classmethod
+    def of_model(cls, path: Path) -> ModelInfo:
+        """Read an ONNX file's metadata; nothing from one that cannot be read, as who takes it says what is wrong.
+
+        Raises ArgumentError if what it says is damaged.
+        """
+        from triune import _native
+
+        try:
+            properties = _native.Session(path).metadata["properties"]
+        except Error:
+            return cls()
+        try:
+            return cls.of_properties(properties)
+        except ArgumentError as error:
+            raise ArgumentError(f"{path}: {error}") from None
+
+    @classmethod
+    def of_package(cls, folder: Path) -> ModelInfo:
+        """Read a package's file; nothing, if it has none. Raises ArgumentError, with the path, if it is damaged."""
+        from triune._files import TEXT_LIMIT, read
+
+        path = folder / FILE
+        if not path.exists():
+            return cls()
+        try:
+            found = json.loads(read(path, TEXT_LIMIT))
+            if not isinstance(found, dict):
+                raise ArgumentError(f"expected an object, got {type(found).__name__}")
+            return cls._of(found)
+        except (ArgumentError, ValueError) as error:
+            raise ArgumentError(f"{path}: {error}; compile the model again") from None
+
+    @classmethod
+    def _of(cls, found: Mapping[str, Any]) -> ModelInfo:
+        from triune.batch import Preprocess
+
+        labels = found.get("labels", [])
+        if not isinstance(labels, list) or not all(isinstance(each, str) for each in labels):
+            raise ArgumentError("labels: expected a list of texts")
+        how = Preprocess.from_dict(found["preprocess"]) if "preprocess" in found else None
+        return cls(how, tuple(labels))
+
+    def over(self, other: ModelInfo) -> ModelInfo:
+        """Return this, and where it says nothing, what the other says."""
+        return ModelInfo(other.preprocess if self.preprocess is None else self.preprocess, self.labels or other.labels)
+
+    def note(self, model: Any) -> None:
+        """Write it down in an `onnx.ModelProto`."""
+        texts = {}
+        if self.preprocess is not None:
+            texts[_PREPROCESS] = json.dumps(self.preprocess.to_dict())
+        if self.labels:
+            texts[_LABELS] = json.dumps(self.labels, ensure_ascii=False)
+        for entry in [entry for entry in model.metadata_props if entry.key in texts]:
+            model.metadata_props.remove(entry)
+        for key, text in texts.items():
+            model.metadata_props.add(key=key, value=text)
+
+    def write(self, folder: Path) -> None:
+        """Write a package's file; take an older one away if there is nothing to say."""
+        from triune._files import write_text
+
+        path = folder / FILE
+        if self == ModelInfo():
+            path.unlink(missing_ok=True)
+            return
+        found: dict[str, Any] = {"labels": list(self.labels)}
+        if self.preprocess is not None:
+            found["preprocess"] = self.preprocess.to_dict()
+        write_text(path, json.dumps(found, ensure_ascii=False, indent=2) + "\n")
+
+
+def labels_of(path: Path) -> tuple[str, ...]:
+    """Return the names in a text file, a line each, without those of empty lines at its end.
+
+    Raises FileError if it cannot be read, ArgumentError if it holds none.
+    """
+    from triune._files import TEXT_LIMIT, read
+
+    lines: Sequence[str] = read(path, TEXT_LIMIT).decode("utf-8", "replace").splitlines()
+    while lines and not lines[-1].strip():
+        lines = lines[:-1]
+    if not lines:
+        raise ArgumentError(f"{path}: expected names of classes, a line each, got none")
+    return tuple(line.strip() for line in lines)

@@ -1,0 +1,101 @@
+"""What `triune run` says of pictures: boxes with names, and drawings."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from triune._answers import Answer, Reader, draw
+from triune._files import replaced
+from triune.batch import Preprocess
+from triune.batch._pictures import SUFFIXES, Frame, frames_of
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+__all__ = ["Told"]
+
+_SHOWN = 10
+"""Pictures whose boxes are printed, and boxes of each."""
+
+
+class Told:
+    """The answers for the rows of a run."""
+
+    def __init__(
+        self,
+        results: Mapping[str, npt.NDArray[Any]],
+        frame: Frame | None,
+        labels: Sequence[str],
+        how: Preprocess,
+        places: Sequence[tuple[Path, int]],
+        options: argparse.Namespace,
+    ) -> None:
+        """`places` has file and number in it of each row; those of pictures are what boxes are told in."""
+        self._results = results
+        self._how = how
+        self._places = places
+        pictures = frame is not None and any(_is_picture(file) for file, _ in places)
+        self._reader = None
+        if pictures or options.boxes:
+            self._reader = Reader(results, frame, labels, boxes=options.boxes, score=options.score, iou=options.iou)
+        elif options.draw:
+            raise ValueError("--draw: expected images as --input, for a model that takes images")
+        if options.draw and self._reader is not None and not self._reader.known:
+            raise ValueError(f"--draw: {self._reader.said}")
+
+    def lines(self, names: Sequence[str]) -> Iterator[str]:
+        """Yield a line on what the outputs are, and one per picture with its boxes; nothing for classes."""
+        reader = self._reader
+        if reader is None or not reader.boxes:
+            return
+        yield reader.said
+        for row, (_, _, answers) in enumerate(self._each()):
+            if row == _SHOWN:
+                yield f"  … {len(self._places) - _SHOWN} more"
+                return
+            name = names[row] if row < len(names) else f"image {row}"
+            yield f"  {name}: {len(answers)} found" if answers else f"  {name}: nothing found"
+            yield from (f"    {answer}" for answer in answers[:_SHOWN])
+            if len(answers) > _SHOWN:
+                yield f"    … {len(answers) - _SHOWN} more"
+
+    def draw(self, target: Path) -> None:
+        """Write the pictures with what was found in them: to a file, if there is one of them and `target` is none's folder."""
+        single = target.suffix.lower() in SUFFIXES and len(self._places) == 1
+        if not single:
+            target.mkdir(exist_ok=True)
+        used: set[str] = set()
+        for file, picture, answers in self._each():
+            if picture is None:
+                continue
+            stem = file.stem
+            number = 1
+            while f"{stem}.png" in used:
+                stem, number = f"{file.stem}_{number}", number + 1
+            used.add(f"{stem}.png")
+            path = target if single else target / f"{stem}.png"
+            kind = {".jpg": "JPEG", ".jpeg": "JPEG", ".tif": "TIFF"}.get(path.suffix.lower(), path.suffix[1:].upper())
+            with replaced(path) as opened:
+                draw(picture, answers).save(opened, kind)
+
+    def _each(self) -> Iterator[tuple[Path, Image.Image | None, list[Answer]]]:
+        """Yield file, picture and answers of each row."""
+        assert self._reader is not None
+        frames: Iterator[tuple[int, Image.Image]] = iter(())
+        for row, (file, number) in enumerate(self._places):
+            picture = None
+            if _is_picture(file):
+                if number == 0:
+                    frames = frames_of(file)
+                picture = next(frames)[1]
+            size = picture.size if picture is not None else None
+            yield file, picture, self._reader.read(self._results, row, size, self._how)
+
+
+def _is_picture(file: Path) -> bool:
+    return file.suffix.lower() in SUFFIXES

@@ -1,0 +1,102 @@
+"""How pictures become inputs, on the command line: what a model says of it, and options that say otherwise."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from triune._kinds import ONNX, PACKAGE, kind_of
+from triune._model_info import ModelInfo, labels_of
+from triune.batch import Preprocess
+from triune.batch._pictures import FORMATS
+from triune.cli.arguments import finite, nonzero, ratio
+
+__all__ = ["add_image_options", "add_info_options", "chosen", "info_of", "stored_info"]
+
+_FITS = {"stretch": "stretch", "letterbox": "pad", "center-crop": "crop", "pad": "pad", "crop": "crop"}
+
+_OPTIONS = ("color", "scale", "mean", "std", "resize", "part", "fill", "corner")
+
+
+def add_image_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add how images become numbers. Returns their group."""
+    images = parser.add_argument_group(
+        "image files",
+        "Pixels of 0 to 255 become (x / scale − mean) / std. What is not given is as the model says, if it was quantized or "
+        "compiled with such options.",
+    )
+    images.add_argument("--color", choices=("rgb", "bgr"), help="order of the channels (default: rgb)")
+    images.add_argument("--scale", metavar="X", type=nonzero, help="1 keeps 0 to 255 (default: 255, for 0 to 1)")
+    per = "one for all channels, or one per channel in the order of --color"
+    images.add_argument("--mean", metavar="X", type=finite, nargs="+", help=f"{per} (default: 0)")
+    images.add_argument("--std", metavar="X", type=nonzero, nargs="+", help=f"{per} (default: 1)")
+    images.add_argument(
+        "--resize",
+        "--fit",
+        dest="resize",
+        choices=tuple(_FITS),
+        help="how other proportions fit: stretch, letterbox (or pad), center-crop (or crop) (default: stretch)",
+    )
+    images.add_argument(
+        "--part", metavar="X", type=ratio, help="with --resize center-crop: how much of the middle (default: 1)"
+    )
+    images.add_argument(
+        "--fill", metavar="X", type=int, help="with --resize letterbox: the pixels around the picture (default: 0)"
+    )
+    images.add_argument(
+        "--corner",
+        action=argparse.BooleanOptionalAction,
+        help="with --resize letterbox: the picture lies in the upper left corner (default: in the middle)",
+    )
+    return images
+
+
+def add_info_options(images: argparse._ArgumentGroup) -> None:
+    """Add what is stored in a model, and what its input becomes."""
+    images.add_argument(
+        "--input-format",
+        choices=FORMATS,
+        help="let the model take bytes, uint8 (N, H, W, C), of this format: the image options become a part of it",
+    )
+    images.add_argument(
+        "--labels", metavar="FILE", type=Path, help="names of the classes, a line each, to be stored in the model"
+    )
+
+
+def stored_info(path: Path) -> ModelInfo:
+    """Return what a model or package says of its pictures and classes. Raises ArgumentError if that is damaged."""
+    kind = kind_of(path)
+    if kind is PACKAGE:
+        return ModelInfo.of_package(path if path.is_dir() else path.parent)
+    return ModelInfo.of_model(path) if kind is ONNX else ModelInfo()
+
+
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    found = {name: value for name in _OPTIONS if (value := getattr(options, name, None)) is not None}
+    for name in ("mean", "std"):
+        if name in found:
+            found[name] = tuple(found[name])
+    if "resize" in found:
+        found["fit"] = _FITS[found.pop("resize")]
+    return found
+
+
+def chosen(
+    options: argparse.Namespace, stored: ModelInfo, inputs: Sequence[tuple[str, str, Sequence[int | str]]]
+) -> Preprocess:
+    """Return how images become inputs: as the options say, else as the model does, else as is usual for its type."""
+    usual = Preprocess.default(inputs[0][1]) if inputs else Preprocess()
+    return replace(stored.preprocess or usual, **_given(options))
+
+
+def info_of(options: argparse.Namespace, stored: ModelInfo, *, pictures: bool) -> ModelInfo:
+    """Return what a model is to say: what the options give, else what it said before. `pictures`: it was calibrated with some."""
+    given = _given(options)
+    how = stored.preprocess
+    if given or pictures or options.input_format is not None:
+        how = replace(how or Preprocess(), **given)
+    labels = labels_of(options.labels) if options.labels is not None else stored.labels
+    return ModelInfo(how, labels)
