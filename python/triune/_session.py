@@ -55,7 +55,7 @@ class _ValueInfo(NamedTuple):
     name: str
     """Its name, the key in `Session.run`'s feeds."""
     dtype: str
-    """The element type by numpy's name, such as ``float32``."""
+    """The element type by numpy's name, such as ``float32``; ``object`` for strings."""
     shape: tuple[int | str, ...]
     """An int per axis, or a name where the model leaves the extent open; ``("...",)`` where it leaves the number of axes open."""
 
@@ -64,7 +64,8 @@ class ValueInfo(_ValueInfo):
     """An input or output of a model: name, dtype and shape as a tuple, and its kind."""
 
     kind: str
-    """``tensor``, ``sequence`` (a list of arrays of `dtype`), ``optional`` (an array or None) or ``optional sequence``."""
+    """``tensor``, ``strings`` (an array of str), ``sequence`` (a list of arrays of `dtype`), ``optional`` (an array or None) or
+    ``optional sequence``."""
 
     def __new__(cls, name: str, dtype: str, shape: tuple[int | str, ...], kind: str = "tensor") -> ValueInfo:
         """Make the tuple."""
@@ -216,9 +217,9 @@ class Session:
         self._folder = folder
         self._inputs = _infos(native.inputs, native.input_kinds)
         self._outputs = _infos(native.outputs, native.output_kinds)
-        self._defaults = _infos(native.defaults, ["tensor"] * len(native.defaults))
+        self._defaults = _infos(native.defaults, native.default_kinds)
         self._dtypes = {info.name: _dtype(info.dtype) for info in (*self._inputs, *self._defaults)}
-        self._kinds = {info.name: info.kind for info in self._inputs}
+        self._kinds = {info.name: info.kind for info in (*self._inputs, *self._defaults)}
         self._places = {info.name: index for index, info in enumerate(self._outputs)}
         self._metadata = Metadata(**native.metadata)
         # For `run_async`: one thread, as runs take turns.
@@ -337,9 +338,10 @@ class Session:
         tensors, or lists of numbers. What is not C-contiguous is copied. With `convert`, elements of other dtypes are
         converted as far as each is kept: integers exactly, floats to the nearest one.
 
-        A sequence is a list of arrays, and an optional without content is None, given and returned. Elements of types that
-        numpy does not have are those of ml_dtypes, if that is installed; without it results are arrays of their patterns,
-        uint16 for bfloat16 and uint8 for the others, which are taken in either case.
+        Strings are an array of str or of their UTF-8 in bytes, of objects or of numpy's own types for them, or a list of str;
+        returned are arrays of objects, which are str. A sequence is a list of arrays, and an optional without content is None,
+        given and returned. Elements of types that numpy does not have are those of ml_dtypes, if that is installed; without it
+        results are arrays of their patterns, uint16 for bfloat16 and uint8 for the others, which are taken in either case.
 
         `out` has C-contiguous arrays that results are written to without a copy, by output name, or in the order of the
         results with None for a new one. They are returned in their places. Only results whose extents depend on data are copied.
@@ -371,6 +373,8 @@ class Session:
             if not isinstance(value, list):
                 return value
             return [_array(f"input {name!r}[{index}]", each, dtype, convert) for index, each in enumerate(value)]
+        if kind == "strings":
+            return _strings(f"input {name!r}", value)
         return None if value is None and kind == "optional" else _array(f"input {name!r}", value, dtype, convert)
 
     def _place(self, name: str) -> int:
@@ -596,6 +600,15 @@ def _array(what: str, value: Any, dtype: np.dtype[Any], convert: bool) -> npt.ND
     if stored and isinstance(value, np.ndarray) and value.dtype == _patterns(dtype.name):
         return np.asarray(value, order="C")
     return operand(what, value, dtype, convert)
+
+
+def _strings(what: str, value: Any) -> npt.NDArray[Any]:
+    if isinstance(value, np.ndarray):
+        return value
+    if not isinstance(value, str | bytes | list | tuple):
+        raise ArgumentError(f"{what}: expected an array of strings, got {type(value).__name__}")
+    # What its elements are is the core's to check.
+    return np.array(value, object)
 
 
 def _thread_count(threads: int) -> int:

@@ -76,6 +76,7 @@ pub struct Summary {
 ///
 /// A symbolic batch is bound to 1: a batch of N runs N images side by side, each on its own core.
 pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Result<Compiled, Error> {
+    model.expect_numbers()?;
     let start = std::time::Instant::now();
     if options.batch == 0 || options.batch > spec.cores as usize {
         return Err(Error::Argument(format!(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use triune_tensor::{DType, MAX_RANK, QuantParams, Requantize, Rounding, Shape};
 
-use crate::{Constant, Error, Op};
+use crate::{Constant, Error, Op, Strings};
 
 /// Index of a value in [`Graph::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,12 +35,14 @@ pub enum ValueKind {
     Optional,
     /// A list of tensors, or nothing.
     OptionalSequence,
+    /// A tensor of strings, as their numbers in [`Graph::strings`] and in the tables that runs add to it.
+    Strings,
 }
 
 impl ValueKind {
     /// Whether there is one tensor in any case.
     pub const fn is_tensor(self) -> bool {
-        matches!(self, Self::Tensor)
+        matches!(self, Self::Tensor | Self::Strings)
     }
 
     /// The kind in words.
@@ -50,6 +52,7 @@ impl ValueKind {
             Self::Sequence => "sequence",
             Self::Optional => "optional",
             Self::OptionalSequence => "optional sequence",
+            Self::Strings => "strings",
         }
     }
 }
@@ -213,6 +216,8 @@ pub struct Graph {
     pub outputs: Vec<ValueId>,
     /// Constants that a caller may give other elements for ([`Graph::take_instead`]).
     pub defaults: Vec<DefaultInput>,
+    /// The strings that constants and operators have.
+    pub strings: Strings,
     /// How operators over 8-bit values make integers of reals: half to even unless the source format says otherwise.
     ///
     /// An operator with a [`Node::quant`] is an integer operator: `Conv` (x, weights of zero point 0, bias in i32 of the
@@ -281,6 +286,16 @@ impl Graph {
         own.shape = shape;
         self.inputs.push(value);
         Ok(())
+    }
+
+    /// Refuses a network in which there are strings: files, devices and packages have no place for them.
+    pub fn expect_numbers(&self) -> Result<(), Error> {
+        match self.values.iter().find(|value| value.kind == ValueKind::Strings) {
+            None => Ok(()),
+            Some(Value { name, .. }) => Err(Error::Graph(format!(
+                "'{name}' is of strings, which sessions run and nothing else takes"
+            ))),
+        }
     }
 
     /// The value with this id.

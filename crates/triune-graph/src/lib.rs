@@ -13,6 +13,7 @@ mod known;
 mod meaning;
 pub mod ops;
 pub mod passes;
+mod strings;
 mod subgraph;
 
 pub use constant::Constant;
@@ -22,3 +23,4 @@ pub use graph::{
     DefaultInput, Dim, Graph, Node, NodeId, Origin, Provenance, Quantization, Value, ValueId, ValueKind,
 };
 pub use ops::Op;
+pub use strings::Strings;

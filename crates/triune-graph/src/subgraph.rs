@@ -7,7 +7,7 @@ use std::{
 
 use triune_tensor::text::List;
 
-use crate::{Dim, Error, Graph, Node, NodeId, Op, Value, ValueId, ops::Identity};
+use crate::{Dim, Error, Graph, Node, NodeId, Op, Value, ValueId, ValueKind, ops::Identity};
 
 impl Graph {
     /// Fixes the inputs' extents: `shapes` has an input's name and its extents.
@@ -187,7 +187,7 @@ impl Graph {
                 Some(id) => {
                     let own = self.value_mut(id);
                     own.dtype = own.dtype.or(value.dtype);
-                    if !value.kind.is_tensor() {
+                    if value.kind != ValueKind::Tensor {
                         own.kind = value.kind;
                     }
                 }
@@ -204,6 +204,7 @@ impl Graph {
             let made = body.outputs.get(index).and_then(|id| ids[id.0 as usize]);
             let made = made.ok_or_else(|| format!("nothing makes its output {index}"))?;
             if made != result {
+                self.value_mut(result).kind = self.value(made).kind;
                 let name = format!("output_{index}.Identity");
                 nodes.push(Node::new(name, Op::Identity(Identity), vec![Some(made)], vec![Some(result)]));
             }

@@ -1,12 +1,24 @@
 //! Numpy arrays as bytes, both ways without a copy. What does not fit is named, with what was expected and what came.
 
+use std::sync::Arc;
+
 use bytemuck::{cast_slice, cast_slice_mut};
 use numpy::{
     BorrowError, PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyReadonlyArray1,
     PyReadonlyArrayDyn, PyReadwriteArray1, PyReadwriteArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
 };
-use pyo3::{intern, prelude::*, types::PyTuple};
-use triune::internals::tensor::{DType, Shape};
+use pyo3::{
+    intern,
+    prelude::*,
+    types::{PyBytes, PyList, PyString, PyTuple},
+};
+use triune::internals::{
+    runtime::StringTensor,
+    tensor::{
+        DType, MAX_RANK, Shape,
+        memory::{self, Room},
+    },
+};
 
 use crate::{error, held::Held};
 
@@ -96,6 +108,51 @@ pub(crate) fn in_use(name: &str, error: &BorrowError) -> PyErr {
             )
         }
     })
+}
+
+/// The elements of an array of str, or of UTF-8 in bytes: one of objects, or of one of numpy's own types for them.
+pub(crate) fn strings(name: &str, object: &Bound<'_, PyAny>) -> PyResult<StringTensor> {
+    let py = object.py();
+    let fail =
+        |expected: &str, got: String| error::argument(format!("{name}: expected {expected}, got {got}"));
+    let Ok(array) = object.cast::<PyUntypedArray>() else {
+        let got = object.get_type().name()?;
+        return Err(fail("a numpy array of strings", got.to_string()));
+    };
+    if !matches!(array.dtype().kind(), b'O' | b'U' | b'S' | b'T') {
+        return Err(fail("a numpy array of strings", array.dtype().to_string()));
+    }
+    let shape = Shape::new(array.shape());
+    let shape = shape
+        .ok_or_else(|| fail(&format!("{MAX_RANK} dimensions at most"), array.shape().len().to_string()))?;
+    let list = array.call_method1(intern!(py, "reshape"), (-1,))?.call_method0(intern!(py, "tolist"))?;
+    let list = list.cast_into::<PyList>()?;
+    let mut texts = memory::with_room(list.len()).map_err(error::out_of_memory)?;
+    let mut room = Room::new();
+    for (index, element) in list.iter().enumerate() {
+        let text = if let Ok(text) = element.cast::<PyString>() {
+            text.to_str()
+                .map_err(|_| fail("strings of Unicode", format!("element {index} with half a pair")))?
+        } else if let Ok(bytes) = element.cast::<PyBytes>() {
+            let text = std::str::from_utf8(bytes.as_bytes());
+            text.map_err(|_| fail("UTF-8", format!("other bytes in element {index}")))?
+        } else {
+            let got = element.get_type().name()?;
+            return Err(fail("strings", format!("{got} in element {index}")));
+        };
+        room.take(text.len() as u64 + 32).map_err(error::out_of_memory)?;
+        texts.push(Arc::from(text));
+    }
+    Ok(StringTensor { shape, texts })
+}
+
+/// Strings as an array of objects.
+pub(crate) fn from_strings<'py>(py: Python<'py>, strings: &StringTensor) -> PyResult<Bound<'py, PyAny>> {
+    let texts = PyList::new(py, strings.texts.iter().map(|text| &**text))?;
+    let object = PyArrayDescr::new(py, "object")?;
+    let numpy = py.import(intern!(py, "numpy"))?;
+    let flat = numpy.call_method1(intern!(py, "array"), (texts, object))?;
+    flat.call_method1(intern!(py, "reshape"), (PyTuple::new(py, strings.shape.iter())?,))
 }
 
 /// The array as a flat view of its bytes; no copy, as it is contiguous.

@@ -13,8 +13,8 @@ use triune::internals::{
     fork::Lock,
     kernels::cancel,
     runtime::{
-        self, Dim, Model, ModelOptions, SessionOptions, Tensor, TensorMut, TensorRef, Value, ValueInfo,
-        ValueKind, ValueRef,
+        self, Dim, Model, ModelOptions, SessionOptions, StringTensor, Tensor, TensorMut, TensorRef, Value,
+        ValueInfo, ValueKind, ValueRef,
     },
     tensor::{DType, MAX_RANK, OutOfMemory, Shape, memory},
 };
@@ -128,10 +128,16 @@ impl Session {
         self.model.defaults().iter().map(|info| describe(py, info)).collect()
     }
 
-    /// What each input is: `tensor`, `sequence`, `optional` or `optional sequence`.
+    /// What each input is: `tensor`, `strings`, `sequence`, `optional` or `optional sequence`.
     #[getter]
     fn input_kinds(&self) -> Vec<&'static str> {
         self.model.inputs().iter().map(|info| info.kind.name()).collect()
+    }
+
+    /// What each of `defaults` is, as for `input_kinds`.
+    #[getter]
+    fn default_kinds(&self) -> Vec<&'static str> {
+        self.model.defaults().iter().map(|info| info.kind.name()).collect()
     }
 
     /// What each output is, as for `input_kinds`.
@@ -141,7 +147,7 @@ impl Session {
     }
 
     /// Computes every output, in the model's order, from a C-contiguous array per input, given by name; a list of them for a
-    /// sequence, and None for an optional that has nothing. Calls from several threads run one after the other.
+    /// sequence, one of str or of UTF-8 in bytes for strings, and None for an optional that has nothing. Calls from several threads run one after the other.
     ///
     /// `out` has a C-contiguous array that the result is written to for each output, or None where a new one is wanted, in the
     /// outputs' order; those are returned, too.
@@ -271,6 +277,11 @@ impl Session {
         let target = |(object, info): (&Option<Bound<'py, PyAny>>, &ValueInfo)| {
             let Some(object) = object else { return Ok(None) };
             let name = format!("out for '{}'", info.name);
+            if info.kind == ValueKind::Strings {
+                return Err(error::argument(format!(
+                    "{name}: expected None, got an array: strings are always new ones"
+                )));
+            }
             let array = array::check(&name, object, info.dtype, None)?;
             Ok(Some((info.dtype, array.shape().to_vec(), Output::new(&name, array)?)))
         };
@@ -304,6 +315,7 @@ struct Array<'py> {
 enum Given<'py> {
     Tensor(Array<'py>),
     Sequence(Vec<Array<'py>>),
+    Strings(StringTensor),
     Nothing,
 }
 
@@ -321,6 +333,7 @@ impl<'py> Given<'py> {
         };
         match info.kind {
             ValueKind::Optional | ValueKind::OptionalSequence if object.is_none() => Ok(Self::Nothing),
+            ValueKind::Strings => Ok(Self::Strings(array::strings(&name, object)?)),
             ValueKind::Tensor | ValueKind::Optional => Ok(Self::Tensor(array(&name, object)?)),
             ValueKind::Sequence | ValueKind::OptionalSequence => {
                 let Ok(list) = object.cast::<PyList>() else {
@@ -339,6 +352,7 @@ impl<'py> Given<'py> {
         Ok(match self {
             Self::Tensor(array) => Parts::Tensor(array.tensor()?),
             Self::Sequence(list) => Parts::Sequence(list.iter().map(Array::tensor).collect::<PyResult<_>>()?),
+            Self::Strings(strings) => Parts::Strings(strings),
             Self::Nothing => Parts::Nothing,
         })
     }
@@ -354,6 +368,7 @@ impl Array<'_> {
 enum Parts<'a> {
     Tensor(TensorRef<'a>),
     Sequence(Vec<TensorRef<'a>>),
+    Strings(&'a StringTensor),
     Nothing,
 }
 
@@ -375,6 +390,7 @@ impl<'a> Parts<'a> {
         match self {
             Self::Tensor(tensor) => ValueRef::Tensor(*tensor),
             Self::Sequence(_) => ValueRef::Sequence(list),
+            Self::Strings(strings) => ValueRef::Strings(strings),
             Self::Nothing => ValueRef::Nothing,
         }
     }
@@ -389,6 +405,7 @@ fn result(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
             let arrays = list.into_iter().map(array).collect::<PyResult<Vec<_>>>()?;
             Ok(PyList::new(py, arrays)?.into_any())
         }
+        Value::Strings(strings) => array::from_strings(py, &strings),
         Value::Nothing => Ok(py.None().into_bound(py)),
     }
 }
@@ -401,5 +418,7 @@ fn describe<'py>(py: Python<'py>, info: &ValueInfo) -> PyResult<Described<'py>> 
         })
     };
     let dims = info.dims.iter().map(extent).collect::<PyResult<_>>()?;
-    Ok((info.name.clone(), info.dtype.name(), dims))
+    // Numpy's own strings are of one length each.
+    let dtype = if info.kind == ValueKind::Strings { "object" } else { info.dtype.name() };
+    Ok((info.name.clone(), dtype, dims))
 }

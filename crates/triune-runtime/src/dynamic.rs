@@ -6,6 +6,7 @@ mod linear_attention;
 mod matrix;
 mod n_grams;
 mod regions;
+pub(crate) mod strings;
 mod unique;
 
 use triune_device::work;
@@ -117,6 +118,11 @@ impl<'a> Operands<'a> {
     fn reals(&self, index: usize) -> Result<Vec<f64>, Error> {
         let tensor = self.input(index)?;
         let mut reals = memory::with_room(tensor.bytes.len() / tensor.dtype.bytes())?;
+        if tensor.dtype == DType::F32 {
+            let words = tensor.bytes.as_chunks().0.iter();
+            reals.extend(words.map(|&word| f64::from(f32::from_le_bytes(word))));
+            return Ok(reals);
+        }
         reals.extend(Elements::of(tensor).map(Element::real));
         Ok(reals)
     }
@@ -284,18 +290,36 @@ fn non_zero(at: &Operands<'_>) -> Result<Tensor, Error> {
     let x = at.input(0)?;
     // A scalar is a list of one.
     let shape = if x.shape.is_empty() { &[1] } else { x.shape };
-    let found: Vec<usize> = Elements::of(x)
-        .enumerate()
-        .filter(|(_, element)| !element.is_zero())
-        .map(|(index, _)| index)
-        .collect();
-    let coordinate = |axis: usize, index: usize| {
-        let inner: usize = shape[axis + 1..].iter().product();
-        (index / inner.max(1) % shape[axis].max(1)) as i64
-    };
-    let values = (0..shape.len()).flat_map(|axis| found.iter().map(move |&index| coordinate(axis, index)));
-    words(DType::I64, &[shape.len(), found.len()], values.map(i64::to_le_bytes))
-        .ok_or_else(|| at.wrong("too many results"))
+    let (&extent, outer) = shape.split_last().unwrap_or((&1, &[]));
+    // What stands in each column of the result.
+    let mut places: Vec<Vec<i64>> = vec![Vec::new(); shape.len()];
+    let mut at_row = vec![0_i64; outer.len()];
+    let mut elements = Elements::of(x);
+    for _ in 0..outer.iter().product::<usize>() {
+        work::go_on()?;
+        let (last, before) = places.split_last_mut().ok_or_else(|| at.wrong("no axes"))?;
+        let known = last.len();
+        memory::grow(last, extent)?;
+        last.extend(
+            elements.by_ref().take(extent).zip(0..).filter(|(own, _)| !own.is_zero()).map(|(_, at)| at),
+        );
+        for (places, &own) in before.iter_mut().zip(&at_row) {
+            memory::grow(places, last.len() - known)?;
+            places.resize(last.len(), own);
+        }
+        for (own, &extent) in at_row.iter_mut().zip(outer).rev() {
+            *own += 1;
+            if *own < extent as i64 {
+                break;
+            }
+            *own = 0;
+        }
+    }
+    let found = places.first().map_or(0, Vec::len);
+    let mut bytes = memory::with_room(shape.len().saturating_mul(8 * found))?;
+    places.iter().flatten().for_each(|place| bytes.extend_from_slice(&place.to_le_bytes()));
+    let shape = Shape::new(&[shape.len(), found]).ok_or_else(|| at.wrong("too many results"))?;
+    Ok(Tensor { dtype: DType::I64, shape, bytes })
 }
 
 /// Two corners.

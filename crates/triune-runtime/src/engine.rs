@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use triune_compiler::{compile_host, compile_room};
 use triune_device::{Border, DeviceSpec, exec::StepView};
-use triune_graph::Graph;
+use triune_graph::{Graph, Strings};
 use triune_kernels::Pool;
 
 use crate::{
@@ -22,6 +22,8 @@ pub(crate) struct Resources {
     pub(crate) fusion: bool,
     pub(crate) device: Option<DeviceSpec>,
     pub(crate) scratch: Scratch,
+    /// The model's strings, and behind them those of the run.
+    pub(crate) strings: Strings,
     /// Whether runs take the time of every operator.
     pub(crate) profiled: bool,
     /// How often networks within networks have run in this run.

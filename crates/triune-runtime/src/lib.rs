@@ -28,7 +28,7 @@ pub use host::Workspace;
 pub use model::{Metadata, Model, ModelOptions, ValueInfo};
 pub use package::{MODEL_FILE, Package, description::Description};
 pub use session::{OperatorTime, Session, SessionOptions, Variable};
-pub use staged::value::{Value, ValueRef};
+pub use staged::value::{StringTensor, Value, ValueRef};
 pub use tensor::{Element, Tensor, TensorMut, TensorRef};
 pub use triune_compiler::{
     CompileOptions, Compiled, Error as CompileError, Operator, Outline, OutlineNode, OutlineValue,

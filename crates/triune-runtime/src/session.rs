@@ -17,7 +17,7 @@ use crate::{
     host::Scratch,
     staged::{
         Staged,
-        value::{Value, ValueRef},
+        value::{StringTensor, Value, ValueRef},
     },
 };
 
@@ -127,6 +127,7 @@ impl Session {
             fusion: options.fusion,
             device: options.device.clone(),
             scratch: Scratch::default(),
+            strings: model.graph.strings.clone(),
             profiled: false,
             rounds: 0,
             model,
@@ -257,7 +258,7 @@ impl Session {
         let tensor = |(value, info): (Option<Value>, &ValueInfo)| match value {
             None => Ok(None),
             Some(Value::Tensor(tensor)) => Ok(Some(tensor)),
-            Some(Value::Sequence(_) | Value::Nothing) => Err(no_tensor(info)),
+            Some(Value::Sequence(_) | Value::Strings(_) | Value::Nothing) => Err(no_tensor(info)),
         };
         results.into_iter().zip(self.outputs()).map(tensor).collect()
     }
@@ -274,10 +275,52 @@ impl Session {
         for (info, input) in self.inputs().iter().zip(inputs) {
             shapes.push(info.check_value(*input)?);
         }
+        for (info, into) in self.outputs().iter().zip(&*into) {
+            if into.is_some() && info.kind == ValueKind::Strings {
+                return Err(no_tensor(info));
+            }
+        }
+        // What the last run has added is nobody's any more.
+        let own = self.model().graph.strings.len();
+        self.resources.strings.truncate(own);
+        let mut numbered = Vec::new();
+        for input in inputs {
+            if let ValueRef::Strings(strings) = input {
+                numbered.push(strings.numbers(&mut self.resources.strings)?);
+            }
+        }
+        let mut numbers = numbered.iter();
+        let mut tensors = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            tensors.push(match input {
+                ValueRef::Strings(_) => {
+                    numbers.next().map_or(ValueRef::Nothing, |own| ValueRef::Tensor(own.view()))
+                }
+                other => *other,
+            });
+        }
+        let mut results = self.run_numbers(&shapes, &tensors, into)?;
+        for (info, result) in self.outputs().iter().zip(&mut results) {
+            if info.kind == ValueKind::Strings
+                && let Some(Value::Tensor(numbers)) = result
+            {
+                *result = Some(Value::Strings(StringTensor::of(numbers, &self.resources.strings)?));
+            }
+        }
+        Ok(results)
+    }
+
+    /// As [`Self::run_values`] for inputs that are checked and of numbers.
+    fn run_numbers(
+        &mut self,
+        shapes: &[Shape],
+        inputs: &[ValueRef<'_>],
+        into: &mut [Option<TensorMut<'_>>],
+    ) -> Result<Vec<Option<Value>>, Error> {
         let model = Arc::clone(self.model());
         if let Some(staged) = &mut self.staged {
             let mut results: Vec<_> =
-                staged.run(&shapes, inputs, &mut self.resources)?.into_iter().map(Some).collect();
+                staged.run(shapes, inputs, &mut self.resources)?.into_iter().map(Some).collect();
             for ((info, result), into) in model.outputs().iter().zip(&mut results).zip(into) {
                 let Some(into) = into else { continue };
                 let Some(Value::Tensor(found)) = &result else { return Err(no_tensor(info)) };
@@ -289,10 +332,10 @@ impl Session {
         }
         let tensors = inputs.iter().filter_map(|input| match input {
             ValueRef::Tensor(tensor) => Some(*tensor),
-            ValueRef::Sequence(_) | ValueRef::Nothing => None,
+            ValueRef::Sequence(_) | ValueRef::Strings(_) | ValueRef::Nothing => None,
         });
         let tensors: Vec<_> = tensors.collect();
-        let (resources, engine) = self.engine(&shapes)?;
+        let (resources, engine) = self.engine(shapes)?;
         let mut results = Vec::with_capacity(engine.outputs().len());
         for (index, (info, io)) in model.outputs().iter().zip(engine.outputs()).enumerate() {
             results.push(match into.get(index) {
@@ -350,6 +393,10 @@ impl Session {
     pub fn run_border(&mut self, shapes: &[Shape], border: &mut dyn Border) -> Result<(), Error> {
         if self.is_staged() {
             return Err(Error::argument("the outputs' extents depend on data"));
+        }
+        let mut infos = self.inputs().iter().chain(self.outputs());
+        if let Some(info) = infos.find(|info| info.kind == ValueKind::Strings) {
+            return Err(Error::argument(format!("'{}' is of strings, which are no elements", info.name)));
         }
         let (resources, engine) = self.engine(shapes)?;
         engine.run(resources, border)
@@ -463,7 +510,7 @@ fn no_tensor(info: &ValueInfo) -> Error {
     Error::Operand {
         what: format!("output '{}'", info.name),
         expected: "a tensor".into(),
-        got: "a sequence, or nothing".into(),
+        got: "a sequence, strings, or nothing".into(),
     }
 }
 
@@ -523,6 +570,7 @@ impl ValueInfo {
         let none = Shape::from([]);
         match (self.kind, input) {
             (ValueKind::Tensor, ValueRef::Tensor(tensor)) => self.check(&tensor),
+            (ValueKind::Strings, ValueRef::Strings(strings)) => self.check_strings(strings),
             (ValueKind::Optional, ValueRef::Tensor(tensor)) if tensor.dtype == self.dtype => Ok(none),
             (ValueKind::Optional | ValueKind::OptionalSequence, ValueRef::Nothing) => Ok(none),
             (ValueKind::Sequence | ValueKind::OptionalSequence, ValueRef::Sequence(list)) => {
@@ -536,6 +584,7 @@ impl ValueInfo {
                 match input {
                     ValueRef::Tensor(tensor) => format!("a tensor of {}", tensor.dtype),
                     ValueRef::Sequence(_) => "a sequence".into(),
+                    ValueRef::Strings(_) => "strings".into(),
                     ValueRef::Nothing => "nothing".into(),
                 },
             )),
@@ -549,26 +598,13 @@ impl ValueInfo {
             expected,
             got,
         };
-        if !self.kind.is_tensor() {
+        if self.kind != ValueKind::Tensor {
             return Err(fail(self.kind.name().into(), "a tensor".into()));
         }
         if input.dtype != self.dtype {
             return Err(fail(self.dtype.to_string(), input.dtype.to_string()));
         }
-        let ranked = self.dims.len() == input.shape.len()
-            && self.dims.iter().zip(input.shape).all(|(dim, &extent)| match dim {
-                Dim::Fixed(fixed) => *fixed == extent,
-                Dim::Symbol(_) => true,
-            });
-        let shape = Shape::new(input.shape).filter(|_| ranked || !self.is_ranked());
-        let Some(shape) = shape else {
-            if input.shape.len() > MAX_RANK {
-                let most = format!("{MAX_RANK} dimensions at most");
-                return Err(fail(most, format!("{} dimensions", input.shape.len())));
-            }
-            let extents: Vec<String> = input.shape.iter().map(ToString::to_string).collect();
-            return Err(fail(format!("shape {}", self.shape_text()), format!("({})", extents.join(", "))));
-        };
+        let shape = self.check_shape(input.shape)?;
         let bytes = shape.elements().and_then(|elements| elements.checked_mul(self.dtype.bytes()));
         let Some(bytes) = bytes else {
             return Err(fail("a size that fits memory".into(), format!("shape {shape}")));
@@ -580,6 +616,42 @@ impl ValueInfo {
             ));
         }
         Ok(shape)
+    }
+
+    /// Checks strings against this and gives their shape.
+    fn check_strings(&self, strings: &StringTensor) -> Result<Shape, Error> {
+        let shape = self.check_shape(&strings.shape)?;
+        if shape.elements() == Some(strings.texts.len()) {
+            return Ok(shape);
+        }
+        Err(Error::Operand {
+            what: format!("input '{}'", self.name),
+            expected: format!("strings of shape {shape}"),
+            got: format!("{} strings", strings.texts.len()),
+        })
+    }
+
+    /// Checks extents against this.
+    fn check_shape(&self, given: &[usize]) -> Result<Shape, Error> {
+        let fail = |expected: String, got: String| Error::Operand {
+            what: format!("input '{}'", self.name),
+            expected,
+            got,
+        };
+        let ranked = self.dims.len() == given.len()
+            && self.dims.iter().zip(given).all(|(dim, &extent)| match dim {
+                Dim::Fixed(fixed) => *fixed == extent,
+                Dim::Symbol(_) => true,
+            });
+        if let Some(shape) = Shape::new(given).filter(|_| ranked || !self.is_ranked()) {
+            return Ok(shape);
+        }
+        if given.len() > MAX_RANK {
+            let most = format!("{MAX_RANK} dimensions at most");
+            return Err(fail(most, format!("{} dimensions", given.len())));
+        }
+        let extents: Vec<String> = given.iter().map(ToString::to_string).collect();
+        Err(fail(format!("shape {}", self.shape_text()), format!("({})", extents.join(", "))))
     }
 
     /// The extents as text, symbols by name.

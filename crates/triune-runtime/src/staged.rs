@@ -79,7 +79,7 @@ impl<'a> Table<'a> {
     fn get(&self, name: &str) -> Option<TensorRef<'_>> {
         match self.value(name)? {
             ValueRef::Tensor(tensor) => Some(tensor),
-            ValueRef::Sequence(_) | ValueRef::Nothing => None,
+            ValueRef::Sequence(_) | ValueRef::Strings(_) | ValueRef::Nothing => None,
         }
     }
 
@@ -116,6 +116,10 @@ fn step(
             control::run(step, op, bodies, table, resources)?
         }
         Op::Hosted(Hosted::Sequence(op)) => vec![sequence::run(step, *op, table)?],
+        Op::Hosted(Hosted::Strings(op)) => {
+            let results = dynamic::strings::run(step, op, &mut resources.strings, |name| table.get(name))?;
+            results.into_iter().map(Value::Tensor).collect()
+        }
         _ => {
             let results = dynamic::run(step, |name| table.get(name))?;
             return Ok(results.into_iter().map(|(name, tensor)| (name.to_owned(), tensor.into())).collect());

@@ -48,7 +48,8 @@ pub use triune_device::DeviceSpec;
 pub use triune_kernels::CancelToken;
 pub use triune_runtime::{
     DeployOptions, Deployment, Device, Dim, Element, Error, Model, ModelOptions, Package, Session,
-    SessionOptions, Tensor, TensorMut, TensorRef, Value, ValueInfo, ValueKind, ValueRef, Workspace,
+    SessionOptions, StringTensor, Tensor, TensorMut, TensorRef, Value, ValueInfo, ValueKind, ValueRef,
+    Workspace,
 };
 pub use triune_tensor::{DType, Shape};
 

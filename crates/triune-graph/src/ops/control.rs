@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::Graph;
+use crate::{Graph, ValueKind};
 
 /// A network within a network.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +23,12 @@ impl Body {
     /// The inputs that the operator itself gives.
     pub fn formals(&self) -> usize {
         self.graph.inputs.len() - self.captures
+    }
+
+    /// Whether result `index` is of strings.
+    pub(crate) fn makes_strings(&self, index: usize) -> bool {
+        let id = self.graph.outputs.get(index);
+        id.is_some_and(|&id| self.graph.value(id).kind == ValueKind::Strings)
     }
 }
 

@@ -7,6 +7,7 @@ use triune_tensor::{DType, function::Comparison};
 use super::{
     control::{If, Loop, Map, Scan},
     infer::{Operands, TensorType},
+    strings::StringOp,
 };
 use crate::{Error, Op};
 
@@ -43,6 +44,8 @@ pub enum Hosted {
     LinearAttention(LinearAttention),
     /// How often sequences of numbers stand in rows.
     NGrams(NGrams),
+    /// What looks at the letters of strings.
+    Strings(StringOp),
 }
 
 /// An operator over a sequence, a list of tensors of one type, or over an optional, which is a value or nothing.
@@ -101,6 +104,7 @@ impl Hosted {
             Self::Determinant(_) => "Det",
             Self::LinearAttention(_) => "LinearAttention",
             Self::NGrams(_) => "TfIdfVectorizer",
+            Self::Strings(op) => op.name(),
             Self::Sequence(op) => match op {
                 SequenceOp::Construct => "SequenceConstruct",
                 SequenceOp::Empty(_) => "SequenceEmpty",
@@ -133,6 +137,7 @@ impl Hosted {
             | Self::Scan(_)
             | Self::Map(_)
             | Self::Sequence(_)
+            | Self::Strings(_)
             | Self::Unique(_) => Err(depends_on_data(at)),
         }
     }
@@ -163,6 +168,12 @@ hosted!(
     LinearAttention,
     NGrams
 );
+
+impl From<StringOp> for Op {
+    fn from(op: StringOp) -> Self {
+        Self::Hosted(Hosted::Strings(op))
+    }
+}
 
 impl From<SequenceOp> for Op {
     fn from(op: SequenceOp) -> Self {

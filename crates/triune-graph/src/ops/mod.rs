@@ -19,6 +19,7 @@ mod reduce;
 mod reshape;
 mod resize;
 mod softmax;
+mod strings;
 mod unary;
 mod warp;
 mod window;
@@ -43,6 +44,7 @@ pub use reshape::{
 };
 pub use resize::Resize;
 pub use softmax::Softmax;
+pub use strings::{CaseChange, Normalize, StringOp};
 pub use unary::{Clip, Table, Unary};
 pub use warp::WarpPerspective;
 pub(crate) use window::Window;

@@ -7,8 +7,14 @@ use triune_tensor::{memory, text::List};
 use super::{Element, Elements, Operands};
 use crate::{Error, Tensor};
 
+/// Channels that are computed at once: their sums do not wait for each other.
+const TOGETHER: usize = 8;
+
+/// A sample's neighbours along an axis, as [`neighbours`] has them.
+type Place = Option<[(usize, f64); 2]>;
+
 /// Where a sample's neighbours lie along an axis, and how much of either it has; `None` beyond the map.
-fn neighbours(at: f64, extent: usize) -> Option<[(usize, f64); 2]> {
+fn neighbours(at: f64, extent: usize) -> Place {
     // A pixel beyond the border belongs to it; NaN to nothing.
     if !(-1.0..=extent as f64).contains(&at) {
         return None;
@@ -44,7 +50,7 @@ pub(super) fn align(at: &Operands<'_>, op: RoiAlign) -> Result<Tensor, Error> {
     if total > 0 && (height == 0 || width == 0) {
         return Err(at.wrong(format!("a map {} has no elements to take", List(x.shape))));
     }
-    let mut results = memory::with_room(total)?;
+    let mut results = memory::filled(total, 0.0)?;
     let offset = if op.half_pixel { 0.5 } else { 0.0 };
     for ((region, corners), image) in corners.chunks_exact(4).enumerate().zip(Elements::of(images)) {
         let image = match image {
@@ -63,31 +69,64 @@ pub(super) fn align(at: &Operands<'_>, op: RoiAlign) -> Result<Tensor, Error> {
         if number > height.saturating_mul(width).saturating_add(1).saturating_mul(1 << 12) {
             return Err(at.wrong(format!("region {region} takes {number} samples of each of its parts")));
         }
-        let stand = |start: f64, axis: usize, part_at: usize, sample: usize| {
-            start + part_at as f64 * part[axis] + (sample as f64 + 0.5) * part[axis] / samples[axis] as f64
+        // Where samples stand along either axis, part by part: the same for all channels.
+        let along = |start: f64, axis: usize, extent: usize| -> Result<Vec<Place>, Error> {
+            let parts = op.size[axis];
+            let mut places = memory::with_room(parts.saturating_mul(samples[axis]))?;
+            for place in 0..parts * samples[axis] {
+                let (own, sample) = (place / samples[axis], place % samples[axis]);
+                let inside = (sample as f64 + 0.5) * part[axis] / samples[axis] as f64;
+                places.push(neighbours(start + own as f64 * part[axis] + inside, extent));
+            }
+            Ok(places)
         };
-        for channel in 0..channels {
-            let plane = &pixels[(image * channels + channel) * height * width..][..height * width];
+        let (down, across) = if number == 0 {
+            (Vec::new(), Vec::new())
+        } else {
+            (along(top, 0, height)?, along(left, 1, width)?)
+        };
+        let area = rows * columns;
+        for first in (0..channels).step_by(TOGETHER) {
+            let some = TOGETHER.min(channels - first);
+            // What is left over takes the last channel again.
+            let planes: [&[f64]; TOGETHER] = std::array::from_fn(|lane| {
+                let channel = image * channels + first + lane.min(some - 1);
+                &pixels[channel * height * width..][..height * width]
+            });
+            let results = &mut results[(region * channels + first) * area..][..some * area];
             for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
-                let (mut sum, mut most) = (0.0, f64::NEG_INFINITY);
-                for sample in 0..number {
-                    if sample.is_multiple_of(1 << 10) {
+                let (mut sums, mut most) = ([0.0; TOGETHER], [f64::NEG_INFINITY; TOGETHER]);
+                work::go_on()?;
+                for y in down.get(row * samples[0]..).unwrap_or_default().iter().take(samples[0]) {
+                    for x in across.get(column * samples[1]..).unwrap_or_default().iter().take(samples[1]) {
+                        let (Some(y), Some(x)) = (y, x) else {
+                            most = most.map(|most| most.max(0.0));
+                            continue;
+                        };
+                        for (&(y, above), &(x, beside)) in
+                            y.iter().flat_map(|y| x.iter().map(move |x| (y, x)))
+                        {
+                            let (factor, pixel) = (above * beside, y * width + x);
+                            for ((sum, most), plane) in sums.iter_mut().zip(&mut most).zip(&planes) {
+                                let own = factor * plane[pixel];
+                                *sum += own;
+                                if op.max && (own > *most || own.is_nan()) {
+                                    *most = own;
+                                }
+                            }
+                        }
+                    }
+                    if samples[1] > 1 << 10 {
                         work::go_on()?;
                     }
-                    let y = neighbours(stand(top, 0, row, sample / samples[1]), height);
-                    let x = neighbours(stand(left, 1, column, sample % samples[1]), width);
-                    let (Some(y), Some(x)) = (y, x) else {
-                        most = most.max(0.0);
-                        continue;
-                    };
-                    for (&(y, above), &(x, beside)) in y.iter().flat_map(|y| x.iter().map(move |x| (y, x))) {
-                        let own = above * beside * plane[y * width + x];
-                        sum += own;
-                        most = if own > most || own.is_nan() { own } else { most };
-                    }
                 }
-                let largest = if number == 0 { 0.0 } else { most };
-                results.push(if op.max { largest } else { sum / number.max(1) as f64 });
+                for (lane, result) in results[row * columns + column..].iter_mut().step_by(area).enumerate() {
+                    *result = match (op.max, number) {
+                        (_, 0) => 0.0,
+                        (true, _) => most[lane],
+                        (false, _) => sums[lane] / number as f64,
+                    };
+                }
             }
         }
     }

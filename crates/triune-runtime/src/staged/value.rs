@@ -1,5 +1,8 @@
 //! What flows between the stages of a network.
 
+use std::sync::Arc;
+
+use triune_graph::Strings;
 use triune_tensor::{DType, Shape, memory};
 
 use crate::{Error, Tensor, TensorRef};
@@ -11,6 +14,8 @@ pub enum Value {
     Tensor(Tensor),
     /// A list of tensors.
     Sequence(Vec<Tensor>),
+    /// A tensor of strings.
+    Strings(StringTensor),
     /// The content of an optional that has none.
     Nothing,
 }
@@ -22,8 +27,41 @@ pub enum ValueRef<'a> {
     Tensor(TensorRef<'a>),
     /// A list of tensors.
     Sequence(&'a [Tensor]),
+    /// A tensor of strings.
+    Strings(&'a StringTensor),
     /// Nothing, where the input is an optional.
     Nothing,
+}
+
+/// A tensor of strings as callers have it; within a run it is one of their numbers in a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StringTensor {
+    /// Extents.
+    pub shape: Shape,
+    /// Elements, row-major.
+    pub texts: Vec<Arc<str>>,
+}
+
+impl StringTensor {
+    /// The strings' numbers; new ones are added to the table.
+    pub(crate) fn numbers(&self, table: &mut Strings) -> Result<Tensor, Error> {
+        let mut bytes = memory::with_room(self.texts.len().saturating_mul(8))?;
+        for text in &self.texts {
+            bytes.extend_from_slice(&table.number_of(text)?.to_le_bytes());
+        }
+        Ok(Tensor { dtype: DType::I64, shape: self.shape, bytes })
+    }
+
+    /// The strings with these numbers.
+    pub(crate) fn of(numbers: &Tensor, table: &Strings) -> Result<Self, Error> {
+        let words = numbers.bytes.as_chunks().0;
+        let mut texts = memory::with_room(words.len())?;
+        for &word in words {
+            let text = table.text(i64::from_le_bytes(word));
+            texts.push(text.ok_or_else(|| Error::internal("a result has a number that no string has"))?);
+        }
+        Ok(Self { shape: numbers.shape, texts })
+    }
 }
 
 impl Value {
@@ -32,6 +70,7 @@ impl Value {
         match self {
             Self::Tensor(tensor) => ValueRef::Tensor(tensor.view()),
             Self::Sequence(tensors) => ValueRef::Sequence(tensors),
+            Self::Strings(strings) => ValueRef::Strings(strings),
             Self::Nothing => ValueRef::Nothing,
         }
     }
@@ -59,6 +98,7 @@ impl ValueRef<'_> {
                 }
                 Value::Sequence(own)
             }
+            Self::Strings(strings) => Value::Strings(strings.clone()),
             Self::Nothing => Value::Nothing,
         })
     }

@@ -37,6 +37,7 @@ const ALIGNMENT: usize = 64;
 /// [`Error::Unsupported`] that names the node; so are quantized operators, which are written as conversions to reals
 /// and back only.
 pub fn write(graph: &Graph, default_shapes: &[Vec<usize>]) -> Result<Vec<u8>, Error> {
+    graph.expect_numbers()?;
     let graph = plain(graph, default_shapes)?;
     let mut writer = Writer {
         graph: &graph,

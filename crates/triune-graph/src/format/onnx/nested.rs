@@ -6,7 +6,7 @@
 
 use std::{
     borrow::Cow,
-    cell::Cell,
+    cell::{Cell, RefCell, RefMut},
     collections::{HashMap, HashSet},
     rc::Rc,
     sync::Arc,
@@ -17,7 +17,7 @@ use super::{
     proto::{Attribute, AttributeValue, FunctionProto, Network, NodeProto},
     read::{self, Builder, Opsets},
 };
-use crate::{Error, Node, Value, ValueId, ops::Body};
+use crate::{Error, Node, Strings, Value, ValueId, ops::Body};
 
 /// Nodes that calls of a model's own functions may become: a few lines can call each other without end.
 const MOST_NODES: usize = 1 << 18;
@@ -39,6 +39,8 @@ struct File<'b> {
     functions: HashMap<[&'b str; 3], Rc<FunctionProto<'b>>>,
     /// How many nodes calls have become.
     nodes: Cell<usize>,
+    /// The strings of all networks.
+    strings: RefCell<Strings>,
 }
 
 /// A value of the network around one.
@@ -56,8 +58,13 @@ impl<'b> Scope<'b> {
             (key, Rc::new(function))
         };
         let functions = functions.into_iter().map(by_name).collect();
-        let file = Rc::new(File { functions, nodes: Cell::new(0) });
+        let file = Rc::new(File { functions, nodes: Cell::new(0), strings: RefCell::default() });
         Self { file, opsets, attributes: HashMap::new(), depth: 0 }
+    }
+
+    /// The strings of the file so far.
+    pub(super) fn strings(&self) -> RefMut<'_, Strings> {
+        self.file.strings.borrow_mut()
     }
 
     /// The operator set of a domain; one that is used without being imported is taken at its first version.

@@ -9,8 +9,8 @@ use super::{
     tensor,
 };
 use crate::{
-    Constant, Error, Function, Node, Op, Value, ValueId, format::protobuf::Writer, functions::Scope,
-    ops::Body,
+    Constant, Error, Function, Node, Op, Value, ValueId, ValueKind, format::protobuf::Writer,
+    functions::Scope, ops::Body,
 };
 
 /// One node of a file while its operator is made of it.
@@ -190,6 +190,12 @@ impl<'a, 'b> NodeReader<'a, 'b> {
             Some(AttributeValue::Graph(network)) => {
                 let (body, captured) = nested::body(self.builder, self.scope, network, &self.seen)?;
                 self.inputs.extend(captured.into_iter().map(Some));
+                if self.op_type != "If"
+                    && (0..body.graph.outputs.len()).any(|index| body.makes_strings(index))
+                {
+                    let reason = "its network makes strings, which are supported as results of If alone";
+                    return Err(self.unsupported(reason));
+                }
                 Ok(body)
             }
             Some(_) => Err(self.wrong(name, "a network")),
@@ -234,6 +240,24 @@ impl<'a, 'b> NodeReader<'a, 'b> {
     pub(crate) fn dtype_of(&self, index: usize) -> Option<DType> {
         let id = (*self.inputs.get(index)?)?;
         self.builder.graph.value(id).dtype
+    }
+
+    /// Whether operand `index` is there and of strings.
+    pub(crate) fn is_strings(&self, index: usize) -> bool {
+        let id = self.inputs.get(index).copied().flatten();
+        id.is_some_and(|id| self.builder.graph.value(id).kind == ValueKind::Strings)
+    }
+
+    /// Says of result `index` that it is of strings.
+    pub(crate) fn makes_strings(&mut self, index: usize) {
+        if let Some(id) = self.outputs.get(index).copied().flatten() {
+            self.builder.graph.value_mut(id).kind = ValueKind::Strings;
+        }
+    }
+
+    /// The number that stands for a string.
+    pub(crate) fn number_of(&self, text: &str) -> Result<i64, Error> {
+        Ok(self.scope.strings().number(text)?)
     }
 
     /// The rank of operand `index`, when the file tells.

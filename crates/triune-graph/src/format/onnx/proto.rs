@@ -119,7 +119,7 @@ pub(super) struct TensorProto<'a> {
     pub(super) int32s: Vec<u64>,
     pub(super) int64s: Vec<u64>,
     pub(super) uint64s: Vec<u64>,
-    pub(super) has_strings: bool,
+    pub(super) strings: Vec<&'a [u8]>,
     pub(super) external: Vec<(&'a str, &'a str)>,
     pub(super) is_external: bool,
     pub(super) is_segment: bool,
@@ -357,7 +357,10 @@ fn tensor<'a>(bytes: &'a [u8], room: &mut Room) -> Result<TensorProto<'a>, Error
             3 => tensor.is_segment = true,
             4 => wire.append_fixed::<4>(&mut tensor.floats)?,
             5 => wire.append_varints(&mut tensor.int32s)?,
-            6 => tensor.has_strings = true,
+            6 => {
+                room.take(room::NAME)?;
+                tensor.strings.push(wire.bytes()?);
+            }
             7 => wire.append_varints(&mut tensor.int64s)?,
             8 => tensor.name = wire.text()?,
             9 => tensor.raw = Some(wire.bytes()?),

@@ -5,21 +5,24 @@ use std::{
     cell::RefCell,
     cmp::Reverse,
     collections::{BinaryHeap, HashMap, HashSet},
+    fmt::Display,
     path::Path,
     sync::Arc,
 };
 
 use bytes::Bytes;
-use triune_tensor::Shape;
+use triune_tensor::{DType, Shape};
 
 use super::{
     NodeReader, OPSETS, malformed,
     nested::{self, Outer, Scope},
     ops::{self, DEFAULT_DOMAIN, Meaning, Signature},
-    proto::{Attribute, AttributeValue, DimInfo, Model, Network, NodeProto, ValueInfo},
+    proto::{Attribute, AttributeValue, DimInfo, Model, Network, NodeProto, TensorProto, ValueInfo},
     tensor::{self, Source},
 };
-use crate::{Constant, DefaultInput, Dim, Error, Graph, Node, Op, Value, ValueId, format::names::Names};
+use crate::{
+    Constant, DefaultInput, Dim, Error, Graph, Node, Op, Value, ValueId, ValueKind, format::names::Names,
+};
 
 /// The graph while it grows, with what every node may need.
 pub(super) struct Builder<'b> {
@@ -46,6 +49,19 @@ impl<'b> Builder<'b> {
     /// A name that no node has yet.
     pub(super) fn unique_node_name(&mut self, wish: impl Into<Cow<'b, str>>) -> String {
         self.node_names.unique(wish)
+    }
+
+    /// The elements of a tensor, which may be strings; `what` names it in errors.
+    fn constant(
+        &mut self,
+        scope: &Scope<'b>,
+        tensor: &TensorProto<'b>,
+        what: &dyn Display,
+    ) -> Result<(Constant, ValueKind), Error> {
+        if tensor.data_type != ops::STRING {
+            return Ok((self.source.constant(tensor, what)?, ValueKind::Tensor));
+        }
+        Ok((tensor::strings(tensor, &mut scope.strings(), what)?, ValueKind::Strings))
     }
 
     /// Whether some node or the caller reads a value of the file.
@@ -155,7 +171,8 @@ pub(super) fn graph<'b>(
     let scope = Scope::new(opsets(&model)?, std::mem::take(&mut model.functions));
     let proto = model.graph.as_ref().ok_or_else(|| malformed("no graph"))?;
     let source = Source::new(bytes, folder);
-    let (graph, _) = network(&scope, proto, &proto.inputs, Vec::new(), source)?;
+    let (mut graph, _) = network(&scope, proto, &proto.inputs, Vec::new(), source)?;
+    graph.strings = std::mem::take(&mut *scope.strings());
     Ok(graph)
 }
 
@@ -201,7 +218,7 @@ pub(super) fn network<'b>(
         value_names: Names::default(),
         node_names: Names::default(),
     };
-    boundary(&mut builder, proto, formals, [&inputs, &initializers], &mut said.ids)?;
+    boundary(&mut builder, scope, proto, formals, [&inputs, &initializers], &mut said.ids)?;
     for ((name, value), &symbol) in outer.into_iter().zip(&around) {
         let Outer::Value(value) = value else { continue };
         let constant = value.constant.is_some();
@@ -211,11 +228,10 @@ pub(super) fn network<'b>(
             builder.graph.inputs.push(id);
         }
     }
-    let mut names = node_names(&mut builder, &proto.nodes);
+    let names = node_names(&mut builder, &proto.nodes);
     for index in execution_order(&proto.nodes, &names, &wires, &said.ids, &builder.symbols)? {
-        let name = std::mem::take(&mut names[index]);
         let wires = [wires.inputs(index), wires.seen(index), wires.outputs(index)];
-        node(&mut builder, &mut said, &proto.nodes[index], wires, name, scope)?;
+        node(&mut builder, &mut said, &proto.nodes[index], wires, &names[index], scope)?;
     }
     for (info, &symbol) in proto.outputs.iter().zip(&outputs) {
         let id = said.ids[symbol as usize].ok_or_else(|| {
@@ -255,6 +271,7 @@ fn opsets<'b>(model: &Model<'b>) -> Result<Opsets<'b>, Error> {
 /// Adds inputs and initializers.
 fn boundary<'b>(
     builder: &mut Builder<'b>,
+    scope: &Scope<'b>,
     network: &Network<'b>,
     formals: &[ValueInfo<'b>],
     [inputs, initializers]: [&[Symbol]; 2],
@@ -278,12 +295,14 @@ fn boundary<'b>(
         builder.graph.inputs.push(id);
     }
     for (tensor, &symbol) in network.initializers.iter().zip(initializers) {
-        let constant = builder.source.constant(tensor, &format_args!("initializer '{}'", tensor.name))?;
+        let what = format_args!("initializer '{}'", tensor.name);
+        let (constant, kind) = builder.constant(scope, tensor, &what)?;
         let id = declare(&mut builder.graph, ids, symbol, Value::named(tensor.name), "initializer")?;
         if let Some(shape) = declared.remove(&symbol) {
             builder.graph.defaults.push(DefaultInput { value: id, shape, decides: false });
         }
         builder.graph.set_constant(id, constant);
+        builder.graph.value_mut(id).kind = kind;
     }
     Ok(())
 }
@@ -314,7 +333,16 @@ fn describe(value: &mut Value, info: &ValueInfo<'_>) -> Result<(), Error> {
         )));
     }
     value.kind = info.kind;
-    if info.data_type != 0 {
+    if info.data_type == ops::STRING {
+        if info.kind != ValueKind::Tensor {
+            let (name, kind) = (info.name, info.kind.name());
+            return Err(malformed(format!(
+                "value '{name}' is a {kind} of strings; tensors of them are supported"
+            )));
+        }
+        value.kind = ValueKind::Strings;
+        value.dtype = Some(DType::I64);
+    } else if info.data_type != 0 {
         let dtype = tensor::dtype(info.data_type).ok_or_else(|| {
             malformed(format!("value '{}': element type {} is not supported", info.name, info.data_type))
         })?;
@@ -420,16 +448,17 @@ fn node<'b>(
     said: &mut Said<'_, 'b>,
     proto: &NodeProto<'b>,
     [inputs, seen, outputs]: [&[Symbol]; 3],
-    name: String,
+    name: &str,
     scope: &Scope<'b>,
 ) -> Result<(), Error> {
     let unsupported =
-        |reason: String| Error::Unsupported { node: name.clone(), op: proto.op_type.into(), reason };
+        |reason: String| Error::Unsupported { node: name.into(), op: proto.op_type.into(), reason };
     let attributes = scope.resolve(&proto.attributes).map_err(&unsupported)?;
     let [inputs, seen] = [inputs, seen].map(|symbols| -> Vec<Option<ValueId>> {
         symbols.iter().map(|&symbol| said.ids.get(symbol as usize).copied().flatten()).collect()
     });
     let mut results = Vec::with_capacity(outputs.len());
+    let mut declared = Vec::new();
     for (&output, &symbol) in proto.outputs.iter().zip(outputs) {
         if symbol == NOTHING {
             results.push(None);
@@ -437,24 +466,55 @@ fn node<'b>(
         }
         let symbol = symbol as usize;
         let mut value = Value::named(output);
-        if let Some(info) = said.infos[symbol] {
+        let info = said.infos[symbol];
+        if let Some(info) = info {
             describe(&mut value, info)?;
+        }
+        // What its maker makes shows below.
+        let strings = value.kind == ValueKind::Strings;
+        if strings {
+            value.kind = ValueKind::Tensor;
         }
         let id = builder.graph.add_value(value);
         builder.used.resize(id.0 as usize, false);
         builder.used.push(said.used[symbol]);
         said.ids[symbol] = Some(id);
         results.push(Some(id));
+        if info.is_some_and(|info| info.data_type != 0) {
+            declared.push((id, strings));
+        }
     }
-    let outputs = results;
+    made(builder, proto, &attributes, [inputs, results], seen, name.to_owned(), scope)?;
+    for (id, strings) in declared {
+        let value = builder.graph.value(id);
+        if strings != (value.kind == ValueKind::Strings) {
+            let (said, made) = if strings { ("strings", "numbers") } else { ("numbers", "strings") };
+            let reason = format!("the file has '{}' as {said}, but the operator makes {made}", value.name);
+            return Err(unsupported(reason));
+        }
+    }
+    Ok(())
+}
 
+/// Adds what a node becomes; its results are there.
+fn made<'b>(
+    builder: &mut Builder<'b>,
+    proto: &NodeProto<'b>,
+    attributes: &[Attribute<'b>],
+    [inputs, outputs]: [Vec<Option<ValueId>>; 2],
+    seen: Vec<Option<ValueId>>,
+    name: String,
+    scope: &Scope<'b>,
+) -> Result<(), Error> {
+    let unsupported =
+        |reason: String| Error::Unsupported { node: name.clone(), op: proto.op_type.into(), reason };
     if ops::canonical(proto.domain) == DEFAULT_DOMAIN && proto.op_type == "Constant" {
-        return constant(builder, &attributes, &name, outputs.first().copied().flatten());
+        return constant(builder, scope, attributes, &name, outputs.first().copied().flatten());
     }
     if let Some(function) = scope.function(proto) {
-        return nested::call(builder, scope, &function, &attributes, &name, [&inputs, &outputs]);
+        return nested::call(builder, scope, &function, attributes, &name, [&inputs, &outputs]);
     }
-    check_attributes(&attributes).map_err(&unsupported)?;
+    check_attributes(attributes).map_err(&unsupported)?;
     let operator = ops::find(proto.domain, proto.op_type)
         .ok_or_else(|| unsupported(format!("operator of domain '{}' is not supported", proto.domain)))?;
     // A domain that is used without being imported is taken at its first version.
@@ -476,7 +536,7 @@ fn node<'b>(
         builder,
         scope,
         seen: nested::seen(proto).into_iter().zip(seen).collect(),
-        attributes: &attributes,
+        attributes,
         taken: vec![false; attributes.len()],
         name,
         op_type: operator.name,
@@ -489,6 +549,7 @@ fn node<'b>(
         // Which operands' memory an operator may reuse, in files of the first operator sets.
         reader.ignore(&["consumed_inputs"]);
     }
+    ops::settle_strings(&mut reader, operator.domain)?;
     let op = read(&mut reader)?;
     if let Some(left) = reader.taken.iter().position(|taken| !taken) {
         let attribute = reader.attributes[left].name;
@@ -506,9 +567,10 @@ fn node<'b>(
 }
 
 /// Makes the value of a `Constant` node known; no node is left of it.
-fn constant(
-    builder: &mut Builder<'_>,
-    attributes: &[Attribute<'_>],
+fn constant<'b>(
+    builder: &mut Builder<'b>,
+    scope: &Scope<'b>,
+    attributes: &[Attribute<'b>],
     name: &str,
     output: Option<ValueId>,
 ) -> Result<(), Error> {
@@ -517,9 +579,22 @@ fn constant(
     let [attribute] = attributes else {
         return Err(unsupported("exactly one of the value attributes is expected"));
     };
+    let mut kind = ValueKind::Tensor;
+    let what = format_args!("node '{name}' (Constant)");
+    let texts = |dims: &[usize], texts: &[&[u8]]| tensor::numbered(texts, dims, &mut scope.strings(), &what);
     let constant = match (attribute.name, &attribute.value) {
         ("value", AttributeValue::Tensor(tensor)) => {
-            Some(builder.source.constant(tensor, &format_args!("node '{name}' (Constant)"))?)
+            let (constant, found) = builder.constant(scope, tensor, &what)?;
+            kind = found;
+            Some(constant)
+        }
+        ("value_string", &AttributeValue::Text(text)) => {
+            kind = ValueKind::Strings;
+            Some(texts(&[], &[text])?)
+        }
+        ("value_strings", AttributeValue::Texts(list)) => {
+            kind = ValueKind::Strings;
+            Some(texts(&[list.len()], list)?)
         }
         ("value_float", &AttributeValue::Float(value)) => Constant::from_f32(Shape::from([]), &[value]),
         ("value_int", &AttributeValue::Int(value)) => Constant::from_i64(Shape::from([]), &[value]),
@@ -535,6 +610,7 @@ fn constant(
         .ok_or_else(|| unsupported(&format!("attribute '{}' is not supported here", attribute.name)))?;
     let output = output.ok_or_else(|| unsupported("the output is missing"))?;
     builder.graph.set_constant(output, constant);
+    builder.graph.value_mut(output).kind = kind;
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use triune_files::{DATA_LIMIT, Error as FileError};
 use triune_tensor::{DType, MAX_RANK, OutOfMemory, Shape, memory};
 
 use super::{malformed, proto::TensorProto};
-use crate::{Constant, Error, format::contents};
+use crate::{Constant, Error, Strings, format::contents};
 
 /// The element type with this `TensorProto.DataType` number.
 pub(super) fn dtype(number: i64) -> Option<DType> {
@@ -141,6 +141,39 @@ impl<'a> Source<'a> {
         })?;
         Ok(file.slice(offset..end))
     }
+}
+
+/// A tensor of strings as their numbers; `what` names it in errors.
+pub(super) fn strings(
+    tensor: &TensorProto<'_>,
+    table: &mut Strings,
+    what: &dyn Display,
+) -> Result<Constant, Error> {
+    let fail = |reason: &str| malformed(format!("{what}: {reason}"));
+    if tensor.is_segment || tensor.is_external || tensor.raw.is_some() {
+        return Err(fail("strings lie in the field for them and nowhere else"));
+    }
+    let dims: Option<Vec<usize>> = tensor.dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
+    numbered(&tensor.strings, &dims.ok_or_else(|| fail("a negative extent"))?, table, what)
+}
+
+/// Strings of these extents as their numbers.
+pub(super) fn numbered(
+    texts: &[&[u8]],
+    dims: &[usize],
+    table: &mut Strings,
+    what: &dyn Display,
+) -> Result<Constant, Error> {
+    let fail = |reason: String| malformed(format!("{what}: {reason}"));
+    let mut numbers = memory::with_room(texts.len())?;
+    for (index, text) in texts.iter().enumerate() {
+        let text = std::str::from_utf8(text).map_err(|_| fail(format!("string {index} is not UTF-8")))?;
+        numbers.push(table.number(text)?);
+    }
+    let shape = Shape::new(dims)
+        .ok_or_else(|| fail(format!("{} dimensions, at most {MAX_RANK} are supported", dims.len())))?;
+    Constant::from_i64(shape, &numbers)
+        .ok_or_else(|| fail(format!("shape {shape} does not fit {} strings", numbers.len())))
 }
 
 /// Elements of fewer than 8 bits, which lie in a byte from its low bits on, in a byte each; `None` unless there are `count`.

@@ -28,6 +28,7 @@ const OPSET: i64 = 13;
 /// inputs need fixed extents. Integer operators, fused epilogues, tables and other things that ONNX cannot
 /// express are errors that name the node.
 pub fn write(graph: &Graph) -> Result<Vec<u8>, Error> {
+    graph.expect_numbers()?;
     let graph = &expanded(graph)?;
     let graph = &with_limits_as_operands(graph);
     // What the first round needs decides how the second one writes; opsets only grow, so two more always settle it.

@@ -28,6 +28,16 @@ fn choice(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let results = node.outputs.len();
     let then = body(node, "then_branch", 0, results..=results)?;
     let otherwise = body(node, "else_branch", 0, results..=results)?;
+    for index in 0..results {
+        let strings = then.makes_strings(index);
+        if strings != otherwise.makes_strings(index) {
+            return Err(node
+                .unsupported(format!("output {index} is strings in one network and numbers in the other")));
+        }
+        if strings {
+            node.makes_strings(index);
+        }
+    }
     Ok(If { then, otherwise }.into())
 }
 

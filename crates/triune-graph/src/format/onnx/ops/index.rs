@@ -4,6 +4,7 @@ use triune_tensor::{DType, text::List};
 
 use super::{
     DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, bare, mistaken, operators,
+    strings,
 };
 use crate::{
     Error, Op,
@@ -124,7 +125,8 @@ fn compress(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
 /// The different elements, or parts along an axis, in order or as they come.
 fn unique(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let sorted = node.int("sorted")?.unwrap_or(1) != 0;
-    Ok(Unique { axis: node.int("axis")?, sorted }.into())
+    let unique = Unique { axis: node.int("axis")?, sorted };
+    if node.is_strings(0) { Ok(strings::unique(node, unique)) } else { Ok(unique.into()) }
 }
 
 /// Elements put where a pool took them from, among zeros.

@@ -2,7 +2,9 @@
 
 use triune_tensor::{DType, Shape};
 
-use super::{DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, operators, reshape::Conversion};
+use super::{
+    DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, operators, reshape::Conversion, strings,
+};
 use crate::{
     Constant, Error, Op, ValueId,
     constant::real_bytes,
@@ -18,6 +20,9 @@ fn size(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
 
 /// The type of one operand for another.
 fn cast_like(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    if let Some(op) = strings::cast_like(node)? {
+        return Ok(op);
+    }
     let conversion = Conversion::read(node)?;
     Ok(node
         .function(move |f| {

@@ -35,6 +35,7 @@ mod resize;
 mod sequence;
 mod signal;
 mod statistics;
+mod strings;
 mod volume;
 mod window;
 
@@ -43,6 +44,7 @@ use std::{collections::HashMap, sync::LazyLock};
 use super::{NodeReader, NodeWriter};
 use crate::{Error, Op, ops::Epilogue};
 pub(super) use reduce::has_axes_operand;
+pub(super) use strings::{STRING, settle as settle_strings};
 
 /// ONNX's own domain, which files also call `ai.onnx`.
 pub(super) const DEFAULT_DOMAIN: &str = "";
@@ -133,7 +135,7 @@ fn mistaken(op: &Op) -> String {
     format!("{} has another's writer", op.name())
 }
 
-const FAMILIES: [&[Operator]; 31] = [
+const FAMILIES: [&[Operator]; 32] = [
     activation::OPERATORS,
     attention::OPERATORS,
     columns::OPERATORS,
@@ -164,6 +166,7 @@ const FAMILIES: [&[Operator]; 31] = [
     sequence::OPERATORS,
     signal::OPERATORS,
     statistics::OPERATORS,
+    strings::OPERATORS,
     volume::OPERATORS,
 ];
 

@@ -48,10 +48,12 @@ fn tf_idf(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     if least == 0 || least > most {
         return Err(node.unsupported(format!("sequences of {least} to {most} numbers")));
     }
-    if node.has("pool_strings") {
-        return Err(node.unsupported("attribute 'pool_strings': texts are not supported, numbers are"));
-    }
-    let pool = node.ints("pool_int64s")?.ok_or_else(|| needed(node, "pool_int64s"))?;
+    let pool = if node.is_strings(0) {
+        let texts = node.texts("pool_strings")?.ok_or_else(|| needed(node, "pool_strings"))?;
+        texts.iter().map(|text| node.number_of(text)).collect::<Result<Vec<i64>, Error>>()?
+    } else {
+        node.ints("pool_int64s")?.ok_or_else(|| needed(node, "pool_int64s"))?
+    };
     let starts = node.extents("ngram_counts")?.ok_or_else(|| needed(node, "ngram_counts"))?;
     let places = node.extents("ngram_indexes")?.ok_or_else(|| needed(node, "ngram_indexes"))?;
     let weights = node.floats("weights")?;

@@ -4,6 +4,7 @@ use triune_tensor::{DType, Shape};
 
 use super::{
     DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, bare, mistaken, operators,
+    strings,
 };
 use crate::{
     Constant, Error, Op, ValueId,
@@ -101,6 +102,9 @@ fn write_constant_of_shape(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), S
 }
 
 fn cast(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    if let Some(op) = strings::cast(node)? {
+        return Ok(op);
+    }
     let conversion = Conversion::read(node)?;
     let to = node.dtype("to")?.ok_or_else(|| node.unsupported("attribute 'to' is missing"))?;
     if conversion.is_plain(to) {

@@ -1,0 +1,354 @@
+//! What looks at the letters of strings: the numbers of [`Strings`] come in and go out.
+
+use std::sync::Arc;
+
+use triune_device::work;
+use triune_graph::{
+    Strings,
+    ops::{CaseChange, Normalize, StringOp},
+    passes::HostStep,
+};
+use triune_tensor::{
+    DType, Shape, memory,
+    text::{List, Reason},
+};
+
+use super::{Element, Elements, Operands, operands};
+use crate::{Error, Tensor, TensorRef};
+
+/// Elements between two looks at whether the work is to go on.
+const ROUND: usize = 1 << 12;
+
+/// Runs the step; new strings are added to the table.
+pub(crate) fn run<'a>(
+    step: &'a HostStep,
+    op: &StringOp,
+    strings: &mut Strings,
+    arrived: impl Fn(&str) -> Option<TensorRef<'a>>,
+) -> Result<Vec<Tensor>, Error> {
+    let operands = operands(step, |constant| constant, arrived)?;
+    let at = Operands { step, operands: &operands };
+    match op {
+        StringOp::Concat => concat(&at, strings).map(|joined| vec![joined]),
+        StringOp::Split { delimiter, most } => split(&at, strings, delimiter.as_deref(), *most),
+        StringOp::Normalize(op) => normalize(&at, strings, op).map(|left| vec![left]),
+        StringOp::Parse(to) => parse(&at, strings, *to).map(|parsed| vec![parsed]),
+        StringOp::Format => format(&at, strings).map(|spelled| vec![spelled]),
+        StringOp::Ranks => ranks(&at, strings),
+    }
+}
+
+/// The numbers that an operand has for its strings.
+fn numbers(at: &Operands<'_>, index: usize) -> Result<Vec<i64>, Error> {
+    let tensor = at.input(index)?;
+    if tensor.dtype != DType::I64 {
+        return Err(at.wrong(format!("operand {index} of type {}; strings are expected", tensor.dtype)));
+    }
+    let words = tensor.bytes.as_chunks().0;
+    let mut numbers = memory::with_room(words.len())?;
+    numbers.extend(words.iter().map(|&word| i64::from_le_bytes(word)));
+    Ok(numbers)
+}
+
+fn text(strings: &Strings, number: i64) -> Result<Arc<str>, Error> {
+    strings.text(number).ok_or_else(|| Error::internal(format!("no string has the number {number}")))
+}
+
+fn tensor(at: &Operands<'_>, shape: &[usize], numbers: &[i64]) -> Result<Tensor, Error> {
+    let mut bytes = memory::with_room(numbers.len().saturating_mul(8))?;
+    for number in numbers {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    let shape = Shape::new(shape).ok_or_else(|| at.wrong("too many dimensions"))?;
+    Ok(Tensor { dtype: DType::I64, shape, bytes })
+}
+
+/// What `make` says of each element.
+fn each(count: usize, mut make: impl FnMut(usize) -> Result<i64, Error>) -> Result<Vec<i64>, Error> {
+    let mut made = memory::with_room(count)?;
+    for index in 0..count {
+        if index.is_multiple_of(ROUND) {
+            work::go_on()?;
+        }
+        made.push(make(index)?);
+    }
+    Ok(made)
+}
+
+fn concat(at: &Operands<'_>, strings: &mut Strings) -> Result<Tensor, Error> {
+    let shapes = [at.input(0)?.shape, at.input(1)?.shape];
+    let numbers = [numbers(at, 0)?, numbers(at, 1)?];
+    let rank = shapes[0].len().max(shapes[1].len());
+    let extent =
+        |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |own| shape[own]);
+    let mut dims = Vec::with_capacity(rank);
+    for axis in 0..rank {
+        dims.push(match shapes.map(|shape| extent(shape, axis)) {
+            [a, b] if a == b => a,
+            [1, b] => b,
+            [a, 1] => a,
+            _ => return Err(at.wrong(format!("{} and {} do not fit", List(shapes[0]), List(shapes[1])))),
+        });
+    }
+    let count = dims.iter().try_fold(1_usize, |count, &extent| count.checked_mul(extent));
+    let count = count.ok_or_else(|| at.wrong(format!("{} results are too many", List(&dims))))?;
+    let place = |shape: &[usize], mut index: usize| {
+        let (mut place, mut stride) = (0, 1);
+        for axis in (0..rank).rev() {
+            let own = extent(shape, axis);
+            if own > 1 {
+                place += index % dims[axis] * stride;
+                stride *= own;
+            }
+            index /= dims[axis];
+        }
+        place
+    };
+    let joined = each(count, |index| {
+        let [a, b] = [0, 1].map(|side| text(strings, numbers[side][place(shapes[side], index)]));
+        let (a, b) = (a?, b?);
+        let mut whole = memory::with_room(a.len() + b.len())?;
+        whole.extend_from_slice(a.as_bytes());
+        whole.extend_from_slice(b.as_bytes());
+        let whole = String::from_utf8(whole).map_err(|_| Error::internal("two strings that are none"))?;
+        Ok(strings.number(&whole)?)
+    })?;
+    tensor(at, &dims, &joined)
+}
+
+fn split(
+    at: &Operands<'_>,
+    strings: &mut Strings,
+    delimiter: Option<&str>,
+    most: Option<usize>,
+) -> Result<Vec<Tensor>, Error> {
+    let x = at.input(0)?;
+    let numbers = numbers(at, 0)?;
+    let most = most.map_or(usize::MAX, |most| most.saturating_add(1));
+    // Of all elements, one behind the other.
+    let mut parts: Vec<i64> = Vec::new();
+    let counts = each(numbers.len(), |index| {
+        let whole = text(strings, numbers[index])?;
+        let before = parts.len();
+        let mut add = |part: &str| -> Result<(), Error> {
+            memory::grow(&mut parts, 1)?;
+            parts.push(strings.number(part)?);
+            Ok(())
+        };
+        if let Some(delimiter) = delimiter {
+            whole.splitn(most, delimiter).try_for_each(&mut add)?;
+        } else {
+            let mut rest = whole.trim_start();
+            for place in 1..=most {
+                let end = if place == most { None } else { rest.find(char::is_whitespace) };
+                let (part, behind) = rest.split_at(end.unwrap_or(rest.len()));
+                if part.is_empty() {
+                    break;
+                }
+                add(part)?;
+                rest = behind.trim_start();
+            }
+        }
+        Ok((parts.len() - before) as i64)
+    })?;
+    let widest = counts.iter().copied().max().unwrap_or(0) as usize;
+    let mut dims = x.shape.to_vec();
+    dims.push(widest);
+    let total = numbers.len().checked_mul(widest).ok_or_else(|| at.wrong("too many parts"))?;
+    let mut filled = memory::filled(total, 0_i64)?;
+    let mut rest = &parts[..];
+    for (row, &count) in filled.chunks_exact_mut(widest.max(1)).zip(&counts) {
+        let (own, behind) = rest.split_at(count as usize);
+        row[..own.len()].copy_from_slice(own);
+        rest = behind;
+    }
+    Ok(vec![tensor(at, &dims, &filled)?, tensor(at, x.shape, &counts)?])
+}
+
+fn normalize(at: &Operands<'_>, strings: &mut Strings, op: &Normalize) -> Result<Tensor, Error> {
+    let x = at.input(0)?;
+    if !matches!(x.shape, [_] | [1, _]) {
+        return Err(at.wrong(format!("{}; one axis is expected, or one row", List(x.shape))));
+    }
+    let folded = |text: &str| if op.case_sensitive { text.to_owned() } else { text.to_lowercase() };
+    let stopwords: std::collections::HashSet<String> = op.stopwords.iter().map(|word| folded(word)).collect();
+    let numbers = numbers(at, 0)?;
+    let mut left = memory::with_room(numbers.len().max(1))?;
+    for (index, &number) in numbers.iter().enumerate() {
+        if index.is_multiple_of(ROUND) {
+            work::go_on()?;
+        }
+        let text = text(strings, number)?;
+        // A letter's other case takes three times its bytes at most.
+        memory::check_room((text.len() as u64).saturating_mul(3))?;
+        if !stopwords.is_empty() && stopwords.contains(&folded(&text)) {
+            continue;
+        }
+        left.push(match op.case {
+            CaseChange::None => number,
+            CaseChange::Lower => strings.number(&text.to_lowercase())?,
+            CaseChange::Upper => strings.number(&text.to_uppercase())?,
+        });
+    }
+    if left.is_empty() {
+        left.push(0);
+    }
+    let mut dims = x.shape.to_vec();
+    if let Some(extent) = dims.last_mut() {
+        *extent = left.len();
+    }
+    tensor(at, &dims, &left)
+}
+
+/// The bytes of the number that a text says.
+fn parsed(text: &str, to: DType) -> Option<[u8; 8]> {
+    let mut bytes = [0; 8];
+    let text = text.trim();
+    if to.is_float() {
+        match to {
+            DType::F32 => bytes[..4].copy_from_slice(&text.parse::<f32>().ok()?.to_le_bytes()),
+            DType::F64 => bytes = text.parse::<f64>().ok()?.to_le_bytes(),
+            _ => bytes[..2].copy_from_slice(&to.encode(text.parse().ok()?)?.to_le_bytes()),
+        }
+        return Some(bytes);
+    }
+    let number: i128 = text.parse().ok()?;
+    let bits = 8 * to.bytes() as u32;
+    let signed = matches!(to, DType::I8 | DType::I16 | DType::I32 | DType::I64);
+    let range = if signed { -(1 << (bits - 1))..1 << (bits - 1) } else { 0..1 << bits };
+    range.contains(&number).then(|| (number as u64).to_le_bytes())
+}
+
+fn parse(at: &Operands<'_>, strings: &Strings, to: DType) -> Result<Tensor, Error> {
+    let shape = Shape::new(at.input(0)?.shape).ok_or_else(|| at.wrong("too many dimensions"))?;
+    let numbers = numbers(at, 0)?;
+    let mut bytes = memory::with_room(numbers.len().saturating_mul(to.bytes()))?;
+    for (index, &number) in numbers.iter().enumerate() {
+        if index.is_multiple_of(ROUND) {
+            work::go_on()?;
+        }
+        let text = text(strings, number)?;
+        let word = parsed(&text, to).ok_or_else(|| {
+            at.wrong(format!("element {index}, '{}', does not say a number of {to}", Reason(&text)))
+        })?;
+        bytes.extend_from_slice(&word[..to.bytes()]);
+    }
+    Ok(Tensor { dtype: to, shape, bytes })
+}
+
+/// A real with eight digits that count, by a power of ten where it is large or small, without zeros at the end.
+fn spelled(real: f64) -> String {
+    if real.is_nan() {
+        return "NaN".into();
+    }
+    if real.is_infinite() {
+        return if real > 0.0 { "INF" } else { "-INF" }.into();
+    }
+    let scientific = format!("{real:.7e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let without_zeros = |text: &str| {
+        let fraction = text.contains('.');
+        if fraction { text.trim_end_matches('0').trim_end_matches('.') } else { text }.to_owned()
+    };
+    if (-4..8).contains(&exponent) {
+        return without_zeros(&format!("{real:.*}", (7 - exponent) as usize));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", without_zeros(digits), exponent.unsigned_abs())
+}
+
+fn format(at: &Operands<'_>, strings: &mut Strings) -> Result<Tensor, Error> {
+    let x = at.input(0)?;
+    let mut elements = Elements::of(x);
+    let count = x.bytes.len() / x.dtype.bytes();
+    let spelled = each(count, |_| {
+        let text = match elements.next() {
+            Some(Element::Float(real)) => spelled(real),
+            Some(Element::Integer(integer)) => integer.to_string(),
+            Some(Element::Unsigned(integer)) => integer.to_string(),
+            None => return Err(Error::internal("fewer elements than there are")),
+        };
+        Ok(strings.number(&text)?)
+    })?;
+    tensor(at, x.shape, &spelled)
+}
+
+fn ranks(at: &Operands<'_>, strings: &Strings) -> Result<Vec<Tensor>, Error> {
+    let numbers = numbers(at, 0)?;
+    let mut different = memory::copied(&numbers)?;
+    different.sort_unstable();
+    different.dedup();
+    let mut texts = memory::with_room(different.len())?;
+    for &number in &different {
+        texts.push((text(strings, number)?, number));
+    }
+    work::go_on()?;
+    texts.sort_unstable();
+    let table: Vec<i64> = texts.iter().map(|(_, number)| *number).collect();
+    let ranks: std::collections::HashMap<i64, i64> = table.iter().copied().zip(0..).collect();
+    let ranked = each(numbers.len(), |index| Ok(ranks[&numbers[index]]))?;
+    Ok(vec![tensor(at, at.input(0)?.shape, &ranked)?, tensor(at, &[table.len()], &table)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reals_are_spelled_as_c_spells_them_with_eight_digits() {
+        let reals = [
+            0.1,
+            1.0 / 3.0,
+            1e-7,
+            1e20,
+            123_456_789.0,
+            -0.0,
+            1.0,
+            1e5,
+            99_999_999.0,
+            999_999_999.0,
+            5e-324,
+            0.00012,
+        ];
+        let spelled: Vec<String> = reals.iter().map(|&real| spelled(real)).collect();
+        let expected = [
+            "0.1",
+            "0.33333333",
+            "1e-07",
+            "1e+20",
+            "1.2345679e+08",
+            "-0",
+            "1",
+            "100000",
+            "99999999",
+            "1e+09",
+            "4.9406565e-324",
+            "0.00012",
+        ];
+        assert_eq!(spelled, expected);
+        assert_eq!([f64::NAN, f64::INFINITY, f64::NEG_INFINITY].map(super::spelled), ["NaN", "INF", "-INF"]);
+    }
+
+    #[test]
+    fn numbers_are_read_in_their_range_only() {
+        assert_eq!(parsed(" -128", DType::I8).map(|word| word[0]), Some(128));
+        assert_eq!(parsed("18446744073709551615", DType::U64), Some([255; 8]));
+        assert_eq!(parsed("-9223372036854775808", DType::I64), Some(i64::MIN.to_le_bytes()));
+        for (text, to) in [
+            ("128", DType::I8),
+            ("-1", DType::U8),
+            ("256", DType::U8),
+            ("18446744073709551616", DType::U64),
+            ("9223372036854775808", DType::I64),
+            ("3.0", DType::I32),
+            ("", DType::F32),
+            ("1x", DType::F32),
+        ] {
+            assert_eq!(parsed(text, to), None, "{text} as {to}");
+        }
+        let reals = ["-2e3", "inf", "-INF", "0.1"].map(|text| parsed(text, DType::F32).unwrap());
+        let reals = reals.map(|word| f32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+        assert_eq!(reals, [-2e3, f32::INFINITY, f32::NEG_INFINITY, 0.1]);
+    }
+}
