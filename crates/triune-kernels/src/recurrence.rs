@@ -11,6 +11,7 @@
 //! 1. A step's state is read where the step before wrote it, in the result: nothing is copied from step to step.
 //! 2. Of sequences of several lengths, a step has the rows of those that are not over yet.
 //! 3. Fewer blocks than threads share a step's units instead, where a step is worth waiting for each other.
+//! 4. Weights that no cache nearby holds come once for all sequences: a block has them all, and its tiles take turns with some panels.
 //!
 //! Every sum is one chain of fused multiply-adds in the order of the units, whatever the instruction set, the block and the
 //! number of threads, so all of them give the same bits.
@@ -32,7 +33,14 @@ use crate::{Error, Isa, Pool, math};
 pub const MAX_DIRECTIONS: usize = 2;
 
 /// Multiply-accumulates of a step from which on threads share it: less is done before they have met.
-const SHARED_STEP: usize = 1 << 18;
+const SHARED_STEP: usize = 1 << 19;
+
+/// Bytes of a direction's weights from which on they do not stay in a core's own cache from step to step: all sequences take a
+/// step together then, so that the weights come once for all of them, and threads have units of their own instead of sequences.
+const HEAVY: usize = 3 << 19;
+
+/// Bytes of weights that stay in a core's own cache while sequences that are too many for a tile take turns.
+const NEAR: usize = 1 << 19;
 
 /// Sequences that a block keeps when blocks are made for more threads: a tile of fewer would not keep a core busy.
 const LEAST_ROWS: usize = 4;
@@ -141,7 +149,8 @@ impl Recurrence {
         let s = &self.spec;
         let lines = |floats: usize| floats.next_multiple_of(16);
         let busy = threads.div_ceil(s.directions).min(s.batch / LEAST_ROWS);
-        let blocks = s.batch.div_ceil(self.panels.rows).max(busy).max(1);
+        let heavy = s.cell.gates().saturating_mul(self.gate_len) >= HEAVY / 4;
+        let blocks = if heavy { 1 } else { s.batch.div_ceil(self.panels.rows).max(busy).max(1) };
         let rows = s.batch.div_ceil(blocks);
         let units = lines(s.hidden);
         Plan {
@@ -340,9 +349,8 @@ impl Block<'_> {
             if step > 0 && cancel::requested() {
                 return;
             }
-            let rows = self.rows_of(step);
             for phase in 0..self.phases() {
-                self.advance(&rows, phase, 0..panels, room);
+                self.advance(step, phase, 0..panels, room);
             }
         }
         self.end();
@@ -356,11 +364,10 @@ impl Block<'_> {
             if cancel::requested() {
                 return;
             }
-            let rows = &self.rows_of(step);
             for phase in 0..self.phases() {
                 pool.run(parts, &|part, worker| {
                     let panels = part * panels / parts..(part + 1) * panels / parts;
-                    self.advance(rows, phase, panels, self.room(0, worker));
+                    self.advance(step, phase, panels, self.room(0, worker));
                 });
             }
         }
@@ -430,7 +437,8 @@ impl Block<'_> {
         }
     }
 
-    fn rows_of(&self, step: usize) -> Rows {
+    /// Of those sequences of the block that one tile has.
+    fn rows_of(&self, step: usize, tile: Range<usize>) -> Rows {
         let spec = self.spec();
         let (input, output) = (self.job.sequences.input, self.job.output.as_ptr());
         let mut rows = Rows {
@@ -440,7 +448,7 @@ impl Block<'_> {
             after: [std::ptr::null_mut(); MAX_ROWS],
             cell: [std::ptr::null_mut(); MAX_ROWS],
         };
-        for sequence in self.rows.clone().filter(|&sequence| step < self.length(sequence)) {
+        for sequence in tile.filter(|&sequence| step < self.length(sequence)) {
             let (time, at) = (self.time(sequence, step), rows.count);
             rows.before[at] = match step.checked_sub(1) {
                 None => self.initial(0, sequence).as_ptr(),
@@ -458,10 +466,50 @@ impl Block<'_> {
     }
 
     /// Does a phase of a step for the units of some panels.
-    fn advance(&self, rows: &Rows, phase: usize, panels: Range<usize>, room: Room) {
+    fn advance(&self, step: usize, phase: usize, panels: Range<usize>, room: Room) {
+        let (spec, own) = (self.spec(), &self.job.recurrence.panels);
+        let (first, count) = (self.rows.start, self.rows.len());
+        let tiles = count.div_ceil(own.rows);
+        let tile = |tile: usize| {
+            let [start, end] = [tile, tile + 1].map(|tile| tile * count / tiles);
+            let room = Room {
+                sums: room.sums.wrapping_add(start * spec.cell.gates() * spec.hidden),
+                gated: room.gated.wrapping_add(start * spec.hidden),
+                ..room
+            };
+            (self.rows_of(step, first + start..first + end), room)
+        };
+        let panel = spec.cell.gates().saturating_mul(spec.hidden).saturating_mul(own.columns * 4);
+        let near = if tiles > 1 { (NEAR / panel.max(1)).max(1) } else { panels.len() };
+        for start in panels.clone().step_by(near.max(1)) {
+            for index in 0..tiles {
+                let (rows, room) = tile(index);
+                self.sums(&rows, phase, start..panels.end.min(start + near), room);
+            }
+        }
+        let units = panels.start * own.columns..(panels.end * own.columns).min(spec.hidden);
+        for index in 0..tiles {
+            let (rows, room) = tile(index);
+            for row in 0..rows.count {
+                // SAFETY: rows and units of this task alone; the sums, and what the steps before wrote, are there.
+                let unit = unsafe { self.unit(&rows, row, units.clone(), room) };
+                match (spec.cell, phase) {
+                    (CellKind::Simple, _) => unit.simple(),
+                    (CellKind::Gru, 0) => unit.gru_gates(),
+                    (CellKind::Gru, _) => unit.gru(),
+                    (CellKind::LinearGru, _) => unit.linear_gru(),
+                    (CellKind::Lstm, _) => unit.lstm(),
+                }
+            }
+        }
+    }
+
+    /// The sums of a phase's gates, of a tile's rows.
+    fn sums(&self, rows: &Rows, phase: usize, panels: Range<usize>, room: Room) {
         let spec = self.spec();
-        let columns = self.job.recurrence.panels.columns;
-        let units = panels.start * columns..(panels.end * columns).min(spec.hidden);
+        if rows.count == 0 {
+            return;
+        }
         match (spec.cell, phase) {
             (CellKind::Gru, 0) => self.products(rows, &rows.before, 0..2, panels, room.sums),
             (CellKind::Gru, _) => {
@@ -472,17 +520,6 @@ impl Block<'_> {
                 self.products(rows, &gated, 2..3, panels, room.sums);
             }
             (cell, _) => self.products(rows, &rows.before, 0..cell.gates(), panels, room.sums),
-        }
-        for row in 0..rows.count {
-            // SAFETY: rows and units of this task alone; the sums, and what the steps before wrote, are there.
-            let unit = unsafe { self.unit(rows, row, units.clone(), room) };
-            match (spec.cell, phase) {
-                (CellKind::Simple, _) => unit.simple(),
-                (CellKind::Gru, 0) => unit.gru_gates(),
-                (CellKind::Gru, _) => unit.gru(),
-                (CellKind::LinearGru, _) => unit.linear_gru(),
-                (CellKind::Lstm, _) => unit.lstm(),
-            }
         }
     }
 

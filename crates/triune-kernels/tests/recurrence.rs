@@ -208,6 +208,41 @@ fn threads_that_share_a_step_give_the_same_bits() {
     }
 }
 
+/// One sequence of a case of one direction.
+fn alone(case: &Case, sequence: usize) -> Case {
+    let RecurrenceSpec { cell, batch, hidden, .. } = case.spec;
+    let every = |values: &[f32], len: usize| -> Vec<f32> {
+        values.chunks_exact(batch * len).flat_map(|row| row[sequence * len..][..len].to_vec()).collect()
+    };
+    Case {
+        spec: RecurrenceSpec { batch: 1, ..case.spec },
+        input: every(&case.input, cell.gates() * hidden),
+        weights: case.weights.clone(),
+        vectors: case.vectors.clone(),
+        initial: case.initial.as_ref().map(|initial| every(initial, hidden)),
+        lengths: case.lengths.as_ref().map(|lengths| vec![lengths[sequence]]),
+    }
+}
+
+#[test]
+fn sequences_that_take_steps_together_have_the_bits_of_each_alone() {
+    let mut random = Random(12);
+    for &cell in CellKind::ALL {
+        // Weights that are too large for a cache nearby, and more sequences than a tile has rows.
+        let case = Case::new(spec(cell, [3, 1, 31, 720]), 7, &mut random);
+        let hidden = case.spec.hidden;
+        for threads in [1, 2, 3] {
+            let all = case.run(Isa::best(), true, threads).unwrap();
+            for sequence in [0, 13, 30] {
+                let own = alone(&case, sequence).run(Isa::best(), true, 1).unwrap();
+                let rows = all.chunks_exact(31 * hidden).flat_map(|row| &row[sequence * hidden..][..hidden]);
+                let rows: Vec<f32> = rows.copied().collect();
+                same_bits(&rows, &own, &format!("{cell:?}, {threads} threads, sequence {sequence}"));
+            }
+        }
+    }
+}
+
 #[test]
 fn nothing_to_do_is_no_error() {
     let mut random = Random(9);
