@@ -157,6 +157,18 @@ impl Take {
                 }
                 return;
             }
+            if self.spec.count == 1 {
+                let (extent, stride) = (self.spec.extents[0], self.spec.strides[0]);
+                for (at, index) in indices[i..].iter().step_by(si).take(len).enumerate() {
+                    let index = index.widen();
+                    let index = if index < 0 { index.saturating_add_unsigned(extent as u64) } else { index };
+                    if index as u64 >= extent as u64 {
+                        return leave(i + at * si, 0);
+                    }
+                    out[at * so] = source[s + at * ss + index as usize * stride];
+                }
+                return;
+            }
             for at in 0..len {
                 let offset = match self.offset(&indices[i + at * si..]) {
                     Ok(offset) => offset,
@@ -280,6 +292,14 @@ fn compare<T: Reducible>(a: T, b: T) -> Ordering {
     }
 }
 
+/// A row of at least so many times k elements is gone through once, with the best so far.
+const FEW: usize = 8;
+
+/// Whether an element comes behind one that stands before it. A few that do are let through: NaNs among themselves.
+fn comes_behind<T: Reducible>(a: T, b: T, descending: bool) -> bool {
+    if descending { !T::gt(&a, &b) && !a.is_nan() } else { !T::lt(&a, &b) && !b.is_nan() }
+}
+
 /// Brings the first `k` in order to the front. In pieces, as long as nobody stops the work; no two elements are equal.
 fn sort_first(mut slice: &mut [u32], mut k: usize, before: &impl Fn(&u32, &u32) -> Ordering) {
     // Anything will do: what a row's maker cannot foresee without trying.
@@ -350,21 +370,43 @@ pub fn order<T: Reducible>(
         for row in spans(rows.min(first_row + per_task) - first_row, len.saturating_mul(8)).flatten() {
             let row = first_row + row;
             let first = row / inner * len * inner + row % inner;
-            for part in spans(len, 1) {
-                for position in part {
-                    positions[position] = position as u32;
-                }
-            }
-            if len > SPAN && cancel::requested() {
-                // What was not numbered must not be looked up.
-                return;
-            }
             let key = |position: u32| x[first + position as usize * inner];
             let before = |a: &u32, b: &u32| {
                 let order = compare(key(*a), key(*b));
                 (if descending { order.reverse() } else { order }).then(a.cmp(b))
             };
-            sort_first(positions, k, &before);
+            let count = if k > len / FEW {
+                for part in spans(len, 1) {
+                    for position in part {
+                        positions[position] = position as u32;
+                    }
+                }
+                len
+            } else {
+                // Behind the last one wanted of those that have come, nothing need be kept.
+                let room = (2 * k).max(FEW);
+                let (mut count, mut last) = (0, None);
+                for part in spans(len, 1) {
+                    for position in part {
+                        let own = x[first + position * inner];
+                        if last.is_some_and(|last| comes_behind(own, last, descending)) {
+                            continue;
+                        }
+                        positions[count] = position as u32;
+                        count += 1;
+                        if count == room {
+                            let (_, end, _) = positions[..room].select_nth_unstable_by(k - 1, before);
+                            (last, count) = (Some(key(*end)), k);
+                        }
+                    }
+                }
+                count
+            };
+            if len > SPAN && cancel::requested() {
+                // What was not numbered must not be looked up.
+                return;
+            }
+            sort_first(&mut positions[..count], k, &before);
             for (place, &position) in positions[..k].iter().enumerate() {
                 let at = row / inner * k * inner + place * inner + row % inner;
                 // SAFETY: inside of the output, whose length was checked; every result is written by one task.
