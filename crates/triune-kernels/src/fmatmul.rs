@@ -2,9 +2,8 @@
 
 use crate::cancel::{self, spans};
 use crate::conv::fgemm::{Finish, Line, MAX_COLUMNS, MAX_ROWS, Panels, TILE_STEPS};
-use crate::conv::pack_panel;
-use crate::dispatch::Level;
-use crate::parallel::Shared;
+use crate::dispatch::{Level, multiversion};
+use crate::parallel::{self, GRAIN, Shared};
 use crate::{Error, Isa, Pool};
 
 /// C = A·B per batch, all row-major; either operand may lie transposed.
@@ -60,12 +59,22 @@ impl MatMulSpec {
 #[derive(Debug)]
 pub struct FMatMul {
     spec: MatMulSpec,
+    level: Level,
     panels: Panels,
     packed: usize,
 }
 
 /// Rows of A that a task holds pointers to at once.
 const BLOCK_ROWS: usize = 8 * MAX_ROWS;
+
+/// Columns of a task of a product with one row.
+const ROW_PIECE: usize = 512;
+
+/// Columns whose sums are in registers at once, of a product with one row.
+const ROW_BLOCK: usize = 64;
+
+/// Lines of B that are gone along at once: as many sums do not wait for each other.
+const LINES: usize = 16;
 
 impl FMatMul {
     /// Checks the description.
@@ -90,7 +99,7 @@ impl FMatMul {
         let packed = panels.packed_len(s.k).and_then(|len| len.checked_add(s.m.checked_mul(s.k)?));
         let packed = packed.filter(|&len| len < usize::MAX / 8);
         let packed = packed.ok_or(Error::Invalid("extents overflow"))?;
-        Ok(Self { spec: *spec, panels, packed })
+        Ok(Self { spec: *spec, level, panels, packed })
     }
 
     /// Bytes of scratch that [`FMatMul::run`] needs with a pool of `threads` threads.
@@ -125,6 +134,10 @@ impl FMatMul {
         if s.batch == 0 || s.m == 0 || s.n == 0 {
             return Ok(());
         }
+        if s.m == 1 {
+            self.run_row(a, b, bias, c, pool);
+            return Ok(());
+        }
         // SAFETY: any bytes are floats.
         let (_, lines, _) = unsafe { scratch.align_to_mut::<Line>() };
         let floats = Line::floats_mut(lines);
@@ -156,6 +169,48 @@ impl FMatMul {
         Ok(())
     }
 
+    /// One row of A for each B: packing would take as long as the product.
+    fn run_row(&self, a: &[f32], b: &[f32], bias: Option<&[f32]>, c: &mut [f32], pool: &Pool) {
+        let s = &self.spec;
+        let pieces = s.n.div_ceil(ROW_PIECE);
+        let c = Shared::new(c);
+        let grain = GRAIN.div_ceil(s.k.saturating_mul(s.n.min(ROW_PIECE)).max(1));
+        parallel::ranges(pool, s.batch * pieces, grain, &|range| {
+            for task in range {
+                if cancel::requested() {
+                    return;
+                }
+                let (batch, first) = (task / pieces, task % pieces * ROW_PIECE);
+                let len = ROW_PIECE.min(s.n - first);
+                let a = a.get(batch * s.batch_a..).unwrap_or_default();
+                let b = b.get(batch * s.batch_b..).unwrap_or_default();
+                // SAFETY: inside of C's span, which was checked; pieces are disjoint, as C's matrices are.
+                let y = unsafe { c.piece(batch * s.batch_c + first, len) };
+                let step = if s.trans_a { s.stride_a } else { 1 };
+                if s.k == 0 {
+                    y.fill(0.0);
+                } else if s.trans_b {
+                    row_by_lines(
+                        self.level,
+                        s.k,
+                        a,
+                        step,
+                        b.get(first * s.stride_b..).unwrap_or_default(),
+                        s.stride_b,
+                        y,
+                    );
+                } else {
+                    row_by_rows(self.level, s.k, a, step, b.get(first..).unwrap_or_default(), s.stride_b, y);
+                }
+                match bias {
+                    Some(bias) => y.iter_mut().zip(&bias[first..]).for_each(|(y, bias)| *y += bias),
+                    // As it is behind other products: 0 has no sign.
+                    None => y.iter_mut().for_each(|y| *y += 0.0),
+                }
+            }
+        });
+    }
+
     fn pack_b(&self, b: &[f32], packed: &mut [f32], pool: &Pool) {
         let s = &self.spec;
         let shared = Shared::new(packed);
@@ -163,10 +218,22 @@ impl FMatMul {
             let len = self.panels.width(panel) * s.k;
             // SAFETY: panels are disjoint pieces of the packed matrix.
             let packed = unsafe { shared.piece(self.panels.start(panel, s.k), len) };
+            let (width, used) = (self.panels.width(panel), self.panels.used(panel));
+            let first = panel * self.panels.columns;
+            if used < width {
+                packed.fill(0.0);
+            }
             if s.trans_b {
-                pack_panel(&self.panels, panel, s.k, packed, &|row, column| b[column * s.stride_b + row]);
+                for column in spans(used, s.k).flatten() {
+                    let line = &b[(first + column) * s.stride_b..][..s.k];
+                    for (row, value) in packed.chunks_exact_mut(width).zip(line) {
+                        row[column] = *value;
+                    }
+                }
             } else {
-                pack_panel(&self.panels, panel, s.k, packed, &|row, column| b[row * s.stride_b + column]);
+                for (row, packed) in packed.chunks_exact_mut(width).enumerate() {
+                    packed[..used].copy_from_slice(&b[row * s.stride_b + first..][..used]);
+                }
             }
         });
     }
@@ -228,6 +295,48 @@ impl FMatMul {
                 }
             }
         });
+    }
+}
+
+multiversion! {
+    /// y = a·B, the rows of B `stride` apart.
+    fn row_by_rows(k: usize, a: &[f32], step: usize, b: &[f32], stride: usize, y: &mut [f32]) {
+        for (block, y) in y.chunks_mut(ROW_BLOCK).enumerate() {
+            let first = block * ROW_BLOCK;
+            let mut sums = [0.0_f32; ROW_BLOCK];
+            for row in 0..k {
+                let (x, b) = (a[row * step], &b[row * stride + first..][..y.len()]);
+                if let Ok(b) = <&[f32; ROW_BLOCK]>::try_from(b) {
+                    for (sum, b) in sums.iter_mut().zip(b) {
+                        *sum = x.mul_add(*b, *sum);
+                    }
+                } else {
+                    for (sum, b) in sums.iter_mut().zip(b) {
+                        *sum = x.mul_add(*b, *sum);
+                    }
+                }
+            }
+            y.copy_from_slice(&sums[..y.len()]);
+        }
+    }
+}
+
+multiversion! {
+    /// y = a·Bᵀ, the rows of B `stride` apart.
+    fn row_by_lines(k: usize, a: &[f32], step: usize, b: &[f32], stride: usize, y: &mut [f32]) {
+        for (block, y) in y.chunks_mut(LINES).enumerate() {
+            let mut sums = [0.0_f32; LINES];
+            // Of what is left over the last one is computed again.
+            let line = |line: usize| &b[(block * LINES + line.min(y.len() - 1)) * stride..][..k];
+            let lines: [&[f32]; LINES] = std::array::from_fn(line);
+            for at in 0..k {
+                let x = a[at * step];
+                for (sum, line) in sums.iter_mut().zip(&lines) {
+                    *sum = x.mul_add(line[at], *sum);
+                }
+            }
+            y.copy_from_slice(&sums[..y.len()]);
+        }
     }
 }
 

@@ -89,13 +89,18 @@ multiversion! {
         }
         let largest = largest.into_iter().chain(rest.iter().copied()).fold(f32::NEG_INFINITY, |m, x| math::max(x, m));
         let mut sums = [0.0; LANES];
-        for part in spans(x.len(), 1) {
-            for (x, y) in x[part.clone()].chunks(LANES).zip(y[part].chunks_mut(LANES)) {
+        let (whole_y, rest_y) = y.as_chunks_mut::<LANES>();
+        for part in spans(whole.len(), LANES) {
+            for (x, y) in whole[part.clone()].iter().zip(&mut whole_y[part]) {
                 for ((x, y), sum) in x.iter().zip(y).zip(&mut sums) {
                     *y = math::exp(x - largest);
                     *sum += *y;
                 }
             }
+        }
+        for ((x, y), sum) in rest.iter().zip(rest_y).zip(&mut sums) {
+            *y = math::exp(x - largest);
+            *sum += *y;
         }
         let sum = tree(sums);
         for part in spans(y.len(), 1) {

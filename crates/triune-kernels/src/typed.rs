@@ -532,9 +532,38 @@ pub fn select<T: Copy + Send + Sync>(
         // SAFETY: within the span that was checked; runs, and pieces of one, are disjoint since the nest refuses outputs
         // that overlap themselves.
         let out = unsafe { shared.piece(o + first * so, (len - 1) * so + 1) };
-        for i in 0..len {
-            out[i * so] = if condition[i * sc] != 0 { a[i * sa] } else { b[i * sb] };
+        match [so, sc, sa, sb] {
+            // One answer for the whole run.
+            [1, 0, ..] => {
+                let (from, step) = if condition[0] != 0 { (a, sa) } else { (b, sb) };
+                match step {
+                    0 => out.fill(from[0]),
+                    1 => out.copy_from_slice(&from[..len]),
+                    _ => out.iter_mut().zip(from.iter().step_by(step)).for_each(|(out, from)| *out = *from),
+                }
+            }
+            [1, 1, 1, 1] => choose(out, condition, a.iter(), b.iter()),
+            [1, 1, 0, 1] => choose(out, condition, std::iter::repeat(&a[0]), b.iter()),
+            [1, 1, 1, 0] => choose(out, condition, a.iter(), std::iter::repeat(&b[0])),
+            [1, 1, 0, 0] => choose(out, condition, std::iter::repeat(&a[0]), std::iter::repeat(&b[0])),
+            _ => {
+                for i in 0..len {
+                    out[i * so] = if condition[i * sc] != 0 { a[i * sa] } else { b[i * sb] };
+                }
+            }
         }
     });
     Ok(())
+}
+
+/// Elements that lie behind each other; a loop that becomes vectors.
+fn choose<'a, T: Copy + 'a>(
+    out: &mut [T],
+    condition: &[u8],
+    a: impl Iterator<Item = &'a T>,
+    b: impl Iterator<Item = &'a T>,
+) {
+    for (((out, condition), a), b) in out.iter_mut().zip(condition).zip(a).zip(b) {
+        *out = if *condition != 0 { *a } else { *b };
+    }
 }

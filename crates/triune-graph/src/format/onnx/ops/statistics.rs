@@ -198,8 +198,15 @@ fn local_response_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Err
             let mean = f.reshape(mean, &shape)?;
             let base = f.mul_number(mean, f64::from(alpha))?;
             let base = f.add_number(base, f64::from(bias))?;
-            let exponent = f.scalar_like(f64::from(beta), x);
-            let divisor = f.binary(BinaryKind::Pow, base, exponent)?;
+            let divisor = if beta == 0.75 {
+                // The usual one: x^¾ = √x·√√x, each rounded as well as it can be.
+                let root = f.unary(UnaryKind::Sqrt, base)?;
+                let fourth = f.unary(UnaryKind::Sqrt, root)?;
+                f.mul(root, fourth)?
+            } else {
+                let exponent = f.scalar_like(f64::from(beta), x);
+                f.binary(BinaryKind::Pow, base, exponent)?
+            };
             f.div(x, divisor)
         })
         .into())
