@@ -339,14 +339,17 @@ multiversion! {
             let run = &x[at + part.start * stride..][..=(part.len() - 1) * stride];
             if stride == 1 {
                 let (chunks, rest) = run.as_chunks::<LANES>();
+                // In registers: what others can see would be stored and loaded again for each chunk.
+                let mut own = lanes;
                 for chunk in chunks {
-                    for (lane, &x) in lanes.iter_mut().zip(chunk) {
+                    for (lane, &x) in own.iter_mut().zip(chunk) {
                         *lane = fold.step(*lane, x);
                     }
                 }
-                for (lane, &x) in lanes.iter_mut().zip(rest) {
+                for (lane, &x) in own.iter_mut().zip(rest) {
                     *lane = fold.step(*lane, x);
                 }
+                lanes = own;
             } else {
                 for index in 0..part.len() {
                     let lane = &mut lanes[index % LANES];
