@@ -130,7 +130,9 @@ fn tensors_that_do_not_hold_together() {
     check(vec![
         (with(tensor("w", 15, &[1])), Kind::Malformed, &["initializer 'w'", "element type 15"]),
         (with(tensor("w", 0, &[1])), Kind::Malformed, &["initializer 'w'", "element type 0"]),
-        (with(tensor("w", 8, &[1])), Kind::Malformed, &["initializer 'w'", "element type 8"]),
+        (with(tensor("w", 8, &[1])), Kind::Malformed, &["initializer 'w'", "does not fit 0 strings"]),
+        (with(tensor("w", 8, &[1]).bytes(6, &[0xff])), Kind::Malformed, &["'w'", "string 0 is not UTF-8"]),
+        (with(tensor("w", 8, &[1]).bytes(9, b"a")), Kind::Malformed, &["'w'", "strings lie in the field"]),
         (with(tensor("w", 1, &[-1])), Kind::Malformed, &["'w'", "a negative extent"]),
         (with(tensor("w", 1, &[1; 9])), Kind::Malformed, &["'w'", "9 dimensions, at most"]),
         (with(tensor("w", 1, &[2]).bytes(9, &[0; 7])), Kind::Malformed, &["'w'", "does not fit 7 bytes"]),
@@ -485,7 +487,7 @@ fn nodes_that_are_not_supported() {
             &["Constant", "exactly one of the value attributes"],
         ),
         (
-            ten("Constant", &[], &[text("value_string", "a")]),
+            ten("Constant", &[], &[int("value_string", 1)]),
             Kind::Unsupported,
             &["'value_string' is not supported here"],
         ),
