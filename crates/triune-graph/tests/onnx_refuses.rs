@@ -518,7 +518,7 @@ fn nodes_that_are_not_supported() {
         ),
     ];
     // Operators that the format has and Triune does not are told apart from those with too many operands.
-    for op in ["StringNormalizer", "TreeEnsemble"] {
+    for op in ["RegexFullMatch", "TreeEnsemble"] {
         rows.push((ten(op, &["x"], &[]), Kind::Unsupported, &["is not supported"]));
     }
     check(rows);
