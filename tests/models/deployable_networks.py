@@ -209,12 +209,103 @@ class Net:
         (y,) = self.node("Resize", [x.name, "", scales], **modes)
         return self.again(y, (*x.shape[:2], 2 * x.shape[2], 2 * x.shape[3]), x)
 
-    def blended(self, x: Value, rows: float = 2, columns: float = 1.5) -> Value:
-        """Add what lies between neighbours, which devices do not compute."""
+    def blended(self, x: Value, rows: float = 2, columns: float = 1.5, coordinates: str = "half_pixel") -> Value:
+        """Add what lies between neighbours."""
         shape = (*x.shape[:2], int(x.shape[2] * rows), int(x.shape[3] * columns))
         scales = self.constant(np.array([1, 1, rows, columns], np.float32))
-        (y,) = self.node("Resize", [x.name, "", scales], mode="linear")
+        modes = {"mode": "linear", "coordinate_transformation_mode": coordinates}
+        (y,) = self.node("Resize", [x.name, "", scales], **modes)
         return self.quantized(y, shape, x.scale)
+
+    def on_the_host(self, x: Value) -> Value:
+        """Add the larger of a value and a constant, which devices do not compute."""
+        (y,) = self.node("Max", [x.name, self.constant(np.float32(-0.2))])
+        return self.quantized(y, x.shape, x.scale)
+
+    def matmul(self, a: Value, b: Value) -> Value:
+        """Add a product of two values, matrices of batches that are the same or of the first alone."""
+        (y,) = self.node("MatMul", [a.name, b.name])
+        size = 40 * a.scale * b.scale * float(np.sqrt(a.shape[-1]))
+        return self.quantized(y, (*a.shape[:-1], b.shape[-1]), size)
+
+    def softmax(self, x: Value, axis: int = -1) -> Value:
+        """Add a softmax."""
+        (y,) = self.node("Softmax", [x.name], axis=axis)
+        return self.quantized(y, x.shape, 1 / 250, -128 if self.signed else 0)
+
+    def moved(self, x: Value, *perm: int) -> Value:
+        """Add another order of axes."""
+        (y,) = self.node("Transpose", [x.name], perm=list(perm))
+        return self.again(y, tuple(x.shape[axis] for axis in perm), x)
+
+    def reshaped(self, x: Value, *shape: int) -> Value:
+        """Add other extents."""
+        (y,) = self.node("Reshape", [x.name, self.constant(np.array(shape))])
+        return self.again(y, shape, x)
+
+    def attended(self, x: Value, heads: int = 1) -> Value:
+        """Add attention of an image's positions over each other, its channels being queries, keys and values, and a product."""
+        _, c, h, w = x.shape
+        depth = c // heads
+        tokens = self.moved(self.reshaped(x, 1, heads, depth, h * w), 0, 1, 3, 2)
+        keys = self.reshaped(x, 1, heads, depth, h * w)
+        weights = self.softmax(self.matmul(tokens, keys))
+        mixed = self.reshaped(self.moved(self.matmul(weights, tokens), 0, 1, 3, 2), 1, c, h, w)
+        return self.conv(mixed, c, 1)
+
+    def standardized(self, x: Value, spelled_out: bool = False, axis: int = -1) -> Value:
+        """Add a normalization by the operand's own statistics, with factors and addends: of the last axis, or spelled out."""
+        axis %= len(x.shape)
+        shape = [n if at == axis else 1 for at, n in enumerate(x.shape)]
+        rows = [self.constant(self.rng.uniform(low, 1.5, x.shape[axis]).astype(np.float32)) for low in (0.5, -1.5)]
+        if not spelled_out and axis == len(x.shape) - 1:
+            (y,) = self.node("LayerNormalization", [x.name, *rows], axis=-1, epsilon=1e-5)
+            return self.quantized(y, x.shape, 0.03)
+        rows = [self.node("Reshape", [row, self.constant(np.array(shape))])[0] for row in rows]
+        (mean,) = self.node("ReduceMean", [x.name], axes=[axis], keepdims=1)
+        (rest,) = self.node("Sub", [x.name, mean])
+        (square,) = self.node("Pow", [rest, self.constant(np.float32(2))])
+        (variance,) = self.node("ReduceMean", [square], axes=[axis], keepdims=1)
+        (y,) = self.node("Sqrt", [self.node("Add", [variance, self.constant(np.float32(1e-5))])[0]])
+        (y,) = self.node("Div", [rest, y])
+        (y,) = self.node("Add", [self.node("Mul", [y, rows[0]])[0], rows[1]])
+        return self.quantized(y, x.shape, 0.03)
+
+    def normalized(self, x: Value, limit: bool = False) -> Value:
+        """Add a normalization by known statistics, and maybe a Relu, behind what cannot take it in."""
+        rows = [self.rng.uniform(low, 1.5, x.shape[1]).astype(np.float32) for low in (-1.5, -0.5, -0.5, 0.5)]
+        (y,) = self.node("BatchNormalization", [x.name, *(self.constant(row) for row in rows)])
+        if limit:
+            (y,) = self.node("Relu", [y])
+        return self.quantized(y, x.shape, x.scale * 1.3)
+
+    def transposed(self, x: Value, outputs: int, kernel: int = 2, stride: int = 2, groups: int = 1) -> Value:
+        """Add a transposed convolution, its weights with a scale per output channel."""
+        scales = np.asarray(self.rng.uniform(0.5, 1.5, outputs // groups) * 0.01, np.float32)
+        shape = (x.shape[1], outputs // groups, kernel, kernel)
+        integers = self.rng.integers(-127, 128, shape).astype(np.int8)
+        given = [self.constant(integers), self.constant(scales), self.constant(np.zeros(outputs // groups, np.int8))]
+        (weights,) = self.node("DequantizeLinear", given, axis=1)
+        pads = [int(self.rng.integers(0, kernel)) for _ in range(4)]
+        extents = [(n - 1) * stride + kernel - pads[i] - pads[2 + i] for i, n in enumerate(x.shape[2:])]
+        if min(extents) < 1:
+            pads, extents = [0] * 4, [(n - 1) * stride + kernel for n in x.shape[2:]]
+        window = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": pads, "group": groups}
+        (y,) = self.node("ConvTranspose", [x.name, weights], **window)
+        size = 0.7 * float(np.sqrt(x.shape[1] // groups * kernel)) * 70 * x.scale
+        return self.quantized(y, (1, outputs, *extents), size / 50)
+
+    def gelu(self, x: Value) -> Value:
+        """Add x·Φ(x), spelled out over reals."""
+        (y,) = self.node("Erf", self.node("Div", [x.name, self.constant(np.float32(np.sqrt(2)))]))
+        (y,) = self.node("Mul", [x.name, self.node("Add", [y, self.constant(np.float32(1))])[0]])
+        (y,) = self.node("Mul", [y, self.constant(np.float32(0.5))])
+        return self.quantized(y, x.shape, x.scale)
+
+    def mish(self, x: Value) -> Value:
+        """Add x·tanh(softplus(x)) over reals."""
+        (y,) = self.node("Mul", [x.name, self.node("Tanh", self.node("Softplus", [x.name]))[0]])
+        return self.quantized(y, x.shape, x.scale)
 
     def shuffled(self, x: Value, factor: int = 2) -> Value:
         """Add a pixel shuffle, spelled out."""
@@ -230,7 +321,7 @@ class Net:
         """Return the model that gives these values."""
         results = [helper.make_tensor_value_info(value.name, TensorProto.FLOAT, value.shape) for value in outputs]
         graph = helper.make_graph(self.nodes, "net", self.inputs, results, self.constants)
-        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         return bytes(made.SerializeToString())
 
 
@@ -256,7 +347,7 @@ def grown(seed: int, steps: int | None = None) -> tuple[bytes, dict[str, Array]]
         x = pick()
         assert x is not None
         channels = int(rng.integers(1, 41))
-        kind = int(rng.integers(14))
+        kind = int(rng.integers(20))
         made: list[Value] = []
         others = [v for v in values if v.shape == x.shape]
         other = others[int(rng.integers(len(others)))]
@@ -303,6 +394,22 @@ def grown(seed: int, steps: int | None = None) -> tuple[bytes, dict[str, Array]]
                 made = [net.mean(x)]
             else:
                 made = [net.gemm(net.flat(x), channels, bool(rng.integers(2)))]
+        elif kind == 14 and x.shape[2] * x.shape[3] <= 150:
+            made = [net.attended(x, 2 if x.shape[1] % 2 == 0 else 1)]
+        elif kind == 15:
+            made = [net.standardized(x, bool(rng.integers(2)), int(rng.integers(1, 4)))]
+        elif kind == 16:
+            made = [net.normalized(x, bool(rng.integers(2)))]
+        elif kind == 17 and max(x.shape[2:]) < 20:
+            made = [net.transposed(x, channels, int(rng.integers(1, 4)), int(rng.integers(1, 3)))]
+        elif kind == 18 and max(x.shape[2:]) < 20:
+            made = [
+                net.blended(
+                    x, 2, 1.5 if x.shape[3] % 2 == 0 else 2, ("half_pixel", "align_corners")[int(rng.integers(2))]
+                )
+            ]
+        elif kind == 19:
+            made = [net.mish(x) if rng.integers(2) else net.softmax(x, int(rng.integers(1, 4)))]
         if made:
             take(x)
             values += made

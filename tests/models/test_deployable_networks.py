@@ -106,6 +106,29 @@ def card(file: Path, feeds: dict[str, Array], names: list[str]) -> list[Array]:
     return [results[name] for name in names]
 
 
+BY_REALS = {"MatMul", "LayerNormalization", "ReduceMean", "BatchNormalization", "Resize", "Tanh", "Erf", "Softmax"}
+"""Operators that ONNX Runtime computes in reals and Triune over integers: results may be a step apart."""
+
+
+def apart(model: bytes, names: list[str], got: list[Array], wanted: list[Array]) -> list[str]:
+    """Return the outputs that are further apart than steps of single operators, and what follows them, explain."""
+    graph = onnx.load_from_string(model).graph
+    known = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
+    steps = {
+        node.output[0]: float(known[node.input[1]])
+        for node in graph.node
+        if node.op_type == "DequantizeLinear" and known[node.input[1]].ndim == 0
+    }
+    found = []
+    for name, a, b in zip(names, got, wanted, strict=True):
+        difference = np.abs(a.astype(np.float64) - b) / steps[name] if a.shape == b.shape else np.array([np.inf])
+        if difference.mean() > 1 or difference.max() > 12:
+            found.append(
+                f"ONNX Runtime: '{name}' differs by {difference.max():.1f} steps, {difference.mean():.2f} on average"
+            )
+    return found
+
+
 def differences(model: bytes, feeds: dict[str, Array], folder: Path, targets: tuple[str, ...]) -> list[str]:
     """Return what of a network is not as it is on the host, or cannot be deployed."""
     file = folder / "net.onnx"
@@ -122,7 +145,9 @@ def differences(model: bytes, feeds: dict[str, Array], folder: Path, targets: tu
     found = []
     # Its fused products add integers of a bias whatever their scale; as it is written, the graph's reals count.
     if differs("", expected, reference(model, feeds)):
-        found += differs("ONNX Runtime", expected, reference(model, feeds, optimized=False))
+        written = reference(model, feeds, optimized=False)
+        by_reals = any(node.op_type in BY_REALS for node in onnx.load_from_string(model).graph.node)
+        found += apart(model, names, expected, written) if by_reals else differs("ONNX Runtime", expected, written)
     for target in targets:
         try:
             if target == "metis":
@@ -202,8 +227,8 @@ def in_turns() -> tuple[bytes, dict[str, Array]]:
     """Operators of the host between those of a device, two times, with a way around them."""
     net = networks.Net(7)
     first = net.conv(net.input(1, 3, 13, 16), 24, 3, limit="Relu")
-    second = net.conv(net.blended(first), 20, 3)
-    third = net.conv(net.blended(second, 1, 1), 20, 3)
+    second = net.conv(net.on_the_host(first), 20, 3)
+    third = net.conv(net.on_the_host(second), 20, 3)
     joint = net.concat([second, third]) if second.shape[2:] == third.shape[2:] else third
     return net.model(net.conv(joint, 9, 3), first), net.feeds
 
@@ -213,7 +238,7 @@ def turns_from_the_host() -> tuple[bytes, dict[str, Array]]:
     net = networks.Net(8, signed=True)
     x, y = net.input(1, 5, 12, 14), net.input(1, 16, 12, 14)
     first = net.conv(x, 16, 1)
-    halves = net.split(net.blended(first, 1, 1), [7, 9])
+    halves = net.split(net.on_the_host(first), [7, 9])
     sums = net.binary("Add", net.concat(halves, same=True), y)
     return net.model(net.conv(sums, 40, 3), net.unary("Sigmoid", halves[1])), net.feeds
 
@@ -232,7 +257,41 @@ def summed_behind_a_shuffle() -> tuple[bytes, dict[str, Array]]:
     return net.model(net.with_constant("Add", shuffled, 1, 1, 1)), net.feeds
 
 
+def image_through(name: str, *arguments: Any, channels: int = 24) -> tuple[bytes, dict[str, Array]]:
+    """One operator between convolutions."""
+    net = networks.Net(11)
+    x = getattr(net, name)(net.conv(net.input(1, 3, 6, 7), channels, 3), *arguments)
+    return net.model(net.conv(x, 9, 1)), net.feeds
+
+
+def tokens() -> tuple[bytes, dict[str, Array]]:
+    """A transformer's block over rows that are no image."""
+    net = networks.Net(12)
+    x = net.input(1, 10, 24)
+    y = net.standardized(x)
+    q, k = net.moved(net.reshaped(y, 1, 10, 3, 8), 0, 2, 1, 3), net.moved(net.reshaped(y, 1, 10, 3, 8), 0, 2, 3, 1)
+    mixed = net.moved(net.matmul(net.softmax(net.matmul(q, k)), q), 0, 2, 1, 3)
+    x = net.binary("Add", x, net.reshaped(mixed, 1, 10, 24))
+    return net.model(net.mish(net.standardized(x))), net.feeds
+
+
 CASES_BY_NAME = {
+    "attention": lambda: image_through("attended", 2),
+    "attention of one head": lambda: image_through("attended", channels=23),
+    "tokens": tokens,
+    "normalized rows": lambda: image_through("standardized"),
+    "normalized channels": lambda: image_through("standardized", True, 1),
+    "normalized columns, spelled out": lambda: image_through("standardized", True, 2),
+    "statistics of training": lambda: image_through("normalized"),
+    "statistics of training, limited": lambda: image_through("normalized", True, channels=33),
+    "transposed": lambda: image_through("transposed", 20),
+    "transposed, overlapping": lambda: image_through("transposed", 7, 3, 2),
+    "transposed in groups": lambda: image_through("transposed", 12, 3, 2, 4),
+    "blended": lambda: image_through("blended", 2, 3),
+    "blended between corners": lambda: image_through("blended", 3, 2, "align_corners", channels=19),
+    "softmax over channels": lambda: image_through("softmax", 1, channels=40),
+    "softmax over rows": lambda: image_through("softmax", 2),
+    "mish": lambda: image_through("mish"),
     "Mul of halves of 16": lambda: channels_taken_apart("Mul", 8),
     "Mul of halves of 64": lambda: channels_taken_apart("Mul", 32),
     "Add of halves of 16": lambda: channels_taken_apart("Add", 8),
@@ -274,7 +333,7 @@ def test_devices_and_hosts_take_turns(target: str, format: str, tmp_path: Path) 
     folder = triune.compile(tmp_path / "net.onnx", target=target, output=tmp_path / "out", format=format)
     report = folder.report
     assert (report.segments, report.share, report.warning) == (3, 1.0, None)
-    assert {(each.op, each.macs) for each in report.stayed} == {("Resize", 0)}
+    assert {(each.op, each.macs) for each in report.stayed} == {("Max", 0)}
     assert [each.segment for each in report.crossings] == sorted(each.segment for each in report.crossings)
     assert "3 segments with the host between" in str(report)
     if format == "package":

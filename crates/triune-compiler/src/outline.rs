@@ -162,6 +162,7 @@ fn operations(graph: &Graph, node: &Node) -> Option<u64> {
         | Op::Clip(_)
         | Op::Table(_)
         | Op::Softmax(_)
+        | Op::LayerNorm(_)
         | Op::BatchNormalization(_) => Some(results),
         _ => None,
     }

@@ -162,8 +162,8 @@ fn counts(stages: &[usize], count: usize) -> Vec<usize> {
     counts
 }
 
-/// The stages of a graph, and what enters and leaves the core. What leaves it must have a float tensor in the model; a node
-/// whose result has none stays on the host, and is one of those `kept`.
+/// The stages of a graph, and what enters and leaves the core. Both must have a float tensor in the model; a node
+/// whose result or operand has none stays on the host, and is one of those `kept`.
 fn named_core(
     prepared: &Graph,
     names: &Names<'_>,
@@ -192,6 +192,14 @@ fn named_core(
                 for id in node.inputs.iter().flatten() {
                     leaves[id.0 as usize] = true;
                 }
+            }
+        }
+        let nameless: HashSet<ValueId> =
+            crossings.inputs.iter().copied().filter(|&id| names.entering(id).is_none()).collect();
+        for (index, node) in prepared.nodes.iter().enumerate().filter(|(index, _)| is_device(stages[*index]))
+        {
+            if node.inputs.iter().flatten().any(|id| nameless.contains(id)) {
+                kept.insert(NodeId(index as u32));
             }
         }
         if kept.len() == before {

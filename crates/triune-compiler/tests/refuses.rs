@@ -340,7 +340,7 @@ fn products_and_windows() {
                 &[bytes(DType::U8, &IMAGE)],
                 &[(DType::U8, &[1, 4, 12, 10])],
             ),
-            "linear resampling of 8-bit values",
+            "integers without scales and zero points",
         ),
     ]);
 }

@@ -21,10 +21,10 @@ fn conv(builder: &mut GraphBuilder, random: &mut Random, x: ValueId, channels: u
     builder.quantize_dequantize(y, MEANING, DType::I8)
 }
 
-/// What the host alone computes: a difference has no form over integers.
+/// What the host alone computes: such a power has no form over integers.
 fn hosted(builder: &mut GraphBuilder, x: ValueId) -> ValueId {
-    let half = builder.constant(&Tensor::f32(&[1], &[0.5]));
-    let y = builder.binary(BinaryKind::Sub, x, half);
+    let exponent = builder.constant(&Tensor::f32(&[1], &[1.7]));
+    let y = builder.binary(BinaryKind::Pow, x, exponent);
     builder.quantize_dequantize(y, QuantParams { scale: 0.01, zero_point: -3 }, DType::I8)
 }
 
@@ -34,7 +34,7 @@ fn compiled(builder: GraphBuilder, outputs: &[ValueId]) -> Compiled {
     compile(&graph, &spec, &CompileOptions::default()).expect("a program")
 }
 
-/// A chain of convolutions of so many channels with differences between.
+/// A chain of convolutions of so many channels with powers between.
 fn chain(channels: &[usize]) -> Compiled {
     let (mut builder, mut random) = (GraphBuilder::new(), Random(3));
     let mut x = builder.input("x", DType::F32, &[1, 8, 16, 16]);

@@ -9,8 +9,8 @@ use triune_device::{
     Addr, Command, ErrorClass, FeatureMap,
     command::{
         self, ArgReduce, Convert, Copy, Dequantize, FBinary, FConv, FMatMul, FSoftmax, FUnary, Fill,
-        GlobalPool, Opcode, Operand, Order, Pool, Put, QMul, QSoftmax, Quantize, Reduce, Resize, Select,
-        Table, Take,
+        GlobalPool, Opcode, Operand, Order, Pool, Put, QMatMul, QMul, QNorm, QSoftmax, Quantize, Reduce,
+        RequantTarget, Resize, Select, Table, Take,
     },
 };
 use triune_kernels::Isa;
@@ -397,6 +397,9 @@ fn resampling() {
             mode: ResizeMode::Nearest(NearestMode::Floor),
             coordinates: CoordinateMode::Asymmetric,
             scales: [2.0, 2.0],
+            zero_points: [0; 2],
+            factor: 0.0,
+            rounding: Rounding::HalfToEven,
         };
         let expected: Vec<u8> =
             (0..24).flat_map(|i| x[(i / 12 * 3 + i % 6 / 2) * bytes..][..bytes].to_vec()).collect();
@@ -408,9 +411,100 @@ fn resampling() {
         mode: ResizeMode::Linear,
         coordinates: CoordinateMode::HalfPixel,
         scales: [0.0, 0.0],
+        zero_points: [0; 2],
+        factor: 0.0,
+        rounding: Rounding::HalfToEven,
     };
     let got = to_floats(&run(command, &Constants::default(), &to_bytes(&[0.0, 1.0]), 16));
     assert_close(&got, &[0.0, 0.25, 0.75, 1.0]);
+    // Over bytes: 10, 12.5, 17.5 and 20 steps of ½ above 4 are 5, 6.25, 8.75 and 10 steps of 1 above 100.
+    let command = Resize {
+        input: input(DType::U8, [1, 1, 2, 1]),
+        output: output(DType::U8, [1, 1, 4, 1]),
+        zero_points: [4, 100],
+        factor: 0.5,
+        ..command
+    };
+    assert_eq!(run(command, &Constants::default(), &[14, 24], 4), [105, 106, 109, 110]);
+}
+
+/// Against sums in i64, one by one.
+#[test]
+fn products_of_bytes() {
+    let mut random = Random(20);
+    for (batch, m, n, k) in [(1, 1, 1, 1), (2, 3, 70, 33), (3, 5, 4, 64), (1, 2, 3, 31)] {
+        for code in 0..8 {
+            let (transpose_a, transpose_b, shared_b) = (code & 1 == 1, code & 2 == 2, code & 4 == 4);
+            let b_batch = if shared_b { 1 } else { batch };
+            let (a, b) = (random.bytes(batch * m * k), random.bytes(b_batch * k * n));
+            let start = a.len().next_multiple_of(64);
+            let mut data = a.clone();
+            data.resize(start, 0);
+            data.extend(&b);
+            let command = QMatMul {
+                batch: batch as u32,
+                m: m as u32,
+                n: n as u32,
+                k: k as u32,
+                a: Addr::new(INPUT, 0),
+                a_target: RequantTarget { dtype: DType::U8, zero_point: 201 },
+                transpose_a,
+                b: Addr::new(INPUT, start as u64),
+                b_target: RequantTarget { dtype: DType::I8, zero_point: -77 },
+                transpose_b,
+                shared_b,
+                output: Addr::new(OUTPUT, 0),
+                result: RequantTarget { dtype: DType::I8, zero_point: -3 },
+                multiplier: 0.25 / k as f32,
+                rounding: Rounding::HalfToEven,
+            };
+            let got = run(command, &Constants::default(), &data, batch * m * n);
+            for (at, got) in got.into_iter().enumerate() {
+                let (image, row, column) = (at / (m * n), at / n % m, at % n);
+                let term = |i: usize| {
+                    let left = if transpose_a { i * m + row } else { row * k + i };
+                    let right = if transpose_b { column * k + i } else { i * n + column };
+                    let left = i64::from(a[image * m * k + left]) - 201;
+                    let right = i64::from(b[image % b_batch * k * n + right].cast_signed()) + 77;
+                    left * right
+                };
+                let sum: i64 = (0..k).map(term).sum();
+                let wanted = (sum as f32 * (0.25 / k as f32)).round_ties_even() - 3.0;
+                assert_eq!(f32::from(got.cast_signed()), wanted.clamp(-128.0, 127.0), "{code} {at}");
+            }
+        }
+    }
+}
+
+/// Against means and variances of reals, within a step; constant rows become the addend.
+#[test]
+fn normalization_of_bytes() {
+    let mut x = Random(21).bytes(2 * 7 * 3);
+    (0..7).for_each(|i| x[i * 3] = 9);
+    let mut constants = Constants::default();
+    let (gamma, beta) = (Random(22).floats(7), Random(23).floats(7));
+    let command = QNorm {
+        input: Addr::new(INPUT, 0),
+        output: Addr::new(OUTPUT, 0),
+        dtype: DType::U8,
+        dims: [2, 7, 3],
+        input_quant: quant(0.02, 128),
+        output_quant: quant(0.03, 117),
+        epsilon: 1e-3,
+        gamma: Some(constants.floats(&gamma)),
+        beta: Some(constants.floats(&beta)),
+        rounding: Rounding::HalfToEven,
+    };
+    let got = run(command, &constants, &x, 42);
+    for (at, got) in got.into_iter().enumerate() {
+        let (first, own) = (at / 21 * 21 + at % 3, at / 3 % 7);
+        let real = |i: usize| f64::from(x[first + i * 3]) * 0.02;
+        let mean = (0..7).map(real).sum::<f64>() / 7.0;
+        let variance = (0..7).map(|i| (real(i) - mean).powi(2)).sum::<f64>() / 7.0;
+        let normal = (real(own) - mean) / (variance + 1e-3).sqrt();
+        let wanted = (normal * f64::from(gamma[own]) + f64::from(beta[own])) / 0.03 + 117.0;
+        assert!((f64::from(got) - wanted.clamp(0.0, 255.0)).abs() <= 0.51, "{at}: {got} {wanted}");
+    }
 }
 
 /// A damaged word of any command gives an error or a run, never a panic.
@@ -506,6 +600,9 @@ fn damaged_commands_never_panic() {
             mode: ResizeMode::Linear,
             coordinates: CoordinateMode::AlignCorners,
             scales: [1.0, 1.0],
+            zero_points: [0; 2],
+            factor: 0.0,
+            rounding: Rounding::HalfToEven,
         }
         .into(),
         Reduce {

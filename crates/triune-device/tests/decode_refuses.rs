@@ -6,9 +6,9 @@ mod samples;
 
 use common::{Bench, CONSTANTS, INPUT, OUTPUT, SCRATCH, input, operand, output, quant};
 use samples::{
-    MAP, ONES, ZEROS, argreduce, binary, constants, convert, copy, dequantize, fbinary, fconv, fill, fmatmul,
-    from, fsoftmax, funary, gpool, order, params, pool, put, qadd, qconv, qmul, qsoftmax, quantize,
-    recurrence, reduce, resize, select, table, take, to, warp,
+    MAP, ONES, ZEROS, argreduce, binary, blend, constants, convert, copy, dequantize, fbinary, fconv, fill,
+    fmatmul, from, fsoftmax, funary, gpool, order, params, pool, put, qadd, qconv, qmatmul, qmul, qnorm,
+    qsoftmax, quantize, recurrence, reduce, resize, select, table, take, to, warp,
 };
 use triune_device::{
     Addr, Command, Error,
@@ -34,6 +34,9 @@ fn right() -> Vec<Command> {
         funary().into(),
         dequantize(I32).into(),
         qsoftmax().into(),
+        qmatmul().into(),
+        qnorm().into(),
+        blend().into(),
         fsoftmax().into(),
         resize().into(),
         warp().into(),
@@ -142,6 +145,13 @@ fn addresses() -> Vec<Row> {
         dequantize(DType::I16) => output.addr, "output";
         qsoftmax() => input, "input";
         qsoftmax() => output, "output";
+        qmatmul() => a, "a";
+        qmatmul() => b, "b";
+        qmatmul() => output, "output";
+        qnorm() => input, "input";
+        qnorm() => output, "output";
+        blend() => input.addr, "input";
+        blend() => output.addr, "output";
         fsoftmax() => input, "input";
         fsoftmax() => output, "output";
         resize() => input.addr, "input";
@@ -217,6 +227,9 @@ fn places() -> Vec<Row> {
         quantize(DType::I16) => output.addr, "output";
         dequantize(DType::I32) => output.addr, "output";
         qsoftmax() => output, "output";
+        qmatmul() => output, "output";
+        qnorm() => output, "output";
+        blend() => output.addr, "output";
         fsoftmax() => output, "output";
         resize() => output.addr, "output";
         warp() => output.addr, "output";
@@ -259,6 +272,10 @@ fn places() -> Vec<Row> {
         table(DType::I8) => input.addr, output.addr, 1, "input";
         quantize(DType::I8) => input.addr, output.addr, 1, "input";
         qsoftmax() => input, output, 1, "input";
+        qmatmul() => a, output, 1, "a";
+        qmatmul() => b, output, 1, "b";
+        qnorm() => input, output, 1, "input";
+        blend() => input.addr, output.addr, 1, "input";
         resize() => input.addr, output.addr, 4, "input";
         warp() => matrices, output.addr, 4, "matrices";
         recurrence() => input, output, 4, "input";
@@ -353,6 +370,17 @@ fn own() -> Vec<Row> {
             "activation.parameters",
             "a parameter is NaN",
         ),
+        (but(qmatmul(), |c| c.m = 0), "a", "extent 5 is 0"),
+        (but(qmatmul(), |c| c.n = 0), "b", "extent 5 is 0"),
+        (but(qmatmul(), |c| c.k = 33_025), "a", "leave"),
+        (but(qmatmul(), |c| c.k = 33_026), "k", "overflow 32 bits"),
+        (but(qmatmul(), |c| (c.m, c.n) = (u32::MAX, u32::MAX)), "k", "extents overflow"),
+        (but(qmatmul(), |c| c.a_target.dtype = I16), "a_target.dtype", "it can be int8 or uint8"),
+        (but(qmatmul(), |c| c.a_target.zero_point = 256), "a_target.zero_point", "outside"),
+        (but(qmatmul(), |c| c.b_target.dtype = F32), "b_target.dtype", "it can be int8 or uint8"),
+        (but(qmatmul(), |c| c.b_target.zero_point = 128), "b_target.zero_point", "outside"),
+        (but(qmatmul(), |c| c.result.zero_point = -1), "result.zero_point", "outside"),
+        (but(qmatmul(), |c| c.multiplier = f32::INFINITY), "multiplier", "is not finite"),
         // Windows.
         (but(pool(U8), |c| c.window.groups = 2), "window.groups", "is 2, pools have 1"),
         (but(pool(U8), |c| c.window.kernel[1] = 0), "window.kernel", "is 0"),
@@ -444,8 +472,22 @@ fn own() -> Vec<Row> {
         (but(qsoftmax(), |c| c.output_quant.scale = f32::NAN), "output_quant.scale", "not above 0"),
         (but(qsoftmax(), |c| c.output_quant.zero_point = 256), "output_quant.zero_point", "outside"),
         (but(fsoftmax(), |c| c.dims[0] = 0), "input", "is 0"),
+        (but(qnorm(), |c| c.dtype = I16), "dtype", "it can be int8 or uint8"),
+        (but(qnorm(), |c| c.dims[1] = 0), "input", "is 0"),
+        (but(qnorm(), |c| c.input_quant.scale = 0.0), "input_quant.scale", "not above 0"),
+        (but(qnorm(), |c| c.output_quant.scale = f32::NAN), "output_quant.scale", "not above 0"),
+        (but(qnorm(), |c| c.output_quant.zero_point = 128), "output_quant.zero_point", "outside"),
+        (but(qnorm(), |c| c.epsilon = 0.0), "epsilon", "not above 0"),
+        (but(qnorm(), |c| c.epsilon = f32::NAN), "epsilon", "not above 0"),
+        (but(qnorm(), |c| c.gamma = Some(Addr::new(INPUT, 0))), "gamma", "not in a segment of constants"),
+        (but(qnorm(), |c| c.beta = Some(Addr::new(OUTPUT, 0))), "beta", "not in a segment of constants"),
         // Resampling.
-        (but(resize(), |c| c.input.dtype = U8), "input", "it can be float32"),
+        (but(resize(), |c| c.input.dtype = I16), "input", "it can be float32 or int8 or uint8"),
+        (but(blend(), |c| c.output.dtype = I8), "output", "it can be uint8"),
+        (but(blend(), |c| c.zero_points[0] = 256), "zero_points", "outside"),
+        (but(blend(), |c| c.zero_points[1] = -1), "zero_points", "outside"),
+        (but(blend(), |c| c.factor = 0.0), "factor", "not above 0"),
+        (but(blend(), |c| c.factor = f32::INFINITY), "factor", "not above 0"),
         (but(resize(), |c| c.output.dtype = F64), "output", "it can be float32"),
         (but(resize(), |c| c.output.c = 1), "output", "has n, c = 1, 1, the input 1, 2"),
         (but(resize(), |c| c.scales = [f32::NAN, 1.0]), "scales", "must be positive and finite"),

@@ -13,8 +13,8 @@ use triune_device::{
     Addr, Command, Decoded,
     command::{
         self, AddParams, ArgReduce, Convert, Dequantize, FBinary, FConv, FMatMul, FSoftmax, FUnary, Fill,
-        GlobalPool, Opcode, Order, Pool, Put, QAdd, QConv, QMul, QSoftmax, Quantize, Recurrence, Reduce,
-        RequantTarget, Resize, Select, Table, Take, Warp,
+        GlobalPool, Opcode, Order, Pool, Put, QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax, Quantize,
+        Recurrence, Reduce, RequantTarget, Resize, Select, Table, Take, Warp,
     },
 };
 use triune_kernels::Isa;
@@ -93,6 +93,42 @@ fn kinds() -> Vec<Kind> {
                 dims: [1, 16, 1],
                 input_quant: quant(0.1, 0),
                 output_quant: quant(1.0 / 256.0, -128),
+            }
+            .into()
+        }),
+        ("qnorm", || {
+            QNorm {
+                input: Addr::new(INPUT, 0),
+                output: Addr::new(OUTPUT, 0),
+                dtype: DType::I8,
+                dims: [1, 16, 1],
+                input_quant: quant(0.1, 0),
+                output_quant: quant(0.05, 0),
+                epsilon: 1e-5,
+                gamma: None,
+                beta: None,
+                rounding: Rounding::HalfToEven,
+            }
+            .into()
+        }),
+        ("qmatmul", || {
+            let target = RequantTarget { dtype: DType::I8, zero_point: 0 };
+            QMatMul {
+                batch: 1,
+                m: 4,
+                n: 4,
+                k: 4,
+                a: Addr::new(INPUT, 0),
+                a_target: target,
+                transpose_a: false,
+                b: Addr::new(INPUT, 0),
+                b_target: target,
+                transpose_b: false,
+                shared_b: true,
+                output: Addr::new(OUTPUT, 0),
+                result: target,
+                multiplier: 0.01,
+                rounding: Rounding::HalfToEven,
             }
             .into()
         }),
@@ -206,7 +242,9 @@ fn kinds() -> Vec<Kind> {
         ("resize", || {
             let (input, output) = (input(DType::F32, MAP), output(DType::F32, [1, 4, 4, 4]));
             let (mode, coordinates) = (ResizeMode::Linear, CoordinateMode::HalfPixel);
-            Resize { input, output, mode, coordinates, scales: [2.0; 2] }.into()
+            let (zero_points, factor, rounding) = ([0; 2], 0.0, Rounding::HalfToEven);
+            Resize { input, output, mode, coordinates, scales: [2.0; 2], zero_points, factor, rounding }
+                .into()
         }),
         ("warp", || {
             let (input, output) = (input(DType::F32, MAP), output(DType::F32, MAP));

@@ -8,7 +8,7 @@ use triune_device::{
     Addr, Command, CommandTime, DeviceSpec, FeatureMap, TimingOptions,
     command::{
         ArgReduce, Convert, Copy, FBinary, FMatMul, FSoftmax, Fill, GlobalPool, Operand, Order, Pool, Put,
-        QSoftmax, Recurrence, Reduce, Resize, Select, Take, Warp, Window,
+        QMatMul, QNorm, QSoftmax, Recurrence, Reduce, RequantTarget, Resize, Select, Take, Warp, Window,
     },
     spec::VectorSpec,
     timeline,
@@ -91,6 +91,28 @@ fn matrix_products() {
     is(turned, [4 * 2 * 3 * 7, 4 * 2 * 5 * 7, 0], 4 * 2 * 3 * 5, macs, macs);
     // A product of one element has an element, too.
     is(FMatMul { k: 0, ..product }, [0; 3], 4 * 2 * 3 * 5, 2 * 3 * 5, 0);
+    // Bytes.
+    let target = RequantTarget { dtype: DType::I8, zero_point: 0 };
+    let product = QMatMul {
+        batch: 2,
+        m: 3,
+        n: 5,
+        k: 7,
+        a: A,
+        a_target: target,
+        transpose_a: false,
+        b: B,
+        b_target: target,
+        transpose_b: false,
+        shared_b: false,
+        output: Y,
+        result: target,
+        multiplier: 0.01,
+        rounding: Rounding::HalfToEven,
+    };
+    // On the array, whose results pass the vector unit.
+    is(product, [2 * 3 * 7, 2 * 5 * 7, 0], 2 * 3 * 5, 2 * 3 * 5, macs);
+    is(QMatMul { shared_b: true, ..product }, [2 * 3 * 7, 5 * 7, 0], 2 * 3 * 5, 2 * 3 * 5, macs);
 }
 
 #[test]
@@ -173,6 +195,20 @@ fn element_by_element() {
         output_quant: quant,
     };
     is(rows, [30, 0, 0], 30, 3 * 30, 0);
+    let rows = QNorm {
+        input: A,
+        output: Y,
+        dtype: DType::U8,
+        dims: [2, 3, 5],
+        input_quant: quant,
+        output_quant: quant,
+        epsilon: 1e-5,
+        gamma: Some(B),
+        beta: None,
+        rounding: Rounding::HalfToEven,
+    };
+    // Three factors.
+    is(rows, [30, 4 * 3, 0], 30, 3 * 30, 0);
 }
 
 #[test]
@@ -232,6 +268,9 @@ fn images() {
             mode,
             coordinates: CoordinateMode::HalfPixel,
             scales: [0.0; 2],
+            zero_points: [0; 2],
+            factor: 0.0,
+            rounding: Rounding::HalfToEven,
         };
         is(resize, [4 * 5 * 7 * 3, 0, 0], 4 * 11 * 13 * 3, taps * 11 * 13 * 3, 0);
     }

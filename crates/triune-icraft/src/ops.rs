@@ -22,6 +22,7 @@ impl Emitter<'_> {
             Op::Gemm(op) => self.gemm(node, op),
             Op::MatMul(_) => self.matmul(node),
             Op::BatchNormalization(op) => self.batch_normalization(node, op.epsilon),
+            Op::LayerNorm(op) => self.layer_norm(node, *op),
             Op::Pool(op) => self.pool(node, op),
             Op::GlobalPool(op) => self.global_pool(node, *op),
             Op::Resize(op) => self.resize(node, *op),

@@ -222,6 +222,9 @@ impl<'a> Outline<'a> {
                 mode: ResizeMode::Nearest(NearestMode::Floor),
                 coordinates: CoordinateMode::Asymmetric,
                 scales: [0.0; 2],
+                zero_points: [0; 2],
+                factor: 0.0,
+                rounding: Rounding::HalfToEven,
             }),
             _ => moved(x, y),
         };

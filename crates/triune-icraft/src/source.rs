@@ -53,6 +53,11 @@ impl Source {
         passes::fold_constants(&mut graph)?;
         passes::dead_code(&mut graph)?;
         infer::infer(&mut graph)?;
+        // What is one operator over integers is one for the vendor.
+        if passes::join_composites(&mut graph) {
+            passes::dead_code(&mut graph)?;
+            infer::infer(&mut graph)?;
+        }
         let integers = constants(&graph);
         passes::fold_dequantize(&mut graph)?;
         let mut strip = Strip {
@@ -115,7 +120,8 @@ impl Source {
             let operands = if matches!(node.op, Op::Concat(_)) { node.inputs.len() } else { 1 };
             let mut meanings = node.inputs.iter().take(operands).map(|id| self.meaning((*id)?));
             let Some(Some(meaning)) = meanings.next() else { continue };
-            if !moves(&node.op) || meanings.any(|other| other != Some(meaning)) {
+            let moved = moves(&node.op) || self.borders(node, meaning);
+            if !moved || meanings.any(|other| other != Some(meaning)) {
                 continue;
             }
             let outputs = || node.outputs.iter().flatten();
@@ -123,6 +129,19 @@ impl Source {
                 outputs().for_each(|id| self.meanings[id.0 as usize] = Some(meaning));
             }
         }
+    }
+
+    /// Whether a node adds a border of one real that integers of this meaning have exactly.
+    fn borders(&self, node: &Node, meaning: Meaning) -> bool {
+        if !matches!(node.op, Op::Pad(ops::Pad { mode: ops::PadMode::Constant })) {
+            return false;
+        }
+        let real = match node.inputs.get(2).copied().flatten() {
+            None => Some(0.0),
+            Some(id) => self.graph.value(id).constant.as_ref().and_then(Constant::scalar_f32),
+        };
+        let Meaning { dtype, params } = meaning;
+        real.is_some_and(|real| params.dequantize(params.quantize(real, dtype)) == real)
     }
 
     /// What is quantized behind an operator that only reorders may be quantized before it, and once for all readers.

@@ -20,6 +20,8 @@ mod parallel;
 mod pixels;
 mod pool;
 mod pool2d;
+mod qmatmul;
+mod qnorm;
 mod quantize;
 mod recurrence;
 mod reduce;
@@ -47,10 +49,12 @@ pub use pool::Pool;
 pub use pool2d::{
     PoolQuant, PoolSpec, WidePool, global_pool_f32, global_pool_q8, pool_f32, pool_q8, pool_wide,
 };
+pub use qmatmul::{QMatMul, QMatMulSpec};
+pub use qnorm::{QNorm, QNormSpec};
 pub use quantize::{dequantize, dequantize_channels, dequantize_i32, quantize};
 pub use recurrence::{MAX_DIRECTIONS, Recurrence, RecurrenceSpec, Sequences};
 pub use reduce::{IndexType, Reducible, Reduction, arg_reduce, reduce};
-pub use resize::{Resize, ResizeSpec};
+pub use resize::{QResize, Resize, ResizeSpec};
 pub use softmax::{AxisShape, QSoftmax, softmax};
 pub use tensor_info::{MAX_RANK, TensorPad};
 pub use typed::{

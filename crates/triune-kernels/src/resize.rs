@@ -1,10 +1,13 @@
 //! Spatial resampling: which input elements make an output element is worked out once per axis. Knows no channels.
 
-use triune_tensor::function::{CoordinateMode, NearestMode, ResizeMode};
+use triune_tensor::{
+    Rounding,
+    function::{CoordinateMode, NearestMode, ResizeMode},
+};
 
 use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
-use crate::{Error, Isa, Nhwc, Pool, parallel};
+use crate::{Error, Isa, Nhwc, Pool, Q8, parallel};
 
 /// How near to the middle of two elements a coordinate is a tie, as ONNX Runtime has it.
 const TIE: f32 = 1e-6;
@@ -31,6 +34,29 @@ struct Tap {
     low: usize,
     high: usize,
     weight: f32,
+}
+
+/// What blended bytes stand for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QResize {
+    /// The operand's bytes.
+    pub input: Q8,
+    /// The result's bytes.
+    pub output: Q8,
+    /// The operand's scale over the result's; finite.
+    pub factor: f32,
+    /// Where halves go.
+    pub rounding: Rounding,
+}
+
+/// Bits of a weight between two elements where bytes are blended.
+const WEIGHT_BITS: u32 = 11;
+
+impl Tap {
+    /// The weight in steps of 2⁻¹¹, halves to even.
+    fn steps(self) -> i32 {
+        (self.weight * (1 << WEIGHT_BITS) as f32).round_ties_even() as i32
+    }
 }
 
 /// A resampling with its index tables.
@@ -83,7 +109,7 @@ impl Resize {
         pool: &Pool,
     ) -> Result<(), Error> {
         if self.spec.mode == ResizeMode::Linear {
-            return Err(Error::Invalid("linear resampling is defined for f32"));
+            return Err(Error::Invalid("linear resampling is defined for f32 and bytes"));
         }
         self.check(x, in_map, y, out_map)?;
         parallel::rows(pool, y, out_map, &|n, h, row| {
@@ -125,6 +151,60 @@ impl Resize {
             for part in spans(self.columns.len(), in_map.c) {
                 let row = &mut row[part.start * out_map.stride_w..];
                 linear_row(level, &self.columns[part], tap.weight, low, high, in_map, row, out_map.stride_w);
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Resize {
+    /// Linear over bytes: weights are integers of 2⁻¹¹, S = Σ weight·weight·(q − zero point) over the four neighbours is
+    /// exact, and the result clamp(round(f32(S)·(factor·2⁻²²)) + zero point).
+    ///
+    /// Errors: extents other than prepared for, slices shorter than their maps, a factor that is not finite, zero points
+    /// outside of their types, a resampling that is not linear.
+    pub fn run_q8(
+        &self,
+        quant: QResize,
+        x: &[u8],
+        in_map: Nhwc,
+        y: &mut [u8],
+        out_map: Nhwc,
+        pool: &Pool,
+    ) -> Result<(), Error> {
+        if self.spec.mode != ResizeMode::Linear {
+            return Err(Error::Invalid("bytes are blended by linear resampling only"));
+        }
+        [quant.input, quant.output].into_iter().try_for_each(Q8::check)?;
+        if !quant.factor.is_finite() {
+            return Err(Error::Invalid("multipliers must be finite"));
+        }
+        self.check(x, in_map, y, out_map)?;
+        let factor = quant.factor / (1_u32 << (2 * WEIGHT_BITS)) as f32;
+        let [least, most] = quant.output.range();
+        let value = |byte: u8| quant.input.value(byte) - quant.input.zero_point;
+        // 255·2²² at most.
+        let blend = |low: i32, high: i32, steps: i32| (low << WEIGHT_BITS) + steps * (high - low);
+        parallel::rows(pool, y, out_map, &|n, h, row| {
+            let tap = self.rows[h];
+            let low = &x[in_map.offset(n, tap.low, 0)..];
+            let high = &x[in_map.offset(n, tap.high, 0)..];
+            let down = tap.steps();
+            for part in spans(self.columns.len(), in_map.c.saturating_mul(4)) {
+                let row = &mut row[part.start * out_map.stride_w..];
+                for (w, tap) in self.columns[part].iter().enumerate() {
+                    let across = tap.steps();
+                    let y = &mut row[w * out_map.stride_w..][..in_map.c];
+                    let (left, right) = (tap.low * in_map.stride_w, tap.high * in_map.stride_w);
+                    for (channel, y) in y.iter_mut().enumerate() {
+                        let (left, right) = (left + channel, right + channel);
+                        let above = blend(value(low[left]), value(low[right]), across);
+                        let below = blend(value(high[left]), value(high[right]), across);
+                        let sum = blend(above, below, down);
+                        let rounded = quant.rounding.round(sum as f32 * factor) as i32;
+                        *y = rounded.saturating_add(quant.output.zero_point).clamp(least, most) as u8;
+                    }
+                }
             }
         });
         Ok(())

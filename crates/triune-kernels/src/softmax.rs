@@ -21,7 +21,7 @@ pub struct AxisShape {
 }
 
 impl AxisShape {
-    fn elements(&self) -> Result<usize, Error> {
+    pub(crate) fn elements(&self) -> Result<usize, Error> {
         self.outer
             .checked_mul(self.len)
             .and_then(|elements| elements.checked_mul(self.inner))

@@ -1,6 +1,9 @@
 //! Matrix products: with constant weights as 1×1 convolutions, otherwise as a product of two feature maps.
 
-use triune_device::{Weights, command::FMatMul};
+use triune_device::{
+    Weights,
+    command::{FMatMul, QMatMul, RequantTarget},
+};
 use triune_graph::{
     Constant, Node, ValueId,
     ops::{Epilogue, Gemm, MatMul, Stage},
@@ -13,7 +16,7 @@ use super::{
     conv::{Product, as_pixels},
     extents, operand, result,
 };
-use crate::Error;
+use crate::{Error, view::View};
 
 impl Lowering<'_> {
     pub(super) fn gemm(&mut self, node: &Node, op: &Gemm) -> Result<(), Error> {
@@ -38,6 +41,9 @@ impl Lowering<'_> {
         let (a, b, y) = (operand(node, 0)?, operand(node, 1)?, result(node)?);
         let (a_dims, a_dtype) = self.meta(a)?;
         let (b_dims, _) = self.meta(b)?;
+        if node.quant.is_some() && (b_dims.rank() != 2 || self.graph.value(b).constant.is_none()) {
+            return self.integer_matmul(node, op, [a, b, y]);
+        }
         let a_view = self.dense(a)?;
         let output = self.place(y, Form::Dense)?;
         if a_dims.last() == Some(&0) && a_dtype == DType::F32 && op.epilogue.stages.is_empty() {
@@ -57,6 +63,82 @@ impl Lowering<'_> {
             return Err(Error::unsupported(node, format!("a {a_dtype} product of {a_dims} and {b_dims}")));
         }
         self.float_matmul(node, op, a_dims, b, b_dims, y)
+    }
+
+    /// A product of two 8-bit feature maps; the batch is that of the first operand, shared or equal in the second.
+    fn integer_matmul(&mut self, node: &Node, op: &MatMul, [a, b, y]: [ValueId; 3]) -> Result<(), Error> {
+        let ((a_dims, a_dtype), (b_dims, b_dtype)) = (self.meta(a)?, self.meta(b)?);
+        let dtype = self.meta(y)?.1;
+        let wrong = || Error::unsupported(node, format!("a {a_dtype} product of {a_dims} and {b_dims}"));
+        let ([own @ .., m, k], [other @ .., _, n]) = (&*a_dims, &*b_dims) else { return Err(wrong()) };
+        let shared = other.iter().product::<usize>() == 1;
+        if !(shared || own == other) || dtype == DType::I16 {
+            return Err(wrong());
+        }
+        // A table behind it stands for the result from what the product makes.
+        let made = op.epilogue.stages.iter().find_map(|stage| match stage {
+            Stage::Table { quant, .. } => Some(*quant),
+            _ => None,
+        });
+        let result = match made {
+            Some(quant) => quant,
+            None => self.result_quant(node)?,
+        };
+        let quants = [self.operand_quant(node, 0)?, self.operand_quant(node, 1)?, result];
+        let target = |dtype, at: usize| RequantTarget { dtype, zero_point: quants[at].zero_point };
+        let multiplier = self.factor(node, quants[0].scale * quants[1].scale / quants[2].scale, dtype)?;
+        let (a_view, transpose_a) = self.matrices(a)?;
+        let (b_view, transpose_b) = self.matrices(b)?;
+        let placed = self.place(y, Form::Dense)?;
+        let stages = &op.epilogue.stages;
+        let output = if stages.is_empty() { placed } else { self.temporary(&placed, dtype) };
+        let [batch, m, n, k] = extents([own.iter().product(), *m, *n, *k])?;
+        let command = QMatMul {
+            batch,
+            m,
+            n,
+            k,
+            a: self.addr(&a_view)?,
+            a_target: target(a_dtype, 0),
+            transpose_a,
+            b: self.addr(&b_view)?,
+            b_target: target(b_dtype, 1),
+            transpose_b,
+            shared_b: shared,
+            output: self.addr(&output)?,
+            result: target(dtype, 2),
+            multiplier,
+            rounding: self.graph.rounding,
+        };
+        self.emit(command, &[&a_view, &b_view, &output]);
+        if stages.is_empty() {
+            return Ok(());
+        }
+        let mut table: [u8; 256] = std::array::from_fn(|byte| byte as u8);
+        for entry in &mut table {
+            for stage in stages {
+                let q = if dtype == DType::I8 { i32::from(entry.cast_signed()) } else { i32::from(*entry) };
+                *entry = match stage {
+                    Stage::Clamp { limits } => q.max(limits[0]).min(limits[1]) as u8,
+                    Stage::Table { table, .. } => table[usize::from(*entry)],
+                    Stage::Activation(_) | Stage::Residual(_) => return Err(wrong()),
+                };
+            }
+        }
+        self.emit_table(&table, &output, &placed)
+    }
+
+    /// Matrices without gaps, and whether each lies transposed.
+    fn matrices(&mut self, id: ValueId) -> Result<(View, bool), Error> {
+        let view = self.view(id)?;
+        let rank = view.dims.rank();
+        let mut order: Vec<usize> = (0..rank).collect();
+        order.swap(rank - 2, rank - 1);
+        let turned = view.permuted(&order);
+        if !view.is_dense() && turned.is_dense() {
+            return Ok((turned, true));
+        }
+        Ok((self.densified(&view)?, false))
     }
 
     /// A product of two f32 feature maps; the batch is that of the first operand, shared or equal in the second.
@@ -129,11 +211,11 @@ impl Lowering<'_> {
     fn matrix_product(
         &mut self,
         node: &Node,
-        a_view: &crate::view::View,
+        a_view: &View,
         (weights, weight_dtype): (Weights, DType),
         bias: Option<ValueId>,
         epilogue: &Epilogue,
-        output: &crate::view::View,
+        output: &View,
     ) -> Result<(), Error> {
         let (Some(input), Some(pixels)) = (as_pixels(a_view), as_pixels(output)) else {
             return Err(Error::unsupported(node, format!("a product of {}", a_view.dims)));

@@ -191,6 +191,7 @@ impl Lowering<'_> {
             Op::QuantizeLinear(_) => self.quantize(node),
             Op::DequantizeLinear(_) => self.dequantize(node),
             Op::Softmax(op) => self.softmax(node, *op),
+            Op::LayerNorm(op) => self.layer_norm(node, *op),
             Op::Reduce(op) => self.reduce(node, op),
             Op::ArgReduce(op) => self.arg_reduce(node, *op),
             Op::AdaptivePool(op) => self.adaptive_pool(node, *op),

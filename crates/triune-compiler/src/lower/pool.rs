@@ -95,8 +95,14 @@ impl Lowering<'_> {
             Some(scales) => [scales[2], scales[3]],
             None => [2, 3].map(|axis| output.dims[axis] as f32 / input.dims[axis] as f32),
         };
+        let (mut zero_points, mut factor) = ([0; 2], 0.0);
         if op.mode == ResizeMode::Linear && input.dtype != DType::F32 {
-            return Err(Error::unsupported(node, "linear resampling of 8-bit values"));
+            let [from, to] = [self.operand_quant(node, 0)?, self.result_quant(node)?];
+            if !input.dtype.is_quantized() || input.dtype != output.dtype {
+                return Err(Error::unsupported(node, format!("linear resampling of {}", input.dtype)));
+            }
+            zero_points = [from.zero_point, to.zero_point];
+            factor = self.factor(node, from.scale / to.scale, input.dtype)?;
         }
         let command = Resize {
             input: self.map(&input)?,
@@ -104,6 +110,9 @@ impl Lowering<'_> {
             mode: op.mode,
             coordinates: op.coordinates,
             scales,
+            zero_points,
+            factor,
+            rounding: self.graph.rounding,
         };
         self.emit(command, &[&input, &output]);
         Ok(())

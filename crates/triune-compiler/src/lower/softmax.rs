@@ -1,13 +1,55 @@
-//! Softmax along one axis.
+//! Softmax along one axis, and normalization along several.
 
-use triune_device::command::{FSoftmax, QSoftmax, Quant};
-use triune_graph::{Node, ops::Softmax};
+use triune_device::command::{FSoftmax, QNorm, QSoftmax, Quant};
+use triune_graph::{
+    Node,
+    ops::{LayerNorm, Softmax},
+};
 use triune_tensor::{DType, QuantParams};
 
-use super::{Form, Lowering, extents, operand, result};
-use crate::Error;
+use super::{Form, Lowering, constant, extents, operand, result};
+use crate::{Error, view::View};
 
 impl Lowering<'_> {
+    pub(super) fn layer_norm(&mut self, node: &Node, op: LayerNorm) -> Result<(), Error> {
+        let (x, y) = (operand(node, 0)?, result(node)?);
+        let mut from = self.view(x)?;
+        let [first, end] = op.axes;
+        if !from.is_compact() || !lie_in_order(&from, op.axes) {
+            from = self.densified(&from)?;
+        }
+        let order = from.physical_order();
+        let physical = from.permuted(&order);
+        let at = order.iter().position(|&axis| axis == first).unwrap_or(first);
+        let behind = at + end - first;
+        let product = |dims: &[usize]| dims.iter().product::<usize>();
+        let lengths =
+            [&physical.dims[..at], &physical.dims[at..behind], &physical.dims[behind..]].map(product);
+        let to = self.place(y, Form::Like(from))?;
+        let mut row = |index: usize| {
+            let known = node.inputs.get(index).copied().flatten();
+            let known = known.and_then(|id| self.graph.value(id).constant.as_ref());
+            known.map(|known| constant(self.constants.add(known.bytes())))
+        };
+        let (gamma, beta) = (row(1), row(2));
+        let [input_quant, output_quant] = [self.operand_quant(node, 0)?, self.result_quant(node)?]
+            .map(|QuantParams { scale, zero_point }| Quant { scale, zero_point });
+        let command = QNorm {
+            input: self.addr(&from)?,
+            output: self.addr(&to)?,
+            dtype: from.dtype,
+            dims: extents(lengths)?,
+            input_quant,
+            output_quant,
+            epsilon: op.epsilon,
+            gamma,
+            beta,
+            rounding: self.graph.rounding,
+        };
+        self.emit(command, &[&from, &to]);
+        Ok(())
+    }
+
     pub(super) fn softmax(&mut self, node: &Node, op: Softmax) -> Result<(), Error> {
         let (x, y) = (operand(node, 0)?, result(node)?);
         let mut from = self.view(x)?;
@@ -47,4 +89,10 @@ impl Lowering<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the axes from one to another follow each other in memory.
+fn lie_in_order(view: &View, [first, end]: [usize; 2]) -> bool {
+    let order = view.physical_order();
+    order.windows(end - first).any(|axes| axes.iter().copied().eq(first..end))
 }

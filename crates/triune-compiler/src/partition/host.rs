@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use triune_graph::{Constant, Graph, Node, Op, Provenance, Value, ValueId, format::onnx, ops};
+use triune_graph::{Constant, Graph, Node, Op, Value, ValueId, format::onnx, ops};
 use triune_tensor::{DType, QuantParams, Shape};
 
 use super::{
@@ -53,15 +53,11 @@ pub(super) struct Cut {
 impl Cut {
     pub(super) fn new(names: &Names<'_>, inputs: &[ValueId], outputs: &[ValueId]) -> Result<Self, Error> {
         let (model, prepared) = (names.model, names.prepared);
-        let (producers, meanings) = (prepared.producers(), prepared.meanings());
+        let meanings = prepared.meanings();
         let input_floats = inputs
             .iter()
             .map(|&id| {
-                let quantize = producers[id.0 as usize].map(|producer| &prepared.nodes[producer.0 as usize]);
-                let float = quantize.and_then(|node| node.inputs.first().copied().flatten()).unwrap_or(id);
-                let value = prepared.value(float);
-                let name = (value.provenance == Provenance::Network).then(|| value.name.clone());
-                name.ok_or_else(|| rewritten(&value.name))
+                names.entering(id).map(str::to_owned).ok_or_else(|| rewritten(&prepared.value(id).name))
             })
             .collect::<Result<_, Error>>()?;
         let output_floats = outputs

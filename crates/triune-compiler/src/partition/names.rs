@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use triune_graph::{Graph, Node, Op, Provenance, ValueId};
+use triune_graph::{Graph, Node, NodeId, Op, Provenance, ValueId};
 use triune_tensor::QuantParams;
 
 /// Names and readers of a model and of what was prepared of it.
@@ -16,6 +16,8 @@ pub(super) struct Names<'g> {
     given: HashSet<ValueId>,
     /// The nodes that dequantize each value, in the model and in what was prepared.
     dequantizers: [HashMap<ValueId, Vec<&'g Node>>; 2],
+    /// For every value of what was prepared, the node that makes it.
+    producers: Vec<Option<NodeId>>,
 }
 
 /// The float tensors of the original model that an integer value of the prepared one stands for.
@@ -45,7 +47,24 @@ impl<'g> Names<'g> {
             read: model.nodes.iter().flat_map(|node| node.inputs.iter().flatten().copied()).collect(),
             given: model.outputs.iter().copied().collect(),
             dequantizers,
+            producers: prepared.producers(),
         }
+    }
+
+    /// The model's tensor that is quantized where integers enter the core: what their `QuantizeLinear` reads, what they become
+    /// where the host makes them by other operators, or the model's input.
+    pub(super) fn entering(&self, id: ValueId) -> Option<&'g str> {
+        let maker = self.producers[id.0 as usize].map(|producer| &self.prepared.nodes[producer.0 as usize]);
+        let real = match maker {
+            Some(Node { op: Op::QuantizeLinear(_), inputs, .. }) => inputs.first().copied().flatten()?,
+            Some(_) => {
+                let float = self.counterparts(id).floats.first().copied()?;
+                return Some(&self.model.value(float).name);
+            }
+            None => id,
+        };
+        let value = self.prepared.value(real);
+        (value.provenance == Provenance::Network).then_some(&*value.name)
     }
 
     /// The model's value of this name.

@@ -66,9 +66,7 @@ fn assigned(graph: &Graph, kept: &HashSet<NodeId>, int16: bool) -> Vec<u32> {
         let runs = is_integer(graph, node, int16) && !stays_on_host(node) && !kept.contains(&NodeId(index));
         let ready = operands().all(|id| {
             is_device(made[id.0 as usize])
-                || producers[id.0 as usize].is_none_or(|producer| {
-                    matches!(graph.nodes[producer.0 as usize].op, Op::QuantizeLinear(_))
-                })
+                || producers[id.0 as usize].is_none_or(|producer| crosses(&graph.nodes[producer.0 as usize]))
         });
         let stage = if runs && ready { after | 1 } else { after.next_multiple_of(2) };
         for output in node.outputs.iter().flatten() {
@@ -77,6 +75,11 @@ fn assigned(graph: &Graph, kept: &HashSet<NodeId>, int16: bool) -> Vec<u32> {
         stage
     };
     graph.nodes.iter().zip(0..).map(stage).collect()
+}
+
+/// Whether what a node makes on the host can go to the device: it quantizes, or computes on integers and says what they mean.
+fn crosses(node: &Node) -> bool {
+    matches!(node.op, Op::QuantizeLinear(_)) || node.quant.is_some()
 }
 
 /// Why a node stays on the host; `kept` as for [`stages`].
@@ -117,7 +120,7 @@ pub fn reason(
     let host = node.inputs.iter().flatten().find(|id| {
         producers[id.0 as usize].is_some_and(|maker| {
             let maker = maker.0 as usize;
-            !is_device(stages[maker]) && !matches!(graph.nodes[maker].op, Op::QuantizeLinear(_))
+            !is_device(stages[maker]) && !crosses(&graph.nodes[maker])
         })
     });
     match host {
@@ -224,11 +227,11 @@ impl Crossings {
     }
 }
 
-/// Whether the arrays have no part in the operator, whatever its types: softmax, reductions, choices and lookups, and
+/// Whether the device has no part in the operator, whatever its types: reductions, choices and lookups, and
 /// arithmetic on integers that mean no reals. What is not named here stays on the host.
 fn stays_on_host(node: &Node) -> bool {
     match node.op {
-        Op::Binary(_) | Op::Unary(_) => node.quant.is_none(),
+        Op::Binary(_) | Op::Unary(_) | Op::Softmax(_) | Op::LayerNorm(_) => node.quant.is_none(),
         Op::Conv(_)
         | Op::Gemm(_)
         | Op::MatMul(_)

@@ -350,6 +350,41 @@ commands! {
         activation: UnaryKind,
     }
 
+    /// 8-bit matrix product of two feature maps: `out[b, m, n]` = clamp(round(f32(Σ (a − a₀)·(b − b₀))·multiplier) +
+    /// zero point of `result`), the sum exact; all dense. An inner product is at most 33,025 long.
+    QMatMul = 0x0014, "qmatmul" {
+        /// Number of products.
+        batch: u32,
+        /// Rows of the result.
+        m: u32,
+        /// Columns of the result.
+        n: u32,
+        /// Length of the inner products.
+        k: u32,
+        /// First operand.
+        [in] a: Addr,
+        /// Its type, `i8` or `u8`, and its integer for 0.
+        a_target: RequantTarget,
+        /// Whether a is stored as `[k, m]`.
+        transpose_a: bool,
+        /// Second operand.
+        [in] b: Addr,
+        /// Its type, `i8` or `u8`, and its integer for 0.
+        b_target: RequantTarget,
+        /// Whether b is stored as `[n, k]`.
+        transpose_b: bool,
+        /// Whether all products use the same b.
+        shared_b: bool,
+        /// The result.
+        [out] output: Addr,
+        /// Its type, `i8` or `u8`, and its integer for 0.
+        result: RequantTarget,
+        /// f32(a's scale · b's scale) / the result's scale.
+        multiplier: f32,
+        /// How the scaled sum becomes an integer.
+        rounding: Rounding,
+    }
+
     /// f32 recurrence over time: a cell's steps from their inputs, which are multiplied already. All operands are dense.
     Recurrence = 0x0013, "recurrence" {
         /// The cell.
@@ -551,7 +586,34 @@ commands! {
         dims: [u32; 3],
     }
 
-    /// Spatial resampling: nearest for any type, linear for f32.
+    /// 8-bit normalization to mean 0 and variance 1 over the middle of `[outer, len, inner]`, dense: S = Σq and D = len·Σq² − S²
+    /// are exact, r = f32((len·q − S) / √(D + len²·epsilon/scale²)) in f64; then r·gamma + beta in f32, quantized.
+    QNorm = 0x0052, "qnorm" {
+        /// Input.
+        [in] input: Addr,
+        /// Output.
+        [out] output: Addr,
+        /// `i8` or `u8`, of both.
+        dtype: DType,
+        /// Extents: outer, len (at most 4,194,304), inner.
+        dims: [u32; 3],
+        /// Meaning of the input; its zero point plays no part.
+        input_quant: Quant,
+        /// Meaning of the output.
+        output_quant: Quant,
+        /// Added to the variance; above 0.
+        epsilon: f32,
+        /// `len` factors, f32. Without them 1.
+        [const] gamma: Option<Addr>,
+        /// `len` addends, f32. Without them 0.
+        [const] beta: Option<Addr>,
+        /// How a real becomes an integer, as in `quantize`.
+        rounding: Rounding,
+    }
+
+    /// Spatial resampling: nearest for any type, linear for f32 and 8 bit. 8-bit linear: weights are rounded to k·2⁻¹¹, halves
+    /// to even, S = Σ k·k·(q − zero point) over the four neighbours is exact, and the result clamp(round(f32(S)·(factor·2⁻²²)) +
+    /// zero point).
     Resize = 0x0060, "resize" {
         /// Input.
         [in] input: FeatureMap,
@@ -563,6 +625,12 @@ commands! {
         coordinates: CoordinateMode,
         /// Output extent over input extent, rows and columns, as the model gives it; zeros: the extents' quotient.
         scales: [f32; 2],
+        /// 8-bit linear: integers of the input and of the output that stand for 0.
+        zero_points: [i32; 2],
+        /// 8-bit linear: the input's scale over the output's.
+        factor: f32,
+        /// 8-bit linear: how a sum becomes an integer.
+        rounding: Rounding,
     }
 
     /// Perspective warp: pixel (x, y) of output image i is taken from the input at (m₀x + m₁y + m₂, m₃x + m₄y + m₅) /

@@ -252,6 +252,23 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             let macs = product([c.batch, c.m, c.n, c.k]);
             Amount { macs, gemm: None, taps: macs, elements: product([c.batch, c.m, c.n]) }
         }
+        Command::QMatMul(c) => {
+            let b_batch = if c.shared_b { 1 } else { c.batch };
+            let bytes = |factors: [u32; 3]| product(factors).saturating_mul(width.element(1));
+            work.reads[0] = Some((c.a, bytes([c.batch, c.m, c.k])));
+            work.reads[1] = Some((c.b, bytes([b_batch, c.k, c.n])));
+            work.write = Some((c.output, bytes([c.batch, c.m, c.n])));
+            let macs = product([c.batch, c.m, c.n, c.k]);
+            // The second operand enters the array as weights do, and its batches are groups.
+            let gemm = Gemm {
+                m: c.m.into(),
+                n: c.n.into(),
+                k: width.channels(c.k),
+                step: c.k.into(),
+                groups: c.batch.into(),
+            };
+            Amount { macs, gemm: Some(gemm), taps: macs, elements: product([c.batch, c.m, c.n]) }
+        }
         Command::Pool(c) => {
             work.reads[0] = Some(width.map(&c.input));
             work.write = Some(width.map(&c.output));
@@ -317,6 +334,15 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             work.reads[0] = Some((c.input, bytes));
             work.write = Some((c.output, bytes));
             softmax(elements)
+        }
+        Command::QNorm(c) => {
+            let elements = product(c.dims);
+            let bytes = elements.saturating_mul(width.element(c.dtype.bytes() as u64));
+            let row = |addr: Option<Addr>| addr.map(|addr| (addr, 4 * u64::from(c.dims[1])));
+            work.constants[..2].copy_from_slice(&[row(c.gamma), row(c.beta)]);
+            work.reads[0] = Some((c.input, bytes));
+            work.write = Some((c.output, bytes));
+            normalization(elements)
         }
         Command::FSoftmax(c) => {
             let elements = product(c.dims);
@@ -423,6 +449,11 @@ fn kept(mut dims: [u32; 6], goes: impl Fn(usize) -> bool) -> [u32; 6] {
         }
     }
     dims
+}
+
+/// Three passes: both sums, differences times the inverse deviation, factors and addends.
+const fn normalization(elements: u64) -> Amount {
+    Amount::elementwise(elements.saturating_mul(3))
 }
 
 /// Three passes: maximum, exponentials and their sum, division.

@@ -5,8 +5,8 @@ use triune_device::{
     Addr,
     command::{
         AddParams, ArgReduce, Binary, Convert, Copy, Dequantize, FBinary, FConv, FMatMul, FSoftmax, FUnary,
-        Fill, GlobalPool, Order, Pool, Put, QAdd, QConv, QMul, QSoftmax, Quantize, Recurrence, Reduce,
-        RequantTarget, Resize, Select, Table, Take, Warp,
+        Fill, GlobalPool, Order, Pool, Put, QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax, Quantize,
+        Recurrence, Reduce, RequantTarget, Resize, Select, Table, Take, Warp,
     },
 };
 use triune_tensor::{
@@ -114,6 +114,50 @@ pub(crate) fn fmatmul() -> FMatMul {
     }
 }
 
+fn bytes(dtype: DType, zero_point: i32) -> RequantTarget {
+    RequantTarget { dtype, zero_point }
+}
+
+pub(crate) fn qmatmul() -> QMatMul {
+    QMatMul {
+        batch: 1,
+        m: 4,
+        n: 4,
+        k: 4,
+        a: Addr::new(INPUT, 0),
+        a_target: bytes(DType::U8, 3),
+        transpose_a: false,
+        b: Addr::new(INPUT, 64),
+        b_target: bytes(DType::I8, -5),
+        transpose_b: true,
+        shared_b: false,
+        output: Addr::new(OUTPUT, 0),
+        result: bytes(DType::U8, 7),
+        multiplier: 0.01,
+        rounding: Rounding::HalfToEven,
+    }
+}
+
+pub(crate) fn qnorm() -> QNorm {
+    QNorm {
+        input: Addr::new(INPUT, 0),
+        output: Addr::new(OUTPUT, 0),
+        dtype: DType::I8,
+        dims: [2, 4, 4],
+        input_quant: quant(0.1, 0),
+        output_quant: quant(0.05, 3),
+        epsilon: 1e-5,
+        gamma: Some(ONES),
+        beta: Some(ZEROS),
+        rounding: Rounding::HalfToEven,
+    }
+}
+
+/// Over bytes.
+pub(crate) fn blend() -> Resize {
+    Resize { input: input(DType::U8, MAP), output: output(DType::U8, [1, 6, 8, 2]), ..resize() }
+}
+
 pub(crate) fn pool(dtype: DType) -> Pool {
     Pool {
         input: input(dtype, MAP),
@@ -202,6 +246,9 @@ pub(crate) fn resize() -> Resize {
         mode: ResizeMode::Linear,
         coordinates: CoordinateMode::HalfPixel,
         scales: [1.0, 1.0],
+        zero_points: [0; 2],
+        factor: 1.0,
+        rounding: Rounding::HalfToEven,
     }
 }
 

@@ -165,9 +165,21 @@ impl Window {
         if amounts == [(0, 0); 3] {
             return Ok(x);
         }
-        let mut pads = vec![0; 10];
+        let (mut x, mut pads) = (x, vec![0; 10]);
         for (index, (before, behind)) in amounts.into_iter().enumerate() {
-            (pads[2 + index], pads[7 + index]) = (before, behind);
+            // What goes, goes first.
+            let extent = dims[2 + index] as i64;
+            let [from, to] = [(-before).max(0), extent + behind.min(0)];
+            let added = if (0..=extent).contains(&to) && from <= to && (from, to) != (0, extent) {
+                x = f.slice_by(x, 2 + index, from, to, 1)?;
+                (before.max(0), behind.max(0))
+            } else {
+                (before, behind)
+            };
+            (pads[2 + index], pads[7 + index]) = added;
+        }
+        if pads.iter().all(|&pad| pad == 0) {
+            return Ok(x);
         }
         let pads = f.list(&pads);
         let value = f.scalar_like(value, x);

@@ -34,7 +34,7 @@ pub use eltwise::Binary;
 pub use gemm::{Gemm, MatMul};
 pub use index::{GatherElements, GatherNd, Index, ScatterElements, ScatterNd, TopK, Where};
 pub use movement::{Concat, Gather, Pad, PadMode, Slice, SliceRange, Split, Transpose};
-pub use normalization::BatchNormalization;
+pub use normalization::{BatchNormalization, LayerNorm};
 pub use pool::{AdaptivePool, GlobalPool, Pool};
 pub use quant::{DequantizeLinear, QuantizeLinear};
 pub use recurrence::Recurrence;
@@ -68,6 +68,8 @@ pub enum Op {
     MatMul(MatMul),
     /// (x − mean)/√(var + ε)·scale + bias; inputs x, scale, bias, mean, var.
     BatchNormalization(BatchNormalization),
+    /// (x − mean)/√(variance + ε)·scale + bias by statistics of some axes, over integers; inputs x, optional scale, optional bias.
+    LayerNorm(LayerNorm),
     /// Max or average over a sliding window.
     Pool(Pool),
     /// Max or average over all spatial positions.
@@ -158,6 +160,7 @@ impl Op {
             Self::Gemm(_) => "Gemm",
             Self::MatMul(_) => "MatMul",
             Self::BatchNormalization(_) => "BatchNormalization",
+            Self::LayerNorm(_) => "LayerNormalization",
             Self::Pool(Pool { kind: PoolKind::Max, .. }) => "MaxPool",
             Self::Pool(_) => "AveragePool",
             Self::GlobalPool(GlobalPool { kind: PoolKind::Max }) => "GlobalMaxPool",
@@ -288,6 +291,7 @@ impl Op {
             Self::Gemm(op) => op.infer(at),
             Self::MatMul(op) => op.infer(at),
             Self::BatchNormalization(_) => BatchNormalization::infer(at),
+            Self::LayerNorm(op) => op.infer(at),
             Self::Pool(op) => op.infer(at),
             Self::GlobalPool(_) => GlobalPool::infer(at),
             Self::Binary(op) => op.infer(at),

@@ -1,4 +1,6 @@
-//! Normalization at inference time.
+//! Normalization: by given statistics, or by those of the operand itself.
+
+use triune_tensor::DType;
 
 use super::infer::{Operands, TensorType};
 use crate::Error;
@@ -23,6 +25,37 @@ impl BatchNormalization {
                     "input {index} has shape {} and type {}; ({}) and {} are expected",
                     operand.shape, operand.dtype, x.shape[1], x.dtype
                 )));
+            }
+        }
+        at.like_input(x.shape)
+    }
+}
+
+/// (x − mean)/√(variance + ε)·scale + bias over 8-bit integers, by statistics of the axes from one to another. Inputs: x,
+/// optional scale and bias, f32 of as many elements as those axes have.
+///
+/// Formats spell it out in reals; quantization finds it there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LayerNorm {
+    /// The first of the axes, and one past the last.
+    pub axes: [usize; 2],
+    /// ε, above 0.
+    pub epsilon: f32,
+}
+
+impl LayerNorm {
+    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        let [first, end] = self.axes;
+        if first >= end || end > x.shape.rank() {
+            return Err(at.wrong(format!("axes {first} to {end} of {}", x.shape)));
+        }
+        let elements: usize = x.shape[first..end].iter().product();
+        for index in 1..3 {
+            if let Some(row) = at.get(index)
+                && (row.shape.elements() != Some(elements) || row.dtype != DType::F32)
+            {
+                return Err(at.wrong(format!("input {index} is {} of {}", row.shape, row.dtype)));
             }
         }
         at.like_input(x.shape)

@@ -32,6 +32,7 @@ pub fn fold_constants(graph: &mut Graph) -> Result<bool, Error> {
         reduce_as_pool(&mut rewriter, index);
         resolve_reshape(&mut rewriter, index);
         reshape_dequantized(&mut rewriter, index);
+        move_dequantized(&mut rewriter, index);
         drop_copy(&mut rewriter, index);
     }
     Ok(rewriter.commit() || evaluated)
@@ -284,6 +285,88 @@ fn reshape_dequantized(rewriter: &mut Rewriter<'_>, index: usize) -> Option<()> 
     let value = rewriter.add_value(Value::named(stem));
     rewriter.set_constant(value, reshaped);
     inputs[0] = Some(value);
+    rewriter.replace(index, Node::new(name, op, inputs, vec![Some(output)]));
+    Some(())
+}
+
+/// A dequantized constant that is transposed, taken a part of or reshaped over its scales' axis is the dequantized constant of those elements, with the scales that
+/// these have there: a transposed convolution's weights are turned round so.
+fn move_dequantized(rewriter: &mut Rewriter<'_>, index: usize) -> Option<()> {
+    let node = rewriter
+        .get(index)
+        .filter(|node| matches!(node.op, Op::Slice(_) | Op::Transpose(_) | Op::Reshape(_)))?;
+    let (real, output) = (node.inputs.first().copied()??, node.outputs.first().copied()??);
+    let (_, maker) = rewriter.producer(real)?;
+    let Op::DequantizeLinear(own) = &maker.op else { return None };
+    let known = |id: Option<ValueId>| rewriter.value(id?).constant.as_ref();
+    let operand = |index: usize| maker.inputs.get(index).copied().flatten();
+    let (source, scales) = (known(operand(0))?, known(operand(1))?);
+    let zero_points = match operand(2) {
+        Some(id) => Some(known(Some(id))?),
+        None => None,
+    };
+    let shape = rewriter.value(output).fixed_shape()?;
+    let moved = |constant: &Constant| {
+        let first = Operand { dtype: constant.dtype(), shape: constant.shape(), constant: Some(constant) };
+        let others = node.inputs[1..].iter().map(|id| match id {
+            None => Some(None),
+            Some(id) => {
+                let constant = known(Some(*id))?;
+                Some(Some(Operand {
+                    dtype: constant.dtype(),
+                    shape: constant.shape(),
+                    constant: Some(constant),
+                }))
+            }
+        });
+        let others: Option<Vec<Option<Operand<'_>>>> = others.collect();
+        let inputs: Vec<Option<Operand<'_>>> = std::iter::once(Some(first)).chain(others?).collect();
+        let at = Operands { node: &node.name, op: node.op.name(), inputs: &inputs, quantized: None };
+        let result = TensorType { dtype: constant.dtype(), shape };
+        Evaluator::new(LIMIT).evaluate(&node.op, &at, &[result])?.pop()
+    };
+    let elements = moved(source)?;
+    let mut replaced = vec![(0, elements)];
+    let mut axis = 0;
+    if scales.elements() > 1 {
+        // Where along the axis of scales each element stood, moved along with it.
+        let along = crate::ops::infer::resolve_axis(own.axis as i64, source.shape().rank())?;
+        let behind: usize = source.shape()[along + 1..].iter().product();
+        let count = source.shape()[along];
+        let places: Vec<i32> = (0..source.elements()).map(|at| (at / behind % count) as i32).collect();
+        let places = moved(&Constant::from_i32(source.shape(), &places)?)?.to_i32()?;
+        let chosen: Vec<i32>;
+        (axis, chosen) = (0..shape.rank()).find_map(|axis| {
+            let behind: usize = shape[axis + 1..].iter().product();
+            let chosen: Vec<i32> =
+                (0..shape[axis]).map(|at| places.get(at * behind).copied()).collect::<Option<_>>()?;
+            let own = |(at, place): (usize, &i32)| chosen[at / behind % chosen.len()] == *place;
+            places.iter().enumerate().all(own).then_some((axis, chosen))
+        })?;
+        let picked = |constant: &Constant| {
+            let width = constant.dtype().bytes();
+            let bytes: Vec<u8> = chosen
+                .iter()
+                .flat_map(|&at| constant.bytes()[at as usize * width..][..width].iter().copied())
+                .collect();
+            Constant::new(constant.dtype(), Shape::from([chosen.len()]), bytes)
+        };
+        if scales.elements() != count || zero_points.is_some_and(|points| points.elements() != count) {
+            return None;
+        }
+        replaced.push((1, picked(scales)?));
+        if let Some(zero_points) = zero_points {
+            replaced.push((2, picked(zero_points)?));
+        }
+    }
+    let op = Op::DequantizeLinear(DequantizeLinear { axis: axis as isize });
+    let (mut inputs, name) = (maker.inputs.clone(), node.name.clone());
+    for (operand, constant) in replaced {
+        let stem = rewriter.value(inputs[operand]?).name.clone();
+        let value = rewriter.add_value(Value::named(stem));
+        rewriter.set_constant(value, constant);
+        inputs[operand] = Some(value);
+    }
     rewriter.replace(index, Node::new(name, op, inputs, vec![Some(output)]));
     Some(())
 }

@@ -16,6 +16,7 @@ pub use dead_code::dead_code;
 pub use fuse::fuse;
 pub use half::widen_half;
 pub use quantize::{
+    composite::join_composites,
     pattern::are_of_products,
     quantize,
     table::{table, wide_table},

@@ -4,6 +4,7 @@
 //! only one of its ends quantized, stays in float between explicit `DequantizeLinear` and `QuantizeLinear` nodes.
 //! Knows nothing of fused steps except the limits that a Relu or Clip in front of a `QuantizeLinear` becomes.
 
+pub(super) mod composite;
 pub(super) mod movement;
 mod operator;
 pub(super) mod pattern;
@@ -26,6 +27,7 @@ pub fn quantize(graph: &mut Graph) -> Result<bool, Error> {
     rewriter.sweep_all();
     for index in 0..rewriter.len() {
         state_type(&mut rewriter, index);
+        composite::join_gelu(&mut rewriter, index);
     }
     let mut quantizers = movement::Quantizers::new(&rewriter);
     for index in (0..rewriter.len()).rev() {

@@ -2,14 +2,14 @@
 
 use triune_graph::{
     Constant, Node, ValueId,
-    format::xir::Attribute,
-    ops::{ArgReduce, Binary, BinaryKind, Reduce, ReduceKind, Softmax, UnaryKind},
+    format::xir::{Attribute, ElementType},
+    ops::{ArgReduce, Binary, BinaryKind, LayerNorm, Reduce, ReduceKind, Softmax, UnaryKind},
 };
-use triune_tensor::{Shape, text::List};
+use triune_tensor::{DType, Shape, text::List};
 
 use super::super::{
     emit::{Emitter, input, ints},
-    form::{Form, stored},
+    form::{Form, scalar, stored, tensor},
     source::ends,
 };
 use crate::Error;
@@ -22,6 +22,15 @@ impl Emitter<'_> {
         };
         let clamp = |low: f32, high: f32| ("ClampScalar", vec![("max", float(high)), ("min", float(low))]);
         let (name, attributes) = match kind {
+            UnaryKind::Reciprocal => {
+                let form = self.form(input(node, 0)?)?.unblocked();
+                let one = self.row(&format!("{}:one", node.name), &[1.0])?;
+                let x = self.taken(node, 0, &form)?;
+                let y = self.made(node, 0, &form)?;
+                let mode = vec![("rounding_mode", Attribute::Text("NONE".to_owned()))];
+                self.push("Div", &node.name, vec![Some(one), Some(x)], vec![y], mode);
+                return Ok(());
+            }
             // Between integers of different scales, where the real stays.
             UnaryKind::Identity => clamp(f32::NEG_INFINITY, f32::INFINITY),
             UnaryKind::Relu => ("ReLU", relu(0.0, f32::INFINITY)),
@@ -56,7 +65,6 @@ impl Emitter<'_> {
             UnaryKind::LogSigmoid => ("LogSigmoid", Vec::new()),
             UnaryKind::Softsign => ("Softsign", Vec::new()),
             UnaryKind::Exp
-            | UnaryKind::Reciprocal
             | UnaryKind::Erf
             | UnaryKind::Floor
             | UnaryKind::Ceil
@@ -117,6 +125,17 @@ impl Emitter<'_> {
             BinaryKind::Greater => ("Greater", Vec::new()),
             BinaryKind::GreaterOrEqual => ("GreaterEqual", Vec::new()),
             BinaryKind::PRelu => return self.prelu(node),
+            BinaryKind::Pow if self.exponent(node) == Some(2.0) => {
+                let form = self.common(node, 1)?;
+                let x = self.broadcast(node, 0, &form)?;
+                let y = self.made(node, 0, &form)?;
+                let scale = vec![("cut_scale", super::product::no_scale())];
+                self.push("Multiply", &node.name, vec![Some(x), Some(x)], vec![y], scale);
+                return Ok(());
+            }
+            BinaryKind::Pow if self.exponent(node) == Some(0.5) => {
+                return self.simple(node, "Sqrt", Vec::new());
+            }
             BinaryKind::Pow
             | BinaryKind::Mod
             | BinaryKind::Rem
@@ -139,6 +158,11 @@ impl Emitter<'_> {
         let y = self.made(node, 0, &form)?;
         self.push(kind, &node.name, vec![Some(a), Some(b)], vec![y], attributes);
         Ok(())
+    }
+
+    /// The one constant that a power has for an exponent.
+    fn exponent(&self, node: &Node) -> Option<f32> {
+        self.constant(node.inputs.get(1).copied().flatten()?)?.scalar_f32()
     }
 
     /// Slopes per channel.
@@ -228,12 +252,40 @@ impl Emitter<'_> {
 
     pub(super) fn softmax(&mut self, node: &Node, op: Softmax) -> Result<(), Error> {
         let id = input(node, 0)?;
-        let (dims, form) = (self.dims(id)?, self.form(id)?);
+        let (dims, form) = (self.dims(id)?, self.form(id)?.unblocked());
         let axis = Self::axis(node, op.axis, dims.rank())?;
         if op.flatten {
             return Err(Error::unsupported(node, "a softmax over several axes"));
         }
-        self.simple(node, "Softmax", vec![("axis", super::product::number(form.position(axis)))])
+        let native = self.native(id, form, self.wanted(node, id));
+        self.simple(node, "Softmax", vec![("axis", super::product::number(native.axis(axis)))])
+    }
+
+    /// Blocks of channels have no axis whose elements are those of an image: the operand lies without.
+    pub(super) fn layer_norm(&mut self, node: &Node, op: LayerNorm) -> Result<(), Error> {
+        let (x, y) = ends(node)?;
+        let dims = self.dims(x)?;
+        let [first, end] = op.axes;
+        let form = if end - first == 1 { self.form(x)?.unblocked() } else { Form::plain(dims.rank()) };
+        let meaning = self.wanted(node, x);
+        let from = self.operand(x, &form, meaning)?;
+        let mut attributes = vec![
+            ("axis", ints((first..end).map(|axis| form.position(axis) as i64))),
+            ("eps", Attribute::Float(f64::from(op.epsilon))),
+        ];
+        for (index, key) in [(1, "gamma"), (2, "beta")] {
+            let Some(id) = node.inputs.get(index).copied().flatten() else { continue };
+            let shape = Shape::new(&dims[first..end]);
+            let row = self.constant(id).and_then(|row| row.reshaped(shape?));
+            let row = row.ok_or_else(|| Error::unsupported(node, "its factors are not constant"))?;
+            let element = ElementType::Scalar(scalar(DType::F32));
+            let dtype = tensor(element, &row.shape(), Form::plain(end - first).layout());
+            let value = self.value(&format!("{}:{key}", node.name), dtype, Some(row));
+            attributes.push((key, Attribute::Value(value)));
+        }
+        let to = self.define(y, form)?;
+        self.push("LayerNorm", &node.name, vec![Some(from)], vec![to], attributes);
+        Ok(())
     }
 
     pub(super) fn reduce(&mut self, node: &Node, op: &Reduce) -> Result<(), Error> {

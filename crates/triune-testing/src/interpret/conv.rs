@@ -1,8 +1,12 @@
 //! Convolution and matrix products.
 
-use triune_graph::ops::{Conv, Epilogue, Gemm, MatMul};
+use triune_graph::ops::{Conv, Epilogue, Gemm, MatMul, Stage};
 
-use super::{Step, epilogue::requantize, pool::padding};
+use super::{
+    Step,
+    epilogue::{look_up, requantize},
+    pool::padding,
+};
 use crate::{
     Data, Tensor,
     tensor::{broadcast_flat, broadcast_shape, positions},
@@ -239,6 +243,9 @@ impl Step<'_> {
             let b = broadcast_flat(batch_b, batch_at) * depth * columns + cell[1];
             (a, b)
         });
+        if self.quant().is_some_and(|quant| quant.weights.is_empty()) {
+            return self.product_of_both(&op.epilogue, &shape, bases, [depth, columns]);
+        }
         if self.quant().is_some() {
             let zero_point = i64::from(self.input_quant(0).zero_point);
             let (x, weights) = (a.integers(), b.integers());
@@ -252,5 +259,42 @@ impl Step<'_> {
             .map(|(a, b)| (0..depth).map(|k| f64::from(x[a + k]) * f64::from(weights[b + k * columns])).sum())
             .collect();
         self.finish_floats(&op.epilogue, &shape, &sums, |at| at % columns, 1.0)
+    }
+
+    /// A product of two activations: sums of differences from either zero point, scaled by one factor.
+    fn product_of_both(
+        &self,
+        epilogue: &Epilogue,
+        shape: &[usize],
+        bases: impl Iterator<Item = (usize, usize)>,
+        [depth, columns]: [usize; 2],
+    ) -> Tensor {
+        let (a, b) = (self.input(0).integers(), self.input(1).integers());
+        let (left, right, dtype) = (self.input_quant(0), self.input_quant(1), self.result_dtype());
+        let made = epilogue.stages.iter().find_map(|stage| match stage {
+            Stage::Table { quant, .. } => Some(*quant),
+            _ => None,
+        });
+        let result = made.unwrap_or_else(|| self.result_quant());
+        let factor = self.arithmetic().factor(left.scale * right.scale / result.scale, dtype);
+        let results: Vec<i64> = bases
+            .map(|(first, second)| {
+                let term = |k: usize| {
+                    let (a, b) = (a[first + k], b[second + k * columns]);
+                    (a - i64::from(left.zero_point)) * (b - i64::from(right.zero_point))
+                };
+                let sum: i64 = (0..depth).map(term).sum();
+                let mut q = requantize(sum, factor, result.zero_point, dtype, self.graph.rounding);
+                for stage in &epilogue.stages {
+                    q = match stage {
+                        Stage::Clamp { limits } => q.max(limits[0]).min(limits[1]),
+                        Stage::Table { table, .. } => look_up(table, q, dtype, dtype),
+                        _ => panic!("an epilogue of '{}'", self.node.name),
+                    };
+                }
+                i64::from(q)
+            })
+            .collect();
+        Tensor::of_integers(dtype, shape, &results)
     }
 }

@@ -132,6 +132,7 @@ impl<'a> Step<'a> {
             Op::Clip(_) => self.clip(),
             Op::Table(op) => self.table(op),
             Op::Softmax(op) => self.softmax(*op),
+            Op::LayerNorm(op) => self.layer_norm(*op),
             Op::Reduce(op) => self.reduce(op),
             Op::ArgReduce(op) => self.arg_reduce(*op),
             Op::Reshape(op) => self.reshape(*op),

@@ -2,7 +2,7 @@
 
 use triune_graph::ops::{CoordinateMode, NearestMode, Resize, ResizeMode};
 
-use super::Step;
+use super::{Step, epilogue::requantize};
 use crate::{
     Data, Tensor,
     tensor::{flat, positions},
@@ -54,6 +54,7 @@ impl Step<'_> {
                 };
                 x.take(&shape, positions(&shape).map(source))
             }
+            ResizeMode::Linear if self.quant().is_some() => self.blended(&shape, coordinate),
             ResizeMode::Linear => {
                 let values = x.as_f32();
                 // Each axis contributes two neighbours and their shares; the result is the sum over all corners.
@@ -82,5 +83,33 @@ impl Step<'_> {
                 Tensor::new(&shape, Data::F32(positions(&shape).map(blend).collect()))
             }
         }
+    }
+
+    /// Rows and columns of integers, weights in steps of 2⁻¹¹, the sum exact.
+    fn blended(&self, shape: &[usize], coordinate: impl Fn(usize, usize) -> f32) -> Tensor {
+        let x = self.input(0);
+        let (from, to, dtype) = (self.input_quant(0), self.result_quant(), self.result_dtype());
+        let factor = self.arithmetic().factor(from.scale / to.scale, dtype);
+        let values = x.integers();
+        let neighbours = |axis: usize, at: usize| {
+            let last = x.shape[axis] - 1;
+            let place = coordinate(axis, at).clamp(0.0, last as f32);
+            let low = place.floor();
+            let steps = i64::from(((place - low) * 2048.0).round_ties_even() as i32);
+            [(low as usize, 2048 - steps), ((low as usize + 1).min(last), steps)]
+        };
+        let blend = |at: Vec<usize>| {
+            let mut sum = 0;
+            for (row, down) in neighbours(2, at[2]) {
+                for (column, across) in neighbours(3, at[3]) {
+                    let q = values[flat(&x.shape, &[at[0], at[1], row, column])];
+                    sum += down * across * (q - i64::from(from.zero_point));
+                }
+            }
+            let steps = factor / 4_194_304.0;
+            i64::from(requantize(sum, steps, to.zero_point, dtype, self.graph.rounding))
+        };
+        let results: Vec<i64> = positions(shape).map(blend).collect();
+        Tensor::of_integers(dtype, shape, &results)
     }
 }

@@ -1,6 +1,6 @@
-//! Softmax.
+//! Softmax, and normalization of integers.
 
-use triune_graph::ops::Softmax;
+use triune_graph::ops::{LayerNorm, Softmax};
 use triune_tensor::DType;
 
 use super::Step;
@@ -60,6 +60,39 @@ impl Step<'_> {
             for &i in &row {
                 let rounded = (power(i) * steps / sum).round_ties_even() as i64;
                 results[i] = (rounded + i64::from(target.zero_point)).clamp(low, high);
+            }
+        }
+        Tensor::of_integers(dtype, &x.shape, &results)
+    }
+
+    /// By exact sums, a quotient in f64, factors and addends in f32.
+    pub(super) fn layer_norm(&self, op: LayerNorm) -> Tensor {
+        let x = self.input(0);
+        let (quant, target, dtype) = (self.input_quant(0), self.result_quant(), self.result_dtype());
+        let [first, end] = op.axes;
+        let length: usize = x.shape[first..end].iter().product();
+        let inner: usize = x.shape[end..].iter().product();
+        let rows = [1, 2].map(|index| self.optional(index).map(|row| row.as_f32().to_vec()));
+        let values = x.integers();
+        let mut results = vec![0; values.len()];
+        for row in 0..values.len() / length.max(1) {
+            let start = row / inner * length * inner + row % inner;
+            let own = |at: usize| values[start + at * inner];
+            let sum: i64 = (0..length).map(own).sum();
+            let spread =
+                (0..length).map(|at| (length as i64 * own(at) - sum).pow(2)).sum::<i64>() / length as i64;
+            let room = (length as f64).powi(2) * f64::from(op.epsilon) / f64::from(quant.scale).powi(2);
+            for at in 0..length {
+                let mut real =
+                    ((length as i64 * own(at) - sum) as f64 / (spread as f64 + room).sqrt()) as f32;
+                if let Some(factors) = &rows[0] {
+                    real *= factors[at];
+                }
+                if let Some(addends) = &rows[1] {
+                    real += addends[at];
+                }
+                let q = target.quantize_by(self.graph.rounding, real, dtype);
+                results[start + at * inner] = i64::from(q);
             }
         }
         Tensor::of_integers(dtype, &x.shape, &results)

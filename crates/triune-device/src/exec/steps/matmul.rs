@@ -1,14 +1,14 @@
 //! Matrix products of two feature maps.
 
-use triune_kernels::{Error as KernelError, FMatMul, Isa, MatMulSpec, Nhwc, Pool};
+use triune_kernels::{Error as KernelError, FMatMul, Isa, MatMulSpec, Nhwc, Pool, QMatMul, QMatMulSpec};
 
 use triune_tensor::function::UnaryKind;
 
 use super::super::{
-    check::{Checker, Result, refused},
+    check::{Checker, Result, bad, refused},
     operands::{MAX_READS, Prepared, Step},
 };
-use super::{elements, elements_mut};
+use super::{conv::q8, elements, elements_mut};
 use crate::command;
 
 #[derive(Debug)]
@@ -83,4 +83,55 @@ pub(super) fn fmatmul(checker: &Checker<'_>, command: &command::FMatMul) -> Resu
         isa: checker.isa,
     };
     checker.finish([a, b], &output, false, step)
+}
+
+#[derive(Debug)]
+struct QMatMulStep(QMatMul);
+
+impl Step for QMatMulStep {
+    fn scratch_bytes(&self, _threads: usize) -> usize {
+        self.0.scratch_bytes()
+    }
+
+    fn run(
+        &self,
+        [a, b, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        self.0.run(a, b, write, scratch, pool)
+    }
+}
+
+pub(super) fn qmatmul(checker: &Checker<'_>, command: &command::QMatMul) -> Result<Prepared> {
+    let [batch, m, n, k] = [command.batch, command.m, command.n, command.k].map(u64::from);
+    let count = |factors: [u64; 3]| factors.into_iter().fold(1_u64, u64::saturating_mul);
+    let b_batch = if command.shared_b { 1 } else { batch };
+    let bytes = |field: &str, target: command::RequantTarget| {
+        let [dtype, zero_point] = ["dtype", "zero_point"].map(|part| format!("{field}.{part}"));
+        q8(&dtype, &zero_point, target.dtype, target.zero_point)
+    };
+    let spec = QMatMulSpec {
+        batch: batch as usize,
+        m: m as usize,
+        n: n as usize,
+        k: k as usize,
+        trans_a: command.transpose_a,
+        trans_b: command.transpose_b,
+        shared_b: command.shared_b,
+        a: bytes("a_target", command.a_target)?,
+        b: bytes("b_target", command.b_target)?,
+        output: bytes("result", command.result)?,
+        multiplier: command.multiplier,
+        rounding: command.rounding,
+    };
+    if !command.multiplier.is_finite() {
+        return bad("multiplier", "is not finite");
+    }
+    let product = QMatMul::new(&spec, checker.isa).map_err(refused("k"))?;
+    let a = checker.dense("a", command.a, 1, count([batch, m, k]))?;
+    let b = checker.dense("b", command.b, 1, count([b_batch, k, n]))?;
+    let output = checker.dense("output", command.output, 1, count([batch, m, n]))?;
+    checker.finish([a, b], &output, false, QMatMulStep(product))
 }

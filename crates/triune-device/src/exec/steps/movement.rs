@@ -1,13 +1,13 @@
 //! Copies, fills and resampling: elements move, or are made from their neighbours.
 
-use triune_kernels::{CopyNd, CopySpec, Error as KernelError, Isa, Nhwc, Pool, Resize, ResizeSpec};
+use triune_kernels::{CopyNd, CopySpec, Error as KernelError, Isa, Nhwc, Pool, QResize, Resize, ResizeSpec};
 use triune_tensor::{DType, function::ResizeMode};
 
 use super::super::{
     check::{Checker, Result, bad, expect_dtype, refused},
     operands::{MAX_READS, Prepared, Step},
 };
-use super::{elements, elements_mut};
+use super::{conv::q8, elements, elements_mut, expect_scale};
 use crate::command;
 
 /// Refuses element sizes that there is no type of.
@@ -90,6 +90,8 @@ pub(super) fn fill(checker: &Checker<'_>, command: &command::Fill) -> Result<Pre
 struct ResizeStep {
     resize: Resize,
     dtype: DType,
+    /// Where bytes are blended.
+    blend: Option<QResize>,
     input: Nhwc,
     output: Nhwc,
     isa: Isa,
@@ -114,6 +116,9 @@ impl Step for ResizeStep {
         _scratch: &mut [u8],
         pool: &Pool,
     ) -> Result<(), KernelError> {
+        if let Some(blend) = self.blend {
+            return self.resize.run_q8(blend, input, self.input, write, self.output, pool);
+        }
         match self.dtype {
             DType::F32 => {
                 let (input, write) = (elements(input)?, elements_mut(write)?);
@@ -131,8 +136,16 @@ impl Step for ResizeStep {
 
 pub(super) fn resize(checker: &Checker<'_>, command: &command::Resize) -> Result<Prepared> {
     let (mode, coordinates) = (command.mode, command.coordinates);
+    let mut blend = None;
     if mode == ResizeMode::Linear {
-        expect_dtype("input", command.input.dtype, &[DType::F32])?;
+        expect_dtype("input", command.input.dtype, &[DType::F32, DType::I8, DType::U8])?;
+        if command.input.dtype != DType::F32 {
+            let [input, output] = command.zero_points;
+            let bytes = |zero_point| q8("input", "zero_points", command.input.dtype, zero_point);
+            expect_scale("factor", command.factor)?;
+            let (factor, rounding) = (command.factor, command.rounding);
+            blend = Some(QResize { input: bytes(input)?, output: bytes(output)?, factor, rounding });
+        }
     }
     expect_dtype("output", command.output.dtype, &[command.input.dtype])?;
     let input = checker.map("input", &command.input)?;
@@ -150,6 +163,7 @@ pub(super) fn resize(checker: &Checker<'_>, command: &command::Resize) -> Result
     };
     checker.keep("output", Resize::table_bytes(&spec) as u64)?;
     let resize = Resize::new(&spec).map_err(refused("scales"))?;
-    let step = ResizeStep { resize, dtype: command.input.dtype, input: from, output: to, isa: checker.isa };
+    let (dtype, isa) = (command.input.dtype, checker.isa);
+    let step = ResizeStep { resize, dtype, blend, input: from, output: to, isa };
     checker.finish([input.placed], &output.placed, false, step)
 }

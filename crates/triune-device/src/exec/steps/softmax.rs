@@ -1,11 +1,12 @@
-//! Softmax over dense tensors.
+//! Softmax and normalization over dense tensors.
 
 use std::sync::Arc;
 
-use triune_kernels::{AxisShape, Error as KernelError, Isa, Pool, QSoftmax};
+use triune_kernels::{AxisShape, Error as KernelError, Isa, Pool, QNorm, QNormSpec, QSoftmax};
+use triune_tensor::{DType, QuantParams};
 
 use super::super::{
-    check::{Checker, Placed, Result, expect_dtype},
+    check::{Checker, Placed, Result, bad, expect_dtype, refused},
     operands::{MAX_READS, Prepared, Step},
 };
 use super::conv::q8;
@@ -87,4 +88,59 @@ pub(super) fn fsoftmax(checker: &Checker<'_>, command: &command::FSoftmax) -> Re
     let input = dense(checker, "input", command.input, 4, command.dims)?;
     let output = dense(checker, "output", command.output, 4, command.dims)?;
     checker.finish([input], &output, true, FSoftmaxStep { shape: axis(command.dims), isa: checker.isa })
+}
+
+#[derive(Debug)]
+struct QNormStep {
+    norm: QNorm,
+    shape: AxisShape,
+}
+
+impl Step for QNormStep {
+    fn run(
+        &self,
+        [input, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        self.norm.run(self.shape, input, write, pool)
+    }
+}
+
+pub(super) fn qnorm(checker: &Checker<'_>, command: &command::QNorm) -> Result<Prepared> {
+    let command::QNorm { dtype, dims, input_quant, output_quant, epsilon, rounding, .. } = *command;
+    expect_dtype("dtype", dtype, EIGHT_BIT)?;
+    let input = dense(checker, "input", command.input, 1, dims)?;
+    let output = dense(checker, "output", command.output, 1, dims)?;
+    expect_scale("input_quant.scale", input_quant.scale)?;
+    expect_scale("output_quant.scale", output_quant.scale)?;
+    q8("dtype", "output_quant.zero_point", dtype, output_quant.zero_point)?;
+    if !(epsilon.is_finite() && epsilon > 0.0) {
+        return bad("epsilon", format!("{epsilon} is not above 0"));
+    }
+    let shape = axis(dims);
+    if shape.len > QNorm::MAX_LEN {
+        return bad("dims", format!("an axis of {} elements, of at most {}", shape.len, QNorm::MAX_LEN));
+    }
+    let row = |field, addr: Option<Addr>| {
+        addr.map(|addr| {
+            checker.keep(field, 4 * u64::from(dims[1]))?;
+            checker.floats(field, addr, Some(dims[1].into()))
+        })
+        .transpose()
+    };
+    let (gamma, beta) = (row("gamma", command.gamma)?, row("beta", command.beta)?);
+    let norm = QNorm::new(&QNormSpec {
+        len: shape.len,
+        signed: dtype == DType::I8,
+        scale: input_quant.scale,
+        epsilon,
+        gamma: gamma.as_deref(),
+        beta: beta.as_deref(),
+        output: QuantParams { scale: output_quant.scale, zero_point: output_quant.zero_point },
+        rounding,
+    })
+    .map_err(refused("dims"))?;
+    checker.finish([input], &output, true, QNormStep { norm, shape })
 }

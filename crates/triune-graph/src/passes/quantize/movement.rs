@@ -90,14 +90,27 @@ fn commutes(rewriter: &Rewriter<'_>, node: &Node) -> bool {
         Op::GlobalPool(op) => op.kind == PoolKind::Max,
         Op::Identity(_) => only_into(|_, _| true),
         // These may repeat elements: dequantizing behind them would be more work.
-        Op::Gather(_)
-        | Op::Expand(_)
-        | Op::Pad(Pad { mode: PadMode::Constant | PadMode::Edge | PadMode::Reflect }) => {
-            only_into(into_quantize)
-        }
+        Op::Gather(_) | Op::Expand(_) => only_into(into_quantize),
+        // A product takes the integers; zeros lie between the elements of one that is transposed.
+        Op::Pad(Pad { mode: PadMode::Constant }) => only_into(|rewriter, reader| {
+            quantizer(rewriter, reader).is_some() || leads_to_conv(rewriter, reader, 16)
+        }),
+        Op::Pad(Pad { mode: PadMode::Edge | PadMode::Reflect }) => only_into(into_quantize),
         Op::Resize(op) => matches!(op.mode, ResizeMode::Nearest(_)) && only_into(into_quantize),
         _ => false,
     }
+}
+
+/// Whether a node is a convolution, or moves elements for one alone.
+fn leads_to_conv(rewriter: &Rewriter<'_>, reader: usize, depth: usize) -> bool {
+    let (Some(node), Some(depth)) = (rewriter.get(reader), depth.checked_sub(1)) else { return false };
+    if matches!(node.op, Op::Conv(_)) {
+        return true;
+    }
+    let [Some(output)] = node.outputs[..] else { return false };
+    let moves = is_reordering(&node.op) || matches!(node.op, Op::Pad(Pad { mode: PadMode::Constant }));
+    let reader = rewriter.consumers(output).next().filter(|_| rewriter.is_private(output));
+    moves && reader.is_some_and(|reader| leads_to_conv(rewriter, reader, depth))
 }
 
 /// Every `QuantizeLinear` of the network with one scale, by what it reads and the meaning of what it makes of that.

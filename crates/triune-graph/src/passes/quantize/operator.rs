@@ -4,13 +4,13 @@ use triune_tensor::{DType, QuantParams, Rounding, Shape};
 
 use super::{
     super::rewrite::Rewriter,
-    mapped, over,
+    composite, mapped, over,
     pattern::{Weights, bias, dequantized, quantizer, weights},
     table::{Quantized, mapping},
 };
 use crate::{
     Constant, Node, Op, Quantization, Value, ValueId,
-    ops::{Binary, BinaryKind, Epilogue, PoolKind, Stage, UnaryKind},
+    ops::{Binary, BinaryKind, Epilogue, PoolKind, ResizeMode, Stage, UnaryKind},
 };
 
 /// Fuses the operator (and a Relu or Clip) before the `QuantizeLinear` at `index` with it. Returns whether it did.
@@ -23,12 +23,18 @@ fn try_lower(rewriter: &mut Rewriter<'_>, index: usize) -> Option<()> {
     let (mut maker, node) = private_producer(rewriter, real)?;
     let mut replacement = if let Some(replacement) = integer_form(rewriter, &node, meaning) {
         replacement
+    } else if let Some(replacement) = composite::form(rewriter, real, meaning) {
+        replacement
     } else {
         // Not by itself: perhaps it only limits what the operator before it makes.
         let limits = limits(rewriter, &node, meaning)?;
         let (before, mut operator) = private_producer(rewriter, node.inputs.first().copied()??)?;
-        epilogue_mut(&mut operator.op)?;
-        let mut replacement = integer_form(rewriter, &operator, meaning)?;
+        let value = operator.outputs[0]?;
+        let mut replacement = match epilogue_mut(&mut operator.op) {
+            Some(_) => integer_form(rewriter, &operator, meaning),
+            None => None,
+        }
+        .or_else(|| composite::scaled(rewriter, value, meaning))?;
         let (low, high) = meaning.dtype.int_range()?;
         if i64::from(limits[0]) > low || i64::from(limits[1]) < high {
             epilogue_mut(&mut replacement.op)?.stages.push(Stage::Clamp { limits });
@@ -102,9 +108,19 @@ fn integer_form(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Opti
         }
         Op::MatMul(op) if op.epilogue.stages.is_empty() => {
             let matrix = node.inputs.get(1).copied()??;
-            (rewriter.value(matrix).shape.as_ref()?.len() == 2).then_some(())?;
-            let channels = dim(rewriter, matrix, 1)?;
-            products(rewriter, node, 1, channels, to)
+            let known = rewriter.producer(matrix).is_none_or(|(_, maker)| {
+                maker
+                    .inputs
+                    .first()
+                    .copied()
+                    .flatten()
+                    .is_some_and(|id| rewriter.value(id).constant.is_some())
+            });
+            if known && rewriter.value(matrix).shape.as_ref()?.len() == 2 {
+                let channels = dim(rewriter, matrix, 1)?;
+                return products(rewriter, node, 1, channels, to);
+            }
+            product_of_both(rewriter, node, to)
         }
         Op::Binary(Binary { kind: BinaryKind::Add | BinaryKind::Mul, epilogue })
             if epilogue.stages.is_empty() =>
@@ -113,6 +129,11 @@ fn integer_form(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Opti
         }
         Op::Pool(op) if matches!(op.kind, PoolKind::Average { .. }) => of_one_type(rewriter, node, to),
         Op::GlobalPool(op) if matches!(op.kind, PoolKind::Average { .. }) => of_one_type(rewriter, node, to),
+        Op::Resize(op) if op.mode == ResizeMode::Linear && to.is_byte() => {
+            // Networks that round otherwise have a blending of their own.
+            let blends = rewriter.rounding() == Rounding::HalfToEven && is_image(rewriter, x);
+            blends.then(|| of_one_type(rewriter, node, to))?
+        }
         Op::Softmax(_) if to.is_byte() => of_one_type(rewriter, node, to),
         Op::Concat(_) => concat(rewriter, node, to),
         Op::Unary(unary) => function(rewriter, node, x, to, unary.kind),
@@ -122,6 +143,23 @@ fn integer_form(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Opti
         }
         _ => None,
     }
+}
+
+/// A product of two activations of 8 bits, whose batches are the same or of the first one alone.
+fn product_of_both(rewriter: &Rewriter<'_>, node: &Node, to: Quantized) -> Option<Node> {
+    let operand = |index: usize| rewriter.value(node.inputs.get(index).copied()??).fixed_shape();
+    let (a, b) = (operand(0)?, operand(1)?);
+    (to.is_byte() && a.rank() >= 2 && b.rank() >= 2 && a[a.rank() - 1] <= MOST_PRODUCTS).then_some(())?;
+    let (own, other) = (&a[..a.rank() - 2], &b[..b.rank() - 2]);
+    let shared = other.iter().all(|&extent| extent == 1) && other.len() <= own.len();
+    (own == other || shared).then(|| over_integers(rewriter, node, 2, to))?
+}
+
+/// Longest inner product of two activations: 255² so many times fits an i32.
+const MOST_PRODUCTS: usize = (i32::MAX / (255 * 255)) as usize;
+
+fn is_image(rewriter: &Rewriter<'_>, id: ValueId) -> bool {
+    rewriter.value(id).shape.as_ref().is_some_and(|dims| dims.len() == 4)
 }
 
 fn dim(rewriter: &Rewriter<'_>, id: ValueId, axis: usize) -> Option<usize> {

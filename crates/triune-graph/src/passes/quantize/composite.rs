@@ -1,0 +1,500 @@
+//! Several operators over reals that are one over integers: functions of one value, factors and addends per channel,
+//! normalizations. Each begins behind one `DequantizeLinear`.
+
+use std::{collections::HashMap, sync::Arc};
+
+use triune_tensor::{DType, QuantParams, Rounding, Shape};
+
+use super::{
+    super::rewrite::Rewriter,
+    over,
+    pattern::{dequantized, quantizer},
+    table::{Quantized, integer},
+};
+use crate::{
+    Constant, Dim, Graph, Node, Op, Quantization, Value, ValueId,
+    ops::{
+        AutoPad, Binary, BinaryKind, Conv, Epilogue, LayerNorm, Reduce, ReduceKind, Table, Unary, UnaryKind,
+    },
+};
+
+/// The one operator over integers that makes `real`, quantized as `to` says.
+pub(super) fn form(rewriter: &mut Rewriter<'_>, real: ValueId, to: Quantized) -> Option<Node> {
+    to.is_byte().then_some(())?;
+    function(rewriter, real, to)
+        .or_else(|| normalization(rewriter, real, to))
+        .or_else(|| scaled(rewriter, real, to))
+}
+
+fn name(rewriter: &Rewriter<'_>, real: ValueId) -> String {
+    rewriter.producer(real).map_or_else(String::new, |(_, node)| node.name.clone())
+}
+
+fn operand(node: &Node, index: usize) -> Option<ValueId> {
+    node.inputs.get(index).copied().flatten()
+}
+
+/// A constant of one element.
+fn scalar(rewriter: &Rewriter<'_>, id: ValueId) -> Option<f32> {
+    let known = reals(rewriter, id)?;
+    if let [value] = *known { Some(value) } else { None }
+}
+
+/// A constant of reals, dequantized or not.
+fn reals(rewriter: &Rewriter<'_>, id: ValueId) -> Option<Vec<f32>> {
+    if let Some(known) = &rewriter.value(id).constant {
+        return (known.dtype() == DType::F32).then(|| known.to_f32())?;
+    }
+    let (source, meaning) = dequantized(rewriter, id)?;
+    let integers = rewriter.value(source).constant.as_ref()?.to_i64()?;
+    Some(integers.into_iter().map(|q| meaning.params.dequantize(q as i32)).collect())
+}
+
+// ---- functions of one value ----
+
+/// Most operators between a value and its function.
+const DEEPEST: usize = 24;
+
+/// Looks for the one dequantized value of bytes that a real is a function of.
+struct Walk<'w, 'r> {
+    rewriter: &'w Rewriter<'r>,
+    source: Option<(ValueId, Quantized)>,
+    known: HashMap<ValueId, Option<Reals>>,
+}
+
+/// A function's results by the byte of its value.
+type Reals = Arc<[f32; 256]>;
+
+/// A chain or a web of functions of one value of bytes and of constants: a table.
+fn function(rewriter: &Rewriter<'_>, real: ValueId, to: Quantized) -> Option<Node> {
+    let mut walk = Walk { rewriter, source: None, known: HashMap::new() };
+    let results = walk.results(real, DEEPEST)?;
+    let (source, from) = walk.source?;
+    (rewriter.value(real).fixed_shape()? == rewriter.value(source).fixed_shape()?).then_some(())?;
+    let rounding = rewriter.rounding();
+    let table = std::array::from_fn(|byte| to.params.quantize_by(rounding, results[byte], to.dtype) as u8);
+    let op = Op::Table(Table { table: Arc::new(table) });
+    let quant = Some(over(&[from], to));
+    Some(Node { quant, ..Node::new(name(rewriter, real), op, vec![Some(source)], Vec::new()) })
+}
+
+impl Walk<'_, '_> {
+    fn results(&mut self, real: ValueId, depth: usize) -> Option<Reals> {
+        if let Some(known) = self.known.get(&real) {
+            return known.clone();
+        }
+        let results = self.computed(real, depth);
+        self.known.insert(real, results.clone());
+        results
+    }
+
+    /// Each step is computed in f64 and rounded to f32.
+    fn computed(&mut self, real: ValueId, depth: usize) -> Option<Reals> {
+        if let Some(value) = scalar(self.rewriter, real) {
+            return Some(Arc::new([value; 256]));
+        }
+        if let Some((source, from)) = dequantized(self.rewriter, real) {
+            let fits = from.is_byte() && self.rewriter.value(source).constant.is_none();
+            let same = self.source.is_none_or(|own| own == (source, from));
+            (fits && same).then_some(())?;
+            self.source = Some((source, from));
+            let reals = |byte: usize| from.params.dequantize(integer(byte as u8, from.dtype));
+            return Some(Arc::new(std::array::from_fn(reals)));
+        }
+        let depth = depth.checked_sub(1)?;
+        let (_, node) = self.rewriter.producer(real)?;
+        (node.quant.is_none() && self.rewriter.value(real).dtype == Some(DType::F32)).then_some(())?;
+        match &node.op {
+            Op::Unary(Unary { kind }) => {
+                let x = self.results(operand(node, 0)?, depth)?;
+                Some(Arc::new(x.map(|x| kind.evaluate(f64::from(x)) as f32)))
+            }
+            Op::Binary(Binary { kind, epilogue }) if epilogue.stages.is_empty() => {
+                let step = arithmetic(*kind)?;
+                let (a, b) = (operand(node, 0)?, operand(node, 1)?);
+                let (a, b) = (self.results(a, depth)?, self.results(b, depth)?);
+                let results = |byte: usize| step(f64::from(a[byte]), f64::from(b[byte]));
+                let results: [Option<f64>; 256] = std::array::from_fn(results);
+                let whole = results.iter().all(Option::is_some);
+                whole.then(|| Arc::new(results.map(|real| real.unwrap_or(0.0) as f32)))
+            }
+            // A factor and an addend of one channel.
+            Op::Conv(_) => {
+                let (scale, shift) = point(self.rewriter, node, 1)?;
+                let x = self.results(operand(node, 0)?, depth)?;
+                Some(Arc::new(x.map(|x| x * scale[0] + shift[0])))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Functions of two reals that f64 gives with no more than one rounding to f32.
+fn arithmetic(kind: BinaryKind) -> Option<fn(f64, f64) -> Option<f64>> {
+    Some(match kind {
+        BinaryKind::Add => |a, b| Some(a + b),
+        BinaryKind::Sub => |a, b| Some(a - b),
+        BinaryKind::Mul => |a, b| Some(a * b),
+        BinaryKind::Div => |a, b| Some(a / b),
+        BinaryKind::Pow => |a, b| match b {
+            0.5 => Some(a.sqrt()),
+            1.0 => Some(a),
+            2.0 => Some(a * a),
+            3.0 => Some(a * a * a),
+            _ => None,
+        },
+        _ => return None,
+    })
+}
+
+// ---- factors and addends per channel ----
+
+/// x·scale + shift per channel of an image: a depthwise 1×1 convolution whose weights are ±127 of a scale of their own, so that
+/// nothing but the addend is rounded.
+pub(super) fn scaled(rewriter: &mut Rewriter<'_>, real: ValueId, to: Quantized) -> Option<Node> {
+    let shape = rewriter.value(real).fixed_shape()?;
+    // One channel's are a function.
+    let &[_, channels, _, _] = &*shape else { return None };
+    (channels > 1).then_some(())?;
+    let Affine { source, from, scale, shift } = affine(rewriter, real, channels)?;
+    let same = rewriter.value(source).fixed_shape()? == shape;
+    (to.is_byte() && same).then_some(())?;
+    let (mut weights, mut scales, mut addends) = (Vec::new(), Vec::new(), Vec::new());
+    for (&scale, &shift) in scale.iter().zip(&shift) {
+        // The addend counts steps of this size, and has to fit.
+        let room = shift.abs() / (from.params.scale * (1 << 30) as f32);
+        let none = to.params.scale / from.params.scale / 127.0;
+        let step = (scale.abs() / 127.0).max(room);
+        let step = if step > 0.0 { step } else { none };
+        (step.is_normal() && scale.is_finite() && shift.is_finite()).then_some(())?;
+        weights.push((scale / step).round_ties_even().clamp(-127.0, 127.0) as i8);
+        scales.push(step);
+        addends.push(rewriter.rounding().round(shift / (from.params.scale * step)) as i32);
+    }
+    let mut constant = |constant: Constant, what: &str| {
+        let dims = constant.shape().iter().map(|&dim| Dim::Fixed(dim)).collect();
+        let stem = format!("{}.{what}", rewriter.value(real).name);
+        let dtype = Some(constant.dtype());
+        rewriter.add_value(Value { dtype, shape: Some(dims), constant: Some(constant), ..Value::named(stem) })
+    };
+    let weights = constant(Constant::from_i8(Shape::from([channels, 1, 1, 1]), &weights)?, "weights");
+    let addends = constant(Constant::from_i32(Shape::from([channels]), &addends)?, "bias");
+    let op = Op::Conv(Conv {
+        kernel: Some([1; 2]),
+        stride: [1; 2],
+        dilation: [1; 2],
+        pad: [0; 4],
+        auto_pad: AutoPad::Explicit,
+        groups: channels,
+        epilogue: Epilogue::default(),
+    });
+    let quant = Quantization {
+        operands: vec![Some(from.params)],
+        weights: scales.into(),
+        dtype: to.dtype,
+        result: to.params,
+    };
+    let inputs = vec![Some(source), Some(weights), Some(addends)];
+    Some(Node { quant: Some(quant), ..Node::new(name(rewriter, real), op, inputs, Vec::new()) })
+}
+
+/// source·scale + shift per index of axis 1.
+struct Affine {
+    source: ValueId,
+    from: Quantized,
+    scale: Vec<f32>,
+    shift: Vec<f32>,
+}
+
+/// A dequantized value of bytes, maybe times one constant, maybe plus one; or a normalization that became a convolution.
+fn affine(rewriter: &Rewriter<'_>, real: ValueId, channels: usize) -> Option<Affine> {
+    let (_, node) = rewriter.producer(real)?;
+    let base = |id: ValueId| {
+        let (source, from) = dequantized(rewriter, id)?;
+        (from.is_byte() && rewriter.value(source).constant.is_none()).then_some((source, from))
+    };
+    match &node.op {
+        Op::Conv(_) => {
+            let (scale, shift) = point(rewriter, node, channels)?;
+            let (source, from) = base(operand(node, 0)?)?;
+            Some(Affine { source, from, scale, shift })
+        }
+        Op::Binary(Binary { kind, epilogue }) if epilogue.stages.is_empty() && node.quant.is_none() => {
+            let ends = [operand(node, 0)?, operand(node, 1)?];
+            let (x, row) =
+                (0..2).find_map(|at| Some((ends[1 - at], channel_row(rewriter, ends[at], channels)?)))?;
+            match kind {
+                BinaryKind::Mul => {
+                    let (source, from) = base(x)?;
+                    Some(Affine { source, from, scale: row, shift: vec![0.0; channels] })
+                }
+                BinaryKind::Add => {
+                    if let Some((source, from)) = base(x) {
+                        return Some(Affine { source, from, scale: vec![1.0; channels], shift: row });
+                    }
+                    let inner = rewriter.producer(x)?.1;
+                    matches!(&inner.op, Op::Binary(Binary { kind: BinaryKind::Mul, .. })).then_some(())?;
+                    Some(Affine { shift: row, ..affine(rewriter, x, channels)? })
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Factors and addends of a depthwise 1×1 convolution over reals, which a normalization becomes that nothing takes in.
+fn point(rewriter: &Rewriter<'_>, node: &Node, channels: usize) -> Option<(Vec<f32>, Vec<f32>)> {
+    let Op::Conv(op) = &node.op else { return None };
+    let plain = op.stride == [1; 2] && op.pad == [0; 4] && op.epilogue.stages.is_empty();
+    let known = |id: ValueId| rewriter.value(id).constant.as_ref()?.to_f32();
+    let weights = operand(node, 1)?;
+    let fits = rewriter.value(weights).fixed_shape()? == Shape::from([channels, 1, 1, 1]);
+    let explicit = op.auto_pad == AutoPad::Explicit && op.groups == channels;
+    (plain && fits && explicit && node.quant.is_none()).then_some(())?;
+    let shift = match operand(node, 2) {
+        Some(bias) => known(bias)?,
+        None => vec![0.0; channels],
+    };
+    Some((known(weights)?, shift))
+}
+
+/// A constant of an element per channel of an image.
+fn channel_row(rewriter: &Rewriter<'_>, id: ValueId, channels: usize) -> Option<Vec<f32>> {
+    let shape = rewriter.value(id).fixed_shape()?;
+    let along = shape.rank() >= 3 && shape[shape.rank() - 3] == channels;
+    (along && shape.elements()? == channels).then(|| reals(rewriter, id))?
+}
+
+// ---- normalizations ----
+
+/// (x − mean)/√(variance + ε), maybe times a factor and plus an addend per element of the axes.
+fn normalization(rewriter: &mut Rewriter<'_>, real: ValueId, to: Quantized) -> Option<Node> {
+    let (op, x, rows) = normalized(rewriter, real)?;
+    let (source, from) = dequantized(rewriter, x)?;
+    // Networks that round otherwise compute it in reals.
+    let fits = from.dtype == to.dtype && rewriter.rounding() == Rounding::HalfToEven;
+    let known = rewriter.value(source).constant.is_some();
+    (fits && from.is_byte() && !known).then_some(())?;
+    let inputs = with_rows(rewriter, source, rows);
+    let mut operands: Vec<Option<QuantParams>> = vec![None; inputs.len()];
+    operands[0] = Some(from.params);
+    let quant = Quantization { operands, weights: [].into(), dtype: to.dtype, result: to.params };
+    let op = Op::LayerNorm(op);
+    Some(Node { quant: Some(quant), ..Node::new(name(rewriter, real), op, inputs, Vec::new()) })
+}
+
+/// x·½·(1 + erf(x/√2)) of a dequantized x, in whatever order it is multiplied: one function. Returns whether the node was its last.
+pub(super) fn join_gelu(rewriter: &mut Rewriter<'_>, index: usize) -> bool {
+    let Some(Some(real)) = rewriter.get(index).and_then(|node| node.outputs.first().copied()) else {
+        return false;
+    };
+    let Some(x) = gelu_of(rewriter, real) else { return false };
+    let op = Op::Unary(Unary { kind: UnaryKind::Gelu });
+    let name = name(rewriter, real);
+    rewriter.replace(index, Node::new(name, op, vec![Some(x)], vec![Some(real)]));
+    true
+}
+
+fn gelu_of(rewriter: &Rewriter<'_>, real: ValueId) -> Option<ValueId> {
+    let mut factors = Vec::new();
+    multiplied(rewriter, real, 2, &mut factors);
+    let [_, _, _] = factors[..] else { return None };
+    let half = factors.iter().position(|&id| scalar(rewriter, id) == Some(0.5))?;
+    factors.swap_remove(half);
+    let [a, b] = factors[..] else { return None };
+    let near = |value: f32, wanted: f64| (f64::from(value) - wanted).abs() < 1e-6;
+    let fits = |x: ValueId, sum: ValueId| {
+        let (BinaryKind::Add, ends) = binary(rewriter, sum)? else { return None };
+        let one = (0..2).find(|&at| scalar(rewriter, ends[at]) == Some(1.0))?;
+        let inner = unary(rewriter, ends[1 - one], UnaryKind::Erf)?;
+        let scaled = match binary(rewriter, inner)? {
+            (BinaryKind::Div, [y, root]) if near(scalar(rewriter, root)?, std::f64::consts::SQRT_2) => y,
+            (BinaryKind::Mul, ends) => {
+                let at = (0..2).find(|&at| {
+                    scalar(rewriter, ends[at]).is_some_and(|c| near(c, std::f64::consts::FRAC_1_SQRT_2))
+                })?;
+                ends[1 - at]
+            }
+            _ => return None,
+        };
+        (scaled == x && dequantized(rewriter, x).is_some()).then_some(x)
+    };
+    fits(a, b).or_else(|| fits(b, a))
+}
+
+/// The factors of a product of products.
+fn multiplied(rewriter: &Rewriter<'_>, real: ValueId, depth: usize, factors: &mut Vec<ValueId>) {
+    match binary(rewriter, real) {
+        Some((BinaryKind::Mul, ends)) if depth > 0 => {
+            ends.into_iter().for_each(|end| multiplied(rewriter, end, depth - 1, factors));
+        }
+        _ => factors.push(real),
+    }
+}
+
+/// Makes one operator of every normalization between a `DequantizeLinear` and a `QuantizeLinear`, and of every Gelu that is spelled
+/// out. Returns whether there was one.
+pub fn join_composites(graph: &mut Graph) -> bool {
+    let mut rewriter = Rewriter::new(graph);
+    for index in 0..rewriter.len() {
+        if join_gelu(&mut rewriter, index) {
+            continue;
+        }
+        let output = rewriter.get(index).and_then(|node| node.outputs.first().copied().flatten());
+        let Some(real) = output else { continue };
+        let into_quantizer = rewriter.is_private(real)
+            && rewriter.consumers(real).all(|reader| quantizer(&rewriter, reader).is_some());
+        let Some((op, x, rows)) = normalized(&rewriter, real).filter(|_| into_quantizer) else { continue };
+        if dequantized(&rewriter, x).is_none_or(|(_, from)| !from.is_byte()) {
+            continue;
+        }
+        let inputs = with_rows(&mut rewriter, x, rows);
+        let name = name(&rewriter, real);
+        rewriter.replace(index, Node::new(name, Op::LayerNorm(op), inputs, vec![Some(real)]));
+    }
+    rewriter.commit()
+}
+
+/// What a real is the normalization of, with a row of factors and one of addends.
+fn normalized(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(LayerNorm, ValueId, [Option<Vec<f32>>; 2])> {
+    let mut at = real;
+    let mut given: [Option<ValueId>; 2] = [None, None];
+    // From the back: the addend, then the factor.
+    for (kind, row) in [(BinaryKind::Add, 1), (BinaryKind::Mul, 0)] {
+        let Some((own, ends)) = binary(rewriter, at) else { continue };
+        let known = (0..2).find(|&index| reals(rewriter, ends[index]).is_some());
+        if let Some(index) = known.filter(|_| own == kind) {
+            given[row] = Some(ends[index]);
+            at = ends[1 - index];
+        }
+    }
+    let (x, op) = standard(rewriter, at)?;
+    let shape = rewriter.value(x).fixed_shape()?;
+    let elements = shape[op.axes[0]..op.axes[1]].iter().product::<usize>();
+    (rewriter.value(real).fixed_shape()? == shape && elements <= MOST_ELEMENTS).then_some(())?;
+    let mut rows = [None, None];
+    for (row, id) in rows.iter_mut().zip(given) {
+        if let Some(id) = id {
+            *row = Some(spread(rewriter, id, &shape, op.axes)?);
+        }
+    }
+    Some((op, x, rows))
+}
+
+/// The operands: a value, and constants for the rows.
+fn with_rows(rewriter: &mut Rewriter<'_>, x: ValueId, rows: [Option<Vec<f32>>; 2]) -> Vec<Option<ValueId>> {
+    let mut inputs = vec![Some(x)];
+    for row in rows {
+        let constant = row.and_then(|row| Constant::from_f32(Shape::from([row.len()]), &row));
+        inputs.push(constant.map(|constant| {
+            let stem = format!("{}.row", rewriter.value(x).name);
+            let value = rewriter.add_value(Value::named(stem));
+            rewriter.set_constant(value, constant);
+            value
+        }));
+    }
+    while inputs.last() == Some(&None) {
+        inputs.pop();
+    }
+    inputs
+}
+
+/// Longest axes: exact sums of squares times as many fit an i64.
+const MOST_ELEMENTS: usize = 1 << 22;
+
+/// The elements of a constant that broadcasts to `shape` along the axes: one per element of these.
+fn spread(
+    rewriter: &Rewriter<'_>,
+    id: ValueId,
+    shape: &[usize],
+    [first, end]: [usize; 2],
+) -> Option<Vec<f32>> {
+    let (own, values) = (rewriter.value(id).fixed_shape()?, reals(rewriter, id)?);
+    let missing = shape.len().checked_sub(own.rank())?;
+    let extent = |axis: usize| axis.checked_sub(missing).map_or(1, |axis| own[axis]);
+    let fits = (0..shape.len()).all(|axis| extent(axis) == 1 || (first..end).contains(&axis));
+    let len: usize = shape[first..end].iter().product();
+    match values.len() {
+        1 => Some(vec![values[0]; len]),
+        count if fits && count == len => Some(values),
+        _ => None,
+    }
+}
+
+/// A difference from the mean, divided by the deviation or times its inverse, and what of.
+fn standard(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(ValueId, LayerNorm)> {
+    let (kind, [a, b]) = binary(rewriter, real)?;
+    let candidates = match kind {
+        BinaryKind::Div => vec![(a, b)],
+        BinaryKind::Mul => [(a, b), (b, a)]
+            .into_iter()
+            .filter_map(|(difference, inverse)| Some((difference, inverted(rewriter, inverse)?)))
+            .collect(),
+        _ => return None,
+    };
+    candidates.into_iter().find_map(|(difference, deviation)| {
+        let variance = unary(rewriter, deviation, UnaryKind::Sqrt)?;
+        let (BinaryKind::Add, ends) = binary(rewriter, variance)? else { return None };
+        let (variance, epsilon) = (0..2).find_map(|at| Some((ends[1 - at], scalar(rewriter, ends[at])?)))?;
+        let (square, axes) = mean(rewriter, variance)?;
+        (squared(rewriter, square)? == difference).then_some(())?;
+        let (BinaryKind::Sub, [x, middle]) = binary(rewriter, difference)? else { return None };
+        let (same, along) = mean(rewriter, middle)?;
+        // Some tools dequantize once for every reader.
+        let same = same == x || {
+            let source = dequantized(rewriter, x);
+            source.is_some() && dequantized(rewriter, same) == source
+        };
+        let positive = epsilon.is_finite() && epsilon > 0.0;
+        (same && along == axes && positive).then_some((x, LayerNorm { axes, epsilon }))
+    })
+}
+
+fn binary(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(BinaryKind, [ValueId; 2])> {
+    let (_, node) = rewriter.producer(real)?;
+    let Op::Binary(Binary { kind, epilogue }) = &node.op else { return None };
+    let plain = epilogue.stages.is_empty() && node.quant.is_none();
+    Some((*kind, [operand(node, 0)?, operand(node, 1)?])).filter(|_| plain)
+}
+
+fn unary(rewriter: &Rewriter<'_>, real: ValueId, kind: UnaryKind) -> Option<ValueId> {
+    let (_, node) = rewriter.producer(real)?;
+    let same = matches!(&node.op, Op::Unary(own) if own.kind == kind) && node.quant.is_none();
+    same.then(|| operand(node, 0))?
+}
+
+/// What a real is the inverse of.
+fn inverted(rewriter: &Rewriter<'_>, real: ValueId) -> Option<ValueId> {
+    if let Some(x) = unary(rewriter, real, UnaryKind::Reciprocal) {
+        return Some(x);
+    }
+    let (BinaryKind::Div, [one, x]) = binary(rewriter, real)? else { return None };
+    (scalar(rewriter, one)? == 1.0).then_some(x)
+}
+
+/// What a real is the square of.
+fn squared(rewriter: &Rewriter<'_>, real: ValueId) -> Option<ValueId> {
+    if let Some(x) = unary(rewriter, real, UnaryKind::Square) {
+        return Some(x);
+    }
+    match binary(rewriter, real)? {
+        (BinaryKind::Mul, [a, b]) if a == b => Some(a),
+        (BinaryKind::Pow, [x, two]) if scalar(rewriter, two)? == 2.0 => Some(x),
+        _ => None,
+    }
+}
+
+/// What a real is the mean of, over axes that lie side by side and stay.
+fn mean(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(ValueId, [usize; 2])> {
+    let (_, node) = rewriter.producer(real)?;
+    let Op::Reduce(op @ Reduce { kind: ReduceKind::Mean, keep_dims: true, .. }) = &node.op else {
+        return None;
+    };
+    let x = operand(node, 0)?;
+    let gone = op.reduced(rewriter.value(x).shape.as_ref()?.len())?;
+    let first = gone.iter().position(|&gone| gone)?;
+    let count = gone[first..].iter().take_while(|&&gone| gone).count();
+    let all = gone.iter().filter(|&&gone| gone).count();
+    (count == all).then_some((x, [first, first + count]))
+}
