@@ -327,7 +327,9 @@ fn gelu_of(rewriter: &Rewriter<'_>, real: ValueId) -> Option<ValueId> {
 fn multiplied(rewriter: &Rewriter<'_>, real: ValueId, depth: usize, factors: &mut Vec<ValueId>) {
     match binary(rewriter, real) {
         Some((BinaryKind::Mul, ends)) if depth > 0 => {
-            ends.into_iter().for_each(|end| multiplied(rewriter, end, depth - 1, factors));
+            for end in ends {
+                multiplied(rewriter, end, depth - 1, factors);
+            }
         }
         _ => factors.push(real),
     }
@@ -356,8 +358,11 @@ pub fn join_composites(graph: &mut Graph) -> bool {
     rewriter.commit()
 }
 
+/// Factors and addends, an element each per element that is normalized.
+type Rows = [Option<Vec<f32>>; 2];
+
 /// What a real is the normalization of, with a row of factors and one of addends.
-fn normalized(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(LayerNorm, ValueId, [Option<Vec<f32>>; 2])> {
+fn normalized(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(LayerNorm, ValueId, Rows)> {
     let mut at = real;
     let mut given: [Option<ValueId>; 2] = [None, None];
     // From the back: the addend, then the factor.
@@ -373,7 +378,7 @@ fn normalized(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(LayerNorm, Valu
     let shape = rewriter.value(x).fixed_shape()?;
     let elements = shape[op.axes[0]..op.axes[1]].iter().product::<usize>();
     (rewriter.value(real).fixed_shape()? == shape && elements <= MOST_ELEMENTS).then_some(())?;
-    let mut rows = [None, None];
+    let mut rows: Rows = [None, None];
     for (row, id) in rows.iter_mut().zip(given) {
         if let Some(id) = id {
             *row = Some(spread(rewriter, id, &shape, op.axes)?);
@@ -383,7 +388,7 @@ fn normalized(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(LayerNorm, Valu
 }
 
 /// The operands: a value, and constants for the rows.
-fn with_rows(rewriter: &mut Rewriter<'_>, x: ValueId, rows: [Option<Vec<f32>>; 2]) -> Vec<Option<ValueId>> {
+fn with_rows(rewriter: &mut Rewriter<'_>, x: ValueId, rows: Rows) -> Vec<Option<ValueId>> {
     let mut inputs = vec![Some(x)];
     for row in rows {
         let constant = row.and_then(|row| Constant::from_f32(Shape::from([row.len()]), &row));

@@ -90,12 +90,13 @@ fn commutes(rewriter: &Rewriter<'_>, node: &Node) -> bool {
         Op::GlobalPool(op) => op.kind == PoolKind::Max,
         Op::Identity(_) => only_into(|_, _| true),
         // These may repeat elements: dequantizing behind them would be more work.
-        Op::Gather(_) | Op::Expand(_) => only_into(into_quantize),
+        Op::Gather(_) | Op::Expand(_) | Op::Pad(Pad { mode: PadMode::Edge | PadMode::Reflect }) => {
+            only_into(into_quantize)
+        }
         // A product takes the integers; zeros lie between the elements of one that is transposed.
         Op::Pad(Pad { mode: PadMode::Constant }) => only_into(|rewriter, reader| {
             quantizer(rewriter, reader).is_some() || leads_to_conv(rewriter, reader, 16)
         }),
-        Op::Pad(Pad { mode: PadMode::Edge | PadMode::Reflect }) => only_into(into_quantize),
         Op::Resize(op) => matches!(op.mode, ResizeMode::Nearest(_)) && only_into(into_quantize),
         _ => false,
     }
