@@ -5,7 +5,7 @@ use std::{fs, path::Path, sync::Arc};
 use triune_device::DeviceSpec;
 use triune_graph::{
     Op,
-    ops::{self, UnaryKind},
+    ops::{self, BinaryKind, UnaryKind},
 };
 use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, Error, MODEL_FILE, Package, PlanOptions, Policy,
@@ -365,9 +365,10 @@ fn requantized_parts_stay_with_their_joint() {
     let weights = builder.dequantized_constant(&Tensor::i8(&[4, 4, 1, 1], &[7; 16]), &[0.01], 0);
     let a = builder.conv(&[x, weights], 1, 0, 1);
     let a = builder.quantize_dequantize(a, QuantParams { scale: 0.01, zero_point: -9 }, DType::I8);
-    let soft = builder.node(Op::Softmax(ops::Softmax { axis: 1, flatten: false }), &[a]);
-    let soft = builder.quantize_dequantize(soft, QuantParams { scale: 0.004, zero_point: -128 }, DType::I8);
-    let y = builder.node(Op::Concat(ops::Concat { axis: 1 }), &[a, soft, a]);
+    let exponent = builder.constant(&Tensor::f32(&[1], &[1.7]));
+    let power = builder.binary(BinaryKind::Pow, a, exponent);
+    let power = builder.quantize_dequantize(power, QuantParams { scale: 0.004, zero_point: -128 }, DType::I8);
+    let y = builder.node(Op::Concat(ops::Concat { axis: 1 }), &[a, power, a]);
     let y = builder.quantize_dequantize(y, QuantParams { scale: 0.025, zero_point: 5 }, DType::I8);
     let spec = DeviceSpec::builtin("metis").expect("a built-in device");
     let compiled = compile(&builder.finish(&[y]), &spec, &CompileOptions::default()).expect("a program");
