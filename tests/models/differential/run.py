@@ -59,7 +59,7 @@ def work(match: str, first: int, step: int, turns: int, start: int, seed: int) -
 
 
 Found = tuple[str, Outcome]
-LONGEST = 40
+LONGEST = 120
 """Seconds that a case may take, on a machine that has other work as well."""
 
 
