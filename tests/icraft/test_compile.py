@@ -43,7 +43,7 @@ def run(network: Network, image: npt.NDArray[Any], *, one_by_one: bool = False) 
     session = Session.Create([HostBackend], network.view(0), [HostDevice.Default()])
     session.apply()
     if one_by_one:
-        session.setPostCallBack(lambda *_: None)
+        session.setPostCallBack(lambda _session, _op, _backend, outputs: [one.hasData() for one in outputs])
     (result,) = session.forward([Tensor(image, Layout("NHWC"))])
     return np.array(result)
 

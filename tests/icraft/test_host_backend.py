@@ -60,7 +60,7 @@ def run(made: Session, *inputs: Array, layout: str = "NHWC") -> list[Array]:
 
 def one_by_one(made: Session) -> Session:
     """Keep operations from being computed together."""
-    made.setPostCallBack(lambda *_: None)
+    made.setPostCallBack(lambda _session, _op, _backend, outputs: [tensor.hasData() for tensor in outputs])
     return made
 
 
@@ -98,6 +98,77 @@ def test_a_network_of_floats() -> None:
             assert result.dtype == np.float32
             np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)
     assert all(np.array_equal(left, right) for left, right in zip(together, apart, strict=True))
+
+
+def test_looking_on_changes_nothing_and_computes_nothing_again() -> None:
+    x = noise(1, 8, 8, 3)
+    plain = session(small())
+    wanted = run(plain, x)
+    told: list[tuple[int, list[list[int]]]] = []
+    watched = session(small())
+    watched.setPreCallBack(lambda _session, op, _backend, _none: told.append((op.op_id, [])))
+    watched.setPostCallBack(
+        lambda _session, op, _backend, outputs: told.append((op.op_id, [one.dtype().shape for one in outputs]))
+    )
+    watched.enableTimeProfile(True)
+    for result, expected in zip(run(watched, x), wanted, strict=True):
+        np.testing.assert_array_equal(result, expected)
+    ops = small().ops
+    assert [op_id for op_id, _ in told] == [op.op_id for op in ops for _ in range(2)]
+    assert {op_id: shapes for op_id, shapes in told if shapes} == {
+        op.op_id: [value.tensorType().shape for value in op.outputs] for op in ops if op.outputs
+    } | {7: [value.tensorType().shape for value in ops[-1].inputs]}
+    # One plan for all: nothing was compiled to run by itself.
+    assert [len(family) for family in HostBackend(watched.backends[0])._plans] == [6]
+    walls = watched.timeProfileResults()
+    assert sorted(walls) == [op.op_id for op in ops]
+    assert 0 < sum(wall for wall, *_ in walls.values()) <= watched.totalTime()
+
+
+def test_callbacks_may_keep_read_and_write_values() -> None:
+    x = noise(1, 8, 8, 3)
+    stepped = session(small())
+    inputs = [Tensor(x, Layout("NHWC"))]
+    wanted = {op.op_id: [np.array(one) for one in stepped.stepTo(op.op_id, inputs)] for op in small().ops}
+    kept: dict[int, list[Tensor]] = {}
+    keeping = session(small())
+    keeping.setPostCallBack(lambda _session, op, _backend, outputs: kept.update({op.op_id: outputs}))
+    run(keeping, x)
+    x[...] = 0
+    for op_id, tensors in kept.items():
+        for tensor, expected in zip(tensors, wanted[op_id], strict=True):
+            assert type(tensor) is Tensor
+            np.testing.assert_array_equal(np.asarray(tensor), expected)
+    x = noise(1, 8, 8, 3)
+
+    def writing(at: int, tell: str) -> Callable[..., None]:
+        before: list[Tensor] = []
+
+        def call(_session: Any, op: Any, _backend: Any, outputs: list[Tensor]) -> None:
+            # Written is after the operation, or before the next one.
+            if tell == "setPreCallBack" and op.op_id == at + 1 and before:
+                np.asarray(before[0])[...] = 0.25
+            if op.op_id == at and outputs:
+                before[:] = outputs
+                if tell == "setPostCallBack":
+                    np.asarray(outputs[0])[...] = 0.25
+
+        return call
+
+    for at in range(1, 7):
+        for tell in ("setPostCallBack", "setPreCallBack"):
+            together, apart = session(small()), session(small())
+            HostBackend(apart.backends[0])._merges = lambda op: False  # type: ignore[method-assign]
+            apart._arrange(list(apart._steps))
+            found = []
+            for made in (together, apart):
+                call = writing(at, tell)
+                made.setPostCallBack(call)
+                if tell == "setPreCallBack":
+                    made.setPreCallBack(call)
+                found.append(run(made, x))
+            for left, right in zip(*found, strict=True):
+                np.testing.assert_array_equal(left, right)
 
 
 def test_every_step_has_its_result() -> None:
@@ -422,8 +493,9 @@ def test_times_are_those_of_the_parts() -> None:
     assert sorted(results) == list(range(8))
     for op_id in range(1, 7):
         wall, copies, hard, other = results[op_id]
-        assert 0 < hard < wall
-        assert 0 <= copies < wall
+        # The host is no hardware of the vendor's, as boards' logs have it.
+        assert hard == 0
+        assert 0 <= copies <= wall
         assert other == pytest.approx(wall - copies - hard)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -45,14 +46,21 @@ class HardPlan(Plan):
         """As `Plan.forked`: it has no state of its own."""
         return False
 
-    def run(self, inputs: Sequence[Elements], places: Sequence[Elements | None]) -> list[Elements]:
+    def run(
+        self,
+        inputs: Sequence[Elements],
+        places: Sequence[Elements | None],
+        times: dict[int, float] | None = None,
+    ) -> list[Elements]:
         """As `Plan.run`; the inputs are put where the network has them, the outputs taken from there."""
         given: dict[int, Any] = {
             v_id: np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             for v_id, array in zip(self._given, inputs, strict=True)
         }
-        made = [v_id for v_id, _, _ in self._made]
+        made, start = [v_id for v_id, _, _ in self._made], time.perf_counter()
         found = self._call(lambda: self._hard.forward(self._op_id, self._op_id, given, made))
+        if times is not None:
+            times[self._op_id] = (time.perf_counter() - start) * 1e3
         results: list[Elements] = []
         for (_, shape, dtype), data, place in zip(self._made, found, places, strict=True):
             array = np.frombuffer(data, dtype).reshape(shape)

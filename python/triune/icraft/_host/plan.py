@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from triune.icraft._xir.values import Value
 
 __all__ = ["Plan"]
+
+_WORDS = re.compile("(?=[_#])")
 
 Elements = npt.NDArray[Any]
 
@@ -45,6 +48,9 @@ class Plan:
         """
         self._name = name
         self._lock = turn()
+        self._ops = {
+            op.name or f"{op.typeKey().removesuffix('Node').rsplit('::', 1)[-1]}_{op.op_id}": op.op_id for op in ops
+        }
         options: dict[str, Any] = {"threads": threads}
         if sharing is not None:
             options["sharing_weights"] = sharing._native
@@ -62,9 +68,14 @@ class Plan:
         self._inputs = [np.dtype(dtype) for _, dtype, _ in self._native.inputs]
         self._outputs = [(np.dtype(dtype), shape) for _, dtype, shape in self._native.outputs]
 
-    def run(self, inputs: Sequence[Elements], places: Sequence[Elements | None]) -> list[Elements]:
+    def run(
+        self,
+        inputs: Sequence[Elements],
+        places: Sequence[Elements | None],
+        times: dict[int, float] | None = None,
+    ) -> list[Elements]:
         """Return the outputs. One that `places` has an array for is in that array, which is contiguous and apart from the
-        inputs.
+        inputs. `times` gets the milliseconds of each operation by its number.
 
         Raises InternalError that names the operation.
         """
@@ -75,8 +86,27 @@ class Plan:
             results.append(place if fits else None if shape is None else np.empty(shape, dtype))
         with self._lock:
             self._call(lambda: self._native.bind(given, results))
-            self._call(self._native.forward)
+            if times is not None:
+                self._call(lambda: self._native.profile(True))
+            try:
+                self._call(self._native.forward)
+                if times is not None:
+                    self._note(times)
+            finally:
+                if times is not None:
+                    self._call(lambda: self._native.profile(False))
             return [self._native.output(index) if array is None else array for index, array in enumerate(results)]
+
+    def _note(self, times: dict[int, float]) -> None:
+        """Note how many milliseconds each operation took; those that were computed with another have 0."""
+        times.update(dict.fromkeys(self._ops.values(), 0.0))
+        op_id = next(iter(self._ops.values()))
+        for name, _, seconds in self._native.operator_times():
+            # What an operation became has its name, and something behind it; what has none of them belongs to the one before.
+            parts = _WORDS.split(name)
+            names = ("".join(parts[:count]) for count in range(len(parts), 0, -1))
+            op_id = next((self._ops[one] for one in names if one in self._ops), op_id)
+            times[op_id] += seconds * 1e3
 
     def forked(self) -> bool:
         """Return whether a thread is in it that is not in this process."""

@@ -18,6 +18,7 @@ from triune.icraft._xrt.tensor import Tensor
 
 if TYPE_CHECKING:
     from triune.icraft._xir.operation import Operation
+    from triune.icraft._xir.types import TensorType
     from triune.icraft._xir.values import Value
     from triune.icraft._xir.view import NetworkView
 
@@ -235,11 +236,18 @@ class Backend(ObjectRef):
         tensors: Sequence[Tensor],
         outputs: Sequence[Value],
         places: Sequence[Tensor],
+        times: dict[int, float] | None = None,
     ) -> list[Tensor]:
         """Compute operations together: `values` from elsewhere, what stands for them, the values to return, and tensors to
-        put them in or none. Raises InternalError if they cannot be computed so.
+        put them in or none. `times` gets the milliseconds of each operation by its number.
+
+        Raises InternalError if they cannot be computed so.
         """
         raise virtual(self, "forward_merged")
+
+    def _type_before(self, value: Value) -> TensorType | None:
+        """Return the type that a result will have, None if that shows when it is computed only."""
+        return None
 
     def _init_func(self, op: Operation) -> FInitOp | None:
         return None

@@ -41,6 +41,10 @@ class Observers:
         """Return whether there is something to do at all."""
         return bool(self.before or self.after or self.log_io or self.log_time or self.dump_to is not None)
 
+    def reads(self) -> bool:
+        """Return whether every value is looked into."""
+        return self.dump_to is not None
+
     def set_dump(self, path: str | None, form: str) -> None:
         """Write outputs into a folder, or stop.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
@@ -14,6 +14,7 @@ from triune.icraft._xrt.binding import Step, bound_already, bound_by_order, join
 from triune.icraft._xrt.check import check_inputs, check_outputs
 from triune.icraft._xrt.errors import ORDER, RANGE, TYPE, expect, failure
 from triune.icraft._xrt.observe import Observers
+from triune.icraft._xrt.played import Played
 from triune.icraft._xrt.snapshot import read_snapshot, write_snapshot
 from triune.icraft._xrt.stretch import Stretch, stretches
 from triune.icraft._xrt.tensor import Tensor
@@ -212,7 +213,7 @@ class Session(ObjectRef):
         for backend in self._backends:
             backend.apply()
         self._arrange(joined(self._plain))
-        if self._profiles or self._observers.any():
+        if self._observers.reads():
             for step in self._steps:
                 step.backend.initOp(step.op)
         else:
@@ -261,8 +262,9 @@ class Session(ObjectRef):
         """Run all operations and return the outputs; or have them written into `outputs`, which have memory.
 
         Inputs and outputs are checked before anything runs. Several threads may call it at once. Operations in a row that a
-        backend can compute together are, unless times are taken, or callbacks, logs or dumps asked for; what they compute is
-        the same.
+        backend can compute together are, unless dumps are asked for; what they compute is the same. Callbacks are called when
+        they have been: who looks into a value, or writes into one, has the operations up to it, and those after it, run one by
+        one.
 
         Raises InternalError before `apply`, if a tensor's shape or type is not the network's, and what operations raise.
         """
@@ -273,7 +275,7 @@ class Session(ObjectRef):
         start = time.perf_counter()
         tensors: Tensors = {}
         uses = self._uses()
-        merging = not (self._profiles or self._observers.any())
+        merging = not self._observers.reads()
 
         def run() -> list[Tensor]:
             for stretch in self._stretches:
@@ -301,12 +303,55 @@ class Session(ObjectRef):
     def _run_stretch(self, stretch: Stretch, given: Tensors, tensors: Tensors, wanted: Tensors, merging: bool) -> None:
         if merging and stretch.merges:
             inputs = {value.v_id: self._found(value.v_id, tensors, given) for value in stretch.inputs}
-            results = stretch.run(inputs, wanted)
+            start = time.perf_counter()
+            types = Played.types(stretch) if self._observers.any() else {}
+            walls: dict[int, float] | None = {} if self._profiles or self._observers.log_time else None
+            results = None
+            if types is not None:
+                results = stretch.run(inputs, wanted, walls)
             if results is not None:
+                if walls:
+                    # The whole is what the parts took: what is between them goes to the first.
+                    first = stretch.steps[0].op.op_id
+                    walls[first] += max((time.perf_counter() - start) * 1e3 - sum(walls.values()), 0.0)
+                if self._profiles:
+                    self._walls.update(walls or {})
+                if types:
+                    self._show(
+                        Played(stretch, inputs, results, types, self._bare(wanted)), results, wanted, walls or {}
+                    )
                 tensors.update(results)
                 return
         for step in stretch.steps:
             self._run(step, given, tensors, wanted)
+
+    def _show(self, played: Played, results: Tensors, wanted: Tensors, walls: Mapping[int, float]) -> None:
+        """Tell callbacks and logs of operations that were computed together; `results` are replaced if one is changed."""
+        for index, step in enumerate(played.steps):
+            if played.opened:
+                # Somebody looked into a value, and may have changed it: from here on they run one by one.
+                self._run(step, {}, played.tensors, wanted)
+                continue
+            self._observers.pre(self, step, [])
+            if played.opened:
+                self._run(step, {}, played.tensors, wanted, announced=True)
+                continue
+            # No name here keeps the tensors: those that somebody else keeps are given their values in the end.
+            self._observers.post(self, step, *played.at(index), walls.get(step.op.op_id, 0.0))
+        played.close()
+        if played.opened:
+            results.update({v_id: played.tensors[v_id] for v_id in results})
+
+    def _bare(self, wanted: Tensors) -> Callable[[Step, Tensors], list[Tensor]]:
+        """Return what runs an operation by itself, with nobody told of it, and returns what it makes."""
+
+        def run(step: Step, tensors: Tensors) -> list[Tensor]:
+            places = [wanted[v_id] for v_id in step.outputs if v_id in wanted]
+            inputs = [self._found(v_id, tensors, {}) for v_id in step.inputs]
+            found = step.function(step.op, inputs, places if len(places) == len(step.outputs) else [], step.backend)
+            return as_results(step.op, found)
+
+        return run
 
     def stepTo(self, op_id: int, inputs: Sequence[Tensor] = ()) -> list[Tensor]:
         """Run up to and with an operation, and return its outputs; of an `Output` the network's.
@@ -341,11 +386,15 @@ class Session(ObjectRef):
         step = self._plain[target]
         return [position.tensors[v_id] for v_id in step.outputs or step.inputs]
 
-    def _run(self, step: Step, given: Tensors, tensors: Tensors, wanted: Tensors) -> None:
-        """Run one operation: `given` from outside, `tensors` from other operations, where its outputs go too."""
+    def _run(self, step: Step, given: Tensors, tensors: Tensors, wanted: Tensors, announced: bool = False) -> None:
+        """Run one operation: `given` from outside, `tensors` from other operations, where its outputs go too.
+
+        `announced`: who wants to be told before has been.
+        """
         inputs = [self._found(v_id, tensors, given) for v_id in (step.outputs if step.is_input else step.inputs)]
         places = [wanted[v_id] for v_id in step.outputs if v_id in wanted]
-        self._observers.pre(self, step, [])
+        if not announced:
+            self._observers.pre(self, step, [])
         start = time.perf_counter()
         # With some outputs asked for and others not, the results are copied in the end.
         found = step.function(step.op, inputs, places if len(places) == len(step.outputs) else [], step.backend)

@@ -44,10 +44,12 @@ class Stretch:
             for step in self.steps:
                 step.backend.initOp(step.op)
 
-    def run(self, tensors: Mapping[int, Tensor], wanted: Mapping[int, Tensor]) -> dict[int, Tensor] | None:
+    def run(
+        self, tensors: Mapping[int, Tensor], wanted: Mapping[int, Tensor], times: dict[int, float] | None = None
+    ) -> dict[int, Tensor] | None:
         """Return what is read elsewhere, by number of the value; None if the operations have to be run one by one.
 
-        That also finds the operation that an error is about.
+        That also finds the operation that an error is about. `times` gets the milliseconds of each operation.
         """
         if not self.merges:
             return None
@@ -59,6 +61,7 @@ class Stretch:
                 [tensors[value.v_id] for value in self.inputs],
                 self.outputs,
                 places if len(places) == len(self.outputs) else [],
+                times,
             )
         except InternalError:
             self.merges = False
