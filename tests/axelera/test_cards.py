@@ -54,7 +54,7 @@ def test_default_is_one_pcie_card(context: Context) -> None:
     assert device.name == "metis-0:1:0"
     assert device.board_type is BoardType.pcie
     assert device.subdevice_count == 4
-    assert device.max_memory == 0
+    assert device.max_memory == 4 << 30
     assert device.in_use is False
     assert device.in_use_by == ""
     assert device.firmware_version.startswith("v")
@@ -243,6 +243,34 @@ def test_a_card_has_the_sub_devices_of_its_model(tmp_path: Path, monkeypatch: py
 def test_a_limit_is_in_force_at_once(context: Context) -> None:
     assert context.configure_device(0, mvm_utilisation_core_1="50", clock_profile=800) is True
     assert context.read_device_configuration(0)["mvm_utilisation_core_1"] == "50"
+
+
+def test_the_clock_follows_the_cores(context: Context) -> None:
+    def clock() -> str:
+        while not context.device_ready(0):
+            pass
+        return context.read_device_configuration(0)["clock_profile"]
+
+    context.configure_device(0, clock_profile=400)
+    assert clock() == "400"
+    context.configure_device(0, **{f"clock_profile_core_{core}": 100 * (core + 1) for core in range(4)})
+    assert clock() == "400"
+    context.configure_device(0, clock_profile_core_3=200)
+    assert clock() == "300"
+
+
+def test_a_batch_size_reserves_sub_devices(context: Context) -> None:
+    with context.device_connect(None, batch_size=4), pytest.raises(DeviceInUse):
+        context.device_connect(None, batch_size=1)
+    with context.device_connect(None, 2, batch_size=2):
+        pass
+    with pytest.raises(InvalidArgument, match="batch_size: expected 2, as num_sub_devices says, got 4"):
+        context.device_connect(None, 2, batch_size=4)
+
+
+def test_boards_have_memory(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIUNE_CARDS", "pcie,m2")
+    assert [device.max_memory for device in context.list_devices()] == [4 << 30, 1 << 30]
 
 
 def test_properties_of_old_programs(context: Context) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import mmap
 import os
 import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -483,6 +485,7 @@ def test_arrays_cannot_be_resized_while_they_are_used(package: Path) -> None:
     program = f"""
 import sys
 import threading
+import time
 import numpy as np
 from triune.axelera.runtime import Context
 sys.setswitchinterval(1e-5)  # the threads meet within a run, not once in many
@@ -636,3 +639,66 @@ for attempt in range(200):
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("descriptors", [False, True])
+def test_paced_outputs_appear_when_the_card_would_give_them(
+    context: Context,
+    model: Model,
+    frames: list[Tensor],
+    results: list[Tensor],
+    monkeypatch: pytest.MonkeyPatch,
+    double: bool,
+    descriptors: bool,
+) -> None:
+    # A thousandth of the card's speed: its microseconds are milliseconds.
+    monkeypatch.setenv("TRIUNE_REALTIME", "0.001")
+    made = context.device_connect().load_model_instance(model, double_buffer=double, output_dmabuf=descriptors)
+    info = model.outputs()[0]
+    filled, early, done = np.full(info.shape, 99, info.dtype), [], threading.Event()
+    output: Any = filled
+    if descriptors:
+        output = os.memfd_create("output")
+        os.write(output, filled.tobytes())
+        filled = np.frombuffer(mmap.mmap(output, filled.nbytes), info.dtype).reshape(info.shape)
+
+    def watch() -> None:
+        while not done.wait(0.0005):
+            early.append(filled.copy())
+
+    for turn in range(4):
+        before = filled.copy()
+        early.clear()
+        done.clear()
+        watching = threading.Thread(target=watch)
+        watching.start()
+        start = time.perf_counter()
+        made.run([frames[turn]], [output])
+        took = time.perf_counter() - start
+        done.set()
+        watching.join()
+        wanted = results[turn - 2 * double] if turn >= 2 * double else before
+        np.testing.assert_array_equal(filled, wanted)
+        # The last look may have been taken while this thread was on its way out of the run.
+        assert all(np.array_equal(look, before) for look in early[:-2])
+        assert double or took > 0.005
+    if descriptors:
+        os.close(output)
+
+
+def test_paced_runs_refuse_what_others_do(
+    context: Context, model: Model, frames: list[Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIUNE_REALTIME", "1000")
+    made = context.device_connect().load_model_instance(model)
+    info = model.outputs()[0]
+    good = np.zeros(info.shape, info.dtype)
+    wide = np.zeros((*info.shape[:-1], info.shape[-1] * 2), info.dtype)[..., ::2]
+    frozen = good.copy()
+    frozen.flags.writeable = False
+    for wrong in ([wide], [frozen], [good[..., 1:]], [], [good, good], None, [None]):
+        with pytest.raises(InvalidArgument):
+            made.run([frames[0]], wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument):
+        made.run([frames[0]], [frames[0]])

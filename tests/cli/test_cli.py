@@ -334,3 +334,22 @@ def test_two_results_in_one_file_are_refused(tmp_path: Path, capsys: pytest.Capt
     assert main(["profile", str(out), "--csv", str(table), "--json", str(table)]) == 1
     assert "two results" in capsys.readouterr().err
     assert not table.exists()
+
+
+def test_axrun(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rates = []
+    for arguments in ([], ["--no-double-buffer"], ["--cores", "2"]):
+        assert main(["axrun", str(package), "--seconds", "0.2", *arguments]) == 0
+        modelled, measured = capsys.readouterr().out.splitlines()
+        found = re.search(r"dev:([\d.]+)\s+host:([\d.]+)\s+system:([\d.]+)fps", modelled)
+        assert found is not None
+        assert re.search(r"host:[\d.]+ system:[\d.]+fps", measured)
+        rates.append([float(number) for number in found.groups()])
+    (device, host, system), (_, _, waiting), (half, _, fewer) = rates
+    # Transfers beside runs help, and never beyond what cores alone would do.
+    assert host <= waiting + 0.2 < system <= device
+    assert half == pytest.approx(device / 2, rel=0.2)
+    assert fewer < system
+    for arguments, what in ((["--cores", "3"], "a multiple of 2"), (["-d", "nowhere"], "no device named")):
+        assert main(["axrun", str(package / "model.json"), *arguments]) == 1
+        assert what in capsys.readouterr().err

@@ -19,6 +19,7 @@ __all__ = ["main"]
 
 def _parser() -> argparse.ArgumentParser:
     from triune.cli import (
+        axrun,
         bench,
         compare,
         compat,
@@ -40,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"triune {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     models = (compile, quantize, compare, convert, inspect)
-    for module in (*models, run, predict, bench, profile, report, explore, devices, serve, compat):
+    for module in (*models, run, predict, bench, axrun, profile, report, explore, devices, serve, compat):
         module.add(commands)
     return parser
 

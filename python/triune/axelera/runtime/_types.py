@@ -45,7 +45,7 @@ class DeviceInfo:
     subdevice_count: int
     """How many sub-devices it has: 4 on metis."""
     max_memory: int
-    """Memory in bytes. Always 0, as the vendor's, unless the description of the virtual card says otherwise."""
+    """Memory in bytes: of the form of the board, unless the description of the virtual card says otherwise."""
     in_use: bool
     """Whether sub-devices were in use when the devices were listed."""
     in_use_by: str

@@ -53,6 +53,16 @@ _BOARDS = {
     "sbc": axruntime.BoardType.OMEGA_SBC,
 }
 
+_MEMORY = {
+    "pcie": 4 << 30,
+    "alpha_pcie": 4 << 30,
+    "m2": 1 << 30,
+    "alpha_m2": 1 << 30,
+    "sbc": 1 << 30,
+    "devboard": 4 << 30,
+}
+"""Bytes of memory on each form of board, unless its description says another size; from the SDK."""
+
 
 class Object:
     """Abstract base class of all objects of the runtime.
@@ -172,24 +182,36 @@ class Context(Object):
             raise vendor(error) from None
 
     def read_device_configuration(self, device: Device) -> dict[str, str]:
-        """Read all properties of a device."""
+        """Read all properties of a device.
+
+        ``clock_profile`` follows the cores: it is the clock of the fastest of them.
+        """
         self._live()
+        card = _find(device)
         try:
-            return _find(device).settings()
+            settings = card.settings()
         except _native.Error as error:
             raise vendor(error) from None
+        clocks = [int(settings[f"clock_profile_core_{core}"]) for core in range(card.sub_devices)]
+        return settings | {"clock_profile": str(max(clocks))}
 
     def device_connect(self, device: Device | None = None, num_sub_devices: int = 1, **kwargs: object) -> Connection:
         """Reserve sub-devices, so that nobody else, in this process or another, can use them.
 
-        `device` is None for the first device with enough free sub-devices, or a number, name or `DeviceInfo`. No
-        further property is documented: others are ignored, with a warning in the log ``axelera.runtime``.
+        `device` is None for the first device with enough free sub-devices, or a number, name or `DeviceInfo`. A
+        ``batch_size`` is another name for `num_sub_devices`, which programs give. No further property is documented: others are
+        ignored, with a warning in the log ``axelera.runtime``.
 
         Raises `DeviceInUse` if too few sub-devices are free, `ConnectionError` if there is no device at all,
         `InvalidArgument` if there is no such device or it has too few sub-devices.
         """
         self._live()
         count = _integer("num_sub_devices", num_sub_devices)
+        if "batch_size" in kwargs:
+            batch = _integer("batch_size", kwargs.pop("batch_size"))
+            if count not in (1, batch):
+                raise InvalidArgument(f"batch_size: expected {count}, as num_sub_devices says, got {batch}")
+            count = batch
         for name in kwargs:
             LOG.warning("device_connect: unknown property %r is ignored", name)
         cards = _cards() if device is None else [_find(device)]
@@ -357,7 +379,11 @@ class Model(Object):
         return [self._tensor_info(io) for io in self._package.inputs]
 
     def outputs(self) -> list[TensorInfo]:
-        """Return information about the output tensors, as `inputs` does."""
+        """Return information about the output tensors, as `inputs` does.
+
+        They come in the order of the outputs of the graph that was compiled, also where the host computes some of them in
+        the end; `ModelInstance.run` takes arrays in that order.
+        """
         self._live()
         return [self._tensor_info(io) for io in self._package.outputs]
 
@@ -379,6 +405,8 @@ class ModelInstance(Object):
         self._model = model
         self._sub_devices = sub_devices
         self._device_profiling = bool(properties["device_profiling"])
+        # The core says what is wrong with the variable.
+        self._paced = os.environ.get("TRIUNE_REALTIME", "").strip() not in ("", "0")
         self._inputs = _Border("inputs", model.inputs(), dmabuf=bool(properties["input_dmabuf"]), write=False)
         self._outputs = _Border("outputs", model.outputs(), dmabuf=bool(properties["output_dmabuf"]), write=True)
         # Reentrant: a signal handler may release the instance while this thread is between two steps of a run.
@@ -398,7 +426,8 @@ class ModelInstance(Object):
 
         Each is a list of C-contiguous numpy arrays of the tensors' types and padded shapes or, for a model loaded
         with ``input_dmabuf`` or ``output_dmabuf``, of file descriptors of buffers at least as large. With
-        ``double_buffer`` call n writes the results of call n − 2; the first two calls leave `outputs` as they are.
+        ``double_buffer`` call n writes the results of call n − 2; the first two calls leave `outputs` as they are. Paced runs
+        (``TRIUNE_REALTIME``) write them when the card would have, not before.
 
         Other Python threads go on meanwhile. Calls from several threads run one after the other.
 
@@ -410,11 +439,21 @@ class ModelInstance(Object):
             if self._inputs.dmabuf or self._outputs.dmabuf:
                 self._run_mapped(inputs, outputs)
             else:
-                self._native.run(inputs, outputs)
+                self._run_arrays(inputs, outputs)
         except _native.ReleasedError:
             raise InvalidArgument(f"{self} has been released") from None
         except _native.Error as error:
             raise vendor(error) from None
+
+    def _run_arrays(self, inputs: Any, outputs: Any) -> None:
+        copies = _apart(inputs, outputs) if self._paced else None
+        if copies is None:
+            self._native.run(inputs, outputs)
+            return
+        # The core paces by sleeping behind the run: what it computes comes to light when it returns.
+        self._native.run(inputs, copies)
+        for output, copy in zip(outputs, copies, strict=True):
+            np.copyto(output, copy)
 
     def _run_mapped(self, inputs: object, outputs: object) -> None:
         with self._buffers_lock:
@@ -422,7 +461,7 @@ class ModelInstance(Object):
             try:
                 given, wanted = self._inputs.open(inputs), self._outputs.open(outputs)
                 self._check_apart(inputs, outputs)
-                self._native.run(given, wanted)
+                self._run_arrays(given, wanted)
                 ran = True
             finally:
                 self._outputs.buffers.put_back(ran=ran)
@@ -468,6 +507,18 @@ class ModelInstance(Object):
 
     def _describe(self) -> str:
         return f" of {self._model}"
+
+
+def _apart(inputs: Any, outputs: Any) -> list[npt.NDArray[Any]] | None:
+    """Return copies of arrays for outputs, None if something is wrong with them, which the core says."""
+    if not isinstance(outputs, list | tuple) or not all(isinstance(one, np.ndarray) for one in (*inputs, *outputs)):
+        return None
+    if not all(one.flags.c_contiguous and one.flags.writeable and one.flags.aligned for one in outputs):
+        return None
+    for index, one in enumerate(outputs):
+        if any(np.may_share_memory(one, other) for other in (*inputs, *outputs[index + 1 :])):
+            return None
+    return [one.copy() for one in outputs]
 
 
 class _Border:
@@ -589,7 +640,7 @@ def _device_info(card: _native.Card) -> DeviceInfo:
         axruntime.DeviceInfo(
             name=card.name.encode(),
             subdevice_count=card.sub_devices,
-            max_memory=card.max_memory,
+            max_memory=card.max_memory or _MEMORY.get(card.board_type, _MEMORY["pcie"]),
             in_use=len(users),
             in_use_by=",".join(sorted({_user(holder) for _, holder in users})).encode(),
             board_type=_BOARDS.get(card.board_type, axruntime.BoardType.UNKNOWN),
