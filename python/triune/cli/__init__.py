@@ -27,6 +27,7 @@ def _parser() -> argparse.ArgumentParser:
         convert,
         devices,
         explore,
+        icraft,
         inspect,
         predict,
         profile,
@@ -40,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="triune", description="Run NPU programs without the board.")
     parser.add_argument("--version", action="version", version=f"triune {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    models = (compile, quantize, compare, convert, inspect)
+    models = (compile, quantize, compare, convert, inspect, icraft)
     for module in (*models, run, predict, bench, axrun, profile, report, explore, devices, serve, compat):
         module.add(commands)
     return parser

@@ -1,0 +1,167 @@
+"""What one of the vendor's TOML files says: sections, the model, the accelerator, where each step's document goes."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triune.errors import ArgumentError, FileError
+
+if TYPE_CHECKING:
+    from triune.cli.data import Pixels
+
+__all__ = ["STEPS", "Configuration"]
+
+STEPS = ("parse", "optimize", "quantize", "adapt", "generate")
+"""The compiler's steps in order."""
+
+_FORMS = {"parse": "parsed", "optimize": "optimized", "quantize": "quantized", "adapt": "adapted"}
+_COMMON = {"json", "raw", "jr_path", "target", "log_path", "debug"}
+_KEYS: dict[str, set[str]] = {
+    "parse": {
+        "net_name",
+        "framework",
+        "frame_version",
+        "network",
+        "inputs",
+        "inputs_layout",
+        "pre_method",
+        "pre_scale",
+        "pre_mean",
+        "channel_swap",
+    },
+    "optimize": set(),
+    "quantize": {"saturation", "forward_mode", "forward_dir", "forward_list", "bits", "qdtype", "per", "mix_precision"},
+    "adapt": set(),
+    "generate": set(),
+}
+"""What has a meaning to each step, beside `_COMMON`."""
+_TARGETS = {"buyi": "buyi", "zhuge": "zg330", "zg330": "zg330"}
+_ENDS = {"buyi": "BY", "zg330": "ZG"}
+
+
+@dataclass
+class Configuration:
+    """A file's sections, and what they mean."""
+
+    file: Path
+    sections: dict[str, dict[str, Any]]
+
+    @classmethod
+    def read(cls, file: Path, verb: str, keys: Sequence[str] = ()) -> Configuration:
+        """Read a file. `keys` are more of the section of a verb.
+
+        Raises FileError if it cannot be read or is no TOML, ArgumentError if a key has no value.
+        """
+        try:
+            sections = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        except OSError as error:
+            raise FileError(f"{file}: {error.strerror}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise FileError(f"{file}: no TOML: {error}") from None
+        wrong = [name for name, section in sections.items() if not isinstance(section, dict)]
+        if wrong:
+            raise FileError(f"{file}: {wrong[0]} stands outside of a section, such as [{verb}]")
+        if len(keys) % 2 or any(not key.startswith("--") for key in keys[::2]):
+            raise ArgumentError(f"{' '.join(keys)}: expected --KEY VALUE pairs")
+        for key, value in zip(keys[::2], keys[1::2], strict=True):
+            sections.setdefault(verb, {})[key[2:]] = _value(value)
+        return cls(file, sections)
+
+    def section(self, name: str) -> dict[str, Any]:
+        """Return a section. Raises ArgumentError if there is none."""
+        if name not in self.sections:
+            raise ArgumentError(f"{self.file}: there is no section [{name}]")
+        return self.sections[name]
+
+    def text(self, section: str, key: str, default: str | None = None) -> str:
+        """Return a text. Raises ArgumentError if it is missing and there is no default, or is none."""
+        found = self.section(section).get(key, default)
+        if found is None:
+            raise ArgumentError(f"{self.file}: [{section}] has no {key}")
+        if not isinstance(found, str):
+            raise ArgumentError(f"{self.file}: [{section}] {key}: expected a text, got {found!r:.60}")
+        return found
+
+    def flag(self, section: str, key: str) -> bool:
+        """Return a truth value, False if it is missing."""
+        return self.section(section).get(key, False) in (True, 1, "true", "True")
+
+    def without_effect(self, steps: Iterable[str]) -> list[str]:
+        """Return a line for each section that has keys which change nothing here."""
+        found = []
+        for step in steps:
+            keys = sorted(self.sections.get(step, {}).keys() - _COMMON - _KEYS[step])
+            if keys:
+                found.append(f"{self.file}: [{step}] {', '.join(keys)}: without effect here")
+        return found
+
+    @property
+    def name(self) -> str:
+        """The network's name."""
+        return self.text("parse", "net_name")
+
+    @property
+    def target(self) -> str:
+        """The accelerator. Raises ArgumentError if sections differ, or it is none that Triune compiles for."""
+        said = {
+            str(section["target"]).lower()
+            for name, section in self.sections.items()
+            if name in STEPS and section.get("target")
+        } or {"buyi"}
+        if len({_TARGETS.get(one, one) for one in said}) > 1:
+            raise ArgumentError(f"{self.file}: the sections' targets differ: {', '.join(sorted(said))}")
+        (found,) = {_TARGETS.get(one, one) for one in said}
+        if found not in _ENDS:
+            raise ArgumentError(f"{self.file}: target: expected BUYI or zhuge, got {found!r}")
+        return found
+
+    def place(self, step: str) -> Path:
+        """Return the document that a step writes."""
+        end = _ENDS[self.target] if step == "generate" else _FORMS[step]
+        return Path(self.text(step, "jr_path", self.text("parse", "jr_path"))) / f"{self.name}_{end}.json"
+
+    @property
+    def pixels(self) -> Pixels:
+        """How images become numbers: (x − mean) / scale, blue first unless channels are swapped."""
+        from triune.cli.data import Pixels
+
+        section = self.section("parse")
+
+        def numbers(key: str, neutral: float) -> list[float]:
+            found = section.get(key, neutral)
+            if found in ("nop", "", None):
+                return [neutral]
+            listed = found if isinstance(found, list) else [found]
+            # With several inputs, the first one's.
+            listed = listed[0] if listed and isinstance(listed[0], list) else listed
+            return [float(one) for one in listed] or [neutral]
+
+        swap = section.get("channel_swap")
+        rgb = swap == [2, 1, 0] or (isinstance(swap, list) and [2, 1, 0] in swap)
+        return Pixels("rgb" if rgb else "bgr", 1.0, numbers("pre_mean", 0.0), numbers("pre_scale", 1.0))
+
+    @property
+    def model(self) -> Path:
+        """The model's file. Raises ArgumentError if it is of another framework's than ONNX."""
+        path = Path(self.text("parse", "network"))
+        framework = self.text("parse", "framework", "onnx").lower()
+        if path.suffix.lower() == ".onnx" or (framework != "onnx" and path.with_suffix(".onnx").exists()):
+            return path.with_suffix(".onnx")
+        if framework == "pytorch":
+            return path
+        raise ArgumentError(
+            f"{self.file}: [parse] framework {framework!r}: Triune reads ONNX; export {path.name} to "
+            f"{path.with_suffix('.onnx')} and run this again"
+        )
+
+
+def _value(text: str) -> Any:
+    """Return what a word of the command line is in TOML, a text if nothing else."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

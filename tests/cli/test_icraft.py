@@ -1,0 +1,237 @@
+"""`triune icraft`: the vendor's commands over its TOML files."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from triune.cli import main
+from triune.icraft.host_backend import HostBackend
+from triune.icraft.xir import Layout, Network
+from triune.icraft.xrt import HostDevice, Session, Tensor
+from triune.models import DIGITS_F32, DIGITS_INT8, digits_held_out
+
+pytest.importorskip("onnxruntime")
+Image = pytest.importorskip("PIL.Image")
+
+STEPS = ("parse", "optimize", "quantize", "adapt", "generate")
+
+# As the vendor's manual has it, with this network's names.
+TOML = """
+[parse]
+net_name = "digits"
+framework = "Onnx"
+inputs = [ 1, 8, 8, 1]
+inputs_layout = "NHWC"
+pre_method = "resize"
+pre_scale = [ 255.0]
+pre_mean = [ 0.0]
+channel_swap = "nop"
+network = "./digits.onnx"
+jr_path = "./json&raw/"
+
+[optimize]
+json = "./json&raw/digits_parsed.json"
+raw = "./json&raw/digits_parsed.raw"
+jr_path = "./json&raw/"
+target = "TARGET"
+
+[quantize]
+forward_mode = "image"
+saturation = "kld"
+forward_dir = "./images"
+forward_list = "./list.txt"
+bits = 8
+json = "./json&raw/digits_optimized.json"
+raw = "./json&raw/digits_optimized.raw"
+jr_path = "./json&raw/"
+per = "tensor"
+
+[adapt]
+json = "./json&raw/digits_quantized.json"
+raw = "./json&raw/digits_quantized.raw"
+jr_path = "./json&raw/"
+
+[generate]
+json = "./json&raw/digits_adapted.json"
+raw = "./json&raw/digits_adapted.raw"
+jr_path = "./json&raw/"
+log_path = "./logs/"
+no_mergeops = true
+
+[run]
+log_time = true
+log_io = true
+json = "./json&raw/digits_@END.json"
+raw = "./json&raw/digits_@END.raw"
+input = "./images/3.png"
+backends = "BACKENDS"
+dump_format = "SFB"
+dump_ftmp = "9"
+dump_output = true
+log_path = "./logs/"
+"""
+
+FILES = {
+    "BUYI": ("BY", "BY,axi://ql100aiu?npu=0x40000000&dma=0x80000000;Host"),
+    "zhuge": ("ZG", "ZG330,axi://zg330aiu;Host"),
+}
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Return what writes the TOML file, some of its words replaced, beside a model and pictures."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(DIGITS_F32, "digits.onnx")
+    os.mkdir("images")
+    scans = digits_held_out()[0][:24, :, :, 0]
+    for number, scan in enumerate(scans):
+        Image.fromarray(np.round(scan * 255).astype(np.uint8)).save(f"images/{number}.png")
+    Path("list.txt").write_text("".join(f"{number}.png\n" for number in range(24)))
+
+    def make(target: str = "zhuge", **words: str) -> Path:
+        end, backends = FILES[target]
+        text = TOML.replace("TARGET", target).replace("@END", end).replace("BACKENDS", backends)
+        for old, new in words.items():
+            assert f"{old} = " in text
+            text = "\n".join(f"{old} = {new}" if line.startswith(f"{old} = ") else line for line in text.split("\n"))
+        Path("digits.toml").write_text(text)
+        return Path("digits.toml")
+
+    return make
+
+
+@pytest.mark.parametrize("target", FILES)
+def test_every_step(target: str, write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    file, end = write(target), FILES[target][0]
+    folder = Path("json&raw")
+    for step, form in zip(STEPS, ("parsed", "optimized", "quantized", "adapted", end), strict=True):
+        assert main(["icraft", step, str(file)]) == 0
+        assert capsys.readouterr().out.strip() == str(folder / f"digits_{form}.json")
+        network = Network.CreateFromJsonFile(str(folder / f"digits_{form}.json"))
+        network.loadParamsFromFile(str(folder / f"digits_{form}.raw"))
+        assert network.name == "digits"
+
+    assert main(["icraft", "run", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "HardOp(Merged)" in out or target == "BUYI"
+    assert "network wall" in out
+    picture = np.asarray(Image.open("images/3.png"), np.float32).reshape(1, 8, 8, 1) / np.float32(255)
+    adapted = Network.CreateFromJsonFile("json&raw/digits_adapted.json")
+    adapted.loadParamsFromFile("json&raw/digits_adapted.raw")
+    session = Session.Create([HostBackend], adapted.view(0), [HostDevice.Default()])
+    session.apply()
+    (wanted,) = session.forward([Tensor(picture, Layout("NHWC"))])
+    number = adapted.outputs()[0].v_id
+    dumped = np.fromfile(f"logs/digits/ftmpSFB/{number}.ftmp", np.float32)
+    np.testing.assert_array_equal(dumped, np.asarray(wanted).reshape(-1))
+
+    assert main(["icraft", "show", str(file), "--worst", "5", "--json", "rows.json", "--html", "page.html"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert len(table) == 7
+    assert table[1].split() == ["value", "operator", *STEPS[1:]]
+    rows = json.loads(Path("rows.json").read_text())
+    assert all(row["optimize"]["cosine"] > 0.99999 for row in rows if "optimize" in row)
+    # What is in front of an activation stands for its result: without that, some are at 0.6.
+    assert min(row["quantize"]["cosine"] for row in rows) > 0.98
+    assert {row["operator"] for row in rows} >= {"Conv2d", "ReLU", "Add"}
+    page = Path("page.html").read_text()
+    assert page.count("<tr>") == len(rows) + 1
+
+
+def test_options_of_quantization(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    results = {}
+    for saturation in ("kld", "ems", "null"):
+        for per in ("tensor", "channel"):
+            file = write(saturation=f'"{saturation}"', per=f'"{per}"')
+            for step in STEPS[:3]:
+                assert main(["icraft", step, str(file)]) == 0
+            results[saturation, per] = Path("json&raw/digits_quantized.json").read_bytes()
+    assert len(set(results.values())) > 3
+    file = write("BUYI", bits="16")
+    assert main(["icraft", "compile", str(file)]) == 0
+    assert "@sint(16)" in Path("json&raw/digits_BY.json").read_text()
+    capsys.readouterr()
+    for words, what in (
+        ({"saturation": '"mse"'}, "saturation: expected kld, ems or null"),
+        ({"per": '"row"'}, "per: expected tensor or channel"),
+        ({"bits": "16"}, "16 bits are buyi's"),
+        ({"bits": "4"}, "compute on int8"),
+    ):
+        assert main(["icraft", "quantize", str(write(**words))]) == 1
+        assert what in capsys.readouterr().err
+    assert main(["icraft", "quantize", str(write()), "--qdtype", "bf16"]) == 1
+    assert "compute on int8" in capsys.readouterr().err
+
+
+def test_a_quantized_model_and_raw_samples(write: Write) -> None:
+    file = write()
+    shutil.copy(DIGITS_INT8, "digits.onnx")
+    for step in STEPS:
+        assert main(["icraft", step, str(file)]) == 0
+    shutil.copy(DIGITS_F32, "digits.onnx")
+    for number in range(24):
+        pixels = np.asarray(Image.open(f"images/{number}.png"), np.float32) / np.float32(255)
+        pixels.tofile(f"images/{number}.ftmp")
+    found = []
+    for ending in ("png", "ftmp"):
+        Path("list.txt").write_text("".join(f"{number}.{ending}\n" for number in range(24)))
+        assert main(["icraft", "parse", str(file)]) == 0
+        assert main(["icraft", "optimize", str(file)]) == 0
+        assert main(["icraft", "quantize", str(file)]) == 0
+        found.append(Path("json&raw/digits_quantized.json").read_bytes())
+    assert found[0] == found[1]
+
+
+def test_errors_name_the_cure(
+    write: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*arguments: str) -> str:
+        assert main(["icraft", *arguments]) == 1
+        text = capsys.readouterr().err
+        assert text.count("\n") == 1
+        return text
+
+    file = str(write())
+    assert "triune icraft parse" in refused("optimize", file)
+    assert "triune icraft quantize" in refused("adapt", file)
+    assert main(["icraft", "parse", file]) == 0
+    edited = Path("json&raw/digits_parsed.json")
+    edited.write_text(edited.read_text().replace('"digits"', '"other"'))
+    assert "is not what `triune icraft parse` makes" in refused("optimize", file)
+    assert "no section [show]" not in refused("show", file)
+    Path("images/2.png").unlink()
+    assert main(["icraft", "parse", file]) == 0
+    assert main(["icraft", "optimize", file]) == 0
+    assert "2.png: there is no such file" in refused("quantize", file)
+    assert "caffe" in refused("parse", str(write(framework='"caffe"', network='"./other.caffemodel"')))
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    Path("digits.pt").write_bytes(b"")
+    Path("model").mkdir()
+    shutil.copy("digits.pt", "model/digits.pt")
+    assert "install torch" in refused("parse", str(write(framework='"pytorch"', network='"./model/digits.pt"')))
+    Path("bad.toml").write_text("[parse\n")
+    assert "no TOML" in refused("parse", "bad.toml")
+    Path("bad.toml").write_text("[optimize]\n")
+    assert "no section [parse]" in refused("optimize", "bad.toml")
+    assert "targets differ: wolong, zhuge" in refused("parse", file, "--target", "wolong")
+    Path("bad.toml").write_text(Path(file).read_text().replace('"zhuge"', '"wolong"'))
+    assert "target: expected BUYI or zhuge, got 'wolong'" in refused("parse", "bad.toml")
+    assert "there is no such file" in refused("parse", file, "--network", "nothing.onnx")
+    assert "KEY VALUE" in refused("parse", file, "--network")
+
+
+def test_a_pytorch_model_with_an_onnx_file_beside_it(write: Write) -> None:
+    file = write(framework='"pytorch"', network='"./digits.pt"')
+    assert main(["icraft", "parse", str(file)]) == 0
+    own = Network.CreateFromJsonFile("json&raw/digits_parsed.json")
+    assert io.StringIO(own.name).read() == "digits"
