@@ -179,7 +179,8 @@ def test_logs_have_times_of_both_backends_without_a_profile(
     times = {words[3]: float(words[words.index("hard:") + 1]) for words in lines}
     copied = [words[3] for words in lines if float(words[words.index("memcpy:") + 1]) > 0]
     assert times["HardOp(Merged)"] == pytest.approx(device.calcTime(), abs=1e-4)
-    assert times["Cast"] > 0
+    # What the host computes is no hardware's.
+    assert times["Cast"] == 0
     # What goes to the board, and what the last conversion reads there; between operators of the host nothing is copied.
     assert copied == ["HardOp(Merged)", "Cast"]
     assert made.timeProfileResults() == {}
