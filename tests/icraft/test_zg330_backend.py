@@ -659,6 +659,34 @@ def test_networks_of_the_vendors_compiler_deploy_and_do_not_run(test_data: Path)
         own.forwardOp(first, tensors)
 
 
+@pytest.mark.parametrize("url", ["axi://ql100aiu", "mock://ql100ai"])
+def test_sessions_of_networks_of_the_vendors_compiler_deploy(test_data: Path, url: str) -> None:
+    from triune.icraft.buyibackend import BuyiBackend
+
+    network = Network.CreateFromJsonFile(test_data / "models/xir/yolov5s_plin_BY.json")
+    rng = np.random.default_rng(5)
+    for op in network.ops:
+        for params in (*op.paramsInputs(), *op.paramsAttrs(True)):
+            if not params.hasData():
+                params.copyData(rng.integers(0, 256, params.storageBytes(), np.uint8))
+    made = Session.Create([BuyiBackend, HostBackend], network.view(0), [Device.Open(url), HostDevice.Default()])
+    bound = {op.typeKey(): type(made.backendBindings()[op.op_id]) for op in network.ops}
+    assert bound["customop::ImageMakeNode"] is bound["customop::DetPostNode"] is BuyiBackend
+    made.apply()
+    (value,) = made.network_view.inputs()
+    dtype = value.tensorType()
+    image = Tensor(dtype).mallocOn(HostDevice.MemRegion())
+    with pytest.raises(
+        NotImplementedError, match=r"295 \(ImageMake\): it is logic of the vendor's bitstream.*set_forward"
+    ):
+        made.forward([image])
+    # Without the logic's operations, the instructions are what cannot be run.
+    inner = made.sub(2, -2)
+    given = [Tensor(one.tensorType()).mallocOn(HostDevice.MemRegion()) for one in inner.network_view.inputs()]
+    with pytest.raises(InternalError, match=r"machine code.*triune compile|memory only"):
+        inner.forward(given)
+
+
 @pytest.mark.parametrize("folders", ["digits", "convolutions"])
 def test_instructions_of_another_compiler_are_uploaded_and_not_run(
     folders: str, request: pytest.FixtureRequest

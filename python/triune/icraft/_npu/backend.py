@@ -192,7 +192,13 @@ class NpuBackend(Backend):
         return op.typeKey() == _HARD_OP and self._target in str(op.compile_target)
 
     def _forward_func(self, op: Operation) -> FForwardOp | None:
+        if self._is_logic(op):
+            return _explain
         return _forward if self._is_own(op) else None
+
+    def _is_logic(self, op: Operation) -> bool:
+        """Return whether an operation is done by logic of the vendor's beside the accelerator, such as `ImageMake`."""
+        return op.typeKey().startswith("customop::") and "fpgat" in str(op.compile_target)
 
     # ---- deployment
 
@@ -320,6 +326,15 @@ class NpuBackend(Backend):
 
     def _json(self) -> Any:
         return {"_type_key": self._json_key(), "id": self._id, "ops": [op.op_id for op in self._hard_ops]}
+
+
+def _explain(op: Operation, inputs: list[Tensor], outputs: list[Tensor], backend: Any) -> list[Tensor]:
+    """Raise InternalError: what the vendor's logic computes is not known here."""
+    raise NotSupported(
+        f"[{BACKEND}] {operation_name(op)}: it is logic of the vendor's bitstream, which is not modelled; the network can be "
+        "deployed, inspected and timed. A function of the program's can stand for it, before Session.Create: "
+        f"BackendOpRegistry.Register({type(backend).__name__}, {op.typeKey().removesuffix('Node')!r}).set_forward(function)"
+    )
 
 
 def _forward(op: Operation, inputs: list[Tensor], outputs: list[Tensor], backend: Any) -> list[Tensor]:
