@@ -8,6 +8,6 @@ import sys
 
 import triune.axelera.runtime as _runtime
 
-for _name in ("objects", "axruntime"):
+for _name in ("objects", "axruntime", "op"):
     sys.modules[f"{__name__}.{_name}"] = getattr(_runtime, _name)
 sys.modules[__name__] = _runtime

@@ -1,0 +1,157 @@
+"""Models: compiled ones on cards, and ONNX files on the CPU."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from triune import _native
+from triune.axelera.runtime._errors import InvalidArgument, vendor
+from triune.axelera.runtime.objects import Context
+from triune.axelera.runtime.op._operators import Array, Operator, Unpacked, array_of
+
+
+class OnnxModel(Operator):
+    """An ONNX model on the CPU."""
+
+    def __init__(self, file: str | os.PathLike[str], provider: str = "cpu", *, name: str | None = None) -> None:
+        """Read the model. Raises InvalidArgument if it cannot be."""
+        self.name, self.provider = name, provider
+        try:
+            self._session = _native.Session(Path(file))
+        except _native.Error as error:
+            raise vendor(error) from None
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Return the output, or all outputs if there are several. An input without the batch's axis gets one."""
+        names = [name for name, *_ in self._session.inputs]
+        if len(inputs) != len(names):
+            raise InvalidArgument(f"expected {len(names)} inputs ({', '.join(names)}), got {len(inputs)}")
+        given = {}
+        for (name, _, shape), value in zip(self._session.inputs, inputs, strict=True):
+            given[name] = np.ascontiguousarray(_batched(array_of(value), len(shape)))
+        try:
+            return _outputs(self._session.run(given))
+        except _native.Error as error:
+            raise vendor(error) from None
+
+
+_MOST_BYTES = 1 << 33
+"""An archive that holds more is no model's."""
+
+
+def _extracted(archive: Path, folder: Path) -> Path:
+    """Extract an archive; return the ``model.json`` in it. Raises InvalidArgument if there is none."""
+    with zipfile.ZipFile(archive) as opened:
+        if sum(one.file_size for one in opened.infolist()) > _MOST_BYTES:
+            raise InvalidArgument(f"{archive}: expected files of {_MOST_BYTES} bytes at most")
+        opened.extractall(folder)
+    found = next(folder.rglob("model.json"), None)
+    if found is None:
+        raise InvalidArgument(
+            f"{archive}: there is no model.json in it, which `triune compile MODEL.onnx --target metis -o DIR` writes; those of "
+            "the vendor's compiler hold machine code, which only the chip runs"
+        )
+    return found
+
+
+def _batched(array: Array, axes: int) -> Array:
+    return array[None] if array.ndim == axes - 1 else array
+
+
+def _outputs(results: Sequence[Array]) -> Any:
+    return results[0] if len(results) == 1 else Unpacked(results)
+
+
+class Load(Operator):
+    """A compiled model on a card: floats in, floats out, with what the host computes in front of it and behind."""
+
+    def __init__(self, file: str | os.PathLike[str], ncores: int = 1, *, name: str | None = None) -> None:
+        """Take a package's directory, its ``model.json``, or a ``.axm`` file, a ZIP archive of the directory.
+
+        The model holds its cores until it is collected or `release` is called. Raises what `Context.load_model` and
+        `Connection.load_model_instance` raise.
+        """
+        self.name, path = name, Path(file)
+        if path.suffix.lower() == ".axe":
+            raise InvalidArgument(
+                f"{path}: pipelines in .axe files are not read; put the pipeline together with op.seq"
+            )
+        with TemporaryDirectory(prefix="triune-") as scratch:
+            if path.is_file() and zipfile.is_zipfile(path):
+                path = _extracted(path, Path(scratch))
+            self._open(path / "model.json" if path.is_dir() else path, ncores)
+
+    def _open(self, path: Path, ncores: int) -> None:
+        self._context = Context()
+        try:
+            model = self._context.load_model(path)
+            self._package = model._package
+            connection = self._context.device_connect(None, max(ncores, self._package.batch))
+            self._instance = connection.load_model_instance(model)
+            self._inputs, self._made = model.inputs(), model.outputs()
+            before, behind = self._package.preprocess, self._package.postprocess
+            try:
+                self._before = _native.Session(path.parent / before) if before else None
+                self._behind = _native.Session(path.parent / behind) if behind else None
+            except _native.Error as error:
+                raise vendor(error) from None
+        except BaseException:
+            self._context.release()
+            raise
+        made = {name for name, *_ in self._before.outputs} if self._before else set()
+        given = [name for name, *_ in self._before.inputs] if self._before else []
+        self._names = given + [io.name for io in self._package.inputs if io.name not in {*made, *given}]
+        self._axes = {io.name: len(io.model_shape) for io in self._package.inputs}
+        if self._before:
+            self._axes |= {name: len(shape) for name, _, shape in self._before.inputs}
+
+    def release(self) -> None:
+        """Give back the cores."""
+        self._context.release()
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Return the output, or all outputs if there are several. An input without the batch's axis gets one."""
+        if len(inputs) != len(self._names):
+            raise InvalidArgument(f"expected {len(self._names)} inputs ({', '.join(self._names)}), got {len(inputs)}")
+        tensors = {
+            name: _batched(array_of(value), self._axes[name]).astype(np.float32, copy=False)
+            for name, value in zip(self._names, inputs, strict=True)
+        }
+        try:
+            return self._computed(tensors)
+        except _native.Error as error:
+            raise vendor(error) from None
+
+    def _computed(self, tensors: dict[str, Array]) -> Any:
+        if self._before:
+            tensors |= _named(self._before, tensors)
+        arrays = []
+        for io, info in zip(self._package.inputs, self._inputs, strict=True):
+            real = tensors[io.name]
+            laid = np.moveaxis(real, 1, -1) if real.ndim == 4 else real
+            if laid.size != np.prod(info.unpadded_shape):
+                raise InvalidArgument(f"input {io.name!r}: expected shape {io.model_shape}, got {list(real.shape)}")
+            arrays.append(info.quantize(np.ascontiguousarray(laid).reshape(info.unpadded_shape)))
+        targets = [np.empty(info.shape, info.dtype) for info in self._made]
+        self._instance.run(arrays, targets)
+        found = {}
+        for io, info, target in zip(self._package.outputs, self._made, targets, strict=True):
+            real = info.dequantize(target)
+            found[io.name] = (np.moveaxis(real, -1, 1) if len(io.model_shape) == 4 else real).reshape(io.model_shape)
+        if self._behind:
+            read = {name for name, *_ in self._behind.inputs}
+            final = {name: array for name, array in found.items() if name not in read}
+            found = final | _named(self._behind, tensors | found)
+        return _outputs(list(found.values()))
+
+
+def _named(session: _native.Session, tensors: dict[str, Array]) -> dict[str, Array]:
+    results = session.run({name: np.ascontiguousarray(tensors[name]) for name, *_ in session.inputs})
+    return {name: array for (name, *_), array in zip(session.outputs, results, strict=True)}
