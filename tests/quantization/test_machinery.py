@@ -19,6 +19,7 @@ from triune.cli import main
 from triune.quantization._check import check_outputs
 from triune.quantization._equalize import channels_of, equalize_layers, peaks_of
 from triune.quantization._model import Network
+from triune.quantization._quantize import advice_on
 from triune.quantization._scales import METHODS, find_parameters, find_weight_scales, parameters_of
 from triune.quantization._statistics import Distribution, Reservoir, session, with_outputs
 from triune.quantization._write import FUNCTIONS, INTEGERS
@@ -393,3 +394,21 @@ def test_a_failure_on_the_way_leaves_the_file(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["float.onnx", "q.onnx"]
     with pytest.raises(errors.FileError, match="cannot write"):
         triune.quantize(model, calibration=samples(2), output=tmp_path / "no" / "q.onnx")
+
+
+def test_noise_is_told_with_what_helps() -> None:
+    random = np.random.default_rng(11)
+    reals = [{"y": random.normal(0, 1, (1, 400)).astype(np.float32)} for _ in range(8)]
+
+    def advice(noise: float, mixed: str | None = None) -> tuple[str, ...]:
+        other = [{"y": each["y"] + noise * random.normal(0, 1, (1, 400)).astype(np.float32)} for each in reals]
+        return advice_on(check_outputs(reals, other, ["y"]), mixed)
+
+    # 26 dB, 14 dB, and 4 dB, which is spoiled and told as such.
+    assert advice(0.05) == ()
+    assert advice(0.6) == ()
+    (said,) = advice(0.2)
+    assert said.startswith("output 'y' has 14.")
+    assert "--mixed" in said
+    assert advice(0.2, "float") == ()
+    assert advice(0) == ()

@@ -46,10 +46,10 @@ class Progress:
         print(f"triune: {styled('warning', YELLOW, sys.stderr)}: {text}", file=sys.stderr, flush=True)
 
     def tell(self, result: QuantizationResult) -> None:
-        """Say what quantization left in float, and what it spoiled."""
+        """Say what quantization left in float, what it spoiled, and what it made noisy."""
         for note in result.notes:
             self.note(note)
-        for warning in result.warnings:
+        for warning in (*result.warnings, *result.advice):
             self.warn(warning)
 
     def _wipe(self) -> None:

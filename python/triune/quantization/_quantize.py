@@ -40,6 +40,9 @@ __all__ = ["QuantizationOptions", "QuantizationResult", "quantize", "quantize_fi
 _FIRST = 32
 """Samples that equalization looks at."""
 
+_NOISY = 20.0
+"""dB: a tenth of what an output says is noise."""
+
 _CHECKED = 8
 """Samples that the quantized model is compared with the float one on."""
 
@@ -57,7 +60,7 @@ class QuantizationOptions:
     bias_correction: bool = True
     equalize: bool = True
     mixed: str | None = None
-    bound: float = 20.0
+    bound: float = 30.0
     float_from: Sequence[str] | None = None
     keep_float: Sequence[str] = ()
     outputs: Sequence[str] = ()
@@ -98,6 +101,8 @@ class QuantizationResult:
     """What stays in float and why, in words."""
     warnings: tuple[str, ...] = field(default=())
     """Which outputs are spoiled, and the cure; issued as `triune.errors.QuantizationWarning`, too."""
+    advice: tuple[str, ...] = field(default=())
+    """Which outputs are not spoiled, but noisy, and what helps."""
 
 
 def quantize(
@@ -111,7 +116,7 @@ def quantize(
     bias_correction: bool = True,
     equalize: bool = True,
     mixed: str | None = None,
-    bound: float = 20.0,
+    bound: float = 30.0,
     float_from: Sequence[str] | None = None,
     keep_float: Sequence[str] = (),
     outputs: Sequence[str] = (),
@@ -239,6 +244,7 @@ def quantize_file(
         checks=tuple(checks),
         notes=tuple(work.notes()),
         warnings=tuple(work.faults(checks)),
+        advice=advice_on(checks, options.mixed),
     )
 
 
@@ -382,6 +388,18 @@ class _Work:
             return f"let what makes the answer stay in float: --float-from {name} (float_from=[{name!r}] in Python)"
         few = "" if self.count >= 32 else f"give more samples than {self.count}, or "
         return f"{few}let the layers that hurt most stay in float: --mixed (mixed='float' in Python)"
+
+
+def advice_on(checks: Iterable[OutputCheck], mixed: str | None) -> tuple[str, ...]:
+    """Say which outputs are noisy, without being spoiled, and what helps; nothing if layers were let out already."""
+    if mixed is not None:
+        return ()
+    return tuple(
+        f"output {check.name!r} has {check.sqnr:.1f} dB of signal to noise: best classes that are close, and boxes whose score "
+        "is near a limit, change; --mixed (mixed='float' in Python) lets the layers that hurt most stay in float"
+        for check in checks
+        if not check.fault and check.sqnr < _NOISY
+    )
 
 
 def _decode_before(network: Network, output: str, floats: set[int]) -> int | None:
