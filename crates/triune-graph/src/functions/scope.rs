@@ -169,9 +169,13 @@ impl<'s, 'g> Scope<'s, 'g> {
         self.constant(Constant::from_i64(shape, values).expect("as many elements as the shape says"))
     }
 
-    /// A list of reals, each rounded to the type once.
+    /// A list of reals, each rounded to the type once; f32 where the type is one of integers.
     pub(crate) fn reals(&mut self, values: &[f64], dtype: DType) -> ValueId {
-        let dtype = if dtype.is_float() { dtype } else { DType::F32 };
+        self.numbers(values, if dtype.is_float() { dtype } else { DType::F32 })
+    }
+
+    /// A list of numbers, each rounded to the type once, cut off for integers.
+    pub(crate) fn numbers(&mut self, values: &[f64], dtype: DType) -> ValueId {
         let bytes: Vec<u8> = values.iter().flat_map(|&value| real_bytes(value, dtype)).collect();
         self.constant(Constant::new(dtype, Shape::from([values.len()]), bytes).expect("as many elements"))
     }

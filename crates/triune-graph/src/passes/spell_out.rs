@@ -5,6 +5,7 @@ use triune_tensor::{DType, Rounding, Shape};
 use super::{fold_constants, rewrite::Rewriter};
 use crate::{
     Constant, Error, Graph, Node, Op, Value, ValueId,
+    constant::real_bytes,
     infer::infer,
     ops::{
         AutoPad, Binary, BinaryKind, Cast, Conv, Expand, Gather, Gemm, MatMul, Pad, PadMode, Reduce,
@@ -101,6 +102,10 @@ impl Site<'_, '_> {
         self.constant(Constant::from_f32(Shape::from([]), &[value]))
     }
 
+    fn number(&mut self, value: f32, dtype: DType) -> Option<ValueId> {
+        self.constant(Constant::new(dtype, Shape::from([]), real_bytes(f64::from(value), dtype)))
+    }
+
     /// The last operator, which makes the result of the one that is spelled out.
     fn finish(&mut self, op: impl Into<Op>, inputs: &[ValueId], node: &Node) {
         let inputs = inputs.iter().copied().map(Some).collect();
@@ -142,14 +147,16 @@ impl Site<'_, '_> {
             return Some(());
         }
         let product = self.emit(product, &[a, b]);
-        let alpha = self.scalar(op.alpha)?;
+        // The factors are f32, and numbers of the product's type.
+        let dtype = self.rewriter.value(a).dtype?;
+        let alpha = self.number(op.alpha, dtype)?;
         let Some(mut addend) = addend else {
             self.finish(BinaryKind::Mul, &[product, alpha], node);
             return Some(());
         };
         let scaled = if op.alpha == 1.0 { product } else { self.emit(BinaryKind::Mul, &[product, alpha]) };
         if op.beta != 1.0 {
-            let beta = self.scalar(op.beta)?;
+            let beta = self.number(op.beta, dtype)?;
             addend = self.emit(BinaryKind::Mul, &[addend, beta]);
         }
         self.finish(BinaryKind::Add, &[scaled, addend], node);

@@ -128,38 +128,70 @@ pub fn erf(x: f64) -> f64 {
 const HALF_PI_HIGH: f64 = 1.570_796_326_734_125_6;
 const HALF_PI_LOW: f64 = 6.077_100_506_506_192e-11;
 
-/// The first 256 binary digits of 2/π behind the point.
-const TWO_OVER_PI: [u64; 4] =
-    [0xa2f9_836e_4e44_1529, 0xfc27_57d1_f534_ddc0, 0xdb62_9599_3c43_9041, 0xfe51_63ab_debb_c561];
+/// The first 1,280 binary digits of 2/π behind the point.
+const TWO_OVER_PI: [u64; 20] = [
+    0xa2f9_836e_4e44_1529,
+    0xfc27_57d1_f534_ddc0,
+    0xdb62_9599_3c43_9041,
+    0xfe51_63ab_debb_c561,
+    0xb724_6e3a_424d_d2e0,
+    0x0649_2eea_09d1_921c,
+    0xfe1d_eb1c_b129_a73e,
+    0xe882_35f5_2ebb_4484,
+    0xe99c_7026_b45f_7e41,
+    0x3991_d639_8353_39f4,
+    0x9c84_5f8b_bdf9_283b,
+    0x1ff8_97ff_de05_980f,
+    0xef2f_118b_5a0a_6d1f,
+    0x6d36_7ecf_27cb_09b7,
+    0x4f46_3f66_9e5f_ea2d,
+    0x7527_bac7_ebe5_f17b,
+    0x3d07_39f7_8a52_92ea,
+    0x6bfb_5fb1_1f8d_5d08,
+    0x5603_3046_fc7b_6bab,
+    0xf0cf_bc20_9af4_361d,
+];
 
-/// Quarter turns in x, and what is left of it in −π/4..π/4; for x that is an f32.
+/// Quarter turns in x, and what is left of it in −π/4..π/4.
 fn quarter_turns(x: f64) -> (i64, f64) {
     if x.abs() < 67_108_864.0 {
         let n = (x * std::f64::consts::FRAC_2_PI).round_ties_even();
         return (n as i64, n.mul_add(-HALF_PI_LOW, n.mul_add(-HALF_PI_HIGH, x)));
     }
-    if !x.is_finite() {
-        return (0, f64::NAN);
-    }
-    // x = m·2ᵉ with m below 2²⁴ and e from 3 to 104. Digits of 2/π before the e − 2nd give multiples of four quarter
-    // turns; the next 96 are enough for 70 digits of the fraction.
+    if x.is_finite() { quarter_turns_of_large(x) } else { (0, f64::NAN) }
+}
+
+/// The same by long multiplication, for finite |x| from 2²⁶ on.
+#[cold]
+fn quarter_turns_of_large(x: f64) -> (i64, f64) {
+    // x = m·2ᵉ with m below 2⁵³ and e from −26 to 971. Digits of 2/π before the e − 2nd give multiples of four quarter turns;
+    // the next 192 are enough for 53 digits of the fraction even where 62 zeros begin it, as far as an f64 comes to a
+    // multiple of π/2 (Muller et al., Handbook of Floating-Point Arithmetic, 10.2).
     let bits = x.abs().to_bits();
-    let exponent = (bits >> 52) as usize - 1023 - 23;
-    let m = u128::from((bits & 0x000f_ffff_ffff_ffff | 0x0010_0000_0000_0000) >> 29);
+    let exponent = (bits >> 52) as i64 - 1023 - 52;
+    let m = u128::from(bits & 0x000f_ffff_ffff_ffff | 0x0010_0000_0000_0000);
     let first = exponent - 2;
-    let digit_word = |index: usize| TWO_OVER_PI.get(index).copied().unwrap_or(0);
-    let (word, shift) = (first / 64, first % 64);
-    let high = u128::from(digit_word(word)) << 64 | u128::from(digit_word(word + 1));
-    let window =
-        if shift == 0 { high } else { high << shift | u128::from(digit_word(word + 2) >> (64 - shift)) };
-    // The digit at `first` counts 2·m quarter turns: two bits before the point.
-    let product = (m * (window >> 32)) & ((1 << 96) - 1);
-    let (mut turns, fraction) = ((product >> 94) as i64, product & ((1 << 94) - 1));
-    let mut part = fraction as f64 / (1_u128 << 94) as f64;
-    if fraction >> 93 != 0 {
-        turns += 1;
-        part = -(((1_u128 << 94) - fraction) as f64 / (1_u128 << 94) as f64);
-    }
+    // Digits before the point are zeros.
+    let digit_word = |index: i64| {
+        usize::try_from(index).ok().and_then(|index| TWO_OVER_PI.get(index)).copied().unwrap_or(0)
+    };
+    let (word, shift) = (first.div_euclid(64), first.rem_euclid(64));
+    let window = |index: i64| {
+        let (high, low) = (digit_word(word + index), digit_word(word + index + 1));
+        (u128::from(high) << 64 | u128::from(low)) >> (64 - shift) & u128::from(u64::MAX)
+    };
+    // m times 192 digits, of which the first counts 2·m quarter turns: two bits of the product's last 192 before the point.
+    let low = m * window(2);
+    let middle = m * window(1) + (low >> 64);
+    let high = (m * window(0) + (middle >> 64)) as u64;
+    let (turns, fraction) = (high >> 62, u128::from(high << 2 | (middle as u64) >> 62) << 64);
+    let fraction = fraction | u128::from((middle as u64) << 2 | (low as u64) >> 62);
+    let whole = 2.0_f64.powi(128);
+    // The nearest quarter turn, so that what is left begins at its own first digit.
+    let (turns, part) = match fraction >> 127 {
+        0 => (turns as i64, fraction as f64 / whole),
+        _ => (turns as i64 + 1, -(fraction.wrapping_neg() as f64) / whole),
+    };
     let r = part * std::f64::consts::FRAC_PI_2;
     if x < 0.0 { (-turns, -r) } else { (turns, r) }
 }
@@ -177,7 +209,7 @@ fn sin_cos(r: f64) -> (f64, f64) {
     (r * series(2), series(1))
 }
 
-/// sin x, of an f32.
+/// sin x.
 #[inline]
 pub fn sin(x: f64) -> f64 {
     let (turns, r) = quarter_turns(x);
@@ -186,7 +218,7 @@ pub fn sin(x: f64) -> f64 {
     if turns & 2 == 0 { value } else { -value }
 }
 
-/// cos x, of an f32.
+/// cos x.
 #[inline]
 pub fn cos(x: f64) -> f64 {
     let (turns, r) = quarter_turns(x);
@@ -195,7 +227,7 @@ pub fn cos(x: f64) -> f64 {
     if (turns + 1) & 2 == 0 { value } else { -value }
 }
 
-/// tan x, of an f32.
+/// tan x.
 #[inline]
 pub fn tan(x: f64) -> f64 {
     let (turns, r) = quarter_turns(x);
@@ -425,6 +457,27 @@ mod tests {
                 "{name}({x:e}) = {y:e}, not {expected:e}"
             );
         }
+    }
+
+    #[test]
+    fn angles_of_any_size_are_reduced_exactly() {
+        let near = |got: f64, expected: f64, x: f64| {
+            assert!((got - expected).abs() <= 4e-16 * expected.abs(), "{x}: {got}, not {expected}");
+        };
+        for exponent in 26..1024_u64 {
+            for mantissa in [0, 1, 0x000f_ffff_ffff_ffff, 0x0005_a5a5_1234_5678 ^ exponent * 0x1_0000_0001] {
+                let x = f64::from_bits((exponent + 1023) << 52 | mantissa);
+                for x in [x, -x] {
+                    near(sin(x), x.sin(), x);
+                    near(cos(x), x.cos(), x);
+                }
+            }
+        }
+        // What of all f64 comes nearest to a multiple of π/2 (Muller et al.).
+        let x = 6_381_956_970_095_103.0 * power_of_two(797);
+        near(cos(x), -4.687_165_924_254_627_6e-19, x);
+        near(sin(x), 1.0, x);
+        near(sin(1e22), -0.852_200_849_767_188_8, 1e22);
     }
 
     #[test]

@@ -353,7 +353,8 @@ fn describe(value: &mut Value, info: &ValueInfo<'_>) -> Result<(), Error> {
     value.shape = shape.map(|dims| {
         let dim = |(axis, dim): (usize, &DimInfo<'_>)| match *dim {
             DimInfo::Value(extent) if extent >= 0 => Dim::Fixed(extent as usize),
-            DimInfo::Param(name) if !name.is_empty() => Dim::Symbol(Arc::from(name)),
+            // Some exporters write '?' for every extent that they do not know.
+            DimInfo::Param(name) if name.contains(char::is_alphanumeric) => Dim::Symbol(Arc::from(name)),
             // What nobody named still has to be told apart from every other extent.
             _ => Dim::Symbol(Arc::from(format!("{}:{axis}", info.name))),
         };
@@ -515,8 +516,13 @@ fn made<'b>(
         return nested::call(builder, scope, &function, attributes, &name, [&inputs, &outputs]);
     }
     check_attributes(attributes).map_err(&unsupported)?;
-    let operator = ops::find(proto.domain, proto.op_type)
-        .ok_or_else(|| unsupported(format!("operator of domain '{}' is not supported", proto.domain)))?;
+    let operator = ops::find(proto.domain, proto.op_type).ok_or_else(|| {
+        let domain = ops::canonical(proto.domain);
+        unsupported(match domain {
+            DEFAULT_DOMAIN => "no operator of ONNX that Triune reads has this name".into(),
+            _ => format!("operator of domain '{domain}' is not supported"),
+        })
+    })?;
     // A domain that is used without being imported is taken at its first version.
     let opset = scope.opset(operator.domain);
     let (since, signature, read) = match operator.at(opset) {

@@ -57,7 +57,9 @@ fn shrink(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let (bias, limit) = (f64::from(node.float("bias", 0.0)?), f64::from(node.float("lambd", 0.5)?));
     Ok(node
         .function(move |f| {
-            let x = f.input(0)?;
+            // Integers are reals on the way, and cut again at its end.
+            let (given, dtype) = (f.input(0)?, f.dtype(f.input(0)?));
+            let x = if dtype.is_float() { given } else { f.cast(given, DType::F64)? };
             let bias = f.scalar_like(bias, x);
             let limit = f.scalar_like(limit, x);
             let negative = f.unary(UnaryKind::Neg, limit)?;
@@ -66,7 +68,8 @@ fn shrink(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
                 (f.binary(BinaryKind::Greater, x, limit)?, f.binary(BinaryKind::Less, x, negative)?);
             let zero = f.scalar_like(0.0, x);
             let rest = f.choose(above, lowered, zero)?;
-            f.choose(below, raised, rest)
+            let y = f.choose(below, raised, rest)?;
+            f.cast(y, dtype)
         })
         .into())
 }
@@ -153,7 +156,7 @@ fn along_rows(
                 return body(f, x, axis);
             }
             let shape = f.shape(x);
-            let axis = if axis == shape.rank() as i64 { shape.rank() } else { f.axis(x, axis)? };
+            let axis = f.axis(x, axis)?;
             let (rows, row) = shape.split_at(axis);
             let flat = f.reshape(x, &[rows.iter().product(), row.iter().product()])?;
             let flat = body(f, flat, 1)?;

@@ -58,15 +58,29 @@ fn write_unary(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
 
 /// Limits are attributes of the first two versions, operands since.
 fn clip(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    if node.since < 11 {
-        for (index, name) in [(1, "min"), (2, "max")] {
-            if let Some(limit) = node.maybe_float(name)? {
-                let limit = node.new_scalar(name, limit);
-                node.set_input(index, limit);
-            }
-        }
+    if node.since >= 11 {
+        return Ok(Op::Clip(Clip));
     }
-    Ok(Op::Clip(Clip))
+    // Limits that are left out are the largest numbers of float32: infinities are cut, too.
+    let limits = [("min", f32::MIN), ("max", f32::MAX)];
+    let mut found = [0.0; 2];
+    for (found, (name, default)) in found.iter_mut().zip(limits) {
+        *found = node.float(name, default)?;
+    }
+    if node.dtype_of(0) == Some(DType::F32) {
+        for (index, (name, _)) in limits.iter().enumerate() {
+            let limit = node.new_scalar(name, found[index]);
+            node.set_input(index + 1, limit);
+        }
+        return Ok(Op::Clip(Clip));
+    }
+    Ok(node
+        .function(move |f| {
+            let x = f.input(0)?;
+            let [low, high] = found.map(|limit| f.scalar_like(f64::from(limit), x));
+            f.op(Op::Clip(Clip), &[x, low, high])
+        })
+        .into())
 }
 
 /// A function of two operands before opset 7: they have one shape, unless the attribute `broadcast` says that the second one
@@ -174,7 +188,13 @@ fn is_inf(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let limit = match (negative, positive) {
         (_, true) => f64::INFINITY,
         (true, false) => f64::NEG_INFINITY,
-        (false, false) => return Err(node.unsupported("neither infinity is asked for")),
+        (false, false) => {
+            let none = node.function(|f| {
+                let (no, shape) = (f.scalar(0.0, DType::Bool), f.shape(f.input(0)?));
+                f.expand(no, &shape)
+            });
+            return Ok(none.into());
+        }
     };
     let infinite = node.function(move |f| {
         let x = f.input(0)?;

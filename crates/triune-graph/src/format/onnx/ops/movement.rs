@@ -5,7 +5,7 @@ use super::{
     operators,
 };
 use crate::{
-    Error, Op, ValueId,
+    Constant, Error, Op, ValueId,
     functions::Scope,
     ops::{Concat, Pad, PadMode, Slice, Split, Transpose},
 };
@@ -88,8 +88,34 @@ fn write_split(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
 const PAD_MODES: [(&str, PadMode); 3] =
     [("constant", PadMode::Constant), ("reflect", PadMode::Reflect), ("edge", PadMode::Edge)];
 
-/// A border of the elements on the other side, as often as it takes. What is taken away goes first.
-fn wrapped(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
+/// Where the elements of a border come from.
+#[derive(Clone, Copy)]
+enum Around {
+    /// The other side, as often as it takes.
+    Wrap,
+    /// The outermost element.
+    Edge,
+    /// A mirror at the outermost element.
+    Reflect,
+}
+
+impl Around {
+    /// The element, of `extent`, that stands at a place before, among, or behind them.
+    fn place(self, at: i64, extent: i64) -> i64 {
+        match self {
+            Self::Wrap => at.rem_euclid(extent.max(1)),
+            Self::Edge => at.clamp(0, (extent - 1).max(0)),
+            Self::Reflect => {
+                let period = (2 * (extent - 1)).max(1);
+                let at = at.rem_euclid(period);
+                at.min(period - at).min((extent - 1).max(0))
+            }
+        }
+    }
+}
+
+/// A border of elements of the input. What is taken away goes first.
+fn bordered(f: &mut Scope<'_, '_>, around: Around) -> Result<ValueId, Error> {
     let mut x = f.input(0)?;
     let (pads, axes) = (f.ints(1)?.unwrap_or_default(), f.ints(3)?);
     let amounts = Pad::amounts(f.rank(x), &pads, axes.as_deref());
@@ -111,7 +137,7 @@ fn wrapped(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
             return Err(f.wrong(format!("axis {axis} has no elements to repeat")));
         }
         let places: Vec<i64> =
-            (-before..extent + behind).map(|at| first + at.rem_euclid(extent.max(1))).collect();
+            (-before..extent + behind).map(|at| first + around.place(at, extent)).collect();
         let places = f.list(&places);
         x = f.gather(x, axis, places)?;
     }
@@ -121,7 +147,7 @@ fn wrapped(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
 fn pad(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let wraps = node.since >= 19 && node.text("mode", "constant")? == "wrap";
     if wraps {
-        return Ok(node.function(wrapped).deciding(&[1, 3]).into());
+        return Ok(node.function(|f| bordered(f, Around::Wrap)).deciding(&[1, 3]).into());
     }
     let mode = node.choice("mode", "constant", &PAD_MODES)?;
     if node.since < 11 {
@@ -137,6 +163,16 @@ fn pad(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     }
     if node.inputs.get(1).copied().flatten().is_none() {
         return Err(node.unsupported("pads are missing"));
+    }
+    let around = match mode {
+        PadMode::Constant => None,
+        PadMode::Edge => Some(Around::Edge),
+        PadMode::Reflect => Some(Around::Reflect),
+    };
+    let negative =
+        node.constant(1).and_then(Constant::to_i64).is_some_and(|pads| pads.iter().any(|&pad| pad < 0));
+    if let Some(around) = around.filter(|_| negative) {
+        return Ok(node.function(move |f| bordered(f, around)).deciding(&[1, 3]).into());
     }
     Ok(Op::Pad(Pad { mode }))
 }

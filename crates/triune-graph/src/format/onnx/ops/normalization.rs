@@ -7,7 +7,7 @@ use super::{
     statistics::per_channel,
 };
 use crate::{
-    Error, Op, ValueId,
+    Constant, Error, Op, ValueId,
     functions::Scope,
     ops::{BatchNormalization, Identity, ReduceKind, Softmax, UnaryKind},
 };
@@ -26,22 +26,35 @@ fn batch_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     }
     node.drop_outputs(1)?;
     let op = BatchNormalization { epsilon };
-    if (1..5).all(|index| node.constant(index).is_some()) {
+    let dtypes: Vec<_> = (1..5).map(|index| node.constant(index).map(Constant::dtype)).collect();
+    let one_type = dtypes.iter().all(|dtype| *dtype == dtypes[0]);
+    if one_type && dtypes[0].is_some() && node.dtype_of(0).is_none_or(|dtype| dtypes[0] == Some(dtype)) {
         return Ok(Op::BatchNormalization(op));
     }
     // What is constant after all becomes part of a convolution; what is not is computed step by step.
     Ok(node
         .function(move |f| {
             let operands = (0..5).map(|index| f.input(index)).collect::<Result<Vec<_>, _>>()?;
-            if operands[1..].iter().all(|&id| f.known(id).is_some()) {
+            let (rank, dtype) = (f.rank(operands[0]), f.dtype(operands[0]));
+            let one_type = operands.iter().all(|&id| f.dtype(id) == dtype);
+            if one_type && operands[1..].iter().all(|&id| f.known(id).is_some()) {
                 return f.op(Op::BatchNormalization(op), &operands);
             }
-            let rank = f.rank(operands[0]);
+            // Of several types the widest one is computed in.
+            let double = operands.iter().any(|&id| f.dtype(id) == DType::F64);
+            let within = match one_type {
+                true => dtype,
+                false if double => DType::F64,
+                false => DType::F32,
+            };
+            let x = f.cast(operands[0], within)?;
             let mut spread = Vec::with_capacity(4);
             for &operand in &operands[1..] {
+                let operand = f.cast(operand, within)?;
                 spread.push(per_channel(f, operand, rank)?);
             }
-            normalized(f, operands[0], [spread[0], spread[1]], [spread[2], spread[3]], epsilon)
+            let y = normalized(f, x, [spread[0], spread[1]], [spread[2], spread[3]], epsilon)?;
+            f.cast(y, dtype)
         })
         .into())
 }
@@ -116,8 +129,19 @@ fn dropout(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     }
     node.ignore(&["ratio", "seed"]);
     if node.since < 12 {
-        node.drop_outputs(1)?;
-        return Ok(Op::Identity(Identity));
+        if !node.output_used(1) {
+            node.outputs.truncate(1);
+            return Ok(Op::Identity(Identity));
+        }
+        // Of these versions the standard says nothing about the mask at inference; ONNX Runtime's is zeros.
+        let truth = node.since >= 10;
+        let function = node.functions(move |f| {
+            let x = f.input(0)?;
+            let (dtype, shape) = (if truth { DType::Bool } else { f.dtype(x) }, f.shape(x));
+            let dropped = f.scalar(0.0, dtype);
+            Ok(vec![x, f.expand(dropped, &shape)?])
+        });
+        return Ok(function.into());
     }
     if node.inputs.get(2).is_none_or(Option::is_none) && !node.output_used(1) {
         node.inputs.truncate(1);

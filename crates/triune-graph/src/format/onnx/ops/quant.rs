@@ -68,18 +68,34 @@ fn spread(
     f.reshape(parameter, &dims)
 }
 
+/// The type that a quotient is rounded to in front of the next integer.
+#[derive(Clone, Copy, PartialEq)]
+enum Precision {
+    Of(DType),
+    OfScale,
+}
+
 /// clamp(rint(x / scale) + zero point).
 fn quantize_parts(
     f: &mut Scope<'_, '_>,
     (axis, block): (isize, usize),
     dtype: DType,
+    precision: Precision,
     saturates: bool,
 ) -> Result<ValueId, Error> {
     let (x, zero_point) = (f.input(0)?, f.get(2));
     let dtype = zero_point.map_or(dtype, |zero_point| f.dtype(zero_point));
     let scale = spread(f, f.input(1)?, x, axis, block)?;
+    let precision = match precision {
+        Precision::Of(dtype) => dtype,
+        Precision::OfScale => f.dtype(scale),
+    };
     let (x, scale) = (f.cast(x, DType::F32)?, f.cast(scale, DType::F32)?);
     let mut y = f.div(x, scale)?;
+    if matches!(precision, DType::F16 | DType::BF16) {
+        y = f.cast(y, precision)?;
+        y = f.cast(y, DType::F32)?;
+    }
     if let Some(largest) = dtype.largest().filter(|_| dtype.is_storage()) {
         // Reals round by themselves, and their zero point is 0.
         if saturates {
@@ -126,14 +142,27 @@ fn dequantize_parts(
 pub(super) fn quantize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let (axis, block) = axis(node)?;
     let saturates = node.int("saturate")?.unwrap_or(1) != 0;
-    if node.dtype("precision")?.is_some_and(|precision| precision != DType::F32) {
-        return Err(node.unsupported("attribute 'precision' is not float32, which quotients are computed in"));
-    }
+    // Until opset 23 nothing says what the quotient is rounded to: it is float32.
+    let precision = match node.dtype("precision")? {
+        Some(dtype) if dtype.is_float() && !dtype.is_storage() && dtype != DType::F64 => Precision::Of(dtype),
+        Some(dtype) => return Err(node.unsupported(format!("attribute 'precision' = {dtype}"))),
+        None if node.since < 23 || node.dtype_of(1) == Some(DType::F32) => Precision::Of(DType::F32),
+        None => Precision::OfScale,
+    };
     let wish = node.dtype("output_dtype")?;
     let given = node.constant(2).map(Constant::dtype);
     let dtype = given.or(wish).unwrap_or(DType::U8);
-    if block > 0 || !saturates && dtype.largest().is_some() {
-        return Ok(node.function(move |f| quantize_parts(f, (axis, block), dtype, saturates)).into());
+    if block > 0 || precision != Precision::Of(DType::F32) || !saturates && dtype.largest().is_some() {
+        let parts = move |f: &mut Scope<'_, '_>| {
+            let plain = block == 0 && saturates && precision == Precision::OfScale;
+            if plain && f.dtype(f.input(1)?) == DType::F32 {
+                let op = Op::QuantizeLinear(QuantizeLinear { axis, dtype });
+                let inputs: Vec<ValueId> = f.inputs().iter().copied().flatten().collect();
+                return f.op(op, &inputs);
+            }
+            quantize_parts(f, (axis, block), dtype, precision, saturates)
+        };
+        return Ok(node.function(parts).into());
     }
     Ok(Op::QuantizeLinear(QuantizeLinear { axis, dtype }))
 }
@@ -151,7 +180,8 @@ fn write_quantize(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
 pub(super) fn dequantize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let (axis, block) = axis(node)?;
     let wish = node.dtype("output_dtype")?;
-    if block > 0 || wish.is_some_and(|dtype| dtype != DType::F32) {
+    // The result is of the scale's type, unless another one is asked for.
+    if block > 0 || wish.is_some_and(|dtype| node.dtype_of(1) != Some(dtype)) {
         return Ok(node.function(move |f| dequantize_parts(f, (axis, block), wish)).into());
     }
     Ok(Op::DequantizeLinear(DequantizeLinear { axis }))

@@ -121,54 +121,56 @@ fn l1(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     Ok(function.deciding(&[1]).into())
 }
 
-/// √Σ x².
-fn l2(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+/// A reduction in reals: what it makes of integers is cut to their type again.
+fn in_reals(
+    node: &mut NodeReader<'_, '_>,
+    body: fn(&Axes, &mut Scope<'_, '_>, ValueId) -> Result<ValueId, Error>,
+) -> Result<Op, Error> {
     let axes = Axes::read(node)?;
     let function = node.function(move |f| {
-        let sum = axes.reduce(f, ReduceKind::SumSquare, f.input(0)?)?;
-        f.unary(UnaryKind::Sqrt, sum)
+        let (given, dtype) = (f.input(0)?, f.dtype(f.input(0)?));
+        let x = if dtype.is_float() { given } else { f.cast(given, DType::F64)? };
+        let y = body(&axes, f, x)?;
+        f.cast(y, dtype)
     });
     Ok(function.deciding(&[1]).into())
+}
+
+/// √Σ x².
+fn l2(axes: &Axes, f: &mut Scope<'_, '_>, x: ValueId) -> Result<ValueId, Error> {
+    let sum = axes.reduce(f, ReduceKind::SumSquare, x)?;
+    f.unary(UnaryKind::Sqrt, sum)
 }
 
 /// ln Σ x.
-fn log_sum(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    let axes = Axes::read(node)?;
-    let function = node.function(move |f| {
-        let sum = axes.reduce(f, ReduceKind::Sum, f.input(0)?)?;
-        f.unary(UnaryKind::Log, sum)
-    });
-    Ok(function.deciding(&[1]).into())
+fn log_sum(axes: &Axes, f: &mut Scope<'_, '_>, x: ValueId) -> Result<ValueId, Error> {
+    let sum = axes.reduce(f, ReduceKind::Sum, x)?;
+    f.unary(UnaryKind::Log, sum)
 }
 
 /// ln Σ eˣ, with the largest x taken out so that no power overflows.
-fn log_sum_exp(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    let axes = Axes::read(node)?;
-    let function = node.function(move |f| {
-        let x = f.input(0)?;
-        let along = axes.resolve(f)?;
-        if f.shape(x).contains(&0) {
-            let powers = f.unary(UnaryKind::Exp, x)?;
-            let sum = axes.reduce(f, ReduceKind::Sum, powers)?;
-            return f.unary(UnaryKind::Log, sum);
-        }
-        let largest = f.reduce(ReduceKind::Max, x, &along)?;
-        // Infinities stay what they are: nothing is taken out of them.
-        let magnitude = f.unary(UnaryKind::Abs, largest)?;
-        let infinite = f.compare(BinaryKind::Equal, magnitude, f64::INFINITY)?;
-        let zero = f.scalar_like(0.0, x);
-        let largest = f.choose(infinite, zero, largest)?;
-        let shifted = f.sub(x, largest)?;
-        let powers = f.unary(UnaryKind::Exp, shifted)?;
-        let sum = f.reduce(ReduceKind::Sum, powers, &along)?;
-        let sum = f.unary(UnaryKind::Log, sum)?;
-        let sum = f.add(sum, largest)?;
-        let shape = f.shape(x);
-        let kept = (0..shape.rank()).filter(|axis| axes.keep_dims || !along.contains(axis));
-        let dims: Vec<usize> = kept.map(|axis| if along.contains(&axis) { 1 } else { shape[axis] }).collect();
-        f.reshape(sum, &dims)
-    });
-    Ok(function.deciding(&[1]).into())
+fn log_sum_exp(axes: &Axes, f: &mut Scope<'_, '_>, x: ValueId) -> Result<ValueId, Error> {
+    let along = axes.resolve(f)?;
+    if f.shape(x).contains(&0) {
+        let powers = f.unary(UnaryKind::Exp, x)?;
+        let sum = axes.reduce(f, ReduceKind::Sum, powers)?;
+        return f.unary(UnaryKind::Log, sum);
+    }
+    let largest = f.reduce(ReduceKind::Max, x, &along)?;
+    // Infinities stay what they are: nothing is taken out of them.
+    let magnitude = f.unary(UnaryKind::Abs, largest)?;
+    let infinite = f.compare(BinaryKind::Equal, magnitude, f64::INFINITY)?;
+    let zero = f.scalar_like(0.0, x);
+    let largest = f.choose(infinite, zero, largest)?;
+    let shifted = f.sub(x, largest)?;
+    let powers = f.unary(UnaryKind::Exp, shifted)?;
+    let sum = f.reduce(ReduceKind::Sum, powers, &along)?;
+    let sum = f.unary(UnaryKind::Log, sum)?;
+    let sum = f.add(sum, largest)?;
+    let shape = f.shape(x);
+    let kept = (0..shape.rank()).filter(|axis| axes.keep_dims || !along.contains(axis));
+    let dims: Vec<usize> = kept.map(|axis| if along.contains(&axis) { 1 } else { shape[axis] }).collect();
+    f.reshape(sum, &dims)
 }
 
 /// Whether the operator set `opset` has the axes of such a reduction as an operand.
@@ -218,9 +220,9 @@ operators! {
     "ArgMax": [1, 11, 12, 13] {1, 1, 1 => |node| arg_reduce(node, ReduceKind::Max)} write write_arg_reduce;
     "ArgMin": [1, 11, 12, 13] {1, 1, 1 => |node| arg_reduce(node, ReduceKind::Min)} write write_arg_reduce;
     "ReduceL1": [1, 11, 13] {1, 1, 1 => l1} [18] {1, 2, 1 => l1};
-    "ReduceL2": [1, 11, 13] {1, 1, 1 => l2} [18] {1, 2, 1 => l2};
-    "ReduceLogSum": [1, 11, 13] {1, 1, 1 => log_sum} [18, 28] {1, 2, 1 => log_sum};
-    "ReduceLogSumExp": [1, 11, 13] {1, 1, 1 => log_sum_exp} [18, 28] {1, 2, 1 => log_sum_exp};
+    "ReduceL2": [1, 11, 13] {1, 1, 1 => |node| in_reals(node, l2)} [18] {1, 2, 1 => |node| in_reals(node, l2)};
+    "ReduceLogSum": [1, 11, 13] {1, 1, 1 => |node| in_reals(node, log_sum)} [18, 28] {1, 2, 1 => |node| in_reals(node, log_sum)};
+    "ReduceLogSumExp": [1, 11, 13] {1, 1, 1 => |node| in_reals(node, log_sum_exp)} [18, 28] {1, 2, 1 => |node| in_reals(node, log_sum_exp)};
     "ReduceMax": [1, 11, 12, 13] {1, 1, 1 => reduce!(Max)} [18, 20] {1, 2, 1 => reduce!(Max)} write write_reduce;
     "ReduceMean": [1, 11, 13] {1, 1, 1 => reduce!(Mean)} [18] {1, 2, 1 => reduce!(Mean)} write write_reduce;
     "ReduceMin": [1, 11, 12, 13] {1, 1, 1 => reduce!(Min)} [18, 20] {1, 2, 1 => reduce!(Min)} write write_reduce;

@@ -1,0 +1,168 @@
+"""Forms of operators that few models have: versions' own defaults, types, ranks and borders, each by what the standard says of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import triune
+
+onnx = pytest.importorskip("onnx")
+
+Array = npt.NDArray[Any]
+
+
+def run(
+    op: str,
+    opset: int,
+    *operands: Array,
+    known: tuple[int, ...] = (),
+    outputs: int = 1,
+    dims: tuple[str | int, ...] | None = None,
+    **attributes: object,
+) -> list[Array]:
+    """Run one operator in a version; the operands that are `known` stand in the file, the first one has the extents `dims`."""
+    helper = onnx.helper
+    names = [f"x{index}" for index in range(len(operands))]
+    infos = [
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(value.dtype), list(value.shape if index or dims is None else dims)
+        )
+        for index, (name, value) in enumerate(zip(names, operands, strict=True))
+        if index not in known
+    ]
+    results = [f"y{index}" for index in range(outputs)]
+    graph = helper.make_graph(
+        [helper.make_node(op, names, results, **attributes)],
+        "one",
+        infos,
+        [helper.make_tensor_value_info(name, 1, None) for name in results],
+        [onnx.numpy_helper.from_array(operands[index], names[index]) for index in known],
+    )
+    for output in graph.output:
+        output.ClearField("type")
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    session = triune.Session(model.SerializeToString())
+    feeds = {name: value for index, (name, value) in enumerate(zip(names, operands, strict=True)) if index not in known}
+    return [np.asarray(value) for value in session.run(None, feeds)]
+
+
+def test_integers_dequantize_to_the_type_that_is_asked_for() -> None:
+    (y,) = run(
+        "DequantizeLinear", 23, np.array([-3, 5], np.int8), np.array(0.5, np.float16), known=(1,), output_dtype=1
+    )
+    assert y.dtype == np.float32
+    np.testing.assert_array_equal(y, np.array([-1.5, 2.5], np.float32))
+
+
+def test_quotients_are_rounded_to_the_scales_type_from_opset_23_on() -> None:
+    x = np.random.default_rng(3).normal(0, 20, 4000).astype(np.float16)
+    scale = np.array(0.1, np.float16)
+    whole = np.rint(x.astype(np.float32) / np.float32(scale))
+    rounded = np.rint((x.astype(np.float32) / np.float32(scale)).astype(np.float16).astype(np.float32))
+    assert (whole != rounded).any()
+    zero = np.array(0, np.int8)
+    for opset, expected in ((21, whole), (23, rounded)):
+        (y,) = run("QuantizeLinear", opset, x, scale, zero, known=(1, 2))
+        np.testing.assert_array_equal(y, np.clip(expected, -128, 127).astype(np.int8))
+
+
+def test_integers_shrink_in_reals() -> None:
+    (y,) = run("Shrink", 9, np.array([-3, -1, 0, 1, 3], np.int8), bias=0.9, lambd=0.5)
+    np.testing.assert_array_equal(y, np.array([-2, 0, 0, 0, 2], np.int8))
+
+
+def test_large_angles_keep_their_digits() -> None:
+    x = np.array([1e15, 1e22, 1e30, -1e300])
+    for op, function in (("Sin", np.sin), ("Cos", np.cos), ("Tan", np.tan)):
+        np.testing.assert_allclose(run(op, 7, x)[0], function(x), rtol=1e-14)
+
+
+def test_limits_left_out_before_opset_11_are_those_of_float32() -> None:
+    x = np.array([-np.inf, -1.0, 2.0, np.inf], np.float32)
+    most = np.finfo(np.float32).max
+    np.testing.assert_array_equal(run("Clip", 6, x)[0], np.array([-most, -1, 2, most], np.float32))
+    np.testing.assert_array_equal(run("Clip", 6, x, min=0.0)[0], np.array([0, 0, 2, most], np.float32))
+    half = np.array([-1.0, 0.5, 3.0], np.float16)
+    np.testing.assert_array_equal(
+        run("Clip", 6, half, min=-0.3, max=1.0)[0], np.array([-0.3, 0.5, 1.0], np.float16), strict=True
+    )
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Hardmax"])
+def test_an_axis_behind_the_last_one_is_refused(op: str) -> None:
+    with pytest.raises(triune.errors.Error, match="axis 1"):
+        run(op, 11, np.ones(3, np.float32))
+
+
+@pytest.mark.parametrize("opset", [11, 18])
+def test_norms_of_integers_are_cut(opset: int) -> None:
+    x = np.array([[3, 4], [1, 1]], np.int32)
+    axes: dict[str, Any] = {"axes": [1]} if opset < 18 else {}
+    operands = (x,) if opset < 18 else (x, np.array([1]))
+    known = () if opset < 18 else (1,)
+    for op, expected in (("ReduceL2", [5, 1]), ("ReduceLogSum", [1, 0]), ("ReduceLogSumExp", [4, 1])):
+        (y,) = run(op, opset, *operands, known=known, keepdims=0, **axes)
+        np.testing.assert_array_equal(y, np.array(expected, np.int32), strict=True)
+
+
+def test_windows_of_integers_are_cut() -> None:
+    (y,) = run(
+        "HannWindow", 17, np.array(5, np.int64), known=(0,), output_datatype=int(onnx.TensorProto.INT32), periodic=0
+    )
+    np.testing.assert_array_equal(y, np.array([0, 0, 1, 0, 0], np.int32), strict=True)
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect"])
+def test_borders_may_take_away(mode: str) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    (y,) = run("Pad", 13, x, np.array([0, -1, 0, 2]), known=(1,), mode=mode)
+    np.testing.assert_array_equal(y, np.pad(x[:, 1:], ((0, 0), (0, 2)), mode=mode))  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5), (2, 3, 4, 5), (1, 2, 3, 4, 5)])
+def test_global_pools_have_any_rank(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(1).normal(size=shape).astype(np.float32)
+    axes = tuple(range(2, x.ndim))
+    np.testing.assert_array_equal(run("GlobalMaxPool", 1, x)[0], x.max(axes, keepdims=True))
+    np.testing.assert_allclose(run("GlobalAveragePool", 1, x)[0], x.mean(axes, keepdims=True), rtol=1e-5, atol=1e-6)
+
+
+def test_factors_of_a_product_are_of_its_type() -> None:
+    a, b, c = (np.random.default_rng(seed).normal(size=(3, 3)) for seed in range(3))
+    (y,) = run("Gemm", 11, a, b, c, alpha=0.5, beta=2.0)
+    np.testing.assert_allclose(y, 0.5 * (a @ b) + 2 * c, rtol=1e-12)
+
+
+def test_no_infinity_asked_for_is_none_found() -> None:
+    (y,) = run("IsInf", 10, np.array([np.inf, 1], np.float32), detect_negative=0, detect_positive=0)
+    np.testing.assert_array_equal(y, [False, False], strict=True)
+
+
+def test_statistics_may_be_of_another_type() -> None:
+    x = np.random.default_rng(5).normal(size=(2, 3, 4, 4)).astype(np.float16)
+    statistics = [np.array(values, np.float32) for values in ([1, 2, 3], [0, 1, 2], [0.1, 0.2, 0.3], [1, 2, 4])]
+    (y,) = run("BatchNormalization", 15, x, *statistics, known=(1, 2, 3, 4), epsilon=0.5)
+    scale, bias, mean, variance = (values.reshape(1, 3, 1, 1) for values in statistics)
+    expected = (x.astype(np.float32) - mean) / np.sqrt(variance + 0.5) * scale + bias
+    assert y.dtype == np.float16
+    np.testing.assert_allclose(y.astype(np.float32), expected, rtol=2e-3, atol=2e-3)
+
+
+def test_a_question_mark_names_no_extent() -> None:
+    x = np.ones((1, 3, 4, 6), np.float32)
+    (y,) = run("Relu", 14, x, dims=(1, 3, "?", "?"))
+    np.testing.assert_array_equal(y, x)
+    with pytest.raises(triune.errors.ArgumentError, match="'N' is 4 elsewhere"):
+        run("Relu", 14, x, dims=(1, 3, "N", "N"))
+
+
+def test_a_mask_of_early_dropout_is_zeros() -> None:
+    x = np.array([1.0, 2.0], np.float32)
+    for opset, dtype in ((7, np.float32), (10, np.bool_)):
+        y, mask = run("Dropout", opset, x, outputs=2)
+        np.testing.assert_array_equal(y, x)
+        np.testing.assert_array_equal(mask, np.zeros(2, dtype), strict=True)
