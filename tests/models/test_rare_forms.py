@@ -1,4 +1,4 @@
-"""Forms of operators that few models have: versions' own defaults, types, ranks and borders, each by what the standard says of it."""
+"""Forms of operators that few models have: versions' own defaults, types, ranks and borders, as the standard has them."""
 
 from __future__ import annotations
 
