@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from triune.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
-    from triune.cli.data import Pixels
+    from triune.batch._pictures import Preprocess
 
 __all__ = ["STEPS", "Configuration"]
 
@@ -125,24 +125,27 @@ class Configuration:
         return Path(self.text(step, "jr_path", self.text("parse", "jr_path"))) / f"{self.name}_{end}.json"
 
     @property
-    def pixels(self) -> Pixels:
+    def pixels(self) -> Preprocess:
         """How images become numbers: (x − mean) / scale, blue first unless channels are swapped."""
-        from triune.cli.data import Pixels
+        from triune.batch._pictures import Preprocess
 
         section = self.section("parse")
 
-        def numbers(key: str, neutral: float) -> list[float]:
+        def numbers(key: str, neutral: float) -> float | tuple[float, ...]:
             found = section.get(key, neutral)
             if found in ("nop", "", None):
-                return [neutral]
+                return neutral
             listed = found if isinstance(found, list) else [found]
             # With several inputs, the first one's.
             listed = listed[0] if listed and isinstance(listed[0], list) else listed
-            return [float(one) for one in listed] or [neutral]
+            each = tuple(float(one) for one in listed) or (neutral,)
+            return each if len(each) > 1 else each[0]
 
         swap = section.get("channel_swap")
         rgb = swap == [2, 1, 0] or (isinstance(swap, list) and [2, 1, 0] in swap)
-        return Pixels("rgb" if rgb else "bgr", 1.0, numbers("pre_mean", 0.0), numbers("pre_scale", 1.0))
+        return Preprocess(
+            color="rgb" if rgb else "bgr", scale=1.0, mean=numbers("pre_mean", 0.0), std=numbers("pre_scale", 1.0)
+        )
 
     @property
     def model(self) -> Path:
