@@ -29,7 +29,7 @@ pub struct Pool {
     pub ceil_mode: bool,
 }
 
-/// One result per image and channel.
+/// One result per image and channel, over any number of axes behind these; over two of them programs have an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GlobalPool {
     /// What is computed; padding plays no part.
@@ -100,10 +100,12 @@ impl GlobalPool {
     pub const MAX: Self = Self { kind: PoolKind::Max };
 
     pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
-        let x = at.of_rank(0, 4)?;
-        if x.shape[2] == 0 || x.shape[3] == 0 {
+        let x = at.input(0)?;
+        if x.shape.rank() < 3 || x.shape[2..].contains(&0) {
             return Err(at.wrong(format!("input {} has no elements to pool", x.shape)));
         }
-        at.like_input(at.shape(&[x.shape[0], x.shape[1], 1, 1])?)
+        let mut dims = x.shape.to_vec();
+        dims[2..].fill(1);
+        at.like_input(at.shape(&dims)?)
     }
 }

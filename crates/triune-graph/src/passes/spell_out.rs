@@ -1,6 +1,6 @@
 //! Operators that no command computes as they are, in terms of several that are computed.
 
-use triune_tensor::{DType, Rounding, Shape};
+use triune_tensor::{DType, Rounding, Shape, function::PoolKind};
 
 use super::{fold_constants, rewrite::Rewriter};
 use crate::{
@@ -8,14 +8,14 @@ use crate::{
     constant::real_bytes,
     infer::infer,
     ops::{
-        AutoPad, Binary, BinaryKind, Cast, Conv, Expand, Gather, Gemm, MatMul, Pad, PadMode, Reduce,
-        ReduceKind, Reshape, Slice, SliceRange, Softmax, Transpose, UnaryKind, Where,
+        AutoPad, Binary, BinaryKind, Cast, Conv, Expand, Gather, Gemm, GlobalPool, MatMul, Pad, PadMode,
+        Reduce, ReduceKind, Reshape, Slice, SliceRange, Softmax, Transpose, UnaryKind, Where,
         infer::{broadcast, resolve_axis},
     },
 };
 
 /// Spells out convolutions with computed weights, products whose addend is no constant row, whose factors are not 1, whose matrices are both computed, are
-/// vectors or in batches that differ, powers whose exponents are of another type than their bases, and
+/// vectors or in batches that differ, powers whose exponents are of another type than their bases, pools over all of another number of axes than two, and
 /// quantizers with several or computed parameters or of types that have none of their own. Wants inferred types and infers
 /// those of what it adds. Returns whether anything changed.
 pub(super) fn spell_out(graph: &mut Graph) -> Result<bool, Error> {
@@ -36,6 +36,7 @@ pub(super) fn spell_out(graph: &mut Graph) -> Result<bool, Error> {
             Op::Pad(_) => site.pad(&node),
             Op::Binary(_) => site.pow(&node),
             Op::Softmax(op) => site.softmax(&node, *op),
+            Op::GlobalPool(op) => site.global_pool(&node, *op),
             Op::QuantizeLinear(op) => site.quantize(&node, op.axis, op.dtype),
             Op::DequantizeLinear(op) => site.dequantize(&node, op.axis),
             _ => None,
@@ -55,6 +56,7 @@ fn may_be_spelled_out(node: &Node) -> bool {
         Op::Gemm(_) | Op::Binary(Binary { kind: BinaryKind::Pow, .. }) => node.quant.is_none(),
         Op::MatMul(op) => node.quant.is_none() && op.epilogue.stages.is_empty(),
         Op::Softmax(_)
+        | Op::GlobalPool(_)
         | Op::Slice(_)
         | Op::Pad(Pad { mode: PadMode::Constant })
         | Op::QuantizeLinear(_)
@@ -160,6 +162,19 @@ impl Site<'_, '_> {
             addend = self.emit(BinaryKind::Mul, &[addend, beta]);
         }
         self.finish(BinaryKind::Add, &[scaled, addend], node);
+        Some(())
+    }
+
+    /// A pool over another number of axes than an image's is a reduction.
+    fn global_pool(&mut self, node: &Node, op: GlobalPool) -> Option<()> {
+        let x = node.inputs[0]?;
+        let rank = self.shape(x)?.rank();
+        if rank == 4 || node.quant.is_some() {
+            return None;
+        }
+        let kind = if op.kind == PoolKind::Max { ReduceKind::Max } else { ReduceKind::Mean };
+        let axes = Some((2..rank as isize).collect());
+        self.finish(Op::Reduce(Reduce { kind, axes, keep_dims: true }), &[x], node);
         Some(())
     }
 

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Error, Op,
-    ops::{AutoPad, GlobalPool, Pool, ReduceKind, Window},
+    ops::{AutoPad, GlobalPool, Pool, Window},
 };
 
 fn max_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
@@ -73,26 +73,10 @@ fn write_pool(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Over all positions of an image; of other ranks it is a reduction.
-fn global(node: &mut NodeReader<'_, '_>, op: GlobalPool, kind: ReduceKind) -> Op {
-    if node.rank(0) == Some(4) {
-        return Op::GlobalPool(op);
-    }
-    node.function(move |f| {
-        let x = f.input(0)?;
-        match f.rank(x) {
-            4 => f.op(Op::GlobalPool(op), &[x]),
-            rank @ 3.. => f.reduce(kind, x, &(2..rank).collect::<Vec<_>>()),
-            _ => Err(f.wrong(format!("input 0 has shape {}, without positions to pool", f.shape(x)))),
-        }
-    })
-    .into()
-}
-
 operators! {
     DEFAULT_DOMAIN;
     "AveragePool": [1, 7, 10, 11, 19, 22] {1, 1, 1 => average_pool} write write_pool;
-    "GlobalAveragePool": [1, 22] {1, 1, 1 => |node| Ok(global(node, GlobalPool::AVERAGE, ReduceKind::Mean))} write bare;
-    "GlobalMaxPool": [1, 22] {1, 1, 1 => |node| Ok(global(node, GlobalPool::MAX, ReduceKind::Max))} write bare;
+    "GlobalAveragePool": [1, 22] {1, 1, 1 => |_| Ok(Op::GlobalPool(GlobalPool::AVERAGE))} write bare;
+    "GlobalMaxPool": [1, 22] {1, 1, 1 => |_| Ok(Op::GlobalPool(GlobalPool::MAX))} write bare;
     "MaxPool": [1, 8, 10, 11, 12, 22] {1, 1, 2 => max_pool} write write_pool;
 }
