@@ -23,9 +23,10 @@ from triune._arrays import operand, target
 from triune._files import MODEL_LIMIT
 from triune._model_info import ModelInfo
 from triune._text import nearest, short
-from triune.errors import ArgumentError, FormatError, ReleasedError
+from triune.errors import ArgumentError, FileError, FormatError, ReleasedError
 
 if TYPE_CHECKING:
+    from triune._kinds import Kind
     from triune.batch import Preprocess
 
 __all__ = ["Feeds", "Metadata", "ModelSource", "OperatorTime", "Run", "Session", "SessionProfile", "ValueInfo"]
@@ -205,6 +206,10 @@ class Session:
             native = _native.Session(source, threads=count, folder=folder)
         except FormatError as error:
             raise _told(error, source) from None
+        except FileError:
+            if isinstance(source, bytes) or not os.path.isdir(source):
+                raise
+            raise FileError(_what_it_is(source, source)) from None
         self._set(native, source, count, folder)
         _LOG.debug("opened %s in %.1f ms", self, (time.perf_counter() - start) * 1e3)
 
@@ -651,15 +656,27 @@ def _source(model: ModelSource) -> str | bytes:
 
 def _told(error: FormatError, source: str | bytes) -> FormatError:
     """Return the error for bytes that are no model with what they are, where they begin as something that is known."""
-    from triune._kinds import ICRAFT, MODEL, UNKNOWN, kind_of, kind_of_bytes
+    from triune._kinds import ICRAFT, MODEL, UNKNOWN
 
-    kind = kind_of_bytes(source[:4096]) if isinstance(source, bytes) else kind_of(Path(source))
+    kind = _kind(source)
     if kind is None or kind in (*MODEL, UNKNOWN) or (kind == ICRAFT and error.format == "XIR"):
         return error
-    name = "the model" if isinstance(source, bytes) else source
-    told = FormatError(short(f"{name} is {kind.what}, not an ONNX model: {kind.cure.format(path=name)}"))
+    told = FormatError(_what_it_is(source, "the model" if isinstance(source, bytes) else source))
     told.format = error.format
     return told
+
+
+def _kind(source: str | bytes) -> Kind | None:
+    from triune._kinds import kind_of, kind_of_bytes
+
+    return kind_of_bytes(source[:4096]) if isinstance(source, bytes) else kind_of(Path(source))
+
+
+def _what_it_is(source: str | bytes, name: str) -> str:
+    """Say what a known thing is that is no model, and what takes it."""
+    kind = _kind(source)
+    assert kind is not None
+    return short(f"{name} is {kind.what}, not an ONNX model: {kind.cure.format(path=name)}")
 
 
 def _closed() -> ReleasedError:

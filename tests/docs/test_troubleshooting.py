@@ -63,9 +63,14 @@ def card(folder: Path, *, directory: bool) -> None:
         instance.run([np.zeros((1, 2, 3), np.int8)], [np.zeros(4, np.int8)])
 
 
+def session_of_a_package(folder: Path) -> None:
+    triune.Session(triune.compile(DIGITS_INT8, target="metis", output=folder / "digits"))
+
+
 MISTAKES: list[Callable[[Path], object]] = [
     lambda folder: triune.Session(folder / "nothing.onnx"),
     open_damaged,
+    session_of_a_package,
     lambda folder: triune.Session(one_node(folder, "Own", [1], domain="my.operators")),
     lambda folder: triune.Session(one_node(folder, "AveragePool", [1, 1, 4, 4, 2, 2], kernel_shape=[2] * 4)),
     lambda _: triune.Session(DIGITS_INT8).run(None, {"image": IMAGES.astype(np.float64)}),
