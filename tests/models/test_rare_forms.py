@@ -132,9 +132,15 @@ def test_global_pools_have_any_rank(shape: tuple[int, ...]) -> None:
 
 
 def test_factors_of_a_product_are_of_its_type() -> None:
-    a, b, c = (np.random.default_rng(seed).normal(size=(3, 3)) for seed in range(3))
-    (y,) = run("Gemm", 11, a, b, c, alpha=0.5, beta=2.0)
-    np.testing.assert_allclose(y, 0.5 * (a @ b) + 2 * c, rtol=1e-12)
+    a, b = (np.random.default_rng(seed).normal(size=(3, 4)) for seed in range(2))
+    for c in (np.array([1.0, 2, 3]), np.array([[1.0], [2], [3]]), np.array(2.5)):
+        (y,) = run("Gemm", 11, a, b, c, alpha=0.5, beta=2.0, transB=1)
+        np.testing.assert_allclose(y, 0.5 * (a @ b.T) + 2 * c, rtol=1e-12)
+    (y,) = run("Gemm", 13, a, b, known=(1,), transA=1)
+    np.testing.assert_allclose(y, a.T @ b, rtol=1e-12)
+    half = [operand.astype(np.float16) for operand in (a, b, np.ones(3))]
+    (y,) = run("Gemm", 13, *half, alpha=0.5, beta=2.0, transB=1)
+    assert y.dtype == np.float16
 
 
 def test_no_infinity_asked_for_is_none_found() -> None:

@@ -7,7 +7,8 @@ use super::{
     operators,
 };
 use crate::{
-    Error, Op,
+    Error, Op, ValueId,
+    functions::Scope,
     ops::{Epilogue, Gemm, MatMul},
 };
 
@@ -16,13 +17,42 @@ fn gemm(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         // Whether C has to be spread; where it has the product's shape, that comes to the same.
         node.ignore(&["broadcast"]);
     }
-    Ok(Op::Gemm(Gemm {
-        alpha: node.float("alpha", 1.0)?,
-        beta: node.float("beta", 1.0)?,
-        trans_a: node.flag("transA")?,
-        trans_b: node.flag("transB")?,
-        epilogue: Epilogue::default(),
-    }))
+    let (alpha, beta) = (node.float("alpha", 1.0)?, node.float("beta", 1.0)?);
+    let (trans_a, trans_b) = (node.flag("transA")?, node.flag("transB")?);
+    if [0, 1].iter().any(|&index| node.dtype_of(index) == Some(DType::F64)) {
+        return Ok(node.function(move |f| gemm_parts(f, [trans_a, trans_b], [alpha, beta])).into());
+    }
+    Ok(Op::Gemm(Gemm { alpha, beta, trans_a, trans_b, epilogue: Epilogue::default() }))
+}
+
+/// α·A·B + β·C in the type of A; programs have the operator in f32.
+fn gemm_parts(
+    f: &mut Scope<'_, '_>,
+    transposed: [bool; 2],
+    [alpha, beta]: [f32; 2],
+) -> Result<ValueId, Error> {
+    let mut operands = [f.input(0)?, f.input(1)?];
+    for (operand, transposed) in operands.iter_mut().zip(transposed) {
+        let shape = f.shape(*operand);
+        if shape.rank() != 2 {
+            return Err(f.wrong(format!("an operand of shape {shape}; a matrix is expected")));
+        }
+        if transposed {
+            *operand = f.transpose(*operand, &[1, 0])?;
+        }
+    }
+    let mut y = f.matmul(operands[0], operands[1])?;
+    if alpha != 1.0 {
+        y = f.mul_number(y, f64::from(alpha))?;
+    }
+    let Some(mut addend) = f.get(2) else { return Ok(y) };
+    if beta != 1.0 {
+        addend = f.mul_number(addend, f64::from(beta))?;
+    }
+    let shape = f.shape(y);
+    // Its extents may be those of the product, or 1.
+    let addend = f.expand(addend, &shape)?;
+    f.add(y, addend)
 }
 
 fn write_gemm(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
