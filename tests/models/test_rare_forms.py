@@ -172,3 +172,29 @@ def test_a_mask_of_early_dropout_is_zeros() -> None:
         y, mask = run("Dropout", opset, x, outputs=2)
         np.testing.assert_array_equal(y, x)
         np.testing.assert_array_equal(mask, np.zeros(2, dtype), strict=True)
+
+
+def test_a_share_of_itself_alone_is_one_in_bytes_too() -> None:
+    helper, numpy_helper = onnx.helper, onnx.numpy_helper
+    x = np.arange(6, dtype=np.uint8).reshape(2, 1, 3)
+    constants = {"s": np.float32(0.03), "z": np.uint8(99), "t": np.float32(0.0039), "u": np.uint8(7)}
+    graph = helper.make_graph(
+        [
+            helper.make_node("DequantizeLinear", ["x", "s", "z"], ["real"]),
+            helper.make_node("Softmax", ["real"], ["shares"], axis=1),
+            helper.make_node("QuantizeLinear", ["shares", "t", "u"], ["y"]),
+        ],
+        "shares",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, x.shape)],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.UINT8, x.shape)],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (y,) = triune.Session(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_array_equal(y, np.full(x.shape, 255, np.uint8))
+
+
+def test_a_transposed_first_matrix_may_have_factors() -> None:
+    a, b = (np.random.default_rng(seed).normal(size=(3, 4)).astype(np.float32) for seed in range(2))
+    (y,) = run("Gemm", 11, a, b, np.ones(4, np.float32), alpha=0.25, beta=0.5, transA=1)
+    np.testing.assert_allclose(y, 0.25 * (a.T @ b) + 0.5, rtol=1e-5)

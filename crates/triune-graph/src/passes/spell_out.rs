@@ -122,6 +122,8 @@ impl Site<'_, '_> {
     fn gemm(&mut self, node: &Node, op: &Gemm) -> Option<()> {
         let operand = |index: usize| node.inputs.get(index).copied().flatten();
         let (mut a, mut b) = (operand(0)?, operand(1)?);
+        // The factors are f32, and numbers of the product's type.
+        let dtype = self.dtype(a)?;
         let columns = self.shape(*node.outputs.first()?.as_ref()?)?[1];
         let addend = operand(2);
         let known = self.rewriter.value(b).constant.is_some();
@@ -149,8 +151,6 @@ impl Site<'_, '_> {
             return Some(());
         }
         let product = self.emit(product, &[a, b]);
-        // The factors are f32, and numbers of the product's type.
-        let dtype = self.rewriter.value(a).dtype?;
         let alpha = self.number(op.alpha, dtype)?;
         let Some(mut addend) = addend else {
             self.finish(BinaryKind::Mul, &[product, alpha], node);

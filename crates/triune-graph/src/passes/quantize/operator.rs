@@ -10,7 +10,9 @@ use super::{
 };
 use crate::{
     Constant, Node, Op, Quantization, Value, ValueId,
-    ops::{Binary, BinaryKind, Epilogue, PoolKind, ResizeMode, Stage, UnaryKind},
+    ops::{
+        Binary, BinaryKind, Epilogue, PoolKind, ResizeMode, Softmax, Stage, UnaryKind, infer::resolve_axis,
+    },
 };
 
 /// Fuses the operator (and a Relu or Clip) before the `QuantizeLinear` at `index` with it. Returns whether it did.
@@ -134,6 +136,10 @@ fn integer_form(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Opti
             let blends = rewriter.rounding() == Rounding::HalfToEven && is_image(rewriter, x);
             blends.then(|| of_one_type(rewriter, node, to))?
         }
+        // A share of itself alone is 1, which the operator over bytes has no room for.
+        Op::Softmax(op) if to.is_byte() && row(rewriter, *op, x)? == 1 => {
+            function(rewriter, node, x, to, UnaryKind::Clip([1.0; 2]))
+        }
         Op::Softmax(_) if to.is_byte() => of_one_type(rewriter, node, to),
         Op::Concat(_) => concat(rewriter, node, to),
         Op::Unary(unary) => function(rewriter, node, x, to, unary.kind),
@@ -181,6 +187,14 @@ fn over_integers(rewriter: &Rewriter<'_>, node: &Node, operands: usize, to: Quan
 }
 
 /// The same operator on the integers behind its first operand, when they are of the result's type.
+/// How many elements a softmax shares out 1 among.
+fn row(rewriter: &Rewriter<'_>, op: Softmax, x: ValueId) -> Option<usize> {
+    let shape = rewriter.value(x).fixed_shape()?;
+    let axis = resolve_axis(op.axis as i64, shape.rank())?;
+    let row = if op.flatten { &shape[axis..] } else { &shape[axis..=axis] };
+    row.iter().try_fold(1, |product: usize, &extent| product.checked_mul(extent))
+}
+
 fn of_one_type(rewriter: &Rewriter<'_>, node: &Node, to: Quantized) -> Option<Node> {
     let (_, from) = dequantized(rewriter, node.inputs.first().copied()??)?;
     (from.dtype == to.dtype).then(|| over_integers(rewriter, node, 1, to))?
