@@ -19,7 +19,9 @@ pub mod work;
 pub use board::{Board, BoardInfo, Job, JobReport, LayerTime, LocalBoard, Records, RegionInfo, Settings};
 pub use command::{Addr, Command, FeatureMap};
 pub use error::{Error, ErrorClass};
-pub use exec::{Border, Decoded, Executor, Library, Segment, SegmentKind, SegmentTable, Stream, Weights};
+pub use exec::{
+    Decoded, Executor, Inputs, Library, Outputs, Segment, SegmentKind, SegmentTable, Stream, Weights,
+};
 pub use memory::{Lease, Memory, RangeAccess, RegionId, Sanitize, Watch};
 pub use spec::DeviceSpec;
 pub use timing::{CommandTime, Timeline, TimingOptions, Touch, timeline, touches};

@@ -168,9 +168,12 @@ pub(crate) struct Input<'py> {
     _held: Held<'py>,
 }
 
+/// Elements as what they are where that is common: a view in bytes takes two calls of numpy.
 enum Read<'py> {
     I8(PyReadonlyArrayDyn<'py, i8>),
     U8(PyReadonlyArrayDyn<'py, u8>),
+    F32(PyReadonlyArrayDyn<'py, f32>),
+    I64(PyReadonlyArrayDyn<'py, i64>),
     Other(PyReadonlyArray1<'py, u8>),
 }
 
@@ -183,6 +186,10 @@ impl<'py> Input<'py> {
             Read::I8(array.try_readonly().map_err(used)?)
         } else if let Ok(array) = array.cast::<PyArrayDyn<u8>>() {
             Read::U8(array.try_readonly().map_err(used)?)
+        } else if let Ok(array) = array.cast::<PyArrayDyn<f32>>() {
+            Read::F32(array.try_readonly().map_err(used)?)
+        } else if let Ok(array) = array.cast::<PyArrayDyn<i64>>() {
+            Read::I64(array.try_readonly().map_err(used)?)
         } else {
             Read::Other(bytes_view(array)?.try_readonly().map_err(used)?)
         };
@@ -194,6 +201,8 @@ impl<'py> Input<'py> {
         Ok(match &self.elements {
             Read::I8(array) => cast_slice(array.as_slice()?),
             Read::U8(array) => array.as_slice()?,
+            Read::F32(array) => cast_slice(array.as_slice()?),
+            Read::I64(array) => cast_slice(array.as_slice()?),
             Read::Other(array) => array.as_slice()?,
         })
     }
@@ -205,9 +214,12 @@ pub(crate) struct Output<'py> {
     _held: Held<'py>,
 }
 
+/// As [`Read`].
 enum Written<'py> {
     I8(PyReadwriteArrayDyn<'py, i8>),
     U8(PyReadwriteArrayDyn<'py, u8>),
+    F32(PyReadwriteArrayDyn<'py, f32>),
+    I64(PyReadwriteArrayDyn<'py, i64>),
     Other(PyReadwriteArray1<'py, u8>),
 }
 
@@ -220,6 +232,10 @@ impl<'py> Output<'py> {
             Written::I8(array.try_readwrite().map_err(used)?)
         } else if let Ok(array) = array.cast::<PyArrayDyn<u8>>() {
             Written::U8(array.try_readwrite().map_err(used)?)
+        } else if let Ok(array) = array.cast::<PyArrayDyn<f32>>() {
+            Written::F32(array.try_readwrite().map_err(used)?)
+        } else if let Ok(array) = array.cast::<PyArrayDyn<i64>>() {
+            Written::I64(array.try_readwrite().map_err(used)?)
         } else {
             Written::Other(bytes_view(array)?.try_readwrite().map_err(used)?)
         };
@@ -231,9 +247,23 @@ impl<'py> Output<'py> {
         Ok(match &mut self.elements {
             Written::I8(array) => cast_slice_mut(array.as_slice_mut()?),
             Written::U8(array) => array.as_slice_mut()?,
+            Written::F32(array) => cast_slice_mut(array.as_slice_mut()?),
+            Written::I64(array) => cast_slice_mut(array.as_slice_mut()?),
             Written::Other(array) => array.as_slice_mut()?,
         })
     }
+}
+
+/// A new array of whatever lay there. What there is no memory for is `MemoryError`, as numpy has it.
+pub(crate) fn empty<'py>(
+    py: Python<'py>,
+    dtype: DType,
+    shape: &[usize],
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let numpy = py.import(intern!(py, "numpy"))?;
+    let empty =
+        numpy.call_method1(intern!(py, "empty"), (PyTuple::new(py, shape)?, descriptor(py, dtype)?))?;
+    Ok(empty.cast_into::<PyUntypedArray>()?)
 }
 
 /// A new array of zeros. What there is no memory for is `MemoryError`, as numpy has it.

@@ -11,7 +11,7 @@
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods, npyffi::NPY_ARRAY_WRITEABLE};
 use pyo3::prelude::*;
 use triune::internals::{
-    runtime::{Border, Tensor},
+    runtime::{Inputs, Outputs, Tensor},
     tensor::DType,
 };
 
@@ -133,21 +133,26 @@ impl Bound {
     }
 }
 
-/// The bytes of bound arrays for one run, and room for the outputs without an array.
+/// The bytes of bound inputs for one run.
 ///
 /// To be made and used by one thread at a time, while what [`Bound::hold`] gave is held, and before the interpreter is held again.
-pub(crate) struct Io<'a> {
+pub(crate) struct Given<'a>(pub(crate) &'a Bound);
+
+impl Inputs for Given<'_> {
+    fn input(&self, index: usize) -> &[u8] {
+        let array = &self.0.inputs[index];
+        // SAFETY: alive and of this size as `hold` found; an array always has an address, an empty one, too.
+        unsafe { std::slice::from_raw_parts(array.data, array.bytes) }
+    }
+}
+
+/// The bytes of bound outputs for one run, and room for those without an array; to be used as [`Given`] is, and but one of them.
+pub(crate) struct Taken<'a> {
     pub(crate) bound: &'a Bound,
     pub(crate) own: &'a mut [Option<Tensor>],
 }
 
-impl Border for Io<'_> {
-    fn input(&self, index: usize) -> &[u8] {
-        let array = &self.bound.inputs[index];
-        // SAFETY: alive and of this size as `hold` found; an array always has an address, an empty one, too.
-        unsafe { std::slice::from_raw_parts(array.data, array.bytes) }
-    }
-
+impl Outputs for Taken<'_> {
     fn output(&mut self, index: usize) -> &mut [u8] {
         match (&self.bound.outputs[index], &mut self.own[index]) {
             // SAFETY: as for inputs; disjoint from every other bound array as `new` found, and borrowed as this is.

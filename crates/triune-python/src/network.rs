@@ -18,8 +18,8 @@ use triune::internals::{
         cancel::{self, NoLock},
     },
     runtime::{
-        self, Border, Dim, Model, ModelOptions, Outline, OutlineNode, OutlineValue, PlannedBuffer, Program,
-        Session, SessionOptions, Tensor, TensorRef, ValueInfo, Variable,
+        self, Dim, Inputs, Model, ModelOptions, Outline, OutlineNode, OutlineValue, Outputs, PlannedBuffer,
+        Program, Session, SessionOptions, Tensor, TensorRef, ValueInfo, Variable,
     },
     tensor::{DType, Shape},
 };
@@ -165,8 +165,8 @@ impl State {
             let outputs = self.session.prepare(shapes).map_err(error::runtime)?;
             self.results = outputs.into_iter().enumerate().map(own).collect::<PyResult<_>>()?;
         }
-        let mut io = bound::Io { bound, own: &mut self.results };
-        self.session.run_border(shapes, &mut io).map_err(error::runtime)
+        let mut outputs = bound::Taken { bound, own: &mut self.results };
+        self.session.run_border(shapes, &bound::Given(bound), &mut outputs).map_err(error::runtime)
     }
 
     /// The same for a model with extents that depend on data, which has no room for its results beforehand.
@@ -174,23 +174,23 @@ impl State {
         // What an earlier run gave is not the result of this one, whatever happens.
         self.results.clear();
         let Some(shapes) = &self.shapes else { return Err(unbound()) };
-        let io = bound::Io { bound, own: &mut [] };
+        let given = bound::Given(bound);
         let operand = |(index, (info, shape)): (usize, (&ValueInfo, &'_ Shape))| (info.dtype, *shape, index);
         let operands: Vec<_> = self.session.inputs().iter().zip(shapes).enumerate().map(operand).collect();
         let operands: Vec<TensorRef<'_>> = operands
             .iter()
-            .map(|(dtype, shape, index)| TensorRef { dtype: *dtype, shape, bytes: io.input(*index) })
+            .map(|(dtype, shape, index)| TensorRef { dtype: *dtype, shape, bytes: given.input(*index) })
             .collect();
         let results = self.session.run(&operands).map_err(error::runtime)?;
         let mut none = vec![None; results.len()];
-        let mut io = bound::Io { bound, own: &mut none };
+        let mut outputs = bound::Taken { bound, own: &mut none };
         let mut kept = Vec::with_capacity(results.len());
         for (index, result) in results.into_iter().enumerate() {
             if !bound.has_output(index) {
                 kept.push(Some(result));
                 continue;
             }
-            let output = io.output(index);
+            let output = outputs.output(index);
             if output.len() != result.bytes.len() {
                 let text =
                     format!("output {index}: {} bytes for an array of {}", result.bytes.len(), output.len());
@@ -402,10 +402,10 @@ impl Network {
         let _held = bound.hold(py)?;
         let found = self.look(py, |state| {
             let shapes = state.shapes.clone().filter(|_| bound.plan() == state.plan).ok_or_else(unbound)?;
-            let io = bound::Io { bound: &bound, own: &mut [] };
+            let given = bound::Given(&bound);
             let operand = |(index, (info, shape)): (usize, (&ValueInfo, &'_ Shape))| {
                 // Copied: the arrays may change as soon as the inputs have been read.
-                (info.dtype, *shape, io.input(index).to_vec())
+                (info.dtype, *shape, given.input(index).to_vec())
             };
             let copies: Vec<_> = self.inputs.iter().zip(&shapes).enumerate().map(operand).collect();
             let operands: Vec<TensorRef<'_>> = copies

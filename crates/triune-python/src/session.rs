@@ -10,7 +10,7 @@ use pyo3::{
     types::{PyBytes, PyDict, PyList},
 };
 use triune::internals::{
-    fork::Lock,
+    fork::{Brief, Lock},
     kernels::cancel,
     runtime::{
         self, Dim, Model, ModelOptions, SessionOptions, StringTensor, Tensor, TensorMut, TensorRef, Value,
@@ -30,6 +30,33 @@ use crate::{
 pub(crate) struct Session {
     inner: Lock<Inner>,
     model: Arc<Model>,
+    /// Whether the outputs' shapes follow from the inputs'.
+    is_fixed: bool,
+    last: Brief<Option<Arc<Last>>>,
+}
+
+/// What the last run whose results were made anew took and gave: results of the next one like it are arrays of numpy's from the
+/// start, which its memory is cheaper for than bytes of zeros.
+struct Last {
+    inputs: Vec<Vec<usize>>,
+    outputs: Vec<(DType, Vec<usize>)>,
+}
+
+impl Last {
+    /// `None` where a value is no tensor.
+    fn of(inputs: &[Parts<'_>], outputs: &[Option<Value>]) -> Option<Self> {
+        let outputs = outputs.iter().map(|value| match value {
+            Some(Value::Tensor(tensor)) => Some((tensor.dtype, tensor.shape.to_vec())),
+            _ => None,
+        });
+        let inputs = inputs.iter().map(|parts| parts.shape().map(<[usize]>::to_vec));
+        Some(Self { inputs: inputs.collect::<Option<_>>()?, outputs: outputs.collect::<Option<_>>()? })
+    }
+
+    fn is_for(&self, inputs: &[Parts<'_>]) -> bool {
+        self.inputs.len() == inputs.len()
+            && self.inputs.iter().zip(inputs).all(|(own, parts)| parts.shape() == Some(own))
+    }
 }
 
 /// The session, and one for the inputs with defaults that were given last.
@@ -85,7 +112,9 @@ impl Session {
         let inner = error::detached(py, || runtime::Session::of(source.model()?, &options))?;
         let session = inner.map_err(error::runtime)?;
         let model = Arc::clone(session.model());
-        Ok(Self { model, inner: Lock::new(Inner { session, options, other: None }) })
+        let is_fixed = !session.is_staged();
+        let inner = Lock::new(Inner { session, options, other: None });
+        Ok(Self { model, inner, is_fixed, last: Brief::new(None) })
     }
 
     /// Name, dtype and shape of each input; an extent that the model leaves open is a name.
@@ -186,7 +215,12 @@ impl Session {
             }
         }
         let parts = fed.iter().map(Given::parts).collect::<PyResult<Vec<_>>>()?;
-        let out = out.unwrap_or_default().0;
+        let mut out = out.unwrap_or_default().0;
+        // With inputs that have defaults, other extents can follow.
+        let remembers = self.is_fixed && more.is_empty();
+        if remembers {
+            self.complete(py, &parts, &mut out)?;
+        }
         let mut targets = self.targets(&out)?;
         let mut into = Vec::with_capacity(targets.len());
         for target in &mut targets {
@@ -204,6 +238,9 @@ impl Session {
             inner.taking(&more)?.run_values(&values, &mut into)
         })?;
         drop(targets);
+        if remembers && results.iter().all(Option::is_some) {
+            *self.last.lock() = Last::of(&parts, &results).map(Arc::new);
+        }
         let given = out.into_iter().chain(std::iter::repeat(None));
         let results = results.into_iter().zip(given).filter_map(|(own, given)| match own {
             Some(own) => Some(result(py, own)),
@@ -268,6 +305,24 @@ impl Source {
 }
 
 impl Session {
+    /// Adds an array for each result that the caller has none for, if their shapes are known.
+    fn complete<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: &[Parts<'_>],
+        out: &mut Vec<Option<Bound<'py, PyAny>>>,
+    ) -> PyResult<()> {
+        let last = self.last.lock().clone();
+        let Some(last) = last.filter(|last| last.is_for(inputs)) else { return Ok(()) };
+        out.resize(out.len().max(last.outputs.len()), None);
+        for (own, (dtype, shape)) in out.iter_mut().zip(&last.outputs) {
+            if own.is_none() {
+                *own = Some(array::empty(py, *dtype, shape)?.into_any());
+            }
+        }
+        Ok(())
+    }
+
     /// Borrows the arrays that results are written to.
     fn targets<'py>(&self, out: &[Option<Bound<'py, PyAny>>]) -> PyResult<Vec<Option<Target<'py>>>> {
         if out.len() > self.model.outputs().len() {
@@ -384,6 +439,14 @@ impl<'a> Parts<'a> {
             owned.push(Tensor { dtype: tensor.dtype, shape, bytes });
         }
         Ok(owned)
+    }
+
+    /// A tensor's.
+    fn shape(&self) -> Option<&[usize]> {
+        match self {
+            Self::Tensor(tensor) => Some(tensor.shape),
+            Self::Sequence(_) | Self::Strings(_) | Self::Nothing => None,
+        }
     }
 
     fn value(&self, list: &'a [Tensor]) -> ValueRef<'a> {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use triune_compiler::{compile_host, compile_room};
-use triune_device::{Border, DeviceSpec, exec::StepView};
+use triune_device::{DeviceSpec, Inputs, Outputs, exec::StepView};
 use triune_graph::{Graph, Strings};
 use triune_kernels::Pool;
 
@@ -97,15 +97,20 @@ impl Engine {
     }
 
     /// Runs once.
-    pub(crate) fn run(&mut self, resources: &mut Resources, border: &mut dyn Border) -> Result<(), Error> {
+    pub(crate) fn run(
+        &mut self,
+        resources: &mut Resources,
+        inputs: &dyn Inputs,
+        outputs: &mut dyn Outputs,
+    ) -> Result<(), Error> {
         let (program, times) = match self {
             Self::Host { program, times, .. } => (program, times),
-            Self::Split(split) => return split.run(border, resources.profiled),
+            Self::Split(split) => return split.run(inputs, outputs, resources.profiled),
         };
         let (scratch, pool) = (&mut resources.scratch, &resources.pool);
         times.clear();
         if !resources.profiled {
-            return program.run(border, scratch, pool, None);
+            return program.run(inputs, outputs, scratch, pool, None);
         }
         let mut last = Instant::now();
         let mut observer = |_: StepView<'_>| {
@@ -113,7 +118,7 @@ impl Engine {
             times.push((now - last).as_nanos() as u64);
             last = now;
         };
-        program.run(border, scratch, pool, Some(&mut observer))
+        program.run(inputs, outputs, scratch, pool, Some(&mut observer))
     }
 
     /// Times of the last run, if it was profiled.

@@ -11,8 +11,8 @@ use std::{
 };
 
 use triune_device::{
-    Addr, Border, Decoded, DeviceSpec, Error as DeviceError, Library, Memory, RangeAccess, RegionId, Segment,
-    SegmentKind, SegmentTable, Stream, exec::Observer,
+    Addr, Decoded, DeviceSpec, Error as DeviceError, Inputs, Library, Memory, Outputs, RangeAccess, RegionId,
+    Segment, SegmentKind, SegmentTable, Stream, exec::Observer,
 };
 use triune_fork::{Brief, BriefGuard};
 use triune_kernels::{Isa, Pool};
@@ -199,8 +199,10 @@ impl Workspace {
         self.state.lock()
     }
 
-    /// A chunk of at least `bytes` that all programs share, every page of it there already up to [`AT_ONCE`].
-    fn chunk(&self, bytes: u64) -> Result<Arc<Chunk>, Error> {
+    /// A chunk that all programs share, with room for `program`; the pages of feature maps are there already up to [`AT_ONCE`].
+    /// Inputs and outputs behind them are seldom used: commands take the caller's.
+    fn chunk(&self, program: &Program) -> Result<Arc<Chunk>, Error> {
+        let bytes = shared_bytes(program);
         let mut state = self.lock();
         if let Some(chunk) = state.chunk.as_ref().filter(|chunk| chunk.len >= bytes) {
             return Ok(Arc::clone(chunk));
@@ -208,7 +210,8 @@ impl Workspace {
         state.chunk = None;
         check_there_is(bytes)?;
         let chunk = Arc::new(Chunk::new(&self.memory, self.region, aligned(bytes))?);
-        let ranges = [RangeAccess::exclusive(chunk.region, chunk.base, chunk.len.min(AT_ONCE as u64))];
+        let ranges =
+            [RangeAccess::exclusive(chunk.region, chunk.base, map_bytes(program).min(AT_ONCE as u64))];
         self.memory.lease(&ranges)?.write(ranges[0])?.fill(0);
         state.chunk = Some(Arc::clone(&chunk));
         Ok(chunk)
@@ -280,7 +283,7 @@ impl HostProgram {
         let constants = workspace.constants(&program.constants)?;
         // Memory has them now.
         program.constants = bytes::Bytes::new();
-        let shared = workspace.chunk(shared_bytes(&program))?;
+        let shared = workspace.chunk(&program)?;
         let segments = segments(&program, &instructions, &constants, &shared)?;
         let stream =
             Stream { addr: Addr::new(Program::INSTRUCTIONS, 0), len: program.instructions.len() as u64 };
@@ -302,19 +305,21 @@ impl HostProgram {
     /// Runs once.
     pub(crate) fn run(
         &mut self,
-        border: &mut dyn Border,
+        inputs: &dyn Inputs,
+        outputs: &mut dyn Outputs,
         scratch: &mut Scratch,
         pool: &Pool,
         observer: Option<&mut Observer<'_>>,
     ) -> Result<(), Error> {
         if !self.workspace.is_current(&self.shared) {
-            let shared = self.workspace.chunk(shared_bytes(&self.program))?;
+            let shared = self.workspace.chunk(&self.program)?;
             let segments = segments(&self.program, &self.instructions, &self.constants, &shared)?;
             self.decoded.rebind(&self.workspace.memory, &segments)?;
             self.shared = shared;
         }
         self.reserve(scratch, pool.threads())?;
-        let run = self.decoded.run_border(&self.workspace.memory, border, scratch.bytes(), pool, observer);
+        let run =
+            self.decoded.run_border(&self.workspace.memory, inputs, outputs, scratch.bytes(), pool, observer);
         run.map_err(|error| match error {
             triune_device::Error::Busy { .. } => Error::Shared,
             error => self.program.blame(0, error).into(),
@@ -322,11 +327,15 @@ impl HostProgram {
     }
 }
 
+/// Bytes of a program's feature maps.
+fn map_bytes(program: &Program) -> u64 {
+    aligned(program.scratch_bytes).saturating_add(aligned(program.resident_bytes()))
+}
+
 /// Bytes of a program's feature maps, inputs and outputs.
 fn shared_bytes(program: &Program) -> u64 {
     let border = program.inputs.iter().chain(&program.outputs).map(|io| io.bytes() as u64);
-    let maps = aligned(program.scratch_bytes).saturating_add(aligned(program.resident_bytes()));
-    border.fold(maps, |sum, bytes| sum.saturating_add(aligned(bytes)))
+    border.fold(map_bytes(program), |sum, bytes| sum.saturating_add(aligned(bytes)))
 }
 
 /// The program's segments, those that runs write one behind the other in the shared chunk.

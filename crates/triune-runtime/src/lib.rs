@@ -34,7 +34,7 @@ pub use triune_compiler::{
     CompileOptions, Compiled, Error as CompileError, Operator, Outline, OutlineNode, OutlineValue,
     PlanOptions, PlannedBuffer, Program, Report, Residency, Share, Summary, TensorIo, Wait, compile,
 };
-pub use triune_device::Border;
+pub use triune_device::{Inputs, Outputs};
 pub use triune_graph::{Dim, ValueKind};
 pub use triune_kernels::CancelToken;
 pub use triune_memory::residency::Policy;

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, path::Path, sync::Arc};
 
 use bytes::Bytes;
-use triune_device::{Border, DeviceSpec};
+use triune_device::{DeviceSpec, Inputs, Outputs};
 use triune_graph::{Dim, ValueId, ValueKind, passes};
 #[cfg(doc)]
 use triune_kernels::CancelToken;
@@ -346,9 +346,9 @@ impl Session {
                 _ => Some(Tensor::zeros(io.dtype, io.shape)?),
             });
         }
-        let mut border = Tensors { inputs: &tensors, results, into };
-        engine.run(resources, &mut border)?;
-        Ok(border.results.into_iter().map(|tensor| tensor.map(Value::Tensor)).collect())
+        let mut made = Results { own: results, into };
+        engine.run(resources, &Operands(&tensors), &mut made)?;
+        Ok(made.own.into_iter().map(|tensor| tensor.map(Value::Tensor)).collect())
     }
 
     /// The same with the inputs by name, in any order.
@@ -390,7 +390,12 @@ impl Session {
     /// nothing once it is prepared.
     ///
     /// A model whose extents depend on data is refused: [`Self::run`] gives its results.
-    pub fn run_border(&mut self, shapes: &[Shape], border: &mut dyn Border) -> Result<(), Error> {
+    pub fn run_border(
+        &mut self,
+        shapes: &[Shape],
+        inputs: &dyn Inputs,
+        outputs: &mut dyn Outputs,
+    ) -> Result<(), Error> {
         if self.is_staged() {
             return Err(Error::argument("the outputs' extents depend on data"));
         }
@@ -399,7 +404,7 @@ impl Session {
             return Err(Error::argument(format!("'{}' is of strings, which are no elements", info.name)));
         }
         let (resources, engine) = self.engine(shapes)?;
-        engine.run(resources, border)
+        engine.run(resources, inputs, outputs)
     }
 
     /// Starts or stops taking the time of every operator of a run. It costs some dozen nanoseconds per command.
@@ -514,21 +519,25 @@ fn no_tensor(info: &ValueInfo) -> Error {
     }
 }
 
-/// Operands and results of a run.
-pub(crate) struct Tensors<'a, 'b> {
-    pub(crate) inputs: &'a [TensorRef<'a>],
+/// Operands of a run.
+pub(crate) struct Operands<'a>(pub(crate) &'a [TensorRef<'a>]);
+
+impl Inputs for Operands<'_> {
+    fn input(&self, index: usize) -> &[u8] {
+        self.0[index].bytes
+    }
+}
+
+/// Results of a run.
+pub(crate) struct Results<'a, 'b> {
     /// `None` where `into` has the memory.
-    pub(crate) results: Vec<Option<Tensor>>,
+    pub(crate) own: Vec<Option<Tensor>>,
     pub(crate) into: &'a mut [Option<TensorMut<'b>>],
 }
 
-impl Border for Tensors<'_, '_> {
-    fn input(&self, index: usize) -> &[u8] {
-        self.inputs[index].bytes
-    }
-
+impl Outputs for Results<'_, '_> {
     fn output(&mut self, index: usize) -> &mut [u8] {
-        match (&mut self.results[index], self.into.get_mut(index)) {
+        match (&mut self.own[index], self.into.get_mut(index)) {
             (Some(own), _) => &mut own.bytes,
             (None, Some(Some(into))) => into.bytes,
             (None, _) => &mut [],

@@ -13,7 +13,7 @@ use triune_compiler::{
     adapt, compile_core, host_io,
     partition::{HostPart, Origin, parts},
 };
-use triune_device::{Border, DeviceSpec};
+use triune_device::{DeviceSpec, Inputs, Outputs};
 use triune_graph::{Graph, passes};
 use triune_tensor::{DType, Shape, memory};
 
@@ -158,16 +158,20 @@ impl Split {
     }
 
     /// Runs once.
-    pub(crate) fn run(&mut self, border: &mut dyn Border, profiled: bool) -> Result<(), Error> {
+    pub(crate) fn run(
+        &mut self,
+        given: &dyn Inputs,
+        wanted: &mut dyn Outputs,
+        profiled: bool,
+    ) -> Result<(), Error> {
         for session in self.hosts.iter_mut().filter_map(|part| part.session.as_mut()) {
             session.profile(profiled);
         }
         let inputs = self.inputs.clone();
         let results = {
-            let border = &*border;
             let model = inputs.iter().enumerate();
             let model: Vec<TensorRef<'_>> = model
-                .map(|(index, (dtype, shape))| TensorRef { dtype: *dtype, shape, bytes: border.input(index) })
+                .map(|(index, (dtype, shape))| TensorRef { dtype: *dtype, shape, bytes: given.input(index) })
                 .collect();
             let core = self.core_outputs.iter().map(|_| None).collect();
             let mut tensors = Tensors { model, hosts: Vec::with_capacity(self.hosts.len()), core };
@@ -177,7 +181,7 @@ impl Split {
             self.outputs.iter().map(bytes).collect::<Result<Vec<_>, Error>>()?
         };
         for (index, result) in results.iter().enumerate() {
-            let output = border.output(index);
+            let output = wanted.output(index);
             if output.len() != result.len() {
                 return Err(Error::Operand {
                     what: format!("output '{}'", self.ios[index].name),

@@ -19,7 +19,7 @@ use triune_tensor::{DType, Shape};
 use crate::{
     Deployment, Error, Model, OperatorTime, Outline, OutlineValue, Program, Tensor, TensorRef, dynamic,
     engine::{Engine, Resources},
-    session::Tensors,
+    session::{Operands, Results},
 };
 use control::Bodies;
 use value::{Value, ValueRef};
@@ -178,9 +178,9 @@ impl Part {
             let results = results.collect::<Result<_, _>>()?;
             let open = stage.inputs.iter().filter(|name| !stage.known.contains(*name));
             let inputs: Vec<TensorRef<'_>> = open.filter_map(|name| table.get(name)).collect();
-            let mut border = Tensors { inputs: &inputs, results, into: &mut [] };
-            engine.run(resources, &mut border)?;
-            let results = border.results.into_iter().flatten().map(Value::Tensor);
+            let mut made = Results { own: results, into: &mut [] };
+            engine.run(resources, &Operands(&inputs), &mut made)?;
+            let results = made.own.into_iter().flatten().map(Value::Tensor);
             table.made.extend(stage.outputs.iter().cloned().zip(results));
         }
         self.times.clear();

@@ -5,7 +5,9 @@ use triune_graph::{
     Dim, Graph, Op,
     ops::{BinaryKind, NonZero, UnaryKind},
 };
-use triune_runtime::{Border, CompileError, Error, Session, SessionOptions, Tensor, TensorMut, TensorRef};
+use triune_runtime::{
+    CompileError, Error, Inputs, Outputs, Session, SessionOptions, Tensor, TensorMut, TensorRef,
+};
 use triune_tensor::{DType, MAX_RANK, Shape};
 use triune_testing::GraphBuilder;
 
@@ -182,31 +184,31 @@ fn long_traces_are_made_in_parts() {
     }
 }
 
-/// A border whose tensors are somebody's own.
-struct Own {
-    inputs: Vec<Vec<u8>>,
-    outputs: Vec<Vec<u8>>,
+/// Tensors that are somebody's own.
+struct Own(Vec<Vec<u8>>);
+
+impl Inputs for Own {
+    fn input(&self, index: usize) -> &[u8] {
+        &self.0[index]
+    }
 }
 
-impl Border for Own {
-    fn input(&self, index: usize) -> &[u8] {
-        &self.inputs[index]
-    }
-
+impl Outputs for Own {
     fn output(&mut self, index: usize) -> &mut [u8] {
-        &mut self.outputs[index]
+        &mut self.0[index]
     }
 }
 
 #[test]
 fn results_are_made_where_the_caller_wants_them() {
     let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
-    let mut own = Own { inputs: vec![bytes(&[1.0, 2.0]), bytes(&[10.0, 20.0])], outputs: vec![vec![0; 8]] };
+    let (given, mut wanted) = (Own(vec![bytes(&[1.0, 2.0]), bytes(&[10.0, 20.0])]), Own(vec![vec![0; 8]]));
     let mut direct = session(difference());
-    direct.run_border(&shapes(&[1, 2]), &mut own).expect("a run");
-    assert_eq!(own.outputs[0], bytes(&[-19.0, -38.0]));
-    assert!(direct.run_border(&shapes(&[1, 2])[..1], &mut own).is_err());
-    let error = session(staged()).run_border(&shapes(&[4])[..1], &mut own).expect_err("no fixed results");
+    direct.run_border(&shapes(&[1, 2]), &given, &mut wanted).expect("a run");
+    assert_eq!(wanted.0[0], bytes(&[-19.0, -38.0]));
+    assert!(direct.run_border(&shapes(&[1, 2])[..1], &given, &mut wanted).is_err());
+    let error = session(staged()).run_border(&shapes(&[4])[..1], &given, &mut wanted);
+    let error = error.expect_err("no fixed results");
     assert!(error.to_string().contains("the outputs' extents depend on data"), "{error}");
 }
 

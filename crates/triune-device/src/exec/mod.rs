@@ -29,7 +29,7 @@ use check::{Checker, Program};
 use guard::{Bound, Guard};
 use library::Packing;
 use operands::{Operands, Prepared, SegRange};
-use outside::Outside;
+use outside::{InPlace, Sources, Targets};
 
 use crate::{
     Addr, Command, Error, Lease, Memory, Watch,
@@ -68,11 +68,15 @@ impl StepView<'_> {
     }
 }
 
-/// What a run reads and writes outside of the device's memory, by position. An index always gives the same bytes.
-pub trait Border {
-    /// The bytes for an input segment.
+/// What a run reads outside of the device's memory, by position.
+pub trait Inputs {
+    /// The bytes for an input segment; an index always gives the same.
     fn input(&self, index: usize) -> &[u8];
-    /// The bytes for an output segment.
+}
+
+/// What a run writes outside of the device's memory, by position.
+pub trait Outputs {
+    /// The bytes for an output segment; an index always gives the same.
     fn output(&mut self, index: usize) -> &mut [u8];
 }
 
@@ -87,6 +91,7 @@ struct Steps {
     prepared: Vec<Prepared>,
     /// Operands in full; empty while the sanitizer is off.
     operands: Vec<Operands>,
+    in_place: InPlace,
     /// Bytes of memory that all of it takes.
     bytes: u64,
 }
@@ -241,7 +246,13 @@ impl Decoded {
         let staging_bytes = steps.iter().map(Prepared::staging_bytes).max().unwrap_or(0);
         let bytes = budget.used() - before;
         Ok(Self {
-            steps: Arc::new(Steps { words, prepared: steps, operands, bytes }),
+            steps: Arc::new(Steps {
+                words,
+                in_place: InPlace::new(segments, &steps),
+                prepared: steps,
+                operands,
+                bytes,
+            }),
             segments: segments.clone(),
             access: of_kind(|_| true),
             border_access: border_access(segments.segments()),
@@ -390,15 +401,19 @@ impl Decoded {
         self.run_leased(memory, &mut lease, None, commands, scratch, pool, observer)
     }
 
-    /// As [`Self::run`], with inputs from outside and the outputs copied out behind, all under one lease. Inputs on a
-    /// boundary of 8 bytes are read where they are; others are copied in before, and all are when the sanitizer is on.
+    /// As [`Self::run`], with inputs and outputs outside of the device's memory, all under one lease.
+    ///
+    /// Tensors on a boundary of 8 bytes are read and written where they are; others are copied to their segments before and
+    /// from them behind, as are outputs that commands read, and all tensors when the sanitizer is on.
     ///
     /// # Errors
-    /// As [`Self::run`]; [`Error::Segment`] when the border's bytes are not those of a segment. Nothing has run then.
+    /// As [`Self::run`], some of the outputs written then; [`Error::Segment`] when a tensor's bytes are not those of a segment,
+    /// and nothing has run.
     pub fn run_border(
         &self,
         memory: &Memory,
-        border: &mut dyn Border,
+        inputs: &dyn Inputs,
+        outputs: &mut dyn Outputs,
         scratch: &mut [u8],
         pool: &Pool,
         observer: Option<&mut Observer<'_>>,
@@ -416,35 +431,37 @@ impl Decoded {
         let segments = self.segments.segments();
         let of_kind = |kind| segments.iter().enumerate().filter(move |(_, segment)| segment.kind == kind);
         for (number, (index, segment)) in of_kind(SegmentKind::Output).enumerate() {
-            check(index, segment, border.output(number).len())?;
+            check(index, segment, outputs.output(number).len())?;
         }
         for (number, (index, segment)) in of_kind(SegmentKind::Input).enumerate() {
-            check(index, segment, border.input(number).len())?;
+            check(index, segment, inputs.input(number).len())?;
         }
         if memory.sanitizer().is_some() {
             // Copies of the host's of their own, which the sanitizer sees.
             for (number, (_, segment)) in of_kind(SegmentKind::Input).enumerate() {
-                memory.write(segment.region, segment.base, border.input(number))?;
+                memory.write(segment.region, segment.base, inputs.input(number))?;
             }
             self.run(memory, scratch, pool, observer)?;
             for (number, (_, segment)) in of_kind(SegmentKind::Output).enumerate() {
-                memory.read(segment.region, segment.base, border.output(number))?;
+                memory.read(segment.region, segment.base, outputs.output(number))?;
             }
             return Ok(());
         }
         let mut lease = memory.lease_for_program(&self.border_access)?;
-        let outside = Outside::new(&self.segments, border);
-        for (number, (_, segment)) in of_kind(SegmentKind::Input).enumerate().filter(|(_, (_, s))| s.len > 0)
-        {
-            if !outside.is_some_and(|outside| outside.has(number)) {
-                cancel::copy(border.input(number), lease.write(segment.access())?);
+        let sources = Sources::new(&self.steps.in_place, inputs);
+        for (number, (_, segment)) in of_kind(SegmentKind::Input).enumerate() {
+            if segment.len > 0 && !sources.has(number) {
+                cancel::copy(inputs.input(number), lease.write(segment.access())?);
             }
         }
+        let mut targets = Targets::new(&self.steps.in_place, outputs);
         let commands = 0..self.steps.prepared.len();
-        self.run_leased(memory, &mut lease, outside.as_ref(), commands, scratch, pool, observer)?;
-        for (number, (_, segment)) in of_kind(SegmentKind::Output).enumerate().filter(|(_, (_, s))| s.len > 0)
-        {
-            cancel::copy(lease.read(segment.access())?, border.output(number));
+        let outside = Some((sources, &mut targets));
+        self.run_leased(memory, &mut lease, outside, commands, scratch, pool, observer)?;
+        for (number, (_, segment)) in of_kind(SegmentKind::Output).enumerate() {
+            if segment.len > 0 && !targets.has(number) {
+                cancel::copy(lease.read(segment.access())?, targets.output(number));
+            }
         }
         work::go_on()
     }
@@ -453,7 +470,7 @@ impl Decoded {
         &self,
         memory: &Memory,
         lease: &mut Lease<'_>,
-        outside: Option<&Outside<'_>>,
+        mut outside: Option<(Sources<'_>, &mut Targets<'_>)>,
         commands: Range<usize>,
         scratch: &mut [u8],
         pool: &Pool,
@@ -480,7 +497,10 @@ impl Decoded {
             if let (Some(guard), Some(operands)) = (&guard, self.steps.operands.get(index)) {
                 guard.at(index, step.opcode.mnemonic()).step(operands)?;
             }
-            let done = step.run(lease, &self.segments, outside, staging, scratch, pool);
+            let done = {
+                let outside = outside.as_mut().map(|(sources, targets)| (*sources, &mut **targets));
+                step.run(lease, &self.segments, outside, staging, scratch, pool)
+            };
             // Before anybody sees what a kernel that was stopped left behind.
             work::go_on()?;
             done.map_err(|error| match error {
@@ -490,8 +510,12 @@ impl Decoded {
                 }
             })?;
             if let (Some(observer), Some(reader)) = (observer.as_deref_mut(), &mut reader) {
-                let output = lease.read(step.write.resolve(&self.segments)?)?;
-                observer(StepView { index, words: reader.skip().unwrap_or_default(), output });
+                let words = reader.skip().unwrap_or_default();
+                let output = match outside.as_mut().and_then(|(_, targets)| targets.bytes(step.write)) {
+                    Some(output) => output,
+                    None => lease.read(step.write.resolve(&self.segments)?)?,
+                };
+                observer(StepView { index, words, output });
             }
         }
         Ok(())

@@ -3,11 +3,15 @@
 //! As many of these are in memory as a program has commands: what few commands have is boxed, and what the sanitizer alone
 //! asks for is kept beside them while it is on.
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
 use triune_kernels::{Blocked, CopyNd, Pool, cancel};
 
-use super::{SegmentTable, check::Placed, outside::Outside};
+use super::{
+    SegmentTable,
+    check::Placed,
+    outside::{Sources, Targets},
+};
 use crate::{Error, Lease, command::Opcode, memory::RangeAccess};
 
 /// Operands that a command can read beside its constants.
@@ -33,6 +37,12 @@ impl SegRange {
         self.segment == other.segment
             && self.start < other.start + other.len
             && other.start < self.start + self.len
+    }
+
+    /// The range in bytes of the segment, if this machine can address it.
+    pub(super) fn indices(&self) -> Option<Range<usize>> {
+        let start = usize::try_from(self.start).ok()?;
+        Some(start..start.checked_add(usize::try_from(self.len).ok()?)?)
     }
 
     /// Where the range lies in memory.
@@ -154,6 +164,11 @@ impl Prepared {
         Self { reads: compact, write: write.range, apart: any.then(|| Box::new(apart)), kernel, opcode }
     }
 
+    /// The segments that it reads.
+    pub(super) fn read_segments(&self) -> impl Iterator<Item = u8> {
+        self.reads.iter().flatten().map(|read| read.segment)
+    }
+
     /// Bytes of scratch that operands copied aside, gathered or to be scattered take.
     pub(super) fn staging_bytes(&self) -> usize {
         let read = |(index, read): (usize, &Option<Read>)| match (read, self.gathered(index)) {
@@ -181,16 +196,20 @@ impl Prepared {
         self.kernel.scratch_bytes(threads)
     }
 
-    /// Runs the kernel, on inputs where `outside` has them.
+    /// Runs the kernel, on inputs and into outputs where `outside` has them.
     pub(super) fn run(
         &self,
         lease: &mut Lease<'_>,
         segments: &SegmentTable,
-        outside: Option<&Outside<'_>>,
+        outside: Option<(Sources<'_>, &mut Targets<'_>)>,
         staging: &mut [u8],
         scratch: &mut [u8],
         pool: &Pool,
     ) -> Result<(), RunError> {
+        let (sources, target) = match outside {
+            Some((sources, targets)) => (Some(sources), targets.bytes(self.write)),
+            None => (None, None),
+        };
         let write = self.write.resolve(segments).map_err(RunError::Device)?;
         // An operand that does not exist, lies outside, or was copied aside, is an empty range where the output starts.
         let mut ranges = [RangeAccess::shared(write.region, write.start, 0); MAX_READS];
@@ -200,7 +219,7 @@ impl Prepared {
         {
             let Some(read) = read else { continue };
             let gathered = self.gathered(index);
-            let outside = outside.and_then(|outside| outside.bytes(read.range()));
+            let outside = sources.and_then(|sources| sources.bytes(read.range()));
             if outside.is_some() && gathered.is_none() {
                 *copy = outside;
                 continue;
@@ -226,7 +245,16 @@ impl Prepared {
                 *range = resolved;
             }
         }
-        let (mut reads, output) = lease.split(ranges, write).map_err(RunError::Device)?;
+        let (mut reads, output) = match target {
+            Some(output) => {
+                let mut reads: [&[u8]; MAX_READS] = [&[]; MAX_READS];
+                for (read, range) in reads.iter_mut().zip(ranges) {
+                    *read = lease.read(range).map_err(RunError::Device)?;
+                }
+                (reads, output)
+            }
+            None => lease.split(ranges, write).map_err(RunError::Device)?,
+        };
         for (read, copy) in reads.iter_mut().zip(copies) {
             if let Some(copy) = copy {
                 *read = copy;
