@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,3 +50,34 @@ def test_data() -> Path:
         where = "TRIUNE_TEST_DATA" if named else "set TRIUNE_TEST_DATA"
         pytest.skip(f"no test data: {folder} holds no folder 'models' ({where})")
     return folder
+
+
+@pytest.fixture(scope="session")
+def video() -> Callable[[Path, Sequence[Any]], Path]:
+    """Return what writes pictures, uint8 RGB (H, W, 3), into a video file, ten a second; or skip without a decoder."""
+    if importlib.util.find_spec("cv2") is None and importlib.util.find_spec("av") is None:
+        pytest.skip("no decoder of videos: neither OpenCV nor PyAV is installed")
+
+    def with_cv2(file: Path, pictures: Sequence[Any]) -> Path:
+        import cv2
+
+        height, width = pictures[0].shape[:2]
+        writer = cv2.VideoWriter(str(file), cv2.VideoWriter_fourcc(*"mp4v"), 10, (width, height))
+        for pixels in pictures:
+            writer.write(pixels[..., ::-1].copy())
+        writer.release()
+        return file
+
+    def with_av(file: Path, pictures: Sequence[Any]) -> Path:
+        import av
+
+        with av.open(str(file), "w") as container:
+            stream = container.add_stream("mpeg4", rate=10)
+            stream.height, stream.width = pictures[0].shape[:2]
+            stream.pix_fmt = "yuv420p"
+            for pixels in pictures:
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+            container.mux(stream.encode())
+        return file
+
+    return with_av if importlib.util.find_spec("cv2") is None else with_cv2

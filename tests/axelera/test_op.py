@@ -66,7 +66,7 @@ def test_pictures() -> None:
     random = np.random.default_rng(0)
     picture = random.integers(0, 256, (4, 6, 3), np.uint8)
     np.testing.assert_array_equal(op.color_convert("RGB", src="BGR")(picture), picture[..., ::-1])
-    np.testing.assert_array_equal(op.colorconvert("BGRA", "RGB")(picture)[..., 3], np.full((4, 6), 255))
+    np.testing.assert_array_equal(np.asarray(op.colorconvert("BGRA", "RGB")(picture))[..., 3], np.full((4, 6), 255))
     grey = op.color_convert("GRAY", src="RGB")(picture)
     np.testing.assert_allclose(grey, picture @ [0.299, 0.587, 0.114], atol=0.51)
     with pytest.raises(InvalidArgument, match="give src"):
@@ -153,18 +153,21 @@ def test_boxes_come_back_to_the_picture(height: int, width: int) -> None:
             return found
 
     pipeline = op.seq(op.letterbox(320, 320), op.to_tensor(), Model(), op.to_image_space(keypoint_cols=range(6, 9, 3)))
-    np.testing.assert_allclose(pipeline(picture), np.concatenate([boxes, points], 1), atol=1e-3)
+    scale = np.array([width, height, width, height, 1, 1, width, height, 1], np.float32)
+    np.testing.assert_allclose(pipeline(picture) * scale, np.concatenate([boxes, points], 1), atol=1e-3)
     objects = op.seq(pipeline, op.ax_detection(class_id_type=op.CocoClasses), op.filter(min_score=0.6))(picture)
     assert [(one.index, one.class_id, one.score) for one in objects] == [(0, op.CocoClasses.person, 0.75)]
-    assert list(objects[0].bbox) == pytest.approx(boxes[0, :4], abs=1e-3)
+    assert objects[0].bbox.to_pixels(width, height) == tuple(boxes[0, :4])
+    assert list(objects[0].bbox) == pytest.approx(boxes[0, :4] / scale[:4], abs=1e-5)
     (pose, _) = op.seq(pipeline, op.ax_pose(num_keypoints=1))(picture)
-    assert (pose.keypoints[0].x, pose.keypoints[0].y) == pytest.approx((3, 4), abs=1e-3)
+    assert (pose.keypoints[0].frame_x(width), pose.keypoints[0].frame_y(height)) == (3, 4)
     for image, found in pipeline.stream([picture, picture]):
         assert image is picture
         assert len(found) == 2
     with op.frame_context(picture):
         boxed = op.letterbox(320, 320)(picture)
-        np.testing.assert_allclose(op.to_image_space()(Model()(op.to_tensor()(boxed)))[:, :4], boxes[:, :4], atol=1e-3)
+        rows = op.to_image_space()(Model()(op.to_tensor()(boxed)))
+        np.testing.assert_allclose(rows[:, :4] * scale[:4], boxes[:, :4], atol=1e-3)
     with pytest.raises(InvalidArgument, match="no letterbox"):
         op.to_image_space()(boxes)
 

@@ -1,7 +1,7 @@
 """The vendors' import names, for programs that must not be changed. Nothing here is on the path unless it is asked for.
 
-`import triune.compat.axelera` makes `axelera.runtime` importable, `import triune.compat.megenginelite` `megenginelite`,
-`import triune.compat.icraft` `icraft.xir` and `xir`, and so for `xrt`,
+`import triune.compat.axelera` makes `axelera.runtime` importable, and `axelera.types` where the vendor's own is not installed;
+`import triune.compat.megenginelite` `megenginelite`; `import triune.compat.icraft` `icraft.xir` and `xir`, and so for `xrt`,
 `host_backend`, `zg330backend` and `buyibackend` (`buyi_backend`).
 ``python -m triune compat run program.py`` does all of it and runs the program.
 """
@@ -21,12 +21,16 @@ ICRAFT = ("icraft.xir", "xir")
 
 _PATHS = Path(__file__).parent / "paths"
 
+_SIBLINGS = {"axelera": ("axelera.types", "axelera.runtime2")}
+"""What a vendor ships beside it, each in a folder of its own: the vendor's wins, silently, where it is installed."""
+
 
 def install(vendor: str, module: str | Sequence[str], *, force: bool = False, environment: bool = False) -> None:
     """Make the import name `module`, or several, mean Triune's front end for `vendor`; doing so again is harmless.
 
-    Names are found through a directory added to `sys.path`, so that other packages of a vendor's namespace stay
-    importable. With `environment`, child processes that run Python find it, too.
+    Names are found through directories added to `sys.path`, so that other packages of a vendor's namespace stay
+    importable; those of them that Triune has, too, come along if the vendor's are not
+    installed. With `environment`, child processes that run Python find it, too.
 
     Raises ImportError if the vendor's own package is there, unless `force` puts Triune's in front of it.
     """
@@ -50,10 +54,17 @@ def install(vendor: str, module: str | Sequence[str], *, force: bool = False, en
                 del sys.modules[parent]
         sys.path.insert(0 if installed else len(sys.path), folder)
         importlib.invalidate_caches()
+    added = [folder]
+    for sibling in _SIBLINGS.get(vendor, ()):
+        beside = str(_PATHS / sibling.replace(".", "_"))
+        if beside not in sys.path and _origin(sibling) is None:
+            sys.path.append(beside)
+            importlib.invalidate_caches()
+        added += [beside] if beside in sys.path else []
     if environment:
         paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        if folder not in paths:
-            os.environ["PYTHONPATH"] = os.pathsep.join(path for path in (folder, *paths) if path)
+        new = [path for path in added if path not in paths]
+        os.environ["PYTHONPATH"] = os.pathsep.join(path for path in (*new, *paths) if path)
 
 
 def _origin(module: str) -> str | None:

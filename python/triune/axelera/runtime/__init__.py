@@ -17,23 +17,26 @@ from triune.axelera.runtime._errors import (
     Pending,
     UnknownError,
 )
+from triune.axelera.runtime._images import ColorFormat, Image
 from triune.axelera.runtime._profile import HostProfile, OperatorProfile, Profile
 from triune.axelera.runtime._types import BoardType, DeviceInfo, TensorInfo
 from triune.axelera.runtime.objects import Connection, Context, Model, ModelInstance, Object
 
-from . import axruntime, objects, op
+from . import axruntime, cv, display, objects, op
 
 __version__ = "1.2.5"
 """The vendor's release whose interface this is; programs ask for it, and for the distribution's, to choose files."""
 
 __all__ = [
     "BoardType",
+    "ColorFormat",
     "Connection",
     "ConnectionError",
     "Context",
     "DeviceInUse",
     "DeviceInfo",
     "HostProfile",
+    "Image",
     "IncompatibleDevice",
     "InternalError",
     "InvalidArgument",
@@ -48,6 +51,8 @@ __all__ = [
     "TensorInfo",
     "UnknownError",
     "axruntime",
+    "cv",
+    "display",
     "objects",
     "op",
 ]

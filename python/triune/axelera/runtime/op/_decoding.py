@@ -10,7 +10,7 @@ from triune.axelera.runtime._errors import InvalidArgument
 from triune.axelera.runtime.op._operators import FRAME, Array, Operator, array_of
 
 
-def _rows(what: str, raw: Any, columns: int) -> Array:
+def rows_of(what: str, raw: Any, columns: int) -> Array:
     """Return a detector's output as a row for each candidate."""
     array = np.asarray(array_of(raw), np.float32)
     array = array[0] if array.ndim == 3 else array
@@ -26,16 +26,22 @@ def _corners(boxes: Array) -> Array:
     return np.concatenate([centre - half, centre + half], 1)
 
 
-_ANCHOR_FREE = ("yolov8", "yolov9", "yolo11", "yolov11")
+ANCHOR_FREE = ("yolov8", "yolov9", "yolo11", "yolov11")
 
 
-def _best(rows: Array, scores: Array, threshold: float, most: int, rest: Array) -> Array:
-    """Return the rows above a threshold: corners, score, class, what else there is; the best first if there are too many."""
+def _above(scores: Array, threshold: float, most: int) -> tuple[Array, Array, Array]:
+    """Return the rows whose best score is above a threshold, so many of the best; the best scores and classes of all."""
     best = scores.argmax(1)
     score = scores[np.arange(len(scores)), best]
     kept = np.flatnonzero(score >= threshold)
     if len(kept) > most:
         kept = np.sort(kept[np.argsort(-score[kept], kind="stable")[:most]])
+    return kept, score, best
+
+
+def best_rows(rows: Array, scores: Array, threshold: float, most: int, rest: Array) -> Array:
+    """Return the rows above a threshold, most of the best: corners, score, class, and what else there is."""
+    kept, score, best = _above(scores, threshold, most)
     columns = [_corners(rows[kept]), score[kept, None], best[kept, None].astype(np.float32), rest[kept]]
     return np.concatenate(columns, 1).astype(np.float32)
 
@@ -53,19 +59,19 @@ class DecodeDetections(Operator):
         """Return a row for each box above the threshold. Raises InvalidArgument for another algorithm or shape."""
         algo, what = self.algo.lower(), "decode_detections"
         if algo in ("yolov10", "yolo26", "yolov26"):
-            rows = _rows(what, raw, 6)
+            rows = rows_of(what, raw, 6)
             return rows[rows[:, 4] >= self.confidence_threshold][: self.max_boxes_pre_nms]
-        if algo in _ANCHOR_FREE:
-            rows = _rows(what, raw, 4 + self.num_classes)
+        if algo in ANCHOR_FREE:
+            rows = rows_of(what, raw, 4 + self.num_classes)
             scores = rows[:, 4:]
         elif algo in ("yolov5", "yolov7"):
-            rows = _rows(what, raw, 5 + self.num_classes)
+            rows = rows_of(what, raw, 5 + self.num_classes)
             scores = rows[:, 5:] * rows[:, 4:5]
         else:
             raise InvalidArgument(
                 f"{what}: algo {self.algo!r} is none of yolov5, yolov7, yolov8, yolov9, yolov10, yolo11, yolo26"
             )
-        return _best(rows, scores, self.confidence_threshold, self.max_boxes_pre_nms, rows[:, :0])
+        return best_rows(rows, scores, self.confidence_threshold, self.max_boxes_pre_nms, rows[:, :0])
 
 
 class DecodePose(Operator):
@@ -79,61 +85,76 @@ class DecodePose(Operator):
 
     def __call__(self, raw: Any) -> Array:
         """Return a row for each box above the threshold: corners, score, class, and x, y and confidence of each point."""
-        if self.algo.lower() not in _ANCHOR_FREE:
+        if self.algo.lower() not in ANCHOR_FREE:
             raise InvalidArgument(f"decode_pose: algo {self.algo!r} is none of yolov8, yolo11")
-        rows = _rows("decode_pose", raw, 5 + 3 * self.num_keypoints)
-        return _best(rows, rows[:, 4:5], self.confidence_threshold, self.max_boxes_pre_nms, rows[:, 5:])
+        rows = rows_of("decode_pose", raw, 5 + 3 * self.num_keypoints)
+        return best_rows(rows, rows[:, 4:5], self.confidence_threshold, self.max_boxes_pre_nms, rows[:, 5:])
 
 
-class Nms(Operator):
-    """Leaves of boxes that overlap the one with the best score."""
+class DecodeObb(Operator):
+    """Makes turned boxes of a YOLO detector's output: centre, extents, score, class and angle, in pixels of the model's input."""
 
-    iou_threshold: float = 0.45
-    class_agnostic: bool = False
-    max_boxes: int = 300
-    backend: str = "opencv"
+    num_classes: int
+    confidence_threshold: float = 0.25
+    max_boxes_pre_nms: int = 30000
 
-    def __call__(self, detections: Any) -> Array:
-        """Return the rows that stay, the best first. Columns behind the score come along."""
-        rows = np.asarray(array_of(detections), np.float32)
-        rows = rows[np.argsort(-rows[:, 4], kind="stable")]
-        classes = rows[:, 5] if rows.shape[1] > 5 and not self.class_agnostic else np.zeros(len(rows), np.float32)
-        areas = np.maximum(rows[:, 2] - rows[:, 0], 0) * np.maximum(rows[:, 3] - rows[:, 1], 0)
-        alive, kept = np.ones(len(rows), bool), []
-        for index in range(len(rows)):
-            if not alive[index]:
-                continue
-            kept.append(index)
-            if len(kept) >= self.max_boxes:
-                break
-            others = np.flatnonzero(alive[index + 1 :] & (classes[index + 1 :] == classes[index])) + index + 1
-            corner = np.maximum(rows[others, :2], rows[index, :2]), np.minimum(rows[others, 2:4], rows[index, 2:4])
-            shared = np.maximum(corner[1] - corner[0], 0).prod(1)
-            union = areas[others] + areas[index] - shared
-            alive[others[shared > self.iou_threshold * union]] = False
-        return rows[kept]
+    def __call__(self, raw: Any) -> Array:
+        """Return a row for each box above the threshold; the model's end with the angle. Raises InvalidArgument for others."""
+        rows = rows_of("decode_obb", raw, 5 + self.num_classes)
+        kept, score, best = _above(rows[:, 4:-1], self.confidence_threshold, self.max_boxes_pre_nms)
+        columns = [rows[kept, :4], score[kept, None], best[kept, None].astype(np.float32), rows[kept, -1:]]
+        return np.concatenate(columns, 1).astype(np.float32)
 
 
 class ToImageSpace(Operator):
-    """Takes boxes, and points, from the model's input back to the picture, before `Letterbox`."""
+    """Takes boxes, and points, from pixels of the model's input to fractions of the picture before `Letterbox` or `Resize`."""
 
     box_cols: Any = (0, 4)
+    box_format: str = "xyxy"
     keypoint_cols: Any = None
 
     def __call__(self, detections: Any) -> Array:
-        """Return rows in pixels of the picture. Raises InvalidArgument if no letterbox was there before."""
+        """Return rows whose places are fractions of the picture's width and height; boxes end at its edges.
+
+        Raises InvalidArgument if no operator was there before that brought a picture to the model's size.
+        """
         frame = FRAME.get()
-        if frame is None or "letterbox" not in frame.saved:
-            raise InvalidArgument("to_image_space: no letterbox was there before, in this pipeline or op.frame_context")
-        across, down, left, top, columns, rows = frame.saved["letterbox"]
+        place = None if frame is None else frame.saved.get("place")
+        if place is None:
+            raise InvalidArgument(
+                "to_image_space: no letterbox or resize was there before, in this pipeline or op.frame_context"
+            )
         found = np.array(array_of(detections), np.float32)
-        places = list(range(*self.box_cols))[::2] if self.box_cols else []
-        for place in places:
-            found[:, place] = np.clip((found[:, place] - left) / across, 0, columns)
-            found[:, place + 1] = np.clip((found[:, place + 1] - top) / down, 0, rows)
-        for place in self.keypoint_cols or ():
-            found[:, place] = (found[:, place] - left) / across
-            found[:, place + 1] = (found[:, place + 1] - top) / down
+
+        def back(column: int, axis: int) -> Array:
+            off, by, extent = ((place.left, place.across, place.columns), (place.top, place.down, place.rows))[axis]
+            return (found[:, column] - np.float32(off)) / np.float32(by * extent)
+
+        first = self.box_cols[0] if self.box_cols else 0
+        if self.box_cols and self.box_format == "xywhr":
+            found[:, first], found[:, first + 1] = back(first, 0), back(first + 1, 1)
+            found[:, first + 2] /= np.float32(place.across * place.columns)
+            found[:, first + 3] /= np.float32(place.down * place.rows)
+        elif self.box_cols and self.box_format == "xyxy":
+            for column in range(*self.box_cols):
+                found[:, column] = np.clip(back(column, (column - first) % 2), 0, 1)
+        elif self.box_cols:
+            raise InvalidArgument(f"to_image_space: box_format {self.box_format!r} is none of xyxy, xywhr")
+        for column in self.keypoint_cols or ():
+            found[:, column], found[:, column + 1] = back(column, 0), back(column + 1, 1)
+        return found
+
+
+class Softmax(Operator):
+    """Makes probabilities of scores."""
+
+    dim: int = -1
+
+    def __call__(self, scores: Any) -> Array:
+        """Return numbers of the sum 1 along an axis, as 32-bit floats."""
+        array: Array = np.asarray(array_of(scores), np.float32)
+        powers = np.exp(array - array.max(self.dim, keepdims=True))
+        found: Array = powers / powers.sum(self.dim, keepdims=True)
         return found
 
 
@@ -155,3 +176,9 @@ class TopK(Operator):
             range(min(self.k, array.shape[axis])), axis
         )
         return np.take_along_axis(array, order, axis), order
+
+
+class Top1(TopK):
+    """Takes the best one."""
+
+    k: int = 1

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import contextvars
 import inspect
+import os
 import typing
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
+
+from triune.axelera._image import Picture
+
+if TYPE_CHECKING:
+    from triune.axelera.runtime.op._objects import BBox
 
 Array = npt.NDArray[Any]
 
@@ -25,6 +31,8 @@ class FrameContext:
 
 
 FRAME: contextvars.ContextVar[FrameContext | None] = contextvars.ContextVar("frame", default=None)
+PARENT: contextvars.ContextVar[BBox | None] = contextvars.ContextVar("parent", default=None)
+"""The box of the whole picture that the one under way was cut out of."""
 
 
 @contextmanager
@@ -71,14 +79,39 @@ class Operator:
         """Return the operator itself: there is nothing to fuse."""
         return self
 
-    def batch(self, inputs: Iterable[Any]) -> list[Any]:
-        """Return the results of several inputs, in their order."""
-        return [self(one) for one in inputs]
+    def batch(self, *inputs: Any) -> list[Any]:
+        """Return the results of several inputs, in their order: of an iterable of them, or of them one by one."""
+        several = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Iterable) else inputs
+        return [self(one) for one in several]
 
-    def stream(self, source: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-        """Yield each picture of a source, and its result."""
+    def stream(self, source: Any, *, max_in_flight: int | None = None) -> Iterator[tuple[Any, Any]]:
+        """Yield each picture of a source, and its result, in the calling thread; `max_in_flight` changes nothing.
+
+        A source is what `cv.create_source` takes, or anything that pictures come out of.
+        """
+        if isinstance(source, str | os.PathLike):
+            from triune.axelera.runtime.cv.source import create_source
+
+            with create_source(os.fspath(source)) as opened:
+                for image in opened:
+                    yield image, self(image)
+            return
         for image in source:
             yield image, self(image)
+
+    def nodes(self) -> Iterator[Operator]:
+        """Yield the operator, and those in it."""
+        yield self
+        for inner in getattr(self, "operators", ()):
+            if isinstance(inner, Operator):
+                yield from inner.nodes()
+
+    def node(self, name: str | None = None, *, cls: type[Operator] | None = None) -> Any:
+        """Return the first operator within this one of a name or class. Raises KeyError if there is none."""
+        for one in self.nodes():
+            if (name is None or one.name == name) and (cls is None or isinstance(one, cls)):
+                return one
+        raise KeyError(name if cls is None else cls.__name__)
 
 
 def _fields(kind: type) -> Iterator[inspect.Parameter]:
@@ -97,13 +130,27 @@ class Unpacked(tuple[Any, ...]):
     """Results that the next operator takes one by one."""
 
 
+def of_torch(value: Any) -> Any:
+    """Return arrays of what torch made."""
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else value
+
+
 def array_of(value: Any) -> Any:
-    """Return arrays of what torch or Pillow made."""
+    """Return arrays of pictures, and of what torch or Pillow made."""
     if isinstance(value, np.ndarray | tuple | list):
         return value
-    if hasattr(value, "detach"):
-        return value.detach().cpu().numpy()
+    if isinstance(value, Picture):
+        return value.__array__()
+    value = of_torch(value)
     return np.asarray(value) if hasattr(value, "__array__") or hasattr(value, "__array_interface__") else value
+
+
+def _reduced(operators: Iterable[Callable[..., Any]], inputs: Iterable[Any]) -> Any:
+    """Call operators one behind the other."""
+    result: Any = Unpacked(map(of_torch, inputs))
+    for operator in operators:
+        result = operator(*result) if isinstance(result, Unpacked) else operator(result)
+    return result
 
 
 class Seq(Operator):
@@ -118,9 +165,7 @@ class Seq(Operator):
         if FRAME.get() is None:
             with frame_context(inputs[0] if inputs else None):
                 return self(*inputs)
-        result: Any = Unpacked(map(array_of, inputs))
-        for operator in self.operators:
-            result = operator(*result) if isinstance(result, Unpacked) else operator(result)
+        result = _reduced(self.operators, inputs)
         return tuple(result) if isinstance(result, Unpacked) and len(result) != 1 else result
 
 
@@ -141,12 +186,54 @@ class Par(Operator):
         return Unpacked(results)
 
 
+class ForEach(Operator):
+    """Operators on each of several, for example on what was found in a picture; `CropRoi` cuts it out."""
+
+    def __init__(self, *operators: Any, iter: str = "input", name: str | None = None, save: Any = None) -> None:
+        """Take the name of the results, which may come first, and the operators in order.
+
+        `iter` names what is gone through in the result. Raises NotImplementedError for `save`.
+        """
+        if save is not None:
+            raise NotImplementedError("for_each: results in between are not saved; return them from the pipeline")
+        named = bool(operators) and isinstance(operators[0], str)
+        self.name = operators[0] if named else name
+        self.operators: tuple[Callable[..., Any], ...] = operators[1:] if named else operators
+        self.iter = iter
+
+    def __call__(self, items: Iterable[Any]) -> Any:
+        """Return what was gone through, and the list of results."""
+        several = list(items)
+        frame = FRAME.get()
+        results = []
+        for item in several:
+            box = getattr(item, "bbox", None)
+            outer = PARENT.set(None if box is None else getattr(box, "_frame", None) or box)
+            try:
+                with frame_context(None if frame is None else frame.input) as inner:
+                    inner.saved = {} if frame is None else dict(frame.saved)
+                    result = _reduced(self.operators, (item,))
+                    results.append(tuple(result) if isinstance(result, Unpacked) and len(result) != 1 else result)
+            finally:
+                PARENT.reset(outer)
+        make: Any = typing.NamedTuple
+        return make("Each", [(self.iter, Any), (self.name or "results", Any)])(several, results)
+
+
 class Pack(Operator):
     """Makes a tuple of what comes one by one."""
 
     def __call__(self, *inputs: Any) -> Any:
         """Return the inputs."""
         return inputs
+
+
+class Unpack(Operator):
+    """Lets the next operator take the elements of a tuple or list one by one."""
+
+    def __call__(self, value: Any) -> Any:
+        """Return the elements; anything else as it is."""
+        return Unpacked(value) if isinstance(value, tuple | list) else value
 
 
 class Itemgetter(Operator):
@@ -161,8 +248,22 @@ class Itemgetter(Operator):
 
 
 class Identity(Operator):
-    """Changes nothing."""
+    """Changes nothing: ``identity(x)`` is x, and ``identity()`` the operator."""
 
     def __call__(self, *inputs: Any) -> Any:
         """Return the input."""
+        if not inputs:
+            return self
         return inputs[0] if len(inputs) == 1 else Unpacked(inputs)
+
+
+class Constant(Operator):
+    """Gives a value, whatever comes."""
+
+    def __init__(self, *, value: Any, name: str | None = None) -> None:
+        """Take the value."""
+        self.value, self.name = value, name
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Return the value."""
+        return self.value

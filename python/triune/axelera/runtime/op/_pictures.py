@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import enum
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from triune.axelera._image import ColorFormat
 from triune.axelera.runtime._errors import InvalidArgument
-from triune.axelera.runtime.op._operators import FRAME, Array, Operator, array_of
+from triune.axelera.runtime._images import Image
+from triune.axelera.runtime.op._objects import CoordFormat
+from triune.axelera.runtime.op._operators import FRAME, Array, FrameContext, Operator, array_of
+
+
+class InterpolationMode(enum.Enum):
+    """How pixels between pixels are made; `bilinear` is there."""
+
+    nearest = "nearest"
+    bilinear = "bilinear"
+    bicubic = "bicubic"
+    lanczos = "lanczos"
+
+
+class TensorLayout(enum.Enum):
+    """Whether channels come first or last."""
+
+    CHW = "CHW"
+    HWC = "HWC"
 
 
 def _resized(image: Array, width: int, height: int) -> Array:
@@ -40,37 +61,56 @@ def _picture(what: str, image: Any) -> Array:
     return array
 
 
+def _place(given: Array, made: Array, across: float, down: float, left: float, top: float) -> None:
+    """Remember where a picture's pixels went, for the way back of boxes.
+
+    A picture that another such operator made goes on from where that put it; any other one is the first.
+    """
+    frame = FRAME.get()
+    if frame is None:
+        return
+    before = frame.saved.get("place")
+    if before is not None and before.made is given:
+        across, left = before.across * across, before.left * across + left
+        down, top = before.down * down, before.top * down + top
+        columns, rows = before.columns, before.rows
+    else:
+        rows, columns = given.shape[:2]
+    frame.saved["place"] = Place(across, down, left, top, columns, rows, made)
+
+
+class Place:
+    """Where the pixels of a picture of `columns` by `rows` are in what was made of it: x·across + left, y·down + top."""
+
+    def __init__(
+        self, across: float, down: float, left: float, top: float, columns: int, rows: int, made: Array
+    ) -> None:
+        """Take all of it."""
+        self.across, self.down, self.left, self.top = across, down, left, top
+        self.columns, self.rows, self.made = columns, rows, made
+
+
 class ColorConvert(Operator):
-    """Brings a picture from one order of colors to another."""
+    """Brings a picture from one order of colors to another.
 
-    dst: str
-    src: str | None = None
+    `src` is what an array has; a picture that knows its own, an `Image` or Pillow's, is converted from that.
+    """
 
-    def __call__(self, image: Any) -> Array:
+    dst: Any
+    src: Any = None
+
+    def __call__(self, image: Any) -> Image:
         """Return the picture in the other order. Raises InvalidArgument if the order that it has is not known."""
-        source = self.src or getattr(image, "mode", None)
-        if source is None:
-            raise InvalidArgument(
-                f"color_convert({self.dst!r}): an array says no order of colors: give src, such as 'BGR'"
-            )
-        before, after = source.upper(), self.dst.upper()
-        known = {"RGB", "BGR", "RGBA", "BGRA", "GRAY", "L"}
-        for one in (before, after):
-            if one not in known:
-                raise InvalidArgument(f"color_convert: expected one of BGR, RGB, GRAY, BGRA, RGBA, got {one!r}")
-        array = _picture("color_convert", image)
-        if before in ("GRAY", "L"):
-            planes = dict.fromkeys("RGB", array if array.ndim == 2 else array[..., 0])
-        else:
-            if array.ndim != 3 or array.shape[2] != len(before):
-                raise InvalidArgument(f"color_convert: {before} has {len(before)} channels, the picture {array.shape}")
-            planes = {letter: array[..., place] for place, letter in enumerate(before)}
-        if after in ("GRAY", "L"):
-            # The weights of BT.601, as OpenCV has them.
-            grey = planes["R"] * np.float32(0.299) + planes["G"] * np.float32(0.587) + planes["B"] * np.float32(0.114)
-            return np.rint(grey).astype(array.dtype)
-        opaque = np.full(array.shape[:2], 255 if array.dtype == np.uint8 else 1, array.dtype)
-        return np.stack([planes.get(letter, opaque) for letter in after], -1)
+        try:
+            after = ColorFormat.parse(self.dst)
+            found = Image.from_any(image, None if self.src is None else ColorFormat.parse(self.src))
+            if found.color_format is ColorFormat.PACKED:
+                raise InvalidArgument(
+                    f"color_convert({after.name!r}): an array says no order of colors: give src, such as 'BGR'"
+                )
+            return found.convert(after)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgument(f"color_convert: {error}") from None
 
 
 class Resize(Operator):
@@ -78,23 +118,27 @@ class Resize(Operator):
 
     width: int = 0
     height: int = 0
-    size: int = 0
-    half_pixel_centers: bool = False
-    interpolation: Any = "bilinear"
+    size: Any = 0
+    half_pixel_centers: bool = True
+    interpolation: Any = InterpolationMode.bilinear
 
     def __call__(self, image: Any) -> Array:
-        """Return the picture. Raises InvalidArgument for another interpolation than bilinear."""
+        """Return the picture. Raises InvalidArgument for another interpolation than bilinear, or without a size."""
         array = _picture("resize", image)
         if str(getattr(self.interpolation, "name", self.interpolation)) != "bilinear":
             raise InvalidArgument(f"resize: interpolation {self.interpolation!r}: bilinear is there")
+        rows, columns = array.shape[:2]
         width, height = self.width, self.height
-        if self.size:
-            rows, columns = array.shape[:2]
+        if isinstance(self.size, int) and self.size:
             ratio = self.size / min(rows, columns)
             width, height = max(int(columns * ratio), self.size), max(int(rows * ratio), self.size)
+        elif self.size:
+            height, width = self.size
         if width < 1 or height < 1:
             raise InvalidArgument("resize: expected width and height, or size")
-        return _resized(array, width, height)
+        found = _resized(array, width, height)
+        _place(array, found, width / columns, height / rows, 0, 0)
+        return found
 
 
 class CenterCrop(Operator):
@@ -110,7 +154,9 @@ class CenterCrop(Operator):
         if height > rows or width > columns:
             raise ValueError(f"center_crop: {height} by {width} of a picture of {rows} by {columns}")
         top, left = (rows - height) // 2, (columns - width) // 2
-        return array[top : top + height, left : left + width]
+        found = array[top : top + height, left : left + width]
+        _place(array, found, 1, 1, -left, -top)
+        return found
 
 
 class Letterbox(Operator):
@@ -131,10 +177,95 @@ class Letterbox(Operator):
         found = np.empty((self.height, self.width, *array.shape[2:]), array.dtype)
         found[...] = color
         found[top : top + height, left : left + width] = _resized(array, width, height)
-        frame = FRAME.get()
-        if frame is not None:
-            frame.saved["letterbox"] = (width / columns, height / rows, left, top, columns, rows)
+        _place(array, found, width / columns, height / rows, left, top)
         return found
+
+
+def _source(what: str) -> tuple[FrameContext, Array]:
+    """Return what is known of the picture under way, and its pixels."""
+    frame = FRAME.get()
+    if frame is None or frame.input is None:
+        raise TypeError(f"{what}: no picture is known; call it within a pipeline or op.frame_context(image)")
+    return frame, _picture(what, frame.input)
+
+
+class CropRoi(Operator):
+    """Cuts a box out of the picture under way: an object's, or of numbers in a row.
+
+    The picture is the one that the pipeline, or `frame_context`, got, in the order of colors that it has there. What comes
+    behind, within `ForEach`, works on the part: boxes that are found in it know where they are in the whole picture, too.
+    """
+
+    property: str | None = None
+    indices: Any = None
+    format: Any = CoordFormat.XYXY
+
+    def __call__(self, item: Any) -> Array:
+        """Return the part, height by width by channels.
+
+        Raises ValueError for a box without extent or outside of the picture, TypeError if there is no picture.
+        """
+        frame, array = _source("crop_roi")
+        rows, columns = array.shape[:2]
+        if self.indices is not None:
+            left, top, right, bottom = self._numbers(np.asarray(array_of(item), np.float64), frame)
+        elif self.property is not None:
+            left, top, right, bottom = getattr(item, self.property).to_pixels(columns, rows)
+        else:
+            raise InvalidArgument("crop_roi: expected property='bbox', or indices")
+        if left >= right or top >= bottom:
+            raise ValueError(f"crop_roi: a box from {left}, {top} to {right}, {bottom} has no extent in the picture")
+        part = array[top:bottom, left:right]
+        frame.input, frame.saved = part, {}
+        return part
+
+    def _numbers(self, row: Array, frame: FrameContext) -> tuple[int, int, int, int]:
+        """Return pixels of the picture for numbers in pixels of the model's input."""
+        place = frame.saved.get("place")
+        if place is None:
+            raise InvalidArgument("crop_roi: no letterbox or resize was there before")
+        one, two, three, four = row[list(self.indices)]
+        kind = str(getattr(self.format, "name", self.format)).upper()
+        if kind != "XYXY":
+            half = (three / 2, four / 2) if kind == "XYWH" else (0, 0)
+            one, two = one - half[0], two - half[1]
+            three, four = one + three, two + four
+        across = [min(max(round((x - place.left) / place.across), 0), place.columns) for x in (one, three)]
+        down = [min(max(round((y - place.top) / place.down), 0), place.rows) for y in (two, four)]
+        return across[0], down[0], across[1], down[1]
+
+
+class CropRotatedRoi(Operator):
+    """Cuts an `OrientedObject` out of the picture under way, turned upright."""
+
+    def __call__(self, item: Any) -> Array:
+        """Return the part, bilinear between pixels; zeros where the box leaves the picture.
+
+        Raises ValueError for a box without extent, TypeError if there is no picture.
+        """
+        frame, array = _source("crop_rotated_roi")
+        rows, columns = array.shape[:2]
+        width, height = round(item.w * columns), round(item.h * rows)
+        if width < 1 or height < 1:
+            raise ValueError(f"crop_rotated_roi: a box of {width} by {height} pixels has no extent")
+        cos, sin = math.cos(item.angle), math.sin(item.angle)
+        x = (np.arange(width) + 0.5 - width / 2)[None, :]
+        y = (np.arange(height) + 0.5 - height / 2)[:, None]
+        across = item.cx * columns + x * cos - y * sin - 0.5
+        down = item.cy * rows + x * sin + y * cos - 0.5
+        left, top = np.floor(across).astype(np.intp), np.floor(down).astype(np.intp)
+        tail = (1,) * (array.ndim - 2)
+        over, under = (across - left).reshape(height, width, *tail), (down - top).reshape(height, width, *tail)
+        found: Array = np.zeros((height, width, *array.shape[2:]), np.float32)
+        for dy, dx in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            share = (over if dx else 1 - over) * (under if dy else 1 - under)
+            at_y, at_x = top + dy, left + dx
+            inside = ((at_y >= 0) & (at_y < rows) & (at_x >= 0) & (at_x < columns)).reshape(height, width, *tail)
+            pixels = array[np.clip(at_y, 0, rows - 1), np.clip(at_x, 0, columns - 1)]
+            found += np.where(inside, pixels * share, 0).astype(np.float32)
+        part = np.rint(found).astype(array.dtype) if array.dtype.kind in "iu" else found.astype(array.dtype)
+        frame.input, frame.saved = part, {}
+        return part
 
 
 class ToTensor(Operator):
@@ -142,10 +273,44 @@ class ToTensor(Operator):
 
     def __call__(self, image: Any) -> Array:
         """Return 32-bit floats, channels first."""
-        array = _picture("to_tensor", image)
-        array = array[..., None] if array.ndim == 2 else array
+        array = ToImageTensor()(image)
         scale = np.float32(255) if array.dtype == np.uint8 else np.float32(1)
-        return np.ascontiguousarray(array.transpose(2, 0, 1).astype(np.float32) / scale)
+        return array.astype(np.float32) / scale
+
+
+class ToImageTensor(Operator):
+    """Brings the channels of a picture to the front."""
+
+    def __call__(self, image: Any) -> Array:
+        """Return the same numbers, channels first."""
+        array = _picture("to_image_tensor", image)
+        array = array[..., None] if array.ndim == 2 else array
+        return np.ascontiguousarray(array.transpose(2, 0, 1))
+
+
+class ToDtype(Operator):
+    """Makes numbers of another dtype; with `scale`, the range of integers becomes that of 0 to 1, or −1 to 1."""
+
+    dtype: Any = np.float32
+    scale: bool = False
+
+    def __call__(self, tensor: Any) -> Array:
+        """Return the numbers: with `scale`, bytes by 255, 16-bit integers by 32768. Raises InvalidArgument for no float then."""
+        array: Array = np.asarray(array_of(tensor))
+        if not self.scale:
+            return array.astype(self.dtype)
+        if np.dtype(self.dtype).kind != "f":
+            raise InvalidArgument(f"to_dtype: scale=True makes floats, not {np.dtype(self.dtype)}")
+        divisors = {np.dtype(np.uint8): 255, np.dtype(np.int16): 32768}
+        found: Array = array.astype(self.dtype) / np.dtype(self.dtype).type(divisors.get(array.dtype, 1))
+        return found
+
+
+def _channels(values: Sequence[float], layout: Any) -> Array:
+    """Return a number for each channel, in the shape that goes with pictures."""
+    first = str(getattr(layout, "name", layout)).upper() == "CHW"
+    array: npt.NDArray[np.float32] = np.asarray(values, np.float32).reshape(-1)
+    return array[:, None, None] if first else array
 
 
 class Normalize(Operator):
@@ -153,9 +318,35 @@ class Normalize(Operator):
 
     mean: Sequence[float]
     std: Sequence[float]
+    layout: Any = TensorLayout.CHW
 
     def __call__(self, tensor: Any) -> Array:
-        """Return (x − mean) / std, channels first."""
-        mean, std = (np.asarray(one, np.float32)[:, None, None] for one in (self.mean, self.std))
+        """Return (x − mean) / std, channels first, or last for the layout HWC."""
+        mean, std = _channels(self.mean, self.layout), _channels(self.std, self.layout)
         found: Array = (array_of(tensor) - mean) / std
+        return found
+
+
+class LinearScaling(Operator):
+    """Divides each channel by a number, and adds one."""
+
+    scale: Sequence[float]
+    shift: Sequence[float] = (0.0,)
+    layout: Any = TensorLayout.CHW
+
+    def __call__(self, tensor: Any) -> Array:
+        """Return x / scale + shift as 32-bit floats, channels first, or last for the layout HWC."""
+        scale, shift = _channels(self.scale, self.layout), _channels(self.shift, self.layout)
+        found: Array = np.asarray(array_of(tensor), np.float32) / scale + shift
+        return found
+
+
+class ContrastNormalize(Operator):
+    """Stretches a picture so that its smallest number is 0 and its largest 1."""
+
+    def __call__(self, tensor: Any) -> Array:
+        """Return 32-bit floats; zeros of a picture that is the same everywhere."""
+        array: Array = np.asarray(array_of(tensor), np.float32)
+        low, high = array.min(), array.max()
+        found: Array = (array - low) / (high - low) if high > low else np.zeros_like(array)
         return found

@@ -1,82 +1,38 @@
-"""Objects of results, and the operators that make them."""
+"""Operators that make objects of numbers, and choose among objects."""
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from triune.axelera.runtime.op._operators import Operator, array_of
-
-_COCO = """person bicycle car motorcycle airplane bus train truck boat traffic_light fire_hydrant stop_sign parking_meter bench
-bird cat dog horse sheep cow elephant bear zebra giraffe backpack umbrella handbag tie suitcase frisbee skis snowboard
-sports_ball kite baseball_bat baseball_glove skateboard surfboard tennis_racket bottle wine_glass cup fork knife spoon
-bowl banana apple sandwich orange broccoli carrot hot_dog pizza donut cake chair couch potted_plant bed dining_table
-toilet tv laptop mouse remote keyboard cell_phone microwave oven toaster sink refrigerator book clock vase scissors
-teddy_bear hair_drier toothbrush"""
-
-CocoClasses = enum.IntEnum("CocoClasses", {name: number for number, name in enumerate(_COCO.split())})  # type: ignore[misc]
-"""The 80 classes of COCO, in the order that detectors number them."""
-
-
-@dataclass
-class BBox:
-    """A box by its corners, the second one exclusive."""
-
-    x0: float
-    y0: float
-    x1: float
-    y1: float
-
-    def __iter__(self) -> Iterator[float]:
-        """Yield the four numbers."""
-        return iter((self.x0, self.y0, self.x1, self.y1))
-
-
-@dataclass
-class DetectedObject:
-    """What a detector found: a box in pixels of the picture."""
-
-    index: int = 0
-    class_id: Any = None
-    bbox: BBox | None = None
-    score: float | None = None
-
-
-@dataclass
-class Keypoint:
-    """A point of a pose, in pixels of the picture."""
-
-    x: float
-    y: float
-    confidence: float
-    name: str | None = None
-
-
-@dataclass
-class PoseObject:
-    """A pose: its points, and the box round it, in pixels of the picture."""
-
-    index: int = 0
-    keypoints: list[Keypoint] = field(default_factory=list)
-    bbox: BBox | None = None
-    score: float | None = None
-    class_id: Any = None
-
-
-@dataclass
-class Classification:
-    """A class and its score."""
-
-    class_id: Any
-    score: float
+from triune.axelera.runtime._errors import InvalidArgument
+from triune.axelera.runtime.op._objects import (
+    Array,
+    BBox,
+    Classification,
+    DepthMap,
+    DetectedObject,
+    Keypoint,
+    OrientedObject,
+    PoseObject,
+    SegmentedObject,
+    SemanticMap,
+)
+from triune.axelera.runtime.op._operators import PARENT, Operator, array_of
 
 
 def _class(kind: Any, number: Any) -> Any:
     return kind(int(number))
+
+
+def _box(row: Array) -> BBox:
+    """Return a row's box, with its place in the whole picture."""
+    box, parent = BBox(*map(float, row[:4])), PARENT.get()
+    if parent is not None:
+        box._frame = box.in_frame_of(parent)
+    return box
 
 
 class AxDetection(Operator):
@@ -85,9 +41,9 @@ class AxDetection(Operator):
     class_id_type: Any = int
 
     def __call__(self, detections: Any) -> list[DetectedObject]:
-        """Return an object for each row."""
+        """Return an object for each row: corners, score and class."""
         return [
-            DetectedObject(index, _class(self.class_id_type, row[5]), BBox(*map(float, row[:4])), float(row[4]))
+            DetectedObject(index, _class(self.class_id_type, row[5]), _box(row), float(row[4]))
             for index, row in enumerate(array_of(detections))
         ]
 
@@ -100,15 +56,57 @@ class AxPose(Operator):
     class_id_type: Any = int
 
     def __call__(self, poses: Any) -> list[PoseObject]:
-        """Return an object for each row."""
+        """Return an object for each row: corners, score, class, and x, y and confidence of each point."""
         names = self.keypoint_names or [None] * self.num_keypoints
         found = []
         for index, row in enumerate(array_of(poses)):
             points = row[6 : 6 + 3 * self.num_keypoints].reshape(-1, 3)
             named = zip(points.tolist(), names, strict=True)
-            keypoints = [Keypoint(x, y, confidence, name) for (x, y, confidence), name in named]
-            box = BBox(*map(float, row[:4]))
-            found.append(PoseObject(index, keypoints, box, float(row[4]), _class(self.class_id_type, row[5])))
+            keypoints = [self._point(x, y, confidence, name) for (x, y, confidence), name in named]
+            kind = _class(self.class_id_type, row[5])
+            found.append(PoseObject(index, keypoints, _box(row), float(row[4]), kind))
+        return found
+
+    def _point(self, x: float, y: float, confidence: float, name: str | None) -> Keypoint:
+        point, parent = Keypoint(x, y, confidence, name), PARENT.get()
+        if parent is not None:
+            point._frame_x = parent.x0 + x * parent.width
+            point._frame_y = parent.y0 + y * parent.height
+        return point
+
+
+class AxSegmentation(Operator):
+    """Makes objects of boxes and masks."""
+
+    class_id_type: Any = int
+
+    def __call__(self, *inputs: Any) -> list[SegmentedObject]:
+        """Return an object for each row. `inputs` are boxes and masks, or one tuple of both."""
+        detections, masks = inputs[0] if len(inputs) == 1 else inputs
+        rows = array_of(detections)
+        if len(rows) != len(masks):
+            raise InvalidArgument(f"ax_segmentation: {len(rows)} boxes and {len(masks)} masks")
+        return [
+            SegmentedObject(index, _class(self.class_id_type, row[5]), mask, _box(row), float(row[4]))
+            for index, (row, mask) in enumerate(zip(rows, masks, strict=True))
+        ]
+
+
+class AxObb(Operator):
+    """Makes objects of turned boxes."""
+
+    class_id_type: Any = int
+
+    def __call__(self, detections: Any) -> list[OrientedObject]:
+        """Return an object for each row: centre, extents, score, class and angle."""
+        found, parent = [], PARENT.get()
+        for index, row in enumerate(array_of(detections)):
+            numbers = [float(value) for value in row]
+            cx, cy, width, height, score, _, angle = numbers
+            one = OrientedObject(index, _class(self.class_id_type, row[5]), cx, cy, width, height, angle, score)
+            if parent is not None:
+                one._frame_bbox = BBox.from_xywh(cx, cy, width, height).in_frame_of(parent)
+            found.append(one)
         return found
 
 
@@ -130,6 +128,30 @@ class AxClassification(Operator):
         ]
 
 
+class AxDepthMap(Operator):
+    """Makes an object of a model's depths."""
+
+    def __call__(self, depths: Any) -> DepthMap:
+        """Return the map, without extents of 1. Raises ValueError if it has not two axes then."""
+        array = np.squeeze(np.asarray(array_of(depths), np.float32))
+        if array.ndim != 2:
+            raise ValueError(f"ax_depth_map: expected one map of depths, got shape {np.shape(depths)}")
+        return DepthMap(array)
+
+
+class AxSemanticSegmentation(Operator):
+    """Makes an object of the classes of all places."""
+
+    class_id_type: Any = int
+
+    def __call__(self, classes: Any) -> SemanticMap:
+        """Return the map, without extents of 1. Raises ValueError if it has not two axes then."""
+        array = np.squeeze(np.asarray(array_of(classes)))
+        if array.ndim != 2:
+            raise ValueError(f"ax_semantic_segmentation: expected one map of classes, got shape {np.shape(classes)}")
+        return SemanticMap(array.astype(np.int64), self.class_id_type)
+
+
 class Filter(Operator):
     """Keeps the objects of some classes, scores, or of which a function says so."""
 
@@ -137,12 +159,42 @@ class Filter(Operator):
     min_score: float | None = None
     fn: Any = None
 
-    def __call__(self, objects: Iterable[Any]) -> list[Any]:
+    def __call__(self, objects: Iterable[Any]) -> Any:
         """Return those of which all holds that was given."""
-        return [
-            one
-            for one in objects
-            if (self.class_ids is None or one.class_id in self.class_ids)
+        return [one for one in objects if self._holds(one)]
+
+    def _holds(self, one: Any) -> bool:
+        return (
+            (self.class_ids is None or one.class_id in self.class_ids)
             and (self.min_score is None or one.score >= self.min_score)
-            and (self.fn is None or self.fn(one))
-        ]
+            and (self.fn is None or bool(self.fn(one)))
+        )
+
+
+class Split(Filter):
+    """Parts objects: those that `Filter` would keep, and the others."""
+
+    def __call__(self, objects: Iterable[Any]) -> Any:
+        """Return both lists."""
+        several = list(objects)
+        return [one for one in several if self._holds(one)], [one for one in several if not self._holds(one)]
+
+
+class SortBy(Operator):
+    """Orders objects by score, by area, or by how far they are from the middle of the picture."""
+
+    by: Any = "score"
+    descending: bool = True
+    top: int | None = None
+
+    def __call__(self, objects: Iterable[Any]) -> list[Any]:
+        """Return them, the `top` first ones if that is given. Raises InvalidArgument for another order."""
+        keys: dict[str, Any] = {
+            "score": lambda one: one.score,
+            "area": lambda one: one.bbox.width * one.bbox.height,
+            "center_distance": lambda one: sum((at - 0.5) ** 2 for at in one.bbox.xywh()[:2]),
+        }
+        key = self.by if callable(self.by) else keys.get(str(self.by))
+        if key is None:
+            raise InvalidArgument(f"sort_by: {self.by!r} is none of {', '.join(keys)}, nor a function")
+        return sorted(objects, key=key, reverse=self.descending)[: self.top]

@@ -1,0 +1,1 @@
+from triune.axelera.runtime.cv import *  # noqa: F403

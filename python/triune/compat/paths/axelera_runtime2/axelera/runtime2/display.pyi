@@ -1,0 +1,1 @@
+from triune.axelera.runtime.display import *  # noqa: F403

@@ -1,0 +1,1 @@
+from triune.axelera.runtime.op import *  # noqa: F403

@@ -1,0 +1,3 @@
+# For type checkers: the names behind the vendor's import name. At run time __init__.py puts the modules themselves here.
+from triune.axelera.types import *  # noqa: F403
+from triune.axelera.types import __all__ as __all__

@@ -1,0 +1,1 @@
+from triune.axelera.types.enums import *  # noqa: F403

@@ -1,0 +1,1 @@
+from triune.axelera.types.img import *  # noqa: F403
