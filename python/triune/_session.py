@@ -9,7 +9,6 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -22,7 +21,7 @@ from triune import _fork, _native
 from triune._arrays import operand, target
 from triune._files import MODEL_LIMIT
 from triune._model_info import ModelInfo
-from triune._text import nearest, short
+from triune._text import html_table, nearest, short
 from triune.errors import ArgumentError, FileError, FormatError, ReleasedError
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ class SessionProfile:
 
     def _repr_html_(self) -> str:
         rows = [(f"{each.seconds * 1e3:.4f}", each.kind, short(each.name)) for each in self.operators]
-        return _table(("ms", "operator", "name"), rows, repr(self))
+        return html_table(("ms", "operator", "name"), rows, repr(self))
 
 
 class Run(Future[Results]):
@@ -564,7 +563,7 @@ class Session:
             for side, infos in (("input", self._inputs), ("output", self._outputs))
             for info in infos[:_SHOWN]
         ]
-        return _table(("", "name", "dtype", "shape"), rows, repr(self))
+        return html_table(("", "name", "dtype", "shape"), rows, repr(self))
 
 
 _MOST_THREADS = 1024
@@ -702,12 +701,6 @@ def _texts(infos: list[ValueInfo]) -> str:
 def _text(info: ValueInfo) -> str:
     kind = "" if info.kind == "tensor" else f" {info.kind}"
     return f"{short(info.name)} {info.dtype}{kind} ({', '.join(map(str, info.shape))})"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:
-    cells = "".join(f'<th scope="col">{escape(text)}</th>' for text in head)
-    lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><caption>{escape(caption)}</caption><thead><tr>{cells}</tr></thead><tbody>{lines}</tbody></table>"
 
 
 # Where users find them.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from html import escape
 
-__all__ = ["nearest", "short"]
+__all__ = ["html_table", "nearest", "short"]
 
 
 def short(text: str) -> str:
@@ -22,3 +23,10 @@ def nearest(name: object, names: Iterable[str], has: str) -> str:
     close = get_close_matches(str(name), known, 1)
     meant = f"; did you mean {close[0]!r}?" if close else ""
     return f"{meant or ';'} {has} {', '.join(known)}"
+
+
+def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
+    """Return a table for notebooks: all is text, nothing markup."""
+    cells = "".join(f'<th scope="col">{escape(text)}</th>' for text in head)
+    lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><caption>{escape(caption)}</caption><thead><tr>{cells}</tr></thead><tbody>{lines}</tbody></table>"

@@ -583,6 +583,18 @@ def test_device_profiling(context: Context, model: Model, frames: list[Tensor], 
     assert "Conv" in str(before)
 
 
+def test_profiles_show_themselves(context: Context, model: Model) -> None:
+    with context.device_connect() as connection:
+        profile = connection.load_model_instance(model, device_profiling=True).profile()
+    assert repr(profile) == (
+        f"<axelera.runtime.Profile {profile.cycles:,} cycles = {profile.microseconds:,.1f} µs at 800 MHz, "
+        f"{len(profile.operators)} operators>"
+    )
+    page = profile._repr_html_()
+    assert page.count("<tr>") == len(profile.operators) + 1
+    assert f"<td>{profile.operators[0].cycles:,}</td>" in page
+
+
 def test_host_profiling(context: Context, model: Model, frames: list[Tensor], output: Callable[[], Tensor]) -> None:
     instance = context.device_connect().load_model_instance(model, host_profiling=True)
     host = instance.profile().host

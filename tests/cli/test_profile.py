@@ -6,6 +6,7 @@ import csv
 import json
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -336,3 +337,14 @@ def test_sizes_and_names() -> None:
     assert [size(n) for n in (0, 1023, 1024, 3 << 20, 5 << 30)] == ["0 B", "1023 B", "1.0 KiB", "3.0 MiB", "5.0 GiB"]
     assert [shorten("abcdef", n) for n in (7, 6, 5, 2)] == ["abcdef", "abcdef", "…cdef", "…f"]
     assert np.all([len(shorten("abcdef", n)) == n for n in range(2, 6)])
+
+
+def test_profiles_show_themselves_in_short(digits: Path) -> None:
+    profiled = profile(digits)
+    assert len(repr(profiled)) < 200
+    assert f"{profiled.cycles:,} cycles" in repr(profiled)
+    page = profiled._repr_html_()
+    assert page.count("<tr>") == len(profiled.operators) + 1
+    assert page.count('<th scope="col">') == 6
+    hostile = replace(profiled, name="<b>x</b>")
+    assert "<b>" not in hostile._repr_html_()

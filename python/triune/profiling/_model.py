@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from triune import _native
+from triune._text import html_table, short
 
 __all__ = ["Command", "FeatureMap", "Memory", "Operator", "Profile", "Segment", "profile"]
 
@@ -301,6 +302,27 @@ class Profile:
     def segment(self, kind: str) -> Segment:
         """Return the first segment of a kind."""
         return next(segment for segment in self.segments if segment.kind == kind)
+
+    def __repr__(self) -> str:
+        """Return name, device, time and what bounds it; `operators` and `commands` have the rest."""
+        return (
+            f"<triune.profiling.Profile {short(self.name)} on {self.device}: {self.cycles:,} cycles = "
+            f"{self.microseconds:,.1f} µs at {self.clock_mhz} MHz, {len(self.operators)} operators, bound by {self.bottleneck}>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                short(each.name),
+                each.kind,
+                f"{each.share:.1%}",
+                each.bottleneck,
+                f"{each.utilization:.1%}",
+                f"{each.macs:,}",
+            )
+            for each in self.operators
+        ]
+        return html_table(("operator", "kind", "share", "bound by", "utilization", "MACs"), rows, repr(self)[1:-1])
 
     @property
     def plans(self) -> list[Plan]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from triune._text import html_table, short
+
 __all__ = ["HostProfile", "OperatorProfile", "Profile"]
 
 
@@ -85,6 +87,20 @@ class Profile:
     def microseconds(self) -> float:
         """Modelled microseconds of one run at `clock_mhz`."""
         return self.cycles / self.clock_mhz if self.clock_mhz else 0.0
+
+    def __repr__(self) -> str:
+        """Return the sums."""
+        known = f", {len(self.operators)} operators" if self.operators else ""
+        runs = f", {self.host.calls} runs measured" if self.host else ""
+        time = f"{self.cycles:,} cycles = {self.microseconds:,.1f} µs at {self.clock_mhz} MHz"
+        return f"<axelera.runtime.Profile {time}{known}{runs}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (short(row.name), row.kind, f"{row.cycles:,}", f"{row.compute:,}", f"{row.stall:,}", f"{row.macs:,}")
+            for row in self.operators
+        ]
+        return html_table(("operator", "kind", "cycles", "compute", "stall", "MACs"), rows, repr(self)[1:-1])
 
     def __str__(self) -> str:
         """Return a table: an operator per line where they are known, and the sums."""
