@@ -16,7 +16,7 @@ use crate::{ConvGeometry, Error, Isa, Nhwc, Pool, parallel};
 
 use super::fdepthwise::{self, Depthwise};
 use super::fepilogue::Epilogue;
-use super::fgemm::{Finish, MAX_COLUMNS, MAX_ROWS, Panels, Staged, TILE_STEPS};
+use super::fgemm::{Finish, MAX_ROWS, Panels, Staged, TILE_STEPS};
 use super::fpack;
 
 /// A convolution over f32 maps.
@@ -186,6 +186,9 @@ const MAX_TILES: usize = 16;
 /// Bytes of the input that the tiles of one block should cover at most: a share of the second-level cache.
 const BLOCK_BYTES: usize = 1 << 18;
 
+/// Bytes of weights up to which they stay in the second-level cache while tiles pass by.
+const RESIDENT_BYTES: usize = 1 << 19;
+
 /// Input channels below which a window row is treated as one run, copying windows that touch padding.
 const MERGE_BELOW: usize = 32;
 
@@ -339,6 +342,7 @@ impl FConv {
         } else {
             1
         };
+        let weight_bytes = k.saturating_mul(4 * panels.columns);
         let scratch = parallel::Shared::new(scratch);
         pool.run(blocks * groups * splits, &|task, worker| {
             let (task, split) = (task / splits, task % splits);
@@ -352,37 +356,53 @@ impl FConv {
                 let range = bounds(tile);
                 rows.add(&self.geometry, views, group * group_in, group_in, [merged, copied], range);
             }
-            let first_panel = split * panels.count() / splits;
-            let weight = k.saturating_mul(tile_range.len()).saturating_mul(TILE_STEPS);
-            for panel in spans((split + 1) * panels.count() / splits - first_panel, weight).flatten() {
-                let panel = first_panel + panel;
+            let panel_range = split * panels.count() / splits..(split + 1) * panels.count() / splits;
+            let first_row = bounds(tile_range.start).start;
+            let mut stages = self.epilogue.function.map(|_| [Staged([0.0; _]), Staged([0.0; _])]);
+            let mut product = |tile: usize, panel: usize| {
                 let start = group * group_len + panels.start(panel, k);
                 let b = weights.as_ptr().cast::<f32>().wrapping_add(start);
                 let (width, used) = (panels.width(panel), panels.used(panel));
                 let channel = group * panels.n + panel * panels.columns;
-                let mut a = rows.pointers;
-                let mut finish = Finish {
+                let range = bounds(tile);
+                let (row, len) = (range.start - first_row, range.len());
+                let residual = rows.residuals.wrapping_add(row);
+                let finish = Finish {
                     bias: self.epilogue.bias[channel..].as_ptr(),
-                    residual: if self.residual { rows.residuals } else { std::ptr::null() },
-                    output: rows.outputs,
+                    residual: if self.residual { residual } else { std::ptr::null() },
+                    output: rows.outputs.wrapping_add(row),
                     offset: channel,
                     used,
                     limits: self.epilogue.limits,
                 };
-                for tile in tile_range.clone() {
-                    let len = bounds(tile).len();
-                    // SAFETY: the row pointers were made for these tiles and run lengths; the panel holds k rows of
-                    // `width` floats; a tile has at most `panels.rows` rows by the choice of `tiles`; tasks have
-                    // disjoint pixels or channels of the checked maps.
-                    unsafe {
-                        if self.epilogue.function.is_some() {
-                            self.staged_tile(panels, len, width, a, [runs, run_len], b, finish);
-                        } else {
-                            panels.tile(len, width, a, runs, run_len, b, &finish);
+                let a = rows.pointers.wrapping_add(row * runs);
+                // SAFETY: the row pointers were made for these tiles and run lengths; the panel holds k rows of `width`
+                // floats; a tile has at most `panels.rows` rows by the choice of `tiles`; tasks have disjoint pixels or
+                // channels of the checked maps.
+                unsafe {
+                    match &mut stages {
+                        Some(stages) => {
+                            self.staged_tile(panels, len, width, a, [runs, run_len], b, finish, stages);
                         }
-                        a = a.add(len * runs);
-                        finish.output = finish.output.add(len);
-                        finish.residual = finish.residual.wrapping_add(if self.residual { len } else { 0 });
+                        None => panels.tile(len, width, a, runs, run_len, b, &finish),
+                    }
+                }
+            };
+            let weight = k.saturating_mul(TILE_STEPS);
+            let bytes = weight_bytes.saturating_mul(panel_range.len());
+            if bytes <= RESIDENT_BYTES {
+                // A tile's rows stay in the first-level cache for all panels, which the second-level one keeps.
+                let weight = weight.saturating_mul(panel_range.len());
+                for tile in spans(tile_range.len(), weight).flatten() {
+                    for panel in panel_range.clone() {
+                        product(tile_range.start + tile, panel);
+                    }
+                }
+            } else {
+                let weight = weight.saturating_mul(tile_range.len());
+                for panel in spans(panel_range.len(), weight).flatten() {
+                    for tile in tile_range.clone() {
+                        product(tile, panel_range.start + panel);
                     }
                 }
             }
@@ -404,22 +424,32 @@ impl FConv {
         [runs, run_len]: [usize; 2],
         b: *const f32,
         finish: Finish,
+        [sums, results]: &mut [Staged; 2],
     ) {
-        let mut staged = Staged([0.0; _]);
         // The tile adds the offset to its pointers; the stage starts at column 0.
-        let stage = staged.0.as_mut_ptr().wrapping_sub(finish.offset);
-        let rows_out: [*mut f32; MAX_ROWS] = std::array::from_fn(|row| stage.wrapping_add(row * MAX_COLUMNS));
+        let stage = sums.0.as_mut_ptr().wrapping_sub(finish.offset);
+        let rows_out: [*mut f32; MAX_ROWS] = std::array::from_fn(|row| stage.wrapping_add(row * width));
         // SAFETY: passed on; the stage has room for the largest tile.
         unsafe {
             panels.tile(rows, width, a, runs, run_len, b, &Finish { output: rows_out.as_ptr(), ..finish });
         }
-        for (row, staged) in staged.0.chunks_exact(MAX_COLUMNS).enumerate().take(rows) {
+        // All rows at once, columns that nobody reads included: a call for each would take longer than the function.
+        self.epilogue.activate(&sums.0[..rows * width], &mut results.0[..rows * width]);
+        for (row, result) in results.0.chunks_exact(width).enumerate().take(rows) {
             // SAFETY: this row's used channels, as the caller promised.
-            let output = unsafe {
-                let first = (*finish.output.add(row)).add(finish.offset);
-                std::slice::from_raw_parts_mut(first, finish.used)
-            };
-            self.epilogue.activate(&staged[..finish.used], output);
+            unsafe {
+                let output = (*finish.output.add(row)).add(finish.offset);
+                // Lengths that the compiler knows.
+                match (result.as_array::<32>(), result.as_array::<16>()) {
+                    (Some(whole), _) if finish.used == 32 => {
+                        output.cast::<[f32; 32]>().write_unaligned(*whole);
+                    }
+                    (_, Some(whole)) if finish.used == 16 => {
+                        output.cast::<[f32; 16]>().write_unaligned(*whole);
+                    }
+                    _ => output.copy_from_nonoverlapping(result.as_ptr(), finish.used),
+                }
+            }
         }
     }
 }
@@ -564,37 +594,44 @@ impl Rows {
             self.next = self.next.wrapping_add(rows);
             return;
         }
-        for row in 0..rows {
+        let mut row = 0;
+        while row < rows {
             let [n, oh, ow] = pixel;
-            let image = n * map.stride_n + channel;
-            let inside = |start: usize, tap: usize, pad: usize, size: usize| {
-                (start + tap).checked_sub(pad).filter(|&at| at < size)
-            };
+            let count = (rows - row).min(views.out_map.w - ow);
+            let image = base.wrapping_add(n * map.stride_n + channel);
             let (top, left) = (oh * g.stride[0], ow * g.stride[1]);
             for i in 0..kh {
-                let y = inside(top, i * g.dilation[0], g.pad[0], map.h);
+                // Beyond the last row where the tap lies in the padding above.
+                let y = (top + i * g.dilation[0]).wrapping_sub(g.pad[0]);
+                let inside = y < map.h;
+                let line = image.wrapping_add(y.wrapping_mul(map.stride_h));
                 if merged || copied {
-                    let pointer = match y {
-                        Some(y) if !copied && left >= g.pad[1] && left + kw <= map.w + g.pad[1] => {
-                            base.wrapping_add(image + y * map.stride_h + (left - g.pad[1]) * map.stride_w)
-                        }
-                        _ => self.copy_window_row(views, image, y, left, g.pad[1], kw, group_in),
-                    };
-                    self.put(i * rows + row, pointer);
-                } else {
-                    for j in 0..kw {
-                        let x = inside(left, j * g.dilation[1], g.pad[1], map.w);
-                        let pointer = match (y, x) {
-                            (Some(y), Some(x)) => {
-                                base.wrapping_add(image + y * map.stride_h + x * map.stride_w)
-                            }
-                            _ => self.zeros,
+                    for at in 0..count {
+                        let left = left + at * g.stride[1];
+                        let x = left.wrapping_sub(g.pad[1]);
+                        let pointer = if inside && !copied && x < map.w && left + kw <= map.w + g.pad[1] {
+                            line.wrapping_add(x * map.stride_w)
+                        } else {
+                            let y = inside.then_some(y);
+                            let image = n * map.stride_n + channel;
+                            self.copy_window_row(views, image, y, left, g.pad[1], kw, group_in)
                         };
-                        self.put((i * kw + j) * rows + row, pointer);
+                        self.put(i * rows + row + at, pointer);
+                    }
+                    continue;
+                }
+                for j in 0..kw {
+                    let first = (left + j * g.dilation[1]).wrapping_sub(g.pad[1]);
+                    let to = (i * kw + j) * rows + row;
+                    for at in 0..count {
+                        let x = first.wrapping_add(at * g.stride[1]);
+                        let tap = line.wrapping_add(x.wrapping_mul(map.stride_w));
+                        self.put(to + at, if inside && x < map.w { tap } else { self.zeros });
                     }
                 }
             }
-            pixel = views.next(pixel);
+            row += count;
+            pixel = views.next([n, oh, ow + count - 1]);
         }
         self.next = self.next.wrapping_add(self.runs * rows);
     }

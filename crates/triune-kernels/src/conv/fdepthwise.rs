@@ -1,11 +1,11 @@
-//! The f32 depthwise convolution: channels side by side in vectors, a few pixels at a time so that weights are loaded once
-//! for all of them. Taps in padding are left out.
+//! The f32 depthwise convolution: channels side by side in vectors, groups of neighbouring pixels. Taps in padding are left
+//! out, so the pixels of a group have the same taps.
 
-#![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+use std::ops::Range;
 
 use crate::cancel::{self, SPAN, spans};
-use crate::dispatch::{Level, multiversion};
-use crate::{ConvGeometry, Pool, math};
+use crate::dispatch::Level;
+use crate::{ConvGeometry, Isa, Pool, math};
 
 use super::fconv::Views;
 use super::fepilogue::Epilogue;
@@ -14,15 +14,25 @@ use super::fepilogue::Epilogue;
 #[derive(Debug)]
 pub(crate) struct Depthwise {
     channels: usize,
+    /// Channels of a tap, those included that fill its last vector.
+    padded: usize,
     weights: Vec<f32>,
 }
+
+/// Taps are a multiple of so many floats apart: a whole vector of any instruction set.
+const LANES: usize = 16;
 
 impl Depthwise {
     /// `weight` gives the value of a channel and a tap.
     pub(crate) fn new(channels: usize, taps: usize, weight: impl Fn(usize, usize) -> f32) -> Self {
-        let weight = &weight;
-        let weights = (0..taps).flat_map(|tap| (0..channels).map(move |c| weight(c, tap))).collect();
-        Self { channels, weights }
+        let padded = channels.next_multiple_of(LANES);
+        let mut weights = vec![0.0; taps.saturating_mul(padded)];
+        for (tap, row) in weights.chunks_exact_mut(padded).enumerate() {
+            for (channel, to) in row[..channels].iter_mut().enumerate() {
+                *to = weight(channel, tap);
+            }
+        }
+        Self { channels, padded, weights }
     }
 
     /// Bytes of the weights.
@@ -31,11 +41,97 @@ impl Depthwise {
     }
 }
 
-/// Channels computed side by side.
-const CHANNELS: usize = 16;
+/// Most pixels of a group.
+const MAX_PIXELS: usize = 6;
+
+/// Floats that wait for a function, so that it is called for many at once.
+const STAGE: usize = 2048;
+
+/// Neighbouring pixels of a row, all of whose taps lie inside of the input, and channels of them.
+pub(super) struct Group {
+    /// The first channel of the first pixel's first tap.
+    pub(super) input: *const f32,
+    /// From pixel to pixel, and between taps from row to row and column to column, in floats.
+    pub(super) input_step: usize,
+    pub(super) line_step: usize,
+    pub(super) column_step: usize,
+    /// Rows and columns of taps.
+    pub(super) lines: usize,
+    pub(super) columns: usize,
+    /// The first channel's weight at the first tap; readable for whole vectors.
+    pub(super) weights: *const f32,
+    pub(super) weight_line: usize,
+    pub(super) weight_step: usize,
+    /// One per channel; readable for whole vectors.
+    pub(super) bias: *const f32,
+    /// Null without a residual.
+    pub(super) residual: *const f32,
+    pub(super) residual_step: usize,
+    pub(super) output: *mut f32,
+    pub(super) output_step: usize,
+    pub(super) limits: [f32; 2],
+    pub(super) channels: usize,
+    /// Whether the window alone takes so long that work may be stopped within it.
+    pub(super) long: bool,
+}
+
+impl Group {
+    /// Whether the work is to stop.
+    #[inline]
+    pub(super) fn stops(&self) -> bool {
+        self.long && cancel::requested()
+    }
+
+    /// Computes `pixels` pixels, at most [`MAX_PIXELS`].
+    ///
+    /// # Safety
+    /// Pixels, taps and channels can be read and written as the fields say, by this thread alone.
+    unsafe fn run(&self, level: Level, pixels: usize) {
+        debug_assert!(pixels <= MAX_PIXELS);
+        // SAFETY: as promised by the caller; the level vouches for the instruction set.
+        unsafe {
+            match level.isa() {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 | Isa::Avx512Vnni => super::fdepthwise_x86::pixels_avx512(pixels, self),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => super::fdepthwise_x86::pixels_avx2(pixels, self),
+                _ => self.run_scalar(pixels),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Group::run`].
+    unsafe fn run_scalar(&self, pixels: usize) {
+        let [low, high] = self.limits;
+        for (pixel, channel) in (0..pixels).flat_map(|pixel| (0..self.channels).map(move |c| (pixel, c))) {
+            let first = self.input.wrapping_add(pixel * self.input_step + channel);
+            let mut sum = 0.0f32;
+            for line in 0..self.lines {
+                if self.stops() {
+                    return;
+                }
+                for column in 0..self.columns {
+                    let x = first.wrapping_add(line * self.line_step + column * self.column_step);
+                    let at = line * self.weight_line + column * self.weight_step + channel;
+                    // SAFETY: a tap and its weight, as the caller promised.
+                    sum = unsafe { (*x).mul_add(*self.weights.add(at), sum) };
+                }
+            }
+            // SAFETY: a channel of a pixel, as the caller promised.
+            unsafe {
+                let mut y = sum + *self.bias.add(channel);
+                if !self.residual.is_null() {
+                    y += *self.residual.add(pixel * self.residual_step + channel);
+                }
+                *self.output.add(pixel * self.output_step + channel) = math::min(math::max(y, low), high);
+            }
+        }
+    }
+}
 
 /// Taps of a window whose first tap lies at `start` − `pad` that lie inside of the input.
-fn taps_inside(start: usize, pad: usize, step: usize, kernel: usize, size: usize) -> std::ops::Range<usize> {
+fn taps_inside(start: usize, pad: usize, step: usize, kernel: usize, size: usize) -> Range<usize> {
     let first = pad.saturating_sub(start).div_ceil(step).min(kernel);
     let end = (size + pad).saturating_sub(start).div_ceil(step).min(kernel);
     first..end.max(first)
@@ -43,6 +139,7 @@ fn taps_inside(start: usize, pad: usize, step: usize, kernel: usize, size: usize
 
 /// One output row.
 struct Row<'a> {
+    level: Level,
     depthwise: &'a Depthwise,
     geometry: &'a ConvGeometry,
     epilogue: &'a Epilogue,
@@ -50,7 +147,16 @@ struct Row<'a> {
     n: usize,
     oh: usize,
     /// Kernel rows inside of the input.
-    taps: std::ops::Range<usize>,
+    taps: Range<usize>,
+    /// Pixels with all taps of a kernel row inside of the input.
+    inner: Range<usize>,
+}
+
+/// Output pixels of a row whose window lies inside of the input's columns.
+fn inner(g: &ConvGeometry, size: usize) -> Range<usize> {
+    let reach = (g.kernel[1] - 1) * g.dilation[1];
+    let end = (size + g.pad[1]).checked_sub(reach + 1).map_or(0, |last| last / g.stride[1] + 1);
+    g.pad[1].div_ceil(g.stride[1])..end
 }
 
 pub(crate) fn run(
@@ -61,135 +167,128 @@ pub(crate) fn run(
     views: &Views<'_>,
     pool: &Pool,
 ) {
-    let out = views.out_map;
+    let (g, out) = (geometry, views.out_map);
+    let inner = inner(g, views.in_map.w);
     pool.run(out.n * out.h, &|task, _| {
         let (n, oh) = (task / out.h, task % out.h);
-        let g = geometry;
         let taps = taps_inside(oh * g.stride[0], g.pad[0], g.dilation[0], g.kernel[0], views.in_map.h);
-        let row = Row { depthwise, geometry, epilogue, views, n, oh, taps };
-        // SAFETY: the row belongs to this task, and its taps lie inside of the checked input.
-        unsafe { compute_row(level, &row) };
+        let row = Row { level, depthwise, geometry, epilogue, views, n, oh, taps, inner: inner.clone() };
+        let steps = depthwise.channels.saturating_mul(row.taps.len()).saturating_mul(g.kernel[1]);
+        for part in spans(out.w, steps) {
+            // SAFETY: the row belongs to this task, and its taps lie inside of the checked input.
+            unsafe {
+                if epilogue.function.is_some() {
+                    row.staged(part);
+                } else {
+                    let output = views.output.add(out.offset(n, oh, part.start));
+                    row.pixels(part, 0..depthwise.channels, output, out.stride_w);
+                }
+            }
+        }
     });
 }
 
-multiversion! {
-    /// One output row; # Safety: the maps were checked, and no other task writes the row.
-    unsafe fn compute_row(row: &Row<'_>) {
-        let g = row.geometry;
-        let (map, out) = (row.views.in_map, row.views.out_map);
-        let columns = |ow: usize| taps_inside(ow * g.stride[1], g.pad[1], g.dilation[1], g.kernel[1], map.w);
-        let steps = row.depthwise.channels.saturating_mul(row.taps.len()).saturating_mul(g.kernel[1]);
-        for part in spans(out.w, steps) {
-            let mut ow = part.start;
-            while ow < part.end {
-                let taps = columns(ow);
-                let inner = |ow: usize| columns(ow).len() == g.kernel[1];
-                let fits = |pixels: usize| ow + pixels <= part.end && inner(ow) && inner(ow + pixels - 1);
-                // SAFETY: all pixels of a group have all taps of a kernel row, or there is only one.
-                ow += unsafe {
-                    if fits(6) {
-                        group::<6>(row, ow, taps)
-                    } else if fits(3) {
-                        group::<3>(row, ow, taps)
-                    } else {
-                        group::<1>(row, ow, taps)
+impl Row<'_> {
+    /// Kernel columns of an output pixel inside of the input.
+    fn columns(&self, ow: usize) -> Range<usize> {
+        let g = self.geometry;
+        taps_inside(ow * g.stride[1], g.pad[1], g.dilation[1], g.kernel[1], self.views.in_map.w)
+    }
+
+    /// Pixels whose results go through a function.
+    ///
+    /// # Safety
+    /// The pixels lie inside of the row, which no other task writes.
+    unsafe fn staged(&self, pixels: Range<usize>) {
+        let out = self.views.out_map;
+        let all = self.depthwise.channels;
+        let part = all.min(STAGE);
+        let most = STAGE / part;
+        let mut stage = [0.0f32; STAGE];
+        for first in pixels.clone().step_by(most) {
+            let count = most.min(pixels.end - first);
+            for channel in (0..all).step_by(part) {
+                let channels = channel..all.min(channel + part);
+                let width = channels.len();
+                // SAFETY: the stage has room for so many pixels and channels; what is written lies inside of the row.
+                unsafe {
+                    self.pixels(first..first + count, channels, stage.as_mut_ptr(), width);
+                    let output = self.views.output.add(out.offset(self.n, self.oh, first) + channel);
+                    if out.stride_w == width {
+                        let output = std::slice::from_raw_parts_mut(output, count * width);
+                        self.epilogue.activate(&stage[..count * width], output);
+                        continue;
                     }
-                };
-            }
-        }
-    }
-}
-
-/// All channels of `P` pixels from `ow` on; returns `P`.
-///
-/// # Safety
-/// The taps of all pixels lie inside of the input, the pixels inside of the output.
-#[inline(always)]
-unsafe fn group<const P: usize>(row: &Row<'_>, ow: usize, taps: std::ops::Range<usize>) -> usize {
-    let channels = row.depthwise.channels;
-    let mut c = 0;
-    // SAFETY: passed on; channels are in range.
-    unsafe {
-        while c + CHANNELS <= channels {
-            block::<P, CHANNELS>(row, ow, taps.clone(), c);
-            c += CHANNELS;
-        }
-        while c + 4 <= channels {
-            block::<P, 4>(row, ow, taps.clone(), c);
-            c += 4;
-        }
-        while c < channels {
-            block::<P, 1>(row, ow, taps.clone(), c);
-            c += 1;
-        }
-    }
-    P
-}
-
-/// `P` pixels from `ow` on, `C` channels from `c` on.
-///
-/// # Safety
-/// The taps of all pixels lie inside of the input, the pixels and channels inside of the output.
-#[inline(always)]
-unsafe fn block<const P: usize, const C: usize>(
-    row: &Row<'_>,
-    ow: usize,
-    columns: std::ops::Range<usize>,
-    c: usize,
-) {
-    let g = row.geometry;
-    let map = row.views.in_map;
-    // Where tap (0, 0) of the first pixel lies or, in padding, would lie.
-    let origin = (row.n * map.stride_n + c)
-        .wrapping_add((row.oh * g.stride[0]).wrapping_sub(g.pad[0]).wrapping_mul(map.stride_h))
-        .wrapping_add((ow * g.stride[1]).wrapping_sub(g.pad[1]).wrapping_mul(map.stride_w));
-    let pixel_step = g.stride[1] * map.stride_w;
-    let (line_step, column_step) = (g.dilation[0] * map.stride_h, g.dilation[1] * map.stride_w);
-    let channels = row.depthwise.channels;
-    let mut acc = [[0.0f32; C]; P];
-    // A window of its own size is a span, or many.
-    let long = row.taps.len().saturating_mul(columns.len()) > SPAN;
-    for kh in row.taps.clone() {
-        if long && cancel::requested() {
-            return;
-        }
-        let first = origin.wrapping_add(kh * line_step).wrapping_add(columns.start * column_step);
-        let mut x = row.views.input.as_ptr().wrapping_add(first);
-        let tap = (kh * g.kernel[1] + columns.start) * channels + c;
-        let mut w = row.depthwise.weights.as_ptr().wrapping_add(tap);
-        for _ in columns.clone() {
-            // SAFETY: a tap inside of the input by the caller's promise, `C` channels from `c` on; the weights hold
-            // every tap.
-            unsafe {
-                let w = w.cast::<[f32; C]>().read_unaligned();
-                for (pixel, acc) in acc.iter_mut().enumerate() {
-                    let x = x.add(pixel * pixel_step).cast::<[f32; C]>().read_unaligned();
-                    for i in 0..C {
-                        acc[i] = x[i].mul_add(w[i], acc[i]);
+                    for (pixel, sums) in stage[..count * width].chunks_exact(width).enumerate() {
+                        let output = std::slice::from_raw_parts_mut(output.add(pixel * out.stride_w), width);
+                        self.epilogue.activate(sums, output);
                     }
                 }
             }
-            x = x.wrapping_add(column_step);
-            w = w.wrapping_add(channels);
         }
     }
-    let epilogue = row.epilogue;
-    let out = row.views.out_map;
-    if epilogue.function.is_none() && row.views.residual.is_none() {
-        let [low, high] = epilogue.limits;
-        let bias = &epilogue.bias[c..][..C];
-        for (pixel, acc) in acc.iter().enumerate() {
-            let y: [f32; C] = std::array::from_fn(|i| math::min(math::max(acc[i] + bias[i], low), high));
-            // SAFETY: channels of a pixel of the output by the caller's promise.
-            unsafe {
-                let at = row.views.output.add(out.offset(row.n, row.oh, ow + pixel) + c);
-                at.cast::<[f32; C]>().write_unaligned(y);
-            }
+
+    /// Channels of pixels, to `output` and on, `output_step` floats from pixel to pixel.
+    ///
+    /// # Safety
+    /// The pixels and channels exist; the output has room for them and is written by nobody else.
+    unsafe fn pixels(
+        &self,
+        pixels: Range<usize>,
+        channels: Range<usize>,
+        output: *mut f32,
+        output_step: usize,
+    ) {
+        let (g, views) = (self.geometry, self.views);
+        let map = views.in_map;
+        let (line_step, column_step) = (g.dilation[0] * map.stride_h, g.dilation[1] * map.stride_w);
+        let weight_line = g.kernel[1] * self.depthwise.padded;
+        let lines = self.taps.len();
+        let mut ow = pixels.start;
+        while ow < pixels.end {
+            let (count, columns) = if self.inner.contains(&ow) {
+                // Two last groups of about the same size: one of a pixel would take as long as one of three.
+                let left = self.inner.end.min(pixels.end) - ow;
+                let even = left.div_ceil(left.div_ceil(MAX_PIXELS));
+                (if left < 2 * MAX_PIXELS { even } else { MAX_PIXELS }, 0..g.kernel[1])
+            } else {
+                (1, self.columns(ow))
+            };
+            // Where tap (0, 0) of the first pixel lies or, in padding, would lie.
+            let origin = (self.n * map.stride_n + channels.start)
+                .wrapping_add((self.oh * g.stride[0]).wrapping_sub(g.pad[0]).wrapping_mul(map.stride_h))
+                .wrapping_add((ow * g.stride[1]).wrapping_sub(g.pad[1]).wrapping_mul(map.stride_w));
+            let first =
+                origin.wrapping_add(self.taps.start * line_step).wrapping_add(columns.start * column_step);
+            let tap = self.taps.start * weight_line + columns.start * self.depthwise.padded;
+            let residual = views.residual.map(|(x, map)| {
+                let at = map.offset(self.n, self.oh, ow) + channels.start;
+                (x.as_ptr().wrapping_add(at), map.stride_w)
+            });
+            let (residual, residual_step) = residual.unwrap_or((std::ptr::null(), 0));
+            let group = Group {
+                input: views.input.as_ptr().wrapping_add(first),
+                input_step: g.stride[1] * map.stride_w,
+                line_step,
+                column_step,
+                lines,
+                columns: columns.len(),
+                weights: self.depthwise.weights.as_ptr().wrapping_add(tap + channels.start),
+                weight_line,
+                weight_step: self.depthwise.padded,
+                bias: self.epilogue.bias.as_ptr().wrapping_add(channels.start),
+                residual,
+                residual_step,
+                output: output.wrapping_add((ow - pixels.start) * output_step),
+                output_step,
+                limits: self.epilogue.limits,
+                channels: channels.len(),
+                long: lines.saturating_mul(columns.len()) > SPAN,
+            };
+            // SAFETY: all pixels of a group have all taps of a kernel row, or there is only one; taps, pixels and channels
+            // exist by the caller's promise.
+            unsafe { group.run(self.level, count) };
+            ow += count;
         }
-    } else {
-        // A copy: accumulators whose address is known would not stay in registers.
-        let mut sums = acc;
-        // SAFETY: as above.
-        unsafe { epilogue.store(sums.as_flattened_mut(), C, c, row.views, [row.n, row.oh, ow]) };
     }
 }

@@ -71,8 +71,34 @@ macro_rules! tile {
                     }
                 }
             }
-            // Through memory: a loop over rows with anything more in it would not be unrolled, and accumulators that
-            // are indexed at run time cannot be registers.
+            if finish.used == VECTORS * $lanes {
+                let (low, high) = ($splat(finish.limits[0]), $splat(finish.limits[1]));
+                let mut bias = [$zero(); VECTORS];
+                for (vector, bias) in bias.iter_mut().enumerate() {
+                    // SAFETY: readable for the whole width.
+                    *bias = unsafe { $load(finish.bias.add(vector * $lanes)) };
+                }
+                // Row by row, spelled out: accumulators that are indexed at run time cannot be registers.
+                $(
+                    if let Some(sums) = sums.get($rows - 1) {
+                        // SAFETY: all columns of a row, as the caller promised. The order of operands lets NaN pass the
+                        // limits.
+                        unsafe {
+                            let output = (*finish.output.add($rows - 1)).add(finish.offset);
+                            for (vector, sum) in sums.iter().enumerate() {
+                                let mut y = $add(*sum, bias[vector]);
+                                if !finish.residual.is_null() {
+                                    let residual = (*finish.residual.add($rows - 1)).add(finish.offset);
+                                    y = $add(y, $load(residual.add(vector * $lanes)));
+                                }
+                                $store(output.add(vector * $lanes), $min(high, $max(low, y)));
+                            }
+                        }
+                    }
+                )*
+                return;
+            }
+            // Through memory, for the same reason.
             let mut staged = MaybeUninit::<Staged>::uninit();
             for (row, sums) in sums.iter().enumerate() {
                 for (vector, sum) in sums.iter().enumerate() {
@@ -160,7 +186,7 @@ macro_rules! tile {
         /// As `Panels::tile`; `staged` holds `rows` rows of `VECTORS` vectors.
         #[target_feature(enable = $features)]
         unsafe fn $finish<const VECTORS: usize>(staged: *const f32, rows: usize, finish: &Finish) {
-            let [low, high] = finish.limits.map(|limit| $splat(limit));
+            let (low, high) = ($splat(finish.limits[0]), $splat(finish.limits[1]));
             for row in 0..rows {
                 for vector in 0..VECTORS {
                     let column = vector * $lanes;
@@ -191,14 +217,14 @@ macro_rules! tile {
 /// The lanes of the first `left` floats.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn mask_512(left: usize) -> __mmask16 {
+pub(crate) fn mask_512(left: usize) -> __mmask16 {
     if left >= 16 { !0 } else { (1 << left) - 1 }
 }
 
 /// The lanes of the first `left` floats.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn mask_256(left: usize) -> __m256i {
+pub(crate) fn mask_256(left: usize) -> __m256i {
     let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     _mm256_cmpgt_epi32(_mm256_set1_epi32(left.min(8) as i32), lanes)
 }

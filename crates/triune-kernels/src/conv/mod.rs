@@ -4,10 +4,12 @@
 
 mod fconv;
 mod fdepthwise;
+#[cfg(target_arch = "x86_64")]
+mod fdepthwise_x86;
 mod fepilogue;
 pub(crate) mod fgemm;
 #[cfg(target_arch = "x86_64")]
-mod fgemm_x86;
+pub(crate) mod fgemm_x86;
 mod fpack;
 mod q8;
 mod qconv;

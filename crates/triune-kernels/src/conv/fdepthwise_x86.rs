@@ -1,0 +1,152 @@
+//! Depthwise pixels on AVX2 and AVX-512: vectors of channels, a few pixels at a time so that weights are loaded once for all
+//! of them, or a few vectors at a time where pixels are few. Accumulators stay in registers for all taps.
+
+use std::arch::x86_64::{
+    _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps,
+    _mm256_min_ps, _mm256_set1_ps, _mm256_setzero_ps, _mm256_storeu_ps, _mm512_add_ps, _mm512_fmadd_ps,
+    _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_min_ps,
+    _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+};
+
+use super::fdepthwise::Group;
+use super::fgemm_x86::{mask_256, mask_512};
+
+macro_rules! depthwise {
+    ($name:ident, $channels:ident, $kernel:ident, $features:literal, $lanes:literal, $zero:ident, $splat:ident, $load:ident,
+     $store:ident, $fma:ident, $add:ident, $min:ident, $max:ident, $mask:ident, $masked_load:expr, $masked_store:ident,
+     [$([$pixels:literal, $vectors:literal]),*]) => {
+        /// # Safety
+        /// As `Group::run`, on a machine with the features.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn $name(pixels: usize, group: &Group) {
+            // SAFETY: passed on; the number of pixels is the one that the kernel is made for.
+            unsafe {
+                match pixels {
+                    $($pixels => $channels::<$pixels, $vectors>(group),)*
+                    _ => unreachable!("no kernel of {pixels} pixels"),
+                }
+            }
+        }
+
+        /// # Safety
+        /// As `Group::run`, with `PIXELS` pixels.
+        #[target_feature(enable = $features)]
+        unsafe fn $channels<const PIXELS: usize, const VECTORS: usize>(group: &Group) {
+            let mut channel = 0;
+            // SAFETY: passed on; channels are in range, or masked.
+            unsafe {
+                while channel + VECTORS * $lanes <= group.channels {
+                    $kernel::<PIXELS, VECTORS, false>(group, channel);
+                    channel += VECTORS * $lanes;
+                }
+                while channel + $lanes <= group.channels {
+                    $kernel::<PIXELS, 1, false>(group, channel);
+                    channel += $lanes;
+                }
+                if channel < group.channels {
+                    $kernel::<PIXELS, 1, true>(group, channel);
+                }
+            }
+        }
+
+        /// `PIXELS` pixels, `VECTORS` vectors of channels from `channel` on, the only one masked if it is the `LAST`.
+        ///
+        /// # Safety
+        /// As `Group::run`; the channels exist, but for those that are masked.
+        #[inline]
+        #[target_feature(enable = $features)]
+        unsafe fn $kernel<const PIXELS: usize, const VECTORS: usize, const LAST: bool>(group: &Group, channel: usize) {
+            let mask = $mask(group.channels - channel);
+            let mut sums = [[$zero(); VECTORS]; PIXELS];
+            // SAFETY: taps and weights of the channels, which lie where the group says; masked lanes are not touched.
+            unsafe {
+                let mut line = group.input.add(channel);
+                let mut weights = group.weights.add(channel);
+                for _ in 0..group.lines {
+                    if group.stops() {
+                        return;
+                    }
+                    let (mut x, mut w) = (line, weights);
+                    for _ in 0..group.columns {
+                        let mut factors = [$zero(); VECTORS];
+                        for (vector, factor) in factors.iter_mut().enumerate() {
+                            *factor = $load(w.add(vector * $lanes));
+                        }
+                        for (pixel, sums) in sums.iter_mut().enumerate() {
+                            let x = x.wrapping_add(pixel * group.input_step);
+                            for (vector, sum) in sums.iter_mut().enumerate() {
+                                let x = x.wrapping_add(vector * $lanes);
+                                let x = if LAST { $masked_load(x, mask) } else { $load(x) };
+                                *sum = $fma(x, factors[vector], *sum);
+                            }
+                        }
+                        x = x.wrapping_add(group.column_step);
+                        w = w.wrapping_add(group.weight_step);
+                    }
+                    line = line.wrapping_add(group.line_step);
+                    weights = weights.wrapping_add(group.weight_line);
+                }
+                let (low, high) = ($splat(group.limits[0]), $splat(group.limits[1]));
+                for (pixel, sums) in sums.into_iter().enumerate() {
+                    let output = group.output.wrapping_add(pixel * group.output_step + channel);
+                    for (vector, sum) in sums.into_iter().enumerate() {
+                        // The order of operands lets NaN pass the limits.
+                        let mut y = $add(sum, $load(group.bias.add(channel + vector * $lanes)));
+                        if !group.residual.is_null() {
+                            let at = pixel * group.residual_step + channel + vector * $lanes;
+                            let residual = group.residual.wrapping_add(at);
+                            let residual = if LAST { $masked_load(residual, mask) } else { $load(residual) };
+                            y = $add(y, residual);
+                        }
+                        let y = $min(high, $max(low, y));
+                        let output = output.wrapping_add(vector * $lanes);
+                        if LAST {
+                            $masked_store(output, mask, y);
+                        } else {
+                            $store(output, y);
+                        }
+                    }
+                }
+            }
+        }
+    };
+}
+
+depthwise!(
+    pixels_avx512,
+    channels_avx512,
+    kernel_avx512,
+    "avx512f",
+    16,
+    _mm512_setzero_ps,
+    _mm512_set1_ps,
+    _mm512_loadu_ps,
+    _mm512_storeu_ps,
+    _mm512_fmadd_ps,
+    _mm512_add_ps,
+    _mm512_min_ps,
+    _mm512_max_ps,
+    mask_512,
+    |from: *const f32, mask| _mm512_maskz_loadu_ps(mask, from),
+    _mm512_mask_storeu_ps,
+    [[1, 4], [2, 4], [3, 3], [4, 2], [5, 2], [6, 2]]
+);
+depthwise!(
+    pixels_avx2,
+    channels_avx2,
+    kernel_avx2,
+    "avx2,fma",
+    8,
+    _mm256_setzero_ps,
+    _mm256_set1_ps,
+    _mm256_loadu_ps,
+    _mm256_storeu_ps,
+    _mm256_fmadd_ps,
+    _mm256_add_ps,
+    _mm256_min_ps,
+    _mm256_max_ps,
+    mask_256,
+    |from: *const f32, mask| _mm256_maskload_ps(from, mask),
+    _mm256_maskstore_ps,
+    [[1, 4], [2, 4], [3, 3], [4, 2], [5, 2], [6, 2]]
+);
