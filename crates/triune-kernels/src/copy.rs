@@ -257,7 +257,17 @@ impl CopyNd {
         let columns = self.nest.inner();
         let src_column = self.nest.inner_strides()[1] as isize;
         let dst_row = self.steps()[0];
+        let (row, column) = ([size_of::<T>() as isize, dst_row], [src_column, size_of::<T>() as isize]);
         let copy = |src: *const u8, dst: *mut u8, rows: usize| {
+            // The few channels of a picture: no tiles, one of the loops is spelled out.
+            // SAFETY: rows and columns of the nest.
+            let done = unsafe {
+                narrow::<T>(src, dst, [rows, columns], row, column)
+                    || narrow::<T>(src, dst, [columns, rows], column, row)
+            };
+            if done {
+                return;
+            }
             // Tiles, so that each cache line is fetched once on either side.
             for row in (0..rows).step_by(TILE) {
                 for column in spans(columns.div_ceil(TILE), TILE * TILE).flatten() {
@@ -287,6 +297,11 @@ impl CopyNd {
         let [dst_inner, src_inner] = self.nest.inner_strides().map(|step| step as isize);
         let [dst_step, src_step] = self.steps();
         let copy = |src: *const u8, dst: *mut u8, count: usize| {
+            // SAFETY: positions of the nest.
+            if unsafe { narrow::<T>(src, dst, [count, inner], [src_step, dst_step], [src_inner, dst_inner]) }
+            {
+                return;
+            }
             for i in 0..count as isize {
                 for part in spans(inner, 1) {
                     for j in part.start as isize..part.end as isize {
@@ -379,6 +394,55 @@ unsafe fn fill<T>(dst: *mut u8, bits: u64, len: usize) {
     let rest = chunks.into_remainder();
     let len = rest.len();
     rest.copy_from_slice(&pattern[..len]);
+}
+
+/// Copies `[long, short]` elements if the short axis is one of those that are spelled out, and says whether it did. Steps are
+/// in bytes, the source's first.
+///
+/// # Safety
+/// The elements lie in both operands.
+#[inline(always)]
+unsafe fn narrow<T: Element>(
+    src: *const u8,
+    dst: *mut u8,
+    [long, short]: [usize; 2],
+    long_steps: [isize; 2],
+    short_steps: [isize; 2],
+) -> bool {
+    // SAFETY: passed on.
+    unsafe {
+        match short {
+            2 => narrow_by::<T, 2>(src, dst, long, long_steps, short_steps),
+            3 => narrow_by::<T, 3>(src, dst, long, long_steps, short_steps),
+            4 => narrow_by::<T, 4>(src, dst, long, long_steps, short_steps),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// # Safety
+/// As [`narrow`], with `SHORT` elements along the short axis.
+#[inline(always)]
+unsafe fn narrow_by<T: Element, const SHORT: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    long: usize,
+    [src_long, dst_long]: [isize; 2],
+    [src_short, dst_short]: [isize; 2],
+) {
+    for part in spans(long, SHORT) {
+        for i in part.start as isize..part.end as isize {
+            let (src, dst) = (src.wrapping_offset(i * src_long), dst.wrapping_offset(i * dst_long));
+            for j in 0..SHORT as isize {
+                // SAFETY: an element, as the caller promised.
+                unsafe {
+                    let value = src.offset(j * src_short).cast::<T>().read_unaligned();
+                    dst.offset(j * dst_short).cast::<T>().write_unaligned(value);
+                }
+            }
+        }
+    }
 }
 
 /// # Safety

@@ -84,10 +84,10 @@ proptest! {
 
 #[test]
 fn layout_changes_slices_and_fills() {
-    for elem_bytes in [1, 2, 4, 8] {
+    for (elem_bytes, c) in [1, 2, 4, 8].into_iter().flat_map(|elem| [2, 3, 4, 37].map(|c| (elem, c))) {
         let e = elem_bytes;
         // NCHW to NHWC and back, sizes that are no multiple of a tile.
-        let (c, h, w) = (37, 19, 23);
+        let (h, w) = (19, 23);
         let nchw = [c * h * w * e, h * w * e, w * e, e];
         let nhwc = [c * h * w * e, e, w * c * e, c * e];
         let dims = [1, 1, 2, c, h, w];
