@@ -12,6 +12,9 @@ mod dispatch;
 mod eltwise;
 mod error;
 mod fmatmul;
+mod fpool;
+#[cfg(target_arch = "x86_64")]
+mod fpool_x86;
 mod index;
 mod isa;
 mod map;
@@ -31,6 +34,8 @@ mod strided;
 mod tensor_info;
 mod typed;
 mod unary;
+#[cfg(target_arch = "x86_64")]
+mod unary_x86;
 mod warp;
 mod wide;
 
@@ -41,14 +46,13 @@ pub use copy::{CopyNd, CopySpec};
 pub use eltwise::{Broadcast, QMul, binary, has_float, q_add, q_mul};
 pub use error::Error;
 pub use fmatmul::{FMatMul, MatMulSpec};
+pub use fpool::{global_pool_f32, pool_f32};
 pub use index::{Index, OrderSpec, Take, TakeSpec, order};
 pub use isa::Isa;
 pub use map::{ConvGeometry, Nhwc};
 pub use pixels::{Channels, pixels};
 pub use pool::Pool;
-pub use pool2d::{
-    PoolQuant, PoolSpec, WidePool, global_pool_f32, global_pool_q8, pool_f32, pool_q8, pool_wide,
-};
+pub use pool2d::{PoolQuant, PoolSpec, WidePool, global_pool_q8, pool_q8, pool_wide};
 pub use qmatmul::{QMatMul, QMatMulSpec};
 pub use qnorm::{QNorm, QNormSpec};
 pub use quantize::{dequantize, dequantize_channels, dequantize_i32, quantize};

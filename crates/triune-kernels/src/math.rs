@@ -27,11 +27,11 @@ pub(crate) fn min(x: f32, limit: f32) -> f32 {
 }
 
 /// ln 2 in two parts; the first has so few bits that a product with a small integer is exact.
-const LN2_HIGH: f32 = 0.693_359_375;
-const LN2_LOW: f32 = -2.121_944_4e-4;
+pub(crate) const LN2_HIGH: f32 = 0.693_359_375;
+pub(crate) const LN2_LOW: f32 = -2.121_944_4e-4;
 
 /// 1.5·2²³: adding it rounds to an integer, which then stands in the low bits.
-const ROUNDER: f32 = 12_582_912.0;
+pub(crate) const ROUNDER: f32 = 12_582_912.0;
 
 /// The byte, in two's complement, of y rounded half to even and clamped to integers within −2²²..2²²; not for NaN.
 ///
@@ -52,18 +52,23 @@ pub(crate) fn round_away_to_byte(y: f32, low: f32, high: f32) -> u8 {
     ((y + BELOW_HALF.copysign(y)).trunc() + ROUNDER).to_bits() as u8
 }
 
+/// (eʳ − 1 − r) / r², highest power first.
+pub(crate) const EXP: [f32; 6] =
+    [1.979_031_9e-4, 1.394_468_94e-3, 8.333_497_68e-3, 4.166_629_54e-2, 1.666_666_57e-1, 0.5];
+
+/// Below this eˣ is 0.
+pub(crate) const GONE: f32 = -104.5;
+
 /// Splits x into n·ln 2 + r and returns n in ROUNDER's low bits, and eʳ − 1.
 #[inline(always)]
 fn exp_parts(x: f32) -> (u32, f32) {
     let rounded = x.mul_add(LOG2_E, ROUNDER);
     let n = rounded - ROUNDER;
     let r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, x));
-    let mut p = 1.979_031_9e-4;
-    p = r.mul_add(p, 1.394_468_94e-3);
-    p = r.mul_add(p, 8.333_497_68e-3);
-    p = r.mul_add(p, 4.166_629_54e-2);
-    p = r.mul_add(p, 1.666_666_57e-1);
-    p = r.mul_add(p, 0.5);
+    let mut p = EXP[0];
+    for factor in &EXP[1..] {
+        p = r.mul_add(p, *factor);
+    }
     (rounded.to_bits(), (r * r).mul_add(p, r))
 }
 
@@ -78,7 +83,7 @@ fn power_of_two(bits: u32) -> f32 {
 pub(crate) fn exp(x: f32) -> f32 {
     // Beyond these limits the result is 0 or ∞ in f32. A product that vanishes takes a processor a hundred times as long as
     // another, and masks make many of them: below the lower one there is none. Above the upper one the limit gives ∞ as well.
-    let gone = x < -104.5;
+    let gone = x < GONE;
     let x = min(if gone { 0.0 } else { x }, 89.5);
     let (bits, p) = exp_parts(x);
     // 2ⁿ in two factors, since n runs from −151 to 129.

@@ -1,4 +1,5 @@
-//! Pooling over NHWC maps: maximum, average, global average, for bytes and f32. Vectorised over channels.
+//! Pooling over NHWC maps: how windows slide, and maximum, average, global average of integers. Vectorised over channels.
+//! Reals are in `fpool`.
 
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
@@ -84,11 +85,11 @@ impl PoolQuant {
 
 /// The taps of one window along one axis that lie inside of the input, and how many the padding adds.
 #[derive(Clone, Copy)]
-struct Taps {
+pub(crate) struct Taps {
     /// Input index of the first tap inside.
-    first: usize,
+    pub(crate) first: usize,
     /// Taps inside.
-    count: usize,
+    pub(crate) count: usize,
     /// Taps inside of the padded input.
     padded: usize,
 }
@@ -104,9 +105,9 @@ impl PoolSpec {
 
 /// A checked window over one input map.
 #[derive(Clone, Copy)]
-struct Window {
-    spec: PoolSpec,
-    map: Nhwc,
+pub(crate) struct Window {
+    pub(crate) spec: PoolSpec,
+    pub(crate) map: Nhwc,
 }
 
 impl Window {
@@ -147,7 +148,7 @@ impl Window {
 }
 
 /// How the taps of a window become one result, for one channel.
-trait Reduce: Copy {
+pub(crate) trait Reduce: Copy {
     type In: Copy;
     type Sum: Copy;
     type Out: Copy;
@@ -159,6 +160,19 @@ trait Reduce: Copy {
     fn add(&self, sum: Self::Sum, x: Self::In) -> Self::Sum;
     fn join(&self, sum: Self::Sum, row: Self::Sum) -> Self::Sum;
     fn finish(&self, sum: Self::Sum, taps: usize) -> Self::Out;
+    /// All channels of one result by a kernel of the reduction's own, if the machine has one; says whether it has run.
+    #[inline(always)]
+    fn pixel(
+        &self,
+        _level: Level,
+        _window: &Window,
+        _x: &[Self::In],
+        _taps: [Taps; 2],
+        _counted: usize,
+        _out: &mut [Self::Out],
+    ) -> bool {
+        false
+    }
 }
 
 /// `N` channels of one result. A window that takes `LONG` is left early when the work is stopped.
@@ -210,7 +224,7 @@ fn chunk<R: Reduce, const N: usize, const LONG: bool>(
 
 multiversion! {
     /// One output row; `x` starts at the image's first element.
-    fn row_of[R: Reduce](reduce: R, window: &Window, x: &[R::In], oh: usize, out: &mut [R::Out], columns: usize, stride: usize) {
+    fn row_of[R: Reduce](machine: Level, reduce: R, window: &Window, x: &[R::In], oh: usize, out: &mut [R::Out], columns: usize, stride: usize) {
         let map = window.map;
         let include_pad = match window.spec.kind {
             PoolKind::Average { count_include_pad } => count_include_pad,
@@ -228,6 +242,9 @@ multiversion! {
                 } else if include_pad { rows.padded * taps.padded } else { rows.count * taps.count };
                 let rows = if taps.count == 0 { Taps { count: 0, ..rows } } else { rows };
                 let out = &mut out[ow * stride..][..map.c];
+                if !long && reduce.pixel(machine, window, x, [rows, taps], counted, out) {
+                    continue;
+                }
                 let mut c = 0;
                 macro_rules! chunks {
                     ($($size:literal),*) => {$(
@@ -254,7 +271,8 @@ multiversion! {
     }
 }
 
-fn drive<R: Reduce + Sync>(
+/// Checks the operands, then makes every row of the output.
+pub(crate) fn drive<R: Reduce + Sync>(
     level: Level,
     reduce: R,
     spec: &PoolSpec,
@@ -275,7 +293,7 @@ where
     let window = Window::new(*spec, in_map, out_map)?;
     parallel::rows(pool, y, out_map, &|n, oh, row| {
         let image = x.get(n * in_map.stride_n..).unwrap_or_default();
-        row_of(level, reduce, &window, image, oh, row, out_map.w, out_map.stride_w);
+        row_of(level, level, reduce, &window, image, oh, row, out_map.w, out_map.stride_w);
     });
     Ok(())
 }
@@ -304,57 +322,6 @@ impl Reduce for MaxBytes {
     #[inline(always)]
     fn finish(&self, sum: u8, _taps: usize) -> u8 {
         sum ^ self.flip
-    }
-}
-
-#[derive(Clone, Copy)]
-struct MaxFloat;
-
-impl Reduce for MaxFloat {
-    type In = f32;
-    type Sum = f32;
-    type Out = f32;
-    #[inline(always)]
-    fn start(&self) -> f32 {
-        f32::NEG_INFINITY
-    }
-    #[inline(always)]
-    fn add(&self, sum: f32, x: f32) -> f32 {
-        if x > sum { x } else { sum }
-    }
-    #[inline(always)]
-    fn join(&self, sum: f32, row: f32) -> f32 {
-        self.add(sum, row)
-    }
-    #[inline(always)]
-    fn finish(&self, sum: f32, _taps: usize) -> f32 {
-        sum
-    }
-}
-
-#[derive(Clone, Copy)]
-struct MeanFloat<const BY_ROWS: bool>;
-
-impl<const BY_ROWS: bool> Reduce for MeanFloat<BY_ROWS> {
-    type In = f32;
-    type Sum = f32;
-    type Out = f32;
-    const BY_ROWS: bool = BY_ROWS;
-    #[inline(always)]
-    fn start(&self) -> f32 {
-        0.0
-    }
-    #[inline(always)]
-    fn add(&self, sum: f32, x: f32) -> f32 {
-        sum + x
-    }
-    #[inline(always)]
-    fn join(&self, sum: f32, row: f32) -> f32 {
-        sum + row
-    }
-    #[inline(always)]
-    fn finish(&self, sum: f32, taps: usize) -> f32 {
-        if taps == 0 { 0.0 } else { sum / taps as f32 }
     }
 }
 
@@ -700,27 +667,8 @@ pub fn pool_wide(
     drive(level, *quant, spec, x, in_map, y, out_map, pool)
 }
 
-/// Slides a window over f32. Sums run in the order of the taps, then divide.
-///
-/// Errors: extents that do not agree, slices shorter than their maps.
-pub fn pool_f32(
-    isa: Isa,
-    spec: &PoolSpec,
-    x: &[f32],
-    in_map: Nhwc,
-    y: &mut [f32],
-    out_map: Nhwc,
-    pool: &Pool,
-) -> Result<(), Error> {
-    let level = Level::new(isa);
-    match spec.kind {
-        PoolKind::Max => drive(level, MaxFloat, spec, x, in_map, y, out_map, pool),
-        PoolKind::Average { .. } => drive(level, MeanFloat::<false>, spec, x, in_map, y, out_map, pool),
-    }
-}
-
 /// The window that covers a whole map.
-fn global(kind: PoolKind, map: Nhwc, out_map: Nhwc) -> Result<PoolSpec, Error> {
+pub(crate) fn global(kind: PoolKind, map: Nhwc, out_map: Nhwc) -> Result<PoolSpec, Error> {
     Error::check_eq("output rows", 1, out_map.h)?;
     Error::check_eq("output columns", 1, out_map.w)?;
     Ok(PoolSpec { kernel: [map.h.max(1), map.w.max(1)], stride: [1, 1], dilation: [1, 1], pad: [0; 4], kind })
@@ -748,26 +696,4 @@ pub fn global_pool_q8(
     }
     quant.check(&spec, in_map)?;
     drive(Level::new(isa), MeanBytes::new(*quant), &spec, x, in_map, y, out_map, pool)
-}
-
-/// One result per image and channel, of f32: an average sums each row, then the rows. `out_map` has one row and one
-/// column.
-///
-/// Errors: as [`pool_f32`].
-pub fn global_pool_f32(
-    isa: Isa,
-    kind: PoolKind,
-    x: &[f32],
-    in_map: Nhwc,
-    y: &mut [f32],
-    out_map: Nhwc,
-    pool: &Pool,
-) -> Result<(), Error> {
-    let spec = global(kind, in_map, out_map)?;
-    match kind {
-        PoolKind::Max => pool_f32(isa, &spec, x, in_map, y, out_map, pool),
-        PoolKind::Average { .. } => {
-            drive(Level::new(isa), MeanFloat::<true>, &spec, x, in_map, y, out_map, pool)
-        }
-    }
 }

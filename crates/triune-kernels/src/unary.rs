@@ -5,6 +5,8 @@
 use triune_tensor::function::{UnaryKind, math as exact};
 
 use crate::dispatch::{Level, multiversion};
+#[cfg(target_arch = "x86_64")]
+use crate::unary_x86;
 use crate::{Error, Isa, Nhwc, Pool, math, parallel};
 
 /// Calls a generic function with the element function of a `UnaryKind`, so that the choice is made outside of the loop.
@@ -75,9 +77,23 @@ fn each(x: &[f32], y: &mut [f32], f: impl Fn(f32) -> f32) {
     }
 }
 
+/// y = f(x).
+pub(crate) fn apply(level: Level, kind: UnaryKind, x: &[f32], y: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if level.is_512() {
+        match kind {
+            // SAFETY: the level vouches for the features.
+            UnaryKind::Sigmoid => return unsafe { unary_x86::apply_sigmoid::<false>(x, y) },
+            // SAFETY: as above.
+            UnaryKind::Silu => return unsafe { unary_x86::apply_sigmoid::<true>(x, y) },
+            _ => {}
+        }
+    }
+    apply_any(level, kind, x, y);
+}
+
 multiversion! {
-    /// y = f(x).
-    pub(crate) fn apply(kind: UnaryKind, x: &[f32], y: &mut [f32]) {
+    fn apply_any(kind: UnaryKind, x: &[f32], y: &mut [f32]) {
         with_function!(kind, each(x, y));
     }
 }

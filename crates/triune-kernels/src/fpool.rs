@@ -1,0 +1,192 @@
+//! Pooling of reals: maximum, average, global average. Windows slide as in `pool2d`.
+
+#![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+
+use triune_tensor::function::PoolKind;
+
+use crate::dispatch::Level;
+use crate::pool2d::{Reduce, Taps, Window, drive, global};
+use crate::{Error, Isa, Nhwc, Pool, PoolSpec};
+
+/// The taps of one window, for the kernels: what they read was checked.
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only x86-64 has kernels of its own"))]
+pub(crate) struct Region {
+    /// Channel 0 of the first tap.
+    pub(crate) input: *const f32,
+    /// Rows and columns of taps, none of either 0.
+    pub(crate) taps: [usize; 2],
+    /// From row to row and from column to column, in floats.
+    pub(crate) steps: [usize; 2],
+    /// What a sum is divided by.
+    pub(crate) counted: f32,
+}
+
+/// What the kernels make of the taps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Join {
+    /// The largest, the first of equal ones.
+    Max,
+    /// The sum in their order, divided.
+    Mean,
+    /// The sum of the rows' sums, divided.
+    MeanByRows,
+}
+
+/// Runs the kernel of the instruction set, if there is one and there are taps.
+#[inline(always)]
+fn pixel(
+    join: Join,
+    level: Level,
+    window: &Window,
+    x: &[f32],
+    [rows, columns]: [Taps; 2],
+    counted: usize,
+    out: &mut [f32],
+) -> bool {
+    let map = window.map;
+    let steps = [window.spec.dilation[0] * map.stride_h, window.spec.dilation[1] * map.stride_w];
+    if rows.count == 0 || columns.count == 0 || level.isa() == Isa::Scalar {
+        return false;
+    }
+    let first = rows.first * map.stride_h + columns.first * map.stride_w;
+    let last = first + (rows.count - 1) * steps[0] + (columns.count - 1) * steps[1];
+    assert!(last + out.len() <= x.len(), "the map was checked");
+    let region = Region {
+        input: x.as_ptr().wrapping_add(first),
+        taps: [rows.count, columns.count],
+        steps,
+        counted: counted as f32,
+    };
+    // SAFETY: the first channels of all taps lie inside of the slice, as was just seen of the last one; the level vouches for
+    // the instruction set.
+    unsafe {
+        match level.isa() {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 | Isa::Avx512Vnni => crate::fpool_x86::pixel_avx512(join, &region, out),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => crate::fpool_x86::pixel_avx2(join, &region, out),
+            _ => {
+                let _ = (join, region);
+                return false;
+            }
+        }
+    }
+    true
+}
+
+#[derive(Clone, Copy)]
+struct MaxFloat;
+
+impl Reduce for MaxFloat {
+    type In = f32;
+    type Sum = f32;
+    type Out = f32;
+    #[inline(always)]
+    fn start(&self) -> f32 {
+        f32::NEG_INFINITY
+    }
+    #[inline(always)]
+    fn add(&self, sum: f32, x: f32) -> f32 {
+        if x > sum { x } else { sum }
+    }
+    #[inline(always)]
+    fn join(&self, sum: f32, row: f32) -> f32 {
+        self.add(sum, row)
+    }
+    #[inline(always)]
+    fn finish(&self, sum: f32, _taps: usize) -> f32 {
+        sum
+    }
+    #[inline(always)]
+    fn pixel(
+        &self,
+        level: Level,
+        window: &Window,
+        x: &[f32],
+        taps: [Taps; 2],
+        counted: usize,
+        out: &mut [f32],
+    ) -> bool {
+        pixel(Join::Max, level, window, x, taps, counted, out)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct MeanFloat<const BY_ROWS: bool>;
+
+impl<const BY_ROWS: bool> Reduce for MeanFloat<BY_ROWS> {
+    type In = f32;
+    type Sum = f32;
+    type Out = f32;
+    const BY_ROWS: bool = BY_ROWS;
+    #[inline(always)]
+    fn start(&self) -> f32 {
+        0.0
+    }
+    #[inline(always)]
+    fn add(&self, sum: f32, x: f32) -> f32 {
+        sum + x
+    }
+    #[inline(always)]
+    fn join(&self, sum: f32, row: f32) -> f32 {
+        sum + row
+    }
+    #[inline(always)]
+    fn finish(&self, sum: f32, taps: usize) -> f32 {
+        if taps == 0 { 0.0 } else { sum / taps as f32 }
+    }
+    #[inline(always)]
+    fn pixel(
+        &self,
+        level: Level,
+        window: &Window,
+        x: &[f32],
+        taps: [Taps; 2],
+        counted: usize,
+        out: &mut [f32],
+    ) -> bool {
+        let join = if BY_ROWS { Join::MeanByRows } else { Join::Mean };
+        pixel(join, level, window, x, taps, counted, out)
+    }
+}
+
+/// Slides a window over f32. Sums run in the order of the taps, then divide.
+///
+/// Errors: extents that do not agree, slices shorter than their maps.
+pub fn pool_f32(
+    isa: Isa,
+    spec: &PoolSpec,
+    x: &[f32],
+    in_map: Nhwc,
+    y: &mut [f32],
+    out_map: Nhwc,
+    pool: &Pool,
+) -> Result<(), Error> {
+    let level = Level::new(isa);
+    match spec.kind {
+        PoolKind::Max => drive(level, MaxFloat, spec, x, in_map, y, out_map, pool),
+        PoolKind::Average { .. } => drive(level, MeanFloat::<false>, spec, x, in_map, y, out_map, pool),
+    }
+}
+
+/// One result per image and channel, of f32: an average sums each row, then the rows. `out_map` has one row and one
+/// column.
+///
+/// Errors: as [`pool_f32`].
+pub fn global_pool_f32(
+    isa: Isa,
+    kind: PoolKind,
+    x: &[f32],
+    in_map: Nhwc,
+    y: &mut [f32],
+    out_map: Nhwc,
+    pool: &Pool,
+) -> Result<(), Error> {
+    let spec = global(kind, in_map, out_map)?;
+    match kind {
+        PoolKind::Max => pool_f32(isa, &spec, x, in_map, y, out_map, pool),
+        PoolKind::Average { .. } => {
+            drive(Level::new(isa), MeanFloat::<true>, &spec, x, in_map, y, out_map, pool)
+        }
+    }
+}
