@@ -19,7 +19,7 @@ from triune.models import DIGITS_INT8
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
-Browse = Callable[[str, int], tuple[str, list[str]]]
+Browse = Callable[..., tuple[str, list[str]]]
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +44,7 @@ def edited(digits: Path, tmp_path: Path) -> Callable[[Callable[[dict[str, Any]],
 
 @pytest.fixture(scope="session")
 def browse(tmp_path_factory: pytest.TempPathFactory) -> Browse:
-    """Return a function that opens a page's text in a headless browser of some width, or skip.
+    """Return a function that opens a page's text in a headless browser of some width, `dark` or light, or skip.
 
     It gives the text of the page's element `probe` and the lines on the browser's console.
     """
@@ -53,13 +53,14 @@ def browse(tmp_path_factory: pytest.TempPathFactory) -> Browse:
         pytest.skip(f"no browser: none of {', '.join(BROWSERS)} is installed")
     browser: str = found
 
-    def open_page(text: str, width: int) -> tuple[str, list[str]]:
+    def open_page(text: str, width: int, dark: bool = False) -> tuple[str, list[str]]:
         folder = tmp_path_factory.mktemp("browser")
         (folder / "page.html").write_text(text, encoding="utf-8")
         command = [browser, "--headless=new", "--disable-gpu", "--enable-logging=stderr", f"--window-size={width},1600"]
         # Nothing may come from elsewhere.
         command += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder / 'profile'}", "--no-first-run"]
         command += ["--no-sandbox"] if os.geteuid() == 0 else []
+        command += ["--blink-settings=preferredColorScheme=0"] if dark else []
         command += ["--virtual-time-budget=10000", "--dump-dom", (folder / "page.html").as_uri()]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 
 from triune.cli import main
 from triune.profiling import profile
+from triune.profiling._model import _digest
 
 pytest.importorskip("plotly", reason="needs the extra 'report'")
 
@@ -115,7 +119,7 @@ def test_nothing_leaves_the_page(page: str) -> None:
 
 def test_the_table_has_every_operator(page: str, digits: Path) -> None:
     for operator in profile(digits).operators:
-        assert f"<td class=text>{operator.name}</td>" in page
+        assert f'<th scope="row" class=text>{operator.name}</th>' in page
         assert f"<td data-value={operator.macs}>{operator.macs:,}</td>" in page
 
 
@@ -160,6 +164,100 @@ def test_in_a_browser(browse: Callable[..., Any], page: str, digits: Path, width
     assert charts["operators"]["legend"] == ["compute", "stall", "control"]
     assert found["sorted"] == sorted(found["sorted"], reverse=True)
     assert sorted(found["operators"]) == sorted(o.name for o in profiled.operators)
+
+
+def test_on_a_telephone(browse: Callable[..., Any], page: str) -> None:
+    inner = page.replace("</body>", f"{PROBE}</body>")
+    before, behind = "document.body.innerHTML = '<pre id=\"probe\"></pre>';", 'document.getElementById("probe")'
+    assert before in inner
+    inner = inner.replace(before, before.replace("document", "const outer = parent.document; outer", 1))
+    inner = inner.replace(behind, behind.replace("document", "outer"))
+    frame = f'<body><iframe style="border:0;width:390px;height:1600px" srcdoc="{escape(inner)}"></iframe></body>'
+    text, console = browse(frame, 800)
+    assert console == []
+    found = json.loads(text)
+    assert not found["wide"], "nothing but the table scrolls sideways"
+    for name, chart in found["charts"].items():
+        left, _, right, _ = chart["things"].pop("plot")
+        assert right - left > 150, name
+        for thing, (begin, _, end, _) in chart["things"].items():
+            if "modebar" not in thing:
+                assert begin >= chart["frame"][0] - 1, (name, thing)
+                assert end <= chart["frame"][2] + 1, (name, thing)
+
+
+AUDIT = """
+<script>
+window.addEventListener("load", () => setTimeout(async () => {
+  const audit = await axe.run(document, {resultTypes: ["violations"]});
+  const found = {
+    broken: audit.violations.map(each => [each.id, each.impact, each.nodes.length, each.nodes[0].html.slice(0, 200)]),
+    passed: audit.passes.map(each => each.id), dark: getComputedStyle(document.body.parentElement).backgroundColor,
+  };
+  document.head.innerHTML = "";
+  document.body.innerHTML = '<pre id="probe"></pre>';
+  document.getElementById("probe").textContent = JSON.stringify(found);
+}, 2000));
+</script>
+"""
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """Return axe-core, which looks for what keeps people out of pages, or skip."""
+    for name in ("axe_playwright_python", "axe_core_python"):
+        found = importlib.util.find_spec(name)
+        if found is not None and found.origin is not None:
+            return (Path(found.origin).parent / "axe.min.js").read_text(encoding="utf-8")
+    pytest.skip("no axe-core: axe-playwright-python is not installed")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_accessible(browse: Callable[..., Any], page: str, axe: str, dark: bool) -> None:
+    with_axe = page.replace("</body>", f"<script>{axe}</script>{AUDIT}</body>")
+    text, console = browse(with_axe, 1440, dark)
+    assert console == []
+    found = json.loads(text)
+    assert found["broken"] == []
+    assert {"color-contrast", "landmark-unique", "th-has-data-cells"} <= set(found["passed"])
+    red, *_ = map(int, re.findall(r"\d+", found["dark"]))
+    assert (red < 80) == dark
+    # The audit finds what is wrong.
+    worse = with_axe.replace('<html lang="en">', "<html>").replace("<main>", '<main><img src="data:,">')
+    broken = {rule for rule, *_ in json.loads(browse(worse, 1440, dark)[0])["broken"]}
+    assert {"html-has-lang", "image-alt"} <= broken
+
+
+def test_the_table_says_how_it_is_sorted(browse: Callable[..., Any], page: str) -> None:
+    probe = """<script>
+window.addEventListener("load", () => {
+  const heads = [...document.querySelectorAll("thead th")], share = heads.find(each => each.textContent === "share");
+  const name = heads[0], state = () => heads.map(each => each.getAttribute("aria-sort")), found = [state()];
+  for (const each of [share, share, name]) { each.querySelector("button").click(); found.push(state()); }
+  document.body.innerHTML = '<pre id="probe"></pre>';
+  document.getElementById("probe").textContent = JSON.stringify(found);
+});</script>"""
+    text, _ = browse(page.replace("</body>", f"{probe}</body>"), 1280)
+    before, first, second, third = json.loads(text)
+    assert set(before) == {"none"}
+    assert [state.index(name) for state, name in ((first, "descending"), (second, "ascending"))] == [3, 3]
+    assert third[0] == "ascending"
+    assert [len(set(state) - {"none"}) for state in (first, second, third)] == [1, 1, 1]
+
+
+def test_the_page_says_what_it_is_of(page: str, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    profiled = profile(digits)
+    assert len(profiled.digest) == 64
+    assert f"<code>{profiled.digest[:16]}</code>" in page
+    assert f"{1e6 * 2 / profiled.microseconds:,.0f}<small>on 2 cores" in page
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    profiled.write_report(tmp_path / "out.html")
+    assert ", 1970-01-02</footer>" in (tmp_path / "out.html").read_text(encoding="utf-8")
+    copy = shutil.copytree(digits, tmp_path / "copy")
+    assert profile(copy).digest == profiled.digest
+    with (copy / "constants.bin").open("ab") as changed:
+        changed.write(b"x")
+    assert _digest(copy / "model.json") != profiled.digest
 
 
 def test_names_are_no_markup(browse: Callable[..., Any], edited: Callable[..., Path], tmp_path: Path) -> None:

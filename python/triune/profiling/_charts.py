@@ -30,13 +30,13 @@ NAME = 34
 def figures(profile: Profile) -> list[tuple[str, str, go.Figure]]:
     """Return each picture with its heading and a sentence on how to read it."""
     return [
-        ("Timeline", _TIMELINE, timeline(profile)),
-        ("Roofline", _ROOFLINE, roofline(profile)),
+        ("Timeline", _timeline_text(profile), timeline(profile)),
+        ("Roofline", _roofline_text(profile), roofline(profile)),
         *(
             (f"Memory map of {plan.memory}", _memory_text(profile, plan), memory_map(profile, plan))
             for plan in profile.plans
         ),
-        ("Operators", _OPERATORS, operators(profile)),
+        ("Operators", _operators_text(profile), operators(profile)),
     ]
 
 
@@ -54,6 +54,31 @@ _OPERATORS = (
     "Cycles that each operator holds the execute queue: computing, waiting for loads or for room for results (stall), and "
     "the fixed cost of its commands (control). They add up to the whole but for the launch and the last store."
 )
+
+
+def _timeline_text(profile: Profile) -> str:
+    parts = ", ".join(f"{cause} {cycles / profile.cycles:.0%}" for cause, cycles in profile.causes.items() if cycles)
+    return f"{profile.cycles:,} cycles: {parts}. {_TIMELINE}"
+
+
+def _roofline_text(profile: Profile) -> str:
+    found = [operator for operator in profile.operators if operator.macs]
+    if not found:
+        return f"No operator multiplies. {_ROOFLINE}"
+    fastest = max(found, key=lambda operator: operator.macs / operator.held)
+    rate, peak = (
+        value * profile.clock_mhz * 1e6 for value in (fastest.macs / fastest.held, profile.peak_macs_per_cycle)
+    )
+    return (
+        f"{len(found)} operators multiply; {shorten(fastest.name, NAME)} is the fastest, with {compact(rate)} of the core's "
+        f"{compact(peak)} multiply-accumulates a second. {_ROOFLINE}"
+    )
+
+
+def _operators_text(profile: Profile) -> str:
+    most = sorted(profile.operators, key=lambda operator: -operator.share)[:3]
+    named = ", ".join(f"{shorten(operator.name, NAME)} {operator.share:.1%}" for operator in most)
+    return f"Of {len(profile.operators)} operators these take most: {named}. {_OPERATORS}"
 
 
 def _memory_text(profile: Profile, plan: Plan) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from triune._files import write_text
 from triune.profiling._explore import Design, Exploration
-from triune.profiling._report import check_extra, compose_page
+from triune.profiling._report import check_extra, compose_page, head_cells
 from triune.profiling._table import compact, size
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def write_page(found: Exploration, path: Path) -> None:
         ("Throughput", _THROUGHPUT, _throughput(found)),
         ("Cost", _COST, _cost(found)),
     ]
-    hint = "A star marks designs that no other beats. Click a heading to sort."
+    hint = "A star marks designs that no other beats. A heading sorts by its column."
     write_text(path, compose_page(title, intro, _cards(found), figures, hint, _table(found)))
 
 
@@ -168,9 +168,8 @@ def _cards(found: Exploration) -> str:
 
 
 def _table(found: Exploration) -> str:
-    head = [*found.keys, "bound by", "images/s", "µs", "cycles", "utilization", "MACs/cycle", "on chip", "GB/s", ""]
+    head = [*found.keys, "bound by", "images/s", "µs", "cycles", "utilization", "MACs/cycle", "on chip", "GB/s", "best"]
     text = {*range(len(found.keys) + 1), len(head) - 1}
-    heads = (f"<th{' class=text' if at in text else ''}>{escape(name)}</th>" for at, name in enumerate(head))
     rows = []
     for design in found.designs:
         cells = [f"<td class=text>{escape(value)}</td>" for value in (*design.settings.values(), design.bottleneck)]
@@ -188,4 +187,7 @@ def _table(found: Exploration) -> str:
         ]
         cells.append(f"<td class=text>{'★' if design.pareto else ''}</td>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<table><thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return (
+        f"<table><caption>{len(found.designs)} designs</caption><thead><tr>{head_cells(head, text)}</tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +262,8 @@ class Profile:
     """Their multiply-accumulates per image."""
     waits: int = 0
     """How often the program waits for the host in a run."""
+    digest: str = ""
+    """The SHA-256, in hexadecimal, of the package's files that make its program: model.json, instructions and constants."""
 
     @property
     def microseconds(self) -> float:
@@ -439,11 +442,23 @@ def profile(package: str | os.PathLike[str], *, clock_mhz: int | None = None) ->
     timeline = opened.timeline(clock_mhz=clock_mhz)
     if not timeline.clock_mhz:
         raise ValueError(f"{file}: the time of '{opened.target}' is not modelled; compile for a device, such as metis")
-    found = of_timeline(timeline, file.resolve().parent.name, opened.batch)
+    found = replace(of_timeline(timeline, file.resolve().parent.name, opened.batch), digest=_digest(file))
     if opened.shares is None:
         return found
     _, (operators, macs) = opened.shares
     return replace(found, host_operators=operators, host_macs=macs, waits=len(opened.between))
+
+
+def _digest(file: Path) -> str:
+    found = sha256()
+    for name in (file.name, "instructions.bin", "constants.bin"):
+        part = file.parent / name
+        if part.is_file():
+            found.update(f"{name} {part.stat().st_size}\n".encode())
+            with part.open("rb") as opened:
+                while block := opened.read(1 << 20):
+                    found.update(block)
+    return found.hexdigest()
 
 
 def of_timeline(timeline: _native.Timeline, name: str, batch: int) -> Profile:

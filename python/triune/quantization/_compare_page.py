@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triune._files import write_text
-from triune.profiling._report import check_extra, compose_page
+from triune.profiling._report import check_extra, compose_page, head_cells
 
 if TYPE_CHECKING:
     from triune.quantization._compare import Comparison, Difference
@@ -85,9 +85,11 @@ def _figures(comparison: Comparison) -> list[tuple[str, str, Any]]:
 
 def _table(comparison: Comparison) -> str:
     head = ["models", "tensor", "made by", "dB", "cosine", "max error", "equal", "top-1"]
-    heads = (f"<th{' class=text' if at < 3 else ''}>{name}</th>" for at, name in enumerate(head))
     rows = [row for difference in comparison.differences for row in _rows(difference)]
-    return f"<table><thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return (
+        f"<table><caption>{len(rows)} tensors</caption><thead><tr>{head_cells(head, range(3))}</tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
 
 
 def _rows(difference: Difference) -> list[str]:
