@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import glob
 import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
@@ -22,7 +21,8 @@ from triune._arrays import operand
 from triune._files import opened
 from triune._session import ModelSource, Session, ValueInfo
 from triune._text import nearest, short
-from triune.batch._pictures import SUFFIXES, Preprocess
+from triune.batch._pictures import Preprocess
+from triune.batch._sources import Broken, files_of, items_of
 from triune.errors import ArgumentError, Error, FileError, ForkedError
 
 if TYPE_CHECKING:
@@ -210,6 +210,7 @@ def predict(
     outputs: Sequence[str] | None = None,
     top_k: int | None = None,
     labels: str | os.PathLike[str] | Sequence[str] | None = None,
+    column: str | Mapping[str, str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
     progress: Callable[[int, int | None], object] | None = None,
 ) -> Predictions:
@@ -218,7 +219,10 @@ def predict(
     `model` is a `triune.Session`, whose weights are shared, or what one is made of. `source` is a folder (all pictures and
     ``.npy`` files below it, by name), a file, a glob pattern, an array (its first axis is gone along), or any iterable, a
     generator too: of paths, bytes of picture files, `PIL.Image.Image`, arrays without the batch's axis (uint8 pictures (H, W, C),
-    or what the model takes), or for several inputs dicts of arrays by name.
+    or what the model takes), or for several inputs dicts of arrays by name. A file or path that is a video (extra ``video``)
+    gives its pictures, named ``FILE#NUMBER``; one that is a ``.parquet`` table its rows, of `column` (default: ``bytes``,
+    ``image`` or ``path``, the first that there is; a dict from input to column for several inputs): bytes of pictures, paths, or
+    lists of numbers, named by the column ``path`` or their number.
 
     `workers` threads (default: one per CPU that this process may use) each take batches from the file to the result, with a
     session of their own on `threads`. `batch` items make a run (default: what the model fixes, else 4; 1 where shapes
@@ -242,7 +246,7 @@ def predict(
     count = _count("workers", workers, _cpus())
     session = model if isinstance(model, Session) else Session(model, threads=threads)
     plan = Plan(session, threads, batch, preprocess, outputs, top_k, labels_of(labels))
-    items, total = _items(source, plan.takes_pictures)
+    items, total = items_of(source, plan.takes_pictures, column)
     return Predictions(plan, items, total, _Options(count, on_error, progress))
 
 
@@ -369,6 +373,8 @@ class Plan:
 
     def _load(self, item: Any, row: int) -> dict[str, Array]:
         """Write an item to a row of the worker's arrays, or return arrays of its own where extents are open."""
+        if isinstance(item, Broken):
+            raise item.error
         value = item if self._own is None else self._own(item)
         if self._shapes is not None and self._local.buffers is None:
             shapes = zip(self._inputs, self._shapes, strict=True)
@@ -450,49 +456,6 @@ class Columns(NamedTuple):
     """Name, dtype and number of axes, None where it is not known."""
 
 
-def _items(source: Any, pictures: bool) -> tuple[Iterator[tuple[str, Any]], int | None]:
-    """Return names and items of a source, and how many there are, if that is known."""
-    if isinstance(source, str | os.PathLike):
-        files = files_of(os.fsdecode(source), pictures)
-        return ((file, file) for file in files), len(files)
-    if isinstance(source, bytes | Mapping) or not isinstance(source, Iterable):
-        raise ArgumentError(
-            f"source: expected a folder, file, pattern, array or iterable of items, got {type(source).__name__}; "
-            "a single item goes into a list"
-        )
-    total = len(source) if isinstance(source, Sized) else None
-
-    def named() -> Iterator[tuple[str, Any]]:
-        for index, item in enumerate(source):
-            yield (os.fsdecode(item) if isinstance(item, str | os.PathLike) else str(index)), item
-
-    return named(), total
-
-
-def files_of(source: str, pictures: bool = True) -> list[str]:
-    """Return the files of a folder, those that match a pattern, or the file itself. Raises FileError if there are none."""
-    suffixes = {".npy", *SUFFIXES} if pictures else {".npy"}
-    if os.path.isdir(source):
-        found = sorted(
-            os.path.join(folder, name)
-            for folder, _, names in os.walk(source)
-            for name in names
-            if os.path.splitext(name)[1].lower() in suffixes
-        )
-        if not found:
-            raise FileError(
-                f"{source}: expected files with the endings {', '.join(sorted(suffixes))} in the folder, got none"
-            )
-        return found
-    if os.path.exists(source):
-        return [source]
-    found = sorted(filter(os.path.isfile, glob.iglob(source, recursive=True))) if glob.has_magic(source) else []
-    if not found:
-        what = "no file matches the pattern" if glob.has_magic(source) else "there is no such file or folder"
-        raise FileError(f"{source}: {what}")
-    return found
-
-
 def _array_file(path: Path) -> Array:
     if path.suffix.lower() != ".npy":
         raise ArgumentError("expected a .npy file, as the model takes no pictures")
@@ -511,7 +474,7 @@ def labels_of(labels: str | os.PathLike[str] | Sequence[str] | None) -> Sequence
 
 def _named(error: Exception, source: str) -> Exception:
     """Return the error with the item's name in its text."""
-    if isinstance(error, FileError):
+    if isinstance(error, FileError) or str(error).startswith(f"{source}:"):
         # It has the file's name already.
         return error
     kind = type(error) if isinstance(error, Error) else ArgumentError

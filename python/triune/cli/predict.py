@@ -22,12 +22,15 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "predict",
         help="run a model over folders of pictures, results as a table",
-        description="Run a model on this machine's CPU over pictures or .npy files, decoded and computed in threads, and write "
-        "a row for each: the best classes, or with --top 0 the outputs.",
+        description="Run a model on this machine's CPU over pictures, .npy files, videos and tables, decoded and computed in "
+        "threads, and write a row for each: the best classes, or with --top 0 the outputs.",
     )
     parser.add_argument("model", metavar="MODEL", type=Path, help="an .onnx or .mge file")
     parser.add_argument(
-        "sources", metavar="FOLDER|FILE", nargs="+", help="folders, files, or quoted patterns such as 'a/**/*.jpg'"
+        "sources",
+        metavar="FOLDER|FILE",
+        nargs="+",
+        help="folders, files, videos, .parquet tables, or quoted patterns such as 'a/**/*.jpg'",
     )
     parser.add_argument(
         "-o",
@@ -45,6 +48,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--labels", metavar="FILE", type=Path, help="names of the classes, a line each")
     parser.add_argument(
         "--outputs", metavar="NAME,...", type=lambda text: text.split(","), help="the outputs to keep (default: all)"
+    )
+    parser.add_argument(
+        "--column", metavar="NAME", help="where a table has its pictures (default: bytes, image or path)"
     )
     parser.add_argument(
         "--batch", metavar="N", type=positive, help="pictures per run (default: what the model fixes, else 4)"
@@ -97,8 +103,9 @@ def _run(options: argparse.Namespace) -> int:
             outputs=options.outputs,
             top_k=options.top or None,
             labels=options.labels,
+            column=options.column,
             on_error=options.on_error,
-            progress=lambda done, total: progress(f"{done} of {total}"),
+            progress=lambda done, total: progress(f"{done}" if total is None else f"{done} of {total}"),
         )
         with predictions:
             if options.output == "-":
