@@ -14,13 +14,16 @@ results = pictures.map_batches(
 )
 results.write_parquet("results")
 ```
+
+`remaining` tells what a job that was stopped has yet to do.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -35,7 +38,7 @@ from triune.errors import ArgumentError
 if TYPE_CHECKING:
     from triune.batch import Prediction
 
-__all__ = ["Predictor"]
+__all__ = ["Predictor", "remaining"]
 
 _LOG = logging.getLogger("triune.ray")
 
@@ -131,6 +134,40 @@ class Predictor:
         if self._labelled:
             made["labels"] = _objects([[top.label for top in each.top] for each in found])
         return made
+
+
+def remaining(
+    items: Iterable[str | os.PathLike[str]], written: str | os.PathLike[str], *, column: str = "path"
+) -> list[str]:
+    """Return those of `items`, paths, that have no row in the Parquet files of a folder yet: what a stopped job left.
+
+    `written` is the local folder that `write_parquet` wrote to, with the paths in `column`; there may be none yet. Give the
+    result to Ray's reader, and let it write into the same folder again: its files have names of their own. Two texts of a path
+    are the same if they are so made absolute. A file that a killed writer left without its end gets the ending ``.broken``,
+    which readers pass by, and its rows count as left. Rows that were left out for an error are left, too.
+
+    Raises `triune.errors.ArgumentError` if a table has no such column, ImportError without the extra ``arrow``.
+    """
+    try:
+        from pyarrow import ArrowInvalid, parquet
+    except ImportError:
+        raise ImportError("remaining needs the extra 'arrow': pip install 'triune[arrow]'") from None
+    done: set[str] = set()
+    for file in sorted(Path(written).rglob("*.parquet")):
+        try:
+            table = parquet.ParquetFile(file)
+        except ArrowInvalid as error:
+            aside = file.with_name(f"{file.name}.broken")
+            file.replace(aside)
+            _LOG.warning("%s has no end, as of a writer that was killed; it is %s now (%s)", file, aside.name, error)
+            continue
+        with table:
+            if column not in table.schema_arrow.names:
+                known = table.schema_arrow.names
+                raise ArgumentError(f"{file}: column: unknown {column!r}{nearest(column, known, 'the table has')}")
+            for batch in table.iter_batches(columns=[column]):
+                done.update(os.path.abspath(path) for path in batch.column(0).to_pylist() if path is not None)
+    return [path for path in map(os.fsdecode, items) if os.path.abspath(path) not in done]
 
 
 def _slots() -> int:
