@@ -4,7 +4,7 @@
 //! then the bias is added, then the residual, then comes the activation. The same on every instruction set and thread
 //! count.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use triune_tensor::Buffer;
 
@@ -523,6 +523,14 @@ impl Views<'_> {
     }
 }
 
+/// Which of `count` windows, `len` long and `step` apart from `first` on, lie within `low..high`.
+fn within(count: usize, first: usize, step: usize, low: usize, high: usize, len: usize) -> Range<usize> {
+    // Few are not, and there is no division for those.
+    let start = (0..count).find(|at| first + at * step >= low).unwrap_or(count);
+    let end = (start..count).rev().find(|at| first + at * step + len <= high);
+    start..end.map_or(start, |last| last + 1)
+}
+
 /// The row pointers of a block's tiles, and the copies that rows at the border are read from.
 struct Rows {
     pointers: *const *const f32,
@@ -571,7 +579,7 @@ impl Rows {
         channel: usize,
         group_in: usize,
         [merged, copied]: [bool; 2],
-        pixels: std::ops::Range<usize>,
+        pixels: Range<usize>,
     ) {
         let map = views.in_map;
         let rows = pixels.len();
@@ -585,9 +593,7 @@ impl Rows {
                 let [n, oh, ow] = pixel;
                 let count = (rows - row).min(views.out_map.w - ow);
                 let first = map.offset(n, oh * g.stride[0], ow * g.stride[1]) + channel;
-                for i in 0..count {
-                    self.put(row + i, base.wrapping_add(first + i * g.stride[1] * map.stride_w));
-                }
+                self.put_all(row, count, base.wrapping_add(first), g.stride[1] * map.stride_w);
                 row += count;
                 pixel = views.next([n, oh, ow + count - 1]);
             }
@@ -606,28 +612,36 @@ impl Rows {
                 let inside = y < map.h;
                 let line = image.wrapping_add(y.wrapping_mul(map.stride_h));
                 if merged || copied {
-                    for at in 0..count {
-                        let left = left + at * g.stride[1];
-                        let x = left.wrapping_sub(g.pad[1]);
-                        let pointer = if inside && !copied && x < map.w && left + kw <= map.w + g.pad[1] {
-                            line.wrapping_add(x * map.stride_w)
-                        } else {
-                            let y = inside.then_some(y);
-                            let image = n * map.stride_n + channel;
-                            self.copy_window_row(views, image, y, left, g.pad[1], kw, group_in)
-                        };
-                        self.put(i * rows + row + at, pointer);
+                    let within = if inside && !copied {
+                        within(count, left, g.stride[1], g.pad[1], map.w + g.pad[1], kw)
+                    } else {
+                        0..0
+                    };
+                    for at in (0..within.start).chain(within.end..count) {
+                        let y = inside.then_some(y);
+                        let (image, left) = (n * map.stride_n + channel, left + at * g.stride[1]);
+                        let copy = self.copy_window_row(views, image, y, left, g.pad[1], kw, group_in);
+                        self.put(i * rows + row + at, copy);
                     }
+                    let x = (left + within.start * g.stride[1]).wrapping_sub(g.pad[1]);
+                    let first = line.wrapping_add(x.wrapping_mul(map.stride_w));
+                    let to = i * rows + row + within.start;
+                    self.put_all(to, within.len(), first, g.stride[1] * map.stride_w);
                     continue;
                 }
                 for j in 0..kw {
-                    let first = (left + j * g.dilation[1]).wrapping_sub(g.pad[1]);
+                    let tap = left + j * g.dilation[1];
+                    let within = if inside {
+                        within(count, tap, g.stride[1], g.pad[1], map.w + g.pad[1], 1)
+                    } else {
+                        0..0
+                    };
                     let to = (i * kw + j) * rows + row;
-                    for at in 0..count {
-                        let x = first.wrapping_add(at * g.stride[1]);
-                        let tap = line.wrapping_add(x.wrapping_mul(map.stride_w));
-                        self.put(to + at, if inside && x < map.w { tap } else { self.zeros });
-                    }
+                    self.put_all(to, within.start, self.zeros, 0);
+                    let x = (tap + within.start * g.stride[1]).wrapping_sub(g.pad[1]);
+                    let first = line.wrapping_add(x.wrapping_mul(map.stride_w));
+                    self.put_all(to + within.start, within.len(), first, g.stride[1] * map.stride_w);
+                    self.put_all(to + within.end, count - within.end, self.zeros, 0);
                 }
             }
             row += count;
@@ -637,7 +651,7 @@ impl Rows {
     }
 
     /// Notes where the results of these pixels go and their residuals come from.
-    fn add_outputs(&mut self, views: &Views<'_>, pixels: std::ops::Range<usize>) {
+    fn add_outputs(&mut self, views: &Views<'_>, pixels: Range<usize>) {
         let [mut n, mut h, mut w] = views.pixel(pixels.start);
         let (mut left, out) = (pixels.len(), views.out_map);
         while left > 0 {
@@ -645,21 +659,32 @@ impl Rows {
             let output = views.output.wrapping_add(out.offset(n, h, w));
             let residual =
                 views.residual.map(|(x, map)| (x.as_ptr().wrapping_add(map.offset(n, h, w)), map.stride_w));
-            for i in 0..count {
-                // SAFETY: the plan has room for `MAX_ROWS` of each per tile.
-                unsafe {
-                    self.outputs.cast_mut().add(self.noted + i).write(output.wrapping_add(i * out.stride_w));
-                    if let Some((residual, stride)) = residual {
-                        self.residuals
-                            .cast_mut()
-                            .add(self.noted + i)
-                            .write(residual.wrapping_add(i * stride));
+            // SAFETY: the plan has room for `MAX_ROWS` of each per tile.
+            unsafe {
+                let outputs = self.outputs.cast_mut().add(self.noted);
+                for i in 0..count {
+                    outputs.add(i).write(output.wrapping_add(i * out.stride_w));
+                }
+                if let Some((residual, stride)) = residual {
+                    let residuals = self.residuals.cast_mut().add(self.noted);
+                    for i in 0..count {
+                        residuals.add(i).write(residual.wrapping_add(i * stride));
                     }
                 }
             }
             self.noted += count;
             left -= count;
             [n, h, w] = views.next([n, h, w + count - 1]);
+        }
+    }
+
+    /// Pointers one after another, `step` floats apart.
+    fn put_all(&mut self, index: usize, count: usize, first: *const f32, step: usize) {
+        // SAFETY: the plan has room for `MAX_ROWS` pointers per run and tile.
+        let to = unsafe { self.next.add(index) };
+        for i in 0..count {
+            // SAFETY: as above.
+            unsafe { to.add(i).write(first.wrapping_add(i * step)) };
         }
     }
 

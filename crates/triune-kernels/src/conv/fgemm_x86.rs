@@ -71,43 +71,39 @@ macro_rules! tile {
                     }
                 }
             }
-            if finish.used == VECTORS * $lanes {
-                let (low, high) = ($splat(finish.limits[0]), $splat(finish.limits[1]));
-                let mut bias = [$zero(); VECTORS];
-                for (vector, bias) in bias.iter_mut().enumerate() {
-                    // SAFETY: readable for the whole width.
-                    *bias = unsafe { $load(finish.bias.add(vector * $lanes)) };
-                }
-                // Row by row, spelled out: accumulators that are indexed at run time cannot be registers.
-                $(
-                    if let Some(sums) = sums.get($rows - 1) {
-                        // SAFETY: all columns of a row, as the caller promised. The order of operands lets NaN pass the
-                        // limits.
-                        unsafe {
-                            let output = (*finish.output.add($rows - 1)).add(finish.offset);
-                            for (vector, sum) in sums.iter().enumerate() {
-                                let mut y = $add(*sum, bias[vector]);
-                                if !finish.residual.is_null() {
-                                    let residual = (*finish.residual.add($rows - 1)).add(finish.offset);
-                                    y = $add(y, $load(residual.add(vector * $lanes)));
-                                }
-                                $store(output.add(vector * $lanes), $min(high, $max(low, y)));
+            let (low, high) = ($splat(finish.limits[0]), $splat(finish.limits[1]));
+            let mut bias = [$zero(); VECTORS];
+            for (vector, bias) in bias.iter_mut().enumerate() {
+                // SAFETY: readable for the whole width.
+                *bias = unsafe { $load(finish.bias.add(vector * $lanes)) };
+            }
+            // A panel is as narrow as its columns allow: only the last vector can lack some.
+            debug_assert!(finish.used > (VECTORS - 1) * $lanes);
+            let (whole, mask) = (finish.used == VECTORS * $lanes, $mask(finish.used - (VECTORS - 1) * $lanes));
+            // Row by row, spelled out: accumulators that are indexed at run time cannot be registers.
+            $(
+                if let Some(sums) = sums.get($rows - 1) {
+                    // SAFETY: the used columns of a row, as the caller promised; masked lanes are not touched. The order of
+                    // operands lets NaN pass the limits.
+                    unsafe {
+                        let output = (*finish.output.add($rows - 1)).wrapping_add(finish.offset);
+                        for (vector, sum) in sums.iter().enumerate() {
+                            let (at, whole) = (vector * $lanes, whole || vector + 1 < VECTORS);
+                            let mut y = $add(*sum, bias[vector]);
+                            if !finish.residual.is_null() {
+                                let residual = (*finish.residual.add($rows - 1)).wrapping_add(finish.offset + at);
+                                y = $add(y, if whole { $load(residual) } else { $masked_load(residual, mask) });
+                            }
+                            let y = $min(high, $max(low, y));
+                            if whole {
+                                $store(output.wrapping_add(at), y);
+                            } else {
+                                $masked_store(output.wrapping_add(at), mask, y);
                             }
                         }
                     }
-                )*
-                return;
-            }
-            // Through memory, for the same reason.
-            let mut staged = MaybeUninit::<Staged>::uninit();
-            for (row, sums) in sums.iter().enumerate() {
-                for (vector, sum) in sums.iter().enumerate() {
-                    // SAFETY: the stage has room for the largest tile.
-                    unsafe { $store(staged.as_mut_ptr().cast::<f32>().add((row * VECTORS + vector) * $lanes), *sum) };
                 }
-            }
-            // SAFETY: passed on.
-            unsafe { $finish::<VECTORS>(staged.as_ptr().cast(), ROWS, finish) };
+            )*
         }
 
         /// Whether there is a kernel for so many rows and panels at once; if so, it has run.
