@@ -142,3 +142,65 @@ def test_records_of_a_network_layer_by_layer(digits: Folders) -> None:
     assert profile[:, 7].sum() > 100_000, "multiply-accumulates"
     assert profile[:, 5].sum() >= 4096 * (device.readReg(0x14, True) - 4 * layers)
     Device.Close(device)
+
+
+@pytest.mark.parametrize(("target", "merge"), [("zg330", True), ("zg330", False), ("buyi", True), ("buyi", False)])
+def test_times_are_the_boards_if_asked_for(
+    digits: Folders,
+    target: str,
+    merge: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    network = compiled(digits, target)
+    device = opened(target)
+    made = session(target, network.view(0), device)
+    own = BACKENDS[target](made.backends[0])
+    if target == "zg330" and not merge:
+        own.disableMergeHardOp()
+    if target == "buyi" and merge:
+        BuyiDevice(device).mmuModeSwitch(False)
+        own.speedMode()
+    made.enableTimeProfile(True)
+    made.setLogTime(True)
+    made.setLogIO(True)
+    made.apply()
+    given = image(network, 3)
+    ops = [op for op, by, *_ in made.getForwards() if isinstance(by, BACKENDS[target])]
+
+    monkeypatch.delenv("TRIUNE_MODELLED_TIME", raising=False)
+    (usual,) = on_host(made.forward([given]))
+    measured = made.timeProfileResults()
+    capsys.readouterr()
+
+    monkeypatch.setenv("TRIUNE_MODELLED_TIME", "1")
+    (answer,) = on_host(made.forward([given]))
+    np.testing.assert_array_equal(answer, usual)
+    told = made.timeProfileResults()
+    assert set(told) == set(measured)
+    for op in ops:
+        wall, copies, hard, other = told[op.op_id]
+        board = measured[op.op_id][2]
+        assert hard + other == pytest.approx(board)
+        assert wall == pytest.approx(copies + hard + other)
+        if board:
+            assert other == pytest.approx(0.035, rel=0.2)
+    busy = [op.op_id for op in ops if told[op.op_id][2] > 0]
+    assert device.calcTime() == pytest.approx(told[busy[-1]][2] + told[busy[-1]][3], rel=1e-3)
+    assert made.totalTime() >= sum(wall for wall, *_ in told.values())
+    lines = capsys.readouterr().out.splitlines()
+    wall = told[busy[-1]][0]
+    assert any(f"opId: {busy[-1]} " in line and f"wall: {wall:.4f} ms" in line for line in lines)
+    assert lines[-1] == f"[I] network wall: {made.totalTime():.4f} ms"
+
+    # One after the other, merged operations are the board's, too.
+    made.stepTo(network.ops[-1].op_id, [given])
+    stepped = made.timeProfileResults()
+    assert made.totalTime() >= sum(wall for wall, *_ in stepped.values())
+    assert all(stepped[op_id][3] == pytest.approx(0.035, rel=0.2) for op_id in stepped if stepped[op_id][2] > 0)
+
+    monkeypatch.delenv("TRIUNE_MODELLED_TIME")
+    made.forward([given])
+    again = made.timeProfileResults()
+    assert [again[op.op_id][2] for op in ops] == pytest.approx([measured[op.op_id][2] for op in ops])
+    Device.Close(device)

@@ -19,6 +19,7 @@ from triune.icraft._npu.placement import Fault, Placement, Wishes, share_chip
 from triune.icraft._npu.port import Port
 from triune.icraft._npu.report import Kinds, Report
 from triune.icraft._npu.run import run_operations
+from triune.icraft._npu.times import modelled
 from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xrt.backend import Backend, operation_name, view_of
 from triune.icraft._xrt.device import Device
@@ -67,13 +68,15 @@ class NpuBackend(Backend):
     _wishes: Wishes
     _donor: NpuBackend | None
     _merged: dict[int, tuple[Operation, int, int]]
+    _modelled: dict[int, float]
+    """The milliseconds that operations take on a board, by number, as far as that is asked for."""
 
     def _set_up(self) -> None:
         super()._set_up()
         with _COUNTING:
             self._id = type(self)._count
             type(self)._count += 1
-        self._turn, self._at = turn(), None
+        self._turn, self._at, self._modelled = turn(), None, {}
         self._defaults()
         self._forget()
 
@@ -187,6 +190,18 @@ class NpuBackend(Backend):
                     "ask logic_segment_map anew for the size",
                 )
             check_chunk(f"apply: {name.upper()}", chunk, self._port, need, offset, self._steps)
+
+    def _note_times(self, op_id: int, copies: float, board: float, launch: float) -> None:
+        """Note the milliseconds of copies and of the board, of which it takes `launch` to begin."""
+        if modelled():
+            self.setTimeElapses(op_id, copies, board - launch)
+            self._modelled[op_id] = copies + board
+        else:
+            self.setTimeElapses(op_id, copies, board)
+            self._modelled.pop(op_id, None)
+
+    def _wall(self, op_id: int, measured: float) -> float:
+        return self._modelled.get(op_id, measured)
 
     def _is_own(self, op: Operation) -> bool:
         return op.typeKey() == _HARD_OP and self._target in str(op.compile_target)

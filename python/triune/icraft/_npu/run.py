@@ -14,6 +14,7 @@ import numpy.typing as npt
 from triune import _native
 from triune.icraft._npu.chunks import address
 from triune.icraft._npu.placement import Placement, Spot
+from triune.icraft._npu.times import modelled
 from triune.icraft._xrt.backend import operands, operation_name
 from triune.icraft._xrt.check import check_tensor
 from triune.icraft._xrt.device import HostDevice
@@ -74,18 +75,18 @@ def run_operations(
         run.move(made, outputs)
         run.compute(name)
         results = [run.result(value, outputs[index] if outputs else None) for index, value in enumerate(made)]
-        backend.setTimeElapses(op.op_id, run.copies * 1e3, run.nanoseconds / 1e6)
+        backend._note_times(op.op_id, run.copies * 1e3, run.nanoseconds / 1e6, run.launch / 1e6)
     return results
 
 
 class _Run:
-    """One run, and the seconds that copies took."""
+    """One run: the seconds that copies took, the board's nanoseconds, and those of them that it took to launch."""
 
     def __init__(self, backend: NpuBackend, placement: Placement, first: int, last: int) -> None:
         self._backend, self._placement, self._span = backend, placement, (first, last)
         self._moved: dict[int, Spot] = {}
         self._layers = (0, 0)
-        self.copies, self.nanoseconds = 0.0, 0
+        self.copies, self.nanoseconds, self.launch = 0.0, 0, 0.0
 
     def put(self, value: Value, tensor: Tensor) -> None:
         """Bring an operand to its place, unless it lies there."""
@@ -132,6 +133,9 @@ class _Run:
         except _native.Error as error:
             raise failure(BACKEND, f"{self._blamed(name, error)}: {error}") from error
         self.nanoseconds = report.nanoseconds
+        if modelled() and report.layers and report.cycles:
+            # Until the first operator begins.
+            self.launch = report.layers[0][0] / report.cycles * report.nanoseconds
         self._layers = (report.layer_count, report.layer_count)
 
     def _blamed(self, name: str, error: _native.Error) -> str:

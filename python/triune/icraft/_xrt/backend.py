@@ -209,6 +209,10 @@ class Backend(ObjectRef):
     def _restore(self, options: dict[str, Any]) -> None:
         """Set the options of a snapshot. Raises KeyError, TypeError or ValueError if they are none."""
 
+    def _wall(self, op_id: int, measured: float) -> float:
+        """Return the milliseconds that an operation is said to have taken, of which so many passed here."""
+        return measured
+
     def _takes(self, op: Operation) -> bool:
         """Return whether the backend takes an operation that it has a forward function for."""
         return True

@@ -68,6 +68,8 @@ class Session(ObjectRef):
     _observers: Observers
     _walls: dict[int, float]
     _total: float
+    _excess: float
+    """The milliseconds that operations of a run took longer than they are said to have."""
     _position: _Position
 
     @classmethod
@@ -82,7 +84,7 @@ class Session(ObjectRef):
         self._inputs, self._outputs = _border(view)
         self._arrange(steps)
         self._applied, self._profiles, self._observers = False, False, Observers()
-        self._walls, self._total, self._position = {}, 0.0, _Position()
+        self._walls, self._total, self._excess, self._position = {}, 0.0, 0.0, _Position()
 
     def _arrange(self, steps: list[Step]) -> None:
         self._steps, self._stretches = steps, stretches(steps, self._outputs)
@@ -269,7 +271,7 @@ class Session(ObjectRef):
         Raises InternalError before `apply`, if a tensor's shape or type is not the network's, and what operations raise.
         """
         self._ready("forward")
-        self._walls = {}
+        self._walls, self._excess = {}, 0.0
         given = check_inputs(self._inputs, inputs)
         wanted = {} if outputs is None else check_outputs(self._outputs, outputs)
         start = time.perf_counter()
@@ -292,7 +294,7 @@ class Session(ObjectRef):
             return results
 
         results = self._in_turn(run)
-        self._total = time.perf_counter() - start
+        self._total = time.perf_counter() - start - self._excess / 1e3
         self._observers.done(self._total * 1e3)
         return results if outputs is None else None
 
@@ -373,7 +375,7 @@ class Session(ObjectRef):
         given = check_inputs(self._inputs, inputs) if inputs or not self._inputs else {}
         if target + 1 < self._position.index:
             self._position = _Position()
-        self._walls = {}
+        self._walls, self._excess = {}, 0.0
         position, start = self._position, time.perf_counter()
 
         def run() -> None:
@@ -382,7 +384,7 @@ class Session(ObjectRef):
                 position.index += 1
 
         self._in_turn(run)
-        self._total = time.perf_counter() - start
+        self._total = time.perf_counter() - start - self._excess / 1e3
         step = self._plain[target]
         return [position.tensors[v_id] for v_id in step.outputs or step.inputs]
 
@@ -398,8 +400,10 @@ class Session(ObjectRef):
         start = time.perf_counter()
         # With some outputs asked for and others not, the results are copied in the end.
         found = step.function(step.op, inputs, places if len(places) == len(step.outputs) else [], step.backend)
-        wall = (time.perf_counter() - start) * 1e3
+        passed = (time.perf_counter() - start) * 1e3
         results = as_results(step.op, found)
+        wall = step.backend._wall(step.op.op_id, passed)
+        self._excess += passed - wall
         if self._profiles:
             self._walls[step.op.op_id] = wall
         tensors.update(zip(step.outputs, results, strict=False))
