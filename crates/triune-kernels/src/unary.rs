@@ -92,6 +92,35 @@ pub(crate) fn apply(level: Level, kind: UnaryKind, x: &[f32], y: &mut [f32]) {
     apply_any(level, kind, x, y);
 }
 
+/// As [`apply`] over rows of `x`, `width` long, whose first `used` results go `offset` floats behind the outputs' pointers. Says
+/// whether it did: few functions are made for it.
+///
+/// # Safety
+/// There is a pointer for each row, behind which nobody else writes so many floats.
+pub(crate) unsafe fn apply_rows(
+    level: Level,
+    kind: UnaryKind,
+    x: &[f32],
+    extents: [usize; 2],
+    outputs: *const *mut f32,
+    offset: usize,
+) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if level.is_512() {
+        // SAFETY: the level vouches for the features; the rest is passed on.
+        unsafe {
+            match kind {
+                UnaryKind::Sigmoid => unary_x86::apply_sigmoid_rows::<false>(x, extents, outputs, offset),
+                UnaryKind::Silu => unary_x86::apply_sigmoid_rows::<true>(x, extents, outputs, offset),
+                _ => return false,
+            }
+        }
+        return true;
+    }
+    let _ = (level, kind, x, extents, outputs, offset);
+    false
+}
+
 multiversion! {
     fn apply_any(kind: UnaryKind, x: &[f32], y: &mut [f32]) {
         with_function!(kind, each(x, y));

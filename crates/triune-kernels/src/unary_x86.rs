@@ -37,6 +37,7 @@ fn sigmoid(x: __m512) -> __m512 {
 }
 
 /// y = sigmoid(x), or x·sigmoid(x).
+#[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 pub(crate) fn apply_sigmoid<const TIMES_X: bool>(x: &[f32], y: &mut [f32]) {
     let len = x.len().min(y.len());
@@ -55,5 +56,24 @@ pub(crate) fn apply_sigmoid<const TIMES_X: bool>(x: &[f32], y: &mut [f32]) {
                 _mm512_mask_storeu_ps(to, mask, s);
             }
         }
+    }
+}
+
+/// As [`apply_sigmoid`], row by row: rows of `x` are `width` long, their first `used` results go `offset` floats behind the
+/// outputs' pointers.
+///
+/// # Safety
+/// There is a pointer for each row, behind which nobody else writes so many floats.
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(crate) unsafe fn apply_sigmoid_rows<const TIMES_X: bool>(
+    x: &[f32],
+    [width, used]: [usize; 2],
+    outputs: *const *mut f32,
+    offset: usize,
+) {
+    for (row, x) in x.chunks_exact(width).enumerate() {
+        // SAFETY: as promised by the caller.
+        let y = unsafe { std::slice::from_raw_parts_mut((*outputs.add(row)).add(offset), used) };
+        apply_sigmoid::<TIMES_X>(&x[..used], y);
     }
 }

@@ -433,6 +433,13 @@ impl FConv {
         unsafe {
             panels.tile(rows, width, a, runs, run_len, b, &Finish { output: rows_out.as_ptr(), ..finish });
         }
+        let extents = [width, finish.used];
+        // SAFETY: rows and columns of the tile, as the caller promised.
+        if unsafe {
+            self.epilogue.activate_rows(&sums.0[..rows * width], extents, finish.output, finish.offset)
+        } {
+            return;
+        }
         // All rows at once, columns that nobody reads included: a call for each would take longer than the function.
         self.epilogue.activate(&sums.0[..rows * width], &mut results.0[..rows * width]);
         for (row, result) in results.0.chunks_exact(width).enumerate().take(rows) {

@@ -36,4 +36,21 @@ impl Epilogue {
     pub(crate) fn activate(&self, sums: &[f32], output: &mut [f32]) {
         unary::apply(self.level, self.function.unwrap_or_default(), sums, output);
     }
+
+    /// As [`Self::activate`] over rows of `sums`, `width` long, whose first `used` results go `offset` floats behind the outputs'
+    /// pointers. Says whether it did: few functions are made for it.
+    ///
+    /// # Safety
+    /// There is a pointer for each row, behind which nobody else writes so many floats.
+    pub(crate) unsafe fn activate_rows(
+        &self,
+        sums: &[f32],
+        [width, used]: [usize; 2],
+        outputs: *const *mut f32,
+        offset: usize,
+    ) -> bool {
+        let function = self.function.unwrap_or_default();
+        // SAFETY: passed on.
+        unsafe { unary::apply_rows(self.level, function, sums, [width, used], outputs, offset) }
+    }
 }
