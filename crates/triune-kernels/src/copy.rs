@@ -2,10 +2,13 @@
 
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
+#[cfg(target_arch = "x86_64")]
+use crate::arch::transpose;
 use crate::cancel::spans;
+use crate::dispatch::Level;
 use crate::parallel::{self, Shared};
 use crate::strided::{Nest, RANK};
-use crate::{Error, Pool};
+use crate::{Error, Isa, Pool};
 
 /// What a copy is: extents and, per operand, strides in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,6 +261,7 @@ impl CopyNd {
         let src_column = self.nest.inner_strides()[1] as isize;
         let dst_row = self.steps()[0];
         let (row, column) = ([size_of::<T>() as isize, dst_row], [src_column, size_of::<T>() as isize]);
+        let level = Level::new(Isa::best());
         let copy = |src: *const u8, dst: *mut u8, rows: usize| {
             // The few channels of a picture: no tiles, one of the loops is spelled out.
             // SAFETY: rows and columns of the nest.
@@ -278,7 +282,7 @@ impl CopyNd {
                         let src = src.offset(column as isize * src_column).cast::<T>().add(row);
                         let dst = dst.offset(row as isize * dst_row).cast::<T>().add(column);
                         if height == TILE && width == TILE {
-                            tile::<T>(src, src_column, dst, dst_row, TILE, TILE);
+                            T::whole_tile(level, src, src_column, dst, dst_row);
                         } else {
                             tile::<T>(src, src_column, dst, dst_row, height, width);
                         }
@@ -336,11 +340,28 @@ impl Source {
 trait Element: Copy {
     /// The pattern repeated over 64 bits.
     fn bits(self) -> u64;
+
+    /// Transposes a tile of [`TILE`] rows and columns.
+    ///
+    /// # Safety
+    /// As [`tile`].
+    #[inline(always)]
+    unsafe fn whole_tile(_level: Level, src: *const Self, src_column: isize, dst: *mut Self, dst_row: isize) {
+        // SAFETY: passed on.
+        unsafe { tile(src, src_column, dst, dst_row, TILE, TILE) };
+    }
 }
 
 impl Element for u8 {
     fn bits(self) -> u64 {
         u64::from(self) * 0x0101_0101_0101_0101
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn whole_tile(_level: Level, src: *const Self, src_column: isize, dst: *mut Self, dst_row: isize) {
+        // SAFETY: passed on.
+        unsafe { transpose::bytes_sse2(src, src_column, dst, dst_row) };
     }
 }
 
@@ -353,6 +374,18 @@ impl Element for u16 {
 impl Element for u32 {
     fn bits(self) -> u64 {
         u64::from(self) << 32 | u64::from(self)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn whole_tile(level: Level, src: *const Self, src_column: isize, dst: *mut Self, dst_row: isize) {
+        if level.is_512() {
+            // SAFETY: the machine has the instructions; the rest is passed on.
+            unsafe { transpose::words_avx512(src.cast(), src_column, dst.cast(), dst_row) };
+        } else {
+            // SAFETY: passed on.
+            unsafe { tile(src, src_column, dst, dst_row, TILE, TILE) };
+        }
     }
 }
 

@@ -29,7 +29,9 @@ impl Level {
 
 /// Declares `fn name(level: Level, arguments)` whose body is compiled once per instruction set.
 ///
-/// Everything that should be vectorised with the body must be inlined into it: mark it `#[inline(always)]`.
+/// Everything that should be vectorised with the body must be inlined into it: mark it `#[inline(always)]`. Closures cannot be
+/// marked; the body is written out once per instruction set, so that each closure in it has one caller, which takes it in. One
+/// that is called from several places, or from what several bodies call, is a function of its own without their instructions.
 macro_rules! multiversion {
     ($(#[$meta:meta])* $vis:vis unsafe fn $name:ident ($($arg:ident : $ty:ty),* $(,)?) $body:block) => {
         $(#[$meta])*
@@ -39,17 +41,11 @@ macro_rules! multiversion {
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
-            unsafe fn avx2($($arg: $ty),*) {
-                // SAFETY: passed on.
-                unsafe { body($($arg),*) }
-            }
+            unsafe fn avx2($($arg: $ty),*) $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
-            unsafe fn avx512($($arg: $ty),*) {
-                // SAFETY: passed on.
-                unsafe { body($($arg),*) }
-            }
+            unsafe fn avx512($($arg: $ty),*) $body
 
             // SAFETY: a `Level` is only made for instruction sets that the machine has; the rest is passed on.
             unsafe {
@@ -71,15 +67,11 @@ macro_rules! multiversion {
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
-            fn avx2 $(<$($generic: $bound),+>)? ($($arg: $ty),*) $(-> $ret)? {
-                body($($arg),*)
-            }
+            fn avx2 $(<$($generic: $bound),+>)? ($($arg: $ty),*) $(-> $ret)? $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
-            fn avx512 $(<$($generic: $bound),+>)? ($($arg: $ty),*) $(-> $ret)? {
-                body($($arg),*)
-            }
+            fn avx512 $(<$($generic: $bound),+>)? ($($arg: $ty),*) $(-> $ret)? $body
 
             match level.isa() {
                 // SAFETY: a `Level` is only made for instruction sets that the machine has.

@@ -133,6 +133,32 @@ pub(crate) fn combine<A: Copy, O>(run: Run<'_, A>, out: &mut [O], stride: usize,
     }
 }
 
+/// out = aᵇ, by a function without branches where it serves all of some neighbours.
+#[inline(always)]
+fn powers(run: Run<'_, f32>, out: &mut [f32], stride: usize) {
+    const NEIGHBOURS: usize = 64;
+    let Run { a, stride_a, b, stride_b } = run;
+    if stride_b == 0 && b.first() == Some(&2.0) {
+        return combine(run, out, stride, |a, _| a * a);
+    }
+    if (stride_a, stride) != (1, 1) || stride_b > 1 {
+        return combine(run, out, stride, math::pow);
+    }
+    let mut exponents = [b.first().copied().unwrap_or(0.0); NEIGHBOURS];
+    for (index, (out, a)) in out.chunks_mut(NEIGHBOURS).zip(a.chunks(NEIGHBOURS)).enumerate() {
+        if stride_b == 1 {
+            exponents[..a.len()].copy_from_slice(&b[index * NEIGHBOURS..][..a.len()]);
+        }
+        let pairs = a.iter().zip(&exponents);
+        // No early end: a loop that leaves is not vectorised.
+        if pairs.clone().fold(true, |all, (&a, &b)| all & math::is_plain_power(a, b)) {
+            out.iter_mut().zip(pairs).for_each(|(out, (&a, &b))| *out = math::pow_of_positive(a, b));
+        } else {
+            out.iter_mut().zip(pairs).for_each(|(out, (&a, &b))| *out = math::pow(a, b));
+        }
+    }
+}
+
 /// out = a + b on the quantized integers by the formula of [`QAdd`], with halves to even that of ONNX Runtime's
 /// `QLinearAdd`; `add.conv_is_a` plays no part.
 ///
@@ -313,7 +339,7 @@ multiversion! {
             BinaryKind::Div => combine(run, out, stride, |a, b| a / b),
             BinaryKind::Min => combine(run, out, stride, |a: f32, b: f32| if a < b || a.is_nan() { a } else { b }),
             BinaryKind::Max => combine(run, out, stride, |a: f32, b: f32| if a > b || a.is_nan() { a } else { b }),
-            BinaryKind::Pow => combine(run, out, stride, math::pow),
+            BinaryKind::Pow => powers(run, out, stride),
             BinaryKind::FloorDiv => combine(run, out, stride, |a: f32, b: f32| (a / b).floor()),
             BinaryKind::Mod => combine(run, out, stride, math::floor_mod),
             BinaryKind::Rem => combine(run, out, stride, |a: f32, b: f32| a % b),

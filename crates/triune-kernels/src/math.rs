@@ -235,6 +235,18 @@ pub(crate) fn pow(x: f32, y: f32) -> f32 {
     sign * exact::exp(f64::from(y) * exact::log(f64::from(x.abs()))) as f32
 }
 
+/// Whether [`pow_of_positive`] is for x and y.
+#[inline(always)]
+pub(crate) fn is_plain_power(x: f32, y: f32) -> bool {
+    (x > 0.0) & (x < f32::INFINITY) & (y.abs() < f32::INFINITY) & (y != 2.0)
+}
+
+/// [`pow`] where [`is_plain_power`], without a branch.
+#[inline(always)]
+pub(crate) fn pow_of_positive(x: f32, y: f32) -> f32 {
+    exact::exp(f64::from(y) * exact::log_of_positive(f64::from(x))) as f32
+}
+
 /// x·(27 + x²)/(27 + 9·x²), a rational function near tanh.
 #[inline(always)]
 pub(crate) fn fast_tanh(x: f32) -> f32 {

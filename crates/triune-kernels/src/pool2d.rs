@@ -175,6 +175,25 @@ pub(crate) trait Reduce: Copy {
     }
 }
 
+/// `N` channels of some taps of a row, added to sums.
+#[inline(always)]
+fn add_taps<R: Reduce, const N: usize>(
+    reduce: R,
+    mut sums: [R::Sum; N],
+    x: &[R::In],
+    base: usize,
+    step: usize,
+    taps: Range<usize>,
+) -> [R::Sum; N] {
+    for tap in taps {
+        let x = &x[base + tap * step..][..N];
+        for i in 0..N {
+            sums[i] = reduce.add(sums[i], x[i]);
+        }
+    }
+    sums
+}
+
 /// `N` channels of one result. A window that takes `LONG` is left early when the work is stopped.
 #[inline(always)]
 fn chunk<R: Reduce, const N: usize, const LONG: bool>(
@@ -193,21 +212,15 @@ fn chunk<R: Reduce, const N: usize, const LONG: bool>(
     for kh in 0..rows.count {
         let mut row = if R::BY_ROWS { [reduce.start(); N] } else { sum };
         let base = rows.first * window.map.stride_h + kh * step_h + columns.first * window.map.stride_w;
-        let mut taps = |taps: Range<usize>| {
-            for kw in taps {
-                let x = &x[base + kw * step_w..][..N];
-                for i in 0..N {
-                    row[i] = reduce.add(row[i], x[i]);
-                }
-            }
-        };
         if LONG {
             if pace.stops(columns.count.saturating_mul(N)) {
                 return;
             }
-            spans(columns.count, N).for_each(taps);
+            for part in spans(columns.count, N) {
+                row = add_taps(reduce, row, x, base, step_w, part);
+            }
         } else {
-            taps(0..columns.count);
+            row = add_taps(reduce, row, x, base, step_w, 0..columns.count);
         }
         if R::BY_ROWS {
             for i in 0..N {

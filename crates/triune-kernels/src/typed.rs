@@ -113,6 +113,9 @@ multiversion! {
             BinaryKind::Mul => combine(run, out, stride, |a, b| T::apply(BinaryKind::Mul, a, b)),
             BinaryKind::Min => combine(run, out, stride, |a, b| T::apply(BinaryKind::Min, a, b)),
             BinaryKind::Max => combine(run, out, stride, |a, b| T::apply(BinaryKind::Max, a, b)),
+            BinaryKind::And => combine(run, out, stride, |a, b| T::apply(BinaryKind::And, a, b)),
+            BinaryKind::Or => combine(run, out, stride, |a, b| T::apply(BinaryKind::Or, a, b)),
+            BinaryKind::Xor => combine(run, out, stride, |a, b| T::apply(BinaryKind::Xor, a, b)),
             rare => rare_run(rare, run, out, stride),
         }
     }

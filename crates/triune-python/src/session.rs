@@ -43,10 +43,12 @@ struct Last {
 }
 
 impl Last {
-    /// `None` where a value is no tensor.
-    fn of(inputs: &[Parts<'_>], outputs: &[Option<Value>]) -> Option<Self> {
-        let outputs = outputs.iter().map(|value| match value {
-            Some(Value::Tensor(tensor)) => Some((tensor.dtype, tensor.shape.to_vec())),
+    /// `None` where a value is no tensor, or not of the type that the model says.
+    fn of(inputs: &[Parts<'_>], outputs: &[Option<Value>], model: &Model) -> Option<Self> {
+        let outputs = outputs.iter().zip(model.outputs()).map(|(value, info)| match value {
+            Some(Value::Tensor(tensor)) if tensor.dtype == info.dtype => {
+                Some((tensor.dtype, tensor.shape.to_vec()))
+            }
             _ => None,
         });
         let inputs = inputs.iter().map(|parts| parts.shape().map(<[usize]>::to_vec));
@@ -239,7 +241,7 @@ impl Session {
         })?;
         drop(targets);
         if remembers && results.iter().all(Option::is_some) {
-            *self.last.lock() = Last::of(&parts, &results).map(Arc::new);
+            *self.last.lock() = Last::of(&parts, &results, &self.model).map(Arc::new);
         }
         let given = out.into_iter().chain(std::iter::repeat(None));
         let results = results.into_iter().zip(given).filter_map(|(own, given)| match own {

@@ -15,9 +15,10 @@ impl Lowering<'_> {
         y: ValueId,
         before: &[usize],
         mode: PadMode,
+        by_pixels: bool,
     ) -> Result<(), Error> {
         let mut view = self.view(x)?;
-        let form = if view.dims.rank() == 4 { Form::ChannelsLast } else { Form::Dense };
+        let form = if by_pixels { Form::ChannelsLast } else { Form::Dense };
         let output = self.place(y, form)?;
         let dims = output.dims;
         let grown: Vec<usize> = (0..dims.rank()).filter(|&axis| view.dims[axis] != dims[axis]).collect();
@@ -29,7 +30,7 @@ impl Lowering<'_> {
                 let mut extents = view.dims;
                 extents.dims_mut()[axis] = dims[axis];
                 let home = self.new_scratch(extents, view.dtype);
-                if extents.rank() == 4 {
+                if by_pixels {
                     View::channels_last(home, view.dtype, extents)
                 } else {
                     View::dense(home, view.dtype, extents)

@@ -101,6 +101,7 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
         feature_maps: HashMap::new(),
         plain: HashMap::new(),
         parents: HashMap::new(),
+        becomes_map: maps_to_be(graph),
         commands: Vec::with_capacity(graph.nodes.len() + 1),
         operators: Vec::with_capacity(graph.nodes.len()),
         spans: Vec::with_capacity(graph.nodes.len()),
@@ -166,6 +167,8 @@ struct Lowering<'g> {
     plain: HashMap<ValueId, View>,
     /// Values that are written straight into a part of a concatenation: its output, and the first channel.
     parents: HashMap<ValueId, (ValueId, usize)>,
+    /// For every value, whether something that reads feature maps comes of it before its elements are moved.
+    becomes_map: Vec<bool>,
     commands: Vec<Command>,
     operators: Vec<Operator>,
     spans: Vec<[u32; 2]>,
@@ -464,6 +467,24 @@ impl Lowering<'_> {
         Ok(view)
     }
 
+    /// Whether a node's operands lie plane by plane and nobody wants its result otherwise: channels together would have all of it
+    /// transposed on the way in, and on the way out.
+    fn is_plane_by_plane(&self, node: &Node) -> bool {
+        let lies_so = |id: &ValueId| match &self.views[id.0 as usize] {
+            Some(view) => view.is_dense() && !has_contiguous_channels(view),
+            None => self.graph.value(*id).constant.is_some(),
+        };
+        let maps = node.inputs.iter().flatten().filter(|id| {
+            let value = self.graph.value(**id);
+            value.constant.is_none() && value.shape.as_ref().is_some_and(|dims| dims.len() == 4)
+        });
+        let mut results = node.outputs.iter().flatten();
+        self.io.block.is_none()
+            && maps.clone().count() > 0
+            && { maps }.all(lies_so)
+            && results.all(|id| !self.becomes_map[id.0 as usize])
+    }
+
     /// Whether an operand of the node that makes the value lies in `home`.
     fn producer_reads(&self, id: ValueId, home: Home) -> bool {
         self.producers[id.0 as usize].is_some_and(|producer| {
@@ -656,6 +677,42 @@ fn writes_feature_maps(op: &Op) -> bool {
             | Op::Binary(_)
             | Op::Table(_)
     )
+}
+
+/// For every value, whether a feature map is made of it.
+fn maps_to_be(graph: &Graph) -> Vec<bool> {
+    let mut wanted = vec![false; graph.values.len()];
+    for node in graph.nodes.iter().rev() {
+        let reads_map = matches!(
+            node.op,
+            Op::Conv(_)
+                | Op::Pool(_)
+                | Op::GlobalPool(_)
+                | Op::AdaptivePool(_)
+                | Op::Resize(_)
+                | Op::WarpPerspective(_)
+        );
+        let keeps_order = matches!(
+            node.op,
+            Op::Binary(_)
+                | Op::Unary(_)
+                | Op::Table(_)
+                | Op::QuantizeLinear(_)
+                | Op::DequantizeLinear(_)
+                | Op::Concat(_)
+                | Op::Pad(_)
+                | Op::Clip(_)
+                | Op::Cast(_)
+                | Op::Identity(_)
+                | Op::Slice(_)
+                | Op::Split(_)
+                | Op::Where(_)
+        );
+        if reads_map || keeps_order && node.outputs.iter().flatten().any(|id| wanted[id.0 as usize]) {
+            node.inputs.iter().flatten().for_each(|id| wanted[id.0 as usize] = true);
+        }
+    }
+    wanted
 }
 
 /// A zero point as the bits of an element.

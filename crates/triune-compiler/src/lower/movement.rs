@@ -181,7 +181,9 @@ impl Lowering<'_> {
         let axis = axis(node, op.axis, dims.rank())?;
         let first = self.mapped(operand(node, 0)?)?;
         let form = match dims.rank() {
-            4 if has_contiguous_channels(&first) || axis == 1 => Form::ChannelsLast,
+            4 if has_contiguous_channels(&first) || axis == 1 && !self.is_plane_by_plane(node) => {
+                Form::ChannelsLast
+            }
             _ => Form::Dense,
         };
         let placed = self.place(y, form)?;
@@ -232,15 +234,16 @@ impl Lowering<'_> {
         if pads.len() != 2 * axes.len() || pads.iter().any(|&pad| pad < 0) {
             return Err(Error::unsupported(node, format!("pads {}", List(&pads))));
         }
+        let by_pixels = rank == 4 && !self.is_plane_by_plane(node);
         let mut starts = vec![0; rank];
         for (index, &at) in axes.iter().enumerate() {
             starts[axis(node, at as isize, rank)?] = pads[index] as usize;
         }
         if op.mode != PadMode::Constant {
-            return self.mirrored(x, y, &starts, op.mode);
+            return self.mirrored(x, y, &starts, op.mode, by_pixels);
         }
         let value = self.pad_value(node, view.dtype)?;
-        let output = self.place(y, if rank == 4 { Form::ChannelsLast } else { Form::Dense })?;
+        let output = self.place(y, if by_pixels { Form::ChannelsLast } else { Form::Dense })?;
         // Channels in front or behind shift the blocks: such a result is made without them first.
         let placed = match output.blocks {
             Some(_) if view.dims[1] != output.dims[1] => {

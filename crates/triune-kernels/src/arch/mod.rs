@@ -7,3 +7,5 @@ pub(crate) mod int8_avx2;
 pub(crate) mod int8_avx512;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod int8_vnni256;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod transpose;

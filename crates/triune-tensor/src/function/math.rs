@@ -17,8 +17,9 @@ pub fn log(x: f64) -> f64 {
     }
 }
 
-/// ln x for normal positive x: a series in (m − 1)/(m + 1).
-fn log_of_positive(x: f64) -> f64 {
+/// ln x for normal positive x, without a branch: a series in (m − 1)/(m + 1).
+#[inline]
+pub fn log_of_positive(x: f64) -> f64 {
     const ROOT: u64 = 0x3fe6_a09e_667f_3bcd;
     let bits = x.to_bits().wrapping_sub(ROOT);
     let e = ((bits as i64) >> 52) as f64;
@@ -30,13 +31,25 @@ fn log_of_positive(x: f64) -> f64 {
     e * std::f64::consts::LN_2 + 2.0 * s * series
 }
 
+/// 1/n! for n up to 20.
+const INVERSE_FACTORIALS: [f64; 21] = {
+    let (mut inverse, mut factorial, mut n) = ([1.0; 21], 1_u64, 1);
+    while n < inverse.len() {
+        factorial *= n as u64;
+        inverse[n] = 1.0 / factorial as f64;
+        n += 1;
+    }
+    inverse
+};
+
 /// eˣ; beyond ±700, where f32 has but 0 and ∞, as at that limit.
 #[inline]
 pub fn exp(x: f64) -> f64 {
     let x = x.clamp(-700.0, 700.0);
     let n = (x * std::f64::consts::LOG2_E).round_ties_even();
     let r = x - n * 6.931_471_803_691_238e-1 - n * 1.908_214_929_270_587_7e-10;
-    let series = (1..=14).rev().fold(1.0, |sum, k| 1.0 + sum * r / f64::from(k));
+    // |r| ≤ ln 2/2: the first term left out is below 2⁻⁶⁰.
+    let series = INVERSE_FACTORIALS[..15].iter().rev().fold(0.0, |sum, term| sum * r + term);
     series * f64::from_bits(((n as i64 + 1023) as u64) << 52)
 }
 
@@ -152,13 +165,23 @@ const TWO_OVER_PI: [u64; 20] = [
     0xf0cf_bc20_9af4_361d,
 ];
 
+/// Angles below this are reduced by a quarter turn in two parts.
+const LARGE: f64 = 67_108_864.0;
+
 /// Quarter turns in x, and what is left of it in −π/4..π/4.
+#[inline]
 fn quarter_turns(x: f64) -> (i64, f64) {
-    if x.abs() < 67_108_864.0 {
-        let n = (x * std::f64::consts::FRAC_2_PI).round_ties_even();
-        return (n as i64, n.mul_add(-HALF_PI_LOW, n.mul_add(-HALF_PI_HIGH, x)));
+    if x.abs() < LARGE {
+        return quarter_turns_of_small(x);
     }
     if x.is_finite() { quarter_turns_of_large(x) } else { (0, f64::NAN) }
+}
+
+/// The same for |x| below [`LARGE`].
+#[inline]
+fn quarter_turns_of_small(x: f64) -> (i64, f64) {
+    let n = (x * std::f64::consts::FRAC_2_PI).round_ties_even();
+    (n as i64, n.mul_add(-HALF_PI_LOW, n.mul_add(-HALF_PI_HIGH, x)))
 }
 
 /// The same by long multiplication, for finite |x| from 2²⁶ on.
@@ -196,35 +219,57 @@ fn quarter_turns_of_large(x: f64) -> (i64, f64) {
     if x < 0.0 { (-turns, -r) } else { (turns, r) }
 }
 
-/// sin r and cos r for r in −π/4..π/4, by their series.
+/// sin r and cos r for r in −π/4..π/4, by their series, to terms below 2⁻⁵³.
+#[inline]
 fn sin_cos(r: f64) -> (f64, f64) {
-    let z = r * r;
-    let series = |first: u32| {
-        // 1 − z/(first·(first + 1))·(1 − …), to terms below 2⁻⁵³.
-        (0..9).rev().fold(1.0, |sum, k| {
-            let n = f64::from(first + 2 * k);
-            1.0 - z / (n * (n + 1.0)) * sum
-        })
+    let z = -(r * r);
+    let series = |first: usize| {
+        let terms = INVERSE_FACTORIALS[first..first + 19].iter().step_by(2);
+        terms.rev().fold(0.0, |sum, term| sum * z + term)
     };
-    (r * series(2), series(1))
+    (r * series(1), series(0))
+}
+
+/// The sine of an angle of so many quarter turns and r.
+#[inline]
+fn sin_of(turns: i64, r: f64) -> f64 {
+    let (sin, cos) = sin_cos(r);
+    let value = if turns & 1 == 0 { sin } else { cos };
+    if turns & 2 == 0 { value } else { -value }
 }
 
 /// sin x.
 #[inline]
 pub fn sin(x: f64) -> f64 {
     let (turns, r) = quarter_turns(x);
-    let (sin, cos) = sin_cos(r);
-    let value = if turns & 1 == 0 { sin } else { cos };
-    if turns & 2 == 0 { value } else { -value }
+    sin_of(turns, r)
 }
 
 /// cos x.
 #[inline]
 pub fn cos(x: f64) -> f64 {
     let (turns, r) = quarter_turns(x);
-    let (sin, cos) = sin_cos(r);
-    let value = if turns & 1 == 0 { cos } else { sin };
-    if (turns + 1) & 2 == 0 { value } else { -value }
+    sin_of(turns + 1, r)
+}
+
+/// Whether [`sin_of_small`] and [`cos_of_small`] are for x.
+#[inline]
+pub fn is_small_angle(x: f64) -> bool {
+    x.abs() < LARGE
+}
+
+/// sin x for a small angle, without a branch.
+#[inline]
+pub fn sin_of_small(x: f64) -> f64 {
+    let (turns, r) = quarter_turns_of_small(x);
+    sin_of(turns, r)
+}
+
+/// cos x for a small angle, without a branch.
+#[inline]
+pub fn cos_of_small(x: f64) -> f64 {
+    let (turns, r) = quarter_turns_of_small(x);
+    sin_of(turns + 1, r)
 }
 
 /// tan x.

@@ -1,0 +1,88 @@
+//! Tiles of 16 × 16 elements transposed in registers.
+//!
+//! Elements of neighbouring lines are interleaved, then pairs of them, then fours, as far as a register of 128 bits goes; what is
+//! left is an exchange of such quarters.
+
+use std::arch::x86_64::{
+    __m128i, __m512, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi8, _mm_unpacklo_epi8,
+    _mm512_castpd_ps, _mm512_castps_pd, _mm512_loadu_ps, _mm512_setzero_ps, _mm512_shuffle_f32x4,
+    _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
+};
+
+/// Lines and columns of a tile.
+const SIDE: usize = 16;
+
+/// Lines of the source become columns of the destination; steps are in bytes.
+///
+/// # Safety
+/// 16 lines of 64 bytes lie `src_step` apart from `src` on, and as many `dst_step` apart from `dst` on, the latter to write.
+#[target_feature(enable = "avx512f")]
+pub(crate) unsafe fn words_avx512(src: *const u8, src_step: isize, dst: *mut u8, dst_step: isize) {
+    let mut lines = [_mm512_setzero_ps(); SIDE];
+    for (index, line) in lines.iter_mut().enumerate() {
+        // SAFETY: a line of the caller's.
+        *line = unsafe { _mm512_loadu_ps(src.offset(index as isize * src_step).cast()) };
+    }
+    // Element c of lines 4g to 4g + 3 in quarter c / 4 of register 4g + c % 4.
+    let mut fours = lines;
+    for (four, lines) in fours.as_chunks_mut::<4>().0.iter_mut().zip(lines.as_chunks::<4>().0) {
+        let [a, b, c, d] = *lines;
+        let (low, high) = (_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+        let (next_low, next_high) = (_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+        *four = [
+            pairs_low(low, next_low),
+            pairs_high(low, next_low),
+            pairs_low(high, next_high),
+            pairs_high(high, next_high),
+        ];
+    }
+    for k in 0..4 {
+        let (a, b, c, d) = (fours[k], fours[4 + k], fours[8 + k], fours[12 + k]);
+        let (even, odd) = (_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xdd>(a, b));
+        let (next_even, next_odd) = (_mm512_shuffle_f32x4::<0x88>(c, d), _mm512_shuffle_f32x4::<0xdd>(c, d));
+        let columns = [
+            _mm512_shuffle_f32x4::<0x88>(even, next_even),
+            _mm512_shuffle_f32x4::<0x88>(odd, next_odd),
+            _mm512_shuffle_f32x4::<0xdd>(even, next_even),
+            _mm512_shuffle_f32x4::<0xdd>(odd, next_odd),
+        ];
+        for (quarter, column) in columns.into_iter().enumerate() {
+            // SAFETY: a line of the caller's.
+            unsafe { _mm512_storeu_ps(dst.offset((4 * quarter + k) as isize * dst_step).cast(), column) };
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f")]
+fn pairs_low(a: __m512, b: __m512) -> __m512 {
+    _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
+}
+
+#[target_feature(enable = "avx512f")]
+fn pairs_high(a: __m512, b: __m512) -> __m512 {
+    _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
+}
+
+/// As [`words_avx512`] for bytes, with what every x86-64 has.
+///
+/// # Safety
+/// 16 lines of 16 bytes lie `src_step` apart from `src` on, and as many `dst_step` apart from `dst` on, the latter to write.
+#[target_feature(enable = "sse2")]
+pub(crate) unsafe fn bytes_sse2(src: *const u8, src_step: isize, dst: *mut u8, dst_step: isize) {
+    // SAFETY: a line of the caller's.
+    let line =
+        |index: usize| unsafe { _mm_loadu_si128(src.offset(index as isize * src_step).cast::<__m128i>()) };
+    let mut lines: [__m128i; SIDE] = std::array::from_fn(line);
+    // Line i interleaved with line i + 8: the numbers of line and column, as eight bits, turn by one bit each time.
+    for _ in 0..4 {
+        let old = lines;
+        for index in 0..SIDE / 2 {
+            lines[2 * index] = _mm_unpacklo_epi8(old[index], old[index + SIDE / 2]);
+            lines[2 * index + 1] = _mm_unpackhi_epi8(old[index], old[index + SIDE / 2]);
+        }
+    }
+    for (index, line) in lines.into_iter().enumerate() {
+        // SAFETY: a line of the caller's.
+        unsafe { _mm_storeu_si128(dst.offset(index as isize * dst_step).cast(), line) };
+    }
+}
