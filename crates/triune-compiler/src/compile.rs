@@ -141,7 +141,7 @@ pub fn compile_host(
     library: Option<&Library>,
 ) -> Result<(Program, Outline), Error> {
     if fusion {
-        passes::prepare(&mut graph)?;
+        passes::prepare_for_rows(&mut graph)?;
     } else {
         passes::prepare_unfused(&mut graph)?;
     }

@@ -7,8 +7,8 @@ mod samples;
 use common::{Bench, CONSTANTS, INPUT, OUTPUT, SCRATCH, input, operand, output, quant};
 use samples::{
     MAP, ONES, ZEROS, argreduce, binary, blend, constants, convert, copy, dequantize, fbinary, fconv, fill,
-    fmatmul, from, fsoftmax, funary, gpool, order, params, pool, put, qadd, qconv, qmatmul, qmul, qnorm,
-    qsoftmax, quantize, recurrence, reduce, resize, select, table, take, to, warp,
+    fmatmul, fnorm, from, fsoftmax, funary, gpool, order, params, pool, put, qadd, qconv, qmatmul, qmul,
+    qnorm, qsoftmax, quantize, recurrence, reduce, resize, select, table, take, to, warp,
 };
 use triune_device::{
     Addr, Command, Error,
@@ -37,6 +37,7 @@ fn right() -> Vec<Command> {
         qmatmul().into(),
         qnorm().into(),
         blend().into(),
+        fnorm().into(),
         fsoftmax().into(),
         resize().into(),
         warp().into(),
@@ -152,6 +153,8 @@ fn addresses() -> Vec<Row> {
         qnorm() => output, "output";
         blend() => input.addr, "input";
         blend() => output.addr, "output";
+        fnorm() => input, "input";
+        fnorm() => output, "output";
         fsoftmax() => input, "input";
         fsoftmax() => output, "output";
         resize() => input.addr, "input";
@@ -230,6 +233,7 @@ fn places() -> Vec<Row> {
         qmatmul() => output, "output";
         qnorm() => output, "output";
         blend() => output.addr, "output";
+        fnorm() => output, "output";
         fsoftmax() => output, "output";
         resize() => output.addr, "output";
         warp() => output.addr, "output";
@@ -470,6 +474,11 @@ fn own() -> Vec<Row> {
         (but(qsoftmax(), |c| c.input_quant.scale = 0.0), "input_quant.scale", "not above 0"),
         (but(qsoftmax(), |c| c.output_quant.scale = f32::NAN), "output_quant.scale", "not above 0"),
         (but(qsoftmax(), |c| c.output_quant.zero_point = 256), "output_quant.zero_point", "outside"),
+        (but(fnorm(), |c| c.dims[1] = 0), "input", "is 0"),
+        (but(fnorm(), |c| c.epsilon = -1e-5), "epsilon", "below 0"),
+        (but(fnorm(), |c| c.epsilon = f32::INFINITY), "epsilon", "no number"),
+        (but(fnorm(), |c| c.gamma = Some(Addr::new(INPUT, 0))), "gamma", "not in a segment of constants"),
+        (but(fnorm(), |c| c.beta = Some(Addr::new(OUTPUT, 0))), "beta", "not in a segment of constants"),
         (but(fsoftmax(), |c| c.dims[0] = 0), "input", "is 0"),
         (but(qnorm(), |c| c.dtype = I16), "dtype", "it can be int8 or uint8"),
         (but(qnorm(), |c| c.dims[1] = 0), "input", "is 0"),

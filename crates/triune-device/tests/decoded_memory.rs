@@ -12,8 +12,8 @@ use common::{Bench, CONSTANTS, Constants, INPUT, OUTPUT, input, operand, output,
 use triune_device::{
     Addr, Command, Decoded,
     command::{
-        self, AddParams, ArgReduce, Convert, Dequantize, FBinary, FConv, FMatMul, FSoftmax, FUnary, Fill,
-        GlobalPool, Opcode, Order, Pool, Put, QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax, Quantize,
+        self, AddParams, ArgReduce, Convert, Dequantize, FBinary, FConv, FMatMul, FNorm, FSoftmax, FUnary,
+        Fill, GlobalPool, Opcode, Order, Pool, Put, QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax, Quantize,
         Recurrence, Reduce, RequantTarget, Resize, Select, Table, Take, Warp,
     },
 };
@@ -81,6 +81,17 @@ fn kinds() -> Vec<Kind> {
             let (src, dst) = (Addr::new(INPUT, 0), Addr::new(OUTPUT, 0));
             command::Copy { elem_bytes: 4, dims: DIMS, src, src_strides: strides, dst, dst_strides: strides }
                 .into()
+        }),
+        ("fnorm", || {
+            FNorm {
+                input: Addr::new(INPUT, 0),
+                output: Addr::new(OUTPUT, 0),
+                dims: [1, 16],
+                epsilon: 1e-5,
+                gamma: None,
+                beta: None,
+            }
+            .into()
         }),
         ("fsoftmax", || {
             FSoftmax { input: Addr::new(INPUT, 0), output: Addr::new(OUTPUT, 0), dims: [1, 16, 1] }.into()

@@ -1,6 +1,6 @@
 //! Softmax along one axis, and normalization along several.
 
-use triune_device::command::{FSoftmax, QNorm, QSoftmax, Quant};
+use triune_device::command::{FNorm, FSoftmax, QNorm, QSoftmax, Quant};
 use triune_graph::{
     Node,
     ops::{LayerNorm, Softmax},
@@ -15,7 +15,8 @@ impl Lowering<'_> {
         let (x, y) = (operand(node, 0)?, result(node)?);
         let mut from = self.view(x)?;
         let [first, end] = op.axes;
-        if !from.is_compact() || !lie_in_order(&from, op.axes) {
+        let rows = from.dtype == DType::F32 && !from.is_dense();
+        if rows || !from.is_compact() || !lie_in_order(&from, op.axes) {
             from = self.densified(&from)?;
         }
         let order = from.physical_order();
@@ -32,6 +33,16 @@ impl Lowering<'_> {
             known.map(|known| constant(self.constants.add(known.bytes())))
         };
         let (gamma, beta) = (row(1), row(2));
+        if from.dtype == DType::F32 {
+            let [outer, len, inner] = lengths;
+            if inner != 1 {
+                return Err(Error::unsupported(node, "a float normalization along axes in the middle"));
+            }
+            let (input, output, dims) = (self.addr(&from)?, self.addr(&to)?, extents([outer, len])?);
+            let command = FNorm { input, output, dims, epsilon: op.epsilon, gamma, beta };
+            self.emit(command, &[&from, &to]);
+            return Ok(());
+        }
         let [input_quant, output_quant] = [self.operand_quant(node, 0)?, self.result_quant(node)?]
             .map(|QuantParams { scale, zero_point }| Quant { scale, zero_point });
         let command = QNorm {

@@ -25,6 +25,7 @@ impl Command {
             Self::Dequantize(c) => c.output.elements() == 0,
             Self::QSoftmax(c) => c.dims.contains(&0),
             Self::QNorm(c) => c.dims.contains(&0),
+            Self::FNorm(c) => c.dims.contains(&0),
             Self::FSoftmax(c) => c.dims.contains(&0),
             Self::Resize(c) => c.output.elements() == 0,
             Self::Warp(c) => c.output.elements() == 0,

@@ -14,8 +14,8 @@ pub(crate) use codec::{CommandReader, FieldError};
 pub use codec::{decode, encode};
 pub use docs::field_tables;
 pub use set::{
-    ArgReduce, Binary, Command, Convert, Copy, Dequantize, End, FBinary, FConv, FMatMul, FSoftmax, FUnary,
-    Fill, GlobalPool, Opcode, Order, Pool, Put, QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax, Quantize,
-    Recurrence, Reduce, Resize, Select, Table, Take, Use, Warp,
+    ArgReduce, Binary, Command, Convert, Copy, Dequantize, End, FBinary, FConv, FMatMul, FNorm, FSoftmax,
+    FUnary, Fill, GlobalPool, Opcode, Order, Pool, Put, QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax,
+    Quantize, Recurrence, Reduce, Resize, Select, Table, Take, Use, Warp,
 };
 pub use types::{AddParams, Addr, Blocks, FeatureMap, Operand, Quant, RequantTarget, Window};

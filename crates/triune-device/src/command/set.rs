@@ -611,6 +611,23 @@ commands! {
         rounding: Rounding,
     }
 
+    /// f32 normalization of rows to mean 0 and variance 1, dense: sums in f64; mean, variance, 1/√(variance + epsilon), and each
+    /// product and sum with gamma and beta behind it, are rounded to f32.
+    FNorm = 0x0053, "fnorm" {
+        /// Input.
+        [in] input: Addr,
+        /// Output.
+        [out] output: Addr,
+        /// Extents: rows, elements of a row.
+        dims: [u32; 2],
+        /// Added to the variance; finite, not below 0.
+        epsilon: f32,
+        /// A factor per element of a row, f32. Without them 1.
+        [const] gamma: Option<Addr>,
+        /// An addend per element of a row, f32. Without them 0.
+        [const] beta: Option<Addr>,
+    }
+
     /// Spatial resampling: nearest for any type, linear for f32 and 8 bit. 8-bit linear: weights are rounded to k·2⁻¹¹, halves
     /// to even, S = Σ k·k·(q − zero point) over the four neighbours is exact, and the result clamp(round(f32(S)·(factor·2⁻²²)) +
     /// zero point).

@@ -344,6 +344,14 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             work.write = Some((c.output, bytes));
             normalization(elements)
         }
+        Command::FNorm(c) => {
+            let elements = c.dims.iter().map(|&extent| u64::from(extent)).fold(1, u64::saturating_mul);
+            let row = |addr: Option<Addr>| addr.map(|addr| (addr, 4 * u64::from(c.dims[1])));
+            work.constants[..2].copy_from_slice(&[row(c.gamma), row(c.beta)]);
+            work.reads[0] = Some((c.input, elements.saturating_mul(4)));
+            work.write = Some((c.output, elements.saturating_mul(4)));
+            normalization(elements)
+        }
         Command::FSoftmax(c) => {
             let elements = product(c.dims);
             work.reads[0] = Some((c.input, elements.saturating_mul(4)));

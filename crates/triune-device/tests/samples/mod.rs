@@ -4,8 +4,8 @@ use crate::common::{CONSTANTS, Constants, INPUT, OUTPUT, input, operand, output,
 use triune_device::{
     Addr,
     command::{
-        AddParams, ArgReduce, Binary, Convert, Copy, Dequantize, FBinary, FConv, FMatMul, FSoftmax, FUnary,
-        Fill, GlobalPool, Order, Pool, Put, QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax, Quantize,
+        AddParams, ArgReduce, Binary, Convert, Copy, Dequantize, FBinary, FConv, FMatMul, FNorm, FSoftmax,
+        FUnary, Fill, GlobalPool, Order, Pool, Put, QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax, Quantize,
         Recurrence, Reduce, RequantTarget, Resize, Select, Table, Take, Warp,
     },
 };
@@ -237,6 +237,17 @@ pub(crate) fn qsoftmax() -> QSoftmax {
 
 pub(crate) fn fsoftmax() -> FSoftmax {
     FSoftmax { input: Addr::new(INPUT, 0), output: Addr::new(OUTPUT, 0), dims: [2, 4, 4] }
+}
+
+pub(crate) fn fnorm() -> FNorm {
+    FNorm {
+        input: Addr::new(INPUT, 0),
+        output: Addr::new(OUTPUT, 0),
+        dims: [8, 4],
+        epsilon: 1e-5,
+        gamma: None,
+        beta: None,
+    }
 }
 
 pub(crate) fn resize() -> Resize {

@@ -31,10 +31,10 @@ impl BatchNormalization {
     }
 }
 
-/// (x − mean)/√(variance + ε)·scale + bias over 8-bit integers, by statistics of the axes from one to another. Inputs: x,
-/// optional scale and bias, f32 of as many elements as those axes have.
+/// (x − mean)/√(variance + ε)·scale + bias over 8-bit integers, or over f32 along the last axes, by statistics of the axes from one
+/// to another. Inputs: x, optional scale and bias, f32 of as many elements as those axes have.
 ///
-/// Formats spell it out in reals; quantization finds it there.
+/// Formats spell it out in reals; passes find it there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LayerNorm {
     /// The first of the axes, and one past the last.

@@ -16,7 +16,7 @@ pub use dead_code::dead_code;
 pub use fuse::fuse;
 pub use half::widen_half;
 pub use quantize::{
-    composite::join_composites,
+    composite::{join_composites, join_normalizations},
     pattern::are_of_products,
     quantize,
     table::{table, wide_table},
@@ -33,6 +33,19 @@ pub fn prepare(graph: &mut Graph) -> Result<bool, Error> {
     let changed = prepare_unfused(graph)?;
     let fused = fuse(graph)?;
     if dead_code(graph)? || fused {
+        infer(graph)?;
+        return Ok(true);
+    }
+    Ok(changed)
+}
+
+/// As [`prepare`], with float normalizations of rows as one operator each, for who computes them so.
+pub fn prepare_for_rows(graph: &mut Graph) -> Result<bool, Error> {
+    let mut changed = prepare_unfused(graph)?;
+    // Before steps join others, which hides them.
+    changed |= join_normalizations(graph);
+    changed |= fuse(graph)?;
+    if dead_code(graph)? || changed {
         infer(graph)?;
         return Ok(true);
     }

@@ -65,11 +65,33 @@ impl Step<'_> {
         Tensor::of_integers(dtype, &x.shape, &results)
     }
 
+    /// In f64, rows of the last axes.
+    fn float_layer_norm(&self, op: LayerNorm) -> Tensor {
+        let x = self.input(0);
+        let length: usize = x.shape[op.axes[0]..].iter().product();
+        let rows = [1, 2].map(|index| self.optional(index).map(|row| row.as_f32().to_vec()));
+        let mut results = Vec::new();
+        for row in x.as_f32().chunks(length.max(1)) {
+            let mean = row.iter().map(|&x| f64::from(x)).sum::<f64>() / length as f64;
+            let variance = row.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>() / length as f64;
+            for (at, &x) in row.iter().enumerate() {
+                let mut real = (f64::from(x) - mean) / (variance + f64::from(op.epsilon)).sqrt();
+                real *= rows[0].as_ref().map_or(1.0, |row| f64::from(row[at]));
+                real += rows[1].as_ref().map_or(0.0, |row| f64::from(row[at]));
+                results.push(real as f32);
+            }
+        }
+        Tensor::f32(&x.shape, &results)
+    }
+
     /// By exact sums, a quotient in f64, factors and addends in f32.
     pub(super) fn layer_norm(&self, op: LayerNorm) -> Tensor {
         let x = self.input(0);
-        let (quant, target, dtype) = (self.input_quant(0), self.result_quant(), self.result_dtype());
         let [first, end] = op.axes;
+        if x.dtype() == DType::F32 {
+            return self.float_layer_norm(op);
+        }
+        let (quant, target, dtype) = (self.input_quant(0), self.result_quant(), self.result_dtype());
         let length: usize = x.shape[first..end].iter().product();
         let inner: usize = x.shape[end..].iter().product();
         let rows = [1, 2].map(|index| self.optional(index).map(|row| row.as_f32().to_vec()));

@@ -50,6 +50,7 @@ pub(super) fn prepare(checker: &Checker<'_>, command: &Command) -> Result<Prepar
         Command::Dequantize(command) => quantize::dequantize(checker, command),
         Command::QSoftmax(command) => softmax::qsoftmax(checker, command),
         Command::QNorm(command) => softmax::qnorm(checker, command),
+        Command::FNorm(command) => softmax::fnorm(checker, command),
         Command::FSoftmax(command) => softmax::fsoftmax(checker, command),
         Command::Resize(command) => movement::resize(checker, command),
         Command::Reduce(command) => reduce::reduce(checker, command),

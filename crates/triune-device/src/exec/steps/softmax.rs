@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use triune_kernels::{AxisShape, Error as KernelError, Isa, Pool, QNorm, QNormSpec, QSoftmax};
+use triune_kernels::{AxisShape, Error as KernelError, Isa, NormRow, Pool, QNorm, QNormSpec, QSoftmax};
 use triune_tensor::{DType, QuantParams};
 
 use super::super::{
@@ -108,6 +108,60 @@ impl Step for QNormStep {
     }
 }
 
+/// Constants for the elements of a row.
+fn row(
+    checker: &Checker<'_>,
+    field: &'static str,
+    addr: Option<Addr>,
+    elements: u32,
+) -> Result<Option<Vec<f32>>> {
+    addr.map(|addr| {
+        checker.keep(field, 4 * u64::from(elements))?;
+        checker.floats(field, addr, Some(elements.into()))
+    })
+    .transpose()
+}
+
+#[derive(Debug)]
+struct FNormStep {
+    len: usize,
+    epsilon: f32,
+    gamma: Option<Vec<f32>>,
+    beta: Option<Vec<f32>>,
+    isa: Isa,
+}
+
+impl Step for FNormStep {
+    fn run(
+        &self,
+        [input, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        let row = NormRow {
+            len: self.len,
+            epsilon: self.epsilon,
+            gamma: self.gamma.as_deref(),
+            beta: self.beta.as_deref(),
+        };
+        triune_kernels::normalize(self.isa, row, elements(input)?, elements_mut(write)?, pool)
+    }
+}
+
+pub(super) fn fnorm(checker: &Checker<'_>, command: &command::FNorm) -> Result<Prepared> {
+    let command::FNorm { dims: [rows, len], epsilon, .. } = *command;
+    let input = dense(checker, "input", command.input, 4, [1, rows, len])?;
+    let output = dense(checker, "output", command.output, 4, [1, rows, len])?;
+    if !(epsilon.is_finite() && epsilon >= 0.0) {
+        return bad("epsilon", format!("{epsilon} is below 0 or no number"));
+    }
+    let gamma = row(checker, "gamma", command.gamma, len)?;
+    let beta = row(checker, "beta", command.beta, len)?;
+    let step = FNormStep { len: len as usize, epsilon, gamma, beta, isa: checker.isa };
+    checker.finish([input], &output, true, step)
+}
+
 pub(super) fn qnorm(checker: &Checker<'_>, command: &command::QNorm) -> Result<Prepared> {
     let command::QNorm { dtype, dims, input_quant, output_quant, epsilon, rounding, .. } = *command;
     expect_dtype("dtype", dtype, EIGHT_BIT)?;
@@ -123,14 +177,8 @@ pub(super) fn qnorm(checker: &Checker<'_>, command: &command::QNorm) -> Result<P
     if shape.len > QNorm::MAX_LEN {
         return bad("dims", format!("an axis of {} elements, of at most {}", shape.len, QNorm::MAX_LEN));
     }
-    let row = |field, addr: Option<Addr>| {
-        addr.map(|addr| {
-            checker.keep(field, 4 * u64::from(dims[1]))?;
-            checker.floats(field, addr, Some(dims[1].into()))
-        })
-        .transpose()
-    };
-    let (gamma, beta) = (row("gamma", command.gamma)?, row("beta", command.beta)?);
+    let gamma = row(checker, "gamma", command.gamma, dims[1])?;
+    let beta = row(checker, "beta", command.beta, dims[1])?;
     let norm = QNorm::new(&QNormSpec {
         len: shape.len,
         signed: dtype == DType::I8,

@@ -101,6 +101,7 @@ pub(super) fn binary(checker: &Checker<'_>, command: &command::Binary) -> Result
 
 #[derive(Debug)]
 struct ConvertStep {
+    isa: Isa,
     from: DType,
     to: DType,
     /// From the input to the output, or to a dense buffer of 64-bit elements.
@@ -120,11 +121,15 @@ fn is_direct(from: DType, to: DType) -> bool {
         || matches!(to, F64) && from.is_float()
         || matches!(from, I64 | F64)
         || matches!((from, to), (U64, F16 | BF16 | F32 | F64))
-        || matches!((from, to), (Bool | U8 | I8 | I32 | F16 | BF16, F32) | (F32, U8 | I8 | I32 | F16 | BF16))
+        || matches!(
+            (from, to),
+            (Bool | U8 | I8 | I32 | F16 | BF16, F32) | (F32, U8 | I8 | I32 | I64 | F16 | BF16)
+        )
 }
 
 /// Converts between two types that [`is_direct`] has.
 fn convert_direct(
+    isa: Isa,
     from: DType,
     to: DType,
     shape: &Broadcast,
@@ -149,6 +154,15 @@ fn convert_direct(
     }
     if to.is_storage() {
         return stored!(narrow, to, from);
+    }
+    match (from, to) {
+        (DType::F16, DType::F32) => {
+            return triune_kernels::floats_of_halves(isa, shape, elements(x)?, elements_mut(write)?, pool);
+        }
+        (DType::F32, DType::F16) => {
+            return triune_kernels::halves_of_floats(isa, shape, elements(x)?, elements_mut(write)?, pool);
+        }
+        _ => {}
     }
     macro_rules! pairs {
         ($($from:ident: $source:ty => [$($to:ident: $target:ty),*]),* $(,)?) => {
@@ -187,9 +201,9 @@ fn convert_direct(
             U8: u8, I8: i8, U16: u16, I16: i16, U32: u32, I32: i32, U64: u64, I64: i64, F16: f16, BF16: bf16, F32: f32,
             F64: f64
         ],
-        F16: f16 => [F32: f32, F64: f64],
+        F16: f16 => [F64: f64],
         BF16: bf16 => [F32: f32, F64: f64],
-        F32: f32 => [U8: u8, I8: i8, I32: i32, F16: f16, BF16: bf16, F64: f64],
+        F32: f32 => [U8: u8, I8: i8, I32: i32, I64: i64, BF16: bf16, F64: f64],
         F64: f64 => [
             U8: u8, I8: i8, U16: u16, I16: i16, U32: u32, I32: i32, U64: u64, I64: i64, F16: f16, BF16: bf16, F32: f32,
             F64: f64
@@ -210,14 +224,14 @@ impl Step for ConvertStep {
         pool: &Pool,
     ) -> Result<(), KernelError> {
         let Some(second) = &self.second else {
-            return convert_direct(self.from, self.to, &self.first, x, write, pool);
+            return convert_direct(self.isa, self.from, self.to, &self.first, x, write, pool);
         };
         // Reals hold what a u64 has beyond i64, as far as other reals can tell.
         let real = self.from.is_real() || self.from == DType::U64 && self.to.is_real();
         let wide = if real { DType::F64 } else { DType::I64 };
         let buffer = &mut scratch[..self.scratch_bytes(1)];
-        convert_direct(self.from, wide, &self.first, x, buffer, pool)?;
-        convert_direct(wide, self.to, second, buffer, write, pool)
+        convert_direct(self.isa, self.from, wide, &self.first, x, buffer, pool)?;
+        convert_direct(self.isa, wide, self.to, second, buffer, write, pool)
     }
 }
 
@@ -235,7 +249,7 @@ pub(super) fn convert(checker: &Checker<'_>, command: &command::Convert) -> Resu
         let dense = input.dense_strides();
         (nest(x, dense)?, Some(nest(dense, out)?))
     };
-    let step = ConvertStep { from, to, first, second, elements: extents.iter().product() };
+    let step = ConvertStep { isa: checker.isa, from, to, first, second, elements: extents.iter().product() };
     checker.finish([input], &output, from.bytes() == to.bytes(), step)
 }
 

@@ -358,6 +358,27 @@ pub fn join_composites(graph: &mut Graph) -> bool {
     rewriter.commit()
 }
 
+/// Makes one operator of every float normalization over the last axes. Returns whether there was one.
+pub fn join_normalizations(graph: &mut Graph) -> bool {
+    let mut rewriter = Rewriter::new(graph);
+    // From the back: with factors and addends first, of which what comes before is a normalization, too.
+    for index in (0..rewriter.len()).rev() {
+        let output = rewriter.get(index).and_then(|node| node.outputs.first().copied().flatten());
+        let Some(real) = output.filter(|&real| rewriter.value(real).dtype == Some(DType::F32)) else {
+            continue;
+        };
+        let Some((op, x, rows)) = normalized(&rewriter, real) else { continue };
+        let last = rewriter.value(x).shape.as_ref().map(Vec::len) == Some(op.axes[1]);
+        if !last || rewriter.value(x).dtype != Some(DType::F32) {
+            continue;
+        }
+        let inputs = with_rows(&mut rewriter, x, rows);
+        let name = name(&rewriter, real);
+        rewriter.replace(index, Node::new(name, Op::LayerNorm(op), inputs, vec![Some(real)]));
+    }
+    rewriter.commit()
+}
+
 /// Factors and addends, an element each per element that is normalized.
 type Rows = [Option<Vec<f32>>; 2];
 
@@ -493,6 +514,10 @@ fn squared(rewriter: &Rewriter<'_>, real: ValueId) -> Option<ValueId> {
 /// What a real is the mean of, over axes that lie side by side and stay.
 fn mean(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(ValueId, [usize; 2])> {
     let (_, node) = rewriter.producer(real)?;
+    if let Op::GlobalPool(GlobalPool { kind: PoolKind::Average { .. } }) = &node.op {
+        let x = operand(node, 0)?;
+        return Some((x, [2, rewriter.value(x).shape.as_ref()?.len()])).filter(|_| node.quant.is_none());
+    }
     let Op::Reduce(op @ Reduce { kind: ReduceKind::Mean, keep_dims: true, .. }) = &node.op else {
         return None;
     };
