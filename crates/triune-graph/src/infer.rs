@@ -121,6 +121,8 @@ pub(crate) struct Inference<'g> {
     /// Elements that follow from extents and constants, by value; few have any.
     known: HashMap<ValueId, Constant>,
     evaluator: Evaluator,
+    /// What `DequantizeLinear` makes: operators over it may become ones over integers, as they are.
+    dequantized: HashSet<ValueId>,
     /// The values' names that one that is made up can be like, once one has been added.
     names: Option<HashSet<String>>,
 }
@@ -154,7 +156,8 @@ impl<'g> Inference<'g> {
             types[id.0 as usize] = Some(TensorType { dtype, shape });
         }
         let known = HashMap::new();
-        Ok(Self { graph, types, known, evaluator: Evaluator::new(8 * KNOWN_ELEMENTS), names: None })
+        let evaluator = Evaluator::new(8 * KNOWN_ELEMENTS);
+        Ok(Self { graph, types, known, evaluator, dequantized: HashSet::new(), names: None })
     }
 
     /// Finds what a node makes, and puts it, or what it is made of, behind the nodes that are `done`.
@@ -199,6 +202,9 @@ impl<'g> Inference<'g> {
         };
         let at = Operands { node: name, op, inputs: &operands, quantized };
         let results = node.op.infer(&at, node.outputs.len())?;
+        if matches!(node.op, Op::DequantizeLinear(_)) {
+            self.dequantized.extend(node.outputs.iter().flatten());
+        }
         let values = self.evaluator.evaluate(&node.op, &at, &results);
         for (index, output) in node.outputs.iter().enumerate() {
             let Some(id) = output else { continue };
@@ -208,6 +214,11 @@ impl<'g> Inference<'g> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a value stands for integers that it was made from.
+    pub(crate) fn is_dequantized(&self, id: ValueId) -> bool {
+        self.dequantized.contains(&id)
     }
 
     /// Puts a function's body in the place of its node.

@@ -9,6 +9,9 @@ use triune_tensor::{DType, text::List};
 use super::{Form, Lowering, has_contiguous_channels, operand, result};
 use crate::{Error, view::View};
 
+/// Bytes that are worth a copy of their own.
+const RUN: usize = 16;
+
 /// Most elements of a gather that are copied one by one.
 const MAX_COPIES: usize = 8;
 
@@ -34,6 +37,7 @@ impl Lowering<'_> {
         let reshaped = match view.plain().and_then(|view| view.reshaped(dims)) {
             _ if view.dims == dims => view,
             Some(view) => view,
+            None if self.pixels_in_runs(y, &view)? => return Ok(()),
             None => self
                 .dense(x)?
                 .reshaped(dims)
@@ -41,6 +45,32 @@ impl Lowering<'_> {
         };
         self.set_view(y, reshaped);
         Ok(())
+    }
+
+    /// Copies elements to where a feature map has them, if that takes whole runs: what a row-major copy would take apart. Whether it
+    /// did.
+    fn pixels_in_runs(&mut self, y: ValueId, from: &View) -> Result<bool, Error> {
+        let (dims, dtype) = self.meta(y)?;
+        let innermost = |view: &View| view.physical_order().last().copied();
+        let map = View::channels_last(from.home, dtype, dims);
+        let runs = dims.rank() == 4
+            && self.io.block.is_none()
+            && from.plain().is_some()
+            && !from.dims.contains(&0)
+            && map.reshaped(from.dims).is_some_and(|target| {
+                let axis = innermost(&target);
+                axis == innermost(from)
+                    && axis.is_some_and(|axis| {
+                        from.strides[axis] == dtype.bytes() as u64 && from.dims[axis] * dtype.bytes() >= RUN
+                    })
+            });
+        if !runs {
+            return Ok(false);
+        }
+        let output = self.place(y, Form::ChannelsLast)?;
+        let Some(target) = output.reshaped(from.dims) else { return Ok(false) };
+        self.copy(from, &target)?;
+        Ok(true)
     }
 
     pub(super) fn transpose(&mut self, node: &Node, op: &Transpose) -> Result<(), Error> {

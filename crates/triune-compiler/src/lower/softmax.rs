@@ -34,8 +34,8 @@ impl Lowering<'_> {
         };
         let (gamma, beta) = (row(1), row(2));
         if from.dtype == DType::F32 {
-            let [outer, len, inner] = lengths;
-            if inner != 1 {
+            let (outer, len) = (product(&from.dims[..first]), product(&from.dims[first..end]));
+            if from.dims[end..].iter().any(|&extent| extent != 1) {
                 return Err(Error::unsupported(node, "a float normalization along axes in the middle"));
             }
             let (input, output, dims) = (self.addr(&from)?, self.addr(&to)?, extents([outer, len])?);

@@ -90,6 +90,11 @@ impl<'s, 'g> Scope<'s, 'g> {
         self.tensor_type(id).shape
     }
 
+    /// Whether a value stands for integers that it was made from.
+    pub(crate) fn is_dequantized(&self, id: ValueId) -> bool {
+        self.inference.is_dequantized(id)
+    }
+
     pub(crate) fn rank(&self, id: ValueId) -> usize {
         self.shape(id).rank()
     }

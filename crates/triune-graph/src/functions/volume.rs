@@ -315,7 +315,45 @@ pub(crate) fn conv(f: &mut Scope<'_, '_>, attributes: &Attributes, groups: usize
     window.conv(f, x, weights, f.get(2), groups)
 }
 
-/// A transposed convolution: one over the operand with zeros between its elements, the weights turned round.
+/// A transposed convolution along one axis, whose results come in turns of `stride` phases.
+#[derive(Clone, Copy)]
+struct Phases {
+    extent: usize,
+    kernel: usize,
+    stride: usize,
+    /// Results in front that are cut off; not below 0.
+    cut: i64,
+    out: usize,
+}
+
+impl Default for Phases {
+    /// An axis of one element.
+    fn default() -> Self {
+        Self { extent: 1, kernel: 1, stride: 1, cut: 0, out: 1 }
+    }
+}
+
+impl Phases {
+    /// The window over the operand that makes every phase of the turns that are asked for: result turn·stride + phase is the sum
+    /// over taps t of element turn − t times weight phase + t·stride.
+    fn window(self) -> Axis {
+        let (stride, kernel) = (self.stride as i64, self.kernel.div_ceil(self.stride));
+        let (first, last) = (self.cut / stride, (self.cut + self.out as i64 - 1) / stride);
+        Axis {
+            extent: self.extent,
+            kernel,
+            stride: 1,
+            dilation: 1,
+            before: kernel as i64 - 1 - first,
+            behind: last + 1 - self.extent as i64,
+            out: (last - first + 1) as usize,
+        }
+    }
+}
+
+/// A transposed convolution. Over reals, of `stride` neighbouring results each is made by its own taps: one convolution makes them
+/// as channels, which then take their places. Over integers, and where the taps are dilated, one convolution over the operand with
+/// zeros between its elements, the weights turned round.
 #[derive(Clone)]
 pub(crate) struct Transposed {
     pub(crate) attributes: Attributes,
@@ -362,6 +400,7 @@ impl Transposed {
         };
         let mut window = Window { axes: [Axis::default(); 3], own: axes };
         let mut strides = Vec::with_capacity(axes);
+        let mut phases = [Phases::default(); 3];
         for index in 0..axes {
             let stride = self.attributes.strides.as_ref().map_or(1, |strides| strides[index]);
             let dilation = self.attributes.dilations.as_ref().map_or(1, |dilations| dilations[index]);
@@ -398,6 +437,8 @@ impl Transposed {
             };
             strides.push(stride);
             let out = usize::try_from(full - before - behind).ok().filter(|out| *out > 0);
+            let out = out.ok_or_else(wrong)?;
+            phases[3 - axes + index] = Phases { extent, kernel, stride, cut: before, out };
             window.axes[3 - axes + index] = Axis {
                 extent: extent * stride,
                 kernel,
@@ -406,8 +447,17 @@ impl Transposed {
                 before: reach - before,
                 // The last element has no zeros behind it.
                 behind: reach - behind + more - (stride as i64 - 1),
-                out: out.ok_or_else(wrong)?,
+                out,
             };
+        }
+        let [depth, planes @ ..] = phases;
+        let apart = planes.iter().any(|own| own.stride > 1)
+            && planes.iter().all(|own| own.cut >= 0)
+            && window.axes[1..].iter().all(|axis| axis.dilation == 1);
+        if apart && f.dtype(x).is_float() && !f.is_dequantized(x) {
+            let x = if depth.stride > 1 { with_zeros(f, x, 2, depth.stride)? } else { x };
+            window.axes[1..].copy_from_slice(&planes.map(Phases::window));
+            return self.by_phases(f, &window, planes, x, weights, bias);
         }
         let mut spread = x;
         for (index, &stride) in strides.iter().enumerate() {
@@ -415,6 +465,69 @@ impl Transposed {
         }
         let weights = turned(f, weights, self.groups)?;
         window.conv(f, spread, weights, bias, self.groups)
+    }
+
+    /// One convolution with a channel for each phase of rows and columns, and these put where they belong. `window` is over the
+    /// operand as it is.
+    fn by_phases(
+        &self,
+        f: &mut Scope<'_, '_>,
+        window: &Window,
+        [rows, columns]: [Phases; 2],
+        x: ValueId,
+        weights: ValueId,
+        bias: Option<ValueId>,
+    ) -> Result<ValueId, Error> {
+        let (groups, shape) = (self.groups, f.shape(weights));
+        let (own, made) = (shape[0] / groups, shape[1]);
+        let phases = [rows.stride, columns.stride].into_iter().try_fold(made, usize::checked_mul);
+        let channels = f.bounded(phases.and_then(|phases| phases.checked_mul(groups)))?;
+        let [depth, taps @ ..] = window.axes.map(|axis| axis.kernel);
+        // As many taps for every phase, some of them 0.
+        let whole = [(rows, taps[0]), (columns, taps[1])].map(|(own, taps)| own.stride * taps);
+        let mut turned = f.reshape(weights, &[shape[0], made, depth, rows.kernel, columns.kernel])?;
+        if depth > 1 {
+            turned = f.slice_by(turned, 2, -1, i64::MIN, -1)?;
+        }
+        let behind = [whole[0] - rows.kernel, whole[1] - columns.kernel].map(|zeros| zeros as i64);
+        if behind != [0, 0] {
+            let pads = f.list(&[0, 0, 0, 0, 0, 0, 0, 0, behind[0], behind[1]]);
+            turned = f.op(Op::Pad(Pad { mode: PadMode::Constant }), &[turned, pads])?;
+        }
+        let split = [groups, own, made, depth, taps[0], rows.stride, taps[1], columns.stride];
+        turned = f.reshape(turned, &split)?;
+        for (axis, taps) in [(4, taps[0]), (6, taps[1])] {
+            if taps > 1 {
+                turned = f.slice_by(turned, axis, -1, i64::MIN, -1)?;
+            }
+        }
+        turned = f.transpose(turned, &[0, 5, 7, 2, 1, 3, 4, 6])?;
+        turned = f.reshape(turned, &[channels, own, depth, taps[0], taps[1]])?;
+        let bias = match bias {
+            Some(bias) => {
+                let each = f.reshape(bias, &[groups, 1, made])?;
+                let spread = f.expand(each, &[groups, rows.stride * columns.stride, made])?;
+                Some(f.reshape(spread, &[channels])?)
+            }
+            None => None,
+        };
+        let result = window.conv(f, x, turned, bias, groups)?;
+        // (image and group, row's phase, column's phase, channel, depth, rows, columns): each phase goes behind its axis.
+        let images = f.shape(result)[0];
+        let [slices, height, width] = window.axes.map(|axis| axis.out);
+        let parts = [images * groups, rows.stride, columns.stride, made, slices, height, width];
+        let result = f.reshape(result, &parts)?;
+        let result = f.transpose(result, &[0, 3, 4, 5, 1, 6, 2])?;
+        let dims = [images, groups * made, slices, height * rows.stride, width * columns.stride];
+        let mut result = f.reshape(result, &dims)?;
+        for (axis, own) in [(3, rows), (4, columns)] {
+            let skipped = own.cut as usize % own.stride;
+            if dims[axis] != own.out {
+                result = f.slice(result, axis, skipped as i64, (skipped + own.out) as i64)?;
+            }
+        }
+        let dims = f.shape(result);
+        f.reshape(result, &[&dims[..2], &dims[5 - window.own..]].concat())
     }
 }
 

@@ -14,7 +14,8 @@ use super::{
 use crate::{
     Constant, Dim, Graph, Node, Op, Quantization, Value, ValueId,
     ops::{
-        AutoPad, Binary, BinaryKind, Conv, Epilogue, LayerNorm, Reduce, ReduceKind, Table, Unary, UnaryKind,
+        AutoPad, Binary, BinaryKind, Conv, Epilogue, GlobalPool, LayerNorm, PoolKind, Reduce, ReduceKind,
+        Table, Unary, UnaryKind,
     },
 };
 
