@@ -9,7 +9,7 @@ use triune_tensor::{
 };
 
 use super::codec::{Field, FieldError, HEADER_WORDS};
-use super::types::{AddParams, Addr, FeatureMap, Operand, Quant, RequantTarget, Window};
+use super::types::{AddParams, Addr, Addressed, FeatureMap, Operand, Quant, RequantTarget, Window};
 
 /// How a command uses what lies at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,35 +32,6 @@ macro_rules! used {
     (const) => {
         Use::Const
     };
-}
-
-/// What has an address, or may have one.
-trait Addressed {
-    fn addr_mut(&mut self) -> Option<&mut Addr>;
-}
-
-impl Addressed for Addr {
-    fn addr_mut(&mut self) -> Option<&mut Addr> {
-        Some(self)
-    }
-}
-
-impl Addressed for FeatureMap {
-    fn addr_mut(&mut self) -> Option<&mut Addr> {
-        Some(&mut self.addr)
-    }
-}
-
-impl Addressed for Operand {
-    fn addr_mut(&mut self) -> Option<&mut Addr> {
-        Some(&mut self.addr)
-    }
-}
-
-impl<T: Addressed> Addressed for Option<T> {
-    fn addr_mut(&mut self) -> Option<&mut Addr> {
-        self.as_mut()?.addr_mut()
-    }
 }
 
 macro_rules! commands {

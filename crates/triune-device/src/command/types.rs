@@ -491,3 +491,32 @@ impl FeatureMap {
         self.elements().saturating_mul(self.dtype.bytes() as u64)
     }
 }
+
+/// What has an address, or may have one.
+pub(super) trait Addressed {
+    fn addr_mut(&mut self) -> Option<&mut Addr>;
+}
+
+impl Addressed for Addr {
+    fn addr_mut(&mut self) -> Option<&mut Addr> {
+        Some(self)
+    }
+}
+
+impl Addressed for FeatureMap {
+    fn addr_mut(&mut self) -> Option<&mut Addr> {
+        Some(&mut self.addr)
+    }
+}
+
+impl Addressed for Operand {
+    fn addr_mut(&mut self) -> Option<&mut Addr> {
+        Some(&mut self.addr)
+    }
+}
+
+impl<T: Addressed> Addressed for Option<T> {
+    fn addr_mut(&mut self) -> Option<&mut Addr> {
+        self.as_mut()?.addr_mut()
+    }
+}
