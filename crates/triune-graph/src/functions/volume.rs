@@ -501,7 +501,15 @@ impl Transposed {
                 turned = f.slice_by(turned, axis, -1, i64::MIN, -1)?;
             }
         }
-        turned = f.transpose(turned, &[0, 5, 7, 2, 1, 3, 4, 6])?;
+        // The phases to the front, then what is made before what is read: one by one, since a copy has six axes.
+        let (window_rows, window_columns) = (own * made * depth * taps[0], taps[1] * columns.stride);
+        turned = f.reshape(turned, &[groups, window_rows, rows.stride, window_columns])?;
+        turned = f.transpose(turned, &[0, 2, 1, 3])?;
+        turned = f.reshape(turned, &[groups * rows.stride, window_rows * taps[1], columns.stride])?;
+        turned = f.transpose(turned, &[0, 2, 1])?;
+        let phases = groups * rows.stride * columns.stride;
+        turned = f.reshape(turned, &[phases, own, made, depth * taps[0] * taps[1]])?;
+        turned = f.transpose(turned, &[0, 2, 1, 3])?;
         turned = f.reshape(turned, &[channels, own, depth, taps[0], taps[1]])?;
         let bias = match bias {
             Some(bias) => {
@@ -512,12 +520,22 @@ impl Transposed {
             None => None,
         };
         let result = window.conv(f, x, turned, bias, groups)?;
-        // (image and group, row's phase, column's phase, channel, depth, rows, columns): each phase goes behind its axis.
+        // (image and group, row's phase, column's phase, channel and depth, rows, columns): each phase goes behind its axis.
         let images = f.shape(result)[0];
         let [slices, height, width] = window.axes.map(|axis| axis.out);
-        let parts = [images * groups, rows.stride, columns.stride, made, slices, height, width];
-        let result = f.reshape(result, &parts)?;
-        let result = f.transpose(result, &[0, 3, 4, 5, 1, 6, 2])?;
+        let result = if slices == 1 && (groups == 1 || images == 1) {
+            let parts = [images * groups, rows.stride, columns.stride, made, height, width];
+            let result = f.reshape(result, &parts)?;
+            f.transpose(result, &[0, 3, 4, 1, 5, 2])?
+        } else {
+            // In two steps: a copy has six axes, and images and groups, channels and depth need not lie side by side.
+            let parts = [images * groups * rows.stride, columns.stride, made * slices * height, width];
+            let result = f.reshape(result, &parts)?;
+            let result = f.transpose(result, &[0, 2, 3, 1])?;
+            let parts = [images * groups, rows.stride, made * slices, height, width * columns.stride];
+            let result = f.reshape(result, &parts)?;
+            f.transpose(result, &[0, 2, 3, 1, 4])?
+        };
         let dims = [images, groups * made, slices, height * rows.stride, width * columns.stride];
         let mut result = f.reshape(result, &dims)?;
         for (axis, own) in [(3, rows), (4, columns)] {
