@@ -102,9 +102,8 @@ mod tests {
     fn floats_round_to_the_nearest_half() {
         // Every f16, its neighbours' middles, and what lies one step of f32 beside them.
         for bits in 0..0x7c01_u32 {
-            let middle = (f16::from_bits(bits as u16).to_f64()
-                + f16::from_bits((bits + 1).min(0x7c00) as u16).to_f64())
-                / 2.0;
+            let [own, next] = [bits, (bits + 1).min(0x7c00)].map(|bits| f16::from_bits(bits as u16).to_f64());
+            let middle = own.midpoint(next);
             let middle = if middle.is_finite() { middle as f32 } else { 65_520.0 };
             for x in [f16::from_bits(bits as u16).to_f32(), middle, middle.next_up(), middle.next_down()] {
                 for x in [x, -x] {

@@ -237,6 +237,7 @@ pub(crate) fn pow(x: f32, y: f32) -> f32 {
 
 /// Whether [`pow_of_positive`] is for x and y.
 #[inline(always)]
+#[expect(clippy::needless_bitwise_bool, reason = "a comparison that is skipped would be a branch")]
 pub(crate) fn is_plain_power(x: f32, y: f32) -> bool {
     (x > 0.0) & (x < f32::INFINITY) & (y.abs() < f32::INFINITY) & (y != 2.0)
 }

@@ -3,6 +3,8 @@
 //! Elements of neighbouring lines are interleaved, then pairs of them, then fours, as far as a register of 128 bits goes; what is
 //! left is an exchange of such quarters.
 
+#![expect(clippy::cast_ptr_alignment, reason = "loads and stores of any alignment")]
+
 use std::arch::x86_64::{
     __m128i, __m512, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi8, _mm_unpacklo_epi8,
     _mm512_castpd_ps, _mm512_castps_pd, _mm512_loadu_ps, _mm512_setzero_ps, _mm512_shuffle_f32x4,
