@@ -603,3 +603,56 @@ def test_random_numbers_follow_from_their_seed() -> None:
     assert drawn.dtype == np.int32
     counted = [[(row == each).mean() for each in range(3)] for row in drawn]
     np.testing.assert_allclose(counted, [[0.5, 0.1, 0.4], [0, 1, 0]], atol=0.01)
+
+
+def norm(shape: tuple[int, ...], *rows: int) -> Case:
+    """Layer normalization with factors and addends that are known."""
+    return Case("LayerNormalization", 17, [reals(*shape), reals(*rows), reals(*rows)], {"axis": -len(rows)}, 1, (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("case", "operators"),
+    [
+        (norm((3, 5, 40), 40), ["LayerNormalization"]),
+        (norm((2, 3, 4, 5), 4, 5), ["LayerNormalization"]),
+        (norm((1, 1, 1, 7), 7), ["LayerNormalization"]),
+        # Factors per channel stay operators of their own, as do those that come with a run.
+        (Case("InstanceNormalization", 22, [reals(1, 2, 1, 30), reals(2), reals(2)], {}, 1, (1, 2)),
+         ["LayerNormalization", "Mul", "Add"]),
+        (Case("LayerNormalization", 17, [reals(2, 6), reals(6)], {}), ["LayerNormalization", "Mul"]),
+    ],
+)  # fmt: skip
+def test_normalizations_of_rows_run_as_one_operator(case: Case, operators: list[str]) -> None:
+    model = case.model()
+    (expected,) = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, case.feeds())
+    session = triune.Session(model)
+    np.testing.assert_allclose(session.run(case.feeds())[0], expected, rtol=2e-6, atol=2e-6)
+    kinds = [operator.kind for operator in session.profile(case.feeds(), runs=1).operators]
+    assert [kind for kind in kinds if kind != "Copy"] == operators
+
+
+@pytest.mark.parametrize("group", [1, 2, 4])
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize(("kernel", "stride"), [((1, 1), (2, 3)), ((2, 3), (3, 2)), ((4, 5), (2, 2)), ((3, 2), (1, 4))])
+@pytest.mark.parametrize("pads", [(0, 0, 0, 0), (1, 0, 0, 1), (2, 3, 1, 0)])
+@pytest.mark.parametrize("known", [(1, 2), ()])
+def test_transposed_convolutions_by_phases(
+    group: int,
+    batch: int,
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    pads: tuple[int, int, int, int],
+    known: tuple[int, ...],
+) -> None:
+    case = Case(
+        "ConvTranspose",
+        22,
+        [reals(batch, 4, 5, 6), reals(4, 3, *kernel), reals(3 * group)],
+        {"group": group, "strides": list(stride), "pads": list(pads)},
+        1,
+        known,
+    )
+    model = case.model()
+    (expected,) = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, case.feeds())
+    (got,) = triune.Session(model).run(case.feeds())
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)

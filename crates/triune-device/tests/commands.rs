@@ -8,7 +8,7 @@ use common::{
 use triune_device::{
     Addr, Command, ErrorClass, FeatureMap,
     command::{
-        self, ArgReduce, Convert, Copy, Dequantize, FBinary, FConv, FMatMul, FSoftmax, FUnary, Fill,
+        self, ArgReduce, Convert, Copy, Dequantize, FBinary, FConv, FMatMul, FNorm, FSoftmax, FUnary, Fill,
         GlobalPool, Opcode, Operand, Order, Pool, Put, QMatMul, QMul, QNorm, QSoftmax, Quantize, Reduce,
         RequantTarget, Resize, Select, Table, Take,
     },
@@ -356,6 +356,38 @@ fn tables_and_borders() {
         Dequantize { input: input(DType::I32, map), output: output(DType::F32, map), quant: quant(0.5, 0) };
     let expected: Vec<f32> = (0..24).map(|i| (i * 1000 - 9000) as f32 * 0.5).collect();
     assert_eq!(to_floats(&run(command, &constants, &ints, 96)), expected);
+}
+
+#[test]
+fn normalizations_of_rows() {
+    let x = Random(12).floats(3 * 20);
+    let mut constants = Constants::default();
+    let (gamma, beta) = (Random(13).floats(20), Random(14).floats(20));
+    let rows = [constants.floats(&gamma), constants.floats(&beta)];
+    for (factors, addends) in [(false, false), (true, false), (true, true)] {
+        let command = FNorm {
+            input: Addr::new(INPUT, 0),
+            output: Addr::new(OUTPUT, 0),
+            dims: [3, 20],
+            epsilon: 1e-3,
+            gamma: factors.then_some(rows[0]),
+            beta: addends.then_some(rows[1]),
+        };
+        let expected: Vec<f32> = x
+            .chunks(20)
+            .flat_map(|row| {
+                let mean = row.iter().sum::<f32>() / 20.0;
+                let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f32>() / 20.0;
+                let own = row.iter().enumerate().map(|(at, x)| {
+                    let y = (x - mean) / (variance + 1e-3).sqrt();
+                    let y = if factors { y * gamma[at] } else { y };
+                    if addends { y + beta[at] } else { y }
+                });
+                own.collect::<Vec<f32>>()
+            })
+            .collect();
+        assert_close(&to_floats(&run(command, &constants, &to_bytes(&x), 240)), &expected);
+    }
 }
 
 #[test]

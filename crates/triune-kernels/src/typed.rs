@@ -438,7 +438,7 @@ pub trait Cast<O>: Convertible {
 }
 
 macro_rules! casts {
-    ($($from:ty => $($to:ty),+;)+) => {$($(
+    ($($from:ty => $($to:ty)|+;)+) => {$($(
         impl Cast<$to> for $from {
             #[inline(always)]
             fn cast(self) -> $to {
@@ -448,13 +448,26 @@ macro_rules! casts {
     )+)+};
 }
 
+/// Reals are cut into 64 bits first, of which narrower integers have the low ones.
+macro_rules! cuts {
+    ($($to:ty)|+) => {$(
+        impl Cast<$to> for f32 {
+            #[inline(always)]
+            fn cast(self) -> $to {
+                self as i64 as $to
+            }
+        }
+    )+};
+}
+
 casts!(
     u8 => f32;
     i8 => f32;
-    i32 => f32, i64;
-    i64 => f32, i32;
-    f32 => u8, i8, i32, i64;
+    i32 => f32 | i64;
+    i64 => f32 | i32;
+    f32 => i64;
 );
+cuts!(u8 | i8 | i32);
 
 multiversion! {
     fn convert_run[T: Cast<O>, O: Convertible](run: Run<'_, T>, out: &mut [O], stride: usize) {
