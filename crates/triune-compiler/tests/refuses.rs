@@ -73,7 +73,7 @@ fn integers(graph: Graph, operands: &[Option<QuantParams>], weights: &[f32], res
     let mut graph = graph;
     let dtype = graph.value(graph.outputs[0]).dtype.expect("a type");
     let operands = operands.to_vec();
-    graph.nodes[0].quant = Some(Quantization { operands, weights: weights.into(), dtype, result });
+    graph.nodes[0].quant = Some(Box::new(Quantization { operands, weights: weights.into(), dtype, result }));
     graph
 }
 

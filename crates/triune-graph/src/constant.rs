@@ -1,11 +1,17 @@
 //! Constant tensors: weights, shapes, tables.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use triune_tensor::{Buffer, DType, Shape};
 
 /// A dense row-major tensor whose bytes (little-endian) are shared, possibly with a mapped file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Constant {
+pub struct Constant(Arc<Elements>);
+
+/// In a place of its own: few values are constants, and all have room for one.
+#[derive(Debug, PartialEq, Eq)]
+struct Elements {
     dtype: DType,
     shape: Shape,
     bytes: Bytes,
@@ -15,7 +21,8 @@ impl Constant {
     /// A constant over `bytes`; `None` unless they hold exactly the elements of `shape`.
     pub fn new(dtype: DType, shape: Shape, bytes: impl Into<Bytes>) -> Option<Self> {
         let bytes = bytes.into();
-        (shape.elements()?.checked_mul(dtype.bytes())? == bytes.len()).then_some(Self { dtype, shape, bytes })
+        (shape.elements()?.checked_mul(dtype.bytes())? == bytes.len())
+            .then(|| Self(Arc::new(Elements { dtype, shape, bytes })))
     }
 
     /// A constant of f32 values; `None` unless there are exactly as many as `shape` holds.
@@ -40,38 +47,38 @@ impl Constant {
 
     /// The element type.
     pub fn dtype(&self) -> DType {
-        self.dtype
+        self.0.dtype
     }
 
     /// The extents.
     pub fn shape(&self) -> Shape {
-        self.shape
+        self.0.shape
     }
 
     /// The extents, as long as the constant is there.
     pub fn dims(&self) -> &[usize] {
-        &self.shape
+        &self.0.shape
     }
 
     /// The elements as little-endian bytes, row-major.
     pub fn bytes(&self) -> &Bytes {
-        &self.bytes
+        &self.0.bytes
     }
 
     /// The number of elements.
     pub fn elements(&self) -> usize {
-        self.bytes.len() / self.dtype.bytes()
+        self.0.bytes.len() / self.0.dtype.bytes()
     }
 
     /// The same bytes under another shape of as many elements.
     pub fn reshaped(&self, shape: Shape) -> Option<Self> {
-        Self::new(self.dtype, shape, self.bytes.clone())
+        Self::new(self.0.dtype, shape, self.0.bytes.clone())
     }
 
     /// The same elements with the axes permuted: axis i of the result is axis `perm[i]` of this one. `None` when `perm` does
     /// not permute the axes.
     pub fn permuted(&self, perm: &[usize]) -> Option<Self> {
-        let from = self.shape;
+        let from = self.0.shape;
         let mut sorted = perm.to_vec();
         sorted.sort_unstable();
         if !sorted.into_iter().eq(0..from.rank()) {
@@ -80,12 +87,12 @@ impl Constant {
         let strides = from.strides();
         let dims: Vec<usize> = perm.iter().map(|&axis| from[axis]).collect();
         let steps: Vec<usize> = perm.iter().map(|&axis| strides[axis]).collect();
-        let width = self.dtype.bytes();
-        let mut bytes = Vec::with_capacity(self.bytes.len());
+        let width = self.0.dtype.bytes();
+        let mut bytes = Vec::with_capacity(self.0.bytes.len());
         let mut at = vec![0; dims.len()];
         for _ in 0..self.elements() {
             let element: usize = at.iter().zip(&steps).map(|(index, step)| index * step).sum();
-            bytes.extend_from_slice(&self.bytes[element * width..][..width]);
+            bytes.extend_from_slice(&self.0.bytes[element * width..][..width]);
             for axis in (0..dims.len()).rev() {
                 at[axis] += 1;
                 if at[axis] < dims[axis] {
@@ -94,22 +101,22 @@ impl Constant {
                 at[axis] = 0;
             }
         }
-        Self::new(self.dtype, Shape::new(&dims)?, bytes)
+        Self::new(self.0.dtype, Shape::new(&dims)?, bytes)
     }
 
     /// The elements as f32, or `None` for another element type.
     pub fn to_f32(&self) -> Option<Vec<f32>> {
-        (self.dtype == DType::F32).then(|| self.words().map(f32::from_le_bytes).collect())
+        (self.0.dtype == DType::F32).then(|| self.words().map(f32::from_le_bytes).collect())
     }
 
     /// The elements as i8, or `None` for another element type.
     pub fn to_i8(&self) -> Option<Vec<i8>> {
-        (self.dtype == DType::I8).then(|| self.bytes.iter().map(|&b| b as i8).collect())
+        (self.0.dtype == DType::I8).then(|| self.0.bytes.iter().map(|&b| b as i8).collect())
     }
 
     /// The elements as i32, or `None` for another element type.
     pub fn to_i32(&self) -> Option<Vec<i32>> {
-        (self.dtype == DType::I32).then(|| self.words().map(i32::from_le_bytes).collect())
+        (self.0.dtype == DType::I32).then(|| self.words().map(i32::from_le_bytes).collect())
     }
 
     /// The elements of any integer (or bool) type widened to i64, or `None` for floats and u64 above i64's range.
@@ -121,9 +128,9 @@ impl Constant {
 
     /// Calls `f` on every element of any integer (or bool) type, in order; `None` for floats and u64 above i64's range.
     pub(crate) fn for_each_i64(&self, mut f: impl FnMut(i64)) -> Option<()> {
-        match self.dtype {
-            DType::Bool | DType::U8 => self.bytes.iter().for_each(|&b| f(i64::from(b))),
-            DType::I8 => self.bytes.iter().for_each(|&b| f(i64::from(b as i8))),
+        match self.0.dtype {
+            DType::Bool | DType::U8 => self.0.bytes.iter().for_each(|&b| f(i64::from(b))),
+            DType::I8 => self.0.bytes.iter().for_each(|&b| f(i64::from(b as i8))),
             DType::U16 => self.words().for_each(|w| f(i64::from(u16::from_le_bytes(w)))),
             DType::I16 => self.words().for_each(|w| f(i64::from(i16::from_le_bytes(w)))),
             DType::U32 => self.words().for_each(|w| f(i64::from(u32::from_le_bytes(w)))),
@@ -133,7 +140,7 @@ impl Constant {
                 self.words().try_for_each(|w| i64::try_from(u64::from_le_bytes(w)).map(&mut f)).ok()?;
             }
             DType::U4 | DType::I4 | DType::U2 | DType::I2 => {
-                self.bytes.iter().filter_map(|&byte| self.dtype.decode_integer(byte)).for_each(f);
+                self.0.bytes.iter().filter_map(|&byte| self.0.dtype.decode_integer(byte)).for_each(f);
             }
             DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::F8E8M0 | DType::F4E2M1 => {
                 return None;
@@ -145,11 +152,13 @@ impl Constant {
 
     /// The elements of any type of reals as f64, or `None` for another element type.
     pub fn to_f64(&self) -> Option<Vec<f64>> {
-        match self.dtype {
+        match self.0.dtype {
             DType::F16 | DType::BF16 => {
-                self.words().map(|word| self.dtype.decode(u16::from_le_bytes(word))).collect()
+                self.words().map(|word| self.0.dtype.decode(u16::from_le_bytes(word))).collect()
             }
-            dtype if dtype.is_storage() => self.bytes.iter().map(|&byte| dtype.decode(byte.into())).collect(),
+            dtype if dtype.is_storage() => {
+                self.0.bytes.iter().map(|&byte| dtype.decode(byte.into())).collect()
+            }
             DType::F32 => Some(self.words().map(|w| f64::from(f32::from_le_bytes(w))).collect()),
             DType::F64 => Some(self.words().map(f64::from_le_bytes).collect()),
             _ => None,
@@ -167,11 +176,11 @@ impl Constant {
     /// f32 elements times one factor per index along `axis`: computed in f64, rounded once. `None` for another element type,
     /// another number of factors, an axis that there is not, or without the memory.
     pub fn scaled(&self, axis: usize, factors: &[f64]) -> Option<Self> {
-        (self.dtype == DType::F32 && self.shape.get(axis) == Some(&factors.len())).then_some(())?;
-        let run: usize = self.shape[axis + 1..].iter().product();
-        let mut scaled = Buffer::zeroed(self.bytes.len())?;
+        (self.0.dtype == DType::F32 && self.0.shape.get(axis) == Some(&factors.len())).then_some(())?;
+        let run: usize = self.0.shape[axis + 1..].iter().product();
+        let mut scaled = Buffer::zeroed(self.0.bytes.len())?;
         let (to, _) = scaled.as_chunks_mut();
-        let (from, _) = self.bytes.as_chunks();
+        let (from, _) = self.0.bytes.as_chunks();
         let times = |to: &mut [u8; 4], from: &[u8; 4], factor: f64| {
             *to = ((f64::from(f32::from_le_bytes(*from)) * factor) as f32).to_le_bytes();
         };
@@ -189,11 +198,11 @@ impl Constant {
                 to.iter_mut().zip(from).for_each(|(to, from)| times(to, from, factor));
             }
         }
-        Self::new(DType::F32, self.shape, Bytes::from_owner(scaled))
+        Self::new(DType::F32, self.0.shape, Bytes::from_owner(scaled))
     }
 
     fn words<const N: usize>(&self) -> impl Iterator<Item = [u8; N]> + '_ {
-        self.bytes.as_chunks().0.iter().copied()
+        self.0.bytes.as_chunks().0.iter().copied()
     }
 }
 

@@ -133,7 +133,7 @@ pub struct Node {
     /// Results; `None` for an optional one that nobody asked for.
     pub outputs: Vec<Option<ValueId>>,
     /// What its integers stand for, if it computes on integers that stand for reals.
-    pub quant: Option<Quantization>,
+    pub quant: Option<Box<Quantization>>,
     /// The composite operator of the network that it is a part of, if it is.
     pub origin: Option<Arc<Origin>>,
 }

@@ -29,13 +29,32 @@ const DEEPEST: usize = 64;
 /// operand of a reshape, are followed; one that depends on data is an error. Errors name the node and say what was
 /// expected and what was found.
 pub fn infer(graph: &mut Graph) -> Result<(), Error> {
-    let nodes = std::mem::take(&mut graph.nodes);
-    let mut inference = Inference::new(graph)?;
-    let mut done = Vec::with_capacity(nodes.len());
-    let mut nodes = nodes.into_iter();
-    let result = nodes.try_for_each(|node| inference.place(node, &mut done, 0));
+    let mut nodes = std::mem::take(&mut graph.nodes);
+    let mut inference = match Inference::new(graph) {
+        Ok(inference) => inference,
+        Err(error) => {
+            graph.nodes = nodes;
+            return Err(error);
+        }
+    };
+    // Nodes stay where they are until one becomes several.
+    let mut at = 0;
+    let mut result = Ok(());
+    while let Some(node) = nodes.get_mut(at)
+        && !inference.becomes_others(node)
+        && result.is_ok()
+    {
+        result = inference.look_at(node);
+        at += 1;
+    }
+    let mut done = nodes;
+    if result.is_ok() && at < done.len() {
+        let mut left = done.split_off(at).into_iter();
+        done.reserve(left.len());
+        result = left.try_for_each(|node| inference.place(node, &mut done, 0));
+        done.extend(left);
+    }
     let types = inference.types;
-    done.extend(nodes);
     graph.nodes = done;
     result?;
     for (value, found) in graph.values.iter_mut().zip(types) {
@@ -158,6 +177,18 @@ impl<'g> Inference<'g> {
         let known = HashMap::new();
         let evaluator = Evaluator::new(8 * KNOWN_ELEMENTS);
         Ok(Self { graph, types, known, evaluator, dequantized: HashSet::new(), names: None })
+    }
+
+    /// Whether other nodes take a node's place.
+    fn becomes_others(&self, node: &Node) -> bool {
+        match &node.op {
+            Op::Function(_) => true,
+            Op::Hosted(Hosted::If(_)) => {
+                let condition = node.inputs.first().copied().flatten();
+                condition.is_some_and(|condition| self.constant(condition).is_some())
+            }
+            _ => false,
+        }
     }
 
     /// Finds what a node makes, and puts it, or what it is made of, behind the nodes that are `done`.

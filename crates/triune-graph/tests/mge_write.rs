@@ -355,12 +355,12 @@ fn what_no_model_expresses_is_named() {
     );
     let mut quantized = pair(BinaryKind::Add, DType::I8);
     let half = QuantParams { scale: 0.5, zero_point: 0 };
-    quantized.nodes[0].quant = Some(Quantization {
+    quantized.nodes[0].quant = Some(Box::new(Quantization {
         operands: vec![Some(half); 2],
         weights: [].into(),
         dtype: DType::I8,
         result: half,
-    });
+    }));
     let normalization = one(
         Op::BatchNormalization(BatchNormalization { epsilon: 0.0 }),
         &[(REAL, &[2, 3])],

@@ -97,7 +97,7 @@ proptest! {
             if average {
                 let operands = vec![Some(params), None];
                 let quant = Quantization { operands, weights: [].into(), dtype: DType::I8, result: params };
-                graph.nodes.last_mut().expect("the pool").quant = Some(quant);
+                graph.nodes.last_mut().expect("the pool").quant = Some(Box::new(quant));
             }
             graph.rounding = Rounding::HalfAwayFromZero;
             y = builder.dequantize(y, params, DType::I8);

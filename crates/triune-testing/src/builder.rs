@@ -56,7 +56,7 @@ impl GraphBuilder {
         let output = self.node(op, &inputs.iter().map(|(id, _)| *id).collect::<Vec<_>>());
         let operands = inputs.iter().map(|(_, params)| Some(*params)).collect();
         if let Some(node) = self.graph.nodes.last_mut() {
-            node.quant = Some(Quantization { operands, weights: [].into(), dtype, result });
+            node.quant = Some(Box::new(Quantization { operands, weights: [].into(), dtype, result }));
         }
         output
     }

@@ -761,5 +761,5 @@ fn constant(offset: u64) -> Addr {
 
 /// What a node over integers says of them.
 fn quantization(node: &Node) -> Result<&Quantization, Error> {
-    node.quant.as_ref().ok_or_else(|| Error::unsupported(node, "integers without scales and zero points"))
+    node.quant.as_deref().ok_or_else(|| Error::unsupported(node, "integers without scales and zero points"))
 }

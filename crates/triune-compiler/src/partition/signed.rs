@@ -146,5 +146,5 @@ fn flip(graph: &Graph, [from, to]: [ValueId; 2], unsigned: Option<QuantParams>, 
     let own = unsigned.unwrap_or(RAW);
     let [before, result] = if dtype == DType::U8 { [flipped(own), own] } else { [own, flipped(own)] };
     let quant = Quantization { operands: vec![Some(before)], weights: [].into(), dtype, result };
-    Node { quant: Some(quant), ..Node::new(name, op, vec![Some(from)], vec![Some(to)]) }
+    Node { quant: Some(Box::new(quant)), ..Node::new(name, op, vec![Some(from)], vec![Some(to)]) }
 }

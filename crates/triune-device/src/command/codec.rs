@@ -154,11 +154,15 @@ impl<T: Field, const N: usize> Field for [T; N] {
 
 /// The bytes of `commands`, one after the other, as they lie in device memory.
 pub fn encode<'a>(commands: impl IntoIterator<Item = &'a Command>) -> Vec<u8> {
-    let mut words = Vec::new();
+    let (mut words, mut bytes) = (Vec::new(), Vec::new());
     for command in commands {
+        words.clear();
         command.encode(&mut words);
+        for word in &words {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
     }
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    bytes
 }
 
 /// Walks over the bytes of a command stream, without copying it.

@@ -10,6 +10,11 @@ use std::{
 pub(super) struct Names<'f>(HashMap<Cow<'f, str>, usize>);
 
 impl<'f> Names<'f> {
+    /// None, and room for so many.
+    pub(super) fn with_capacity(count: usize) -> Self {
+        Self(HashMap::with_capacity(count))
+    }
+
     /// Takes a name that the file has itself.
     pub(super) fn take(&mut self, name: impl Into<Cow<'f, str>>) {
         self.0.entry(name.into()).or_insert(2);

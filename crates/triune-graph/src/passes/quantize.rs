@@ -69,7 +69,7 @@ fn mapped(
     (input, from): (ValueId, Quantized),
     (output, to): (ValueId, Quantized),
 ) -> Node {
-    let quant = Some(over(&[from], to));
+    let quant = Some(Box::new(over(&[from], to)));
     Node { quant, ..Node::new(name, op, vec![Some(input)], vec![Some(output)]) }
 }
 

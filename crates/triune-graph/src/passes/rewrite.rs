@@ -301,7 +301,9 @@ impl<'a> Rewriter<'a> {
         if self.changed {
             self.put_in_order();
         }
-        self.graph.nodes = self.nodes.into_iter().flatten().collect();
+        #[expect(clippy::filter_map_identity, reason = "flatten() would copy them to memory of its own")]
+        let nodes = self.nodes.into_iter().filter_map(|node| node).collect();
+        self.graph.nodes = nodes;
         self.changed
     }
 

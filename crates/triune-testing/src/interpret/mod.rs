@@ -98,7 +98,7 @@ impl<'a> Step<'a> {
 
     /// What the node says of its integers, if it computes on integers that stand for reals.
     fn quant(&self) -> Option<&'a Quantization> {
-        self.node.quant.as_ref()
+        self.node.quant.as_deref()
     }
 
     fn quantization(&self) -> &'a Quantization {

@@ -157,7 +157,7 @@ impl<'a> NodeReader<'_, '_, 'a> {
             self.builder.set_quant(output, element.and_then(|element| element.quant));
             outputs.push(output);
         }
-        let quant = self.quantization(&op, inputs, elements.first().copied().flatten());
+        let quant = self.quantization(&op, inputs, elements.first().copied().flatten()).map(Box::new);
         self.builder.infer(&self.name, &op, inputs, &outputs, quant.as_ref().map(|quant| quant.dtype))?;
         let name = self.builder.unique_node_name(format!("{}.{}", self.name, op.name()));
         let results = outputs.iter().copied().map(Some).collect();

@@ -78,7 +78,6 @@ type Symbol = u32;
 const NOTHING: Symbol = Symbol::MAX;
 
 /// The names of the file's values.
-#[derive(Default)]
 struct Symbols<'b> {
     numbers: HashMap<&'b str, Symbol>,
 }
@@ -189,7 +188,9 @@ pub(super) fn network<'b>(
     if proto.has_sparse {
         return Err(malformed("sparse initializers are not supported"));
     }
-    let mut symbols = Symbols::default();
+    // In general, a node gives one name.
+    let given = proto.nodes.len() + proto.initializers.len() + formals.len();
+    let mut symbols = Symbols { numbers: HashMap::with_capacity(given) };
     let initializers: Vec<Symbol> =
         proto.initializers.iter().map(|tensor| symbols.add(tensor.name)).collect();
     let inputs: Vec<Symbol> = formals.iter().map(|info| symbols.add(info.name)).collect();
@@ -210,13 +211,18 @@ pub(super) fn network<'b>(
         said.used[symbol as usize] = true;
     }
     let mut builder = Builder {
-        graph: Graph { name: proto.name.into(), ..Graph::default() },
+        graph: Graph {
+            name: proto.name.into(),
+            values: Vec::with_capacity(count),
+            nodes: Vec::with_capacity(proto.nodes.len()),
+            ..Graph::default()
+        },
         source,
         symbols,
         decided: RefCell::default(),
         used: Vec::new(),
         value_names: Names::default(),
-        node_names: Names::default(),
+        node_names: Names::with_capacity(proto.nodes.len()),
     };
     boundary(&mut builder, scope, proto, formals, [&inputs, &initializers], &mut said.ids)?;
     for ((name, value), &symbol) in outer.into_iter().zip(&around) {

@@ -25,7 +25,7 @@ pub(super) fn compose(rewriter: &mut Rewriter<'_>, index: usize) {
         _ => None,
     };
     let Some((Function { root, table, operand }, quant)) = composed.zip(node.quant.clone()) else { return };
-    let quant = Some(Quantization { operands: vec![operand], ..quant });
+    let quant = Some(Box::new(Quantization { operands: vec![operand], ..*quant }));
     let node = Node { op: Op::Table(Table { table }), inputs: vec![Some(root)], quant, ..node.clone() };
     rewriter.replace(index, node);
 }

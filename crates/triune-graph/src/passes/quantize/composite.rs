@@ -75,7 +75,7 @@ fn function(rewriter: &Rewriter<'_>, real: ValueId, to: Quantized) -> Option<Nod
     let rounding = rewriter.rounding();
     let table = std::array::from_fn(|byte| to.params.quantize_by(rounding, results[byte], to.dtype) as u8);
     let op = Op::Table(Table { table: Arc::new(table) });
-    let quant = Some(over(&[from], to));
+    let quant = Some(Box::new(over(&[from], to)));
     Some(Node { quant, ..Node::new(name(rewriter, real), op, vec![Some(source)], Vec::new()) })
 }
 
@@ -196,7 +196,7 @@ pub(super) fn scaled(rewriter: &mut Rewriter<'_>, real: ValueId, to: Quantized) 
         result: to.params,
     };
     let inputs = vec![Some(source), Some(weights), Some(addends)];
-    Some(Node { quant: Some(quant), ..Node::new(name(rewriter, real), op, inputs, Vec::new()) })
+    Some(Node { quant: Some(Box::new(quant)), ..Node::new(name(rewriter, real), op, inputs, Vec::new()) })
 }
 
 /// source·scale + shift per index of axis 1.
@@ -282,7 +282,7 @@ fn normalization(rewriter: &mut Rewriter<'_>, real: ValueId, to: Quantized) -> O
     operands[0] = Some(from.params);
     let quant = Quantization { operands, weights: [].into(), dtype: to.dtype, result: to.params };
     let op = Op::LayerNorm(op);
-    Some(Node { quant: Some(quant), ..Node::new(name(rewriter, real), op, inputs, Vec::new()) })
+    Some(Node { quant: Some(Box::new(quant)), ..Node::new(name(rewriter, real), op, inputs, Vec::new()) })
 }
 
 /// x·½·(1 + erf(x/√2)) of a dequantized x, in whatever order it is multiplied: one function. Returns whether the node was its last.

@@ -182,7 +182,7 @@ fn over_integers(rewriter: &Rewriter<'_>, node: &Node, operands: usize, to: Quan
         *input = Some(source);
         meanings.push(from);
     }
-    node.quant = Some(over(&meanings, to));
+    node.quant = Some(Box::new(over(&meanings, to)));
     Some(node)
 }
 
@@ -215,7 +215,7 @@ fn function(
 ) -> Option<Node> {
     let (source, from) = dequantized(rewriter, x)?;
     let op = mapping(Some(kind), from, to, rewriter.rounding())?;
-    let quant = Some(over(&[from], to));
+    let quant = Some(Box::new(over(&[from], to)));
     Some(Node { op, inputs: vec![Some(source)], quant, ..node.clone() })
 }
 
@@ -266,12 +266,12 @@ fn products(
         None => None,
     };
     let mut node = node.clone();
-    node.quant = Some(Quantization {
+    node.quant = Some(Box::new(Quantization {
         operands: vec![Some(meaning.params)],
         weights: found.scales.clone().into(),
         dtype: to.dtype,
         result: to.params,
-    });
+    }));
     node.inputs = vec![Some(x), Some(install_weights(rewriter, found))];
     if addend.is_some() {
         node.inputs.push(addend);
