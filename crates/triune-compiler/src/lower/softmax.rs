@@ -15,17 +15,17 @@ impl Lowering<'_> {
         let (x, y) = (operand(node, 0)?, result(node)?);
         let mut from = self.view(x)?;
         let [first, end] = op.axes;
-        let rows = from.dtype == DType::F32 && !from.is_dense();
-        if rows || !from.is_compact() || !lie_in_order(&from, op.axes) {
+        let rows = from.dtype == DType::F32;
+        if !from.is_compact() || !lie_in_order(&from, op.axes) || rows && !from.is_dense() {
             from = self.densified(&from)?;
         }
-        let order = from.physical_order();
-        let physical = from.permuted(&order);
-        let at = order.iter().position(|&axis| axis == first).unwrap_or(first);
-        let behind = at + end - first;
-        let product = |dims: &[usize]| dims.iter().product::<usize>();
-        let lengths =
-            [&physical.dims[..at], &physical.dims[at..behind], &physical.dims[behind..]].map(product);
+        let physical = from.physical_order();
+        let product = |axes: &[usize]| axes.iter().map(|&axis| from.dims[axis]).product::<usize>();
+        // Axes of one element lie anywhere.
+        let at = physical.iter().position(|axis| (first..end).contains(axis) && from.dims[*axis] != 1);
+        let (before, behind) = physical.split_at(at.unwrap_or(physical.len()));
+        let length = product(&(first..end).collect::<Vec<_>>());
+        let lengths = [product(before), length, product(behind) / length.max(1)];
         let to = self.place(y, Form::Like(from))?;
         let mut row = |index: usize| {
             let known = node.inputs.get(index).copied().flatten();
@@ -34,8 +34,8 @@ impl Lowering<'_> {
         };
         let (gamma, beta) = (row(1), row(2));
         if from.dtype == DType::F32 {
-            let (outer, len) = (product(&from.dims[..first]), product(&from.dims[first..end]));
-            if from.dims[end..].iter().any(|&extent| extent != 1) {
+            let [outer, len, inner] = lengths;
+            if inner > 1 {
                 return Err(Error::unsupported(node, "a float normalization along axes in the middle"));
             }
             let (input, output, dims) = (self.addr(&from)?, self.addr(&to)?, extents([outer, len])?);
@@ -104,6 +104,8 @@ impl Lowering<'_> {
 
 /// Whether the axes from one to another follow each other in memory.
 fn lie_in_order(view: &View, [first, end]: [usize; 2]) -> bool {
-    let order = view.physical_order();
-    order.windows(end - first).any(|axes| axes.iter().copied().eq(first..end))
+    let long = |axis: &usize| view.dims[*axis] != 1;
+    let order: Vec<usize> = view.physical_order().into_iter().filter(long).collect();
+    let axes: Vec<usize> = (first..end).filter(long).collect();
+    axes.is_empty() || order.windows(axes.len()).any(|own| own == axes)
 }
