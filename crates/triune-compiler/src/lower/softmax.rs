@@ -14,6 +14,10 @@ impl Lowering<'_> {
     pub(super) fn layer_norm(&mut self, node: &Node, op: LayerNorm) -> Result<(), Error> {
         let (x, y) = (operand(node, 0)?, result(node)?);
         let mut from = self.view(x)?;
+        if from.dims.contains(&0) {
+            self.place(y, Form::Dense)?;
+            return Ok(());
+        }
         let [first, end] = op.axes;
         let rows = from.dtype == DType::F32;
         if !from.is_compact() || !lie_in_order(&from, op.axes) || rows && !from.is_dense() {
