@@ -14,7 +14,7 @@ from typing import BinaryIO, TextIO
 
 from triune import _native
 from triune._native import DATA_LIMIT, MODEL_LIMIT, TEXT_LIMIT
-from triune.errors import FileError
+from triune.errors import ArgumentError, FileError
 
 __all__ = [
     "DATA_LIMIT",
@@ -30,6 +30,10 @@ __all__ = [
 ]
 
 _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+
+class UnreadableItem(ArgumentError):
+    """What cannot be taken from a source, by an error whose text names the item."""
 
 
 @contextmanager

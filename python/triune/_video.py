@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from triune.errors import ArgumentError, FileError
+from triune._files import UnreadableItem
+from triune.errors import FileError
 
 __all__ = ["SUFFIXES", "Backend", "Video", "VideoFrame", "is_video"]
 
@@ -64,10 +65,10 @@ class Video:
         try:
             container = av.open(self.place)
         except (OSError, ValueError) as error:
-            raise ArgumentError(f"{self.place}: not a video that can be read: {error}") from None
+            raise UnreadableItem(f"{self.place}: not a video that can be read: {error}") from None
         if not container.streams.video:
             container.close()
-            raise ArgumentError(f"{self.place}: there are no pictures in it")
+            raise UnreadableItem(f"{self.place}: there are no pictures in it")
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
         self.fps = float(stream.average_rate or stream.guessed_rate or 0)
@@ -81,7 +82,7 @@ class Video:
 
         capture = cv2.VideoCapture(int(self.place) if self.place.isdigit() else self.place)
         if not capture.isOpened():
-            raise ArgumentError(f"{self.place}: not a video that can be read")
+            raise UnreadableItem(f"{self.place}: not a video that can be read")
         self.fps = float(capture.get(cv2.CAP_PROP_FPS))
         self.count = max(int(capture.get(cv2.CAP_PROP_FRAME_COUNT)), 0)
         return capture
@@ -98,7 +99,7 @@ class Video:
                 yield VideoFrame(number, time, frame.to_ndarray(format="rgb24"))
                 number += 1
         except OSError as error:
-            raise ArgumentError(f"{self.place}: picture {number} cannot be decoded: {error}") from None
+            raise UnreadableItem(f"{self.place}: picture {number} cannot be decoded: {error}") from None
 
     def _decoded_cv2(self) -> Iterator[VideoFrame]:
         import cv2
@@ -108,7 +109,7 @@ class Video:
             there, pixels = self._opened.read()
             if not there:
                 if self.count and number < self.count - 1 and "://" not in self.place:
-                    raise ArgumentError(f"{self.place}: picture {number} of {self.count} cannot be decoded")
+                    raise UnreadableItem(f"{self.place}: picture {number} of {self.count} cannot be decoded")
                 return
             # The time of the picture that was read.
             time = round(self._opened.get(cv2.CAP_PROP_POS_MSEC) * 1000)

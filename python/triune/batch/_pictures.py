@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from triune import _native
-from triune._files import opened
+from triune._files import UnreadableItem, opened
 from triune.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
@@ -346,7 +346,7 @@ def frames_of(path: str | os.PathLike[str]) -> Iterator[tuple[int, Image.Image]]
                     yield number, frame.copy()
         except Exception as error:
             # As above: whatever decoders raise.
-            raise ArgumentError(f"{os.fsdecode(path)}: not an image that can be read: {error}") from None
+            raise UnreadableItem(f"{os.fsdecode(path)}: not an image that can be read: {error}") from None
 
 
 def _is_number(value: object) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from triune._arrays import operand
-from triune._files import opened
+from triune._files import UnreadableItem, opened
 from triune._session import ModelSource, Session, ValueInfo
 from triune._text import nearest, short
 from triune.batch._pictures import Preprocess
@@ -474,8 +474,8 @@ def labels_of(labels: str | os.PathLike[str] | Sequence[str] | None) -> Sequence
 
 def _named(error: Exception, source: str) -> Exception:
     """Return the error with the item's name in its text."""
-    if isinstance(error, FileError) or str(error).startswith(f"{source}:"):
-        # It has the file's name already.
+    if isinstance(error, FileError | UnreadableItem):
+        # It has the item's name already.
         return error
     kind = type(error) if isinstance(error, Error) else ArgumentError
     return kind(short(f"{source}: {error}")).with_traceback(error.__traceback__)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
+from triune._files import UnreadableItem
 from triune._text import nearest
 from triune._video import SUFFIXES as VIDEOS
 from triune._video import Video, is_video
@@ -110,7 +111,7 @@ def _table(file: str) -> Any:
     try:
         return parquet.ParquetFile(file)
     except (ArrowException, OSError) as error:
-        raise ArgumentError(f"{file}: not a Parquet table that can be read: {error}") from None
+        raise UnreadableItem(f"{file}: not a Parquet table that can be read: {error}") from None
 
 
 def _rows(file: str, column: str | Mapping[str, str] | None) -> Iterator[tuple[str, Any]]:
@@ -122,7 +123,7 @@ def _rows(file: str, column: str | Mapping[str, str] | None) -> Iterator[tuple[s
     for name in wanted:
         if name not in there:
             asked = "column: name the one with the items" if name is None else f"column: unknown {name!r}"
-            raise ArgumentError(f"{file}: {asked}{nearest(name or '', there, 'the table has')}")
+            raise UnreadableItem(f"{file}: {asked}{nearest(name or '', there, 'the table has')}")
     named = ["path"] if "path" in there and "path" not in wanted else []
     number = 0
     for batch in table.iter_batches(batch_size=_ROWS, columns=[*wanted, *named]):

@@ -37,8 +37,18 @@ fn operand(node: &Node, index: usize) -> Option<ValueId> {
 
 /// A constant of one element.
 fn scalar(rewriter: &Rewriter<'_>, id: ValueId) -> Option<f32> {
+    (count(rewriter, id)? == 1).then_some(())?;
     let known = reals(rewriter, id)?;
     if let [value] = *known { Some(value) } else { None }
+}
+
+/// Elements of a constant of reals, dequantized or not; looks at none of them.
+fn count(rewriter: &Rewriter<'_>, id: ValueId) -> Option<usize> {
+    if let Some(known) = &rewriter.value(id).constant {
+        return (known.dtype() == DType::F32).then(|| known.elements());
+    }
+    let (source, _) = dequantized(rewriter, id)?;
+    Some(rewriter.value(source).constant.as_ref()?.elements())
 }
 
 /// A constant of reals, dequantized or not.
@@ -390,7 +400,7 @@ fn normalized(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(LayerNorm, Valu
     // From the back: the addend, then the factor.
     for (kind, row) in [(BinaryKind::Add, 1), (BinaryKind::Mul, 0)] {
         let Some((own, ends)) = binary(rewriter, at) else { continue };
-        let known = (0..2).find(|&index| reals(rewriter, ends[index]).is_some());
+        let known = (0..2).find(|&index| count(rewriter, ends[index]).is_some());
         if let Some(index) = known.filter(|_| own == kind) {
             given[row] = Some(ends[index]);
             at = ends[1 - index];
@@ -437,6 +447,7 @@ fn spread(
     shape: &[usize],
     [first, end]: [usize; 2],
 ) -> Option<Vec<f32>> {
+    (count(rewriter, id)? <= MOST_ELEMENTS).then_some(())?;
     let (own, values) = (rewriter.value(id).fixed_shape()?, reals(rewriter, id)?);
     let missing = shape.len().checked_sub(own.rank())?;
     let extent = |axis: usize| axis.checked_sub(missing).map_or(1, |axis| own[axis]);
