@@ -232,8 +232,11 @@ class Generator:
         scales = np.array([1, 1, *(self.pick([0.5, 1.0, 1.5, 2.0, 3.0]) for _ in range(2))], np.float32)
         shape = tuple(max(int(np.floor(n * s)), 1) for n, s in zip(x.shape, scales, strict=True))
         by_size = self.chance(0.4) or any(n * s < 1 for n, s in zip(x.shape, scales, strict=True))
-        extents = [self.constant(np.array(shape))] if by_size else [self.constant(scales)]
         coordinates = self.pick(["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])
+        # Corners of what a factor makes, 4.5 of 3 elements: ONNX's reference takes the 4.5, ONNX Runtime the 4.
+        met = all(float(n * s).is_integer() for n, s in zip(x.shape, scales, strict=True))
+        by_size = by_size or (coordinates == "align_corners" and not met)
+        extents = [self.constant(np.array(shape))] if by_size else [self.constant(scales)]
         attributes = {"mode": "linear", "coordinate_transformation_mode": coordinates}
         # Integers between two others are a step apart where one runtime cuts and the other rounds.
         result = self.new(x, shape=shape, error=x.error + (x.dtype != np.float32), computed=x.dtype == np.float32)
