@@ -7,7 +7,7 @@ use triune_graph::{Graph, ValueId, infer, passes};
 use triune_tensor::{OutOfMemory, QuantParams, Requantize, Shape, memory::Room};
 
 use crate::{
-    Error, Outline, PlanOptions, Program, Report, Residency, TensorIo, border,
+    Error, PlanOptions, Program, Report, Residency, Skeleton, TensorIo, border,
     lower::{InputPlan, IoPlan, Lowered, lower},
     partition::{Core, End, Turns, partition},
     plan::{self, Besides},
@@ -133,13 +133,13 @@ pub fn compile_room(graph: &Graph) -> Result<Room, OutOfMemory> {
 }
 
 /// Compiles a whole bound graph for the host: borders are row-major without padding.
-/// Weights stay in the model's library, if there is one. The graph's outline comes with the program.
+/// Weights stay in the model's library, if there is one. What the graph's outline is drawn of comes with the program.
 pub fn compile_host(
     mut graph: Graph,
     spec: &DeviceSpec,
     fusion: bool,
     library: Option<&Library>,
-) -> Result<(Program, Outline), Error> {
+) -> Result<(Program, Skeleton), Error> {
     if fusion {
         passes::prepare_for_rows(&mut graph)?;
     } else {
@@ -163,8 +163,9 @@ pub fn compile_host(
         outputs.push(io);
     }
     let lowered = lower(&graph, &plan, library)?;
+    let skeleton = Skeleton::of(graph);
     let (program, _) = program(spec, &CompileOptions::default(), lowered, inputs, outputs)?;
-    Ok((program, Outline::of(&graph)))
+    Ok((program, skeleton))
 }
 
 /// A value at the border of a host program: row-major without padding. `meanings` are the graph's.
@@ -239,10 +240,12 @@ pub fn program(
     inputs: Vec<TensorIo>,
     outputs: Vec<TensorIo>,
 ) -> Result<(Program, Vec<Option<usize>>), Error> {
-    let Lowered { mut commands, operators, constants, drafts, results, waits, .. } = lowered;
+    let Lowered { mut commands, operators, constants, drafts, results, waits, views, .. } = lowered;
+    drop(views);
     let batch = options.batch;
     let besides = Besides { batch, constants: constants.len() as u64, inputs: &inputs, outputs: &outputs };
     let planned = plan::place(spec, &options.plan, &besides, &mut commands, &drafts)?;
+    drop(drafts);
     let program = Program {
         target: spec.name.clone(),
         batch,

@@ -19,7 +19,7 @@ pub use compile::{
     host_io, program,
 };
 pub use error::Error;
-pub use outline::{Outline, OutlineBuilder, OutlineNode, OutlineValue};
+pub use outline::{Outline, OutlineBuilder, OutlineNode, OutlineValue, Skeleton};
 pub use plan::PlanOptions;
 pub use program::{Operator, PlannedBuffer, Program, Residency, TensorIo, Wait};
 pub use report::{Crossing, Given, Report, Share, Stayed};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use triune_graph::{Graph, Node, Op, ValueId};
+use triune_graph::{Constant, Graph, Node, Op, ValueId};
 use triune_tensor::{DType, Shape};
 
 /// A model as it runs: after folding and fusion, for the extents of one run.
@@ -81,6 +81,26 @@ impl Outline {
         self.values.push(found);
         known[id.0 as usize] = Some(self.values.len() - 1);
         Some(self.values.len() - 1)
+    }
+}
+
+/// A prepared graph that has no more use for its elements: an outline is drawn of it when somebody asks.
+#[derive(Clone, Debug, Default)]
+pub struct Skeleton(Graph);
+
+impl Skeleton {
+    /// What is left of a graph without the elements of its constants.
+    pub fn of(mut graph: Graph) -> Self {
+        let nothing = Shape::new(&[0]).and_then(|none| Constant::from_f32(none, &[]));
+        for value in graph.values.iter_mut().filter(|value| value.constant.is_some()) {
+            value.constant.clone_from(&nothing);
+        }
+        Self(graph)
+    }
+
+    /// The outline of the graph.
+    pub fn outline(&self) -> Outline {
+        Outline::of(&self.0)
     }
 }
 

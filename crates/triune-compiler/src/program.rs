@@ -3,7 +3,7 @@
 //! Plain data: made by the compiler, kept in a package, deployed to a device. It holds one image's commands; a batch is
 //! that many cores running them side by side.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 use triune_device::Error as DeviceError;
@@ -59,7 +59,7 @@ pub struct Operator {
     /// The node's name in the model.
     pub name: String,
     /// The operator, such as `Conv`.
-    pub kind: String,
+    pub kind: Cow<'static, str>,
     /// Index of its first command.
     pub first: u32,
     /// One past its last command.
@@ -207,10 +207,10 @@ impl Program {
             *axis = operator.axes.get(*axis).map_or(*axis, |&axis| axis as usize);
         }
         let (node, op) = match &operator.origin {
-            Some(origin) => (&origin.node, &origin.op),
-            None => (&operator.name, &operator.kind),
+            Some(origin) => (&*origin.node, &*origin.op),
+            None => (&*operator.name, &*operator.kind),
         };
-        Error::Node { node: node.clone(), op: op.clone(), source: Box::new(source) }
+        Error::Node { node: node.into(), op: op.into(), source: Box::new(source) }
     }
 
     /// The operator that command `index` belongs to.

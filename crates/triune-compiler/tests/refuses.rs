@@ -143,14 +143,14 @@ fn check(rows: Vec<Row>) {
 fn products_and_windows() {
     let image = || (REAL, &IMAGE[..]);
     let weights = || zeros(REAL, &[4, 4, 1, 1]);
-    let convolved = |op: Conv, operands: &[Given]| one(Op::Conv(op), operands, &[image()]);
+    let convolved = |op: Conv, operands: &[Given]| one(Op::Conv(Box::new(op)), operands, &[image()]);
     let open = |auto_pad| Conv { auto_pad, ..conv(vec![]) };
     let bytes = |dtype, shape: &[usize]| of(dtype, shape);
     // An integer convolution as it should be, and what becomes of it.
     let integer = |stages, weights: &[f32], bias: Given, x: DType, y: DType| {
         let known = if x == DType::I16 { DType::I16 } else { DType::I8 };
         let graph = one(
-            Op::Conv(conv(stages)),
+            Op::Conv(Box::new(conv(stages))),
             &[bytes(x, &IMAGE), zeros(known, &[4, 4, 1, 1]), bias],
             &[(y, &IMAGE)],
         );
@@ -212,7 +212,7 @@ fn products_and_windows() {
         // Integers.
         (
             one(
-                Op::Conv(conv(vec![])),
+                Op::Conv(Box::new(conv(vec![]))),
                 &[bytes(DType::I8, &IMAGE), zeros(DType::I8, &[4, 4, 1, 1])],
                 &[(DType::I8, &IMAGE)],
             ),
@@ -295,11 +295,15 @@ fn products_and_windows() {
         ),
         // Windows.
         (
-            one(Op::Pool(Pool { auto_pad: AutoPad::SameLower, ..pool() }), &[real(&IMAGE)], &[image()]),
+            one(
+                Op::Pool(Box::new(Pool { auto_pad: AutoPad::SameLower, ..pool() })),
+                &[real(&IMAGE)],
+                &[image()],
+            ),
             "auto_pad",
         ),
         (
-            one(Op::Pool(pool()), &[real(&[4, 6, 5])], &[(REAL, &[4, 6, 5])]),
+            one(Op::Pool(Box::new(pool())), &[real(&[4, 6, 5])], &[(REAL, &[4, 6, 5])]),
             "rank 3 where an image batch is needed",
         ),
         (

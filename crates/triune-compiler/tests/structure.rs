@@ -158,7 +158,7 @@ fn outlines_name_and_count() {
     assert_eq!((&*outline.nodes[1].inputs, &*outline.nodes[1].outputs), (&[2][..], &[3][..]));
     // Commands belong to the operators that have any.
     let names: Vec<(&str, &str)> =
-        program.operators.iter().map(|each| (each.name.as_str(), each.kind.as_str())).collect();
+        program.operators.iter().map(|each| (each.name.as_str(), &*each.kind)).collect();
     assert_eq!(names[1..4], [("node1", "MaxPool"), ("node2", "GlobalAveragePool"), ("node4", "Gemm")]);
     for operator in &program.operators {
         for command in operator.first..operator.last {

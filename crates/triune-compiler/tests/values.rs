@@ -154,7 +154,7 @@ fn convolution(
         groups: count,
         epilogue: Epilogue { stages },
     };
-    let y = builder.node(Op::Conv(op), &operands);
+    let y = builder.node(Op::Conv(Box::new(op)), &operands);
     let value = builder.graph_mut().value_mut(y);
     (value.dtype, value.shape) =
         (Some(DType::F32), Some(result.iter().map(|&dim| Dim::Fixed(dim)).collect()));

@@ -66,12 +66,20 @@ fn infer_one(op: Op, operands: Vec<Operand>, results: usize) -> Result<(), Error
 fn conv(kernel: Option<[usize; 2]>, groups: usize, dilation: [usize; 2]) -> Op {
     let epilogue = Epilogue::default();
     let (stride, pad, auto_pad) = ([1; 2], [0; 4], AutoPad::Explicit);
-    Op::Conv(Conv { kernel, stride, dilation, pad, auto_pad, groups, epilogue })
+    Op::Conv(Box::new(Conv { kernel, stride, dilation, pad, auto_pad, groups, epilogue }))
 }
 
 fn pool(kernel: [usize; 2]) -> Op {
     let (stride, dilation, pad, auto_pad) = ([1; 2], [1; 2], [0; 4], AutoPad::Explicit);
-    Op::Pool(Pool { kind: PoolKind::Max, kernel, stride, dilation, pad, auto_pad, ceil_mode: false })
+    Op::Pool(Box::new(Pool {
+        kind: PoolKind::Max,
+        kernel,
+        stride,
+        dilation,
+        pad,
+        auto_pad,
+        ceil_mode: false,
+    }))
 }
 
 fn gemm() -> Op {

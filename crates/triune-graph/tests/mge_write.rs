@@ -328,7 +328,7 @@ fn what_no_model_expresses_is_named() {
             ceil_mode: false,
         };
         change(&mut op);
-        real(Op::Pool(op))
+        real(Op::Pool(Box::new(op)))
     };
     let resize = |mode, coordinates| {
         let mut builder = GraphBuilder::new();

@@ -113,7 +113,7 @@ impl<'a> Outline<'a> {
                 let kind = class.strip_suffix("Node").unwrap_or(class).to_owned();
                 self.operators.push(Operator {
                     name: format!("{kind} {}", op.op_id),
-                    kind,
+                    kind: kind.into(),
                     first,
                     last,
                     axes: Vec::new(),

@@ -46,7 +46,7 @@ impl Timeline {
         let mut operators: Vec<Operator> = Vec::with_capacity(program.operators.len());
         for command in &inner.commands {
             let (name, kind) = match program.operator_of(command.index) {
-                Some(operator) => (operator.name.as_str(), operator.kind.as_str()),
+                Some(operator) => (operator.name.as_str(), &*operator.kind),
                 None => ("", ""),
             };
             match operators.last_mut() {

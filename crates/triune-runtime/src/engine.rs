@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use triune_compiler::{compile_host, compile_room};
+use triune_compiler::{Skeleton, compile_host, compile_room};
 use triune_device::{DeviceSpec, Inputs, Outputs, exec::StepView};
 use triune_graph::{Graph, Strings};
 use triune_kernels::Pool;
@@ -35,7 +35,7 @@ pub(crate) struct Resources {
 pub(crate) enum Engine {
     Host {
         program: Box<HostProgram>,
-        outline: Outline,
+        skeleton: Skeleton,
         /// Nanoseconds of each command of the last run, if it was profiled.
         times: Vec<u64>,
     },
@@ -58,10 +58,10 @@ impl Engine {
             }
         }
         let (workspace, library) = (&resources.workspace, &resources.model.library);
-        let (program, outline) = compile_host(graph, workspace.spec(), resources.fusion, Some(library))?;
+        let (program, skeleton) = compile_host(graph, workspace.spec(), resources.fusion, Some(library))?;
         let program = HostProgram::new(workspace, program, library)?;
         program.reserve(&mut resources.scratch, threads)?;
-        Ok(Self::Host { program: Box::new(program), outline, times: Vec::new() })
+        Ok(Self::Host { program: Box::new(program), skeleton, times: Vec::new() })
     }
 
     /// The graph's outputs.
@@ -81,10 +81,10 @@ impl Engine {
     }
 
     /// The operators.
-    pub(crate) fn outline(&self) -> &Outline {
+    pub(crate) fn outline(&self) -> Outline {
         match self {
-            Self::Host { outline, .. } => outline,
-            Self::Split(split) => split.outline(),
+            Self::Host { skeleton, .. } => skeleton.outline(),
+            Self::Split(split) => split.outline().clone(),
         }
     }
 
@@ -130,7 +130,11 @@ impl Engine {
         let time = |operator: &crate::Operator| {
             let commands = times.get(operator.first as usize..operator.last as usize)?;
             let nanos = commands.iter().sum();
-            Some(OperatorTime { name: operator.name.clone(), kind: operator.kind.clone(), nanos })
+            Some(OperatorTime {
+                name: operator.name.clone(),
+                kind: operator.kind.clone().into_owned(),
+                nanos,
+            })
         };
         program.operators.iter().filter_map(time).collect()
     }

@@ -431,7 +431,7 @@ impl Session {
     pub fn outline(&self) -> Outline {
         match &self.staged {
             Some(staged) => staged.outline(),
-            None => self.plans.last().map(|plan| plan.engine.outline().clone()).unwrap_or_default(),
+            None => self.plans.last().map(|plan| plan.engine.outline()).unwrap_or_default(),
         }
     }
 

@@ -343,7 +343,7 @@ impl Staged {
         let mut outline = OutlineBuilder::default();
         for part in &self.parts {
             if let Some(engine) = part.engine() {
-                outline.append(engine.outline());
+                outline.append(&engine.outline());
             }
             outline.append(&part.outline);
         }

@@ -122,7 +122,7 @@ fn pools_with_a_partial_window_at_one_end_are_refused() {
             auto_pad: ops::AutoPad::Explicit,
             ceil_mode: extent == 7,
         };
-        let y = builder.node(Op::Pool(pool), &[x]);
+        let y = builder.node(Op::Pool(Box::new(pool)), &[x]);
         let graph = builder.finish(&[y]);
         let wrote = mge::write(&graph, &[vec![1, 2, extent, 8]]);
         let symmetric = pad[0] == pad[2] && pad[1] == pad[3];
@@ -234,7 +234,7 @@ fn grow(steps: &[Step]) -> Graph {
                     groups,
                     epilogue: ops::Epilogue::default(),
                 };
-                (Op::Conv(conv), vec![weights])
+                (Op::Conv(Box::new(conv)), vec![weights])
             }
             Step::Pool { max, pad } => {
                 if dims[2].min(dims[3]) < 2 {
@@ -256,7 +256,7 @@ fn grow(steps: &[Step]) -> Graph {
                     auto_pad: ops::AutoPad::Explicit,
                     ceil_mode,
                 };
-                (Op::Pool(pool), vec![])
+                (Op::Pool(Box::new(pool)), vec![])
             }
             Step::Unary(kind) => (kind.into(), vec![]),
             Step::Scale(kind, value) => {

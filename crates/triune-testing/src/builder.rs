@@ -82,7 +82,7 @@ impl GraphBuilder {
             groups,
             epilogue: Epilogue::default(),
         };
-        self.node(Op::Conv(op), inputs)
+        self.node(Op::Conv(Box::new(op)), inputs)
     }
 
     /// A convolution by whatever window; the kernel is the weights'.
@@ -96,7 +96,7 @@ impl GraphBuilder {
             groups,
             epilogue: Epilogue::default(),
         };
-        self.node(Op::Conv(op), inputs)
+        self.node(Op::Conv(Box::new(op)), inputs)
     }
 
     /// A matrix product with factors of 1.
@@ -126,14 +126,14 @@ impl GraphBuilder {
             auto_pad: AutoPad::Explicit,
             ceil_mode: false,
         };
-        self.node(Op::Pool(op), &[x])
+        self.node(Op::Pool(Box::new(op)), &[x])
     }
 
     /// A pool by whatever window.
     pub fn pool_window(&mut self, kind: PoolKind, x: ValueId, window: Window) -> ValueId {
         let Window { kernel, stride, dilation, pad } = window;
         let op = Pool { kind, kernel, stride, dilation, pad, auto_pad: AutoPad::Explicit, ceil_mode: false };
-        self.node(Op::Pool(op), &[x])
+        self.node(Op::Pool(Box::new(op)), &[x])
     }
 
     fn params(&mut self, params: QuantParams, dtype: DType) -> [ValueId; 2] {

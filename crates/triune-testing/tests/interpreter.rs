@@ -130,7 +130,7 @@ fn pools_count_what_they_should() {
             auto_pad: AutoPad::Explicit,
             ceil_mode,
         };
-        one(Op::Pool(op), &[ramp(&[1, 1, 3, 3])])
+        one(Op::Pool(Box::new(op)), &[ramp(&[1, 1, 3, 3])])
     };
     assert_eq!(pool(PoolKind::Max, 0, true), Tensor::f32(&[1, 1, 2, 2], &[4.0, 5.0, 7.0, 8.0]));
     let inside = pool(PoolKind::Average { count_include_pad: false }, 1, false);
@@ -195,7 +195,7 @@ fn integer_averages_round_as_the_reference() {
     let mean = |x: &Tensor| {
         let mut builder = GraphBuilder::new();
         let x = builder.constant(x);
-        let op = Op::Pool(Pool {
+        let op = Op::Pool(Box::new(Pool {
             kind: PoolKind::Average { count_include_pad: false },
             kernel: [1, 2],
             stride: [1, 2],
@@ -203,7 +203,7 @@ fn integer_averages_round_as_the_reference() {
             pad: [0; 4],
             auto_pad: AutoPad::Explicit,
             ceil_mode: false,
-        });
+        }));
         let params = QuantParams { scale: 1.0, zero_point: 3 };
         let y = builder.integer_node(op, &[(x, params)], (DType::I8, params));
         interpret(&builder.finish(&[y]), &[]).remove(0).integers()

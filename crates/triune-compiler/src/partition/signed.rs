@@ -102,10 +102,8 @@ fn signed_outputs(graph: &mut Graph) -> (Vec<bool>, Vec<Node>) {
         let id = graph.outputs[index];
         let producer = producers[id.0 as usize].map(|producer| &mut graph.nodes[producer.0 as usize]);
         let (epilogue, quant) = match producer {
-            Some(
-                Node { op: Op::Conv(ops::Conv { epilogue, .. }), quant: Some(quant), .. }
-                | Node { op: Op::Gemm(ops::Gemm { epilogue, .. }), quant: Some(quant), .. },
-            ) => (Some(epilogue), Some(quant)),
+            Some(Node { op: Op::Conv(op), quant: Some(quant), .. }) => (Some(&mut op.epilogue), Some(quant)),
+            Some(Node { op: Op::Gemm(op), quant: Some(quant), .. }) => (Some(&mut op.epilogue), Some(quant)),
             _ => (None, None),
         };
         let plain = epilogue

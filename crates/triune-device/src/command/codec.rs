@@ -153,8 +153,13 @@ impl<T: Field, const N: usize> Field for [T; N] {
 }
 
 /// The bytes of `commands`, one after the other, as they lie in device memory.
-pub fn encode<'a>(commands: impl IntoIterator<Item = &'a Command>) -> Vec<u8> {
-    let (mut words, mut bytes) = (Vec::new(), Vec::new());
+pub fn encode<'a, I>(commands: I) -> Vec<u8>
+where
+    I: IntoIterator<Item = &'a Command, IntoIter: Clone>,
+{
+    let commands = commands.into_iter();
+    let length = 4 * commands.clone().map(Command::words).sum::<usize>();
+    let (mut words, mut bytes) = (Vec::with_capacity(MAX_WORDS), Vec::with_capacity(length));
     for command in commands {
         words.clear();
         command.encode(&mut words);

@@ -258,7 +258,7 @@ impl Window {
             let weights = f.reshape(weights, &taps)?;
             let mut operands = vec![Some(image), Some(weights)];
             operands.extend(bias.map(Some));
-            let result = f.ops(Op::Conv(op), &operands, 1)?[0];
+            let result = f.ops(Op::Conv(Box::new(op)), &operands, 1)?[0];
             return self.unlifted(f, result);
         }
         self.by_depth(f, x, BinaryKind::Add, |f, images, tap| {
@@ -266,7 +266,7 @@ impl Window {
             let own = f.reshape(own, &taps)?;
             let mut operands = vec![Some(images), Some(own)];
             operands.extend(bias.filter(|_| tap == 0).map(Some));
-            Ok(f.ops(Op::Conv(op.clone()), &operands, 1)?[0])
+            Ok(f.ops(Op::Conv(Box::new(op.clone())), &operands, 1)?[0])
         })
     }
 
@@ -276,7 +276,7 @@ impl Window {
         let area = (self.axes[1].kernel * self.axes[2].kernel) as f64;
         let pool = self.pool(PoolKind::Average { count_include_pad: true });
         self.by_depth(f, x, BinaryKind::Add, |f, images, _| {
-            let means = f.op(Op::Pool(pool.clone()), &[images])?;
+            let means = f.op(Op::Pool(Box::new(pool.clone())), &[images])?;
             f.mul_number(means, area)
         })
     }

@@ -23,12 +23,12 @@ pub enum Hosted {
     /// Overlapping boxes suppressed; inputs boxes, scores, optional most, overlap and score thresholds.
     NonMaxSuppression(NonMaxSuppression),
     /// One of two networks; inputs condition, then what the networks see of the one around them.
-    If(If),
+    If(Box<If>),
     /// A network again and again; inputs optional number of rounds, optional condition, state, then what the network sees of
     /// the one around it.
     Loop(Loop),
     /// A network along axes; inputs state, what is walked along, then what the network sees of the one around it.
-    Scan(Scan),
+    Scan(Box<Scan>),
     /// A network for each element of a sequence; inputs sequence, others of as many elements or tensors for all, then what the
     /// network sees of the one around it. Results: sequences.
     Map(Map),
@@ -43,7 +43,7 @@ pub enum Hosted {
     /// Attention by a state that every place changes; inputs queries, keys, values, optional state, decay and rate.
     LinearAttention(LinearAttention),
     /// How often sequences of numbers stand in rows.
-    NGrams(NGrams),
+    NGrams(Box<NGrams>),
     /// What looks at the letters of strings.
     Strings(StringOp),
 }
@@ -147,7 +147,7 @@ macro_rules! hosted {
     ($($op:ident),+) => {
         $(impl From<$op> for Op {
             fn from(op: $op) -> Self {
-                Self::Hosted(Hosted::$op(op))
+                Self::Hosted(Hosted::$op(op.into()))
             }
         })+
     };

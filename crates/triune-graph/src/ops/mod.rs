@@ -61,7 +61,7 @@ use infer::{Operands, TensorType};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
     /// Convolution; inputs x, weights (O, I/groups, KH, KW), optional bias, then the epilogue's operands.
-    Conv(Conv),
+    Conv(Box<Conv>),
     /// y = α·A·B + β·C with optional transposes; after the quantization pass also over 8-bit values.
     Gemm(Gemm),
     /// Batched matrix product with broadcasting, as numpy's `matmul`.
@@ -71,7 +71,7 @@ pub enum Op {
     /// (x − mean)/√(variance + ε)·scale + bias by statistics of some axes, over integers; inputs x, optional scale, optional bias.
     LayerNorm(LayerNorm),
     /// Max or average over a sliding window.
-    Pool(Pool),
+    Pool(Box<Pool>),
     /// Max or average over all spatial positions.
     GlobalPool(GlobalPool),
     /// Two operands, broadcast as numpy does.
@@ -161,7 +161,7 @@ impl Op {
             Self::MatMul(_) => "MatMul",
             Self::BatchNormalization(_) => "BatchNormalization",
             Self::LayerNorm(_) => "LayerNormalization",
-            Self::Pool(Pool { kind: PoolKind::Max, .. }) => "MaxPool",
+            Self::Pool(op) if matches!(op.kind, PoolKind::Max) => "MaxPool",
             Self::Pool(_) => "AveragePool",
             Self::GlobalPool(GlobalPool { kind: PoolKind::Max }) => "GlobalMaxPool",
             Self::GlobalPool(_) => "GlobalAveragePool",

@@ -172,7 +172,7 @@ fn lower_alone(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) {
         let weights = constant_f32(Shape::from([channels, 1, 1, 1]), &scale);
         let weights = constant(rewriter, affine.y, "weights", weights);
         let bias = constant(rewriter, affine.y, "bias", constant_f32(Shape::from([channels]), &shift));
-        node.op = Op::Conv(Conv {
+        node.op = Op::Conv(Box::new(Conv {
             kernel: Some([1; 2]),
             stride: [1; 2],
             dilation: [1; 2],
@@ -180,7 +180,7 @@ fn lower_alone(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) {
             auto_pad: AutoPad::Explicit,
             groups: channels,
             epilogue: Epilogue::default(),
-        });
+        }));
         node.inputs = vec![Some(affine.x), Some(weights), Some(bias)];
         rewriter.replace(index, node);
         return;
@@ -269,7 +269,7 @@ mod tests {
     }
 
     fn conv() -> Op {
-        Op::Conv(Conv {
+        Op::Conv(Box::new(Conv {
             kernel: None,
             stride: [1; 2],
             dilation: [1; 2],
@@ -277,7 +277,7 @@ mod tests {
             auto_pad: AutoPad::Explicit,
             groups: 1,
             epilogue: Epilogue::default(),
-        })
+        }))
     }
 
     // gamma/√(var + 1) = 1, 3; beta − mean·scale = −0.5, −13.

@@ -94,7 +94,7 @@ impl Growth {
                     epilogue: Epilogue::default(),
                 };
                 let operands = [x, weights, bias];
-                self.then(Op::Conv(conv), if bias.is_some() { &operands } else { &operands[..2] });
+                self.then(Op::Conv(Box::new(conv)), if bias.is_some() { &operands } else { &operands[..2] });
                 self.dims[1] = 6;
             }
             1 => {
@@ -113,7 +113,7 @@ impl Growth {
                     auto_pad,
                     ceil_mode: a.is_multiple_of(5),
                 };
-                self.then(Op::Pool(pool), &[x]);
+                self.then(Op::Pool(Box::new(pool)), &[x]);
             }
             2 => {
                 let kinds = [

@@ -166,7 +166,12 @@ pub(crate) fn product(k: usize, n: usize, m: usize) -> Graph {
         groups: 1,
         epilogue: Epilogue::default(),
     };
-    graph.nodes.push(Node::new("product", Op::Conv(conv), vec![Some(x), Some(weights)], vec![Some(y)]));
+    graph.nodes.push(Node::new(
+        "product",
+        Op::Conv(Box::new(conv)),
+        vec![Some(x), Some(weights)],
+        vec![Some(y)],
+    ));
     (graph.inputs, graph.outputs) = (vec![x], vec![y]);
     graph
 }

@@ -105,7 +105,7 @@ impl Description {
                 .iter()
                 .map(|o| OperatorJson {
                     name: o.name.clone(),
-                    kind: o.kind.clone(),
+                    kind: o.kind.clone().into_owned(),
                     commands: [o.first, o.last],
                     axes: o.axes.clone(),
                 })
@@ -164,7 +164,7 @@ impl Description {
                 .into_iter()
                 .map(|o| Operator {
                     name: o.name,
-                    kind: o.kind,
+                    kind: o.kind.into(),
                     first: o.commands[0],
                     last: o.commands[1],
                     axes: o.axes,

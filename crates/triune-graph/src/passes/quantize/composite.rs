@@ -190,7 +190,7 @@ pub(super) fn scaled(rewriter: &mut Rewriter<'_>, real: ValueId, to: Quantized) 
     };
     let weights = constant(Constant::from_i8(Shape::from([channels, 1, 1, 1]), &weights)?, "weights");
     let addends = constant(Constant::from_i32(Shape::from([channels]), &addends)?, "bias");
-    let op = Op::Conv(Conv {
+    let op = Op::Conv(Box::new(Conv {
         kernel: Some([1; 2]),
         stride: [1; 2],
         dilation: [1; 2],
@@ -198,7 +198,7 @@ pub(super) fn scaled(rewriter: &mut Rewriter<'_>, real: ValueId, to: Quantized) 
         auto_pad: AutoPad::Explicit,
         groups: channels,
         epilogue: Epilogue::default(),
-    });
+    }));
     let quant = Quantization {
         operands: vec![Some(from.params)],
         weights: scales.into(),

@@ -131,7 +131,7 @@ fn build(
             }
             let mut inputs = vec![Some(x), Some(weights)];
             inputs.extend(bias.map(Some));
-            let value = node.emit_as(Op::Conv(conv), &inputs, element)?;
+            let value = node.emit_as(Op::Conv(Box::new(conv)), &inputs, element)?;
             return node.laid_out(value, to);
         }
         // Upstream adds and activates in reals, too, and rounds once.
@@ -144,7 +144,7 @@ fn build(
             *operand = real(node, *operand)?;
         }
     }
-    let mut value = node.emit(Op::Conv(conv), &operands)?;
+    let mut value = node.emit(Op::Conv(Box::new(conv)), &operands)?;
     for addend in addends {
         value = node.binary(BinaryKind::Add, value, addend)?;
     }

@@ -42,7 +42,7 @@ pub(in super::super) fn pooling(node: &mut NodeReader<'_, '_, '_>) -> Result<Val
     };
     // Integers mean behind a pool what they mean before it.
     let element = node.element(x)?;
-    let y = node.emit_as(Op::Pool(pool), &[Some(x)], element)?;
+    let y = node.emit_as(Op::Pool(Box::new(pool)), &[Some(x)], element)?;
     node.laid_out(y, layout)
 }
 

@@ -411,7 +411,7 @@ fn causal_conv(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             };
             let operands = [Some(image), Some(weights), f.get(2)];
             let operands = if operands[2].is_some() { &operands[..] } else { &operands[..2] };
-            let mut y = f.ops(Op::Conv(op), operands, 1)?[0];
+            let mut y = f.ops(Op::Conv(Box::new(op)), operands, 1)?[0];
             if silu {
                 y = f.unary(UnaryKind::Silu, y)?;
             }

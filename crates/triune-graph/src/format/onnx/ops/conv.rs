@@ -24,7 +24,15 @@ pub(super) fn conv(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let file = read_window(node, node.rank(1))?;
     file.lift(node, 2);
     let Window { kernel, stride, dilation, pad, auto_pad } = file.window;
-    Ok(Op::Conv(Conv { kernel, stride, dilation, pad, auto_pad, groups, epilogue: Epilogue::default() }))
+    Ok(Op::Conv(Box::new(Conv {
+        kernel,
+        stride,
+        dilation,
+        pad,
+        auto_pad,
+        groups,
+        epilogue: Epilogue::default(),
+    })))
 }
 
 fn write_conv(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {

@@ -53,7 +53,7 @@ fn pool(node: &mut NodeReader<'_, '_>, kind: PoolKind) -> Result<Op, Error> {
     let kernel = kernel.ok_or_else(|| node.unsupported("attribute 'kernel_shape' is missing"))?;
     file.lift(node, 1);
     let Window { stride, dilation, pad, auto_pad, .. } = file.window;
-    Ok(Op::Pool(Pool { kind, kernel, stride, dilation, pad, auto_pad, ceil_mode }))
+    Ok(Op::Pool(Box::new(Pool { kind, kernel, stride, dilation, pad, auto_pad, ceil_mode })))
 }
 
 fn write_pool(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {

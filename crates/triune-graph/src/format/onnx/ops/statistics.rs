@@ -194,7 +194,7 @@ fn local_response_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Err
                 auto_pad: AutoPad::Explicit,
                 ceil_mode: false,
             };
-            let mean = f.op(Op::Pool(window), &[image])?;
+            let mean = f.op(Op::Pool(Box::new(window)), &[image])?;
             let mean = f.reshape(mean, &shape)?;
             let base = f.mul_number(mean, f64::from(alpha))?;
             let base = f.add_number(base, f64::from(bias))?;

@@ -40,7 +40,8 @@ pub(super) fn max_pool(node: &NodeReader<'_, '_>, attributes: Attributes) -> Op 
         }
         let x = window.padded(f, x, f64::NEG_INFINITY)?;
         let pool = window.pool(PoolKind::Max);
-        window.by_depth(f, x, BinaryKind::Max, |f, images, _| f.op(Op::Pool(pool.clone()), &[images]))
+        window
+            .by_depth(f, x, BinaryKind::Max, |f, images, _| f.op(Op::Pool(Box::new(pool.clone())), &[images]))
     })
     .into()
 }

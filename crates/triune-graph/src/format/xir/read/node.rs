@@ -404,6 +404,6 @@ impl<'b, 'd> Reader<'b, 'd> {
 
     /// A pool of the open view.
     pub(super) fn pool(&mut self, pool: Pool, x: ValueId) -> Result<ValueId, Error> {
-        self.emit(Op::Pool(pool), &[x])
+        self.emit(Op::Pool(Box::new(pool)), &[x])
     }
 }

@@ -117,7 +117,7 @@ fn conv(node: &mut Reader<'_, '_>, x: ValueId, names: &str, rows: bool) -> Resul
         groups,
         epilogue: Epilogue::default(),
     };
-    node.emit(Op::Conv(op), &operands)
+    node.emit(Op::Conv(Box::new(op)), &operands)
 }
 
 /// The transposed convolution over images.
@@ -211,5 +211,5 @@ fn conv_transpose(node: &mut Reader<'_, '_>, x: ValueId, names: &str, rows: bool
     };
     let mut operands = vec![cut, kernel];
     operands.extend(bias);
-    node.emit(Op::Conv(op), &operands)
+    node.emit(Op::Conv(Box::new(op)), &operands)
 }
