@@ -80,14 +80,14 @@ APIS :=
 soak: $(DEV) $(NATIVE) ## load, run and drop CYCLES (10000) times per API (APIS=lite,session for some), fail on growth
 	$(BIN)/python tests/soak.py --cycles $(CYCLES) $(if $(APIS),--apis $(APIS))
 
-SAMPLE := 24
+SAMPLE := 100
 SEED := 1
 CRATES :=
-PYTHON_TOO :=
+PYTHON_TOO := 1
 
 .PHONY: mutants
-mutants: $(DEV) ## plant SAMPLE (24) faults by SEED (1) in CRATES (all), one by one: do the tests notice? needs cargo-mutants
-	$(BIN)/python tests/mutants.py --sample $(SAMPLE) --seed $(SEED) $(if $(CRATES),--crates "$(CRATES)") $(if $(PYTHON_TOO),--python)
+mutants: $(DEV) ## plant SAMPLE (100) faults by SEED (1) in CRATES (all): which do the tests notice? PYTHON_TOO= leaves pytest out
+	$(BIN)/python tests/mutants/run.py --sample $(SAMPLE) --seed $(SEED) $(if $(CRATES),--crates "$(CRATES)") $(if $(PYTHON_TOO),,--no-python)
 
 .PHONY: lint
 lint: $(DEV) $(NATIVE) ## check formatting, lints, types and stubs
