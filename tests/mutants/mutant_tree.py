@@ -146,7 +146,10 @@ class Tree:
         return []
 
     def compiles(self, faults: list[Fault], say: Callable[[str], None]) -> list[Fault]:
-        """Return those of the faults that compile, having left the others out of the copy."""
+        """Return those of the faults that compile, having left the others out of the copy; what did not the last time neither."""
+        kept = self.work / "uncompilable.json"
+        known: list[str] = json.loads(kept.read_text()) if kept.is_file() else []
+        faults = [fault for fault in faults if f"{fault.start} {fault.name}" not in known]
         while True:
             self.copy(faults)
             errors = [message["message"] for message in self.cargo("check") if is_error(message)]
@@ -159,6 +162,8 @@ class Tree:
             if not wrong:
                 sys.exit("the copy does not compile:\n" + "\n".join(error["rendered"] for error in errors))
             say(f"{len(wrong)} of {len(faults)} do not compile")
+            known += [f"{fault.start} {fault.name}" for fault in wrong.values()]
+            kept.write_text(json.dumps(known, indent=1))
             faults = [fault for fault in faults if fault.number not in wrong]
 
     def make(self) -> list[tuple[str, Path]]:

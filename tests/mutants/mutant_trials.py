@@ -25,8 +25,8 @@ RUST, PYTHON = 120.0, 60.0
 """Seconds that the tests of a fault may take in Rust and in Python, by what they take without it."""
 TIMES, MORE = 10, 30
 """A test with a fault may take so many times what it takes without, and so many seconds more; then something has no end."""
-MEMORY = 12 << 30
-"""Bytes of address space for each process of tests: a fault may ask for more than there is."""
+MEMORY = 8 << 30
+"""Bytes that a process of tests may have: a fault may take more than there is. (Address space is reserved in plenty.)"""
 GONE = 124
 """How what had to be ended counts."""
 
@@ -46,17 +46,28 @@ class Test:
 
 def run(command: list[str], folder: Path, environment: dict[str, str], seconds: float) -> int:
     """Run tests in a group of processes of their own, and return how they ended; nothing of the group is left."""
-    limited = ["/bin/sh", "-c", f'ulimit -v {MEMORY >> 10}; ulimit -c 0; exec "$@"', "sh", *command]
+    # Should memory run out all the same, then for these.
+    humble = ["/bin/sh", "-c", 'ulimit -c 0; echo 1000 >/proc/self/oom_score_adj; exec "$@"', "sh", *command]
     no = subprocess.DEVNULL
     process = subprocess.Popen(
-        limited, cwd=folder, env=environment, start_new_session=True, stdin=no, stdout=no, stderr=no
+        humble, cwd=folder, env=environment, start_new_session=True, stdin=no, stdout=no, stderr=no
     )
+    ends = time.monotonic() + seconds
     try:
-        return process.wait(seconds)
-    except subprocess.TimeoutExpired:
+        while time.monotonic() < ends and resident(process.pid) < MEMORY:
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(0.25)
         return GONE
     finally:
         end_group(process)
+
+
+def resident(process: int) -> int:
+    """Return how many bytes of memory a process has."""
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (FileNotFoundError, ProcessLookupError, IndexError):
+        return 0
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
@@ -162,30 +173,43 @@ class Trials:
         """Return how pytest is called."""
         return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 
+    def find(self, name: str, search: Callable[[], None], say: Callable[[str], None]) -> None:
+        """Run all tests of a language without a fault, unless nothing has changed since the last time."""
+        kept = self.tree.work / f"tests-{name}.json"
+        digest = self.tree.digest.hexdigest()
+        last: dict[str, Any] = json.loads(kept.read_text()) if kept.is_file() else {"digest": ""}
+        if last["digest"] == digest:
+            self.tests = [Test(**test) for test in last["tests"]]
+            self.left_out = last["left_out"]
+        else:
+            say(f"running every {name} test once without a fault")
+            self.tests, self.left_out = [], []
+            search()
+            tests = [asdict(test) for test in self.tests]
+            kept.write_text(json.dumps({"digest": digest, "tests": tests, "left_out": self.left_out}))
+        say(f"{len(self.tests)} {name} tests pass without a fault")
+        for test in sorted(self.left_out):
+            say(f"left out, because it fails without a fault: {test}")
+        self.reaching = defaultdict(list)
+        for each in self.tests:
+            for fault in each.reached:
+                self.reaching[fault].append(each)
+
     # What notices a fault.
 
-    def try_out(self, fault: Fault, python: bool) -> None:
-        """Run what reaches a fault, until something notices it."""
-        reaching = self.reaching[fault.number]
-        rust = sorted(
-            (test for test in reaching if test.crate), key=lambda each: (each.crate != fault.crate, each.seconds)
-        )
-        there = [test for test in reaching if not test.crate]
-        fault.reached = [len(rust), len(there)]
-        if not reaching:
-            fault.why_not = "not reached"
-            return
+    def try_rust(self, fault: Fault) -> None:
+        """Run the Rust tests that reach a fault, until one notices it: its own crate's first, and the fastest of these."""
+        tests = sorted(self.reaching[fault.number], key=lambda each: (each.crate != fault.crate, each.seconds))
+        fault.reached[0] = len(tests)
         spent = 0.0
-        for at, test in enumerate(rust):
+        for at, test in enumerate(tests):
             if spent + test.seconds > RUST and at:
-                fault.why_not = f"{at} of {len(rust)} Rust tests run"
-                break
+                fault.why_not = f"{at} of {len(tests)} Rust tests run"
+                return
             spent += test.seconds
             if self.notices(test, fault):
                 fault.noticed = f"{test.crate} {Path(test.program).name.rsplit('-', 1)[0]} {test.name}"
                 return
-        if python and there:
-            self.try_python(fault, there)
 
     def notices(self, test: Test, fault: Fault) -> bool:
         """Say whether a Rust test fails with a fault, and passes without."""
@@ -199,8 +223,10 @@ class Trials:
         self.doubted.add(test.name)
         return False
 
-    def try_python(self, fault: Fault, tests: list[Test]) -> None:
-        """Run Python tests with a fault: one case of each function, the fastest first, then the others, as time allows."""
+    def try_python(self, fault: Fault) -> None:
+        """Run the Python tests that reach a fault: one case of each function, the fastest first, then more, as time allows."""
+        tests = self.reaching[fault.number]
+        fault.reached[1] = len(tests)
         seen: dict[str, int] = defaultdict(int)
         turns = []
         for test in sorted(tests, key=lambda each: each.seconds):
@@ -242,26 +268,3 @@ class Trials:
             command = [*self.pytest(), "-x", "-p", "mutant_failed", f"@{arguments}"]
             code = run(command, self.tree.folder, environment, seconds)
             return [] if code == 0 else (log.read().splitlines() or [""])
-
-    def find(self, programs: list[tuple[str, Path]], python: bool, say: Callable[[str], None]) -> None:
-        """Run all tests without a fault, unless nothing has changed since the last time."""
-        kept = self.tree.work / "tests.json"
-        digest = self.tree.digest.hexdigest() + " with Python" * python
-        last: dict[str, Any] = json.loads(kept.read_text()) if kept.is_file() else {"digest": ""}
-        if last["digest"] == digest:
-            self.tests = [Test(**test) for test in last["tests"]]
-            self.left_out = last["left_out"]
-        else:
-            say("running every test once without a fault")
-            self.find_rust(programs)
-            say(f"{len(self.tests)} Rust tests pass")
-            if python:
-                self.find_python()
-            tests = [asdict(test) for test in self.tests]
-            kept.write_text(json.dumps({"digest": digest, "tests": tests, "left_out": self.left_out}))
-        say(f"{len(self.tests)} tests pass without a fault")
-        for name in sorted(self.left_out):
-            say(f"left out, because it fails without a fault: {name}")
-        for test in self.tests:
-            for fault in test.reached:
-                self.reaching[fault].append(test)

@@ -3,11 +3,11 @@
 ``make mutants`` draws SAMPLE faults by SEED, evenly over CRATES and, within each, over the kinds of change, and plants all of
 them into one copy of the checkout under target/mutants/tree, where ``TRIUNE_MUTANT=17`` switches the 17th on: there is one build.
 Each test is run once, to see which places it reaches; then each fault is switched on for the tests that reach it: those of Rust,
-of its own crate first, and where none of them fails, those of Python. A test that fails with a fault is run once more without,
-and counts only if it passes then.
+of its own crate first, and at last, where none of them fails, those of Python. A test that fails with a fault is run once more
+without, and counts only if it passes then.
 
-The table at the end says per crate how many were noticed; the rest are listed, as they come in target/mutants/survivors.txt, and
-all in target/mutants/report.json. left_out.toml says what is never planted, and why.
+The table at the end says per crate how many were noticed; the rest are listed, as they come in target/mutants/survivors.txt too,
+and all in target/mutants/report.json. left_out.toml says what is never planted, and why.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -94,7 +95,8 @@ def tell(sample: list[Fault], crates: list[str]) -> int:
 
 def told(fault: Fault) -> str:
     """Return the line of a fault that nothing noticed."""
-    reached = f"reached by {fault.reached[0]} Rust and {fault.reached[1]} Python tests" if sum(fault.reached) else ""
+    rust, python = fault.reached
+    reached = f"reached by {rust} Rust and {python} Python tests" if rust or python else "not reached"
     return f"{fault.number:4} {fault.name} ({', '.join(filter(None, [reached, fault.why_not]))})"
 
 
@@ -123,23 +125,32 @@ def main() -> int:
     say(f"building with {len(sample)} faults")
     programs = tree.make()
     trials = Trials(tree, options.jobs, planted)
-    trials.find(programs, not options.no_python, say)
-    say(f"switching faults on; each may take {RUST:.0f} s of Rust tests and {PYTHON:.0f} s of Python tests")
-    lock = threading.Lock()
     survivors = work / "survivors.txt"
-    survivors.write_text("")
+    lock = threading.Lock()
 
-    def work_on(fault: Fault) -> None:
-        trials.try_out(fault, not options.no_python)
-        with lock:
-            say(f"{fault.noticed or 'NOT NOTICED'}: {fault.number} {fault.name}")
-            if fault.noticed is None:
-                with survivors.open("a") as file:
-                    file.write(told(fault) + "\n")
-            (work / "report.json").write_text(json.dumps([vars(each) for each in sample], indent=1))
+    def each(names: str, left: list[Fault], attempt: Callable[[Fault], None]) -> None:
+        survivors.write_text(f"of {len(left)} faults, not noticed by {names} tests:\n")
 
-    with ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(work_on, sample))
+        def one(fault: Fault) -> None:
+            attempt(fault)
+            with lock:
+                say(f"{fault.noticed or 'NOT NOTICED'}: {fault.number} {fault.name}")
+                if fault.noticed is None:
+                    with survivors.open("a") as file:
+                        file.write(told(fault) + "\n")
+
+        with ThreadPoolExecutor(options.jobs) as pool:
+            list(pool.map(one, left))
+        (work / "report.json").write_text(json.dumps([vars(fault) for fault in sample], indent=1))
+
+    trials.find("Rust", lambda: trials.find_rust(programs), say)
+    say(f"switching faults on; each may take {RUST:.0f} s of Rust tests")
+    each("Rust", sample, trials.try_rust)
+    if not options.no_python:
+        trials.find("Python", trials.find_python, say)
+        left = [fault for fault in sample if fault.noticed is None]
+        say(f"switching on what is left, {len(left)} faults; each may take {PYTHON:.0f} s of Python tests")
+        each("Rust and Python", left, trials.try_python)
     return int(tell(sample, crates) < options.least)
 
 
