@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -10,7 +11,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -44,14 +45,38 @@ class Test:
     reached: list[int]
 
 
+RUNNING: set[subprocess.Popen[bytes]] = set()
+"""What is to be ended where all of it ends."""
+ENDED = threading.Event()
+"""That nothing more is begun."""
+
+
+def in_parallel(jobs: int, call: Callable[[Any], None], items: Iterable[Any]) -> None:
+    """Call for every item, so many at a time; where one fails or the user has had enough, nothing is left running."""
+    with ThreadPoolExecutor(jobs) as pool:
+        calls = [pool.submit(call, item) for item in items]
+        try:
+            for each in calls:
+                each.result()
+        except BaseException:
+            ENDED.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in list(RUNNING):
+                end_group(process)
+            raise
+
+
 def run(command: list[str], folder: Path, environment: dict[str, str], seconds: float) -> int:
     """Run tests in a group of processes of their own, and return how they ended; nothing of the group is left."""
+    if ENDED.is_set():
+        raise InterruptedError
     # Should memory run out all the same, then for these.
     humble = ["/bin/sh", "-c", 'ulimit -c 0; echo 1000 >/proc/self/oom_score_adj; exec "$@"', "sh", *command]
     no = subprocess.DEVNULL
     process = subprocess.Popen(
         humble, cwd=folder, env=environment, start_new_session=True, stdin=no, stdout=no, stderr=no
     )
+    RUNNING.add(process)
     ends = time.monotonic() + seconds
     try:
         while time.monotonic() < ends and resident(process.pid) < MEMORY:
@@ -60,6 +85,7 @@ def run(command: list[str], folder: Path, environment: dict[str, str], seconds: 
         return GONE
     finally:
         end_group(process)
+        RUNNING.discard(process)
 
 
 def resident(process: int) -> int:
@@ -123,8 +149,7 @@ class Trials:
                 {line.removesuffix(": test") for line in each.splitlines() if ": test" in line} for each in lists
             )
             todo += [(crate, program, name) for name in sorted(names - ignored)]
-        with ThreadPoolExecutor(self.jobs) as pool:
-            list(pool.map(lambda each: self.find_one(*each), todo))
+        in_parallel(self.jobs, lambda each: self.find_one(*each), todo)
 
     def find_one(self, crate: str, program: Path, name: str) -> None:
         """Run a Rust test and note what it reaches."""
@@ -150,8 +175,7 @@ class Trials:
     def find_python(self) -> None:
         """Run every file of Python tests once, and keep the tests that pass."""
         files = sorted((self.tree.folder / "tests").rglob("test_*.py"), key=lambda file: -file.stat().st_size)
-        with ThreadPoolExecutor(self.jobs) as pool:
-            list(pool.map(self.find_file, files))
+        in_parallel(self.jobs, self.find_file, files)
 
     def find_file(self, file: Path) -> None:
         """Run a file of Python tests and note what each reaches."""
@@ -176,7 +200,8 @@ class Trials:
     def find(self, name: str, search: Callable[[], None], say: Callable[[str], None]) -> None:
         """Run all tests of a language without a fault, unless nothing has changed since the last time."""
         kept = self.tree.work / f"tests-{name}.json"
-        digest = self.tree.digest.hexdigest()
+        # How they are run makes a difference, too.
+        digest = self.tree.digest.hexdigest() + hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
         last: dict[str, Any] = json.loads(kept.read_text()) if kept.is_file() else {"digest": ""}
         if last["digest"] == digest:
             self.tests = [Test(**test) for test in last["tests"]]

@@ -15,17 +15,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from mutant_faults import CRATES, Fault, listed, order, rules, shares
 from mutant_tree import Tree
-from mutant_trials import PYTHON, RUST, Trials
+from mutant_trials import PYTHON, RUST, Trials, in_parallel
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BEGAN = time.monotonic()
@@ -113,6 +113,8 @@ def main() -> int:
     )
     parser.add_argument("--list", action="store_true", help="draw, and print what was drawn")
     options = parser.parse_args()
+    # As Ctrl-C does: what runs is ended, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     crates = options.crates.split()
     if unknown := set(crates) - set(CRATES):
         parser.error(f"no faults are drawn of {', '.join(sorted(unknown))}: there are {' '.join(CRATES)}")
@@ -139,8 +141,7 @@ def main() -> int:
                     with survivors.open("a") as file:
                         file.write(told(fault) + "\n")
 
-        with ThreadPoolExecutor(options.jobs) as pool:
-            list(pool.map(one, left))
+        in_parallel(options.jobs, one, left)
         (work / "report.json").write_text(json.dumps([vars(fault) for fault in sample], indent=1))
 
     trials.find("Rust", lambda: trials.find_rust(programs), say)
