@@ -208,6 +208,27 @@ def read_only() -> npt.NDArray[np.float32]:
     return result
 
 
+def misaligned(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the same elements one byte beyond where they belong, as in a file that is looked into."""
+    moved = np.frombuffer(bytearray(1 + array.nbytes), np.uint8)[1:].view(array.dtype).reshape(array.shape)
+    moved[...] = array
+    assert moved.flags.c_contiguous
+    assert not moved.flags.aligned
+    return moved
+
+
+def test_arrays_that_begin_within_an_element(session: triune.Session) -> None:
+    expected = session.run({"x": X, "k": K})
+    for results in (
+        session.run({"x": misaligned(X), "k": K}),
+        session.run({"x": misaligned(X.astype(np.float64)), "k": K}, convert=True),
+        session.run({"x": misaligned(X.astype(">f4")), "k": K}),
+    ):
+        assert all(np.array_equal(a, b) for a, b in zip(results, expected, strict=True))
+    with pytest.raises(errors.ArgumentError, match="out for 'sum': expected an array that is aligned to its elements"):
+        session.run({"x": X, "k": K}, out=[misaligned(expected[0]), None])
+
+
 @pytest.mark.parametrize(
     ("out", "message"),
     [

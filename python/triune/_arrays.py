@@ -1,4 +1,4 @@
-"""Whatever holds numbers, as the arrays that the core takes: C-contiguous, of the machine's byte order and of one dtype."""
+"""Whatever holds numbers, as the arrays that the core takes: C-contiguous, aligned, in the machine's byte order, of one dtype."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLAIN = (list, tuple, bool, int, float)
 
 
 def operand(what: str, value: Any, dtype: np.dtype[Any], convert: bool) -> npt.NDArray[Any]:
-    """Return `value` as a C-contiguous array of `dtype`: itself where it is one, else a copy.
+    """Return `value` as a C-contiguous, aligned array of `dtype`: itself where it is one, else a copy.
 
     It is a numpy array, or has the array interface, the buffer protocol or DLPack in the host's memory, or is a number or a
     nested list of numbers. Elements change their dtype if they are Python's own, or with `convert`, and only where each is
@@ -26,22 +26,25 @@ def operand(what: str, value: Any, dtype: np.dtype[Any], convert: bool) -> npt.N
     """
     array = value if isinstance(value, np.ndarray) else _view(what, value)
     if array.dtype == dtype:
-        return array if array.flags.c_contiguous else np.asarray(array, order="C")
+        return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
     # The order of an element's bytes is part of the layout, not of its type.
     if array.dtype.newbyteorder("=") != dtype:
         if not convert and not isinstance(value, _PLAIN):
             raise ArgumentError(f"{what}: expected dtype {dtype}, got {array.dtype}{_hint(array.dtype, dtype)}")
         return _converted(what, array, dtype)
-    return np.asarray(array, dtype, order="C")
+    return np.array(array, dtype, order="C")
 
 
 def target(what: str, value: Any) -> npt.NDArray[Any]:
-    """Return an array over the memory of `value`, to be written. Raises ArgumentError if it has none."""
-    if isinstance(value, np.ndarray):
-        return value
+    """Return an array over the memory of `value`, to be written. Raises ArgumentError if it has none, or none that is aligned."""
     if isinstance(value, (*_PLAIN, bytes)):
         raise ArgumentError(f"{what}: expected an array to write to, got {type(value).__name__}")
-    return _view(what, value)
+    array = value if isinstance(value, np.ndarray) else _view(what, value)
+    if not array.flags.aligned:
+        raise ArgumentError(
+            f"{what}: expected an array that is aligned to its elements, got one that begins within an element"
+        )
+    return array
 
 
 def _view(what: str, value: Any) -> npt.NDArray[Any]:

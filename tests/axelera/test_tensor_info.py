@@ -114,6 +114,14 @@ def test_sources_need_not_be_contiguous() -> None:
     assert np.array_equal(info.dequantize(out), dequantize_as_documented(info, out))
 
 
+def test_sources_may_begin_within_an_element() -> None:
+    info = TensorInfo((1, 4, 6, 3), scale=0.5)
+    src = np.random.default_rng(2).normal(size=info.shape).astype(np.float32)
+    moved = np.frombuffer(b"x" + src.tobytes(), np.uint8)[1:].view(np.float32).reshape(src.shape)
+    assert not moved.flags.aligned
+    assert np.array_equal(info.quantize(moved), info.quantize(src))
+
+
 def test_float_tensors_are_padded_only() -> None:
     info = TensorInfo((1, 4), np.dtype(np.float32), padding=[(0, 0), (1, 1)])
     src = np.array([[2.5, -1.5]], np.float32)

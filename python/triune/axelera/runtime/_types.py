@@ -130,9 +130,7 @@ class TensorInfo:
 
         Raises `InvalidArgument` if the shape is another, or there is no quantization to this dtype.
         """
-        array = np.ascontiguousarray(src)
-        if array.ndim == 0 and self.shape:
-            array = np.asarray(src)
+        array = np.require(src, requirements=("C", "A"))
         self._expect("src", array.shape, self.unpadded_shape)
         if self.dtype not in (np.int8, np.uint8):
             if array.dtype != self.dtype:
