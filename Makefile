@@ -93,6 +93,8 @@ mutants: $(DEV) ## plant SAMPLE (100) faults by SEED (1) in CRATES (all): which 
 lint: $(DEV) $(NATIVE) ## check formatting, lints, types and stubs
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	@# What an embedder builds who asks for nothing more.
+	cargo clippy --package triune --quiet -- -D warnings
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy

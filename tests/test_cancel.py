@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 
 import numpy as np
@@ -492,6 +493,109 @@ def test_waits_for_a_server_that_stands_still_stop_by_signals() -> None:
 
 
 # ---- other threads
+
+
+def long_run() -> tuple[triune.Session, dict[str, np.ndarray]]:
+    """Return a session, and feeds that it would take minutes for."""
+    x = np.zeros((2048, 2048), np.float32)
+    return triune.Session(products(2048, 400)), {"x": x, "w": x}
+
+
+def test_closing_a_session_stops_its_runs() -> None:
+    session, feeds = long_run()
+    started = time.monotonic()
+    run = session.run_async(feeds)
+    failed: list[BaseException] = []
+
+    def other() -> None:
+        try:
+            session.run(feeds)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    wait_until(run.running)
+    time.sleep(0.2)
+    session.close()
+    with pytest.raises(ReleasedError, match="the run was stopped"):
+        run.result(60)
+    thread.join(60)
+    assert [str(error) for error in failed] == ["the run was stopped"]
+    assert time.monotonic() - started < 60
+
+
+def test_cancelling_a_run_stops_it_alone() -> None:
+    session, feeds = long_run()
+    first, second = session.run_async(feeds), session.run_async(feeds)
+    wait_until(first.running)
+    time.sleep(0.2)
+    started = time.monotonic()
+    assert first.cancel()
+    with pytest.raises(CancelledError):
+        first.result(60)
+    assert time.monotonic() - started < IN_TIME
+    assert first.cancelled()
+    assert not first.cancel()
+    # The next one takes its turn.
+    wait_until(second.running)
+    assert not second.done()
+
+    async def awaited() -> None:
+        await second
+
+    assert second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(awaited())
+    small = {name: np.ones((2048, 2048), np.float32) for name in ("x", "w")}
+    run = session.run_async(small)
+
+    async def given_up() -> None:
+        await asyncio.wait_for(asyncio.wrap_future(run), 0.2)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(given_up())
+    wait_until(run.done)
+    assert run.cancelled()
+
+
+def test_an_interrupt_ends_programs_that_wait_for_a_run() -> None:
+    program = f"""
+import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
+import test_cancel
+session, feeds = test_cancel.long_run()
+run = session.run_async(feeds)
+print("ready", flush=True)
+run.result()
+"""
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(0.3)
+    started = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=60)
+    assert time.monotonic() - started < IN_TIME
+    assert said.splitlines()[-1] == "KeyboardInterrupt"
+
+
+@pytest.mark.parametrize("operator", ["NonZero", "Unique"])
+def test_operators_between_stages_stop_by_signals(operator: str) -> None:
+    node = helper.make_node(operator, ["x"], ["y"])
+    info = [helper.make_tensor_value_info("x", TensorProto.BOOL, [1, 1 << 28])]
+    graph = helper.make_graph([node], "g", info, [helper.make_tensor_value_info("y", 0, None)])
+    if operator == "Unique":
+        graph.input[0].type.tensor_type.elem_type = TensorProto.INT32
+        graph.input[0].type.tensor_type.shape.dim[1].dim_value = 1 << 24
+    graph.output[0].type.tensor_type.elem_type = TensorProto.INT32 if operator == "Unique" else TensorProto.INT64
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = triune.Session(model.SerializeToString())
+    x = np.ones((1, 1 << 28), bool) if operator == "NonZero" else np.arange(1 << 24, dtype=np.int32)[None, ::-1].copy()
+    threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        session.run({"x": x})
+    assert time.monotonic() - started < IN_TIME
 
 
 def test_closing_a_board_stops_its_job() -> None:

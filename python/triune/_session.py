@@ -6,8 +6,8 @@ import logging
 import operator
 import os
 import time
-from collections.abc import Generator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -21,6 +21,7 @@ from triune import _fork, _native
 from triune._arrays import operand, target
 from triune._files import MODEL_LIMIT
 from triune._model_info import ModelInfo
+from triune._native import Cancel
 from triune._text import html_table, nearest, short
 from triune.errors import ArgumentError, FileError, FormatError, ReleasedError
 
@@ -158,7 +159,51 @@ class SessionProfile:
 
 class Run(Future[Results]):
     """A run under way, or one that waits for its turn, by `Session.run_async`: a `concurrent.futures.Future` that can be
-    awaited, too."""
+    awaited, too, and cancelled at any time."""
+
+    def __init__(self) -> None:
+        """Make one that has not begun."""
+        super().__init__()
+        self._token = Cancel()
+        self._wanted = True
+        self._stopped = False
+
+    def cancel(self) -> bool:
+        """Stop the run, within some 50 ms where it is under way: its result raises `concurrent.futures.CancelledError`. Returns
+        whether there was something to stop: False once it is done."""
+        if super().cancel():
+            return True
+        if self.done():
+            return False
+        self._wanted = False
+        self._token.cancel()
+        return True
+
+    def cancelled(self) -> bool:
+        """Return whether `cancel` kept it from giving results."""
+        return self._stopped or super().cancelled()
+
+    def result(self, timeout: float | None = None) -> Results:
+        """Wait for the results, `timeout` seconds at most if there is one. An interrupt (Ctrl-C) stops the run.
+
+        Raises what `Session.run` raises, `TimeoutError` behind the timeout, `concurrent.futures.CancelledError` behind `cancel`.
+        """
+        try:
+            return super().result(timeout)
+        except KeyboardInterrupt:
+            self.cancel()
+            raise
+
+    def _compute(self, compute: Callable[[Cancel], Results]) -> None:
+        if not self.set_running_or_notify_cancel():
+            return
+        try:
+            results = compute(self._token)
+        except BaseException as error:
+            self._stopped = not self._wanted and isinstance(error, ReleasedError)
+            self.set_exception(CancelledError() if self._stopped else error)
+        else:
+            self.set_result(results)
 
     def __await__(self) -> Generator[Any, None, Results]:
         """Wait for the results in an event loop, which goes on meanwhile."""
@@ -355,8 +400,20 @@ class Session:
 
         Raises `triune.errors.ArgumentError` if a name is unknown or missing, or an array does not fit: it names the
         input, what was expected and what came; `UnsupportedError` if the model does not run with such extents;
-        `ReleasedError` if the session is closed.
+        `ReleasedError` if the session is closed, before or meanwhile.
         """
+        return self._run(first, second, out=out, convert=convert)
+
+    def _run(
+        self,
+        first: Any,
+        second: Any = None,
+        /,
+        *,
+        out: Mapping[str, Any] | Sequence[Any] | None = None,
+        convert: bool = False,
+        cancel: Cancel | None = None,
+    ) -> Results:
         names, feeds = (None, first) if second is None else (first, second)
         native = self._native
         if not isinstance(feeds, Mapping):
@@ -367,7 +424,7 @@ class Session:
             dtype = self._dtypes.get(name)
             arrays[name] = value if dtype is None else self._fed(name, value, dtype, convert)
         places = None if names is None else [self._place(name) for name in _names(names)]
-        results = native.run(arrays, None if out is None else self._targets(out, places))
+        results = native.run(arrays, None if out is None else self._targets(out, places), cancel)
         return results if places is None else [results[place] for place in places]
 
     def _fed(self, name: str, value: Any, dtype: np.dtype[Any], convert: bool) -> Any:
@@ -430,27 +487,20 @@ class Session:
     def run_async(self, *arguments: Any, **options: Any) -> Run:
         """Start a run as `run` does and return at once: ``.result()`` waits for the results, ``await`` does in an event loop.
 
-        Runs take turns in the order of the calls, on a thread of the session's own. One that has not begun can be cancelled.
-        What `run` raises, the result raises.
+        Runs take turns in the order of the calls, on a thread of the session's own. What `run` raises, the result raises.
+        ``.cancel()``, an interrupt (Ctrl-C) while ``.result()`` waits, and an event loop that cancels its task stop the run.
         """
         if self._open is None:
             raise _closed()
         run = Run()
 
-        def compute() -> None:
-            if not run.set_running_or_notify_cancel():
-                return
-            try:
-                results = self.run(*arguments, **options)
-            except BaseException as error:
-                run.set_exception(error)
-            else:
-                run.set_result(results)
+        def compute(token: Cancel) -> Results:
+            return self._run(*arguments, **options, cancel=token)
 
         with self._starting:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(1, "triune-session")
-            turn = self._executor.submit(compute)
+            turn = self._executor.submit(run._compute, compute)
         # By `close`, before its turn.
         turn.add_done_callback(lambda turn: turn.cancelled() and run.cancel())
         return run
@@ -514,9 +564,11 @@ class Session:
         return other
 
     def close(self) -> None:
-        """Let go of the model. Runs under way end as they would; those that `run_async` has not begun are cancelled. A second
-        call does nothing."""
-        self._open = None
+        """Let go of the model. Runs under way are stopped, within some 50 ms, and raise `triune.errors.ReleasedError`; those that
+        `run_async` has not begun are cancelled. A second call does nothing."""
+        native, self._open = self._open, None
+        if native is not None:
+            native.stop()
         with self._starting:
             executor, self._executor = self._executor, None
         if executor is not None:

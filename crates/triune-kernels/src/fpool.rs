@@ -24,8 +24,10 @@ pub(crate) struct Region {
 /// What the kernels make of the taps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Join {
-    /// The largest, the first of equal ones.
+    /// The largest number, the first of equal ones.
     Max,
+    /// The same, but a NaN wins.
+    MaxOrNan,
     /// The sum in their order, divided.
     Mean,
     /// The sum of the rows' sums, divided.
@@ -74,10 +76,11 @@ fn pixel(
     true
 }
 
+/// The largest number, or a NaN if there is one and it `NAN_WINS`.
 #[derive(Clone, Copy)]
-struct MaxFloat;
+struct MaxFloat<const NAN_WINS: bool>;
 
-impl Reduce for MaxFloat {
+impl<const NAN_WINS: bool> Reduce for MaxFloat<NAN_WINS> {
     type In = f32;
     type Sum = f32;
     type Out = f32;
@@ -87,7 +90,7 @@ impl Reduce for MaxFloat {
     }
     #[inline(always)]
     fn add(&self, sum: f32, x: f32) -> f32 {
-        if x > sum { x } else { sum }
+        if x > sum || (NAN_WINS && x.is_nan()) { x } else { sum }
     }
     #[inline(always)]
     fn join(&self, sum: f32, row: f32) -> f32 {
@@ -107,7 +110,8 @@ impl Reduce for MaxFloat {
         counted: usize,
         out: &mut [f32],
     ) -> bool {
-        pixel(Join::Max, level, window, x, taps, counted, out)
+        let join = if NAN_WINS { Join::MaxOrNan } else { Join::Max };
+        pixel(join, level, window, x, taps, counted, out)
     }
 }
 
@@ -164,13 +168,13 @@ pub fn pool_f32(
 ) -> Result<(), Error> {
     let level = Level::new(isa);
     match spec.kind {
-        PoolKind::Max => drive(level, MaxFloat, spec, x, in_map, y, out_map, pool),
+        PoolKind::Max => drive(level, MaxFloat::<false>, spec, x, in_map, y, out_map, pool),
         PoolKind::Average { .. } => drive(level, MeanFloat::<false>, spec, x, in_map, y, out_map, pool),
     }
 }
 
-/// One result per image and channel, of f32: an average sums each row, then the rows. `out_map` has one row and one
-/// column.
+/// One result per image and channel, of f32: an average sums each row, then the rows; among what a maximum is taken of, a NaN
+/// wins, as it does in [`reduce`](crate::reduce) and not in a window. `out_map` has one row and one column.
 ///
 /// Errors: as [`pool_f32`].
 pub fn global_pool_f32(
@@ -182,11 +186,9 @@ pub fn global_pool_f32(
     out_map: Nhwc,
     pool: &Pool,
 ) -> Result<(), Error> {
-    let spec = global(kind, in_map, out_map)?;
+    let (level, spec) = (Level::new(isa), global(kind, in_map, out_map)?);
     match kind {
-        PoolKind::Max => pool_f32(isa, &spec, x, in_map, y, out_map, pool),
-        PoolKind::Average { .. } => {
-            drive(Level::new(isa), MeanFloat::<true>, &spec, x, in_map, y, out_map, pool)
-        }
+        PoolKind::Max => drive(level, MaxFloat::<true>, &spec, x, in_map, y, out_map, pool),
+        PoolKind::Average { .. } => drive(level, MeanFloat::<true>, &spec, x, in_map, y, out_map, pool),
     }
 }

@@ -2,8 +2,9 @@
 //! tap while the others go on.
 
 use std::arch::x86_64::{
-    _mm256_add_ps, _mm256_div_ps, _mm256_loadu_ps, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps,
-    _mm256_set1_ps, _mm256_storeu_ps, _mm512_add_ps, _mm512_div_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps,
+    _CMP_UNORD_Q, _mm256_add_ps, _mm256_blendv_ps, _mm256_cmp_ps, _mm256_div_ps, _mm256_loadu_ps,
+    _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps, _mm256_set1_ps, _mm256_storeu_ps, _mm512_add_ps,
+    _mm512_cmp_ps_mask, _mm512_div_ps, _mm512_loadu_ps, _mm512_mask_mov_ps, _mm512_mask_storeu_ps,
     _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_set1_ps, _mm512_storeu_ps,
 };
 
@@ -11,12 +12,13 @@ use crate::conv::fgemm_x86::{mask_256, mask_512};
 use crate::fpool::{Join, Region};
 
 const MAX: u8 = 0;
-const MEAN: u8 = 1;
-const MEAN_BY_ROWS: u8 = 2;
+const MAX_OR_NAN: u8 = 1;
+const MEAN: u8 = 2;
+const MEAN_BY_ROWS: u8 = 3;
 
 macro_rules! pool {
     ($name:ident, $channels:ident, $kernel:ident, $features:literal, $lanes:literal, $splat:ident, $load:ident, $store:ident,
-     $add:ident, $div:ident, $max:ident, $mask:ident, $masked_load:expr, $masked_store:ident) => {
+     $add:ident, $div:ident, $max:ident, $or_nan:expr, $mask:ident, $masked_load:expr, $masked_store:ident) => {
         /// # Safety
         /// The region's taps can be read for as many channels as `out` has, on a machine with the features.
         #[target_feature(enable = $features)]
@@ -25,6 +27,7 @@ macro_rules! pool {
             unsafe {
                 match join {
                     Join::Max => $channels::<MAX>(region, out),
+                    Join::MaxOrNan => $channels::<MAX_OR_NAN>(region, out),
                     Join::Mean => $channels::<MEAN>(region, out),
                     Join::MeanByRows => $channels::<MEAN_BY_ROWS>(region, out),
                 }
@@ -68,7 +71,8 @@ macro_rules! pool {
             out: &mut [f32],
         ) {
             let mask = $mask(out.len() - channel);
-            let mut sums = [$splat(if JOIN == MAX { f32::NEG_INFINITY } else { 0.0 }); VECTORS];
+            let largest = JOIN == MAX || JOIN == MAX_OR_NAN;
+            let mut sums = [$splat(if largest { f32::NEG_INFINITY } else { 0.0 }); VECTORS];
             let mut line = region.input.wrapping_add(channel);
             for _ in 0..region.taps[0] {
                 let mut row = if JOIN == MEAN_BY_ROWS { [$splat(0.0); VECTORS] } else { sums };
@@ -79,7 +83,11 @@ macro_rules! pool {
                         // SAFETY: channels of a tap, as the caller promised.
                         let x = unsafe { if LAST { $masked_load(x, mask) } else { $load(x) } };
                         // The second operand stays where the first is NaN or equal.
-                        *row = if JOIN == MAX { $max(x, *row) } else { $add(*row, x) };
+                        *row = match JOIN {
+                            MAX => $max(x, *row),
+                            MAX_OR_NAN => $or_nan(x, $max(x, *row)),
+                            _ => $add(*row, x),
+                        };
                     }
                     x = x.wrapping_add(region.steps[1]);
                 }
@@ -90,7 +98,7 @@ macro_rules! pool {
             }
             let counted = $splat(region.counted);
             for (vector, sum) in sums.into_iter().enumerate() {
-                let y = if JOIN == MAX { sum } else { $div(sum, counted) };
+                let y = if largest { sum } else { $div(sum, counted) };
                 let output = out.as_mut_ptr().wrapping_add(channel + vector * $lanes);
                 // SAFETY: channels of the result; masked lanes are not touched.
                 unsafe {
@@ -117,6 +125,7 @@ pool!(
     _mm512_add_ps,
     _mm512_div_ps,
     _mm512_max_ps,
+    |x, larger| _mm512_mask_mov_ps(larger, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x), x),
     mask_512,
     |from: *const f32, mask| _mm512_maskz_loadu_ps(mask, from),
     _mm512_mask_storeu_ps
@@ -133,6 +142,7 @@ pool!(
     _mm256_add_ps,
     _mm256_div_ps,
     _mm256_max_ps,
+    |x, larger| _mm256_blendv_ps(larger, x, _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x)),
     mask_256,
     |from: *const f32, mask| _mm256_maskload_ps(from, mask),
     _mm256_maskstore_ps

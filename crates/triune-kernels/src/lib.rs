@@ -66,8 +66,8 @@ pub use resize::{QResize, Resize, ResizeSpec};
 pub use softmax::{AxisShape, QSoftmax, softmax};
 pub use tensor_info::{MAX_RANK, TensorPad};
 pub use typed::{
-    Cast, Choice, Convertible, Integer, Ordered, Truth, compare, convert, convert_maps, double_binary,
-    double_unary, has_double, has_integer, integer_binary, narrow, select, widen,
+    Choice, Convertible, Integer, Ordered, Truth, compare, convert, double_binary, double_unary, has_double,
+    has_integer, integer_binary, narrow, select, widen,
 };
 pub use unary::{table, table_f32, unary};
 pub use warp::{Sample, WarpSpec, warp_perspective};

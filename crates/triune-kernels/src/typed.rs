@@ -431,64 +431,6 @@ pub fn convert<T: Convertible, O: Convertible>(
     })
 }
 
-/// A pair of types that networks convert feature maps between, and indices.
-pub trait Cast<O>: Convertible {
-    /// As by way of [`Convertible`], in the form that machines have instructions for.
-    fn cast(self) -> O;
-}
-
-macro_rules! casts {
-    ($($from:ty => $($to:ty)|+;)+) => {$($(
-        impl Cast<$to> for $from {
-            #[inline(always)]
-            fn cast(self) -> $to {
-                self as $to
-            }
-        }
-    )+)+};
-}
-
-/// Reals are cut into 64 bits first, of which narrower integers have the low ones.
-macro_rules! cuts {
-    ($($to:ty)|+) => {$(
-        impl Cast<$to> for f32 {
-            #[inline(always)]
-            fn cast(self) -> $to {
-                self as i64 as $to
-            }
-        }
-    )+};
-}
-
-casts!(
-    u8 => f32;
-    i8 => f32;
-    i32 => f32 | i64;
-    i64 => f32 | i32;
-    f32 => i64;
-);
-cuts!(u8 | i8 | i32);
-
-multiversion! {
-    fn convert_run[T: Cast<O>, O: Convertible](run: Run<'_, T>, out: &mut [O], stride: usize) {
-        combine(run, out, stride, |x, _| x.cast());
-    }
-}
-
-/// As [`convert`], compiled for each instruction set: for the pairs of types that networks convert feature maps between.
-///
-/// Errors: slices shorter than the nest's spans.
-pub fn convert_maps<T: Cast<O>, O: Convertible>(
-    isa: Isa,
-    shape: &Broadcast,
-    x: &[T],
-    out: &mut [O],
-    pool: &Pool,
-) -> Result<(), Error> {
-    let level = Level::new(isa);
-    shape.runs(x, x, out, pool, &|run, out, stride| convert_run(level, run, out, stride))
-}
-
 /// What each pattern of a byte of a type stands for that nothing computes on.
 fn meanings(dtype: DType) -> [Any; 256] {
     std::array::from_fn(|byte| match dtype.decode_integer(byte as u8) {

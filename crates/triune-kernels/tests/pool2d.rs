@@ -94,7 +94,8 @@ fn float_pools_equal_one_window_at_a_time() {
     }
 }
 
-/// Wherever in a window it stands, and in vectors as in what is left over; a window of NaN alone is as one without elements.
+/// Wherever in a window it stands, and in vectors as in what is left over; a window of NaN alone is as one without elements. Of
+/// a whole map it is, wherever it stands.
 #[test]
 fn nan_is_no_largest_element() {
     let spec =
@@ -122,8 +123,8 @@ fn nan_is_no_largest_element() {
                 let mut y = vec![777.0_f32; c];
                 let whole = gapped(1, [1, 1], c, [0; 3]);
                 global_pool_f32(isa, PoolKind::Max, &x, in_map, &mut y, whole, &Pool::new(1)).unwrap();
-                let expected: Vec<f32> = (0..c).map(|channel| -7.5 - channel as f32).collect();
-                same_bits(&expected, &y, &format!("{isa:?} {place} of {c}"));
+                // The whole map has one, and there it wins.
+                assert!(y.iter().all(|y| y.is_nan()), "{isa:?} {place} of {c}: {y:?}");
             }
         }
     }

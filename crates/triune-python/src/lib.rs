@@ -78,7 +78,7 @@ mod native {
     #[pymodule_export]
     use super::report::CompileReport;
     #[pymodule_export]
-    use super::session::Session;
+    use super::session::{Cancel, Session};
     #[pymodule_export]
     use super::tensor_info::{depad_dequantize, look_up_pad, quantize_pad, spread_pixels};
     #[pymodule_export]

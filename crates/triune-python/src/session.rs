@@ -11,7 +11,10 @@ use pyo3::{
 };
 use triune::internals::{
     fork::{Brief, Lock},
-    kernels::cancel,
+    kernels::{
+        CancelToken,
+        cancel::{self, NoLock},
+    },
     runtime::{
         self, Dim, Model, ModelOptions, SessionOptions, StringTensor, Tensor, TensorMut, TensorRef, Value,
         ValueInfo, ValueKind, ValueRef,
@@ -21,9 +24,26 @@ use triune::internals::{
 
 use crate::{
     array::{self, Input, Output},
-    error::{self, InternalError},
+    error::{self, InternalError, ReleasedError},
     list::List,
 };
+
+/// Stops the runs that it was given to.
+#[pyclass(frozen, module = "triune._native")]
+pub(crate) struct Cancel(CancelToken);
+
+#[pymethods]
+impl Cancel {
+    #[new]
+    fn new() -> Self {
+        Self(CancelToken::new())
+    }
+
+    /// Stops them, now and later. A second call does nothing.
+    fn cancel(&self) {
+        self.0.cancel();
+    }
+}
 
 /// A model on this machine's CPU.
 #[pyclass(frozen, module = "triune._native")]
@@ -32,6 +52,7 @@ pub(crate) struct Session {
     model: Arc<Model>,
     /// Whether the outputs' shapes follow from the inputs'.
     is_fixed: bool,
+    stop: Brief<CancelToken>,
     last: Brief<Option<Arc<Last>>>,
 }
 
@@ -116,7 +137,7 @@ impl Session {
         let model = Arc::clone(session.model());
         let is_fixed = !session.is_staged();
         let inner = Lock::new(Inner { session, options, other: None });
-        Ok(Self { model, inner, is_fixed, last: Brief::new(None) })
+        Ok(Self { model, inner, is_fixed, stop: Brief::new(CancelToken::new()), last: Brief::new(None) })
     }
 
     /// Name, dtype and shape of each input; an extent that the model leaves open is a name.
@@ -184,13 +205,14 @@ impl Session {
     /// outputs' order; those are returned, too.
     ///
     /// Raises `ArgumentError` if a name is unknown or missing, or an array does not fit, `ForkedError` in a child of a fork that
-    /// came upon a run.
-    #[pyo3(signature = (feeds, out=None))]
+    /// came upon a run, `ReleasedError` if `stop` was called, or `cancel` is cancelled, before its end.
+    #[pyo3(signature = (feeds, out=None, cancel=None))]
     fn run<'py>(
         &self,
         py: Python<'py>,
         feeds: &Bound<'py, PyDict>,
         out: Option<List<Option<Bound<'py, PyAny>>>>,
+        cancel: Option<&Cancel>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let inputs = self.model.inputs();
         let defaults = self.model.defaults();
@@ -233,7 +255,8 @@ impl Session {
                 None => None,
             });
         }
-        let results = self.detached(py, |inner| {
+        let token = cancel.map_or_else(CancelToken::new, |cancel| cancel.0.clone());
+        let results = self.stoppable(py, &token, |inner| {
             let lists = parts.iter().map(Parts::owned).collect::<Result<Vec<_>, _>>()?;
             let values: Vec<ValueRef<'_>> =
                 parts.iter().zip(&lists).map(|(parts, list)| parts.value(list)).collect();
@@ -249,6 +272,11 @@ impl Session {
             None => given.map(Ok),
         });
         results.collect()
+    }
+
+    /// Stops what other threads are in, or wait for: they raise `ReleasedError`. The session can be used again.
+    fn stop(&self) {
+        std::mem::take(&mut *self.stop.lock()).cancel();
     }
 
     /// Plans for inputs of these shapes, in the order of `inputs`, and returns the outputs' shapes, None for one that depends on
@@ -351,14 +379,37 @@ impl Session {
         py: Python<'_>,
         work: impl Ungil + Send + FnOnce(&mut Inner) -> Result<T, runtime::Error>,
     ) -> PyResult<T> {
-        error::detached(py, || {
-            let mut inner = cancel::lock(&self.inner).map_err(error::no_lock)?;
+        self.stoppable(py, &CancelToken::new(), work)
+    }
+
+    /// The same for work that a token stops as well.
+    fn stoppable<T: Ungil + Send>(
+        &self,
+        py: Python<'_>,
+        token: &CancelToken,
+        work: impl Ungil + Send + FnOnce(&mut Inner) -> Result<T, runtime::Error>,
+    ) -> PyResult<T> {
+        let stop = self.stop.lock().clone();
+        let locked = || {
+            let mut inner = cancel::lock(&self.inner).map_err(|no| match no {
+                NoLock::Cancelled => stopped(),
+                no => error::no_lock(no),
+            })?;
             if self.inner.is_poisoned() {
                 return Err(InternalError::new_err("an earlier run failed midway"));
             }
-            work(&mut inner).map_err(error::runtime)
-        })?
+            let done = work(&mut inner);
+            if stop.is_cancelled() || token.is_cancelled() {
+                return Err(stopped());
+            }
+            done.map_err(error::runtime)
+        };
+        error::stoppable(py, Some(&stop), || token.during(locked))?
     }
+}
+
+fn stopped() -> PyErr {
+    ReleasedError::new_err("the run was stopped")
 }
 
 /// An array that a run takes, which nobody changes meanwhile.

@@ -38,7 +38,7 @@ pub fn run<'a>(
         Op::Hosted(Hosted::LinearAttention(op)) => linear_attention::run(&at, *op)?,
         Op::Hosted(Hosted::NGrams(op)) => vec![n_grams::count(&at, op)?],
         Op::Hosted(Hosted::NonMaxSuppression(op)) => vec![non_max_suppression(&at, *op)?],
-        _ => return Err(wrong(step, "it does not run on the host by itself")),
+        _ => return Err(unsupported(step, "it does not run on the host by itself")),
     };
     let named = step.outputs.iter().zip(results);
     Ok(named.filter_map(|(name, tensor)| Some((name.as_deref()?, tensor))).collect())
@@ -71,7 +71,14 @@ pub(crate) fn axis(step: &HostStep, axis: i64, rank: usize) -> Result<usize, Err
         .ok_or_else(|| wrong(step, format!("axis {axis} is not one of {rank} dimensions")))
 }
 
+/// What has arrived does not fit the operator.
 pub(crate) fn wrong(step: &HostStep, reason: impl Into<String>) -> Error {
+    triune_graph::Error::Shape { node: step.name.clone(), op: step.op.name().into(), reason: reason.into() }
+        .into()
+}
+
+/// There is nothing that runs the operator.
+pub(crate) fn unsupported(step: &HostStep, reason: impl Into<String>) -> Error {
     triune_compiler::Error::Unsupported {
         node: step.name.clone(),
         op: step.op.name().into(),
@@ -111,7 +118,7 @@ impl<'a> Operands<'a> {
         if tensor.dtype != DType::F32 {
             return Err(self.wrong(format!("operand {index} of type {}; f32 is expected", tensor.dtype)));
         }
-        Ok(tensor.bytes.as_chunks::<4>().0.iter().map(|&word| f32::from_le_bytes(word)).collect())
+        Ok(memory::collected(tensor.bytes.as_chunks().0.iter().map(|&word| f32::from_le_bytes(word)))?)
     }
 
     /// The elements of an operand as reals, one after the other.
@@ -226,16 +233,23 @@ impl Iterator for Elements<'_> {
     }
 }
 
+/// As many elements as a run of a host operator's loop takes between two looks at whether it is to go on.
+pub(crate) const ROUND: usize = 1 << 16;
+
 fn words<const N: usize>(
+    at: &Operands<'_>,
     dtype: DType,
     shape: &[usize],
-    words: impl Iterator<Item = [u8; N]>,
-) -> Option<Tensor> {
-    Some(Tensor { dtype, shape: Shape::new(shape)?, bytes: words.flatten().collect() })
+    words: impl ExactSizeIterator<Item = [u8; N]>,
+) -> Result<Tensor, Error> {
+    let shape = Shape::new(shape).ok_or_else(|| at.wrong("too many results"))?;
+    let mut bytes = memory::with_room(words.len().saturating_mul(N))?;
+    words.for_each(|word| bytes.extend_from_slice(&word));
+    Ok(Tensor { dtype, shape, bytes })
 }
 
-fn ints(shape: &[usize], values: &[i32]) -> Option<Tensor> {
-    words(DType::I32, shape, values.iter().map(|value| value.to_le_bytes()))
+fn ints(at: &Operands<'_>, shape: &[usize], values: &[i32]) -> Result<Tensor, Error> {
+    words(at, DType::I32, shape, values.iter().map(|value| value.to_le_bytes()))
 }
 
 fn cond_take(at: &Operands<'_>, op: CondTake) -> Result<Vec<Tensor>, Error> {
@@ -247,13 +261,18 @@ fn cond_take(at: &Operands<'_>, op: CondTake) -> Result<Vec<Tensor>, Error> {
     let mut bytes = Vec::new();
     let mut indices = Vec::new();
     for (index, (element, mask)) in x.bytes.chunks_exact(size).zip(Elements::of(mask)).enumerate() {
+        if index.is_multiple_of(ROUND) {
+            work::go_on()?;
+            memory::grow(&mut bytes, ROUND * size)?;
+            memory::grow(&mut indices, ROUND)?;
+        }
         if meets(op, mask) {
             bytes.extend_from_slice(element);
             indices.push(i32::try_from(index).map_err(|_| at.wrong("more than 2^31 elements"))?);
         }
     }
     let shape = Shape::from([indices.len()]);
-    let indices = ints(&shape, &indices).ok_or_else(|| at.wrong("too many results"))?;
+    let indices = ints(at, &shape, &indices)?;
     Ok(vec![Tensor { dtype: x.dtype, shape, bytes }, indices])
 }
 
@@ -296,13 +315,15 @@ fn non_zero(at: &Operands<'_>) -> Result<Tensor, Error> {
     let mut at_row = vec![0_i64; outer.len()];
     let mut elements = Elements::of(x);
     for _ in 0..outer.iter().product::<usize>() {
-        work::go_on()?;
         let (last, before) = places.split_last_mut().ok_or_else(|| at.wrong("no axes"))?;
         let known = last.len();
-        memory::grow(last, extent)?;
-        last.extend(
-            elements.by_ref().take(extent).zip(0..).filter(|(own, _)| !own.is_zero()).map(|(_, at)| at),
-        );
+        for first in (0..extent).step_by(ROUND) {
+            work::go_on()?;
+            let count = ROUND.min(extent - first);
+            memory::grow(last, count)?;
+            let round = elements.by_ref().take(count).zip(first as i64..);
+            last.extend(round.filter(|(own, _)| !own.is_zero()).map(|(_, at)| at));
+        }
         for (places, &own) in before.iter_mut().zip(&at_row) {
             memory::grow(places, last.len() - known)?;
             places.resize(last.len(), own);
@@ -317,7 +338,10 @@ fn non_zero(at: &Operands<'_>) -> Result<Tensor, Error> {
     }
     let found = places.first().map_or(0, Vec::len);
     let mut bytes = memory::with_room(shape.len().saturating_mul(8 * found))?;
-    places.iter().flatten().for_each(|place| bytes.extend_from_slice(&place.to_le_bytes()));
+    for places in places.iter().flat_map(|places| places.chunks(ROUND)) {
+        work::go_on()?;
+        places.iter().for_each(|place| bytes.extend_from_slice(&place.to_le_bytes()));
+    }
     let shape = Shape::new(&[shape.len(), found]).ok_or_else(|| at.wrong("too many results"))?;
     Ok(Tensor { dtype: DType::I64, shape, bytes })
 }
@@ -367,12 +391,7 @@ fn nms(at: &Operands<'_>, op: Nms) -> Result<Vec<Tensor>, Error> {
         kept.resize(op.max_output, last);
         indices.extend(kept.iter().map(|&index| index as i32));
     }
-    let indices = ints(&[images, op.max_output], &indices);
-    let counts = ints(&[images], &counts);
-    indices
-        .zip(counts)
-        .map(|(indices, counts)| vec![indices, counts])
-        .ok_or_else(|| at.wrong("too many results"))
+    Ok(vec![ints(at, &[images, op.max_output], &indices)?, ints(at, &[images], &counts)?])
 }
 
 /// Corners in order, as ONNX Runtime makes them of either form.
@@ -401,10 +420,10 @@ fn non_max_suppression(at: &Operands<'_>, op: NonMaxSuppression) -> Result<Tenso
     let mut results: Vec<[i64; 3]> = Vec::new();
     for (image, class) in (0..images).flat_map(|image| (0..classes).map(move |class| (image, class))) {
         let scores = &scores[(image * classes + class) * count..][..count];
-        let corners: Vec<Corners> =
-            boxes[image * count..][..count].iter().map(|&one| corners(one, op.center_point_box)).collect();
-        let mut order: Vec<usize> =
-            (0..count).filter(|&index| least.is_none_or(|least| scores[index] > least)).collect();
+        let own = boxes[image * count..][..count].iter();
+        let corners: Vec<Corners> = memory::collected(own.map(|&one| corners(one, op.center_point_box)))?;
+        let mut order: Vec<usize> = memory::with_room(count)?;
+        order.extend((0..count).filter(|&index| least.is_none_or(|least| scores[index] > least)));
         // Of equal scores the first box comes first.
         order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
         let mut kept: Vec<usize> = Vec::new();
@@ -420,11 +439,13 @@ fn non_max_suppression(at: &Operands<'_>, op: NonMaxSuppression) -> Result<Tenso
                 common > 0.0 && a > 0.0 && b > 0.0 && common / (a + b - common) > overlap
             };
             if !kept.iter().any(suppressed) {
+                memory::grow(&mut kept, 1)?;
                 kept.push(index);
             }
         }
+        memory::grow(&mut results, kept.len())?;
         results.extend(kept.into_iter().map(|index| [image as i64, class as i64, index as i64]));
     }
-    words(DType::I64, &[results.len(), 3], results.iter().flatten().map(|value| value.to_le_bytes()))
-        .ok_or_else(|| at.wrong("too many results"))
+    let values = results.as_flattened().iter().map(|value| value.to_le_bytes());
+    words(at, DType::I64, &[results.len(), 3], values)
 }

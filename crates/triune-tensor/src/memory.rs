@@ -2,7 +2,7 @@
 //! the process goes on.
 //!
 //! The ordinary ways to allocate end the process then. Whatever is sized by a number that somebody else wrote comes from
-//! here: in one piece ([`filled`], [`copied`], [`with_room`], [`grow`]), or as the [`Room`] that work with many small parts
+//! here: in one piece ([`filled`], [`copied`], [`collected`], [`with_room`], [`grow`]), or as the [`Room`] that work with many small parts
 //! claims before it makes them.
 
 mod room;
@@ -52,6 +52,13 @@ pub fn grow<T>(elements: &mut Vec<T>, more: usize) -> Result<(), OutOfMemory> {
 pub fn filled<T: Copy>(count: usize, value: T) -> Result<Vec<T>, OutOfMemory> {
     let mut elements = with_room(count)?;
     elements.resize(count, value);
+    Ok(elements)
+}
+
+/// The elements of an iterator.
+pub fn collected<T>(from: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>, OutOfMemory> {
+    let mut elements = with_room(from.len())?;
+    elements.extend(from);
     Ok(elements)
 }
 

@@ -69,8 +69,17 @@ impl Lowering<'_> {
 
     /// How a command has elements that lie as `own` beside the places and the indices of `pick`.
     fn indexed(&self, node: &Node, own: &View, pick: &Pick) -> Result<Indexed, Error> {
-        if pick.axes.len() > 6 || pick.axes.iter().any(|&(extent, _)| extent == 0) {
-            return Err(Error::unsupported(node, "more than six indexed axes, or one without elements"));
+        if pick.axes.len() > 6 {
+            return Err(Error::unsupported(node, "more than six indexed axes"));
+        }
+        if let Some(axis) = pick.axes.iter().position(|&(extent, _)| extent == 0) {
+            // Whatever the indices are, all of them lead out of it.
+            return Err(triune_graph::Error::Shape {
+                node: node.name.clone(),
+                op: node.op.name().into(),
+                reason: format!("indexed axis {axis} has extent 0, where every index is outside"),
+            }
+            .into());
         }
         if !matches!(pick.indices.dtype, DType::I32 | DType::I64) {
             return Err(Error::unsupported(node, format!("indices of type {}", pick.indices.dtype)));

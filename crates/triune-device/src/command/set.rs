@@ -420,7 +420,7 @@ commands! {
         [in] input: FeatureMap,
         /// Output.
         [out] output: FeatureMap,
-        /// What is computed; both averages are the same.
+        /// What is computed; both averages are the same, and of floats a NaN is the largest.
         kind: PoolKind,
         /// 8 bit: meaning of the input.
         input_quant: Quant,

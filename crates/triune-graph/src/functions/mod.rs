@@ -7,6 +7,7 @@
 
 pub(crate) mod exact;
 pub(crate) mod running;
+#[cfg(feature = "megengine")]
 pub(crate) mod sample;
 mod scope;
 pub(crate) mod standard;

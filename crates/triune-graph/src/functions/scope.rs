@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use triune_tensor::{DType, Shape, text::List};
+use triune_tensor::{DType, Shape, memory, text::List};
 
 use crate::{
     Constant, Error, Node, Op, ValueId,
@@ -185,15 +185,22 @@ impl<'s, 'g> Scope<'s, 'g> {
         self.constant(Constant::new(dtype, Shape::from([values.len()]), bytes).expect("as many elements"))
     }
 
-    /// A number of elements that constants may have: a file that asks for more costs nothing to write.
+    /// A number of elements that constants may have, which a file that asks for more costs nothing to write, and that there is
+    /// memory for.
     pub(crate) fn bounded(&self, count: Option<usize>) -> Result<usize, Error> {
+        /// Bytes that an element takes while a constant is made of f64, one after the other.
+        const EACH: u64 = 32;
         match count {
-            Some(count) if count <= Self::MOST => Ok(count),
+            Some(count) if count <= Self::MOST => {
+                memory::check_room(EACH * count as u64)?;
+                Ok(count)
+            }
             _ => Err(self.unsupported(format!("a list of more than {} numbers", Self::MOST))),
         }
     }
 
     /// A product of extents, which those of a tensor without elements may not have.
+    #[cfg(feature = "megengine")]
     pub(crate) fn product(&self, extents: &[usize]) -> Result<usize, Error> {
         let product = extents.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent));
         product

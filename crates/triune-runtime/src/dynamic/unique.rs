@@ -6,7 +6,7 @@ use triune_device::work;
 use triune_graph::ops::Unique;
 use triune_tensor::{DType, Shape, memory};
 
-use super::{Element, Elements, Operands, words};
+use super::{Element, Elements, Operands, ROUND, words};
 use crate::{Error, Tensor};
 
 /// NaN is larger than every number and equal to NaN; types are never mixed.
@@ -65,7 +65,11 @@ pub(super) fn unique(at: &Operands<'_>, op: Unique) -> Result<Vec<Tensor>, Error
         }
     };
     let mut elements = memory::with_room(outer * count * inner)?;
-    elements.extend(Elements::of(x));
+    let mut rest = Elements::of(x);
+    while elements.len() < outer * count * inner {
+        work::go_on()?;
+        elements.extend(rest.by_ref().take(ROUND));
+    }
     let part = |index: usize| {
         (0..outer)
             .flat_map(move |outer| (0..inner).map(move |inner_at| (outer * count + index) * inner + inner_at))
@@ -78,18 +82,31 @@ pub(super) fn unique(at: &Operands<'_>, op: Unique) -> Result<Vec<Tensor>, Error
     places.extend(0..count);
     sort(&mut places, order)?;
     // For each different one its members, the first of which stands first.
-    let mut groups: Vec<&[usize]> = places.chunk_by(|a, b| order(a, b).is_eq()).collect();
+    let mut groups: Vec<&[usize]> = Vec::new();
+    for (number, group) in places.chunk_by(|a, b| order(a, b).is_eq()).enumerate() {
+        if number.is_multiple_of(ROUND) {
+            work::go_on()?;
+        }
+        memory::grow(&mut groups, 1)?;
+        groups.push(group);
+    }
     if !op.sorted {
-        groups.sort_by_key(|group| group[0]);
+        groups.sort_unstable_by_key(|group| group[0]);
     }
     let mut inverse = memory::filled(count, 0_i64)?;
     for (number, group) in groups.iter().enumerate() {
+        if number.is_multiple_of(ROUND) {
+            work::go_on()?;
+        }
         group.iter().for_each(|&member| inverse[member] = number as i64);
     }
     let size = x.dtype.bytes();
     let mut bytes = memory::with_room(outer * groups.len() * inner * size)?;
     for outer in 0..outer {
-        for group in &groups {
+        for (number, group) in groups.iter().enumerate() {
+            if number.is_multiple_of(ROUND) {
+                work::go_on()?;
+            }
             let from = (outer * count + group[0]) * inner * size;
             bytes.extend_from_slice(&x.bytes[from..][..inner * size]);
         }
@@ -100,13 +117,12 @@ pub(super) fn unique(at: &Operands<'_>, op: Unique) -> Result<Vec<Tensor>, Error
         Some(axis) => shape[axis_of(axis)?] = groups.len(),
     }
     let shape = Shape::new(&shape).ok_or_else(|| at.wrong("too many dimensions"))?;
-    let list =
-        |values: &[i64]| words(DType::I64, &[values.len()], values.iter().map(|value| value.to_le_bytes()));
-    let first: Vec<i64> = groups.iter().map(|group| group[0] as i64).collect();
-    let counts: Vec<i64> = groups.iter().map(|group| group.len() as i64).collect();
-    let lists = [list(&first), list(&inverse), list(&counts)];
-    let lists: Option<Vec<Tensor>> = lists.into_iter().collect();
-    let mut results = vec![Tensor { dtype: x.dtype, shape, bytes }];
-    results.extend(lists.ok_or_else(|| at.wrong("too many results"))?);
-    Ok(results)
+    let of_groups = |number: fn(&[usize]) -> usize| {
+        let numbers = groups.iter().map(|group| (number(group) as i64).to_le_bytes());
+        words(at, DType::I64, &[groups.len()], numbers)
+    };
+    let inverse = words(at, DType::I64, &[count], inverse.iter().map(|number| number.to_le_bytes()))?;
+    let first = of_groups(|group| group[0])?;
+    let counts = of_groups(<[usize]>::len)?;
+    Ok(vec![Tensor { dtype: x.dtype, shape, bytes }, first, inverse, counts])
 }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Error, Tensor, TensorRef,
-    dynamic::{self, wrong},
+    dynamic::{self, unsupported, wrong},
     engine::Resources,
 };
 
@@ -39,7 +39,7 @@ pub(super) fn run(
         Hosted::Loop(op) => at.repeat(op, &mut bodies[0]),
         Hosted::Scan(op) => at.scan(op, &mut bodies[0]),
         Hosted::Map(op) => at.map(op, &mut bodies[0]),
-        _ => Err(wrong(step, "it has no networks of its own")),
+        _ => Err(unsupported(step, "it has no networks of its own")),
     }
 }
 

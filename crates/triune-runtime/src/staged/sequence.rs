@@ -1,7 +1,8 @@
 //! Operators over lists of tensors, and over values that may be missing.
 
+use triune_device::work;
 use triune_graph::{ops::SequenceOp, passes::HostStep};
-use triune_tensor::{DType, Shape, text::List};
+use triune_tensor::{DType, Shape, memory, text::List};
 
 use super::{
     Table,
@@ -9,7 +10,7 @@ use super::{
 };
 use crate::{
     Error, Tensor, TensorRef,
-    dynamic::{self, wrong},
+    dynamic::{self, ROUND, wrong},
 };
 
 /// Runs the step.
@@ -121,11 +122,12 @@ impl<'a> At<'a> {
         let tensor = self.tensor(index)?;
         match tensor.dtype {
             DType::I64 => {
-                Ok(tensor.bytes.as_chunks().0.iter().map(|&word| i64::from_le_bytes(word)).collect())
+                let words = tensor.bytes.as_chunks().0.iter();
+                Ok(memory::collected(words.map(|&word| i64::from_le_bytes(word)))?)
             }
             DType::I32 => {
                 let words = tensor.bytes.as_chunks().0.iter();
-                Ok(words.map(|&word| i64::from(i32::from_le_bytes(word))).collect())
+                Ok(memory::collected(words.map(|&word| i64::from(i32::from_le_bytes(word))))?)
             }
             dtype => Err(self.wrong(format!("operand {index} is {dtype}, not int32 or int64"))),
         }
@@ -153,15 +155,18 @@ impl<'a> At<'a> {
             let one = self.tensor(1)?.shape.is_empty();
             (if one { self.equal_parts(strip.extent, &given)? } else { given }, true)
         } else {
-            (vec![1; strip.extent], keep)
+            (memory::filled(strip.extent, 1)?, keep)
         };
         let whole = extents.iter().try_fold(0_usize, |sum, &extent| sum.checked_add(extent));
         if whole != Some(strip.extent) {
             return Err(self.wrong(format!("parts {} of an extent of {}", List(&extents), strip.extent)));
         }
-        let mut parts = Vec::with_capacity(extents.len());
+        let mut parts = memory::with_room(extents.len())?;
         let mut start = 0;
-        for extent in extents {
+        for (part, extent) in extents.into_iter().enumerate() {
+            if part.is_multiple_of(ROUND) {
+                work::go_on()?;
+            }
             let mut shape = x.shape.to_vec();
             if keep {
                 shape[axis] = extent;
@@ -178,7 +183,7 @@ impl<'a> At<'a> {
     /// Parts of one extent, the last of what is left.
     fn equal_parts(&self, whole: usize, extent: &[usize]) -> Result<Vec<usize>, Error> {
         let &[extent @ 1..=usize::MAX] = extent else { return Err(self.wrong("parts of extent 0")) };
-        let mut parts = vec![extent; whole / extent];
+        let mut parts = memory::filled(whole / extent, extent)?;
         if !whole.is_multiple_of(extent) {
             parts.push(whole % extent);
         }

@@ -103,7 +103,7 @@ impl Step<'_> {
         let area: usize = x.shape[2..].iter().product();
         let mut shape = x.shape.clone();
         shape[2..].fill(1);
-        let all = |at: &[usize]| {
+        let all = |at: &[usize]| -> Vec<usize> {
             ((at[0] * x.shape[1] + at[1]) * area..(at[0] * x.shape[1] + at[1] + 1) * area).collect()
         };
         let to_even = !wide(self.input(0))
@@ -111,6 +111,12 @@ impl Step<'_> {
             && self.graph.requantize == Requantize::Float;
         if to_even && matches!(op.kind, PoolKind::Average { .. }) && self.quant().is_some() {
             return self.integer_mean(&shape, area);
+        }
+        if let (PoolKind::Max, Data::F32(values)) = (op.kind, &x.data) {
+            let larger = |best: f32, x: f32| if x > best || x.is_nan() { x } else { best };
+            let largest =
+                |at: Vec<usize>| all(&at).into_iter().map(|i| values[i]).fold(f32::NEG_INFINITY, larger);
+            return Tensor::new(&shape, Data::F32(positions(&shape).map(largest).collect()));
         }
         self.windows(op.kind, &shape, |at| (all(at), area))
     }

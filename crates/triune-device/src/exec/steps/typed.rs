@@ -155,35 +155,15 @@ fn convert_direct(
     if to.is_storage() {
         return stored!(narrow, to, from);
     }
-    macro_rules! maps {
-        ($($from:ident: $source:ty => $to:ident: $target:ty),* $(,)?) => {
-            match (from, to) {
-                $((DType::$from, DType::$to) => {
-                    let (x, out) = (elements::<$source>(x)?, elements_mut::<$target>(write)?);
-                    return triune_kernels::convert_maps(isa, shape, x, out, pool);
-                })*
-                (DType::F16, DType::F32) => {
-                    return triune_kernels::floats_of_halves(isa, shape, elements(x)?, elements_mut(write)?, pool);
-                }
-                (DType::F32, DType::F16) => {
-                    return triune_kernels::halves_of_floats(isa, shape, elements(x)?, elements_mut(write)?, pool);
-                }
-                _ => {}
-            }
-        };
+    match (from, to) {
+        (DType::F16, DType::F32) => {
+            return triune_kernels::floats_of_halves(isa, shape, elements(x)?, elements_mut(write)?, pool);
+        }
+        (DType::F32, DType::F16) => {
+            return triune_kernels::halves_of_floats(isa, shape, elements(x)?, elements_mut(write)?, pool);
+        }
+        _ => {}
     }
-    maps!(
-        U8: u8 => F32: f32,
-        I8: i8 => F32: f32,
-        I32: i32 => F32: f32,
-        I64: i64 => F32: f32,
-        F32: f32 => U8: u8,
-        F32: f32 => I8: i8,
-        F32: f32 => I32: i32,
-        F32: f32 => I64: i64,
-        I64: i64 => I32: i32,
-        I32: i32 => I64: i64,
-    );
     macro_rules! pairs {
         ($($from:ident: $source:ty => [$($to:ident: $target:ty),*]),* $(,)?) => {
             match (from, to) {
@@ -210,18 +190,20 @@ fn convert_direct(
         };
     }
     pairs!(
-        U8: u8 => [I64: i64],
-        I8: i8 => [I64: i64],
+        U8: u8 => [I64: i64, F32: f32],
+        I8: i8 => [I64: i64, F32: f32],
         U16: u16 => [I64: i64],
         I16: i16 => [I64: i64],
         U32: u32 => [I64: i64],
+        I32: i32 => [I64: i64, F32: f32],
         U64: u64 => [I64: i64, F16: f16, BF16: bf16, F32: f32, F64: f64],
         I64: i64 => [
-            U8: u8, I8: i8, U16: u16, I16: i16, U32: u32, U64: u64, I64: i64, F16: f16, BF16: bf16, F64: f64
+            U8: u8, I8: i8, U16: u16, I16: i16, U32: u32, I32: i32, U64: u64, I64: i64, F16: f16, BF16: bf16, F32: f32,
+            F64: f64
         ],
         F16: f16 => [F64: f64],
         BF16: bf16 => [F32: f32, F64: f64],
-        F32: f32 => [BF16: bf16, F64: f64],
+        F32: f32 => [U8: u8, I8: i8, I32: i32, I64: i64, BF16: bf16, F64: f64],
         F64: f64 => [
             U8: u8, I8: i8, U16: u16, I16: i16, U32: u32, I32: i32, U64: u64, I64: i64, F16: f16, BF16: bf16, F32: f32,
             F64: f64

@@ -58,7 +58,7 @@ fn range(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             let count =
                 if (span > 0) == (step > 0) { span.unsigned_abs().div_ceil(step.unsigned_abs()) } else { 0 };
             let count = usize::try_from(count).ok().filter(|count| *count <= Scope::MOST);
-            let count = count.ok_or_else(|| too_many(span as f64 / step as f64))?;
+            let count = f.bounded(Some(count.ok_or_else(|| too_many(span as f64 / step as f64))?))?;
             let number = |index: usize| ((start + index as i128 * step) as i64).to_le_bytes();
             (0..count).flat_map(|index| number(index)[..dtype.bytes()].to_vec()).collect()
         } else {
@@ -69,7 +69,7 @@ fn range(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
                 return Err(too_many(count));
             }
             let number = |index: usize| start + index as f64 * step;
-            let numbers = (0..count.max(0.0) as usize).map(number);
+            let numbers = (0..f.bounded(Some(count.max(0.0) as usize))?).map(number);
             if !dtype.is_float() {
                 return Err(f.wrong(format!("a range of {dtype}")));
             }
