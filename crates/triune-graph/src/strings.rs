@@ -17,6 +17,9 @@ pub struct Strings {
 
 /// About what a string takes in a table besides its letters.
 const ENTRY: u64 = 128;
+/// Strings with at most so many letters are asked room for together, and so many of them.
+const SHORT: u64 = 1 << 16;
+const TOGETHER: usize = 64;
 
 impl Strings {
     /// The number of a string, which is added unless it is there.
@@ -37,7 +40,13 @@ impl Strings {
 
     fn add(&mut self, text: &str, make: impl FnOnce(&str) -> Arc<str>) -> Result<i64, OutOfMemory> {
         let none = OutOfMemory { bytes: (text.len() as u64).saturating_add(ENTRY) };
-        memory::check_room(none.bytes)?;
+        // What is allocated in the ordinary way until the next question.
+        if self.texts.len().is_multiple_of(TOGETHER) {
+            memory::check_room(TOGETHER as u64 * (SHORT + ENTRY))?;
+        }
+        if none.bytes > SHORT {
+            memory::check_room(none.bytes + TOGETHER as u64 * (SHORT + ENTRY))?;
+        }
         memory::grow(&mut self.texts, 1)?;
         self.numbers.try_reserve(1).map_err(|_| none)?;
         let text = make(text);

@@ -163,7 +163,8 @@ fn every_value_can_be_seen() {
             ]
         );
     }
-    assert!(matches!(session.trace(&inputs[..1]), Err(Error::Operand { .. })));
+    let error = session.trace(&inputs[..1]).expect_err("one is missing").to_string();
+    assert_eq!(error, "number of inputs: expected 2, got 1");
 }
 
 /// More values than one program gives.

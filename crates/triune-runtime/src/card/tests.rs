@@ -27,6 +27,9 @@ fn a_list_names_boards_in_slots() {
     let short: Vec<_> = specs.iter().map(|spec| (spec.name.as_str(), spec.board)).collect();
     assert_eq!(short, [("metis-0:1:0", BoardType::Pcie), ("metis-0:2:0", BoardType::M2)]);
     assert!(CardSpec::parse_list("none").unwrap().is_empty());
+    assert_eq!(CardSpec::parse_list(&["pcie"; 64].join(",")).unwrap().len(), 64);
+    let error = CardSpec::parse_list(&["pcie"; 65].join(",")).unwrap_err().to_string();
+    assert!(error.contains("expected at most 64 cards, got 65"), "{error}");
     let error = CardSpec::parse_list("pcie,usb").unwrap_err().to_string();
     assert!(error.contains("\"usb\"") && error.contains("alpha_pcie"), "{error}");
 }
@@ -48,6 +51,7 @@ fn a_file_describes_cards() {
         ("[[card]]\ncolour = 'red'", "colour"),
         ("[[card]]\nname = 'a'\n[[card]]\nname = 'a'", "second"),
         ("[[card]", "cards.toml"),
+        (&"[[card]]\n".repeat(65), "expected at most 64 cards, got 65"),
     ] {
         let error = CardSpec::parse_toml(text, "cards.toml").unwrap_err().to_string();
         assert!(error.contains(problem), "{text}: {error}");

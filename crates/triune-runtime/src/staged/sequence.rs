@@ -2,7 +2,11 @@
 
 use triune_device::work;
 use triune_graph::{ops::SequenceOp, passes::HostStep};
-use triune_tensor::{DType, Shape, memory, text::List};
+use triune_tensor::{
+    DType, Shape,
+    memory::{self, Room},
+    text::List,
+};
 
 use super::{
     Table,
@@ -18,6 +22,9 @@ pub(super) fn run(step: &HostStep, op: SequenceOp, table: &Table<'_>) -> Result<
     let operands = dynamic::operands(step, ValueRef::Tensor, |name| table.value(name))?;
     At { step, operands: &operands }.run(op)
 }
+
+/// What a piece of memory takes besides its bytes, at most.
+const PIECE: usize = 32;
 
 struct At<'a> {
     step: &'a HostStep,
@@ -161,6 +168,9 @@ impl<'a> At<'a> {
         if whole != Some(strip.extent) {
             return Err(self.wrong(format!("parts {} of an extent of {}", List(&extents), strip.extent)));
         }
+        // Each part is a piece of its own.
+        let pieces = (extents.len() as u64).saturating_mul((size_of::<Tensor>() + PIECE) as u64);
+        let _room = Room::of(pieces.saturating_add(x.bytes.len() as u64))?;
         let mut parts = memory::with_room(extents.len())?;
         let mut start = 0;
         for (part, extent) in extents.into_iter().enumerate() {
