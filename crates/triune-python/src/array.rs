@@ -130,6 +130,7 @@ pub(crate) fn strings(name: &str, object: &Bound<'_, PyAny>) -> PyResult<StringT
     let mut texts = memory::with_room(list.len()).map_err(error::out_of_memory)?;
     let mut room = Room::new();
     for (index, element) in list.iter().enumerate() {
+        heed_signals(py, index)?;
         let text = if let Ok(text) = element.cast::<PyString>() {
             text.to_str()
                 .map_err(|_| fail("strings of Unicode", format!("element {index} with half a pair")))?
@@ -146,9 +147,19 @@ pub(crate) fn strings(name: &str, object: &Bound<'_, PyAny>) -> PyResult<StringT
     Ok(StringTensor { shape, texts })
 }
 
+/// Lets a signal's handler end a loop that makes many objects of Python's, or looks at them, and holds the interpreter meanwhile.
+pub(crate) fn heed_signals(py: Python<'_>, round: usize) -> PyResult<()> {
+    const ROUNDS: usize = 4096;
+    if round.is_multiple_of(ROUNDS) { py.check_signals() } else { Ok(()) }
+}
+
 /// Strings as an array of objects.
 pub(crate) fn from_strings<'py>(py: Python<'py>, strings: &StringTensor) -> PyResult<Bound<'py, PyAny>> {
-    let texts = PyList::new(py, strings.texts.iter().map(|text| &**text))?;
+    let texts = PyList::empty(py);
+    for (index, text) in strings.texts.iter().enumerate() {
+        heed_signals(py, index)?;
+        texts.append(&**text)?;
+    }
     let object = PyArrayDescr::new(py, "object")?;
     let numpy = py.import(intern!(py, "numpy"))?;
     let flat = numpy.call_method1(intern!(py, "array"), (texts, object))?;

@@ -518,8 +518,12 @@ fn result(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
     match value {
         Value::Tensor(tensor) => array(tensor),
         Value::Sequence(list) => {
-            let arrays = list.into_iter().map(array).collect::<PyResult<Vec<_>>>()?;
-            Ok(PyList::new(py, arrays)?.into_any())
+            let arrays = PyList::empty(py);
+            for (index, tensor) in list.into_iter().enumerate() {
+                array::heed_signals(py, index)?;
+                arrays.append(array(tensor)?)?;
+            }
+            Ok(arrays.into_any())
         }
         Value::Strings(strings) => array::from_strings(py, &strings),
         Value::Nothing => Ok(py.None().into_bound(py)),
