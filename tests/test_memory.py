@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
+import triune
 from triune import _native
 
 pytest.importorskip("resource", reason="limits of a process are POSIX's")
@@ -220,3 +222,15 @@ def test_a_file_that_no_memory_holds_twice_is_refused() -> None:
     found = done.stdout.split()
     assert (found[0], found[-1]) == ("none", "all"), found
     assert found == sorted(found, reverse=True), found
+
+
+def test_lists_that_operators_lay_out_have_a_bound() -> None:
+    """Random numbers, ranges, windows: a file that asks for them is as small as ever."""
+    shape = [1 << 24]
+    names = [f"y{index}" for index in range(5)]
+    nodes = [helper.make_node("RandomNormal", [], [name], shape=shape, seed=1.0) for name in names]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in names]
+    graph = helper.make_graph(nodes, "g", [], outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(triune.errors.UnsupportedError, match="lay out have more than 67108864 elements"):
+        triune.Session(model.SerializeToString())

@@ -2,6 +2,7 @@
 //! graphs of primitive ones on the way, since only here their operands' types and extents are known.
 
 use std::{
+    cell::Cell,
     collections::{HashMap, HashSet},
     sync::Arc,
 };
@@ -144,6 +145,8 @@ pub(crate) struct Inference<'g> {
     dequantized: HashSet<ValueId>,
     /// The values' names that one that is made up can be like, once one has been added.
     names: Option<HashSet<String>>,
+    /// Elements that functions may still lay out as constants: a file that asks for many costs nothing to write.
+    lists: Cell<usize>,
 }
 
 impl<'g> Inference<'g> {
@@ -176,7 +179,15 @@ impl<'g> Inference<'g> {
         }
         let known = HashMap::new();
         let evaluator = Evaluator::new(8 * KNOWN_ELEMENTS);
-        Ok(Self { graph, types, known, evaluator, dequantized: HashSet::new(), names: None })
+        Ok(Self {
+            graph,
+            types,
+            known,
+            evaluator,
+            dequantized: HashSet::new(),
+            names: None,
+            lists: Cell::new(4 * Scope::MOST),
+        })
     }
 
     /// Whether other nodes take a node's place.
@@ -413,6 +424,13 @@ impl<'g> Inference<'g> {
         self.names = Some(names);
         self.types.push(None);
         self.graph.add_value(Value { provenance: Provenance::Pass, ..Value::named(name) })
+    }
+
+    /// Counts elements that a function lays out as a constant, and says whether there may be so many.
+    pub(crate) fn lay_out(&self, count: usize) -> bool {
+        let left = self.lists.get().checked_sub(count);
+        self.lists.set(left.unwrap_or(0));
+        left.is_some()
     }
 
     /// The names that one that is made up can be like; whoever takes them gives them back.

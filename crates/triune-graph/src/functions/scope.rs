@@ -192,6 +192,12 @@ impl<'s, 'g> Scope<'s, 'g> {
         const EACH: u64 = 32;
         match count {
             Some(count) if count <= Self::MOST => {
+                if !self.inference.lay_out(count) {
+                    return Err(self.unsupported(format!(
+                        "with its constants, those that operators of the network lay out have more than {} elements",
+                        4 * Self::MOST
+                    )));
+                }
                 memory::check_room(EACH * count as u64)?;
                 Ok(count)
             }
