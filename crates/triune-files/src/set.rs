@@ -165,6 +165,38 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_a_link_is_found_under_its_new_content() {
+        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let real = other.path().canonicalize().unwrap().join("real");
+        fs::write(&real, b"old").unwrap();
+        std::os::unix::fs::symlink(&real, folder.path().join("a")).unwrap();
+        killed(folder.path(), b"new", 0);
+        assert_eq!(contents(folder.path()), [b"new"; 3]);
+        // One that the list does not have is what it is.
+        fs::write(folder.path().join("e"), b"other").unwrap();
+        assert_eq!(read(&folder.path().join("e"), 100).unwrap(), b"other");
+        set(folder.path(), b"next").commit().unwrap();
+        assert_eq!(
+            (fs::read(&real).unwrap().as_slice(), contents(folder.path())),
+            (&b"next"[..], vec![b"next".to_vec(); 3])
+        );
+    }
+
+    #[test]
+    fn parts_of_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let part = |name: &str| folder.path().join(format!(".{name}.1-0.part"));
+        fs::write(part("own"), b"").unwrap();
+        fs::write(part("other"), b"").unwrap();
+        if std::os::unix::fs::chown(part("other"), Some(65534), None).is_err() {
+            println!("skipped: only root gives files away");
+            return;
+        }
+        set(folder.path(), b"new").commit().unwrap();
+        assert_eq!((part("own").exists(), part("other").exists()), (false, true));
+    }
+
+    #[test]
     fn a_list_that_is_a_link_is_not_followed() {
         let folder = tempfile::tempdir().unwrap();
         set(folder.path(), b"old").commit().unwrap();
