@@ -180,11 +180,10 @@ pub fn double_unary(kind: UnaryKind, x: &[f64], out: &mut [f64], pool: &Pool) ->
     Ok(())
 }
 
-/// [`UnaryKind::evaluate`] over all of f64: that is for what an f32 can be, of which no exponential beyond ±700 is one.
+/// [`UnaryKind::evaluate`] over all of f64, where differences of exponentials go on beyond ±700.
 fn double(kind: UnaryKind, x: f64) -> f64 {
     match kind {
         _ if x.is_nan() => x,
-        UnaryKind::Exp => math::exp_to_infinity(x),
         UnaryKind::Expm1 if x > 690.0 => math::exp_to_infinity(x),
         UnaryKind::Sinh if x.abs() > 690.0 => (0.5 * math::exp_to_infinity(x.abs())).copysign(x),
         UnaryKind::Cosh if x.abs() > 690.0 => 0.5 * math::exp_to_infinity(x.abs()),

@@ -70,3 +70,36 @@ impl Index {
         self.first[word * 64 + bits.ilog2() as usize]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_as_many_as_blocks_at_most() {
+        for (size, blocks, cells) in [
+            (1 << 20, 100, 256),
+            (1024, 256, 256),
+            (1025, 256, 129),
+            (3, 1, 3),
+            (0, 0, 1),
+            (u64::MAX, 1000, 1024),
+        ] {
+            let index = Index::new(size, blocks);
+            assert_eq!(index.first.len(), cells, "{size} bytes, {blocks} blocks");
+            assert_eq!(index.cell(size.saturating_sub(1)), cells - 1, "{size} bytes, {blocks} blocks");
+        }
+    }
+
+    #[test]
+    fn the_nearest_cell_below_is_found_across_words() {
+        let mut index = Index::new(1 << 20, 256);
+        for (cell, block) in [(3, 7), (63, 8), (64, 9), (200, 10)] {
+            index.set_first(cell, block);
+        }
+        let found = [0, 3, 4, 63, 64, 65, 128, 200, 201, 255].map(|cell| index.before(cell));
+        assert_eq!(found, [Bins::NONE, Bins::NONE, 7, 7, 8, 9, 9, 9, 10, 10]);
+        index.set_first(64, Bins::NONE);
+        assert_eq!(index.before(200), 8);
+    }
+}

@@ -170,3 +170,13 @@ fn sizes_are_padded_to_the_least_alignment() {
         assert_eq!(choose(&candidates, capacity, Policy::ALL[0]).unwrap().bound, bound, "{capacity}");
     }
 }
+
+/// Traffic avoided per byte and step, not per buffer: a small one that is read in the next step comes before a large one that
+/// waits.
+#[test]
+fn scores_are_per_byte_and_step() {
+    let candidates = [candidate(0, 1, 2, 0), candidate(0, 4, 100, 1)];
+    let found = choose(&candidates, 101, Policy::Option1).unwrap();
+    assert_eq!(found.offsets, [Some(0), None]);
+    assert_eq!(choose(&candidates, 101, Policy::Exact).unwrap().value, 200);
+}

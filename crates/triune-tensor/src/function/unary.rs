@@ -324,7 +324,7 @@ impl UnaryKind {
             Self::HardSigmoid { alpha, beta } => (f64::from(alpha) * x + f64::from(beta)).clamp(0.0, 1.0),
             Self::HardSwish => x * (x / 6.0 + 0.5).clamp(0.0, 1.0),
             Self::Tanh => math::tanh(x),
-            Self::Exp => math::exp(x),
+            Self::Exp => math::exp_to_infinity(x),
             Self::Log => math::log(x),
             Self::Sqrt => x.sqrt(),
             Self::Reciprocal => x.recip(),
@@ -370,10 +370,26 @@ impl UnaryKind {
 }
 
 fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + math::exp(-x))
+    1.0 / (1.0 + math::exp_to_infinity(-x))
 }
 
 /// ln(1 + eˣ), right on both sides.
 fn softplus(x: f64) -> f64 {
-    x.max(0.0) + math::log1p(math::exp(-x.abs()))
+    x.max(0.0) + math::log1p(math::exp_to_infinity(-x.abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_at_infinity() {
+        let at = |kind: UnaryKind| [f64::NEG_INFINITY, f64::INFINITY].map(|x| kind.evaluate(x));
+        assert_eq!(at(UnaryKind::Softsign), [-1.0, 1.0]);
+        assert_eq!(at(UnaryKind::Sign), [-1.0, 1.0]);
+        assert_eq!(at(UnaryKind::Sigmoid), [0.0, 1.0]);
+        assert_eq!(at(UnaryKind::LogSigmoid), [f64::NEG_INFINITY, 0.0]);
+        assert_eq!(at(UnaryKind::ThresholdedRelu(1.0)), [0.0, f64::INFINITY]);
+        assert_eq!(UnaryKind::Softsign.evaluate(-3.0), -0.75);
+    }
 }
