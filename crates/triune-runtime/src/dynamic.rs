@@ -340,7 +340,9 @@ fn non_zero(at: &Operands<'_>) -> Result<Tensor, Error> {
     let mut bytes = memory::with_room(shape.len().saturating_mul(8 * found))?;
     for places in places.iter().flat_map(|places| places.chunks(ROUND)) {
         work::go_on()?;
-        places.iter().for_each(|place| bytes.extend_from_slice(&place.to_le_bytes()));
+        for place in places {
+            bytes.extend_from_slice(&place.to_le_bytes());
+        }
     }
     let shape = Shape::new(&[shape.len(), found]).ok_or_else(|| at.wrong("too many results"))?;
     Ok(Tensor { dtype: DType::I64, shape, bytes })

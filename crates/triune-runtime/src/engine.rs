@@ -35,7 +35,7 @@ pub(crate) struct Resources {
 pub(crate) enum Engine {
     Host {
         program: Box<HostProgram>,
-        skeleton: Skeleton,
+        skeleton: Box<Skeleton>,
         /// Nanoseconds of each command of the last run, if it was profiled.
         times: Vec<u64>,
     },
@@ -61,7 +61,7 @@ impl Engine {
         let (program, skeleton) = compile_host(graph, workspace.spec(), resources.fusion, Some(library))?;
         let program = HostProgram::new(workspace, program, library)?;
         program.reserve(&mut resources.scratch, threads)?;
-        Ok(Self::Host { program: Box::new(program), skeleton, times: Vec::new() })
+        Ok(Self::Host { program: Box::new(program), skeleton: Box::new(skeleton), times: Vec::new() })
     }
 
     /// The graph's outputs.
