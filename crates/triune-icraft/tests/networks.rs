@@ -156,7 +156,18 @@ fn image((shape, values): &(Vec<usize>, Vec<f32>)) -> (Vec<usize>, Vec<f32>) {
 }
 
 fn floats(tensor: &Tensor) -> Vec<f32> {
-    assert_eq!(tensor.dtype, DType::F32);
+    // Positions: few, and small.
+    match tensor.dtype {
+        DType::I64 => {
+            let words = tensor.bytes.chunks_exact(8);
+            return words.map(|word| i64::from_le_bytes(word.try_into().unwrap()) as f32).collect();
+        }
+        DType::I32 => {
+            let words = tensor.bytes.chunks_exact(4);
+            return words.map(|word| i32::from_le_bytes(word.try_into().unwrap()) as f32).collect();
+        }
+        dtype => assert_eq!(dtype, DType::F32),
+    }
     tensor.bytes.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect()
 }
 
@@ -300,6 +311,21 @@ fn single_operators_keep_their_values() {
             cases.push((Op::Reduce(ops::Reduce { kind, axes: Some(axes), keep_dims }), vec![], 1));
         }
     }
+    for kind in [ops::ReduceKind::Max, ops::ReduceKind::Min] {
+        for (axis, keep_dims) in [(1, true), (1, false), (-1, true), (2, false)] {
+            let op = ops::ArgReduce { kind, axis, keep_dims, last: false, dtype: DType::I64 };
+            cases.push((Op::ArgReduce(op), vec![], 1));
+        }
+    }
+    cases.push((Op::Expand(ops::Expand), vec![ints(&[3, 4, 6, 5])], 1));
+    let twice = |mode, coordinates, scale: f32| {
+        let scales = Naive::f32(&[4], &[1.0, 1.0, scale, 2.0]);
+        (Op::Resize(ops::Resize { mode, coordinates }), vec![Naive::f32(&[0], &[]), scales], 1)
+    };
+    let nearest = ops::ResizeMode::Nearest;
+    cases.push(twice(nearest(ops::NearestMode::Floor), ops::CoordinateMode::Asymmetric, 1.5));
+    cases.push(twice(nearest(ops::NearestMode::RoundPreferFloor), ops::CoordinateMode::HalfPixel, 3.0));
+    cases.push(twice(ops::ResizeMode::Linear, ops::CoordinateMode::HalfPixel, 1.5));
     let shape = vec![1, 4, 6, 5];
     let values: Vec<f32> = reals(120, 4.0).iter().map(|x| x - 2.0).collect();
     let inputs = [(shape, values)];
@@ -329,8 +355,16 @@ fn single_operators_keep_their_values() {
     for (op, words) in [
         (Op::Unary(ops::Unary { kind: U::Erf }), "has no such function"),
         (Op::Binary(ops::Binary::new(B::Atan2)), "has no such function"),
+        (
+            twice(nearest(ops::NearestMode::RoundPreferFloor), ops::CoordinateMode::HalfPixel, 1.5).0,
+            "way of sampling",
+        ),
     ] {
-        let constants = if matches!(op, Op::Binary(_)) { vec![row()] } else { vec![] };
+        let constants = match op {
+            Op::Binary(_) => vec![row()],
+            Op::Resize(_) => vec![Naive::f32(&[0], &[]), Naive::f32(&[4], &[1.0, 1.0, 1.5, 2.0])],
+            _ => vec![],
+        };
         let error = Stages::new(&small(op, &constants, 1), None, &spec, &PlanOptions::default()).unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
     }

@@ -158,7 +158,8 @@ pub(crate) fn from_strings<'py>(py: Python<'py>, strings: &StringTensor) -> PyRe
     let texts = PyList::empty(py);
     for (index, text) in strings.texts.iter().enumerate() {
         heed_signals(py, index)?;
-        texts.append(&**text)?;
+        // In general, PyO3 panics when there is no memory for a string.
+        texts.append(PyString::from_bytes(py, text.as_bytes())?)?;
     }
     let object = PyArrayDescr::new(py, "object")?;
     let numpy = py.import(intern!(py, "numpy"))?;
@@ -296,7 +297,16 @@ pub(crate) fn from_bytes<'py>(
     shape: &Shape,
     bytes: Vec<u8>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let flat = PyArray1::from_vec(py, bytes);
+    /// Bytes that are copied rather than given away: what keeps a vector for numpy is made without asking whether there is
+    /// memory, which lists of many small tensors use up.
+    const SMALL: usize = 1 << 12;
+    let flat = if bytes.len() <= SMALL {
+        let flat = empty(py, DType::U8, &[bytes.len()])?.cast_into::<PyArray1<u8>>()?;
+        flat.try_readwrite().map_err(PyErr::from)?.as_slice_mut()?.copy_from_slice(&bytes);
+        flat
+    } else {
+        PyArray1::from_vec(py, bytes)
+    };
     let typed = flat.call_method1(intern!(py, "view"), (descriptor(py, dtype)?,))?;
     typed.call_method1(intern!(py, "reshape"), (shape.to_vec(),))
 }
