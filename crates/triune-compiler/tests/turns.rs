@@ -94,6 +94,17 @@ fn little_work_behind_the_host_stays_there() {
     let y = builder.quantize_dequantize(y, MEANING, DType::I8);
     let found = compiled(builder, &[y]);
     assert_eq!((found.report.segments, found.between.len()), (1, 0));
+    let nodes = |part: &Option<Vec<u8>>| {
+        let count = |bytes: &Vec<u8>| {
+            triune_graph::format::onnx::read_bytes(bytes.clone(), None).expect("a model").nodes.len()
+        };
+        part.as_ref().map_or(0, count)
+    };
+    let summary = &found.summary;
+    assert_eq!(
+        [summary.preprocess_nodes, summary.device_nodes, summary.between_nodes, summary.postprocess_nodes],
+        [nodes(&found.preprocess), 1, 0, nodes(&found.postprocess)]
+    );
     let reasons: Vec<&str> = found.report.stayed.iter().map(|each| &*each.reason).collect();
     assert_eq!(reasons[1..], ["too little work behind the host to cross for"]);
 }
