@@ -126,6 +126,8 @@ class Trials:
         with NamedTemporaryFile(prefix="reached-") as file:
             file.write(bytes(self.faults + 1))
             file.flush()
+            # A test may start a process that is somebody else.
+            Path(file.name).chmod(0o666)
             yield Path(file.name)
 
     # What there is, without faults.

@@ -113,8 +113,9 @@ def main() -> int:
     )
     parser.add_argument("--list", action="store_true", help="draw, and print what was drawn")
     options = parser.parse_args()
-    # As Ctrl-C does: what runs is ended, too.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # As Ctrl-C does: what runs is ended, too. A shell's background ignores Ctrl-C, which tests of Ctrl-C would inherit.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     crates = options.crates.split()
     if unknown := set(crates) - set(CRATES):
         parser.error(f"no faults are drawn of {', '.join(sorted(unknown))}: there are {' '.join(CRATES)}")

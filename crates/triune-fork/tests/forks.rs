@@ -97,6 +97,47 @@ fn threads_fork_at_the_same_time() {
     assert_eq!(*brief.lock(), 100);
 }
 
+#[test]
+fn a_thread_forks_while_it_has_a_brief_lock() {
+    let brief = Brief::new(1);
+    let guard = brief.lock();
+    let child = fork(|| {
+        drop(guard);
+        // This thread is in no section any more, so others' forks are not held up by it.
+        *brief.lock() == 1 && join(fork(|| *brief.lock() == 1)) == 0
+    });
+    assert_eq!(join(child), 0);
+    assert_eq!(*brief.lock(), 1);
+}
+
+#[test]
+fn any_number_of_threads_has_brief_locks() {
+    let brief = Brief::new(0);
+    // More than the square of the number of shards.
+    for _ in 0..300 {
+        thread::scope(|scope| {
+            scope.spawn(|| *brief.lock() += 1);
+        });
+    }
+    assert_eq!(*brief.lock(), 300);
+}
+
+#[test]
+fn a_panic_is_remembered() {
+    let lock = Lock::new(0);
+    assert!(!lock.is_poisoned());
+    let ended = thread::scope(|scope| {
+        let panics = || {
+            let _guard = lock.lock().expect("free");
+            panic!("on purpose");
+        };
+        scope.spawn(panics).join()
+    });
+    assert!(ended.is_err() && lock.is_poisoned());
+    // The value is there all the same.
+    assert_eq!(*lock.lock().expect("given back"), 0);
+}
+
 /// Counts how often it is dropped.
 struct Dropped<'a>(&'a AtomicUsize);
 
@@ -120,6 +161,7 @@ fn what_a_thread_is_at_work_with_is_refused_in_a_child_and_left_alone() {
                 go.wait();
             });
             taken.wait();
+            let here = !lock.is_forked();
             let child = fork(|| {
                 let refused = lock.is_forked()
                     && lock.lock().is_err_and(|error| error == Forked)
@@ -131,7 +173,7 @@ fn what_a_thread_is_at_work_with_is_refused_in_a_child_and_left_alone() {
                 refused && matches!(there, Ok(true)) && drops.load(SeqCst) == 0 && free.lock().is_ok()
             });
             go.wait();
-            assert_eq!(join(child), 0);
+            assert_eq!((join(child), here), (0, true));
         });
         assert!(lock.lock().is_ok());
     }
