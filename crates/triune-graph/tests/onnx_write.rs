@@ -7,9 +7,11 @@ use proptest::prelude::*;
 use triune_graph::{
     format::onnx::{read_bytes, write},
     infer::infer,
-    ops::{Op, Stage, Unary, UnaryKind},
+    ops::{Op, ShapeOf, Stage, Unary, UnaryKind},
     passes,
 };
+use triune_tensor::DType;
+use triune_testing::GraphBuilder;
 
 fn steps() -> impl Strategy<Value = Vec<(u8, u8)>> {
     prop::collection::vec((0..KINDS, any::<u8>()), 1..12)
@@ -46,6 +48,21 @@ proptest! {
         infer(&mut alive).unwrap();
         prop_assert_eq!(alive, graph);
     }
+}
+
+#[test]
+fn a_part_of_a_shape_needs_a_newer_version_than_the_whole() {
+    let written = |start: isize, end: Option<isize>| {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input("x", DType::F32, &[2, 3, 4]);
+        let shape = builder.node(Op::ShapeOf(ShapeOf { start, end }), &[x]);
+        let bytes = write(&builder.finish(&[shape])).expect("ONNX has it");
+        let has = |name: &str| bytes.windows(name.len()).any(|word| word == name.as_bytes());
+        [has("start"), has("end")]
+    };
+    assert_eq!(written(0, None), [false; 2]);
+    assert_eq!(written(1, None), [true, false]);
+    assert_eq!(written(0, Some(2)), [true; 2]);
 }
 
 #[test]

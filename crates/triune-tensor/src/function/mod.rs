@@ -122,6 +122,23 @@ mod tests {
     }
 
     #[test]
+    fn functions_that_level_off_have_their_limits() {
+        for (kind, lowest, highest) in [
+            (UnaryKind::Softsign, -1.0, 1.0),
+            (UnaryKind::Tanh, -1.0, 1.0),
+            (UnaryKind::Erf, -1.0, 1.0),
+            (UnaryKind::Sigmoid, 0.0, 1.0),
+            (UnaryKind::Sign, -1.0, 1.0),
+        ] {
+            // In f64, a sigmoid keeps something that no other type holds.
+            let at = [f64::NEG_INFINITY, f64::INFINITY, f64::NAN].map(|x| kind.evaluate(x) as f32);
+            assert_eq!(at[..2], [lowest, highest], "{kind:?}");
+            assert!(at[2].is_nan(), "{kind:?}");
+        }
+        assert_eq!([-3.0, 0.0, 1.0].map(|x| UnaryKind::Softsign.evaluate(x)), [-0.75, 0.0, 0.5]);
+    }
+
+    #[test]
     fn every_code_has_its_value_and_its_name() {
         check(BinaryKind::ALL.iter().copied());
         check(Comparison::ALL.iter().copied());
