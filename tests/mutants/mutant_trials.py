@@ -281,7 +281,7 @@ class Trials:
             if failed == [""] or not self.fails(
                 [test for test in chosen if test.name in failed], "0", TIMES * spent + MORE
             ):
-                fault.noticed = f"pytest {failed[0]}"
+                fault.noticed = f"pytest {failed[0] or 'came to no end'}"
                 return
             self.doubted.update(failed)
             chosen = [test for test in chosen if test.name not in failed]
