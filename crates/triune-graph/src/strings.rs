@@ -3,7 +3,10 @@
 //! A tensor of strings is one of i64: each element is the number of its string in a table. So whatever moves elements moves
 //! strings, and equal strings are equal numbers; what looks at their letters asks the table.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock},
+};
 
 use triune_tensor::{OutOfMemory, memory};
 
@@ -14,6 +17,9 @@ pub struct Strings {
     texts: Vec<Arc<str>>,
     numbers: HashMap<Arc<str>, i64>,
 }
+
+/// What gaps are filled with, by the million: one is enough.
+static EMPTY: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from(""));
 
 /// About what a string takes in a table besides its letters.
 const ENTRY: u64 = 128;
@@ -64,7 +70,7 @@ impl Strings {
     /// The string with a number.
     pub fn text(&self, number: i64) -> Option<Arc<str>> {
         match usize::try_from(number).ok()?.checked_sub(1) {
-            None => Some(Arc::from("")),
+            None => Some(Arc::clone(&EMPTY)),
             Some(place) => self.texts.get(place).cloned(),
         }
     }
