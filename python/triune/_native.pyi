@@ -18,6 +18,7 @@ __all__ = [
     "BoardInUseError",
     "BoardReport",
     "BoardServer",
+    "Cancel",
     "Card",
     "CompileReport",
     "Composition",

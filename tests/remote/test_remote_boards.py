@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -321,3 +322,29 @@ def test_times_are_times(server: _native.BoardServer) -> None:
     with pytest.raises(LinkError, match="in use"):
         _native.BoardServer("zg330", "{}:{}".format(*server.address))
     assert os.environ.get("TRIUNE_TOKEN") is None
+
+
+def test_a_stranger_too_many_sends_the_oldest_away() -> None:
+    """Whoever connects and says nothing keeps nobody else out."""
+    server = _native.BoardServer("zg330", "127.0.0.1:0")
+
+    def is_open(client: socket.socket, seconds: float) -> bool:
+        client.settimeout(seconds)
+        try:
+            return client.recv(1) != b""
+        except TimeoutError:
+            return True
+        except ConnectionError:
+            return False
+
+    clients = [socket.create_connection(server.address) for _ in range(32)]
+    wait_until(lambda: server.statistics()["connections"] >= 32)
+    assert all(is_open(client, 0.01) for client in clients)
+    clients.append(socket.create_connection(server.address))
+    assert not is_open(clients[0], 30.0)
+    assert all(is_open(client, 0.01) for client in clients[1:])
+    # Those who say who they are come in as ever.
+    connect(server).close()
+    for client in clients:
+        client.close()
+    assert server.stop()
