@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use pyo3::{buffer::PyBuffer, prelude::*, pybacked::PyBackedBytes, types::PyBytes};
 use triune::internals::{
-    device::{DeviceSpec, TimingOptions},
+    device::DeviceSpec,
     graph::format::xir,
     icraft::{self, DeploymentOptions, OnChip},
 };
@@ -258,28 +258,5 @@ impl Deployment {
     /// Raises `ArgumentError` if there are no such operators.
     fn makes(&self, first: usize, last: usize) -> PyResult<Vec<(u8, u64, u64)>> {
         self.inner.makes(first..last).map_err(error::runtime)
-    }
-
-    /// What operators `first..last` cost, launched together: `cycles`, `nanoseconds`, and bytes read and written, `far_read`,
-    /// `far_written`, `near_read`, `near_written`; at `clock_mhz` or the device's own.
-    ///
-    /// Raises `ArgumentError` if there are no such operators, for a clock that cannot be.
-    #[pyo3(signature = (first, last, *, clock_mhz=None))]
-    fn cost(
-        &self,
-        first: usize,
-        last: usize,
-        clock_mhz: Option<u32>,
-    ) -> PyResult<BTreeMap<&'static str, u64>> {
-        let options = TimingOptions { clock_mhz, ..TimingOptions::default() };
-        let cost = self.inner.cost(first..last, self.inner.spec(), &options).map_err(error::runtime)?;
-        Ok(BTreeMap::from([
-            ("cycles", cost.cycles),
-            ("nanoseconds", cost.nanoseconds),
-            ("far_read", cost.far[0]),
-            ("far_written", cost.far[1]),
-            ("near_read", cost.near[0]),
-            ("near_written", cost.near[1]),
-        ]))
     }
 }

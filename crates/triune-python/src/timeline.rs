@@ -143,12 +143,6 @@ impl Timeline {
         self.inner.micros()
     }
 
-    /// The whole program in milliseconds.
-    #[getter]
-    fn millis(&self) -> f64 {
-        self.inner.micros() / 1000.0
-    }
-
     /// The sums over all commands, with the keys of `operators` but for name and kind: `cycles` is the whole time, launch
     /// included, `utilization` the array's in it, `launch` what starting the commands costs.
     fn totals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
