@@ -106,14 +106,15 @@ fn dequantized(
 /// Bytes of folded values at one time, times those of the network's own constants, and besides.
 const HELD: (usize, usize) = (3, 8 << 20);
 
-/// Replaces nodes by their results where those are known. A result that only served others goes with its last reader.
+/// Replaces nodes by their results where those are known. A constant that only served others goes with its last reader.
 fn evaluate(graph: &mut Graph) -> bool {
     let own = graph.values.iter().filter_map(|value| value.constant.as_ref());
     let own = own.fold(0_usize, |sum, constant| sum.saturating_add(constant.bytes().len()));
     let mut evaluator = Evaluator::with_budget(LIMIT, own.saturating_mul(HELD.0).saturating_add(HELD.1));
     let mut readers = vec![0_usize; graph.values.len()];
     let read = graph.nodes.iter().flat_map(|node| node.inputs.iter().flatten());
-    for id in read.chain(&graph.outputs) {
+    let given = graph.defaults.iter().map(|default| &default.value);
+    for id in read.chain(&graph.outputs).chain(given) {
         readers[id.0 as usize] += 1;
     }
     // Bytes that go when a folded value goes.
@@ -138,7 +139,7 @@ fn evaluate(graph: &mut Graph) -> bool {
         for id in node.inputs.iter().flatten() {
             let (left, bytes) = (&mut readers[id.0 as usize], &mut folded[id.0 as usize]);
             *left -= 1;
-            if *left == 0 && *bytes > 0 {
+            if *left == 0 {
                 evaluator.give_back(std::mem::take(bytes));
                 graph.value_mut(*id).constant = None;
             }
