@@ -13,12 +13,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Commands made by hand, for the tests to import: test folders are no packages here.
-_SPEC = importlib.util.spec_from_file_location("command_words", Path(__file__).with_name("command_words.py"))
+# What loads modules beside tests is one itself.
+_SPEC = importlib.util.spec_from_file_location("beside", Path(__file__).with_name("beside.py"))
 assert _SPEC is not None
 assert _SPEC.loader is not None
-_words = sys.modules["command_words"] = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(_words)
+beside = sys.modules["beside"] = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(beside)
+# Commands made by hand.
+beside.load(__file__, "command_words")
 
 
 @pytest.fixture(autouse=True, scope="session")

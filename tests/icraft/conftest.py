@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
+from beside import load
 
 import triune
 from triune.models import DIGITS_INT8
 
-
-def _importable(name: str) -> None:
-    """Let tests import a module beside them: test folders are no packages here."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-
-
-_importable("xir_networks")
-_importable("npu_networks")
+load(__file__, "xir_networks")
+load(__file__, "npu_networks")
 
 
 @pytest.fixture(scope="session")

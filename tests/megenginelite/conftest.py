@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from beside import load
 
-
-def _module(name: str) -> Any:
-    """Load a file of this folder for the tests to import: test folders are no packages here."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-models = _module("lite_models")
-_module("mge_files")
+models = load(__file__, "lite_models")
+load(__file__, "mge_files")
 
 
 @pytest.fixture(autouse=True)
