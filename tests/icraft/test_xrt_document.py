@@ -5,21 +5,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 from pathlib import Path
 
 import pytest
+from beside import load
 
 from triune.icraft import xrt
 from triune.icraft._xir.objects import ObjectRef
 
 HERE = Path(__file__).parent
-_SPEC = importlib.util.spec_from_file_location("signatures", HERE / "signatures.py")
-assert _SPEC is not None
-assert _SPEC.loader is not None
-signatures = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(signatures)
+signatures = load(__file__, "signatures")
 
 
 def listed() -> list[tuple[str, str]]:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from beside import load
 
 onnx = pytest.importorskip("onnx")
 
-_SPEC = importlib.util.spec_from_file_location("onnx_suite", Path(__file__).with_name("onnx_suite.py"))
-assert _SPEC is not None
-assert _SPEC.loader is not None
-suite = sys.modules["onnx_suite"] = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(suite)
+suite = load(__file__, "onnx_suite")
 
 # Cases in which the elements that differ are nearer to the true ones (computed in f64) here than in the suite: half floats keep
 # the precision of f32 between operators, and parts that are 0 have no rounding of a fast transform.

@@ -5,29 +5,17 @@ The table: python tests/models/whole_networks.py
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from beside import load
 
 import triune
 
 onnx = pytest.importorskip("onnx")
 
 
-def _networks() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("whole_networks", Path(__file__).with_name("whole_networks.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-networks = _networks()
+networks = load(__file__, "whole_networks")
 NO_NAME = {("unet-asymmetric", "zg330"), ("unet-asymmetric", "buyi")}
 """What Icraft's networks have no operator for: linear resampling at asymmetric coordinates."""
 
