@@ -249,7 +249,7 @@ pub fn program(
     let program = Program {
         target: spec.name.clone(),
         batch,
-        instructions: triune_device::command::encode(&commands).into(),
+        instructions: commands.into_bytes().into(),
         constants: constants.into(),
         scratch_bytes: planned.scratch_bytes,
         scratch_lower_bound: planned.scratch_lower_bound,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use triune_device::{Addr, Command, DeviceSpec, command, touches};
+use triune_device::{Addr, DeviceSpec, command::CommandBuffer, touches};
 use triune_memory::{
     Buffer, Limits, Plan, minimize,
     residency::{Candidate, Policy, choose},
@@ -93,7 +93,7 @@ pub fn place(
     spec: &DeviceSpec,
     options: &PlanOptions,
     besides: &Besides<'_>,
-    commands: &mut [Command],
+    commands: &mut CommandBuffer,
     drafts: &[Draft],
 ) -> Result<Planned, Error> {
     place_within(spec, options, besides, commands, drafts, Scope::default())
@@ -104,7 +104,7 @@ pub fn place_within(
     spec: &DeviceSpec,
     options: &PlanOptions,
     besides: &Besides<'_>,
-    commands: &mut [Command],
+    commands: &mut CommandBuffer,
     drafts: &[Draft],
     scope: Scope<'_>,
 ) -> Result<Planned, Error> {
@@ -170,8 +170,8 @@ pub fn place_within(
         PlannedBuffer { segment, offset, bytes: buffer.size, first, last, reads }
     });
     let planned = planned.collect();
-    for command in commands {
-        let mut lost = false;
+    let mut lost = false;
+    commands.change(|command| {
         patch::addresses(command, &mut |addr| {
             if addr.segment() == Program::SCRATCH {
                 let (index, within) = patch::unpack(*addr);
@@ -181,9 +181,9 @@ pub fn place_within(
                 }
             }
         });
-        if lost {
-            return Err(Error::Internal("a command reads a feature map that nothing keeps".into()));
-        }
+    });
+    if lost {
+        return Err(Error::Internal("a command reads a feature map that nothing keeps".into()));
     }
     Ok(Planned {
         buffers: planned,
@@ -211,9 +211,14 @@ struct Traffic {
 }
 
 /// The traffic of each group of drafts.
-fn traffic(spec: &DeviceSpec, commands: &[Command], groups: &[Option<usize>], count: usize) -> Vec<Traffic> {
+fn traffic(
+    spec: &DeviceSpec,
+    commands: &CommandBuffer,
+    groups: &[Option<usize>],
+    count: usize,
+) -> Vec<Traffic> {
     let mut traffic = vec![Traffic::default(); count];
-    for touch in commands.iter().flat_map(|command| touches(spec, command)) {
+    for touch in commands.iter().flat_map(|command| touches(spec, &command)) {
         if let Some(group) = named(touch.addr).and_then(|index| groups.get(index).copied().flatten()) {
             let own = &mut traffic[group];
             let bytes = if touch.written { &mut own.written } else { &mut own.read };
@@ -230,14 +235,14 @@ fn named(addr: Addr) -> Option<usize> {
 
 /// Lets results take the bytes of operands that die where they are made: `owners` leads from each draft to the one whose
 /// bytes it takes.
-fn share(spec: &DeviceSpec, commands: &[Command], drafts: &[Draft], owners: &mut [usize]) {
+fn share(spec: &DeviceSpec, commands: &CommandBuffer, drafts: &[Draft], owners: &mut [usize]) {
     for (at, command) in commands.iter().enumerate() {
-        for (operand, result) in in_place::pairs(command) {
+        for (operand, result) in in_place::pairs(&command) {
             let (Some(from), Some(to)) = (named(operand), named(result)) else { continue };
             let (Some(dying), Some(born)) = (drafts.get(from), drafts.get(to)) else { continue };
             // Both are whole buffers, and nothing else in this command touches them.
             let whole = |addr: Addr, index: usize| {
-                let mut own = touches(spec, command).filter(|touch| named(touch.addr) == Some(index));
+                let mut own = touches(spec, &command).filter(|touch| named(touch.addr) == Some(index));
                 let only = own.next().is_some_and(|touch| touch.bytes == drafts[index].bytes);
                 only && own.next().is_none() && patch::unpack(addr).1 == 0
             };
@@ -275,7 +280,12 @@ fn grouped(drafts: &[Draft], owners: &[usize]) -> (Vec<Option<usize>>, Vec<Buffe
 }
 
 /// Bytes of the near memory for one image's feature maps.
-fn capacity(spec: &DeviceSpec, options: &PlanOptions, besides: &Besides<'_>, commands: &[Command]) -> u64 {
+fn capacity(
+    spec: &DeviceSpec,
+    options: &PlanOptions,
+    besides: &Besides<'_>,
+    commands: &CommandBuffer,
+) -> u64 {
     let Some(memory) = spec.resident_memory() else { return 0 };
     let padded = |bytes: u64| bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
     let mut free = memory.usable_bytes();
@@ -284,8 +294,7 @@ fn capacity(spec: &DeviceSpec, options: &PlanOptions, besides: &Besides<'_>, com
             free = free.saturating_sub(padded(bytes));
         }
     };
-    let words: usize = commands.iter().map(Command::words).sum();
-    take(&spec.placement.instructions, 4 * words as u64);
+    take(&spec.placement.instructions, commands.as_bytes().len() as u64);
     take(&spec.placement.constants, besides.constants);
     for io in besides.inputs.iter().chain(besides.outputs) {
         // A core has its own image only.
@@ -325,7 +334,7 @@ impl Program {
     /// [`Error::Program`] when the recorded plan is not that of the commands; [`Error::Device`] for instructions that
     /// cannot be decoded.
     pub fn replan(&self, spec: &DeviceSpec, options: &PlanOptions) -> Result<Self, Error> {
-        let mut commands = command::decode(&self.instructions)?;
+        let mut commands = CommandBuffer::read(&self.instructions)?;
         let drafts = self.lift(&mut commands)?;
         let besides = Besides {
             batch: self.batch,
@@ -334,20 +343,20 @@ impl Program {
             outputs: &self.outputs,
         };
         let planned = place(spec, options, &besides, &mut commands, &drafts)?;
-        Ok(self.with_plan(&commands, planned))
+        Ok(self.with_plan(commands, planned))
     }
 
     /// The program with these commands and this plan.
     #[must_use]
-    pub fn with_plan(&self, commands: &[Command], planned: Planned) -> Self {
+    pub fn with_plan(&self, commands: CommandBuffer, planned: Planned) -> Self {
         let Planned { buffers, scratch_bytes, scratch_lower_bound, residency, .. } = planned;
-        let instructions = command::encode(commands).into();
+        let instructions = commands.into_bytes().into();
         Self { instructions, scratch_bytes, scratch_lower_bound, residency, buffers, ..self.clone() }
     }
 
     /// Makes the commands' addresses name feature maps again: at every command, an address belongs to the one that is
     /// alive there.
-    pub fn lift(&self, commands: &mut [Command]) -> Result<Vec<Draft>, Error> {
+    pub fn lift(&self, commands: &mut CommandBuffer) -> Result<Vec<Draft>, Error> {
         self.check_plan()?;
         let holds_any = |&index: &usize| {
             let buffer = &self.buffers[index];
@@ -362,14 +371,14 @@ impl Program {
         // hold it.
         let mut live: BTreeMap<(u8, u64), usize> = BTreeMap::new();
         let place = |index: usize| (self.buffers[index].segment, self.buffers[index].offset);
-        for (at, command) in commands.iter_mut().enumerate() {
+        let (mut at, mut lost) = (0, None);
+        commands.change(|command| {
             while let Some(index) = ending.next_if(|&index| self.buffers[index].last as usize <= at) {
                 live.remove(&place(index));
             }
             while let Some(index) = starting.next_if(|&index| self.buffers[index].first as usize <= at) {
                 live.insert(place(index), index);
             }
-            let mut lost = None;
             patch::addresses(command, &mut |addr| {
                 if !matches!(addr.segment(), Self::SCRATCH | Self::RESIDENT) {
                     return;
@@ -382,12 +391,13 @@ impl Program {
                 });
                 match owner {
                     Some(named) => *addr = named,
-                    None => lost = Some(*addr),
+                    None => lost = lost.or(Some((at, *addr))),
                 }
             });
-            if let Some(addr) = lost {
-                return Err(Error::Program(format!("command {at}: the memory plan has nothing at {addr}")));
-            }
+            at += 1;
+        });
+        if let Some((at, addr)) = lost {
+            return Err(Error::Program(format!("command {at}: the memory plan has nothing at {addr}")));
         }
         Ok(self
             .buffers

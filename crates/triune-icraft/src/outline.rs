@@ -9,7 +9,8 @@ use bytes::Bytes;
 use triune_device::{
     Addr, Command, DeviceSpec, FeatureMap,
     command::{
-        self, AddParams, Copy, Operand, Pool, QAdd, QConv, QMul, Quant, RequantTarget, Resize, Window,
+        self, AddParams, CommandBuffer, Copy, Operand, Pool, QAdd, QConv, QMul, Quant, RequantTarget, Resize,
+        Window,
     },
 };
 use triune_graph::format::xir::{Attribute, Document, Mem, Operation, Scalar, Target, Value};
@@ -49,7 +50,7 @@ pub(super) struct Outline<'a> {
     document: &'a Document,
     path: &'a Path,
     spec: DeviceSpec,
-    commands: Vec<Command>,
+    commands: CommandBuffer,
     operators: Vec<Operator>,
     /// Chunks of virtual memory: the draft of each.
     chunks: HashMap<u16, usize>,
@@ -92,7 +93,7 @@ impl<'a> Outline<'a> {
             document,
             path,
             spec: DeviceSpec::builtin(device)?,
-            commands: Vec::new(),
+            commands: CommandBuffer::default(),
             operators: Vec::new(),
             chunks: HashMap::new(),
             drafts: Vec::new(),
@@ -121,7 +122,7 @@ impl<'a> Outline<'a> {
                 });
             }
         }
-        self.commands.push(Command::End(command::End {}));
+        self.commands.push(&Command::End(command::End {}));
         if !self.drafts.is_empty() && !self.fixed.is_empty() {
             return Err(Error::package(self.path, "some values lie at addresses, others in chunks"));
         }
@@ -160,7 +161,7 @@ impl<'a> Outline<'a> {
         let program = Program {
             target: self.spec.name.clone(),
             batch: 1,
-            instructions: command::encode(&self.commands).into(),
+            instructions: Bytes::new(),
             constants: Bytes::new(),
             scratch_bytes,
             scratch_lower_bound: 0,
@@ -173,8 +174,8 @@ impl<'a> Outline<'a> {
             operators: self.operators,
         };
         let program = match planned {
-            Some(planned) => program.with_plan(&self.commands, planned),
-            None => program,
+            Some(planned) => program.with_plan(self.commands, planned),
+            None => Program { instructions: self.commands.into_bytes().into(), ..program },
         };
         Ok((Arc::new(program), steps, places))
     }
@@ -228,10 +229,10 @@ impl<'a> Outline<'a> {
             }),
             _ => moved(x, y),
         };
-        self.commands.push(command);
+        self.commands.push(&command);
         for &input in inputs.iter().skip(1).filter(|_| kind == "ConcatNode") {
             let x = self.map(op, input, false)?;
-            self.commands.push(moved(x, y));
+            self.commands.push(&moved(x, y));
         }
         Ok(())
     }

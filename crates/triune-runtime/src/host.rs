@@ -11,8 +11,8 @@ use std::{
 };
 
 use triune_device::{
-    Addr, Decoded, DeviceSpec, Error as DeviceError, Inputs, Library, Memory, Outputs, RangeAccess, RegionId,
-    Segment, SegmentKind, SegmentTable, Stream, exec::Observer,
+    Decoded, DeviceSpec, Error as DeviceError, Inputs, Library, Memory, Outputs, RangeAccess, RegionId,
+    Segment, SegmentKind, SegmentTable, exec::Observer,
 };
 use triune_fork::{Brief, BriefGuard};
 use triune_kernels::{Isa, Pool};
@@ -239,7 +239,6 @@ impl Workspace {
 pub(crate) struct HostProgram {
     workspace: Arc<Workspace>,
     program: Program,
-    instructions: Chunk,
     constants: Arc<Chunk>,
     shared: Arc<Chunk>,
     decoded: Decoded,
@@ -278,19 +277,16 @@ impl HostProgram {
         mut program: Program,
         library: &Library,
     ) -> Result<Self, Error> {
-        let (memory, region) = (&workspace.memory, workspace.region);
-        let instructions = Chunk::holding(memory, region, &program.instructions)?;
         let constants = workspace.constants(&program.constants)?;
         // Memory has them now.
         program.constants = bytes::Bytes::new();
         let shared = workspace.chunk(&program)?;
-        let segments = segments(&program, &instructions, &constants, &shared)?;
-        let stream =
-            Stream { addr: Addr::new(Program::INSTRUCTIONS, 0), len: program.instructions.len() as u64 };
-        let decoded = Decoded::with_library(memory, &segments, stream, Isa::best(), Some(library))
+        let segments = segments(&program, &constants, &shared)?;
+        let stream = program.instructions.clone();
+        let decoded = Decoded::outside(&workspace.memory, &segments, stream, Isa::best(), Some(library))
             .map_err(|error| program.blame(0, error))?;
         let workspace = Arc::clone(workspace);
-        Ok(Self { workspace, program, instructions, constants, shared, decoded })
+        Ok(Self { workspace, program, constants, shared, decoded })
     }
 
     pub(crate) fn program(&self) -> &Program {
@@ -313,7 +309,7 @@ impl HostProgram {
     ) -> Result<(), Error> {
         if !self.workspace.is_current(&self.shared) {
             let shared = self.workspace.chunk(&self.program)?;
-            let segments = segments(&self.program, &self.instructions, &self.constants, &shared)?;
+            let segments = segments(&self.program, &self.constants, &shared)?;
             self.decoded.rebind(&self.workspace.memory, &segments)?;
             self.shared = shared;
         }
@@ -339,14 +335,11 @@ fn shared_bytes(program: &Program) -> u64 {
 }
 
 /// The program's segments, those that runs write one behind the other in the shared chunk.
-fn segments(
-    program: &Program,
-    instructions: &Chunk,
-    constants: &Chunk,
-    shared: &Chunk,
-) -> Result<SegmentTable, Error> {
-    let mut segments =
-        vec![instructions.segment(SegmentKind::Instructions), constants.segment(SegmentKind::Constants)];
+fn segments(program: &Program, constants: &Chunk, shared: &Chunk) -> Result<SegmentTable, Error> {
+    // The commands need no place in memory: no device reads them.
+    let (region, base) = (constants.region, constants.base);
+    let instructions = Segment { region, base, len: 0, kind: SegmentKind::Instructions };
+    let mut segments = vec![instructions, constants.segment(SegmentKind::Constants)];
     let mut base = shared.base;
     let mut add = |len: u64, kind| {
         segments.push(Segment { region: shared.region, base, len, kind });

@@ -24,7 +24,7 @@ use std::collections::HashMap;
 
 use triune_device::{
     Addr, Command, FeatureMap, Library,
-    command::{self, Copy, Fill},
+    command::{self, CommandBuffer, Copy, Fill},
     work,
 };
 use triune_graph::{Graph, Node, NodeId, Op, Quantization, ValueId};
@@ -65,7 +65,7 @@ pub struct InputPlan {
 #[derive(Clone, Debug)]
 pub struct Lowered {
     /// The commands, in order.
-    pub commands: Vec<Command>,
+    pub commands: CommandBuffer,
     /// The operators that have any, in order.
     pub operators: Vec<Operator>,
     /// Bytes of the constants segment.
@@ -102,7 +102,7 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
         plain: HashMap::new(),
         parents: HashMap::new(),
         becomes_map: maps_to_be(graph),
-        commands: Vec::with_capacity(graph.nodes.len() + 1),
+        commands: CommandBuffer::default(),
         operators: Vec::with_capacity(graph.nodes.len()),
         spans: Vec::with_capacity(graph.nodes.len()),
         copies: Vec::new(),
@@ -169,7 +169,7 @@ struct Lowering<'g> {
     parents: HashMap<ValueId, (ValueId, usize)>,
     /// For every value, whether something that reads feature maps comes of it before its elements are moved.
     becomes_map: Vec<bool>,
-    commands: Vec<Command>,
+    commands: CommandBuffer,
     operators: Vec<Operator>,
     spans: Vec<[u32; 2]>,
     copies: Vec<[u32; 2]>,
@@ -295,7 +295,7 @@ impl Lowering<'_> {
     /// Copies the outputs that are not `done`, ends the stream.
     fn finish(mut self, done: &[bool]) -> Result<Lowered, Error> {
         self.copy_outputs((0..done.len()).filter(|&index| !done[index]).collect())?;
-        self.commands.push(Command::End(triune_device::command::End {}));
+        self.commands.push(&Command::End(triune_device::command::End {}));
         let turns = &self.io.turns;
         let results = if turns.pauses.is_empty() { self.graph.outputs.len() } else { turns.results };
         let (commands, operators, pieces) = (self.commands, self.operators, self.constants.pieces().to_vec());
@@ -541,7 +541,7 @@ impl Lowering<'_> {
                 scratch.last = scratch.last.max(now + 1);
             }
         }
-        self.commands.push(command);
+        self.commands.push(&command);
     }
 
     /// Copies all elements of `from` to `to`, which has the same extents; the last block of `to` is filled up.

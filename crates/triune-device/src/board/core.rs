@@ -7,7 +7,7 @@ use crate::{
     Addr, Decoded, DeviceSpec, Error, Memory, RegionId, Segment, SegmentKind, SegmentTable, Stream,
     TimingOptions,
     command::CommandReader,
-    exec::{Budget, Scratch},
+    exec::{Budget, Scratch, Words},
     memory::RangeAccess,
     spec::TimingModel,
     timeline,
@@ -263,7 +263,7 @@ fn decode(
     let budget = Budget::new(table);
     let decoded = |(layer, &[first, len]): (usize, &[u64; 2])| {
         let stream = Stream { addr: Addr::new(segment, offset + first), len };
-        let decode = || Decoded::within(at.memory, table, stream, Isa::best(), None, &budget);
+        let decode = || Decoded::within(at.memory, table, Words::At(stream), Isa::best(), None, &budget);
         let done = waiting(at.memory, &prepared(table), decode);
         Ok(done.map_err(|error| error.of_layer(layer))?.into_part())
     };

@@ -170,8 +170,17 @@ where
     bytes
 }
 
+/// Takes the words of the first command into `words`, as many as its header says and no more than any command has.
+pub(super) fn load(stream: &[[u8; 4]], words: &mut Vec<u32>) {
+    let length = stream.get(1).map_or(MAX_WORDS, |&length| u32::from_le_bytes(length) as usize);
+    words.clear();
+    words.extend(
+        stream.iter().take(length.clamp(HEADER_WORDS, MAX_WORDS)).map(|&word| u32::from_le_bytes(word)),
+    );
+}
+
 /// Walks over the bytes of a command stream, without copying it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CommandReader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -219,9 +228,7 @@ impl<'a> CommandReader<'a> {
             return Ok(None);
         }
         self.started = self.at;
-        self.words.clear();
-        self.words
-            .extend(rest.as_chunks::<4>().0.iter().take(MAX_WORDS).map(|&word| u32::from_le_bytes(word)));
+        load(rest.as_chunks::<4>().0, &mut self.words);
         let (command, length) = Command::decode(&self.words).map_err(|(mnemonic, error)| Error::Command {
             index: self.index,
             offset: self.command_offset(),

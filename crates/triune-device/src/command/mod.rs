@@ -4,12 +4,14 @@
 //! `docs/command-set.md`. Decoding is total: any words give commands or an error that names the command and the
 //! field. Whether an address leads anywhere is not known here; [`crate::exec`] checks that.
 
+mod buffer;
 mod codec;
 mod docs;
 mod empty;
 mod set;
 mod types;
 
+pub use buffer::{CommandBuffer, Commands};
 pub(crate) use codec::{CommandReader, FieldError};
 pub use codec::{decode, encode};
 pub use docs::field_tables;

@@ -59,6 +59,7 @@ mod tests {
     use crate::{
         Addr, Command, Decoded, DeviceSpec, FeatureMap, Memory, RegionId, Segment, Stream,
         command::{Table, encode},
+        exec::Words,
     };
 
     fn segment(region: RegionId, base: u64, len: u64, kind: SegmentKind) -> Segment {
@@ -96,7 +97,7 @@ mod tests {
         let stream = Stream { addr: Addr::new(0, 0), len: words.len() as u64 };
         let within = |limit| {
             let budget = Budget { limit, used: Cell::new(0), room: RefCell::default() };
-            Decoded::within(&memory, &table, stream, Isa::best(), None, &budget)
+            Decoded::within(&memory, &table, Words::At(stream), Isa::best(), None, &budget)
                 .map(|decoded| decoded.bytes())
         };
         let bytes = within(2 << 20).unwrap();

@@ -15,6 +15,7 @@ mod steps;
 
 use std::{cell::RefCell, ops::Range, sync::Arc};
 
+use bytes::Bytes;
 use triune_kernels::{Isa, Pool, cancel};
 use triune_tensor::memory as host;
 
@@ -33,7 +34,7 @@ use outside::{InPlace, Sources, Targets};
 
 use crate::{
     Addr, Command, Error, Lease, Memory, Watch,
-    command::{CommandReader, Opcode},
+    command::{CommandReader, Commands, Opcode},
     memory::RangeAccess,
     work::{self, Tally},
 };
@@ -45,6 +46,14 @@ pub struct Stream {
     pub addr: Addr,
     /// Bytes; a stream also ends at its `end` command.
     pub len: u64,
+}
+
+/// The commands of a program, to be read.
+pub(crate) enum Words<At = Stream> {
+    /// In device memory.
+    At(At),
+    /// Elsewhere.
+    Outside(Bytes),
 }
 
 /// A command that has just run, for tracing and dumps.
@@ -87,7 +96,7 @@ pub type Observer<'a> = dyn FnMut(StepView<'_>) + 'a;
 #[derive(Debug)]
 struct Steps {
     /// The stream up to its end, which commands are decoded from when somebody wants to see them.
-    words: Box<[u8]>,
+    words: Bytes,
     prepared: Vec<Prepared>,
     /// Operands in full; empty while the sanitizer is off.
     operands: Vec<Operands>,
@@ -95,28 +104,6 @@ struct Steps {
     /// Bytes of memory that all of it takes.
     bytes: u64,
 }
-
-/// The commands of a program, decoded one by one.
-#[derive(Debug)]
-pub struct Commands<'a> {
-    reader: CommandReader<'a>,
-    left: usize,
-}
-
-impl Iterator for Commands<'_> {
-    type Item = Command;
-
-    fn next(&mut self) -> Option<Command> {
-        self.left = self.left.checked_sub(1)?;
-        self.reader.next().ok().flatten()
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
-    }
-}
-
-impl ExactSizeIterator for Commands<'_> {}
 
 /// A program in the form that runs: commands checked, weights packed. Valid while its instructions and constants do
 /// not change. Clones share the packed weights.
@@ -167,14 +154,29 @@ impl Decoded {
         isa: Isa,
         library: Option<&Library>,
     ) -> Result<Self, Error> {
-        Self::within(memory, segments, stream, isa, library, &Budget::new(segments))
+        Self::within(memory, segments, Words::At(stream), isa, library, &Budget::new(segments))
+    }
+
+    /// As [`Self::with_library`], for commands that no device reads and that lie outside of its memory. They are kept as they
+    /// are.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn outside(
+        memory: &Memory,
+        segments: &SegmentTable,
+        stream: Bytes,
+        isa: Isa,
+        library: Option<&Library>,
+    ) -> Result<Self, Error> {
+        Self::within(memory, segments, Words::Outside(stream), isa, library, &Budget::new(segments))
     }
 
     /// As [`Self::with_library`], within what a budget leaves.
     pub(crate) fn within(
         memory: &Memory,
         segments: &SegmentTable,
-        stream: Stream,
+        stream: Words,
         isa: Isa,
         library: Option<&Library>,
         budget: &Budget,
@@ -196,14 +198,23 @@ impl Decoded {
 
         let bound = Bound::new(memory, segments);
         let guard = Guard::new(memory, segments, &bound);
-        let stream_range = stream_range(segments, stream)?;
-        if let Some(guard) = &guard {
-            guard.stream(stream.addr.segment(), stream_range)?;
-        }
+        let stream = match stream {
+            Words::At(stream) => {
+                let range = stream_range(segments, stream)?;
+                if let Some(guard) = &guard {
+                    guard.stream(stream.addr.segment(), range)?;
+                }
+                Words::At(range)
+            }
+            Words::Outside(bytes) => Words::Outside(bytes),
+        };
         let before = budget.used();
         // What every program has, whatever its stream.
         budget.take((size_of::<Self>() + segments.segments().len() * Self::BYTES_PER_SEGMENT) as u64)?;
-        let words = lease.read(stream_range)?;
+        let words = match &stream {
+            Words::At(range) => lease.read(*range)?,
+            Words::Outside(bytes) => bytes,
+        };
         let softmaxes = RefCell::default();
         let program = Program { segments, lease: &lease, isa, library, budget, softmaxes };
         let mut reader = CommandReader::new(words);
@@ -239,9 +250,11 @@ impl Decoded {
         }
         steps.shrink_to_fit();
         operands.shrink_to_fit();
-        let words = &words[..reader.position()];
-        budget.take(words.len() as u64)?;
-        let words = host::copied(words)?.into_boxed_slice();
+        budget.take(reader.position() as u64)?;
+        let words = match &stream {
+            Words::At(_) => host::copied(&words[..reader.position()])?.into(),
+            Words::Outside(bytes) => bytes.slice(..reader.position()),
+        };
         drop(lease);
         let staging_bytes = steps.iter().map(Prepared::staging_bytes).max().unwrap_or(0);
         let bytes = budget.used() - before;
@@ -288,7 +301,7 @@ impl Decoded {
 
     /// The commands, `end` excluded.
     pub fn commands(&self) -> Commands<'_> {
-        Commands { reader: CommandReader::new(&self.steps.words), left: self.steps.prepared.len() }
+        Commands::new(&self.steps.words, self.steps.prepared.len())
     }
 
     /// Bytes of memory that the program takes in this form; clones share them.

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use triune_device::{Addr, Command, DeviceSpec, command};
+use triune_device::{Addr, Command, DeviceSpec, command::CommandBuffer};
 use triune_memory::residency::Policy;
 
 use super::{
@@ -79,8 +79,9 @@ impl HardDeployment {
         let chosen = chosen(network, options)?;
         let all = windows(network)?;
         let homes = homes(network, &all)?;
-        let mut commands = command::decode(&program.instructions)?;
+        let mut commands = CommandBuffer::read(&program.instructions)?;
         let buffers = program.lift(&mut commands)?;
+        let commands: Vec<Command> = commands.iter().collect();
 
         let mut own = Vec::new();
         let mut spans: Vec<Range<usize>> = Vec::with_capacity(chosen.len());
@@ -274,11 +275,12 @@ fn plan(
         OnChip::Policy(Policy::BestScore) => &[Policy::Option1, Policy::Option2, Policy::Option3],
         OnChip::Policy(policy) => std::slice::from_ref(policy),
     };
-    let mut best: Option<(u64, Planned, Vec<Command>)> = None;
+    let unplaced: CommandBuffer = commands.iter().collect();
+    let mut best: Option<(u64, Planned, CommandBuffer)> = None;
     for &policy in policies {
         let capacity = options.on_chip_bytes;
         let with = PlanOptions { policy, capacity, ..PlanOptions::default() };
-        let mut placed = commands.clone();
+        let mut placed = unplaced.clone();
         let planned = place_within(spec, &with, &besides, &mut placed, drafts, scope)?;
         let score = planned.residency.map_or(0, |residency| residency.value);
         if best.as_ref().is_none_or(|(most, _, _)| score > *most) {
@@ -287,7 +289,7 @@ fn plan(
     }
     let (_, planned, placed) =
         best.ok_or_else(|| Error::internal("no way to choose what stays on the chip"))?;
-    *commands = placed;
+    *commands = placed.iter().collect();
     Ok(planned)
 }
 
