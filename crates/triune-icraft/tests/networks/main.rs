@@ -1,5 +1,8 @@
 //! Icraft's documents of real models: each stage runs, and gives what the stage before gives.
 
+mod damage;
+mod operators;
+
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
