@@ -303,7 +303,9 @@ fn different_parts_are_found_as_a_map_finds_them() {
         let first: Vec<i64> = groups.iter().map(|group| group[0] as i64).collect();
         let mut inverse = vec![0; extent];
         for (number, group) in groups.iter().enumerate() {
-            group.iter().for_each(|&at| inverse[at] = number as i64);
+            for &at in group {
+                inverse[at] = number as i64;
+            }
         }
         let counts: Vec<i64> = groups.iter().map(|group| group.len() as i64).collect();
         assert_eq!(
@@ -334,7 +336,7 @@ fn determinant(rows: &[Vec<f64>]) -> f64 {
         let left = |row: &Vec<f64>| (0..row.len()).filter(|&at| at != column).map(|at| row[at]).collect();
         rest.iter().map(left).collect()
     };
-    let sign = |column: usize| if column % 2 == 0 { 1.0 } else { -1.0 };
+    let sign = |column: usize| if column.is_multiple_of(2) { 1.0 } else { -1.0 };
     first.iter().enumerate().map(|(column, own)| sign(column) * own * determinant(&minor(column))).sum()
 }
 
