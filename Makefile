@@ -120,6 +120,10 @@ FAMILY :=
 bench-operators: $(DEV) $(NATIVE) ## compare times of single operators with ONNX Runtime (FAMILY="pool resize" for some families)
 	$(BIN)/python benches/python/bench_operators.py $(if $(FAMILY),--family $(FAMILY))
 
+.PHONY: bench-load
+bench-load: $(DEV) $(NATIVE) ## measure what a node costs when a model is loaded, from 1,000 nodes to 300,000
+	$(BIN)/python benches/python/bench_load.py --peer
+
 .PHONY: bench-lite
 bench-lite: $(DEV) $(NATIVE) ## measure load and first forward in MegEngine Lite's API (MODELS=folder to choose the models)
 	$(BIN)/python benches/python/bench_lite.py $(MODELS)

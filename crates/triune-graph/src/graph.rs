@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use triune_tensor::{DType, MAX_RANK, QuantParams, Requantize, Rounding, Shape};
 
 use crate::{Constant, Error, Op, Strings};
@@ -121,6 +122,9 @@ impl Value {
     }
 }
 
+/// Operands or results of a node, or places for them: most nodes have one or two, which lie in the node itself.
+pub type ValueIds = SmallVec<[Option<ValueId>; 2]>;
+
 /// One operator of the network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
@@ -129,9 +133,9 @@ pub struct Node {
     /// What it computes.
     pub op: Op,
     /// Operands; `None` for an optional one that is left out.
-    pub inputs: Vec<Option<ValueId>>,
+    pub inputs: ValueIds,
     /// Results; `None` for an optional one that nobody asked for.
-    pub outputs: Vec<Option<ValueId>>,
+    pub outputs: ValueIds,
     /// What its integers stand for, if it computes on integers that stand for reals.
     pub quant: Option<Box<Quantization>>,
     /// The composite operator of the network that it is a part of, if it is.
@@ -152,9 +156,10 @@ impl Node {
     pub fn new(
         name: impl Into<String>,
         op: impl Into<Op>,
-        inputs: Vec<Option<ValueId>>,
-        outputs: Vec<Option<ValueId>>,
+        inputs: impl Into<ValueIds>,
+        outputs: impl Into<ValueIds>,
     ) -> Self {
+        let (inputs, outputs) = (inputs.into(), outputs.into());
         Self { name: name.into(), op: op.into(), inputs, outputs, quant: None, origin: None }
     }
 

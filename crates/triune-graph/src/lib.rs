@@ -20,7 +20,8 @@ pub use constant::Constant;
 pub use error::Error;
 pub use functions::Function;
 pub use graph::{
-    DefaultInput, Dim, Graph, Node, NodeId, Origin, Provenance, Quantization, Value, ValueId, ValueKind,
+    DefaultInput, Dim, Graph, Node, NodeId, Origin, Provenance, Quantization, Value, ValueId, ValueIds,
+    ValueKind,
 };
 pub use ops::Op;
 pub use strings::Strings;

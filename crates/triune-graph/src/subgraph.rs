@@ -7,7 +7,7 @@ use std::{
 
 use triune_tensor::text::List;
 
-use crate::{Dim, Error, Graph, Node, NodeId, Op, Value, ValueId, ValueKind, ops::Identity};
+use crate::{Dim, Error, Graph, Node, NodeId, Op, Value, ValueId, ValueIds, ValueKind, ops::Identity};
 
 impl Graph {
     /// Fixes the inputs' extents: `shapes` has an input's name and its extents.
@@ -193,7 +193,7 @@ impl Graph {
                 }
             }
         }
-        let renew = |old: &[Option<ValueId>]| -> Vec<Option<ValueId>> {
+        let renew = |old: &[Option<ValueId>]| -> ValueIds {
             old.iter().map(|id| id.and_then(|id| ids[id.0 as usize])).collect()
         };
         let adopted =

@@ -59,7 +59,7 @@ fn infer_one(op: Op, operands: Vec<Operand>, results: usize) -> Result<(), Error
     let outputs: Vec<_> =
         (0..results).map(|index| Some(graph.add_value(Value::named(format!("y{index}"))))).collect();
     graph.outputs = outputs.iter().flatten().copied().collect();
-    graph.nodes.push(Node { name: "it".into(), op, inputs, outputs, quant: None, origin: None });
+    graph.nodes.push(Node::new("it", op, inputs, outputs));
     infer::infer(&mut graph)
 }
 

@@ -6,6 +6,7 @@
 
 mod alias;
 mod arena;
+mod events;
 mod plan;
 pub mod residency;
 mod validate;

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Buffer, Plan};
+use crate::{
+    Buffer, Plan,
+    events::{Event, events},
+};
 
 /// What a plan breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,7 +35,6 @@ pub fn validate(buffers: &[Buffer], plan: &Plan) -> Result<(), Violation> {
     if plan.offsets.len() != buffers.len() {
         return Err(Violation::Count { offsets: plan.offsets.len(), buffers: buffers.len() });
     }
-    let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * buffers.len());
     for (index, (buffer, &offset)) in buffers.iter().zip(&plan.offsets).enumerate() {
         if offset % buffer.alignment != 0 {
             return Err(Violation::Misaligned(index));
@@ -40,16 +42,11 @@ pub fn validate(buffers: &[Buffer], plan: &Plan) -> Result<(), Violation> {
         if offset.checked_add(buffer.size).is_none_or(|end| end > plan.peak) {
             return Err(Violation::AbovePeak(index));
         }
-        if buffer.size > 0 && buffer.lower < buffer.upper {
-            events.push((buffer.lower, true, index));
-            events.push((buffer.upper, false, index));
-        }
     }
-    // Ends sort before starts of the same step: lifespans are half open.
-    events.sort_unstable();
+    let events = events(buffers, |buffer| buffer.size > 0 && buffer.lower < buffer.upper);
     // What is alive, by offset. As long as all of it is disjoint, only the nearest ones can touch what comes.
     let mut live: BTreeMap<u64, usize> = BTreeMap::new();
-    for (_, starts, index) in events {
+    for Event { starts, index, .. } in events {
         let (start, end) = (plan.offsets[index], plan.offsets[index] + buffers[index].size);
         if !starts {
             live.remove(&start);

@@ -47,6 +47,8 @@ pub struct Model {
     outputs: Vec<ValueInfo>,
     default_shapes: Option<Vec<Shape>>,
     metadata: Metadata,
+    /// Bytes of memory that the graph takes, its constants' elements apart.
+    footprint: u64,
 }
 
 impl Model {
@@ -108,7 +110,8 @@ impl Model {
                 .collect()
         };
         let (inputs, outputs) = (info(&graph.inputs), info(&graph.outputs));
-        Arc::new(Self { graph, library, inputs, outputs, default_shapes, metadata })
+        let footprint = graph.footprint();
+        Arc::new(Self { graph, library, inputs, outputs, default_shapes, metadata, footprint })
     }
 
     /// The model with inputs that it has constants for, and may be left out: those of these names come behind the others.
@@ -160,9 +163,26 @@ impl Model {
         &self.library
     }
 
+    /// Refuses results of other element types than the file declares for its outputs.
+    pub(crate) fn check_results(&self, dtypes: impl Iterator<Item = Option<DType>>) -> Result<(), Error> {
+        for (&id, made) in self.graph.outputs.iter().zip(dtypes) {
+            let value = self.graph.value(id);
+            if let (Some(declared), Some(made)) = (value.dtype, made)
+                && declared != made
+            {
+                let name = &value.name;
+                return Err(triune_graph::Error::Graph(format!(
+                    "output '{name}' is declared as {declared}, and what makes it gives {made}; one of the two has to be mended in the file"
+                ))
+                .into());
+            }
+        }
+        Ok(())
+    }
+
     /// The graph with its inputs bound.
     pub(crate) fn bound(&self, shapes: &[Shape]) -> Result<Graph, Error> {
-        let _room = Room::of(self.graph.footprint())?;
+        let _room = Room::of(self.footprint)?;
         let mut graph = self.graph.clone();
         let tensors = self.inputs.iter().zip(shapes).filter(|(input, _)| input.kind.is_tensor());
         let named: Vec<(&str, &[usize])> = tensors.map(|(input, shape)| (&*input.name, &**shape)).collect();

@@ -321,6 +321,10 @@ impl Session {
         if let Some(staged) = &mut self.staged {
             let mut results: Vec<_> =
                 staged.run(shapes, inputs, &mut self.resources)?.into_iter().map(Some).collect();
+            model.check_results(results.iter().map(|result| match result {
+                Some(Value::Tensor(tensor)) => Some(tensor.dtype),
+                _ => None,
+            }))?;
             for ((info, result), into) in model.outputs().iter().zip(&mut results).zip(into) {
                 let Some(into) = into else { continue };
                 let Some(Value::Tensor(found)) = &result else { return Err(no_tensor(info)) };
@@ -498,6 +502,7 @@ impl Session {
                 self.check_count("number of input shapes", shapes.len())?;
                 let graph = self.model().bound(shapes)?;
                 let engine = Engine::new(graph, &mut self.resources, false)?;
+                self.model().check_results(engine.outputs().iter().map(|io| Some(io.dtype)))?;
                 if self.plans.len() >= Self::KEPT {
                     self.plans.remove(0);
                 }

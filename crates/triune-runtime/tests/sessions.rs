@@ -311,3 +311,33 @@ fn results_go_where_the_caller_has_memory() {
     assert_eq!(refused(DType::F32, &[1, 2], 16), "shape (2, 2), (1, 2)");
     assert_eq!(refused(DType::F32, &[2, 2], 15), "16 bytes, 15 bytes");
 }
+
+/// A file that says something else of its outputs than its operators make is refused by name: when it is compiled, or, with extents
+/// that depend on data, by the run that shows it.
+#[test]
+fn outputs_are_what_the_file_declares() {
+    for graph in [difference(), staged()] {
+        let mut declared = graph;
+        let is_staged = declared.outputs.len() == 2;
+        let last = declared.outputs[declared.outputs.len() - 1];
+        declared.value_mut(last).dtype = Some(DType::F32);
+        session(declared.clone());
+        declared.value_mut(last).dtype = Some(DType::I64);
+        let name = declared.value(last).name.clone();
+        let made = Session::new(declared, &SessionOptions::default());
+        let error = if is_staged {
+            let x = [0.0_f32, 1.0, 2.0, 3.0];
+            made.expect("a session").run(&[TensorRef::of(&x, &[4])]).expect_err("another type")
+        } else {
+            // Its extents are open: nothing is compiled yet.
+            let (x, mut session) = ([1.0_f32, 2.0], made.expect("a session"));
+            let operand = TensorRef::of(&x, &[1, 2]);
+            session.run(&[operand, operand]).expect_err("another type")
+        };
+        let text = error.to_string();
+        assert!(
+            text.contains(&format!("output '{name}' is declared as int64, and what makes it gives float32")),
+            "{text}"
+        );
+    }
+}

@@ -1,7 +1,7 @@
 //! Short ways to write a graph in a test.
 
 use triune_graph::{
-    Dim, Graph, Node, Op, Quantization, Value, ValueId,
+    Dim, Graph, Node, Op, Quantization, Value, ValueId, ValueIds,
     ops::{
         AutoPad, Binary, BinaryKind, Conv, DequantizeLinear, Epilogue, Gemm, Pool, PoolKind, QuantizeLinear,
         Unary, UnaryKind,
@@ -66,8 +66,8 @@ impl GraphBuilder {
         let name = format!("node{}", self.graph.nodes.len());
         let outputs: Vec<ValueId> =
             (0..results).map(|index| self.graph.add_value(Value::named(format!("{name}_{index}")))).collect();
-        let results = outputs.iter().copied().map(Some).collect();
-        self.graph.nodes.push(Node::new(name, op, inputs.to_vec(), results));
+        let results: ValueIds = outputs.iter().copied().map(Some).collect();
+        self.graph.nodes.push(Node::new(name, op, inputs, results));
         outputs
     }
 

@@ -529,7 +529,7 @@ impl Lowering<'_> {
 
     /// Appends a command and keeps the buffers that it touches alive.
     fn emit(&mut self, command: impl Into<Command>, touched: &[&View]) {
-        let command = command.into();
+        let mut command = command.into();
         if command.is_empty() {
             return;
         }
@@ -540,6 +540,13 @@ impl Lowering<'_> {
                 scratch.first = scratch.first.min(now);
                 scratch.last = scratch.last.max(now + 1);
             }
+        }
+        if let Some(library) = self.library {
+            command.addresses(&mut |_, _, addr| {
+                if addr.segment() == Library::SEGMENT {
+                    library.expect(*addr);
+                }
+            });
         }
         self.commands.push(&command);
     }

@@ -7,7 +7,7 @@ use triune_tensor::{DType, memory, text::List};
 
 use super::guard::Guard;
 use super::operands::{MAX_READS, Operands, Prepared, SegRange, Step};
-use super::{Library, Packing, SegmentTable, Weights, budget::Budget, segments::SegmentKind};
+use super::{Library, Loan, Packing, SegmentTable, budget::Budget, segments::SegmentKind};
 use crate::{
     Addr, Error, FeatureMap, Lease,
     command::{Blocks, FieldError, Opcode, Operand},
@@ -199,7 +199,7 @@ pub(super) enum FilterSource<'a> {
     /// In the program's constants, in the order of the kernels.
     Constants(Cow<'a, [u8]>),
     /// In a library.
-    Library(&'a Library, Weights),
+    Library(Loan<'a>),
 }
 
 impl<'a> Checker<'a> {
@@ -288,7 +288,7 @@ impl<'a> Checker<'a> {
         match library.get(addr) {
             Some(weights) if weights.extents == extents && weights.elem_bytes == elem_bytes => {
                 self.check_room(field, (extents.iter().product::<usize>() * elem_bytes) as u64)?;
-                Ok(FilterSource::Library(library, weights))
+                Ok(FilterSource::Library(weights))
             }
             Some(weights) => bad(
                 field,
@@ -312,8 +312,8 @@ impl<'a> Checker<'a> {
                 let filter = Filter::dense(&bytes, channels, taps, inputs);
                 packing.pack(&filter, groups, self.isa).map(Arc::new)
             }
-            FilterSource::Library(library, weights) => {
-                library.packed(addr, &weights, groups, self.isa, packing)
+            FilterSource::Library(weights) => {
+                weights.library.packed(addr, &weights, groups, self.isa, packing)
             }
         };
         packed.map_err(refused("weights"))

@@ -3,16 +3,19 @@
 //! A program's constants lie in its own segment, as on a device. Where the same model is compiled again and again on the
 //! host, for other shapes or for other sessions, that would be one copy of the weights each, and one packed copy more.
 //! A library holds the model's weights where its file put them, under addresses of a segment that no program has, and
-//! hands out each packed form once for all programs that are alive.
+//! hands out each packed form once for all programs that are alive. Elements that a pass made of the file's (widened,
+//! dequantized, transposed) are not kept beside their packed form: nobody else has them, and who compiles again makes them again.
 
 use std::{
     collections::{BTreeMap, HashMap},
+    ops::Deref,
     sync::{Arc, Weak},
 };
 
 use bytes::Bytes;
 use triune_fork::{Brief, BriefGuard};
 use triune_kernels::{Error as KernelError, Filter, Isa, PackedFilter, QConv, QConvSpec};
+use twox_hash::XxHash3_128;
 
 use crate::Addr;
 
@@ -116,9 +119,31 @@ impl Packing {
 /// How bytes are read: their number, bytes of an element, extents and strides.
 type Form = (usize, usize, [usize; 3], [usize; 3]);
 
+/// Weights at an address.
+#[derive(Debug)]
+struct Piece {
+    /// Without their bytes once they are [`Piece::spent`].
+    weights: Weights,
+    /// Commands that have not been made ready yet.
+    awaited: usize,
+    /// What tells the bytes apart once they are gone.
+    spent: Option<u128>,
+}
+
+impl Piece {
+    /// Whether its bytes are, or were, these. The same place in memory as a rule; else a comparison, which ends at the first
+    /// difference.
+    fn has(&self, bytes: &Bytes) -> bool {
+        match self.spent {
+            Some(digest) => digest == XxHash3_128::oneshot(bytes),
+            None => self.weights.bytes.as_ptr() == bytes.as_ptr() || self.weights.bytes == bytes,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
-    pieces: BTreeMap<u64, Weights>,
+    pieces: BTreeMap<u64, Piece>,
     /// The pieces of each form.
     offsets: HashMap<Form, Vec<u64>>,
     end: u64,
@@ -147,30 +172,49 @@ impl Library {
         let mut state = self.lock();
         let State { pieces, offsets, end, .. } = &mut *state;
         let known = offsets.entry(form).or_default();
-        // The same bytes in memory as a rule; else a comparison, which ends at the first difference.
-        let same = |offset: &&u64| {
-            pieces
-                .get(offset)
-                .is_some_and(|piece| piece.bytes.as_ptr() == bytes.as_ptr() || piece.bytes == bytes)
-        };
+        let same = |offset: &&u64| pieces.get(offset).is_some_and(|piece| piece.has(bytes));
         if let Some(&offset) = known.iter().find(same) {
+            if let Some(piece) = pieces.get_mut(&offset) {
+                // The caller's own: nobody lets go of them before it has said which commands want them.
+                piece.weights.bytes = bytes.clone();
+                piece.spent = None;
+            }
             return Some(Addr::new(Self::SEGMENT, offset));
         }
         let offset = *end;
         *end += (bytes.len() as u64).max(1).next_multiple_of(64);
         known.push(offset);
-        pieces.insert(offset, weights.clone());
+        pieces.insert(offset, Piece { weights: weights.clone(), awaited: 0, spent: None });
         Some(Addr::new(Self::SEGMENT, offset))
     }
 
-    /// The weights at an address that [`Self::add`] gave.
-    pub(super) fn get(&self, addr: Addr) -> Option<Weights> {
-        self.lock().pieces.get(&addr.offset()).cloned()
+    /// Says that a command will want the weights at an address that [`Self::add`] gave: until it is ready, their bytes stay.
+    pub fn expect(&self, addr: Addr) {
+        if let Some(piece) = self.lock().pieces.get_mut(&addr.offset()) {
+            piece.awaited += 1;
+        }
     }
 
-    /// Bytes of the weights as they were added.
+    /// The weights at an address that [`Self::add`] gave, for a command that is made ready.
+    pub(super) fn get(&self, addr: Addr) -> Option<Loan<'_>> {
+        let weights = self.lock().pieces.get(&addr.offset())?.weights.clone();
+        Some(Loan { library: self, addr, weights })
+    }
+
+    /// A command is ready: bytes that no other waits for, and that nobody else has, go.
+    fn done(&self, addr: Addr) {
+        let mut state = self.lock();
+        let Some(piece) = state.pieces.get_mut(&addr.offset()) else { return };
+        piece.awaited = piece.awaited.saturating_sub(1);
+        if piece.awaited == 0 && piece.spent.is_none() && piece.weights.bytes.is_unique() {
+            piece.spent = Some(XxHash3_128::oneshot(&piece.weights.bytes));
+            piece.weights.bytes = Bytes::new();
+        }
+    }
+
+    /// Bytes of the weights that are kept as they were added.
     pub fn bytes(&self) -> usize {
-        self.lock().pieces.values().map(|piece| piece.bytes.len()).sum()
+        self.lock().pieces.values().map(|piece| piece.weights.bytes.len()).sum()
     }
 
     /// Bytes of packed f32 weights that programs alive use.
@@ -221,6 +265,28 @@ impl Library {
     }
 }
 
+/// Weights while a command is made ready.
+pub(super) struct Loan<'a> {
+    pub(super) library: &'a Library,
+    addr: Addr,
+    weights: Weights,
+}
+
+impl Deref for Loan<'_> {
+    type Target = Weights;
+
+    fn deref(&self) -> &Weights {
+        &self.weights
+    }
+}
+
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        self.weights.bytes = Bytes::new();
+        self.library.done(self.addr);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,7 +314,36 @@ mod tests {
         changed[23] ^= 1;
         let changed = Weights { bytes: changed.into(), ..outer_taps.clone() };
         assert!(![address, other].contains(&library.add(&changed).unwrap()));
-        assert_eq!(library.get(address), Some(outer_taps));
+        assert_eq!(library.get(address).as_deref(), Some(&outer_taps));
+    }
+
+    #[test]
+    fn bytes_that_nobody_else_has_go_with_their_last_command() {
+        let library = Library::default();
+        let own = library.add(&weights([12, 3, 1])).unwrap();
+        let file = weights([12, 1, 4]);
+        let kept = library.add(&file).unwrap();
+        for addr in [own, own, kept] {
+            library.expect(addr);
+        }
+        assert_eq!(library.bytes(), 48);
+        let first = library.get(own).unwrap();
+        assert_eq!(first.bytes.len(), 24);
+        drop(first);
+        assert_eq!(library.bytes(), 48, "another command waits for them");
+        drop(library.get(kept));
+        assert_eq!(library.bytes(), 48, "the file has them, too");
+        drop(library.get(own));
+        assert_eq!(library.bytes(), 24);
+        // Who makes them again finds them under their address, and brings them back.
+        assert_eq!(library.add(&weights([12, 3, 1])), Some(own));
+        assert_eq!(library.bytes(), 48);
+        let mut other = file.bytes.to_vec();
+        other[0] = 9;
+        library.expect(own);
+        drop(library.get(own));
+        let other = Weights { bytes: other.into(), ..weights([12, 3, 1]) };
+        assert!(![own, kept].contains(&library.add(&other).unwrap()));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use triune_tensor::{DType, Shape, memory, text::List};
 
 use crate::{
-    Constant, Error, Node, Op, ValueId,
+    Constant, Error, Node, Op, ValueId, ValueIds,
     constant::{integer_bytes, real_bytes},
     graph::Origin,
     infer::Inference,
@@ -247,9 +247,8 @@ impl<'s, 'g> Scope<'s, 'g> {
         let op = op.into();
         let name = format!("{}.{}.{}", self.node.name, self.nodes.len(), op.name());
         let results: Vec<ValueId> = (0..results).map(|_| self.inference.add_value(&name)).collect();
-        let outputs = results.iter().copied().map(Some).collect();
-        let node =
-            Node { origin: Some(Arc::clone(&self.origin)), ..Node::new(name, op, inputs.to_vec(), outputs) };
+        let outputs: ValueIds = results.iter().copied().map(Some).collect();
+        let node = Node { origin: Some(Arc::clone(&self.origin)), ..Node::new(name, op, inputs, outputs) };
         self.inference.place_inner(node, &mut self.nodes, self.depth)?;
         Ok(results)
     }

@@ -4,6 +4,7 @@ mod folded;
 
 use std::collections::BTreeMap;
 
+use smallvec::smallvec;
 use triune_tensor::{DType, Shape};
 
 use folded::{Folded, addend};
@@ -57,7 +58,7 @@ pub fn fold_batch_norm(graph: &mut Graph) -> Result<bool, Error> {
 /// Lets the node that makes what the node at `index` reads make that one's result.
 fn skip(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) {
     let Some((maker, node)) = rewriter.producer(affine.x) else { return };
-    let node = Node { outputs: vec![Some(affine.y)], ..node.clone() };
+    let node = Node { outputs: smallvec![Some(affine.y)], ..node.clone() };
     rewriter.remove(index);
     rewriter.replace(maker, node);
 }
@@ -181,7 +182,7 @@ fn lower_alone(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) {
             groups: channels,
             epilogue: Epilogue::default(),
         }));
-        node.inputs = vec![Some(affine.x), Some(weights), Some(bias)];
+        node.inputs = smallvec![Some(affine.x), Some(weights), Some(bias)];
         rewriter.replace(index, node);
         return;
     }
@@ -200,7 +201,7 @@ fn lower_alone(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) {
     let product = Node::new(format!("{}.scale", node.name), BinaryKind::Mul, inputs, vec![Some(scaled)]);
     rewriter.add_node(product, index);
     node.op = Op::Binary(Binary::new(BinaryKind::Add));
-    node.inputs = vec![Some(scaled), Some(shift)];
+    node.inputs = smallvec![Some(scaled), Some(shift)];
     rewriter.replace(index, node);
 }
 
@@ -232,7 +233,7 @@ mod tests {
     fn add_node(graph: &mut Graph, op: Op, inputs: &[ValueId]) -> ValueId {
         let name = format!("node{}", graph.nodes.len());
         let output = graph.add_value(Value::named(format!("{name}.out")));
-        let inputs = inputs.iter().copied().map(Some).collect();
+        let inputs: Vec<_> = inputs.iter().copied().map(Some).collect();
         graph.nodes.push(Node::new(name, op, inputs, vec![Some(output)]));
         output
     }
@@ -370,7 +371,7 @@ mod tests {
             assert_eq!(names, ["Conv", "Add"]);
             assert_eq!(values(&graph, 0, 1), [1.0, 2.0, 3.0, 4.0]);
             assert_eq!(values(&graph, 0, 2), [0.5, -1.0]);
-            assert_eq!(graph.nodes[1].outputs, [Some(graph.outputs[0])]);
+            assert_eq!(*graph.nodes[1].outputs, [Some(graph.outputs[0])]);
             super::super::fuse(&mut graph).unwrap();
             assert_eq!(graph.nodes.len(), 1, "the addition is the convolution's residual");
         }

@@ -19,13 +19,16 @@ const LIMIT: usize = 256 << 20;
 /// Evaluates what is known on a bound graph and simplifies what that makes simple; also infers all types.
 ///
 /// Shape arithmetic and moved, cast, repeated or exactly computable constants become constants: at most 256 MiB each, and
-/// at one time three times the bytes of the network's own constants and 8 MiB. What would be more stays to be computed in
+/// at one time three times the bytes of the network's own constants and 4 MiB. What would be more stays to be computed in
 /// each run. Nodes that change nothing go; clamps with constant limits become [`UnaryKind::Clip`]; flattening, squeezing
 /// and unsqueezing become reshapes to a constant shape. Dequantized constants stay as they are: quantization needs
 /// their integers, see [`fold_dequantize`]. Returns whether anything changed.
 pub fn fold_constants(graph: &mut Graph) -> Result<bool, Error> {
     infer(graph)?;
     let evaluated = evaluate(graph);
+    if !graph.nodes.iter().any(|node| may_be_simpler(&node.op)) {
+        return Ok(evaluated);
+    }
     let mut rewriter = Rewriter::new(graph);
     for index in 0..rewriter.len() {
         clip_with_limits(&mut rewriter, index);
@@ -36,6 +39,26 @@ pub fn fold_constants(graph: &mut Graph) -> Result<bool, Error> {
         drop_copy(&mut rewriter, index);
     }
     Ok(rewriter.commit() || evaluated)
+}
+
+/// Whether one of the steps of [`fold_constants`] looks at the operator.
+const fn may_be_simpler(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Clip(_)
+            | Op::Reduce(_)
+            | Op::Reshape(_)
+            | Op::Flatten(_)
+            | Op::Squeeze(_)
+            | Op::Unsqueeze(_)
+            | Op::Slice(_)
+            | Op::Transpose(_)
+            | Op::Identity(_)
+            | Op::Cast(_)
+            | Op::Expand(_)
+            | Op::Concat(_)
+            | Op::Split(_)
+    )
 }
 
 /// Turns dequantized constants that quantization left over into f32 constants, at most 1 GiB of them: each takes four times
@@ -104,7 +127,7 @@ fn dequantized(
 }
 
 /// Bytes of folded values at one time, times those of the network's own constants, and besides.
-const HELD: (usize, usize) = (3, 8 << 20);
+const HELD: (usize, usize) = (3, 4 << 20);
 
 /// Replaces nodes by their results where those are known. A constant that only served others goes with its last reader.
 fn evaluate(graph: &mut Graph) -> bool {
@@ -330,20 +353,24 @@ fn move_dequantized(rewriter: &mut Rewriter<'_>, index: usize) -> Option<()> {
     let mut replaced = vec![(0, elements)];
     let mut axis = 0;
     if scales.elements() > 1 {
-        // Where along the axis of scales each element stood, moved along with it.
         let along = crate::ops::infer::resolve_axis(own.axis as i64, source.shape().rank())?;
-        let behind: usize = source.shape()[along + 1..].iter().product();
         let count = source.shape()[along];
-        let places: Vec<i32> = (0..source.elements()).map(|at| (at / behind % count) as i32).collect();
-        let places = moved(&Constant::from_i32(source.shape(), &places)?)?.to_i32()?;
         let chosen: Vec<i32>;
-        (axis, chosen) = (0..shape.rank()).find_map(|axis| {
-            let behind: usize = shape[axis + 1..].iter().product();
-            let chosen: Vec<i32> =
-                (0..shape[axis]).map(|at| places.get(at * behind).copied()).collect::<Option<_>>()?;
-            let own = |(at, place): (usize, &i32)| chosen[at / behind % chosen.len()] == *place;
-            places.iter().enumerate().all(own).then_some((axis, chosen))
-        })?;
+        (axis, chosen) = if let Op::Transpose(op) = &node.op {
+            (op.perm.iter().position(|&from| from == along)?, (0..count as i32).collect())
+        } else {
+            // Where along the axis of scales each element stood, moved along with it.
+            let behind: usize = source.shape()[along + 1..].iter().product();
+            let places: Vec<i32> = (0..source.elements()).map(|at| (at / behind % count) as i32).collect();
+            let places = moved(&Constant::from_i32(source.shape(), &places)?)?.to_i32()?;
+            (0..shape.rank()).find_map(|axis| {
+                let behind: usize = shape[axis + 1..].iter().product();
+                let chosen: Vec<i32> =
+                    (0..shape[axis]).map(|at| places.get(at * behind).copied()).collect::<Option<_>>()?;
+                let own = |(at, place): (usize, &i32)| chosen[at / behind % chosen.len()] == *place;
+                places.iter().enumerate().all(own).then_some((axis, chosen))
+            })?
+        };
         let picked = |constant: &Constant| {
             let width = constant.dtype().bytes();
             let bytes: Vec<u8> = chosen

@@ -10,10 +10,15 @@ use crate::{
     Error, Graph, Node, Op, ValueId,
     ops::{Epilogue, Residual, Stage},
 };
+use smallvec::smallvec;
 
 /// Fuses what follows convolutions, matrix products and functions of two operands into their [`Epilogue`]. Returns
 /// whether anything changed.
 pub fn fuse(graph: &mut Graph) -> Result<bool, Error> {
+    // What takes a step in, or is one, is among them.
+    if !graph.nodes.iter().any(|node| epilogue(&node.op).is_some() || matches!(node.op, Op::Table(_))) {
+        return Ok(false);
+    }
     let mut rewriter = Rewriter::new(graph);
     // Products of x and a function of x become one function before anything else looks at it.
     for step in [float::join_products, integer::compose, float::absorb, integer::absorb] {
@@ -56,7 +61,7 @@ fn append(
     let (maker, node) = rewriter.producer(input)?;
     let mut node = node.clone();
     epilogue_mut(&mut node.op)?.stages.push(stage);
-    node.outputs = vec![Some(output)];
+    node.outputs = smallvec![Some(output)];
     if let (Some(own), Some(last)) = (&mut node.quant, &rewriter.get(follower)?.quant) {
         (own.dtype, own.result) = (last.dtype, last.result);
     }
@@ -102,7 +107,7 @@ fn absorb_residual(
         (quant.dtype, quant.result) = (sum.dtype, sum.result);
     }
     node.inputs.push(Some(other));
-    node.outputs = vec![Some(output)];
+    node.outputs = smallvec![Some(output)];
     rewriter.move_to(index, addition);
     rewriter.remove(addition);
     rewriter.replace(index, node);

@@ -30,11 +30,11 @@ use crate::{Error, Graph, infer::infer};
 /// Afterwards all types are known, operators between quantized values are integer operators, everything else is
 /// float, and what can be fused is.
 pub fn prepare(graph: &mut Graph) -> Result<bool, Error> {
-    let changed = prepare_unfused(graph)?;
-    let fused = fuse(graph)?;
-    if dead_code(graph)? || fused {
+    let mut changed = prepare_unfused(graph)?;
+    changed |= fuse(graph)?;
+    if changed {
+        dead_code(graph)?;
         infer(graph)?;
-        return Ok(true);
     }
     Ok(changed)
 }
@@ -45,9 +45,9 @@ pub fn prepare_for_rows(graph: &mut Graph) -> Result<bool, Error> {
     // Before steps join others, which hides them.
     changed |= join_normalizations(graph);
     changed |= fuse(graph)?;
-    if dead_code(graph)? || changed {
+    if changed {
+        dead_code(graph)?;
         infer(graph)?;
-        return Ok(true);
     }
     Ok(changed)
 }
@@ -63,7 +63,8 @@ pub fn prepare_unfused(graph: &mut Graph) -> Result<bool, Error> {
     if folded {
         infer(graph)?;
     }
-    let mut quantized = quantize(graph)?;
+    // What folding leaves without readers goes with it.
+    let mut quantized = (folded || quantize::concerns(graph)) && quantize(graph)?;
     // What quantization left in float has float weights, which may take in what follows.
     if fold_dequantize(graph)? {
         quantized = true;

@@ -15,12 +15,17 @@ use crate::{Error, Graph, Node, Op, Quantization, ValueId};
 use pattern::{dequantized, quantizer, state_type};
 use table::{Quantized, mapping};
 
+/// Whether anything in the graph is quantized.
+pub(super) fn concerns(graph: &Graph) -> bool {
+    graph.nodes.iter().any(|node| matches!(node.op, Op::QuantizeLinear(_) | Op::DequantizeLinear(_)))
+}
+
 /// Turns quantized regions into operators that say what their integers stand for ([`Node::quant`]). Returns whether anything
 /// changed.
 ///
 /// Wants constants folded as far as scales and zero points need it, but dequantized weights left alone.
 pub fn quantize(graph: &mut Graph) -> Result<bool, Error> {
-    if !graph.nodes.iter().any(|node| matches!(node.op, Op::QuantizeLinear(_) | Op::DequantizeLinear(_))) {
+    if !concerns(graph) {
         return super::dead_code(graph);
     }
     let mut rewriter = Rewriter::new(graph);

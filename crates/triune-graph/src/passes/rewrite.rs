@@ -7,9 +7,10 @@ use std::{
     collections::{BinaryHeap, HashSet},
 };
 
+use smallvec::smallvec;
 use triune_tensor::{Requantize, Rounding};
 
-use crate::{Constant, Graph, Node, Provenance, Value, ValueId};
+use crate::{Constant, Graph, Node, Provenance, Value, ValueId, ValueIds};
 
 /// One operand position of the network, in the list of those that read the same value.
 #[derive(Clone, Copy, Debug)]
@@ -233,7 +234,7 @@ impl<'a> Rewriter<'a> {
             next = after;
         }
         self.changed = true;
-        self.sweep(vec![Some(old)]);
+        self.sweep(smallvec![Some(old)]);
     }
 
     fn link(&mut self, index: usize) {
@@ -267,7 +268,7 @@ impl<'a> Rewriter<'a> {
     }
 
     /// Removes the producers of these values as far as nobody needs them any more.
-    fn sweep(&mut self, mut values: Vec<Option<ValueId>>) {
+    fn sweep(&mut self, mut values: ValueIds) {
         while let Some(value) = values.pop() {
             let Some((index, node)) = value.and_then(|id| self.producer(id)) else { continue };
             if !self.is_needed(node) {

@@ -4,7 +4,7 @@ use triune_tensor::{DType, Rounding, Shape, function::PoolKind};
 
 use super::{fold_constants, rewrite::Rewriter};
 use crate::{
-    Constant, Error, Graph, Node, Op, Value, ValueId,
+    Constant, Error, Graph, Node, Op, Value, ValueId, ValueIds,
     constant::real_bytes,
     infer::infer,
     ops::{
@@ -89,7 +89,7 @@ impl Site<'_, '_> {
         let op = op.into();
         let name = format!("{}.{}", self.name, op.name());
         let output = self.rewriter.add_value(Value::named(name.clone()));
-        let inputs = inputs.iter().copied().map(Some).collect();
+        let inputs: ValueIds = inputs.iter().copied().map(Some).collect();
         self.rewriter.add_node(Node::new(name, op, inputs, vec![Some(output)]), self.index);
         output
     }
@@ -110,7 +110,7 @@ impl Site<'_, '_> {
 
     /// The last operator, which makes the result of the one that is spelled out.
     fn finish(&mut self, op: impl Into<Op>, inputs: &[ValueId], node: &Node) {
-        let inputs = inputs.iter().copied().map(Some).collect();
+        let inputs: ValueIds = inputs.iter().copied().map(Some).collect();
         self.rewriter.replace(self.index, Node::new(&*node.name, op, inputs, node.outputs.clone()));
     }
 

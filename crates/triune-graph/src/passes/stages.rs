@@ -102,6 +102,11 @@ impl Stage {
 ///
 /// `None` when there is no such operator: the network is one program. The network's nodes need not have types.
 pub fn stages(graph: &Graph) -> Result<Option<Vec<Stage>>, Error> {
+    let cuts = |op: &Op| matches!(op, Op::Hosted(_)) || op.runs_between_stages() || !op.decides().is_empty();
+    let lists = graph.values.iter().any(|value| !value.kind.is_tensor());
+    if !lists && !graph.nodes.iter().any(|node| cuts(&node.op)) {
+        return Ok(None);
+    }
     let cut = Cut::new(graph, None);
     let tensors = graph.inputs.iter().chain(&graph.outputs).all(|&id| cut.kind(id).is_tensor());
     if cut.levels() == 1 && !cut.on_host.contains(&true) && tensors {

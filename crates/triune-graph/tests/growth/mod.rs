@@ -60,8 +60,8 @@ impl Growth {
         let name = format!("{}{}", op.name(), self.graph.nodes.len());
         let made: Vec<ValueId> =
             (0..outputs).map(|i| self.graph.add_value(Value::named(format!("{name}:{i}")))).collect();
-        let outputs = made.iter().copied().map(Some).collect();
-        self.graph.nodes.push(Node::new(name, op, inputs.into(), outputs));
+        let outputs: triune_graph::ValueIds = made.iter().copied().map(Some).collect();
+        self.graph.nodes.push(Node::new(name, op, inputs, outputs));
         made
     }
 

@@ -15,6 +15,8 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use pairs::Pairs;
 
+use crate::events::{Event, events};
+
 pub use solve::{Limits, Outcome, minimize, solve};
 
 /// Something that needs `size` bytes while steps `lower..upper` run.
@@ -125,19 +127,13 @@ fn place(buffers: &[Buffer], pairs: &Pairs, order: &[usize]) -> Option<(u64, Vec
 /// The largest sum of live sizes over all steps. All offsets are multiples of the least alignment, so what lies under
 /// another buffer fills whole multiples; only the topmost one, at best the one with the most padding, need not.
 fn live_lower_bound(buffers: &[Buffer]) -> Option<u64> {
-    let sized = || buffers.iter().filter(|buffer| buffer.size > 0);
-    let grain = sized().map(|buffer| buffer.alignment).min().unwrap_or(1);
-    let mut events: Vec<(u64, bool, u64, u64)> = Vec::with_capacity(buffers.len() * 2);
-    for buffer in sized() {
-        let padded = buffer.size.checked_next_multiple_of(grain)?;
-        events.push((buffer.lower, true, padded, padded - buffer.size));
-        events.push((buffer.upper, false, padded, padded - buffer.size));
-    }
-    // Ends sort before starts of the same step: lifespans are half open.
-    events.sort_unstable();
+    let sized = buffers.iter().filter(|buffer| buffer.size > 0);
+    let grain = sized.map(|buffer| buffer.alignment).min().unwrap_or(1);
     let (mut live, mut most) = (0_u64, 0);
     let mut pads: BTreeMap<u64, usize> = BTreeMap::new();
-    for (_, starts, padded, pad) in events {
+    for Event { starts, index, .. } in events(buffers, |buffer| buffer.size > 0) {
+        let padded = buffers[index].size.checked_next_multiple_of(grain)?;
+        let pad = padded - buffers[index].size;
         if starts {
             live = live.checked_add(padded)?;
             *pads.entry(pad).or_default() += 1;

@@ -1,6 +1,7 @@
 //! Which buffers are alive together: every pair, found by one walk in order of time.
 
 use super::Buffer;
+use crate::events::{Event, events};
 
 /// Pairs that are always listed.
 const FEW: u64 = 1 << 19;
@@ -19,15 +20,9 @@ impl Pairs {
     pub(super) fn new(buffers: &[Buffer]) -> Option<Self> {
         let most = FEW.max(EACH.saturating_mul(buffers.len() as u64));
         u32::try_from(buffers.len()).ok()?;
-        let mut events: Vec<(u64, bool, u32)> = Vec::with_capacity(2 * buffers.len());
-        for (index, buffer) in buffers.iter().enumerate() {
-            events.push((buffer.lower, true, index as u32));
-            events.push((buffer.upper, false, index as u32));
-        }
-        // Ends sort before starts of the same step: lifespans are half open.
-        events.sort_unstable();
+        let events = events(buffers, |_| true);
         let (mut live, mut count) = (0_u64, 0_u64);
-        for &(_, starts, _) in &events {
+        for &Event { starts, .. } in &events {
             if starts {
                 count = count.saturating_add(live);
                 live += 1;
@@ -70,18 +65,19 @@ impl Pairs {
 }
 
 /// Calls `pair` once for any two buffers that are alive together.
-fn each_pair(events: &[(u64, bool, u32)], mut pair: impl FnMut(u32, u32)) {
+fn each_pair(events: &[Event], mut pair: impl FnMut(u32, u32)) {
     let mut live: Vec<u32> = Vec::new();
     let mut places = vec![0_usize; events.len() / 2];
-    for &(_, starts, index) in events {
+    for &Event { starts, index, .. } in events {
         if starts {
+            let index = index as u32;
             for &other in &live {
                 pair(index, other);
             }
             places[index as usize] = live.len();
             live.push(index);
         } else {
-            let place = places[index as usize];
+            let place = places[index];
             live.swap_remove(place);
             if let Some(&moved) = live.get(place) {
                 places[moved as usize] = place;

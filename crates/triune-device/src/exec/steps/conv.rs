@@ -144,7 +144,7 @@ pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<P
     };
     let dense = match &weights {
         FilterSource::Constants(_) => None,
-        FilterSource::Library(_, weights) => Some(weights.dense()),
+        FilterSource::Library(weights) => Some(weights.dense()),
     };
     let bias = match command.bias {
         Some(addr) => Some(checker.ints("bias", addr, Some(out_channels as u64))?),
@@ -173,7 +173,7 @@ pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<P
         in_channels: input.nhwc.c,
         out_channels,
         weights: bytemuck::cast_slice(match (&weights, &dense) {
-            (FilterSource::Constants(bytes), _) => bytes,
+            (FilterSource::Constants(bytes), _) => bytes.as_ref(),
             (FilterSource::Library(..), dense) => dense.as_deref().unwrap_or_default(),
         }),
         bias: bias.as_deref(),
@@ -185,11 +185,14 @@ pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<P
         table: table.as_ref(),
         residual: add,
     };
-    let kernel = match weights {
+    let kernel = match &weights {
         FilterSource::Constants(_) => QConv::new(&spec, checker.isa).map(Arc::new),
-        FilterSource::Library(library, _) => library.quantized(command.weights, &spec, checker.isa),
+        FilterSource::Library(own) => own.library.quantized(command.weights, &spec, checker.isa),
     };
     let kernel = kernel.map_err(refused("weights"))?;
+    // In this order: the library looks who else has the bytes.
+    drop(dense);
+    drop(weights);
 
     match (&command.residual, &command.add) {
         (None, None) => {

@@ -67,9 +67,9 @@ pub(super) fn conv(checker: &Checker<'_>, command: &command::QConv) -> Result<Pr
     let integers = |bytes: &[u8]| -> Vec<i16> {
         bytes.as_chunks::<2>().0.iter().map(|&word| i16::from_le_bytes(word)).collect()
     };
-    let weights = match &weights {
-        FilterSource::Constants(bytes) => integers(bytes),
-        FilterSource::Library(_, weights) => integers(&weights.dense()),
+    let weights = match weights {
+        FilterSource::Constants(bytes) => integers(&bytes),
+        FilterSource::Library(weights) => integers(&weights.dense()),
     };
     let channels = output.nhwc.c;
     let bias = command.bias.map(|addr| checker.ints("bias", addr, Some(channels as u64))).transpose()?;

@@ -4,7 +4,7 @@ use triune_tensor::{DType, QuantParams, Shape};
 
 use super::{damaged, element::Element, file::Operator, read::Builder, registry};
 use crate::{
-    Constant, Error, Node, Op, Quantization, Value, ValueId,
+    Constant, Error, Node, Op, Quantization, Value, ValueId, ValueIds,
     format::flatbuffer::{Table, Wrong},
     functions::{Function, Scope},
     ops::{BinaryKind, Cast, Identity, Reshape, Transpose, UnaryKind},
@@ -160,8 +160,8 @@ impl<'a> NodeReader<'_, '_, 'a> {
         let quant = self.quantization(&op, inputs, elements.first().copied().flatten()).map(Box::new);
         self.builder.infer(&self.name, &op, inputs, &outputs, quant.as_ref().map(|quant| quant.dtype))?;
         let name = self.builder.unique_node_name(format!("{}.{}", self.name, op.name()));
-        let results = outputs.iter().copied().map(Some).collect();
-        self.builder.graph.nodes.push(Node { quant, ..Node::new(name, op, inputs.to_vec(), results) });
+        let results: ValueIds = outputs.iter().copied().map(Some).collect();
+        self.builder.graph.nodes.push(Node { quant, ..Node::new(name, op, inputs, results) });
         Ok(outputs)
     }
 

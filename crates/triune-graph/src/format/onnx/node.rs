@@ -317,7 +317,7 @@ impl<'a, 'b> NodeReader<'a, 'b> {
     /// Adds a node before this one.
     pub(crate) fn emit_before(&mut self, op: Op, inputs: &[Option<ValueId>], output: ValueId) {
         let name = self.builder.unique_node_name(format!("{}.{}", self.name, op.name()));
-        self.builder.graph.nodes.push(Node::new(name, op, inputs.into(), vec![Some(output)]));
+        self.builder.graph.nodes.push(Node::new(name, op, inputs, vec![Some(output)]));
     }
 
     /// Makes this node's first result an inner one, and adds a node behind that computes the outer result from it

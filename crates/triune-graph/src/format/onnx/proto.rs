@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use triune_tensor::memory::{self, Room};
 
 use super::malformed;
@@ -73,8 +74,8 @@ pub(super) struct NodeProto<'a> {
     pub(super) domain: &'a str,
     /// Of functions of one name, the one that is meant.
     pub(super) overload: &'a str,
-    pub(super) inputs: Vec<&'a str>,
-    pub(super) outputs: Vec<&'a str>,
+    pub(super) inputs: SmallVec<[&'a str; 2]>,
+    pub(super) outputs: SmallVec<[&'a str; 1]>,
     pub(super) attributes: Vec<Attribute<'a>>,
 }
 
@@ -263,7 +264,8 @@ fn node<'a>(bytes: &'a [u8], room: &mut Room, depth: usize) -> Result<NodeProto<
         match field {
             1 | 2 => {
                 room.take(room::NAME)?;
-                if field == 1 { &mut node.inputs } else { &mut node.outputs }.push(wire.text()?);
+                let name = wire.text()?;
+                if field == 1 { node.inputs.push(name) } else { node.outputs.push(name) }
             }
             3 => node.name = wire.text()?,
             4 => node.op_type = wire.text()?,

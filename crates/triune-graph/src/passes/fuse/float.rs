@@ -1,5 +1,6 @@
 //! Float steps: x·σ(x) to one function, constant additions to biases, residual additions and activations to epilogues.
 
+use smallvec::smallvec;
 use triune_tensor::{DType, Shape};
 
 use super::{Rewriter, absorb_residual, append, epilogue};
@@ -33,7 +34,7 @@ pub(super) fn join_products(rewriter: &mut Rewriter<'_>, index: usize) {
         }
     };
     let Some((x, kind)) = joined(a, b).or_else(|| joined(b, a)) else { return };
-    let node = Node { op: Op::Unary(Unary { kind }), inputs: vec![Some(x)], ..node.clone() };
+    let node = Node { op: Op::Unary(Unary { kind }), inputs: smallvec![Some(x)], ..node.clone() };
     rewriter.replace(index, node);
 }
 
@@ -120,7 +121,7 @@ fn absorb_bias(rewriter: &mut Rewriter<'_>, addition: usize) -> Option<()> {
     });
     node.inputs.resize(2, None);
     node.inputs.push(Some(bias));
-    node.outputs = vec![Some(output)];
+    node.outputs = smallvec![Some(output)];
     rewriter.remove(addition);
     rewriter.replace(maker, node);
     Some(())

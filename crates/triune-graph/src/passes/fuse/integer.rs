@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use smallvec::smallvec;
 use triune_tensor::{DType, QuantParams, Requantize, Rounding};
 
 use super::{Rewriter, absorb_residual, append, epilogue};
@@ -26,7 +27,7 @@ pub(super) fn compose(rewriter: &mut Rewriter<'_>, index: usize) {
     };
     let Some((Function { root, table, operand }, quant)) = composed.zip(node.quant.clone()) else { return };
     let quant = Some(Box::new(Quantization { operands: vec![operand], ..*quant }));
-    let node = Node { op: Op::Table(Table { table }), inputs: vec![Some(root)], quant, ..node.clone() };
+    let node = Node { op: Op::Table(Table { table }), inputs: smallvec![Some(root)], quant, ..node.clone() };
     rewriter.replace(index, node);
 }
 
@@ -237,11 +238,11 @@ fn raise_table(rewriter: &mut Rewriter<'_>, index: usize, table: Bytes) -> Optio
     };
     let raised = rewriter.add_value(value);
     mover.inputs[0] = Some(raised);
-    mover.outputs = vec![Some(output)];
+    mover.outputs = smallvec![Some(output)];
     let before = Node {
         op: Op::Table(Table { table: table.clone() }),
-        inputs: vec![Some(x)],
-        outputs: vec![Some(raised)],
+        inputs: smallvec![Some(x)],
+        outputs: smallvec![Some(raised)],
         ..rewriter.get(index)?.clone()
     };
     let before = rewriter.add_node(before, place);

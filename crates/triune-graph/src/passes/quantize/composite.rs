@@ -371,6 +371,10 @@ pub fn join_composites(graph: &mut Graph) -> bool {
 
 /// Makes one operator of every float normalization over the last axes. Returns whether there was one.
 pub fn join_normalizations(graph: &mut Graph) -> bool {
+    let is_root = |node: &Node| matches!(node.op, Op::Unary(Unary { kind: UnaryKind::Sqrt }));
+    if !graph.nodes.iter().any(is_root) {
+        return false;
+    }
     let mut rewriter = Rewriter::new(graph);
     // From the back: with factors and addends first, of which what comes before is a normalization, too.
     for index in (0..rewriter.len()).rev() {

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use smallvec::smallvec;
 use triune_tensor::{DType, Shape};
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
     table::Quantized,
 };
 use crate::{
-    Constant, Node, Op, Provenance, Value, ValueId,
+    Constant, Node, Op, Provenance, Value, ValueId, ValueIds,
     ops::{Pad, PadMode, PoolKind, ResizeMode},
 };
 
@@ -56,7 +57,7 @@ pub(super) fn lower(rewriter: &mut Rewriter<'_>, index: usize) -> bool {
         dequantizers.push(Node::new(
             format!("{}#dequantize{}", node.name, dequantizers.len()),
             maker.op.clone(),
-            std::iter::once(Some(*output)).chain(maker.inputs[1..].iter().copied()).collect(),
+            std::iter::once(Some(*output)).chain(maker.inputs[1..].iter().copied()).collect::<ValueIds>(),
             vec![Some(real)],
         ));
     }
@@ -185,13 +186,13 @@ pub(super) fn raise_quantizer(
         let mut quantizer = rewriter.get(index).expect("a live node").clone();
         quantizer.name.push_str("#raised");
         quantizer.inputs[0] = Some(x);
-        quantizer.outputs = vec![Some(quantized)];
+        quantizer.outputs = smallvec![Some(quantized)];
         let raised = rewriter.add_node(quantizer, place);
         quantizers.add(x, meaning, raised);
         (raised, quantized)
     });
     node.inputs[0] = Some(quantized);
-    node.outputs = vec![Some(output)];
+    node.outputs = smallvec![Some(output)];
     rewriter.move_to(index, place);
     rewriter.replace(index, node);
     Some(raised)

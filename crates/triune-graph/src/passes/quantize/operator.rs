@@ -1,5 +1,6 @@
 //! Operators that compute: each between `DequantizeLinear` nodes and a `QuantizeLinear` becomes its integer form.
 
+use smallvec::smallvec;
 use triune_tensor::{DType, QuantParams, Rounding, Shape};
 
 use super::{
@@ -44,7 +45,7 @@ fn try_lower(rewriter: &mut Rewriter<'_>, index: usize) -> Option<()> {
         maker = before;
         replacement
     };
-    replacement.outputs = vec![Some(output)];
+    replacement.outputs = smallvec![Some(output)];
     // It replaces the QuantizeLinear, so that the float operator goes with what only served that, and stands where the
     // float operator stood.
     rewriter.move_to(index, maker);
@@ -216,7 +217,7 @@ fn function(
     let (source, from) = dequantized(rewriter, x)?;
     let op = mapping(Some(kind), from, to, rewriter.rounding())?;
     let quant = Some(Box::new(over(&[from], to)));
-    Some(Node { op, inputs: vec![Some(source)], quant, ..node.clone() })
+    Some(Node { op, inputs: smallvec![Some(source)], quant, ..node.clone() })
 }
 
 /// A joint of integers that all mean the same: parts of other parameters are mapped first.
@@ -272,7 +273,7 @@ fn products(
         dtype: to.dtype,
         result: to.params,
     }));
-    node.inputs = vec![Some(x), Some(install_weights(rewriter, found))];
+    node.inputs = smallvec![Some(x), Some(install_weights(rewriter, found))];
     if addend.is_some() {
         node.inputs.push(addend);
     }

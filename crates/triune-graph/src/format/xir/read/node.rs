@@ -7,7 +7,7 @@ use super::{
     Builder, Form, Meaning, Typed, View, meaning, name_of,
 };
 use crate::{
-    Constant, Dim, Error, Node, Op, Value, ValueId,
+    Constant, Dim, Error, Node, Op, Value, ValueId, ValueIds,
     ops::{
         BinaryKind, Cast, Identity, Pool, Reshape, Transpose, UnaryKind,
         infer::{Operand, Operands, TensorType as Found},
@@ -346,8 +346,8 @@ impl<'b, 'd> Reader<'b, 'd> {
                 self.add(value, found)
             })
             .collect();
-        let results = outputs.iter().copied().map(Some).collect();
-        self.builder.graph.nodes.push(Node::new(name, op, inputs.to_vec(), results));
+        let results: ValueIds = outputs.iter().copied().map(Some).collect();
+        self.builder.graph.nodes.push(Node::new(name, op, inputs, results));
         Ok(outputs)
     }
 
