@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from triune import _native
+
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
@@ -31,6 +33,13 @@ def test_every_operator_has_a_recipe_or_a_reason() -> None:
         needless += [schema.name] if drawn and left else []
     assert missing == []
     assert needless == []
+
+
+def test_every_operator_of_onnx_runtime_that_is_read_has_a_recipe() -> None:
+    read = {f"{domain}.{name}" for domain, name, *_ in _native.onnx_versions() if domain == judging.DOMAIN}
+    drawn = {name for name in recipes.RECIPES if name.startswith(judging.DOMAIN)}
+    assert read == drawn
+    assert drawn == {judging.called(entry.schema) for entry in judging.entries(judging.DOMAIN)}
 
 
 def test_a_sample_has_no_difference_that_is_not_explained() -> None:

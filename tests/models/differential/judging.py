@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from drawing import Array, Case, Draw, Refused, Type, case, spelled
+from microsoft import DOMAIN, schemas
 from onnx import defs
 from onnx.reference import ReferenceEvaluator
 from recipes import RECIPES
@@ -30,6 +31,8 @@ PRECISION = {
     "complex128": 1e-12,
 }
 Result = Any
+BESIDES = range(13, 22)
+"""Sets of ONNX's own operators beside those of ONNX Runtime."""
 
 
 class Outcome(NamedTuple):
@@ -206,19 +209,25 @@ class Entry(NamedTuple):
     opsets: range
 
 
+def called(schema: Any) -> str:
+    """Return an operator's name, behind its domain unless that is ONNX's own."""
+    return f"{schema.domain}.{schema.name}" if schema.domain else str(schema.name)
+
+
 def entries(match: str = "") -> list[Entry]:
     """Return every operator, version, parameter and type that has a recipe; operators whose name has `match` in it."""
     history: dict[str, list[Any]] = {}
-    for schema in defs.get_all_schemas_with_history():
-        if schema.domain == "" and schema.name in RECIPES and match in schema.name:
-            history.setdefault(schema.name, []).append(schema)
+    every: list[Any] = [*defs.get_all_schemas_with_history(), *schemas()]
+    for schema in every:
+        if called(schema) in RECIPES and match in called(schema) and schema.domain in ("", DOMAIN):
+            history.setdefault(called(schema), []).append(schema)
     found = []
     newest = defs.onnx_opset_version()
-    for schemas in history.values():
-        schemas.sort(key=lambda schema: schema.since_version)
-        ends = [schema.since_version for schema in schemas[1:]] + [newest + 1]
-        for schema, end in zip(schemas, ends, strict=True):
-            opsets = range(schema.since_version, end)
+    for versions in history.values():
+        versions.sort(key=lambda schema: schema.since_version)
+        ends = [schema.since_version for schema in versions[1:]] + [newest + 1]
+        for schema, end in zip(versions, ends, strict=True):
+            opsets = range(schema.since_version, end) if not schema.domain else BESIDES
             pairs = [
                 (one.type_param_str, spelled(text)) for one in schema.type_constraints for text in one.allowed_type_strs
             ]
@@ -230,7 +239,7 @@ def sample(of: list[Entry], seed: int) -> list[Entry]:
     """Return one type for each version of each operator."""
     versions: dict[tuple[str, int], list[Entry]] = {}
     for entry in of:
-        versions.setdefault((entry.schema.name, entry.schema.since_version), []).append(entry)
+        versions.setdefault((called(entry.schema), entry.schema.since_version), []).append(entry)
     return [types[(seed * 7) % len(types)] for types in versions.values()]
 
 
@@ -248,7 +257,7 @@ def drawn(entry: Entry, seed: str) -> Case:
     if entry.parameter:
         chosen[entry.parameter] = entry.type
     lists(chosen)
-    return case(RECIPES[entry.schema.name], entry.schema, chosen, entry.opsets, seed)
+    return case(RECIPES[called(entry.schema)], entry.schema, chosen, entry.opsets, seed)
 
 
 def lists(types: dict[str, Type]) -> None:
@@ -260,4 +269,4 @@ def lists(types: dict[str, Type]) -> None:
         types["V"] = Type(inner, types["O"].element)
 
 
-__all__ = ["Array", "Entry", "Outcome", "Refused", "drawn", "entries", "judged", "sample", "summary"]
+__all__ = ["Array", "Entry", "Outcome", "Refused", "called", "drawn", "entries", "judged", "sample", "summary"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import elements  # noqa: F401 (its recipes enter the book)
+import microsoft  # noqa: F401
 import networks  # noqa: F401
 import places  # noqa: F401
 from book import DOMAINS_NOT_DRAWN, NOT_DRAWN, RECIPES

@@ -18,14 +18,14 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 
-from judging import Entry, Outcome, Refused, drawn, entries, judged, sample, summary
+from judging import Entry, Outcome, Refused, called, drawn, entries, judged, sample, summary
 from known import explanation
 
 
 def name_of(entry: Entry, turn: int) -> str:
     """Return by what a case is asked for again; its seed follows from it."""
     of = f"{entry.parameter}={entry.type.kind}({entry.type.name.lower()})" if entry.parameter else "-"
-    return f"{entry.schema.name}-{entry.schema.since_version} {of} {turn}"
+    return f"{called(entry.schema)}-{entry.schema.since_version} {of} {turn}"
 
 
 def outcome(entry: Entry, turn: int, stage: Callable[[str], None] = lambda who: None) -> Outcome | None:
