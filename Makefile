@@ -132,6 +132,12 @@ bench-lite: $(DEV) $(NATIVE) ## measure load and first forward in MegEngine Lite
 bench-batch: $(DEV) $(NATIVE) ## compare photographs per second with pipelines over ONNX Runtime (MODELS=files to choose the models)
 	$(BIN)/python benches/python/bench_batch.py $(MODELS)
 
+MATCH :=
+
+.PHONY: bench-transformers
+bench-transformers: $(DEV) $(NATIVE) ## compare transformers with ONNX Runtime: values, time, memory (MATCH="BERT Whisper" for some)
+	$(BIN)/python benches/python/bench_transformers.py $(if $(MATCH),--match $(MATCH))
+
 BOUNDS :=
 
 .PHONY: bench-quantization
