@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use smallvec::{SmallVec, smallvec};
 use triune_tensor::{Buffer, DType, Shape};
 
 /// A dense row-major tensor whose bytes (little-endian) are shared, possibly with a mapped file.
@@ -206,31 +207,34 @@ impl Constant {
     }
 }
 
+/// The bytes of one element.
+pub(crate) type ElementBytes = SmallVec<[u8; 8]>;
+
 /// A real in the bytes of a type: rounded once, cut off for integers, of which the low bits are left.
-pub(crate) fn real_bytes(value: f64, dtype: DType) -> Vec<u8> {
+pub(crate) fn real_bytes(value: f64, dtype: DType) -> ElementBytes {
     match dtype {
-        DType::Bool => vec![u8::from(value != 0.0)],
-        DType::F32 => (value as f32).to_le_bytes().to_vec(),
-        DType::F64 => value.to_le_bytes().to_vec(),
-        DType::U64 => (value as u64).to_le_bytes().to_vec(),
+        DType::Bool => smallvec![u8::from(value != 0.0)],
+        DType::F32 => ElementBytes::from_slice(&(value as f32).to_le_bytes()),
+        DType::F64 => ElementBytes::from_slice(&value.to_le_bytes()),
+        DType::U64 => ElementBytes::from_slice(&(value as u64).to_le_bytes()),
         _ => match dtype.encode(value) {
-            Some(bits) => bits.to_le_bytes()[..dtype.bytes()].to_vec(),
+            Some(bits) => ElementBytes::from_slice(&bits.to_le_bytes()[..dtype.bytes()]),
             None => integer_bytes(value as i64, dtype),
         },
     }
 }
 
 /// An integer in the bytes of a type, its low bits if it does not fit; reals are rounded once.
-pub(crate) fn integer_bytes(value: i64, dtype: DType) -> Vec<u8> {
+pub(crate) fn integer_bytes(value: i64, dtype: DType) -> ElementBytes {
     match dtype {
-        DType::Bool => vec![u8::from(value != 0)],
-        DType::F32 => (value as f32).to_le_bytes().to_vec(),
-        DType::F64 => (value as f64).to_le_bytes().to_vec(),
-        DType::U4 | DType::I4 | DType::U2 | DType::I2 => vec![value as u8 & ((1 << dtype.bits()) - 1)],
+        DType::Bool => smallvec![u8::from(value != 0)],
+        DType::F32 => ElementBytes::from_slice(&(value as f32).to_le_bytes()),
+        DType::F64 => ElementBytes::from_slice(&(value as f64).to_le_bytes()),
+        DType::U4 | DType::I4 | DType::U2 | DType::I2 => smallvec![value as u8 & ((1 << dtype.bits()) - 1)],
         _ => match dtype.encode(value as f64) {
-            Some(bits) => bits.to_le_bytes()[..dtype.bytes()].to_vec(),
+            Some(bits) => ElementBytes::from_slice(&bits.to_le_bytes()[..dtype.bytes()]),
             // Narrower integers take the low bits, as in C.
-            None => value.to_le_bytes()[..dtype.bytes()].to_vec(),
+            None => ElementBytes::from_slice(&value.to_le_bytes()[..dtype.bytes()]),
         },
     }
 }

@@ -244,14 +244,23 @@ fn gather(data: &Constant, axis: usize, at: &Operands<'_>) -> Option<Vec<u8>> {
 }
 
 fn cast(data: &Constant, to: DType) -> Option<Vec<u8>> {
+    /// Elements that are in a wider type at one time.
+    const PART: usize = 1 << 16;
     if data.dtype() == to {
         return Some(data.bytes().to_vec());
     }
-    if let Some(values) = data.to_i64() {
-        return Some(values.into_iter().flat_map(|value| integer_bytes(value, to)).collect());
+    let mut cast = Vec::with_capacity(data.elements().checked_mul(to.bytes())?);
+    let size = data.dtype().bytes();
+    for start in (0..data.elements()).step_by(PART) {
+        let end = data.elements().min(start + PART);
+        let elements = data.bytes().slice(start * size..end * size);
+        let part = Constant::new(data.dtype(), Shape::from([end - start]), elements)?;
+        match part.to_i64() {
+            Some(values) => cast.extend(values.into_iter().flat_map(|value| integer_bytes(value, to))),
+            None => cast.extend(part.to_f64()?.into_iter().flat_map(|value| real_bytes(value, to))),
+        }
     }
-    let values = data.to_f64()?;
-    Some(values.into_iter().flat_map(|value| real_bytes(value, to)).collect())
+    Some(cast)
 }
 
 /// Sums, products and extremes of integers.

@@ -154,13 +154,13 @@ impl<'s, 'g> Scope<'s, 'g> {
     /// One number of a type: rounded to it once, cut off for integers.
     pub(crate) fn scalar(&mut self, value: f64, dtype: DType) -> ValueId {
         let bytes = real_bytes(value, dtype);
-        self.constant(Constant::new(dtype, Shape::from([]), bytes).expect("one element"))
+        self.constant(Constant::new(dtype, Shape::from([]), bytes.into_vec()).expect("one element"))
     }
 
     /// One integer of a type of integers, its low bits if it does not fit.
     pub(crate) fn integer(&mut self, value: i64, dtype: DType) -> ValueId {
         let bytes = integer_bytes(value, dtype);
-        self.constant(Constant::new(dtype, Shape::from([]), bytes).expect("one element"))
+        self.constant(Constant::new(dtype, Shape::from([]), bytes.into_vec()).expect("one element"))
     }
 
     /// A number of a value's own type.

@@ -105,7 +105,7 @@ impl Site<'_, '_> {
     }
 
     fn number(&mut self, value: f32, dtype: DType) -> Option<ValueId> {
-        self.constant(Constant::new(dtype, Shape::from([]), real_bytes(f64::from(value), dtype)))
+        self.constant(Constant::new(dtype, Shape::from([]), real_bytes(f64::from(value), dtype).to_vec()))
     }
 
     /// The last operator, which makes the result of the one that is spelled out.
