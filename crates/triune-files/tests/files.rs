@@ -72,6 +72,15 @@ fn as_helper() {
             let result = append(&folder.join("file"), &big(b'n'));
             println!("result: {:?}", result.map_err(|e| e.to_string()));
         }
+        "devices" => {
+            for name in ["null", "full"] {
+                let result = write(&Path::new("/dev").join(name), b"x").map_err(|e| e.to_string());
+                println!("{name}: {result:?}");
+            }
+        }
+        "secret" => {
+            println!("result: {:?}", read_secret(&folder.join("file"), 100).map_err(|e| e.to_string()));
+        }
         "set" => {
             let mut set = FileSet::create(&folder).unwrap();
             let result = SET
@@ -130,8 +139,6 @@ fn errors_name_the_file_and_the_reason() {
     assert_eq!(write(&at, b"").unwrap_err().to_string(), expected);
     let error = write(folder.path(), b"").unwrap_err().to_string();
     assert_eq!(error, format!("cannot write {}: Is a directory", folder.path().display()));
-    let error = write(Path::new("/dev/full"), b"x").unwrap_err().to_string();
-    assert_eq!(error, "cannot write /dev/full: No space left on device");
     let error = read(&at, 1).unwrap_err().to_string();
     assert_eq!(error, format!("cannot read {}: No such file or directory", at.display()));
 }
@@ -189,6 +196,66 @@ fn owners_stay() {
     assert_eq!((found.uid(), found.gid()), (65534, 65534));
 }
 
+/// What a helper says that is another user, with another group or with root's.
+fn as_nobody(role: &str, folder: &Path, group: Option<u32>) -> Option<String> {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return None;
+    }
+    let mut command = helper(role, folder);
+    command.uid(65534);
+    group.map(|group| command.gid(group));
+    let output = command.output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Who cannot keep the group leaves it no right that another group would get instead.
+#[test]
+fn rights_of_a_group_do_not_go_to_another() {
+    let folder = folder();
+    set_mode(folder.path(), 0o777);
+    let path = folder.path().join("file");
+    for (group, old, new) in
+        [(None, 0o666, 0o666), (None, 0o676, 0o676), (Some(65534), 0o666, 0o606), (Some(65534), 0o676, 0o606)]
+    {
+        let _ = fs::remove_file(&path);
+        fs::write(&path, "old").unwrap();
+        set_mode(&path, old);
+        let Some(text) = as_nobody("write", folder.path(), group) else {
+            println!("skipped: only root can be somebody else, and nobody cannot run this program");
+            return;
+        };
+        assert!(text.contains("result: Ok"), "{text}");
+        assert_eq!(fs::metadata(&path).unwrap().uid(), 65534, "replaced");
+        assert_eq!(mode(&path), new, "{group:?}, {old:o}");
+    }
+}
+
+/// What an administrator shares with a group is its business; what is one's own is not.
+#[test]
+fn secrets_of_others_may_be_shared_with_a_group() {
+    let folder = folder();
+    set_mode(folder.path(), 0o755);
+    let path = folder.path().join("file");
+    fs::write(&path, "secret").unwrap();
+    let own = |mode| {
+        set_mode(&path, mode);
+        read_secret(&path, 100).is_ok()
+    };
+    if std::os::unix::fs::chown(&path, Some(65534), Some(65534)).is_err() {
+        println!("skipped: only root gives files away");
+        return;
+    }
+    assert_eq!([0o640, 0o660, 0o600, 0o604, 0o602, 0o641].map(own), [true, true, true, false, false, false]);
+    for (mode, well) in [(0o600, true), (0o640, false), (0o604, false)] {
+        set_mode(&path, mode);
+        let Some(text) = as_nobody("secret", folder.path(), Some(65534)) else {
+            println!("skipped: nobody cannot run this program");
+            return;
+        };
+        assert_eq!(text.contains("result: Ok"), well, "{mode:o}: {text}");
+    }
+}
+
 #[test]
 fn who_may_not_write_changes_nothing() {
     let folder = folder();
@@ -226,9 +293,26 @@ fn who_may_not_write_changes_nothing() {
 
 #[test]
 fn devices_and_pipes_are_written_directly() {
-    write(Path::new("/dev/null"), b"gone").unwrap();
-    assert!(!fs::metadata("/dev/null").unwrap().is_file());
     let folder = folder();
+    // By nobody, where this is root: should the writer take a device for a file, it would put one in its place.
+    let root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let devices = || {
+        let mut command = helper("devices", folder.path());
+        if root {
+            command.uid(65534).gid(65534);
+        }
+        Some(String::from_utf8_lossy(&command.output().ok()?.stdout).into_owned())
+    };
+    match devices() {
+        Some(text) => {
+            assert!(text.contains("null: Ok(())"), "{text}");
+            assert!(
+                text.contains("full: Err(\"cannot write /dev/full: No space left on device\")"),
+                "{text}"
+            );
+        }
+        None => println!("skipped: nobody cannot run this program"),
+    }
     let pipe = folder.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let link = folder.path().join("link");
@@ -239,6 +323,67 @@ fn devices_and_pipes_are_written_directly() {
     assert_eq!(names(folder.path()), ["link", "pipe"]);
     let mut set = FileSet::create(folder.path()).unwrap();
     assert!(set.add("link", b"x").unwrap_err().to_string().contains("it is a pipe"));
+}
+
+/// Whoever has the file open sees what is written to it by way of `/proc`: nothing takes its place.
+#[test]
+fn open_files_are_written_directly() {
+    use std::os::fd::AsRawFd;
+    let folder = folder();
+    let path = folder.path().join("file");
+    let file = fs::File::create(&path).unwrap();
+    let inode = file.metadata().unwrap().ino();
+    write(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())), b"through").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"through");
+    assert_eq!(fs::metadata(&path).unwrap().ino(), inode);
+    // A folder whose name ends so is none of them.
+    fs::create_dir(folder.path().join("proc")).unwrap();
+    let beside = folder.path().join("proc/file");
+    fs::write(&beside, "old").unwrap();
+    let inode = fs::metadata(&beside).unwrap().ino();
+    write(&beside, b"new").unwrap();
+    assert_ne!(fs::metadata(&beside).unwrap().ino(), inode);
+}
+
+#[test]
+fn sets_make_folders() {
+    let folder = folder();
+    let new = folder.path().join("a/b");
+    drop(FileSet::create(&new).unwrap());
+    assert!(!new.exists());
+    FileSet::create(&new).unwrap().commit().unwrap();
+    assert!(new.is_dir(), "a set of no files is one");
+    // What was there stays, though it is empty.
+    drop(FileSet::create(&new).unwrap());
+    assert!(new.is_dir());
+}
+
+#[test]
+fn limits_include_themselves() {
+    let folder = folder();
+    let path = folder.path().join("file");
+    fs::write(&path, [b'x'; 100]).unwrap();
+    assert_eq!(Input::open(&path, 100).unwrap().size(), 100);
+    assert_eq!(read(&path, 100).unwrap().len(), 100);
+    assert!(Input::open(&path, 99).is_err());
+    // One that does not say how long it is.
+    let version = Path::new("/proc/version");
+    let all = fs::read(version).unwrap();
+    assert_eq!(read(version, all.len() as u64).unwrap(), all);
+    assert!(read(version, all.len() as u64 - 1).is_err());
+    let mut buffer = vec![0; 150];
+    assert_eq!(Input::open(&path, 100).unwrap().fill(&mut buffer).unwrap(), 100);
+    assert_eq!(Input::open(&path, 100).unwrap().fill(&mut buffer[..30]).unwrap(), 30);
+    assert_eq!(buffer, [vec![b'x'; 100], vec![0; 50]].concat());
+}
+
+#[test]
+fn a_folder_that_is_a_file_is_no_folder() {
+    let folder = folder();
+    let path = folder.path().join("file");
+    fs::write(&path, "").unwrap();
+    let error = write(&path.join("in"), b"").unwrap_err().to_string();
+    assert_eq!(error, format!("cannot write {}: Not a directory", path.join("in").display()));
 }
 
 #[test]

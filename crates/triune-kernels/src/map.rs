@@ -62,15 +62,14 @@ impl Nhwc {
 
     /// Whether two pixels can share an element, which an output must not allow.
     pub fn overlaps_itself(&self) -> bool {
+        if self.span() == 0 {
+            return false;
+        }
+        let row = (self.w - 1).saturating_mul(self.stride_w).saturating_add(self.c);
+        let image = (self.h - 1).saturating_mul(self.stride_h).saturating_add(row);
         (self.w > 1 && self.stride_w < self.c)
-            || (self.h > 1
-                && self.stride_h < (self.w - 1).saturating_mul(self.stride_w).saturating_add(self.c))
-            || (self.n > 1
-                && self.stride_n
-                    < (self.h.saturating_sub(1))
-                        .saturating_mul(self.stride_h)
-                        .saturating_add((self.w.saturating_sub(1)).saturating_mul(self.stride_w))
-                        .saturating_add(self.c))
+            || (self.h > 1 && self.stride_h < row)
+            || (self.n > 1 && self.stride_n < image)
     }
 }
 
