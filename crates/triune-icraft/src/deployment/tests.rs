@@ -223,6 +223,14 @@ fn options_differ_in_bytes_and_time() {
 }
 
 #[test]
+fn all_is_deployed_and_shares_memory_unless_asked_otherwise() {
+    let options = DeploymentOptions::default();
+    assert_eq!((options.ops, options.outputs, options.on_chip_bytes), (None, vec![], None));
+    assert!(options.reuse);
+    assert_eq!(options.on_chip, OnChip::Policy(Policy::BestScore));
+}
+
+#[test]
 fn wrong_requests_are_named() {
     let Some((_, spec, network)) = networks().into_iter().next() else { return };
     let missing = DeploymentOptions { ops: Some(vec![1 << 40]), ..DeploymentOptions::default() };

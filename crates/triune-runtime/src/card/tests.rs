@@ -105,23 +105,42 @@ fn a_changed_clock_is_pending_for_a_while() {
 fn settings_are_checked_and_all_or_none() {
     let directory = tempfile::tempdir().unwrap();
     let card = first(&cards("pcie", directory.path()));
-    for (name, value) in [
-        ("clock_profile", "19"),
-        ("clock_profile", "1001"),
-        ("clock_profile", "fast"),
-        ("clock_profile_core_0", "-1"),
-        ("mvm_utilisation_core_0", "0"),
-        ("mvm_utilisation_core_0", "101"),
-        ("ddr_size", "0"),
-        ("device_firmware", "a\nb"),
+    let clock = "an integer from 20 to 1000 (MHz)";
+    let share = "an integer from 1 to 100 (percent)";
+    for (name, value, what) in [
+        ("clock_profile", "19", clock),
+        ("clock_profile", "1001", clock),
+        ("clock_profile", "fast", clock),
+        ("clock_profile_core_0", "-1", clock),
+        ("mvm_utilisation_core_0", "0", share),
+        ("mvm_utilisation_core_0", "101", share),
+        ("ddr_size", "0", "a positive number of bytes"),
+        ("ddr_size", "-5", "a positive number of bytes"),
+        ("ddr_size", "1k", "a positive number of bytes"),
+        ("device_firmware", "a\nb", "a short printable text"),
+        ("device_firmware", "", "a short printable text"),
+        ("device_firmware", &"v".repeat(257), "a short printable text"),
     ] {
         let error = card.configure(&[("clock_profile_core_3", "100"), (name, value)]).unwrap_err();
-        assert!(matches!(&error, Error::BadSetting { name: at, .. } if at == name), "{error}");
+        match &error {
+            Error::BadSetting { name: at, expected, got } => {
+                assert_eq!((at.as_str(), expected.as_str(), got.as_str()), (name, what, value));
+            }
+            other => panic!("{other}"),
+        }
     }
+    assert!(card.configure(&[("device_firmware", &"v".repeat(256)), ("ddr_size", "1")]).unwrap());
+    let kept = card.settings().unwrap().to_map();
+    assert_eq!((kept["device_firmware"].as_str(), kept["ddr_size"].as_str()), (&*"v".repeat(256), "1"));
+    card.configure(&[("device_firmware", "v1")]).unwrap();
+    fs::remove_file(card.path("settings")).unwrap();
     for name in ["clock", "clock_profile_core_4", "clock_profile_core_", "clock_profile_core_+1", "ready_at"]
     {
         let error = card.configure(&[(name, "100")]).unwrap_err();
-        assert!(matches!(error, Error::UnknownSetting { .. }), "{error}");
+        assert!(matches!(&error, Error::UnknownSetting { name: at, .. } if at == name), "{error}");
+        let valid =
+            "clock_profile, clock_profile_core_0-3, mvm_utilisation_core_0-3, ddr_size, device_firmware";
+        assert!(error.to_string().ends_with(valid), "{error}");
     }
     assert_eq!(card.settings().unwrap(), Settings::new(card.spec()));
     assert!(!card.configure(&[("clock_profile_core_0-3", "1000"), ("ddr_size", "2147483648")]).unwrap());
