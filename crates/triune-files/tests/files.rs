@@ -358,6 +358,48 @@ fn sets_make_folders() {
     assert!(new.is_dir());
 }
 
+/// The kernel follows 40 links.
+#[test]
+fn so_many_links_are_followed() {
+    let folder = folder();
+    let at = |number: usize| folder.path().join(format!("link{number}"));
+    fs::write(at(0), "old").unwrap();
+    for number in 1..=40 {
+        symlink(at(number - 1), at(number)).unwrap();
+    }
+    write(&at(39), b"new").unwrap();
+    assert_eq!(fs::read(at(0)).unwrap(), b"new");
+    let error = write(&at(40), b"more").unwrap_err().to_string();
+    assert!(error.ends_with("too many links lead on from it"), "{error}");
+    assert_eq!(fs::read(at(0)).unwrap(), b"new");
+}
+
+#[test]
+fn what_is_being_written_has_the_name_of_what_it_becomes() {
+    let folder = folder();
+    let output = Output::create(&folder.path().join("net.json")).unwrap();
+    let [name] = &names(folder.path())[..] else { panic!("one file") };
+    assert!(name.starts_with(&format!(".net.json.{}-", std::process::id())), "{name}");
+    drop(output);
+    let long = "n".repeat(255);
+    let output = Output::create(&folder.path().join(&long)).unwrap();
+    let [name] = &names(folder.path())[..] else { panic!("one file") };
+    assert!(name.starts_with(&format!(".{}.", &long[..200])), "{name}");
+    drop(output);
+}
+
+/// What others append meanwhile is not part of it.
+#[test]
+fn a_file_is_read_as_far_as_it_went() {
+    let folder = folder();
+    let path = folder.path().join("file");
+    fs::write(&path, "old").unwrap();
+    let input = Input::open(&path, 100).unwrap();
+    append(&path, b" and new").unwrap();
+    assert_eq!(input.read().unwrap(), b"old");
+    assert_eq!(read(&path, 100).unwrap(), b"old and new");
+}
+
 #[test]
 fn limits_include_themselves() {
     let folder = folder();
@@ -384,6 +426,8 @@ fn a_folder_that_is_a_file_is_no_folder() {
     fs::write(&path, "").unwrap();
     let error = write(&path.join("in"), b"").unwrap_err().to_string();
     assert_eq!(error, format!("cannot write {}: Not a directory", path.join("in").display()));
+    let error = write(&path.join("in/it"), b"").unwrap_err().to_string();
+    assert_eq!(error, format!("cannot write {}: Not a directory", path.join("in/it").display()));
 }
 
 #[test]
@@ -474,6 +518,9 @@ fn what_does_not_end_is_not_read() {
     let pipe = folder.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     assert!(error(&pipe).ends_with("it is a pipe, not a plain file"));
+    let socket = folder.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    assert!(error(&socket).ends_with("it is a socket, not a plain file"));
     let long = folder.path().join("long");
     fs::write(&long, [b'x'; 101]).unwrap();
     assert!(error(&long).ends_with("it has 101 bytes, more than the 100 that such a file can have"));

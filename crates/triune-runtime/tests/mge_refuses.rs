@@ -508,14 +508,14 @@ fn composite_rows() -> Vec<Row> {
         ),
         (window("LocalV2", vec![], &[IMAGE, WEIGHTS]), "LocalV2", "weights of extents (4, 4, 3, 3)"),
         (
-            window("LocalV2", vec![], &[IMAGE, Floats(&[4, 4, 4, 3, 3, 5])]),
+            window("LocalV2", vec![], &[IMAGE, Floats(&[4, 3, 4, 3, 3, 5])]),
             "LocalV2",
-            "weights (4, 4, 4, 3, 3, 5) over input (1, 4, 6, 6)",
+            "weights (4, 3, 4, 3, 3, 5) over input (1, 4, 6, 6)",
         ),
         (
             window("LocalV2", vec![(3, U(0))], &[IMAGE, Floats(&[4, 4, 4, 3, 3, 5])]),
             "LocalV2",
-            "a step or dilation of 0",
+            "a window of 3 × 3, or a step of 0",
         ),
         (
             one("LRN", Some((10, vec![(0, U(4))])), &[IMAGE]),

@@ -270,6 +270,14 @@ mod tests {
         assert_eq!(encode(DType::F8E4M3FNUZ, -1e-9), 0);
         assert_eq!(encode(DType::F8E5M2, f64::NEG_INFINITY), 0xfc);
         assert_eq!(encode(DType::F8E5M2, f64::NAN), 0x7e);
+        // The sign of what is no number stays where there is one.
+        let signs = |dtype| [f64::NAN, -f64::NAN].map(|value| encode(dtype, value));
+        assert_eq!(signs(DType::F16), [0x7e00, 0xfe00]);
+        assert_eq!(signs(DType::BF16), [0x7fc0, 0xffc0]);
+        assert_eq!(signs(DType::F8E5M2), [0x7e, 0xfe]);
+        assert_eq!(signs(DType::F8E4M3FN), [0x7f, 0xff]);
+        assert_eq!(signs(DType::F8E4M3FNUZ), [0x80, 0x80]);
+        assert_eq!(signs(DType::F4E2M1), [8, 8]);
         assert_eq!(encode(DType::F4E2M1, -1e9), 0xf);
         assert_eq!(encode(DType::F4E2M1, f64::NAN), 8);
         assert_eq!(

@@ -92,6 +92,16 @@ mod tests {
     }
 
     #[test]
+    fn extents_can_be_changed_and_the_rank_stays() {
+        let mut shape = Shape::from([2, 3]);
+        shape.dims_mut().fill(7);
+        assert_eq!((shape, shape.dims_mut().len()), (Shape::from([7, 7]), 2));
+        let mut full = Shape::from([1; MAX_RANK]);
+        assert_eq!(full.dims_mut().len(), MAX_RANK);
+        assert!(Shape::from([]).dims_mut().is_empty());
+    }
+
+    #[test]
     fn strides_are_row_major() {
         assert_eq!(&*Shape::from([2, 3, 4]).strides(), &[12, 4, 1]);
         assert_eq!(Shape::from([usize::MAX, 2]).elements(), None);

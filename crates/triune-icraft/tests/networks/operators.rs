@@ -227,7 +227,9 @@ const KEPT: &[(&str, Build)] = &[
     }),
     ("one index", |b, y| {
         let (third, last) = (b.constant(&Naive::i64(&[], &[2])), b.constant(&Naive::i64(&[], &[-1])));
+        let first = b.constant(&Naive::i64(&[], &[0]));
         vec![
+            b.node(Op::Gather(ops::Gather { axis: 1 }), &[y, first]),
             b.node(Op::Gather(ops::Gather { axis: 1 }), &[y, third]),
             b.node(Op::Gather(ops::Gather { axis: -1 }), &[y, last]),
             b.node(Op::Gather(ops::Gather { axis: 2 }), &[y, third]),
@@ -387,6 +389,28 @@ const REFUSED: &[(&str, &str, Build)] = &[
         let c = b.constant(&eighths(&[4, 1]));
         vec![b.gemm(&[left, w, c], false)]
     }),
+    ("Add", "it is fused with what follows", |b, y| {
+        let row = b.constant(&eighths(&[5]));
+        vec![b.node(Op::Binary(ops::Binary { kind: B::Add, epilogue: relued() }), &[y, row])]
+    }),
+    ("Conv", "it is fused with what follows", |b, y| {
+        let weights = b.constant(&eighths(&[2, 4, 1, 1]));
+        let op = ops::Conv {
+            kernel: None,
+            stride: [1; 2],
+            dilation: [1; 2],
+            pad: [0; 4],
+            auto_pad: ops::AutoPad::Explicit,
+            groups: 1,
+            epilogue: relued(),
+        };
+        vec![b.node(Op::Conv(Box::new(op)), &[y, weights])]
+    }),
+    ("Gemm", "of a transposed or scaled operand", |b, y| {
+        let (y, w) = (reshape(b, y, &[4, 30]), b.constant(&eighths(&[30, 3])));
+        let op = ops::Gemm { alpha: 1.0, beta: 1.0, trans_a: false, trans_b: false, epilogue: relued() };
+        vec![b.node(Op::Gemm(op), &[y, w])]
+    }),
     ("Conv", "its weights are not constant", |b, y| {
         let weights = reshape(b, y, &[30, 4, 1, 1]);
         vec![b.conv(&[y, weights], 1, 0, 1)]
@@ -515,6 +539,10 @@ const REFUSED: &[(&str, &str, Build)] = &[
         vec![b.dequantize(sum, STEP, DType::I8)]
     }),
 ];
+
+fn relued() -> ops::Epilogue {
+    ops::Epilogue { stages: vec![ops::Stage::Activation(U::Relu)] }
+}
 
 fn resized(builder: &mut GraphBuilder, x: ValueId, scales: &[f32], mode: ops::ResizeMode) -> ValueId {
     let none = builder.constant(&Naive::f32(&[0], &[]));

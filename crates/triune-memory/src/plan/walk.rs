@@ -127,6 +127,15 @@ mod tests {
     }
 
     #[test]
+    fn what_has_ended_makes_room() {
+        // Waves of eight, each dead before the next: one wave's bytes are enough for all of them.
+        let buffers: Vec<Buffer> = (0..800)
+            .map(|i| Buffer { lower: i / 8, upper: i / 8 + 1, size: 100 + i % 8, alignment: 1 })
+            .collect();
+        assert_eq!(place(&buffers).unwrap().0, (100..108).sum::<u64>());
+    }
+
+    #[test]
     fn sizes_that_overflow_are_refused() {
         let huge = Buffer { lower: 0, upper: 2, size: u64::MAX - 64, alignment: 64 };
         assert_eq!(place(&[huge, huge]), None);
