@@ -549,7 +549,7 @@ fn resampling_and_cells() {
     }
     refused(made(RecurrenceSpec { steps: 1 << 60, ..cell }), "extents overflow");
     refused(made(RecurrenceSpec { batch: 1 << 62, ..cell }), "extents overflow");
-    let bytes = vec![0; 4 * 4 * 3 * 3];
+    let bytes = [0; 4 * 4 * 3 * 3];
     let packed = |hidden: usize| {
         let filter = Filter::dense(&bytes[..16 * hidden * hidden], 4 * hidden, 1, hidden);
         Some(Arc::new(PackedFilter::matrices(&filter, 4, Isa::best()).expect("weights")))
