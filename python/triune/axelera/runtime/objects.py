@@ -405,8 +405,6 @@ class ModelInstance(Object):
         self._model = model
         self._sub_devices = sub_devices
         self._device_profiling = bool(properties["device_profiling"])
-        # The core says what is wrong with the variable.
-        self._paced = os.environ.get("TRIUNE_REALTIME", "").strip() not in ("", "0")
         self._inputs = _Border("inputs", model.inputs(), dmabuf=bool(properties["input_dmabuf"]), write=False)
         self._outputs = _Border("outputs", model.outputs(), dmabuf=bool(properties["output_dmabuf"]), write=True)
         # Reentrant: a signal handler may release the instance while this thread is between two steps of a run.
@@ -439,21 +437,11 @@ class ModelInstance(Object):
             if self._inputs.dmabuf or self._outputs.dmabuf:
                 self._run_mapped(inputs, outputs)
             else:
-                self._run_arrays(inputs, outputs)
+                self._native.run(inputs, outputs)
         except _native.ReleasedError:
             raise InvalidArgument(f"{self} has been released") from None
         except _native.Error as error:
             raise vendor(error) from None
-
-    def _run_arrays(self, inputs: Any, outputs: Any) -> None:
-        copies = _apart(inputs, outputs) if self._paced else None
-        if copies is None:
-            self._native.run(inputs, outputs)
-            return
-        # The core paces by sleeping behind the run: what it computes comes to light when it returns.
-        self._native.run(inputs, copies)
-        for output, copy in zip(outputs, copies, strict=True):
-            np.copyto(output, copy)
 
     def _run_mapped(self, inputs: object, outputs: object) -> None:
         with self._buffers_lock:
@@ -461,7 +449,7 @@ class ModelInstance(Object):
             try:
                 given, wanted = self._inputs.open(inputs), self._outputs.open(outputs)
                 self._check_apart(inputs, outputs)
-                self._run_arrays(given, wanted)
+                self._native.run(given, wanted)
                 ran = True
             finally:
                 self._outputs.buffers.put_back(ran=ran)
@@ -507,18 +495,6 @@ class ModelInstance(Object):
 
     def _describe(self) -> str:
         return f" of {self._model}"
-
-
-def _apart(inputs: Any, outputs: Any) -> list[npt.NDArray[Any]] | None:
-    """Return copies of arrays for outputs, None if something is wrong with them, which the core says."""
-    if not isinstance(outputs, list | tuple) or not all(isinstance(one, np.ndarray) for one in (*inputs, *outputs)):
-        return None
-    if not all(one.flags.c_contiguous and one.flags.writeable and one.flags.aligned for one in outputs):
-        return None
-    for index, one in enumerate(outputs):
-        if any(np.may_share_memory(one, other) for other in (*inputs, *outputs[index + 1 :])):
-            return None
-    return [one.copy() for one in outputs]
 
 
 class _Border:
