@@ -1,6 +1,7 @@
 //! Constants folded: nodes whose results are known go, operands that became known simplify the rest.
 
-use triune_tensor::{DType, Shape, memory};
+use bytes::Bytes;
+use triune_tensor::{Buffer, DType, Shape};
 
 use super::rewrite::Rewriter;
 use crate::{
@@ -115,15 +116,18 @@ fn dequantized(
     if scales.len() != count || zero_points.len() != count {
         return None;
     }
-    // Without memory it stays to be computed in each run, where that is said.
-    let mut reals = memory::with_room(x.elements().checked_mul(4)?).ok()?;
+    // Without memory it stays to be computed in each run, where that is said. In pages of its own: what is packed gives them back.
+    let mut reals = Buffer::zeroed(x.elements().checked_mul(4)?)?;
+    let mut to = reals.as_chunks_mut().0.iter_mut();
     let mut index = 0;
     x.for_each_i64(|value| {
         let channel = index / run % count;
         index += 1;
-        reals.extend((value.wrapping_sub(zero_points[channel]) as f32 * scales[channel]).to_le_bytes());
+        if let Some(to) = to.next() {
+            *to = (value.wrapping_sub(zero_points[channel]) as f32 * scales[channel]).to_le_bytes();
+        }
     })?;
-    Constant::new(DType::F32, shape, reals)
+    Constant::new(DType::F32, shape, Bytes::from_owner(reals))
 }
 
 /// Bytes of folded values at one time, times those of the network's own constants, and besides.
