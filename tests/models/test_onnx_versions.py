@@ -36,8 +36,10 @@ def history() -> Versions:
 def test_every_version_of_a_known_operator_is_in_the_table(known: Versions, history: Versions) -> None:
     newest = max(since for (domain, _), versions in known.items() if domain == "" for since in versions)
     assert newest >= 28
+    # ONNX Runtime has it in ONNX's own domain.
+    beside = ("", "SimplifiedLayerNormalization")
     for operator, versions in known.items():
-        if operator[0] == "":
+        if operator[0] == "" and operator != beside:
             # Of a newer ONNX than the table's, what came later does not count.
             assert versions == {since for since in history[operator] if since <= newest}, operator
 

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use bytes::Bytes;
 use triune_device::Library;
 pub use triune_graph::format::{Metadata, ReadOptions as ModelOptions};
-use triune_graph::{DefaultInput, Dim, Graph, ValueId, ValueKind, format::Source};
+use triune_graph::{Constant, DefaultInput, Dim, Graph, ValueId, ValueKind, format::Source};
 use triune_tensor::{DType, Shape, memory::Room};
 
 use crate::Error;
@@ -87,7 +87,9 @@ impl Model {
     }
 
     fn described(graph: Graph, default_shapes: Option<Vec<Shape>>, metadata: Metadata) -> Arc<Self> {
-        Self::built(graph, default_shapes, metadata, Arc::default())
+        let own = graph.values.iter().filter_map(|value| value.constant.as_ref());
+        let library = Arc::new(Library::beside(own.map(Constant::bytes)));
+        Self::built(graph, default_shapes, metadata, library)
     }
 
     fn built(

@@ -32,8 +32,6 @@ DEVIATIONS = [
     Known(r"com.microsoft.(DynamicQuantizeLSTM|QLinearAveragePool)-", ORT, "ended the process",
           "ONNX Runtime itself dies: no batch, no extent"),
     Known(r"com.microsoft.(FastGelu|QuickGelu)-.*double", ORT, "other values", "ONNX Runtime computes float64 in float32"),
-    Known(r"com.microsoft.SkipSimplifiedLayerNormalization-", ORT, "other values, result 1",
-          "ONNX Runtime gives 0 for the mean, Triune that of the squares"),
     Known(r"(Cast|CastLike|Pad|Identity)-", ORT, "other values", "ONNX Runtime rounds to 2 and 4 bits, the standard cuts"),
     Known(r"MaxUnpool-", ORT, "as the reference", "ONNX Runtime takes places as those of the inferred extents"),
     Known(r"(ReduceMax|ReduceMin|Max|Min|MaxPool|Relu|LogSoftmax|Softmax|Sign)-", ORT, "NaN.*as the reference",
@@ -114,8 +112,6 @@ DEFECTS = [
     Known(r"(GridSample|DeformConv|GroupNormalization|Resize)-", ORT, "other values", "float64 places in float32"),
     Known(r"Resize-", REFERENCE, "other values", "float64 places in float32"),
     Known(r"ConvTranspose-", ORT, "NaN|infinity", "zeros between elements meet infinities"),
-    Known(r"com.microsoft.Skip(Simplified)?LayerNormalization-", ORT, "type", "statistics in the operands' type"),
-    Known(r"com.microsoft.SkipLayerNormalization-.*float16", ORT, "NaN", "an epsilon of 1e-12 is 0 in float16"),
     Known(r"com.microsoft.QGemm-", ORT, "other values", "what stays real is summed as reals, with their roundings"),
 ]
 

@@ -8,7 +8,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    ops::Deref,
+    ops::{Deref, Range},
     sync::{Arc, Weak},
 };
 
@@ -116,6 +116,11 @@ impl Packing {
     }
 }
 
+fn place(bytes: &Bytes) -> Range<usize> {
+    let start = bytes.as_ptr() as usize;
+    start..start + bytes.len()
+}
+
 /// How bytes are read: their number, bytes of an element, extents and strides.
 type Form = (usize, usize, [usize; 3], [usize; 3]);
 
@@ -154,12 +159,29 @@ struct State {
 /// The weights of a model.
 #[derive(Debug, Default)]
 pub struct Library {
+    /// Where bytes lie that stay there anyway, in order of their addresses.
+    kept: Vec<Range<usize>>,
     state: Brief<State>,
 }
 
 impl Library {
     /// The segment of the library's addresses; no table has so many.
     pub const SEGMENT: u8 = u8::MAX;
+
+    /// A library for the weights of a model that has these bytes itself as long as the library is there. Others are kept until the
+    /// commands that want them are ready.
+    pub fn beside<'b>(own: impl IntoIterator<Item = &'b Bytes>) -> Self {
+        let mut kept: Vec<Range<usize>> = own.into_iter().map(place).collect();
+        kept.sort_unstable_by_key(|own| own.start);
+        Self { kept, state: Brief::default() }
+    }
+
+    /// Whether the bytes are some of those that the model has.
+    fn is_kept(&self, bytes: &Bytes) -> bool {
+        let Range { start, end } = place(bytes);
+        let before = self.kept.partition_point(|own| own.start <= start);
+        before.checked_sub(1).is_some_and(|last| end <= self.kept[last].end)
+    }
 
     /// The address of these weights; the same for equal bytes that are read the same way. `None` unless the bytes hold all
     /// elements.
@@ -201,12 +223,12 @@ impl Library {
         Some(Loan { library: self, addr, weights })
     }
 
-    /// A command is ready: bytes that no other waits for, and that nobody else has, go.
+    /// A command is ready: bytes that no other waits for, and that the model does not have, go.
     fn done(&self, addr: Addr) {
         let mut state = self.lock();
         let Some(piece) = state.pieces.get_mut(&addr.offset()) else { return };
         piece.awaited = piece.awaited.saturating_sub(1);
-        if piece.awaited == 0 && piece.spent.is_none() && piece.weights.bytes.is_unique() {
+        if piece.awaited == 0 && piece.spent.is_none() && !self.is_kept(&piece.weights.bytes) {
             piece.spent = Some(XxHash3_128::oneshot(&piece.weights.bytes));
             piece.weights.bytes = Bytes::new();
         }
@@ -318,10 +340,10 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_nobody_else_has_go_with_their_last_command() {
-        let library = Library::default();
-        let own = library.add(&weights([12, 3, 1])).unwrap();
+    fn bytes_that_the_model_does_not_have_go_with_their_last_command() {
         let file = weights([12, 1, 4]);
+        let library = Library::beside([&Bytes::from_static(b"another"), &file.bytes]);
+        let own = library.add(&weights([12, 3, 1])).unwrap();
         let kept = library.add(&file).unwrap();
         for addr in [own, own, kept] {
             library.expect(addr);
@@ -332,7 +354,7 @@ mod tests {
         drop(first);
         assert_eq!(library.bytes(), 48, "another command waits for them");
         drop(library.get(kept));
-        assert_eq!(library.bytes(), 48, "the file has them, too");
+        assert_eq!(library.bytes(), 48, "the model has them");
         drop(library.get(own));
         assert_eq!(library.bytes(), 24);
         // Who makes them again finds them under their address, and brings them back.

@@ -58,6 +58,11 @@ pub(super) fn read_described(
     folder: Option<&Path>,
 ) -> Result<(Graph, Metadata), Error> {
     let bytes = bytes.into();
+    if bytes.get(4..8) == Some(b"ORTM") {
+        return Err(malformed(
+            "it has ONNX Runtime's own form (.ort), which is made of an ONNX file: open that one",
+        ));
+    }
     let mut room = Room::new();
     let mut model = proto::model(&bytes, &mut room)?;
     let mut metadata = std::mem::take(&mut model.metadata);

@@ -1,6 +1,6 @@
 //! Operators that ONNX Runtime adds to ONNX's, as its quantizers and optimizers write them.
 
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Shape, memory};
 
 use super::{
     Form, Meaning, NodeReader, Operator, Signature, activation, conv, operators, quant,
@@ -10,7 +10,7 @@ use super::{
 use crate::{
     Constant, Error, Op, ValueId,
     functions::{Scope, exact, standard},
-    ops::{BinaryKind, ReduceKind, UnaryKind},
+    ops::{BinaryKind, MatMul, ReduceKind, UnaryKind},
 };
 
 /// A convolution, to which the fourth operand is added, and a function behind it.
@@ -61,42 +61,53 @@ fn quick_gelu(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     Ok(node.function(move |f| activation::swish_of(f, f.input(0)?, alpha)).into())
 }
 
+/// The sum of two operands, and of a bias at place `bias`: as it is a result, and in f32 for statistics.
+fn summed(f: &mut Scope<'_, '_>, bias: usize) -> Result<[ValueId; 2], Error> {
+    let mut sum = f.add(f.input(0)?, f.input(1)?)?;
+    if let Some(bias) = f.get(bias) {
+        sum = f.add(sum, bias)?;
+    }
+    // An ε of 10⁻¹² is 0 in 16 bits.
+    let wide = if f.dtype(sum).is_half() { f.cast(sum, DType::F32)? } else { sum };
+    Ok([sum, wide])
+}
+
 /// The sum of two operands and a bias, normalized along its last axis; results y, mean, 1/deviation, the sum.
 fn skip_layer_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let epsilon = node.float("epsilon", 1e-12)?;
     Ok(node
         .functions(move |f| {
-            let mut sum = f.add(f.input(0)?, f.input(1)?)?;
-            if let Some(bias) = f.get(4) {
-                sum = f.add(sum, bias)?;
-            }
-            let axis = f.axis(sum, -1)?;
-            let standard = standard::standardized(f, sum, &[axis], epsilon)?;
-            let mut y = f.mul(standard.result, f.input(2)?)?;
+            let [sum, wide] = summed(f, 4)?;
+            let axis = f.axis(wide, -1)?;
+            let standard = standard::standardized(f, wide, &[axis], epsilon)?;
+            let y = f.cast(standard.result, f.dtype(sum))?;
+            let mut y = f.mul(y, f.input(2)?)?;
             if let Some(beta) = f.get(3) {
                 y = f.add(y, beta)?;
             }
-            Ok(vec![y, standard.mean, standard.inverse, sum])
+            // Statistics are f32 whatever the type is.
+            let (mean, inverse) = (f.cast(standard.mean, DType::F32)?, f.cast(standard.inverse, DType::F32)?);
+            Ok(vec![y, mean, inverse, sum])
         })
         .into())
 }
 
-/// As [`skip_layer_normalization`], of what is not centered: x/√(mean of x² + ε).
+/// As [`skip_layer_normalization`], of what is not centered: x/√(mean of x² + ε), whose mean is taken for 0.
 fn skip_simplified(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let epsilon = node.float("epsilon", 1e-12)?;
     Ok(node
         .functions(move |f| {
-            let mut sum = f.add(f.input(0)?, f.input(1)?)?;
-            if let Some(bias) = f.get(3) {
-                sum = f.add(sum, bias)?;
-            }
-            let axis = f.axis(sum, -1)?;
-            let square = f.mul(sum, sum)?;
+            let [sum, wide] = summed(f, 3)?;
+            let axis = f.axis(wide, -1)?;
+            let square = f.mul(wide, wide)?;
             let mean = f.reduce(ReduceKind::Mean, square, &[axis])?;
             let mean = f.add_number(mean, f64::from(epsilon))?;
             let inverse = f.unary(UnaryKind::Rsqrt, mean)?;
-            let y = f.mul(sum, inverse)?;
+            let y = f.mul(wide, inverse)?;
+            let y = f.cast(y, f.dtype(sum))?;
             let y = f.mul(y, f.input(2)?)?;
+            let inverse = f.cast(inverse, DType::F32)?;
+            let mean = f.mul_number(inverse, 0.0)?;
             Ok(vec![y, mean, inverse, sum])
         })
         .into())
@@ -111,10 +122,16 @@ fn scaled(
 ) -> Result<ValueId, Error> {
     let [a, b] = scales;
     let (a, b) = (spread(f, a, true)?, spread(f, b, false)?);
+    // Sums leave the range of 16 bits.
+    let dtype = f.dtype(a);
+    let (a, b) = (f.cast(a, DType::F32)?, f.cast(b, DType::F32)?);
     let factor = f.mul(a, b)?;
     let reals = f.cast(sums, DType::F32)?;
     let y = f.mul(reals, factor)?;
-    bias.map_or(Ok(y), |bias| f.add(y, bias))
+    let Some(bias) = bias else { return f.cast(y, dtype) };
+    let bias = f.cast(bias, DType::F32)?;
+    let y = f.add(y, bias)?;
+    f.cast(y, dtype)
 }
 
 /// A · B as reals; operands A, B, their scales, their zero points, a bias.
@@ -146,6 +163,13 @@ struct Packed {
     block: usize,
 }
 
+/// What the matrix is made of: its blocks, a scale for each, and a zero point for each unless that is the middle.
+struct Blocks<'c> {
+    packed: &'c Constant,
+    scales: &'c Constant,
+    zero_points: Option<&'c Constant>,
+}
+
 /// A · Bᵀ with B in blocks of few bits; operands A, B, its scales and zero points, an order of groups, a bias.
 fn matmul_n_bits(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let extent = |node: &mut NodeReader<'_, '_>, name: &str, default: Option<i64>| {
@@ -164,66 +188,103 @@ fn matmul_n_bits(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     }
     // What it may be computed in; here always f32.
     node.ignore(&["accuracy_level", "weight_prepacked"]);
+    let given = |index: usize| node.inputs.get(index).copied().flatten();
+    if given(4).is_some() {
+        return Err(node.unsupported("an order of groups (input g_idx)"));
+    }
+    // Where the file has them, they become reals once: not again for each set of extents that comes along.
+    let parts = (node.constant(1), node.constant(2), node.constant(3), given(3));
+    if let (Some(blocks), Some(scales), zero_points, id) = parts
+        && zero_points.is_some() == id.is_some()
+    {
+        let blocks = Blocks { packed: blocks, scales, zero_points };
+        let weights = packed.matrix(&blocks, &|reason| node.unsupported(reason))?;
+        let bias = given(5);
+        let weights = node.new_constant("weights", weights);
+        node.inputs.truncate(1);
+        node.set_input(1, weights);
+        if bias.is_some() {
+            node.emit_after(BinaryKind::Add.into(), &[bias]);
+        }
+        return Ok(Op::MatMul(MatMul::default()));
+    }
     Ok(node
         .function(move |f| {
-            if f.get(4).is_some() {
-                return Err(f.unsupported("an order of groups (input g_idx)"));
-            }
-            let weights = packed.matrix(f)?;
-            let a = f.input(0)?;
-            let weights = f.cast(weights, f.dtype(a))?;
-            let y = f.matmul(a, weights)?;
+            let weights = {
+                let known = |index: usize, name: &str| {
+                    let known = f.input(index).ok().and_then(|id| f.known(id));
+                    known.ok_or_else(|| f.wrong(format!("input {name} is not known before the network runs")))
+                };
+                let zero_points = f.get(3).map(|_| known(3, "zero_points")).transpose()?;
+                let blocks = Blocks { packed: known(1, "B")?, scales: known(2, "scales")?, zero_points };
+                packed.matrix(&blocks, &|reason| f.wrong(reason))?
+            };
+            let weights = f.constant(weights);
+            let y = f.matmul(f.input(0)?, weights)?;
             f.get(5).map_or(Ok(y), |bias| f.add(y, bias))
         })
         .into())
 }
 
 impl Packed {
-    /// B as reals, columns by rows.
-    fn matrix(self, f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
+    /// B as reals of the scales' type, columns by rows: no more elements than `blocks` has digits.
+    fn matrix(self, blocks: &Blocks<'_>, wrong: &dyn Fn(String) -> Error) -> Result<Constant, Error> {
+        /// Rows that lie side by side in the result, as many as a line of the cache has.
+        const TOGETHER: usize = 16;
         let Self { rows, columns, bits, block } = self;
-        let blocks = columns.div_ceil(block);
-        f.bounded(rows.checked_mul(blocks).and_then(|count| count.checked_mul(block)))?;
-        let bytes_of = |f: &Scope<'_, '_>, index: usize, name: &str, need: usize| -> Result<Vec<u8>, Error> {
-            let id = f.input(index)?;
-            let known = f.known(id).filter(|known| known.dtype() == DType::U8 && known.bytes().len() >= need);
-            known.map(|known| known.bytes().to_vec()).ok_or_else(|| {
-                f.wrong(format!("input {name} is not {need} bytes that are known before the network runs"))
-            })
+        let in_row = columns.div_ceil(block);
+        let digits = rows.checked_mul(in_row).and_then(|groups| groups.checked_mul(block)?.checked_mul(bits));
+        let need = digits.ok_or_else(|| wrong("more elements than there are".into()))? / 8;
+        let (groups, row_bytes) = (rows * in_row, (in_row * bits).div_ceil(8));
+        let bytes_of = |known: &Constant, need: usize, name: &str| {
+            let there = known.dtype() == DType::U8 && known.bytes().len() >= need;
+            there
+                .then(|| known.bytes().clone())
+                .ok_or_else(|| wrong(format!("input {name} is not {need} bytes")))
         };
-        let packed = bytes_of(f, 1, "B", rows * blocks * (block * bits / 8))?;
-        let reals = |f: &Scope<'_, '_>, index: usize, name: &str| -> Result<Vec<f64>, Error> {
-            let known = f.input(index).ok().and_then(|id| f.known(id)?.to_f64());
-            known
-                .filter(|known| known.len() == rows * blocks)
-                .ok_or_else(|| f.wrong(format!("input {name} is not {} reals that are known", rows * blocks)))
+        let reals = |known: &Constant, name: &str| {
+            let reals = known.to_f64().filter(|reals| reals.len() == groups);
+            reals.ok_or_else(|| wrong(format!("input {name} is not {groups} reals")))
         };
-        let scales = reals(f, 2, "scales")?;
-        let row_bytes = (blocks * bits).div_ceil(8);
+        let packed = bytes_of(blocks.packed, need, "B")?;
+        let dtype = blocks.scales.dtype();
+        let scales = reals(blocks.scales, "scales")?;
         let digit = |bytes: &[u8], index: usize| {
             let per_byte = 8 / bits;
             (bytes[index / per_byte] >> (index % per_byte * bits)) & (u8::MAX >> (8 - bits))
         };
-        let middle = f64::from(1_u32 << (bits - 1));
-        let zero_points: Vec<f64> = match f.get(3) {
-            None => vec![middle; rows * blocks],
-            Some(id) if f.dtype(id) == DType::U8 => {
-                let bytes = bytes_of(f, 3, "zero_points", rows * row_bytes)?;
+        let zero_points = match blocks.zero_points {
+            None => vec![f64::from(1_u32 << (bits - 1)); groups],
+            Some(known) if known.dtype() == DType::U8 => {
+                let bytes = bytes_of(known, rows * row_bytes, "zero_points")?;
                 let all = bytes.chunks_exact(row_bytes);
-                all.flat_map(|row| (0..blocks).map(move |index| f64::from(digit(row, index)))).collect()
+                all.take(rows)
+                    .flat_map(|row| (0..in_row).map(move |index| f64::from(digit(row, index))))
+                    .collect()
             }
-            Some(_) => reals(f, 3, "zero_points")?,
+            Some(known) => reals(known, "zero_points")?,
         };
-        let mut values = vec![0.0_f32; columns * rows];
-        for row in 0..rows {
+        memory::check_room((rows * columns * dtype.bytes()) as u64)?;
+        let mut values = vec![0; rows * columns * dtype.bytes()];
+        let size = dtype.bytes();
+        for first in (0..rows).step_by(TOGETHER) {
+            let last = rows.min(first + TOGETHER);
             for column in 0..columns {
-                let group = row * blocks + column / block;
-                let q = f64::from(digit(&packed[group * (block * bits / 8)..], column % block));
-                values[column * rows + row] = ((q - zero_points[group]) as f32) * scales[group] as f32;
+                let places = &mut values[(column * rows + first) * size..(column * rows + last) * size];
+                for (row, place) in (first..last).zip(places.chunks_exact_mut(size)) {
+                    let group = row * in_row + column / block;
+                    let level = f64::from(digit(&packed[group * (block * bits / 8)..], column % block));
+                    let real = ((level - zero_points[group]) as f32) * scales[group] as f32;
+                    match dtype.encode(f64::from(real)) {
+                        _ if dtype == DType::F32 => place.copy_from_slice(&real.to_le_bytes()),
+                        Some(bits) => place.copy_from_slice(&bits.to_le_bytes()[..size]),
+                        None => return Err(wrong(format!("input scales has type {dtype}"))),
+                    }
+                }
             }
         }
-        let constant = Constant::from_f32(Shape::from([columns, rows]), &values);
-        Ok(f.constant(constant.expect("as many elements as the shape says")))
+        let constant = Constant::new(dtype, Shape::from([columns, rows]), values);
+        Ok(constant.expect("as many elements as the shape says"))
     }
 }
 

@@ -118,6 +118,10 @@ fn between(
 
 /// Operands x, w and the result's parameters, each of the first two with its own before; then a bias in 32 bits.
 pub(super) fn convolution(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    // ONNX Runtime's own form has it; that of the standard has no such attribute.
+    if node.has("channels_last") {
+        node.only("channels_last", 0)?;
+    }
     let all = std::mem::take(&mut node.inputs);
     let bias = all.get(8).copied().flatten();
     node.inputs = vec![all[0], all[3]];

@@ -37,11 +37,11 @@ fn layer_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         .into())
 }
 
-/// x/√(mean of x² + ε) over all axes from one on.
+/// x/√(mean of x² + ε) over all axes from one on; what it is multiplied by is a second result of ONNX Runtime's form.
 fn rms_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let (axis, epsilon, stash) = (node.axis("axis", -1)? as i64, node.float("epsilon", 1e-5)?, stash(node)?);
     Ok(node
-        .function(move |f| {
+        .functions(move |f| {
             let x = f.input(0)?;
             let axes: Vec<usize> = (f.axis(x, axis)?..f.rank(x)).collect();
             let wide = f.cast(x, stash)?;
@@ -52,7 +52,7 @@ fn rms_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             let result = f.div(wide, root)?;
             let dtype = f.dtype(x);
             let result = f.cast(result, dtype)?;
-            f.mul(result, f.input(1)?)
+            Ok(vec![f.mul(result, f.input(1)?)?, f.unary(UnaryKind::Reciprocal, root)?])
         })
         .into())
 }
@@ -221,4 +221,6 @@ operators! {
     "LpNormalization": [1, 22] {1, 1, 1 => lp_normalization};
     "MeanVarianceNormalization": [9, 13] {1, 1, 1 => mean_variance_normalization};
     "RMSNormalization": [23] {2, 2, 1 => rms_normalization};
+    // What ONNX Runtime's exporters write for it, in ONNX's own domain.
+    "SimplifiedLayerNormalization": [1] {2, 2, 2 => rms_normalization};
 }
