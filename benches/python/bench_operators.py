@@ -1,10 +1,11 @@
 """Microseconds of single operators in Triune and in ONNX Runtime, measured in turns, as a Markdown table.
 
-    python benches/python/bench_operators.py [--family WORD ...] [--match WORD] [--threads 1 2] [--over 1.5]
+    python benches/python/bench_operators.py [--family WORD ...] [--match WORD] [--threads 1 2] [--over 1.5] [--clock cpu]
 
 Rounds alternate between the two, who begins as well, and ONNX Runtime's threads do not spin while it waits, so that neither
-has the other's load. The table has the least and the median of each one's rounds; ratios are Triune's time over ONNX
-Runtime's, of the leasts and of the medians. What only one of them runs has no ratio, but says who does not, and why.
+has the other's load; where others use the machine, `--clock cpu` counts the process's own time instead of the wall's. The
+table has the least and the median of each one's rounds; ratios are Triune's time over ONNX Runtime's, of the leasts and of
+the medians. What only one of them runs has no ratio, but says who does not, and why.
 """
 
 from __future__ import annotations
@@ -58,18 +59,21 @@ def peer(model: bytes, threads: int) -> ort.InferenceSession:
     return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def microseconds(run: Callable[[], Any], runs: int) -> float:
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+
+
+def microseconds(run: Callable[[], Any], runs: int, clock: Callable[[], float]) -> float:
     """Return the time of one run out of `runs`."""
-    start = time.perf_counter()
+    start = clock()
     for _ in range(runs):
         run()
-    return (time.perf_counter() - start) / runs * 1e6
+    return (clock() - start) / runs * 1e6
 
 
-def runs_in(run: Callable[[], Any], seconds: float) -> int:
+def runs_in(run: Callable[[], Any], seconds: float, clock: Callable[[], float]) -> int:
     """Return how many runs take so long, one at least; runs a few to warm up."""
     run()
-    return max(1, int(seconds * 1e6 / microseconds(run, 2)))
+    return max(1, int(seconds * 1e6 / microseconds(run, 2, clock)))
 
 
 def difference(ours: list[Any], theirs: list[Any]) -> float:
@@ -87,7 +91,7 @@ def difference(ours: list[Any], theirs: list[Any]) -> float:
     return max(of(np.asarray(mine), np.asarray(other)) for mine, other in zip(ours, theirs, strict=True))
 
 
-def measured(case: Case, threads: int, rounds: int, seconds: float) -> Row | str:
+def measured(case: Case, threads: int, rounds: int, seconds: float, clock: Callable[[], float]) -> Row | str:
     """Return the row of a case, or why it has none."""
     refused = {}
     try:
@@ -105,10 +109,10 @@ def measured(case: Case, threads: int, rounds: int, seconds: float) -> Row | str
         return f"| {case.family} | {case.name} | {threads} | {reasons} |||||||"
     sides: list[tuple[list[float], Callable[[], Any], int]] = []
     for run in (lambda: own.run(case.feeds), lambda: other.run(None, case.feeds)):
-        sides.append(([], run, runs_in(run, seconds)))
+        sides.append(([], run, runs_in(run, seconds, clock)))
     for turn in range(rounds):
         for times, run, runs in sides if turn % 2 == 0 else reversed(sides):
-            times.append(microseconds(run, runs))
+            times.append(microseconds(run, runs, clock))
     return Row(case, threads, sides[0][0], sides[1][0], difference(mine, theirs))
 
 
@@ -120,6 +124,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=0.03, help="length of one turn, one run at least (0.03)")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="what times are of (wall)")
     parser.add_argument("--over", type=float, default=0.0, help="print only rows whose ratio of leasts is above this")
     arguments = parser.parse_args()
     print(f"Triune {triune.__version__}, ONNX Runtime {ort.__version__}, {os.cpu_count()} CPUs\n")
@@ -132,7 +137,7 @@ def main() -> int:
         if arguments.match not in case.name or not any(word in case.family for word in arguments.family or [""]):
             continue
         for threads in arguments.threads:
-            row = measured(case, threads, arguments.rounds, arguments.seconds)
+            row = measured(case, threads, arguments.rounds, arguments.seconds, CLOCKS[arguments.clock])
             if isinstance(row, Row):
                 families.setdefault((case.family, threads), []).append(row.ratio)
             if isinstance(row, str) or row.ratio > arguments.over:

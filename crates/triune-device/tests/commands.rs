@@ -9,8 +9,8 @@ use triune_device::{
     Addr, Command, ErrorClass, FeatureMap,
     command::{
         self, ArgReduce, Convert, Copy, Dequantize, FBinary, FConv, FMatMul, FNorm, FSoftmax, FUnary, Fill,
-        GlobalPool, Opcode, Operand, Order, Pool, Put, QMatMul, QMul, QNorm, QSoftmax, Quantize, Reduce,
-        RequantTarget, Resize, Select, Table, Take,
+        GlobalPool, IMatMul, Opcode, Operand, Order, Pool, Put, QMul, QNorm, QSoftmax, Quantize, QuantizeBy,
+        Reduce, Resize, Running, Select, TMatMul, Table, Take, Weigh,
     },
 };
 use triune_kernels::Isa;
@@ -300,6 +300,7 @@ fn float_functions() {
             UnaryKind::ThresholdedRelu(_) => Some(|x| if x > 0.25 { x } else { 0.0 }),
             UnaryKind::ScaledTanh { .. } => Some(|x| 0.25 * (0.75 * x).tanh()),
             UnaryKind::Softsign => Some(|x| x / (1.0 + x.abs())),
+            UnaryKind::Gate { .. } => Some(|x| x / (1.0 + (-x * (0.25 + 0.75 * x * x)).exp())),
             // Not defined, steep or vanishing on some of these operands; the kernels' tests have their own.
             UnaryKind::Tan
             | UnaryKind::Asin
@@ -460,54 +461,6 @@ fn resampling() {
     assert_eq!(run(command, &Constants::default(), &[14, 24], 4), [105, 106, 109, 110]);
 }
 
-/// Against sums in i64, one by one.
-#[test]
-fn products_of_bytes() {
-    let mut random = Random(20);
-    for (batch, m, n, k) in [(1, 1, 1, 1), (2, 3, 70, 33), (3, 5, 4, 64), (1, 2, 3, 31)] {
-        for code in 0..8 {
-            let (transpose_a, transpose_b, shared_b) = (code & 1 == 1, code & 2 == 2, code & 4 == 4);
-            let b_batch = if shared_b { 1 } else { batch };
-            let (a, b) = (random.bytes(batch * m * k), random.bytes(b_batch * k * n));
-            let start = a.len().next_multiple_of(64);
-            let mut data = a.clone();
-            data.resize(start, 0);
-            data.extend(&b);
-            let command = QMatMul {
-                batch: batch as u32,
-                m: m as u32,
-                n: n as u32,
-                k: k as u32,
-                a: Addr::new(INPUT, 0),
-                a_target: RequantTarget { dtype: DType::U8, zero_point: 201 },
-                transpose_a,
-                b: Addr::new(INPUT, start as u64),
-                b_target: RequantTarget { dtype: DType::I8, zero_point: -77 },
-                transpose_b,
-                shared_b,
-                output: Addr::new(OUTPUT, 0),
-                result: RequantTarget { dtype: DType::I8, zero_point: -3 },
-                multiplier: 0.25 / k as f32,
-                rounding: Rounding::HalfToEven,
-            };
-            let got = run(command, &Constants::default(), &data, batch * m * n);
-            for (at, got) in got.into_iter().enumerate() {
-                let (image, row, column) = (at / (m * n), at / n % m, at % n);
-                let term = |i: usize| {
-                    let left = if transpose_a { i * m + row } else { row * k + i };
-                    let right = if transpose_b { column * k + i } else { i * n + column };
-                    let left = i64::from(a[image * m * k + left]) - 201;
-                    let right = i64::from(b[image % b_batch * k * n + right].cast_signed()) + 77;
-                    left * right
-                };
-                let sum: i64 = (0..k).map(term).sum();
-                let wanted = (sum as f32 * (0.25 / k as f32)).round_ties_even() - 3.0;
-                assert_eq!(f32::from(got.cast_signed()), wanted.clamp(-128.0, 127.0), "{code} {at}");
-            }
-        }
-    }
-}
-
 /// Against means and variances of reals, within a step; constant rows become the addend.
 #[test]
 fn normalization_of_bytes() {
@@ -549,7 +502,7 @@ fn damaged_commands_never_panic() {
     let zeros = constants.add([0; 64]);
     let scratch = |dtype| FeatureMap::dense(Addr::new(SCRATCH, 0), dtype, map);
     let float = |addr| operand(addr, DType::F32, dims);
-    let commands: [Command; 20] = [
+    let commands: [Command; 25] = [
         Copy {
             elem_bytes: 4,
             dims,
@@ -703,6 +656,67 @@ fn damaged_commands_never_panic() {
             k: 2,
             descending: true,
             output: Addr::new(OUTPUT, 0),
+        }
+        .into(),
+        IMatMul {
+            batch: 1,
+            m: 2,
+            n: 3,
+            k: 4,
+            a: Addr::new(INPUT, 0),
+            a_dtype: DType::U8,
+            b: None,
+            weights: Some(zeros),
+            b_dtype: DType::I8,
+            shared_b: true,
+            a_zeros: Some(Addr::new(INPUT, 64)),
+            b_zeros: None,
+            scales: Some(Addr::new(INPUT, 68)),
+            counts: [2, 0, 1],
+            output: Addr::new(OUTPUT, 0),
+        }
+        .into(),
+        TMatMul {
+            dtype: DType::I16,
+            batch: 1,
+            m: 4,
+            n: 3,
+            k: 5,
+            a: Addr::new(INPUT, 0),
+            b: Addr::new(INPUT, 40),
+            shared_b: false,
+            output: Addr::new(OUTPUT, 0),
+        }
+        .into(),
+        QuantizeBy {
+            input: FeatureMap::dense(Addr::new(INPUT, 0), DType::F32, [1, 2, 2, 4]),
+            output: output(DType::I8, [1, 2, 2, 4]),
+            scale: Addr::new(INPUT, 64),
+            zero_point: Some(Addr::new(INPUT, 68)),
+            rounding: Rounding::HalfAwayFromZero,
+        }
+        .into(),
+        Weigh {
+            batch: 1,
+            channels: 5,
+            elements: 4,
+            count: 3,
+            taps: 2,
+            shared: false,
+            input: Addr::new(INPUT, 0),
+            indices: zeros,
+            factors: Some(Addr::new(INPUT, 80)),
+            output: Addr::new(OUTPUT, 0),
+        }
+        .into(),
+        Running {
+            input: Addr::new(INPUT, 0),
+            output: Addr::new(OUTPUT, 0),
+            dtype: DType::U8,
+            dims: [2, 8, 4],
+            product: true,
+            exclusive: false,
+            reverse: false,
         }
         .into(),
         ArgReduce {

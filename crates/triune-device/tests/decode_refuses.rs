@@ -7,8 +7,9 @@ mod samples;
 use common::{Bench, CONSTANTS, INPUT, OUTPUT, SCRATCH, input, operand, output, quant};
 use samples::{
     MAP, ONES, ZEROS, argreduce, binary, blend, constants, convert, copy, dequantize, fbinary, fconv, fill,
-    fmatmul, fnorm, from, fsoftmax, funary, gpool, order, params, pool, put, qadd, qconv, qmatmul, qmul,
-    qnorm, qsoftmax, quantize, recurrence, reduce, resize, select, table, take, to, warp,
+    fmatmul, fnorm, from, fsoftmax, funary, gpool, imatmul, order, params, pool, put, qadd, qconv, qmatmul,
+    qmul, qnorm, qsoftmax, quantize, quantizeby, recurrence, reduce, resize, running, select, table, take,
+    tmatmul, to, warp, weigh,
 };
 use triune_device::{
     Addr, Command, Error,
@@ -50,6 +51,11 @@ fn right() -> Vec<Command> {
         take().into(),
         put().into(),
         order().into(),
+        imatmul().into(),
+        tmatmul().into(),
+        quantizeby().into(),
+        running().into(),
+        weigh().into(),
         table(U8).into(),
     ];
     for dtype in [I8, I16] {
@@ -185,7 +191,31 @@ fn addresses() -> Vec<Row> {
         put() => dst, "dst";
         order() => input, "input";
         order() => output, "output";
+        imatmul() => a, "a";
+        imatmul() => output, "output";
+        tmatmul() => a, "a";
+        tmatmul() => b, "b";
+        tmatmul() => output, "output";
+        quantizeby() => input.addr, "input";
+        quantizeby() => scale, "scale";
+        quantizeby() => output.addr, "output";
+        running() => input, "input";
+        running() => output, "output";
+        weigh() => input, "input";
+        weigh() => indices, "indices";
+        weigh() => output, "output";
     }
+    rows.push((but(weigh(), |c| c.factors = Some(away(INPUT))), "factors", "leave"));
+    for (field, place) in [("b", 0), ("a_zeros", 1), ("b_zeros", 2), ("scales", 3)] {
+        let row = but(imatmul(), |c| {
+            *[&mut c.b, &mut c.a_zeros, &mut c.b_zeros, &mut c.scales][place] = Some(away(INPUT));
+        });
+        rows.push((row, field, "leave"));
+    }
+    let known = |addr| but(imatmul(), |c| (c.b, c.weights) = (None, Some(addr)));
+    rows.push((known(away(CONSTANTS)), "weights", "leave"));
+    rows.push((known(Addr::new(INPUT, 0)), "weights", "not in a segment of constants"));
+    rows.push((but(quantizeby(), |c| c.zero_point = Some(away(INPUT))), "zero_point", "leave"));
     rows.push((but(qconv(DType::I8), |c| c.bias = Some(away(INPUT))), "bias", "leave"));
     rows.push((but(qconv(DType::I16), |c| c.bias = Some(away(INPUT))), "bias", "leave"));
     rows.push((but(fconv(), |c| c.bias = Some(away(INPUT))), "bias", "leave"));
@@ -246,6 +276,11 @@ fn places() -> Vec<Row> {
         take() => dst, "dst";
         put() => dst, "dst";
         order() => output, "output";
+        imatmul() => output, "output";
+        tmatmul() => output, "output";
+        quantizeby() => output.addr, "output";
+        running() => output, "output";
+        weigh() => output, "output";
     }
     // Onto what is still read, one element further.
     let scratch = |offset| Addr::new(SCRATCH, offset);
@@ -291,6 +326,11 @@ fn places() -> Vec<Row> {
         take() => indices.addr, dst, 4, "indices";
         put() => src, dst, 4, "src";
         order() => input, output, 8, "input";
+        imatmul() => a, output, 4, "a";
+        tmatmul() => b, output, 4, "b";
+        quantizeby() => scale, output.addr, 1, "scale";
+        running() => input, output, 4, "input";
+        weigh() => input, output, 4, "input";
     }
     // In place is not for those that read an element after they have written another.
     rows.push((but(resize(), |c| c.output.addr = c.input.addr), "output", "is read-only"));
@@ -374,6 +414,21 @@ fn own() -> Vec<Row> {
             "activation.parameters",
             "a parameter is NaN",
         ),
+        (but(imatmul(), |c| c.m = 0), "a", "extent 5 is 0"),
+        (but(imatmul(), |c| c.a_dtype = I16), "a_dtype", "it can be int8 or uint8"),
+        (but(imatmul(), |c| c.b_dtype = F32), "b_dtype", "it can be int8 or uint8"),
+        (but(imatmul(), |c| c.counts[0] = 3), "counts", "3 of 'a_zeros' for 2"),
+        (but(imatmul(), |c| c.counts[1] = 2), "counts", "2 of 'b_zeros' for 3"),
+        (but(imatmul(), |c| c.counts[2] = 0), "counts", "0 of 'scales' for 3"),
+        (but(imatmul(), |c| c.weights = Some(ZEROS)), "weights", "either"),
+        (but(imatmul(), |c| c.b = None), "weights", "either"),
+        (but(tmatmul(), |c| c.dtype = F32), "dtype", "it can be an integer type or float64"),
+        (but(tmatmul(), |c| c.k = 0), "a", "extent 5 is 0"),
+        (but(running(), |c| c.dtype = DType::Bool), "dtype", "it can be an integer type"),
+        (but(running(), |c| c.dims[1] = 0), "input", "extent 5 is 0"),
+        (but(weigh(), |c| c.taps = 0), "indices", "extent 5 is 0"),
+        (but(quantizeby(), |c| c.input.dtype = I8), "input", "it can be float32"),
+        (but(quantizeby(), |c| c.output.dtype = I16), "output", "it can be int8 or uint8"),
         (but(qmatmul(), |c| c.m = 0), "a", "extent 5 is 0"),
         (but(qmatmul(), |c| c.n = 0), "b", "extent 5 is 0"),
         (but(qmatmul(), |c| c.k = 33_025), "a", "leave"),

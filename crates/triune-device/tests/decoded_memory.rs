@@ -13,8 +13,9 @@ use triune_device::{
     Addr, Command, Decoded,
     command::{
         self, AddParams, ArgReduce, Convert, Dequantize, FBinary, FConv, FMatMul, FNorm, FSoftmax, FUnary,
-        Fill, GlobalPool, Opcode, Order, Pool, Put, QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax, Quantize,
-        Recurrence, Reduce, RequantTarget, Resize, Select, Table, Take, Warp,
+        Fill, GlobalPool, IMatMul, Opcode, Order, Pool, Put, QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax,
+        Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize, Running, Select, TMatMul, Table,
+        Take, Warp, Weigh,
     },
 };
 use triune_kernels::Isa;
@@ -339,6 +340,61 @@ fn kinds() -> Vec<Kind> {
         ("order", || {
             let (input, output) = (Addr::new(INPUT, 0), Addr::new(OUTPUT, 0));
             Order { input, dtype: DType::F32, dims: [1, 8, 1], k: 8, descending: true, output }.into()
+        }),
+        ("imatmul", || {
+            let at = |bytes: u64| Addr::new(INPUT, bytes);
+            IMatMul {
+                batch: 1,
+                m: 2,
+                n: 3,
+                k: 4,
+                a: at(0),
+                a_dtype: DType::U8,
+                b: Some(at(16)),
+                weights: None,
+                b_dtype: DType::I8,
+                shared_b: true,
+                a_zeros: Some(at(40)),
+                b_zeros: Some(at(44)),
+                scales: Some(at(48)),
+                counts: [1, 3, 3],
+                output: Addr::new(OUTPUT, 0),
+            }
+            .into()
+        }),
+        ("tmatmul", || {
+            let (a, output) = (Addr::new(INPUT, 0), Addr::new(OUTPUT, 0));
+            TMatMul { dtype: DType::F64, batch: 1, m: 2, n: 3, k: 4, a, b: a, shared_b: true, output }.into()
+        }),
+        ("quantizeby", || {
+            QuantizeBy {
+                input: input(DType::F32, MAP),
+                output: output(DType::U8, MAP),
+                scale: Addr::new(INPUT, 512),
+                zero_point: Some(Addr::new(INPUT, 516)),
+                rounding: Rounding::HalfToEven,
+            }
+            .into()
+        }),
+        ("weigh", || {
+            Weigh {
+                batch: 1,
+                channels: 3,
+                elements: 4,
+                count: 3,
+                taps: 2,
+                shared: true,
+                input: Addr::new(INPUT, 0),
+                indices: Addr::new(INPUT, 64),
+                factors: None,
+                output: Addr::new(OUTPUT, 0),
+            }
+            .into()
+        }),
+        ("running", || {
+            let (input, output) = (Addr::new(INPUT, 0), Addr::new(OUTPUT, 0));
+            let (product, exclusive, reverse) = (false, true, false);
+            Running { input, output, dtype: DType::F64, dims: [1, 8, 2], product, exclusive, reverse }.into()
         }),
     ]
 }

@@ -7,8 +7,9 @@ use common::operand;
 use triune_device::{
     Addr, Command, CommandTime, DeviceSpec, FeatureMap, TimingOptions,
     command::{
-        ArgReduce, Convert, Copy, FBinary, FMatMul, FSoftmax, Fill, GlobalPool, Operand, Order, Pool, Put,
-        QMatMul, QNorm, QSoftmax, Recurrence, Reduce, RequantTarget, Resize, Select, Take, Warp, Window,
+        ArgReduce, Convert, Copy, FBinary, FMatMul, FSoftmax, Fill, GlobalPool, IMatMul, Operand, Order,
+        Pool, Put, QMatMul, QNorm, QSoftmax, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize, Running,
+        Select, TMatMul, Take, Warp, Weigh, Window,
     },
     spec::VectorSpec,
     timeline,
@@ -113,6 +114,68 @@ fn matrix_products() {
     // On the array, whose results pass the vector unit.
     is(product, [2 * 3 * 7, 2 * 5 * 7, 0], 2 * 3 * 5, 2 * 3 * 5, macs);
     is(QMatMul { shared_b: true, ..product }, [2 * 3 * 7, 5 * 7, 0], 2 * 3 * 5, 2 * 3 * 5, macs);
+    // On the vector unit, a tap per product.
+    let product = IMatMul {
+        batch: 2,
+        m: 3,
+        n: 5,
+        k: 7,
+        a: A,
+        a_dtype: DType::U8,
+        b: Some(B),
+        weights: None,
+        b_dtype: DType::I8,
+        shared_b: false,
+        a_zeros: Some(A),
+        b_zeros: Some(B),
+        scales: Some(B),
+        counts: [3, 1, 5],
+        output: Y,
+    };
+    is(product, [2 * 3 * 7 + 3, 2 * 5 * 7 + 1 + 4 * 5, 0], 4 * 2 * 3 * 5, macs, macs);
+    let known = IMatMul { b: None, weights: Some(B), b_zeros: None, scales: None, ..product };
+    is(known, [2 * 3 * 7 + 3, 5 * 7, 0], 4 * 2 * 3 * 5, macs, macs);
+    let product =
+        TMatMul { dtype: DType::F64, batch: 2, m: 3, n: 5, k: 7, a: A, b: B, shared_b: false, output: Y };
+    is(product, [8 * 2 * 3 * 7, 8 * 2 * 5 * 7, 0], 8 * 2 * 3 * 5, macs, macs);
+    is(TMatMul { shared_b: true, ..product }, [8 * 2 * 3 * 7, 8 * 5 * 7, 0], 8 * 2 * 3 * 5, macs, macs);
+}
+
+#[test]
+fn running_sums_and_computed_scales() {
+    let sums = Running {
+        input: A,
+        output: Y,
+        dtype: DType::I16,
+        dims: [2, 3, 5],
+        product: false,
+        exclusive: false,
+        reverse: false,
+    };
+    is(sums, [2 * 30, 0, 0], 2 * 30, 30, 0);
+    let quantizer = QuantizeBy {
+        input: map(A, DType::F32, [1, 3, 5, 7]),
+        output: map(Y, DType::U8, [1, 3, 5, 7]),
+        scale: B,
+        zero_point: Some(B),
+        rounding: Rounding::HalfToEven,
+    };
+    is(quantizer, [4 * 105, 5, 0], 105, 105, 0);
+    let sums = Weigh {
+        batch: 2,
+        channels: 3,
+        elements: 7,
+        count: 5,
+        taps: 4,
+        shared: false,
+        input: A,
+        indices: B,
+        factors: Some(B),
+        output: Y,
+    };
+    // A tap per element of a result.
+    is(sums, [4 * 42, 2 * 4 * 40, 0], 4 * 30, 4 * 30, 0);
+    is(Weigh { shared: true, factors: None, ..sums }, [4 * 42, 4 * 20, 0], 4 * 30, 4 * 30, 0);
 }
 
 #[test]

@@ -33,25 +33,25 @@ impl Level {
 /// marked; the body is written out once per instruction set, so that each closure in it has one caller, which takes it in. One
 /// that is called from several places, or from what several bodies call, is a function of its own without their instructions.
 macro_rules! multiversion {
-    ($(#[$meta:meta])* $vis:vis unsafe fn $name:ident ($($arg:ident : $ty:ty),* $(,)?) $body:block) => {
+    ($(#[$meta:meta])* $vis:vis unsafe fn $name:ident $([$($generic:ident : $bound:path),+])? ($($arg:ident : $ty:ty),* $(,)?) $body:block) => {
         $(#[$meta])*
-        $vis unsafe fn $name(level: $crate::dispatch::Level, $($arg: $ty),*) {
+        $vis unsafe fn $name $(<$($generic: $bound),+>)? (level: $crate::dispatch::Level, $($arg: $ty),*) {
             #[inline(always)]
-            unsafe fn body($($arg: $ty),*) $body
+            unsafe fn body $(<$($generic: $bound),+>)? ($($arg: $ty),*) $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
-            unsafe fn avx2($($arg: $ty),*) $body
+            unsafe fn avx2 $(<$($generic: $bound),+>)? ($($arg: $ty),*) $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
-            unsafe fn avx512($($arg: $ty),*) $body
+            unsafe fn avx512 $(<$($generic: $bound),+>)? ($($arg: $ty),*) $body
 
             // SAFETY: a `Level` is only made for instruction sets that the machine has; the rest is passed on.
             unsafe {
                 match level.isa() {
                     #[cfg(target_arch = "x86_64")]
-                    $crate::Isa::Avx512 | $crate::Isa::Avx512Vnni => avx512($($arg),*),
+                    $crate::Isa::Avx512 | $crate::Isa::Avx512Vnni | $crate::Isa::Amx => avx512($($arg),*),
                     #[cfg(target_arch = "x86_64")]
                     $crate::Isa::Avx2 => avx2($($arg),*),
                     _ => body($($arg),*),
@@ -76,7 +76,7 @@ macro_rules! multiversion {
             match level.isa() {
                 // SAFETY: a `Level` is only made for instruction sets that the machine has.
                 #[cfg(target_arch = "x86_64")]
-                $crate::Isa::Avx512 | $crate::Isa::Avx512Vnni => unsafe { avx512($($arg),*) },
+                $crate::Isa::Avx512 | $crate::Isa::Avx512Vnni | $crate::Isa::Amx => unsafe { avx512($($arg),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
                 $crate::Isa::Avx2 => unsafe { avx2($($arg),*) },

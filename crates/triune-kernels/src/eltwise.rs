@@ -51,8 +51,8 @@ impl Broadcast {
         Error::check_len("second operand", b.len(), span(2))
     }
 
-    /// Calls `f(a, stride of a, b, stride of b, out, stride of out)` for every run of the innermost axis, or for pieces
-    /// of it. The slices end with the run's last element.
+    /// Calls `f(run, out, stride of out)` for every run of the innermost axis, or for pieces of it; runs that are short come as
+    /// rows of the axis around them. The slices end with the last element.
     pub(crate) fn runs<A: Sync, O: Send>(
         &self,
         a: &[A],
@@ -69,6 +69,10 @@ impl Broadcast {
         let [so, sa, sb] = self.nest.inner_strides().map(|stride| stride as usize);
         let outer = self.nest.outer(1);
         let shared = Shared::new(out);
+        if self.nest.rank > 1 && inner < LONG {
+            self.rows(a, b, &shared, pool, f);
+            return Ok(());
+        }
         let run = |index: usize, first: usize, len: usize| {
             let [o, a_at, b_at] = self.nest.position(1, index).map(|at| at as usize);
             let (a_at, b_at) = (a_at + first * sa, b_at + first * sb);
@@ -77,6 +81,9 @@ impl Broadcast {
                 stride_a: sa,
                 b: &b[b_at..][..=(len - 1) * sb],
                 stride_b: sb,
+                rows: 1,
+                row: [0; 3],
+                len,
             };
             // SAFETY: within the span that was checked; runs, and pieces of one run, are disjoint since the nest
             // refuses outputs that overlap themselves.
@@ -88,6 +95,44 @@ impl Broadcast {
             parallel::runs(pool, outer, inner, 1, &run);
         }
         Ok(())
+    }
+
+    /// Calls `f` on several rows at once.
+    fn rows<A: Sync, O: Send>(
+        &self,
+        a: &[A],
+        b: &[A],
+        shared: &Shared<'_, O>,
+        pool: &Pool,
+        f: &Kernel<'_, A, O>,
+    ) {
+        let nest = &self.nest;
+        let (len, count) = (nest.inner(), nest.dims[nest.rank - 2]);
+        let [so, sa, sb] = nest.inner_strides().map(|stride| stride as usize);
+        let row = nest.strides[nest.rank - 2].map(|stride| stride as usize);
+        let rows = |index: usize, first: usize, rows: usize| {
+            let [o, a_at, b_at] = nest.position(2, index).map(|at| at as usize);
+            let (a_at, b_at) = (a_at + first * row[1], b_at + first * row[2]);
+            let run = Run {
+                a: &a[a_at..][..=(rows - 1) * row[1] + (len - 1) * sa],
+                stride_a: sa,
+                b: &b[b_at..][..=(rows - 1) * row[2] + (len - 1) * sb],
+                stride_b: sb,
+                rows,
+                row,
+                len,
+            };
+            // SAFETY: within the span that was checked. The nest orders axes by the output's strides and refuses outputs that overlap
+            // themselves: no other rows lie between these.
+            f(run, unsafe { shared.piece(o + first * row[0], (rows - 1) * row[0] + (len - 1) * so + 1) }, so);
+        };
+        let outer = nest.outer(2);
+        if outer == 1 {
+            let grain = GRAIN.div_ceil(len);
+            parallel::ranges(pool, count, grain, &|range| rows(0, range.start, range.len()));
+        } else {
+            parallel::runs(pool, outer, count, len, &rows);
+        }
     }
 }
 
@@ -101,33 +146,65 @@ pub(crate) struct Run<'a, A> {
     stride_a: usize,
     b: &'a [A],
     stride_b: usize,
+    /// Rows, what lies between them in the output, a and b, and elements of each.
+    rows: usize,
+    row: [usize; 3],
+    len: usize,
+}
+
+/// Runs of at least so many elements are worth a call each.
+const LONG: usize = 512;
+
+/// Calls `f` for each row by itself.
+#[inline(always)]
+fn by_row<A: Copy, O>(
+    run: Run<'_, A>,
+    out: &mut [O],
+    stride: usize,
+    mut f: impl FnMut(Run<'_, A>, &mut [O]),
+) {
+    let Run { a, stride_a, b, stride_b, rows, row, len } = run;
+    for index in 0..rows {
+        let own = Run {
+            a: &a[index * row[1]..][..=(len - 1) * stride_a],
+            b: &b[index * row[2]..][..=(len - 1) * stride_b],
+            rows: 1,
+            ..run
+        };
+        f(own, &mut out[index * row[0]..][..=(len - 1) * stride]);
+    }
 }
 
 /// out = f(a, b) over one run: the common strides have loops of their own, which vectorise.
 #[inline(always)]
 pub(crate) fn combine<A: Copy, O>(run: Run<'_, A>, out: &mut [O], stride: usize, f: impl Fn(A, A) -> O) {
-    let Run { a, stride_a, b, stride_b } = run;
-    match (stride_a, stride_b, stride) {
-        (1, 1, 1) => {
-            for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
-                *out = f(a, b);
+    let Run { a, stride_a, b, stride_b, rows, row, len } = run;
+    // One loop for all rows: the function has one caller per form, which takes it in.
+    for index in 0..rows {
+        let (a, b) = (&a[index * row[1]..], &b[index * row[2]..]);
+        let out = &mut out[index * row[0]..][..=(len - 1) * stride];
+        match (stride_a, stride_b, stride) {
+            (1, 1, 1) => {
+                for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
+                    *out = f(a, b);
+                }
             }
-        }
-        (1, 0, 1) => {
-            let b = b[0];
-            for (out, &a) in out.iter_mut().zip(a) {
-                *out = f(a, b);
+            (1, 0, 1) => {
+                let b = b[0];
+                for (out, &a) in out.iter_mut().zip(a) {
+                    *out = f(a, b);
+                }
             }
-        }
-        (0, 1, 1) => {
-            let a = a[0];
-            for (out, &b) in out.iter_mut().zip(b) {
-                *out = f(a, b);
+            (0, 1, 1) => {
+                let a = a[0];
+                for (out, &b) in out.iter_mut().zip(b) {
+                    *out = f(a, b);
+                }
             }
-        }
-        _ => {
-            for (i, out) in out.iter_mut().step_by(stride.max(1)).enumerate() {
-                *out = f(a[i * stride_a], b[i * stride_b]);
+            _ => {
+                for (i, out) in out.iter_mut().step_by(stride.max(1)).enumerate() {
+                    *out = f(a[i * stride_a], b[i * stride_b]);
+                }
             }
         }
     }
@@ -136,8 +213,13 @@ pub(crate) fn combine<A: Copy, O>(run: Run<'_, A>, out: &mut [O], stride: usize,
 /// out = aᵇ, by a function without branches where it serves all of some neighbours.
 #[inline(always)]
 fn powers(run: Run<'_, f32>, out: &mut [f32], stride: usize) {
+    by_row(run, out, stride, |run, out| powers_of_row(run, out, stride));
+}
+
+#[inline(always)]
+fn powers_of_row(run: Run<'_, f32>, out: &mut [f32], stride: usize) {
     const NEIGHBOURS: usize = 64;
-    let Run { a, stride_a, b, stride_b } = run;
+    let Run { a, stride_a, b, stride_b, .. } = run;
     if stride_b == 0 && b.first() == Some(&2.0) {
         return combine(run, out, stride, |a, _| a * a);
     }

@@ -64,7 +64,7 @@ fn pixel(
     unsafe {
         match level.isa() {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Avx512Vnni => crate::fpool_x86::pixel_avx512(join, &region, out),
+            Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => crate::fpool_x86::pixel_avx512(join, &region, out),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => crate::fpool_x86::pixel_avx2(join, &region, out),
             _ => {

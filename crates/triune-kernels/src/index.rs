@@ -1,14 +1,17 @@
 //! Elements picked by index, and the order of elements along an axis.
 
+#![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+
 use std::cmp::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use triune_tensor::function::ScatterKind;
 
 use crate::cancel::{self, SPAN, spans};
+use crate::dispatch::{Level, multiversion};
 use crate::parallel::{self, GRAIN, Shared};
 use crate::strided::{Nest, RANK};
-use crate::{Error, Pool, Reducible};
+use crate::{Error, Isa, Pool, Reducible};
 
 /// How elements are picked: every result has its own index along some axes of the source, and a fixed place in the
 /// others.
@@ -112,6 +115,7 @@ impl Take {
     /// output is then undefined.
     pub fn run<T: Copy + Send + Sync, I: Index>(
         &self,
+        isa: Isa,
         source: &[T],
         indices: &[I],
         out: &mut [T],
@@ -126,7 +130,7 @@ impl Take {
         }
         let inner = nest.inner();
         let [so, ss, si] = nest.inner_strides().map(|stride| stride as usize);
-        let shared = Shared::new(out);
+        let (level, shared) = (Level::new(isa), Shared::new(out));
         // The first position whose index leads out, and the axis.
         let outside: Mutex<Option<(usize, usize)>> = Mutex::new(None);
         let leave = |at: usize, axis: usize| {
@@ -159,14 +163,15 @@ impl Take {
             }
             if self.spec.count == 1 {
                 let (extent, stride) = (self.spec.extents[0], self.spec.strides[0]);
-                for (at, index) in indices[i..].iter().step_by(si).take(len).enumerate() {
-                    let index = index.widen();
-                    let index = if index < 0 { index.saturating_add_unsigned(extent as u64) } else { index };
-                    if index as u64 >= extent as u64 {
-                        return leave(i + at * si, 0);
-                    }
-                    out[at * so] = source[s + at * ss + index as usize * stride];
+                let indices = &indices[i..][..=(len - 1) * si];
+                if !all_within(level, indices, si, extent) {
+                    let outside = |index: &I| within(index.widen(), extent) as u64 >= extent as u64;
+                    let at = indices.iter().step_by(si).position(outside).unwrap_or_default();
+                    return leave(i + at * si, 0);
                 }
+                let source = &source[s..][..=(len - 1) * ss + (extent - 1) * stride];
+                // SAFETY: all indices lie within the extent, and with it the elements within the slice.
+                unsafe { pick(level, source, ss, indices, si, extent, stride, out, so) };
                 return;
             }
             for at in 0..len {
@@ -205,22 +210,25 @@ impl Take {
         target: &mut [T],
         kind: ScatterKind,
     ) -> Result<(), Error> {
-        let wide = |f: fn(T::Wide, T::Wide) -> T::Wide| {
-            move |to: &mut T, from: T| *to = T::narrow(f(to.widen(), from.widen()))
-        };
-        let better = |wins: fn(&T, &T) -> bool| {
-            move |to: &mut T, from: T| {
-                if !to.is_nan() && (from.is_nan() || wins(&from, to)) {
-                    *to = from;
-                }
-            }
-        };
+        // Each a closure of its own, which its loop takes in.
         match kind {
             ScatterKind::Set => self.put(updates, indices, target),
-            ScatterKind::Add => self.place(updates, indices, target, wide(T::add)),
-            ScatterKind::Mul => self.place(updates, indices, target, wide(T::mul)),
-            ScatterKind::Min => self.place(updates, indices, target, better(T::lt)),
-            ScatterKind::Max => self.place(updates, indices, target, better(T::gt)),
+            ScatterKind::Add => self.place(updates, indices, target, |to, from| {
+                *to = T::narrow(T::add(to.widen(), from.widen()));
+            }),
+            ScatterKind::Mul => self.place(updates, indices, target, |to, from| {
+                *to = T::narrow(T::mul(to.widen(), from.widen()));
+            }),
+            ScatterKind::Min => self.place(updates, indices, target, |to, from| {
+                if !to.is_nan() && (from.is_nan() || from < *to) {
+                    *to = from;
+                }
+            }),
+            ScatterKind::Max => self.place(updates, indices, target, |to, from| {
+                if !to.is_nan() && (from.is_nan() || from > *to) {
+                    *to = from;
+                }
+            }),
         }
     }
 
@@ -242,12 +250,28 @@ impl Take {
         let [su, st, si] = nest.inner_strides().map(|stride| stride as usize);
         for run in spans(nest.outer(1), inner).flatten() {
             let [u, t, i] = nest.position(1, run).map(|at| at as usize);
-            let mut offset = self.offset(&indices[i..]).map_err(|axis| self.leaves(indices, i, axis))?;
-            for at in 0..inner {
-                if si != 0 {
-                    let i = i + at * si;
-                    offset = self.offset(&indices[i..]).map_err(|axis| self.leaves(indices, i, axis))?;
+            if si == 0 {
+                let offset = self.offset(&indices[i..]).map_err(|axis| self.leaves(indices, i, axis))?;
+                let target = &mut target[t + offset..][..=(inner - 1) * st];
+                if (st, su) == (1, 1) {
+                    target.iter_mut().zip(&updates[u..][..inner]).for_each(|(to, &from)| put(to, from));
+                } else {
+                    (0..inner).for_each(|at| put(&mut target[at * st], updates[u + at * su]));
                 }
+                continue;
+            }
+            let (extent, stride) = (self.spec.extents[0], self.spec.strides[0]);
+            for at in 0..inner {
+                let i = i + at * si;
+                let offset = if self.spec.count == 1 {
+                    let index = within(indices[i].widen(), extent);
+                    if index as u64 >= extent as u64 {
+                        return Err(self.leaves(indices, i, 0));
+                    }
+                    index as usize * stride
+                } else {
+                    self.offset(&indices[i..]).map_err(|axis| self.leaves(indices, i, axis))?
+                };
                 put(&mut target[t + at * st + offset], updates[u + at * su]);
             }
         }
@@ -260,6 +284,60 @@ impl Take {
         Error::Index { operand: "indices", index, axis, extent: self.spec.extents[axis] }
     }
 }
+
+/// An index from the front on.
+#[inline(always)]
+fn within(index: i64, extent: usize) -> i64 {
+    if index < 0 { index.saturating_add_unsigned(extent as u64) } else { index }
+}
+
+multiversion! {
+    /// Whether every `step`-th index lies within an extent.
+    fn all_within[I: Index](indices: &[I], step: usize, extent: usize) -> bool {
+        let (low, high) = (0_i64.wrapping_sub_unsigned(extent as u64), extent as i64);
+        // No early end: a loop that leaves is not vectorised.
+        let mut all = true;
+        if step == 1 {
+            for index in indices {
+                let index = index.widen();
+                all &= (low..high).contains(&index);
+            }
+        } else {
+            for index in indices.iter().step_by(step) {
+                let index = index.widen();
+                all &= (low..high).contains(&index);
+            }
+        }
+        all
+    }
+}
+
+multiversion! {
+    /// Every `si`-th index picks its element, `ss` further for each.
+    ///
+    /// # Safety
+    /// Indices lie within the extent, and the source holds what is `stride` elements further for each and `ss` for each place.
+    unsafe fn pick[T: Element, I: Index](
+        source: &[T], ss: usize, indices: &[I], si: usize, extent: usize, stride: usize, out: &mut [T], so: usize,
+    ) {
+        if (ss, si, so) == (0, 1, 1) {
+            for (out, index) in out.iter_mut().zip(indices) {
+                // SAFETY: the caller's contract.
+                *out = unsafe { *source.get_unchecked(within(index.widen(), extent) as usize * stride) };
+            }
+            return;
+        }
+        for (at, (out, index)) in out.iter_mut().step_by(so).zip(indices.iter().step_by(si)).enumerate() {
+            // SAFETY: the caller's contract.
+            *out = unsafe { *source.get_unchecked(at * ss + within(index.widen(), extent) as usize * stride) };
+        }
+    }
+}
+
+/// An element that can be picked.
+trait Element: Copy + Send + Sync {}
+
+impl<T: Copy + Send + Sync> Element for T {}
 
 /// Rows whose elements are put in order: `outer` × `len` × `inner` elements, dense, of which the first `k` along `len`
 /// are wanted.
@@ -294,6 +372,8 @@ fn compare<T: Reducible>(a: T, b: T) -> Ordering {
 
 /// A row of at least so many times k elements is gone through once, with the best so far.
 const FEW: usize = 8;
+/// Elements that are looked at together, since nearly all of a row come behind.
+const AHEAD: usize = 32;
 
 /// Whether an element comes behind one that stands before it. A few that do are let through: NaNs among themselves.
 fn comes_behind<T: Reducible>(a: T, b: T, descending: bool) -> bool {
@@ -386,8 +466,18 @@ pub fn order<T: Reducible>(
                 // Behind the last one wanted of those that have come, nothing need be kept.
                 let room = (2 * k).max(FEW);
                 let (mut count, mut last) = (0, None);
-                for part in spans(len, 1) {
-                    for position in part {
+                for chunk in
+                    spans(len, 1).flat_map(|part| part.clone().step_by(AHEAD).map(move |at| at..part.end))
+                {
+                    let chunk = chunk.start..chunk.end.min(chunk.start + AHEAD);
+                    if let (Some(last), 1) = (last, inner) {
+                        // No early end: a loop that leaves is not vectorised.
+                        let behind = |all: bool, &own: &T| all & comes_behind(own, last, descending);
+                        if x[first + chunk.start..first + chunk.end].iter().fold(true, behind) {
+                            continue;
+                        }
+                    }
+                    for position in chunk {
                         let own = x[first + position * inner];
                         if last.is_some_and(|last| comes_behind(own, last, descending)) {
                             continue;

@@ -13,14 +13,16 @@ pub enum Isa {
     Avx512,
     /// [`Isa::Avx512`] with VNNI (`vpdpbusd`).
     Avx512Vnni,
+    /// [`Isa::Avx512Vnni`] with tiles of bytes (AMX), which the system lets the process use.
+    Amx,
 }
 
 impl Isa {
     /// Every instruction set, slowest first.
-    pub const ALL: [Self; 4] = [Self::Scalar, Self::Avx2, Self::Avx512, Self::Avx512Vnni];
+    pub const ALL: [Self; 5] = [Self::Scalar, Self::Avx2, Self::Avx512, Self::Avx512Vnni, Self::Amx];
 
     /// The fastest instruction set of this machine, capped by the environment variable `TRIUNE_ISA`
-    /// (`scalar`, `avx2`, `avx512`, `avx512vnni`; other values are ignored). Detected once.
+    /// (`scalar`, `avx2`, `avx512`, `avx512vnni`, `amx`; other values are ignored). Detected once.
     pub fn best() -> Self {
         // Threads that ask first at the same time all find out, and nobody waits for them: not in a forked child, either.
         static BEST: AtomicUsize = AtomicUsize::new(usize::MAX);
@@ -30,7 +32,7 @@ impl Isa {
         let cap = std::env::var("TRIUNE_ISA")
             .ok()
             .and_then(|name| Self::ALL.into_iter().find(|isa| isa.name() == name))
-            .unwrap_or(Self::Avx512Vnni);
+            .unwrap_or(Self::Amx);
         let index = Self::ALL.iter().rposition(|&isa| isa <= cap && isa.is_available()).unwrap_or(0);
         BEST.store(index, Relaxed);
         Self::ALL[index]
@@ -48,6 +50,7 @@ impl Isa {
             Self::Avx2 => "avx2",
             Self::Avx512 => "avx512",
             Self::Avx512Vnni => "avx512vnni",
+            Self::Amx => "amx",
         }
     }
 
@@ -67,6 +70,7 @@ impl Isa {
                         && has!("avx512vl")
                 }
                 Self::Avx512Vnni => Self::Avx512.is_available() && has!("avx512vnni"),
+                Self::Amx => Self::Avx512Vnni.is_available() && crate::arch::int8_amx::is_available(),
             }
         }
         #[cfg(not(target_arch = "x86_64"))]

@@ -17,6 +17,7 @@ mod fpool;
 #[cfg(target_arch = "x86_64")]
 mod fpool_x86;
 mod halves;
+mod imatmul;
 mod index;
 mod isa;
 mod map;
@@ -31,14 +32,17 @@ mod quantize;
 mod recurrence;
 mod reduce;
 mod resize;
+mod running;
 mod softmax;
 mod strided;
 mod tensor_info;
+mod tmatmul;
 mod typed;
 mod unary;
 #[cfg(target_arch = "x86_64")]
 mod unary_x86;
 mod warp;
+mod weigh;
 mod wide;
 
 pub use blocks::Blocked;
@@ -51,6 +55,7 @@ pub use fmatmul::{FMatMul, MatMulSpec};
 pub use fnorm::{NormRow, normalize};
 pub use fpool::{global_pool_f32, pool_f32};
 pub use halves::{floats_of_halves, halves_of_floats};
+pub use imatmul::{IMatMul, IMatMulOperands, IMatMulSpec, PackedBytes};
 pub use index::{Index, OrderSpec, Take, TakeSpec, order};
 pub use isa::Isa;
 pub use map::{ConvGeometry, Nhwc};
@@ -59,18 +64,21 @@ pub use pool::Pool;
 pub use pool2d::{PoolQuant, PoolSpec, WidePool, global_pool_q8, pool_q8, pool_wide};
 pub use qmatmul::{QMatMul, QMatMulSpec};
 pub use qnorm::{QNorm, QNormSpec};
-pub use quantize::{dequantize, dequantize_channels, dequantize_i32, quantize};
+pub use quantize::{dequantize, dequantize_channels, dequantize_i32, quantize, quantize_by};
 pub use recurrence::{MAX_DIRECTIONS, Recurrence, RecurrenceSpec, Sequences};
 pub use reduce::{IndexType, Reducible, Reduction, arg_reduce, reduce};
 pub use resize::{QResize, Resize, ResizeSpec};
+pub use running::{RunningSpec, Summand, running};
 pub use softmax::{AxisShape, QSoftmax, softmax};
 pub use tensor_info::{MAX_RANK, TensorPad};
+pub use tmatmul::{TMatMulSpec, product};
 pub use typed::{
     Choice, Convertible, Integer, Ordered, Truth, compare, convert, double_binary, double_unary, has_double,
     has_integer, integer_binary, narrow, select, widen,
 };
 pub use unary::{table, table_f32, unary};
 pub use warp::{Sample, WarpSpec, warp_perspective};
+pub use weigh::{WeighSpec, weigh};
 pub use wide::{
     WideConv, WideConvSpec, WideTarget, dequantize_wide, quantize_wide, table_wide, wide_add, wide_mul,
 };

@@ -141,6 +141,14 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
     numerator / (1.0 + e)
 }
 
+/// x·sigmoid(x·(α + β·x²)).
+#[inline(always)]
+pub(crate) fn gate(x: f32, alpha: f32, beta: f32) -> f32 {
+    // Without β infinities have no part in it.
+    let square = if beta == 0.0 { 0.0 } else { x * x };
+    x * sigmoid(x * beta.mul_add(square, alpha))
+}
+
 /// tanh x.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {

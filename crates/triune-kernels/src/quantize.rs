@@ -14,10 +14,15 @@ struct Steps {
     zero: u8,
 }
 
-fn check(scale: f32, q: Q8) -> Result<Steps, Error> {
-    if !(scale.is_finite() && scale > 0.0) {
-        return Err(Error::Invalid("scales must be positive and finite"));
+fn check(scale: f32) -> Result<(), Error> {
+    if scale.is_finite() && scale > 0.0 {
+        Ok(())
+    } else {
+        Err(Error::Invalid("scales must be positive and finite"))
     }
+}
+
+fn steps(q: Q8) -> Result<Steps, Error> {
     q.check()?;
     let ([low, high], zero) = (q.range(), q.zero_point);
     Ok(Steps { low: (low - zero) as f32, high: (high - zero) as f32, zero: zero as u8 })
@@ -39,7 +44,25 @@ pub fn quantize(
     out_map: Nhwc,
     pool: &Pool,
 ) -> Result<(), Error> {
-    let (level, steps) = (Level::new(isa), check(scale, q)?);
+    check(scale)?;
+    quantize_by(isa, scale, q, rounding, x, in_map, y, out_map, pool)
+}
+
+/// The same with a scale that may be any number: what is none by it becomes the type's lowest value.
+///
+/// Errors: extents that differ, slices shorter than their maps.
+pub fn quantize_by(
+    isa: Isa,
+    scale: f32,
+    q: Q8,
+    rounding: Rounding,
+    x: &[f32],
+    in_map: Nhwc,
+    y: &mut [u8],
+    out_map: Nhwc,
+    pool: &Pool,
+) -> Result<(), Error> {
+    let (level, steps) = (Level::new(isa), steps(q)?);
     parallel::elementwise(pool, x, in_map, y, out_map, &|x, y| match rounding {
         Rounding::HalfToEven => quantize_run(level, scale, steps, x, y),
         Rounding::HalfAwayFromZero => quantize_away_run(level, 1.0 / scale, steps, x, y),

@@ -471,8 +471,9 @@ impl IndexType for i64 {
 /// Where along the one axis that goes the largest (or smallest) element stands: the first of equal ones, or the `last`.
 /// A NaN wins.
 ///
-/// Errors: slices shorter than the nest's spans; a nest in which more than one axis goes.
+/// Errors: slices shorter than the nest's spans; a nest in which more than one axis goes, or one of 2³² elements and more.
 pub fn arg_reduce<T: Reducible, I: IndexType>(
+    isa: Isa,
     largest: bool,
     last: bool,
     nest: &Reduction,
@@ -485,36 +486,113 @@ pub fn arg_reduce<T: Reducible, I: IndexType>(
         return Err(Error::Invalid("a position is one along a single axis"));
     }
     let (len, stride) = nest.axes[RANK - 1];
+    if u32::try_from(len).is_err() {
+        return Err(Error::Invalid("a position among 2³² elements and more"));
+    }
     let [out_step, step] = nest.kept.inner_strides().map(|stride| stride as usize);
-    let shared = Shared::new(out);
-    let beats = |x: T, best: T| {
-        if x.is_nan() || best.is_nan() {
-            return x.is_nan() && (last || !best.is_nan());
-        }
-        if largest { x > best || last && x == best } else { x < best || last && x == best }
+    let (level, shared) = (Level::new(isa), Shared::new(out));
+    let scan = match (largest, last) {
+        (true, false) => scan::<T, true, false>,
+        (true, true) => scan::<T, true, true>,
+        (false, false) => scan::<T, false, false>,
+        (false, true) => scan::<T, false, true>,
     };
     nest.each(pool, &|input, output, results| {
         let x = &x[input..];
-        let mut best = [(x[0], 0_usize); BLOCK];
-        let best = &mut best[..results];
-        for (result, best) in best.iter_mut().enumerate() {
-            best.0 = x[result * step];
+        let mut places = [0; BLOCK];
+        let places = &mut places[..results];
+        if results == 1 && stride == 1 && len > LANES {
+            // Columns of a matrix of as many as there are lanes; the rest of the row is one column more.
+            let whole = len / LANES * LANES;
+            let mut lanes = [0; LANES];
+            scan(level, x, whole / LANES, LANES, 1, &mut lanes);
+            let columns = lanes.iter().enumerate().map(|(lane, &row)| row as usize * LANES + lane);
+            let mut best = 0;
+            for (index, place) in columns.chain(whole..len).enumerate() {
+                let (own, other) = (x[place], x[best]);
+                let first = index == 0 || beats(largest, own, other);
+                let equal = !beats(largest, other, own) && (place > best) == last;
+                if first || equal {
+                    best = place;
+                }
+            }
+            places[0] = best as u32;
+        } else {
+            scan(level, x, len, stride, step, places);
         }
-        for part in spans(len - 1, results) {
-            for index in part.start + 1..=part.end {
-                for (result, best) in best.iter_mut().enumerate() {
-                    let candidate = x[index * stride + result * step];
-                    if beats(candidate, best.0) {
-                        *best = (candidate, index);
+        // SAFETY: results of the nest, which lie inside of its span and do not overlap; blocks are disjoint.
+        let out = unsafe { shared.piece(output, (results - 1) * out_step + 1) };
+        for (&index, out) in places.iter().zip(out.iter_mut().step_by(out_step.max(1))) {
+            *out = I::of(index as usize);
+        }
+    });
+    Ok(())
+}
+
+/// Whether an element is better than another, NaN than all numbers.
+#[inline(always)]
+fn beats<T: Reducible>(largest: bool, x: T, other: T) -> bool {
+    (if largest { x > other } else { x < other }) || x.is_nan() && !other.is_nan()
+}
+
+/// For each of neighbouring columns, `step` apart, which of `len` rows has its best element.
+fn scan<T: Reducible, const LARGEST: bool, const LAST: bool>(
+    level: Level,
+    x: &[T],
+    len: usize,
+    stride: usize,
+    step: usize,
+    places: &mut [u32],
+) {
+    let mut best = [x[0]; BLOCK];
+    let best = &mut best[..places.len()];
+    for (result, best) in best.iter_mut().enumerate() {
+        *best = x[result * step];
+    }
+    places.fill(0);
+    for part in spans(len - 1, places.len()) {
+        let (way, rows) = (Way::<LARGEST, LAST>, part.start + 1..part.end + 1);
+        scan_rows(level, way, x, rows, stride, step, best, places);
+    }
+}
+
+/// Which elements are looked for.
+trait Search: Copy {
+    /// Whether an element takes the place of the best one before it.
+    fn wins<T: Reducible>(self, own: T, best: T) -> bool;
+}
+
+#[derive(Clone, Copy)]
+struct Way<const LARGEST: bool, const LAST: bool>;
+
+impl<const LARGEST: bool, const LAST: bool> Search for Way<LARGEST, LAST> {
+    #[inline(always)]
+    fn wins<T: Reducible>(self, own: T, best: T) -> bool {
+        if LAST { !beats(LARGEST, best, own) } else { beats(LARGEST, own, best) }
+    }
+}
+
+multiversion! {
+    /// Goes on with some rows.
+    fn scan_rows[T: Reducible, W: Search](
+        way: W, x: &[T], rows: Range<usize>, stride: usize, step: usize, best: &mut [T], places: &mut [u32],
+    ) {
+        for index in rows {
+            let row = &x[index * stride..];
+            if step == 1 {
+                for ((place, best), &own) in places.iter_mut().zip(best.iter_mut()).zip(row) {
+                    let wins = way.wins(own, *best);
+                    *place = if wins { index as u32 } else { *place };
+                    *best = if wins { own } else { *best };
+                }
+            } else {
+                for (result, (place, best)) in places.iter_mut().zip(best.iter_mut()).enumerate() {
+                    let own = row[result * step];
+                    if way.wins(own, *best) {
+                        (*place, *best) = (index as u32, own);
                     }
                 }
             }
         }
-        // SAFETY: results of the nest, which lie inside of its span and do not overlap; blocks are disjoint.
-        let out = unsafe { shared.piece(output, (results - 1) * out_step + 1) };
-        for (&(_, index), out) in best.iter().zip(out.iter_mut().step_by(out_step.max(1))) {
-            *out = I::of(index);
-        }
-    });
-    Ok(())
+    }
 }

@@ -7,6 +7,7 @@ use triune_tensor::{
 
 use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
+use crate::parallel::{GRAIN, Shared};
 use crate::{Error, Isa, Nhwc, Pool, Q8, parallel};
 
 /// How near to the middle of two elements a coordinate is a tie, as ONNX Runtime has it.
@@ -112,6 +113,10 @@ impl Resize {
             return Err(Error::Invalid("linear resampling is defined for f32 and bytes"));
         }
         self.check(x, in_map, y, out_map)?;
+        if in_map.c == 1 && in_map.stride_w == 1 && out_map.stride_w == 1 {
+            self.nearest_planes(x, in_map, y, out_map, pool);
+            return Ok(());
+        }
         parallel::rows(pool, y, out_map, &|n, h, row| {
             let x = &x[in_map.offset(n, self.rows[h].low, 0)..];
             // Not in chunks of the stride: a map of one column may have any, even one below its channels.
@@ -124,6 +129,46 @@ impl Resize {
             }
         });
         Ok(())
+    }
+
+    /// Nearest neighbours in planes: a row that is the one above it again is copied.
+    fn nearest_planes<T: Copy + Send + Sync>(
+        &self,
+        x: &[T],
+        in_map: Nhwc,
+        y: &mut [T],
+        out_map: Nhwc,
+        pool: &Pool,
+    ) {
+        let width = out_map.w;
+        let times = (1..=4).find(|times| {
+            let repeats = |(at, tap): (usize, &Tap)| tap.low == at / times;
+            width == times * in_map.w && self.columns.iter().enumerate().all(repeats)
+        });
+        let y = Shared::new(y);
+        // SAFETY: rows of a map that was checked lie inside of the slice and do not overlap; a task has rows of its own.
+        let row = |n: usize, h: usize| unsafe { y.piece(out_map.offset(n, h, 0), width) };
+        parallel::ranges(pool, out_map.n * out_map.h, GRAIN.div_ceil(width.max(1)), &|range| {
+            let mut above: Option<(usize, usize)> = None;
+            for index in range {
+                let (n, h) = (index / out_map.h, index % out_map.h);
+                let low = self.rows[h].low;
+                let own = row(n, h);
+                if let Some(above) = above.filter(|&(image, row)| image == n && self.rows[row].low == low) {
+                    own.copy_from_slice(row(above.0, above.1));
+                } else {
+                    let x = &x[in_map.offset(n, low, 0)..][..in_map.w];
+                    match times {
+                        Some(1) => own.copy_from_slice(x),
+                        Some(2) => repeat::<T, 2>(x, own),
+                        Some(3) => repeat::<T, 3>(x, own),
+                        Some(4) => repeat::<T, 4>(x, own),
+                        _ => own.iter_mut().zip(&self.columns).for_each(|(y, tap)| *y = x[tap.low]),
+                    }
+                }
+                above = Some((n, h));
+            }
+        });
     }
 
     /// Nearest or linear over f32. Linear: along the columns first, then along the rows, each
@@ -208,6 +253,13 @@ impl Resize {
             }
         });
         Ok(())
+    }
+}
+
+/// Each element several times.
+fn repeat<T: Copy, const TIMES: usize>(x: &[T], y: &mut [T]) {
+    for (y, &x) in y.as_chunks_mut::<TIMES>().0.iter_mut().zip(x) {
+        *y = [x; TIMES];
     }
 }
 

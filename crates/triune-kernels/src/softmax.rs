@@ -232,6 +232,16 @@ impl QSoftmax {
         for part in spans(self.len, 1) {
             sum = part.map(value).fold(sum, |sum, x| sum + exponential(x));
         }
+        if self.len >= 256 {
+            // Each byte's result once.
+            let results: [u8; 256] = std::array::from_fn(|x| self.requantize(exponential(x as u8), sum));
+            for part in spans(self.len, 1) {
+                for i in part {
+                    y[i * stride] = results[usize::from(value(i))];
+                }
+            }
+            return;
+        }
         for part in spans(self.len, 1) {
             for i in part {
                 y[i * stride] = self.requantize(exponential(value(i)), sum);

@@ -305,11 +305,24 @@ macro_rules! convertible_integers {
                 match any {
                     Any::Int(value) => value as Self,
                     Any::Big(value) => value as Self,
-                    Any::Real(value) => value as i64 as Self,
+                    Any::Real(value) => whole(value) as Self,
                 }
             }
         }
     )*};
+}
+
+/// A real cut towards 0 within the range of i64, NaN as 0: what `as` gives, by steps that vectors have.
+#[inline(always)]
+fn whole(x: f64) -> i64 {
+    const END: f64 = 9_223_372_036_854_775_808.0;
+    let inside = (-END..END).contains(&x);
+    let own = if inside { x } else { 0.0 };
+    // SAFETY: between the smallest i64 and the first number that is none.
+    let cut = unsafe { own.to_int_unchecked::<i64>() };
+    let beyond = if x >= END { i64::MAX } else { 0 };
+    let beyond = if x < -END { i64::MIN } else { beyond };
+    if inside { cut } else { beyond }
 }
 
 convertible_integers!(u8, i8, u16, i16, u32, i32, i64);
@@ -420,14 +433,20 @@ impl Truth {
 ///
 /// Errors: slices shorter than the nest's spans.
 pub fn convert<T: Convertible, O: Convertible>(
+    isa: Isa,
     shape: &Broadcast,
     x: &[T],
     out: &mut [O],
     pool: &Pool,
 ) -> Result<(), Error> {
-    shape.runs(x, x, out, pool, &|run, out, stride| {
+    let level = Level::new(isa);
+    shape.runs(x, x, out, pool, &|run, out, stride| convert_run(level, run, out, stride))
+}
+
+multiversion! {
+    fn convert_run[T: Convertible, O: Convertible](run: Run<'_, T>, out: &mut [O], stride: usize) {
         combine(run, out, stride, |x, _| O::store(x.load()));
-    })
+    }
 }
 
 /// What each pattern of a byte of a type stands for that nothing computes on.
@@ -509,6 +528,7 @@ impl Choice {
 ///
 /// Errors: slices shorter than the nest's spans.
 pub fn select<T: Copy + Send + Sync>(
+    isa: Isa,
     choice: &Choice,
     condition: &[u8],
     a: &[T],
@@ -527,7 +547,7 @@ pub fn select<T: Copy + Send + Sync>(
     }
     let inner = nest.inner();
     let [so, sc, sa, sb] = nest.inner_strides().map(|stride| stride as usize);
-    let shared = Shared::new(out);
+    let (level, shared) = (Level::new(isa), Shared::new(out));
     parallel::runs(pool, nest.outer(1), inner, 1, &|index, first, len| {
         let [o, c, x, y] = nest.position(1, index).map(|at| at as usize);
         let (condition, a, b) = (&condition[c + first * sc..], &a[x + first * sa..], &b[y + first * sb..]);
@@ -544,10 +564,7 @@ pub fn select<T: Copy + Send + Sync>(
                     _ => out.iter_mut().zip(from.iter().step_by(step)).for_each(|(out, from)| *out = *from),
                 }
             }
-            [1, 1, 1, 1] => choose(out, condition, a.iter(), b.iter()),
-            [1, 1, 0, 1] => choose(out, condition, std::iter::repeat(&a[0]), b.iter()),
-            [1, 1, 1, 0] => choose(out, condition, a.iter(), std::iter::repeat(&b[0])),
-            [1, 1, 0, 0] => choose(out, condition, std::iter::repeat(&a[0]), std::iter::repeat(&b[0])),
+            [1, 1, 0 | 1, 0 | 1] => choose(level, out, condition, a, sa, b, sb),
             _ => {
                 for i in 0..len {
                     out[i * so] = if condition[i * sc] != 0 { a[i * sa] } else { b[i * sb] };
@@ -558,14 +575,39 @@ pub fn select<T: Copy + Send + Sync>(
     Ok(())
 }
 
-/// Elements that lie behind each other; a loop that becomes vectors.
-fn choose<'a, T: Copy + 'a>(
-    out: &mut [T],
-    condition: &[u8],
-    a: impl Iterator<Item = &'a T>,
-    b: impl Iterator<Item = &'a T>,
-) {
-    for (((out, condition), a), b) in out.iter_mut().zip(condition).zip(a).zip(b) {
-        *out = if *condition != 0 { *a } else { *b };
+multiversion! {
+    /// Elements that lie behind each other, or are one that repeats; loops that become vectors.
+    fn choose[T: Choosable](out: &mut [T], condition: &[u8], a: &[T], step_a: usize, b: &[T], step_b: usize) {
+        let places = out.iter_mut().zip(condition);
+        match (step_a, step_b) {
+            (0, 0) => {
+                let (a, b) = (a[0], b[0]);
+                for (out, &condition) in places {
+                    *out = if condition != 0 { a } else { b };
+                }
+            }
+            (0, _) => {
+                let a = a[0];
+                for ((out, &condition), &b) in places.zip(b) {
+                    *out = if condition != 0 { a } else { b };
+                }
+            }
+            (_, 0) => {
+                let b = b[0];
+                for ((out, &condition), &a) in places.zip(a) {
+                    *out = if condition != 0 { a } else { b };
+                }
+            }
+            _ => {
+                for (((out, &condition), &a), &b) in places.zip(a).zip(b) {
+                    *out = if condition != 0 { a } else { b };
+                }
+            }
+        }
     }
 }
+
+/// An element that can be chosen.
+trait Choosable: Copy + Send + Sync {}
+
+impl<T: Copy + Send + Sync> Choosable for T {}

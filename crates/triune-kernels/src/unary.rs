@@ -65,6 +65,7 @@ macro_rules! with_function {
             UnaryKind::ThresholdedRelu(alpha) => $call($($arg,)* |x| if x <= alpha { 0.0 } else { x }),
             UnaryKind::ScaledTanh { alpha, beta } => $call($($arg,)* |x| alpha * math::tanh(beta * x)),
             UnaryKind::Softsign => $call($($arg,)* math::softsign),
+            UnaryKind::Gate { alpha, beta } => $call($($arg,)* |x| math::gate(x, alpha, beta)),
         }
     };
 }
@@ -108,6 +109,8 @@ pub(crate) fn apply(level: Level, kind: UnaryKind, x: &[f32], y: &mut [f32]) {
             UnaryKind::Sigmoid => return unsafe { unary_x86::apply_sigmoid::<false>(x, y) },
             // SAFETY: as above.
             UnaryKind::Silu => return unsafe { unary_x86::apply_sigmoid::<true>(x, y) },
+            // SAFETY: as above.
+            UnaryKind::Gate { alpha, beta } => return unsafe { unary_x86::apply_gate(alpha, beta, x, y) },
             _ => {}
         }
     }

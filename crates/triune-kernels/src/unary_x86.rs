@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::{
     __m512, _CMP_LT_OQ, _CMP_NLT_UQ, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_div_ps, _mm512_fmadd_ps,
-    _mm512_loadu_ps, _mm512_mask_mov_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
+    _mm512_loadu_ps, _mm512_mask_mov_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_maskz_mul_ps,
     _mm512_maskz_scalef_ps, _mm512_max_ps, _mm512_mul_ps, _mm512_or_ps, _mm512_set1_ps, _mm512_storeu_ps,
     _mm512_sub_ps,
 };
@@ -55,6 +55,24 @@ pub(crate) fn apply_sigmoid<const TIMES_X: bool>(x: &[f32], y: &mut [f32]) {
             } else {
                 _mm512_mask_storeu_ps(to, mask, s);
             }
+        }
+    }
+}
+
+/// y = x·sigmoid(x·(α + β·x²)), as `math::gate`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(crate) fn apply_gate(alpha: f32, beta: f32, x: &[f32], y: &mut [f32]) {
+    let len = x.len().min(y.len());
+    let squares = if beta == 0.0 { 0 } else { u16::MAX };
+    let (alpha, beta) = (_mm512_set1_ps(alpha), _mm512_set1_ps(beta));
+    for at in (0..len).step_by(16) {
+        let mask = mask_512(len - at);
+        // SAFETY: masked lanes are not touched, the others lie inside of both slices.
+        unsafe {
+            let x = _mm512_maskz_loadu_ps(mask, x[at..].as_ptr());
+            let inner = _mm512_mul_ps(x, _mm512_fmadd_ps(beta, _mm512_maskz_mul_ps(squares, x, x), alpha));
+            _mm512_mask_storeu_ps(y[at..].as_mut_ptr(), mask, _mm512_mul_ps(x, sigmoid(inner)));
         }
     }
 }

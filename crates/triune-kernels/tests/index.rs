@@ -5,7 +5,7 @@ mod common;
 use std::cmp::Ordering;
 
 use common::{extents, offsets, span, strides};
-use triune_kernels::{Error, OrderSpec, Pool, Take, TakeSpec, order};
+use triune_kernels::{Error, Isa, OrderSpec, Pool, Take, TakeSpec, order};
 use triune_tensor::function::ScatterKind;
 use triune_testing::Random;
 
@@ -76,17 +76,17 @@ fn elements_are_picked_by_index() {
         let take = Take::new(case.spec).expect("a nest");
         let want = case.want();
         let narrow: Vec<i32> = case.indices.iter().map(|&index| index as i32).collect();
-        for pool in &pools {
+        for (isa, pool) in Isa::available().flat_map(|isa| pools.iter().map(move |pool| (isa, pool))) {
             let mut out = vec![-1; want.len()];
-            take.run(&case.source, &case.indices, &mut out, pool).expect("fitting slices");
+            take.run(isa, &case.source, &case.indices, &mut out, pool).expect("fitting slices");
             assert_eq!(out, want);
             out.fill(-1);
-            take.run(&case.source, &narrow, &mut out, pool).expect("fitting slices");
+            take.run(isa, &case.source, &narrow, &mut out, pool).expect("fitting slices");
             assert_eq!(out, want, "indices of 32 bits");
             let short = case.source.len() - 1;
-            assert!(take.run(&case.source[..short], &case.indices, &mut out, pool).is_err());
-            assert!(take.run(&case.source, &case.indices[1..], &mut out, pool).is_err());
-            assert!(take.run(&case.source, &case.indices, &mut out[1..], pool).is_err());
+            assert!(take.run(isa, &case.source[..short], &case.indices, &mut out, pool).is_err());
+            assert!(take.run(isa, &case.source, &case.indices[1..], &mut out, pool).is_err());
+            assert!(take.run(isa, &case.source, &case.indices, &mut out[1..], pool).is_err());
         }
     }
 }
@@ -184,13 +184,13 @@ fn indices_outside_of_their_axis_are_an_error() {
     let source: Vec<u8> = (0..6).collect();
     let indices: Vec<i64> = (0..40_000).map(|index| index % 6 - 3).collect();
     for pool in [Pool::new(1), Pool::new(3)] {
-        let mut out = vec![9; 80_000];
-        take.run(&source, &indices, &mut out, &pool).expect("indices inside of the axis");
+        let (isa, mut out) = (Isa::best(), vec![9; 80_000]);
+        take.run(isa, &source, &indices, &mut out, &pool).expect("indices inside of the axis");
         assert_eq!(out[..12], [0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5]);
         for (at, wrong) in [(0, 3), (39_999, -4), (20_000, i64::MAX), (7, i64::MIN)] {
             let mut indices = indices.clone();
             indices[at] = wrong;
-            assert!(take.run(&source, &indices, &mut out, &pool).is_err(), "{wrong}");
+            assert!(take.run(isa, &source, &indices, &mut out, &pool).is_err(), "{wrong}");
         }
     }
     for wrong in

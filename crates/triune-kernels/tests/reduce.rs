@@ -220,10 +220,59 @@ fn positions() {
                     slot => *slot = Some((value, index)),
                 }
             }
-            let mut out = vec![-1_i64; output];
-            arg_reduce(largest, last, &case.nest(), &x, &mut out, &Pool::new(2)).expect("fitting slices");
             let expected: Vec<i64> = best.iter().map(|best| best.map_or(-1, |best| best.1)).collect();
-            assert_eq!(out, expected, "largest {largest}, last {last}");
+            for isa in Isa::available() {
+                let mut out = vec![-1_i64; output];
+                let pool = Pool::new(2);
+                arg_reduce(isa, largest, last, &case.nest(), &x, &mut out, &pool).expect("fitting slices");
+                assert_eq!(out, expected, "largest {largest}, last {last}, {isa:?}");
+            }
+        }
+    }
+}
+
+/// A NaN wins, the first of several or the last, wherever in a row or a column it stands; zeros of both signs are equal.
+#[test]
+fn positions_among_reals() {
+    let mut random = Random(34);
+    for len in [1, 2, 16, 17, 33, 100] {
+        for others in [1, 3] {
+            let values = [0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY];
+            let mut x: Vec<f32> = (0..len * others).map(|_| values[random.below(6)]).collect();
+            for _ in 0..random.below(4) {
+                let at = random.below(x.len());
+                x[at] = f32::NAN;
+            }
+            // Along rows that lie apart, and along columns of neighbours.
+            for (row, step) in [(len, 1), (1, others)] {
+                let dims = [1, 1, 1, 1, others, len];
+                let nest = Reduction::new(
+                    dims,
+                    [0, 0, 0, 0, row, step],
+                    [0, 0, 0, 0, 1, 0],
+                    [false, false, false, false, false, true],
+                )
+                .expect("a nest");
+                for (largest, last) in [(false, false), (false, true), (true, false), (true, true)] {
+                    let expected: Vec<i32> = (0..others)
+                        .map(|result| {
+                            let key = |at: usize| x[result * row + at * step];
+                            let beats = |a: f32, b: f32| {
+                                (if largest { a > b } else { a < b }) || a.is_nan() && !b.is_nan()
+                            };
+                            (0..len).fold(0, |best, at| {
+                                let wins = beats(key(at), key(best)) || last && !beats(key(best), key(at));
+                                if wins { at } else { best }
+                            }) as i32
+                        })
+                        .collect();
+                    for isa in Isa::available() {
+                        let mut out = vec![-1_i32; others];
+                        arg_reduce(isa, largest, last, &nest, &x, &mut out, &Pool::new(1)).expect("fits");
+                        assert_eq!(out, expected, "{x:?} {largest} {last} {isa:?}");
+                    }
+                }
+            }
         }
     }
 }

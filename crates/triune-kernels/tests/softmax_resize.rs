@@ -91,9 +91,15 @@ const COORDINATES: [CoordinateMode; 4] = [
 #[test]
 fn nearest_takes_the_defined_neighbour() {
     let mut random = Random(73);
-    for (input, output) in
-        [([4, 6], [8, 12]), ([8, 8], [4, 2]), ([1, 5], [3, 1]), ([5, 3], [5, 6]), ([16, 2], [4, 8])]
-    {
+    for (input, output) in [
+        ([4, 6], [8, 12]),
+        ([3, 5], [9, 20]),
+        ([2, 4], [4, 12]),
+        ([8, 8], [4, 2]),
+        ([1, 5], [3, 1]),
+        ([5, 3], [5, 6]),
+        ([16, 2], [4, 8]),
+    ] {
         for coordinates in COORDINATES {
             for nearest in [
                 NearestMode::Floor,
@@ -104,26 +110,29 @@ fn nearest_takes_the_defined_neighbour() {
                 let mode = ResizeMode::Nearest(nearest);
                 let resize =
                     Resize::new(&ResizeSpec { mode, coordinates, input, output, scales: None }).unwrap();
-                let (i, o) = (gapped(2, input, 5, [1, 0, 2]), gapped(2, output, 5, [0, 3, 1]));
-                let x = random.bytes(i.span());
-                let mut y = vec![0xEE; o.span()];
-                resize.run_nearest(&x, i, &mut y, o, &Pool::new(2)).unwrap();
-                let mut expected = vec![0xEE; o.span()];
-                for (n, h, w, c) in indices(o) {
-                    let pick = |axis: usize, at: usize| {
-                        let x = coordinate(coordinates, at, input[axis], output[axis]);
-                        let x = match nearest {
-                            NearestMode::Floor => x.floor(),
-                            NearestMode::Ceil => x.ceil(),
-                            NearestMode::RoundPreferFloor if x.fract().abs() == 0.5 => x.floor(),
-                            NearestMode::RoundPreferCeil if x.fract().abs() == 0.5 => x.ceil(),
-                            _ => x.round(),
+                // Pixels of several channels, and planes.
+                for (channels, gaps) in [(5, [[1, 0, 2], [0, 3, 1]]), (1, [[0, 2, 1], [0, 0, 4]])] {
+                    let (i, o) = (gapped(2, input, channels, gaps[0]), gapped(2, output, channels, gaps[1]));
+                    let x = random.bytes(i.span());
+                    let mut y = vec![0xEE; o.span()];
+                    resize.run_nearest(&x, i, &mut y, o, &Pool::new(2)).unwrap();
+                    let mut expected = vec![0xEE; o.span()];
+                    for (n, h, w, c) in indices(o) {
+                        let pick = |axis: usize, at: usize| {
+                            let x = coordinate(coordinates, at, input[axis], output[axis]);
+                            let x = match nearest {
+                                NearestMode::Floor => x.floor(),
+                                NearestMode::Ceil => x.ceil(),
+                                NearestMode::RoundPreferFloor if x.fract().abs() == 0.5 => x.floor(),
+                                NearestMode::RoundPreferCeil if x.fract().abs() == 0.5 => x.ceil(),
+                                _ => x.round(),
+                            };
+                            x.clamp(0.0, (input[axis] - 1) as f64) as usize
                         };
-                        x.clamp(0.0, (input[axis] - 1) as f64) as usize
-                    };
-                    expected[o.offset(n, h, w) + c] = x[i.offset(n, pick(0, h), pick(1, w)) + c];
+                        expected[o.offset(n, h, w) + c] = x[i.offset(n, pick(0, h), pick(1, w)) + c];
+                    }
+                    assert_eq!(expected, y, "{coordinates:?} {nearest:?} {input:?} {output:?}");
                 }
-                assert_eq!(expected, y, "{coordinates:?} {nearest:?} {input:?} {output:?}");
             }
         }
     }

@@ -338,10 +338,10 @@ fn conversion<T: Convertible + Debug, O: Convertible + PartialEq + Debug>(
         let [out, from, _] = case.strides;
         let shape = Broadcast::new(case.dims, from, [0; 6], out).expect("a nest");
         let want = case.want(&x, &vec![x[0]; case.span(2)], gap, |x, _| f(x));
-        for pool in [Pool::new(1), Pool::new(3)] {
+        for (isa, pool) in isas().into_iter().flat_map(|isa| [(isa, Pool::new(1)), (isa, Pool::new(3))]) {
             let mut out = vec![gap; want.len()];
-            convert(&shape, &x, &mut out, &pool).expect("fitting slices");
-            assert_eq!(out, want);
+            convert(isa, &shape, &x, &mut out, &pool).expect("fitting slices");
+            assert_eq!(out, want, "{isa:?}");
         }
     }
 }
@@ -369,9 +369,10 @@ fn conversions_cut_wrap_and_round() {
     conversion(&[u64::MAX, 1 << 63], 7.0, |x| x as f64);
     let mut out = [7_u8; 4];
     let shape = Broadcast::dense(4).expect("a nest");
-    convert(&shape, Truth::slice(&[0, 1, 2, 255]), &mut out, &Pool::new(1)).expect("fitting slices");
+    convert(Isa::best(), &shape, Truth::slice(&[0, 1, 2, 255]), &mut out, &Pool::new(1))
+        .expect("fitting slices");
     assert_eq!(out, [0, 1, 1, 1], "a truth value is 0 or 1");
-    convert(&shape, &[0.0, -0.0, f64::NAN, 0.5], Truth::slice_mut(&mut out), &Pool::new(1))
+    convert(Isa::best(), &shape, &[0.0, -0.0, f64::NAN, 0.5], Truth::slice_mut(&mut out), &Pool::new(1))
         .expect("fitting slices");
     assert_eq!(out, [0, 0, 1, 1], "what is not 0 is true");
 }
@@ -392,12 +393,12 @@ fn choices_take_what_the_condition_says() {
         for [to, at, first, second] in offsets(dims, [out, condition, a, b]) {
             want[to] = if conditions[at] == 0 { y[second] } else { x[first] };
         }
-        for pool in [Pool::new(1), Pool::new(3)] {
+        for (isa, pool) in isas().into_iter().flat_map(|isa| [(isa, Pool::new(1)), (isa, Pool::new(3))]) {
             let mut got = vec![7; want.len()];
-            select(&choice, &conditions, &x, &y, &mut got, &pool).expect("fitting slices");
-            assert_eq!(got, want);
+            select(isa, &choice, &conditions, &x, &y, &mut got, &pool).expect("fitting slices");
+            assert_eq!(got, want, "{isa:?}");
             let short = &conditions[..conditions.len() - 1];
-            assert!(select(&choice, short, &x, &y, &mut got, &pool).is_err());
+            assert!(select(isa, &choice, short, &x, &y, &mut got, &pool).is_err());
         }
     }
 }

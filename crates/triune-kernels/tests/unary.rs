@@ -7,7 +7,7 @@ use triune_kernels::{Isa, Nhwc, Pool, table, table_f32, unary};
 use triune_tensor::function::UnaryKind;
 use triune_testing::Random;
 
-const ALL: [UnaryKind; 48] = [
+const ALL: [UnaryKind; 50] = [
     UnaryKind::Identity,
     UnaryKind::Relu,
     UnaryKind::LeakyRelu(0.1),
@@ -56,6 +56,8 @@ const ALL: [UnaryKind; 48] = [
     UnaryKind::ThresholdedRelu(0.75),
     UnaryKind::ScaledTanh { alpha: 1.5, beta: 0.5 },
     UnaryKind::Softsign,
+    UnaryKind::Gate { alpha: 1.702, beta: 0.0 },
+    UnaryKind::Gate { alpha: 1.595_769_2, beta: 0.071_354_814 },
 ];
 
 fn inputs() -> Vec<f32> {
@@ -90,7 +92,7 @@ fn functions_are_accurate() {
             | UnaryKind::Elu(_)
             | UnaryKind::Softsign
             | UnaryKind::Gelu => 2.0,
-            UnaryKind::ScaledTanh { .. } => 3.0,
+            UnaryKind::ScaledTanh { .. } | UnaryKind::Gate { .. } => 3.0,
             UnaryKind::Exp | UnaryKind::Log | UnaryKind::Tanh | UnaryKind::Erf => 1.5,
             UnaryKind::HardSigmoid { .. }
             | UnaryKind::HardSwish
@@ -120,6 +122,12 @@ fn functions_are_accurate() {
                 UnaryKind::HardSwish => exact.abs().max(0.5 * f64::from(x).abs()),
                 // x times a sigmoid that has lost bits to underflow.
                 UnaryKind::Silu => exact.abs().max(1e-36),
+                // The exponent's last bits are lost, which tells where it is large.
+                UnaryKind::Gate { alpha, beta } => {
+                    let x = f64::from(x);
+                    let exponent = (x * (f64::from(alpha) + f64::from(beta) * x * x)).abs();
+                    exact.abs().max(1e-36) * (1.0 + exponent)
+                }
                 _ => exact.abs(),
             };
             let ulp = (magnitude * f64::from(f32::EPSILON) / 2.0).max(f64::from(f32::from_bits(1)));

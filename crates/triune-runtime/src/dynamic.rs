@@ -305,6 +305,38 @@ fn meets(op: CondTake, mask: Element) -> bool {
     }
 }
 
+/// Adds the places of elements other than 0, of which the first is at `first`. There is room for all.
+fn keep_non_zero(x: TensorRef<'_>, bytes: &[u8], first: i64, places: &mut Vec<i64>) {
+    /// Every place is written, and the end moves on behind those that stay: which ones do is no branch.
+    fn keep<const N: usize>(
+        bytes: &[u8],
+        first: i64,
+        places: &mut Vec<i64>,
+        is_zero: impl Fn([u8; N]) -> bool,
+    ) {
+        let (words, _) = bytes.as_chunks::<N>();
+        let mut end = places.len();
+        places.resize(end + words.len(), 0);
+        for (at, &word) in (first..).zip(words) {
+            places[end] = at;
+            end += usize::from(!is_zero(word));
+        }
+        places.truncate(end);
+    }
+    match x.dtype {
+        DType::F32 => keep(bytes, first, places, |word| f32::from_le_bytes(word) == 0.0),
+        DType::F64 => keep(bytes, first, places, |word| f64::from_le_bytes(word) == 0.0),
+        DType::Bool | DType::U8 | DType::I8 => keep(bytes, first, places, |word| word == [0; 1]),
+        DType::U16 | DType::I16 => keep(bytes, first, places, |word| word == [0; 2]),
+        DType::U32 | DType::I32 => keep(bytes, first, places, |word| word == [0; 4]),
+        DType::U64 | DType::I64 => keep(bytes, first, places, |word| word == [0; 8]),
+        _ => {
+            let elements = Elements { tensor: TensorRef { bytes, ..x }, at: 0 };
+            places.extend(elements.zip(first..).filter(|(own, _)| !own.is_zero()).map(|(_, at)| at));
+        }
+    }
+}
+
 fn non_zero(at: &Operands<'_>) -> Result<Tensor, Error> {
     let x = at.input(0)?;
     // A scalar is a list of one.
@@ -313,16 +345,16 @@ fn non_zero(at: &Operands<'_>) -> Result<Tensor, Error> {
     // What stands in each column of the result.
     let mut places: Vec<Vec<i64>> = vec![Vec::new(); shape.len()];
     let mut at_row = vec![0_i64; outer.len()];
-    let mut elements = Elements::of(x);
-    for _ in 0..outer.iter().product::<usize>() {
+    for row in 0..outer.iter().product::<usize>() {
         let (last, before) = places.split_last_mut().ok_or_else(|| at.wrong("no axes"))?;
         let known = last.len();
         for first in (0..extent).step_by(ROUND) {
             work::go_on()?;
             let count = ROUND.min(extent - first);
             memory::grow(last, count)?;
-            let round = elements.by_ref().take(count).zip(first as i64..);
-            last.extend(round.filter(|(own, _)| !own.is_zero()).map(|(_, at)| at));
+            let size = x.dtype.bytes();
+            let bytes = x.bytes.get((row * extent + first) * size..).unwrap_or_default();
+            keep_non_zero(x, &bytes[..bytes.len().min(count * size)], first as i64, last);
         }
         for (places, &own) in before.iter_mut().zip(&at_row) {
             memory::grow(places, last.len() - known)?;

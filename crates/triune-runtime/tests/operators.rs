@@ -315,6 +315,7 @@ fn functions_of_one_number() {
         K::ThresholdedRelu(0.5),
         K::ScaledTanh { alpha: 1.75, beta: 0.625 },
         K::Softsign,
+        K::Gate { alpha: 1.5, beta: 0.125 },
     ];
     for dtype in [DType::F32, DType::F16] {
         for kind in kinds {

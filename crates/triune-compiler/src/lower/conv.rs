@@ -10,10 +10,16 @@ use triune_graph::{
     ops::{AutoPad, Conv, Epilogue, Stage},
 };
 use triune_kernels::{ConvGeometry, Q8, QAdd};
-use triune_tensor::{DType, QuantParams, Shape, function::UnaryKind};
+use triune_tensor::{
+    DType, QuantParams, Shape,
+    function::{BinaryKind, UnaryKind},
+};
 
 use super::{Form, Lowering, extents, operand, result};
-use crate::{Error, view::View};
+use crate::{
+    Error,
+    view::{Home, View},
+};
 
 /// Most channels of an image, and those of a block of weights that reads one.
 const IMAGE_CHANNELS: usize = 4;
@@ -44,6 +50,9 @@ impl Lowering<'_> {
         };
         if op.auto_pad != AutoPad::Explicit {
             return Err(Error::unsupported(node, "auto_pad that shape inference left open"));
+        }
+        if self.affine_planes(node, op, &weights)? {
+            return Ok(());
         }
         let mut geometry = ConvGeometry {
             kernel: [kh, kw],
@@ -78,6 +87,57 @@ impl Lowering<'_> {
         };
         let output = self.place(y, Form::ChannelsLast)?;
         self.product(node, &product, &input, &output)
+    }
+
+    /// A factor and an addend per channel, plane by plane: elementwise, for which nothing is transposed. Whether the node is that.
+    fn affine_planes(&mut self, node: &Node, op: &Conv, weights: &Constant) -> Result<bool, Error> {
+        let (x, y) = (operand(node, 0)?, result(node)?);
+        let (dims, dtype) = self.meta(x)?;
+        let &[_, channels, ..] = &*dims else { return Ok(false) };
+        let alone = *weights.shape() == [channels, 1, 1, 1]
+            && op.groups == channels
+            && op.stride == [1, 1]
+            && op.pad == [0; 4]
+            && (dtype, weights.dtype()) == (DType::F32, DType::F32)
+            && node.quant.is_none()
+            && !op.epilogue.stages.iter().any(|stage| matches!(stage, Stage::Residual(_)));
+        if !alone || self.bordered(x).is_some() || !self.is_plane_by_plane(node) {
+            return Ok(false);
+        }
+        let from = self.view(x)?;
+        let output = self.place(y, Form::Dense)?;
+        let parameter = |lowering: &mut Self, bytes: &[u8]| {
+            let offset = lowering.constants.add(bytes);
+            let view = View::dense(Home::Constants, DType::F32, Shape::from([channels, 1, 1])).at(offset);
+            view.broadcast(dims).ok_or_else(|| Error::unsupported(node, "a factor per channel"))
+        };
+        let factor = parameter(self, weights.bytes())?;
+        let bias = node.inputs.get(2).copied().flatten();
+        let addend = match bias.and_then(|id| self.graph.value(id).constant.clone()) {
+            Some(constant) if *constant.shape() == [channels] && constant.dtype() == DType::F32 => {
+                Some(parameter(self, constant.bytes())?)
+            }
+            Some(_) => {
+                return Err(Error::unsupported(node, "a bias of another length than the output channels"));
+            }
+            None => None,
+        };
+        let mut stages = op.epilogue.stages.as_slice();
+        let mut activation = UnaryKind::Identity;
+        if let [Stage::Activation(kind), rest @ ..] = stages {
+            activation = *kind;
+            stages = rest;
+        }
+        let target = if stages.is_empty() { output } else { self.temporary(&output, DType::F32) };
+        let first = if addend.is_some() { UnaryKind::Identity } else { activation };
+        // Not in place: an output that is read again cannot be written where the caller has it.
+        let product = if addend.is_some() { self.temporary(&output, DType::F32) } else { target };
+        self.emit_binary(node, BinaryKind::Mul, &from, &factor, &product, first)?;
+        if let Some(addend) = addend {
+            self.emit_binary(node, BinaryKind::Add, &product, &addend, &target, activation)?;
+        }
+        self.float_stages(node, &target, stages, &output)?;
+        Ok(true)
     }
 
     /// The input view with its border, if `x` is an input that has one.

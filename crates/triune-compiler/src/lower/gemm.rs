@@ -2,7 +2,7 @@
 
 use triune_device::{
     Weights,
-    command::{FMatMul, QMatMul, RequantTarget},
+    command::{FMatMul, IMatMul, QMatMul, RequantTarget, TMatMul},
 };
 use triune_graph::{
     Constant, Node, ValueId,
@@ -44,13 +44,15 @@ impl Lowering<'_> {
         if node.quant.is_some() && (b_dims.rank() != 2 || self.graph.value(b).constant.is_none()) {
             return self.integer_matmul(node, op, [a, b, y]);
         }
-        let a_view = self.dense(a)?;
         let output = self.place(y, Form::Dense)?;
         if a_dims.last() == Some(&0) && a_dtype == DType::F32 && op.epilogue.stages.is_empty() {
             // Sums of nothing.
             return self.fill(&output, 0);
         }
-        if self.graph.value(b).constant.is_some() && b_dims.rank() == 2 && a_dims.rank() >= 2 {
+        let constant = self.graph.value(b).constant.is_some();
+        let typed = a_dtype != DType::F32 && node.quant.is_none();
+        if constant && !typed && b_dims.rank() == 2 && a_dims.rank() >= 2 {
+            let a_view = self.dense(a)?;
             let k = b_dims[0];
             let rows = Shape::from([a_dims.iter().product::<usize>() / k.max(1), k]);
             let columns = Shape::from([rows[0], b_dims[1]]);
@@ -59,10 +61,103 @@ impl Lowering<'_> {
                 return self.matrix_product(node, &a_rows, weights, None, &op.epilogue, &out_rows);
             }
         }
+        if typed && a_dims.rank() >= 2 && b_dims.rank() >= 2 && op.epilogue.stages.is_empty() {
+            return self.typed_matmul(node, [a, b, y]);
+        }
         if a_dtype != DType::F32 || a_dims.rank() < 2 || b_dims.rank() < 2 {
             return Err(Error::unsupported(node, format!("a {a_dtype} product of {a_dims} and {b_dims}")));
         }
         self.float_matmul(node, op, a_dims, b, b_dims, y)
+    }
+
+    /// Extents batch, m, n, k of a product, whose batch is that of the first operand, shared or equal in the second; whether it is shared.
+    fn product_extents(node: &Node, a: &View, b: &View) -> Result<([u32; 4], bool), Error> {
+        let wrong =
+            || Error::unsupported(node, format!("a {} product of {} and {}", a.dtype, a.dims, b.dims));
+        let ([own @ .., m, k], [other @ .., inner, n]) = (&*a.dims, &*b.dims) else { return Err(wrong()) };
+        let shared = other.iter().product::<usize>() == 1;
+        if !(shared || own == other) || k != inner {
+            return Err(wrong());
+        }
+        Ok((extents([own.iter().product(), *m, *n, *k])?, shared))
+    }
+
+    /// A product of f64, or of integers that stand for themselves.
+    fn typed_matmul(&mut self, node: &Node, [a, b, y]: [ValueId; 3]) -> Result<(), Error> {
+        let (a_view, b_view) = (self.dense(a)?, self.dense(b)?);
+        let ([batch, m, n, k], shared_b) = Self::product_extents(node, &a_view, &b_view)?;
+        let output = self.place(y, Form::Dense)?;
+        if k == 0 {
+            return self.fill(&output, 0);
+        }
+        let command = TMatMul {
+            dtype: a_view.dtype,
+            batch,
+            m,
+            n,
+            k,
+            a: self.addr(&a_view)?,
+            b: self.addr(&b_view)?,
+            shared_b,
+            output: self.addr(&output)?,
+        };
+        self.emit(command, &[&a_view, &b_view, &output]);
+        Ok(())
+    }
+
+    /// A product of bytes in 32 bits; a constant matrix on the right is packed once.
+    pub(super) fn byte_product(&mut self, node: &Node) -> Result<(), Error> {
+        let (a, b, y) = (operand(node, 0)?, operand(node, 1)?, result(node)?);
+        let a_view = self.dense(a)?;
+        let (b_dims, b_dtype) = self.meta(b)?;
+        let mut touched = vec![a_view];
+        let known =
+            self.graph.value(b).constant.as_ref().filter(|_| b_dims.rank() == 2 && !b_dims.contains(&0));
+        let (b_addr, weights) = if known.is_some() {
+            let (weights, _) = self.matrix(node, b, false)?;
+            let addr = match self.library {
+                Some(library) => library.add(&weights),
+                None => Some(super::constant(self.constants.add(&weights.dense()))),
+            };
+            (None, Some(addr.ok_or_else(|| Error::unsupported(node, "a matrix without all of its bytes"))?))
+        } else {
+            let view = self.dense(b)?;
+            touched.push(view);
+            (Some(self.addr(&view)?), None)
+        };
+        let b_shape = View { dims: b_dims, ..a_view };
+        let ([batch, m, n, k], shared_b) = Self::product_extents(node, &a_view, &b_shape)?;
+        let mut given = [None; 3];
+        let mut counts = [0; 3];
+        for index in 0..3 {
+            let Some(id) = node.inputs.get(2 + index).copied().flatten() else { continue };
+            let view = self.dense(id)?;
+            [counts[index]] = extents([view.dims.iter().product()])?;
+            given[index] = Some(self.addr(&view)?);
+            touched.push(view);
+        }
+        let output = self.place(y, Form::Dense)?;
+        touched.push(output);
+        let [a_zeros, b_zeros, scales] = given;
+        let command = IMatMul {
+            batch,
+            m,
+            n,
+            k,
+            a: self.addr(&a_view)?,
+            a_dtype: a_view.dtype,
+            b: b_addr,
+            weights,
+            b_dtype,
+            shared_b,
+            a_zeros,
+            b_zeros,
+            scales,
+            counts,
+            output: self.addr(&output)?,
+        };
+        self.emit(command, &touched.iter().collect::<Vec<_>>());
+        Ok(())
     }
 
     /// A product of two 8-bit feature maps; the batch is that of the first operand, shared or equal in the second.
@@ -159,8 +254,8 @@ impl Lowering<'_> {
         if !(b_batch == 1 || same) {
             return Err(Error::unsupported(node, format!("batches of {a_dims} and {b_dims} that broadcast")));
         }
-        let a_view = self.dense(operand(node, 0)?)?;
-        let b_view = self.dense(b)?;
+        let (a_view, transpose_a) = self.matrices(operand(node, 0)?)?;
+        let (b_view, transpose_b) = self.matrices(b)?;
         let output = self.place(y, Form::Dense)?;
         let mut stages = op.epilogue.stages.as_slice();
         let mut activation = UnaryKind::Identity;
@@ -176,9 +271,9 @@ impl Lowering<'_> {
             n,
             k,
             a: self.addr(&a_view)?,
-            transpose_a: false,
+            transpose_a,
             b: self.addr(&b_view)?,
-            transpose_b: false,
+            transpose_b,
             shared_b: b_batch == 1,
             bias: None,
             output: self.addr(&target)?,

@@ -2,14 +2,14 @@
 
 use triune_device::command::{self, GlobalPool, Quant, Resize};
 use triune_graph::{
-    Node,
+    Node, ValueId,
     ops::{self, AutoPad, ResizeMode},
 };
 use triune_kernels::ConvGeometry;
-use triune_tensor::{DType, QuantParams};
+use triune_tensor::{DType, QuantParams, Shape};
 
 use super::{Form, Lowering, conv::window, operand, result};
-use crate::Error;
+use crate::{Error, view::View};
 
 impl Lowering<'_> {
     pub(super) fn pool(&mut self, node: &Node, op: &ops::Pool) -> Result<(), Error> {
@@ -75,8 +75,10 @@ impl Lowering<'_> {
 
     pub(super) fn resize(&mut self, node: &Node, op: ops::Resize) -> Result<(), Error> {
         let (x, y) = (operand(node, 0)?, result(node)?);
-        let input = self.feature_map(node, x)?;
-        let output = self.place(y, Form::ChannelsLast)?;
+        let (input, output) = match self.nearest_planes(node, op, x, y)? {
+            Some(planes) => planes,
+            None => (self.feature_map(node, x)?, self.place(y, Form::ChannelsLast)?),
+        };
         if input.dims[..2] != output.dims[..2] {
             return Err(Error::unsupported(
                 node,
@@ -116,6 +118,27 @@ impl Lowering<'_> {
         };
         self.emit(command, &[&input, &output]);
         Ok(())
+    }
+
+    /// Operand and result of a resampling of whole elements plane by plane, each plane an image: nothing is transposed for it.
+    fn nearest_planes(
+        &mut self,
+        node: &Node,
+        op: ops::Resize,
+        x: ValueId,
+        y: ValueId,
+    ) -> Result<Option<(View, View)>, Error> {
+        if !matches!(op.mode, ResizeMode::Nearest(_)) || !self.is_plane_by_plane(node) {
+            return Ok(None);
+        }
+        let planes = |view: View| {
+            let &[n, c, h, w] = &*view.dims else { return None };
+            view.reshaped(Shape::from([n * c, 1, h, w]))
+        };
+        let (input, dims) = (self.view(x)?, self.meta(y)?.0);
+        let Some(input) = planes(input).filter(|_| input.dims[..2] == dims[..2]) else { return Ok(None) };
+        let output = self.place(y, Form::Dense)?;
+        Ok(planes(output).map(|output| (input, output)))
     }
 
     /// What a pool's integers stand for before and behind it; nothing that matters for reals, and where integers are only

@@ -3,7 +3,7 @@
 use triune_device::command::{self, Fill, Operand};
 use triune_graph::{
     Node, ValueId,
-    ops::{ArgReduce, Reduce, ReduceKind},
+    ops::{ArgReduce, Reduce, ReduceKind, Running},
 };
 use triune_tensor::{DType, Shape, text::List};
 
@@ -45,6 +45,25 @@ impl Lowering<'_> {
         }
         let Nest { dims, axes, input, output, from, to } = self.reduction(node, x, y, &reduced)?;
         self.emit(command::Reduce { dims, axes, kind: op.kind, input, output }, &[&from, &to]);
+        Ok(())
+    }
+
+    pub(super) fn running(&mut self, node: &Node, op: Running) -> Result<(), Error> {
+        let from = self.dense(operand(node, 0)?)?;
+        let to = self.place(result(node)?, Form::Dense)?;
+        let (before, behind) = from.dims.split_at(op.axis);
+        let outer = before.iter().product();
+        let dims = extents([outer, behind[0], behind[1..].iter().product()])?;
+        let command = command::Running {
+            input: self.addr(&from)?,
+            output: self.addr(&to)?,
+            dtype: from.dtype,
+            dims,
+            product: op.product,
+            exclusive: op.exclusive,
+            reverse: op.reverse,
+        };
+        self.emit(command, &[&from, &to]);
         Ok(())
     }
 

@@ -66,7 +66,8 @@ fn assigned(graph: &Graph, kept: &HashSet<NodeId>, int16: bool) -> Vec<u32> {
         let runs = is_integer(graph, node, int16) && !stays_on_host(node) && !kept.contains(&NodeId(index));
         let ready = operands().all(|id| {
             is_device(made[id.0 as usize])
-                || producers[id.0 as usize].is_none_or(|producer| crosses(&graph.nodes[producer.0 as usize]))
+                || producers[id.0 as usize]
+                    .is_none_or(|producer| crosses(graph, &graph.nodes[producer.0 as usize]))
         });
         let stage = if runs && ready { after | 1 } else { after.next_multiple_of(2) };
         for output in node.outputs.iter().flatten() {
@@ -78,8 +79,8 @@ fn assigned(graph: &Graph, kept: &HashSet<NodeId>, int16: bool) -> Vec<u32> {
 }
 
 /// Whether what a node makes on the host can go to the device: it quantizes, or computes on integers and says what they mean.
-fn crosses(node: &Node) -> bool {
-    matches!(node.op, Op::QuantizeLinear(_)) || node.quant.is_some()
+fn crosses(graph: &Graph, node: &Node) -> bool {
+    matches!(node.op, Op::QuantizeLinear(_)) && graph.border_params(node).is_some() || node.quant.is_some()
 }
 
 /// Why a node stays on the host; `kept` as for [`stages`].
@@ -120,7 +121,7 @@ pub fn reason(
     let host = node.inputs.iter().flatten().find(|id| {
         producers[id.0 as usize].is_some_and(|maker| {
             let maker = maker.0 as usize;
-            !is_device(stages[maker]) && !crosses(&graph.nodes[maker])
+            !is_device(stages[maker]) && !crosses(graph, &graph.nodes[maker])
         })
     });
     match host {

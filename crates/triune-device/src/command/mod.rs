@@ -9,6 +9,7 @@ mod codec;
 mod docs;
 mod empty;
 mod set;
+mod table;
 mod types;
 
 pub use buffer::{CommandBuffer, Commands};
@@ -17,7 +18,8 @@ pub use codec::{decode, encode};
 pub use docs::field_tables;
 pub use set::{
     ArgReduce, Binary, Command, Convert, Copy, Dequantize, End, FBinary, FConv, FMatMul, FNorm, FSoftmax,
-    FUnary, Fill, GlobalPool, Opcode, Order, Pool, Put, QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax,
-    Quantize, Recurrence, Reduce, Resize, Select, Table, Take, Use, Warp,
+    FUnary, Fill, GlobalPool, IMatMul, Opcode, Order, Pool, Put, QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax,
+    Quantize, QuantizeBy, Recurrence, Reduce, Resize, Running, Select, TMatMul, Table, Take, Use, Warp,
+    Weigh,
 };
 pub use types::{AddParams, Addr, Blocks, FeatureMap, Operand, Quant, RequantTarget, Window};

@@ -9,6 +9,7 @@ use triune_tensor::{
 };
 
 use super::codec::{Field, FieldError, HEADER_WORDS};
+use super::table::{commands, use_of};
 use super::types::{AddParams, Addr, Addressed, FeatureMap, Operand, Quant, RequantTarget, Window};
 
 /// How a command uses what lies at an address.
@@ -20,168 +21,6 @@ pub enum Use {
     Out,
     /// It reads what came with the program: weights, biases, multipliers, tables.
     Const,
-}
-
-macro_rules! used {
-    (in) => {
-        Use::In
-    };
-    (out) => {
-        Use::Out
-    };
-    (const) => {
-        Use::Const
-    };
-}
-
-macro_rules! commands {
-    ($($(#[doc = $doc:literal])+ $name:ident = $code:literal, $mnemonic:literal {
-        $($(#[doc = $field_doc:literal])+ $([$use:tt])? $field:ident: $type:ty,)*
-    })+) => {
-        $(
-            $(#[doc = $doc])+
-            #[derive(Clone, Copy, Debug, PartialEq)]
-            pub struct $name {
-                $($(#[doc = $field_doc])+ pub $field: $type,)*
-            }
-
-            impl $name {
-                const WORDS: usize = HEADER_WORDS $(+ <$type as Field>::WORDS)*;
-            }
-
-            impl From<$name> for Command {
-                fn from(command: $name) -> Self {
-                    Self::$name(command)
-                }
-            }
-        )+
-
-        /// Which command.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u16)]
-        pub enum Opcode {
-            $($(#[doc = $doc])+ $name = $code,)+
-        }
-
-        impl Opcode {
-            /// Every opcode, in the order of the documentation.
-            pub const ALL: &[Self] = &[$(Self::$name),+];
-
-            /// The command's name in listings and error messages.
-            pub const fn mnemonic(self) -> &'static str {
-                match self {
-                    $(Self::$name => $mnemonic,)+
-                }
-            }
-        }
-
-        /// Length of the longest command in words.
-        pub(super) const MAX_WORDS: usize = {
-            let (mut most, mut index) = (0, 0);
-            let all = [$($name::WORDS),+];
-            while index < all.len() {
-                if all[index] > most {
-                    most = all[index];
-                }
-                index += 1;
-            }
-            most
-        };
-
-        /// One command of a program.
-        #[derive(Clone, Copy, Debug, PartialEq)]
-        pub enum Command {
-            $($(#[doc = $doc])+ $name($name),)+
-        }
-
-        impl Command {
-            /// Which command it is.
-            pub const fn opcode(&self) -> Opcode {
-                match self {
-                    $(Self::$name(_) => Opcode::$name,)+
-                }
-            }
-
-            /// Length of the encoded command in words, header included.
-            pub const fn words(&self) -> usize {
-                match self {
-                    $(Self::$name(_) => $name::WORDS,)+
-                }
-            }
-
-            /// Appends the command's words.
-            pub fn encode(&self, words: &mut Vec<u32>) {
-                words.extend([u32::from(self.opcode() as u16), self.words() as u32]);
-                match self {
-                    $(Self::$name(_command) => {
-                        $(_command.$field.put(words);)*
-                    })+
-                }
-            }
-
-            /// Calls `f` on every address that the command uses, in the table's order: how, in which field, and the address.
-            pub fn addresses(&mut self, f: &mut dyn FnMut(Use, &'static str, &mut Addr)) {
-                match self {
-                    $(Self::$name(_command) => {
-                        $($(
-                            if let Some(addr) = _command.$field.addr_mut() {
-                                f(used!($use), stringify!($field), addr);
-                            }
-                        )?)*
-                    })+
-                }
-            }
-
-            /// Decodes the first command of `words`; gives it and its length in words.
-            pub(super) fn decode(words: &[u32]) -> Result<(Self, usize), (&'static str, FieldError)> {
-                let &[tag, length, ..] = words else {
-                    return Err(("?", FieldError::new("the stream ends in the middle of a header").within("header")));
-                };
-                let length = length as usize;
-                match tag as u16 {
-                    $($code => {
-                        let body = body(words, tag, length, $name::WORDS).map_err(|error| ($mnemonic, error))?;
-                        let mut _rest = body;
-                        let command = $name {
-                            $($field: {
-                                let (own, after) = _rest.split_at(<$type as Field>::WORDS);
-                                _rest = after;
-                                <$type as Field>::get(own)
-                                    .map_err(|error| ($mnemonic, error.within(stringify!($field))))?
-                            },)*
-                        };
-                        Ok((Self::$name(command), length))
-                    })+
-                    other => Err(("?", FieldError::new(format!("{other:#06x} is no opcode")).within("opcode"))),
-                }
-            }
-        }
-
-        #[cfg(test)]
-        impl Command {
-            /// A random command.
-            pub(super) fn sample(opcode: Opcode, random: &mut dyn FnMut() -> u64) -> Self {
-                let _ = &random;
-                match opcode {
-                    $(Opcode::$name => Self::$name($name { $($field: Field::sample(random),)* }),)+
-                }
-            }
-        }
-
-        pub(super) fn structs() -> Vec<(u16, &'static str, super::docs::Struct)> {
-            vec![$(($code, $mnemonic, super::docs::Struct {
-                name: stringify!($name),
-                words: $name::WORDS,
-                doc: concat!($($doc, "\n"),+),
-                fields: vec![$(super::docs::Row {
-                    name: stringify!($field),
-                    type_name: <$type as Field>::type_name(),
-                    words: <$type as Field>::WORDS,
-                    doc: concat!($($field_doc),+),
-                },)*],
-            }),)+]
-        }
-    };
 }
 
 /// The words after a header, which must be as long as the command is and have no flags.
@@ -354,6 +193,64 @@ commands! {
         multiplier: f32,
         /// How the scaled sum becomes an integer.
         rounding: Rounding,
+    }
+
+    /// Matrix product of bytes with sums of 32 bits, which wrap around: `out[b, m, n] = Σ (a[b, m, k] − a₀)·(w[b or 0, k, n] − w₀)`,
+    /// as i32, or as f32 times the scale; all dense. w is either `b` or `weights`.
+    IMatMul = 0x0015, "imatmul" {
+        /// Number of products.
+        batch: u32,
+        /// Rows of the result.
+        m: u32,
+        /// Columns of the result.
+        n: u32,
+        /// Length of the inner products.
+        k: u32,
+        /// First operand.
+        [in] a: Addr,
+        /// Its type, `i8` or `u8`.
+        a_dtype: DType,
+        /// Second operand.
+        [in] b: Option<Addr>,
+        /// The same if it came with the program: `[n, k]`.
+        [const] weights: Option<Addr>,
+        /// The second operand's type, `i8` or `u8`.
+        b_dtype: DType,
+        /// Whether all products use the same second operand; so they do `weights`.
+        shared_b: bool,
+        /// Zero points of the first operand, of its type. Without them 0.
+        [in] a_zeros: Option<Addr>,
+        /// Zero points of the second operand, of its type. Without them 0.
+        [in] b_zeros: Option<Addr>,
+        /// f32 factors. Without them sums stay integers.
+        [in] scales: Option<Addr>,
+        /// How many of these there are: 1 or one per row of the first operand, 1 or one per column, 1 or one per column.
+        counts: [u32; 3],
+        /// The result, i32; with factors f32.
+        [out] output: Addr,
+    }
+
+    /// Matrix product of numbers: `out[b, m, n] = Σ a[b, m, k]·b[b or 0, k, n]`, k from front to back, f64 rounded once per product
+    /// and sum, integers wrapping around; all dense.
+    TMatMul = 0x0016, "tmatmul" {
+        /// Any integer type or f64, of both operands and the result.
+        dtype: DType,
+        /// Number of products.
+        batch: u32,
+        /// Rows of the result.
+        m: u32,
+        /// Columns of the result.
+        n: u32,
+        /// Length of the inner products.
+        k: u32,
+        /// First operand.
+        [in] a: Addr,
+        /// Second operand.
+        [in] b: Addr,
+        /// Whether all products use the same b.
+        shared_b: bool,
+        /// The result.
+        [out] output: Addr,
     }
 
     /// f32 recurrence over time: a cell's steps from their inputs, which are multiplied already. All operands are dense.
@@ -531,6 +428,21 @@ commands! {
         quant: Quant,
     }
 
+    /// As `quantize` to 8 bit, with a meaning that is computed: clamp(rint(x / scale) + zero point), or clamp(round(x · f32(1/scale)) +
+    /// zero point) when halves go away from zero; what is no number by this scale becomes the type's least integer.
+    QuantizeBy = 0x0043, "quantizeby" {
+        /// Input, f32.
+        [in] input: FeatureMap,
+        /// Output, `i8` or `u8`, of the same extents.
+        [out] output: FeatureMap,
+        /// The scale, one f32.
+        [in] scale: Addr,
+        /// The zero point, one integer of the output's type. Without it 0.
+        [in] zero_point: Option<Addr>,
+        /// How a quotient becomes an integer.
+        rounding: Rounding,
+    }
+
     /// 8-bit softmax over the middle of `[outer, len, inner]`, dense.
     QSoftmax = 0x0050, "qsoftmax" {
         /// Input.
@@ -636,6 +548,31 @@ commands! {
         sampling: Sampling,
         /// What lies outside of the input.
         border: BorderMode,
+    }
+
+    /// Weighted sums of elements picked by index: `out[n, c, i] = Σ factors[n, t, i]·x[n, c, indices[n, t, i]]`, taps t from front to
+    /// back, each added with one rounding; all dense. A negative index adds nothing, one behind the last element stops the program.
+    Weigh = 0x0062, "weigh" {
+        /// Images.
+        batch: u32,
+        /// Channels of an image.
+        channels: u32,
+        /// Elements of a channel.
+        elements: u32,
+        /// Results of a channel.
+        count: u32,
+        /// Elements that a result is made of.
+        taps: u32,
+        /// Whether all images have the same indices and factors.
+        shared: bool,
+        /// Input, f32.
+        [in] input: Addr,
+        /// Indices, i32.
+        [in] indices: Addr,
+        /// Factors, f32. Without them 1.
+        [in] factors: Option<Addr>,
+        /// Output, f32.
+        [out] output: Addr,
     }
 
     /// One result of all elements along the axes that go. Sums, means and products of floats are carried in f64;
@@ -782,5 +719,24 @@ commands! {
         descending: bool,
         /// `[outer, k, inner]` positions along the middle, i64.
         [out] output: Addr,
+    }
+
+    /// Running sums or products along the middle of `[outer, len, inner]`, dense: one element after the other in their own type,
+    /// integers wrapping around.
+    Running = 0x0075, "running" {
+        /// Input.
+        [in] input: Addr,
+        /// Output.
+        [out] output: Addr,
+        /// Any integer type, f32 or f64, of both.
+        dtype: DType,
+        /// Extents: outer, len, inner.
+        dims: [u32; 3],
+        /// Whether products are made instead of sums.
+        product: bool,
+        /// Whether an element itself is left out.
+        exclusive: bool,
+        /// Whether the last element comes first.
+        reverse: bool,
     }
 }

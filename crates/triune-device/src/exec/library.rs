@@ -14,7 +14,7 @@ use std::{
 
 use bytes::Bytes;
 use triune_fork::{Brief, BriefGuard};
-use triune_kernels::{Error as KernelError, Filter, Isa, PackedFilter, QConv, QConvSpec};
+use triune_kernels::{Error as KernelError, Filter, Isa, PackedBytes, PackedFilter, QConv, QConvSpec};
 use twox_hash::XxHash3_128;
 
 use crate::Addr;
@@ -154,6 +154,7 @@ struct State {
     end: u64,
     packed: HashMap<(u64, usize, Isa, Packing), Weak<PackedFilter>>,
     quantized: HashMap<(u64, Isa), Vec<Weak<QConv>>>,
+    matrices: HashMap<(u64, bool, Isa), Weak<PackedBytes>>,
 }
 
 /// The weights of a model.
@@ -280,6 +281,32 @@ impl Library {
         let new = Arc::new(QConv::new(spec, isa)?);
         slot.push(Arc::downgrade(&new));
         Ok(new)
+    }
+
+    /// The packed form of a matrix of bytes: a row per input channel, a column per output channel.
+    pub(super) fn packed_bytes_of(
+        &self,
+        addr: Addr,
+        weights: &Weights,
+        signed: bool,
+        isa: Isa,
+    ) -> Result<Arc<PackedBytes>, KernelError> {
+        let mut state = self.lock();
+        let slot = state.matrices.entry((addr.offset(), signed, isa)).or_default();
+        if let Some(packed) = slot.upgrade() {
+            return Ok(packed);
+        }
+        let (extents, strides) = (weights.extents, weights.strides);
+        let packed = PackedBytes::new(
+            &weights.bytes,
+            [extents[2], extents[0]],
+            [strides[2], strides[0]],
+            signed,
+            isa,
+        )?;
+        let packed = Arc::new(packed);
+        *slot = Arc::downgrade(&packed);
+        Ok(packed)
     }
 
     fn lock(&self) -> BriefGuard<'_, State> {

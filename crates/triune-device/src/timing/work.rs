@@ -269,6 +269,56 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             };
             Amount { macs, gemm: Some(gemm), taps: macs, elements: product([c.batch, c.m, c.n]) }
         }
+        Command::IMatMul(c) => {
+            let b_batch = if c.shared_b || c.weights.is_some() { 1 } else { c.batch };
+            let bytes = |factors: [u32; 3], each: u64| product(factors).saturating_mul(each);
+            let [a_zeros, b_zeros, scales] = c.counts;
+            work.constants[0] = c.weights.map(|addr| (addr, bytes([1, c.k, c.n], 1)));
+            work.set_reads([
+                Some((c.a, bytes([c.batch, c.m, c.k], 1))),
+                c.b.map(|addr| (addr, bytes([b_batch, c.k, c.n], 1))),
+                c.a_zeros.map(|addr| (addr, a_zeros.into())),
+                c.b_zeros.map(|addr| (addr, b_zeros.into())),
+                c.scales.map(|addr| (addr, bytes([1, 1, scales], 4))),
+            ]);
+            work.write = Some((c.output, bytes([c.batch, c.m, c.n], 4)));
+            let macs = product([c.batch, c.m, c.n, c.k]);
+            Amount { macs, gemm: None, taps: macs, elements: product([c.batch, c.m, c.n]) }
+        }
+        Command::TMatMul(c) => {
+            let b_batch = if c.shared_b { 1 } else { c.batch };
+            let bytes = |factors: [u32; 3]| product(factors).saturating_mul(c.dtype.bytes() as u64);
+            work.reads[0] = Some((c.a, bytes([c.batch, c.m, c.k])));
+            work.reads[1] = Some((c.b, bytes([b_batch, c.k, c.n])));
+            work.write = Some((c.output, bytes([c.batch, c.m, c.n])));
+            let macs = product([c.batch, c.m, c.n, c.k]);
+            Amount { macs, gemm: None, taps: macs, elements: product([c.batch, c.m, c.n]) }
+        }
+        Command::QuantizeBy(c) => {
+            let zero_point = c.zero_point.map(|addr| (addr, 1));
+            work.set_reads([Some(width.map(&c.input)), Some((c.scale, 4)), zero_point]);
+            work.write = Some(width.map(&c.output));
+            Amount::elementwise(width.elements(&c.output))
+        }
+        Command::Weigh(c) => {
+            let bytes = |factors: [u32; 3]| product(factors).saturating_mul(4);
+            let own = bytes([if c.shared { 1 } else { c.batch }, c.taps, c.count]);
+            work.set_reads([
+                Some((c.input, bytes([c.batch, c.channels, c.elements]))),
+                Some((c.indices, own)),
+                c.factors.map(|addr| (addr, own)),
+            ]);
+            work.write = Some((c.output, bytes([c.batch, c.channels, c.count])));
+            let elements = product([c.batch, c.channels, c.count]);
+            Amount { macs: 0, gemm: None, taps: elements.saturating_mul(c.taps.into()), elements }
+        }
+        Command::Running(c) => {
+            let elements = product(c.dims);
+            let bytes = elements.saturating_mul(width.element(c.dtype.bytes() as u64));
+            work.reads[0] = Some((c.input, bytes));
+            work.write = Some((c.output, bytes));
+            Amount::elementwise(elements)
+        }
         Command::Pool(c) => {
             work.reads[0] = Some(width.map(&c.input));
             work.write = Some(width.map(&c.output));

@@ -5,8 +5,9 @@ use triune_device::{
     Addr,
     command::{
         AddParams, ArgReduce, Binary, Convert, Copy, Dequantize, FBinary, FConv, FMatMul, FNorm, FSoftmax,
-        FUnary, Fill, GlobalPool, Order, Pool, Put, QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax, Quantize,
-        Recurrence, Reduce, RequantTarget, Resize, Select, Table, Take, Warp,
+        FUnary, Fill, GlobalPool, IMatMul, Order, Pool, Put, QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax,
+        Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize, Running, Select, TMatMul, Table,
+        Take, Warp, Weigh,
     },
 };
 use triune_tensor::{
@@ -336,6 +337,80 @@ pub(crate) fn put() -> Put {
         axis_strides: [12, 0, 0, 0, 0, 0],
         dst: Addr::new(OUTPUT, 0),
         dst_strides: [0, 0, 0, 0, 0, 4],
+    }
+}
+
+/// Two rows times three columns, with zero points of either and a factor per column.
+pub(crate) fn imatmul() -> IMatMul {
+    let at = |bytes: u64| Some(Addr::new(INPUT, bytes));
+    IMatMul {
+        batch: 2,
+        m: 2,
+        n: 3,
+        k: 4,
+        a: Addr::new(INPUT, 0),
+        a_dtype: DType::U8,
+        b: at(16),
+        weights: None,
+        b_dtype: DType::I8,
+        shared_b: false,
+        a_zeros: at(40),
+        b_zeros: at(44),
+        scales: at(48),
+        counts: [1, 3, 3],
+        output: Addr::new(OUTPUT, 0),
+    }
+}
+
+pub(crate) fn tmatmul() -> TMatMul {
+    TMatMul {
+        dtype: DType::I32,
+        batch: 1,
+        m: 2,
+        n: 3,
+        k: 4,
+        a: Addr::new(INPUT, 0),
+        b: Addr::new(INPUT, 32),
+        shared_b: false,
+        output: Addr::new(OUTPUT, 0),
+    }
+}
+
+pub(crate) fn quantizeby() -> QuantizeBy {
+    QuantizeBy {
+        input: input(DType::F32, MAP),
+        output: output(DType::U8, MAP),
+        scale: Addr::new(INPUT, 128),
+        zero_point: Some(Addr::new(INPUT, 132)),
+        rounding: Rounding::HalfToEven,
+    }
+}
+
+pub(crate) fn weigh() -> Weigh {
+    Weigh {
+        batch: 1,
+        channels: 5,
+        elements: 4,
+        count: 3,
+        taps: 2,
+        shared: false,
+        input: Addr::new(INPUT, 0),
+        // All 0, wherever they are read.
+        indices: ZEROS,
+        factors: Some(Addr::new(INPUT, 96)),
+        output: Addr::new(OUTPUT, 0),
+    }
+}
+
+pub(crate) fn running() -> Running {
+    Running {
+        input: Addr::new(INPUT, 0),
+        output: Addr::new(OUTPUT, 0),
+        dtype: DType::F32,
+        dims: [2, 4, 4],
+        product: false,
+        exclusive: false,
+        reverse: true,
     }
 }
 

@@ -381,7 +381,9 @@ impl<'s, 'g> Scope<'s, 'g> {
 
     /// A matrix product as numpy has it. What kernels multiply goes to them, other types are products that are added up.
     pub(crate) fn matmul(&mut self, a: ValueId, b: ValueId) -> Result<ValueId, Error> {
-        if self.dtype(a) == DType::F32 || self.dtype(a).is_half() {
+        if self.dtype(a).is_float()
+            || matches!(self.dtype(a), DType::I32 | DType::U32 | DType::I64 | DType::U64)
+        {
             return self.op(Op::MatMul(MatMul::default()), &[a, b]);
         }
         let (left, right) = (self.shape(a), self.shape(b));

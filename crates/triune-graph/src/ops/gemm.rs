@@ -1,5 +1,7 @@
 //! Matrix products.
 
+use triune_tensor::DType;
+
 use super::{
     Epilogue,
     conv::check_types,
@@ -29,6 +31,40 @@ pub struct MatMul {
     pub epilogue: Epilogue,
 }
 
+/// Σ (a − a₀)·(b − b₀) of bytes in 32 bits that wrap around, batched as [`MatMul`] over matrices; inputs A, B, optional zero points of
+/// A (one, or one per row), optional ones of B (one, or one per column), and optional factors (one, or one per column), with
+/// which the result is f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntegerMatMul;
+
+impl IntegerMatMul {
+    pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (a, b) = (at.input(0)?, at.input(1)?);
+        let bytes = |dtype| matches!(dtype, DType::I8 | DType::U8);
+        let ([own @ .., rows, depth], [other @ .., inner, columns]) = (&*a.shape, &*b.shape) else {
+            return Err(at.wrong(format!("{} · {} is no product of matrices", a.shape, b.shape)));
+        };
+        if !bytes(a.dtype) || !bytes(b.dtype) || depth != inner {
+            return Err(at.wrong(format!("{} {} · {} {}", a.dtype, a.shape, b.dtype, b.shape)));
+        }
+        let given = [(2, a.dtype, *rows), (3, b.dtype, *columns), (4, DType::F32, *columns)];
+        for (index, dtype, extent) in given {
+            let Some(each) = at.get(index) else { continue };
+            let count = each.shape.elements();
+            if each.dtype != dtype || count != Some(1) && count != Some(extent) {
+                return Err(at.wrong(format!(
+                    "input {index} is {} {}, 1 or {extent} of {dtype} are expected",
+                    each.dtype, each.shape
+                )));
+            }
+        }
+        let mut dims = at.broadcast(own, other)?.to_vec();
+        dims.extend([*rows, *columns]);
+        let dtype = if at.get(4).is_some() { DType::F32 } else { DType::I32 };
+        Ok(vec![TensorType { dtype, shape: at.shape(&dims)? }])
+    }
+}
+
 impl Gemm {
     pub(super) fn infer(&self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let (a, b) = (at.of_rank(0, 2)?, at.of_rank(1, 2)?);
@@ -52,7 +88,12 @@ impl Gemm {
 impl MatMul {
     pub(super) fn infer(&self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let (a, b) = (at.input(0)?, at.input(1)?);
-        check_types(at, a.dtype, b.dtype)?;
+        // Integers that stand for themselves are multiplied, too.
+        let whole =
+            a.dtype == b.dtype && matches!(a.dtype, DType::I32 | DType::U32 | DType::I64 | DType::U64);
+        if !whole {
+            check_types(at, a.dtype, b.dtype)?;
+        }
         if a.shape.rank() == 0 || b.shape.rank() == 0 {
             return Err(at.wrong("scalars have no matrix product"));
         }

@@ -31,14 +31,14 @@ pub use dynamic::{
     RoiAlign, SequenceOp, Unique,
 };
 pub use eltwise::Binary;
-pub use gemm::{Gemm, MatMul};
+pub use gemm::{Gemm, IntegerMatMul, MatMul};
 pub use index::{GatherElements, GatherNd, Index, ScatterElements, ScatterNd, TopK, Where};
 pub use movement::{Concat, Gather, Pad, PadMode, Slice, SliceRange, Split, Transpose};
 pub use normalization::{BatchNormalization, LayerNorm};
 pub use pool::{AdaptivePool, GlobalPool, Pool};
 pub use quant::{DequantizeLinear, QuantizeLinear};
 pub use recurrence::Recurrence;
-pub use reduce::{ArgReduce, Reduce};
+pub use reduce::{ArgReduce, Reduce, Running};
 pub use reshape::{
     BitCast, Cast, ConstantOfShape, Expand, Flatten, Identity, Reshape, ShapeOf, Squeeze, Unsqueeze,
 };
@@ -46,7 +46,7 @@ pub use resize::Resize;
 pub use softmax::Softmax;
 pub use strings::{CaseChange, Normalize, StringOp};
 pub use unary::{Clip, Table, Unary};
-pub use warp::WarpPerspective;
+pub use warp::{WarpPerspective, Weigh};
 pub(crate) use window::Window;
 // What operators' attributes are made of.
 pub use triune_tensor::function::{
@@ -66,6 +66,8 @@ pub enum Op {
     Gemm(Gemm),
     /// Batched matrix product with broadcasting, as numpy's `matmul`.
     MatMul(MatMul),
+    /// Batched product of matrices of bytes in 32 bits; inputs A, B, optional zero points of both, optional factors.
+    IntegerMatMul(IntegerMatMul),
     /// (x − mean)/√(var + ε)·scale + bias; inputs x, scale, bias, mean, var.
     BatchNormalization(BatchNormalization),
     /// (x − mean)/√(variance + ε)·scale + bias by statistics of some axes, over integers; inputs x, optional scale, optional bias.
@@ -86,6 +88,8 @@ pub enum Op {
     Reduce(Reduce),
     /// Position of an extreme along an axis.
     ArgReduce(ArgReduce),
+    /// Running sums or products along an axis.
+    Running(Running),
     /// exp(x − max)/Σ along an axis.
     Softmax(Softmax),
     /// Other extents for the same elements; inputs x, shape.
@@ -144,6 +148,8 @@ pub enum Op {
     AdaptivePool(AdaptivePool),
     /// Perspective warp; inputs x, matrices, optional image indices, size.
     WarpPerspective(WarpPerspective),
+    /// Weighted sums of elements picked by index; inputs x, indices, optional factors.
+    Weigh(Weigh),
     /// A recurrent cell over time; inputs x, weights, optional vectors, states and lengths.
     Recurrence(Recurrence),
     /// What the host computes between the parts of a network that programs have.
@@ -159,6 +165,7 @@ impl Op {
             Self::Conv(_) => "Conv",
             Self::Gemm(_) => "Gemm",
             Self::MatMul(_) => "MatMul",
+            Self::IntegerMatMul(_) => "MatMulInteger",
             Self::BatchNormalization(_) => "BatchNormalization",
             Self::LayerNorm(_) => "LayerNormalization",
             Self::Pool(op) if matches!(op.kind, PoolKind::Max) => "MaxPool",
@@ -172,6 +179,13 @@ impl Op {
             Self::Reduce(op) => op.kind.name(),
             Self::ArgReduce(ArgReduce { kind: ReduceKind::Min, .. }) => "ArgMin",
             Self::ArgReduce(_) => "ArgMax",
+            Self::Running(op) => {
+                if op.product {
+                    "CumProd"
+                } else {
+                    "CumSum"
+                }
+            }
             Self::Softmax(_) => "Softmax",
             Self::Reshape(_) => "Reshape",
             Self::Flatten(_) => "Flatten",
@@ -201,6 +215,7 @@ impl Op {
             Self::DequantizeLinear(_) => "DequantizeLinear",
             Self::AdaptivePool(_) => "AdaptivePool",
             Self::WarpPerspective(_) => "WarpPerspective",
+            Self::Weigh(_) => "Weigh",
             Self::Recurrence(_) => "Recurrence",
             Self::Hosted(op) => op.name(),
             Self::Function(function) => function.name(),
@@ -290,6 +305,7 @@ impl Op {
             Self::Conv(op) => op.infer(at),
             Self::Gemm(op) => op.infer(at),
             Self::MatMul(op) => op.infer(at),
+            Self::IntegerMatMul(_) => IntegerMatMul::infer(at),
             Self::BatchNormalization(_) => BatchNormalization::infer(at),
             Self::LayerNorm(op) => op.infer(at),
             Self::Pool(op) => op.infer(at),
@@ -300,6 +316,7 @@ impl Op {
             Self::Table(_) => Table::infer(at),
             Self::Reduce(op) => op.infer(at),
             Self::ArgReduce(op) => op.infer(at),
+            Self::Running(op) => op.infer(at),
             Self::Softmax(op) => op.infer(at),
             Self::Reshape(op) => op.infer(at),
             Self::Flatten(op) => op.infer(at),
@@ -328,6 +345,7 @@ impl Op {
             Self::DequantizeLinear(op) => op.infer(at),
             Self::AdaptivePool(op) => op.infer(at),
             Self::WarpPerspective(_) => WarpPerspective::infer(at),
+            Self::Weigh(_) => Weigh::infer(at),
             Self::Recurrence(op) => op.infer(at),
             Self::Hosted(op) => op.infer(at),
             // What becomes other operators has no rule of its own.

@@ -35,6 +35,29 @@ pub struct ArgReduce {
     pub dtype: DType,
 }
 
+/// What the elements up to each one along an axis become together, one after the other in their own type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// The axis.
+    pub axis: usize,
+    /// Whether products are made instead of sums.
+    pub product: bool,
+    /// Whether an element itself is left out.
+    pub exclusive: bool,
+    /// Whether the last element comes first.
+    pub reverse: bool,
+}
+
+impl Running {
+    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        if self.axis >= x.shape.rank() || x.dtype == DType::Bool {
+            return Err(at.wrong(format!("along axis {} of {} {}", self.axis, x.dtype, x.shape)));
+        }
+        at.like_input(x.shape)
+    }
+}
+
 impl Reduce {
     /// A reduction over all axes that are listed, which stay with extent 1.
     pub fn along(kind: ReduceKind, axes: &[isize]) -> Self {

@@ -50,3 +50,26 @@ impl WarpPerspective {
         at.like_input(at.shape(&[results, x.shape[1], rows, columns])?)
     }
 }
+
+/// Weighted sums of elements picked by index: y[n, c, i] = Σₜ f[n, t, i]·x[n, c, k[n, t, i]].
+///
+/// Inputs x (N, C, elements) of f32; indices k (N or 1, taps, count) of i32, of which negative ones add nothing; optional
+/// factors f of the same extents, f32. An index behind the last element is an error when the network runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weigh;
+
+impl Weigh {
+    pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (x, indices) = (at.of_rank(0, 3)?, at.of_rank(1, 3)?);
+        let fits = x.dtype == DType::F32
+            && indices.dtype == DType::I32
+            && (indices.shape[0] == 1 || indices.shape[0] == x.shape[0]);
+        let factors = at.get(2);
+        if !fits || factors.is_some_and(|all| all.dtype != DType::F32 || all.shape != indices.shape) {
+            return Err(
+                at.wrong(format!("sums of {} {} by {} {}", x.dtype, x.shape, indices.dtype, indices.shape))
+            );
+        }
+        at.like_input(at.shape(&[x.shape[0], x.shape[1], indices.shape[2]])?)
+    }
+}

@@ -21,7 +21,8 @@ pub fn fuse(graph: &mut Graph) -> Result<bool, Error> {
     }
     let mut rewriter = Rewriter::new(graph);
     // Products of x and a function of x become one function before anything else looks at it.
-    for step in [float::join_products, integer::compose, float::absorb, integer::absorb] {
+    for step in [float::join_products, float::join_factors, integer::compose, float::absorb, integer::absorb]
+    {
         for index in 0..rewriter.len() {
             step(&mut rewriter, index);
         }

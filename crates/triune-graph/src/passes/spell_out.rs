@@ -422,6 +422,11 @@ impl Site<'_, '_> {
         if self.has_command(node, dtype) && dtype != DType::I32 && from == DType::F32 {
             return None;
         }
+        let one = |id: ValueId| self.shape(id).and_then(|shape| shape.elements()) == Some(1);
+        let computed = one(scale) && zero_point.is_none_or(one) && self.dtype(scale) == Some(DType::F32);
+        if computed && from == DType::F32 && dtype.is_quantized() {
+            return None;
+        }
         let shape = self.shape(x)?;
         let x = self.cast(x, from, DType::F32);
         let scale = self.parameter(scale, &shape, axis, DType::F32)?;

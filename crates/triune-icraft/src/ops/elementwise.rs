@@ -81,7 +81,8 @@ impl Emitter<'_> {
             | UnaryKind::Rsqrt
             | UnaryKind::Affine { .. }
             | UnaryKind::ThresholdedRelu(_)
-            | UnaryKind::ScaledTanh { .. } => {
+            | UnaryKind::ScaledTanh { .. }
+            | UnaryKind::Gate { .. } => {
                 return Err(Error::unsupported(
                     node,
                     "the vendor's intermediate representation has no such function",

@@ -48,6 +48,9 @@ pub(crate) type Lookup = unsafe fn(*mut u8, usize, &[u8; 256]);
 /// A matrix product's block: MR rows of packed activations times NV panels of weights.
 pub(crate) type GemmKernel = unsafe fn(&crate::conv::Block<'_>);
 
+/// Sums of a product of matrices of bytes: MR rows of packed activations times NV panels.
+pub(crate) type SumsKernel = unsafe fn(&crate::imatmul::Block);
+
 /// Vector operations of one instruction set.
 ///
 /// # Safety
@@ -71,6 +74,7 @@ pub(crate) trait Int8 {
     fn kernel(rows: usize, panels: usize) -> GemmKernel;
 
     unsafe fn load(p: *const i32) -> Self::V;
+    unsafe fn store(p: *mut i32, v: Self::V);
     /// The 4 bytes at `p` in every lane.
     unsafe fn splat(p: *const u8) -> Self::V;
     /// Adds to each lane the dot product of its 4 bytes of activations (`WIDTH` bytes each) and of weights.

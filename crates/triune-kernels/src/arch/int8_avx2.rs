@@ -7,8 +7,9 @@
 use std::arch::x86_64::*;
 
 use crate::{
-    arch::int8::{GemmKernel, Int8, Narrow, Sum},
+    arch::int8::{GemmKernel, Int8, Narrow, Sum, SumsKernel},
     conv::{Block, DepthwiseJob, GemmJob, depthwise_row, gemm_block, gemm_tile},
+    imatmul::{self, sums_block},
     math::BELOW_HALF,
 };
 
@@ -71,6 +72,12 @@ impl Int8 for Avx2 {
     unsafe fn load(p: *const i32) -> __m256i {
         // SAFETY: the trait's contract.
         unsafe { _mm256_loadu_si256(p.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(p: *mut i32, v: __m256i) {
+        // SAFETY: the trait's contract.
+        unsafe { _mm256_storeu_si256(p.cast(), v) }
     }
 
     #[inline(always)]
@@ -299,6 +306,27 @@ impl Int8 for Avx2 {
 unsafe fn block_avx2<const MR: usize, const NV: usize>(block: &Block<'_>) {
     // SAFETY: the caller's contract.
     unsafe { gemm_block::<Avx2, MR, NV>(block) }
+}
+
+/// The kernel that only sums, for rows and panels out of [`Int8::ROWS`].
+pub(crate) fn sums(rows: usize, panels: usize) -> SumsKernel {
+    match (rows, panels) {
+        (8, 1) => sums_avx2::<8, 1>,
+        (4, 1) => sums_avx2::<4, 1>,
+        (2, 1) => sums_avx2::<2, 1>,
+        (1, 1) => sums_avx2::<1, 1>,
+        (6, 2) => sums_avx2::<6, 2>,
+        (4, 2) => sums_avx2::<4, 2>,
+        (2, 2) => sums_avx2::<2, 2>,
+        (1, 2) => sums_avx2::<1, 2>,
+        _ => unreachable!("no kernel for {rows} rows and {panels} panels"),
+    }
+}
+
+#[target_feature(enable = "avx2,fma")]
+unsafe fn sums_avx2<const MR: usize, const NV: usize>(block: &imatmul::Block) {
+    // SAFETY: the caller's contract.
+    unsafe { sums_block::<Avx2, MR, NV>(block) }
 }
 
 /// # Safety

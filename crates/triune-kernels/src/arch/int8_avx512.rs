@@ -7,8 +7,9 @@
 use std::arch::x86_64::*;
 
 use crate::{
-    arch::int8::{GemmKernel, Int8, Lookup, Narrow, Sum, fill, lookup_bytes},
+    arch::int8::{GemmKernel, Int8, Lookup, Narrow, Sum, SumsKernel, fill, lookup_bytes},
     conv::{Block, DepthwiseJob, GemmJob, depthwise_row, gemm_block, gemm_tile},
+    imatmul::{self, sums_block},
     math::BELOW_HALF,
 };
 
@@ -57,6 +58,23 @@ unsafe fn round(x: __m512, away: bool) -> __m512i {
     }
 }
 
+/// The function for a number of rows and panels out of [`Int8::ROWS`].
+macro_rules! table {
+    ($rows:expr, $panels:expr, if $vnni:ident { $with:ident } else { $without:ident }) => {
+        table!(@ $rows, $panels, $vnni, $with, $without,
+            (1, 16) (1, 8) (1, 4) (1, 2) (1, 1)
+            (2, 12) (2, 8) (2, 4) (2, 2) (2, 1)
+            (3, 8) (3, 4) (3, 2) (3, 1)
+            (4, 6) (4, 4) (4, 2) (4, 1))
+    };
+    (@ $rows:expr, $panels:expr, $vnni:ident, $with:ident, $without:ident, $(($nv:literal, $mr:literal))*) => {
+        match ($rows, $panels) {
+            $(($mr, $nv) => if $vnni { $with::<$mr, $nv> } else { $without::<$mr, $nv> },)*
+            (rows, panels) => unreachable!("no kernel for {rows} rows and {panels} panels"),
+        }
+    };
+}
+
 impl<const VNNI: bool> Int8 for Avx512<VNNI> {
     type V = __m512i;
     type B = __m512i;
@@ -67,26 +85,19 @@ impl<const VNNI: bool> Int8 for Avx512<VNNI> {
     const PIXELS: usize = 4;
 
     fn kernel(rows: usize, panels: usize) -> GemmKernel {
-        macro_rules! table {
-            ($($nv:literal: $($mr:literal)*;)*) => {
-                match (rows, panels) {
-                    $($(($mr, $nv) => if VNNI { block_vnni::<$mr, $nv> } else { block_avx512::<$mr, $nv> },)*)*
-                    _ => unreachable!("no kernel for {rows} rows and {panels} panels"),
-                }
-            };
-        }
-        table! {
-            1: 16 8 4 2 1;
-            2: 12 8 4 2 1;
-            3: 8 4 2 1;
-            4: 6 4 2 1;
-        }
+        table!(rows, panels, if VNNI { block_vnni } else { block_avx512 })
     }
 
     #[inline(always)]
     unsafe fn load(p: *const i32) -> __m512i {
         // SAFETY: the trait's contract.
         unsafe { _mm512_loadu_si512(p.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(p: *mut i32, v: __m512i) {
+        // SAFETY: the trait's contract.
+        unsafe { _mm512_storeu_si512(p.cast(), v) }
     }
 
     #[inline(always)]
@@ -331,6 +342,23 @@ unsafe fn block_avx512<const MR: usize, const NV: usize>(block: &Block<'_>) {
 unsafe fn block_vnni<const MR: usize, const NV: usize>(block: &Block<'_>) {
     // SAFETY: the caller's contract.
     unsafe { gemm_block::<Avx512<true>, MR, NV>(block) }
+}
+
+/// The kernel that only sums, for rows and panels out of [`Int8::ROWS`].
+pub(crate) fn sums<const VNNI: bool>(rows: usize, panels: usize) -> SumsKernel {
+    table!(rows, panels, if VNNI { sums_vnni } else { sums_avx512 })
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
+unsafe fn sums_avx512<const MR: usize, const NV: usize>(block: &imatmul::Block) {
+    // SAFETY: the caller's contract.
+    unsafe { sums_block::<Avx512<false>, MR, NV>(block) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")]
+unsafe fn sums_vnni<const MR: usize, const NV: usize>(block: &imatmul::Block) {
+    // SAFETY: the caller's contract.
+    unsafe { sums_block::<Avx512<true>, MR, NV>(block) }
 }
 
 /// # Safety

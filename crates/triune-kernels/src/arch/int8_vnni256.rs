@@ -42,6 +42,7 @@ impl Int8 for Vnni256 {
 
     as_in_avx2! {
         load(p: *const i32) -> __m256i;
+        store(p: *mut i32, v: __m256i);
         splat(p: *const u8) -> __m256i;
         scale(sum: __m256i, multiplier: *const f32, high: f32, away: bool) -> __m256i;
         pack(v: [__m256i; 4], narrow: Narrow) -> __m256i;

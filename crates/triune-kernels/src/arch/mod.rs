@@ -2,6 +2,8 @@
 
 pub(crate) mod int8;
 #[cfg(target_arch = "x86_64")]
+pub(crate) mod int8_amx;
+#[cfg(target_arch = "x86_64")]
 pub(crate) mod int8_avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod int8_avx512;

@@ -92,7 +92,9 @@ impl Group {
         unsafe {
             match level.isa() {
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 | Isa::Avx512Vnni => super::fdepthwise_x86::pixels_avx512(pixels, self),
+                Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => {
+                    super::fdepthwise_x86::pixels_avx512(pixels, self);
+                }
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx2 => super::fdepthwise_x86::pixels_avx2(pixels, self),
                 _ => self.run_scalar(pixels),

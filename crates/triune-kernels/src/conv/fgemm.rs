@@ -69,7 +69,7 @@ impl Panels {
         let (rows, columns) = match level.isa() {
             Isa::Scalar => (4, 16),
             Isa::Avx2 => (6, 16),
-            Isa::Avx512 | Isa::Avx512Vnni => (14, 32),
+            Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => (14, 32),
         };
         Self { level, rows, columns, n }
     }
@@ -122,7 +122,7 @@ impl Panels {
         unsafe {
             match self.level.isa() {
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 | Isa::Avx512Vnni => {
+                Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => {
                     super::fgemm_x86::tile_avx512(rows, width / 16, a, runs, run_len, b, finish);
                 }
                 #[cfg(target_arch = "x86_64")]
@@ -159,7 +159,7 @@ impl Panels {
             // SAFETY: as promised by the caller; the level vouches for the instruction set.
             let done = unsafe {
                 match self.level.isa() {
-                    Isa::Avx512 | Isa::Avx512Vnni => {
+                    Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => {
                         super::fgemm_x86::tiles_avx512(rows, width / 16, a, run_len, b, finish)
                     }
                     Isa::Avx2 => super::fgemm_x86::tiles_avx2(rows, width / 8, a, run_len, b, finish),

@@ -23,6 +23,7 @@ pub(crate) use fconv::pack_panel;
 pub use fconv::{FConv, FConvSpec, Filter, PackedFilter};
 pub use q8::{Q8, QAdd};
 pub use qconv::{QConv, QConvSpec};
+pub(crate) use qpack::Lines;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use qdepthwise::{DepthwiseJob, depthwise_row};

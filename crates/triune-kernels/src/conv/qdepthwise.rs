@@ -91,12 +91,12 @@ impl QDepthwise {
                 (int8_avx512::row_avx512, Vector { lanes: 16, width: 2 }, Some(half))
             }
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Vnni => {
+            Isa::Avx512Vnni | Isa::Amx => {
                 let half = (int8_vnni256::row_vnni256 as RowFn, Vector { lanes: 8, width: 1 });
                 (int8_avx512::row_vnni, Vector { lanes: 16, width: 1 }, Some(half))
             }
             #[cfg(not(target_arch = "x86_64"))]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Vnni => return None,
+            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => return None,
         };
         let part = |channels: Range<usize>, row, vector| {
             let packed = qpack::depthwise(p, weights, channels.clone(), vector);

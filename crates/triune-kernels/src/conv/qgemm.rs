@@ -84,9 +84,11 @@ impl QGemm {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => (crate::arch::int8_avx512::tile_avx512, Vector { lanes: 16, width: 2 }, 4),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Vnni => (crate::arch::int8_avx512::tile_vnni, Vector { lanes: 16, width: 1 }, 4),
+            Isa::Avx512Vnni | Isa::Amx => {
+                (crate::arch::int8_avx512::tile_vnni, Vector { lanes: 16, width: 1 }, 4)
+            }
             #[cfg(not(target_arch = "x86_64"))]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Vnni => return None,
+            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => return None,
         };
         let packed = qpack::panels(p, weights, vector);
         // An odd number of cache lines, so that the rows of a microkernel do not fall into the same cache sets.

@@ -13,8 +13,14 @@ pub(crate) struct Lines(Vec<Line>);
 struct Line([u8; 64]);
 
 impl Lines {
-    fn zeroed(bytes: usize) -> Self {
+    pub(crate) fn zeroed(bytes: usize) -> Self {
         Self(vec![Line([0; 64]); bytes.div_ceil(64)])
+    }
+
+    /// All of them as words.
+    pub(crate) fn words_mut(&mut self) -> &mut [u32] {
+        // SAFETY: lines are 64 bytes each, one after the other, at a boundary of 64, and any bytes are integers.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), 16 * self.0.len()) }
     }
 
     pub(crate) const fn as_ptr(&self) -> *const u8 {

@@ -120,6 +120,13 @@ pub enum UnaryKind {
     },
     /// x/(1 + |x|).
     Softsign,
+    /// x/(1 + e⁻ᵘ) with u = x·(α + β·x²): Swish, and Gelu by tanh.
+    Gate {
+        /// α.
+        alpha: f32,
+        /// β.
+        beta: f32,
+    },
 }
 
 named!(UnaryKind);
@@ -180,6 +187,7 @@ impl Coded for UnaryKind {
         Code { code: 45, name: "ThresholdedRelu", meaning: "x above α, 0 elsewhere." },
         Code { code: 46, name: "ScaledTanh", meaning: "α·tanh(β·x)." },
         Code { code: 47, name: "Softsign", meaning: "x/(1 + |x|)." },
+        Code { code: 48, name: "Gate", meaning: "x/(1 + e⁻ᵘ) with u = x·(α + β·x²)." },
     ];
 
     fn code(self) -> u32 {
@@ -232,6 +240,7 @@ impl Coded for UnaryKind {
             Self::ThresholdedRelu(_) => 45,
             Self::ScaledTanh { .. } => 46,
             Self::Softsign => 47,
+            Self::Gate { .. } => 48,
         }
     }
 }
@@ -289,6 +298,7 @@ impl UnaryKind {
             45 => Self::ThresholdedRelu(alpha),
             46 => Self::ScaledTanh { alpha, beta },
             47 => Self::Softsign,
+            48 => Self::Gate { alpha, beta },
             _ => return None,
         })
     }
@@ -300,7 +310,8 @@ impl UnaryKind {
             Self::Clip(limits) => limits,
             Self::HardSigmoid { alpha, beta }
             | Self::Affine { alpha, beta }
-            | Self::ScaledTanh { alpha, beta } => [alpha, beta],
+            | Self::ScaledTanh { alpha, beta }
+            | Self::Gate { alpha, beta } => [alpha, beta],
             _ => [0.0; 2],
         }
     }
@@ -365,6 +376,11 @@ impl UnaryKind {
             Self::ScaledTanh { alpha, beta } => f64::from(alpha) * math::tanh(f64::from(beta) * x),
             Self::Softsign if x.is_infinite() => 1_f64.copysign(x),
             Self::Softsign => x / (1.0 + x.abs()),
+            Self::Gate { alpha, beta } => {
+                // Without β infinities have no part in it.
+                let square = if beta == 0.0 { 0.0 } else { x * x };
+                x * sigmoid(x * (f64::from(alpha) + f64::from(beta) * square))
+            }
         }
     }
 }

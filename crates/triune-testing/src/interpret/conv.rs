@@ -1,6 +1,7 @@
 //! Convolution and matrix products.
 
 use triune_graph::ops::{Conv, Epilogue, Gemm, MatMul, Stage};
+use triune_tensor::DType;
 
 use super::{
     Step,
@@ -218,6 +219,39 @@ impl Step<'_> {
         self.finish_floats(&op.epilogue, &shape, &sums, bias_at, op.beta)
     }
 
+    /// Σ (a − a₀)·(b − b₀), and that as f32 times the factors.
+    pub(super) fn integer_matmul(&self) -> Tensor {
+        let (a, b) = (self.input(0), self.input(1));
+        let ((batch_a, own), (batch_b, other)) =
+            (a.shape.split_at(a.shape.len() - 2), b.shape.split_at(b.shape.len() - 2));
+        let (rows, depth, columns) = (own[0], own[1], other[1]);
+        assert_eq!(depth, other[0], "depths of '{}'", self.node.name);
+        let full = [&broadcast_shape(batch_a, batch_b)[..], &[rows, columns]].concat();
+        let given = |index: usize| self.optional(index).map(Tensor::integers);
+        let (a_zeros, b_zeros) = (given(2), given(3));
+        let pick = |list: &Option<Vec<i64>>, at: usize| {
+            list.as_ref().map_or(0, |list| if list.len() == 1 { list[0] } else { list[at] })
+        };
+        let (x, y) = (a.integers(), b.integers());
+        let sums: Vec<i64> = positions(&full)
+            .map(|at| {
+                let (batch, cell) = at.split_at(at.len() - 2);
+                let first = broadcast_flat(batch_a, batch) * rows * depth + cell[0] * depth;
+                let second = broadcast_flat(batch_b, batch) * depth * columns + cell[1];
+                let (zero_a, zero_b) = (pick(&a_zeros, cell[0]), pick(&b_zeros, cell[1]));
+                (0..depth).map(|k| (x[first + k] - zero_a) * (y[second + k * columns] - zero_b)).sum()
+            })
+            .collect();
+        let Some(factors) = self.optional(4) else {
+            let low: Vec<i64> = sums.iter().map(|&sum| i64::from(sum as i32)).collect();
+            return Tensor::of_integers(DType::I32, &full, &low);
+        };
+        let factors = factors.as_f32();
+        let factor = |at: usize| factors[if factors.len() == 1 { 0 } else { at % columns }];
+        let reals = sums.iter().enumerate().map(|(at, &sum)| sum as i32 as f32 * factor(at)).collect();
+        Tensor::new(&full, Data::F32(reals))
+    }
+
     pub(super) fn matmul(&self, op: &MatMul) -> Tensor {
         let (a, b) = (self.input(0), self.input(1));
         // A vector is a matrix of one row on the left, of one column on the right, and that extent goes in the end.
@@ -253,6 +287,12 @@ impl Step<'_> {
                 .map(|(a, b)| (0..depth).map(|k| (x[a + k] - zero_point) * weights[b + k * columns]).sum())
                 .collect();
             return self.finish_integers(&op.epilogue, &shape, &sums, |at| at % columns);
+        }
+        if !matches!(a.data, Data::F32(_)) {
+            let (x, weights) = (a.integers(), b.integers());
+            let sums: Vec<i64> =
+                bases.map(|(a, b)| (0..depth).map(|k| x[a + k] * weights[b + k * columns]).sum()).collect();
+            return Tensor::of_integers(a.dtype(), &shape, &sums);
         }
         let (x, weights) = (a.as_f32(), b.as_f32());
         let sums: Vec<f64> = bases

@@ -124,6 +124,8 @@ impl<'a> Step<'a> {
             Op::Conv(op) => self.conv(op),
             Op::Gemm(op) => self.gemm(op),
             Op::MatMul(op) => self.matmul(op),
+            Op::IntegerMatMul(_) => self.integer_matmul(),
+            Op::Running(op) => self.running(*op),
             Op::BatchNormalization(op) => self.batch_normalization(*op),
             Op::Pool(op) => self.pool(op),
             Op::GlobalPool(op) => self.global_pool(*op),
@@ -163,6 +165,7 @@ impl<'a> Step<'a> {
             Op::DequantizeLinear(op) => self.dequantize_linear(op.axis),
             Op::AdaptivePool(op) => self.adaptive_pool(*op),
             Op::WarpPerspective(op) => self.warp(*op),
+            Op::Weigh(_) => self.weigh(),
             Op::Recurrence(op) => self.recurrence(op),
             Op::Hosted(_) | Op::Function(_) => {
                 panic!("'{}' runs between stages", self.node.name)

@@ -1,6 +1,6 @@
 //! Reductions.
 
-use triune_graph::ops::{ArgReduce, Reduce, ReduceKind};
+use triune_graph::ops::{ArgReduce, Reduce, ReduceKind, Running};
 
 use super::Step;
 use crate::{
@@ -27,6 +27,42 @@ impl Step<'_> {
             .filter(|&axis| keep_dims || !reduced[axis])
             .map(|axis| if reduced[axis] { 1 } else { x.shape[axis] })
             .collect()
+    }
+
+    /// One element after the other; f32 in f32, integers in 64 bits, of which the low ones are left.
+    pub(super) fn running(&self, op: Running) -> Tensor {
+        let x = self.input(0);
+        let reduced: Vec<bool> = (0..x.shape.len()).map(|axis| axis == op.axis).collect();
+        let mut order = Self::groups(x, &reduced);
+        if op.reverse {
+            for group in &mut order {
+                group.reverse();
+            }
+        }
+        let start = i64::from(op.product);
+        if let Data::F32(values) = &x.data {
+            let mut results = vec![0.0; values.len()];
+            for group in order {
+                let mut sum = start as f32;
+                for at in group {
+                    let next = if op.product { sum * values[at] } else { sum + values[at] };
+                    results[at] = if op.exclusive { sum } else { next };
+                    sum = next;
+                }
+            }
+            return Tensor::new(&x.shape, Data::F32(results));
+        }
+        let values = x.integers();
+        let mut results = vec![0; values.len()];
+        for group in order {
+            let mut sum = start;
+            for at in group {
+                let next = if op.product { sum * values[at] } else { sum + values[at] };
+                results[at] = if op.exclusive { sum } else { next };
+                sum = next;
+            }
+        }
+        Tensor::of_integers(x.dtype(), &x.shape, &results)
     }
 
     pub(super) fn reduce(&self, op: &Reduce) -> Tensor {

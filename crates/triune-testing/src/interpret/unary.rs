@@ -41,6 +41,10 @@ pub fn unary(kind: UnaryKind, x: f64) -> f64 {
         UnaryKind::Neg => -x,
         UnaryKind::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
         UnaryKind::Erf => erf(x),
+        UnaryKind::Gate { alpha, beta } => {
+            let cubic = if beta == 0.0 { 0.0 } else { f64::from(beta) * x * x };
+            x / (1.0 + (-x * (f64::from(alpha) + cubic)).exp())
+        }
         UnaryKind::Gelu => 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2)),
         UnaryKind::Floor => x.floor(),
         UnaryKind::Ceil => x.ceil(),

@@ -6,6 +6,28 @@ use super::Step;
 use crate::{Data, Tensor, tensor::positions};
 
 impl Step<'_> {
+    pub(super) fn weigh(&self) -> Tensor {
+        let (x, indices) = (self.input(0), self.input(1));
+        let factors = self.optional(2).map(Tensor::as_f32);
+        let (elements, [own, taps, count]) = (x.shape[2], [0, 1, 2].map(|axis| indices.shape[axis]));
+        let shape = [x.shape[0], x.shape[1], count];
+        let (values, places) = (x.as_f32(), indices.integers());
+        let sums = positions(&shape).map(|at| {
+            let image = if own == 1 { 0 } else { at[0] };
+            let mut sum = 0.0;
+            for tap in 0..taps {
+                let place = (image * taps + tap) * count + at[2];
+                if let Ok(index) = usize::try_from(places[place]) {
+                    let factor = factors.as_ref().map_or(1.0, |factors| factors[place]);
+                    let x = values[(at[0] * shape[1] + at[1]) * elements + index];
+                    sum += f64::from(factor) * f64::from(x);
+                }
+            }
+            sum as f32
+        });
+        Tensor::new(&shape, Data::F32(sums.collect()))
+    }
+
     pub(super) fn warp(&self, op: WarpPerspective) -> Tensor {
         let (x, matrices) = (self.input(0), self.input(1).as_f32());
         let images = self.optional(2).map(Tensor::integers);

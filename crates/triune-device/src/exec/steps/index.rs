@@ -1,6 +1,6 @@
-//! Elements picked by index, and the order of elements along an axis.
+//! Elements picked by index, and their order and running sums along an axis.
 
-use triune_kernels::{Error as KernelError, OrderSpec, Pool, Take, TakeSpec};
+use triune_kernels::{Error as KernelError, Isa, OrderSpec, Pool, RunningSpec, Take, TakeSpec};
 use triune_tensor::{DType, function::ScatterKind};
 
 use super::super::{
@@ -15,6 +15,7 @@ struct TakeStep {
     take: Take,
     bytes: u32,
     wide: bool,
+    isa: Isa,
 }
 
 impl Step for TakeStep {
@@ -29,6 +30,7 @@ impl Step for TakeStep {
             ($type:ty) => {
                 if self.wide {
                     self.take.run::<$type, i64>(
+                        self.isa,
                         elements(source)?,
                         elements(indices)?,
                         elements_mut(write)?,
@@ -36,6 +38,7 @@ impl Step for TakeStep {
                     )
                 } else {
                     self.take.run::<$type, i32>(
+                        self.isa,
                         elements(source)?,
                         elements(indices)?,
                         elements_mut(write)?,
@@ -145,7 +148,7 @@ pub(super) fn take(checker: &Checker<'_>, command: &command::Take) -> Result<Pre
     let [first, all] = indexed.operands(checker)?;
     let output = checker.strided("dst", *dst, elem, dims.map(u64::from), *dst_strides)?;
     let take = indexed.kernel(&first, &fixed, &output, elem)?;
-    let step = TakeStep { take, bytes: *elem_bytes, wide: indices.dtype == DType::I64 };
+    let step = TakeStep { take, bytes: *elem_bytes, wide: indices.dtype == DType::I64, isa: checker.isa };
     checker.finish([source, all], &output, false, step)
 }
 
@@ -264,4 +267,40 @@ pub(super) fn order(checker: &Checker<'_>, command: &command::Order) -> Result<P
     let [outer, len, inner] = dims.map(|dim| dim as usize);
     let spec = OrderSpec { outer, len, inner, k: *k as usize, descending: *descending };
     checker.finish([input], &output, false, OrderStep { spec, dtype: *dtype })
+}
+
+#[derive(Debug)]
+struct RunningStep {
+    spec: RunningSpec,
+    dtype: DType,
+    isa: Isa,
+}
+
+impl Step for RunningStep {
+    fn run(
+        &self,
+        [x, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        with_number!(self.dtype, T => {
+            triune_kernels::running::<T>(self.isa, &self.spec, elements(x)?, elements_mut(write)?, pool)
+        })
+    }
+}
+
+pub(super) fn running(checker: &Checker<'_>, command: &command::Running) -> Result<Prepared> {
+    let command::Running { input, output, dtype, dims, product, exclusive, reverse } = command;
+    if dtype.is_half() || dtype.is_storage() || *dtype == DType::Bool {
+        return bad("dtype", format!("the type is {dtype}, it can be an integer type, float32 or float64"));
+    }
+    let elements = dims.iter().fold(1_u64, |product, &dim| product.saturating_mul(dim.into()));
+    let bytes = dtype.bytes() as u64;
+    let input = checker.dense("input", *input, bytes, elements)?;
+    let output = checker.dense("output", *output, bytes, elements)?;
+    let [outer, len, inner] = dims.map(|dim| dim as usize);
+    let (product, exclusive, reverse) = (*product, *exclusive, *reverse);
+    let spec = RunningSpec { outer, len, inner, product, exclusive, reverse };
+    checker.finish([input], &output, false, RunningStep { spec, dtype: *dtype, isa: checker.isa })
 }

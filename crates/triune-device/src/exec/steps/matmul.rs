@@ -1,14 +1,18 @@
 //! Matrix products of two feature maps.
 
-use triune_kernels::{Error as KernelError, FMatMul, Isa, MatMulSpec, Nhwc, Pool, QMatMul, QMatMulSpec};
+use std::sync::Arc;
 
-use triune_tensor::function::UnaryKind;
+use triune_kernels::{
+    Error as KernelError, FMatMul, IMatMul, IMatMulOperands, IMatMulSpec, Isa, MatMulSpec, Nhwc, PackedBytes,
+    Pool, QMatMul, QMatMulSpec, TMatMulSpec,
+};
+use triune_tensor::{DType, function::UnaryKind};
 
 use super::super::{
-    check::{Checker, Result, bad, refused},
+    check::{Checker, FilterSource, Result, bad, expect_dtype, refused},
     operands::{MAX_READS, Prepared, Step},
 };
-use super::{conv::q8, elements, elements_mut};
+use super::{EIGHT_BIT, conv::q8, elements, elements_mut, with_number};
 use crate::command;
 
 #[derive(Debug)]
@@ -134,4 +138,123 @@ pub(super) fn qmatmul(checker: &Checker<'_>, command: &command::QMatMul) -> Resu
     let b = checker.dense("b", command.b, 1, count([b_batch, k, n]))?;
     let output = checker.dense("output", command.output, 1, count([batch, m, n]))?;
     checker.finish([a, b], &output, false, QMatMulStep(product))
+}
+
+#[derive(Debug)]
+struct IMatMulStep {
+    product: IMatMul,
+    weights: Option<Arc<PackedBytes>>,
+}
+
+impl Step for IMatMulStep {
+    fn scratch_bytes(&self, _threads: usize) -> usize {
+        self.product.scratch_bytes(self.weights.is_some())
+    }
+
+    fn run(
+        &self,
+        [a, b, a_zeros, b_zeros, scales]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        let operands = IMatMulOperands { a, b, a_zeros, b_zeros, scales: elements(scales)? };
+        self.product.run(operands, self.weights.as_deref(), elements_mut(write)?, scratch, pool)
+    }
+}
+
+pub(super) fn imatmul(checker: &Checker<'_>, command: &command::IMatMul) -> Result<Prepared> {
+    expect_dtype("a_dtype", command.a_dtype, EIGHT_BIT)?;
+    expect_dtype("b_dtype", command.b_dtype, EIGHT_BIT)?;
+    let [batch, m, n, k] = [command.batch, command.m, command.n, command.k].map(u64::from);
+    let count = |factors: [u64; 3]| factors.into_iter().fold(1_u64, u64::saturating_mul);
+    let signed = [command.a_dtype, command.b_dtype].map(|dtype| dtype == DType::I8);
+    let a = checker.dense("a", command.a, 1, count([batch, m, k]))?;
+    let b_batch = if command.shared_b { 1 } else { batch };
+    let b = command.b.map(|addr| checker.dense("b", addr, 1, count([b_batch, k, n]))).transpose()?;
+    let given = |field, addr: Option<_>, bytes, elements: u32, most: u64| match addr {
+        None => Ok(None),
+        Some(_) if elements != 1 && u64::from(elements) != most => {
+            bad("counts", format!("{elements} of '{field}' for {most}"))
+        }
+        Some(addr) => checker.dense(field, addr, bytes, elements.into()).map(Some),
+    };
+    let [zeros_of_a, zeros_of_b, factors] = command.counts;
+    let a_zeros = given("a_zeros", command.a_zeros, 1, zeros_of_a, m)?;
+    let b_zeros = given("b_zeros", command.b_zeros, 1, zeros_of_b, n)?;
+    let scales = given("scales", command.scales, 4, factors, n)?;
+    let output = checker.dense("output", command.output, 4, count([batch, m, n]))?;
+    let number = |given: bool, count: u32| if given { count as usize } else { 0 };
+    let spec = IMatMulSpec {
+        batch: batch as usize,
+        m: m as usize,
+        n: n as usize,
+        k: k as usize,
+        shared_b: command.shared_b || command.weights.is_some(),
+        signed,
+        a_zeros: number(a_zeros.is_some(), zeros_of_a),
+        b_zeros: number(b_zeros.is_some(), zeros_of_b),
+        scales: number(scales.is_some(), factors),
+    };
+    let product = IMatMul::new(&spec, checker.isa).map_err(refused("k"))?;
+    let weights = match (b.is_some(), command.weights) {
+        (true, None) => None,
+        (false, Some(addr)) => {
+            let extents = [spec.k, spec.n];
+            let packed = match checker.weights("weights", addr, [spec.n, 1, spec.k], 1)? {
+                FilterSource::Constants(bytes) => {
+                    PackedBytes::new(&bytes, extents, [1, spec.k], signed[1], checker.isa).map(Arc::new)
+                }
+                FilterSource::Library(own) => own.library.packed_bytes_of(addr, &own, signed[1], checker.isa),
+            };
+            Some(packed.map_err(refused("weights"))?)
+        }
+        _ => return bad("weights", "either these or 'b' is the second operand"),
+    };
+    let step = IMatMulStep { product, weights };
+    checker.finish_some([Some(a), b, a_zeros, b_zeros, scales], &output, false, step)
+}
+
+#[derive(Debug)]
+struct TMatMulStep {
+    spec: TMatMulSpec,
+    dtype: DType,
+    isa: Isa,
+}
+
+impl Step for TMatMulStep {
+    fn scratch_bytes(&self, threads: usize) -> usize {
+        self.spec.scratch_elements(threads).saturating_mul(self.dtype.bytes())
+    }
+
+    fn run(
+        &self,
+        [a, b, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        let scratch = &mut scratch[..self.scratch_bytes(pool.threads())];
+        with_number!(self.dtype, T => {
+            let (a, b, write) = (elements::<T>(a)?, elements(b)?, elements_mut(write)?);
+            triune_kernels::product(self.isa, &self.spec, a, b, write, elements_mut(scratch)?, pool)
+        })
+    }
+}
+
+pub(super) fn tmatmul(checker: &Checker<'_>, command: &command::TMatMul) -> Result<Prepared> {
+    let dtype = command.dtype;
+    if dtype != DType::F64 && (dtype.is_float() || dtype.is_storage() || dtype == DType::Bool) {
+        return bad("dtype", format!("the type is {dtype}, it can be an integer type or float64"));
+    }
+    let [batch, m, n, k] = [command.batch, command.m, command.n, command.k].map(u64::from);
+    let count = |factors: [u64; 3]| factors.into_iter().fold(1_u64, u64::saturating_mul);
+    let bytes = dtype.bytes() as u64;
+    let b_batch = if command.shared_b { 1 } else { batch };
+    let a = checker.dense("a", command.a, bytes, count([batch, m, k]))?;
+    let b = checker.dense("b", command.b, bytes, count([b_batch, k, n]))?;
+    let output = checker.dense("output", command.output, bytes, count([batch, m, n]))?;
+    let [batch, m, n, k] = [batch, m, n, k].map(|extent| extent as usize);
+    let spec = TMatMulSpec { batch, m, n, k, shared_b: command.shared_b };
+    checker.finish([a, b], &output, false, TMatMulStep { spec, dtype, isa: checker.isa })
 }

@@ -8,7 +8,7 @@ use super::super::{
     operands::{MAX_READS, Prepared, Step},
 };
 use super::conv::q8;
-use super::{FLOAT, elements, elements_mut, expect_scale, wide};
+use super::{EIGHT_BIT, FLOAT, elements, elements_mut, expect_scale, wide};
 use crate::command;
 
 /// What reals become.
@@ -66,6 +66,50 @@ pub(super) fn quantize(checker: &Checker<'_>, command: &command::Quantize) -> Re
     let encoding = q8("output", "quant.zero_point", command.output.dtype, command.quant.zero_point)?;
     let kind = Kind::Quantize(encoding, command.rounding);
     convert(checker, kind, command.quant.scale, &command.input, &command.output)
+}
+
+#[derive(Debug)]
+struct QuantizeByStep {
+    signed: bool,
+    rounding: Rounding,
+    input: Nhwc,
+    output: Nhwc,
+    isa: Isa,
+}
+
+impl Step for QuantizeByStep {
+    fn run(
+        &self,
+        [x, scale, zero_point, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        let Self { signed, rounding, input, output, isa } = *self;
+        let Some(&scale) = elements::<f32>(scale)?.first() else {
+            return Err(KernelError::Invalid("a quantizer without a scale"));
+        };
+        let zero_point = zero_point.first().map_or(0, |&byte| Q8 { signed, zero_point: 0 }.value(byte));
+        let quant = Q8 { signed, zero_point };
+        triune_kernels::quantize_by(isa, scale, quant, rounding, elements(x)?, input, write, output, pool)
+    }
+}
+
+pub(super) fn quantize_by(checker: &Checker<'_>, command: &command::QuantizeBy) -> Result<Prepared> {
+    expect_dtype("input", command.input.dtype, FLOAT)?;
+    expect_dtype("output", command.output.dtype, EIGHT_BIT)?;
+    let [input, output] = maps(checker, &command.input, &command.output)?;
+    let scale = checker.dense("scale", command.scale, 4, 1)?;
+    let zero_point = command.zero_point.map(|addr| checker.dense("zero_point", addr, 1, 1)).transpose()?;
+    let step = QuantizeByStep {
+        signed: command.output.dtype == DType::I8,
+        rounding: command.rounding,
+        input: input.nhwc,
+        output: output.nhwc,
+        isa: checker.isa,
+    };
+    let reads = [Some(input.placed), Some(scale), zero_point];
+    checker.finish_some(reads, &output.placed, false, step)
 }
 
 pub(super) fn dequantize(checker: &Checker<'_>, command: &command::Dequantize) -> Result<Prepared> {

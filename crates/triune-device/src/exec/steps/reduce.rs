@@ -78,6 +78,7 @@ struct ArgReduceStep {
     nest: Reduction,
     dtype: DType,
     wide: bool,
+    isa: Isa,
 }
 
 impl Step for ArgReduceStep {
@@ -92,9 +93,9 @@ impl Step for ArgReduceStep {
         with_number!(self.dtype, T => {
             let x = elements::<T>(x)?;
             if self.wide {
-                triune_kernels::arg_reduce::<T, i64>(largest, last, &nest, x, elements_mut(write)?, pool)
+                triune_kernels::arg_reduce::<T, i64>(self.isa, largest, last, &nest, x, elements_mut(write)?, pool)
             } else {
-                triune_kernels::arg_reduce::<T, i32>(largest, last, &nest, x, elements_mut(write)?, pool)
+                triune_kernels::arg_reduce::<T, i32>(self.isa, largest, last, &nest, x, elements_mut(write)?, pool)
             }
         })
     }
@@ -115,6 +116,6 @@ pub(super) fn arg_reduce(checker: &Checker<'_>, command: &command::ArgReduce) ->
     let (dtype, wide) = (input.dtype, output.dtype == DType::I64);
     let reduced = std::array::from_fn(|index| index == *axis as usize);
     let (input, output, nest) = nest(checker, *dims, reduced, input, output)?;
-    let step = ArgReduceStep { largest: *largest, last: *last, nest, dtype, wide };
+    let step = ArgReduceStep { largest: *largest, last: *last, nest, dtype, wide, isa: checker.isa };
     checker.finish([input], &output, false, step)
 }

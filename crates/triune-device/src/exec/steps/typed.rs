@@ -168,22 +168,23 @@ fn convert_direct(
         ($($from:ident: $source:ty => [$($to:ident: $target:ty),*]),* $(,)?) => {
             match (from, to) {
                 $($((DType::$from, DType::$to) => triune_kernels::convert::<$source, $target>(
+                    isa,
                     shape,
                     elements(x)?,
                     elements_mut(write)?,
                     pool,
                 ),)*)*
                 (DType::Bool, DType::I64) => {
-                    triune_kernels::convert::<Truth, i64>(shape, Truth::slice(x), elements_mut(write)?, pool)
+                    triune_kernels::convert::<Truth, i64>(isa, shape, Truth::slice(x), elements_mut(write)?, pool)
                 }
                 (DType::Bool, DType::F32) => {
-                    triune_kernels::convert::<Truth, f32>(shape, Truth::slice(x), elements_mut(write)?, pool)
+                    triune_kernels::convert::<Truth, f32>(isa, shape, Truth::slice(x), elements_mut(write)?, pool)
                 }
                 (DType::I64, DType::Bool) => {
-                    triune_kernels::convert::<i64, Truth>(shape, elements(x)?, Truth::slice_mut(write), pool)
+                    triune_kernels::convert::<i64, Truth>(isa, shape, elements(x)?, Truth::slice_mut(write), pool)
                 }
                 (DType::F64, DType::Bool) => {
-                    triune_kernels::convert::<f64, Truth>(shape, elements(x)?, Truth::slice_mut(write), pool)
+                    triune_kernels::convert::<f64, Truth>(isa, shape, elements(x)?, Truth::slice_mut(write), pool)
                 }
                 _ => Err(KernelError::Invalid("a conversion without a loop")),
             }
@@ -255,6 +256,7 @@ pub(super) fn convert(checker: &Checker<'_>, command: &command::Convert) -> Resu
 
 #[derive(Debug)]
 struct SelectStep {
+    isa: Isa,
     choice: Choice,
     bytes: usize,
 }
@@ -270,6 +272,7 @@ impl Step for SelectStep {
         macro_rules! select {
             ($type:ty) => {
                 triune_kernels::select::<$type>(
+                    self.isa,
                     &self.choice,
                     condition,
                     elements(a)?,
@@ -302,5 +305,5 @@ pub(super) fn select(checker: &Checker<'_>, command: &command::Select) -> Result
     ];
     let [c, x, y, out] = [condition, a, b, output].map(|operand| operand.element_strides());
     let choice = Choice::new(dims.map(|dim| dim as usize), c, x, y, out).map_err(refused("dims"))?;
-    checker.finish([condition, a, b], &output, true, SelectStep { choice, bytes })
+    checker.finish([condition, a, b], &output, true, SelectStep { isa: checker.isa, choice, bytes })
 }

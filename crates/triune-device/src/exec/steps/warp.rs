@@ -1,6 +1,6 @@
-//! Perspective warps: maps, matrices and image indices checked, the element type chosen.
+//! Perspective warps and weighted sums: maps, matrices and indices checked, the element type chosen.
 
-use triune_kernels::{Error as KernelError, Isa, Nhwc, Pool, Sample, WarpSpec};
+use triune_kernels::{Error as KernelError, Isa, Nhwc, Pool, Sample, WarpSpec, WeighSpec};
 use triune_tensor::DType;
 
 use super::super::{
@@ -85,4 +85,47 @@ pub(super) fn warp(checker: &Checker<'_>, command: &command::Warp) -> Result<Pre
         }
         None => checker.finish([input.placed, matrices], &output.placed, false, step),
     }
+}
+
+#[derive(Debug)]
+struct WeighStep {
+    spec: WeighSpec,
+    weighted: bool,
+    isa: Isa,
+}
+
+impl Step for WeighStep {
+    fn scratch_bytes(&self, threads: usize) -> usize {
+        self.spec.scratch_floats(threads).saturating_mul(4)
+    }
+
+    fn run(
+        &self,
+        [x, indices, factors, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        let factors = if self.weighted { Some(elements(factors)?) } else { None };
+        let scratch = elements_mut(&mut scratch[..self.scratch_bytes(pool.threads())])?;
+        let (x, indices, write) = (elements(x)?, elements(indices)?, elements_mut(write)?);
+        triune_kernels::weigh(self.isa, &self.spec, x, indices, factors, write, scratch, pool)
+    }
+}
+
+pub(super) fn weigh(checker: &Checker<'_>, command: &command::Weigh) -> Result<Prepared> {
+    let command::Weigh { batch, channels, elements, count, taps, shared, .. } = *command;
+    let floats = |factors: [u32; 3]| {
+        factors.into_iter().fold(1_u64, |product, factor| product.saturating_mul(factor.into()))
+    };
+    let own = floats([if shared { 1 } else { batch }, taps, count]);
+    let input = checker.dense("input", command.input, 4, floats([batch, channels, elements]))?;
+    let indices = checker.dense("indices", command.indices, 4, own)?;
+    let factors = command.factors.map(|addr| checker.dense("factors", addr, 4, own)).transpose()?;
+    let output = checker.dense("output", command.output, 4, floats([batch, channels, count]))?;
+    let [batch, channels, elements, count, taps] =
+        [batch, channels, elements, count, taps].map(|extent| extent as usize);
+    let spec = WeighSpec { batch, channels, elements, count, taps, shared };
+    let step = WeighStep { spec, weighted: factors.is_some(), isa: checker.isa };
+    checker.finish_some([Some(input), Some(indices), factors], &output, false, step)
 }

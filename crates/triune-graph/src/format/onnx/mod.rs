@@ -8,6 +8,7 @@ mod node;
 mod ops;
 mod proto;
 mod read;
+mod spelled;
 mod tensor;
 mod write;
 

@@ -7,6 +7,7 @@ use triune_tensor::{Rounding, Shape};
 use super::{
     NodeWriter,
     ops::{self, DEFAULT_DOMAIN},
+    spelled,
     tensor::dtype_number,
 };
 use crate::{
@@ -30,6 +31,7 @@ const OPSET: i64 = 13;
 pub fn write(graph: &Graph) -> Result<Vec<u8>, Error> {
     graph.expect_numbers()?;
     let graph = &expanded(graph)?;
+    let graph = &spelled::out(graph);
     let graph = &with_limits_as_operands(graph);
     // What the first round needs decides how the second one writes; opsets only grow, so two more always settle it.
     let mut target = OPSET;

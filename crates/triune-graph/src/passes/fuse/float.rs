@@ -38,6 +38,47 @@ pub(super) fn join_products(rewriter: &mut Rewriter<'_>, index: usize) {
     rewriter.replace(index, node);
 }
 
+/// Products of bytes that become reals and are multiplied with a factor, as dynamically quantized networks have them: the product
+/// gives these reals itself, with the same roundings.
+pub(super) fn join_factors(rewriter: &mut Rewriter<'_>, index: usize) {
+    join_factor(rewriter, index);
+}
+
+fn join_factor(rewriter: &mut Rewriter<'_>, index: usize) -> Option<()> {
+    let node = rewriter.get(index)?;
+    let Op::Binary(Binary { kind: BinaryKind::Mul, epilogue }) = &node.op else { return None };
+    let (&[Some(a), Some(b)], &[Some(output)]) = (&node.inputs[..], &node.outputs[..]) else { return None };
+    (epilogue.stages.is_empty() && node.quant.is_none()).then_some(())?;
+    let shape = rewriter.value(output).fixed_shape()?;
+    let (cast, product, factor) = [(a, b), (b, a)].into_iter().find_map(|(reals, factor)| {
+        let (cast, converts) = rewriter.producer(reals)?;
+        let sums = converts.inputs.first().copied().flatten()?;
+        let (product, multiplies) = rewriter.producer(sums)?;
+        let own = rewriter.value(factor);
+        let dims = own.fixed_shape()?;
+        // One for all, or one per column.
+        let (last, others) = dims.split_last().map_or((1, &[][..]), |(last, others)| (*last, others));
+        let spreads = others.iter().all(|&extent| extent == 1) && (last == 1 || Some(&last) == shape.last());
+        let fits = matches!(&converts.op, Op::Cast(cast) if cast.to == DType::F32)
+            && matches!(multiplies.op, Op::IntegerMatMul(_))
+            && multiplies.inputs.get(4).copied().flatten().is_none()
+            && rewriter.is_private(reals)
+            && rewriter.is_private(sums)
+            && rewriter.value(sums).fixed_shape() == Some(shape)
+            && own.dtype == Some(DType::F32)
+            && spreads;
+        fits.then_some((cast, product, factor))
+    })?;
+    let mut node = rewriter.get(product)?.clone();
+    node.inputs.resize(4, None);
+    node.inputs.push(Some(factor));
+    node.outputs = smallvec![Some(output)];
+    rewriter.remove(product);
+    rewriter.remove(cast);
+    rewriter.replace(index, node);
+    Some(())
+}
+
 /// Fuses the node at `index` into the one that makes its operand, where it is such a step.
 pub(super) fn absorb(rewriter: &mut Rewriter<'_>, index: usize) {
     let Some(node) = rewriter.get(index) else { return };

@@ -95,9 +95,7 @@ pub(super) fn swish_of(f: &mut Scope<'_, '_>, x: ValueId, alpha: f32) -> Result<
     if alpha.to_bits() == 1_f32.to_bits() {
         return f.unary(UnaryKind::Silu, x);
     }
-    let gate = f.mul_number(x, f64::from(alpha))?;
-    let gate = f.unary(UnaryKind::Sigmoid, gate)?;
-    f.mul(x, gate)
+    f.unary(UnaryKind::Gate { alpha, beta: 0.0 }, x)
 }
 
 fn swish(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
@@ -122,24 +120,12 @@ fn swiglu(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
 
 /// x·Φ(x), or x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))).
 fn gelu(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    if !node.choice("approximate", "none", &[("none", false), ("tanh", true)])? {
-        return Ok(UnaryKind::Gelu.into());
-    }
-    Ok(node.function(|f| gelu_by_tanh(f, f.input(0)?)).into())
+    let by_tanh = node.choice("approximate", "none", &[("none", false), ("tanh", true)])?;
+    Ok(if by_tanh { GELU_BY_TANH } else { UnaryKind::Gelu }.into())
 }
 
-/// x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))).
-pub(super) fn gelu_by_tanh(f: &mut Scope<'_, '_>, x: ValueId) -> Result<ValueId, Error> {
-    let square = f.mul(x, x)?;
-    let cube = f.mul(square, x)?;
-    let cube = f.mul_number(cube, 0.044_715)?;
-    let sum = f.add(x, cube)?;
-    let sum = f.mul_number(sum, (2.0 / std::f64::consts::PI).sqrt())?;
-    let gate = f.unary(UnaryKind::Tanh, sum)?;
-    let gate = f.add_number(gate, 1.0)?;
-    let half = f.mul_number(x, 0.5)?;
-    f.mul(half, gate)
-}
+/// x/2·(1 + tanh u) = x/(1 + e⁻²ᵘ), u = √(2/π)·(x + 0.044715·x³).
+pub(super) const GELU_BY_TANH: UnaryKind = UnaryKind::Gate { alpha: 1.595_769_2, beta: 0.071_354_814 };
 
 /// Runs `body` along one axis. Before opset 13 all axes from the given one on form a row.
 fn along_rows(

@@ -82,15 +82,13 @@ impl Attention {
         if own == 0 || !heads.is_multiple_of(own) || f.shape(v)[1] != own {
             return Err(f.wrong(format!("{heads} heads of queries for {own} of keys")));
         }
-        if heads != own {
-            k = repeated(f, k, heads / own)?;
-            v = repeated(f, v, heads / own)?;
-        }
-        let scale = self.scale.map_or_else(|| 1.0 / (queries[3] as f64).sqrt(), f64::from).sqrt();
+        let scale = self.scale.map_or_else(|| 1.0 / (queries[3] as f64).sqrt(), f64::from);
         let q = f.mul_number(q, scale)?;
-        let k = f.mul_number(k, scale)?;
+        // Heads that share keys are rows of one product.
+        let q = f.reshape(q, &[queries[0], own, heads / own * queries[2], queries[3]])?;
         let k = f.transpose(k, &[0, 1, 3, 2])?;
-        let mut scores = f.matmul(q, k)?;
+        let scores = f.matmul(q, k)?;
+        let mut scores = f.reshape(scores, &[queries[0], heads, queries[2], keys[2]])?;
         let product = scores;
         if self.cap > 0.0 {
             let cap = f.scalar_like(f64::from(self.cap), scores);
@@ -119,7 +117,10 @@ impl Attention {
             weights = f.choose(blind, zero, weights)?;
         }
         let weights = f.cast(weights, dtype)?;
-        let mut y = f.matmul(weights, v)?;
+        let rows = f.reshape(weights, &[queries[0], own, heads / own * queries[2], keys[2]])?;
+        let y = f.matmul(rows, v)?;
+        let width = f.shape(v)[3];
+        let mut y = f.reshape(y, &[queries[0], heads, queries[2], width])?;
         if flat {
             let shape = f.shape(y);
             y = f.transpose(y, &[0, 2, 1, 3])?;
@@ -252,10 +253,11 @@ fn rotary_embedding(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         .function(move |f| {
             let x = f.input(0)?;
             let whole = f.shape(x);
-            let by_head = match *whole {
-                [_, _, _, _] => f.transpose(x, &[0, 2, 1, 3])?,
+            // Heads stand before places, or behind them; the angles follow.
+            let (by_head, places, head_axis) = match *whole {
+                [_, _, places, _] => (x, places, 1),
                 [batch, places, all] if heads > 0 && all.is_multiple_of(heads) => {
-                    f.reshape(x, &[batch, places, heads, all / heads])?
+                    (f.reshape(x, &[batch, places, heads, all / heads])?, places, 2)
                 }
                 _ => return Err(f.wrong(format!("operand {whole} in {heads} heads"))),
             };
@@ -273,32 +275,38 @@ fn rotary_embedding(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
                     None => cache,
                 };
                 let dims = f.shape(cache);
-                if dims[..] != [shape[0], shape[1], half] {
+                if dims[..] != [shape[0], places, half] {
                     return Err(f.wrong(format!("angles {dims} for {shape} of which {width} turn")));
                 }
-                *angle = f.reshape(cache, &[shape[0], shape[1], 1, half])?;
+                let mut dims = [shape[0], places, places, half];
+                dims[head_axis] = 1;
+                *angle = f.reshape(cache, &dims)?;
             }
             let [cos, sin] = angles;
             let turned = f.slice(by_head, 3, 0, width as i64)?;
-            let (first, second) = if interleaved {
-                (f.slice_by(turned, 3, 0, i64::MAX, 2)?, f.slice_by(turned, 3, 1, i64::MAX, 2)?)
-            } else {
-                (f.slice(turned, 3, 0, half as i64)?, f.slice(turned, 3, half as i64, width as i64)?)
-            };
-            let (a, b) = (f.mul(cos, first)?, f.mul(sin, second)?);
-            let (c, d) = (f.mul(sin, first)?, f.mul(cos, second)?);
-            let (real, imaginary) = (f.sub(a, b)?, f.add(c, d)?);
             let turned = if interleaved {
+                let first = f.slice_by(turned, 3, 0, i64::MAX, 2)?;
+                let second = f.slice_by(turned, 3, 1, i64::MAX, 2)?;
+                let (a, b) = (f.mul(cos, first)?, f.mul(sin, second)?);
+                let (c, d) = (f.mul(sin, first)?, f.mul(cos, second)?);
+                let (real, imaginary) = (f.sub(a, b)?, f.add(c, d)?);
                 let dims = [shape[0], shape[1], shape[2], half, 1];
                 let (real, imaginary) = (f.reshape(real, &dims)?, f.reshape(imaginary, &dims)?);
                 let pairs = f.concat(&[real, imaginary], 4)?;
                 f.reshape(pairs, &[shape[0], shape[1], shape[2], width])?
             } else {
-                f.concat(&[real, imaginary], 3)?
+                // Whole rows at a time: x·(cos, cos) + (second, first)·(−sin, sin).
+                let minus = f.unary(UnaryKind::Neg, sin)?;
+                let (cos, sin) = (f.concat(&[cos, cos], 3)?, f.concat(&[minus, sin], 3)?);
+                let first = f.slice(turned, 3, 0, half as i64)?;
+                let second = f.slice(turned, 3, half as i64, width as i64)?;
+                let other = f.concat(&[second, first], 3)?;
+                let (own, other) = (f.mul(turned, cos)?, f.mul(other, sin)?);
+                f.add(own, other)?
             };
             let rest = f.slice(by_head, 3, width as i64, i64::MAX)?;
             let result = if width == shape[3] { turned } else { f.concat(&[turned, rest], 3)? };
-            if whole.rank() == 4 { f.transpose(result, &[0, 2, 1, 3]) } else { f.reshape(result, &whole) }
+            f.reshape(result, &whole)
         })
         .into())
 }

@@ -7,7 +7,11 @@ use super::{
     grid::{sample_all, zeros_outside},
     operators,
 };
-use crate::{Error, Op, functions::Scope, ops::ScatterElements};
+use crate::{
+    Error, Op,
+    functions::Scope,
+    ops::{ScatterElements, Weigh},
+};
 
 /// One number for each of `axes`; 1 where none are given.
 fn steps(f: &Scope<'_, '_>, list: Option<&[usize]>, axes: usize, name: &str) -> Result<Vec<usize>, Error> {
@@ -132,6 +136,25 @@ fn col2im(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         let dims = [&[shape[0], channels], image.as_slice()].concat();
         if rows == 0 {
             return f.expand(zero, &dims);
+        }
+        let small = i32::try_from(taps * places).is_ok()
+            && area.checked_mul(taps).is_some_and(|all| all <= Scope::MOST);
+        if small && (f.dtype(x) == DType::F32 || f.dtype(x).is_half()) {
+            // For each element what falls on it, of which no tap has two.
+            let mut sources = vec![-1.0; area * taps];
+            for (source, &target) in targets.iter().enumerate() {
+                if target < area as i64 {
+                    sources[source / places * area + target as usize] = source as f64;
+                }
+            }
+            let dtype = f.dtype(x);
+            let sources = f.numbers(&sources, DType::I32);
+            let sources = f.reshape(sources, &[1, taps, area])?;
+            let columns = f.reshape(x, &[shape[0], channels, taps * places])?;
+            let columns = f.cast(columns, DType::F32)?;
+            let sums = f.op(Op::Weigh(Weigh), &[columns, sources])?;
+            let sums = f.cast(sums, dtype)?;
+            return f.reshape(sums, &dims);
         }
         let whole = f.expand(zero, &[rows, area + 1])?;
         let targets = f.list(&targets);

@@ -1,6 +1,8 @@
 //! Running sums and products along an axis.
 
-use super::{DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, operators};
+use super::{
+    DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, mistaken, operators,
+};
 use crate::{Error, Op, functions::running, ops::BinaryKind};
 
 /// What of the elements before (or, in reverse, from) each one becomes; without itself if `exclusive`.
@@ -14,8 +16,16 @@ fn running(node: &mut NodeReader<'_, '_>, kind: BinaryKind) -> Result<Op, Error>
     Ok(function.deciding(&[1]).into())
 }
 
+/// The axis is an operand by then.
+fn write(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+    let Op::Running(op) = op else { return Err(mistaken(op)) };
+    writer.int("exclusive", op.exclusive.into());
+    writer.int("reverse", op.reverse.into());
+    Ok(())
+}
+
 operators! {
     DEFAULT_DOMAIN;
-    "CumProd": [26] {2, 2, 1 => |node| running(node, BinaryKind::Mul)};
-    "CumSum": [11, 14] {2, 2, 1 => |node| running(node, BinaryKind::Add)};
+    "CumProd": [26] {2, 2, 1 => |node| running(node, BinaryKind::Mul)} write write;
+    "CumSum": [11, 14] {2, 2, 1 => |node| running(node, BinaryKind::Add)} write write;
 }

@@ -6,7 +6,7 @@ use super::{DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, oper
 use crate::{
     Error, Op, ValueId,
     functions::Scope,
-    ops::{BinaryKind, GatherElements, UnaryKind},
+    ops::{BinaryKind, GatherElements, UnaryKind, Weigh},
 };
 
 #[derive(Clone, Copy, PartialEq)]
@@ -209,6 +209,11 @@ pub(super) fn sample_all(
     shape: &[usize],
     count: usize,
 ) -> Result<ValueId, Error> {
+    let real = f.dtype(pixels) == DType::F32 || f.dtype(pixels).is_half();
+    let area = shape[2..].iter().try_fold(1_usize, |area, &extent| area.checked_mul(extent));
+    if real && area.is_some_and(|area| i32::try_from(area).is_ok()) {
+        return weighed(f, pixels, taps, shape);
+    }
     let mut total = None;
     let mut choice = vec![0; taps.len()];
     loop {
@@ -225,6 +230,50 @@ pub(super) fn sample_all(
         choice[axis + 1..].fill(0);
     }
     total.ok_or_else(|| f.wrong("no samples"))
+}
+
+/// The same of reals of 32 bits, all channels by the indices and factors of one.
+fn weighed(
+    f: &mut Scope<'_, '_>,
+    pixels: ValueId,
+    taps: &[Vec<Tap>],
+    shape: &[usize],
+) -> Result<ValueId, Error> {
+    let (mut indices, mut factors) = (Vec::new(), Vec::new());
+    let mut choice = vec![0; taps.len()];
+    loop {
+        let chosen: Vec<Tap> = choice.iter().zip(taps).map(|(&index, taps)| taps[index]).collect();
+        let mut index = f.cast(chosen[0].place, DType::I32)?;
+        for (axis, tap) in chosen.iter().enumerate().skip(1) {
+            let row = f.integer(shape[2 + axis] as i64, DType::I32);
+            let place = f.cast(tap.place, DType::I32)?;
+            index = f.mul(index, row)?;
+            index = f.add(index, place)?;
+        }
+        let outside = f.integer(-1, DType::I32);
+        for inside in chosen.iter().filter_map(|tap| tap.inside) {
+            index = f.choose(inside, index, outside)?;
+        }
+        indices.push(index);
+        let mut own = chosen.iter().filter_map(|tap| tap.factor);
+        if let Some(mut factor) = own.next() {
+            for other in own {
+                factor = f.mul(factor, other)?;
+            }
+            factors.push(factor);
+        }
+        let Some(axis) = (0..taps.len()).rev().find(|&axis| choice[axis] + 1 < taps[axis].len()) else {
+            break;
+        };
+        choice[axis] += 1;
+        choice[axis + 1..].fill(0);
+    }
+    let pixels = f.cast(pixels, DType::F32)?;
+    let mut operands = vec![pixels, f.concat(&indices, 1)?];
+    if factors.len() == indices.len() {
+        operands.push(f.concat(&factors, 1)?);
+    }
+    f.op(Op::Weigh(Weigh), &operands)
 }
 
 /// One element of each sample, times its factors.

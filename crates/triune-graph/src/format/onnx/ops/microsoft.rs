@@ -4,7 +4,7 @@ use triune_tensor::{DType, Shape, memory};
 
 use super::{
     Form, Meaning, NodeReader, Operator, Signature, activation, conv, operators, quant,
-    quantized::{centered, spread},
+    quantized::{product, spread},
     recurrent,
 };
 use crate::{
@@ -47,7 +47,7 @@ fn fast_gelu(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
     if let Some(bias) = f.get(1) {
         x = f.add(x, bias)?;
     }
-    activation::gelu_by_tanh(f, x)
+    f.unary(activation::GELU_BY_TANH, x)
 }
 
 fn bias_gelu(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
@@ -113,10 +113,11 @@ fn skip_simplified(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         .into())
 }
 
-/// Sums of products of integers as reals: times both scales, plus a bias.
+/// A product of integers without their zero points as reals: times both scales, plus a bias.
 fn scaled(
     f: &mut Scope<'_, '_>,
-    sums: ValueId,
+    operands: [ValueId; 2],
+    zero_points: [Option<ValueId>; 2],
     scales: [ValueId; 2],
     bias: Option<ValueId>,
 ) -> Result<ValueId, Error> {
@@ -126,8 +127,13 @@ fn scaled(
     let dtype = f.dtype(a);
     let (a, b) = (f.cast(a, DType::F32)?, f.cast(b, DType::F32)?);
     let factor = f.mul(a, b)?;
-    let reals = f.cast(sums, DType::F32)?;
-    let y = f.mul(reals, factor)?;
+    let y = if let Some(y) = exact::of_bytes(f, operands, zero_points, Some(factor))? {
+        y
+    } else {
+        let sums = product(f, operands, zero_points)?;
+        let reals = f.cast(sums, DType::F32)?;
+        f.mul(reals, factor)?
+    };
     let Some(bias) = bias else { return f.cast(y, dtype) };
     let bias = f.cast(bias, DType::F32)?;
     let y = f.add(y, bias)?;
@@ -136,22 +142,16 @@ fn scaled(
 
 /// A · B as reals; operands A, B, their scales, their zero points, a bias.
 fn matmul_integer_to_float(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
-    let (a, b) = (f.input(0)?, f.input(1)?);
-    let a = centered(f, a, f.get(4), true)?;
-    let b = centered(f, b, f.get(5), false)?;
-    let sums = exact::product(f, a, b)?;
-    scaled(f, sums, [f.input(2)?, f.input(3)?], f.get(6))
+    let scales = [f.input(2)?, f.input(3)?];
+    scaled(f, [f.input(0)?, f.input(1)?], [f.get(4), f.get(5)], scales, f.get(6))
 }
 
 /// The same of reals A, quantized by their range; operands A, B, B's scale and zero point, a bias.
 fn dynamic_quantize_matmul(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
     let x = f.input(0)?;
     let [bytes, scale, zero_point] = quant::by_range(f, x)?;
-    let a = centered(f, bytes, Some(zero_point), true)?;
-    let b = f.input(1)?;
-    let b = centered(f, b, f.get(3), false)?;
-    let sums = exact::product(f, a, b)?;
-    scaled(f, sums, [scale, f.input(2)?], f.get(4))
+    let scales = [scale, f.input(2)?];
+    scaled(f, [bytes, f.input(1)?], [Some(zero_point), f.get(3)], scales, f.get(4))
 }
 
 /// What `MatMulNBits` says of its matrix.

@@ -6,7 +6,7 @@ use super::{DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, conv
 use crate::{
     Error, Op, ValueId,
     functions::{Scope, exact},
-    ops::{BinaryKind, UnaryKind},
+    ops::{BinaryKind, QuantizeLinear, UnaryKind},
 };
 
 /// Operand `index` without its zero point, of which a matrix on the left may have one per row. Bytes become f32, which holds
@@ -91,18 +91,26 @@ fn conv_integer(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
 
 /// A · B in 32 bits; operands A, B, and their zero points.
 fn matmul_integer(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
-    let (a, b) = (f.input(0)?, f.input(1)?);
-    let a = centered(f, a, f.get(2), true)?;
-    let b = centered(f, b, f.get(3), false)?;
+    product(f, [f.input(0)?, f.input(1)?], [f.get(2), f.get(3)])
+}
+
+/// A · B in 32 bits without the zero points of both.
+pub(super) fn product(
+    f: &mut Scope<'_, '_>,
+    [a, b]: [ValueId; 2],
+    zero_points: [Option<ValueId>; 2],
+) -> Result<ValueId, Error> {
+    if let Some(sums) = exact::of_bytes(f, [a, b], zero_points, None)? {
+        return Ok(sums);
+    }
+    let a = centered(f, a, zero_points[0], true)?;
+    let b = centered(f, b, zero_points[1], false)?;
     exact::product(f, a, b)
 }
 
 /// A · B for bytes again: operands a, its scale and zero point, b and its own, and the result's.
 fn qlinear_matmul(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
-    let (a, b) = (f.input(0)?, f.input(3)?);
-    let a = centered(f, a, f.get(2), true)?;
-    let b = centered(f, b, f.get(5), false)?;
-    let sums = exact::product(f, a, b)?;
+    let (operands, zero_points) = ([f.input(0)?, f.input(3)?], [f.get(2), f.get(5)]);
     let mut scales = Vec::with_capacity(3);
     for (index, by_row) in [(1, true), (4, false), (6, true)] {
         let scale = f.input(index)?;
@@ -111,8 +119,21 @@ fn qlinear_matmul(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
     }
     let factor = f.mul(scales[0], scales[1])?;
     let factor = f.div(factor, scales[2])?;
-    let reals = f.cast(sums, DType::F32)?;
-    let scaled = f.mul(reals, factor)?;
+    let scaled = if let Some(scaled) = exact::of_bytes(f, operands, zero_points, Some(factor))? {
+        scaled
+    } else {
+        let sums = product(f, operands, zero_points)?;
+        let reals = f.cast(sums, DType::F32)?;
+        f.mul(reals, factor)?
+    };
+    let target = f.input(7)?;
+    if f.shape(target).elements() == Some(1) && f.dtype(target).is_quantized() {
+        // A quantizer rounds, adds and limits just so; a quotient by 1 is exact.
+        let one = f.scalar(1.0, DType::F32);
+        let target = f.reshape(target, &[])?;
+        let op = QuantizeLinear { axis: 1, dtype: f.dtype(target) };
+        return f.op(Op::QuantizeLinear(op), &[scaled, one, target]);
+    }
     let rounded = f.unary(UnaryKind::Round, scaled)?;
     let zero_point = f.input(7)?;
     let dtype = f.dtype(zero_point);
@@ -129,7 +150,7 @@ fn qlinear_matmul(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
 operators! {
     DEFAULT_DOMAIN;
     "ConvInteger": [10] {2, 4, 1 => conv_integer};
-    "MatMulInteger": [10] {2, 4, 1 => body matmul_integer};
+    "MatMulInteger": [10] {2, 4, 1 => body matmul_integer} write super::bare;
     "QLinearConv": [10] {8, 9, 1 => qlinear::convolution};
     "QLinearMatMul": [10, 21] {8, 8, 1 => body qlinear_matmul};
 }

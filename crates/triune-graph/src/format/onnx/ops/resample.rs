@@ -7,7 +7,7 @@ use super::NodeReader;
 use crate::{
     Constant, Error, Op, ValueId,
     functions::Scope,
-    ops::{CoordinateMode, Resize, ResizeMode},
+    ops::{CoordinateMode, Resize, ResizeMode, Weigh},
 };
 
 /// How values are made.
@@ -114,8 +114,13 @@ impl Resampling {
             return Err(f.wrong(format!("input {shape} has no elements to make others of")));
         }
         let region = self.region(f, axes.len())?;
-        for (index, &axis) in axes.iter().enumerate() {
-            let (length, out) = (lengths[index], outs[index]);
+        // Axes that shrink go first, the last ones before others: what is left for the next is less, and lies as it is taken.
+        let mut order: Vec<usize> = (0..axes.len()).collect();
+        if !matches!(self.mode, Mode::Nearest(_)) {
+            order.sort_by_key(|&index| (outs[index] >= lengths[index], std::cmp::Reverse(axes[index])));
+        }
+        for index in order {
+            let (axis, length, out) = (axes[index], lengths[index], outs[index]);
             let range =
                 region.as_ref().map_or((0.0, 1.0), |region| (region[index], region[index + axes.len()]));
             if length == out && scales[index] == 1.0 && region.is_none() {
@@ -194,18 +199,10 @@ impl Resampling {
             if !matches!(dtype, DType::F32 | DType::F16 | DType::F64) {
                 return Err(f.unsupported(format!("means of {dtype}")));
             }
-            let mut matrix = vec![0.0; places.length * places.out];
-            for at in 0..places.out {
-                for (from, factor) in self.factors(places, at) {
-                    matrix[from * places.out + at] += factor;
-                }
-            }
-            let matrix = f.reals(&matrix, dtype);
-            let matrix = f.reshape(matrix, &[places.length, places.out])?;
             let mut perm: Vec<usize> = (0..rank).collect();
             perm.swap(axis, rank - 1);
             let rows = if axis == rank - 1 { x } else { f.transpose(x, &perm)? };
-            let rows = f.matmul(rows, matrix)?;
+            let rows = self.rows(f, rows, places)?;
             if axis == rank - 1 { rows } else { f.transpose(rows, &perm)? }
         };
         let outside: Vec<i64> = (0..places.out).map(|at| i64::from(places.is_outside(at))).collect();
@@ -219,6 +216,44 @@ impl Resampling {
             result = f.choose(outside, value, result)?;
         }
         Ok(result)
+    }
+
+    /// Resamples along the last axis.
+    fn rows(&self, f: &mut Scope<'_, '_>, x: ValueId, places: &Places) -> Result<ValueId, Error> {
+        /// How many times shorter than rows sums have to be, for their elements to be picked rather than multiplied with a matrix.
+        const SPARSE: usize = 8;
+        let (dtype, mut dims) = (f.dtype(x), f.shape(x).to_vec());
+        let all: Vec<Vec<(usize, f64)>> = (0..places.out).map(|at| self.factors(places, at)).collect();
+        let taps = all.iter().map(Vec::len).max().unwrap_or(0);
+        if dtype == DType::F64 || taps.saturating_mul(SPARSE) > places.length || dims.contains(&0) {
+            let mut matrix = vec![0.0; places.length * places.out];
+            for (at, factors) in all.iter().enumerate() {
+                for &(from, factor) in factors {
+                    matrix[from * places.out + at] += factor;
+                }
+            }
+            let matrix = f.reals(&matrix, dtype);
+            let matrix = f.reshape(matrix, &[places.length, places.out])?;
+            return f.matmul(x, matrix);
+        }
+        let (mut indices, mut factors) = (vec![-1.0; taps * places.out], vec![0.0; taps * places.out]);
+        for (at, own) in all.iter().enumerate() {
+            for (tap, &(from, factor)) in own.iter().enumerate() {
+                indices[tap * places.out + at] = from as f64;
+                factors[tap * places.out + at] = factor;
+            }
+        }
+        let (indices, factors) = (f.numbers(&indices, DType::I32), f.reals(&factors, DType::F32));
+        let (indices, factors) =
+            (f.reshape(indices, &[1, taps, places.out])?, f.reshape(factors, &[1, taps, places.out])?);
+        let last = dims.len() - 1;
+        let rows = dims[..last].iter().product();
+        let x = f.reshape(x, &[1, rows, places.length])?;
+        let x = f.cast(x, DType::F32)?;
+        let y = f.op(Op::Weigh(Weigh), &[x, indices, factors])?;
+        let y = f.cast(y, dtype)?;
+        dims[last] = places.out;
+        f.reshape(y, &dims)
     }
 
     /// The elements that one of the result is made of, and their factors.

@@ -1,0 +1,162 @@
+//! Matrix products of numbers that networks rarely multiply: f64 and integers.
+//!
+//! A task takes a strip of columns: it packs them, row after row, and goes over all rows of A with sums in registers. Each sum goes
+//! through k from front to back, so that instruction sets and thread counts change no bit; f64 is rounded once per product and sum.
+#![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+
+use crate::cancel::Pace;
+use crate::dispatch::{Level, multiversion};
+use crate::parallel::{GRAIN, Shared};
+use crate::running::Summand;
+use crate::{Error, Isa, Pool};
+
+/// C = A·B per batch, all row-major and without gaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TMatMulSpec {
+    /// Matrices.
+    pub batch: usize,
+    /// Rows of C.
+    pub m: usize,
+    /// Columns of C.
+    pub n: usize,
+    /// Length of the sums.
+    pub k: usize,
+    /// Whether all batches use the same B.
+    pub shared_b: bool,
+}
+
+/// Columns of a strip, and rows whose sums are made together.
+const COLUMNS: usize = 16;
+const ROWS: usize = 4;
+
+impl TMatMulSpec {
+    /// Elements of scratch that [`product`] needs with a pool of `threads` threads.
+    pub fn scratch_elements(&self, threads: usize) -> usize {
+        self.k.saturating_mul(COLUMNS).saturating_mul(threads)
+    }
+}
+
+/// Computes `c` from `a` and `b`; integers wrap around.
+///
+/// Errors: slices shorter than the extents say, extents that overflow.
+pub fn product<T: Summand>(
+    isa: Isa,
+    spec: &TMatMulSpec,
+    a: &[T],
+    b: &[T],
+    c: &mut [T],
+    scratch: &mut [T],
+    pool: &Pool,
+) -> Result<(), Error> {
+    let TMatMulSpec { batch, m, n, k, shared_b } = *spec;
+    let elements = |factors: [usize; 3]| {
+        let product = factors.into_iter().try_fold(1_usize, usize::checked_mul);
+        product.ok_or(Error::Invalid("extents overflow"))
+    };
+    Error::check_len("a", a.len(), elements([batch, m, k])?)?;
+    Error::check_len("b", b.len(), elements([if shared_b { batch.min(1) } else { batch }, k, n])?)?;
+    Error::check_len("c", c.len(), elements([batch, m, n])?)?;
+    Error::check_len("scratch", scratch.len(), spec.scratch_elements(pool.threads()))?;
+    let work = [batch, m, n, k].into_iter().fold(1_usize, usize::saturating_mul);
+    if [batch, m, n].contains(&0) {
+        return Ok(());
+    }
+    let (level, strips) = (Level::new(isa), n.div_ceil(COLUMNS));
+    let (c, scratch) = (Shared::new(c), Shared::new(scratch));
+    let one = |task: usize, worker: usize| {
+        let (batch, strip) = (task / strips, task % strips);
+        // SAFETY: no two tasks of one run have the same worker at the same time; the length was checked.
+        let packed = unsafe { scratch.piece(worker * k * COLUMNS, k * COLUMNS) };
+        let a = &a[batch * m * k..][..m * k];
+        let b = &b[if shared_b { 0 } else { batch * k * n }..][..k * n];
+        // SAFETY: tasks have columns of their own, within the extents that were checked.
+        unsafe { multiply(level, a, b, spec, batch * m * n, strip * COLUMNS, packed, &c) };
+    };
+    if work <= GRAIN {
+        (0..batch * strips).for_each(|task| one(task, 0));
+    } else {
+        pool.run(batch * strips, &one);
+    }
+    Ok(())
+}
+
+multiversion! {
+    /// The columns from `first` on.
+    ///
+    /// # Safety
+    /// Nobody else has these columns of C, which begins at `start`.
+    unsafe fn multiply[T: Summand](
+        a: &[T], b: &[T], spec: &TMatMulSpec, start: usize, first: usize, packed: &mut [T], c: &Shared<'_, T>,
+    ) {
+        let TMatMulSpec { m, n, k, .. } = *spec;
+        let columns = COLUMNS.min(n - first);
+        let mut pace = Pace::new();
+        let few = m < ROWS;
+        if !few {
+            for (row, packed) in packed.chunks_exact_mut(COLUMNS).enumerate() {
+                packed[..columns].copy_from_slice(&b[row * n + first..][..columns]);
+                packed[columns..].fill(T::ZERO);
+            }
+        }
+        let mut row = 0;
+        while row < m {
+            if pace.stops(k.saturating_mul(COLUMNS * ROWS / 8)) {
+                return;
+            }
+            let rows = if m - row >= ROWS { ROWS } else { 1 };
+            let mut sums = [[T::ZERO; COLUMNS]; ROWS];
+            let own = &a[row * k..][..rows * k];
+            if rows == ROWS {
+                tile::<T, ROWS>(own, packed, k, &mut sums);
+            } else if few {
+                strip(own, &b[first..], n, columns, &mut sums[0]);
+            } else {
+                let mut one = [[T::ZERO; COLUMNS]];
+                tile::<T, 1>(own, packed, k, &mut one);
+                sums[0] = one[0];
+            }
+            for (at, sums) in sums[..rows].iter().enumerate() {
+                // SAFETY: the caller's contract.
+                let c = unsafe { c.piece(start + (row + at) * n + first, columns) };
+                c.copy_from_slice(&sums[..columns]);
+            }
+            row += rows;
+        }
+    }
+}
+
+/// Some rows times a packed strip.
+#[inline(always)]
+fn tile<T: Summand, const MR: usize>(a: &[T], packed: &[T], k: usize, sums: &mut [[T; COLUMNS]; MR]) {
+    let rows: [&[T]; MR] = std::array::from_fn(|row| &a[row * k..][..k]);
+    // In registers: what others can see would be stored and loaded again for each step.
+    let mut own = [[T::ZERO; COLUMNS]; MR];
+    for (step, b) in packed.as_chunks::<COLUMNS>().0.iter().enumerate() {
+        for (row, sums) in rows.iter().zip(&mut own) {
+            let a = row[step];
+            for (sum, &b) in sums.iter_mut().zip(b) {
+                *sum = sum.plus_product(a, b);
+            }
+        }
+    }
+    *sums = own;
+}
+
+/// One row times a strip where it lies.
+#[inline(always)]
+fn strip<T: Summand>(a: &[T], b: &[T], n: usize, columns: usize, sums: &mut [T; COLUMNS]) {
+    let mut own = [T::ZERO; COLUMNS];
+    for (step, &a) in a.iter().enumerate() {
+        let b = &b[step * n..];
+        if let Some(b) = b.first_chunk::<COLUMNS>().filter(|_| columns == COLUMNS) {
+            for (sum, &b) in own.iter_mut().zip(b) {
+                *sum = sum.plus_product(a, b);
+            }
+        } else {
+            for (sum, &b) in own.iter_mut().zip(&b[..columns]) {
+                *sum = sum.plus_product(a, b);
+            }
+        }
+    }
+    *sums = own;
+}
