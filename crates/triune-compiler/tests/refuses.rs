@@ -264,10 +264,10 @@ fn products_and_windows() {
         (
             one(
                 Op::MatMul(MatMul { epilogue: Epilogue::default() }),
-                &[of(DType::I32, &[2, 4]), of(DType::I32, &[4, 3])],
-                &[(DType::I32, &[2, 3])],
+                &[of(DType::F16, &[2, 4]), of(DType::F16, &[4, 3])],
+                &[(DType::F16, &[2, 3])],
             ),
-            "a int32 product of (2, 4) and (4, 3)",
+            "a float16 product of (2, 4) and (4, 3)",
         ),
         (
             one(

@@ -61,7 +61,8 @@ impl Lowering<'_> {
                 return self.matrix_product(node, &a_rows, weights, None, &op.epilogue, &out_rows);
             }
         }
-        if typed && a_dims.rank() >= 2 && b_dims.rank() >= 2 && op.epilogue.stages.is_empty() {
+        let computes = !(a_dtype.is_half() || a_dtype.is_storage() || a_dtype == DType::Bool);
+        if typed && computes && a_dims.rank() >= 2 && b_dims.rank() >= 2 && op.epilogue.stages.is_empty() {
             return self.typed_matmul(node, [a, b, y]);
         }
         if a_dtype != DType::F32 || a_dims.rank() < 2 || b_dims.rank() < 2 {
