@@ -453,11 +453,15 @@ fn movement() {
     let both = [false, false, false, false, true, true];
     let both = Reduction::new([1, 1, 1, 1, 2, 2], [0, 0, 0, 0, 3, 1], [0; 6], both).expect("a nest");
     let words = "a position is one along a single axis";
-    refused(arg_reduce(true, false, &both, &[1.0_f32; 5], &mut [0_i64; 1], &pool), words);
+    refused(arg_reduce(Isa::best(), true, false, &both, &[1.0_f32; 5], &mut [0_i64; 1], &pool), words);
     let one = nest([1, 1, 1, 1, 2, 2], last).expect("a nest");
-    assert_eq!(arg_reduce(true, false, &one, &[1.0_f32; 4], &mut [0_i64; 2], &pool), Ok(()));
-    short(arg_reduce(true, false, &one, &[1.0_f32; 3], &mut [0_i64; 2], &pool), "input", [4, 3]);
-    short(arg_reduce(true, false, &one, &[1.0_f32; 4], &mut [0_i64; 1], &pool), "output", [2, 1]);
+    assert_eq!(arg_reduce(Isa::best(), true, false, &one, &[1.0_f32; 4], &mut [0_i64; 2], &pool), Ok(()));
+    short(arg_reduce(Isa::best(), true, false, &one, &[1.0_f32; 3], &mut [0_i64; 2], &pool), "input", [4, 3]);
+    short(
+        arg_reduce(Isa::best(), true, false, &one, &[1.0_f32; 4], &mut [0_i64; 1], &pool),
+        "output",
+        [2, 1],
+    );
 }
 
 #[test]
