@@ -360,7 +360,7 @@ def test_weights_of_an_lstm_in_bytes() -> None:
         (few_bits(4, 64, 16, "")._replace(attributes={"K": 64, "block_size": 16}), "attribute 'N' is missing"),
         (few_bits(4, 64, 16, "")._replace(attributes={"N": 7, "K": 64, "block_size": 16}), "input B is not"),
         (few_bits(4, 64, 16, "")._replace(given=(0, 1)), "input B is not"),
-        (few_bits(4, 64, 16, "")._replace(attributes={"N": 2**40, "K": 2**40, "block_size": 16}), "more than"),
+        (few_bits(4, 64, 16, "")._replace(attributes={"N": 2**40, "K": 2**40, "block_size": 16}), "more elements"),
         (Case("FusedConv", MICROSOFT, [X, reals(6, 4, 3, 3)], {"activation": "Cube"}), "'activation' = 'Cube'"),
         (
             Case("QLinearConcat", MICROSOFT, [*result(np.uint8), *quantized(np.uint8, 2), zero(1)], {"axis": 0}),
