@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    Constant, Dim, Error, Graph, Node, Op, Provenance, Value, ValueId, ValueIds,
+    Constant, Dim, Error, Graph, Node, Op, Provenance, Value, ValueId,
     functions::{Function, Scope},
     graph::Origin,
     known::Evaluator,
@@ -117,7 +117,7 @@ pub(crate) fn of_function(
     }
     let outputs: Vec<ValueId> =
         (0..results).map(|index| graph.add_value(Value::named(format!("result {index}")))).collect();
-    let made: ValueIds = outputs.iter().copied().map(Some).collect();
+    let made: Vec<_> = outputs.iter().copied().map(Some).collect();
     let node = Node::new(at.node, function.clone(), inputs, made);
     let given = graph.values.len();
     let mut inference = Inference::new(&mut graph)?;

@@ -3,6 +3,7 @@
 //! Only maximal sections stay, those whose live set is no subset of a neighbour's; the others constrain nothing.
 
 use super::Buffer;
+use crate::events::events;
 
 /// A buffer in terms of sections.
 #[derive(Clone, Copy, Debug)]
@@ -39,15 +40,13 @@ impl Sections {
     pub(super) fn new(buffers: &[Buffer]) -> Self {
         let kept: Vec<usize> = (0..buffers.len()).filter(|&index| buffers[index].size > 0).collect();
         let grain = kept.iter().map(|&index| buffers[index].alignment).min().unwrap_or(1);
-        let mut events: Vec<(u64, bool)> = kept
-            .iter()
-            .flat_map(|&index| [(buffers[index].lower, true), (buffers[index].upper, false)])
-            .collect();
-        // Ends sort before starts of the same step: lifespans are half open.
-        events.sort_unstable();
+        let events = events(buffers, |buffer| buffer.size > 0);
         // A maximal live set stands between a start and the end that follows it; the end's step closes the section.
-        let closes: Vec<u64> =
-            events.windows(2).filter(|pair| pair[0].1 && !pair[1].1).map(|pair| pair[1].0).collect();
+        let closes: Vec<u64> = events
+            .windows(2)
+            .filter(|pair| pair[0].starts && !pair[1].starts)
+            .map(|pair| pair[1].step)
+            .collect();
         let items: Vec<Item> = kept
             .iter()
             .map(|&index| {
