@@ -8,6 +8,8 @@ without, and counts only if it passes then.
 
 The table at the end says per crate how many were noticed; the rest are listed, as they come in target/mutants/survivors.txt too,
 and all in target/mutants/report.json. left_out.toml says what is never planted, and why.
+
+Where it is root, it runs in a mount namespace of its own, with devices that no fault can replace: that takes CAP_SYS_ADMIN.
 """
 
 from __future__ import annotations
@@ -28,12 +30,31 @@ from mutant_tree import Tree
 from mutant_trials import PYTHON, RUST, Trials, in_parallel
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+DEVICES = [f"/dev/{name}" for name in ("full", "null", "random", "tty", "urandom", "zero")]
+"""What tests read and write that root could replace for the whole machine."""
+GUARD = """
+for each in %s; do
+    mount --bind $each $each && mount -o remount,bind,ro $each || exit 1
+done
+exec "$@"
+"""
 BEGAN = time.monotonic()
 
 
 def say(text: str) -> None:
     """Print with the time since the beginning."""
     print(f"{(time.monotonic() - BEGAN) / 60:5.1f} min  {text}", flush=True)
+
+
+def is_guarded() -> bool:
+    """Say whether this is within the namespace of `guarded`."""
+    return set(DEVICES) <= {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
+
+
+def guarded(command: list[str]) -> list[str]:
+    """Return a command for root in which no fault can put a file in a device's place: what is mounted on cannot be replaced."""
+    inside = ["sh", "-c", GUARD % " ".join(DEVICES), "sh", *command]
+    return ["unshare", "--mount", "--propagation", "private", *inside]
 
 
 def drawn(tree: Tree, crates: list[str], count: int, seed: int) -> tuple[list[Fault], int]:
@@ -113,6 +134,9 @@ def main() -> int:
     )
     parser.add_argument("--list", action="store_true", help="draw, and print what was drawn")
     options = parser.parse_args()
+    if os.geteuid() == 0 and not is_guarded():
+        again = guarded([sys.executable, *sys.argv])
+        os.execvp(again[0], again)
     # As Ctrl-C does: what runs is ended, too. A shell's background ignores Ctrl-C, which tests of Ctrl-C would inherit.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)

@@ -289,7 +289,6 @@ fn take_over(file: &File, old: &Metadata) -> io::Result<()> {
     let mut mode = old.mode() & 0o777;
     if (new.uid(), new.gid()) != (old.uid(), old.gid())
         && fchown(file, Some(old.uid()), Some(old.gid())).is_err()
-        && new.gid() != old.gid()
         && fchown(file, None, Some(old.gid())).is_err()
     {
         // What the old group might, another one need not.

@@ -206,4 +206,51 @@ mod tests {
         std::os::unix::fs::symlink("list", &list).unwrap();
         assert_eq!(contents(folder.path()), [b"old"; 3]);
     }
+
+    #[test]
+    fn a_part_that_cannot_have_its_name_goes() {
+        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let real = other.path().canonicalize().unwrap().join("real");
+        fs::write(&real, b"old").unwrap();
+        std::os::unix::fs::symlink(&real, folder.path().join("a")).unwrap();
+        killed(folder.path(), b"new", 0);
+        // Something else has the name meanwhile.
+        fs::remove_file(&real).unwrap();
+        fs::create_dir(&real).unwrap();
+        fs::remove_file(folder.path().join("a")).unwrap();
+        set(folder.path(), b"next").commit().unwrap();
+        assert_eq!(contents(folder.path()), [b"next"; 3]);
+        assert_eq!(fs::read_dir(other.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_list_of_somebody_else_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        set(folder.path(), b"old").commit().unwrap();
+        killed(folder.path(), b"new", 0);
+        let list = folder.path().join(".triune-renames");
+        if std::os::unix::fs::chown(&list, Some(65534), None).is_err() {
+            println!("skipped: only root gives files away");
+            return;
+        }
+        assert_eq!(contents(folder.path()), [b"old"; 3]);
+    }
+
+    #[test]
+    fn a_part_that_is_a_link_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (link, real) = (folder.path().join(".net.1-0.part"), folder.path().join("real"));
+        fs::write(&real, b"").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        set(folder.path(), b"new").commit().unwrap();
+        assert!(fs::symlink_metadata(&link).is_ok());
+    }
+
+    #[test]
+    fn a_set_that_is_given_up_leaves_no_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let new = folder.path().join("a/b");
+        drop(set(&new, b"new"));
+        assert!(!new.exists() && folder.path().join("a").exists());
+    }
 }

@@ -81,6 +81,14 @@ fn as_helper() {
         "secret" => {
             println!("result: {:?}", read_secret(&folder.join("file"), 100).map_err(|e| e.to_string()));
         }
+        "lock" => {
+            std::env::set_current_dir(&folder).unwrap();
+            let lock = FolderLock::to_read(Path::new(""));
+            let is_locked = || fs::File::open(&folder).unwrap().try_lock().is_err();
+            let held = is_locked();
+            drop(lock);
+            println!("held: {held}, then {}", is_locked());
+        }
         "set" => {
             let mut set = FileSet::create(&folder).unwrap();
             let result = SET
@@ -561,4 +569,112 @@ fn state_follows_no_links() {
     assert!(fs::symlink_metadata(&state).unwrap().is_file());
     assert_eq!(fs::read(&other).unwrap(), b"theirs");
     open_state(&state).unwrap();
+}
+
+#[test]
+fn folders_are_locked_while_they_are_read() {
+    let folder = folder();
+    let is_locked = || fs::File::open(folder.path()).unwrap().try_lock().is_err();
+    let (one, two) = (FolderLock::to_read(folder.path()), FolderLock::to_read(folder.path()));
+    assert!(is_locked());
+    drop(one);
+    assert!(is_locked());
+    drop(two);
+    assert!(!is_locked());
+    let mut set = FileSet::create(folder.path()).unwrap();
+    set.add("a", b"new").unwrap();
+    let lock = set.commit().unwrap();
+    assert!(is_locked());
+    drop(lock);
+    assert!(!is_locked());
+    // The folder that a process is in has no name.
+    let output = helper("lock", folder.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("held: true, then false"), "{text}");
+}
+
+/// A child that was forked meanwhile has the folder open, too, and may live for long.
+#[test]
+fn a_lock_is_given_back_though_a_child_has_it() {
+    let folder = folder();
+    let lock = FolderLock::to_read(folder.path());
+    #[expect(unsafe_code, reason = "a child without another program")]
+    // SAFETY: the child does nothing but wait and end.
+    let child = unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::sleep(600);
+            libc::_exit(0);
+        }
+        child
+    };
+    assert!(child > 0);
+    drop(lock);
+    let taken = fs::File::open(folder.path()).unwrap().try_lock();
+    #[expect(unsafe_code, reason = "the end of the child")]
+    // SAFETY: plain numbers; the child is this process's own and not waited for yet.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    assert!(taken.is_ok(), "{taken:?}");
+}
+
+#[test]
+fn what_is_appended_to_is_made_if_it_is_missing() {
+    let folder = folder();
+    let path = folder.path().join("file");
+    append(&path, b"new").unwrap();
+    append(&path, b"er").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"newer");
+    // A device has no end to be brought back to.
+    let error = append(Path::new("/dev/full"), b"x").unwrap_err().to_string();
+    assert_eq!(error, "cannot write /dev/full: No space left on device");
+}
+
+#[test]
+fn what_is_written_directly_replaces_all_of_it() {
+    use std::os::fd::AsRawFd;
+    let folder = folder();
+    let path = folder.path().join("file");
+    fs::write(&path, "a long text").unwrap();
+    let file = fs::File::open(&path).unwrap();
+    write(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())), b"short").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"short");
+}
+
+/// As when a process has the number that another one had, which was killed.
+#[test]
+fn names_of_parts_that_are_taken_are_passed_over() {
+    let folder = folder();
+    let path = folder.path().join("file");
+    let part = |count: usize| folder.path().join(format!(".file.{}-{count}.part", std::process::id()));
+    (0..300).for_each(|count| fs::write(part(count), "theirs").unwrap());
+    write(&path, b"new").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+    assert!((0..300).all(|count| fs::read(part(count)).unwrap() == b"theirs"));
+}
+
+#[test]
+fn state_is_kept_and_can_be_read_and_written() {
+    use std::io::{Read, Seek};
+    let folder = folder();
+    let path = folder.path().join("lock");
+    let mut file = open_state(&path).unwrap();
+    file.write_all(b"mine").unwrap();
+    let mut text = String::new();
+    file.rewind().unwrap();
+    file.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "mine");
+    drop(file);
+    text.clear();
+    open_state(&path).unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(text, "mine");
+    let missing = folder.path().join("none/lock");
+    let error = open_state(&missing).unwrap_err().to_string();
+    assert_eq!(error, format!("cannot write {}: No such file or directory", missing.display()));
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let error = open_state(&pipe).unwrap_err().to_string();
+    assert!(error.ends_with("it is a pipe, not a plain file"), "{error}");
 }

@@ -269,3 +269,37 @@ fn processes_are_told_apart() {
     assert_eq!(join(child), 0);
     assert!(here.is_here());
 }
+
+#[test]
+fn a_lock_is_waited_for_as_long_as_it_is_worth_it() {
+    let lock = Lock::new(5);
+    let pause = Duration::from_millis(2);
+    // Nobody is asked who need not wait.
+    let free = lock.lock_while(pause, || panic!("free")).expect("this process's");
+    assert_eq!(free.map(|value| *value), Some(5));
+    let held = lock.try_lock().expect("this process's").expect("free");
+    assert!(lock.try_lock().expect("this process's").is_none());
+    let mut asked = Vec::new();
+    let since = std::time::Instant::now();
+    // Also by the thread that has it, which then has it no more often than before.
+    let refused = lock.lock_while(pause, || {
+        asked.push(since.elapsed());
+        asked.len() < 3
+    });
+    assert!(refused.expect("this process's").is_none());
+    assert_eq!(asked.len(), 3);
+    assert!(asked.iter().zip(1..).all(|(&at, times)| at >= pause * times), "{asked:?}");
+    drop(held);
+    assert!(lock.try_lock().expect("this process's").is_some());
+    // It comes as soon as it is given back, not only when somebody is asked.
+    let held = lock.lock().expect("free");
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let found = lock.lock_while(Duration::from_mins(10), || false).expect("this process's");
+            found.map(|value| *value)
+        });
+        thread::sleep(Duration::from_millis(20));
+        drop(held);
+        assert_eq!(waits.join().expect("no panic"), Some(5));
+    });
+}
