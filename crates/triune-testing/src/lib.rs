@@ -10,6 +10,7 @@ mod clock;
 mod data;
 mod interpret;
 pub mod npz;
+mod pinned;
 mod random;
 mod tensor;
 
@@ -17,5 +18,6 @@ pub use builder::GraphBuilder;
 pub use clock::thread_time;
 pub use data::{first_test_data, skipped, test_data};
 pub use interpret::{interpret, trace, unary};
+pub use pinned::{digest, pinned};
 pub use random::{Random, Window};
 pub use tensor::{Data, Tensor};

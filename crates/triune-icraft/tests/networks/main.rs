@@ -2,6 +2,7 @@
 
 mod damage;
 mod operators;
+mod pinned;
 
 use std::{
     path::{Path, PathBuf},

@@ -16,25 +16,25 @@ pub(super) type Build = fn(&mut GraphBuilder, ValueId) -> Vec<ValueId>;
 const STEP: QuantParams = QuantParams { scale: 0.0625, zero_point: 0 };
 
 /// Integers from −14 to 14, no two neighbours the same.
-fn bytes(count: usize) -> Vec<i8> {
+pub(super) fn bytes(count: usize) -> Vec<i8> {
     (0..count).map(|at| (at * 37 % 29) as i8 - 14).collect()
 }
 
 /// Eighths from −2 to 2.
-fn eighths(shape: &[usize]) -> Naive {
+pub(super) fn eighths(shape: &[usize]) -> Naive {
     let count = shape.iter().product();
     Naive::f32(shape, &(0..count).map(|at| (at * 23 % 33) as f32 / 8.0 - 2.0).collect::<Vec<f32>>())
 }
 
-fn ints(builder: &mut GraphBuilder, values: &[i64]) -> ValueId {
+pub(super) fn ints(builder: &mut GraphBuilder, values: &[i64]) -> ValueId {
     builder.constant(&Naive::i64(&[values.len()], values))
 }
 
-fn quantized(builder: &mut GraphBuilder, x: ValueId) -> ValueId {
+pub(super) fn quantized(builder: &mut GraphBuilder, x: ValueId) -> ValueId {
     builder.quantize_dequantize(x, STEP, DType::I8)
 }
 
-fn reshape(builder: &mut GraphBuilder, x: ValueId, shape: &[i64]) -> ValueId {
+pub(super) fn reshape(builder: &mut GraphBuilder, x: ValueId, shape: &[i64]) -> ValueId {
     let shape = ints(builder, shape);
     builder.node(Op::Reshape(ops::Reshape { allow_zero: false }), &[x, shape])
 }
@@ -61,7 +61,7 @@ pub(super) fn behind(build: Build) -> Graph {
 }
 
 /// What each case is called, and what is behind the convolution.
-const KEPT: &[(&str, Build)] = &[
+pub(super) const KEPT: &[(&str, Build)] = &[
     ("gemm of reals with rows and a bias", |b, y| {
         let y = reshape(b, y, &[4, 30]);
         let (w, c) = (b.constant(&eighths(&[30, 3])), b.constant(&eighths(&[3])));

@@ -1,0 +1,350 @@
+//! What small networks are compiled to, all of it, as it was when their values were last compared: commands, places, borders,
+//! constants. A change that is meant is written down with `TRIUNE_PIN=write cargo test -p triune-compiler --test pinned`, and its
+//! difference is what a reviewer reads.
+
+mod common;
+
+use std::{fmt::Write, path::Path};
+
+use triune_compiler::{CompileOptions, Program, TensorIo, compile};
+use triune_device::DeviceSpec;
+use triune_graph::{
+    Op, ValueId,
+    ops::{
+        AdaptivePool, ArgReduce, BinaryKind, Cast, Clip, Concat, CoordinateMode, Epilogue, Expand, Gather,
+        GatherElements, GatherNd, Gemm, GlobalPool, LayerNorm, MatMul, NearestMode, Pad, PadMode, PoolKind,
+        Reduce, ReduceKind, Reshape, Resize, ResizeMode, Running, ScatterElements, ScatterKind, ScatterNd,
+        Slice, Softmax, Split, TopK, Transpose, UnaryKind, Where,
+    },
+};
+use triune_tensor::{DType, QuantParams};
+use triune_testing::{GraphBuilder, Tensor, Window, digest, pinned};
+
+type Build = fn(&mut GraphBuilder, ValueId) -> Vec<ValueId>;
+
+const UNEVEN: Window = Window { kernel: [3, 2], stride: [2, 1], dilation: [1, 2], pad: [1, 0, 2, 1] };
+const STEP: QuantParams = QuantParams { scale: 0.0625, zero_point: 3 };
+const OTHER: QuantParams = QuantParams { scale: 0.125, zero_point: -5 };
+
+/// Eighths from −2 to 2.
+fn eighths(shape: &[usize]) -> Tensor {
+    let count = shape.iter().product();
+    Tensor::f32(shape, &(0..count).map(|at| (at * 23 % 33) as f32 / 8.0 - 2.0).collect::<Vec<f32>>())
+}
+
+/// Integers from −14 to 14, no two neighbours the same.
+fn bytes(shape: &[usize]) -> Tensor {
+    let count = shape.iter().product::<usize>();
+    Tensor::i8(shape, &(0..count).map(|at| (at * 37 % 29) as i8 - 14).collect::<Vec<i8>>())
+}
+
+fn ints(b: &mut GraphBuilder, values: &[i64]) -> ValueId {
+    b.constant(&Tensor::i64(&[values.len()], values))
+}
+
+fn reshape(b: &mut GraphBuilder, x: ValueId, shape: &[i64]) -> ValueId {
+    let shape = ints(b, shape);
+    b.node(Op::Reshape(Reshape { allow_zero: false }), &[x, shape])
+}
+
+fn transpose(b: &mut GraphBuilder, x: ValueId, perm: &[usize]) -> ValueId {
+    b.node(Op::Transpose(Transpose { perm: perm.to_vec() }), &[x])
+}
+
+/// Operators in reals on an image batch of (2, 4, 6, 5).
+const REALS: &[(&str, Build)] = &[
+    ("convolutions", |b, x| {
+        let (w, c) = (b.constant(&eighths(&[6, 2, 3, 2])), b.constant(&eighths(&[6])));
+        let y = b.conv_window(&[x, w, c], UNEVEN, 2);
+        let y = b.unary(UnaryKind::Relu, y);
+        let (w, d) = (b.constant(&eighths(&[6, 6, 1, 1])), b.constant(&eighths(&[6, 1, 2, 2])));
+        let one = b.conv(&[y, w], 1, 0, 1);
+        let sum = b.binary(BinaryKind::Add, one, y);
+        let each = b.conv(&[sum, d], 1, 1, 6);
+        vec![b.unary(UnaryKind::LeakyRelu(0.25), each)]
+    }),
+    ("products", |b, x| {
+        let rows = reshape(b, x, &[8, 30]);
+        let (w, c) = (b.constant(&eighths(&[7, 30])), b.constant(&eighths(&[7])));
+        let y = b.gemm(&[rows, w, c], true);
+        let y = b.unary(UnaryKind::Sigmoid, y);
+        let left = reshape(b, x, &[4, 10, 6]);
+        let right = transpose(b, left, &[0, 2, 1]);
+        let product = b.node(Op::MatMul(MatMul { epilogue: Epilogue::default() }), &[left, right]);
+        let factor = reshape(b, x, &[30, 8]);
+        let square = reshape(b, x, &[30, 8]);
+        let odd =
+            Gemm { alpha: 0.5, beta: 2.0, trans_a: true, trans_b: false, epilogue: Epilogue::default() };
+        vec![y, product, b.node(Op::Gemm(odd), &[factor, square])]
+    }),
+    ("pools", |b, x| {
+        let averaged = b.pool_window(PoolKind::Average { count_include_pad: true }, x, UNEVEN);
+        let part = b.pool_window(PoolKind::Average { count_include_pad: false }, x, UNEVEN);
+        let most = b.pool_window(PoolKind::Max, x, UNEVEN);
+        let all = b.node(Op::GlobalPool(GlobalPool::AVERAGE), &[x]);
+        vec![averaged, part, most, all, b.node(Op::GlobalPool(GlobalPool::MAX), &[x])]
+    }),
+    ("reductions", |b, x| {
+        let mut made = Vec::new();
+        for (kind, axes, keep_dims) in [
+            (ReduceKind::Sum, vec![1], true),
+            (ReduceKind::Mean, vec![2, 3], false),
+            (ReduceKind::Max, vec![0, 3], false),
+            (ReduceKind::SumSquare, vec![-1], true),
+        ] {
+            made.push(b.node(Op::Reduce(Reduce { kind, axes: Some(axes), keep_dims }), &[x]));
+        }
+        let op =
+            |axis, last| ArgReduce { kind: ReduceKind::Max, axis, keep_dims: false, last, dtype: DType::I64 };
+        made.push(b.node(Op::ArgReduce(op(1, false)), &[x]));
+        made.push(b.node(Op::ArgReduce(op(-1, true)), &[x]));
+        for axis in [1, 3] {
+            made.push(b.node(Op::Softmax(Softmax { axis, flatten: false }), &[x]));
+        }
+        made.push(b.node(Op::Softmax(Softmax { axis: 2, flatten: true }), &[x]));
+        made
+    }),
+    ("images", |b, x| {
+        let none = b.constant(&Tensor::f32(&[0], &[]));
+        let mut made = Vec::new();
+        for (mode, coordinates, scales) in [
+            (ResizeMode::Nearest(NearestMode::Floor), CoordinateMode::Asymmetric, [1.0, 1.0, 2.0, 3.0]),
+            (ResizeMode::Linear, CoordinateMode::HalfPixel, [1.0, 1.0, 1.5, 2.0]),
+            (ResizeMode::Linear, CoordinateMode::AlignCorners, [1.0, 1.0, 0.5, 2.0]),
+        ] {
+            let scales = b.constant(&Tensor::f32(&[4], &scales));
+            made.push(b.node(Op::Resize(Resize { mode, coordinates }), &[x, none, scales]));
+        }
+        let (pads, value) = (ints(b, &[0, 1, 2, 0, 0, 0, 1, 3]), b.constant(&Tensor::f32(&[], &[0.375])));
+        for mode in [PadMode::Constant, PadMode::Reflect, PadMode::Edge] {
+            made.push(b.node(Op::Pad(Pad { mode }), &[x, pads, value]));
+        }
+        made
+    }),
+    ("movements", |b, x| {
+        let turned = transpose(b, x, &[3, 0, 2, 1]);
+        let (starts, ends, axes, steps) =
+            (ints(b, &[1, -1]), ints(b, &[100, -7]), ints(b, &[-2, 3]), ints(b, &[2, -2]));
+        let part = b.node(Op::Slice(Slice), &[x, starts, ends, axes, steps]);
+        let sizes = ints(b, &[1, 3]);
+        let parts = b.node_with(Op::Split(Split { axis: 1, parts: None }), &[Some(x), Some(sizes)], 2);
+        let joined = b.node(Op::Concat(Concat { axis: 1 }), &[parts[1], x, parts[0]]);
+        let across = b.node(Op::Concat(Concat { axis: 3 }), &[x, x]);
+        let flat = reshape(b, turned, &[5, 48]);
+        let shape = ints(b, &[3, 2, 4, 6, 5]);
+        let wide = b.node(Op::Expand(Expand), &[x, shape]);
+        vec![flat, part, joined, across, wide]
+    }),
+    ("indices", |b, x| {
+        let known = b.constant(&Tensor::i64(&[2, 2], &[3, 0, -1, 2]));
+        let many = b.constant(&Tensor::i64(&[9], &[0, 1, 2, 3, -1, -2, -3, -4, 0]));
+        let each = b.constant(&Tensor::i64(&[2, 1, 6, 5], &[1; 60]));
+        let tuples = b.constant(&Tensor::i64(&[3, 2], &[0, 3, 1, 0, 1, -1]));
+        let k = ints(b, &[2]);
+        let rows = b.constant(&eighths(&[3, 6, 5]));
+        let spread = b.constant(&eighths(&[2, 1, 6, 5]));
+        let mut made = vec![
+            b.node(Op::Gather(Gather { axis: 1 }), &[x, known]),
+            b.node(Op::Gather(Gather { axis: 1 }), &[x, many]),
+            b.node(Op::GatherElements(GatherElements { axis: 1 }), &[x, each]),
+            b.node(Op::GatherNd(GatherNd { batch_dims: 0 }), &[x, tuples]),
+            b.node(
+                Op::ScatterElements(ScatterElements { axis: 1, kind: ScatterKind::Add }),
+                &[x, each, spread],
+            ),
+            b.node(Op::ScatterNd(ScatterNd { kind: ScatterKind::Set }), &[x, tuples, rows]),
+        ];
+        let op = TopK { axis: 1, largest: true, sorted: true, index_dtype: DType::I64 };
+        made.extend(b.node_with(Op::TopK(op), &[Some(x), Some(k)], 2));
+        made
+    }),
+    ("elements", |b, x| {
+        let (row, map) = (b.constant(&eighths(&[5])), b.constant(&eighths(&[4, 1, 1])));
+        let (low, high) = (b.constant(&Tensor::f32(&[], &[-0.5])), b.constant(&Tensor::f32(&[], &[1.5])));
+        let sum = b.binary(BinaryKind::Add, x, row);
+        let share = b.binary(BinaryKind::Div, map, sum);
+        let power = b.binary(BinaryKind::Pow, share, low);
+        let less = b.binary(BinaryKind::Less, x, map);
+        let chosen = b.node(Op::Where(Where), &[less, x, row]);
+        let limited = b.node(Op::Clip(Clip), &[chosen, low, high]);
+        let running = Running { axis: 3, product: false, exclusive: true, reverse: true };
+        let norm = LayerNorm { axes: [2, 4], epsilon: 0.5 };
+        let integers = b.node(Op::Cast(Cast { to: DType::I32 }), &[x]);
+        let twice = b.binary(BinaryKind::Add, integers, integers);
+        vec![
+            power,
+            b.unary(UnaryKind::Gelu, limited),
+            b.node(Op::Running(running), &[x]),
+            b.node(Op::LayerNorm(norm), &[x]),
+            b.unary(UnaryKind::Abs, twice),
+        ]
+    }),
+    ("pools to an extent", |b, x| {
+        let size = ints(b, &[4, 3]);
+        let kind = PoolKind::Average { count_include_pad: false };
+        vec![b.node(Op::AdaptivePool(AdaptivePool { kind }), &[x, size])]
+    }),
+];
+
+/// Quantized operators on an image batch of (1, 5, 9, 7), quantized already.
+const INTEGERS: &[(&str, Build)] = &[
+    ("convolutions", |b, x| {
+        let scales = [0.031_25, 0.0625, 0.015_625, 0.031_25, 0.0625, 0.031_25];
+        let w = b.dequantized_constant(&bytes(&[6, 5, 3, 2]), &scales, 0);
+        let c = b.constant(&eighths(&[6]));
+        let y = b.conv_window(&[x, w, c], UNEVEN, 1);
+        let y = b.unary(UnaryKind::Relu, y);
+        let y = b.quantize_dequantize(y, OTHER, DType::I8);
+        let w = b.dequantized_constant(&bytes(&[6, 1, 3, 3]), &[0.031_25], 0);
+        let each = b.conv(&[y, w], 1, 1, 6);
+        let each = b.quantize_dequantize(each, STEP, DType::I8);
+        let sum = b.binary(BinaryKind::Add, each, y);
+        vec![b.quantize_dequantize(sum, OTHER, DType::I8)]
+    }),
+    ("windows", |b, x| {
+        let most = b.pool_window(PoolKind::Max, x, UNEVEN);
+        let none = b.constant(&Tensor::f32(&[0], &[]));
+        let scales = b.constant(&Tensor::f32(&[4], &[1.0, 1.0, 2.0, 3.0]));
+        let op =
+            Resize { mode: ResizeMode::Nearest(NearestMode::Floor), coordinates: CoordinateMode::Asymmetric };
+        let wide = b.node(Op::Resize(op), &[most, none, scales]);
+        let wide = b.quantize_dequantize(wide, STEP, DType::I8);
+        let kind = PoolKind::Average { count_include_pad: false };
+        let mean = b.pool_window(kind, x, Window { dilation: [1, 1], ..UNEVEN });
+        let mean = b.quantize_dequantize(mean, OTHER, DType::I8);
+        vec![wide, mean]
+    }),
+    ("parts", |b, x| {
+        let sizes = ints(b, &[2, 3]);
+        let parts = b.node_with(Op::Split(Split { axis: 1, parts: None }), &[Some(x), Some(sizes)], 2);
+        let table = b.unary(UnaryKind::Sigmoid, parts[0]);
+        let table = b.quantize_dequantize(table, STEP, DType::I8);
+        let (starts, ends, axes, steps) = (ints(b, &[1]), ints(b, &[9]), ints(b, &[2]), ints(b, &[2]));
+        let even = b.node(Op::Slice(Slice), &[parts[1], starts, ends, axes, steps]);
+        let even = b.quantize_dequantize(even, STEP, DType::I8);
+        let joined = b.node(Op::Concat(Concat { axis: 1 }), &[parts[1], table]);
+        vec![b.quantize_dequantize(joined, STEP, DType::I8), even]
+    }),
+    ("a classifier", |b, x| {
+        let w = b.dequantized_constant(&bytes(&[8, 5, 1, 1]), &[0.031_25], 0);
+        let y = b.conv(&[x, w], 1, 0, 1);
+        let y = b.quantize_dequantize(y, OTHER, DType::I8);
+        let mean = b.node(Op::GlobalPool(GlobalPool::AVERAGE), &[y]);
+        let mean = b.quantize_dequantize(mean, STEP, DType::I8);
+        let row = reshape(b, mean, &[1, 8]);
+        let w = b.dequantized_constant(&bytes(&[3, 8]), &[0.031_25, 0.0625, 0.015_625], 0);
+        let c = b.constant(&eighths(&[3]));
+        let scores = b.gemm(&[row, w, c], true);
+        let scores = b.quantize_dequantize(scores, OTHER, DType::I8);
+        vec![b.node(Op::Softmax(Softmax { axis: 1, flatten: false }), &[scores])]
+    }),
+    ("a function that stays on the host", |b, x| {
+        let w = b.dequantized_constant(&bytes(&[5, 5, 1, 1]), &[0.031_25], 0);
+        let y = b.conv(&[x, w], 1, 0, 1);
+        let y = b.quantize_dequantize(y, OTHER, DType::I8);
+        let y = b.node(Op::Softmax(Softmax { axis: 1, flatten: false }), &[y]);
+        let y = b.quantize_dequantize(y, STEP, DType::I8);
+        let z = b.conv(&[y, w], 1, 0, 1);
+        vec![b.quantize_dequantize(z, OTHER, DType::I8)]
+    }),
+];
+
+fn border(out: &mut String, kind: &str, io: &TensorIo) {
+    writeln!(
+        out,
+        "{kind} {} {} {} padding {:?} scale {} zero {} block {:?} model {}",
+        io.name, io.dtype, io.shape, io.padding, io.scale, io.zero_point, io.block, io.model_shape
+    )
+    .expect("memory");
+}
+
+fn program(out: &mut String, program: &Program) {
+    let line = |out: &mut String, text: String| {
+        out.push_str(&text);
+        out.push('\n');
+    };
+    program.inputs.iter().for_each(|io| border(out, "input", io));
+    program.outputs.iter().for_each(|io| border(out, "output", io));
+    line(
+        out,
+        format!(
+            "scratch {} of at least {}, {} constants {:016x}",
+            program.scratch_bytes,
+            program.scratch_lower_bound,
+            program.constants.len(),
+            digest(&program.constants)
+        ),
+    );
+    line(out, format!("results {} waits {:?} {:?}", program.results, program.waits, program.residency));
+    for each in &program.buffers {
+        let (segment, place, end) = (each.segment, each.offset, each.offset + each.bytes);
+        line(
+            out,
+            format!("map {segment}: {place}..{end} at {}..{} read {}", each.first, each.last, each.reads),
+        );
+    }
+    let mut first = 0;
+    let commands = common::commands(program);
+    for each in &program.operators {
+        line(out, format!("{} ({}) {}..{} {:?}", each.name, each.kind, each.first, each.last, each.axes));
+        for command in &commands[first..each.last as usize] {
+            line(out, format!("  {command:?}"));
+        }
+        first = each.last as usize;
+    }
+}
+
+#[track_caller]
+fn compare(name: &str, got: &str) {
+    pinned(&Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/pinned/{name}.txt")), got);
+}
+
+#[test]
+fn programs_of_the_host() {
+    let host = DeviceSpec::builtin("host").expect("the host");
+    let mut out = String::new();
+    for &(name, build) in REALS {
+        let mut b = GraphBuilder::new();
+        let x = b.input("x", DType::F32, &[2, 4, 6, 5]);
+        let made = build(&mut b, x);
+        let graph = b.finish(&made);
+        let (made, _) = triune_compiler::compile_host(graph, &host, true, None).expect(name);
+        writeln!(out, "== {name}").expect("memory");
+        program(&mut out, &made);
+    }
+    compare("host", &out);
+}
+
+#[test]
+fn programs_of_npus() {
+    for (device, block) in [("metis", None), ("zg330", Some(16)), ("buyi", Some(4))] {
+        let spec = DeviceSpec::builtin(device).expect(device);
+        let mut out = String::new();
+        for &(name, build) in INTEGERS {
+            let mut b = GraphBuilder::new();
+            let x = b.input("x", DType::F32, &[1, 5, 9, 7]);
+            let x = b.quantize_dequantize(x, STEP, DType::I8);
+            let made = build(&mut b, x);
+            let graph = b.finish(&made);
+            writeln!(out, "== {name}").expect("memory");
+            let options = CompileOptions { block, ..CompileOptions::default() };
+            match compile(&graph, &spec, &options) {
+                Ok(made) => {
+                    let summary = &made.summary;
+                    writeln!(
+                        out,
+                        "nodes {} on the device, {} before, {} between, {} behind",
+                        summary.device_nodes,
+                        summary.preprocess_nodes,
+                        summary.between_nodes,
+                        summary.postprocess_nodes
+                    )
+                    .expect("memory");
+                    program(&mut out, &made.program);
+                }
+                Err(error) => writeln!(out, "{error}").expect("memory"),
+            }
+        }
+        compare(device, &out);
+    }
+}
