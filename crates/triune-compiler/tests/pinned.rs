@@ -179,6 +179,17 @@ const REALS: &[(&str, Build)] = &[
             b.unary(UnaryKind::Abs, twice),
         ]
     }),
+    ("factors and addends by channel", |b, x| {
+        let (w, c) = (b.constant(&eighths(&[4, 1, 1, 1])), b.constant(&eighths(&[4])));
+        let y = b.conv(&[x, w, c], 1, 0, 4);
+        vec![b.conv(&[y, w], 1, 0, 4)]
+    }),
+    ("doubles", |b, x| {
+        let wide = b.node(Op::Cast(Cast { to: DType::F64 }), &[x]);
+        let sum = b.binary(BinaryKind::Add, wide, wide);
+        let root = b.unary(UnaryKind::Neg, sum);
+        vec![b.binary(BinaryKind::Mul, root, wide)]
+    }),
     ("pools to an extent", |b, x| {
         let size = ints(b, &[4, 3]);
         let kind = PoolKind::Average { count_include_pad: false };
@@ -242,7 +253,9 @@ const INTEGERS: &[(&str, Build)] = &[
         let w = b.dequantized_constant(&bytes(&[5, 5, 1, 1]), &[0.031_25], 0);
         let y = b.conv(&[x, w], 1, 0, 1);
         let y = b.quantize_dequantize(y, OTHER, DType::I8);
-        let y = b.node(Op::Softmax(Softmax { axis: 1, flatten: false }), &[y]);
+        let v = b.conv(&[x, w], 1, 0, 1);
+        let v = b.quantize_dequantize(v, STEP, DType::I8);
+        let y = b.binary(BinaryKind::Div, y, v);
         let y = b.quantize_dequantize(y, STEP, DType::I8);
         let z = b.conv(&[y, w], 1, 0, 1);
         vec![b.quantize_dequantize(z, OTHER, DType::I8)]

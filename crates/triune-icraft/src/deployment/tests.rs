@@ -3,6 +3,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    fmt::Write,
     path::Path,
     sync::Arc,
 };
@@ -230,6 +231,44 @@ fn all_is_deployed_and_shares_memory_unless_asked_otherwise() {
     assert_eq!(options.on_chip, OnChip::Policy(Policy::BestScore));
 }
 
+/// Where everything lies and how long each operator takes, as it was when results were last compared.
+#[test]
+fn pinned_deployments() {
+    let networks = networks();
+    if networks.is_empty() {
+        return;
+    }
+    let mut out = String::new();
+    for (name, spec, network) in networks {
+        for (reuse, on_chip) in [
+            (true, OnChip::Policy(Policy::BestScore)),
+            (true, OnChip::Compiled),
+            (false, OnChip::Policy(Policy::None)),
+        ] {
+            let options = DeploymentOptions { reuse, on_chip, ..DeploymentOptions::default() };
+            let made = HardDeployment::new(&network, &spec, &options).unwrap();
+            writeln!(out, "== {name} on {}: reuse {reuse}, {on_chip:?}", spec.name).unwrap();
+            writeln!(out, "{:?} {:?}", made.segments(), made.residency()).unwrap();
+            let values = format!("{:?} {:?} {:?}", made.areas(), made.values(), made.runs());
+            let makes = format!("{:?}", made.makes(0..made.ops().len()).unwrap());
+            let digests = [values.as_bytes(), makes.as_bytes(), made.instructions(), made.weights()];
+            writeln!(out, "{:016x?}", digests.map(triune_testing::digest)).unwrap();
+            let mut costs = String::new();
+            for (index, op) in made.ops().iter().enumerate() {
+                let cost = made.cost(index..index + 1, &spec, &TimingOptions::default()).unwrap();
+                writeln!(costs, "  {op:?} {cost:?}").unwrap();
+            }
+            // Of one network line by line.
+            if name.starts_with("mlperftiny") && reuse && on_chip != OnChip::Compiled {
+                out.push_str(&costs);
+            }
+            writeln!(out, "{:016x}", triune_testing::digest(costs.as_bytes())).unwrap();
+        }
+    }
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/networks/deployments.txt");
+    triune_testing::pinned(&file, &out);
+}
+
 #[test]
 fn wrong_requests_are_named() {
     let Some((_, spec, network)) = networks().into_iter().next() else { return };
@@ -260,6 +299,13 @@ fn networks_of_the_vendors_compiler_are_laid_out() {
         convolutions += 1;
     }
     assert!(convolutions > 50, "{convolutions}");
+    let mut out = String::new();
+    for command in command::decode(&network.program.instructions).unwrap() {
+        writeln!(out, "{command:?}").unwrap();
+    }
+    network.program.buffers.iter().for_each(|buffer| writeln!(out, "{buffer:?}").unwrap());
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/networks/outline.txt");
+    triune_testing::pinned(&file, &out);
     let spec = DeviceSpec::builtin(&network.program.target).unwrap();
     let outputs: Vec<i64> = network.steps.last().unwrap().outputs.clone();
     let own = |reuse| DeploymentOptions {

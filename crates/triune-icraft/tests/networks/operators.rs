@@ -100,6 +100,21 @@ pub(super) const KEPT: &[(&str, Build)] = &[
         let z = b.gemm(&[y, w, c], false);
         vec![quantized(b, z)]
     }),
+    ("gemm of integers with biases that have zero points", |b, y| {
+        let y = reshape(b, y, &[4, 30]);
+        let scales = [0.03125, 0.0625, 0.015_625];
+        let w = b.dequantized_constant(&Naive::i8(&[30, 3], &bytes(90)), &scales, 1);
+        let mut made = Vec::new();
+        for zeros in [[3, 3, 3], [0, 7, 0]] {
+            let c = b.constant(&Naive::i32(&[3], &[500, -700, 33]));
+            let steps = b.constant(&Naive::f32(&[3], &scales.map(|scale| scale * STEP.scale)));
+            let zeros = b.constant(&Naive::i32(&[3], &zeros));
+            let c = b.node(Op::DequantizeLinear(ops::DequantizeLinear { axis: 0 }), &[c, steps, zeros]);
+            let z = b.gemm(&[y, w, c], false);
+            made.push(quantized(b, z));
+        }
+        made
+    }),
     ("matmul by a constant", |b, y| {
         let w = b.constant(&eighths(&[5, 3]));
         let product = matmul(b, y, w);

@@ -180,3 +180,12 @@ fn scores_are_per_byte_and_step() {
     assert_eq!(found.offsets, [Some(0), None]);
     assert_eq!(choose(&candidates, 101, Policy::Exact).unwrap().value, 200);
 }
+
+/// Each size and all values fit, but not the sizes in whole alignments.
+#[test]
+fn sizes_that_overflow_once_they_are_aligned_are_refused() {
+    let buffer = Buffer { lower: 0, upper: 1, size: (1 << 63) - 10, alignment: 64 };
+    let given = [Candidate { buffer, reads: 0 }; 2];
+    assert_eq!(choose(&given, 1 << 20, Policy::Exact), None);
+    assert!(choose(&given[..1], 1 << 20, Policy::Exact).is_some());
+}

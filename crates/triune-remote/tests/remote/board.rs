@@ -323,3 +323,19 @@ fn readers_and_writers_do_not_wait_for_each_other() {
         }
     });
 }
+
+#[test]
+fn servers_have_boards_connections_and_patience() {
+    use triune_remote::{Options, Server};
+    let (board, patience) =
+        ("a server has at least one board and one connection", "a server has some patience");
+    for (options, words) in [
+        (Options { boards: 0, ..Options::default() }, board),
+        (Options { connections: 0, ..Options::default() }, board),
+        (Options { handshake: Duration::ZERO, ..Options::default() }, patience),
+        (Options { patience: Duration::ZERO, ..Options::default() }, patience),
+    ] {
+        let error = Server::start("plain", options, || panic!("no board is made")).expect_err(words);
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
