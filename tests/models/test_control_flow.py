@@ -118,6 +118,21 @@ scan (float[H] start, float[T, H] xs, float[H, T] ys) => (float[H] last, float[T
 }
 """)
 
+# As it was before version 9: an entry of a batch at a time, each as long as it says.
+BATCHED = model(
+    """
+batched (int64[N] lengths, float[N, H] start, float[N, T, H] xs) => (float[N, H] last, float[N, T, H] sums) {
+    last, sums = Scan <num_scan_inputs = 1, directions = [1],
+        body = step (float[H] state, float[H] x) => (float[H] next, float[H] sum) {
+            sum = Mul (x, state)
+            next = Add (state, x)
+        }
+    > (lengths, start, xs)
+}
+""",
+    8,
+)
+
 FUNCTIONS = model(
     """
 own_functions (float[N, 4] x, float[4] scale) => (float[N, 4] y, float[N, 4] z) {
@@ -168,6 +183,11 @@ CASES = {
     ),
     "a state that grows": (GROWING, {"rounds": whole(4), "x": reals(3)}),
     "along axes": (SCAN, {"start": reals(3), "xs": reals(5, 3), "ys": reals(3, 5)}),
+    "a batch": (BATCHED, {"lengths": np.array([4, 4], np.int64), "start": reals(2, 3), "xs": reals(2, 4, 3)}),
+    "a batch of other lengths": (
+        BATCHED,
+        {"lengths": np.array([3, 1, 5], np.int64), "start": reals(3, 2), "xs": reals(3, 5, 2)},
+    ),
     "own functions": (FUNCTIONS, {"x": reals(2, 4), "scale": reals(4)}),
     "lists": (SEQUENCES, {"x": reals(2, 6), "at": whole(-1)}),
 }

@@ -6,7 +6,7 @@ use triune_graph::{
     ops::{Body, Hosted, If, Loop, Map, Scan, ScanAxis},
     passes::{HostStep, body_stages},
 };
-use triune_tensor::{DType, Shape, text::List};
+use triune_tensor::{DType, Shape, memory, text::List};
 
 use super::{
     Staged, Table,
@@ -288,8 +288,22 @@ impl<'a> At<'a> {
             collected.add(self, results.split_off(states))?;
             state = results;
         }
-        state.extend(collected.finish(self, &op.outputs)?);
+        for value in collected.finish(self, &op.outputs)? {
+            state.push(if positions < extent { self.filled_up(value, extent)? } else { value });
+        }
         Ok(state)
+    }
+
+    /// So many positions along the first axis: zeros behind those that there are.
+    fn filled_up(&self, value: Value, extent: usize) -> Result<Value, Error> {
+        let Value::Tensor(part) = value else { return Ok(value) };
+        let mut shape = part.shape.to_vec();
+        shape.first_mut().into_iter().for_each(|first| *first = extent);
+        let shape = Shape::new(&shape).ok_or_else(|| self.wrong("too many dimensions"))?;
+        let size = shape.elements().and_then(|count| count.checked_mul(part.dtype.bytes()));
+        let mut bytes = memory::filled(size.unwrap_or(usize::MAX), 0)?;
+        bytes[..part.bytes.len()].copy_from_slice(&part.bytes);
+        Ok(Tensor { shape, bytes, ..part }.into())
     }
 
     /// What lies at a position of an axis.
