@@ -2,7 +2,7 @@
 
 use triune_device::{
     DeviceSpec, Error,
-    spec::{Dataflow, Fold, TimingModel},
+    spec::{Dataflow, Depthwise, Fold, Style, TEMPLATE, TimingModel, schema},
 };
 
 const METIS: &str = include_str!("../specs/metis.toml");
@@ -100,7 +100,7 @@ fn systolic_arrays_refuse_what_broadcast_ones_have() {
         ("replication = 2", "array.replication"),
         ("units = [2, 2]", "array.units"),
         ("results_per_cycle = 64", "array.results_per_cycle"),
-        ("fold = \"folded\"", "toml"),
+        ("fold = \"folded\"", "array.fold"),
     ] {
         let text = text.replacen("[array]", &format!("[array]\n{line}"), 1);
         match DeviceSpec::from_toml(&text) {
@@ -174,8 +174,8 @@ fn errors_name_the_key() {
         ("\nchannels = 64", "\nchannels = 4097", "border.channels"),
         ("image_columns = 16", "image_columns = 4097", "border.image_columns"),
         ("image_channels = 4", "image_channels = 65", "border.image_channels"),
-        ("cores = 4", "cores = 4\ncolour = 1", "toml"),
-        ("cores = 4", "cores = \"four\"", "toml"),
+        ("cores = 4", "cores = 4\ncolour = 1", "colour"),
+        ("cores = 4", "cores = \"four\"", "cores"),
     ] {
         assert!(METIS.contains(from), "{from}");
         match DeviceSpec::from_toml(&METIS.replacen(from, to, 1)) {
@@ -270,7 +270,7 @@ fn numbers_can_be_changed() {
         ("colour", "1", "colour"),
         ("name", "1", "string"),
         ("array", "32", "rows and columns"),
-        ("array.rows", "0", "0 is not in"),
+        ("array.rows", "0", "got 0"),
         ("array.rows", "-1", "whole number"),
         ("array.rows", "1.5", "whole number"),
         ("array.rows", "99999999999999999999999", "whole number"),
@@ -292,6 +292,160 @@ fn numbers_can_be_changed() {
                 assert!(problem.to_string().contains(said), "{key}: {problem}");
             }
             other => panic!("{key} = {value}: {other:?}"),
+        }
+    }
+}
+
+/// The page has the tables that `cargo run -q -p triune-device --example device_tables` prints.
+#[test]
+fn the_page_has_the_schema() {
+    let page = include_str!("../../../docs/device-spec.md");
+    let (_, rest) = page.split_once("--example device_tables` -->\n").expect("where the tables begin");
+    let (tables, _) = rest.split_once("<!-- end of what is made -->").expect("where they end");
+    assert_eq!(tables.trim(), schema::markdown().trim(), "make the tables again");
+}
+
+/// The schema and the types have the same keys: each key of the schema is read, and each field has its key.
+#[test]
+fn the_schema_has_every_field() {
+    let mut full = DeviceSpec::builtin("buyi").expect("builtin");
+    let array = full.array.as_mut().expect("an array");
+    (array.results_per_cycle, array.partial_sums_per_cycle) = (Some(1), Some(2));
+    (array.weight_bytes_per_cycle, array.depthwise) = (Some(3), Some(Depthwise::Vector));
+    full.vector.as_mut().expect("a vector unit").products_per_cycle = Some(4);
+    full.link = DeviceSpec::builtin("metis").expect("builtin").link;
+    full.name = "full".into();
+    let text = full.to_toml(Style::Whole);
+    assert_eq!(DeviceSpec::own(&text), Ok(full.clone()));
+    for key in schema::KEYS {
+        assert!(text.contains(&format!("\n{} = ", key.name)) || text.starts_with(key.name), "{}", key.name);
+        assert!(!key.meaning.is_empty(), "{}", key.name);
+    }
+    let table = toml::Table::try_from(&full).expect("a table");
+    let known =
+        |table: &str, name: &str| schema::KEYS.iter().any(|key| (key.table, key.name) == (table, name));
+    for (name, value) in &table {
+        match value {
+            toml::Value::Table(inner) => assert!(inner.keys().all(|key| known(name, key)), "{name}"),
+            toml::Value::Array(items) if items.iter().all(toml::Value::is_table) => {
+                let keys = items.iter().filter_map(toml::Value::as_table).flat_map(toml::Table::keys);
+                assert!(keys.into_iter().all(|key| known(name, key)), "{name}");
+            }
+            _ => assert!(known("", name), "{name}"),
+        }
+    }
+}
+
+#[test]
+fn descriptions_read_back_as_they_were_written() {
+    let odd = DeviceSpec {
+        description: "a \"quoted\" \\ text, µ".into(),
+        ..DeviceSpec::own(TEMPLATE).expect("valid")
+    };
+    let named = DeviceSpec::BUILTIN.iter().copied().chain(["buyi-2x3", "scalesim-is-8x16"]);
+    for spec in named.map(|name| DeviceSpec::builtin(name).expect("valid")).chain([odd]) {
+        for style in [Style::Short, Style::Commented, Style::Whole] {
+            assert_eq!(DeviceSpec::read(&spec.to_toml(style)), Ok(spec.clone()), "{} {style:?}", spec.name);
+        }
+    }
+}
+
+#[test]
+fn beginnings_are_in_order() {
+    let likes = DeviceSpec::BUILTIN.iter().copied().chain(["scalesim-ws-16x16", "buyi-2x2", "metis-pcie"]);
+    for like in likes.map(Some).chain([None]) {
+        let text = DeviceSpec::begin("mine-2", like).expect("a beginning");
+        let mut spec = DeviceSpec::own(&text).expect("in order");
+        assert_eq!(spec.name, "mine-2");
+        if let Some(like) = like {
+            let base = DeviceSpec::builtin(like).expect("builtin");
+            (spec.name, spec.description) = (base.name.clone(), base.description.clone());
+            assert_eq!(spec, base, "{like}");
+        }
+    }
+    for (name, like) in [
+        ("metis", None),
+        ("", None),
+        ("a b", None),
+        ("../x", None),
+        ("x\"\ny = 1", None),
+        ("mine", Some("abacus")),
+    ] {
+        assert!(DeviceSpec::begin(name, like).is_err(), "{name} {like:?}");
+    }
+}
+
+/// Each slip with the words that say where it is, what is there, and what to do.
+#[test]
+fn problems_say_line_key_and_cure() {
+    for (from, to, line, key, said) in [
+        ("columns = 16 ", "colums = 16 ", 13, "array.colums", "did you mean columns?"),
+        ("columns = 16 ", "", 11, "array.columns", "is missing: add a whole number from 1 to 65536"),
+        ("[array]", "[aray]", 11, "aray", "did you mean array?"),
+        ("rows = 16 ", "rows = 16.0 ", 12, "array.rows", "got 16; write 16"),
+        ("rows = 16 ", "rows = nan ", 12, "array.rows", "got NaN"),
+        ("rows = 16 ", "rows = -1 ", 12, "array.rows", "got -1"),
+        ("rows = 16 ", "rows = inf ", 12, "array.rows", "got inf"),
+        ("rows = 16 ", "rows = 99_999 ", 12, "array.rows", "from 1 to 65536, got 99999"),
+        ("rows = 16 ", "rows = 99999999999999999999 ", 12, "toml", "is not valid"),
+        ("\"ws\" ", "\"sw\" ", 14, "array.dataflow", "did you mean \"ws\"?"),
+        ("bytes = 262_144 ", "bytes = \"256K\" ", 28, "memory[1].bytes", "got \"256K\"; write 262144"),
+        ("[32, 1] ", "32 ", 29, "memory[1].bytes_per_cycle", "write [32, 1] for 32 bytes per cycle"),
+        ("resident = \"pad\" ", "resident = \"dram\" ", 36, "placement.resident", "leave it out"),
+        ("resident = \"pad\" ", "resident = \"sram\" ", 36, "placement.resident", "there are dram, pad"),
+        ("clock_mhz = 500 ", "clock_mhz = 501 ", 7, "clock_mhz", "[100, 500]"),
+        ("name = \"small\"", "name = \"zg330\"", 4, "name", "a name of its own"),
+        ("name = \"pad\"", "name = \"a.b\"", 27, "memory[1].name", "dot"),
+        ("cores = 1 ", "rows = 1\ncores = 1 ", 6, "rows", "belongs to [array]"),
+        ("cores = 1 ", "cores = 1\ncores = 1 ", 7, "toml", "duplicate"),
+    ] {
+        assert!(TEMPLATE.contains(from), "{from}");
+        let problems = DeviceSpec::own(&TEMPLATE.replacen(from, to, 1)).expect_err(to);
+        let found = problems.iter().find(|problem| problem.key == key);
+        let Some(found) = found else { panic!("{to}: {problems:?}") };
+        assert_eq!(found.line, Some(line), "{to}: {found}");
+        assert!(found.problem.contains(said), "{to}: {found}");
+    }
+    let two = TEMPLATE.replacen("rows = 16 ", "rows = 0 ", 1).replacen("cores = 1 ", "cores = 0 ", 1);
+    assert_eq!(DeviceSpec::own(&two).expect_err("two").len(), 2);
+    assert!(DeviceSpec::own(&"#".repeat(1 << 17)).expect_err("long")[0].problem.contains("at most 65536"));
+    assert!(DeviceSpec::own("").is_err());
+    let deep = format!("x = {}", "[".repeat(60_000));
+    assert!(DeviceSpec::own(&deep).is_err());
+    let nested = format!("clocks_mhz = {}1{}", "[".repeat(70), "]".repeat(70));
+    assert!(DeviceSpec::own(&nested).is_err());
+}
+
+/// What the schema calls optional can be absent, and then is what it says.
+#[test]
+fn optional_keys_can_be_absent() {
+    let text = DeviceSpec::builtin("metis").expect("builtin").to_toml(Style::Whole);
+    let mut table = "";
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            table = name.trim_matches(|c| "[]".contains(c));
+        }
+        let Some((name, value)) = line.split_once(" = ") else { continue };
+        let key = schema::KEYS.iter().find(|key| (key.table, key.name) == (table, name)).expect("a key");
+        let without = text.replacen(&format!("{line}\n"), "", 1);
+        match (key.default(), DeviceSpec::read(&without)) {
+            (None, read) => assert!(read.is_err(), "{table} {name}"),
+            // A memory has one of two.
+            (Some(_), Err(problems)) if name.starts_with("bytes_per") => {
+                assert!(problems[0].problem.contains("add it, or bytes_per_second"), "{problems:?}");
+            }
+            (Some(default), read) => {
+                let read = read.unwrap_or_else(|problems| panic!("{table} {name}: {problems:?}"));
+                let again = read.to_toml(Style::Whole);
+                let expected = if default.is_empty() {
+                    without
+                } else {
+                    let quoted =
+                        if value.starts_with('"') { format!("\"{default}\"") } else { default.to_owned() };
+                    text.replacen(line, &format!("{name} = {quoted}"), 1)
+                };
+                assert_eq!(again, expected, "{table} {name}");
+            }
         }
     }
 }

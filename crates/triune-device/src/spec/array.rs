@@ -32,6 +32,19 @@ pub enum Fold {
     Pipelined,
 }
 
+/// Where depthwise convolutions run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Depthwise {
+    /// On the vector unit.
+    Vector,
+    /// On a systolic array, as one filter over the windows of all channels. So SCALE-Sim's topologies have it: the
+    /// multiply-accumulates are those of the convolution, the sum over channels is not.
+    Window,
+    /// On a systolic array, a product for each channel, one after the other.
+    Groups,
+}
+
 /// Width of the integers that an array multiplies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
@@ -56,6 +69,9 @@ pub struct ArraySpec {
     /// How folds follow each other; systolic arrays only.
     #[serde(default)]
     pub fold: Fold,
+    /// Where depthwise convolutions run; absent: [`Depthwise::Vector`] for `broadcast` arrays, [`Depthwise::Window`] for
+    /// systolic ones.
+    pub depthwise: Option<Depthwise>,
     /// Arrays side by side as `[rows, columns]`: rows share the output pixels of a command, columns its blocks of
     /// output channels.
     #[serde(default = "one_by_one")]
@@ -93,6 +109,7 @@ impl ArraySpec {
             columns,
             dataflow,
             fold: Fold::Serial,
+            depthwise: None,
             units: one_by_one(),
             cycles_per_vector: 1,
             cycles_per_vector_16: None,
@@ -109,28 +126,27 @@ impl ArraySpec {
         all * u64::from(self.units[0] * self.units[1]) / u64::from(self.cycles_per_vector.max(1))
     }
 
-    pub(super) fn validate(&self) -> Result<(), Error> {
-        for (key, value, most) in [
-            ("rows", self.rows, 1 << 16),
-            ("columns", self.columns, 1 << 16),
-            ("units[0]", self.units[0], 64),
-            ("units[1]", self.units[1], 64),
-            ("cycles_per_vector", self.cycles_per_vector, 1 << 16),
-            ("cycles_per_vector_16", self.cycles_per_vector_16.unwrap_or(1), 1 << 16),
-            ("results_per_cycle", self.results_per_cycle.unwrap_or(1), u32::MAX),
-            ("partial_sums_per_cycle", self.partial_sums_per_cycle.unwrap_or(1), u32::MAX),
-            ("weight_bytes_per_cycle", self.weight_bytes_per_cycle.unwrap_or(1), u32::MAX),
-            ("replication", self.replication, 64),
-        ] {
-            if !(1..=most).contains(&value) {
-                return Err(error(&format!("array.{key}"), format!("{value} is not in 1..={most}")));
-            }
+    /// Where depthwise convolutions run.
+    pub const fn depthwise(&self) -> Depthwise {
+        match (self.depthwise, self.dataflow) {
+            (Some(place), _) => place,
+            (None, Dataflow::Broadcast) => Depthwise::Vector,
+            (None, _) => Depthwise::Window,
         }
+    }
+
+    pub(super) fn validate(&self) -> Result<(), Error> {
         if self.dataflow == Dataflow::Broadcast {
-            return if self.fold == Fold::Serial {
-                Ok(())
-            } else {
-                Err(error("array.fold", "\"pipelined\" is for systolic arrays".into()))
+            return match (self.fold, self.depthwise()) {
+                (Fold::Pipelined, _) => Err(error(
+                    "array.fold",
+                    "\"pipelined\" is for systolic arrays (dataflow os, ws, is)".into(),
+                )),
+                (_, Depthwise::Vector) => Ok(()),
+                _ => Err(error(
+                    "array.depthwise",
+                    "\"window\" and \"groups\" are for systolic arrays (dataflow os, ws, is)".into(),
+                )),
             };
         }
         for (key, set) in [
@@ -142,7 +158,10 @@ impl ArraySpec {
             ("units", self.units != one_by_one()),
         ] {
             if set {
-                return Err(error(&format!("array.{key}"), "is for broadcast arrays".into()));
+                return Err(error(
+                    &format!("array.{key}"),
+                    "is for broadcast arrays: leave it out, or dataflow".into(),
+                ));
             }
         }
         Ok(())

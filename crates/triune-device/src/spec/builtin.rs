@@ -19,13 +19,8 @@ impl DeviceSpec {
     /// # Errors
     /// [`Error::Spec`] when there is none of that name.
     pub fn builtin(name: &str) -> Result<Self, Error> {
-        match name {
-            "host" => return Self::from_toml(include_str!("../../specs/host.toml")),
-            "metis" | "metis-pcie" => return Self::from_toml(include_str!("../../specs/metis.toml")),
-            "metis-m2" => return Self::from_toml(include_str!("../../specs/metis-m2.toml")),
-            "buyi" => return Self::from_toml(include_str!("../../specs/buyi.toml")),
-            "zg330" => return Self::from_toml(include_str!("../../specs/zg330.toml")),
-            _ => {}
+        if let Some(text) = Self::builtin_text(name) {
+            return Self::from_toml(text);
         }
         let found = match name.split_once('-') {
             Some(("buyi", units)) => extents(units).map(|units| Self::builtin("buyi")?.with_units(units)),
@@ -37,12 +32,25 @@ impl DeviceSpec {
                 "name",
                 format!(
                     "'{}' is no builtin device; there are {}, metis-pcie, buyi-RxC, scalesim-os-RxC, \
-                     scalesim-ws-RxC and scalesim-is-RxC",
+                     scalesim-ws-RxC and scalesim-is-RxC; a device file is given by its path, such as ./{}.toml",
                     Name(name),
-                    Self::BUILTIN.join(", ")
+                    Self::BUILTIN.join(", "),
+                    Name(name)
                 ),
             ))
         })
+    }
+
+    /// The text of a description that comes with this crate; none for names with parameters.
+    pub fn builtin_text(name: &str) -> Option<&'static str> {
+        match name {
+            "host" => Some(include_str!("../../specs/host.toml")),
+            "metis" | "metis-pcie" => Some(include_str!("../../specs/metis.toml")),
+            "metis-m2" => Some(include_str!("../../specs/metis-m2.toml")),
+            "buyi" => Some(include_str!("../../specs/buyi.toml")),
+            "zg330" => Some(include_str!("../../specs/zg330.toml")),
+            _ => None,
+        }
     }
 
     /// The device with only `units` of its array's units, rows and columns, switched on. Its name says so, unless all
@@ -85,8 +93,9 @@ fn scalesim(name: &str, rest: &str) -> Option<Result<DeviceSpec, Error>> {
         name.clone_into(&mut spec.name);
         spec.array = Some(ArraySpec::systolic(dataflow, rows, columns));
         if let Some(vector) = &mut spec.vector {
-            // Takes the results as the array gives them, one per column and cycle.
-            vector.elements_per_cycle = columns;
+            // Takes the results as the array gives them: one per column and cycle, and those of depthwise windows, whose
+            // rows are taps.
+            vector.elements_per_cycle = columns.max(rows);
         }
         spec
     });

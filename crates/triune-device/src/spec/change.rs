@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::{DeviceSpec, error};
+use super::{DeviceSpec, Problem, error};
 use crate::Error;
 
 /// A number as the schema has it: sizes are powers of 1024, rates of 1000.
@@ -33,12 +33,16 @@ impl DeviceSpec {
             let mut table = Table::try_from(&spec)
                 .map_err(|problem| error(key, format!("cannot be changed: {problem}")))?;
             change(&mut table, key, value, &spec)?;
+            // Whether the description is in order is seen when all of them are made.
             spec = Value::Table(table)
                 .try_into()
                 .map_err(|problem: toml::de::Error| error(key, problem.message().to_owned()))?;
         }
-        spec.validate()?;
-        Ok(spec)
+        let table = Table::try_from(&spec).map_err(|problem| error("toml", problem.to_string()))?;
+        Self::from_table(table).map_err(|problems| match problems.into_iter().next() {
+            Some(Problem { key, problem, .. }) => Error::Spec { key, problem },
+            None => error("toml", "is wrong".into()),
+        })
     }
 
     /// What [`Self::with`] would have to set to change nothing: the value of a key as it is.
@@ -179,6 +183,11 @@ fn set(table: &mut Table, path: &str, value: &str, spec: &DeviceSpec) -> Result<
         }
     }
     Ok(())
+}
+
+/// A number that was written with a unit, `K` being `base`; none if it is no whole one.
+pub(super) fn whole_size(text: &str, base: u64) -> Option<i64> {
+    number("", text, if base == 1024 { Unit::Size } else { Unit::Rate }).ok()
 }
 
 /// A number with a unit, exactly.

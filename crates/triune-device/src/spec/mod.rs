@@ -5,6 +5,8 @@
 mod array;
 mod builtin;
 mod change;
+mod own;
+pub mod schema;
 mod validate;
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +14,9 @@ use triune_tensor::Requantize;
 
 use crate::Error;
 
-pub use array::{ArraySpec, Dataflow, Fold, Precision};
+pub use array::{ArraySpec, Dataflow, Depthwise, Fold, Precision};
+pub use own::{MAX_TEXT, Problem, TEMPLATE};
+pub use schema::Style;
 
 /// Most memories that a device can have.
 pub const MAX_MEMORIES: usize = 8;
@@ -32,7 +36,7 @@ pub enum TimingModel {
 }
 
 /// A device's description.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceSpec {
     /// The name that programs and users call it by.
@@ -47,7 +51,7 @@ pub struct DeviceSpec {
     /// Default clock in MHz; absent when time is not modelled.
     pub clock_mhz: Option<u32>,
     /// Clocks in MHz, ascending: any from the first to the last can be set.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clocks_mhz: Vec<u32>,
     /// Alignment of feature maps and weights in bytes, a power of two of at least 64.
     pub alignment: u64,
@@ -166,7 +170,7 @@ pub struct PlacementSpec {
 
 /// How a core's queues overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct QueueSpec {
     /// On-chip buffers per direction: 2 lets a load run beside the computation on the block before.
     pub buffers: u32,
@@ -182,7 +186,7 @@ impl Default for QueueSpec {
 
 /// Fixed costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct LaunchSpec {
     /// Nanoseconds from a program's launch to its first command, at any clock.
     pub program_ns: u64,
@@ -224,10 +228,13 @@ impl DeviceSpec {
     /// # Errors
     /// [`Error::Spec`] names the key and what is wrong with it.
     pub fn from_toml(text: &str) -> Result<Self, Error> {
-        let spec: Self =
-            toml::from_str(text).map_err(|problem| error("toml", problem.to_string().trim().to_owned()))?;
-        spec.validate()?;
-        Ok(spec)
+        Self::read(text).map_err(|problems| match problems.into_iter().next() {
+            Some(Problem { line: Some(line), key, problem }) => {
+                Error::Spec { key, problem: format!("{problem} (line {line})") }
+            }
+            Some(Problem { line: None, key, problem }) => Error::Spec { key, problem },
+            None => error("toml", "is wrong".into()),
+        })
     }
 
     /// The index of a memory in [`Self::memory`].
