@@ -138,8 +138,9 @@ impl Gemm {
             Precision::Int16 => array.cycles_per_vector_16.unwrap_or(2 * array.cycles_per_vector),
         };
         let streaming = folds.saturating_mul(u64::from(per_vector).max(leaving));
-        let adding =
-            array.partial_sums_per_cycle.map_or(0, |rate| (folds - 1) * results.div_ceil(rate.into()));
+        let adding = array
+            .partial_sums_per_cycle
+            .map_or(0, |rate| (folds - 1).saturating_mul(results.div_ceil(rate.into())));
         let weights = array.weight_bytes_per_cycle.map_or(0, |rate| {
             let bytes = self.k.saturating_mul(self.n).saturating_mul(self.groups);
             bytes.saturating_mul(copies * bytes_of(precision)).div_ceil(rate.into())

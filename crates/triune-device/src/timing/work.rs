@@ -7,7 +7,7 @@ use triune_tensor::function::ResizeMode;
 use crate::{
     Addr, Command, FeatureMap,
     command::{Operand, Window},
-    spec::{BorderSpec, DeviceSpec, VectorSpec},
+    spec::{ArraySpec, BorderSpec, Depthwise, DeviceSpec, VectorSpec},
 };
 
 use super::TimingOptions;
@@ -45,6 +45,8 @@ struct Amount {
     macs: u64,
     /// The dense product, if it is one on 8-bit integers, which is what arrays compute.
     gemm: Option<Gemm>,
+    /// Whether it is a depthwise convolution, and the same product as one filter over the windows of all channels.
+    depthwise: Option<Gemm>,
     /// Vector unit: multiply-accumulates or comparisons.
     taps: u64,
     /// Vector unit: results.
@@ -53,7 +55,16 @@ struct Amount {
 
 impl Amount {
     const fn elementwise(elements: u64) -> Self {
-        Self { macs: 0, gemm: None, taps: 0, elements }
+        Self { macs: 0, gemm: None, depthwise: None, taps: 0, elements }
+    }
+
+    /// The product that an array computes of it, if it does.
+    fn on_array(&self, array: &ArraySpec) -> Option<Gemm> {
+        match (self.depthwise, array.depthwise()) {
+            (None, _) | (Some(_), Depthwise::Groups) => self.gemm,
+            (Some(_), Depthwise::Vector) => None,
+            (window @ Some(_), Depthwise::Window) => window,
+        }
     }
 
     /// Moved by DMA alone.
@@ -67,7 +78,7 @@ impl Amount {
             spec.vector.map_or(0, |vector| vector_cycles(vector, taps, elements))
         };
         work.macs = self.macs;
-        work.cycles = match (self.gemm, &spec.array) {
+        work.cycles = match (spec.array.and_then(|array| self.on_array(&array)), &spec.array) {
             // Results pass the vector unit for requantization while they leave the array.
             (Some(gemm), Some(array)) => {
                 work.sram = gemm.sram(array);
@@ -151,7 +162,7 @@ fn product(factors: impl IntoIterator<Item = u32>) -> u64 {
     factors.into_iter().fold(1, |product: u64, factor| product.saturating_mul(factor.into()))
 }
 
-/// The amount of a convolution: an array computes dense and grouped ones, the vector unit depthwise ones.
+/// The amount of a convolution: an array computes dense and grouped ones, and depthwise ones if its description says so.
 fn convolution(
     width: Width,
     input: &FeatureMap,
@@ -172,10 +183,18 @@ fn convolution(
         groups: groups.into(),
     };
     let depthwise = groups > 1 && input.c == groups;
+    let all = kernel.saturating_mul(width.channels(input.c));
+    let window = Gemm { k: all, step: all, groups: 1, ..gemm };
     let macs = output.elements().saturating_mul(kernel).saturating_mul(inputs.into());
     let elements = width.elements(output);
     let taps = if depthwise { elements.saturating_mul(kernel) } else { macs };
-    Amount { macs, gemm: (on_array && !depthwise).then_some(gemm), taps, elements }
+    Amount {
+        macs,
+        gemm: on_array.then_some(gemm),
+        depthwise: (on_array && depthwise).then_some(window),
+        taps,
+        elements,
+    }
 }
 
 /// The work of `command` on `spec` under the circumstances `options`.
@@ -250,7 +269,7 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             work.reads[1] = Some((c.b, bytes([b_batch, c.k, c.n])));
             work.write = Some((c.output, bytes([c.batch, c.m, c.n])));
             let macs = product([c.batch, c.m, c.n, c.k]);
-            Amount { macs, gemm: None, taps: macs, elements: product([c.batch, c.m, c.n]) }
+            Amount { macs, gemm: None, depthwise: None, taps: macs, elements: product([c.batch, c.m, c.n]) }
         }
         Command::QMatMul(c) => {
             let b_batch = if c.shared_b { 1 } else { c.batch };
@@ -267,7 +286,13 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
                 step: c.k.into(),
                 groups: c.batch.into(),
             };
-            Amount { macs, gemm: Some(gemm), taps: macs, elements: product([c.batch, c.m, c.n]) }
+            Amount {
+                macs,
+                gemm: Some(gemm),
+                depthwise: None,
+                taps: macs,
+                elements: product([c.batch, c.m, c.n]),
+            }
         }
         Command::IMatMul(c) => {
             let b_batch = if c.shared_b || c.weights.is_some() { 1 } else { c.batch };
@@ -283,7 +308,7 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             ]);
             work.write = Some((c.output, bytes([c.batch, c.m, c.n], 4)));
             let macs = product([c.batch, c.m, c.n, c.k]);
-            Amount { macs, gemm: None, taps: macs, elements: product([c.batch, c.m, c.n]) }
+            Amount { macs, gemm: None, depthwise: None, taps: macs, elements: product([c.batch, c.m, c.n]) }
         }
         Command::TMatMul(c) => {
             let b_batch = if c.shared_b { 1 } else { c.batch };
@@ -292,7 +317,7 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             work.reads[1] = Some((c.b, bytes([b_batch, c.k, c.n])));
             work.write = Some((c.output, bytes([c.batch, c.m, c.n])));
             let macs = product([c.batch, c.m, c.n, c.k]);
-            Amount { macs, gemm: None, taps: macs, elements: product([c.batch, c.m, c.n]) }
+            Amount { macs, gemm: None, depthwise: None, taps: macs, elements: product([c.batch, c.m, c.n]) }
         }
         Command::QuantizeBy(c) => {
             let zero_point = c.zero_point.map(|addr| (addr, 1));
@@ -310,7 +335,13 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             ]);
             work.write = Some((c.output, bytes([c.batch, c.channels, c.count])));
             let elements = product([c.batch, c.channels, c.count]);
-            Amount { macs: 0, gemm: None, taps: elements.saturating_mul(c.taps.into()), elements }
+            Amount {
+                macs: 0,
+                gemm: None,
+                depthwise: None,
+                taps: elements.saturating_mul(c.taps.into()),
+                elements,
+            }
         }
         Command::Running(c) => {
             let elements = product(c.dims);
@@ -323,7 +354,13 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             work.reads[0] = Some(width.map(&c.input));
             work.write = Some(width.map(&c.output));
             let elements = width.elements(&c.output);
-            Amount { macs: 0, gemm: None, taps: elements.saturating_mul(product(c.window.kernel)), elements }
+            Amount {
+                macs: 0,
+                gemm: None,
+                depthwise: None,
+                taps: elements.saturating_mul(product(c.window.kernel)),
+                elements,
+            }
         }
         Command::GlobalPool(c) => {
             work.reads[0] = Some(width.map(&c.input));
@@ -331,6 +368,7 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             Amount {
                 macs: 0,
                 gemm: None,
+                depthwise: None,
                 taps: width.elements(&c.input),
                 elements: width.elements(&c.output),
             }
@@ -413,7 +451,7 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             work.write = Some(width.map(&c.output));
             let elements = width.elements(&c.output);
             let taps = if c.mode == ResizeMode::Linear { 4 } else { 1 };
-            Amount { macs: 0, gemm: None, taps: elements.saturating_mul(taps), elements }
+            Amount { macs: 0, gemm: None, depthwise: None, taps: elements.saturating_mul(taps), elements }
         }
         Command::Warp(c) => {
             let images = u64::from(c.output.n);
@@ -421,7 +459,13 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             work.set_reads([Some(width.map(&c.input)), Some((c.matrices, 36 * images)), indices]);
             work.write = Some(width.map(&c.output));
             let elements = c.output.elements();
-            Amount { macs: 0, gemm: None, taps: elements.saturating_mul(c.sampling.taps()), elements }
+            Amount {
+                macs: 0,
+                gemm: None,
+                depthwise: None,
+                taps: elements.saturating_mul(c.sampling.taps()),
+                elements,
+            }
         }
         Command::Recurrence(c) => {
             let (gates, states) = (c.cell.gates() as u32, c.cell.states() as u32);
@@ -439,13 +483,13 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             work.write = Some((c.output, bytes([rows, c.directions, c.batch, c.hidden])));
             let elements = product([c.steps, c.directions, c.batch, c.hidden]);
             let macs = elements.saturating_mul(product([gates, c.hidden]));
-            Amount { macs, gemm: None, taps: macs, elements }
+            Amount { macs, gemm: None, depthwise: None, taps: macs, elements }
         }
         Command::Reduce(c) => {
             work.reads[0] = Some(width.operand(&c.input, c.dims));
             let kept = kept(c.dims, |axis| c.axes >> axis & 1 == 1);
             work.write = Some(width.operand(&c.output, kept));
-            Amount { macs: 0, gemm: None, taps: product(c.dims), elements: product(kept) }
+            Amount { macs: 0, gemm: None, depthwise: None, taps: product(c.dims), elements: product(kept) }
         }
         Command::Binary(c) => {
             work.set_reads([Some(width.operand(&c.a, c.dims)), Some(width.operand(&c.b, c.dims)), None]);
@@ -487,13 +531,19 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             work.write = Some((c.output, results.saturating_mul(8)));
             // Comparisons of a sort by merging.
             let rounds = u64::from(u32::BITS - len.leading_zeros());
-            Amount { macs: 0, gemm: None, taps: elements.saturating_mul(rounds), elements: results }
+            Amount {
+                macs: 0,
+                gemm: None,
+                depthwise: None,
+                taps: elements.saturating_mul(rounds),
+                elements: results,
+            }
         }
         Command::ArgReduce(c) => {
             work.reads[0] = Some(width.operand(&c.input, c.dims));
             let kept = kept(c.dims, |axis| c.axis as usize == axis);
             work.write = Some(width.operand(&c.output, kept));
-            Amount { macs: 0, gemm: None, taps: product(c.dims), elements: product(kept) }
+            Amount { macs: 0, gemm: None, depthwise: None, taps: product(c.dims), elements: product(kept) }
         }
     };
     (work, amount)
