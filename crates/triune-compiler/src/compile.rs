@@ -248,6 +248,7 @@ pub fn program(
     drop(drafts);
     let program = Program {
         target: spec.name.clone(),
+        device: Program::carried(spec),
         batch,
         instructions: commands.into_bytes().into(),
         constants: constants.into(),

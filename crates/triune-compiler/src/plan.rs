@@ -343,7 +343,7 @@ impl Program {
             outputs: &self.outputs,
         };
         let planned = place(spec, options, &besides, &mut commands, &drafts)?;
-        Ok(self.with_plan(commands, planned))
+        Ok(Self { device: Self::carried(spec), ..self.with_plan(commands, planned) })
     }
 
     /// The program with these commands and this plan.

@@ -6,11 +6,11 @@
 use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
-use triune_device::Error as DeviceError;
+use triune_device::{DeviceSpec, Error as DeviceError};
 use triune_graph::Origin;
 use triune_kernels::Error as KernelError;
 use triune_memory::residency::Policy;
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Shape, text::Name};
 
 use crate::{Error, lower::ALIGNMENT};
 
@@ -128,6 +128,8 @@ pub struct Wait {
 pub struct Program {
     /// Name of the device description that it was compiled for.
     pub target: String,
+    /// That description, if it is not one that comes with Triune: the program takes it along.
+    pub device: Option<Arc<DeviceSpec>>,
     /// Images per run: each runs the commands on a core of its own.
     pub batch: usize,
     /// Encoded commands: the content of segment 0.
@@ -166,6 +168,40 @@ impl Program {
     pub const RESIDENT: u8 = 3;
     /// Segment of input 0.
     pub const FIRST_IO: u8 = 4;
+
+    /// The description that a program for this device takes along: none for those that come with Triune, and for hosts.
+    pub fn carried(spec: &DeviceSpec) -> Option<Arc<DeviceSpec>> {
+        (spec.name != "host" && !spec.is_builtin()).then(|| Arc::new(spec.clone()))
+    }
+
+    /// The description of the device that it was compiled for.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if it carries none, and none of that name comes with Triune.
+    pub fn spec(&self) -> Result<DeviceSpec, Error> {
+        match &self.device {
+            Some(own) => Ok(DeviceSpec::clone(own)),
+            None => Ok(DeviceSpec::builtin(&self.target)?),
+        }
+    }
+
+    /// Whether it was compiled for this device.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] if not: devices of one name can differ.
+    pub fn check_device(&self, spec: &DeviceSpec) -> Result<(), Error> {
+        if self.target != spec.name {
+            let text = format!("a program for '{}' on a device '{}'", Name(&self.target), Name(&spec.name));
+            return Err(Error::Argument(text));
+        }
+        match &self.device {
+            Some(own) if **own != *spec => Err(Error::Argument(format!(
+                "the program was compiled for another device of the name '{}'; compile it again for this one",
+                Name(&spec.name)
+            ))),
+            _ => Ok(()),
+        }
+    }
 
     /// The inputs that callers give.
     pub fn given(&self) -> &[TensorIo] {

@@ -50,6 +50,7 @@ use hardops::Compiled;
 use source::Source;
 use triune_compiler::{PlanOptions, Report, adapt, bind_batch};
 pub use triune_runtime::Error;
+use triune_tensor::text::Name;
 
 /// Bytes of a block of channels: 32 of 8 bit, 16 of 16 bit.
 const BLOCK_BYTES: usize = 32;
@@ -131,8 +132,14 @@ impl Stages {
         spec: &DeviceSpec,
         plan: &PlanOptions,
     ) -> Result<Self, Error> {
-        let accelerator = Accelerator::of(&spec.name).ok_or_else(|| {
-            Error::argument(format!("Icraft's documents are for buyi and zg330; '{}' is neither", spec.name))
+        // A device of one's own may be called buyi-something.
+        let own = DeviceSpec::builtin(&spec.name).is_err();
+        let accelerator = Accelerator::of(&spec.name).filter(|_| !own).ok_or_else(|| {
+            let cure = if own { "; compile for it into a package" } else { "" };
+            Error::argument(format!(
+                "Icraft's documents are for buyi and zg330; '{}' is neither{cure}",
+                Name(&spec.name)
+            ))
         })?;
         let mut ids = Ids::default();
         let mut bound = bind_batch(model, 1)?;

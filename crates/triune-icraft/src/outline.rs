@@ -160,6 +160,7 @@ impl<'a> Outline<'a> {
         let scratch_bytes = end(Program::SCRATCH);
         let program = Program {
             target: self.spec.name.clone(),
+            device: None,
             batch: 1,
             instructions: Bytes::new(),
             constants: Bytes::new(),

@@ -33,14 +33,21 @@ pub struct Cards {
 impl Cards {
     /// The cards that the environment describes.
     ///
-    /// `TRIUNE_CARDS` is a comma-separated list of board types (`pcie,m2`), `none`, or the path of a TOML file (see
-    /// [`CardSpec::parse_toml`]); unset or empty means one `pcie` card. The runtime directory is `TRIUNE_RUNTIME_DIR`, else
+    /// `TRIUNE_CARDS` is a comma-separated list of board types (`pcie,m2`), `none`, or the path of a TOML file with cards or
+    /// the description of a device (see [`CardSpec::parse_toml`]); unset or empty means one `pcie` card. The runtime directory is `TRIUNE_RUNTIME_DIR`, else
     /// `triune` under `XDG_RUNTIME_DIR`, else `triune-<uid>` under the temporary directory.
     ///
     /// # Errors
     /// [`Error::Description`] if the list or file is wrong, [`Error::Io`] if the directory cannot be used.
     pub fn from_env() -> Result<Self, Error> {
-        let specs = list::from_env()?;
+        Self::with_state(list::from_env()?)
+    }
+
+    /// The cards `specs`, with their state where that of all cards of this user lies.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if that directory cannot be used.
+    pub fn with_state(specs: Vec<CardSpec>) -> Result<Self, Error> {
         let directory = match runtime_dir() {
             Some(directory) => directory,
             None => guessable_dir()?,

@@ -266,12 +266,7 @@ pub type AtWait<'h> = dyn FnMut(usize, &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error
 impl Deployment {
     /// Loads the program's segments into the device's memory and decodes its commands.
     pub fn new(device: &Arc<Device>, program: &Arc<Program>, options: &DeployOptions) -> Result<Self, Error> {
-        if program.target != device.spec.name {
-            return Err(Error::argument(format!(
-                "a program for '{}' on a device '{}'",
-                program.target, device.spec.name
-            )));
-        }
+        program.check_device(&device.spec)?;
         if let Some(core) = options.cores.iter().find(|&&core| core >= device.spec.cores) {
             return Err(Error::argument(format!(
                 "core {core} of '{}', which has {}",

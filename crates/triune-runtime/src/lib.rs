@@ -7,6 +7,7 @@
 mod between;
 pub mod card;
 pub mod clock;
+pub mod conformance;
 mod deploy;
 pub mod dynamic;
 mod engine;
@@ -18,6 +19,7 @@ mod package;
 mod session;
 mod split;
 mod staged;
+pub mod target;
 mod tensor;
 
 pub use between::BetweenPart;

@@ -14,7 +14,9 @@ use std::{
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use triune_device::DeviceSpec;
 use triune_files::{DATA_LIMIT, FileSet, FolderLock, Input};
+use triune_tensor::text::Name;
 
 use crate::{BetweenPart, Compiled, Error, Program, SessionOptions, Share, TensorIo};
 
@@ -75,12 +77,20 @@ impl Package {
     /// # Errors
     /// [`Error::File`] names the file; then those that were there are still there.
     pub fn write(compiled: &Compiled, directory: &Path) -> Result<Self, Error> {
+        let program = &compiled.program;
+        if let Some(spec) = &program.device
+            && DeviceSpec::builtin(&spec.name).is_ok()
+        {
+            return Err(Error::argument(format!(
+                "'{}' is a device that comes with Triune, and this one differs from it; a package for it needs a name of its own",
+                Name(&spec.name)
+            )));
+        }
         let mut files = FileSet::create(directory)?;
         let mut put = |name: &str, bytes: &[u8]| -> Result<PayloadJson, Error> {
             files.add(name, bytes)?;
             Ok(PayloadJson { file: name.into(), bytes: bytes.len() as u64, sha256: digest(bytes) })
         };
-        let program = &compiled.program;
         let model = ModelJson {
             schema: SCHEMA.into(),
             schema_version: VERSION,

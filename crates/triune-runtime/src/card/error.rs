@@ -15,6 +15,12 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// The file of a card's device is wrong.
+    #[error("{}", Reason(.problem))]
+    Device {
+        /// The file, the line and the key, and what is wrong there.
+        problem: String,
+    },
     /// More sub-devices were asked for than the card has.
     #[error("expected 1 to {available} sub-devices of {card}, got {wanted}")]
     TooMany {

@@ -1,12 +1,20 @@
 //! Which cards there are: from the environment's short list or from a TOML file.
 
-use std::{fmt, path::Path, time::Duration};
+use std::{fmt, ops::RangeInclusive, path::Path, sync::Arc, time::Duration};
 use triune_tensor::text::Name;
 
 use serde::Deserialize;
-use triune_device::DeviceSpec;
+use sha2::{Digest, Sha256};
+use triune_device::{
+    DeviceSpec,
+    spec::{Style, schema},
+};
 
-use super::Error;
+use super::{
+    Error,
+    settings::{CLOCK_RANGE_MHZ, DEFAULT_CLOCK},
+};
+use crate::target;
 
 /// How long a changed clock takes to lock, unless a card's description says otherwise.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -74,6 +82,8 @@ pub struct CardSpec {
     pub name: String,
     /// The device model on it, by the name of its specification.
     pub device: String,
+    /// That specification, if it is one of the user's own.
+    pub own: Option<Arc<DeviceSpec>>,
     /// The board's form.
     pub board: BoardType,
     /// How many sub-devices (cores that can be reserved one by one) it has.
@@ -100,7 +110,8 @@ impl CardSpec {
         let version = concat!("v", env!("CARGO_PKG_VERSION"), "-triune");
         Self {
             name: format!("metis-0:{}:0", slot + 1),
-            device: "metis".to_owned(),
+            device: METIS.to_owned(),
+            own: None,
             board,
             sub_devices: 4,
             max_memory: 0,
@@ -111,6 +122,46 @@ impl CardSpec {
             board_controller_board_type: String::new(),
             settle: SETTLE,
         }
+    }
+
+    /// A card with a device of one's own: `tag` tells its name from those of other devices' cards.
+    ///
+    /// The board is of no known form, and all of the device's cores are sub-devices.
+    pub fn of_device(device: &Arc<DeviceSpec>, tag: &str, slot: usize) -> Self {
+        Self {
+            name: format!("{}{tag}-0:{}:0", device.name, slot + 1),
+            device: device.name.clone(),
+            own: Some(Arc::clone(device)),
+            sub_devices: device.cores as usize,
+            ..Self::new(BoardType::Unknown, slot)
+        }
+    }
+
+    /// The card that a package runs on whose device is on no card that is described: its name tells devices of one name
+    /// apart, and packages of one device share it.
+    pub fn of_package(device: &Arc<DeviceSpec>) -> Self {
+        let digest = Sha256::digest(device.to_toml(Style::Short).as_bytes());
+        let tag = digest.iter().take(4).fold(0_u32, |tag, &byte| tag << 8 | u32::from(byte));
+        Self::of_device(device, &format!("-{tag:08x}"), 0)
+    }
+
+    /// What is on the card.
+    ///
+    /// # Errors
+    /// [`Error::Description`] if no device of that name comes with Triune, and it is none of the user's own.
+    pub fn model(&self) -> Result<DeviceSpec, Error> {
+        match &self.own {
+            Some(own) => Ok(DeviceSpec::clone(own)),
+            None => DeviceSpec::builtin(&self.device).map_err(|error| wrong(&self.name, error.to_string())),
+        }
+    }
+
+    /// The clock that a core has, and those that it can be set to, in MHz; 0 for a device whose time is not modelled.
+    pub(super) fn clocks(&self) -> (u32, RangeInclusive<u32>) {
+        let Some(own) = &self.own else { return (DEFAULT_CLOCK, CLOCK_RANGE_MHZ) };
+        let least = own.clocks_mhz.first().copied().unwrap_or_default();
+        let most = own.clocks_mhz.last().copied().unwrap_or_default();
+        (own.clock_mhz.unwrap_or_default(), least..=most)
     }
 
     /// The cards of a short list: board types separated by commas, or `none`.
@@ -139,11 +190,18 @@ impl CardSpec {
     }
 
     /// The cards of a TOML text: one `[[card]]` table each, with the fields of this type, all optional (`settle_ms` for
-    /// [`CardSpec::settle`], in milliseconds).
+    /// [`CardSpec::settle`], in milliseconds). `device` is `metis`, or the path of a device file, from the folder of
+    /// `origin` on. The text of a device file is one card with that device.
     ///
     /// # Errors
     /// [`Error::Description`] with `origin` and the place in the text.
     pub fn parse_toml(text: &str, origin: &str) -> Result<Vec<Self>, Error> {
+        let place = Path::new(origin);
+        if describes_device(text) {
+            let device = DeviceSpec::own(text)
+                .map_err(|problems| Error::Device { problem: target::told(place, &problems) })?;
+            return Ok(vec![Self::of_device(&Arc::new(device), "", 0)]);
+        }
         let file: File = toml::from_str(text).map_err(|error| wrong(origin, error.to_string()))?;
         if file.card.len() > MAX_CARDS {
             return Err(wrong(
@@ -151,8 +209,9 @@ impl CardSpec {
                 format!("expected at most {MAX_CARDS} cards, got {}", file.card.len()),
             ));
         }
-        let cards: Vec<Self> =
-            file.card.into_iter().enumerate().map(|(slot, table)| table.card(slot)).collect();
+        let folder = place.parent().unwrap_or(Path::new(""));
+        let cards = file.card.into_iter().enumerate().map(|(slot, table)| table.card(slot, folder));
+        let cards: Vec<Self> = cards.collect::<Result<_, Error>>()?;
         for (slot, card) in cards.iter().enumerate() {
             card.check().map_err(|problem| wrong(origin, format!("card {slot}: {problem}")))?;
             if cards[..slot].iter().any(|other| other.name == card.name) {
@@ -178,10 +237,13 @@ impl CardSpec {
                 Name(&self.name)
             ));
         }
-        if self.device != "metis" {
-            return Err(format!("device: expected \"metis\", got \"{}\"", Name(&self.device)));
+        if self.own.is_none() && self.device != METIS {
+            return Err(format!(
+                "device: expected \"{METIS}\" or the path of a device file, such as \"./mine.toml\", got \"{}\"",
+                Name(&self.device)
+            ));
         }
-        let device = DeviceSpec::builtin(&self.device).map_err(|error| format!("device: {error}"))?;
+        let device = self.model().map_err(|error| format!("device: {error}"))?;
         if !(1..=device.cores as usize).contains(&self.sub_devices) {
             return Err(format!(
                 "sub_devices: expected 1 to {}, the cores of {}, got {}",
@@ -191,6 +253,20 @@ impl CardSpec {
         Ok(())
     }
 }
+
+/// Whether a TOML text has what descriptions of devices have, and no cards.
+fn describes_device(text: &str) -> bool {
+    // What is no TOML is not told apart; reading it says what is wrong.
+    let Ok(table) = text.parse::<toml::Table>() else { return false };
+    let known = |key: &String| {
+        schema::KEYS.iter().any(|each| each.table.is_empty() && each.name == key)
+            || schema::TABLES.iter().any(|each| each.name == key)
+    };
+    !table.contains_key("card") && table.keys().any(known)
+}
+
+/// The device of cards, unless they say otherwise.
+const METIS: &str = "metis";
 
 const LIST: &str = "TRIUNE_CARDS";
 
@@ -241,11 +317,26 @@ struct Table {
 }
 
 impl Table {
-    fn card(self, slot: usize) -> CardSpec {
-        let base = CardSpec::new(self.board.unwrap_or(BoardType::Pcie), slot);
-        CardSpec {
+    fn card(self, slot: usize, folder: &Path) -> Result<CardSpec, Error> {
+        let board = self.board.unwrap_or(BoardType::Pcie);
+        let own = self.device.as_deref().map(Path::new).filter(|path| target::is_file(path));
+        let base = match own {
+            Some(path) => {
+                let device = target::device(&folder.join(path)).map_err(|error| match error {
+                    crate::Error::File(error) => Error::File(error),
+                    other => Error::Device { problem: other.to_string() },
+                })?;
+                CardSpec { board, ..CardSpec::of_device(&Arc::new(device), "", slot) }
+            }
+            None => CardSpec {
+                device: self.device.unwrap_or_else(|| METIS.to_owned()),
+                ..CardSpec::new(board, slot)
+            },
+        };
+        Ok(CardSpec {
             name: self.name.unwrap_or(base.name),
-            device: self.device.unwrap_or(base.device),
+            device: base.device,
+            own: base.own,
             board: base.board,
             sub_devices: self.sub_devices.unwrap_or(base.sub_devices),
             max_memory: self.max_memory.unwrap_or(base.max_memory),
@@ -259,6 +350,6 @@ impl Table {
                 .board_controller_board_type
                 .unwrap_or(base.board_controller_board_type),
             settle: self.settle_ms.map_or(base.settle, |ms| Duration::from_millis(u64::from(ms))),
-        }
+        })
     }
 }

@@ -13,14 +13,15 @@ use triune_files::write_state;
 
 use super::{Card, CardSpec, Error};
 
-/// The clocks that a core can be set to, in MHz: what the compiler's `frequency` option reaches (20 to 800) and the
+/// The clocks that a core of a Metis card can be set to, in MHz: what the compiler's `frequency` option reaches (20 to 800) and the
 /// 1000 of the vendor's documentation.
 pub const CLOCK_RANGE_MHZ: RangeInclusive<u32> = 20..=1000;
 
 /// The share of matrix-vector products that a core may issue, in percent.
 pub type Utilisation = u32;
 
-const DEFAULT_CLOCK: u32 = 800;
+/// The clock of a Metis card in MHz.
+pub(super) const DEFAULT_CLOCK: u32 = 800;
 const PERCENT: RangeInclusive<u32> = 1..=100;
 /// A text setting (a firmware's name or number) is short.
 const MAX_TEXT: usize = 256;
@@ -50,9 +51,10 @@ enum Name<'a> {
 
 impl Settings {
     pub(super) fn new(spec: &CardSpec) -> Self {
+        let (clock, _) = spec.clocks();
         Self {
-            clock: DEFAULT_CLOCK,
-            core_clock: vec![DEFAULT_CLOCK; spec.sub_devices],
+            clock,
+            core_clock: vec![clock; spec.sub_devices],
             core_utilisation: vec![100; spec.sub_devices],
             other: BTreeMap::new(),
             ready_at: 0,
@@ -88,6 +90,7 @@ impl Settings {
     /// Applies `changes`; `clock_profile` first, so that a core's own clock wins whatever the order.
     pub(super) fn apply(&mut self, changes: &[(&str, &str)], spec: &CardSpec) -> Result<(), Error> {
         let before = self.core_clock.clone();
+        let (_, clocks) = spec.clocks();
         let mut parsed = Vec::with_capacity(changes.len());
         for &(name, value) in changes {
             parsed.push((Self::parse(name, spec)?, name, value));
@@ -96,11 +99,11 @@ impl Settings {
         for (meaning, name, value) in parsed {
             match meaning {
                 Name::Clock => {
-                    self.clock = number(name, value, CLOCK_RANGE_MHZ, "MHz")?;
+                    self.clock = number(name, value, clocks.clone(), "MHz")?;
                     self.core_clock.fill(self.clock);
                 }
                 Name::CoreClock(cores) => {
-                    self.core_clock[cores].fill(number(name, value, CLOCK_RANGE_MHZ, "MHz")?);
+                    self.core_clock[cores].fill(number(name, value, clocks.clone(), "MHz")?);
                 }
                 Name::CoreUtilisation(cores) => {
                     self.core_utilisation[cores].fill(number(name, value, PERCENT, "percent")?);

@@ -28,12 +28,11 @@ impl Parts {
         parts: impl IntoIterator<Item = [u64; 2]>,
         threads: usize,
     ) -> Result<Self, Error> {
-        if program.target != device.spec().name || program.batch != 1 {
+        program.check_device(device.spec())?;
+        if program.batch != 1 {
             return Err(Error::argument(format!(
-                "a program for '{}' and a batch of {} on a device '{}'",
-                program.target,
-                program.batch,
-                device.spec().name
+                "a program for a batch of {}, not of one image",
+                program.batch
             )));
         }
         let loaded = device.load(program, 100)?;

@@ -2,13 +2,13 @@
 //!
 //! A part of `model.json`, and of other containers that hold programs.
 
-use std::{collections::HashSet, path::Path};
+use std::{collections::HashSet, path::Path, sync::Arc};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use triune_device::DeviceSpec;
+use triune_device::{DeviceSpec, spec::Style};
 use triune_memory::residency::Policy;
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Shape, text::Name};
 
 use crate::{Error, Operator, PlannedBuffer, Program, Residency, TensorIo, Wait};
 
@@ -16,6 +16,9 @@ use crate::{Error, Operator, PlannedBuffer, Program, Residency, TensorIo, Wait};
 #[derive(Serialize, Deserialize)]
 pub struct Description {
     target: String,
+    /// The device's description as TOML, if it does not come with Triune.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    device: Option<String>,
     batch: usize,
     inputs: Vec<TensorJson>,
     outputs: Vec<TensorJson>,
@@ -79,6 +82,7 @@ impl Description {
     pub fn of(program: &Program) -> Self {
         Self {
             target: program.target.clone(),
+            device: program.device.as_ref().map(|spec| spec.to_toml(Style::Short)),
             batch: program.batch,
             inputs: program.inputs.iter().map(TensorJson::new).collect(),
             outputs: program.outputs.iter().map(TensorJson::new).collect(),
@@ -115,8 +119,17 @@ impl Description {
 
     /// The program with its payloads. Errors name the file at `path`.
     pub fn program(self, path: &Path, instructions: Bytes, constants: Bytes) -> Result<Program, Error> {
-        let spec = DeviceSpec::builtin(&self.target)
-            .map_err(|_| Error::package(path, format!("unknown target '{}'", self.target)))?;
+        let device = self.device(path)?.map(Arc::new);
+        let spec = match &device {
+            Some(own) => DeviceSpec::clone(own),
+            None => DeviceSpec::builtin(&self.target).map_err(|_| {
+                let target = Name(&self.target);
+                Error::package(
+                    path,
+                    format!("unknown target '{target}', and no description of it; compile the model again"),
+                )
+            })?,
+        };
         if self.batch == 0 || self.batch > spec.cores as usize {
             return Err(Error::package(path, format!("a batch of {} on {} cores", self.batch, spec.cores)));
         }
@@ -148,6 +161,7 @@ impl Description {
         let buffers = self.buffers(path)?;
         Ok(Program {
             target: self.target,
+            device,
             batch: self.batch,
             instructions,
             constants,
@@ -172,6 +186,21 @@ impl Description {
                 })
                 .collect(),
         })
+    }
+
+    /// The description of the device that the package carries, checked as a user's file is.
+    fn device(&self, path: &Path) -> Result<Option<DeviceSpec>, Error> {
+        let Some(text) = &self.device else { return Ok(None) };
+        let spec = DeviceSpec::own(text).map_err(|problems| {
+            let first = problems.first().map_or_else(String::new, ToString::to_string);
+            Error::package(path, format!("its device's description: {first}; compile the model again"))
+        })?;
+        if spec.name != self.target {
+            let (target, name) = (Name(&self.target), Name(&spec.name));
+            let reason = format!("for '{target}', with the description of '{name}'; compile the model again");
+            return Err(Error::package(path, reason));
+        }
+        Ok(Program::carried(&spec).is_some().then_some(spec))
     }
 
     /// Whether the waits come in order, read outputs and make the last inputs, each once.
