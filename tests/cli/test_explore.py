@@ -82,16 +82,72 @@ def test_every_combination_is_there(found: Exploration) -> None:
         assert ddr == "12.8G" or by_ddr[array, ocm, "12.8G"] >= rate, "bandwidth never slows down"
 
 
-@given(st.lists(st.tuples(*[st.integers(1, 4)] * 4), min_size=1, max_size=12))
-def test_the_front_is_the_definitions(rows: list[tuple[int, int, int, int]]) -> None:
-    designs = [Design({"at": str(at)}, 1, 1, rate, 0.0, "compute", *costs) for at, (rate, *costs) in enumerate(rows)]
-    for one in _marked(designs):
+COSTS = ("macs", "bytes", "bandwidth", "traffic", "area")
+
+
+def drawn(rows: list[tuple[int, ...]]) -> list[Design]:
+    """Return designs of a rate and four costs each."""
+    return [Design({"at": str(at)}, 1, 1, row[0], 0.0, "compute", *row[1:]) for at, row in enumerate(rows)]
+
+
+@given(
+    st.lists(st.tuples(*[st.integers(1, 4)] * 5), min_size=1, max_size=12),
+    st.lists(st.sampled_from(COSTS), min_size=1, unique=True),
+)
+def test_the_front_is_the_definitions(rows: list[tuple[int, ...]], costs: list[str]) -> None:
+    designs = drawn(rows)
+    for one in _marked(designs, costs, 0):
         better = False
         for other in designs:
             gains = [other.images_per_second - one.images_per_second]
-            gains += [own - cost for own, cost in zip(one.costs, other.costs, strict=True)]
+            gains += [one.cost(name) - other.cost(name) for name in costs]
             better |= min(gains) >= 0 and max(gains) > 0
         assert one.pareto == (not better)
+
+
+@given(st.lists(st.tuples(*[st.integers(90, 110)] * 5), min_size=1, max_size=12))
+def test_a_margin_leaves_nothing_out(rows: list[tuple[int, ...]]) -> None:
+    """For each design that is left out there is one that costs no more and is nearly as fast, and none of those is needed."""
+    costs, margin = ("area", "bandwidth"), 0.05
+    marked = list(_marked(drawn(rows), costs, margin))
+    front = [design for design in marked if design.pareto]
+
+    def beats(one: Design, other: Design) -> bool:
+        cheap = all(one.cost(name) <= other.cost(name) for name in costs)
+        return cheap and one.images_per_second >= other.images_per_second * (1 - margin)
+
+    assert all(design.pareto or any(beats(best, design) for best in front) for design in marked)
+    for one in front:
+        for other in front:
+            same = (one.area, one.cost("bandwidth"), one.images_per_second)
+            if same != (other.area, other.cost("bandwidth"), other.images_per_second):
+                assert not (
+                    beats(one, other) and (one.area, one.cost("bandwidth")) < (other.area, other.cost("bandwidth"))
+                )
+
+
+def test_the_front_is_a_choice(found: Exploration) -> None:
+    """With each number as a cost of its own nearly all designs are the best at something; an area weighs them."""
+    assert 0 < len(found.front) < len(found.designs) / 2
+    rates = [design.images_per_second for design in found.front]
+    assert rates == sorted(rates, reverse=True)
+    fastest = max(design.images_per_second for design in found.designs)
+    assert rates[0] >= 0.99 * fastest
+    apart = explore(DIGITS_INT8, SWEEP, device="zg330", costs=("macs", "bytes", "bandwidth"), margin=0)
+    assert len(apart.front) > len(found.front)
+    for design in found.designs:
+        byte, mac = design.on_chip_bytes * 8 * 0.346e-6, design.peak_macs_per_cycle * 419e-6
+        assert design.area == pytest.approx(byte + mac)
+        timeline = _native.Estimate.compile(DIGITS_INT8, target="zg330").timeline(list(design.settings.items()))
+        totals = timeline.totals()
+        assert design.traffic_bytes == totals["read"][0] + totals["written"][0]
+    for costs in ((), ("area", "area"), ("money",)):
+        with pytest.raises(ValueError, match="costs: expected some of area"):
+            explore(DIGITS_INT8, {"array": ["8x8"]}, costs=costs)
+    for margin in (-0.1, 1, float("nan")):
+        with pytest.raises(ValueError, match="margin"):
+            explore(DIGITS_INT8, {"array": ["8x8"]}, margin=margin)
+    assert main(["explore", str(DIGITS_INT8), "--sweep", "l2=8M,16M", "--costs", "money"]) == 1
 
 
 def test_other_borders_are_compiled_anew(tmp_path: Path) -> None:
@@ -218,7 +274,7 @@ def test_in_a_browser(browse: Callable[..., Any], found: Exploration, tmp_path: 
     assert throughput["titles"] == ["array", "images per second"]
     assert "ocm 512K, ddr 6.4G" in throughput["legend"]
     assert cost["points"] == 12 + sum(design.pareto for design in found.designs)
-    assert cost["titles"] == ["array, MACs per cycle", "images per second"]
+    assert cost["titles"] == ["area proxy, mm² of 45 nm", "images per second"]
     for chart in (throughput, cost):
         assert chart["plot"]["width"] > width / 2
         assert chart["plot"]["height"] > 100

@@ -24,7 +24,18 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "model", metavar="MODEL|DIR", type=Path, help="a quantized ONNX file, or a package that was compiled"
     )
-    parser.add_argument("--device", metavar="NAME", help="the device to vary (default: metis, or the package's)")
+    parser.add_argument(
+        "--device",
+        "--target",
+        metavar="NAME|FILE.toml",
+        help="the device to vary, or the file that describes one (default: metis, or the package's)",
+    )
+    parser.add_argument(
+        "--costs",
+        metavar="NAME,...",
+        default="area,bandwidth",
+        help="what designs cost when stars are given: area, macs, bytes, bandwidth, traffic (default: %(default)s)",
+    )
     parser.add_argument("--batch", metavar="N", type=positive, help="images per run, each on its own core (default: 1)")
     parser.add_argument(
         "--sweep",
@@ -62,7 +73,8 @@ def _run(options: argparse.Namespace) -> int:
     from triune.profiling import explore
 
     require(options.model, (ONNX, PACKAGE), "explore")
-    found = explore(options.model, sweep(options.sweep), device=options.device, batch=options.batch)
+    costs = [name.strip() for name in options.costs.split(",")]
+    found = explore(options.model, sweep(options.sweep), device=options.device, batch=options.batch, costs=costs)
     people = write_files(
         (options.csv, found.write_csv),
         (options.json, found.write_json),

@@ -13,6 +13,7 @@ from typing import Any
 
 from triune import _native
 from triune._files import replaced_text, write_text
+from triune._targets import target_of
 from triune.profiling._model import bottleneck
 from triune.profiling._table import compact, size
 
@@ -20,6 +21,20 @@ __all__ = ["Design", "Exploration", "explore"]
 
 MOST_POINTS = 10_000
 """Most designs of one exploration."""
+
+COSTS = {
+    "area": "the array's and the on-chip memories' area",
+    "macs": "multiply-accumulates of a core's array per cycle",
+    "bytes": "on-chip bytes",
+    "bandwidth": "bandwidth of the first memory's port",
+    "traffic": "bytes to and from the first memory per image",
+}
+"""What designs can cost."""
+
+MAC_AREA, CELL_AREA = 419.0, 0.346
+"""Square micrometres of 45 nm: an 8-bit multiplier (282) with a 32-bit adder (137), as synthesized for TSMC's process (the table
+in Dally, *High-Performance Hardware for Machine Learning*, NIPS 2015); a six-transistor cell of SRAM (Mistry et al., IEDM 2007),
+without what stands around cells. They say what a multiplier is worth in bytes, not how large a chip is."""
 
 FACTORS = ((1, 4), (1, 2), (1, 1), (2, 1), (4, 1))
 """What an ellipsis alone stands for: these multiples of what the device has."""
@@ -47,8 +62,10 @@ class Design:
     """Bytes of all memories but the first, those of each core once: what they cost."""
     external_bytes_per_second: float
     """Bandwidth of the first memory's port: what that costs."""
+    traffic_bytes: int = 0
+    """Bytes read from and written to the first memory per image: what most of a run's energy goes to."""
     pareto: bool = False
-    """Whether no other design is as fast or faster for no more array, on-chip bytes and bandwidth, and better in one."""
+    """Whether no other design is as fast, but for a margin, for no more of any cost, and less of one."""
 
     @property
     def microseconds(self) -> float:
@@ -56,9 +73,21 @@ class Design:
         return self.cycles / self.clock_mhz
 
     @property
-    def costs(self) -> tuple[float, float, float]:
-        """Array, on-chip bytes, bandwidth."""
-        return self.peak_macs_per_cycle, self.on_chip_bytes, self.external_bytes_per_second
+    def area(self) -> float:
+        """A proxy for the area of a core's array and all on-chip memories, in mm² of 45 nm: a multiply-accumulate per cycle
+        counts as 419 µm², a byte as eight cells of 0.346 µm².
+        """
+        return (self.peak_macs_per_cycle * MAC_AREA + self.on_chip_bytes * 8 * CELL_AREA) / 1e6
+
+    def cost(self, name: str) -> float:
+        """Return one of the costs: ``area``, ``macs``, ``bytes``, ``bandwidth`` or ``traffic``."""
+        return {
+            "area": self.area,
+            "macs": self.peak_macs_per_cycle,
+            "bytes": self.on_chip_bytes,
+            "bandwidth": self.external_bytes_per_second,
+            "traffic": self.traffic_bytes,
+        }[name]
 
 
 @dataclass(frozen=True)
@@ -75,12 +104,40 @@ class Exploration:
     """What was varied."""
     designs: tuple[Design, ...]
     """What came out."""
+    costs: tuple[str, ...] = ("area", "bandwidth")
+    """What designs cost, when it is said which no other beats."""
+    margin: float = 0.01
+    """How much slower, in parts, a cheaper design may be that beats another."""
+
+    @property
+    def front(self) -> tuple[Design, ...]:
+        """The designs that no other beats, the fastest first."""
+        best = [design for design in self.designs if design.pareto]
+        return tuple(sorted(best, key=lambda design: -design.images_per_second))
+
+    @property
+    def rule(self) -> str:
+        """What a star stands for, in words."""
+        rate = f"at least {1 - self.margin:.0%} as fast" if self.margin else "as fast"
+        return f"no other is {rate} for no more of {', '.join(self.costs)}, and less of one"
 
     def table(self, width: int = 100) -> str:
         """Return a line per design as text; a star marks those that no other beats. `width` is not looked at: columns are
         as wide as they must be.
         """
-        head = [*self.keys, "images/s", "µs", "utilization", "bound by", "MACs/cycle", "on chip", "GB/s", ""]
+        head = [
+            *self.keys,
+            "images/s",
+            "µs",
+            "utilization",
+            "bound by",
+            "MACs/cycle",
+            "on chip",
+            "mm²",
+            "GB/s",
+            "traffic",
+            "",
+        ]
         rows = [
             [
                 *design.settings.values(),
@@ -90,7 +147,9 @@ class Exploration:
                 design.bottleneck,
                 compact(design.peak_macs_per_cycle),
                 size(design.on_chip_bytes),
+                f"{design.area:.3g}",
                 f"{design.external_bytes_per_second / 1e9:.1f}",
+                size(design.traffic_bytes),
                 "*" if design.pareto else "",
             ]
             for design in self.designs
@@ -111,7 +170,7 @@ class Exploration:
                 *lines,
                 "",
                 f"{len(self.designs)} designs of {self.device}; fastest: {best.images_per_second:,.1f} images/s with {setting}",
-                "* no other design is faster for no more array, on-chip memory and bandwidth",
+                f"* {len(self.front)} designs, the choice there is: {self.rule}",
             ]
         )
 
@@ -132,6 +191,8 @@ class Exploration:
             "device": self.device,
             "batch": self.batch,
             "keys": self.keys,
+            "costs": self.costs,
+            "margin": self.margin,
             "designs": [_flat(design) | {"settings": design.settings} for design in self.designs],
         }
         write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
@@ -148,7 +209,7 @@ class Exploration:
 
 def _flat(design: Design) -> dict[str, Any]:
     names = ("clock_mhz", "cycles", "microseconds", "images_per_second", "utilization", "bottleneck")
-    costs = ("peak_macs_per_cycle", "on_chip_bytes", "external_bytes_per_second", "pareto")
+    costs = ("peak_macs_per_cycle", "on_chip_bytes", "area", "external_bytes_per_second", "traffic_bytes", "pareto")
     return {**design.settings, **{name: getattr(design, name) for name in (*names, *costs)}}
 
 
@@ -156,35 +217,49 @@ def explore(
     model: str | os.PathLike[str],
     sweep: Mapping[str, Sequence[str | int]],
     *,
-    device: str | None = None,
+    device: str | os.PathLike[str] | None = None,
     batch: int | None = None,
+    costs: Sequence[str] = ("area", "bandwidth"),
+    margin: float = 0.01,
 ) -> Exploration:
     """Say what a program costs on devices that differ from one in some numbers. Nothing is deployed or run.
 
     `model` is a package (its directory or ``model.json``) or a quantized ONNX file, which is compiled for `device`, by
-    default ``metis``, in batches of `batch`, by default 1; and again for every border and every
+    default ``metis``, or the path of a device file, in batches of `batch`, by default 1; and again for every border and every
     size of memory that the sweep asks for. `sweep` has
     the values of each key: a path into the device's description, such as ``queues.buffers`` or ``memory.l2.ports``, or
     ``array`` (``"32x64"``), ``clock`` (MHz), the name of the first memory (its bytes per second), the name of another
     memory (its size). Values may end in K, M, G, T: powers of 1024 for sizes, of 1000 for others. ``"..."`` between values
     goes on as they began, doubling or adding; alone it stands for a quarter to four times of what the device has.
 
-    Raises ValueError if the sweep is empty or too large, an ellipsis leads nowhere, or the device's time is not modelled;
-    subclasses of RuntimeError if the model cannot be read or compiled, a key or value is wrong, or a package does not fit.
+    `costs` says what designs cost when those are marked that no other beats: ``area`` (a proxy for the area of array and
+    on-chip memories, `Design.area`), ``macs``, ``bytes``, ``bandwidth`` (of the first memory's port), ``traffic`` (bytes to and
+    from it per image). A design is beaten by one that costs no more of any of them, less of one, and is slower by no more than
+    `margin` of its throughput. With every number of a sweep as a cost of its own, all designs are the best at something.
+
+    Raises ValueError if the sweep is empty or too large, there is no such cost, an ellipsis leads nowhere, or the device's time
+    is not modelled; subclasses of RuntimeError if the model or a device file cannot be read, the model cannot be compiled, a key
+    or value is wrong, or a package does not fit.
     """
     path = Path(model)
+    if not costs or len(set(costs)) < len(costs) or not set(costs) <= set(COSTS):
+        raise ValueError(
+            f"costs: expected some of {', '.join(COSTS)}, each once, got {', '.join(map(str, costs)) or 'none'}"
+        )
+    if not 0 <= margin < 1:
+        raise ValueError(f"margin: expected a part of the throughput from 0 to below 1, got {margin}")
     if path.is_dir() or path.name == "model.json":
         file = path / "model.json" if path.is_dir() else path
         package = _native.Package(file)
         name = file.resolve().parent.name
-        if device is not None and package.target != device:
+        if device is not None and not package.is_for(target_of(device, "device")):
             raise ValueError(f"{file}: compiled for {package.target}, not {device}; give the ONNX file instead")
         if batch is not None and package.batch != batch:
             raise ValueError(f"{file}: compiled for batches of {package.batch}; give the ONNX file instead")
         estimate = _native.Estimate(package)
     else:
         name = path.stem
-        estimate = _native.Estimate.compile(path, target=device or "metis", batch=batch or 1)
+        estimate = _native.Estimate.compile(path, target=target_of(device or "metis", "device"), batch=batch or 1)
     if not sweep:
         raise ValueError("sweep: expected at least one key with its values")
     points: list[list[tuple[str, str]]] = []
@@ -196,7 +271,15 @@ def explore(
             raise ValueError(f"sweep: more than {MOST_POINTS:,} designs")
         points.append([(key, value) for value in found])
     designs = [_design(estimate, list(point)) for point in product(*points)]
-    return Exploration(name, estimate.target, estimate.batch, tuple(sweep), tuple(_marked(designs)))
+    return Exploration(
+        name,
+        estimate.target,
+        estimate.batch,
+        tuple(sweep),
+        tuple(_marked(designs, costs, margin)),
+        tuple(costs),
+        margin,
+    )
 
 
 def _design(estimate: _native.Estimate, changes: list[tuple[str, str]]) -> Design:
@@ -216,17 +299,27 @@ def _design(estimate: _native.Estimate, changes: list[tuple[str, str]]) -> Desig
         peak_macs_per_cycle=timeline.peak_macs_per_cycle,
         on_chip_bytes=sum(memory["bytes"] for memory in inner),
         external_bytes_per_second=outer["bytes_per_cycle"] * hertz,
+        traffic_bytes=totals["read"][0] + totals["written"][0],
     )
 
 
-def _marked(designs: list[Design]) -> Iterable[Design]:
+def _marked(designs: list[Design], costs: Sequence[str], margin: float) -> Iterable[Design]:
     import numpy as np
 
+    rates = np.array([design.images_per_second for design in designs])
     # Less is better in every column.
-    columns = np.array([(-design.images_per_second, *design.costs) for design in designs])
-    for row, design in zip(columns, designs, strict=True):
-        better = (columns <= row).all(axis=1) & (columns < row).any(axis=1)
-        yield replace(design, pareto=not better.any())
+    columns = np.array([[design.cost(name) for name in costs] for design in designs])
+    # What beats a design costs no more, so it comes before. Only what is kept beats: else a chain of designs, each a little
+    # faster than the one before, would lose its end to its beginning.
+    order = sorted(range(len(designs)), key=lambda at: (*columns[at], -rates[at]))
+    kept: list[int] = []
+    for at in order:
+        cheaper = (columns[kept] <= columns[at]).all(axis=1)
+        same = (columns[kept] == columns[at]).all(axis=1) & (rates[kept] == rates[at])
+        if not (cheaper & (rates[kept] >= rates[at] * (1 - margin)) & ~same).any():
+            kept.append(at)
+    front = set(kept)
+    return [replace(design, pareto=at in front) for at, design in enumerate(designs)]
 
 
 def _values(estimate: _native.Estimate, key: str, texts: list[str]) -> list[str]:

@@ -27,9 +27,9 @@ def write_page(found: Exploration, path: Path) -> None:
     intro = f"Modelled throughput of one run after the other.{batch} Nothing was run."
     figures = [
         ("Throughput", _THROUGHPUT, _throughput(found)),
-        ("Cost", _COST, _cost(found)),
+        ("Cost", _COST + escape(f"{found.rule}."), _cost(found)),
     ]
-    hint = "A star marks designs that no other beats. A heading sorts by its column."
+    hint = f"A star marks the designs to choose from: {escape(found.rule)}. A heading sorts by its column."
     write_text(path, compose_page(title, intro, _cards(found), figures, hint, _table(found)))
 
 
@@ -38,8 +38,8 @@ _THROUGHPUT = (
     "cycles go to. Hover for the design."
 )
 _COST = (
-    "Images per second over what the array could do per cycle; points grow with on-chip memory. Stars mark designs that "
-    "no other beats: none is as fast or faster for no more array, on-chip memory and external bandwidth."
+    "Images per second over a proxy for the area of array and on-chip memories; points grow with on-chip memory. Stars mark the "
+    "designs to choose from: "
 )
 
 
@@ -52,7 +52,7 @@ def _text(design: Design) -> str:
         f"<b>{escape(_setting(design))}</b><br>{design.images_per_second:,.1f} images/s, {design.microseconds:,.1f} µs"
         f"<br>bound by {escape(design.bottleneck)}, utilization {design.utilization:.1%}"
         f"<br>{compact(design.peak_macs_per_cycle)} MACs per cycle, {size(design.on_chip_bytes)} on chip, "
-        f"{design.external_bytes_per_second / 1e9:.1f} GB/s"
+        f"{design.area:.3g} mm², {design.external_bytes_per_second / 1e9:.1f} GB/s, {size(design.traffic_bytes)} per image"
     )
 
 
@@ -131,12 +131,12 @@ def _cost(found: Exploration) -> go.Figure:
     most = max(design.on_chip_bytes for design in found.designs) or 1
     marks = [7 + 15 * (design.on_chip_bytes / most) ** 0.5 for design in found.designs]
     figure = go.Figure()
-    _points(found, figure, [design.peak_macs_per_cycle for design in found.designs], marks)
+    _points(found, figure, [design.area for design in found.designs], marks)
     best = [design for design in found.designs if design.pareto]
     figure.add_trace(
         go.Scatter(
             name="not beaten",
-            x=[design.peak_macs_per_cycle for design in best],
+            x=[design.area for design in best],
             y=[design.images_per_second for design in best],
             mode="markers",
             marker={"symbol": "star", "size": 8, "color": INK},
@@ -145,7 +145,7 @@ def _cost(found: Exploration) -> go.Figure:
     )
     style(figure, 500)
     figure.update_layout(legend={"y": -0.16, "yanchor": "top"})
-    figure.update_xaxes(title="array, MACs per cycle", type="log", exponentformat="SI", dtick=1, tickformat="~s")
+    figure.update_xaxes(title="area proxy, mm² of 45 nm", type="log", tickformat="~g")
     figure.update_yaxes(title="images per second", rangemode="tozero")
     return figure
 
@@ -168,7 +168,20 @@ def _cards(found: Exploration) -> str:
 
 
 def _table(found: Exploration) -> str:
-    head = [*found.keys, "bound by", "images/s", "µs", "cycles", "utilization", "MACs/cycle", "on chip", "GB/s", "best"]
+    head = [
+        *found.keys,
+        "bound by",
+        "images/s",
+        "µs",
+        "cycles",
+        "utilization",
+        "MACs/cycle",
+        "on chip",
+        "mm²",
+        "GB/s",
+        "traffic",
+        "best",
+    ]
     text = {*range(len(found.keys) + 1), len(head) - 1}
     rows = []
     for design in found.designs:
@@ -182,7 +195,9 @@ def _table(found: Exploration) -> str:
                 (design.utilization, f"{design.utilization:.1%}"),
                 (design.peak_macs_per_cycle, f"{design.peak_macs_per_cycle:,.0f}"),
                 (design.on_chip_bytes, size(design.on_chip_bytes)),
+                (design.area, f"{design.area:.3g}"),
                 (design.external_bytes_per_second, f"{design.external_bytes_per_second / 1e9:.1f}"),
+                (design.traffic_bytes, size(design.traffic_bytes)),
             )
         ]
         cells.append(f"<td class=text>{'★' if design.pareto else ''}</td>")
