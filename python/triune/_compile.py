@@ -17,6 +17,7 @@ from triune import _native
 from triune._model_info import ModelInfo
 from triune._report import Compilation, CompileReport
 from triune._session import Feeds
+from triune._targets import target_of
 from triune._text import short
 from triune.errors import ArgumentError, FileError, QuantizationWarning
 
@@ -34,7 +35,7 @@ FORMATS = ("package", "icraft")
 def compile(
     model: str | os.PathLike[str],
     *,
-    target: str = "metis",
+    target: str | os.PathLike[str] = "metis",
     output: str | os.PathLike[str],
     batch: int = 1,
     calibration: Iterable[Feeds] | None = None,
@@ -50,6 +51,9 @@ def compile(
 
     The path has what came of it as its `report` (`triune.CompileReport`): operators and multiply-accumulates on the device and
     on the host, why each operator stayed there, what crosses between the two, and the outputs.
+
+    `target` is a device that comes with Triune, by its name, or the path of a device file (docs/device-spec.md): a path object,
+    or text with a separator or ``.toml`` at its end. The package carries the file's description, and needs the file no longer.
 
     `model` is an int8 network in QDQ form or, with `calibration`, a float network, which is quantized first, as
     `triune.quantize` does it (extra ``onnx``): int8 activations per tensor and int8 weights per output channel, with ranges
@@ -107,7 +111,7 @@ def compile(
 
 def build(
     model: str | os.PathLike[str],
-    target: str,
+    target: str | os.PathLike[str],
     output: str | os.PathLike[str],
     batch: int,
     calibration: Iterable[Feeds] | None,
@@ -130,7 +134,16 @@ def build(
     say = progress or (lambda _: None)
     plan: dict[str, Any] = {"policy": policy, "on_chip_bytes": on_chip_bytes}
     source, folder = Path(model), Compilation(output)
-    if target == "host":
+    target = target_of(target)
+    own = _native.device_is_file(target)
+    # Before any work; a name is known to be one when it is compiled for.
+    name = _native.device_of(target)[0] if own else target
+    if own and format == "icraft":
+        raise ArgumentError(
+            f"target: Icraft's documents are for buyi and zg330 as they come with Triune; {target} is a device file: leave "
+            "format out, for a package"
+        )
+    if name == "host":
         raise ArgumentError("target: packages are for cards; on this machine's CPU, triune.Session runs the ONNX file")
     if format not in FORMATS:
         raise ArgumentError(f"format: expected one of {', '.join(FORMATS)}, got '{format}'")
@@ -141,7 +154,7 @@ def build(
         raise ArgumentError("input_format: Icraft's networks take their pictures by ImageMake; leave it out for them")
     if bits not in (8, 16):
         raise ArgumentError(f"bits: integers have 8 or 16, got {bits}")
-    buyi = target.split("-")[0] == "buyi"
+    buyi = name.split("-")[0] == "buyi" and not own
     if bits == 16 and (format != "icraft" or not buyi):
         raise ArgumentError(
             "bits: only buyi computes on 16-bit integers, in Icraft's documents (target 'buyi', format 'icraft')"
@@ -167,7 +180,7 @@ def build(
             _, found = _native.compile_documents(
                 file, target=target, output=folder, name=source.stem, float_model=reals, **plan
             )
-        folder.report = CompileReport.of(target, found)
+        folder.report = CompileReport.of(name, found)
         if format == "package":
             said.write(folder)
 

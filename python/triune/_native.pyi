@@ -61,6 +61,12 @@ __all__ = [
     "convert",
     "decrypt",
     "depad_dequantize",
+    "device_begin",
+    "device_conformance",
+    "device_is_file",
+    "device_of",
+    "device_problems",
+    "device_schema",
     "document_timeline",
     "encrypt",
     "look_up_pad",
@@ -271,6 +277,10 @@ class Package:
     def __new__(cls, path: str | os.PathLike[str]) -> Package: ...
     @property
     def target(self) -> str: ...
+    @property
+    def device(self) -> str | None: ...
+    def is_for(self, target: str | os.PathLike[str]) -> bool: ...
+    def card(self) -> Card | None: ...
     @property
     def batch(self) -> int: ...
     @property
@@ -539,7 +549,7 @@ class Composition:
 class Estimate:
     def __new__(cls, package: Package) -> Estimate: ...
     @staticmethod
-    def compile(model: str | os.PathLike[str], *, target: str, batch: int = 1) -> Estimate: ...
+    def compile(model: str | os.PathLike[str], *, target: str | os.PathLike[str], batch: int = 1) -> Estimate: ...
     @property
     def target(self) -> str: ...
     @property
@@ -578,7 +588,7 @@ class CompileReport:
 def compile(
     model: str | os.PathLike[str],
     *,
-    target: str,
+    target: str | os.PathLike[str],
     output: str | os.PathLike[str],
     title: str | os.PathLike[str] | None = None,
     batch: int = 1,
@@ -588,13 +598,19 @@ def compile(
 def compile_documents(
     model: str | os.PathLike[str],
     *,
-    target: str,
+    target: str | os.PathLike[str],
     output: str | os.PathLike[str],
     name: str,
     float_model: str | os.PathLike[str] | None = None,
     policy: str = "exact",
     on_chip_bytes: int | None = None,
 ) -> tuple[list[pathlib.Path], CompileReport]: ...
+def device_begin(name: str, like: str | None = None) -> str: ...
+def device_conformance(target: str | os.PathLike[str]) -> list[tuple[str, str | None]]: ...
+def device_is_file(target: str | os.PathLike[str]) -> bool: ...
+def device_of(target: str | os.PathLike[str]) -> tuple[str, str]: ...
+def device_problems(file: str | os.PathLike[str]) -> list[tuple[int | None, str, str]]: ...
+def device_schema() -> list[dict[str, Any]]: ...
 def document_timeline(path: str | os.PathLike[str], *, clock_mhz: int | None = None) -> tuple[Timeline, bool]: ...
 def quantize_pad(
     src: npt.NDArray[np.float32], padding: Sequence[tuple[int, int]], scale: float, zero_point: int, dtype: str

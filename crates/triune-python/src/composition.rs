@@ -112,6 +112,12 @@ pub(crate) fn compose(
                 spec.name
             )));
         }
+        if *estimate.study.base() != spec {
+            return Err(error::argument(format!(
+                "'{name}' is for another device of the name '{}' than the others",
+                spec.name
+            )));
+        }
         let mask = cores.iter().fold(0, |mask, &core| mask | 1_u64.checked_shl(core).unwrap_or(0));
         let key: *const Estimate = &raw const **estimate;
         let known = demands.iter().find(|(other, cores, _)| (*other, *cores) == (key, mask));

@@ -29,10 +29,13 @@ static DEVICES: Brief<BTreeMap<String, Weak<Device>>> = Brief::new(BTreeMap::new
 fn device(card: &Card) -> Result<Arc<Device>, Error> {
     let spec = card.spec();
     let mut devices = DEVICES.lock();
-    if let Some(device) = devices.get(&spec.name).and_then(Weak::upgrade) {
+    let model = spec.model()?;
+    // A card may have become another one of the same name: what is deployed to the old one keeps it.
+    let known = devices.get(&spec.name).and_then(Weak::upgrade);
+    if let Some(device) = known.filter(|device| *device.spec() == model) {
         return Ok(device);
     }
-    let device = Device::new(DeviceSpec::builtin(&spec.device)?)?;
+    let device = Device::new(model)?;
     devices.insert(spec.name.clone(), Arc::downgrade(&device));
     Ok(device)
 }
@@ -55,7 +58,10 @@ pub(crate) fn deploy(
     let settings = card.settings()?;
     let device = device(card)?;
     let clock = |&core: &u32| settings.clock_mhz(core as usize);
-    if let Some(core) = options.cores.iter().find(|&core| !device.spec().allows_clock(clock(core))) {
+    let modelled = device.spec().clock_mhz.is_some();
+    if let Some(core) =
+        options.cores.iter().find(|&core| modelled && !device.spec().allows_clock(clock(core)))
+    {
         return Err(Error::argument(format!(
             "{}: core {core} is set to {} MHz, at which a {} does not run",
             card.spec().name,
@@ -63,7 +69,7 @@ pub(crate) fn deploy(
             card.spec().device
         )));
     }
-    options.clock_mhz = options.cores.iter().map(clock).min();
+    options.clock_mhz = options.cores.iter().map(clock).min().filter(|_| modelled);
     let limit = |&core: &u32| settings.utilisation(core as usize);
     options.array_percent = options.cores.iter().map(limit).min().unwrap_or(100);
     if options.realtime.is_none() {
@@ -76,11 +82,11 @@ pub(crate) fn deploy(
 pub(crate) fn compile(
     model: &Path,
     title: &Path,
-    target: &str,
+    target: &Path,
     output: &Path,
     options: &CompileOptions,
 ) -> Result<(BTreeMap<&'static str, u64>, CompileReport), Error> {
-    let spec = DeviceSpec::builtin(target)?;
+    let spec = runtime::target::device(target)?;
     let compiled = runtime::compile(&onnx::read_titled(model, title)?, &spec, options)?;
     Package::write(&compiled, output)?;
     let found = &compiled.summary;
@@ -105,7 +111,7 @@ pub(crate) fn replanned(
 ) -> Result<Arc<Program>, Error> {
     let policy = policy.unwrap_or_default();
     let options = PlanOptions { policy, capacity: on_chip_bytes, ..PlanOptions::default() };
-    Ok(Arc::new(program.replan(&DeviceSpec::builtin(&program.target)?, &options)?))
+    Ok(Arc::new(program.replan(&program.spec()?, &options)?))
 }
 
 /// The circumstances at a clock.
@@ -141,14 +147,14 @@ pub(crate) struct Study {
 impl Study {
     /// The program of a package.
     pub(crate) fn of(program: &Arc<Program>) -> Result<Self, Error> {
-        let base = DeviceSpec::builtin(&program.target)?;
+        let base = program.spec()?;
         let made = Lock::new(vec![(Kind::of(&base), Arc::new(Estimate::new(program)?))]);
         Ok(Self { base, batch: program.batch, model: None, made })
     }
 
     /// The program that a model becomes for a device.
-    pub(crate) fn compile(model: &Path, target: &str, batch: usize) -> Result<Self, Error> {
-        let (base, model) = (DeviceSpec::builtin(target)?, onnx::read(model)?);
+    pub(crate) fn compile(model: &Path, target: &Path, batch: usize) -> Result<Self, Error> {
+        let (base, model) = (runtime::target::device(target)?, onnx::read(model)?);
         let study = Self { base, batch, model: Some(model), made: Lock::default() };
         study.estimate(&study.base)?;
         Ok(study)
@@ -156,6 +162,11 @@ impl Study {
 
     pub(crate) fn target(&self) -> &str {
         &self.base.name
+    }
+
+    /// The device that the program is for.
+    pub(crate) fn base(&self) -> &DeviceSpec {
+        &self.base
     }
 
     pub(crate) fn batch(&self) -> usize {

@@ -217,9 +217,10 @@ pub(crate) fn card(error: &CardError) -> PyErr {
     match error {
         CardError::TooMany { .. } => raised::<ArgumentError>(error),
         CardError::InUse { .. } => raised::<InUseError>(error),
-        CardError::Description { .. } | CardError::UnknownSetting { .. } | CardError::BadSetting { .. } => {
-            raised::<SettingError>(error)
-        }
+        CardError::Description { .. }
+        | CardError::Device { .. }
+        | CardError::UnknownSetting { .. }
+        | CardError::BadSetting { .. } => raised::<SettingError>(error),
         CardError::Io { .. } => raised::<FileError>(error),
         CardError::File(inner) => file(error, inner),
     }

@@ -31,8 +31,9 @@ impl Estimate {
     /// Raises `FileError`, `ArgumentError` if the model is damaged, `UnsupportedError` if the device cannot run it.
     #[staticmethod]
     #[pyo3(signature = (model, *, target, batch=1))]
-    fn compile(py: Python<'_>, model: PathBuf, target: &str, batch: usize) -> PyResult<Self> {
-        let study = error::detached(py, || Study::compile(&model, target, batch))?.map_err(error::runtime)?;
+    fn compile(py: Python<'_>, model: PathBuf, target: PathBuf, batch: usize) -> PyResult<Self> {
+        let study =
+            error::detached(py, || Study::compile(&model, &target, batch))?.map_err(error::runtime)?;
         Ok(Self { study })
     }
 

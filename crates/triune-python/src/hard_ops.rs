@@ -7,7 +7,7 @@ use triune::internals::{
     device::DeviceSpec,
     graph::format::{onnx, xir},
     icraft::{self, HardNetwork},
-    runtime::{Device, PlanOptions},
+    runtime::{self, Device, PlanOptions},
 };
 
 use crate::list::{self, List};
@@ -140,7 +140,7 @@ impl HardOps {
 pub(crate) fn compile_documents(
     py: Python<'_>,
     model: PathBuf,
-    target: &str,
+    target: PathBuf,
     output: PathBuf,
     name: &str,
     float_model: Option<PathBuf>,
@@ -150,7 +150,7 @@ pub(crate) fn compile_documents(
     let plan =
         PlanOptions { policy: self::policy(policy)?, capacity: on_chip_bytes, ..PlanOptions::default() };
     let compile = || {
-        let spec = DeviceSpec::builtin(target)?;
+        let spec = runtime::target::device(&target)?;
         let mut graph = onnx::read_titled(&model, float_model.as_ref().unwrap_or(&model))?;
         name.clone_into(&mut graph.name);
         let float = match float_model {

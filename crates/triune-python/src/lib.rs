@@ -12,6 +12,7 @@ mod card;
 mod composition;
 mod core;
 mod deployment;
+mod device;
 mod error;
 mod estimate;
 mod exit;
@@ -49,6 +50,10 @@ mod native {
     use super::composition::{Composition, compose};
     #[pymodule_export]
     use super::deployment::{DeployedOp, DeployedValue, Deployment, HardNetwork};
+    #[pymodule_export]
+    use super::device::{
+        device_begin, device_conformance, device_is_file, device_of, device_problems, device_schema,
+    };
     #[pymodule_export]
     use super::error::message;
     #[pymodule_export]

@@ -1,6 +1,10 @@
 //! A model whose arrays stay bound, for many runs with little between them.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use pyo3::{
     buffer::PyBuffer,
@@ -10,7 +14,6 @@ use pyo3::{
     types::{PyBytes, PyDict},
 };
 use triune::internals::{
-    device::DeviceSpec,
     fork::{Brief, Forked, Lock},
     graph::format::xir,
     kernels::{
@@ -19,7 +22,7 @@ use triune::internals::{
     },
     runtime::{
         self, Dim, Inputs, Model, ModelOptions, Outline, OutlineNode, OutlineValue, Outputs, PlannedBuffer,
-        Program, Session, SessionOptions, Tensor, TensorRef, ValueInfo, Variable,
+        Program, Session, SessionOptions, Tensor, TensorRef, ValueInfo, Variable, target,
     },
     tensor::{DType, Shape},
 };
@@ -213,7 +216,7 @@ impl Network {
     /// tensors of a MegEngine file are, which the file does not tell. `sharing_scratch` names a network to share the memory of runs with: no two of
     /// those that share it can run at once.
     ///
-    /// `device` names a simulated device to run the integer core of a quantized model on, with the results of the host;
+    /// `device` names a simulated device, or the file that describes one, to run the integer core of a quantized model on, with the results of the host;
     /// `timeline` has its modelled time.
     ///
     /// An XIR document as bytes takes the bytes of its constants from `params`, by their `v_id`; they are copied. With `fake_qf`,
@@ -238,8 +241,8 @@ impl Network {
         fake_qf: bool,
     ) -> PyResult<Self> {
         let source = Source::new(model, sharing_weights, params, fake_qf)?;
-        let device = device.filter(|&name| name != "host").map(DeviceSpec::builtin).transpose();
-        let device = device.map_err(|error| error::runtime(error.into()))?;
+        let device = device.filter(|&name| name != "host").map(|name| target::device(Path::new(name)));
+        let device = device.transpose().map_err(error::runtime)?;
         let state = error::detached(py, || {
             let shared = |other: &Py<Self>| -> Result<_, Forked> {
                 Ok(Arc::clone(other.get().state.lock()?.session.workspace()))

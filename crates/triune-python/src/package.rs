@@ -3,9 +3,13 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use pyo3::{prelude::*, types::PyDict};
-use triune::internals::runtime::{self, CompileOptions, PlanOptions, Policy, Program};
+use triune::internals::{
+    device::spec::Style,
+    runtime::{self, CompileOptions, PlanOptions, Policy, Program, card},
+};
 
 use crate::{
+    card::Card,
     core, error,
     report::CompileReport,
     timeline::{self, Timeline},
@@ -63,6 +67,31 @@ impl Package {
     #[getter]
     fn target(&self) -> &str {
         &self.program().target
+    }
+
+    /// The description of that device, if it does not come with Triune: the package carries it, as TOML.
+    #[getter]
+    fn device(&self) -> Option<String> {
+        self.program().device.as_ref().map(|spec| spec.to_toml(Style::Whole))
+    }
+
+    /// Whether the program is for the device that `target` names: one of the same name can be another.
+    ///
+    /// Raises `FileError`, `ArgumentError` if there is no such device.
+    fn is_for(&self, py: Python<'_>, target: PathBuf) -> PyResult<bool> {
+        let compare = || Ok(runtime::target::device(&target)? == self.program().spec()?);
+        error::detached(py, compare)?.map_err(error::runtime)
+    }
+
+    /// A virtual card with the device of the package, if that does not come with Triune: it is there without being described
+    /// anywhere, and the same for all packages of the same device.
+    ///
+    /// Raises `FileError` if the runtime directory cannot be used.
+    fn card(&self, py: Python<'_>) -> PyResult<Option<Card>> {
+        let Some(device) = &self.program().device else { return Ok(None) };
+        let find = || card::Cards::with_state(vec![card::CardSpec::of_package(device)]);
+        let cards = error::detached(py, find)?.map_err(|e| error::card(&e))?;
+        Ok(cards.iter().next().map(|inner| Card { inner: inner.clone() }))
     }
 
     /// Images per run, each on a core of its own.
@@ -155,7 +184,7 @@ impl Package {
 pub(crate) fn compile(
     py: Python<'_>,
     model: PathBuf,
-    target: &str,
+    target: PathBuf,
     output: PathBuf,
     title: Option<PathBuf>,
     batch: usize,
@@ -166,7 +195,7 @@ pub(crate) fn compile(
         PlanOptions { policy: self::policy(policy)?, capacity: on_chip_bytes, ..PlanOptions::default() };
     let options = CompileOptions { batch, plan, ..CompileOptions::default() };
     let title = title.as_ref().unwrap_or(&model);
-    error::detached(py, || core::compile(&model, title, target, &output, &options))?.map_err(error::runtime)
+    error::detached(py, || core::compile(&model, title, &target, &output, &options))?.map_err(error::runtime)
 }
 
 /// The policy of that name.

@@ -1,12 +1,18 @@
 //! Boards over a socket: the server, and how a client connects.
 
-use std::{path::PathBuf, sync::Arc, thread, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
 
 use pyo3::{prelude::*, types::PyDict};
 use triune::internals::{
     device::{DeviceSpec, LocalBoard},
     fork::{Brief, Forked},
     remote::{Event, Options, Server, ServerTls, Token},
+    runtime,
 };
 
 use crate::error::{self, ReleasedError};
@@ -82,6 +88,14 @@ impl BoardServer {
         let bind = bind.to_owned();
         let start = || {
             // A wrong name is to be heard of now, not by the first client.
+            if runtime::target::is_file(Path::new(&device)) {
+                return Err(triune::internals::device::Error::Spec {
+                    key: "device".into(),
+                    problem: "boards are of devices that come with Triune: their clients know the registers of buyi and zg330 \
+                              alone; a package for a device of one's own runs with triune run, or on a card of TRIUNE_CARDS"
+                        .into(),
+                });
+            }
             DeviceSpec::builtin(&device)?;
             let log: Option<triune::internals::remote::Log> =
                 if verbose { Some(Arc::new(|event: &Event| eprintln!("{event}"))) } else { None };

@@ -1,5 +1,5 @@
 """The command line: ``triune compile``, ``quantize``, ``compare``, ``convert``, ``inspect``, ``run``, ``predict``, ``bench``,
-``profile``, ``report``, ``explore``, ``devices``, ``serve``, ``compat run``, ``completion``.
+``profile``, ``report``, ``explore``, ``device``, ``devices``, ``serve``, ``compat run``, ``completion``.
 
 Exit codes: 0 done, 1 the work failed (one line on standard error says why), 2 the arguments are wrong, 130 interrupted.
 """
@@ -26,6 +26,7 @@ def _parser() -> argparse.ArgumentParser:
         compile,
         completion,
         convert,
+        device,
         devices,
         explore,
         icraft,
@@ -43,7 +44,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"triune {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     models = (compile, quantize, compare, convert, inspect, icraft)
-    for module in (*models, run, predict, bench, axrun, profile, report, explore, devices, serve, compat, completion):
+    for module in (
+        *models,
+        run,
+        predict,
+        bench,
+        axrun,
+        profile,
+        report,
+        explore,
+        device,
+        devices,
+        serve,
+        compat,
+        completion,
+    ):
         module.add(commands)
     return parser
 

@@ -23,7 +23,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         description="Compile an ONNX model for a device. Float models need --calibrate.",
     )
     parser.add_argument("model", metavar="MODEL.onnx", type=Path, help="the model: int8 in QDQ form, or float")
-    parser.add_argument("--target", default="metis", help="the device (default: %(default)s)")
+    parser.add_argument(
+        "--target",
+        metavar="NAME|FILE.toml",
+        default="metis",
+        help="the device, or the file that describes one, such as ./mine.toml (default: %(default)s)",
+    )
     parser.add_argument("-o", "--output", metavar="DIR", type=Path, required=True, help="where the package goes")
     parser.add_argument(
         "--format",

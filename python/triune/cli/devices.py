@@ -18,7 +18,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "devices",
         help="list the virtual cards",
         description="List the virtual cards that TRIUNE_CARDS describes (by default one PCIe card): a list of board "
-        "types such as pcie,m2, none, or a TOML file.",
+        "types such as pcie,m2, none, or a TOML file, of cards or of a device.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, with all settings")
     parser.set_defaults(command=_run)

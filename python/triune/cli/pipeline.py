@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from triune import _native
-from triune.axelera.runtime import Context, Profile, TensorInfo
+from triune.axelera.runtime import Connection, Context, Profile, TensorInfo
 from triune.cli.data import Input
 
 Tensor = npt.NDArray[Any]
@@ -28,7 +28,11 @@ class Pipeline:
             self._package = _native.Package(path)
             self._infos = (model.inputs(), model.outputs())
             self._batch = self._package.batch
-            connection = self._context.device_connect(device, self._batch)
+            own = self._package.card() if device is None else None
+            if own is not None and not any(card.device == own.device for card in _native.cards()):
+                connection = Connection(self._context, own, own.reserve(self._batch))
+            else:
+                connection = self._context.device_connect(device, self._batch)
             self._instance = connection.load_model_instance(model, device_profiling=True)
             folder = path.parent
             before, behind = self._package.preprocess, self._package.postprocess

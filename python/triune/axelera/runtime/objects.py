@@ -318,6 +318,7 @@ class Connection(Object):
         if model._package.target != self._card.device:
             raise IncompatibleDevice(
                 f"{model} is compiled for {model._package.target}, {self._card.name} is a {self._card.device}"
+                + ("; TRIUNE_CARDS=FILE.toml makes a card of its device file" if model._package.device else "")
             )
         with self._lock:
             free = self._free_sub_devices()
