@@ -205,3 +205,27 @@ pub(crate) fn stored(element: ElementType, dims: Shape, form: &Form) -> TensorTy
     let shape = form.shape(&dims).iter().map(|&dim| dim as i64).collect();
     TensorType { element, shape, layout: form.layout(), merged: form.merged(&dims) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bits of the exponent and of the mantissa, as the types' own names say.
+    #[test]
+    fn types_have_the_formats_of_their_names() {
+        for (dtype, exponent, mantissa, bits) in [
+            (DType::F8E4M3FN, 4, 3, 8),
+            (DType::F8E4M3FNUZ, 4, 3, 8),
+            (DType::F8E5M2, 5, 2, 8),
+            (DType::F8E5M2FNUZ, 5, 2, 8),
+            (DType::F8E8M0, 8, 0, 8),
+            (DType::F4E2M1, 2, 1, 4),
+        ] {
+            assert_eq!(scalar(dtype), Scalar::Split { exponent, mantissa, bits }, "{dtype}");
+        }
+        assert_eq!(scalar(DType::BF16), Scalar::BFloat(16));
+        assert_eq!((scalar(DType::F16), scalar(DType::F64)), (Scalar::Float(16), Scalar::Float(64)));
+        assert_eq!((scalar(DType::U4), scalar(DType::I64)), (Scalar::Unsigned(4), Scalar::Signed(64)));
+        assert_eq!(scalar(DType::Bool), Scalar::Bool);
+    }
+}

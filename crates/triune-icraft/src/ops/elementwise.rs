@@ -274,7 +274,8 @@ impl Emitter<'_> {
             ("axis", ints((first..end).map(|axis| form.position(axis) as i64))),
             ("eps", Attribute::Float(f64::from(op.epsilon))),
         ];
-        for (index, key) in [(1, "gamma"), (2, "beta")] {
+        // Constants lie in the order in which a reader comes upon them, and keys are read in that of the alphabet.
+        for (index, key) in [(2, "beta"), (1, "gamma")] {
             let Some(id) = node.inputs.get(index).copied().flatten() else { continue };
             let shape = Shape::new(&dims[first..end]);
             let row = self.constant(id).and_then(|row| row.reshaped(shape?));
