@@ -628,6 +628,11 @@ fn models_that_do_not_fit() {
     assert!(matches!(&error, Error::Target(reason) if reason.contains("input 'x' has no shape")), "{error}");
     let error = compiled(&open, true).expect_err("no extents");
     assert!(matches!(&error, Error::Graph(_)) && error.to_string().contains("'x'"), "{error}");
+    let mut words = model();
+    let x = words.inputs[0];
+    words.value_mut(x).kind = triune_graph::ValueKind::Strings;
+    let error = compile(&words, &npu, &CompileOptions::default()).expect_err("no numbers");
+    assert!(error.to_string().contains("'x' is of strings, which sessions run"), "{error}");
     // What is taken between stages has no commands.
     let mut builder = GraphBuilder::new();
     let x = builder.input("x", REAL, &[3]);

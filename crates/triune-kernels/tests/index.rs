@@ -252,3 +252,24 @@ fn elements_are_put_in_order() {
     let more = OrderSpec { outer: 1, len: 2, inner: 1, k: 3, descending: false };
     assert!(order(&more, &[1.0, 2.0], &mut [0; 3], &mut [0; 2], &pools[0]).is_err());
 }
+
+/// Each element comes before all that came before it, or behind them: whole stretches are taken, or passed over.
+#[test]
+fn elements_in_order_already_and_backwards() {
+    let pool = Pool::new(1);
+    for (len, k) in [(64, 1), (1000, 3), (1000, 124), (3000, 370), (5000, 7), (300_000, 70_000)] {
+        let rising: Vec<f32> = (0..len).map(|at| at as f32).collect();
+        let falling: Vec<f32> = rising.iter().map(|x| -x).collect();
+        // Runs of 40 equal ones, none of which is passed over for its place alone.
+        let steps: Vec<f32> = (0..len).map(|at| (at / 40) as f32).collect();
+        for x in [&rising, &falling, &steps] {
+            for descending in [false, true] {
+                let spec = OrderSpec { outer: 1, len, inner: 1, k, descending };
+                let mut scratch = vec![0; spec.scratch_words(1)];
+                let mut out = vec![-1; k];
+                order(&spec, x, &mut out, &mut scratch, &pool).expect("fitting slices");
+                assert_eq!(out, ordered(&spec, x), "{spec:?}");
+            }
+        }
+    }
+}
