@@ -15,6 +15,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ LEAK = 1024
 """Bytes per cycle by which the memory may grow: the slope of the second half."""
 SLACK = 2 << 20
 """Bytes that a curve may be off by in all: what an allocator gives back late, and the pages that a test's own work takes."""
+PATIENCE = 10.0
+"""Seconds that what is about to end may take to do so."""
 
 Cycle = Callable[[], object]
 
@@ -165,9 +168,24 @@ class Sample:
     threads: int
 
     @classmethod
-    def now(cls, cycles: int) -> Sample:
-        """Look at this process, without what only waits to be collected."""
+    def now(cls, cycles: int, before: Sample | None = None) -> Sample:
+        """Look at this process, without what only waits to be collected.
+
+        What has more files or threads than `before` is looked at again: a server sees a moment later that a client has gone, and
+        a thread that ends is counted until it has.
+        """
         gc.collect()
+        deadline = time.monotonic() + PATIENCE
+        sample = cls._look(cycles)
+        while (
+            before and (sample.files > before.files or sample.threads > before.threads) and time.monotonic() < deadline
+        ):
+            time.sleep(0.01)
+            sample = cls._look(cycles)
+        return sample
+
+    @classmethod
+    def _look(cls, cycles: int) -> Sample:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         files = len(os.listdir("/proc/self/fd"))
         threads = len(os.listdir("/proc/self/task"))
@@ -207,11 +225,11 @@ class Curve:
 
 def soak(name: str, cycles: int, every: int, tell: Callable[[Sample], object] = lambda _: None) -> Curve:
     """Run an API's cycles, with a sample each `every`."""
-    curve = Curve(name)
+    curve, half = Curve(name), (cycles // every + 1) // 2
     with tempfile.TemporaryDirectory() as folder, APIS[name](Path(folder)) as cycle:
         for done in range(cycles + 1):
             if done % every == 0:
-                sample = Sample.now(done)
+                sample = Sample.now(done, curve.samples[half] if len(curve.samples) > half else None)
                 curve.samples.append(sample)
                 tell(sample)
             if done < cycles:
