@@ -240,7 +240,7 @@ pub fn program(
     inputs: Vec<TensorIo>,
     outputs: Vec<TensorIo>,
 ) -> Result<(Program, Vec<Option<usize>>), Error> {
-    let Lowered { mut commands, operators, constants, drafts, results, waits, views, .. } = lowered;
+    let Lowered { mut commands, operators, constants, drafts, results, waits, views, tables, .. } = lowered;
     drop(views);
     let batch = options.batch;
     let besides = Besides { batch, constants: constants.len() as u64, inputs: &inputs, outputs: &outputs };
@@ -252,6 +252,7 @@ pub fn program(
         batch,
         instructions: commands.into_bytes().into(),
         constants: constants.into(),
+        tables,
         scratch_bytes: planned.scratch_bytes,
         scratch_lower_bound: planned.scratch_lower_bound,
         residency: planned.residency,

@@ -136,6 +136,9 @@ pub struct Program {
     pub instructions: Bytes,
     /// Weights, parameters and tables: the content of segment 1.
     pub constants: Bytes,
+    /// Large constants that a model's programs on the host have in common: the content of the segments behind the outputs'. Empty for
+    /// every other device.
+    pub tables: Vec<Bytes>,
     /// Size of segment 2, the feature maps in the far memory, per image.
     pub scratch_bytes: u64,
     /// What no plan for segment 2 can do without.

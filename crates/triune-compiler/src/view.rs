@@ -16,6 +16,15 @@ pub enum Home {
     Input(u32),
     /// The segment of an output.
     Output(u32),
+    /// The segment of a table: a large constant that lies where other programs of the model have it, too.
+    Table(u32),
+}
+
+impl Home {
+    /// Whether what lies there never changes.
+    pub const fn is_constant(self) -> bool {
+        matches!(self, Self::Constants | Self::Table(_))
+    }
 }
 
 /// Channels in blocks: see [`View::blocked`].

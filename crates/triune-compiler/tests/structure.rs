@@ -281,6 +281,33 @@ fn operators_know_the_axes_that_they_index() {
     assert!(axes(Op::Unary(Unary { kind: UnaryKind::Exp }), &[]).is_empty());
 }
 
+/// Large constants of the model's own lie in segments that other programs have, too; what a pass made does not, nor what is small.
+#[test]
+fn large_constants_of_the_model_are_tables() {
+    let mut builder = GraphBuilder::new();
+    let values: Vec<f32> = (0..1 << 14).map(|at| at as f32).collect();
+    let [small, large] = [100, 1 << 14].map(|rows| builder.constant(&Tensor::f32(&[rows], &values[..rows])));
+    let at = builder.input("at", DType::I64, &[2]);
+    let extents = builder.constant(&ints(&[1 << 7, 1 << 7]));
+    let made = builder.node(Op::Reshape(Reshape { allow_zero: false }), &[large, extents]);
+    let turned = builder.node(Op::Transpose(Transpose { perm: vec![1, 0] }), &[made]);
+    let taken: Vec<_> = [small, large, turned, large, made]
+        .into_iter()
+        .map(|table| builder.node(Op::Gather(Gather { axis: 0 }), &[table, at]))
+        .collect();
+    let graph = builder.finish(&taken);
+    let host = triune_device::DeviceSpec::builtin("host").expect("the host");
+    let own = graph.value(large).constant.as_ref().expect("a constant").bytes();
+    let library = triune_device::Library::beside([own]);
+    let (program, _) =
+        triune_compiler::compile_host(graph.clone(), &host, true, Some(&library)).expect("a program");
+    let places: Vec<_> = program.tables.iter().map(|table| (table.as_ptr(), table.len())).collect();
+    assert_eq!(places, [(own.as_ptr(), 1 << 16)], "one for every view of it");
+    assert!((1 << 16..2 << 16).contains(&program.constants.len()), "the small and the turned one");
+    let (program, _) = compiled(&graph, true).expect("a program");
+    assert!(program.tables.is_empty() && program.constants.len() > 2 << 16);
+}
+
 /// Programs end; what stands on the border twice is copied there.
 #[test]
 fn outputs_are_copied_where_they_cannot_be_made() {

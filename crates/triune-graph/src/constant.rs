@@ -1,21 +1,64 @@
 //! Constant tensors: weights, shapes, tables.
 
-use std::sync::Arc;
+use std::{
+    fmt,
+    sync::{Arc, LazyLock},
+};
 
 use bytes::Bytes;
 use smallvec::{SmallVec, smallvec};
-use triune_tensor::{Buffer, DType, Shape};
+use triune_tensor::{Buffer, DType, Recipe, Shape};
 
 /// A dense row-major tensor whose bytes (little-endian) are shared, possibly with a mapped file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constant(Arc<Elements>);
 
 /// In a place of its own: few values are constants, and all have room for one.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Elements {
     dtype: DType,
     shape: Shape,
-    bytes: Bytes,
+    source: Source,
+}
+
+/// Where the elements are.
+#[derive(Clone, Debug)]
+enum Source {
+    Bytes(Bytes),
+    /// Made when somebody wants them; all shapes of them share what was made.
+    Recipe(Arc<Promised>),
+}
+
+struct Promised {
+    recipe: Recipe,
+    bytes: LazyLock<Bytes, Box<dyn FnOnce() -> Bytes + Send>>,
+}
+
+impl fmt::Debug for Promised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.recipe.fmt(f)
+    }
+}
+
+impl PartialEq for Elements {
+    fn eq(&self, other: &Self) -> bool {
+        (self.dtype, self.shape) == (other.dtype, other.shape)
+            && match (&self.source, &other.source) {
+                (Source::Recipe(own), Source::Recipe(other)) if own.recipe == other.recipe => true,
+                (own, other) => own.bytes() == other.bytes(),
+            }
+    }
+}
+
+impl Eq for Elements {}
+
+impl Source {
+    fn bytes(&self) -> &Bytes {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Recipe(promised) => &promised.bytes,
+        }
+    }
 }
 
 impl Constant {
@@ -23,7 +66,26 @@ impl Constant {
     pub fn new(dtype: DType, shape: Shape, bytes: impl Into<Bytes>) -> Option<Self> {
         let bytes = bytes.into();
         (shape.elements()?.checked_mul(dtype.bytes())? == bytes.len())
-            .then(|| Self(Arc::new(Elements { dtype, shape, bytes })))
+            .then(|| Self(Arc::new(Elements { dtype, shape, source: Source::Bytes(bytes) })))
+    }
+
+    /// A constant that is made when its elements are asked for, in memory that is set aside now; `None` when there is none, or
+    /// the recipe makes another number of bytes than the elements have.
+    pub fn made(dtype: DType, shape: Shape, recipe: Recipe) -> Option<Self> {
+        if shape.elements()?.checked_mul(dtype.bytes())? != recipe.len() {
+            return None;
+        }
+        let bytes: Box<dyn FnOnce() -> Bytes + Send> = Box::new(recipe.promise()?);
+        let promised = Promised { recipe, bytes: LazyLock::new(bytes) };
+        Some(Self(Arc::new(Elements { dtype, shape, source: Source::Recipe(Arc::new(promised)) })))
+    }
+
+    /// How the elements are made, if they are made of others when somebody asks for them.
+    pub fn recipe(&self) -> Option<&Recipe> {
+        match &self.0.source {
+            Source::Bytes(_) => None,
+            Source::Recipe(promised) => Some(&promised.recipe),
+        }
     }
 
     /// A constant of f32 values; `None` unless there are exactly as many as `shape` holds.
@@ -63,17 +125,24 @@ impl Constant {
 
     /// The elements as little-endian bytes, row-major.
     pub fn bytes(&self) -> &Bytes {
-        &self.0.bytes
+        self.0.source.bytes()
     }
 
     /// The number of elements.
     pub fn elements(&self) -> usize {
-        self.0.bytes.len() / self.0.dtype.bytes()
+        self.0.shape.iter().product()
+    }
+
+    /// The number of bytes of the elements.
+    pub fn byte_len(&self) -> usize {
+        self.elements() * self.0.dtype.bytes()
     }
 
     /// The same bytes under another shape of as many elements.
     pub fn reshaped(&self, shape: Shape) -> Option<Self> {
-        Self::new(self.0.dtype, shape, self.0.bytes.clone())
+        let Elements { dtype, source, .. } = &*self.0;
+        (shape.elements()? == self.elements())
+            .then(|| Self(Arc::new(Elements { dtype: *dtype, shape, source: source.clone() })))
     }
 
     /// The same elements with the axes permuted: axis i of the result is axis `perm[i]` of this one. `None` when `perm` does
@@ -89,11 +158,11 @@ impl Constant {
         let dims: Vec<usize> = perm.iter().map(|&axis| from[axis]).collect();
         let steps: Vec<usize> = perm.iter().map(|&axis| strides[axis]).collect();
         let width = self.0.dtype.bytes();
-        let mut bytes = Vec::with_capacity(self.0.bytes.len());
+        let mut bytes = Vec::with_capacity(self.byte_len());
         let mut at = vec![0; dims.len()];
         for _ in 0..self.elements() {
             let element: usize = at.iter().zip(&steps).map(|(index, step)| index * step).sum();
-            bytes.extend_from_slice(&self.0.bytes[element * width..][..width]);
+            bytes.extend_from_slice(&self.bytes()[element * width..][..width]);
             for axis in (0..dims.len()).rev() {
                 at[axis] += 1;
                 if at[axis] < dims[axis] {
@@ -112,7 +181,7 @@ impl Constant {
 
     /// The elements as i8, or `None` for another element type.
     pub fn to_i8(&self) -> Option<Vec<i8>> {
-        (self.0.dtype == DType::I8).then(|| self.0.bytes.iter().map(|&b| b as i8).collect())
+        (self.0.dtype == DType::I8).then(|| self.bytes().iter().map(|&b| b as i8).collect())
     }
 
     /// The elements as i32, or `None` for another element type.
@@ -130,8 +199,8 @@ impl Constant {
     /// Calls `f` on every element of any integer (or bool) type, in order; `None` for floats and u64 above i64's range.
     pub(crate) fn for_each_i64(&self, mut f: impl FnMut(i64)) -> Option<()> {
         match self.0.dtype {
-            DType::Bool | DType::U8 => self.0.bytes.iter().for_each(|&b| f(i64::from(b))),
-            DType::I8 => self.0.bytes.iter().for_each(|&b| f(i64::from(b as i8))),
+            DType::Bool | DType::U8 => self.bytes().iter().for_each(|&b| f(i64::from(b))),
+            DType::I8 => self.bytes().iter().for_each(|&b| f(i64::from(b as i8))),
             DType::U16 => self.words().for_each(|w| f(i64::from(u16::from_le_bytes(w)))),
             DType::I16 => self.words().for_each(|w| f(i64::from(i16::from_le_bytes(w)))),
             DType::U32 => self.words().for_each(|w| f(i64::from(u32::from_le_bytes(w)))),
@@ -141,7 +210,7 @@ impl Constant {
                 self.words().try_for_each(|w| i64::try_from(u64::from_le_bytes(w)).map(&mut f)).ok()?;
             }
             DType::U4 | DType::I4 | DType::U2 | DType::I2 => {
-                self.0.bytes.iter().filter_map(|&byte| self.0.dtype.decode_integer(byte)).for_each(f);
+                self.bytes().iter().filter_map(|&byte| self.0.dtype.decode_integer(byte)).for_each(f);
             }
             DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::F8E8M0 | DType::F4E2M1 => {
                 return None;
@@ -158,7 +227,7 @@ impl Constant {
                 self.words().map(|word| self.0.dtype.decode(u16::from_le_bytes(word))).collect()
             }
             dtype if dtype.is_storage() => {
-                self.0.bytes.iter().map(|&byte| dtype.decode(byte.into())).collect()
+                self.bytes().iter().map(|&byte| dtype.decode(byte.into())).collect()
             }
             DType::F32 => Some(self.words().map(|w| f64::from(f32::from_le_bytes(w))).collect()),
             DType::F64 => Some(self.words().map(f64::from_le_bytes).collect()),
@@ -179,9 +248,9 @@ impl Constant {
     pub fn scaled(&self, axis: usize, factors: &[f64]) -> Option<Self> {
         (self.0.dtype == DType::F32 && self.0.shape.get(axis) == Some(&factors.len())).then_some(())?;
         let run: usize = self.0.shape[axis + 1..].iter().product();
-        let mut scaled = Buffer::zeroed(self.0.bytes.len())?;
+        let mut scaled = Buffer::zeroed(self.byte_len())?;
         let (to, _) = scaled.as_chunks_mut();
-        let (from, _) = self.0.bytes.as_chunks();
+        let (from, _) = self.bytes().as_chunks();
         let times = |to: &mut [u8; 4], from: &[u8; 4], factor: f64| {
             *to = ((f64::from(f32::from_le_bytes(*from)) * factor) as f32).to_le_bytes();
         };
@@ -203,7 +272,7 @@ impl Constant {
     }
 
     fn words<const N: usize>(&self) -> impl Iterator<Item = [u8; N]> + '_ {
-        self.0.bytes.as_chunks().0.iter().copied()
+        self.bytes().as_chunks().0.iter().copied()
     }
 }
 

@@ -124,7 +124,7 @@ pub(crate) fn of_function(
     let mut nodes = Vec::new();
     inference.place(node, &mut nodes, 0)?;
     let made = inference.graph.values[given..].iter().filter_map(|value| value.constant.as_ref());
-    expanded.bytes = made.fold(expanded.bytes, |sum, constant| sum.saturating_add(constant.bytes().len()));
+    expanded.bytes = made.fold(expanded.bytes, |sum, constant| sum.saturating_add(constant.byte_len()));
     expanded.nodes += nodes.len();
     let missing = || Error::Graph(format!("node '{}' makes fewer than {results} results", at.node));
     let of = |id: ValueId| {

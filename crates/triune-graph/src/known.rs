@@ -6,7 +6,11 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use triune_tensor::{DType, Shape, memory};
+use triune_tensor::{
+    DType, Recipe, Shape,
+    half::{f32_of_bf16, f32_of_f16},
+    memory,
+};
 
 use crate::{
     Constant, Op,
@@ -93,7 +97,7 @@ impl Evaluator {
     }
 
     fn fill(&mut self, value: &Constant, shape: Shape) -> Option<Constant> {
-        let bytes = shape.elements()?.checked_mul(value.bytes().len())?;
+        let bytes = shape.elements()?.checked_mul(value.byte_len())?;
         let pattern = value.bytes().clone();
         if self.fills.get(&pattern).is_none_or(|fill| fill.len() < bytes) {
             // Doubling keeps the sum of all outgrown buffers below twice the last one.
@@ -163,13 +167,14 @@ fn results_of(op: &Op, at: &Operands<'_>, results: &[TensorType]) -> Option<Vec<
             let mut bytes = Vec::with_capacity(shape.elements()? * size);
             for row in 0..rows {
                 for part in parts.as_ref()? {
-                    let length = part.bytes().len() / rows;
+                    let length = part.byte_len() / rows;
                     bytes.extend_from_slice(&part.bytes()[row * length..][..length]);
                 }
             }
             one(bytes)
         }
         Op::Gather(op) => gather(data, resolve_axis(op.axis as i64, x.shape.rank())?, at).and_then(one),
+        Op::Cast(op) if op.to == DType::F32 && data.dtype().is_half() => Some(vec![widened(data, shape)?]),
         Op::Cast(op) => one(cast(data, op.to)?),
         Op::Binary(op) if op.epilogue.stages.is_empty() && !quantized => {
             let other = at.get(1)?.constant.filter(|other| other.dtype() == data.dtype())?;
@@ -241,6 +246,33 @@ fn gather(data: &Constant, axis: usize, at: &Operands<'_>) -> Option<Vec<u8>> {
         }
     }
     Some(out)
+}
+
+/// Reals of 16 bits as f32.
+fn widened(data: &Constant, shape: Shape) -> Option<Constant> {
+    let (from, source) = (data.dtype(), data.bytes().clone());
+    let fill = move |to: &mut [u8]| {
+        let pairs = to.as_chunks_mut::<4>().0.iter_mut().zip(source.as_chunks::<2>().0);
+        // Two loops, each of which is made of vectors.
+        if from == DType::BF16 {
+            pairs.for_each(|(to, &from)| *to = f32_of_bf16(u16::from_le_bytes(from)).to_le_bytes());
+        } else {
+            pairs.for_each(|(to, &from)| *to = f32_of_f16(u16::from_le_bytes(from)).to_le_bytes());
+        }
+    };
+    let bytes = data.elements().checked_mul(4)?;
+    let how = [b"widened ", from.name().as_bytes()].concat();
+    constant_of(DType::F32, shape, Recipe::new(data.bytes().clone(), how, bytes, fill))
+}
+
+/// A constant of a recipe: large ones are made when somebody asks for their elements.
+pub(crate) fn constant_of(dtype: DType, shape: Shape, recipe: Recipe) -> Option<Constant> {
+    /// Bytes that are not worth a promise.
+    const SMALL: usize = 1 << 18;
+    if recipe.len() < SMALL {
+        return Constant::new(dtype, shape, recipe.made()?);
+    }
+    Constant::made(dtype, shape, recipe)
 }
 
 fn cast(data: &Constant, to: DType) -> Option<Vec<u8>> {

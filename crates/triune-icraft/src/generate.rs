@@ -88,6 +88,8 @@ fn placed(program: &Program, graph: &Graph, drafts: &[Option<usize>], view: &Vie
         }
         Home::Input(index) => (u8::try_from(first + index).ok()?, 0, None),
         Home::Output(index) => (u8::try_from(first + graph.inputs.len() as u32 + index).ok()?, 0, None),
+        // The host alone has tables.
+        Home::Table(_) => return None,
     };
     Some(Placed { segment, offset: base + view.offset, buffer, view: *view })
 }

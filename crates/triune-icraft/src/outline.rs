@@ -164,6 +164,7 @@ impl<'a> Outline<'a> {
             batch: 1,
             instructions: Bytes::new(),
             constants: Bytes::new(),
+            tables: Vec::new(),
             scratch_bytes,
             scratch_lower_bound: 0,
             residency: None,

@@ -479,9 +479,10 @@ impl Network {
     fn memory_plan<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (programs, weights, shapes, results) = self.look(py, |state| {
             let shapes = state.shapes.clone().ok_or_else(unprepared)?;
-            let weights = state.session.model().library().bytes();
             let programs = state.session.programs(&shapes).map_err(error::runtime)?;
             let programs: Vec<Program> = programs.into_iter().cloned().collect();
+            let tables = usize::try_from(state.session.workspace().table_bytes()).unwrap_or(usize::MAX);
+            let weights = state.session.model().library().bytes().saturating_add(tables);
             Ok::<_, PyErr>((programs, weights, shapes, state.output_shapes.clone()))
         })??;
         let plan = PyDict::new(py);

@@ -10,6 +10,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
+use bytes::Bytes;
 use triune_device::{
     Decoded, DeviceSpec, Error as DeviceError, Inputs, Library, Memory, Outputs, RangeAccess, RegionId,
     Segment, SegmentKind, SegmentTable, exec::Observer,
@@ -112,6 +113,15 @@ struct State {
     /// As large as the largest program needs; replaced when a larger one comes.
     chunk: Option<Arc<Chunk>>,
     constants: Constants,
+    /// By where the model has them.
+    tables: HashMap<(usize, usize), Weak<Table>>,
+}
+
+/// A model's own bytes in memory. They live as long, so that nothing else can lie where they do.
+#[derive(Debug)]
+struct Table {
+    chunk: Chunk,
+    _bytes: Bytes,
 }
 
 /// Constants that programs alive have in memory.
@@ -202,6 +212,11 @@ impl Workspace {
         self.lock().chunk.as_ref().map_or(0, |chunk| chunk.len)
     }
 
+    /// Bytes of a model's own large constants that programs alive have here, each once.
+    pub fn table_bytes(&self) -> u64 {
+        self.lock().tables.values().filter_map(Weak::upgrade).map(|table| table.chunk.len).sum()
+    }
+
     fn lock(&self) -> BriefGuard<'_, State> {
         self.state.lock()
     }
@@ -229,6 +244,20 @@ impl Workspace {
         self.lock().chunk.as_ref().is_some_and(|current| Arc::ptr_eq(current, chunk))
     }
 
+    /// A table in memory, once for all programs that have it.
+    fn table(&self, bytes: &Bytes) -> Result<Arc<Table>, Error> {
+        let mut state = self.lock();
+        let place = (bytes.as_ptr().addr(), bytes.len());
+        if let Some(found) = state.tables.get(&place).and_then(Weak::upgrade) {
+            return Ok(found);
+        }
+        state.tables.retain(|_, table| table.strong_count() > 0);
+        let chunk = Chunk::holding(&self.memory, self.region, bytes)?;
+        let new = Arc::new(Table { chunk, _bytes: bytes.clone() });
+        state.tables.insert(place, Arc::downgrade(&new));
+        Ok(new)
+    }
+
     /// Constants in memory, once for all programs with the same.
     fn constants(&self, bytes: &[u8]) -> Result<Arc<Chunk>, Error> {
         let mut state = self.lock();
@@ -247,6 +276,7 @@ pub(crate) struct HostProgram {
     workspace: Arc<Workspace>,
     program: Program,
     constants: Arc<Chunk>,
+    tables: Vec<Arc<Table>>,
     shared: Arc<Chunk>,
     decoded: Decoded,
 }
@@ -286,14 +316,17 @@ impl HostProgram {
     ) -> Result<Self, Error> {
         let constants = workspace.constants(&program.constants)?;
         // Memory has them now.
-        program.constants = bytes::Bytes::new();
+        program.constants = Bytes::new();
+        let tables: Result<Vec<_>, Error> =
+            std::mem::take(&mut program.tables).iter().map(|table| workspace.table(table)).collect();
+        let tables = tables?;
         let shared = workspace.chunk(&program)?;
-        let segments = segments(&program, &constants, &shared)?;
+        let segments = segments(&program, &constants, &tables, &shared)?;
         let stream = program.instructions.clone();
         let decoded = Decoded::outside(&workspace.memory, &segments, stream, Isa::best(), Some(library))
             .map_err(|error| program.blame(0, error))?;
         let workspace = Arc::clone(workspace);
-        Ok(Self { workspace, program, constants, shared, decoded })
+        Ok(Self { workspace, program, constants, tables, shared, decoded })
     }
 
     pub(crate) fn program(&self) -> &Program {
@@ -316,7 +349,7 @@ impl HostProgram {
     ) -> Result<(), Error> {
         if !self.workspace.is_current(&self.shared) {
             let shared = self.workspace.chunk(&self.program)?;
-            let segments = segments(&self.program, &self.constants, &shared)?;
+            let segments = segments(&self.program, &self.constants, &self.tables, &shared)?;
             self.decoded.rebind(&self.workspace.memory, &segments)?;
             self.shared = shared;
         }
@@ -342,7 +375,12 @@ fn shared_bytes(program: &Program) -> u64 {
 }
 
 /// The program's segments, those that runs write one behind the other in the shared chunk.
-fn segments(program: &Program, constants: &Chunk, shared: &Chunk) -> Result<SegmentTable, Error> {
+fn segments(
+    program: &Program,
+    constants: &Chunk,
+    tables: &[Arc<Table>],
+    shared: &Chunk,
+) -> Result<SegmentTable, Error> {
     // The commands need no place in memory: no device reads them.
     let (region, base) = (constants.region, constants.base);
     let instructions = Segment { region, base, len: 0, kind: SegmentKind::Instructions };
@@ -357,6 +395,7 @@ fn segments(program: &Program, constants: &Chunk, shared: &Chunk) -> Result<Segm
     add(program.resident_bytes(), SegmentKind::Resident);
     program.inputs.iter().for_each(|io| add(bytes(io), SegmentKind::Input));
     program.outputs.iter().for_each(|io| add(bytes(io), SegmentKind::Output));
+    segments.extend(tables.iter().map(|table| table.chunk.segment(SegmentKind::Constants)));
     Ok(SegmentTable::new(segments)?)
 }
 

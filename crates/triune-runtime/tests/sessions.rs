@@ -3,13 +3,13 @@
 
 use triune_graph::{
     Dim, Graph, Op,
-    ops::{BinaryKind, NonZero, UnaryKind},
+    ops::{BinaryKind, Cast, Gather, MatMul, NonZero, UnaryKind},
 };
 use triune_runtime::{
     CompileError, Error, Inputs, Outputs, Session, SessionOptions, Tensor, TensorMut, TensorRef,
 };
 use triune_tensor::{DType, MAX_RANK, Shape};
-use triune_testing::GraphBuilder;
+use triune_testing::{GraphBuilder, Tensor as TestTensor};
 
 /// x − 2·y, whose first extents are open.
 fn difference() -> Graph {
@@ -116,6 +116,89 @@ fn programs_are_kept_for_the_extents_that_were_used_last() {
     assert!(
         matches!(session.prepare(&shapes(&[1, 2])[..1]), Err(Error::Operand { what, .. }) if what == "number of input shapes")
     );
+}
+
+/// Rows of a table that is worth a segment of its own, by indices whose number is open.
+fn embedding() -> Graph {
+    let mut builder = GraphBuilder::new();
+    let rows: Vec<f32> = (0..8192_u16).flat_map(|row| [f32::from(row), 0.5]).collect();
+    let table = builder.constant(&TestTensor::f32(&[8192, 2], &rows));
+    let at = builder.input("at", DType::I64, &[1]);
+    let taken = builder.node(Op::from(Gather { axis: 0 }), &[table, at]);
+    builder.graph_mut().value_mut(at).shape = Some(vec![Dim::Symbol("n".into())]);
+    builder.finish(&[taken])
+}
+
+#[test]
+fn a_table_lies_in_memory_once_for_all_extents() {
+    const BYTES: u64 = 8192 * 2 * 4;
+    let mut first = session(embedding());
+    let workspace = first.workspace().clone();
+    assert_eq!(workspace.table_bytes(), 0);
+    for count in [1_usize, 7, 3, 400, 7] {
+        let at: Vec<i64> = (0..count as i64).map(|index| index * 20 + 5).collect();
+        let found = first.run(&[TensorRef::of(&at, &[count])]).expect("a run");
+        let expected: Vec<f32> = at.iter().flat_map(|&row| [row as f32, 0.5]).collect();
+        assert_eq!(found[0].as_slice::<f32>().expect("reals"), expected);
+        assert_eq!(workspace.table_bytes(), BYTES, "{count}");
+    }
+    // A session beside it has the model's own again, another model one of its own, and each goes with its programs.
+    let options = || SessionOptions { workspace: Some(workspace.clone()), ..SessionOptions::default() };
+    let mut beside = Session::of(first.model().clone(), &options()).expect("a session");
+    let mut other = Session::new(embedding(), &options()).expect("a session");
+    let last = [8191_i64];
+    for (session, bytes) in [(&mut beside, BYTES), (&mut other, 2 * BYTES), (&mut first, 2 * BYTES)] {
+        let found = session.run(&[TensorRef::of(&last, &[1])]).expect("a run");
+        assert_eq!(found[0].as_slice::<f32>().expect("reals"), [8191.0, 0.5]);
+        assert_eq!(workspace.table_bytes(), bytes);
+    }
+    drop((first, beside));
+    assert_eq!(workspace.table_bytes(), BYTES);
+    drop(other);
+    assert_eq!(workspace.table_bytes(), 0);
+}
+
+#[test]
+fn weights_that_are_made_are_packed_once_for_all_extents() {
+    let graph = |dtype: DType, open: bool| {
+        let mut builder = GraphBuilder::new();
+        let values: Vec<f32> = (0..300 * 300).map(|at| (at % 97) as f32 * 0.125 - 6.0).collect();
+        let x = builder.input("x", DType::F32, &[5, 300]);
+        let weights = match dtype {
+            DType::F16 | DType::BF16 => {
+                let reals: Vec<f64> = values.iter().map(|&value| value.into()).collect();
+                let halves = builder.constant(&TestTensor::of_floats(dtype, &[300, 300], &reals));
+                builder.node(Op::from(Cast { to: DType::F32 }), &[halves])
+            }
+            _ => builder.constant(&TestTensor::f32(&[300, 300], &values)),
+        };
+        let y = builder.node(Op::from(MatMul::default()), &[x, weights]);
+        if open {
+            builder.graph_mut().value_mut(x).shape = Some(vec![Dim::Symbol("n".into()), Dim::Fixed(300)]);
+        }
+        builder.finish(&[y])
+    };
+    let x: Vec<f32> = (0..9 * 300).map(|at| (at % 13) as f32 - 6.0).collect();
+    let mut real = session(graph(DType::F32, true));
+    for dtype in [DType::F16, DType::BF16] {
+        let mut half = session(graph(dtype, true));
+        let mut packed = 0;
+        for rows in [5_usize, 1, 9, 5] {
+            let shape = [rows, 300];
+            let input = TensorRef::of(&x[..rows * 300], &shape);
+            let (found, expected) = (half.run(&[input]).expect("a run"), real.run(&[input]).expect("a run"));
+            // Eighths of small numbers, which all three types have.
+            assert_eq!(found, expected, "{dtype} {rows}");
+            let library = half.model().library();
+            assert_eq!(library.bytes(), 0, "made for the packed form alone");
+            assert!(packed == 0 || library.packed_bytes() == packed, "{dtype} {rows}");
+            packed = library.packed_bytes();
+        }
+        assert!(packed >= 300 * 300 * 4);
+        let input = [TensorRef::of(&x[..1500], &[5, 300])];
+        let fixed = session(graph(dtype, false)).run(&input).expect("a run");
+        assert_eq!(fixed, half.run(&input).expect("a run"));
+    }
 }
 
 #[test]

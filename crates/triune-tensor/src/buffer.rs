@@ -52,6 +52,19 @@ impl Buffer {
         Some(Self::on_heap(memory::filled(len.checked_add(Self::ALIGNMENT)?, 0).ok()?, len))
     }
 
+    /// As [`Self::zeroed`], for later: the memory is set aside now and touched when the bytes are asked for.
+    pub fn later(len: usize) -> Option<impl FnOnce() -> Self + Send + 'static> {
+        let pages = if len < LARGE { None } else { Some(Self::zeroed(len)?) };
+        let whole = if pages.is_some() { 0 } else { len + Self::ALIGNMENT };
+        let mut heap = memory::with_room(whole).ok()?;
+        Some(move || {
+            pages.unwrap_or_else(|| {
+                heap.resize(whole, 0);
+                Self::on_heap(heap, len)
+            })
+        })
+    }
+
     fn on_heap(heap: Vec<u8>, len: usize) -> Self {
         let start = heap.as_ptr().align_offset(Self::ALIGNMENT).min(Self::ALIGNMENT);
         Self { storage: Storage::Heap(heap), start, len }
@@ -115,9 +128,19 @@ mod tests {
     }
 
     #[test]
+    fn later_ones_are_no_different() {
+        for len in [0, 1, 4097, LARGE - 1, LARGE + 1] {
+            let (now, later) = (Buffer::zeroed(len).unwrap(), Buffer::later(len).unwrap()());
+            assert_eq!(*now, *later);
+            assert!(later.as_ptr().addr().is_multiple_of(Buffer::ALIGNMENT), "{len}");
+        }
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused() {
         for len in [usize::MAX, usize::MAX / 2, 1 << 62] {
             assert!(Buffer::zeroed(len).is_none(), "{len}");
+            assert!(Buffer::later(len).is_none(), "{len}");
         }
     }
 

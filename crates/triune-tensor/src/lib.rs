@@ -6,10 +6,12 @@
 mod buffer;
 mod dtype;
 pub mod function;
+pub mod half;
 pub mod memory;
 mod multiplier;
 mod narrow;
 mod quant;
+mod recipe;
 mod shape;
 pub mod text;
 
@@ -18,4 +20,5 @@ pub use dtype::DType;
 pub use memory::OutOfMemory;
 pub use multiplier::{Multiplier, Requantize};
 pub use quant::{QuantParams, Rounding};
+pub use recipe::Recipe;
 pub use shape::{MAX_RANK, Shape};

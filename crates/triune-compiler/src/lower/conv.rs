@@ -71,10 +71,12 @@ impl Lowering<'_> {
             }
             None => self.feature_map(node, x)?,
         };
+        let (bytes, recipe) = self.weight_elements(&weights);
         let product = Product {
             geometry,
             weights: Weights {
-                bytes: weights.bytes().clone(),
+                bytes,
+                recipe,
                 elem_bytes: weights.dtype().bytes(),
                 extents: [out_channels, kh * kw, group_channels],
                 strides: [kh * kw * group_channels, 1, kh * kw],
@@ -264,7 +266,7 @@ impl Lowering<'_> {
         };
         let (weights, weight_blocks) = match blocks {
             Some(blocks) => {
-                let bytes = in_blocks(&product.weights, product.group_channels, blocks);
+                let bytes = in_blocks(&*product.weights.made()?, product.group_channels, blocks);
                 (super::constant(self.constants.add(&bytes)), extents(blocks)?)
             }
             None => (self.weights(node, product)?, [0, 0]),
@@ -314,7 +316,10 @@ impl Lowering<'_> {
             Some(library) if product.group_channels == group_channels => library
                 .add(&product.weights)
                 .ok_or_else(|| Error::unsupported(node, "weights without elements")),
-            _ => Ok(super::constant(self.constants.add(&ohwi(&product.weights, product.group_channels)))),
+            _ => {
+                let weights = product.weights.made()?;
+                Ok(super::constant(self.constants.add(&ohwi(&weights, product.group_channels))))
+            }
         }
     }
 

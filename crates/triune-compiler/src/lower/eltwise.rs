@@ -63,9 +63,7 @@ impl Lowering<'_> {
         let (a, b, y) = (operand(node, 0)?, operand(node, 1)?, result(node)?);
         let (dims, dtype) = self.meta(y)?;
         let (a_view, b_view) = (self.mapped(a)?, self.mapped(b)?);
-        let lead = [&a_view, &b_view]
-            .into_iter()
-            .find(|view| view.dims == dims && view.home != super::Home::Constants);
+        let lead = [&a_view, &b_view].into_iter().find(|view| view.dims == dims && !view.home.is_constant());
         let form = match lead {
             Some(view) if view.dims.rank() == 4 && has_contiguous_channels(view) => Form::ChannelsLast,
             Some(view) if view.is_compact() => Form::Like(*view),

@@ -300,8 +300,8 @@ impl Lowering<'_> {
         } else {
             ([columns, 1, rows], [1, columns, columns])
         };
-        let (bytes, elem_bytes) = (constant.bytes().clone(), constant.dtype().bytes());
-        Ok((Weights { bytes, elem_bytes, extents, strides }, constant.dtype()))
+        let ((bytes, recipe), elem_bytes) = (self.weight_elements(constant), constant.dtype().bytes());
+        Ok((Weights { bytes, recipe, elem_bytes, extents, strides }, constant.dtype()))
     }
 
     fn matrix_product(

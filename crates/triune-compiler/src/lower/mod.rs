@@ -22,13 +22,14 @@ mod warp;
 
 use std::collections::HashMap;
 
+use bytes::Bytes;
 use triune_device::{
     Addr, Command, FeatureMap, Library,
     command::{self, CommandBuffer, Copy, Fill},
     work,
 };
-use triune_graph::{Graph, Node, NodeId, Op, Quantization, ValueId};
-use triune_tensor::{DType, QuantParams, Shape};
+use triune_graph::{Constant, Graph, Node, NodeId, Op, Quantization, ValueId};
+use triune_tensor::{DType, QuantParams, Recipe, Shape};
 
 use crate::{
     Error, Program,
@@ -84,6 +85,8 @@ pub struct Lowered {
     pub waits: Vec<Wait>,
     /// Offset and length of the pieces of `constants`, in order.
     pub pieces: Vec<[u64; 2]>,
+    /// What the segments behind the outputs' hold.
+    pub tables: Vec<Bytes>,
 }
 
 /// Alignment of every buffer, in bytes: a cache line and a vector register.
@@ -109,6 +112,7 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
         waits: Vec::new(),
         scratch: Vec::with_capacity(graph.nodes.len()),
         constants: ConstantPool::default(),
+        tables: Vec::new(),
         library,
     };
     for (&id, input) in graph.inputs.iter().zip(&io.inputs) {
@@ -176,6 +180,7 @@ struct Lowering<'g> {
     waits: Vec<Wait>,
     scratch: Vec<Draft>,
     constants: ConstantPool,
+    tables: Vec<Bytes>,
     library: Option<&'g Library>,
 }
 
@@ -303,8 +308,21 @@ impl Lowering<'_> {
         let results = if turns.pauses.is_empty() { self.graph.outputs.len() } else { turns.results };
         let (commands, operators, pieces) = (self.commands, self.operators, self.constants.pieces().to_vec());
         let (constants, drafts) = (self.constants.into_bytes()?, self.scratch);
-        let (views, spans, copies, waits) = (self.views, self.spans, self.copies, self.waits);
-        Ok(Lowered { commands, operators, constants, drafts, views, spans, copies, results, waits, pieces })
+        let (views, spans, copies, waits, tables) =
+            (self.views, self.spans, self.copies, self.waits, self.tables);
+        Ok(Lowered {
+            commands,
+            operators,
+            constants,
+            drafts,
+            views,
+            spans,
+            copies,
+            results,
+            waits,
+            pieces,
+            tables,
+        })
     }
 
     // ---- values ----
@@ -391,10 +409,43 @@ impl Lowering<'_> {
         let Some(constant) = &value.constant else {
             return Err(Error::Internal(format!("'{}' is read before anything makes it", value.name)));
         };
-        let offset = self.constants.add(constant.bytes());
-        let view = View::dense(Home::Constants, constant.dtype(), constant.shape()).at(offset);
+        let (dtype, shape) = (constant.dtype(), constant.shape());
+        let view = match self.shared_table(constant.bytes()) {
+            Some(table) => View::dense(table, dtype, shape),
+            None => View::dense(Home::Constants, dtype, shape).at(self.constants.add(constant.bytes())),
+        };
         self.views[id.0 as usize] = Some(view);
         Ok(view)
+    }
+
+    /// A constant's elements for the library, or the recipe of those that are made of the model's own: whoever has packed them
+    /// need not have them again.
+    fn weight_elements(&self, constant: &Constant) -> (Bytes, Option<Recipe>) {
+        let known = |recipe: &&Recipe| self.library.is_some_and(|library| library.has(recipe.source()));
+        match constant.recipe().filter(known) {
+            Some(recipe) => (Bytes::new(), Some(recipe.clone())),
+            None => (constant.bytes().clone(), None),
+        }
+    }
+
+    /// A segment of its own for a large constant of the model's file: other extents make another program, and there it lies, too.
+    fn shared_table(&mut self, bytes: &Bytes) -> Option<Home> {
+        /// Bytes that are copied sooner than a segment is looked up.
+        const LEAST: usize = 1 << 16;
+        /// Segments are counted in 8 bits.
+        const MOST: usize = 32;
+        let library = self.library.filter(|_| bytes.len() >= LEAST)?;
+        let same = |table: &Bytes| table.as_ptr() == bytes.as_ptr() && table.len() == bytes.len();
+        if let Some(known) = self.tables.iter().position(same) {
+            return Some(Home::Table(known as u32));
+        }
+        let before = usize::from(Program::FIRST_IO) + self.io.inputs.len() + self.io.outputs.len();
+        let room = self.tables.len() < MOST && before + self.tables.len() + 1 < usize::from(u8::MAX);
+        if !room || !library.has(bytes) {
+            return None;
+        }
+        self.tables.push(bytes.clone());
+        Some(Home::Table(self.tables.len() as u32 - 1))
     }
 
     /// A view of the value with contiguous channels, maybe in blocks, copied if it lies otherwise.
@@ -610,7 +661,7 @@ impl Lowering<'_> {
 
     /// The address of a view's first element; scratch addresses hold the buffer's index until the plan is made.
     fn addr(&self, view: &View) -> Result<Addr, Error> {
-        let inputs = self.io.inputs.len() as u32;
+        let [inputs, outputs] = [self.io.inputs.len(), self.io.outputs.len()].map(|count| count as u32);
         let segment = |index: u32| {
             u8::try_from(u32::from(Program::FIRST_IO) + index)
                 .ok()
@@ -626,6 +677,7 @@ impl Lowering<'_> {
                 .ok_or_else(|| Error::Target("more than a million feature maps".into()))?,
             Home::Input(index) => Addr::new(segment(index)?, view.offset),
             Home::Output(index) => Addr::new(segment(inputs + index)?, view.offset),
+            Home::Table(index) => Addr::new(segment(inputs + outputs + index)?, view.offset),
         })
     }
 

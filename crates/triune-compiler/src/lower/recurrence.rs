@@ -20,8 +20,10 @@ impl Lowering<'_> {
         let (rows, hidden) = self.meta(weights).map(|(dims, _)| (dims[0] * dims[1], dims[2]))?;
         let (known, given) = match &self.graph.value(weights).constant {
             Some(weights) => {
+                let (bytes, recipe) = self.weight_elements(weights);
                 let weights = Weights {
-                    bytes: weights.bytes().clone(),
+                    bytes,
+                    recipe,
                     elem_bytes: weights.dtype().bytes(),
                     extents: [rows, 1, hidden],
                     strides: [hidden, hidden, 1],

@@ -34,7 +34,7 @@ impl Lowering<'_> {
 
     /// How a result of these extents should lie that is made of `views`.
     pub(super) fn form_like(dims: Shape, views: &[View]) -> Form {
-        let lead = views.iter().find(|view| view.dims == dims && view.home != Home::Constants);
+        let lead = views.iter().find(|view| view.dims == dims && !view.home.is_constant());
         match lead {
             Some(view) if view.dims.rank() == 4 && has_contiguous_channels(view) => Form::ChannelsLast,
             Some(view) if view.is_compact() => Form::Like(*view),

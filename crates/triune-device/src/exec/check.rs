@@ -7,7 +7,7 @@ use triune_tensor::{DType, memory, text::List};
 
 use super::guard::Guard;
 use super::operands::{MAX_READS, Operands, Prepared, SegRange, Step};
-use super::{Library, Loan, Packing, SegmentTable, budget::Budget, segments::SegmentKind};
+use super::{Library, Loan, Packing, SegmentTable, Unpacked, budget::Budget, segments::SegmentKind};
 use crate::{
     Addr, Error, FeatureMap, Lease,
     command::{Blocks, FieldError, Opcode, Operand},
@@ -226,7 +226,7 @@ impl<'a> Checker<'a> {
     }
 
     /// An error that is no fault of the field's.
-    fn blame(&self, field: &'static str, result: Result<(), Error>) -> Result<()> {
+    fn blame<T>(&self, field: &'static str, result: Result<T, Error>) -> Result<T> {
         result.map_err(|error| {
             let text = FieldError::new(error.to_string()).within(field);
             self.fault.replace(Some(error));
@@ -278,6 +278,23 @@ impl<'a> Checker<'a> {
         extents: [usize; 3],
         elem_bytes: usize,
     ) -> Result<FilterSource<'a>> {
+        match self.lent(field, addr, extents, elem_bytes)? {
+            FilterSource::Library(weights) => {
+                let made = self.blame(field, weights.make().map_err(Error::from));
+                Ok(FilterSource::Library(made?))
+            }
+            constants @ FilterSource::Constants(_) => Ok(constants),
+        }
+    }
+
+    /// As [`Self::weights`], those of a library as it has them: their elements may have to be made.
+    fn lent(
+        &self,
+        field: &'static str,
+        addr: Addr,
+        extents: [usize; 3],
+        elem_bytes: usize,
+    ) -> Result<FilterSource<'a>> {
         let Some(library) = self.program.library.filter(|_| addr.segment() == Library::SEGMENT) else {
             let elements =
                 extents.into_iter().try_fold(1_u64, |product, extent| product.checked_mul(extent as u64));
@@ -306,14 +323,18 @@ impl<'a> Checker<'a> {
         groups: usize,
         packing: Packing,
     ) -> Result<Arc<PackedFilter>> {
-        let packed = match self.weights("weights", addr, extents, size_of::<f32>())? {
+        let packed = match self.lent("weights", addr, extents, size_of::<f32>())? {
             FilterSource::Constants(bytes) => {
                 let [channels, taps, inputs] = extents;
                 let filter = Filter::dense(&bytes, channels, taps, inputs);
                 packing.pack(&filter, groups, self.isa).map(Arc::new)
             }
             FilterSource::Library(weights) => {
-                weights.library.packed(addr, &weights, groups, self.isa, packing)
+                match weights.library.packed(addr, &weights, groups, self.isa, packing) {
+                    Ok(packed) => Ok(packed),
+                    Err(Unpacked::Kernel(error)) => Err(error),
+                    Err(Unpacked::Memory(error)) => return self.blame("weights", Err(error.into())),
+                }
             }
         };
         packed.map_err(refused("weights"))

@@ -4,9 +4,11 @@
 //! host, for other shapes or for other sessions, that would be one copy of the weights each, and one packed copy more.
 //! A library holds the model's weights where its file put them, under addresses of a segment that no program has, and
 //! hands out each packed form once for all programs that are alive. Elements that a pass made of the file's (widened,
-//! dequantized, transposed) are not kept beside their packed form: nobody else has them, and who compiles again makes them again.
+//! dequantized, transposed) are not kept beside their packed form. Those with a recipe are known by it: they are made only to be
+//! packed. The others are made again by who compiles again.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashMap},
     ops::{Deref, Range},
     sync::{Arc, Weak},
@@ -15,6 +17,7 @@ use std::{
 use bytes::Bytes;
 use triune_fork::{Brief, BriefGuard};
 use triune_kernels::{Error as KernelError, Filter, Isa, PackedBytes, PackedFilter, QConv, QConvSpec};
+use triune_tensor::{OutOfMemory, Recipe};
 use twox_hash::XxHash3_128;
 
 use crate::Addr;
@@ -22,8 +25,10 @@ use crate::Addr;
 /// Weights of a convolution, in whatever order of axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Weights {
-    /// The elements, little-endian.
+    /// The elements, little-endian; none of them if there is a recipe.
     pub bytes: Bytes,
+    /// What makes the elements when they are packed.
+    pub recipe: Option<Recipe>,
     /// Bytes of an element.
     pub elem_bytes: usize,
     /// Output channels, taps of the window, input channels of one group.
@@ -38,13 +43,25 @@ impl Weights {
         self.extents.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent))
     }
 
+    /// Bytes of the elements.
+    fn len(&self) -> usize {
+        self.recipe.as_ref().map_or(self.bytes.len(), Recipe::len)
+    }
+
+    /// The weights with their elements made, if need be.
+    pub fn made(&self) -> Result<Cow<'_, Self>, OutOfMemory> {
+        let Some(recipe) = &self.recipe else { return Ok(Cow::Borrowed(self)) };
+        let bytes = recipe.made().ok_or(OutOfMemory { bytes: recipe.len() as u64 })?;
+        Ok(Cow::Owned(Self { bytes, recipe: None, ..*self }))
+    }
+
     /// Whether every element lies in the bytes.
     fn is_whole(&self) -> bool {
         let last = self.extents.iter().zip(self.strides).try_fold(0_usize, |sum, (&extent, stride)| {
             sum.checked_add(extent.checked_sub(1)?.checked_mul(stride)?)
         });
         let end = last.and_then(|last| last.checked_add(1)?.checked_mul(self.elem_bytes));
-        end.is_some_and(|end| end <= self.bytes.len()) && self.elements().is_some()
+        end.is_some_and(|end| end <= self.len()) && self.elements().is_some()
     }
 
     /// The elements in the order of the extents, without gaps.
@@ -92,6 +109,13 @@ impl Weights {
     }
 }
 
+/// Why weights were not packed.
+#[derive(Debug)]
+pub(super) enum Unpacked {
+    Kernel(KernelError),
+    Memory(OutOfMemory),
+}
+
 /// What weights are packed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Packing {
@@ -136,12 +160,14 @@ struct Piece {
 }
 
 impl Piece {
-    /// Whether its bytes are, or were, these. The same place in memory as a rule; else a comparison, which ends at the first
-    /// difference.
-    fn has(&self, bytes: &Bytes) -> bool {
+    /// Whether its elements are, or were, these. The same place in memory as a rule, or the same recipe; else a comparison, which
+    /// ends at the first difference.
+    fn has(&self, weights: &Weights) -> bool {
+        let (own, bytes) = (&self.weights, &weights.bytes);
         match self.spent {
+            _ if own.recipe.is_some() || weights.recipe.is_some() => own.recipe == weights.recipe,
             Some(digest) => digest == XxHash3_128::oneshot(bytes),
-            None => self.weights.bytes.as_ptr() == bytes.as_ptr() || self.weights.bytes == bytes,
+            None => own.bytes.as_ptr() == bytes.as_ptr() || own.bytes == bytes,
         }
     }
 }
@@ -177,8 +203,8 @@ impl Library {
         Self { kept, state: Brief::default() }
     }
 
-    /// Whether the bytes are some of those that the model has.
-    fn is_kept(&self, bytes: &Bytes) -> bool {
+    /// Whether the bytes are some of those that the model has itself.
+    pub fn has(&self, bytes: &Bytes) -> bool {
         let Range { start, end } = place(bytes);
         let before = self.kept.partition_point(|own| own.start <= start);
         before.checked_sub(1).is_some_and(|last| end <= self.kept[last].end)
@@ -191,11 +217,11 @@ impl Library {
             return None;
         }
         let bytes = &weights.bytes;
-        let form: Form = (bytes.len(), weights.elem_bytes, weights.extents, weights.strides);
+        let form: Form = (weights.len(), weights.elem_bytes, weights.extents, weights.strides);
         let mut state = self.lock();
         let State { pieces, offsets, end, .. } = &mut *state;
         let known = offsets.entry(form).or_default();
-        let same = |offset: &&u64| pieces.get(offset).is_some_and(|piece| piece.has(bytes));
+        let same = |offset: &&u64| pieces.get(offset).is_some_and(|piece| piece.has(weights));
         if let Some(&offset) = known.iter().find(same) {
             if let Some(piece) = pieces.get_mut(&offset) {
                 // The caller's own: nobody lets go of them before it has said which commands want them.
@@ -205,7 +231,7 @@ impl Library {
             return Some(Addr::new(Self::SEGMENT, offset));
         }
         let offset = *end;
-        *end += (bytes.len() as u64).max(1).next_multiple_of(64);
+        *end += (weights.len() as u64).max(1).next_multiple_of(64);
         known.push(offset);
         pieces.insert(offset, Piece { weights: weights.clone(), awaited: 0, spent: None });
         Some(Addr::new(Self::SEGMENT, offset))
@@ -229,7 +255,8 @@ impl Library {
         let mut state = self.lock();
         let Some(piece) = state.pieces.get_mut(&addr.offset()) else { return };
         piece.awaited = piece.awaited.saturating_sub(1);
-        if piece.awaited == 0 && piece.spent.is_none() && !self.is_kept(&piece.weights.bytes) {
+        let there = piece.spent.is_none() && piece.weights.recipe.is_none();
+        if piece.awaited == 0 && there && !self.has(&piece.weights.bytes) {
             piece.spent = Some(XxHash3_128::oneshot(&piece.weights.bytes));
             piece.weights.bytes = Bytes::new();
         }
@@ -253,14 +280,16 @@ impl Library {
         groups: usize,
         isa: Isa,
         packing: Packing,
-    ) -> Result<Arc<PackedFilter>, KernelError> {
+    ) -> Result<Arc<PackedFilter>, Unpacked> {
         // Held while packing: whoever asks for the same meanwhile gets this one.
         let mut state = self.lock();
         let slot = state.packed.entry((addr.offset(), groups, isa, packing)).or_default();
         if let Some(packed) = slot.upgrade() {
             return Ok(packed);
         }
-        let packed = Arc::new(packing.pack(&weights.filter(), groups, isa)?);
+        let weights = weights.made().map_err(Unpacked::Memory)?;
+        let packed = packing.pack(&weights.filter(), groups, isa).map_err(Unpacked::Kernel)?;
+        let packed = Arc::new(packed);
         *slot = Arc::downgrade(&packed);
         Ok(packed)
     }
@@ -314,6 +343,14 @@ impl Library {
     }
 }
 
+impl Loan<'_> {
+    /// Makes the elements, if they are to be made.
+    pub(super) fn make(mut self) -> Result<Self, OutOfMemory> {
+        self.weights = self.weights.made()?.into_owned();
+        Ok(self)
+    }
+}
+
 /// Weights while a command is made ready.
 pub(super) struct Loan<'a> {
     pub(super) library: &'a Library,
@@ -344,6 +381,7 @@ mod tests {
         Weights {
             bytes: Bytes::from((0..24).collect::<Vec<u8>>()),
             elem_bytes: 1,
+            recipe: None,
             extents: [2, 4, 3],
             strides,
         }
@@ -393,6 +431,38 @@ mod tests {
         drop(library.get(own));
         let other = Weights { bytes: other.into(), ..weights([12, 3, 1]) };
         assert!(![own, kept].contains(&library.add(&other).unwrap()));
+    }
+
+    #[test]
+    fn a_recipe_is_followed_while_nobody_has_what_it_makes() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let library = Library::default();
+        let (of, made) = (Bytes::from(vec![7; 24]), Arc::new(AtomicUsize::new(0)));
+        let weights = |how: u8| {
+            let (of, made) = (of.clone(), Arc::clone(&made));
+            let recipe = Recipe::new(of, vec![how], 96, move |to| {
+                made.fetch_add(1, Ordering::Relaxed);
+                to.fill(0);
+            });
+            Weights { bytes: Bytes::new(), elem_bytes: 4, recipe: Some(recipe), ..weights([12, 3, 1]) }
+        };
+        let pack = |weights: &Weights| {
+            let addr = library.add(weights).unwrap();
+            library.expect(addr);
+            let own = library.get(addr).unwrap();
+            (addr, library.packed(addr, &own, 1, Isa::Scalar, Packing::Convolution).unwrap())
+        };
+        let (addr, first) = pack(&weights(0));
+        let (again, second) = pack(&weights(0));
+        assert_eq!((addr, made.load(Ordering::Relaxed)), (again, 1));
+        assert!(Arc::ptr_eq(&first, &second));
+        assert_ne!(pack(&weights(1)).0, addr, "the same of the same, otherwise");
+        assert_eq!((library.bytes(), made.load(Ordering::Relaxed)), (0, 2));
+        drop((first, second));
+        assert_eq!((pack(&weights(0)).0, made.load(Ordering::Relaxed)), (addr, 3));
+        // As bytes they are others.
+        let bytes = Weights { bytes: vec![0; 96].into(), recipe: None, ..weights(0) };
+        assert_ne!(library.add(&bytes).unwrap(), addr);
     }
 
     #[test]

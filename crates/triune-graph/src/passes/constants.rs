@@ -1,13 +1,12 @@
 //! Constants folded: nodes whose results are known go, operands that became known simplify the rest.
 
-use bytes::Bytes;
-use triune_tensor::{Buffer, DType, Shape};
+use triune_tensor::{DType, Recipe, Shape};
 
 use super::rewrite::Rewriter;
 use crate::{
     Constant, Dim, Error, Graph, Node, Op, Value, ValueId,
     infer::infer,
-    known::{Evaluator, shares_bytes},
+    known::{Evaluator, constant_of, shares_bytes},
     ops::{
         DequantizeLinear, GlobalPool, ReduceKind, Reshape, Slice, Unary, UnaryKind,
         infer::{Operand, Operands, TensorType},
@@ -116,18 +115,31 @@ fn dequantized(
     if scales.len() != count || zero_points.len() != count {
         return None;
     }
-    // Without memory it stays to be computed in each run, where that is said. In pages of its own: what is packed gives them back.
-    let mut reals = Buffer::zeroed(x.elements().checked_mul(4)?)?;
-    let mut to = reals.as_chunks_mut().0.iter_mut();
-    let mut index = 0;
-    x.for_each_i64(|value| {
-        let channel = index / run % count;
-        index += 1;
-        if let Some(to) = to.next() {
-            *to = (value.wrapping_sub(zero_points[channel]) as f32 * scales[channel]).to_le_bytes();
-        }
-    })?;
-    Constant::new(DType::F32, shape, Bytes::from_owner(reals))
+    // All of whose integers are those of an i64.
+    x.dtype().int_range()?;
+    let bytes = x.elements().checked_mul(4)?;
+    let mut how = b"dequantized ".to_vec();
+    how.extend_from_slice(x.dtype().name().as_bytes());
+    for extent in [run, count] {
+        how.extend_from_slice(&extent.to_le_bytes());
+    }
+    how.extend_from_slice(scale.bytes());
+    how.extend(zero_points.iter().flat_map(|zero_point| zero_point.to_le_bytes()));
+    let (source, own) = (x.bytes().clone(), x.clone());
+    let fill = move |to: &mut [u8]| {
+        let mut to = to.as_chunks_mut().0.iter_mut();
+        let mut index = 0;
+        let all = own.for_each_i64(|value| {
+            let channel = index / run % count;
+            index += 1;
+            if let Some(to) = to.next() {
+                *to = (value.wrapping_sub(zero_points[channel]) as f32 * scales[channel]).to_le_bytes();
+            }
+        });
+        debug_assert!(all.is_some());
+    };
+    // Without memory it stays to be computed in each run, where that is said.
+    constant_of(DType::F32, shape, Recipe::new(source, how, bytes, fill))
 }
 
 /// Bytes of folded values at one time, times those of the network's own constants, and besides.
@@ -136,7 +148,7 @@ const HELD: (usize, usize) = (3, 4 << 20);
 /// Replaces nodes by their results where those are known. A constant that only served others goes with its last reader.
 fn evaluate(graph: &mut Graph) -> bool {
     let own = graph.values.iter().filter_map(|value| value.constant.as_ref());
-    let own = own.fold(0_usize, |sum, constant| sum.saturating_add(constant.bytes().len()));
+    let own = own.fold(0_usize, |sum, constant| sum.saturating_add(constant.byte_len()));
     let mut evaluator = Evaluator::with_budget(LIMIT, own.saturating_mul(HELD.0).saturating_add(HELD.1));
     let mut readers = vec![0_usize; graph.values.len()];
     let read = graph.nodes.iter().flat_map(|node| node.inputs.iter().flatten());
@@ -153,7 +165,7 @@ fn evaluate(graph: &mut Graph) -> bool {
         let counts = !shares_bytes(&node.op) && !matches!(node.op, Op::ConstantOfShape(_));
         for (output, constant) in node.outputs.iter().zip(constants) {
             if let Some(id) = output {
-                folded[id.0 as usize] = if counts { constant.bytes().len() } else { 0 };
+                folded[id.0 as usize] = if counts { constant.byte_len() } else { 0 };
                 graph.set_constant(*id, constant);
             }
         }

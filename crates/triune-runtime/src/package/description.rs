@@ -165,6 +165,7 @@ impl Description {
             batch: self.batch,
             instructions,
             constants,
+            tables: Vec::new(),
             scratch_bytes: self.scratch_bytes,
             scratch_lower_bound: self.scratch_lower_bound,
             residency,

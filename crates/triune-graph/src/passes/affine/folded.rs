@@ -77,7 +77,7 @@ impl Folded {
             let axis = channel_axis(&node.op);
             // That they fit was seen when the fold was planned; only memory may be missing.
             let own = weights(rewriter, &node);
-            let bytes = own.map_or(0, |weights| weights.bytes().len() as u64);
+            let bytes = own.map_or(0, |weights| weights.byte_len() as u64);
             let scaled = own.and_then(|weights| weights.scaled(axis, &self.scale));
             let scaled = scaled.ok_or(OutOfMemory { bytes })?;
             node.inputs[1] = Some(constant(rewriter, y, "weights", scaled));
