@@ -32,8 +32,6 @@ finally:
     sys.path.remove(str(BENCHES))
 
 MODELS = {made.name: made for made in bench.models()}
-REFUSED = {name: made for name, made in MODELS.items() if made.form == "fused"}
-RUN = {name: made for name, made in MODELS.items() if name not in REFUSED}
 
 LIMIT = 2e-6
 """Share of a result's largest element that two ways to compute it in float32 may be apart."""
@@ -57,9 +55,9 @@ def model(made: Any) -> bytes:
         logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("name", RUN)
+@pytest.mark.parametrize("name", MODELS)
 def test_results_are_those_of_onnx_runtime_and_of_float64(name: str) -> None:
-    made = RUN[name]
+    made = MODELS[name]
     file, feeds = model(made), made.inputs(made.small)
     ours = triune.Session(file, threads=1).run(feeds)
     theirs = bench.peer(file, 1).run(None, feeds)
@@ -71,17 +69,17 @@ def test_results_are_those_of_onnx_runtime_and_of_float64(name: str) -> None:
         assert bench.apart(ours, truth) < limit(made)
 
 
-@pytest.mark.parametrize("name", RUN)
+@pytest.mark.parametrize("name", MODELS)
 def test_bits_are_the_same_for_any_number_of_threads(name: str) -> None:
-    made = RUN[name]
+    made = MODELS[name]
     file, feeds = model(made), made.inputs(made.small)
     one, two = (triune.Session(file, threads=threads).run(feeds) for threads in (1, 2))
     assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
 
 
-@pytest.mark.parametrize("name", [name for name, made in RUN.items() if made.decodes])
+@pytest.mark.parametrize("name", [name for name, made in MODELS.items() if made.decodes])
 def test_tokens_follow_one_another(name: str) -> None:
-    made = RUN[name]
+    made = MODELS[name]
     file, feeds = model(made), made.inputs(made.small)
     session, peer = triune.Session(file, threads=1), bench.peer(file, 1)
     names = [info.name for info in session.outputs]
@@ -93,17 +91,8 @@ def test_tokens_follow_one_another(name: str) -> None:
         assert bench.apart(mine, other) < limit(made)
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_read_is_named(name: str) -> None:
-    made = REFUSED[name]
-    bench.peer(model(made), 1).run(None, made.inputs(made.small))
-    operators = r"EmbedLayerNormalization|GroupQueryAttention"
-    with pytest.raises(triune.errors.UnsupportedError, match=operators):
-        triune.Session(model(made))
-
-
 def test_other_lengths_take_the_same_session() -> None:
-    made = RUN["BERT, operators"]
+    made = MODELS["BERT, operators"]
     file = model(made)
     session, peer = triune.Session(file, threads=1), bench.peer(file, 1)
     for tokens in (13, 1, 8, 13):

@@ -78,53 +78,15 @@ impl Attention {
         };
         let (present_keys, present_values) = (k, v);
         let (queries, keys) = (f.shape(q), f.shape(k));
-        let (heads, own) = (queries[1], keys[1]);
-        if own == 0 || !heads.is_multiple_of(own) || f.shape(v)[1] != own {
-            return Err(f.wrong(format!("{heads} heads of queries for {own} of keys")));
-        }
         let scale = self.scale.map_or_else(|| 1.0 / (queries[3] as f64).sqrt(), f64::from);
         let q = f.mul_number(q, scale)?;
-        // Heads that share keys are rows of one product.
-        let q = f.reshape(q, &[queries[0], own, heads / own * queries[2], queries[3]])?;
-        let k = f.transpose(k, &[0, 1, 3, 2])?;
-        let scores = f.matmul(q, k)?;
-        let mut scores = f.reshape(scores, &[queries[0], heads, queries[2], keys[2]])?;
-        let product = scores;
-        if self.cap > 0.0 {
-            let cap = f.scalar_like(f64::from(self.cap), scores);
-            let inner = f.div(scores, cap)?;
-            let inner = f.unary(UnaryKind::Tanh, inner)?;
-            scores = f.mul(inner, cap)?;
-        }
-        let capped = scores;
         let dtype = f.dtype(q);
         let bias = self.bias(f, dtype, queries[2], keys[2], before)?;
-        if let Some(bias) = bias {
-            scores = f.add(scores, bias)?;
-        }
-        let biased = scores;
-        if let Some(precision) = self.precision {
-            scores = f.cast(scores, precision)?;
-        }
-        let axis = f.rank(scores) as isize - 1;
-        let mut weights = f.op(Op::Softmax(Softmax { axis, flatten: false }), &[scores])?;
-        if let Some(bias) = bias {
-            // A query that sees no key gives 0, not what 0/0 is.
-            let last = f.rank(bias) - 1;
-            let most = f.reduce(ReduceKind::Max, bias, &[last])?;
-            let blind = f.compare(BinaryKind::Equal, most, f64::NEG_INFINITY)?;
-            let zero = f.scalar_like(0.0, weights);
-            weights = f.choose(blind, zero, weights)?;
-        }
-        let weights = f.cast(weights, dtype)?;
-        let rows = f.reshape(weights, &[queries[0], own, heads / own * queries[2], keys[2]])?;
-        let y = f.matmul(rows, v)?;
-        let width = f.shape(v)[3];
-        let mut y = f.reshape(y, &[queries[0], heads, queries[2], width])?;
+        let cap = (self.cap > 0.0).then(|| f64::from(self.cap));
+        let how = Weighing { cap, bias, precision: self.precision, sink: None, blind: bias.is_some() };
+        let Weighed { stages: [product, capped, biased, weights], mut y } = how.weigh(f, [q, k, v])?;
         if flat {
-            let shape = f.shape(y);
-            y = f.transpose(y, &[0, 2, 1, 3])?;
-            y = f.reshape(y, &[shape[0], shape[2], shape[1] * shape[3]])?;
+            y = places_first(f, y)?;
         }
         let scores = match self.scores {
             0 => product,
@@ -213,8 +175,100 @@ impl Attention {
     }
 }
 
+/// How queries weigh keys, beside their product.
+pub(super) struct Weighing {
+    /// Scores stay within ± this, smoothly.
+    pub(super) cap: Option<f64>,
+    /// What is added to the scores.
+    pub(super) bias: Option<ValueId>,
+    /// In which type weights are made of them, if it is another.
+    pub(super) precision: Option<DType>,
+    /// A score per head, (1, heads, 1, 1), of what is looked at beside the keys and has no value.
+    pub(super) sink: Option<ValueId>,
+    /// Whether queries may see no key: they give 0, not what 0/0 is.
+    pub(super) blind: bool,
+}
+
+/// What [`Weighing::weigh`] gives.
+pub(super) struct Weighed {
+    /// The scores as products, within their limits, with what is added to them, and as weights: each (batch, heads, queries, keys).
+    pub(super) stages: [ValueId; 4],
+    /// (batch, heads, queries, elements of a value).
+    pub(super) y: ValueId,
+}
+
+impl Weighing {
+    /// The values that scaled queries weigh; each operand is (batch, heads, places, elements), and several heads of queries may share
+    /// one of keys and values.
+    pub(super) fn weigh(&self, f: &mut Scope<'_, '_>, [q, k, v]: [ValueId; 3]) -> Result<Weighed, Error> {
+        let (queries, keys, values, dtype) = (f.shape(q), f.shape(k), f.shape(v), f.dtype(q));
+        let [batch, heads, rows, width] = *queries else {
+            return Err(f.wrong(format!("queries {queries} by head")));
+        };
+        let ([_, own, columns, inner], [_, other, _, elements]) = (&*keys, &*values) else {
+            return Err(f.wrong(format!("keys {keys} and values {values} by head")));
+        };
+        let (own, columns, elements) = (*own, *columns, *elements);
+        if own == 0 || !heads.is_multiple_of(own) || *other != own {
+            return Err(f.wrong(format!("{heads} heads of queries for {own} of keys and {other} of values")));
+        }
+        if *inner != width || keys[0] != batch || values[..3] != keys[..3] {
+            return Err(f.wrong(format!("queries {queries}, keys {keys} and values {values}")));
+        }
+        // Heads that share keys are rows of one product.
+        let q = f.reshape(q, &[batch, own, heads / own * rows, width])?;
+        let k = f.transpose(k, &[0, 1, 3, 2])?;
+        let product = f.matmul(q, k)?;
+        let product = f.reshape(product, &[batch, heads, rows, columns])?;
+        let mut scores = product;
+        if let Some(cap) = self.cap {
+            let cap = f.scalar_like(cap, scores);
+            let inner = f.div(scores, cap)?;
+            let inner = f.unary(UnaryKind::Tanh, inner)?;
+            scores = f.mul(inner, cap)?;
+        }
+        let capped = scores;
+        if let Some(bias) = self.bias {
+            scores = f.add(scores, bias)?;
+        }
+        let biased = scores;
+        if let Some(precision) = self.precision {
+            scores = f.cast(scores, precision)?;
+        }
+        if let Some(sink) = self.sink {
+            let sink = f.cast(sink, f.dtype(scores))?;
+            let sink = f.expand(sink, &[batch, heads, rows, 1])?;
+            scores = f.concat(&[scores, sink], 3)?;
+        }
+        let axis = f.rank(scores) as isize - 1;
+        let mut weights = f.op(Op::Softmax(Softmax { axis, flatten: false }), &[scores])?;
+        if self.sink.is_some() {
+            weights = f.slice(weights, 3, 0, columns as i64)?;
+        }
+        if let Some(bias) = self.bias.filter(|_| self.blind) {
+            let last = f.rank(bias) - 1;
+            let most = f.reduce(ReduceKind::Max, bias, &[last])?;
+            let blind = f.compare(BinaryKind::Equal, most, f64::NEG_INFINITY)?;
+            let zero = f.scalar_like(0.0, weights);
+            weights = f.choose(blind, zero, weights)?;
+        }
+        let weights = f.cast(weights, dtype)?;
+        let packed = f.reshape(weights, &[batch, own, heads / own * rows, columns])?;
+        let y = f.matmul(packed, v)?;
+        let y = f.reshape(y, &[batch, heads, rows, elements])?;
+        Ok(Weighed { stages: [product, capped, biased, weights], y })
+    }
+}
+
+/// (batch, places, heads · elements) of (batch, heads, places, elements).
+pub(super) fn places_first(f: &mut Scope<'_, '_>, x: ValueId) -> Result<ValueId, Error> {
+    let shape = f.shape(x);
+    let x = f.transpose(x, &[0, 2, 1, 3])?;
+    f.reshape(x, &[shape[0], shape[2], shape[1] * shape[3]])
+}
+
 /// 0 where something holds, −∞ elsewhere.
-fn hidden_unless(f: &mut Scope<'_, '_>, holds: ValueId, dtype: DType) -> Result<ValueId, Error> {
+pub(super) fn hidden_unless(f: &mut Scope<'_, '_>, holds: ValueId, dtype: DType) -> Result<ValueId, Error> {
     let (zero, hidden) = (f.scalar(0.0, dtype), f.scalar(f64::NEG_INFINITY, dtype));
     f.choose(holds, zero, hidden)
 }
@@ -282,33 +336,47 @@ fn rotary_embedding(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
                 dims[head_axis] = 1;
                 *angle = f.reshape(cache, &dims)?;
             }
-            let [cos, sin] = angles;
-            let turned = f.slice(by_head, 3, 0, width as i64)?;
-            let turned = if interleaved {
-                let first = f.slice_by(turned, 3, 0, i64::MAX, 2)?;
-                let second = f.slice_by(turned, 3, 1, i64::MAX, 2)?;
-                let (a, b) = (f.mul(cos, first)?, f.mul(sin, second)?);
-                let (c, d) = (f.mul(sin, first)?, f.mul(cos, second)?);
-                let (real, imaginary) = (f.sub(a, b)?, f.add(c, d)?);
-                let dims = [shape[0], shape[1], shape[2], half, 1];
-                let (real, imaginary) = (f.reshape(real, &dims)?, f.reshape(imaginary, &dims)?);
-                let pairs = f.concat(&[real, imaginary], 4)?;
-                f.reshape(pairs, &[shape[0], shape[1], shape[2], width])?
-            } else {
-                // Whole rows at a time: x·(cos, cos) + (second, first)·(−sin, sin).
-                let minus = f.unary(UnaryKind::Neg, sin)?;
-                let (cos, sin) = (f.concat(&[cos, cos], 3)?, f.concat(&[minus, sin], 3)?);
-                let first = f.slice(turned, 3, 0, half as i64)?;
-                let second = f.slice(turned, 3, half as i64, width as i64)?;
-                let other = f.concat(&[second, first], 3)?;
-                let (own, other) = (f.mul(turned, cos)?, f.mul(other, sin)?);
-                f.add(own, other)?
-            };
-            let rest = f.slice(by_head, 3, width as i64, i64::MAX)?;
-            let result = if width == shape[3] { turned } else { f.concat(&[turned, rest], 3)? };
+            let result = turned(f, by_head, angles, interleaved)?;
             f.reshape(result, &whole)
         })
         .into())
+}
+
+/// The first elements of each head turned in pairs by angles, whose last axis has one for each pair; both of rank 4.
+pub(super) fn turned(
+    f: &mut Scope<'_, '_>,
+    x: ValueId,
+    [cos, sin]: [ValueId; 2],
+    interleaved: bool,
+) -> Result<ValueId, Error> {
+    let (shape, half) = (f.shape(x), f.shape(cos)[3]);
+    let width = 2 * half;
+    if width > shape[3] {
+        return Err(f.wrong(format!("{width} elements of {} in pairs", shape[3])));
+    }
+    let own = f.slice(x, 3, 0, width as i64)?;
+    let result = if interleaved {
+        let first = f.slice_by(own, 3, 0, i64::MAX, 2)?;
+        let second = f.slice_by(own, 3, 1, i64::MAX, 2)?;
+        let (a, b) = (f.mul(cos, first)?, f.mul(sin, second)?);
+        let (c, d) = (f.mul(sin, first)?, f.mul(cos, second)?);
+        let (real, imaginary) = (f.sub(a, b)?, f.add(c, d)?);
+        let dims = [shape[0], shape[1], shape[2], half, 1];
+        let (real, imaginary) = (f.reshape(real, &dims)?, f.reshape(imaginary, &dims)?);
+        let pairs = f.concat(&[real, imaginary], 4)?;
+        f.reshape(pairs, &[shape[0], shape[1], shape[2], width])?
+    } else {
+        // Whole rows at a time: x·(cos, cos) + (second, first)·(−sin, sin).
+        let minus = f.unary(UnaryKind::Neg, sin)?;
+        let (cos, sin) = (f.concat(&[cos, cos], 3)?, f.concat(&[minus, sin], 3)?);
+        let first = f.slice(own, 3, 0, half as i64)?;
+        let second = f.slice(own, 3, half as i64, width as i64)?;
+        let other = f.concat(&[second, first], 3)?;
+        let (own, other) = (f.mul(own, cos)?, f.mul(other, sin)?);
+        f.add(own, other)?
+    };
+    let rest = f.slice(x, 3, width as i64, i64::MAX)?;
+    if width == shape[3] { Ok(result) } else { f.concat(&[result, rest], 3) }
 }
 
 /// Attention whose scores and weights networks may change in between; rank 4 throughout.

@@ -237,7 +237,7 @@ impl Packed {
         let need = digits.ok_or_else(|| wrong("more elements than there are".into()))? / 8;
         let (groups, row_bytes) = (rows * in_row, (in_row * bits).div_ceil(8));
         let bytes_of = |known: &Constant, need: usize, name: &str| {
-            let there = known.dtype() == DType::U8 && known.bytes().len() >= need;
+            let there = known.dtype() == DType::U8 && known.byte_len() >= need;
             there
                 .then(|| known.bytes().clone())
                 .ok_or_else(|| wrong(format!("input {name} is not {need} bytes")))

@@ -17,6 +17,7 @@ mod index;
 mod layout;
 mod loss;
 mod microsoft;
+mod microsoft_attention;
 mod movement;
 mod normalization;
 mod pool;
@@ -135,7 +136,7 @@ fn mistaken(op: &Op) -> String {
     format!("{} has another's writer", op.name())
 }
 
-const FAMILIES: [&[Operator]; 32] = [
+const FAMILIES: [&[Operator]; 33] = [
     activation::OPERATORS,
     attention::OPERATORS,
     columns::OPERATORS,
@@ -149,6 +150,7 @@ const FAMILIES: [&[Operator]; 32] = [
     layout::OPERATORS,
     loss::OPERATORS,
     microsoft::OPERATORS,
+    microsoft_attention::OPERATORS,
     movement::OPERATORS,
     normalization::OPERATORS,
     pool::OPERATORS,
