@@ -29,7 +29,7 @@ class Known(NamedTuple):
 ORT, REFERENCE = "ONNX Runtime", "reference"
 DEVIATIONS = [
     Known(r"(LayerNormalization|GRU|LSTM|RNN)-", ORT, "ended the process", "ONNX Runtime itself dies: bfloat16, no steps"),
-    Known(r"com.microsoft.(DynamicQuantizeLSTM|QLinearAveragePool)-", ORT, "ended the process",
+    Known(r"com.microsoft.(DynamicQuantizeLSTM|GroupQueryAttention|QLinearAveragePool)-", ORT, "ended the process",
           "ONNX Runtime itself dies: no batch, no extent"),
     Known(r"com.microsoft.(FastGelu|QuickGelu)-.*double", ORT, "other values", "ONNX Runtime computes float64 in float32"),
     Known(r"(Cast|CastLike|Pad|Identity)-", ORT, "other values", "ONNX Runtime rounds to 2 and 4 bits, the standard cuts"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import elements  # noqa: F401 (its recipes enter the book)
+import attention  # noqa: F401 (its recipes enter the book)
+import elements  # noqa: F401
 import microsoft  # noqa: F401
 import networks  # noqa: F401
 import places  # noqa: F401
