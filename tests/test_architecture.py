@@ -158,7 +158,7 @@ def test_front_ends_do_not_know_each_other(root: Path) -> None:
 
 # What names an operator in sources, by kind: those that are made of others, and those that have a command already.
 COMPOSITES = {
-    "RotaryEmbedding": r"rotary_embedding|RotaryEmbedding",
+    "CausalConvWithState": r"causal_conv|CausalConvWithState",
     "CenterCropPad": r"center_crop_pad|CenterCropPad",
     "GridSample": r"grid_sample|GridSample",
 }

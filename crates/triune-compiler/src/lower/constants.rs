@@ -1,10 +1,66 @@
-//! The constants segment while it grows.
+//! Where constants lie: the constants segment while it grows, tables that other programs have, too, and weights in the library.
 
 use std::collections::HashMap;
 
-use triune_tensor::{OutOfMemory, memory};
+use bytes::Bytes;
+use triune_graph::{Constant, ValueId};
+use triune_tensor::{OutOfMemory, Recipe, memory};
 
-use super::ALIGNMENT;
+use super::{ALIGNMENT, Lowering};
+use crate::{
+    Error, Program,
+    view::{Home, View},
+};
+
+impl Lowering<'_> {
+    /// Where a value lies, maybe in blocks; constants are placed when first asked for.
+    pub(super) fn mapped(&mut self, id: ValueId) -> Result<View, Error> {
+        if let Some(view) = self.views[id.0 as usize] {
+            return Ok(view);
+        }
+        let value = self.graph.value(id);
+        let Some(constant) = &value.constant else {
+            return Err(Error::Internal(format!("'{}' is read before anything makes it", value.name)));
+        };
+        let (dtype, shape) = (constant.dtype(), constant.shape());
+        let view = match self.shared_table(constant.bytes()) {
+            Some(table) => View::dense(table, dtype, shape),
+            None => View::dense(Home::Constants, dtype, shape).at(self.constants.add(constant.bytes())),
+        };
+        self.views[id.0 as usize] = Some(view);
+        Ok(view)
+    }
+
+    /// A constant's elements for the library, or the recipe of those that are made of the model's own: whoever has packed them
+    /// need not have them again.
+    pub(super) fn weight_elements(&self, constant: &Constant) -> (Bytes, Option<Recipe>) {
+        let known = |recipe: &&Recipe| self.library.is_some_and(|library| library.has(recipe.source()));
+        match constant.recipe().filter(known) {
+            Some(recipe) => (Bytes::new(), Some(recipe.clone())),
+            None => (constant.bytes().clone(), None),
+        }
+    }
+
+    /// A segment of its own for a large constant of the model's file: other extents make another program, and there it lies, too.
+    fn shared_table(&mut self, bytes: &Bytes) -> Option<Home> {
+        /// Bytes that are copied sooner than a segment is looked up.
+        const LEAST: usize = 1 << 16;
+        /// Segments are counted in 8 bits.
+        const MOST: usize = 32;
+        let library = self.library.filter(|_| bytes.len() >= LEAST)?;
+        let same = |table: &Bytes| table.as_ptr() == bytes.as_ptr() && table.len() == bytes.len();
+        if let Some(known) = self.tables.iter().position(same) {
+            return Some(Home::Table(known as u32));
+        }
+        let before = usize::from(Program::FIRST_IO) + self.io.inputs.len() + self.io.outputs.len();
+        let room = self.tables.len() < MOST && before + self.tables.len() + 1 < usize::from(u8::MAX);
+        if !room || !library.has(bytes) {
+            return None;
+        }
+        self.tables.push(bytes.clone());
+        Some(Home::Table(self.tables.len() as u32 - 1))
+    }
+}
 
 /// Bytes of segment 1; small equal pieces are kept once.
 #[derive(Debug, Default)]
