@@ -251,8 +251,8 @@ fn gather(data: &Constant, axis: usize, at: &Operands<'_>) -> Option<Vec<u8>> {
 /// Reals of 16 bits as f32.
 fn widened(data: &Constant, shape: Shape) -> Option<Constant> {
     let (from, source) = (data.dtype(), data.bytes().clone());
-    let fill = move |to: &mut [u8]| {
-        let pairs = to.as_chunks_mut::<4>().0.iter_mut().zip(source.as_chunks::<2>().0);
+    let fill = move |at: usize, to: &mut [u8]| {
+        let pairs = to.as_chunks_mut::<4>().0.iter_mut().zip(source[at / 2..].as_chunks::<2>().0);
         // Two loops, each of which is made of vectors.
         if from == DType::BF16 {
             pairs.for_each(|(to, &from)| *to = f32_of_bf16(u16::from_le_bytes(from)).to_le_bytes());

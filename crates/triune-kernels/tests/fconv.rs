@@ -124,9 +124,31 @@ fn check(case: &Case, seed: u64) {
         turned[4 * (within * row + channel)..][..4].copy_from_slice(&weight.to_le_bytes());
     }
     let outermost = Filter { bytes: &turned, strides: [1, inputs * row, row], ..filter };
-    let filters = [&filter, &inner_taps, &outermost];
-    for (isa, filter) in isas().into_iter().flat_map(|isa| filters.map(|filter| (isa, filter))) {
-        let packed = PackedFilter::new(filter, g.groups, isa).unwrap();
+    // And with every other value of no weight, so that a panel's are all over the place.
+    let spread: Vec<u8> =
+        weights.iter().flat_map(|weight| [weight.to_le_bytes(), [0xA5; 4]].concat()).collect();
+    let apart = Filter { bytes: &spread, strides: filter.strides.map(|stride| 2 * stride), ..filter };
+    let filters = [&filter, &inner_taps, &outermost, &apart].map(|filter| [(filter, false), (filter, true)]);
+    let forms = filters.as_flattened();
+    for (isa, &(filter, is_read)) in
+        isas().into_iter().flat_map(|isa| forms.iter().map(move |form| (isa, form)))
+    {
+        let packed = if is_read {
+            let mut most = 0;
+            let mut read = |from: usize, to: &mut [u8]| {
+                assert!(to.iter().all(|&byte| byte == 0), "zeros");
+                most = most.max(to.len());
+                to.copy_from_slice(&filter.bytes[4 * from..][..to.len()]);
+            };
+            let (values, bare) = (filter.bytes.len() / 4, Filter { bytes: &[], ..*filter });
+            let packed = PackedFilter::read(&bare, g.groups, isa, false, values, &mut read).unwrap();
+            if filter.strides[0] == 1 && g.groups == 1 {
+                assert!(most <= 4 * 64, "rows of one panel: {most}");
+            }
+            packed
+        } else {
+            PackedFilter::new(filter, g.groups, isa).unwrap()
+        };
         assert!(packed.bytes() >= dense.len());
         let conv = FConv::new(&spec, packed.into()).unwrap();
         for threads in [1, 3] {
@@ -246,6 +268,9 @@ fn misfits_are_errors() {
     assert!(pack(&Filter { strides: [usize::MAX; 3], ..filter }, 1).is_err());
     assert!(pack(&Filter { group_channels: 0, ..filter }, 1).is_err());
     assert!(pack(&filter, 3).is_err());
+    let read = |len| PackedFilter::read(&filter, 1, Isa::best(), true, len, &mut |_, _| {});
+    assert!(read(12).is_ok());
+    assert!(matches!(read(11), Err(Error::Short { got: 11, need: 12, .. })));
     let packed = Arc::new(pack(&filter, 1).unwrap());
     let make = |spec: &FConvSpec<'_>| FConv::new(spec, Arc::clone(&packed));
     assert!(make(&FConvSpec { bias: Some(&[0.0; 3]), ..spec }).is_err());

@@ -31,11 +31,9 @@ impl Lowering<'_> {
         Ok(view)
     }
 
-    /// A constant's elements for the library, or the recipe of those that are made of the model's own: whoever has packed them
-    /// need not have them again.
+    /// A constant's elements, or the recipe of those that are made of others for a library: it makes them when it packs them.
     pub(super) fn weight_elements(&self, constant: &Constant) -> (Bytes, Option<Recipe>) {
-        let known = |recipe: &&Recipe| self.library.is_some_and(|library| library.has(recipe.source()));
-        match constant.recipe().filter(known) {
+        match constant.recipe().filter(|_| self.library.is_some()) {
             Some(recipe) => (Bytes::new(), Some(recipe.clone())),
             None => (constant.bytes().clone(), None),
         }

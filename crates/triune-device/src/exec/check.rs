@@ -7,7 +7,7 @@ use triune_tensor::{DType, memory, text::List};
 
 use super::guard::Guard;
 use super::operands::{MAX_READS, Operands, Prepared, SegRange, Step};
-use super::{Library, Loan, Packing, SegmentTable, Unpacked, budget::Budget, segments::SegmentKind};
+use super::{Library, Loan, Packing, SegmentTable, budget::Budget, segments::SegmentKind};
 use crate::{
     Addr, Error, FeatureMap, Lease,
     command::{Blocks, FieldError, Opcode, Operand},
@@ -330,11 +330,7 @@ impl<'a> Checker<'a> {
                 packing.pack(&filter, groups, self.isa).map(Arc::new)
             }
             FilterSource::Library(weights) => {
-                match weights.library.packed(addr, &weights, groups, self.isa, packing) {
-                    Ok(packed) => Ok(packed),
-                    Err(Unpacked::Kernel(error)) => Err(error),
-                    Err(Unpacked::Memory(error)) => return self.blame("weights", Err(error.into())),
-                }
+                weights.library.packed(addr, &weights, groups, self.isa, packing)
             }
         };
         packed.map_err(refused("weights"))

@@ -48,6 +48,17 @@ impl Weights {
         self.recipe.as_ref().map_or(self.bytes.len(), Recipe::len)
     }
 
+    /// What their elements lie in, or are made of.
+    fn source(&self) -> &Bytes {
+        self.recipe.as_ref().map_or(&self.bytes, Recipe::source)
+    }
+
+    /// What tells them apart once that is gone.
+    fn digest(&self) -> u128 {
+        let how = self.recipe.as_ref().map_or(&[][..], Recipe::how);
+        XxHash3_128::oneshot(self.source()) ^ XxHash3_128::oneshot(how).rotate_left(1)
+    }
+
     /// The weights with their elements made, if need be.
     pub fn made(&self) -> Result<Cow<'_, Self>, OutOfMemory> {
         let Some(recipe) = &self.recipe else { return Ok(Cow::Borrowed(self)) };
@@ -109,13 +120,6 @@ impl Weights {
     }
 }
 
-/// Why weights were not packed.
-#[derive(Debug)]
-pub(super) enum Unpacked {
-    Kernel(KernelError),
-    Memory(OutOfMemory),
-}
-
 /// What weights are packed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Packing {
@@ -138,6 +142,19 @@ impl Packing {
             Self::Matrices => PackedFilter::matrices(filter, groups, isa),
         }
     }
+
+    /// Packs weights that a recipe makes, which has more than a part of them at one time only where they lie all over the place.
+    fn read(
+        self,
+        extents: &Filter<'_>,
+        recipe: &Recipe,
+        groups: usize,
+        isa: Isa,
+    ) -> Result<PackedFilter, KernelError> {
+        let size = size_of::<f32>();
+        let mut read = |from: usize, to: &mut [u8]| recipe.part(from * size, to);
+        PackedFilter::read(extents, groups, isa, self == Self::Matrices, recipe.len() / size, &mut read)
+    }
 }
 
 fn place(bytes: &Bytes) -> Range<usize> {
@@ -151,23 +168,26 @@ type Form = (usize, usize, [usize; 3], [usize; 3]);
 /// Weights at an address.
 #[derive(Debug)]
 struct Piece {
-    /// Without their bytes once they are [`Piece::spent`].
+    /// Without their elements once they are [`Piece::spent`].
     weights: Weights,
     /// Commands that have not been made ready yet.
     awaited: usize,
-    /// What tells the bytes apart once they are gone.
+    /// What tells the elements apart once they are gone.
     spent: Option<u128>,
 }
 
 impl Piece {
-    /// Whether its elements are, or were, these. The same place in memory as a rule, or the same recipe; else a comparison, which
-    /// ends at the first difference.
+    /// Whether its elements are, or were, these. The same place in memory as a rule; else a comparison, which ends at the first
+    /// difference.
     fn has(&self, weights: &Weights) -> bool {
-        let (own, bytes) = (&self.weights, &weights.bytes);
-        match self.spent {
-            _ if own.recipe.is_some() || weights.recipe.is_some() => own.recipe == weights.recipe,
-            Some(digest) => digest == XxHash3_128::oneshot(bytes),
-            None => own.bytes.as_ptr() == bytes.as_ptr() || own.bytes == bytes,
+        match (self.spent, &self.weights.recipe, &weights.recipe) {
+            (Some(digest), ..) => digest == weights.digest(),
+            (None, Some(own), Some(other)) => own == other,
+            (None, None, None) => {
+                let (own, other) = (&self.weights.bytes, &weights.bytes);
+                own.as_ptr() == other.as_ptr() || own == other
+            }
+            _ => false,
         }
     }
 }
@@ -216,7 +236,6 @@ impl Library {
         if !weights.is_whole() {
             return None;
         }
-        let bytes = &weights.bytes;
         let form: Form = (weights.len(), weights.elem_bytes, weights.extents, weights.strides);
         let mut state = self.lock();
         let State { pieces, offsets, end, .. } = &mut *state;
@@ -225,7 +244,7 @@ impl Library {
         if let Some(&offset) = known.iter().find(same) {
             if let Some(piece) = pieces.get_mut(&offset) {
                 // The caller's own: nobody lets go of them before it has said which commands want them.
-                piece.weights.bytes = bytes.clone();
+                piece.weights = weights.clone();
                 piece.spent = None;
             }
             return Some(Addr::new(Self::SEGMENT, offset));
@@ -255,10 +274,10 @@ impl Library {
         let mut state = self.lock();
         let Some(piece) = state.pieces.get_mut(&addr.offset()) else { return };
         piece.awaited = piece.awaited.saturating_sub(1);
-        let there = piece.spent.is_none() && piece.weights.recipe.is_none();
-        if piece.awaited == 0 && there && !self.has(&piece.weights.bytes) {
-            piece.spent = Some(XxHash3_128::oneshot(&piece.weights.bytes));
+        if piece.awaited == 0 && piece.spent.is_none() && !self.has(piece.weights.source()) {
+            piece.spent = Some(piece.weights.digest());
             piece.weights.bytes = Bytes::new();
+            piece.weights.recipe = None;
         }
     }
 
@@ -280,16 +299,17 @@ impl Library {
         groups: usize,
         isa: Isa,
         packing: Packing,
-    ) -> Result<Arc<PackedFilter>, Unpacked> {
+    ) -> Result<Arc<PackedFilter>, KernelError> {
         // Held while packing: whoever asks for the same meanwhile gets this one.
         let mut state = self.lock();
         let slot = state.packed.entry((addr.offset(), groups, isa, packing)).or_default();
         if let Some(packed) = slot.upgrade() {
             return Ok(packed);
         }
-        let weights = weights.made().map_err(Unpacked::Memory)?;
-        let packed = packing.pack(&weights.filter(), groups, isa).map_err(Unpacked::Kernel)?;
-        let packed = Arc::new(packed);
+        let packed = Arc::new(match &weights.recipe {
+            Some(recipe) => packing.read(&weights.filter(), recipe, groups, isa)?,
+            None => packing.pack(&weights.filter(), groups, isa)?,
+        });
         *slot = Arc::downgrade(&packed);
         Ok(packed)
     }
@@ -369,6 +389,7 @@ impl Deref for Loan<'_> {
 impl Drop for Loan<'_> {
     fn drop(&mut self) {
         self.weights.bytes = Bytes::new();
+        self.weights.recipe = None;
         self.library.done(self.addr);
     }
 }
@@ -440,7 +461,7 @@ mod tests {
         let (of, made) = (Bytes::from(vec![7; 24]), Arc::new(AtomicUsize::new(0)));
         let weights = |how: u8| {
             let (of, made) = (of.clone(), Arc::clone(&made));
-            let recipe = Recipe::new(of, vec![how], 96, move |to| {
+            let recipe = Recipe::new(of, vec![how], 96, move |_, to| {
                 made.fetch_add(1, Ordering::Relaxed);
                 to.fill(0);
             });
@@ -463,6 +484,35 @@ mod tests {
         // As bytes they are others.
         let bytes = Weights { bytes: vec![0; 96].into(), recipe: None, ..weights(0) };
         assert_ne!(library.add(&bytes).unwrap(), addr);
+    }
+
+    #[test]
+    fn what_a_recipe_is_followed_with_goes_with_its_last_command() {
+        let of = |value: u8| Bytes::from(vec![value; 24]);
+        let weights = |of: Bytes, how: u8| {
+            let recipe = Recipe::new(of, vec![how], 96, |_, to| to.fill(0));
+            Weights { bytes: Bytes::new(), elem_bytes: 4, recipe: Some(recipe), ..weights([12, 3, 1]) }
+        };
+        let (own, other) = (of(1), of(2));
+        let library = Library::beside([&own]);
+        let recipe_at = |addr: Addr| library.lock().pieces[&addr.offset()].weights.recipe.is_some();
+        let [kept, made] = [&own, &other].map(|of| {
+            let addr = library.add(&weights(of.clone(), 0)).unwrap();
+            library.expect(addr);
+            drop(library.get(addr));
+            addr
+        });
+        assert!(recipe_at(kept), "the model has what it is made of");
+        assert!(!recipe_at(made));
+        assert!(other.is_unique(), "nobody else holds it");
+        // Whoever comes with the same again finds it.
+        assert_eq!(library.add(&weights(of(2), 0)), Some(made));
+        assert!(recipe_at(made));
+        library.expect(made);
+        drop(library.get(made));
+        for different in [weights(of(2), 1), weights(of(3), 0)] {
+            assert!(![kept, made].contains(&library.add(&different).unwrap()));
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(crate) use budget::Budget;
 
 use check::{Checker, Program};
 use guard::{Bound, Guard};
-use library::{Loan, Packing, Unpacked};
+use library::{Loan, Packing};
 use operands::{Operands, Prepared, SegRange};
 use outside::{InPlace, Sources, Targets};
 

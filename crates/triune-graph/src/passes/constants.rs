@@ -126,16 +126,20 @@ fn dequantized(
     how.extend_from_slice(scale.bytes());
     how.extend(zero_points.iter().flat_map(|zero_point| zero_point.to_le_bytes()));
     let (source, own) = (x.bytes().clone(), x.clone());
-    let fill = move |to: &mut [u8]| {
+    let fill = move |at: usize, to: &mut [u8]| {
+        let (first, here, size) = (at / 4, to.len() / 4, own.dtype().bytes());
+        let part = own.bytes().slice(first * size..(first + here) * size);
+        let part = Constant::new(own.dtype(), Shape::from([here]), part);
         let mut to = to.as_chunks_mut().0.iter_mut();
-        let mut index = 0;
-        let all = own.for_each_i64(|value| {
+        let mut index = first;
+        let dequantize = |value: i64| {
             let channel = index / run % count;
             index += 1;
             if let Some(to) = to.next() {
                 *to = (value.wrapping_sub(zero_points[channel]) as f32 * scales[channel]).to_le_bytes();
             }
-        });
+        };
+        let all = part.and_then(|part| part.for_each_i64(dequantize));
         debug_assert!(all.is_some());
     };
     // Without memory it stays to be computed in each run, where that is said.

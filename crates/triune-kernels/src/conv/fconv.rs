@@ -69,16 +69,27 @@ impl<'a> Filter<'a> {
         Self { bytes, out_channels, taps, group_channels, strides }
     }
 
-    /// Checks that all values are there, so that [`Self::get`] is in bounds for them.
-    fn check(&self) -> Result<(), Error> {
-        let last = [self.out_channels, self.taps, self.group_channels]
+    /// Checks the extents in so many groups, and that all values are among `len`, so that [`Self::get`] is in bounds for them where they
+    /// are there. Gives the input channels of all groups, and the values of an output channel.
+    fn check(&self, groups: usize, len: usize) -> Result<(usize, usize), Error> {
+        let Self { out_channels, taps, group_channels, .. } = *self;
+        if groups == 0 || out_channels == 0 || taps == 0 || group_channels == 0 {
+            return Err(Error::Invalid("zero channels, groups or window"));
+        }
+        if !out_channels.is_multiple_of(groups) {
+            return Err(Error::Invalid("groups do not divide the channels"));
+        }
+        let last = [out_channels, taps, group_channels]
             .into_iter()
             .zip(self.strides)
             .try_fold(1_usize, |sum, (extent, stride)| {
                 sum.checked_add(extent.checked_sub(1)?.checked_mul(stride)?)
             });
-        let need = last.and_then(|last| last.checked_mul(size_of::<f32>()));
-        Error::check_len("weights", self.bytes.len(), need.unwrap_or(usize::MAX))
+        Error::check_len("weights", len, last.unwrap_or(usize::MAX))?;
+        let in_channels = group_channels.checked_mul(groups);
+        let in_channels = in_channels.ok_or(Error::Invalid("channel count overflows"))?;
+        let k = taps.checked_mul(group_channels).ok_or(Error::Invalid("kernel size overflows"))?;
+        Ok((in_channels, k))
     }
 
     fn get(&self, channel: usize, tap: usize, input: usize) -> f32 {
@@ -89,6 +100,9 @@ impl<'a> Filter<'a> {
         f32::from_le_bytes(word)
     }
 }
+
+/// Packs a panel: how its group is cut, its place there, the place of its first value, its zeros.
+type PackPanel<'p> = dyn FnMut(&Panels, usize, usize, &mut [fpack::Word]) + 'p;
 
 /// The weights of an f32 convolution, packed for one instruction set. Convolutions of other strides, paddings, biases
 /// and activations can share them.
@@ -119,35 +133,76 @@ impl PackedFilter {
         Self::packed(filter, groups, isa, false)
     }
 
-    fn packed(filter: &Filter<'_>, groups: usize, isa: Isa, depthwise: bool) -> Result<Self, Error> {
-        let Filter { out_channels, taps, group_channels, .. } = *filter;
-        if groups == 0 || out_channels == 0 || taps == 0 || group_channels == 0 {
-            return Err(Error::Invalid("zero channels, groups or window"));
-        }
-        if !out_channels.is_multiple_of(groups) {
-            return Err(Error::Invalid("groups do not divide the channels"));
-        }
-        filter.check()?;
-        let in_channels = group_channels.checked_mul(groups);
-        let in_channels = in_channels.ok_or(Error::Invalid("channel count overflows"))?;
-        let group_out = out_channels / groups;
-        let k = taps.checked_mul(group_channels).ok_or(Error::Invalid("kernel size overflows"))?;
-        let level = Level::new(isa);
-        let kernel = if depthwise {
-            Kernel::Depthwise(Depthwise::new(groups, taps, |channel, tap| filter.get(channel, tap, 0)))
-        } else {
-            let panels = Panels::new(level, group_out);
-            let group_len = panels.packed_len(k).ok_or(Error::Invalid("weight size overflows"))?;
-            let total = group_len.checked_mul(groups).and_then(|total| total.checked_mul(size_of::<f32>()));
-            let weights = Buffer::zeroed(total.ok_or(Error::Invalid("weight size overflows"))?);
-            let mut weights = weights.ok_or(Error::Invalid("more weights than there is memory for"))?;
-            let (words, _) = weights.as_chunks_mut();
-            for (number, panel) in words.chunks_exact_mut(k * panels.columns).enumerate() {
-                let (group, index) = (number / panels.count(), number % panels.count());
-                fpack::pack(&panels, index, filter, group * group_out, panel);
+    /// As [`Self::matrices`] if they are `matrices`, else as [`Self::new`], of values that are not there: `read` writes those from a
+    /// place on, of `len` in all, as little-endian bytes into zeros. The filter has none. As a rule no more of them are in memory at
+    /// one time than a panel has.
+    ///
+    /// Errors: as [`PackedFilter::new`].
+    pub fn read(
+        filter: &Filter<'_>,
+        groups: usize,
+        isa: Isa,
+        matrices: bool,
+        len: usize,
+        read: &mut dyn FnMut(usize, &mut [u8]),
+    ) -> Result<Self, Error> {
+        let Filter { out_channels, group_channels, .. } = *filter;
+        let depthwise = !matrices && groups > 1 && group_channels == 1 && out_channels == groups;
+        if !depthwise {
+            let mut own = Vec::new();
+            let mut in_panels = true;
+            let packed = Self::dense(filter, groups, isa, len, &mut |panels, index, start, panel| {
+                in_panels =
+                    in_panels && fpack::pack_read(panels, index, filter, start, panel, &mut own, read);
+            })?;
+            if in_panels {
+                return Ok(packed);
             }
-            Kernel::Dense { panels, weights, group_len }
-        };
+        }
+        let bytes = len.checked_mul(size_of::<f32>()).and_then(Buffer::zeroed);
+        let mut bytes = bytes.ok_or(Error::Invalid("more weights than there is memory for"))?;
+        read(0, &mut bytes);
+        Self::packed(&Filter { bytes: &bytes, ..*filter }, groups, isa, depthwise)
+    }
+
+    fn packed(filter: &Filter<'_>, groups: usize, isa: Isa, depthwise: bool) -> Result<Self, Error> {
+        let len = filter.bytes.len() / size_of::<f32>();
+        if depthwise {
+            let (in_channels, _) = filter.check(groups, len)?;
+            let get = |channel, tap| filter.get(channel, tap, 0);
+            let kernel = Kernel::Depthwise(Depthwise::new(groups, filter.taps, get));
+            let Filter { out_channels, taps, .. } = *filter;
+            return Ok(Self { level: Level::new(isa), groups, taps, in_channels, out_channels, kernel });
+        }
+        Self::dense(filter, groups, isa, len, &mut |panels, index, start, panel| {
+            fpack::pack(panels, index, filter, start, panel);
+        })
+    }
+
+    /// Panels that `pack` fills one by one with some of `len` values.
+    fn dense(
+        filter: &Filter<'_>,
+        groups: usize,
+        isa: Isa,
+        len: usize,
+        pack: &mut PackPanel<'_>,
+    ) -> Result<Self, Error> {
+        let (in_channels, k) = filter.check(groups, len)?;
+        let Filter { out_channels, taps, .. } = *filter;
+        let group_out = out_channels / groups;
+        let level = Level::new(isa);
+        let panels = Panels::new(level, group_out);
+        let group_len = panels.packed_len(k).ok_or(Error::Invalid("weight size overflows"))?;
+        let total = group_len.checked_mul(groups).and_then(|total| total.checked_mul(size_of::<f32>()));
+        let weights = Buffer::zeroed(total.ok_or(Error::Invalid("weight size overflows"))?);
+        let mut weights = weights.ok_or(Error::Invalid("more weights than there is memory for"))?;
+        let (words, _) = weights.as_chunks_mut();
+        for (number, panel) in words.chunks_exact_mut(k * panels.columns).enumerate() {
+            let (group, index) = (number / panels.count(), number % panels.count());
+            let start = (group * group_out + index * panels.columns) * filter.strides[0];
+            pack(&panels, index, start, panel);
+        }
+        let kernel = Kernel::Dense { panels, weights, group_len };
         Ok(Self { level, groups, taps, in_channels, out_channels, kernel })
     }
 

@@ -7,16 +7,15 @@ use super::fgemm::Panels;
 const ROWS: usize = 128;
 
 /// Values of a panel or a filter, which are moved only.
-type Word = [u8; size_of::<f32>()];
+pub(super) type Word = [u8; size_of::<f32>()];
 
-/// Packs one panel, which is zero, of the group whose first output channel is `first`.
-pub(super) fn pack(panels: &Panels, index: usize, filter: &Filter<'_>, first: usize, panel: &mut [Word]) {
+/// Packs one panel, which is zero, of the channels whose first value is value `start` of the filter's.
+pub(super) fn pack(panels: &Panels, index: usize, filter: &Filter<'_>, start: usize, panel: &mut [Word]) {
     let [by_channel, by_tap, by_input] = filter.strides;
     let (width, used) = (panels.width(index), panels.used(index));
     let (values, _) = filter.bytes.as_chunks();
-    let start = (first + index * panels.columns) * by_channel;
     let (taps, inputs) = (filter.taps, filter.group_channels);
-    let inner_taps = (by_tap == 1 || taps == 1) && by_input == taps;
+    let inner_taps = is_inner_taps(filter);
     if inner_taps || (by_tap == inputs && by_input == 1) {
         pack_channels(&values[start..], by_channel, [taps, inputs], inner_taps, [width, used], panel);
     } else {
@@ -80,6 +79,44 @@ fn pack_channels(
             }
         }
     }
+}
+
+/// Whether a channel's values are contiguous, taps innermost.
+const fn is_inner_taps(filter: &Filter<'_>) -> bool {
+    let [_, by_tap, by_input] = filter.strides;
+    (by_tap == 1 || filter.taps == 1) && by_input == filter.taps
+}
+
+/// As [`pack`], of values that `read` writes from a place on: those of one panel at a time, in `own`. `false` if they lie so that a
+/// panel's are all over the place; nothing is packed then.
+pub(super) fn pack_read(
+    panels: &Panels,
+    index: usize,
+    filter: &Filter<'_>,
+    start: usize,
+    panel: &mut [Word],
+    own: &mut Vec<u8>,
+    read: &mut dyn FnMut(usize, &mut [u8]),
+) -> bool {
+    let [by_channel, by_tap, by_input] = filter.strides;
+    let (inputs, used, k) = (filter.group_channels, panels.used(index), filter.taps * filter.group_channels);
+    own.clear();
+    let is_row = is_inner_taps(filter) || (by_tap == inputs && by_input == 1);
+    let strides = if by_channel == 1 {
+        own.resize(k * used * size_of::<Word>(), 0);
+        for (row, to) in own.chunks_exact_mut(used * size_of::<Word>()).enumerate() {
+            read(start + row / inputs * by_tap + row % inputs * by_input, to);
+        }
+        [1, inputs * used, used]
+    } else if is_row && by_channel >= k {
+        own.resize(((used - 1) * by_channel + k) * size_of::<Word>(), 0);
+        read(start, own);
+        filter.strides
+    } else {
+        return false;
+    };
+    pack(panels, index, &Filter { bytes: own, strides, ..*filter }, 0, panel);
+    true
 }
 
 /// A little-endian value as the machine has it.
