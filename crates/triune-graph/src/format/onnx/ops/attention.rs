@@ -164,14 +164,7 @@ impl Attention {
         if let Some(lengths) = lengths {
             seen.push(f.binary(BinaryKind::Less, column, lengths)?);
         }
-        for seen in seen {
-            let hidden = hidden_unless(f, seen, dtype)?;
-            bias = Some(match bias {
-                Some(bias) => f.add(bias, hidden)?,
-                None => hidden,
-            });
-        }
-        Ok(bias)
+        with_hidden(f, bias, &seen, dtype)
     }
 }
 
@@ -267,8 +260,25 @@ pub(super) fn places_first(f: &mut Scope<'_, '_>, x: ValueId) -> Result<ValueId,
     f.reshape(x, &[shape[0], shape[2], shape[1] * shape[3]])
 }
 
+/// What is added to scores, and −∞ wherever one of these does not hold.
+pub(super) fn with_hidden(
+    f: &mut Scope<'_, '_>,
+    mut bias: Option<ValueId>,
+    seen: &[ValueId],
+    dtype: DType,
+) -> Result<Option<ValueId>, Error> {
+    for &seen in seen {
+        let hidden = hidden_unless(f, seen, dtype)?;
+        bias = Some(match bias {
+            Some(bias) => f.add(bias, hidden)?,
+            None => hidden,
+        });
+    }
+    Ok(bias)
+}
+
 /// 0 where something holds, −∞ elsewhere.
-pub(super) fn hidden_unless(f: &mut Scope<'_, '_>, holds: ValueId, dtype: DType) -> Result<ValueId, Error> {
+fn hidden_unless(f: &mut Scope<'_, '_>, holds: ValueId, dtype: DType) -> Result<ValueId, Error> {
     let (zero, hidden) = (f.scalar(0.0, dtype), f.scalar(f64::NEG_INFINITY, dtype));
     f.choose(holds, zero, hidden)
 }

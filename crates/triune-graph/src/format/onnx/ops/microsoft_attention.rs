@@ -5,7 +5,7 @@ use triune_tensor::DType;
 
 use super::{
     Form, Meaning, NodeReader, Operator, Signature,
-    attention::{Weighing, hidden_unless, places_first, turned},
+    attention::{Weighing, places_first, turned, with_hidden},
     operators,
 };
 use crate::{
@@ -94,13 +94,6 @@ impl Masking {
         [mask, bias]: [Option<ValueId>; 2],
     ) -> Result<Option<ValueId>, Error> {
         let mut sum = bias;
-        let mut add = |f: &mut Scope<'_, '_>, more: ValueId| -> Result<(), Error> {
-            sum = Some(match sum {
-                Some(sum) => f.add(sum, more)?,
-                None => more,
-            });
-            Ok(())
-        };
         if let Some(mask) = mask {
             let shape = f.shape(mask);
             let mask = f.cast(mask, DType::I64)?;
@@ -141,14 +134,16 @@ impl Masking {
             };
             let (zero, hidden) = (f.scalar(0.0, dtype), f.scalar(self.hidden, dtype));
             let hidden = f.choose(seen, zero, hidden)?;
-            add(f, hidden)?;
+            sum = Some(match sum {
+                Some(sum) => f.add(sum, hidden)?,
+                None => hidden,
+            });
         }
         if self.causal {
             let (row, column) = (f.places(queries, 1)?, f.places(keys, 0)?);
             let place = f.add_number(row, before as f64)?;
             let seen = f.binary(BinaryKind::LessOrEqual, column, place)?;
-            let hidden = hidden_unless(f, seen, dtype)?;
-            add(f, hidden)?;
+            sum = with_hidden(f, sum, &[seen], dtype)?;
         }
         Ok(sum)
     }
@@ -444,7 +439,7 @@ impl Grouped {
             First::At(first) => f.add_number(row, *first as f64)?,
             First::Each(first) => f.add(*first, row)?,
         };
-        let mut bias = match f.get(10) {
+        let bias = match f.get(10) {
             Some(bias) if f.shape(bias).last().is_some_and(|&own| own > total) => {
                 let axis = f.rank(bias) - 1;
                 Some(f.slice(bias, axis, 0, total as i64)?)
@@ -463,14 +458,7 @@ impl Grouped {
             let before = f.add_number(place, -(window as f64))?;
             seen.push(f.binary(BinaryKind::Greater, column, before)?);
         }
-        for seen in seen {
-            let hidden = hidden_unless(f, seen, dtype)?;
-            bias = Some(match bias {
-                Some(bias) => f.add(bias, hidden)?,
-                None => hidden,
-            });
-        }
-        Ok(bias)
+        with_hidden(f, bias, &seen, dtype)
     }
 }
 
