@@ -304,6 +304,19 @@ pub(super) const KEPT: &[(&str, Build)] = &[
         }
         made
     }),
+    ("layer normalizations over one axis and several", |b, y| {
+        let axes = [([1, 4], vec![4, 6, 5]), ([2, 4], vec![6, 5]), ([3, 4], vec![5])];
+        let norms = axes.map(|(axes, shape)| {
+            let factors: Vec<f32> = eighths(&shape).as_f32().iter().map(|x| 0.5 + x).collect();
+            let [factors, addends] =
+                [Naive::f32(&shape, &factors), eighths(&shape)].map(|row| b.constant(&row));
+            let norm = ops::LayerNorm { axes, epsilon: 0.25 };
+            let norm = b.node(Op::LayerNorm(norm), &[y, factors, addends]);
+            // In the model's order of axes, whatever the one before it was.
+            reshape(b, norm, &[4, 30])
+        });
+        norms.to_vec()
+    }),
 ];
 
 #[test]
