@@ -173,6 +173,9 @@ fn refuses() {
         IMatMulSpec { b_zeros: 2, ..spec },
         IMatMulSpec { scales: 4, ..spec },
         IMatMulSpec { k: usize::MAX / 2, ..spec },
+        IMatMulSpec { n: usize::MAX / 2, ..spec },
+        IMatMulSpec { m: usize::MAX / 2, a_zeros: 0, ..spec },
+        IMatMulSpec { batch: usize::MAX / 2, ..spec },
     ] {
         assert!(IMatMul::new(&wrong, isa).is_err(), "{wrong:?}");
     }

@@ -165,6 +165,23 @@ fn what_is_no_number_wins_and_stays() {
     let mut target = [0.0_f32; 3];
     let error = places.put(&[1.0; 4], &[0_i64, 1, 3, 9], &mut target).expect_err("outside");
     assert!(matches!(error, Error::Index { index: 3, axis: 0, extent: 3, .. }), "{error}");
+    // Rows at indices of two axes, the second of which leaves its own.
+    let pairs = TakeSpec {
+        dims: [1, 1, 1, 1, 2, 2],
+        indices: [0, 0, 0, 0, 1, 0],
+        output: [0, 0, 0, 0, 2, 1],
+        source: [0, 0, 0, 0, 0, 1],
+        count: 2,
+        index_stride: 2,
+        extents: [2, 3, 1, 1, 1, 1],
+        strides: [6, 2, 0, 0, 0, 0],
+    };
+    let places = Take::new(pairs).expect("a nest");
+    let mut target = [0.0_f32; 12];
+    let error = places.put(&[1.0; 4], &[0_i64, 1, 2, 7], &mut target).expect_err("outside");
+    assert!(matches!(error, Error::Index { index: 7, axis: 1, extent: 3, .. }), "{error}");
+    places.put(&[1.0; 4], &[0_i64, 1, 2, 0], &mut target).expect("inside");
+    assert_eq!(target, [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]);
 }
 
 /// Long rows, which threads share, and an index that is outside of its axis wherever it stands.

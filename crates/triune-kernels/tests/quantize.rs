@@ -5,7 +5,7 @@ mod common;
 use common::{gapped, indices, isas, same_bits};
 use proptest::prelude::*;
 use triune_kernels::{
-    Isa, Nhwc, Pool, Q8, TensorPad, dequantize, dequantize_channels, dequantize_i32, quantize,
+    Error, Isa, Nhwc, Pool, Q8, TensorPad, dequantize, dequantize_channels, dequantize_i32, quantize,
 };
 use triune_tensor::{DType, QuantParams, Rounding};
 use triune_testing::Random;
@@ -225,4 +225,26 @@ fn layouts_that_make_no_sense_are_errors() {
     assert!(TensorPad::new(&[usize::MAX, 2], &[(0, 0); 2], 1.0, q).is_err());
     assert!(TensorPad::new(&[4], &[(0, 0)], f32::NAN, q).is_err());
     assert!(TensorPad::new(&[4], &[(0, 0)], 1.0, Q8 { signed: true, zero_point: 128 }).is_err());
+}
+
+#[test]
+fn tensors_that_do_not_fit_say_what_is_there() {
+    let differs = |result: Result<(), Error>| match result {
+        Err(Error::Mismatch { what, expected, got }) => (what, expected, got),
+        other => panic!("{other:?}"),
+    };
+    let (isa, pool) = (Isa::best(), Pool::new(1));
+    let layout = TensorPad::new(&[2, 5], &[(0, 0), (1, 1)], 1.0, Q8 { signed: true, zero_point: 0 }).unwrap();
+    let (dense, mut padded) = (vec![0.0; 6], vec![0; 10]);
+    assert_eq!(layout.quantize_f32(isa, &dense, &mut padded, &pool), Ok(()));
+    assert_eq!(differs(layout.quantize_f32(isa, &dense, &mut padded[1..], &pool)), ("padded tensor", 10, 9));
+    let map = Nhwc::dense(1, 1, 2, 3);
+    let run = |scales: usize, zeros: usize| {
+        let (scales, zeros) = (vec![1.0; scales], vec![0; zeros]);
+        dequantize_channels(isa, &scales, true, &zeros, &[0; 6], map, &mut [0.0; 6], map, &pool)
+    };
+    assert_eq!(run(3, 3), Ok(()));
+    assert_eq!(differs(run(2, 3)), ("scales", 3, 2));
+    assert_eq!(differs(run(3, 2)), ("zero points", 3, 2));
+    assert_eq!(differs(run(3, 4)), ("zero points", 3, 4));
 }

@@ -408,4 +408,21 @@ mod tests {
         assert_eq!(at(UnaryKind::ThresholdedRelu(1.0)), [0.0, f64::INFINITY]);
         assert_eq!(UnaryKind::Softsign.evaluate(-3.0), -0.75);
     }
+
+    #[test]
+    fn what_has_no_parameter_has_zeros() {
+        let (alpha, beta) = (0.75, -2.0);
+        let pairs = [
+            UnaryKind::Clip([alpha, beta]),
+            UnaryKind::HardSigmoid { alpha, beta },
+            UnaryKind::Affine { alpha, beta },
+            UnaryKind::ScaledTanh { alpha, beta },
+            UnaryKind::Gate { alpha, beta },
+        ];
+        assert!(pairs.iter().all(|kind| kind.parameters() == [alpha, beta]));
+        let single = [UnaryKind::LeakyRelu(alpha), UnaryKind::Elu(alpha), UnaryKind::ThresholdedRelu(alpha)];
+        assert!(single.iter().all(|kind| kind.parameters() == [alpha, 0.0]));
+        let none = [UnaryKind::Relu, UnaryKind::Identity, UnaryKind::Gelu];
+        assert!(none.iter().all(|kind| kind.parameters() == [0.0; 2]));
+    }
 }
