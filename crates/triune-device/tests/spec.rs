@@ -449,3 +449,28 @@ fn optional_keys_can_be_absent() {
         }
     }
 }
+
+/// Bandwidth in bytes per second is shared out among the cycles of whatever clock there is.
+#[test]
+fn bytes_per_cycle_follow_the_clock() {
+    let spec = DeviceSpec::builtin("metis").expect("it is there");
+    let memory = |bytes_per_cycle, bytes_per_second| triune_device::spec::MemorySpec {
+        bytes_per_cycle,
+        bytes_per_second,
+        ..spec.memory[0].clone()
+    };
+    for (cycles, second, clock, expected) in [
+        (None, Some(3_000_000_000), 500, 6.0),
+        (None, Some(3_000_000_000), 1, 3000.0),
+        (None, Some(3_000_000_000), 0, 0.0),
+        (Some([32, 5]), Some(3_000_000_000), 0, 6.4),
+        (Some([32, 5]), None, 500, 6.4),
+        (None, None, 500, 0.0),
+    ] {
+        assert_eq!(
+            memory(cycles, second).bytes_per_cycle_at(clock),
+            expected,
+            "{cycles:?} {second:?} {clock}"
+        );
+    }
+}

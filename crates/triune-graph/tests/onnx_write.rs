@@ -7,7 +7,10 @@ use proptest::prelude::*;
 use triune_graph::{
     format::onnx::{read_bytes, write},
     infer::infer,
-    ops::{Op, ShapeOf, Stage, Unary, UnaryKind},
+    ops::{
+        Gather, GatherElements, GatherNd, Op, ScatterElements, ScatterKind, ScatterNd, ShapeOf, Stage, Unary,
+        UnaryKind,
+    },
     passes,
 };
 use triune_tensor::DType;
@@ -47,6 +50,40 @@ proptest! {
         prop_assert_eq!(&alive, &graph);
         infer(&mut alive).unwrap();
         prop_assert_eq!(alive, graph);
+    }
+}
+
+/// Operators with every attribute at another value than its default, and at that.
+#[test]
+fn attributes_of_gathers_and_scatters_are_written() {
+    let mut ops: Vec<(Op, [&[usize]; 2])> = Vec::new();
+    for &kind in ScatterKind::ALL {
+        for axis in [0, 1, -1] {
+            ops.push((Op::ScatterElements(ScatterElements { axis, kind }), [&[2, 3], &[2, 3]]));
+        }
+        ops.push((Op::ScatterNd(ScatterNd { kind }), [&[2, 1], &[2, 4]]));
+    }
+    for batch_dims in [0, 1] {
+        ops.push((Op::GatherNd(GatherNd { batch_dims }), [&[3, 1], &[]]));
+    }
+    for axis in [0, 1] {
+        ops.push((Op::Gather(Gather { axis }), [&[2], &[]]));
+        ops.push((Op::GatherElements(GatherElements { axis }), [&[2, 3], &[]]));
+    }
+    for (op, [indices, updates]) in ops {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input("x", DType::F32, &[3, 4]);
+        let mut operands = vec![x, builder.input("indices", DType::I64, indices)];
+        if !updates.is_empty() {
+            operands.push(builder.input("updates", DType::F32, updates));
+        }
+        let y = builder.node(op.clone(), &operands);
+        let mut graph = builder.finish(&[y]);
+        infer(&mut graph).expect("operands that fit");
+        let bytes = write(&graph).expect("ONNX has it");
+        let read = read_bytes(bytes, None).expect("what was written");
+        assert_eq!(read.nodes[0].op, op);
+        assert_eq!(read, graph);
     }
 }
 
