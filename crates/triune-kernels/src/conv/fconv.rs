@@ -17,7 +17,7 @@ use crate::{ConvGeometry, Error, Isa, Nhwc, Pool, parallel};
 use super::fdepthwise::{self, Depthwise};
 use super::fepilogue::Epilogue;
 use super::fgemm::{Finish, MAX_ROWS, Panels, Staged, TILE_STEPS};
-use super::fpack;
+use super::fpack::{self, Filter};
 
 /// A convolution over f32 maps.
 #[derive(Clone, Copy, Debug)]
@@ -45,60 +45,6 @@ pub struct FConv {
     residual: bool,
     epilogue: Epilogue,
     weights: Arc<PackedFilter>,
-}
-
-/// The weights of an f32 convolution as they lie before packing.
-#[derive(Clone, Copy, Debug)]
-pub struct Filter<'a> {
-    /// Little-endian f32 values, at any address.
-    pub bytes: &'a [u8],
-    /// Output channels, all groups together.
-    pub out_channels: usize,
-    /// Positions of the window: rows times columns.
-    pub taps: usize,
-    /// Input channels of one group.
-    pub group_channels: usize,
-    /// Values from one output channel, tap and input channel to the next.
-    pub strides: [usize; 3],
-}
-
-impl<'a> Filter<'a> {
-    /// Weights in the order output channel, tap, input channel.
-    pub fn dense(bytes: &'a [u8], out_channels: usize, taps: usize, group_channels: usize) -> Self {
-        let strides = [taps.saturating_mul(group_channels), group_channels, 1];
-        Self { bytes, out_channels, taps, group_channels, strides }
-    }
-
-    /// Checks the extents in so many groups, and that all values are among `len`, so that [`Self::get`] is in bounds for them where they
-    /// are there. Gives the input channels of all groups, and the values of an output channel.
-    fn check(&self, groups: usize, len: usize) -> Result<(usize, usize), Error> {
-        let Self { out_channels, taps, group_channels, .. } = *self;
-        if groups == 0 || out_channels == 0 || taps == 0 || group_channels == 0 {
-            return Err(Error::Invalid("zero channels, groups or window"));
-        }
-        if !out_channels.is_multiple_of(groups) {
-            return Err(Error::Invalid("groups do not divide the channels"));
-        }
-        let last = [out_channels, taps, group_channels]
-            .into_iter()
-            .zip(self.strides)
-            .try_fold(1_usize, |sum, (extent, stride)| {
-                sum.checked_add(extent.checked_sub(1)?.checked_mul(stride)?)
-            });
-        Error::check_len("weights", len, last.unwrap_or(usize::MAX))?;
-        let in_channels = group_channels.checked_mul(groups);
-        let in_channels = in_channels.ok_or(Error::Invalid("channel count overflows"))?;
-        let k = taps.checked_mul(group_channels).ok_or(Error::Invalid("kernel size overflows"))?;
-        Ok((in_channels, k))
-    }
-
-    fn get(&self, channel: usize, tap: usize, input: usize) -> f32 {
-        let [by_channel, by_tap, by_input] = self.strides;
-        let at = (channel * by_channel + tap * by_tap + input * by_input) * size_of::<f32>();
-        let mut word = [0; size_of::<f32>()];
-        word.copy_from_slice(&self.bytes[at..at + size_of::<f32>()]);
-        f32::from_le_bytes(word)
-    }
 }
 
 /// Packs a panel: how its group is cut, its place there, the place of its first value, its zeros.

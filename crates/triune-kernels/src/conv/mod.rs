@@ -20,7 +20,8 @@ mod qpack;
 mod qscalar;
 
 pub(crate) use fconv::pack_panel;
-pub use fconv::{FConv, FConvSpec, Filter, PackedFilter};
+pub use fconv::{FConv, FConvSpec, PackedFilter};
+pub use fpack::Filter;
 pub use q8::{Q8, QAdd};
 pub use qconv::{QConv, QConvSpec};
 pub(crate) use qpack::Lines;

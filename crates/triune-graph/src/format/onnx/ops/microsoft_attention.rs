@@ -1,7 +1,7 @@
 //! Attention as ONNX Runtime's optimizers and exporters write it: projected by one matrix, with keys that heads of queries share,
 //! with a past that callers hand on from step to step, behind embeddings.
 
-use triune_tensor::DType;
+use triune_tensor::{DType, text::List};
 
 use super::{
     Form, Meaning, NodeReader, Operator, Signature,
@@ -59,7 +59,7 @@ fn parts<const N: usize>(
 ) -> Result<[ValueId; N], Error> {
     let axis = f.rank(x).saturating_sub(1);
     if f.rank(x) == 0 || lengths.iter().sum::<usize>() != f.shape(x)[axis] {
-        return Err(f.wrong(format!("operand {} in parts of {lengths:?}", f.shape(x))));
+        return Err(f.wrong(format!("operand {} in parts of {}", f.shape(x), List(&lengths))));
     }
     let (mut parts, mut from) = ([x; N], 0);
     for (part, length) in parts.iter_mut().zip(lengths) {
@@ -268,7 +268,7 @@ fn attention(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             let lengths = match widths.as_deref() {
                 None => [width / 3; 3],
                 Some(&[q, k, v]) => [q, k, v],
-                Some(other) => return Err(f.wrong(format!("attribute 'qkv_hidden_sizes' = {other:?}"))),
+                Some(other) => return Err(f.wrong(format!("attribute 'qkv_hidden_sizes' = {}", List(other)))),
             };
             let [q, k, v] = parts(f, all, lengths)?;
             let (q, mut k, mut v) = (by_head(f, q, heads)?, by_head(f, k, heads)?, by_head(f, v, heads)?);
