@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,15 +26,17 @@ SWEEP = {"array": ["8x8", "32x32", "64x64"], "ocm": ["512K", "1M"], "ddr": ["6.4
 
 PROBE = """
 <script>
-window.addEventListener("load", () => setTimeout(() => {
+window.addEventListener("load", () => {
   const found = {title: document.title, charts: {}};
-  for (const chart of document.querySelectorAll(".js-plotly-plot")) {
+  for (const chart of document.querySelectorAll(".chart")) {
     const all = selector => [...chart.querySelectorAll(selector)];
     found.charts[chart.id] = {
-      points: all(".scatterlayer .point").length, lines: all(".scatterlayer .js-line").length,
-      legend: all(".legendtext").map(each => each.textContent),
-      titles: all(".xtitle, .ytitle").map(each => each.textContent),
-      plot: chart.querySelector(".nsewdrag").getBoundingClientRect().toJSON(),
+      points: all(".dots path").length, lines: all(".line path").length,
+      stars: all(".note").filter(each => each.textContent === "★").length,
+      legend: all(".legend button").map(each => each.textContent),
+      titles: all(".title").map(each => each.textContent),
+      ticks: all(".x b").map(each => each.textContent),
+      plot: chart.querySelector(".panel").getBoundingClientRect().toJSON(),
     };
   }
   found.rows = document.querySelectorAll("tbody tr").length;
@@ -43,7 +44,7 @@ window.addEventListener("load", () => setTimeout(() => {
   document.head.innerHTML = "";
   document.body.innerHTML = '<pre id="probe"></pre>';
   document.getElementById("probe").textContent = JSON.stringify(found);
-}, 2000));
+});
 </script>
 """
 
@@ -267,31 +268,45 @@ def test_in_a_browser(browse: Callable[..., Any], found: Exploration, tmp_path: 
     assert seen["title"] == "digits_int8 on 12 designs of zg330 · Triune"
     assert not seen["wide"]
     assert seen["rows"] == 12
-    throughput, cost = seen["charts"]["throughput"], seen["charts"]["cost"]
+    assert list(seen["charts"]) == ["throughput", "area", "bandwidth"]
+    throughput, *costs = seen["charts"].values()
     assert throughput["points"] == 12
     # A line per setting of the other parameters.
     assert throughput["lines"] == 4
-    assert throughput["titles"] == ["array", "images per second"]
+    assert throughput["titles"] == ["images per second", "array"]
+    assert throughput["ticks"] == ["8x8", "32x32", "64x64"]
     assert "ocm 512K, ddr 6.4G" in throughput["legend"]
-    assert cost["points"] == 12 + sum(design.pareto for design in found.designs)
-    assert cost["titles"] == ["area proxy, mm² of 45 nm", "images per second"]
-    for chart in (throughput, cost):
+    stars = sum(design.pareto for design in found.designs)
+    assert [(cost["points"], cost["stars"]) for cost in costs] == [(12, stars)] * 2
+    assert [cost["titles"][-1] for cost in costs] == [
+        "a proxy for the area of array and on-chip memories, mm² of 45 nm",
+        "bandwidth of the memory outside, GB/s",
+    ]
+    assert costs[1]["ticks"] == ["6.4", "12.8"]
+    for chart in (throughput, *costs):
         assert chart["plot"]["width"] > width / 2
         assert chart["plot"]["height"] > 100
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_accessible(audit: Callable[..., Any], found: Exploration, tmp_path: Path, dark: bool) -> None:
+    found.write_report(tmp_path / "out.html")
+    assert audit((tmp_path / "out.html").read_text(encoding="utf-8"), dark)["broken"] == []
+
+
+def test_a_chart_for_every_cost(tmp_path: Path) -> None:
+    costs = ("macs", "bytes", "bandwidth", "traffic")
+    found = explore(DIGITS_INT8, {"array": ["8x8", "32x32"]}, device="zg330", costs=costs)
+    found.write_report(tmp_path / "out.html")
+    page = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert re.findall(r'class="chart" id="([^"]*)"', page) == ["throughput", *costs]
+    assert "MB per image</div>" in page
 
 
 def test_from_the_command_line(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert main(["explore", str(DIGITS_INT8), "--sweep", "l2=8M,16M", "-o", str(page)]) == 0
     assert ">Throughput</h2>" in page.read_text(encoding="utf-8")
-
-
-def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: Exploration) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "plotly"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    with pytest.raises(ImportError, match="triune\\[report\\]"):
-        found.write_report(tmp_path / "out.html")
 
 
 def test_a_hundred_designs_of_a_real_network_take_as_long_as_each(test_data: Path) -> None:

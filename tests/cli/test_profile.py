@@ -295,7 +295,6 @@ def test_errors_are_one_line(
     if verb == "report":
         if "--csv" in arguments:
             arguments, message = ["{digits}", "-o", "{tmp}/no/out.html"], "out.html"
-            pytest.importorskip("plotly", reason="needs the extra 'report'")
         else:
             arguments = [*arguments, "-o", "{tmp}/out.html"]
     host = edited(lambda model: model.update(target="host", batch=1))

@@ -177,7 +177,6 @@ def test_what_optimizations_change_is_said(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.skipif(sys.platform == "win32", reason="paths in the page")
 def test_the_page_has_every_tensor(tmp_path: Path) -> None:
-    pytest.importorskip("plotly", reason="needs the extra 'report'")
     model = ssd_like(tmp_path / "a<b>.onnx")
     triune.quantize(model, calibration=samples(4), output=tmp_path / "q.onnx")
     np.save(tmp_path / "in.npy", samples(1)[0]["image"])

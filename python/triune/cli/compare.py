@@ -45,21 +45,15 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--layers", metavar="N", type=int, default=20, help="layers in the table at most (default: %(default)s)"
     )
     parser.add_argument("--json", metavar="FILE", type=Path, help="write all rows")
-    parser.add_argument(
-        "--html", metavar="FILE", type=Path, help="write a page with all rows; needs the extra 'report'"
-    )
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write a page with all rows")
     add_image_options(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="show progress even if this is no terminal")
     parser.set_defaults(command=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
-    from triune.profiling._report import check_extra
     from triune.quantization import compare
 
-    if options.html:
-        # Before the work, not after it.
-        check_extra()
     with Progress(verbose=options.verbose) as progress:
         found = model_inputs(options.reference)
         samples = Calibration(

@@ -46,7 +46,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--csv", metavar="FILE", type=Path, help="write a line per design")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write all designs")
-    parser.add_argument("-o", "--output", metavar="FILE.html", type=Path, help="draw a page; needs the extra 'report'")
+    parser.add_argument("-o", "--output", metavar="FILE.html", type=Path, help="draw a page")
     parser.set_defaults(command=_run)
 
 

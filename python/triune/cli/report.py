@@ -15,7 +15,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "report",
         help="draw what a package costs on its device",
         description="Deploy a package without running it, and write one self-contained HTML page: timeline, roofline, "
-        "memory map, cycles per operator, and the table. Needs the extra 'report'.",
+        "memory map, cycles per operator, and the table.",
     )
     add_package(parser)
     parser.add_argument("-o", "--output", metavar="FILE.html", type=Path, required=True, help="where the page goes")

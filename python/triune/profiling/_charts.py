@@ -1,34 +1,23 @@
-"""The pictures of the report as plotly figures: timeline, roofline, memory map, operators. They draw, and compute nothing."""
+"""The pictures of the report: timeline, roofline, memory map, operators. They draw, and compute nothing."""
 
 from __future__ import annotations
 
 import math
-from html import escape
-from typing import Any
 
-import plotly.graph_objects as go
-from plotly.subplots import make_subplots
-
-from triune.profiling._model import Command, Operator, Plan, Profile
+from triune.profiling._marks import Axis, Chart, Note, Panel, Series, colour, decades, linear, port, rows
+from triune.profiling._model import Command, FeatureMap, Operator, Plan, Profile
+from triune.profiling._page import Figure
 from triune.profiling._table import compact, shorten, size
 from triune.profiling._trace import QUEUES, lanes, span
 
-PALETTE = ("#2f6fb7", "#e0812b", "#3c9a5f", "#c8505a", "#8566ad", "#8a6a55", "#cf79b0", "#6f7a86", "#a8a52f", "#35a7b8")
-"""Colours of operator kinds."""
-
-PORTS = ("#0b7285", "#d6336c", "#e8a100", "#5f3dc4", "#2b8a3e", "#862e9c", "#364fc7", "#5c940d")
-"""Colours of memories; a device has eight at most."""
-
-CAUSES = {"compute": "#3c9a5f", "stall": "#c8505a", "control": "#9aa5b1"}
-
-INK, GRID = "#1f2933", "#e4e7eb"
+CAUSES = {"compute": "var(--good)", "stall": "var(--bad)", "control": "var(--still)"}
 
 NAME = 34
 """Longest operator name beside an axis."""
 
 
-def figures(profile: Profile) -> list[tuple[str, str, go.Figure]]:
-    """Return each picture with its heading and a sentence on how to read it."""
+def figures(profile: Profile) -> list[Figure]:
+    """Return each chart with its heading and a sentence on how to read it."""
     return [
         ("Timeline", _timeline_text(profile), timeline(profile)),
         ("Roofline", _roofline_text(profile), roofline(profile)),
@@ -44,11 +33,11 @@ _TIMELINE = (
     "What each queue of one core works on, and the bytes per cycle at each memory's port. Bars reach from an operator's "
     "first block to its last and may hold gaps; its bytes are spread evenly over it, so that ports can seem to pass 100 % "
     "where bars overlap. A second load or store track holds what moves beside another on the port of another memory. "
-    "Drag to zoom, double-click to come back."
+    "Drag to zoom, double-click to come back; the arrow keys step through the bars, plus, minus and 0 zoom."
 )
 _ROOFLINE = (
     "Each point is an operator at one memory: multiply-accumulates per byte moved there against the rate that it reaches "
-    "while it holds the execute queue. The lines are what port and array allow. Click a memory in the legend to hide it."
+    "while it holds the execute queue. The lines are what port and array allow. A memory in the legend hides its line and points."
 )
 _OPERATORS = (
     "Cycles that each operator holds the execute queue: computing, waiting for loads or for room for results (stall), and "
@@ -97,133 +86,86 @@ def _memory_text(profile: Profile, plan: Plan) -> str:
     )
 
 
-def _label(text: str) -> str:
-    # Plotly reads tags and entities in names; a model's names are no markup.
-    return escape(text)
-
-
 def _colours(profile: Profile) -> dict[str, str]:
-    kinds = list(dict.fromkeys(operator.kind for operator in profile.operators))
-    return {kind: PALETTE[at % len(PALETTE)] for at, kind in enumerate(kinds)}
+    kinds = dict.fromkeys(operator.kind for operator in profile.operators)
+    return {kind: colour(at) for at, kind in enumerate(kinds)}
 
 
-def style(figure: go.Figure, height: int) -> go.Figure:
-    """Give a figure the looks of all, and return it."""
-    figure.update_layout(
-        template="plotly_white",
-        height=height,
-        margin={"l": 90, "r": 56, "t": 40, "b": 60},
-        font={"family": "system-ui, sans-serif", "size": 13, "color": INK},
-        legend={"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom"},
-        hoverlabel={"font": {"family": "system-ui, sans-serif"}, "align": "left"},
-        hovermode="closest",
-        # Beside the plot: above it the legend may need several lines.
-        modebar={"orientation": "v"},
-    )
-    axes = {"gridcolor": GRID, "linecolor": "#9aa5b1", "zeroline": False, "ticks": "outside", "tickcolor": GRID}
-    figure.update_xaxes(automargin=True, **axes)
-    figure.update_yaxes(automargin=True, **axes)
-    return figure
-
-
-def timeline(profile: Profile) -> go.Figure:
+def timeline(profile: Profile) -> Chart:
     """Draw the queues over time, and the ports' bandwidth under them."""
-    tracks = []
+    tracks: list[str] = []
+    placed: dict[str, list[tuple[int, str, Command]]] = {}
     for queue in QUEUES:
         # The first lane takes nearly all; more appear where ports of different memories overlap.
-        for lane, commands in enumerate(lanes(profile, queue)):
-            tracks.append((queue if lane == 0 else f"{queue} {lane + 1}", queue, commands))
-    rows: dict[str, list[tuple[str, str, Command]]] = {}
-    for track, queue, commands in tracks:
-        for command in commands:
-            rows.setdefault(command.kind, []).append((track, queue, command))
-    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.5, 0.5], vertical_spacing=0.1)
+        for lane, commands in enumerate(lanes(profile, queue) or ([[]] if queue == "execute" else [])):
+            for command in commands:
+                placed.setdefault(command.kind, []).append((len(tracks), queue, command))
+            tracks.append(queue if lane == 0 else f"{queue} {lane + 1}")
+    queues = rows("queue", tracks)
+
+    def bar(track: int, start: float, end: float) -> tuple[float, ...]:
+        bottom = len(tracks) - 1 - track
+        return start, end, bottom + 0.15, bottom + 0.85
+
+    series = []
     if profile.launch:
-        hover = f"<b>launch</b><br>{profile.launch:,} cycles<extra></extra>"
-        bar = go.Bar(name="launch", orientation="h", base=[0], x=[profile.launch], y=["execute"], hovertemplate=hover)
-        bar.update(marker={"color": "#cbd2d9"}, width=0.7)
-        figure.add_trace(bar, row=1, col=1)
-    for kind, colour in _colours(profile).items():
-        found = rows.get(kind, [])
-        spans = [span(command, queue) for _, queue, command in found]
-        figure.add_trace(
-            go.Bar(
-                name=_label(kind),
-                orientation="h",
-                base=[start for start, _ in spans],
-                x=[end - start for start, end in spans],
-                y=[track for track, *_ in found],
-                width=0.7,
-                # A dark edge: a white one hides bars of a few cycles.
-                marker={"color": colour, "line": {"color": "rgba(0, 0, 0, 0.3)", "width": 0.5}},
-                customdata=[_slice_text(command, queue, profile) for _, queue, command in found],
-                hovertemplate="%{customdata}<extra></extra>",
-            ),
-            row=1,
-            col=1,
-        )
+        launch = [bar(tracks.index("execute"), 0, profile.launch)]
+        series.append(Series("launch", "var(--still)", "bars", launch, [f"launch\n{profile.launch:,} cycles"]))
+    for kind, own in _colours(profile).items():
+        found = placed.get(kind, [])
+        bars = [bar(track, *span(command, queue)) for track, queue, command in found]
+        series.append(Series(kind, own, "bars", bars, [_slice_text(c, queue, profile) for _, queue, c in found]))
+    lines, most = [], 100.0
     for at, memory in enumerate(profile.memories):
         steps = profile.bandwidth(memory.name)
         if not steps:
             continue
-        share = [100 * (read + written) / memory.bytes_per_cycle for _, read, written in steps]
-        detail = [[read + written, (read + written) * profile.clock_mhz / 1000] for _, read, written in steps]
-        figure.add_trace(
-            go.Scatter(
-                name=f"{_label(memory.name)} port",
-                x=[0, *(cycle for cycle, *_ in steps), profile.cycles],
-                y=[0, *share, 0],
-                customdata=[[0, 0], *detail, [0, 0]],
-                mode="lines",
-                line={"shape": "hv", "width": 1.5, "color": PORTS[at]},
-                fill="tozeroy",
-                hovertemplate=f"<b>{_label(memory.name)}</b> from cycle %{{x:,}}<br>%{{customdata[0]:.1f}} bytes per cycle"
-                "<br>%{customdata[1]:.2f} GB/s, %{y:.0f} % of the port<extra></extra>",
-            ),
-            row=2,
-            col=1,
-        )
-    style(figure, 300 + 34 * len(tracks))
-    figure.update_layout(barmode="overlay", bargap=0.2)
-    order = [track for track, *_ in tracks]
-    figure.update_yaxes(categoryorder="array", categoryarray=order[::-1], title="queue", row=1, col=1)
-    figure.update_yaxes(title="port, % of rate", rangemode="tozero", row=2, col=1)
-    figure.add_hline(y=100, line={"color": "#9aa5b1", "dash": "dot", "width": 1}, row=2, col=1)
-    figure.update_xaxes(tickformat=",", range=_window(profile))
-    figure.update_xaxes(title=_cycles(profile), row=2, col=1)
-    return figure
+        points, texts = [(0.0, 0.0)], [""]
+        for cycle, read, written in steps:
+            rate = read + written
+            points.append((cycle, 100 * rate / memory.bytes_per_cycle))
+            texts.append(
+                f"{memory.name} from cycle {cycle:,}\n{rate:.1f} bytes per cycle, {rate * profile.clock_mhz / 1000:.2f} GB/s, "
+                f"{points[-1][1]:.0f} % of the port"
+                if rate
+                else ""
+            )
+        most = max(most, *(up for _, up in points))
+        points.append((profile.cycles, 0.0))
+        lines.append(Series(f"{memory.name} port", port(at), "steps", points, texts, filled=True))
+    share = linear("port, % of rate", 0, 1.05 * most)
+    panels = [Panel(queues, series, 34 * len(tracks) + 16), Panel(share, lines, 170, level=100)]
+    return Chart(_time(profile), panels, whole=(0, max(profile.cycles, 1)))
 
 
-def _cycles(profile: Profile) -> str:
-    return f"cycles since the launch, {profile.clock_mhz:,} per µs"
-
-
-def _window(profile: Profile) -> list[float]:
-    """Return the cycles to show at first: all, but for a launch that would crowd out the program."""
+def _time(profile: Profile) -> Axis:
+    """Return the axis of cycles: all that there are at first, but for a launch that would crowd out the program."""
     rest = profile.cycles - profile.launch
-    return [max(0.0, profile.launch - 0.25 * rest) if profile.launch > rest else 0, profile.cycles]
+    begin = max(0.0, profile.launch - 0.25 * rest) if profile.launch > rest else 0
+    return linear(f"cycles since the launch, {profile.clock_mhz:,} per µs", begin, max(profile.cycles, begin + 1))
 
 
 def _slice_text(command: Command, queue: str, profile: Profile) -> str:
     start, end = span(command, queue)
     lines = [
-        f"<b>{_label(shorten(command.operator, 60))}</b> ({_label(command.kind)}), {queue}",
+        f"{shorten(command.operator, 60)} ({command.kind}), {queue}",
         f"cycles {start:,} – {end:,}: {end - start:,} = {(end - start) / profile.clock_mhz:,.2f} µs",
     ]
     if queue == "execute":
         lines.append(
             f"computing {command.compute:,}, stalled {command.stall:,} ({command.load_stall:,} for loads), "
-            f"{compact(command.macs)} MACs, bound by {_label(command.bottleneck)}"
+            f"{compact(command.macs)} MACs, bound by {command.bottleneck}"
         )
     else:
         moved, busy = (command.read, command.load) if queue == "load" else (command.written, command.store)
-        lines.append(f"port busy {busy:,}: " + ", ".join(f"{_label(n)} {size(b)}" for n, b in moved.items() if b))
-    return "<br>".join(lines)
+        lines.append(
+            f"port busy {busy:,}: " + ", ".join(f"{name} {size(count)}" for name, count in moved.items() if count)
+        )
+    return "\n".join(lines)
 
 
-def roofline(profile: Profile) -> go.Figure:
+def roofline(profile: Profile) -> Chart:
     """Draw attained against allowed rates, log-log, with a roof per memory."""
-    figure = go.Figure()
     gigas = profile.clock_mhz / 1000
     peak = profile.peak_macs_per_cycle
     points: dict[str, list[tuple[float, Operator]]] = {}
@@ -235,197 +177,111 @@ def roofline(profile: Profile) -> go.Figure:
     every = [intensity for found in points.values() for intensity, _ in found]
     ridges = [peak / memory.bytes_per_cycle for memory in profile.memories if memory.name in points]
     low, high = min([*every, *ridges], default=1.0) / 3, max([*every, *ridges], default=100.0) * 3
+    reached = [operator.macs / operator.held * gigas for operator in profile.operators if operator.macs]
+    floor, top = min([*reached, peak * gigas]) / 4, peak * gigas * 2.5
+    roofs, dots = [], []
     for at, memory in enumerate(profile.memories):
         found = points.get(memory.name, [])
         if not found:
             continue
-        colour = PORTS[at]
-        ridge = peak / memory.bytes_per_cycle
-        roof = [low, ridge, high]
         rate = memory.bytes_per_cycle * gigas
-        figure.add_trace(
-            go.Scatter(
-                name=f"{_label(memory.name)}, {rate:,.1f} GB/s",
-                legendgroup=memory.name,
-                x=roof,
-                y=[min(x * memory.bytes_per_cycle, peak) * gigas for x in roof],
-                mode="lines",
-                line={"color": colour, "width": 2},
-                hovertemplate=f"<b>{_label(memory.name)}</b>: {rate:,.1f} GB/s, peak {compact(peak * gigas * 1e9)} MACs/s"
-                f"<br>flat from {ridge:,.0f} MACs per byte<extra></extra>",
-            )
-        )
-        figure.add_trace(
-            go.Scatter(
-                legendgroup=memory.name,
-                showlegend=False,
-                x=[intensity for intensity, _ in found],
-                y=[operator.macs / operator.held * gigas for _, operator in found],
-                mode="markers",
-                marker={
-                    "color": colour,
-                    "opacity": 0.7,
-                    "size": [6 + 30 * math.sqrt(operator.share) for _, operator in found],
-                    "line": {"color": "white", "width": 1},
-                },
-                customdata=[_roof_text(operator, memory.name) for _, operator in found],
-                hovertemplate="%{customdata}<br>%{x:,.3g} MACs per byte, %{y:,.4g} GMACs/s<extra></extra>",
-            )
-        )
-    if points:
-        label = f"{compact(peak * gigas * 1e9)} MACs/s, the core's peak"
-        at_peak = {"x": math.log10(high), "xanchor": "right", "y": math.log10(peak * gigas), "yanchor": "bottom"}
-        figure.add_annotation(text=label, showarrow=False, font={"size": 12}, **at_peak)
-    else:
-        figure.add_annotation(text="no operator multiplies", showarrow=False, xref="paper", yref="paper", x=0.5, y=0.5)
-    style(figure, 480)
-    reached = [operator.macs / operator.held * gigas for operator in profile.operators if operator.macs]
-    floor = min([*reached, peak * gigas]) / 4
-    axis: dict[str, Any] = {"type": "log", "exponentformat": "SI", "minor": {"showgrid": False}, "dtick": 1}
-    figure.update_xaxes(title="MACs per byte moved", range=[math.log10(low), math.log10(high)], **axis)
-    figure.update_yaxes(
-        title="GMACs/s", range=[math.log10(floor), math.log10(peak * gigas * 2.5)], **(axis | {"tickformat": "~r"})
-    )
-    figure.update_xaxes(tickformat="~r")
-    return figure
+        name = f"{memory.name}, {rate:,.1f} GB/s"
+        # What lies under the window is not drawn: a line begins where it comes in.
+        roof = [
+            (x, min(x * memory.bytes_per_cycle, peak) * gigas)
+            for x in (max(low, floor / rate), peak * gigas / rate, high)
+        ]
+        says = f"{name}\npeak {compact(peak * gigas * 1e9)} MACs/s, reached from {peak * gigas / rate:,.0f} MACs per byte on"
+        roofs.append(Series(name, port(at), "line", roof, [says]))
+        places = [(x, o.macs / o.held * gigas, 7 + 30 * math.sqrt(o.share)) for x, o in found]
+        texts = [
+            _roof_text(operator, memory.name, x, y) for (x, operator), (_, y, _) in zip(found, places, strict=True)
+        ]
+        dots.append(Series(name, port(at), "dots", places, texts, legend=False))
+    label = f"{compact(peak * gigas * 1e9)} MACs/s, the core's peak"
+    note = Note(high, peak * gigas, label, "left")
+    if not points:
+        note = Note(math.sqrt(low * high), math.sqrt(floor * top), "no operator multiplies")
+    intensity = decades("MACs per byte moved", low, high, _plain)
+    return Chart(intensity, [Panel(decades("GMACs/s", floor, top, _plain), [*roofs, *dots], 380, [note])])
 
 
-def _roof_text(operator: Operator, memory: str) -> str:
+def _plain(value: float) -> str:
+    return compact(value) if value >= 10 else f"{value:.3g}"
+
+
+def _roof_text(operator: Operator, memory: str, intensity: float, rate: float) -> str:
     moved = operator.read[memory] + operator.written[memory]
     return (
-        f"<b>{_label(shorten(operator.name, 60))}</b> ({_label(operator.kind)}) at {_label(memory)}"
-        f"<br>{compact(operator.macs)} MACs, {size(moved)}, {operator.share:.1%} of the time"
-        f"<br>bound by {_label(operator.bottleneck)}, utilization {operator.utilization:.1%}"
+        f"{shorten(operator.name, 60)} ({operator.kind}) at {memory}"
+        f"\n{compact(operator.macs)} MACs, {size(moved)}, {operator.share:.1%} of the time"
+        f"\nbound by {operator.bottleneck}, utilization {operator.utilization:.1%}"
+        f"\n{intensity:,.3g} MACs per byte, {rate:,.4g} GMACs/s"
     )
 
 
-def memory_map(profile: Profile, plan: Plan) -> go.Figure:
+def memory_map(profile: Profile, plan: Plan) -> Chart:
     """Draw the feature maps' places over time, the live bytes, the lower bound and the capacity."""
-    figure = go.Figure()
     kinds = {operator.name: operator.kind for operator in profile.operators}
-    colours = _colours(profile)
-    for kind, colour in colours.items():
+    series = []
+    for kind, own in _colours(profile).items():
         found = [buffer for buffer in plan.feature_maps if kinds.get(buffer.operator) == kind]
-        if not found:
-            continue
-        figure.add_trace(
-            go.Bar(
-                name=_label(kind),
-                x=[(buffer.start + buffer.end) / 2 for buffer in found],
-                width=[max(buffer.end - buffer.start, 1) for buffer in found],
-                base=[buffer.offset for buffer in found],
-                y=[buffer.bytes for buffer in found],
-                marker={"color": colour, "opacity": 0.85, "line": {"color": "white", "width": 1}},
-                customdata=[
-                    f"<b>{_label(shorten(buffer.operator, 60))}</b> ({_label(kind)})"
-                    f"<br>offset {buffer.offset:,}, {buffer.bytes:,} bytes ({size(buffer.bytes)})"
-                    f"<br>cycles {buffer.start:,} – {buffer.end:,}"
-                    for buffer in found
-                ],
-                hovertemplate="%{customdata}<extra></extra>",
-            )
-        )
+        if found:
+            bars = [(b.start, max(b.end, b.start + 1), b.offset, b.offset + b.bytes) for b in found]
+            series.append(Series(kind, own, "bars", bars, [_buffer_text(buffer, kind) for buffer in found]))
     live = profile.live_bytes(plan.kind)
     if live:
-        figure.add_trace(
-            go.Scatter(
-                name="live bytes",
-                x=[cycle for cycle, _ in live],
-                y=[count for _, count in live],
-                mode="lines",
-                line={"shape": "hv", "color": INK, "width": 1.5},
-                hovertemplate="%{y:,} bytes alive from cycle %{x:,}<extra></extra>",
-            )
-        )
-    for name, value, dash, colour in (
-        ("lower bound", plan.lower_bound, "dash", "#c8505a"),
-        ("capacity", plan.capacity, "solid", "#8566ad"),
+        texts = [f"{count:,} bytes alive\nfrom cycle {cycle:,} on" for cycle, count in live[:-1]]
+        series.append(Series("live bytes", "var(--ink)", "steps", live, texts))
+    for name, value, dashed, own in (
+        ("lower bound", plan.lower_bound, True, "var(--bad)"),
+        ("capacity", plan.capacity, False, "var(--c4)"),
     ):
-        figure.add_trace(
-            go.Scatter(
-                name=f"{name} {size(value)}",
-                x=[0, profile.cycles],
-                y=[value, value],
-                mode="lines",
-                line={"dash": dash, "color": colour, "width": 2},
-                hovertemplate=f"{name}: {value:,} bytes<extra></extra>",
-            )
+        across = [(0, value), (max(profile.cycles, 1), value)]
+        says = [f"{name}\n{value:,} bytes"]
+        series.append(Series(f"{name} {size(value)}", own, "line", across, says, dashed=dashed))
+    views = []
+    for label, most in (("up to the capacity", plan.capacity), ("the plan alone", max(plan.bytes, 1))):
+        # Binary steps, some five.
+        step = 1 << max(0, math.ceil(math.log2(most * 1.08 / 6)))
+        axis = linear(
+            f"address in {plan.memory}", 0, most * 1.08, lambda count: size(int(count)) if count else "0", step
         )
-    style(figure, 480)
-    figure.update_layout(barmode="overlay", margin={"b": 100})
-    used, whole = [0, max(plan.bytes, 1) * 1.08], [0, plan.capacity * 1.08]
-    fits = plan.capacity <= 4 * plan.bytes
+        views.append((label, axis))
+    first = views[0 if plan.capacity <= 4 * plan.bytes else 1][1]
+    return Chart(_time(profile), [Panel(first, series, 360, views=views)], whole=(0, max(profile.cycles, 1)))
 
-    def button(label: str, limits: list[float]) -> dict[str, Any]:
-        steps = _ticks(limits[1])
-        texts = [size(step) if step else "0" for step in steps]
-        change = {"yaxis.range": limits, "yaxis.tickvals": steps, "yaxis.ticktext": texts}
-        return {"label": label, "method": "relayout", "args": [change]}
 
-    buttons = [button("up to the capacity", whole), button("the plan alone", used)]
-    active = 0 if fits else 1
-    first = buttons[active]["args"][0]
-    figure.update_layout(
-        updatemenus=[
-            {
-                "type": "buttons",
-                "direction": "right",
-                "buttons": buttons,
-                "active": active,
-                "x": 1,
-                "xanchor": "right",
-                # Under the axis and its title: the legend and the tool bar share the space above.
-                "y": 0,
-                "yanchor": "top",
-                "pad": {"t": 60},
-                "font": {"size": 12},
-            }
-        ],
+def _buffer_text(buffer: FeatureMap, kind: str) -> str:
+    return (
+        f"{shorten(buffer.operator, 60)} ({kind})\noffset {buffer.offset:,}, {buffer.bytes:,} bytes ({size(buffer.bytes)})"
+        f"\ncycles {buffer.start:,} – {buffer.end:,}"
     )
-    figure.update_xaxes(title=_cycles(profile), tickformat=",", range=_window(profile))
-    figure.update_yaxes(
-        title=f"address in {_label(plan.memory)}",
-        range=first["yaxis.range"],
-        tickvals=first["yaxis.tickvals"],
-        ticktext=first["yaxis.ticktext"],
-    )
-    return figure
 
 
-def _ticks(high: float) -> list[int]:
-    """Return some five round binary steps from 0 to `high`."""
-    step = 1 << max(0, math.ceil(math.log2(high / 6)))
-    return list(range(0, int(high) + 1, step))
-
-
-def operators(profile: Profile) -> go.Figure:
+def operators(profile: Profile) -> Chart:
     """Draw the cycles that each operator holds the execute queue, by what they go to."""
-    figure = go.Figure()
-    rows = list(range(len(profile.operators)))
-    text = [_operator_text(operator, profile) for operator in profile.operators]
-    for cause, colour in CAUSES.items():
-        figure.add_trace(
-            go.Bar(
-                name=cause,
-                orientation="h",
-                x=[getattr(operator, cause) for operator in profile.operators],
-                y=rows,
-                marker={"color": colour},
-                customdata=text,
-                hovertemplate=f"%{{customdata}}<br><b>{cause} %{{x:,}}</b><extra></extra>",
-            )
-        )
-    style(figure, max(240, 20 * len(rows) + 100))
-    names = [_label(shorten(operator.name, NAME)) for operator in profile.operators]
-    figure.update_layout(barmode="stack", bargap=0.25, legend={"traceorder": "normal"})
-    figure.update_yaxes(tickvals=rows, ticktext=names, range=[len(rows) - 0.4, -0.6], tickfont={"size": 11})
-    figure.update_xaxes(title="cycles", tickformat=",")
-    return figure
+    found = profile.operators
+    bars: dict[str, list[tuple[float, ...]]] = {cause: [] for cause in CAUSES}
+    texts: dict[str, list[str]] = {cause: [] for cause in CAUSES}
+    for at, operator in enumerate(found):
+        end, bottom = 0, len(found) - 1 - at
+        for cause in CAUSES:
+            cycles = getattr(operator, cause)
+            # An edge alone would look like some.
+            if cycles:
+                bars[cause].append((end, end + cycles, bottom + 0.12, bottom + 0.88))
+                texts[cause].append(f"{_operator_text(operator, profile)}\n{cause} {cycles:,}")
+            end += cycles
+    series = [Series(cause, own, "bars", bars[cause], texts[cause]) for cause, own in CAUSES.items()]
+    most = max((operator.held for operator in found), default=1)
+    names = rows("operator", [shorten(operator.name, NAME) for operator in found])
+    return Chart(linear("cycles", 0, 1.04 * max(most, 1)), [Panel(names, series, max(120, 20 * len(found)))])
 
 
 def _operator_text(operator: Operator, profile: Profile) -> str:
     return (
-        f"<b>{_label(shorten(operator.name, 60))}</b> ({_label(operator.kind)})"
-        f"<br>{operator.held:,} cycles = {operator.held / profile.clock_mhz:,.2f} µs, {operator.share:.1%} of the time"
-        f"<br>bound by {_label(operator.bottleneck)}, utilization {operator.utilization:.1%}"
+        f"{shorten(operator.name, 60)} ({operator.kind})"
+        f"\n{operator.held:,} cycles = {operator.held / profile.clock_mhz:,.2f} µs, {operator.share:.1%} of the time"
+        f"\nbound by {operator.bottleneck}, utilization {operator.utilization:.1%}"
     )

@@ -198,10 +198,7 @@ class Exploration:
         write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     def write_report(self, path: str | os.PathLike[str]) -> None:
-        """Write one self-contained HTML page with pictures and the table.
-
-        Raises ImportError if the extra ``report`` is not installed.
-        """
+        """Write one self-contained HTML page with pictures and the table."""
         from triune.profiling._explore_page import write_page
 
         write_page(self, Path(path))

@@ -415,10 +415,7 @@ class Profile:
         write_trace(self, Path(path))
 
     def write_report(self, path: str | os.PathLike[str]) -> None:
-        """Write one self-contained HTML page with pictures and the table.
-
-        Raises ImportError if the extra ``report`` is not installed.
-        """
+        """Write one self-contained HTML page with pictures and the table."""
         from triune.profiling._report import write_report
 
         write_report(self, Path(path))

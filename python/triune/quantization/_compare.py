@@ -124,7 +124,7 @@ class Comparison:
         write_text(path, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
 
     def write_html(self, path: str | os.PathLike[str]) -> None:
-        """Write a page that needs nothing else. Raises FileError; ImportError without the extra ``report``."""
+        """Write a page that needs nothing else. Raises FileError if the file cannot be written."""
         from triune.quantization._compare_page import write_page
 
         write_page(self, Path(path))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from triune._files import write_text
-from triune.profiling._report import check_extra, compose_page, head_cells
+from triune.profiling._marks import Axis, Chart, Panel, Series, colour, linear
+from triune.profiling._page import Figure, cards, compose_page, head_cells
 
 if TYPE_CHECKING:
     from triune.quantization._compare import Comparison, Difference
@@ -20,8 +21,7 @@ _MOST = 200.0
 
 
 def write_page(comparison: Comparison, path: Path) -> None:
-    """Write the page. Raises ImportError if plotly is not installed."""
-    check_extra()
+    """Write the page."""
     reference, *others = comparison.models
     title = f"{escape(', '.join(others))} against {escape(reference)}"
     intro = (
@@ -33,54 +33,51 @@ def write_page(comparison: Comparison, path: Path) -> None:
 
 
 def _cards(comparison: Comparison) -> str:
-    cards = []
+    rows = []
     for difference in comparison.differences:
         pair = f"{difference.other} against {difference.reference}"
         for output in difference.outputs:
             small = f"cosine {output.cosine:.5f}, error up to {output.max_error:.4g}"
             if output.top1 is not None:
                 small = f"top-1 the same in {output.top1:.1%}; {small}"
-            cards.append((f"{output.name}: {pair}", f"{output.sqnr:.1f} dB", small))
+            rows.append((f"{output.name}: {pair}", f"{output.sqnr:.1f} dB", small))
         found = difference.detections
         if found is not None:
             small = f"IoU {found.least_iou:.3f} at least, scores within {found.most_score_error:.3f}"
-            cards.append((f"boxes: {pair}", f"{found.matched} of {found.reference}", small))
-    each = (
-        f"<div><dt>{escape(name)}</dt><dd>{escape(big)}<small>{escape(small)}</small></dd></div>"
-        for name, big, small in cards
-    )
-    return f"<dl>{''.join(each)}</dl>"
+            rows.append((f"boxes: {pair}", f"{found.matched} of {found.reference}", small))
+    return cards(rows)
 
 
-def _figures(comparison: Comparison) -> list[tuple[str, str, Any]]:
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
-    for difference in comparison.differences:
+def _figures(comparison: Comparison) -> list[Figure]:
+    series, worst = [], []
+    for at, difference in enumerate(comparison.differences):
         rows = sorted(difference.layers, key=lambda layer: layer.sqnr)
-        if rows:
-            figure.add_trace(
-                go.Scatter(
-                    name=f"{difference.other} against {difference.reference}",
-                    x=list(range(1, len(rows) + 1)),
-                    y=[min(layer.sqnr, _MOST) for layer in rows],
-                    text=[f"{escape(layer.name)} ({escape(layer.kind)})" for layer in rows],
-                    hovertemplate="%{text}<br>%{y:.1f} dB<extra></extra>",
-                    mode="lines+markers",
-                )
-            )
-    if not figure.data:
+        if not rows:
+            continue
+        pair = f"{difference.other} against {difference.reference}"
+        levels = [_level(layer.sqnr) for layer in rows]
+        texts = [f"{layer.name} ({layer.kind})\n{layer.sqnr:.1f} dB, cosine {layer.cosine:.5f}" for layer in rows]
+        series.append(Series(pair, colour(at), "line", list(enumerate(levels, 1)), faint=True))
+        dots = [(place, level, 7.0) for place, level in enumerate(levels, 1)]
+        series.append(Series(pair, colour(at), "dots", dots, texts, legend=False))
+        worst.append(f"{pair}: {rows[0].name} at {rows[0].sqnr:.1f} dB")
+    if not series:
         return []
-    figure.update_layout(
-        template="plotly_white",
-        height=420,
-        margin={"t": 20, "r": 20},
-        xaxis_title="tensors, the worst first",
-        yaxis_title="signal to noise in dB",
-        showlegend=True,
-        legend={"orientation": "h", "y": 1.12},
-    )
-    return [("Tensors", "Tensors that the models have in common, the worst first.", figure)]
+    every = [level for each in series for _, level, *_ in each.points]
+    count = max(len(each.points) for each in series)
+    across = linear("tensors, the worst first", 0.5, count + 0.5)
+    across = Axis(across.title, 0.5, count + 0.5, tuple((v, label) for v, label in across.ticks if v == int(v)))
+    low, high = min(every, default=0.0), max(every, default=0.0)
+    room = max((high - low) * 0.06, 1.0)
+    text = f"Tensors that the models have in common, the worst first. {'; '.join(worst)}. Without any difference: {_MOST:.0f} dB."
+    return [
+        ("Tensors", text, Chart(across, [Panel(linear("signal to noise in dB", low - room, high + room), series, 340)]))
+    ]
+
+
+def _level(sqnr: float) -> float:
+    """Return what is drawn and sorted: dB within the page's limits, the least for what has none."""
+    return -_MOST if math.isnan(sqnr) else max(-_MOST, min(sqnr, _MOST))
 
 
 def _table(comparison: Comparison) -> str:
@@ -107,9 +104,8 @@ def _rows(difference: Difference) -> list[str]:
 
 def _row(pair: str, name: str, kind: str, level: float, angle: float, most: float, more: list[str]) -> str:
     cells = [f"<td class=text>{escape(text)}</td>" for text in (pair, name, kind)]
-    drawn = max(-_MOST, min(level, _MOST)) if not math.isnan(level) else -_MOST
     cells += [
-        f"<td data-value={drawn:.3f}>{level:.1f}</td>",
+        f"<td data-value={_level(level):.3f}>{level:.1f}</td>",
         f"<td>{angle:.5f}</td>",
         f"<td data-value={most:.9g}>{most:.4g}</td>",
         *more,
