@@ -17,7 +17,7 @@ from triune._picture_input import put_picture_input
 from triune.batch import Preprocess, predict
 from triune.batch._pictures import Frame
 from triune.cli import main
-from triune.errors import ArgumentError
+from triune.errors import ArgumentError, FileError
 from triune.models import DIGITS_F32, DIGITS_INT8, digits_held_out
 
 Image = pytest.importorskip("PIL.Image")
@@ -408,12 +408,87 @@ def test_drawing_on_the_command_line(
     np.save(tmp_path / "x.npy", np.zeros((1, 1, 8, 8), np.float32))
     (tmp_path / "film.mp4").write_bytes(b"film")
     for arguments, message in (
-        (["--input", str(tmp_path / "x.npy"), "--draw", str(out)], "--draw: expected images as --input"),
+        (["--input", str(tmp_path / "x.npy"), "--draw", str(out)], "--draw: expected images or videos as --input"),
         (["--input", str(scans), "--draw", str(tmp_path / "no" / "out")], "there is no directory"),
-        (["--input", str(tmp_path / "film.mp4")], "a video, whose frames have to be pictures first"),
+        (["--input", str(tmp_path / "film.mp4")], "film.mp4: not a video that can be read"),
     ):
         assert main([*command, *arguments]) == 1
         assert message in capsys.readouterr().err
+
+
+def test_videos_on_the_command_line(
+    video: Any, scans: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every picture of a video is an input, alone and in a folder; what is drawn into them is a video again, or pictures."""
+    big = [Image.open(file).convert("RGB").resize((64, 48)) for file in sorted(scans.iterdir())[:5]]
+    films = tmp_path / "films"
+    films.mkdir()
+    film = video(films / "film.mp4", [np.asarray(picture) for picture in big])
+    from triune._video import Video
+
+    with Video(film) as opened:
+        frames = [frame.pixels for frame in opened]
+    for number, pixels in enumerate(frames):
+        Image.fromarray(pixels).save(tmp_path / f"{number}.png")
+    command = ["run", str(DIGITS_INT8), "--input"]
+    assert main([*command, *(str(tmp_path / f"{n}.png") for n in range(5)), "--output", str(tmp_path / "a.npz")]) == 0
+    assert main([*command, str(film), "--output", str(tmp_path / "b.npz")]) == 0
+    assert main([*command, str(films), str(tmp_path / "0.png"), "--output", str(tmp_path / "c.npz")]) == 0
+    pictures, of_film, both = (np.load(tmp_path / f"{name}.npz")["logits"] for name in "abc")
+    assert np.array_equal(of_film, pictures)
+    assert np.array_equal(both, np.concatenate([pictures, pictures[:1]]))
+    # As a video, whose pictures are those of the first with something in the corner; and as pictures.
+    assert main([*command, str(film), "--draw", str(tmp_path / "drawn.mp4")]) == 0
+    with Video(tmp_path / "drawn.mp4") as opened:
+        assert opened.fps == pytest.approx(10)
+        drawn = [frame.pixels.astype(int) for frame in opened]
+    assert [pixels.shape for pixels in drawn] == [(48, 64, 3)] * 5
+    for before, after in zip(frames, drawn, strict=True):
+        apart = np.abs(after - before).mean(2)
+        assert apart[:12, :24].mean() > 40
+        assert apart[24:, 32:].mean() < 20
+    assert main([*command, str(film), "--draw", str(tmp_path / "pictures")]) == 0
+    assert len(list((tmp_path / "pictures").iterdir())) == 5
+    capsys.readouterr()
+    for arguments, message in (
+        ([str(films), str(tmp_path / "0.png"), "--draw", str(tmp_path / "two.mp4")], "one video as --input"),
+        ([str(tmp_path / "0.png"), "--draw", str(tmp_path / "two.mp4")], "one video as --input"),
+    ):
+        assert main([*command, *arguments]) == 1
+        assert message in capsys.readouterr().err
+        assert not (tmp_path / "two.mp4").exists()
+    monkeypatch.setattr("triune.cli.data.MOST", 3 * 8 * 8 * 4)
+    assert main([*command, str(film)]) == 1
+    assert "film.mp4: more than 3 pictures" in capsys.readouterr().err
+    assert main([*command, str(tmp_path / "0.png")]) == 0
+
+
+def test_a_video_is_written_whole_or_not_at_all(video: Any, tmp_path: Path) -> None:
+    from triune._video import Video, VideoWriter
+
+    video(tmp_path / "skip_without_a_decoder.mp4", [np.zeros((8, 8, 3), np.uint8)])
+    pixels = np.full((33, 47, 3), (200, 40, 90), np.uint8)
+    for ending in (".mp4", ".avi"):
+        with VideoWriter(tmp_path / f"a{ending}", 30000 / 1001) as film:
+            for _ in range(3):
+                film.write(pixels)
+        with Video(tmp_path / f"a{ending}") as opened:
+            assert opened.fps == pytest.approx(30000 / 1001, rel=1e-3)
+            frames = [frame.pixels for frame in opened]
+        # Even extents, the last row and column being doubled.
+        assert [frame.shape for frame in frames] == [(34, 48, 3)] * 3
+        assert np.abs(frames[1].astype(int) - pixels[0, 0]).max() < 12
+
+    def fails() -> None:
+        with VideoWriter(tmp_path / "b.mp4", 25) as film:
+            film.write(pixels)
+            raise KeyError("planted")
+
+    with pytest.raises(KeyError, match="planted"):
+        fails()
+    with pytest.raises(FileError, match=r"b\.mp4: the video cannot be written: there are no pictures"):
+        VideoWriter(tmp_path / "b.mp4", 25).__exit__(None)
+    assert sorted(file.name for file in tmp_path.iterdir() if file.stem in "ab") == ["a.avi", "a.mp4"]
 
 
 def test_a_real_detector(test_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,7 +86,7 @@ def test_files_that_are_refused(tmp_path: Path, write: Callable[[Path], Path], w
     [
         ("one.npy", [X, Y], "expected a .npz file with the arrays x, y, got .npy"),
         ("one", [X, Y], "expected a .npz file with the arrays x, y, got no extension"),
-        ("one.txt", [X], "expected .npy, .npz or an image, got .txt"),
+        ("one.txt", [X], "expected .npy, .npz, an image or a video, got .txt"),
         ("one.npy", [X], "not an array file that can be read"),
     ],
 )

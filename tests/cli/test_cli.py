@@ -206,7 +206,10 @@ def test_no_devices(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
         (["compile", str(DIGITS_INT8), "-o", "{images}/out"], "images.npy"),
         (["run", "{tmp}", "--input", "{images}"], "model.json"),
         (["run", "{package}", "--input", "{tmp}/no.npy"], "no.npy"),
-        (["run", "{package}", "--input", "{package}/model.json"], "expected .npy, .npz or an image, got .json"),
+        (
+            ["run", "{package}", "--input", "{package}/model.json"],
+            "expected .npy, .npz, an image or a video, got .json",
+        ),
         (["run", "{package}", "--input", "{wrong}"], "input 'image': expected shape (N, 1, 8, 8), got (1, 2, 3)"),
         (["run", "{package}", "--input", "{images}", "--device", "7"], "no device number 7"),
         (["run", "{package}", "--input", "{images}", "--device", "metis-9:9:9"], "no device named 'metis-9:9:9'"),

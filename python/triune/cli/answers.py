@@ -7,12 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from triune._answers import Answer, Reader, draw
 from triune._files import replaced
+from triune._video import Video, VideoWriter, is_video
 from triune.batch import Preprocess
-from triune.batch._pictures import SUFFIXES, Frame, frames_of
+from triune.batch._pictures import SUFFIXES, Frame
+from triune.cli.data import pictures_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -44,7 +47,7 @@ class Told:
         if pictures or options.boxes:
             self._reader = Reader(results, frame, labels, boxes=options.boxes, score=options.score, iou=options.iou)
         elif options.draw:
-            raise ValueError("--draw: expected images as --input, for a model that takes images")
+            raise ValueError("--draw: expected images or videos as --input, for a model that takes images")
         if options.draw and self._reader is not None and not self._reader.known:
             raise ValueError(f"--draw: {self._reader.said}")
 
@@ -65,7 +68,12 @@ class Told:
                 yield f"    … {len(answers) - _SHOWN} more"
 
     def draw(self, target: Path) -> None:
-        """Write the pictures with what was found in them: to a file, if there is one of them and `target` is none's folder."""
+        """Write the pictures with what was found in them: to a file, if there is one of them and `target` is none's folder, or
+        as a video, if `target` is named as one and they are a video's.
+        """
+        if is_video(target):
+            self._film(target)
+            return
         single = target.suffix.lower() in SUFFIXES and len(self._places) == 1
         if not single:
             target.mkdir(exist_ok=True)
@@ -83,19 +91,33 @@ class Told:
             with replaced(path) as opened:
                 draw(picture, answers).save(opened, kind)
 
+    def _film(self, target: Path) -> None:
+        files = list(dict.fromkeys(file for file, _ in self._places))
+        if len(files) != 1 or not is_video(files[0]):
+            raise ValueError(
+                f"--draw: {target.name} is a video's name, for one video as --input; name a folder for pictures"
+            )
+        with Video(files[0]) as video:
+            fps = video.fps
+        # Where the video does not say how fast it is, it is shown as most are.
+        with VideoWriter(target, fps or 25.0) as film:
+            for _, picture, answers in self._each():
+                assert picture is not None
+                film.write(np.asarray(draw(picture, answers)))
+
     def _each(self) -> Iterator[tuple[Path, Image.Image | None, list[Answer]]]:
         """Yield file, picture and answers of each row."""
         assert self._reader is not None
-        frames: Iterator[tuple[int, Image.Image]] = iter(())
+        frames: Iterator[Image.Image] = iter(())
         for row, (file, number) in enumerate(self._places):
             picture = None
             if _is_picture(file):
                 if number == 0:
-                    frames = frames_of(file)
-                picture = next(frames)[1]
+                    frames = pictures_of(file)
+                picture = next(frames)
             size = picture.size if picture is not None else None
             yield file, picture, self._reader.read(self._results, row, size, self._how)
 
 
 def _is_picture(file: Path) -> bool:
-    return file.suffix.lower() in SUFFIXES
+    return file.suffix.lower() in SUFFIXES or is_video(file)

@@ -11,14 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from triune._files import opened
+from triune._video import SUFFIXES as VIDEOS
+from triune._video import Video, is_video
 from triune.batch._pictures import ANIMATIONS, SUFFIXES, Preprocess, frames_of
 from triune.errors import ArgumentError, FileError
 
-__all__ = ["Input", "feeds", "load", "load_all", "samples"]
+__all__ = ["Input", "feeds", "load", "load_all", "pictures_of", "samples"]
 
 IMAGES = SUFFIXES
 
-_VIDEOS = {".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".webm"}
+MOST = 4 << 30
+"""Bytes of inputs that the pictures of one file become at most: a video has no end that its first picture shows."""
 
 Tensor = npt.NDArray[Any]
 
@@ -33,7 +36,7 @@ class Input:
 
 
 def load(path: Path, inputs: Sequence[Input], how: Preprocess) -> dict[str, Tensor]:
-    """Return an array per input from a .npz (by name), or from a .npy or image if there is one input.
+    """Return an array per input from a .npz (by name), or from a .npy, image or video if there is one input.
 
     Images are scaled to the input's size and turned into numbers as `how` says.
 
@@ -58,14 +61,23 @@ def load(path: Path, inputs: Sequence[Input], how: Preprocess) -> dict[str, Tens
         raise ValueError(f"{path}: expected a .npz file with the arrays {names}, got {kind or 'no extension'}")
     if kind == ".npy":
         return {inputs[0].name: _arrays(path)[""]}
-    if kind in IMAGES:
+    if kind in IMAGES | VIDEOS:
         return {inputs[0].name: image(path, inputs[0], how)}
-    if kind in _VIDEOS:
-        raise ValueError(
-            f"{path}: a video, whose frames have to be pictures first (ffmpeg -i {path.name} frames/%06d.png); "
-            "an animated .gif or .webp is taken as it is"
-        )
-    raise ValueError(f"{path}: expected .npy, .npz or an image, got {kind or 'no extension'}")
+    raise ValueError(f"{path}: expected .npy, .npz, an image or a video, got {kind or 'no extension'}")
+
+
+def pictures_of(path: Path) -> Iterator[Any]:
+    """Yield the pictures of an image, an animation or a video, as Pillow's. Raises as `frames_of` and `Video` do."""
+    if not is_video(path):
+        yield from (picture for _, picture in frames_of(path))
+        return
+    try:
+        from PIL import Image
+    except ImportError:
+        raise ImportError("images need the extra 'images': pip install 'triune[images]'") from None
+    with Video(path) as video:
+        for each in video:
+            yield Image.fromarray(each.pixels)
 
 
 def _arrays(path: Path) -> dict[str, Tensor]:
@@ -116,14 +128,14 @@ def load_all(
 
 
 def _inside(folder: Path) -> list[Path]:
-    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in IMAGES | {".npy", ".npz"})
+    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in IMAGES | VIDEOS | {".npy", ".npz"})
     if not files:
-        raise ValueError(f"{folder}: expected images or arrays (.npy, .npz), got none")
+        raise ValueError(f"{folder}: expected images, videos or arrays (.npy, .npz), got none")
     return files
 
 
 def image(path: Path, item: Input, how: Preprocess) -> Tensor:
-    """Return an image file as the array of an input; a batch of 1, of an animation as many as it has pictures."""
+    """Return an image file as the array of an input; a batch of 1, of an animation or video as many as it has pictures."""
     frame = how.frame(item.name, item.dtype, item.shape)
     if frame is None:
         wanted = "(N, H, W, 2)" if how.color == "yuyv" else "(N, 1 or 3, H, W)"
@@ -132,14 +144,22 @@ def image(path: Path, item: Input, how: Preprocess) -> Tensor:
         how.check(frame)
     except ArgumentError as error:
         raise ValueError(f"--{error}") from None
-    parts = []
+    parts: list[Tensor] = []
+    several = path.suffix.lower() in ANIMATIONS or is_video(path)
     try:
         # The pictures of an animation one by one.
-        for picture in [path] if path.suffix.lower() not in ANIMATIONS else (each for _, each in frames_of(path)):
+        for picture in pictures_of(path) if several else [path]:
+            if parts and (len(parts) + 1) * parts[0].nbytes > MOST:
+                raise ValueError(
+                    f"{path}: more than {len(parts)} pictures, which are {MOST >> 30} GiB of inputs; triune predict takes a "
+                    "video of any length, a few pictures at a time"
+                )
             parts.append(np.empty((1, *frame.shape), frame.dtype))
             how.write(picture, frame, parts[-1][0])
     except ArgumentError as error:
         raise ValueError(str(error)) from None
+    if not parts:
+        raise ValueError(f"{path}: there are no pictures in it")
     return np.concatenate(parts)
 
 

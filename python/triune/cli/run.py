@@ -28,7 +28,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="run a package on a virtual card, or a model on this machine's CPU",
         description="Run a package on a virtual card: what stays on the host before it, the device's program, what "
         "stays behind it; or a model on this machine's CPU. Inputs and outputs are the model's own. For folders of "
-        "thousands of pictures, triune predict keeps memory small.",
+        "thousands of pictures and long videos, triune predict keeps memory small.",
     )
     parser.add_argument(
         "package",
@@ -42,7 +42,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         type=Path,
         nargs="+",
         required=True,
-        help=".npy files, images, or folders of them; or .npz files with an array per input",
+        help=".npy files, images, videos, or folders of them; or .npz files with an array per input",
     )
     parser.add_argument(
         "--output",
@@ -60,7 +60,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--draw",
         metavar="OUT",
         type=Path,
-        help="draw boxes or the best class into the images: a folder for them, or a file for one",
+        help="draw boxes or the best class into the images: a folder for them, or a file for one image or video",
     )
     parser.add_argument(
         "--boxes",
