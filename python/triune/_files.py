@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, TextIO
@@ -21,6 +22,7 @@ __all__ = [
     "MODEL_LIMIT",
     "TEXT_LIMIT",
     "append",
+    "folder_lock",
     "opened",
     "read",
     "replaced",
@@ -77,6 +79,41 @@ def write_bytes(path: _Path, data: bytes, *, sync: bool = True) -> None:
 def write_text(path: _Path, text: str) -> None:
     """Write a file in UTF-8 as `replaced` does."""
     write_bytes(path, text.encode())
+
+
+@contextmanager
+def folder_lock(folder: _Path, *, to_write: bool) -> Iterator[None]:
+    """Hold a folder's lock, which the core takes while files that belong together get their names: readers keep writers out,
+    writers both.
+
+    A file system without locks stops nobody, nor does who holds one for longer than such files take.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        # Windows has none for folders.
+        yield
+        return
+    descriptor = os.open(folder or ".", os.O_RDONLY)
+    try:
+        end = time.monotonic() + _LOCKED
+        while True:
+            try:
+                fcntl.flock(descriptor, (fcntl.LOCK_EX if to_write else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() < end:
+                    time.sleep(0.002)
+                    continue
+            except OSError:
+                pass
+            break
+        yield
+    finally:
+        os.close(descriptor)
+
+
+_LOCKED = 10.0
+"""Seconds that a lock is waited for."""
 
 
 def append(path: _Path, data: bytes) -> None:

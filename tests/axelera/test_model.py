@@ -59,6 +59,84 @@ def test_without_manifest_there_is_no_quantization(context: Context, copy: Path)
     assert (info.scale, info.zero_point, info.padding) == (1.0, 0, [(0, 0)] * 4)
 
 
+@pytest.fixture
+def named(copy: Path) -> Path:
+    """Return the model.json of a copy whose manifest is of version 1.1."""
+    file = copy.with_name("manifest.json")
+    more = {
+        "manifest_version": "1.1",
+        "input_names": ["image"],
+        "output_names": ["logits"],
+        "model_metadata": {"name": "digits"},
+    }
+    file.write_text(json.dumps(json.loads(file.read_text()) | more))
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        (
+            "quantize_params",
+            [[0.5, -128]],
+            r"quantize_params\[0\]: model.json has \[0.0039\d*, -128\], here is \[0.5, -128\]",
+        ),
+        ("quantize_params", [], "quantize_params: expected one for each of 1 tensors, got 0 of them"),
+        ("quantize_params", None, "quantize_params: expected one for each of 1 tensors, got NoneType"),
+        ("dequantize_params", [[0.04485108703374863, -14]], "dequantize_params.*, -15.* here is .*, -14"),
+        ("dequantize_params", [[True, -15]], "dequantize_params"),
+        ("input_shapes", [[1, 10, 16, 3]], r"input_shapes\[0\]: model.json has \[1, 10, 16, 4\]"),
+        ("output_shapes", [[1, 1, 1, 64.0]], "output_shapes"),
+        ("input_dtypes", ["uint8"], r"input_dtypes\[0\]: model.json has int8, here is uint8"),
+        ("n_padded_ch_inputs", [[0, 0, 1, 1, 1, 7, 3, 0]], "n_padded_ch_inputs"),
+        ("n_padded_ch_outputs", [[0] * 7], "n_padded_ch_outputs"),
+        ("input_names", ["picture"], r"input_names\[0\]: model.json has image, here is picture"),
+        ("output_names", None, "output_names"),
+        ("input_tensor_layout", "NCHW", "input_tensor_layout: model.json has NHWC, here is NCHW"),
+        ("postprocess_graph", "post.onnx", "postprocess_graph: model.json has None, here is post.onnx"),
+        ("model_metadata", [], "model_metadata: expected an object, got list"),
+    ],
+)
+def test_a_manifest_that_says_something_else(
+    context: Context, named: Path, field: str, value: Any, message: str
+) -> None:
+    file = named.with_name("manifest.json")
+    manifest = json.loads(file.read_text())
+    context.load_model(named)
+    file.write_text(json.dumps(manifest | {field: value}))
+    with pytest.raises(InvalidArgument, match=rf"manifest\.json: {message}.*compile the model again"):
+        context.load_model(named)
+    del manifest[field]
+    file.write_text(json.dumps(manifest))
+    if field == "model_metadata":
+        context.load_model(named)
+        return
+    with pytest.raises(InvalidArgument, match=f"{field} is missing"):
+        context.load_model(named)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "\0", "[" * 100_000])
+def test_a_damaged_manifest(context: Context, copy: Path, text: str) -> None:
+    copy.with_name("manifest.json").write_text(text)
+    with pytest.raises(InvalidArgument, match=r"manifest\.json: (not JSON|expected an object)"):
+        context.load_model(copy)
+
+
+def test_versions_of_manifests(context: Context, copy: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = copy.with_name("manifest.json")
+    manifest = json.loads(file.read_text())
+    for name in ("input_names", "output_names", "model_metadata"):
+        manifest.pop(name, None)
+    # Scales with the digits that a float32 has.
+    manifest["quantize_params"] = [[float(str(np.float32(scale))), zero] for scale, zero in manifest["quantize_params"]]
+    file.write_text(json.dumps(manifest | {"manifest_version": "1.0"}))
+    assert context.load_model(copy).inputs()[0].scale == pytest.approx(1 / 255)
+    assert caplog.text == ""
+    file.write_text(json.dumps(manifest | {"manifest_version": "2.0"}))
+    context.load_model(copy)
+    assert "manifest_version: known are 1.0 and 1.1, got '2.0'" in caplog.text
+
+
 def test_properties(model: Model) -> None:
     assert model.properties == {"preamble_graph": "", "postamble_graph": "", "input_tensor_layout": "NHWC"}
 

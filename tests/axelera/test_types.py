@@ -93,8 +93,12 @@ def test_manifests(package: Path) -> None:
     assert types.Manifest(**json.loads(json.dumps(manifest.__dict__))).dequantize_params == [[0.084, 59], [0.14, -8]]
     assert types.Manifest.__dataclass_fields__["manifest_version"].default
     written = json.loads((package.parent / "manifest.json").read_text())
-    known = {name: value for name, value in written.items() if name in types.Manifest.__dataclass_fields__}
-    read = types.Manifest(**known)
+    read = types.Manifest(**written)
+    assert read.manifest_version in ("1.0", types.Manifest("x").manifest_version)
+    assert (types.Manifest(**written | {"input_names": ["image"]}).input_names, types.Manifest("x").input_names) == (
+        ["image"],
+        (),
+    )
     assert (read.is_compiled(), read.input_tensor_layout, len(read.n_padded_ch_inputs[0])) == (True, "NHWC", 8)
     assert read.input_shapes[0][-1] >= read.input_shapes_original[0][1]
 

@@ -22,8 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from triune import _native
+from triune._files import folder_lock
 
-from . import _dmabuf, axruntime
+from . import _dmabuf, _manifest, axruntime
 from ._errors import (
     ConnectionError,
     DeviceInUse,
@@ -241,8 +242,8 @@ class Context(Object):
     def load_model(self, path: str | os.PathLike[str]) -> Model:
         """Load a model from its ``model.json``, for any number of connections.
 
-        Raises `InvalidArgument` if the file is missing or damaged, `IncompatibleDevice` if the vendor's compiler wrote
-        it: such models hold machine code that only the chip runs.
+        Raises `InvalidArgument` if the file is missing or damaged, or the ``manifest.json`` beside it says something else than
+        it; `IncompatibleDevice` if the vendor's compiler wrote it: such models hold machine code that only the chip runs.
         """
         self._live()
         try:
@@ -266,7 +267,9 @@ class Context(Object):
         if not there:
             raise InvalidArgument(f"path: expected a model.json file, got {str(file)!r}, which does not exist")
         try:
-            return Model(self, file, _native.Package(file))
+            # One compiler's files, and not some of the next one's.
+            with folder_lock(file.parent, to_write=False):
+                return Model(self, file, _native.Package(file))
         except _native.Error as error:
             raise vendor(error) from None
 
@@ -353,7 +356,7 @@ class Model(Object):
         """Hold the opened package. Programs call `Context.load_model`."""
         self._path = path
         self._package = package
-        self._manifest = path.with_name("manifest.json").exists()
+        self._manifest = _manifest.check(path, package)
         super().__init__(parent)
 
     @property

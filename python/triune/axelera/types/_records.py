@@ -18,7 +18,7 @@ class Manifest:
     """What ``manifest.json`` of a compiled model says: ``Manifest(**json.loads(text))`` reads one, its ``__dict__`` is written.
 
     Shapes and padding are those of the card, with the batch in front and the channels last; a padding is eight numbers, low and
-    high of each axis. Scales and zero points are pairs, one a tensor.
+    high of each axis. Scales and zero points are pairs, one a tensor. Names of tensors came with version 1.1.
     """
 
     quantized_model_file: str
@@ -38,7 +38,9 @@ class Manifest:
     preprocess_graph: str | None = None
     postprocess_graph: str | None = None
     model_metadata: dict[str, Any] | None = None
-    manifest_version: str = "1.0"
+    manifest_version: str = "1.1"
+    input_names: Any = ()
+    output_names: Any = ()
 
     def is_compiled(self) -> bool:
         """Say whether there is a compiled model, and not a quantized one alone."""
