@@ -71,6 +71,8 @@ def _operators_text(profile: Profile) -> str:
 
 
 def _memory_text(profile: Profile, plan: Plan) -> str:
+    if not plan.bytes:
+        return f"No feature map lies in {plan.memory}: what is computed goes from the inputs to the outputs."
     if not profile.feature_maps:
         return "The package holds no memory plan: compile the model again to see it."
     near = profile.residency
@@ -125,8 +127,8 @@ def timeline(profile: Profile) -> Chart:
             rate = read + written
             points.append((cycle, 100 * rate / memory.bytes_per_cycle))
             texts.append(
-                f"{memory.name} from cycle {cycle:,}\n{rate:.1f} bytes per cycle, {rate * profile.clock_mhz / 1000:.2f} GB/s, "
-                f"{points[-1][1]:.0f} % of the port"
+                f"{memory.name} port\nfrom cycle {cycle:,} on\n{rate:.1f} bytes per cycle, "
+                f"{rate * profile.clock_mhz / 1000:.2f} GB/s, {points[-1][1]:.0f} % of the port"
                 if rate
                 else ""
             )
@@ -148,8 +150,8 @@ def _time(profile: Profile) -> Axis:
 def _slice_text(command: Command, queue: str, profile: Profile) -> str:
     start, end = span(command, queue)
     lines = [
-        f"{shorten(command.operator, 60)} ({command.kind}), {queue}",
-        f"cycles {start:,} – {end:,}: {end - start:,} = {(end - start) / profile.clock_mhz:,.2f} µs",
+        f"{shorten(command.operator, 60)} ({command.kind})",
+        f"{queue}, cycles {start:,} – {end:,}: {end - start:,} = {(end - start) / profile.clock_mhz:,.2f} µs",
     ]
     if queue == "execute":
         lines.append(
@@ -213,10 +215,10 @@ def _plain(value: float) -> str:
 def _roof_text(operator: Operator, memory: str, intensity: float, rate: float) -> str:
     moved = operator.read[memory] + operator.written[memory]
     return (
-        f"{shorten(operator.name, 60)} ({operator.kind}) at {memory}"
-        f"\n{compact(operator.macs)} MACs, {size(moved)}, {operator.share:.1%} of the time"
+        f"{shorten(operator.name, 60)} ({operator.kind})"
+        f"\n{compact(operator.macs)} MACs, {operator.share:.1%} of the time"
         f"\nbound by {operator.bottleneck}, utilization {operator.utilization:.1%}"
-        f"\n{intensity:,.3g} MACs per byte, {rate:,.4g} GMACs/s"
+        f"\nat {memory} {size(moved)}: {intensity:,.3g} MACs per byte, {rate:,.4g} GMACs/s"
     )
 
 
@@ -248,8 +250,15 @@ def memory_map(profile: Profile, plan: Plan) -> Chart:
             f"address in {plan.memory}", 0, most * 1.08, lambda count: size(int(count)) if count else "0", step
         )
         views.append((label, axis))
-    first = views[0 if plan.capacity <= 4 * plan.bytes else 1][1]
-    return Chart(_time(profile), [Panel(first, series, 360, views=views)], whole=(0, max(profile.cycles, 1)))
+    if not plan.feature_maps:
+        # Nothing to come closer to.
+        views = views[:1]
+    first = views[0 if len(views) == 1 or plan.capacity <= 4 * plan.bytes else 1][1]
+    return Chart(
+        _time(profile),
+        [Panel(first, series, 360, views=views if len(views) > 1 else ())],
+        whole=(0, max(profile.cycles, 1)),
+    )
 
 
 def _buffer_text(buffer: FeatureMap, kind: str) -> str:

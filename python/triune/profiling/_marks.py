@@ -6,6 +6,7 @@ answers to mouse and keys: the text of a mark, the window of the x axis, series 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,22 @@ NARROW = 16
 """Letters of a row's name where there is little room."""
 
 Point = tuple[float, float]
+
+
+class Lines:
+    """The lines of a page's texts, each once: what marks say is mostly what others say, too."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._numbers: dict[str, int] = {}
+
+    def key(self, text: str) -> str:
+        """Return what stands for a text: the numbers of its lines."""
+        return " ".join(str(self._numbers.setdefault(line, len(self._numbers))) for line in text.split("\n"))
+
+    def json(self) -> str:
+        """Return the lines by their numbers, for a script element."""
+        return json.dumps(list(self._numbers), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def colour(at: int) -> str:
@@ -145,8 +162,10 @@ class Chart:
     legend: Sequence[str] = field(default=())
     """Names of series in the legend's order; theirs, if empty."""
 
-    def html(self, name: str, what: str) -> str:
-        """Return the chart as an element of id `name`. What it is called (`what`) and every text are escaped here."""
+    def html(self, name: str, what: str, lines: Lines) -> str:
+        """Return the chart as an element of id `name`, whose marks' texts go into `lines`. What it is called (`what`) and every
+        name are escaped here.
+        """
         head = _legend(self) + _views(self)
         keys = "Arrow keys step through the marks"
         if self.whole:
@@ -161,7 +180,8 @@ class Chart:
         room = f"--wide:{_room(most)};--narrow:{_room(min(most, NARROW))}"
         last = len(self.panels) - 1
         plots = "".join(
-            _plot(self, panel, f"{what}, {panel.y.title}. {keys}.", at == last) for at, panel in enumerate(self.panels)
+            _plot(self, panel, f"{what}, {panel.y.title}. {keys}.", at == last, lines)
+            for at, panel in enumerate(self.panels)
         )
         window = f' data-whole="{_n(self.whole[0])} {_n(self.whole[1])}"' if self.whole else ""
         return (
@@ -211,7 +231,7 @@ def _views(chart: Chart) -> str:
     return f'<div class="tools views">{"".join(buttons)}</div>' if buttons else ""
 
 
-def _plot(chart: Chart, panel: Panel, says: str, last: bool) -> str:
+def _plot(chart: Chart, panel: Panel, says: str, last: bool, lines: Lines) -> str:
     x, y = chart.x, panel.y
     left, right = x.at(x.low), x.at(x.high)
     # More than some five do not fit where there is little room.
@@ -223,7 +243,7 @@ def _plot(chart: Chart, panel: Panel, says: str, last: bool) -> str:
     if panel.level is not None:
         begin, end = chart.whole or (left, right)
         level = f'<path class="level" d="M{_n(begin)} {_n(panel.level)}H{_n(end)}"/>'
-    marks = "".join(_series(series, x, y) for series in panel.series)
+    marks = "".join(_series(series, x, y, lines) for series in panel.series)
     notes = "".join(
         f'<span class="note {note.side}" style="left:{100 * x.part(note.x):.2f}%;bottom:{100 * y.part(note.y):.2f}%">'
         f"{escape(note.text)}</span>"
@@ -252,29 +272,29 @@ def _y_ticks(axis: Axis, shown: bool) -> str:
     return f'<div class="y" data-window="{window}"{"" if shown else " hidden"}>{"".join(spans)}</div>'
 
 
-def _series(series: Series, x: Axis, y: Axis) -> str:
+def _series(series: Series, x: Axis, y: Axis, lines: Lines) -> str:
     paths = []
     if series.shape == "bars":
         for (left, right, bottom, top), text in zip(series.points, series.texts, strict=True):
             a, b, c, d = x.at(left), x.at(right), y.at(bottom), y.at(top)
             shape = f"M{_n(a)} {_n(c)}h{_n(b - a)}v{_n(d - c)}h{_n(a - b)}z"
-            paths.append(f'<path d="{shape}" data-t="{escape(text)}"/>')
+            paths.append(f'<path d="{shape}" data-t="{lines.key(text)}"/>')
     elif series.shape == "dots":
         for (across, up, width), text in zip(series.points, series.texts, strict=True):
             shape = f"M{_n(x.at(across))} {_n(y.at(up))}h0"
-            paths.append(f'<path d="{shape}" stroke-width="{_n(round(width, 1))}" data-t="{escape(text)}"/>')
+            paths.append(f'<path d="{shape}" stroke-width="{_n(round(width, 1))}" data-t="{lines.key(text)}"/>')
     else:
         found = [(x.at(a), y.at(b)) for a, b in series.points]
         if series.shape == "line":
-            text = f' data-t="{escape(series.texts[0])}"' if series.texts else ""
+            text = f' data-t="{lines.key(series.texts[0])}"' if series.texts else ""
             paths.append(f'<path d="M{"L".join(f"{_n(a)} {_n(b)}" for a, b in found)}"{text}/>')
         else:
-            paths += _steps(series, found)
+            paths += _steps(series, found, lines)
     kind = series.shape + (" dashed" if series.dashed else "") + (" faint" if series.faint else "")
     return f'<g class="{kind}" data-name="{escape(series.name)}" style="--own:{series.colour}">{"".join(paths)}</g>'
 
 
-def _steps(series: Series, points: Sequence[Point]) -> list[str]:
+def _steps(series: Series, points: Sequence[Point], lines: Lines) -> list[str]:
     """Return the ground under steps, and each step with its text."""
     paths = []
     if series.filled:
@@ -282,7 +302,7 @@ def _steps(series: Series, points: Sequence[Point]) -> list[str]:
         paths.append(f'<path class="ground" d="M{_n(points[0][0])} 0{ground}V0z"/>')
     before = points[0][1]
     for ((a, b), (end, _)), text in zip(pairwise(points), series.texts, strict=True):
-        told = f' data-t="{escape(text)}"' if text else ""
+        told = f' data-t="{lines.key(text)}"' if text else ""
         paths.append(f'<path d="M{_n(a)} {_n(before)}V{_n(b)}H{_n(end)}"{told}/>')
         before = b
     return paths

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 
 from triune import __version__
-from triune.profiling._marks import Chart
+from triune.profiling._marks import Chart, Lines
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; form-action 'none'"
 """What browsers let the page do: run what is in it, and ask nobody for anything."""
@@ -38,12 +38,12 @@ def cards(rows: Sequence[tuple[str, str, str]]) -> str:
 
 def compose_page(title: str, intro: str, cards: str, figures: Sequence[Figure], hint: str, table: str) -> str:
     """Return the page. All but the figures is HTML already."""
-    sections = []
+    sections, lines = [], Lines()
     for heading, text, chart in figures:
         name = heading.lower().replace(" ", "-")
         sections.append(
             f'<section aria-labelledby="{name}-head"><h2 id="{name}-head">{escape(heading)}</h2>'
-            f'<p id="{name}-text">{escape(text)}</p>{chart.html(name, heading)}</section>'
+            f'<p id="{name}-text">{escape(text)}</p>{chart.html(name, heading, lines)}</section>'
         )
     style, script = ((Path(__file__).with_name("page") / f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
     return f"""<!DOCTYPE html>
@@ -68,6 +68,7 @@ def compose_page(title: str, intro: str, cards: str, figures: Sequence[Figure], 
 <div class="tip" role="status"></div>
 </main>
 <footer>Triune {__version__}, {_today()}</footer>
+<script type="application/json" id="lines">{lines.json()}</script>
 <script>{script}</script>
 </body>
 </html>

@@ -17,6 +17,9 @@ for (const head of document.querySelectorAll("thead th")) {
 }
 
 const tip = document.querySelector(".tip");
+// What marks say, by lines: many say the same.
+const lines = JSON.parse(document.getElementById("lines").textContent);
+const said = path => path.dataset.t.split(" ").map(at => lines[at]).join("\n");
 // Pixels within which a mark answers; lines and dots are met within some around them.
 const REACH = 14, SLACK = 4;
 // The narrowest window, as a part of the widest.
@@ -129,7 +132,7 @@ class Chart {
   tell(mark, panel) {
     this.told?.path.classList.remove("on");
     this.told = mark;
-    tip.textContent = mark?.path.dataset.t ?? "";
+    tip.textContent = mark ? said(mark.path) : "";
     if (!mark) return;
     mark.path.classList.add("on");
     const [left, top, right, bottom] = this.place(panel, mark), frame = panel.getBoundingClientRect();
