@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -370,6 +371,24 @@ def test_the_page_says_what_it_is_of(page: str, digits: Path, tmp_path: Path, mo
     with (copy / "constants.bin").open("ab") as changed:
         changed.write(b"x")
     assert _digest(copy / "model.json") != profiled.digest
+
+
+def test_the_page_says_what_it_leaves_out(digits: Path, tmp_path: Path) -> None:
+    def page(**changes: Any) -> str:
+        replace(profile(digits), **changes).write_report(tmp_path / "out.html")
+        return (tmp_path / "out.html").read_text(encoding="utf-8")
+
+    for text, changes in (
+        ("The commands are estimates from shapes", {"estimated": True}),
+        ("In a run the device waits for the host 3 times, whose time is no part of this", {"waits": 3}),
+        ("the device waits for the host once,", {"waits": 1}),
+        (
+            "<dt>On the host besides</dt><dd>4 operators<small>70 MACs, not in this time",
+            {"host_operators": 4, "host_macs": 70},
+        ),
+    ):
+        assert text in page(**changes)
+        assert text not in page()
 
 
 def test_names_are_no_markup(browse: Callable[..., Any], edited: Callable[..., Path], tmp_path: Path) -> None:

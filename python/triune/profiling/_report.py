@@ -17,8 +17,11 @@ def write_report(profile: Profile, path: Path) -> None:
     title = f"{escape(profile.name)} on {escape(profile.device)}"
     batch = f" A run is {profile.batch} images, each on a core of its own." if profile.batch > 1 else ""
     model = f" The model's fingerprint (SHA-256) is <code>{profile.digest[:16]}</code>." if profile.digest else ""
+    guessed = " The commands are estimates from shapes: the vendor's own are not known." if profile.estimated else ""
+    times = "once" if profile.waits == 1 else f"{profile.waits} times"
+    waits = f" In a run the device waits for the host {times}, whose time is no part of this." if profile.waits else ""
     intro = f"""Modelled cost of one image on one core of {escape(profile.device)} at {profile.clock_mhz} MHz.{batch} Nothing was
-run: cycles come from shapes and the device's description.{model} Utilization is how much of the array's peak the
+run: cycles come from shapes and the device's description.{guessed}{waits}{model} Utilization is how much of the array's peak the
 multiply-accumulates come to; what a model is bound by is where most cycles go (control is the fixed cost
 of its commands). Bound by compute at a low utilization means that
 products keep the array busy without filling it."""
