@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -21,6 +22,10 @@ beside = sys.modules["beside"] = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(beside)
 # Commands made by hand.
 beside.load(__file__, "command_words")
+
+# What a shell starts in the background ignores Ctrl-C, and so do its children; the tests' own shall not.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

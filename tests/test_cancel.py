@@ -423,6 +423,37 @@ def test_networks_of_megengine_lite_stop_by_signals() -> None:
     Child(ASYNCHRONOUS + MAIN).check()
 
 
+def test_a_signal_that_comes_before_the_first_work_is_not_lost() -> None:
+    program = """
+import signal, threading
+import numpy as np
+import triune._native
+from test_cancel import products
+asked = threading.main_thread
+def interrupted(*_):
+    threading.main_thread = asked
+    raise KeyboardInterrupt
+# As if the signal came while it is found out which thread is the main one; numpy's interface is known by now.
+threading.main_thread = np.lib.NumpyVersion = interrupted
+model = products(2048, 400)
+try:
+    triune.Session(model)
+except KeyboardInterrupt:
+    print("stopped")
+session, x = triune.Session(model), np.zeros((2048, 2048), np.float32)
+signal.signal(signal.SIGALRM, interrupted)
+signal.setitimer(signal.ITIMER_REAL, 0.3)
+try:
+    session.run({"x": x, "w": x})
+except KeyboardInterrupt:
+    print("stopped again")
+"""
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=60)
+    assert (ended.stdout.split("\n"), ended.stderr) == (["stopped", "stopped again", ""], "")
+
+
 def test_runs_stop_with_their_task() -> None:
     network = LiteNetwork()
     network.load(io.BytesIO(products(2048, 400)))

@@ -1,6 +1,10 @@
 //! Numpy arrays as bytes, both ways without a copy. What does not fit is named, with what was expected and what came.
 
-use std::sync::Arc;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    thread::JoinHandle,
+};
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use numpy::{
@@ -8,6 +12,7 @@ use numpy::{
     PyReadonlyArrayDyn, PyReadwriteArray1, PyReadwriteArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::{
+    exceptions::PyImportError,
     intern,
     prelude::*,
     types::{PyBytes, PyList, PyString, PyTuple},
@@ -20,7 +25,24 @@ use triune::internals::{
     },
 };
 
-use crate::{error, held::Held};
+use crate::{error, held::Held, interpreter};
+
+/// Looks up numpy's C interface, once for all.
+///
+/// That takes several steps of Python, and the numpy crate panics where a signal's handler raises in one of them. Handlers run in
+/// the main thread alone, so another one does it.
+///
+/// Raises `ImportError` if it is not there.
+pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
+    let look = |py: Python<'_>| drop(PyArray1::<u8>::zeros(py, 0, false));
+    let found = if interpreter::is_main(py) {
+        let thread = std::thread::Builder::new();
+        py.detach(|| thread.spawn(move || Python::attach(look)).map_err(PyErr::from).map(JoinHandle::join))?
+    } else {
+        catch_unwind(AssertUnwindSafe(|| look(py)))
+    };
+    found.map_err(|panic| PyImportError::new_err(error::panic_text(panic.as_ref())))
+}
 
 /// The numpy descriptor of an element type.
 pub(crate) fn descriptor(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> {
@@ -42,7 +64,8 @@ pub(crate) fn descriptor(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyA
             Ok(extension) => {
                 extension.getattr(dtype.name()).and_then(|dtype| PyArrayDescr::new(py, dtype))?
             }
-            Err(_) => patterns(py, dtype),
+            Err(error) if error.is_instance_of::<PyImportError>(py) => patterns(py, dtype),
+            Err(error) => return Err(error),
         },
     })
 }

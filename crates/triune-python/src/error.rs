@@ -241,7 +241,7 @@ pub(crate) fn stoppable<T: Ungil + Send>(
     token: Option<&CancelToken>,
     work: impl Ungil + Send + FnOnce() -> T,
 ) -> PyResult<T> {
-    let watch = Watch::new(py);
+    let watch = Watch::new(py)?;
     let result = py.detach(|| {
         let result = catch_unwind(AssertUnwindSafe(|| watch.during(token, work)));
         exit::before_return();
@@ -251,7 +251,7 @@ pub(crate) fn stoppable<T: Ungil + Send>(
     result.map_err(|panic| InternalError::new_err(panic_text(panic.as_ref())))?
 }
 
-fn panic_text(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "unknown panic".to_owned())
 }

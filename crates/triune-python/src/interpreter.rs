@@ -8,13 +8,23 @@ use pyo3::{exceptions::PyImportError, ffi, prelude::*};
 /// No interpreter has this number.
 const NONE: i64 = -1;
 
+/// The number of this thread's interpreter; the main one's is 0.
+fn number(_py: Python<'_>) -> i64 {
+    // SAFETY: `_py` says that this thread has an interpreter, which there is as long as it runs.
+    unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) }
+}
+
+/// Whether this thread's interpreter is the main one, which other threads get, too.
+pub(crate) fn is_main(py: Python<'_>) -> bool {
+    number(py) == 0
+}
+
 /// Refuses a second interpreter.
 ///
 /// Raises `ImportError`.
-pub(crate) fn claim(_py: Python<'_>) -> PyResult<()> {
+pub(crate) fn claim(py: Python<'_>) -> PyResult<()> {
     static OWNER: AtomicI64 = AtomicI64::new(NONE);
-    // SAFETY: `_py` says that this thread has an interpreter, which there is as long as it runs.
-    let own = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };
+    let own = number(py);
     match OWNER.compare_exchange(NONE, own, Ordering::SeqCst, Ordering::SeqCst) {
         Ok(_) => Ok(()),
         Err(owner) if owner == own => Ok(()),

@@ -32,18 +32,17 @@ thread_local! {
 }
 
 /// Whether Python calls signals' handlers in this thread.
-fn is_main(py: Python<'_>) -> bool {
+///
+/// Raises what a signal's handler does meanwhile.
+fn is_main(py: Python<'_>) -> PyResult<bool> {
     if let Some(known) = IS_MAIN.get() {
-        return known;
+        return Ok(known);
     }
-    let ask = || -> PyResult<bool> {
-        let threading = py.import("threading")?;
-        threading.call_method0("main_thread")?.getattr("ident")?.eq(threading.call_method0("get_ident")?)
-    };
-    // Without an answer there are no signals, which is how it was before anybody could ask.
-    let found = ask().unwrap_or(false);
+    let threading = py.import("threading")?;
+    let main = threading.call_method0("main_thread")?.getattr("ident")?;
+    let found = main.eq(threading.call_method0("get_ident")?)?;
     IS_MAIN.set(Some(found));
-    found
+    Ok(found)
 }
 
 /// Called in a forked child: the thread that forked is the main thread there.
@@ -117,8 +116,9 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(py: Python<'_>) -> Self {
-        Self { signals: is_main(py) }
+    /// Raises what a signal's handler does meanwhile.
+    pub(crate) fn new(py: Python<'_>) -> PyResult<Self> {
+        Ok(Self { signals: is_main(py)? })
     }
 
     /// Does the work, without the interpreter; gives what a signal's handler raised in place of its result. A token stops it,
