@@ -65,6 +65,17 @@ test-rust: ## run the Rust tests (with cargo-nextest where it is installed) and 
 test-python: $(DEV) $(NATIVE) ## run the Python tests
 	$(BIN)/python -m pytest
 
+ARM := aarch64-unknown-linux-gnu
+
+.PHONY: test-arm
+test-arm: ## run the kernels' tests and the embedded networks for 64-bit Arm, emulated
+	@for tool in rustup qemu-aarch64-static aarch64-linux-gnu-gcc; do command -v $$tool >/dev/null \
+		|| { echo "no $$tool: make test-arm wants rustup and Debian's qemu-user-static and gcc-aarch64-linux-gnu"; exit 1; }; done
+	@rustup target list --installed | grep -qx $(ARM) || rustup target add $(ARM)
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -cpu max -L /usr/aarch64-linux-gnu" \
+		cargo test --quiet --target $(ARM) --package triune-kernels --package triune --lib --tests --examples
+
 # Seconds for each target, and which ones (all).
 SECONDS := 20
 TARGETS :=

@@ -2,7 +2,7 @@
 
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::arch::transpose;
 use crate::cancel::spans;
 use crate::dispatch::Level;
@@ -362,6 +362,13 @@ impl Element for u8 {
     unsafe fn whole_tile(_level: Level, src: *const Self, src_column: isize, dst: *mut Self, dst_row: isize) {
         // SAFETY: passed on.
         unsafe { transpose::bytes_sse2(src, src_column, dst, dst_row) };
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    #[inline(always)]
+    unsafe fn whole_tile(_level: Level, src: *const Self, src_column: isize, dst: *mut Self, dst_row: isize) {
+        // SAFETY: passed on; every machine of this kind has NEON.
+        unsafe { transpose::bytes_neon(src, src_column, dst, dst_row) };
     }
 }
 

@@ -9,7 +9,10 @@ use crate::pool2d::{Reduce, Taps, Window, drive, global};
 use crate::{Error, Isa, Nhwc, Pool, PoolSpec};
 
 /// The taps of one window, for the kernels: what they read was checked.
-#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only x86-64 has kernels of its own"))]
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    expect(dead_code, reason = "other machines have no kernels of their own")
+)]
 pub(crate) struct Region {
     /// Channel 0 of the first tap.
     pub(crate) input: *const f32,
@@ -64,9 +67,11 @@ fn pixel(
     unsafe {
         match level.isa() {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => crate::fpool_x86::pixel_avx512(join, &region, out),
+            Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => crate::fpool_simd::pixel_avx512(join, &region, out),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => crate::fpool_x86::pixel_avx2(join, &region, out),
+            Isa::Avx2 => crate::fpool_simd::pixel_avx2(join, &region, out),
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon | Isa::NeonDot => crate::fpool_simd::pixel_neon(join, &region, out),
             _ => {
                 let _ = (join, region);
                 return false;

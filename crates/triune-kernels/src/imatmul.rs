@@ -1,8 +1,9 @@
 //! Products of matrices of bytes with sums of 32 bits, as dynamically quantized networks have them.
 //!
 //! Σ (a − a₀)·(b − b₀) = Σ a·b − a₀·(Σ b − k·b₀) − b₀·Σ a, modulo 2³²: the vector unit multiplies the bytes as they are, a made
-//! unsigned and b signed, and the zero points, which may be known at run time only, follow behind. B lies in panels of as many
-//! columns as a vector has lanes: panel, step over 4 bytes of depth, column, 4 bytes (two i16 where the dot product takes those).
+//! unsigned (on Arm signed) and b signed, and the zero points, which may be known at run time only, follow behind. B lies in panels
+//! of as many columns as a vector has lanes: panel, step over 4 bytes of depth, column, 4 bytes (two i16 where the dot product
+//! takes those).
 #![expect(clippy::inline_always, reason = "vector code must be inlined where the instruction set is enabled")]
 
 use std::ops::Range;
@@ -59,6 +60,8 @@ struct Form {
     lanes: usize,
     /// Bytes that an element takes.
     width: usize,
+    /// Whether A's bytes are signed.
+    signed: bool,
     /// Rows of the kernels by number of panels.
     rows: &'static [&'static [usize]],
     kernel: fn(usize, usize) -> SumsKernel,
@@ -82,15 +85,39 @@ impl Form {
             #[cfg(target_arch = "x86_64")]
             Isa::Amx => {
                 use crate::arch::int8_amx::{ROWS, STEPS, kernel};
-                Self { lanes: 16, width: 1, rows: ROWS, kernel, unit: STEPS }
+                Self { lanes: 16, width: 1, signed: false, rows: ROWS, kernel, unit: STEPS }
             }
-            _ => Self { lanes: PLAIN, width: 1, rows: &[&[1]], kernel: |_, _| sums_plain, unit: 1 },
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => {
+                Self::of::<crate::arch::int8_neon::Neon<false>>(crate::arch::int8_neon::sums::<false>)
+            }
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonDot => {
+                Self::of::<crate::arch::int8_neon::Neon<true>>(crate::arch::int8_neon::sums::<true>)
+            }
+            _ => Self {
+                lanes: PLAIN,
+                width: 1,
+                signed: false,
+                rows: &[&[1]],
+                kernel: |_, _| sums_plain,
+                unit: 1,
+            },
         }
     }
 
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn of<S: Int8>(kernel: fn(usize, usize) -> SumsKernel) -> Self {
-        Self { lanes: S::LANES, width: S::WIDTH, rows: S::ROWS, kernel, unit: 1 }
+        Self { lanes: S::LANES, width: S::WIDTH, signed: S::SIGNED, rows: S::ROWS, kernel, unit: 1 }
+    }
+
+    /// What a byte of A is xored with to become what the dot product takes, and what that adds to its value.
+    const fn flip_a(self, signed: bool) -> (u8, i32) {
+        match (self.signed, signed) {
+            (false, true) => (0x80, 128),
+            (true, false) => (0x80, -128),
+            _ => (0, 0),
+        }
     }
 
     /// Steps over a depth of `k`.
@@ -171,11 +198,7 @@ impl PackedBytes {
     }
 }
 
-/// What a byte of A is xored with to become unsigned, and one of B to become signed.
-const fn flip_a(signed: bool) -> u8 {
-    if signed { 0x80 } else { 0 }
-}
-
+/// What a byte of B is xored with to become signed.
 const fn flip_b(signed: bool) -> u8 {
     if signed { 0 } else { 0x80 }
 }
@@ -239,7 +262,9 @@ impl IMatMul {
 
     /// Whether A is read where it lies.
     fn is_direct(&self) -> bool {
-        self.form.width == 1 && !self.spec.signed[0] && self.spec.k == 4 * self.form.steps(self.spec.k)
+        self.form.width == 1
+            && self.spec.signed[0] == self.form.signed
+            && self.spec.k == 4 * self.form.steps(self.spec.k)
     }
 
     /// Words of scratch by what they hold: per column Σ b, the term that A's zero point is multiplied with, B's zero point and the
@@ -315,7 +340,7 @@ impl IMatMul {
         }
         for (row, zero) in row_zeros.iter_mut().enumerate() {
             let own = if s.a_zeros > 0 { at(&a_zeros[..s.a_zeros], row) } else { 0 };
-            *zero = shifted(own, s.signed[0], i32::from(flip_a(s.signed[0])));
+            *zero = shifted(own, s.signed[0], self.form.flip_a(s.signed[0]).1);
         }
         for (column, factor) in factors.iter_mut().enumerate() {
             *factor = match s.scales {
@@ -387,7 +412,8 @@ impl IMatMul {
     fn pack_a(&self, a: &[u8], rows: &mut [u32], sums: &mut [i32], pool: &Pool) {
         let (k, level) = (self.spec.k, self.level);
         let (direct, size, width) = (self.is_direct(), self.row_bytes / 4, self.form.width);
-        let flip = flip_a(self.spec.signed[0]);
+        let (flip, _) = self.form.flip_a(self.spec.signed[0]);
+        let signed = self.form.signed;
         let (rows, sums) = (Shared::new(rows), Shared::new(sums));
         parallel::ranges(pool, self.spec.m, GRAIN.div_ceil(k.max(1)), &|range| {
             for part in spans(range.len(), k) {
@@ -398,7 +424,7 @@ impl IMatMul {
                         if direct { &mut [] } else { rows.piece(part.start * size, part.len() * size) };
                     (rows, sums.piece(part.start, part.len()))
                 };
-                pack_rows(level, &a[part.start * k..part.end * k], k, flip, width, size, rows, sums);
+                pack_rows(level, &a[part.start * k..part.end * k], k, flip, signed, width, size, rows, sums);
             }
         });
     }
@@ -464,7 +490,9 @@ impl IMatMul {
 }
 
 /// While it is there, kernels can use the thread's tiles, if the instruction set has any.
-struct Tiles(bool);
+struct Tiles(
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only x86-64 has tiles"))] bool,
+);
 
 impl Tiles {
     fn on(level: Level) -> Self {
@@ -545,13 +573,18 @@ multiversion! {
 }
 
 multiversion! {
-    /// Rows of `k` bytes made unsigned, in elements of `width` bytes, `size` words apart, and their sums; only these without `rows`.
+    /// Rows of `k` bytes made what the dot product takes, `signed` or not, in elements of `width` bytes, `size` words apart, and
+    /// their sums; only these without `rows`.
     fn pack_rows(
-        a: &[u8], k: usize, flip: u8, width: usize, size: usize, rows: &mut [u32], sums: &mut [i32],
+        a: &[u8], k: usize, flip: u8, signed: bool, width: usize, size: usize, rows: &mut [u32], sums: &mut [i32],
     ) {
         for (row, sum) in sums.iter_mut().enumerate() {
             let a = &a[row * k..][..k];
-            *sum = a.iter().fold(0_u32, |sum, &byte| sum.wrapping_add(u32::from(byte ^ flip))).cast_signed();
+            *sum = if signed {
+                a.iter().fold(0_i32, |sum, &byte| sum.wrapping_add(i32::from((byte ^ flip).cast_signed())))
+            } else {
+                a.iter().fold(0_u32, |sum, &byte| sum.wrapping_add(u32::from(byte ^ flip))).cast_signed()
+            };
         }
         for (row, to) in rows.chunks_exact_mut(size.max(1)).enumerate() {
             let a = &a[row * k..][..k];
@@ -584,6 +617,8 @@ multiversion! {
         match (sums.len(), width) {
             (16, 1) => pack_columns::<16, 1>(matrix, first, words, sums),
             (16, _) => pack_columns::<16, 2>(matrix, first, words, sums),
+            (4, 1) => pack_columns::<4, 1>(matrix, first, words, sums),
+            (4, _) => pack_columns::<4, 2>(matrix, first, words, sums),
             (_, 1) => pack_columns::<8, 1>(matrix, first, words, sums),
             _ => pack_columns::<8, 2>(matrix, first, words, sums),
         }

@@ -14,8 +14,8 @@ mod error;
 mod fmatmul;
 mod fnorm;
 mod fpool;
-#[cfg(target_arch = "x86_64")]
-mod fpool_x86;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod fpool_simd;
 mod halves;
 mod imatmul;
 mod index;

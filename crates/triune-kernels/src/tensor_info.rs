@@ -372,21 +372,78 @@ multiversion! {
 
 /// Copies pixels of `channels.len` bytes to pixels of the padded width.
 fn widen(level: Level, x: &[u8], y: &mut [u8], channels: Axis, fill: u8) {
-    let (mut x, mut y) = (x, y);
-    #[cfg(target_arch = "x86_64")]
-    if channels == (Axis { before: 0, len: 3, after: 1 }) && level.isa() >= Isa::Avx2 {
-        // SAFETY: the level has AVX2.
-        let done = unsafe { widen_3_to_4(x, y, fill) };
-        x = &x[3 * done..];
-        y = &mut y[4 * done..];
-    }
-    widen_any(level, x, y, channels, fill);
+    let done =
+        if channels == (Axis { before: 0, len: 3, after: 1 }) { widen_3_to_4(level, x, y, fill) } else { 0 };
+    widen_any(level, &x[3 * done..], &mut y[4 * done..], channels, fill);
 }
 
-/// As [`widen`] for 3 channels to 4, eight pixels at a time; returns the pixels done.
+/// As [`widen`] for 3 channels to 4, several pixels at a time; returns the pixels done.
+fn widen_3_to_4(level: Level, x: &[u8], y: &mut [u8], fill: u8) -> usize {
+    match level.isa() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the level has AVX2.
+        Isa::Avx2 | Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => unsafe { widen_avx2(x, y, fill) },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: the level has NEON.
+        Isa::Neon | Isa::NeonDot => unsafe { widen_neon(x, y, fill) },
+        _ => {
+            let _ = (x, y, fill);
+            0
+        }
+    }
+}
+
+/// As [`narrow`] for 4 channels to 3, several pixels at a time; returns the pixels done.
+fn narrow_4_to_3(level: Level, x: &[u8], y: &mut [u8]) -> usize {
+    match level.isa() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the level has AVX2.
+        Isa::Avx2 | Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => unsafe { narrow_avx2(x, y) },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: the level has NEON.
+        Isa::Neon | Isa::NeonDot => unsafe { narrow_neon(x, y) },
+        _ => {
+            let _ = (x, y);
+            0
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "neon")]
+fn widen_neon(x: &[u8], y: &mut [u8], fill: u8) -> usize {
+    use std::arch::aarch64::{uint8x16x4_t, vdupq_n_u8, vld3q_u8, vst4q_u8};
+    let pixels = x.as_chunks::<48>().0.iter().zip(y.as_chunks_mut::<64>().0);
+    let done = 16 * pixels.len();
+    for (x, y) in pixels {
+        // SAFETY: 48 bytes of the source and 64 of the destination.
+        unsafe {
+            let own = vld3q_u8(x.as_ptr());
+            vst4q_u8(y.as_mut_ptr(), uint8x16x4_t(own.0, own.1, own.2, vdupq_n_u8(fill)));
+        }
+    }
+    done
+}
+
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "neon")]
+fn narrow_neon(x: &[u8], y: &mut [u8]) -> usize {
+    use std::arch::aarch64::{uint8x16x3_t, vld4q_u8, vst3q_u8};
+    let pixels = x.as_chunks::<64>().0.iter().zip(y.as_chunks_mut::<48>().0);
+    let done = 16 * pixels.len();
+    for (x, y) in pixels {
+        // SAFETY: 64 bytes of the source and 48 of the destination.
+        unsafe {
+            let own = vld4q_u8(x.as_ptr());
+            vst3q_u8(y.as_mut_ptr(), uint8x16x3_t(own.0, own.1, own.2));
+        }
+    }
+    done
+}
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn widen_3_to_4(x: &[u8], y: &mut [u8], fill: u8) -> usize {
+fn widen_avx2(x: &[u8], y: &mut [u8], fill: u8) -> usize {
     use std::arch::x86_64::{
         __m256i, _mm_loadu_si128, _mm256_or_si256, _mm256_set_m128i, _mm256_set1_epi32, _mm256_setr_epi8,
         _mm256_shuffle_epi8, _mm256_storeu_si256,
@@ -422,21 +479,14 @@ multiversion! {
 
 /// Copies the `channels.len` bytes inside of each pixel of the padded width.
 fn narrow(level: Level, x: &[u8], y: &mut [u8], channels: Axis) {
-    let (mut x, mut y) = (x, y);
-    #[cfg(target_arch = "x86_64")]
-    if channels == (Axis { before: 0, len: 3, after: 1 }) && level.isa() >= Isa::Avx2 {
-        // SAFETY: the level has AVX2.
-        let done = unsafe { narrow_4_to_3(x, y) };
-        x = &x[4 * done..];
-        y = &mut y[3 * done..];
-    }
-    narrow_any(level, x, y, channels);
+    let done =
+        if channels == (Axis { before: 0, len: 3, after: 1 }) { narrow_4_to_3(level, x, y) } else { 0 };
+    narrow_any(level, &x[4 * done..], &mut y[3 * done..], channels);
 }
 
-/// As [`narrow`] for 4 channels to 3, eight pixels at a time; returns the pixels done.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn narrow_4_to_3(x: &[u8], y: &mut [u8]) -> usize {
+fn narrow_avx2(x: &[u8], y: &mut [u8]) -> usize {
     use std::arch::x86_64::{_mm_loadu_si128, _mm_setr_epi8, _mm_shuffle_epi8, _mm_storeu_si128};
     let order = _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
     let mut pixel = 0;

@@ -9,7 +9,7 @@ use std::arch::x86_64::{
 };
 use std::f32::consts::LOG2_E;
 
-use crate::conv::fgemm_x86::mask_512;
+use crate::conv::fgemm_simd::mask_512;
 use crate::math::{EXP, GONE, LN2_HIGH, LN2_LOW, ROUNDER};
 
 /// As `math::sigmoid`, which see.

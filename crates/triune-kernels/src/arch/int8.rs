@@ -65,6 +65,8 @@ pub(crate) trait Int8 {
     const LANES: usize;
     /// Bytes that an activation takes when packed: 1 where the dot product takes bytes, 2 where it takes i16.
     const WIDTH: usize;
+    /// Whether packed activations are signed bytes; elsewhere they are unsigned.
+    const SIGNED: bool = false;
     /// Rows of the block that each number of panels is best at, from large to small: what [`Int8::kernel`] has.
     const ROWS: &'static [&'static [usize]];
     /// Output columns that the depthwise kernel keeps in registers.

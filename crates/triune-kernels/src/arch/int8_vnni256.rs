@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// AVX-512 VL with VNNI, on half vectors.
-struct Vnni256;
+pub(crate) struct Vnni256;
 
 /// Methods that are AVX2's.
 macro_rules! as_in_avx2 {

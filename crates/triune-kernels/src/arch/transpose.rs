@@ -3,8 +3,14 @@
 //! Elements of neighbouring lines are interleaved, then pairs of them, then fours, as far as a register of 128 bits goes; what is
 //! left is an exchange of such quarters.
 
-#![expect(clippy::cast_ptr_alignment, reason = "loads and stores of any alignment")]
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(clippy::cast_ptr_alignment, reason = "loads and stores of any alignment")
+)]
 
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::{uint8x16_t, vld1q_u8, vst1q_u8, vzip1q_u8, vzip2q_u8};
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
     __m128i, __m512, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi8, _mm_unpacklo_epi8,
     _mm512_castpd_ps, _mm512_castps_pd, _mm512_loadu_ps, _mm512_setzero_ps, _mm512_shuffle_f32x4,
@@ -18,6 +24,7 @@ const SIDE: usize = 16;
 ///
 /// # Safety
 /// 16 lines of 64 bytes lie `src_step` apart from `src` on, and as many `dst_step` apart from `dst` on, the latter to write.
+#[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 pub(crate) unsafe fn words_avx512(src: *const u8, src_step: isize, dst: *mut u8, dst_step: isize) {
     let mut lines = [_mm512_setzero_ps(); SIDE];
@@ -55,36 +62,46 @@ pub(crate) unsafe fn words_avx512(src: *const u8, src_step: isize, dst: *mut u8,
     }
 }
 
+#[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 fn pairs_low(a: __m512, b: __m512) -> __m512 {
     _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
 }
 
+#[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 fn pairs_high(a: __m512, b: __m512) -> __m512 {
     _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
 }
 
-/// As [`words_avx512`] for bytes, with what every x86-64 has.
-///
-/// # Safety
-/// 16 lines of 16 bytes lie `src_step` apart from `src` on, and as many `dst_step` apart from `dst` on, the latter to write.
-#[target_feature(enable = "sse2")]
-pub(crate) unsafe fn bytes_sse2(src: *const u8, src_step: isize, dst: *mut u8, dst_step: isize) {
-    // SAFETY: a line of the caller's.
-    let line =
-        |index: usize| unsafe { _mm_loadu_si128(src.offset(index as isize * src_step).cast::<__m128i>()) };
-    let mut lines: [__m128i; SIDE] = std::array::from_fn(line);
-    // Line i interleaved with line i + 8: the numbers of line and column, as eight bits, turn by one bit each time.
-    for _ in 0..4 {
-        let old = lines;
-        for index in 0..SIDE / 2 {
-            lines[2 * index] = _mm_unpacklo_epi8(old[index], old[index + SIDE / 2]);
-            lines[2 * index + 1] = _mm_unpackhi_epi8(old[index], old[index + SIDE / 2]);
+macro_rules! bytes {
+    ($name:ident, $feature:literal, $vector:ty, $load:ident, $store:ident, $low:ident, $high:ident) => {
+        /// Bytes of lines become those of columns, with what every machine of the kind has; steps are in bytes.
+        ///
+        /// # Safety
+        /// 16 lines of 16 bytes lie `src_step` apart from `src` on, and as many `dst_step` apart from `dst` on, the latter to write.
+        #[target_feature(enable = $feature)]
+        pub(crate) unsafe fn $name(src: *const u8, src_step: isize, dst: *mut u8, dst_step: isize) {
+            // SAFETY: a line of the caller's.
+            let line = |index: usize| unsafe { $load(src.offset(index as isize * src_step).cast()) };
+            let mut lines: [$vector; SIDE] = std::array::from_fn(line);
+            // Line i interleaved with line i + 8: the numbers of line and column, as eight bits, turn by one bit each time.
+            for _ in 0..4 {
+                let old = lines;
+                for index in 0..SIDE / 2 {
+                    lines[2 * index] = $low(old[index], old[index + SIDE / 2]);
+                    lines[2 * index + 1] = $high(old[index], old[index + SIDE / 2]);
+                }
+            }
+            for (index, line) in lines.into_iter().enumerate() {
+                // SAFETY: a line of the caller's.
+                unsafe { $store(dst.offset(index as isize * dst_step).cast(), line) };
+            }
         }
-    }
-    for (index, line) in lines.into_iter().enumerate() {
-        // SAFETY: a line of the caller's.
-        unsafe { _mm_storeu_si128(dst.offset(index as isize * dst_step).cast(), line) };
-    }
+    };
 }
+
+#[cfg(target_arch = "x86_64")]
+bytes!(bytes_sse2, "sse2", __m128i, _mm_loadu_si128, _mm_storeu_si128, _mm_unpacklo_epi8, _mm_unpackhi_epi8);
+#[cfg(target_arch = "aarch64")]
+bytes!(bytes_neon, "neon", uint8x16_t, vld1q_u8, vst1q_u8, vzip1q_u8, vzip2q_u8);

@@ -93,10 +93,12 @@ impl Group {
             match level.isa() {
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => {
-                    super::fdepthwise_x86::pixels_avx512(pixels, self);
+                    super::fdepthwise_simd::pixels_avx512(pixels, self);
                 }
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => super::fdepthwise_x86::pixels_avx2(pixels, self),
+                Isa::Avx2 => super::fdepthwise_simd::pixels_avx2(pixels, self),
+                #[cfg(target_arch = "aarch64")]
+                Isa::Neon | Isa::NeonDot => super::fdepthwise_simd::pixels_neon(pixels, self),
                 _ => self.run_scalar(pixels),
             }
         }

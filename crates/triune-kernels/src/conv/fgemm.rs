@@ -68,7 +68,7 @@ impl Panels {
     pub(crate) fn new(level: Level, n: usize) -> Self {
         let (rows, columns) = match level.isa() {
             Isa::Scalar => (4, 16),
-            Isa::Avx2 => (6, 16),
+            Isa::Avx2 | Isa::Neon | Isa::NeonDot => (6, 16),
             Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => (14, 32),
         };
         Self { level, rows, columns, n }
@@ -123,10 +123,14 @@ impl Panels {
             match self.level.isa() {
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => {
-                    super::fgemm_x86::tile_avx512(rows, width / 16, a, runs, run_len, b, finish);
+                    super::fgemm_simd::tile_avx512(rows, width / 16, a, runs, run_len, b, finish);
                 }
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => super::fgemm_x86::tile_avx2(rows, width / 8, a, runs, run_len, b, finish),
+                Isa::Avx2 => super::fgemm_simd::tile_avx2(rows, width / 8, a, runs, run_len, b, finish),
+                #[cfg(target_arch = "aarch64")]
+                Isa::Neon | Isa::NeonDot => {
+                    super::fgemm_simd::tile_neon(rows, width / 4, a, runs, run_len, b, finish);
+                }
                 _ if width == 16 => tile_scalar::<16>(rows, a, runs, run_len, b, finish),
                 _ => tile_scalar::<8>(rows, a, runs, run_len, b, finish),
             }
@@ -154,16 +158,21 @@ impl Panels {
         finish: &[Finish],
     ) {
         debug_assert!(b.len() == finish.len() && b.len() <= Self::TOGETHER);
-        #[cfg(target_arch = "x86_64")]
         if b.len() > 1 {
             // SAFETY: as promised by the caller; the level vouches for the instruction set.
             let done = unsafe {
                 match self.level.isa() {
+                    #[cfg(target_arch = "x86_64")]
                     Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => {
-                        super::fgemm_x86::tiles_avx512(rows, width / 16, a, run_len, b, finish)
+                        super::fgemm_simd::tiles_avx512(rows, width / 16, a, run_len, b, finish)
                     }
-                    Isa::Avx2 => super::fgemm_x86::tiles_avx2(rows, width / 8, a, run_len, b, finish),
-                    Isa::Scalar => false,
+                    #[cfg(target_arch = "x86_64")]
+                    Isa::Avx2 => super::fgemm_simd::tiles_avx2(rows, width / 8, a, run_len, b, finish),
+                    #[cfg(target_arch = "aarch64")]
+                    Isa::Neon | Isa::NeonDot => {
+                        super::fgemm_simd::tiles_neon(rows, width / 4, a, run_len, b, finish)
+                    }
+                    _ => false,
                 }
             };
             if done {

@@ -4,12 +4,12 @@
 
 mod fconv;
 mod fdepthwise;
-#[cfg(target_arch = "x86_64")]
-mod fdepthwise_x86;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod fdepthwise_simd;
 mod fepilogue;
 pub(crate) mod fgemm;
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod fgemm_x86;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) mod fgemm_simd;
 mod fpack;
 mod q8;
 mod qconv;
@@ -26,8 +26,8 @@ pub use q8::{Q8, QAdd};
 pub use qconv::{QConv, QConvSpec};
 pub(crate) use qpack::Lines;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) use qdepthwise::{DepthwiseJob, depthwise_row};
 pub(crate) use qgemm::Block;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) use qgemm::{GemmJob, gemm_block, gemm_tile};

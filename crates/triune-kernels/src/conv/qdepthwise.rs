@@ -7,8 +7,14 @@
 
 use std::ops::Range;
 
+#[cfg(target_arch = "aarch64")]
+use crate::arch::int8_neon::{Neon, row_dot, row_neon};
 #[cfg(target_arch = "x86_64")]
-use crate::arch::{int8_avx2, int8_avx512, int8_vnni256};
+use crate::arch::{
+    int8_avx2::{Avx2, row_avx2},
+    int8_avx512::{Avx512, row_avx512, row_vnni},
+    int8_vnni256::{Vnni256, row_vnni256},
+};
 use crate::{
     Isa, Pool,
     arch::int8::{Int8, fill},
@@ -36,6 +42,7 @@ pub(crate) struct QDepthwise {
 struct Part {
     channels: Range<usize>,
     packed: Packed,
+    vector: Vector,
     row: RowFn,
 }
 
@@ -82,25 +89,27 @@ impl QDepthwise {
             return None;
         }
         let (row, vector, half): (RowFn, _, Option<(RowFn, Vector)>) = match isa {
-            Isa::Scalar => return None,
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => (int8_avx2::row_avx2, Vector { lanes: 8, width: 2 }, None),
+            Isa::Avx2 => (row_avx2, Vector::of::<Avx2>(), None),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => {
-                let half = (int8_avx2::row_avx2 as RowFn, Vector { lanes: 8, width: 2 });
-                (int8_avx512::row_avx512, Vector { lanes: 16, width: 2 }, Some(half))
+                let half = (row_avx2 as RowFn, Vector::of::<Avx2>());
+                (row_avx512, Vector::of::<Avx512<false>>(), Some(half))
             }
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vnni | Isa::Amx => {
-                let half = (int8_vnni256::row_vnni256 as RowFn, Vector { lanes: 8, width: 1 });
-                (int8_avx512::row_vnni, Vector { lanes: 16, width: 1 }, Some(half))
+                let half = (row_vnni256 as RowFn, Vector::of::<Vnni256>());
+                (row_vnni, Vector::of::<Avx512<true>>(), Some(half))
             }
-            #[cfg(not(target_arch = "x86_64"))]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => return None,
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => (row_neon, Vector::of::<Neon<false>>(), None),
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonDot => (row_dot, Vector::of::<Neon<true>>(), None),
+            _ => return None,
         };
         let part = |channels: Range<usize>, row, vector| {
             let packed = qpack::depthwise(p, weights, channels.clone(), vector);
-            Part { channels, packed, row }
+            Part { channels, packed, vector, row }
         };
         let channels = p.out_channels;
         let whole = channels / (4 * vector.lanes) * 4 * vector.lanes;
@@ -246,7 +255,7 @@ unsafe fn strip_of<S: Int8, const K: usize, const STEP: usize>(strip: &Strip<'_>
 #[inline(always)]
 unsafe fn columns<S: Int8, const K: usize, const STEP: usize, const P: usize>(strip: &Strip<'_>, x: usize) {
     let p = strip.job.p;
-    let flip = fill(p.input.flip());
+    let flip = fill(strip.job.part.vector.flip(p.input));
     let width = strip.job.views.in_map.w;
     let left = (x * STEP).wrapping_sub(p.geometry.pad[1]);
     let vector = 16 * S::LANES * S::WIDTH;
@@ -351,7 +360,7 @@ unsafe fn column<S: Int8>(strip: &Strip<'_>, quad: usize, x: usize, flip: i32) -
 #[inline(always)]
 unsafe fn any_width<S: Int8>(strip: &Strip<'_>, x: usize) {
     let g = &strip.job.p.geometry;
-    let flip = fill(strip.job.p.input.flip());
+    let flip = fill(strip.job.part.vector.flip(strip.job.p.input));
     let vector = 16 * S::LANES * S::WIDTH;
     // SAFETY: the caller's contract.
     unsafe {

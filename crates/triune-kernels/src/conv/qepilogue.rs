@@ -170,6 +170,10 @@ fn lookup(isa: Isa) -> Lookup {
     if isa >= Isa::Avx512 {
         return crate::arch::int8_avx512::lookup();
     }
+    #[cfg(target_arch = "aarch64")]
+    if isa >= Isa::Neon {
+        return crate::arch::int8_neon::lookup;
+    }
     let _ = isa;
     lookup_bytes
 }

@@ -1,7 +1,7 @@
 //! Quantized convolution as a matrix product: rows are output pixels, depth is kernel taps × channels.
 //!
 //! A task takes a tile of pixels. It gathers their windows into scratch, one row of bytes per pixel (im2col, in runs of
-//! channels; a 1×1 window over unsigned bytes is read where it lies), and multiplies them by panels of packed
+//! channels; a 1×1 window over bytes of the sign that the dot product takes is read where it lies), and multiplies them by panels of packed
 //! weights. A microkernel goes over the whole depth, so sums never leave registers before they are bytes.
 #![expect(clippy::inline_always, reason = "vector code must be inlined where the instruction set is enabled")]
 
@@ -28,7 +28,7 @@ pub(crate) struct QGemm {
     packed: Packed,
     epilogue: Epilogue,
     vector: Vector,
-    tile: unsafe fn(&GemmJob<'_>, usize, usize),
+    tile: TileFn,
     /// Bytes from one gathered row to the next.
     row_bytes: usize,
     /// Pixels of a tile at most.
@@ -36,6 +36,8 @@ pub(crate) struct QGemm {
     /// Panels that a microkernel takes at most.
     max_panels: usize,
 }
+
+type TileFn = unsafe fn(&GemmJob<'_>, usize, usize);
 
 /// One run over a pair of maps.
 pub(crate) struct GemmJob<'a> {
@@ -77,18 +79,27 @@ pub(crate) struct Block<'a> {
 
 impl QGemm {
     pub(crate) fn new(p: &Params, weights: &[i8], isa: Isa) -> Option<Self> {
-        let (tile, vector, max_panels): (unsafe fn(&GemmJob<'_>, usize, usize), _, _) = match isa {
-            Isa::Scalar => return None,
+        #[cfg(target_arch = "aarch64")]
+        use crate::arch::int8_neon::{Neon, tile_dot, tile_neon};
+        #[cfg(target_arch = "x86_64")]
+        use crate::arch::{
+            int8_avx2::{Avx2, tile_avx2},
+            int8_avx512::{Avx512, tile_avx512, tile_vnni},
+        };
+        let (tile, vector, max_panels): (TileFn, _, _) = match isa {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => (crate::arch::int8_avx2::tile_avx2, Vector { lanes: 8, width: 2 }, 2),
+            Isa::Avx2 => (tile_avx2, Vector::of::<Avx2>(), Avx2::ROWS.len()),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => (crate::arch::int8_avx512::tile_avx512, Vector { lanes: 16, width: 2 }, 4),
+            Isa::Avx512 => (tile_avx512, Vector::of::<Avx512<false>>(), Avx512::<false>::ROWS.len()),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vnni | Isa::Amx => {
-                (crate::arch::int8_avx512::tile_vnni, Vector { lanes: 16, width: 1 }, 4)
+                (tile_vnni, Vector::of::<Avx512<true>>(), Avx512::<true>::ROWS.len())
             }
-            #[cfg(not(target_arch = "x86_64"))]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => return None,
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => (tile_neon, Vector::of::<Neon<false>>(), Neon::<false>::ROWS.len()),
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonDot => (tile_dot, Vector::of::<Neon<true>>(), Neon::<true>::ROWS.len()),
+            _ => return None,
         };
         let packed = qpack::panels(p, weights, vector);
         // An odd number of cache lines, so that the rows of a microkernel do not fall into the same cache sets.
@@ -112,7 +123,7 @@ impl QGemm {
             && g.kernel == [1, 1]
             && g.stride == [1, 1]
             && g.pad == [0; 4]
-            && !p.input.signed
+            && self.vector.flip(p.input) == 0
             && depth.is_multiple_of(4);
         let direct = if in_place { pixel_stride(&views.in_map) } else { None };
         let pixels = views.out_map.pixels();
@@ -277,8 +288,8 @@ unsafe fn gather<S: Int8>(job: &GemmJob<'_>, group: usize, first: usize, rows: u
     let g = &p.geometry;
     let [kh, kw] = g.kernel;
     let depth = p.in_channels / g.groups;
-    let flip = p.input.flip();
-    let zero_point = qpack::unsigned_zero_point(p) as u8;
+    let vector = job.gemm.vector;
+    let (flip, zero_point) = (vector.flip(p.input), vector.zero_point(p.input) as u8);
     // The taps of a kernel row are one run if columns and channels follow each other without gap.
     let merged = g.groups == 1 && g.dilation[1] == 1 && (map.stride_w == depth || kw == 1);
     let (runs, run) = if merged { (1, kw * depth) } else { (kw, depth) };

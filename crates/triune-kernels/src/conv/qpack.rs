@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::qconv::Params;
+use crate::{Q8, arch::int8::Int8};
 
 /// Bytes that start at a cache line.
 #[derive(Debug)]
@@ -43,11 +44,32 @@ impl Lines {
     }
 }
 
-/// Shape of a vector: 32-bit lanes, and bytes of an activation.
+/// What operands an instruction set's dot product takes: 32-bit lanes, bytes of an activation, and whether those are signed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Vector {
     pub(crate) lanes: usize,
     pub(crate) width: usize,
+    signed: bool,
+}
+
+impl Vector {
+    pub(crate) const fn of<S: Int8>() -> Self {
+        Self { lanes: S::LANES, width: S::WIDTH, signed: S::SIGNED }
+    }
+
+    /// What a byte of the input is xored with to become what the dot product takes.
+    pub(crate) const fn flip(self, input: Q8) -> u8 {
+        if input.signed == self.signed { 0 } else { 0x80 }
+    }
+
+    /// The value of the input's zero point then.
+    pub(crate) const fn zero_point(self, input: Q8) -> i32 {
+        match (self.signed, input.signed) {
+            (false, true) => input.zero_point + 128,
+            (true, false) => input.zero_point - 128,
+            _ => input.zero_point,
+        }
+    }
 }
 
 /// Packed parameters. Weight panels: group, panel of `lanes` output channels, step over 4 bytes of depth, lane, 4 bytes.
@@ -62,22 +84,17 @@ pub(crate) struct Packed {
     pub(crate) steps: usize,
 }
 
-/// What a signed or unsigned activation's zero point is after its byte was made unsigned.
-pub(crate) fn unsigned_zero_point(p: &Params) -> i32 {
-    p.input.zero_point + if p.input.signed { 128 } else { 0 }
-}
-
-/// The bias of sums over unsigned activations: bias − `zero_point` · Σ weights.
+/// The bias of sums over packed activations: bias − zero point · Σ weights.
 ///
 /// Modulo 2³², as the sums are: the final sum fits i32, so that it comes out right whatever overflows on the way.
-fn folded_bias(p: &Params, channel: usize, weights: &[i8]) -> i32 {
+fn folded_bias(p: &Params, vector: Vector, channel: usize, weights: &[i8]) -> i32 {
     let total: i64 = weights.iter().map(|&w| i64::from(w)).sum();
-    (i64::from(p.bias[channel]) - i64::from(unsigned_zero_point(p)) * total) as i32
+    (i64::from(p.bias[channel]) - i64::from(vector.zero_point(p.input)) * total) as i32
 }
 
 /// Packs for the matrix product.
 pub(crate) fn panels(p: &Params, weights: &[i8], vector: Vector) -> Packed {
-    let Vector { lanes, width } = vector;
+    let Vector { lanes, width, .. } = vector;
     let groups = p.geometry.groups;
     let columns = p.out_channels / groups;
     let depth = weights.len() / p.out_channels;
@@ -93,7 +110,7 @@ pub(crate) fn panels(p: &Params, weights: &[i8], vector: Vector) -> Packed {
     for (channel, row) in weights.chunks_exact(depth).enumerate() {
         let (group, column) = (channel / columns, channel % columns);
         let (panel, lane) = (group * panels + column / lanes, column % lanes);
-        packed.bias[panel * lanes + lane] = folded_bias(p, channel, row);
+        packed.bias[panel * lanes + lane] = folded_bias(p, vector, channel, row);
         packed.multiplier[panel * lanes + lane] = p.multiplier[channel];
         for (k, &w) in row.iter().enumerate() {
             let index = ((panel * steps + k / per_step) * lanes + lane) * per_step + k % per_step;
@@ -106,7 +123,7 @@ pub(crate) fn panels(p: &Params, weights: &[i8], vector: Vector) -> Packed {
 /// Packs a range of channels for the depthwise kernel: block of 4 · `lanes` channels, group of 4 kernel rows, kernel column, then the
 /// interleaved order: vector, lane, row; with 2-byte weights rows 0 and 1 of all vectors before rows 2 and 3.
 pub(crate) fn depthwise(p: &Params, weights: &[i8], channels: Range<usize>, vector: Vector) -> Packed {
-    let Vector { lanes, width } = vector;
+    let Vector { lanes, width, .. } = vector;
     let [kh, kw] = p.geometry.kernel;
     let (blocks, quads) = (channels.len().div_ceil(4 * lanes), kh.div_ceil(4));
     let mut packed = Packed {
@@ -124,7 +141,7 @@ pub(crate) fn depthwise(p: &Params, weights: &[i8], channels: Range<usize>, vect
         // Unpacking works within 16-byte parts: vector j holds channels 4j..4j + 4 of every part.
         let (j, lane) = (within % 16 / 4, within / 16 * 4 + within % 4);
         let at = (block * 4 + j) * lanes + lane;
-        packed.bias[at] = folded_bias(p, channel, taps);
+        packed.bias[at] = folded_bias(p, vector, channel, taps);
         packed.multiplier[at] = p.multiplier[channel];
         for (tap, &w) in taps.iter().enumerate() {
             let (ky, kx) = (tap / kw, tap % kw);

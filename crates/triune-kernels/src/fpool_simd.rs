@@ -1,6 +1,9 @@
-//! The taps of a window on AVX2 and AVX-512: vectors of channels, several of them side by side so that one waits for its last
+//! The taps of a window on AVX2, AVX-512 and NEON: vectors of channels, several of them side by side so that one waits for its last
 //! tap while the others go on.
 
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::{vaddq_f32, vdivq_f32, vdupq_n_f32, vld1q_f32, vst1q_f32};
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
     _CMP_UNORD_Q, _mm256_add_ps, _mm256_blendv_ps, _mm256_cmp_ps, _mm256_div_ps, _mm256_loadu_ps,
     _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps, _mm256_set1_ps, _mm256_storeu_ps, _mm512_add_ps,
@@ -8,7 +11,10 @@ use std::arch::x86_64::{
     _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_set1_ps, _mm512_storeu_ps,
 };
 
-use crate::conv::fgemm_x86::{mask_256, mask_512};
+#[cfg(target_arch = "aarch64")]
+use crate::arch::neon;
+#[cfg(target_arch = "x86_64")]
+use crate::conv::fgemm_simd::{mask_256, mask_512};
 use crate::fpool::{Join, Region};
 
 const MAX: u8 = 0;
@@ -17,8 +23,8 @@ const MEAN: u8 = 2;
 const MEAN_BY_ROWS: u8 = 3;
 
 macro_rules! pool {
-    ($name:ident, $channels:ident, $kernel:ident, $features:literal, $lanes:literal, $splat:ident, $load:ident, $store:ident,
-     $add:ident, $div:ident, $max:ident, $or_nan:expr, $mask:ident, $masked_load:expr, $masked_store:ident) => {
+    ($name:ident, $channels:ident, $kernel:ident, $features:literal, $lanes:literal, $splat:path, $load:path, $store:path,
+     $add:path, $div:path, $max:path, $or_nan:expr, $mask:path, $masked_load:expr, $masked_store:path) => {
         /// # Safety
         /// The region's taps can be read for as many channels as `out` has, on a machine with the features.
         #[target_feature(enable = $features)]
@@ -113,6 +119,7 @@ macro_rules! pool {
     };
 }
 
+#[cfg(target_arch = "x86_64")]
 pool!(
     pixel_avx512,
     channels_avx512,
@@ -130,6 +137,7 @@ pool!(
     |from: *const f32, mask| _mm512_maskz_loadu_ps(mask, from),
     _mm512_mask_storeu_ps
 );
+#[cfg(target_arch = "x86_64")]
 pool!(
     pixel_avx2,
     channels_avx2,
@@ -146,4 +154,22 @@ pool!(
     mask_256,
     |from: *const f32, mask| _mm256_maskload_ps(from, mask),
     _mm256_maskstore_ps
+);
+#[cfg(target_arch = "aarch64")]
+pool!(
+    pixel_neon,
+    channels_neon,
+    kernel_neon,
+    "neon",
+    4,
+    vdupq_n_f32,
+    vld1q_f32,
+    vst1q_f32,
+    vaddq_f32,
+    vdivq_f32,
+    neon::max,
+    neon::or_nan,
+    neon::lanes,
+    neon::load_first,
+    neon::store_first
 );

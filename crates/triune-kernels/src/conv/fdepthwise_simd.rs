@@ -1,6 +1,9 @@
-//! Depthwise pixels on AVX2 and AVX-512: vectors of channels, a few pixels at a time so that weights are loaded once for all
+//! Depthwise pixels on AVX2, AVX-512 and NEON: vectors of channels, a few pixels at a time so that weights are loaded once for all
 //! of them, or a few vectors at a time where pixels are few. Accumulators stay in registers for all taps.
 
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::{vaddq_f32, vdupq_n_f32, vld1q_f32, vst1q_f32};
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
     _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps,
     _mm256_min_ps, _mm256_set1_ps, _mm256_setzero_ps, _mm256_storeu_ps, _mm512_add_ps, _mm512_fmadd_ps,
@@ -8,12 +11,16 @@ use std::arch::x86_64::{
     _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
 };
 
+#[cfg(target_arch = "aarch64")]
+use crate::arch::neon;
+
 use super::fdepthwise::Group;
-use super::fgemm_x86::{mask_256, mask_512};
+#[cfg(target_arch = "x86_64")]
+use super::fgemm_simd::{mask_256, mask_512};
 
 macro_rules! depthwise {
-    ($name:ident, $channels:ident, $kernel:ident, $features:literal, $lanes:literal, $zero:ident, $splat:ident, $load:ident,
-     $store:ident, $fma:ident, $add:ident, $min:ident, $max:ident, $mask:ident, $masked_load:expr, $masked_store:ident,
+    ($name:ident, $channels:ident, $kernel:ident, $features:literal, $lanes:literal, $zero:path, $splat:path, $load:path,
+     $store:path, $fma:path, $add:path, $min:path, $max:path, $mask:path, $masked_load:expr, $masked_store:path,
      [$([$pixels:literal, $vectors:literal]),*]) => {
         /// # Safety
         /// As `Group::run`, on a machine with the features.
@@ -112,6 +119,7 @@ macro_rules! depthwise {
     };
 }
 
+#[cfg(target_arch = "x86_64")]
 depthwise!(
     pixels_avx512,
     channels_avx512,
@@ -131,6 +139,7 @@ depthwise!(
     _mm512_mask_storeu_ps,
     [[1, 4], [2, 4], [3, 3], [4, 2], [5, 2], [6, 2]]
 );
+#[cfg(target_arch = "x86_64")]
 depthwise!(
     pixels_avx2,
     channels_avx2,
@@ -149,4 +158,24 @@ depthwise!(
     |from: *const f32, mask| _mm256_maskload_ps(from, mask),
     _mm256_maskstore_ps,
     [[1, 4], [2, 4], [3, 3], [4, 2], [5, 2], [6, 2]]
+);
+#[cfg(target_arch = "aarch64")]
+depthwise!(
+    pixels_neon,
+    channels_neon,
+    kernel_neon,
+    "neon",
+    4,
+    neon::zero,
+    vdupq_n_f32,
+    vld1q_f32,
+    vst1q_f32,
+    neon::fma,
+    vaddq_f32,
+    neon::min,
+    neon::max,
+    neon::lanes,
+    neon::load_first,
+    neon::store_first,
+    [[1, 8], [2, 8], [3, 6], [4, 4], [5, 4], [6, 4]]
 );

@@ -1,6 +1,9 @@
-//! The f32 tile on AVX2 and AVX-512: one broadcast per row, one load per vector of columns, one fused multiply-add per
-//! pair. Accumulators stay in registers for the whole of k: 6×16 of 16 registers, 14×32 of 32.
+//! The f32 tile on AVX2, AVX-512 and NEON: one broadcast per row, one load per vector of columns, one fused multiply-add per
+//! pair. Accumulators stay in registers for the whole of k: 6×16 of 16 registers, 14×32 of 32, on NEON 6×16 of 32.
 
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::{float32x4_t, vaddq_f32, vdupq_n_f32, vld1q_dup_f32, vld1q_f32, vst1q_f32};
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
     __m256i, __mmask16, _mm256_add_ps, _mm256_broadcast_ss, _mm256_cmpgt_epi32, _mm256_fmadd_ps,
     _mm256_loadu_ps, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps, _mm256_min_ps,
@@ -8,15 +11,17 @@ use std::arch::x86_64::{
     _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_max_ps,
     _mm512_min_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
 };
-
 use std::mem::MaybeUninit;
+
+#[cfg(target_arch = "aarch64")]
+use crate::arch::neon;
 
 use super::fgemm::{Finish, Staged};
 
 macro_rules! tile {
-    ($name:ident, $kernel:ident, $finish:ident, $many:ident, $wide:ident, $features:literal, $lanes:literal, $zero:ident, $splat:ident,
-     $load:ident, $store:ident, $fma:ident, $add:ident, $min:ident, $max:ident, $mask:ident, $masked_load:expr,
-     $masked_store:ident, $broadcast:expr, [$($rows:literal),*], [$([$few:literal, $panels:literal]),*]) => {
+    ($name:ident, $kernel:ident, $finish:ident, $many:ident, $wide:ident, $features:literal, $lanes:literal, $zero:path, $splat:path,
+     $load:path, $store:path, $fma:path, $add:path, $min:path, $max:path, $mask:path, $masked_load:expr,
+     $masked_store:path, $broadcast:expr, [$whole:literal, $half:literal], [$($rows:literal),*], [$([$few:literal, $panels:literal]),*]) => {
         /// # Safety
         /// As `Panels::tile`, with `vectors` the panel's width in registers, on a machine with the features.
         #[target_feature(enable = $features)]
@@ -33,8 +38,8 @@ macro_rules! tile {
             unsafe {
                 match (rows, vectors) {
                     $(
-                        ($rows, 2) => $kernel::<$rows, 2>(a, runs, run_len, b, finish),
-                        ($rows, 1) => $kernel::<$rows, 1>(a, runs, run_len, b, finish),
+                        ($rows, $whole) => $kernel::<$rows, $whole>(a, runs, run_len, b, finish),
+                        ($rows, $half) => $kernel::<$rows, $half>(a, runs, run_len, b, finish),
                     )*
                     _ => unreachable!("no tile of {rows} rows and {vectors} vectors"),
                 }
@@ -77,9 +82,10 @@ macro_rules! tile {
                 // SAFETY: readable for the whole width.
                 *bias = unsafe { $load(finish.bias.add(vector * $lanes)) };
             }
-            // A panel is as narrow as its columns allow: only the last vector can lack some.
-            debug_assert!(finish.used > (VECTORS - 1) * $lanes);
-            let (whole, mask) = (finish.used == VECTORS * $lanes, $mask(finish.used - (VECTORS - 1) * $lanes));
+            let mut masks = [$mask(0); VECTORS];
+            for (vector, mask) in masks.iter_mut().enumerate() {
+                *mask = $mask(finish.used.saturating_sub(vector * $lanes));
+            }
             // Row by row, spelled out: accumulators that are indexed at run time cannot be registers.
             $(
                 if let Some(sums) = sums.get($rows - 1) {
@@ -88,7 +94,8 @@ macro_rules! tile {
                     unsafe {
                         let output = (*finish.output.add($rows - 1)).wrapping_add(finish.offset);
                         for (vector, sum) in sums.iter().enumerate() {
-                            let (at, whole) = (vector * $lanes, whole || vector + 1 < VECTORS);
+                            let (at, mask) = (vector * $lanes, masks[vector]);
+                            let whole = finish.used >= at + $lanes;
                             let mut y = $add(*sum, bias[vector]);
                             if !finish.residual.is_null() {
                                 let residual = (*finish.residual.add($rows - 1)).wrapping_add(finish.offset + at);
@@ -123,8 +130,8 @@ macro_rules! tile {
             unsafe {
                 match (rows, b.len(), vectors) {
                     $(
-                        ($few, $panels, 2) => $wide::<$few, $panels, 2>(a, run_len, b, finish),
-                        ($few, $panels, 1) => $wide::<$few, $panels, 1>(a, run_len, b, finish),
+                        ($few, $panels, $whole) => $wide::<$few, $panels, $whole>(a, run_len, b, finish),
+                        ($few, $panels, $half) => $wide::<$few, $panels, $half>(a, run_len, b, finish),
                     )*
                     _ => return false,
                 }
@@ -211,6 +218,7 @@ macro_rules! tile {
 }
 
 /// The lanes of the first `left` floats.
+#[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(crate) fn mask_512(left: usize) -> __mmask16 {
@@ -218,6 +226,7 @@ pub(crate) fn mask_512(left: usize) -> __mmask16 {
 }
 
 /// The lanes of the first `left` floats.
+#[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(crate) fn mask_256(left: usize) -> __m256i {
@@ -225,6 +234,7 @@ pub(crate) fn mask_256(left: usize) -> __m256i {
     _mm256_cmpgt_epi32(_mm256_set1_epi32(left.min(8) as i32), lanes)
 }
 
+#[cfg(target_arch = "x86_64")]
 tile!(
     tile_avx512,
     kernel_avx512,
@@ -245,9 +255,11 @@ tile!(
     |from: *const f32, mask| _mm512_maskz_loadu_ps(mask, from),
     _mm512_mask_storeu_ps,
     |x: *const f32| _mm512_set1_ps(*x),
+    [2, 1],
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14],
     [[1, 2], [1, 3], [1, 4], [2, 2], [2, 3], [2, 4], [3, 2], [3, 3], [3, 4]]
 );
+#[cfg(target_arch = "x86_64")]
 tile!(
     tile_avx2,
     kernel_avx2,
@@ -268,6 +280,32 @@ tile!(
     |from: *const f32, mask| _mm256_maskload_ps(from, mask),
     _mm256_maskstore_ps,
     |x: *const f32| _mm256_broadcast_ss(&*x),
+    [2, 1],
+    [1, 2, 3, 4, 5, 6],
+    [[1, 2], [1, 3], [1, 4], [2, 2]]
+);
+#[cfg(target_arch = "aarch64")]
+tile!(
+    tile_neon,
+    kernel_neon,
+    finish_neon,
+    tiles_neon,
+    wide_neon,
+    "neon",
+    4,
+    neon::zero,
+    vdupq_n_f32,
+    vld1q_f32,
+    vst1q_f32,
+    neon::fma,
+    vaddq_f32,
+    neon::min,
+    neon::max,
+    neon::lanes,
+    neon::load_first,
+    neon::store_first,
+    |x: *const f32| -> float32x4_t { vld1q_dup_f32(x) },
+    [4, 2],
     [1, 2, 3, 4, 5, 6],
     [[1, 2], [1, 3], [1, 4], [2, 2]]
 );
