@@ -26,7 +26,7 @@ from triune import _files, _native
 from triune.batch import Preprocess
 from triune.cli import main
 from triune.cli.data import Input, load
-from triune.errors import FileError
+from triune.errors import ArgumentError, FileError
 from triune.icraft.host_backend import HostBackend
 from triune.icraft.xir import Framework, Network
 from triune.icraft.xrt import HostDevice, Session
@@ -147,6 +147,33 @@ def test_devices_are_written_directly(write: Write) -> None:
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
     with pytest.raises(RuntimeError, match="cannot write /dev/full: No space left on device"):
         write(Path("/dev/full"))
+
+
+def test_what_is_written_directly_is_the_callers_to_open(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        for direct in (Path("/dev/null"), tmp_path / "pipe"):
+            assert _native.OutputFile(direct).descriptor() is None
+    finally:
+        os.close(reader)
+    path = tmp_path / "file"
+    output = _native.OutputFile(path)
+    descriptor = output.descriptor()
+    assert descriptor is not None
+    os.write(descriptor, b"new")
+    assert not path.exists()
+    output.commit(sync=False)
+    assert path.read_bytes() == b"new"
+    with pytest.raises(ArgumentError, match="has been put in its place"):
+        output.descriptor()
+    output.discard()
+    assert path.read_bytes() == b"new"
+    given_up = _native.OutputFile(path)
+    given_up.discard()
+    given_up.commit()
+    assert path.read_bytes() == b"new"
+    assert sorted(os.listdir(tmp_path)) == ["file", "pipe"]
 
 
 def test_new_files_have_the_masks_mode(tmp_path: Path) -> None:

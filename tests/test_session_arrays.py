@@ -259,3 +259,14 @@ def test_out_shares_no_memory(session: triune.Session) -> None:
         errors.ArgumentError, match="out: expected arrays of outputs that are asked for, got one for 'sum'"
     ):
         session.run(["twice"], {"x": x, "k": K}, out={"sum": one})
+
+
+def test_arrays_in_lists_and_optional_ones_have_eight_axes_at_most() -> None:
+    deep = np.zeros((1,) * 9, np.float32)
+    for kind, given in (("seq(float)", [X, deep]), ("optional(float)", deep)):
+        model = onnx.parser.parse_model(
+            f'<ir_version: 8, opset_import: ["" : 18]> g ({kind} x) => ({kind} y) {{ y = Identity (x) }}'
+        )
+        with pytest.raises(errors.ArgumentError, match=r"x.*8 dimensions at most.* 9"):
+            triune.Session(model).run({"x": given})
+        triune.Session(model).run({"x": [deep[0]] if isinstance(given, list) else deep[0]})

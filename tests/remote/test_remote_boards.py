@@ -28,6 +28,9 @@ from triune.errors import (
     UnsupportedError,
 )
 
+NUMBERS = ["came", "refused", "left", "lost", "panics", "connections", "boards"]
+"""What a server counts."""
+
 
 @pytest.fixture
 def server() -> Iterator[_native.BoardServer]:
@@ -348,3 +351,33 @@ def test_a_stranger_too_many_sends_the_oldest_away() -> None:
     for client in clients:
         client.close()
     assert server.stop()
+
+
+def test_a_server_counts_who_comes_and_goes() -> None:
+    server = _native.BoardServer("zg330", "127.0.0.1:0", boards=1, threads=1)
+
+    def becomes(**wanted: int) -> bool:
+        end = time.monotonic() + 20
+        while server.statistics() != dict.fromkeys(NUMBERS, 0) | wanted and time.monotonic() < end:
+            time.sleep(0.01)
+        return server.statistics() == dict.fromkeys(NUMBERS, 0) | wanted
+
+    assert becomes()
+    first = connect(server, share=True)
+    assert becomes(came=1, connections=1, boards=1)
+    second = connect(server, share=True, board=0)
+    assert becomes(came=2, connections=2, boards=1)
+    with pytest.raises(BoardInUseError):
+        connect(server)
+    assert becomes(came=3, refused=1, connections=2, boards=1)
+    first.close()
+    assert becomes(came=3, refused=1, left=1, connections=1, boards=1)
+    second.close()
+    assert becomes(came=3, refused=1, left=2)
+    with socket.create_connection(server.address) as stranger:
+        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" * 8)
+        assert stranger.recv(1 << 16) is not None
+    assert becomes(came=4, refused=1, left=2, lost=1)
+    assert server.stop()
+    with pytest.raises(ReleasedError):
+        server.statistics()
