@@ -12,7 +12,7 @@ use triune_device::{
         Select, TMatMul, Take, Warp, Weigh, Window,
     },
     spec::VectorSpec,
-    timeline,
+    timeline, work,
 };
 use triune_tensor::{
     DType, Requantize, Rounding,
@@ -39,15 +39,22 @@ fn spec() -> DeviceSpec {
     spec
 }
 
-fn time(command: impl Into<Command>) -> CommandTime {
-    let found = timeline(&spec(), [command.into()], &PLACEMENT, &TimingOptions::default()).expect("timed");
+fn time(command: &Command) -> CommandTime {
+    let found = timeline(&spec(), [*command], &PLACEMENT, &TimingOptions::default()).expect("timed");
     found.commands[0]
 }
 
-/// Bytes read from each of [`PLACEMENT`]'s memories, bytes written, cycles, products.
+/// Bytes read from each of [`PLACEMENT`]'s memories, bytes written, cycles, products. The limit of a run's work counts whichever
+/// of the latter are more, and elements where nothing is computed with them.
 #[track_caller]
 fn is(command: impl Into<Command>, read: [u64; 3], written: u64, compute: u64, macs: u64) {
-    let (spec, found) = (spec(), time(command));
+    let command = command.into();
+    let operations = match &command {
+        Command::Copy(_) | Command::Fill(_) => ELEMENTS,
+        _ => compute.max(macs),
+    };
+    assert_eq!(work::operations(&command), operations, "{command:?}: operations");
+    let (spec, found) = (spec(), time(&command));
     let at = |name: &str| spec.memory_index(name).expect("a memory");
     assert_eq!(PLACEMENT.map(|name| found.bytes_read[at(name)]), read, "{:?}: read", found.opcode);
     let all: u64 = PLACEMENT.iter().map(|name| found.bytes_written[at(name)]).sum();
@@ -135,6 +142,8 @@ fn matrix_products() {
     is(product, [2 * 3 * 7 + 3, 2 * 5 * 7 + 1 + 4 * 5, 0], 4 * 2 * 3 * 5, macs, macs);
     let known = IMatMul { b: None, weights: Some(B), b_zeros: None, scales: None, ..product };
     is(known, [2 * 3 * 7 + 3, 5 * 7, 0], 4 * 2 * 3 * 5, macs, macs);
+    let shared = IMatMul { shared_b: true, ..product };
+    is(shared, [2 * 3 * 7 + 3, 5 * 7 + 1 + 4 * 5, 0], 4 * 2 * 3 * 5, macs, macs);
     let product =
         TMatMul { dtype: DType::F64, batch: 2, m: 3, n: 5, k: 7, a: A, b: B, shared_b: false, output: Y };
     is(product, [8 * 2 * 3 * 7, 8 * 2 * 5 * 7, 0], 8 * 2 * 3 * 5, macs, macs);

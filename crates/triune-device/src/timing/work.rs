@@ -295,7 +295,7 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             }
         }
         Command::IMatMul(c) => {
-            let b_batch = if c.shared_b || c.weights.is_some() { 1 } else { c.batch };
+            let b_batch = if c.shared_b { 1 } else { c.batch };
             let bytes = |factors: [u32; 3], each: u64| product(factors).saturating_mul(each);
             let [a_zeros, b_zeros, scales] = c.counts;
             work.constants[0] = c.weights.map(|addr| (addr, bytes([1, c.k, c.n], 1)));
