@@ -11,13 +11,17 @@ use triune_device::DeviceSpec;
 use triune_graph::{
     Op, ValueId,
     ops::{
-        AdaptivePool, ArgReduce, BinaryKind, Cast, Clip, Concat, CoordinateMode, Epilogue, Expand, Gather,
-        GatherElements, GatherNd, Gemm, GlobalPool, LayerNorm, MatMul, NearestMode, Pad, PadMode, PoolKind,
-        Reduce, ReduceKind, Reshape, Resize, ResizeMode, Running, ScatterElements, ScatterKind, ScatterNd,
-        Slice, Softmax, Split, TopK, Transpose, UnaryKind, Where,
+        AdaptivePool, ArgReduce, BinaryKind, BitCast, Cast, Clip, Concat, CoordinateMode, DequantizeLinear,
+        Epilogue, Expand, Gather, GatherElements, GatherNd, Gemm, GlobalPool, Index, IntegerMatMul,
+        LayerNorm, MatMul, NearestMode, Pad, PadMode, PoolKind, QuantizeLinear, Recurrence, Reduce,
+        ReduceKind, Reshape, Resize, ResizeMode, Running, ScatterElements, ScatterKind, ScatterNd, Slice,
+        Softmax, Split, TopK, Transpose, UnaryKind, WarpPerspective, Weigh, Where,
     },
 };
-use triune_tensor::{DType, QuantParams};
+use triune_tensor::{
+    DType, QuantParams,
+    function::{BorderMode, CellKind, Sampling},
+};
 use triune_testing::{GraphBuilder, Tensor, Window, digest, pinned};
 
 type Build = fn(&mut GraphBuilder, ValueId) -> Vec<ValueId>;
@@ -182,13 +186,100 @@ const REALS: &[(&str, Build)] = &[
     ("factors and addends by channel", |b, x| {
         let (w, c) = (b.constant(&eighths(&[4, 1, 1, 1])), b.constant(&eighths(&[4])));
         let y = b.conv(&[x, w, c], 1, 0, 4);
-        vec![b.conv(&[y, w], 1, 0, 4)]
+        let with_map = b.conv(&[y, w], 1, 0, 4);
+        vec![b.conv(&[y, w], 1, 0, 4), b.binary(BinaryKind::Add, with_map, x)]
     }),
     ("doubles", |b, x| {
         let wide = b.node(Op::Cast(Cast { to: DType::F64 }), &[x]);
         let sum = b.binary(BinaryKind::Add, wide, wide);
         let root = b.unary(UnaryKind::Neg, sum);
         vec![b.binary(BinaryKind::Mul, root, wide)]
+    }),
+    ("products of integers", |b, x| {
+        let left = b.node(Op::Cast(Cast { to: DType::U8 }), &[x]);
+        let left = reshape(b, left, &[2, 4, 30]);
+        let right = b.node(Op::Cast(Cast { to: DType::I8 }), &[x]);
+        let right = reshape(b, right, &[2, 30, 4]);
+        let (matrix, batch) = (b.constant(&bytes(&[30, 3])), b.constant(&bytes(&[2, 30, 3])));
+        let zero = b.constant(&Tensor::u8(&[1], &[5]));
+        let zeros = b.constant(&Tensor::i8(&[3], &[1, -2, 3]));
+        let factors = b.constant(&Tensor::f32(&[3], &[0.5, 0.25, 2.0]));
+        let all = [Some(left), Some(matrix), Some(zero), Some(zeros), Some(factors)];
+        let mut made = b.node_with(Op::IntegerMatMul(IntegerMatMul), &all, 1);
+        made.push(b.node(Op::IntegerMatMul(IntegerMatMul), &[left, batch]));
+        made.push(b.node(Op::IntegerMatMul(IntegerMatMul), &[left, right]));
+        made
+    }),
+    ("other types", |b, x| {
+        let short = b.node(Op::Cast(Cast { to: DType::I16 }), &[x]);
+        let half = b.node(Op::Cast(Cast { to: DType::F16 }), &[x]);
+        let truth = b.node(Op::Cast(Cast { to: DType::Bool }), &[x]);
+        let limits = [
+            b.constant(&Tensor::from_bytes(DType::I16, &[], &[254, 255])),
+            b.constant(&Tensor::from_bytes(DType::I16, &[], &[3, 0])),
+        ];
+        let square = b.binary(BinaryKind::Mul, short, short);
+        let limited = b.node(Op::Clip(Clip), &[square, limits[0], limits[1]]);
+        let positive = b.unary(UnaryKind::Relu, short);
+        let chosen = b.node(Op::Where(Where), &[truth, limited, positive]);
+        let bits = b.node(Op::BitCast(BitCast { to: DType::I16 }), &[half]);
+        let most = b.node(Op::Reduce(Reduce::along(ReduceKind::Max, &[3])), &[short]);
+        let whole = b.node(Op::Cast(Cast { to: DType::F64 }), &[truth]);
+        let k = ints(b, &[2]);
+        let op = TopK { axis: 3, largest: false, sorted: true, index_dtype: DType::I32 };
+        let mut made = b.node_with(Op::TopK(op), &[Some(short), Some(k)], 2);
+        made.extend([chosen, bits, most, b.binary(BinaryKind::Pow, whole, whole), half]);
+        made
+    }),
+    ("elements by their places", |b, x| {
+        let rows = b.constant(&Tensor::i64(&[2, 1], &[1, 0]));
+        let columns = b.constant(&Tensor::i32(&[3], &[0, -1, 2]));
+        let places = b.constant(&Tensor::i64(&[2, 3, 1], &[0, 1, 2, 3, -1, -2]));
+        vec![
+            b.node(Op::Index(Index { axes: vec![1, 2] }), &[x, rows, columns]),
+            b.node(Op::Index(Index { axes: vec![0, 3] }), &[x, rows, columns]),
+            b.node(Op::Index(Index { axes: vec![-2] }), &[x, columns]),
+            b.node(Op::GatherNd(GatherNd { batch_dims: 1 }), &[x, places]),
+        ]
+    }),
+    ("steps of a cell", |b, x| {
+        // Five steps of three sequences: two directions, four gates, two units.
+        let steps = reshape(b, x, &[5, 3, 16]);
+        let operands = [
+            steps,
+            b.constant(&eighths(&[2, 8, 2])),
+            b.constant(&eighths(&[2, 6])),
+            b.constant(&eighths(&[2, 2, 3, 2])),
+            b.constant(&Tensor::i32(&[3], &[5, 1, 3])),
+        ];
+        let op = Recurrence {
+            cell: CellKind::Lstm,
+            backwards: vec![false, true],
+            functions: vec![[UnaryKind::Sigmoid, UnaryKind::Tanh, UnaryKind::Softsign]; 2],
+            clip: 3.0,
+            coupled: false,
+        };
+        vec![b.node(Op::Recurrence(op), &operands)]
+    }),
+    ("images by matrices, and weighted sums", |b, x| {
+        let matrices = b.constant(&eighths(&[3, 3, 3]));
+        let images = b.constant(&Tensor::i32(&[3], &[1, 0, 1]));
+        let size = ints(b, &[4, 3]);
+        let op = WarpPerspective { sampling: Sampling::Linear, border: BorderMode::Replicate };
+        let planes = reshape(b, x, &[2, 4, 30]);
+        let known = b.constant(&Tensor::i32(&[1, 2, 3], &[0, 29, -1, 7, 8, 9]));
+        let factors = b.constant(&eighths(&[1, 2, 3]));
+        vec![
+            b.node(Op::WarpPerspective(op), &[x, matrices, images, size]),
+            b.node(Op::Weigh(Weigh), &[planes, known, factors]),
+        ]
+    }),
+    ("scales that are computed", |b, x| {
+        let scale = b.node(Op::Reduce(Reduce::along(ReduceKind::Max, &[0, 1, 2, 3])), &[x]);
+        let scale = reshape(b, scale, &[]);
+        let zero = b.constant(&Tensor::u8(&[], &[7]));
+        let q = b.node(Op::QuantizeLinear(QuantizeLinear { axis: 1, dtype: DType::U8 }), &[x, scale, zero]);
+        vec![b.node(Op::DequantizeLinear(DequantizeLinear { axis: 1 }), &[q, scale, zero])]
     }),
     ("pools to an extent", |b, x| {
         let size = ints(b, &[4, 3]);
@@ -259,6 +350,105 @@ const INTEGERS: &[(&str, Build)] = &[
         let y = b.quantize_dequantize(y, STEP, DType::I8);
         let z = b.conv(&[y, w], 1, 0, 1);
         vec![b.quantize_dequantize(z, OTHER, DType::I8)]
+    }),
+    ("products of maps", |b, x| {
+        let rows = reshape(b, x, &[1, 45, 7]);
+        let columns = transpose(b, rows, &[0, 2, 1]);
+        let product = b.node(Op::MatMul(MatMul { epilogue: Epilogue::default() }), &[rows, columns]);
+        let product = b.quantize_dequantize(product, OTHER, DType::I8);
+        let shares = b.node(Op::Softmax(Softmax { axis: 2, flatten: false }), &[product]);
+        let shares = b.quantize_dequantize(shares, STEP, DType::I8);
+        let mixed = b.node(Op::MatMul(MatMul { epilogue: Epilogue::default() }), &[shares, rows]);
+        vec![b.quantize_dequantize(mixed, OTHER, DType::I8)]
+    }),
+    ("factors and terms", |b, x| {
+        let each = b.dequantized_constant(&bytes(&[5, 1, 1]), &[0.031_25], 0);
+        let scaled = b.binary(BinaryKind::Mul, x, each);
+        let scaled = b.quantize_dequantize(scaled, OTHER, DType::I8);
+        let shifted = b.binary(BinaryKind::Add, scaled, each);
+        let shifted = b.quantize_dequantize(shifted, STEP, DType::I8);
+        let gate = b.unary(UnaryKind::Sigmoid, x);
+        let gate = b.quantize_dequantize(gate, STEP, DType::I8);
+        let gated = b.binary(BinaryKind::Mul, gate, shifted);
+        let gated = b.quantize_dequantize(gated, OTHER, DType::I8);
+        vec![gated, shifted]
+    }),
+    ("pictures", |b, x| {
+        let none = b.constant(&Tensor::f32(&[0], &[]));
+        let scales = b.constant(&Tensor::f32(&[4], &[1.0, 1.0, 1.5, 2.0]));
+        let op = Resize { mode: ResizeMode::Linear, coordinates: CoordinateMode::HalfPixel };
+        let wide = b.node(Op::Resize(op), &[x, none, scales]);
+        let wide = b.quantize_dequantize(wide, OTHER, DType::I8);
+        let (pads, value) = (ints(b, &[0, 1, 2, 0, 0, 0, 1, 3]), b.constant(&Tensor::f32(&[], &[0.375])));
+        let padded = b.node(Op::Pad(Pad { mode: PadMode::Constant }), &[x, pads, value]);
+        let padded = b.quantize_dequantize(padded, STEP, DType::I8);
+        let mirrored = b.node(Op::Pad(Pad { mode: PadMode::Reflect }), &[x, pads]);
+        let mirrored = b.quantize_dequantize(mirrored, STEP, DType::I8);
+        let most = b.node(Op::GlobalPool(GlobalPool::MAX), &[x]);
+        vec![wide, padded, mirrored, b.quantize_dequantize(most, STEP, DType::I8)]
+    }),
+    ("reals before and behind, bytes without a sign between", |b, x| {
+        let factor = b.constant(&eighths(&[1, 5, 1, 1]));
+        let before = b.binary(BinaryKind::Mul, x, factor);
+        let q = b.quantize(before, STEP, DType::U8);
+        let back = b.dequantize(q, STEP, DType::U8);
+        let w = b.dequantized_constant(&bytes(&[8, 5, 3, 3]), &[0.031_25], 0);
+        let y = b.conv(&[back, w], 1, 1, 1);
+        let q = b.quantize(y, QuantParams { scale: 0.125, zero_point: 131 }, DType::U8);
+        let y = b.dequantize(q, QuantParams { scale: 0.125, zero_point: 131 }, DType::U8);
+        let turned = transpose(b, y, &[0, 2, 3, 1]);
+        let k = ints(b, &[3]);
+        let op = TopK { axis: 3, largest: true, sorted: true, index_dtype: DType::I64 };
+        b.node_with(Op::TopK(op), &[Some(turned), Some(k)], 2)
+    }),
+    ("the device and the host in turns", |b, x| {
+        let w = b.dequantized_constant(&bytes(&[64, 5, 3, 3]), &[0.031_25], 0);
+        let y = b.conv(&[x, w], 1, 1, 1);
+        let mut y = b.quantize_dequantize(y, OTHER, DType::I8);
+        let w = b.dequantized_constant(&bytes(&[64, 64, 3, 3]), &[0.031_25], 0);
+        for last in [false, true] {
+            for _ in 0..3 {
+                y = b.conv(&[y, w], 1, 1, 1);
+                y = b.quantize_dequantize(y, OTHER, DType::I8);
+            }
+            if !last {
+                let exponent = b.constant(&Tensor::f32(&[1], &[1.5]));
+                let positive = b.unary(UnaryKind::Relu, y);
+                y = b.binary(BinaryKind::Pow, positive, exponent);
+                y = b.quantize_dequantize(y, STEP, DType::I8);
+            }
+        }
+        vec![y]
+    }),
+];
+
+/// The same on inputs of other extents.
+const SHAPES: &[(&str, &[usize], Build)] = &[
+    ("rows", &[2, 9], |b, x| {
+        let w = b.dequantized_constant(&bytes(&[4, 9]), &[0.031_25], 0);
+        let y = b.gemm(&[x, w], true);
+        vec![b.quantize_dequantize(y, OTHER, DType::I8)]
+    }),
+    ("sequences", &[1, 6, 9], |b, x| {
+        let w = b.dequantized_constant(&bytes(&[9, 4]), &[0.031_25], 0);
+        let y = b.node(Op::MatMul(MatMul { epilogue: Epilogue::default() }), &[x, w]);
+        vec![b.quantize_dequantize(y, OTHER, DType::I8)]
+    }),
+    ("an image", &[1, 3, 9, 10], |b, x| {
+        let w = b.dequantized_constant(&bytes(&[6, 3, 3, 2]), &[0.031_25], 0);
+        let y = b.conv_window(&[x, w], UNEVEN, 1);
+        vec![b.quantize_dequantize(y, OTHER, DType::I8)]
+    }),
+    ("many channels", &[1, 40, 3, 2], |b, x| {
+        let w = b.dequantized_constant(&bytes(&[36, 40, 1, 1]), &[0.031_25], 0);
+        let y = b.conv(&[x, w], 1, 0, 1);
+        let y = b.quantize_dequantize(y, OTHER, DType::I8);
+        let joined = b.node(Op::Concat(Concat { axis: 1 }), &[y, x]);
+        vec![b.quantize_dequantize(joined, OTHER, DType::I8)]
+    }),
+    ("five axes", &[1, 2, 3, 4, 5], |b, x| {
+        let y = b.binary(BinaryKind::Add, x, x);
+        vec![b.quantize_dequantize(y, OTHER, DType::I8)]
     }),
 ];
 
@@ -333,9 +523,10 @@ fn programs_of_npus() {
     for (device, block) in [("metis", None), ("zg330", Some(16)), ("buyi", Some(4))] {
         let spec = DeviceSpec::builtin(device).expect(device);
         let mut out = String::new();
-        for &(name, build) in INTEGERS {
+        let images = INTEGERS.iter().map(|&(name, build)| (name, &[1, 5, 9, 7][..], build));
+        for (name, shape, build) in images.chain(SHAPES.iter().copied()) {
             let mut b = GraphBuilder::new();
-            let x = b.input("x", DType::F32, &[1, 5, 9, 7]);
+            let x = b.input("x", DType::F32, shape);
             let x = b.quantize_dequantize(x, STEP, DType::I8);
             let made = build(&mut b, x);
             let graph = b.finish(&made);
@@ -353,6 +544,12 @@ fn programs_of_npus() {
                         summary.postprocess_nodes
                     )
                     .expect("memory");
+                    for side in [made.report.device, made.report.host] {
+                        writeln!(out, "{side:?}").expect("memory");
+                    }
+                    made.report.stayed.iter().for_each(|each| writeln!(out, "{each:?}").expect("memory"));
+                    made.report.crossings.iter().for_each(|each| writeln!(out, "{each:?}").expect("memory"));
+                    made.report.outputs.iter().for_each(|each| writeln!(out, "{each:?}").expect("memory"));
                     program(&mut out, &made.program);
                 }
                 Err(error) => writeln!(out, "{error}").expect("memory"),

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{compiled, lowered, mnemonics};
-use triune_compiler::{Error, Outline, OutlineBuilder, OutlineNode, OutlineValue, Program};
+use triune_compiler::{Error, Outline, OutlineBuilder, OutlineNode, OutlineValue, Program, Residency};
 use triune_device::Command;
 use triune_graph::{
     Graph, Op,
@@ -14,6 +14,7 @@ use triune_graph::{
     },
 };
 use triune_kernels::Error as KernelError;
+use triune_memory::residency::Policy;
 use triune_tensor::{DType, Shape};
 use triune_testing::{GraphBuilder, Tensor};
 
@@ -325,4 +326,27 @@ fn outputs_are_copied_where_they_cannot_be_made() {
     assert_eq!(common::run(&program, &inputs)[2], Tensor::f32(&[3, 2], &[1.0; 6]));
     assert_eq!(program.scratch_bytes, 0);
     assert_eq!(Program::FIRST_IO, 4);
+}
+
+/// Segments are counted in 8 bits, of which the border has those behind the program's own.
+#[test]
+fn a_program_has_251_inputs_and_outputs() {
+    let many = |inputs: usize| {
+        let mut builder = GraphBuilder::new();
+        let all: Vec<_> = (0..inputs).map(|at| builder.input(&format!("x{at}"), REAL, &[1])).collect();
+        let y = builder.node(Op::Concat(Concat { axis: 0 }), &all);
+        lowered(&builder.finish_inferred(&[y]))
+    };
+    assert!(many(250).is_ok());
+    let error = many(251).map(drop).expect_err("one too many").to_string();
+    assert!(error.contains("more than 251 inputs and outputs"), "{error}");
+}
+
+/// Of what might stay in the near memory at best, the share that does not.
+#[test]
+fn gaps_are_shares_of_the_bound() {
+    let gap = |value, bound| {
+        Residency { policy: Policy::Exact, capacity: 1 << 20, value, bound, peak: 0, lower_bound: 0 }.gap()
+    };
+    assert_eq!((gap(30, 40), gap(40, 40), gap(0, 40), gap(0, 0)), (0.25, 0.0, 1.0, 0.0));
 }

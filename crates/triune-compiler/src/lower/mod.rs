@@ -618,7 +618,7 @@ impl Lowering<'_> {
             u8::try_from(u32::from(Program::FIRST_IO) + index)
                 .ok()
                 .filter(|&segment| segment < u8::MAX)
-                .ok_or_else(|| Error::Target("more than 250 inputs and outputs".into()))
+                .ok_or_else(|| Error::Target("more than 251 inputs and outputs".into()))
         };
         if view.offset > patch::MAX_OFFSET {
             return Err(Error::Target(format!("a buffer of more than {} bytes", patch::MAX_OFFSET)));
