@@ -220,6 +220,56 @@ fn relayouts_fill_and_empty_blocks() {
     assert_eq!(outputs[1].f32(), (0..16).map(filled).collect::<Vec<_>>());
 }
 
+/// What works element by element between something in blocks and something that is not has the axes of the file, in which their
+/// extents meet.
+#[test]
+fn blocks_meet_other_extents() {
+    let (c, h, w, block) = (8, 3, 2, 4);
+    let x = noise(1, c * h * w);
+    // The same elements, (1, C/b, H, W, b).
+    let own: Vec<f32> = (0..c * h * w)
+        .map(|at| {
+            let (inner, pixel, outer) = (at % block, at / block % (h * w), at / block / (h * w));
+            x[(outer * block + inner) * h * w + pixel]
+        })
+        .collect();
+    let extents = [1, c / block, h, w, block];
+    for shape in [
+        &[1, 2, 3, 2, 4][..],
+        &[1, 2, 1, 1, 4],
+        &[1, 1, 3, 2, 4],
+        &[1, 2, 3, 2, 1],
+        &[1, 1, 3, 1, 1],
+        &[2, 1, 1, 4],
+        &[3, 1, 1],
+        &[4],
+        &[1],
+        &[1, 1, 1, 1, 1],
+    ] {
+        let factors = noise(2, shape.iter().product());
+        let mut file = File::default();
+        let input = file.input("x", F32, &[1, c, h, w]);
+        let image = file.one("RelayoutFormatV1", (45, vec![(0, U(24))]), &[input]);
+        let other = file.floats(shape, &factors);
+        let y = file.one("Elemwise", (17, vec![(0, U(21))]), &[image, other]);
+        let output = &run(file.finish(&[y]), &[(&[1, c, h, w], &x)])[0];
+        assert_eq!(output.shape, extents, "{shape:?}");
+        let factor = |mut at: usize| {
+            let (mut flat, mut step) = (0, 1);
+            for axis in (0..5).rev() {
+                let place = at % extents[axis];
+                at /= extents[axis];
+                let Some(own) = (axis + shape.len()).checked_sub(5).map(|axis| shape[axis]) else { continue };
+                flat += if own == 1 { 0 } else { place * step };
+                step *= own;
+            }
+            factors[flat]
+        };
+        let want: Vec<f32> = own.iter().enumerate().map(|(at, x)| x * factor(at)).collect();
+        assert_eq!(output.f32(), want, "{shape:?}");
+    }
+}
+
 #[test]
 fn formats_that_are_not_read_are_named() {
     let mut file = File::default();

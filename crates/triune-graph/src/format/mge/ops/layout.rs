@@ -161,13 +161,17 @@ impl NodeReader<'_, '_, '_> {
     /// others keep the axes of the file. Gives that extent.
     pub(in crate::format::mge) fn unblock_alike(&mut self) -> Result<Option<usize>, Error> {
         let mut inputs = self.inputs.clone();
-        let Some(block) = inputs.iter().find_map(|&id| self.blocked(id)) else { return Ok(None) };
+        let blocked = inputs.iter().find_map(|&id| Some((id, self.blocked(id)?)));
+        let Some((first, block)) = blocked else { return Ok(None) };
+        // One block that is repeated for several is one channel of none.
+        let channels = self.shape(first)?[1];
         let mut alike = true;
         for id in &mut inputs {
+            let shape = self.shape(*id)?;
             match self.blocked(*id) {
-                Some(own) => alike &= own == block,
-                None if self.shape(*id)?.elements() == Some(1) => *id = self.reshaped(*id, &[1])?,
-                None if self.rank(*id)? == 5 && self.shape(*id)?[4] == block => {
+                Some(own) => alike &= own == block && shape[1] == channels,
+                None if shape.elements() == Some(1) => *id = self.reshaped(*id, &[1])?,
+                None if shape.rank() == 5 && shape[4] == block && shape[1] == channels / block => {
                     *id = self.joined_blocks(*id, block)?;
                 }
                 None => alike = false,
