@@ -569,6 +569,44 @@ fn statistics_chance_and_strings() {
     ]);
 }
 
+/// Sequences of numbers: one of one number, and one of two.
+#[test]
+fn counted_sequences() {
+    let count = |words: &'static str, name: &str, attribute: Message| {
+        let all = [
+            ("min_gram_length", int("min_gram_length", 1)),
+            ("max_gram_length", int("max_gram_length", 2)),
+            ("max_skip_count", int("max_skip_count", 0)),
+            ("pool_int64s", ints("pool_int64s", &[7, 3, 4])),
+            ("ngram_counts", ints("ngram_counts", &[0, 1])),
+            ("ngram_indexes", ints("ngram_indexes", &[1, 0])),
+        ];
+        let others = all.into_iter().filter(|(own, _)| *own != name).map(|(_, each)| each);
+        let attributes = others.chain([text("mode", "TF"), attribute]).collect();
+        row(9, "TfIdfVectorizer", vec![Open(I64, &[5])], Kind::Unsupported, words).of(attributes)
+    };
+    check(&[
+        count("sequences of 0 to 2 numbers", "min_gram_length", int("min_gram_length", 0)),
+        count("sequences of 3 to 2 numbers", "min_gram_length", int("min_gram_length", 3)),
+        count("attribute 'max_skip_count' = -1", "max_skip_count", int("max_skip_count", -1)),
+        count("sequences of 1 from 0 to 4", "ngram_counts", ints("ngram_counts", &[0, 4])),
+        count("sequences of 2 from 2 to 3", "ngram_counts", ints("ngram_counts", &[0, 2])),
+        count("sequences of 1 from 1 to 0", "ngram_counts", ints("ngram_counts", &[1, 0])),
+        count("2 sequences for 3 places", "ngram_indexes", ints("ngram_indexes", &[1, 0, 2])),
+        count("a place beyond 16777216", "ngram_indexes", ints("ngram_indexes", &[1, 1 << 24])),
+        count("1 weights for 2 sequences", "weights", floats("weights", &[0.5])),
+        count("3 weights for 2 sequences", "weights", floats("weights", &[0.5, 1.0, 2.0])),
+        row(
+            9,
+            "TfIdfVectorizer",
+            vec![Open(I64, &[5])],
+            Kind::Unsupported,
+            "attribute 'min_gram_length' is missing",
+        )
+        .of(vec![text("mode", "TF")]),
+    ]);
+}
+
 #[test]
 fn data_beside_the_model_stays_in_its_folder() {
     let folder = std::env::temp_dir().join(format!("triune-onnx-refuses-{}", std::process::id()));
