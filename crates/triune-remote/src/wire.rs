@@ -473,3 +473,50 @@ fn write_all(mut socket: &TcpStream, slices: &mut &mut [IoSlice<'_>], pace: &Pac
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use triune_device::CancelToken;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn connected() -> [Arc<Wire>; 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let near = TcpStream::connect(listener.local_addr().expect("a port")).expect("a peer");
+        let far = listener.accept().expect("a connection").0;
+        [near, far].map(|socket| Wire::open(socket, None, PATIENCE).expect("a wire"))
+    }
+
+    /// Whoever is stopped in the middle of a frame leaves the rest to whoever sends next: both frames arrive, whole and in order.
+    #[test]
+    fn the_rest_of_a_frame_goes_before_the_next() {
+        let [near, far] = connected();
+        let mut outgoing = Outgoing::new(&near, PATIENCE);
+        let large: Vec<u8> = (0..1 << 20).map(|at: u32| (at % 251) as u8).collect();
+        let (stopped, mut sent) = (CancelToken::new(), 0);
+        stopped.during(|| {
+            // Until the system keeps no more for a peer that reads nothing.
+            while outgoing.unsent.is_empty() {
+                sent += 1;
+                outgoing
+                    .send_or(Kind::Done, sent, [&large, b""], || stopped.cancel())
+                    .expect("it goes on later");
+            }
+        });
+        let reader = std::thread::spawn(move || {
+            let mut incoming = Incoming::new(&far, PATIENCE);
+            let frame = |_| {
+                let header = incoming.header(1 << 20).expect("a frame");
+                (header.request, incoming.whole_payload(&header).expect("its payload"))
+            };
+            (0..=sent).map(frame).collect::<Vec<_>>()
+        });
+        outgoing.send(Kind::Done, sent + 1, [b"next", b""]).expect("both");
+        assert!(outgoing.unsent.is_empty());
+        let mut frames = reader.join().expect("frames");
+        assert_eq!(frames.pop(), Some((sent + 1, b"next".to_vec())));
+        assert!(frames.into_iter().zip(1..).all(|(frame, number)| frame == (number, large.clone())));
+    }
+}
