@@ -289,3 +289,166 @@ fn walk(io: &TensorIo, batch: usize, image: usize, mut each: impl FnMut(usize, u
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use triune_device::timing::Span;
+
+    /// The program with most feature maps, on a device whose time is modelled.
+    fn residual() -> (DeviceSpec, Compiled) {
+        let spec = DeviceSpec::builtin("zg330").expect("a built-in device");
+        let graph = models::all().into_iter().find(|(name, _)| *name == "residual block");
+        let graph = graph.and_then(|(_, graph)| graph).expect("a graph");
+        let compiled = compile(&graph, &spec, &CompileOptions::default()).expect("a program");
+        (spec, compiled)
+    }
+
+    #[test]
+    fn plans_that_are_not_sound_are_told() {
+        let (_, good) = residual();
+        assert_eq!(sound(&good), Ok(()));
+        let buffers = &good.program.buffers;
+        let pair =
+            (0..buffers.len()).flat_map(|at| (0..at).map(move |other| (at, other))).find(|&(at, other)| {
+                buffers[at].first < buffers[other].last && buffers[other].first < buffers[at].last
+            });
+        let (at, other) = pair.expect("two maps that are alive together");
+        let told = |change: &dyn Fn(&mut Compiled)| {
+            let mut wrong = good.clone();
+            change(&mut wrong);
+            sound(&wrong).expect_err("a plan that is not sound")
+        };
+        let room = |compiled: &Compiled, segment| match segment {
+            Program::SCRATCH => compiled.program.scratch_bytes,
+            _ => compiled.program.resident_bytes(),
+        };
+        let beyond = format!("feature map {at} ends beyond");
+        for past in [1, u64::MAX / 2] {
+            let found = told(&|wrong| {
+                let end = room(wrong, wrong.program.buffers[at].segment);
+                let own = &mut wrong.program.buffers[at];
+                own.offset = (end + past).wrapping_sub(own.bytes);
+            });
+            assert!(found.contains(&beyond), "{past}: {found}");
+        }
+        assert!(
+            told(&|wrong| wrong.program.buffers[at].offset = u64::MAX).contains(&beyond),
+            "in 64 bits, too"
+        );
+        // One byte of the other, at either end of it.
+        let shares = format!("feature map {at} shares bytes");
+        let whole = |compiled: &Compiled| compiled.program.buffers[other];
+        for first in [true, false] {
+            let found = told(&|wrong| {
+                let theirs = whole(wrong);
+                wrong.program.scratch_bytes += 1 << 20;
+                if let Some(residency) = &mut wrong.program.residency {
+                    residency.peak += 1 << 20;
+                }
+                let shift = 1 << 16;
+                wrong.program.buffers[other].offset = shift;
+                let own = &mut wrong.program.buffers[at];
+                own.segment = theirs.segment;
+                own.offset = if first { shift + 1 - own.bytes } else { shift + theirs.bytes - 1 };
+            });
+            assert!(found.contains(&shares), "{found}");
+        }
+        for part in [0, 1, 2] {
+            let found = told(&|wrong| match part {
+                0 => wrong.preprocess = Some(Vec::new()),
+                1 => wrong.postprocess = Some(Vec::new()),
+                _ => wrong.between = vec![Vec::new()],
+            });
+            assert!(found.contains("stays on the host"), "{found}");
+        }
+        // What touches it, in bytes or in time, shares nothing.
+        let mut apart = good.clone();
+        apart.program.buffers = vec![buffers[at]; 4];
+        let first = apart.program.buffers[0];
+        apart.program.scratch_bytes = 3 * first.bytes;
+        if let Some(residency) = &mut apart.program.residency {
+            residency.peak = 3 * first.bytes;
+        }
+        for (index, own) in apart.program.buffers.iter_mut().enumerate() {
+            own.offset = [0, first.bytes, 2 * first.bytes, first.bytes][index];
+            (own.first, own.last) = if index == 3 { (7, 9) } else { (4, 7) };
+        }
+        assert_eq!(sound(&apart), Ok(()));
+    }
+
+    #[test]
+    fn timelines_that_are_not_in_order_are_told() {
+        let (spec, compiled) = residual();
+        let estimate = Estimate::new(&Arc::new(compiled.program)).expect("commands");
+        let (good, _) = estimate.timeline(&spec, &TimingOptions::default()).expect("a timeline");
+        assert_eq!(in_order(&spec, &good), Ok(()));
+        let last = good.commands.len() - 1;
+        let told = |change: &dyn Fn(&mut Timeline)| {
+            let mut wrong = good.clone();
+            change(&mut wrong);
+            in_order(&spec, &wrong)
+        };
+        let index = good.commands[last].index;
+        let wrong = |what: &str| Err(format!("its timeline: command {index} {what}"));
+        let bounds = wrong("ends before it starts, or behind the program");
+        assert_eq!(told(&|line| line.commands[last].end = line.total_cycles + 1), bounds);
+        assert_eq!(told(&|line| line.commands[last].start = line.commands[last].end + 1), bounds);
+        assert_eq!(told(&|line| line.commands[last].start = line.commands[last].end), Ok(()));
+        let before = good.commands[last - 1].computing.end;
+        let computing = |start, end| told(&move |line| line.commands[last].computing = Span { start, end });
+        assert_eq!(computing(before - 1, before + 1), wrong("computes while the one before does"));
+        assert_eq!(computing(before, before + 1), Ok(()));
+        assert_eq!(computing(0, 0), Ok(()), "what computes nothing");
+        let ideal = |less: u64| {
+            told(&move |line| {
+                line.commands[last].ideal = 100;
+                line.commands[last].compute = 100 - less;
+            })
+        };
+        assert_eq!(ideal(0), Ok(()));
+        assert_eq!(ideal(1), wrong("takes less than an array that always works"));
+    }
+
+    /// Each has more of one thing, and of nothing else.
+    #[test]
+    fn richer_devices_have_more_of_one_thing() {
+        for name in ["zg330", "metis"] {
+            let spec = DeviceSpec::builtin(name).expect("a built-in device");
+            let found = richer(&spec);
+            assert_eq!(found.len(), 2 * spec.memory.len() + 3);
+            let bandwidth = |spec: &DeviceSpec, at: usize| spec.memory[at].bytes_per_cycle_at(1000);
+            for (what, richer) in &found {
+                let mut changes = Vec::new();
+                for (at, (own, more)) in spec.memory.iter().zip(&richer.memory).enumerate() {
+                    if bandwidth(richer, at) != bandwidth(&spec, at) {
+                        assert_eq!(bandwidth(richer, at), 2.0 * bandwidth(&spec, at), "{what}");
+                        changes.push(format!("twice the bandwidth of {}", own.name));
+                    }
+                    if own.latency_cycles != more.latency_cycles
+                        || what == &format!("no latency of {}", own.name)
+                    {
+                        assert_eq!(more.latency_cycles, 0, "{what}");
+                        changes.push(format!("no latency of {}", own.name));
+                    }
+                }
+                if spec.launch.command_cycles != richer.launch.command_cycles {
+                    assert_eq!(richer.launch.command_cycles, 0);
+                    changes.push("no cost of commands".into());
+                }
+                if spec.launch.program_ns != richer.launch.program_ns {
+                    assert_eq!(richer.launch.program_ns, 0);
+                    changes.push("no cost of a launch".into());
+                }
+                if let (Some(own), Some(more)) = (&spec.vector, &richer.vector)
+                    && own != more
+                {
+                    assert_eq!(more.elements_per_cycle, 2 * own.elements_per_cycle);
+                    assert_eq!(more.taps_per_cycle, 2 * own.taps_per_cycle);
+                    changes.push("twice the vector unit".into());
+                }
+                assert_eq!(changes, std::slice::from_ref(what), "{name}");
+            }
+        }
+    }
+}

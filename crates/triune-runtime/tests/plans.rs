@@ -155,6 +155,66 @@ fn a_batch_has_a_near_memory_per_core_or_shares_one() {
     assert_eq!(outputs(&mut deployment, 5).expect("a run"), four);
 }
 
+/// Whatever else lies in the near memory leaves less of it for feature maps: its bytes in whole lines, and of a core's own memory
+/// one image's.
+#[test]
+fn what_lies_in_the_near_memory_takes_room_there() {
+    let program = compiled(&network(2), "metis", 3, PlanOptions::default());
+    let border: Vec<u64> =
+        program.inputs.iter().chain(&program.outputs).map(|io| io.bytes() as u64).collect();
+    let lines = |bytes: u64| bytes.next_multiple_of(64);
+    let (commands, constants) = (program.instructions.len() as u64, program.constants.len() as u64);
+    let whole = border.iter().map(|&bytes| lines(bytes)).sum();
+    let image = border.iter().map(|&bytes| lines(bytes / 3)).sum();
+    for (near, part, taken) in [
+        ("l1", "instructions", lines(commands)),
+        ("l1", "constants", lines(constants)),
+        ("l1", "io", image),
+        ("l2", "instructions", lines(commands)),
+        ("l2", "constants", lines(constants)),
+        ("l2", "io", whole),
+    ] {
+        let mut spec = spec("metis");
+        let places = &mut spec.placement;
+        (places.resident, places.scratch) = (Some(near.into()), "ddr".into());
+        for (name, place) in [
+            ("instructions", &mut places.instructions),
+            ("constants", &mut places.constants),
+            ("io", &mut places.io),
+        ] {
+            *place = if name == part { near.into() } else { "ddr".into() };
+        }
+        let room = spec.resident_memory().expect("a near memory").usable_bytes() - taken;
+        let own = if near == "l1" { room } else { room / 3 };
+        let found = program.replan(&spec, &PlanOptions::default()).expect("a plan").residency;
+        assert_eq!(found.expect("a near memory").capacity, own / 64 * 64, "{part} in {near}");
+    }
+}
+
+/// A program lies where it was said to, also where commands and constants lie in the first core's own memory.
+#[test]
+fn estimates_say_where_a_program_will_lie() {
+    for batch in [1, 2] {
+        for near in [["ddr", "l2", "ddr"], ["l1", "l2", "ddr"], ["ddr", "l1", "ddr"], ["l1", "l1", "l1"]] {
+            let mut spec = spec("metis");
+            [&mut spec.placement.instructions, &mut spec.placement.constants, &mut spec.placement.io]
+                .into_iter()
+                .zip(near)
+                .for_each(|(place, name)| *place = name.into());
+            let options = CompileOptions { batch, ..CompileOptions::default() };
+            let program = Arc::new(compile(&network(1), &spec, &options).expect("a program").program);
+            let (timeline, places) = Estimate::new(&program)
+                .and_then(|program| program.timeline(&spec, &TimingOptions::default()))
+                .expect("an estimate");
+            let device = Device::new(spec).expect("a device");
+            let deployment =
+                Deployment::new(&device, &program, &DeployOptions::default()).expect("a deployment");
+            assert_eq!(places, deployment.places(), "{near:?}");
+            assert_eq!(timeline.total_cycles, deployment.timeline().total_cycles, "{near:?}");
+        }
+    }
+}
+
 /// The second deployment on a core finds its near memory taken: it runs from the far one, says so, and is timed so.
 #[test]
 fn a_second_deployment_falls_back_to_the_far_memory() {

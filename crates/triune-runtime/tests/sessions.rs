@@ -94,6 +94,26 @@ fn operands_that_do_not_fit_are_named() {
     assert!(session.run(&[good, good]).is_ok());
 }
 
+/// As of one program: extents that are one symbol are one number, whether a stage reads both operands or neither does.
+#[test]
+fn stages_take_what_the_whole_model_takes() {
+    let mut builder = GraphBuilder::new();
+    let [x, y] = ["x", "y"].map(|name| builder.input(name, DType::F32, &[1]));
+    let [found, other] = [x, y].map(|id| builder.node(Op::from(NonZero), &[id]));
+    for id in [x, y] {
+        builder.graph_mut().value_mut(id).shape = Some(vec![Dim::Symbol("n".into())]);
+    }
+    let mut session = session(builder.finish(&[found, other]));
+    let values = [1.0_f32; 4];
+    let [three, four] = [TensorRef::of(&values[..3], &[3]), TensorRef::of(&values, &[4])];
+    assert!(session.run(&[three, three]).is_ok());
+    for inputs in [[three, four], [four, three]] {
+        let refused = session.run(&inputs);
+        assert!(matches!(refused, Err(Error::Compile(CompileError::Graph(_)))), "{refused:?}");
+    }
+    assert_eq!(session.run(&[four, four]).expect("a run")[1].shape, Shape::from([1, 4]));
+}
+
 #[test]
 fn programs_are_kept_for_the_extents_that_were_used_last() {
     let mut session = session(difference());
