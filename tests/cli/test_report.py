@@ -39,6 +39,8 @@ window.addEventListener("load", () => {
       legend: all(".legend button").map(each => each.textContent), titles: all(".title").map(each => each.textContent),
       plots: all(".panel").map(box), texts: all("[data-t]").map(said),
       says: all(".panel").map(each => each.ariaLabel),
+      notes: all(".note").map(each => each.textContent), levels: all(".level").map(box),
+      points: all(".dots path").map(box), rates: all(".steps [data-t]").map(each => [box(each), said(each)]),
       marks: all(".bars path").map(each => [box(each), getComputedStyle(each).fill]),
     };
   }
@@ -172,6 +174,55 @@ def test_bars_are_as_long_as_the_numbers_say(browse: Callable[..., Any], page: s
         assert box == pytest.approx(other, abs=2.5)
 
 
+def test_points_lie_where_the_numbers_say(browse: Callable[..., Any], page: str, digits: Path) -> None:
+    """Both axes of the roofline are logarithms: ticks say where values lie, and points lie between them."""
+    profiled = profile(digits)
+    charts = look(browse, page, 1440)["charts"]
+    chart = charts["roofline"]
+    assert chart["notes"] == ["26.2T MACs/s, the core's peak"]
+    ((*_, bottom),) = chart["plots"]
+    ticks = {}
+    for name, (a, b, c, d) in chart["things"].items():
+        if name.startswith("tick"):
+            # Below the plot they are of the x axis, and centred on their values.
+            under = b > bottom - 1
+            ticks[under, float(name.split()[-1])] = (a + c) / 2 if under else (b + d) / 2
+    scale = {}
+    for under in (True, False):
+        (low, at), *_, (high, to) = sorted((value, place) for (axis, value), place in ticks.items() if axis == under)
+        scale[under] = (at, (to - at) / np.log10(high / low), low)
+
+    def place(under: bool, value: float) -> float:
+        at, each, low = scale[under]
+        return float(at + each * np.log10(value / low))
+
+    wanted = sorted(
+        (
+            place(True, o.macs / (o.read[m.name] + o.written[m.name])),
+            place(False, o.macs / o.held * profiled.clock_mhz / 1000),
+        )
+        for o in profiled.operators
+        for m in profiled.memories
+        if o.macs and o.read[m.name] + o.written[m.name]
+    )
+    found = sorted(((a + c) / 2, (b + d) / 2) for a, b, c, d in chart["points"])
+    assert np.abs(np.array(found) - wanted).max() < 2
+    # A hundred per cent is at its tick, and so is what says it of itself.
+    timeline = charts["timeline"]
+    ((_, level, _, _),) = timeline["levels"]
+    tick = next(box for name, box in timeline["things"].items() if name.endswith(" 100"))
+    assert level == pytest.approx((tick[1] + tick[3]) / 2, abs=1.5)
+    ground = timeline["plots"][1][3] - 1
+    shares = [(box[1], int(said.split()[-5])) for box, said in timeline["rates"]]
+    assert {share for _, share in shares} >= {49, 100}
+    most: dict[int, float] = {}
+    for at, share in shares:
+        most[share] = max(most.get(share, at), at)
+    for share, at in most.items():
+        # A step's box begins where the one before it was, if that was higher: the least high one is the step's own.
+        assert ground - at == pytest.approx((ground - level) * share / 100, abs=2.5), share
+
+
 def outside(chart: dict[str, Any]) -> list[str]:
     """Return which texts are cut off by the chart's frame."""
     left, top, right, bottom = chart["frame"]
@@ -218,6 +269,8 @@ def test_on_a_telephone(browse: Callable[..., Any], page: str) -> None:
     assert not found["wide"], "nothing but the table scrolls sideways"
     for name, chart in found["charts"].items():
         assert all(right - left > 200 for left, _, right, _ in chart["plots"]), name
+        # Little is left free beside it.
+        assert chart["frame"][2] - chart["frame"][0] > 340, name
         assert overlaps(chart["things"]) == [], name
         assert outside(chart) == [], name
 
