@@ -215,6 +215,10 @@ def test_points_lie_where_the_numbers_say(browse: Callable[..., Any], page: str,
     ground = timeline["plots"][1][3] - 1
     shares = [(box[1], int(said.split()[-5])) for box, said in timeline["rates"]]
     assert {share for _, share in shares} >= {49, 100}
+    (l1,) = (memory for memory in profiled.memories if memory.name == "l1")
+    rate = max(read + written for _, read, written in profiled.bandwidth("l1"))
+    fastest = f"{rate:.1f} bytes per cycle, {rate * profiled.clock_mhz / 1000:.2f} GB/s, {100 * rate / l1.bytes_per_cycle:.0f} %"
+    assert any(said.startswith("l1 port\n") and fastest in said for _, said in timeline["rates"])
     most: dict[int, float] = {}
     for at, share in shares:
         most[share] = max(most.get(share, at), at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -67,6 +68,32 @@ def session_of_a_package(folder: Path) -> None:
     triune.Session(triune.compile(DIGITS_INT8, target="metis", output=folder / "digits"))
 
 
+def with_result(folder: Path, operator: str | None) -> Path:
+    """Return the digits network with a result more: its quantized input, or what an operator makes of the result."""
+    onnx = pytest.importorskip("onnx")
+    helper, model = onnx.helper, onnx.load(DIGITS_INT8)
+    graph = model.graph
+    if operator is None:
+        first = next(
+            node
+            for node in graph.node
+            if node.op_type == "DequantizeLinear" and node.input[0] not in {each.name for each in graph.initializer}
+        )
+        graph.output.append(helper.make_tensor_value_info(first.output[0], 1, ["N", 1, 8, 8]))
+    else:
+        graph.node.append(helper.make_node(operator, [graph.output[0].name], ["more"], "more"))
+        graph.output.append(helper.make_tensor_value_info("more", 7, None))
+    onnx.save(model, folder / "more.onnx")
+    return folder / "more.onnx"
+
+
+def another_manifest(folder: Path) -> None:
+    package = triune.compile(DIGITS_INT8, target="metis", output=folder / "digits")
+    manifest = json.loads((package / "manifest.json").read_text())
+    (package / "manifest.json").write_text(json.dumps(manifest | {"quantize_params": [[0.5, 0]]}))
+    Context().load_model(package / "model.json")
+
+
 MISTAKES: list[Callable[[Path], object]] = [
     lambda folder: triune.Session(folder / "nothing.onnx"),
     open_damaged,
@@ -82,6 +109,9 @@ MISTAKES: list[Callable[[Path], object]] = [
     lambda folder: triune.compile(one_node(folder, "Relu", ["N", "C"]), target="metis", output=folder / "open"),
     lambda folder: triune.compile(DIGITS_INT8, target="meits", output=folder / "target"),
     lambda folder: card(folder, directory=True),
+    lambda folder: triune.compile(with_result(folder, None), target="metis", output=folder / "result"),
+    lambda folder: triune.compile(with_result(folder, "NonZero"), target="metis", output=folder / "result"),
+    another_manifest,
 ]
 
 
