@@ -3,11 +3,6 @@
 //! Elements of neighbouring lines are interleaved, then pairs of them, then fours, as far as a register of 128 bits goes; what is
 //! left is an exchange of such quarters.
 
-#![cfg_attr(
-    target_arch = "x86_64",
-    expect(clippy::cast_ptr_alignment, reason = "loads and stores of any alignment")
-)]
-
 #[cfg(target_arch = "aarch64")]
 use std::arch::aarch64::{uint8x16_t, vld1q_u8, vst1q_u8, vzip1q_u8, vzip2q_u8};
 #[cfg(target_arch = "x86_64")]
