@@ -217,6 +217,35 @@ fn indices_outside_of_their_axis_are_an_error() {
     }
 }
 
+/// An index outside is named with its axis and that one's extent, whichever of several coordinates it is, and whether every place
+/// has its own or rows have them in common.
+#[test]
+fn indices_outside_are_named() {
+    let spec = |shared: bool| TakeSpec {
+        dims: [1, 1, 1, 1, 3, 2],
+        source: [0; 6],
+        indices: if shared { [0, 0, 0, 0, 1, 0] } else { [0, 0, 0, 0, 2, 1] },
+        output: [0, 0, 0, 0, 2, 1],
+        count: 2,
+        index_stride: 6,
+        extents: [4, 5, 1, 1, 1, 1],
+        strides: [5, 1, 0, 0, 0, 0],
+    };
+    for (shared, count) in [(true, 3), (false, 6)] {
+        let take = Take::new(spec(shared)).expect("a nest");
+        for axis in [0, 1] {
+            for at in 0..count {
+                let mut indices = vec![1_i64; 12];
+                indices[axis * 6 + at] = -9;
+                let wanted = Err(Error::Index { operand: "indices", index: -9, axis, extent: [4, 5][axis] });
+                assert_eq!(take.put(&[7_u8; 6], &indices, &mut [0; 20]), wanted, "put {shared} {axis} {at}");
+                let taken = take.run(Isa::best(), &[7_u8; 20], &indices, &mut [0; 6], &Pool::new(1));
+                assert_eq!(taken, wanted, "taken {shared} {axis} {at}");
+            }
+        }
+    }
+}
+
 fn ordered(spec: &OrderSpec, x: &[f32]) -> Vec<i64> {
     let OrderSpec { outer, len, inner, k, descending } = *spec;
     let mut want = vec![-1; outer * k * inner];

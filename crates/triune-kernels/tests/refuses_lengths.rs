@@ -1,12 +1,15 @@
 //! Operands of every length but the right one: what is read or written has as many elements as the extents say at least, where a
 //! view says so, or exactly as many; the error names the operand, what it needs and what it has.
 
+use std::sync::Arc;
+
 use triune_kernels::{
-    AxisShape, Blocked, Broadcast, Channels, Choice, CopyNd, CopySpec, Error, FMatMul, IMatMul,
-    IMatMulOperands, IMatMulSpec, Isa, MatMulSpec, Nhwc, NormRow, OrderSpec, PackedBytes, Pool, Q8, QMatMul,
-    QMatMulSpec, QNorm, QNormSpec, QSoftmax, Recurrence, RecurrenceSpec, Reduction, RunningSpec, Sequences,
-    TMatMulSpec, Take, TakeSpec, TensorPad, WarpSpec, WeighSpec, arg_reduce, binary, dequantize,
-    dequantize_channels, double_unary, global_pool_f32, normalize, order, pixels, quantize, reduce, running,
+    AxisShape, Blocked, Broadcast, Channels, Choice, ConvGeometry, CopyNd, CopySpec, Error, FConv, FConvSpec,
+    FMatMul, Filter, IMatMul, IMatMulOperands, IMatMulSpec, Isa, MatMulSpec, Nhwc, NormRow, OrderSpec,
+    PackedBytes, PackedFilter, Pool, Q8, QMatMul, QMatMulSpec, QNorm, QNormSpec, QSoftmax, Recurrence,
+    RecurrenceSpec, Reduction, RunningSpec, Sequences, TMatMulSpec, Take, TakeSpec, TensorPad, WarpSpec,
+    WeighSpec, WideConv, WideConvSpec, WideTarget, arg_reduce, binary, dequantize, dequantize_channels,
+    dequantize_i32, double_unary, global_pool_f32, normalize, order, pixels, quantize, reduce, running,
     select, softmax, table_wide, warp_perspective, weigh,
 };
 use triune_tensor::{
@@ -309,6 +312,13 @@ fn maps_of_pixels() {
     exactly([("table", 1 << 16)], |[table]| {
         table_wide(&vec![0; table], &[0; 120], from, &mut [0; 120], to, &pool())
     });
+    exactly([("scales", 5), ("zero points", 5)], |[scales, zeros]| {
+        let (scales, zeros) = (vec![0.5; scales], vec![0; zeros]);
+        dequantize_channels(ISA, &scales, false, &zeros, &[0; 120], from, &mut [0.0; 120], to, &pool())
+    });
+    exactly([("scales", 5)], |[scales]| {
+        dequantize_i32(ISA, &vec![0.5; scales], &[0; 120], from, &mut [0.0; 120], to, &pool())
+    });
     for (other, what, expected, got) in [
         (Nhwc::dense(1, 3, 4, 5), "batch", 2, 1),
         (Nhwc::dense(2, 2, 4, 5), "rows", 3, 2),
@@ -347,6 +357,75 @@ fn maps_of_pixels() {
     assert_eq!(warp(Nhwc::dense(2, 2, 2, 4)), channels);
     for order in [Channels::First, Channels::Last] {
         exactly([("pixels", 6)], |[y]| pixels(&[[0_u8; 256]; 3], order, &[0; 6], &mut vec![0; y]));
+    }
+}
+
+/// Convolutions of reals and of words, over maps as they come and with one thing wrong of them.
+#[test]
+fn maps_of_convolutions() {
+    let geometry =
+        ConvGeometry { kernel: [2, 3], stride: [1, 2], dilation: [2, 1], pad: [1, 0, 2, 1], groups: 2 };
+    let (bytes, words) = (vec![0; 4 * 72], vec![1_i16; 72]);
+    let packed = Arc::new(PackedFilter::new(&Filter::dense(&bytes, 6, 6, 2), 2, ISA).expect("weights"));
+    let reals = |residual| {
+        let spec = FConvSpec {
+            geometry,
+            in_channels: 4,
+            out_channels: 6,
+            bias: None,
+            residual,
+            activation: UnaryKind::Identity,
+        };
+        FConv::new(&spec, Arc::clone(&packed)).expect("a convolution")
+    };
+    let spec = WideConvSpec {
+        geometry,
+        in_channels: 4,
+        out_channels: 6,
+        weights: &words,
+        bias: None,
+        multiplier: &[0.5],
+        target: WideTarget::full(EVEN),
+    };
+    let integers = WideConv::new(&spec).expect("a convolution");
+    // 5 rows and 3 between them: 6; 8 columns and 1, by 2: 4.
+    let (from, to) = (Nhwc::dense(2, 5, 8, 4), Nhwc::dense(2, 6, 4, 6));
+    let (x, plain) = (vec![0.0; 320], reals(false));
+    let wide = |from: Nhwc, to: Nhwc, [x, y]: [usize; 2]| {
+        integers.run(&vec![0; x], from, &mut vec![0; y], to, &pool())
+    };
+    let real = |from: Nhwc, to: Nhwc, [x, y, scratch]: [usize; 3]| {
+        plain.run(&vec![0.0; x], from, None, &mut vec![0.0; y], to, &mut vec![0; scratch], &pool())
+    };
+    let scratch = plain.scratch_bytes(1);
+    at_least([("input", 320), ("output", 288)], |lens| wide(from, to, lens));
+    at_least([("input", 320), ("output", 288), ("scratch", scratch)], |lens| real(from, to, lens));
+    let (m, n) = (320 * 2, 288 * 2);
+    for (from, to, what, expected, got) in [
+        (Nhwc::dense(2, 5, 8, 5), to, "input channels", 4, 5),
+        (from, Nhwc::dense(2, 6, 4, 7), "output channels", 6, 7),
+        (Nhwc::dense(1, 5, 8, 4), to, "batch", 1, 2),
+        (from, Nhwc::dense(2, 5, 4, 6), "output rows", 6, 5),
+        (from, Nhwc::dense(2, 6, 3, 6), "output columns", 4, 3),
+    ] {
+        let refused = Err(Error::Mismatch { what, expected, got });
+        assert_eq!(wide(from, to, [m, n]), refused);
+        assert_eq!(real(from, to, [m, n, scratch]), refused);
+    }
+    let adds = reals(true);
+    let add = |map: Nhwc, len: usize| {
+        let (residual, mut y) = (vec![0.0; len], vec![0.0; 288]);
+        let mut scratch = vec![0; adds.scratch_bytes(1)];
+        adds.run(&x, from, Some((&residual, map)), &mut y, to, &mut scratch, &pool())
+    };
+    at_least([("residual", 288)], |[len]| add(to, len));
+    for (map, what, expected, got) in [
+        (Nhwc::dense(3, 6, 4, 6), "batch", 2, 3),
+        (Nhwc::dense(2, 5, 4, 6), "rows", 6, 5),
+        (Nhwc::dense(2, 6, 5, 6), "columns", 4, 5),
+        (Nhwc::dense(2, 6, 4, 5), "channels", 6, 5),
+    ] {
+        assert_eq!(add(map, n), Err(Error::Mismatch { what, expected, got }));
     }
 }
 
