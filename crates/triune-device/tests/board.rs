@@ -155,6 +155,23 @@ fn jobs_see_what_changed_in_memory() {
     assert_eq!(board.run(&placed.job).expect("runs").layers.len(), 1);
 }
 
+/// One layer's command becomes another; the other layer stays what it is.
+#[test]
+fn jobs_see_what_changed_in_one_layer() {
+    let board = board("zg330");
+    let placed = Placed::new(&board, 0);
+    let x = Random(3).floats(ELEMENTS as usize);
+    assert_eq!(placed.run(&board, &x), abs(&x));
+    let layer = |from, to, kind| encode(&[unary(from, to, kind), End {}.into()]);
+    let first = layer(INPUT, SCRATCH, UnaryKind::Neg).len().next_multiple_of(8) as u64;
+    let second = layer(SCRATCH, OUTPUT, UnaryKind::Relu);
+    board.write(DDR, placed.job.start + first, &second).expect("in bounds");
+    let positive: Vec<f32> = x.iter().map(|x| (-x).max(0.0)).collect();
+    assert_eq!(placed.run(&board, &x), positive);
+    board.write(DDR, placed.job.start, &layer(INPUT, SCRATCH, UnaryKind::Abs)).expect("in bounds");
+    assert_eq!(placed.run(&board, &x), abs(&x));
+}
+
 #[test]
 fn run_registers_start_the_core() {
     for (device, base, size, valid, [layers, read, written, cycles, clear]) in [
@@ -518,10 +535,16 @@ fn wrong_jobs_are_refused_before_anything_runs() {
     assert_eq!(board.read_register(0x0c), Ok(0));
     let mock = LocalBoard::open("zg330", false, 1).expect("builtin");
     assert!(refusal(mock.run(&placed.job)).contains("memory and registers only"));
-    assert_eq!(
-        board.copy((DDR, 0), (RegionId(7), 0), 1).map_err(|error| error.to_string().contains("#7")),
-        Err(true)
-    );
+    let copied = |from, to, bytes| board.copy(from, to, bytes).map_err(|error| error.to_string());
+    for (from, to) in [((DDR, 0), (RegionId(7), 0)), ((RegionId(7), 0), (DDR, 0))] {
+        assert!(copied(from, to, 1).is_err_and(|error| error.contains("#7")));
+    }
+    // Either side, also where nothing is moved.
+    for (from, to) in
+        [((DDR, 1 << 40), (DDR, 0)), ((DDR, 0), (DDR, 1 << 40)), ((DDR, 1 << 40), (DDR, 1 << 40))]
+    {
+        assert!(copied(from, to, 64).is_err_and(|error| error.contains("leave the region ddr")));
+    }
 }
 
 #[test]

@@ -428,3 +428,66 @@ fn products_and_wide_commands_have_costs_of_their_own() {
     spec.array.as_mut().expect("an array").cycles_per_vector_16 = Some(2);
     assert_eq!(at(&spec, Precision::Int16).launch, 777);
 }
+
+/// What is launched behind other commands happens later by all of their time, and is otherwise as it would be alone.
+#[test]
+fn parts_follow_one_another() {
+    let part = |commands: &[Command]| time(&metis(), commands);
+    let (first, second) = ([copy(0, 1, 1 << 12), conv(0, 2, 8, 3, [16, 16], 1)], [copy(1, 2, 1 << 10)]);
+    let (before, after) = (part(&first), part(&second));
+    let mut both = before.clone();
+    both.append(after.clone());
+    assert_eq!(both.total_cycles, before.total_cycles + after.total_cycles);
+    assert_eq!(both.commands[..2], before.commands);
+    let (alone, behind) = (after.commands[0], both.commands[2]);
+    assert_eq!(behind.index, 2);
+    let delay = before.total_cycles;
+    assert_eq!([behind.start, behind.end], [alone.start + delay, alone.end + delay]);
+    for (alone, behind) in [
+        (alone.loading, behind.loading),
+        (alone.computing, behind.computing),
+        (alone.storing, behind.storing),
+    ] {
+        // What takes no time has no place in it.
+        let delay = if alone.start < alone.end { delay } else { 0 };
+        assert_eq!([behind.start, behind.end], [alone.start + delay, alone.end + delay]);
+    }
+    assert!(alone.loading.start < alone.loading.end && alone.computing.start == alone.computing.end);
+    assert_eq!(behind.bytes_read, alone.bytes_read);
+}
+
+/// Ports are busy for as long as their bytes take, each by itself.
+#[test]
+fn ports_are_busy_for_their_bytes() {
+    let spec = bare();
+    let rate = |name: &str| spec.memory[spec.memory_index(name).expect("a memory")].bytes_per_cycle_at(800);
+    let timeline = time(&spec, &[copy(0, 1, 9 << 10), copy(1, 2, 9 << 10)]);
+    for (command, [from, to]) in timeline.commands.iter().zip([["ddr", "l2"], ["l2", "l1"]]) {
+        let cycles = |name: &str| f64::from(9 << 10) / rate(name);
+        let [load, store] = [command.load, command.store].map(|cycles| cycles as f64);
+        // Blocks are rounded up, each by itself.
+        assert!((load / cycles(from) - 1.0).abs() < 0.03, "{from}: {load}, not {}", cycles(from));
+        assert!((store / cycles(to) - 1.0).abs() < 0.03, "{to}: {store}, not {}", cycles(to));
+    }
+}
+
+/// Rates whose quotient needs more than 64 bits: their first digits are what counts.
+#[test]
+fn odd_rates_are_rates() {
+    let spec = bare();
+    let at = spec.memory_index("ddr").expect("a memory");
+    let slow = |rate: u64| {
+        let mut spec = spec.clone();
+        (spec.memory[at].bytes_per_cycle, spec.memory[at].bytes_per_second) = (None, Some(rate));
+        (spec.memory[at].per_core, spec.memory[at].ports, spec.cores) = (false, 3, u32::MAX);
+        let options =
+            TimingOptions { active_cores: u32::MAX - 4, clock_mhz: Some(799), ..TimingOptions::default() };
+        timeline(&spec, [copy(0, 1, 1 << 20)], &["ddr", "l1"], &options).expect("timed").total_cycles
+    };
+    // A prime rate of some terabytes, of which each core has a billionth.
+    let cycles = |rate: u64| f64::from(1 << 20) * f64::from(u32::MAX - 4) / 3.0 * 799e6 / rate as f64;
+    for rate in [9_999_999_999_971, 18_446_744_073_709_551_557] {
+        let found = slow(rate) as f64;
+        assert!((found / cycles(rate) - 1.0).abs() < 0.05, "{rate}: {found}, not {}", cycles(rate));
+    }
+}
