@@ -452,6 +452,55 @@ const SHAPES: &[(&str, &[usize], Build)] = &[
     }),
 ];
 
+const UNSIGNED: QuantParams = QuantParams { scale: 0.0625, zero_point: 131 };
+
+/// On an image in bytes without a sign, which devices have as bytes with one.
+const BYTES: &[(&str, Build)] = &[
+    ("products of bytes without a sign", |b, x| {
+        let w = b.dequantized_constant(&bytes(&[6, 5, 3, 2]), &[0.031_25], 0);
+        let y = b.conv_window(&[x, w], UNEVEN, 1);
+        let limited = b.unary(UnaryKind::Relu, y);
+        let limited = b.quantize_dequantize(limited, UNSIGNED, DType::U8);
+        let rows = reshape(b, limited, &[5, 36]);
+        let w = b.dequantized_constant(&bytes(&[4, 36]), &[0.031_25], 0);
+        let scores = b.gemm(&[rows, w], true);
+        vec![b.quantize_dequantize(scores, QuantParams { scale: 0.25, zero_point: 9 }, DType::U8), limited]
+    }),
+    ("other functions of bytes without a sign", |b, x| {
+        let table = b.unary(UnaryKind::Sigmoid, x);
+        let table = b.quantize_dequantize(table, UNSIGNED, DType::U8);
+        let sum = b.binary(BinaryKind::Add, table, x);
+        let sum = b.quantize_dequantize(sum, QuantParams { scale: 0.125, zero_point: 77 }, DType::U8);
+        let most = b.pool_window(PoolKind::Max, x, UNEVEN);
+        vec![sum, b.quantize_dequantize(most, UNSIGNED, DType::U8)]
+    }),
+    ("turns in bytes without a sign", |b, x| {
+        let w = b.dequantized_constant(&bytes(&[64, 5, 3, 3]), &[0.031_25], 0);
+        let y = b.conv(&[x, w], 1, 1, 1);
+        let mut y = b.quantize_dequantize(y, UNSIGNED, DType::U8);
+        let w = b.dequantized_constant(&bytes(&[64, 64, 3, 3]), &[0.031_25], 0);
+        for last in [false, true] {
+            for _ in 0..3 {
+                y = b.conv(&[y, w], 1, 1, 1);
+                y = b.quantize_dequantize(y, UNSIGNED, DType::U8);
+            }
+            if !last {
+                let exponent = b.constant(&Tensor::f32(&[1], &[1.5]));
+                let positive = b.unary(UnaryKind::Relu, y);
+                y = b.binary(BinaryKind::Pow, positive, exponent);
+                y = b.quantize_dequantize(y, UNSIGNED, DType::U8);
+                y = b.pool_window(
+                    PoolKind::Max,
+                    y,
+                    Window { kernel: [3, 3], stride: [1, 1], dilation: [1, 1], pad: [1; 4] },
+                );
+                y = b.quantize_dequantize(y, UNSIGNED, DType::U8);
+            }
+        }
+        vec![y]
+    }),
+];
+
 fn border(out: &mut String, kind: &str, io: &TensorIo) {
     writeln!(
         out,
@@ -523,11 +572,14 @@ fn programs_of_npus() {
     for (device, block) in [("metis", None), ("zg330", Some(16)), ("buyi", Some(4))] {
         let spec = DeviceSpec::builtin(device).expect(device);
         let mut out = String::new();
-        let images = INTEGERS.iter().map(|&(name, build)| (name, &[1, 5, 9, 7][..], build));
-        for (name, shape, build) in images.chain(SHAPES.iter().copied()) {
+        let image = &[1, 5, 9, 7][..];
+        let signed = INTEGERS.iter().map(|&(name, build)| (name, image, build, (STEP, DType::I8)));
+        let shapes = SHAPES.iter().map(|&(name, shape, build)| (name, shape, build, (STEP, DType::I8)));
+        let unsigned = BYTES.iter().map(|&(name, build)| (name, image, build, (UNSIGNED, DType::U8)));
+        for (name, shape, build, (params, dtype)) in signed.chain(shapes).chain(unsigned) {
             let mut b = GraphBuilder::new();
             let x = b.input("x", DType::F32, shape);
-            let x = b.quantize_dequantize(x, STEP, DType::I8);
+            let x = b.quantize_dequantize(x, params, dtype);
             let made = build(&mut b, x);
             let graph = b.finish(&made);
             writeln!(out, "== {name}").expect("memory");
