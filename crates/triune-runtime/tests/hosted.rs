@@ -6,11 +6,11 @@ use triune_graph::{
     Op,
     ops::{
         Comparison, CondTake, Determinant, Hosted, LinearAttention, NGramWeight, NGrams, Nms,
-        NonMaxSuppression, RoiAlign, Unique,
+        NonMaxSuppression, NonZero, RoiAlign, Unique,
     },
     passes::{HostOperand, HostStep},
 };
-use triune_runtime::{Error, dynamic};
+use triune_runtime::{CancelToken, Error, dynamic};
 use triune_tensor::DType;
 use triune_testing::{Random, Tensor};
 
@@ -192,6 +192,52 @@ fn operands_that_do_not_fit_are_refused() {
         }
     }
     assert!(wrong.is_empty(), "{} cases:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Whatever the host computes ends when it is stopped, instead of being done.
+#[test]
+fn what_is_stopped_gives_nothing() {
+    let some = |tensors: &[Tensor]| tensors.iter().cloned().map(Some).collect::<Vec<_>>();
+    let boxes = f32s(&[1, 2, 4]);
+    let square = Tensor::f32(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
+    let cases: Vec<(Op, Vec<Option<Tensor>>)> = vec![
+        (NonZero.into(), some(&[f32s(&[2, 3])])),
+        (
+            CondTake { comparison: Comparison::Less, value: 2.0, epsilon: 1e-4 }.into(),
+            some(&[f32s(&[2, 3]), f32s(&[2, 3])]),
+        ),
+        (Nms { threshold: 0.5, max_output: 2 }.into(), some(std::slice::from_ref(&boxes))),
+        (
+            NonMaxSuppression { center_point_box: false }.into(),
+            some(&[
+                boxes,
+                f32s(&[1, 1, 2]),
+                i64s(&[2]),
+                Tensor::f32(&[1], &[0.5]),
+                Tensor::f32(&[1], &[0.25]),
+            ]),
+        ),
+        (Unique { axis: None, sorted: true }.into(), some(&[i64s(&[3, 1, 3])])),
+        (Unique { axis: Some(0), sorted: false }.into(), some(std::slice::from_ref(&square))),
+        (Determinant.into(), some(&[square])),
+        (roi().into(), some(&[f32s(&[1, 2, 3, 3]), f32s(&[1, 4]), i64s(&[0])])),
+        (
+            LinearAttention { query_heads: 2, heads: 2, scale: None }.into(),
+            some(&[f32s(&[1, 3, 4]), f32s(&[1, 3, 4]), f32s(&[1, 3, 4])]),
+        ),
+        (Op::Hosted(Hosted::NGrams(Box::new(grams(false)))), some(&[i64s(&[3, 4, 4])])),
+    ];
+    for (op, inputs) in cases {
+        let (step, token) = (step(op, &inputs, 4), CancelToken::new());
+        assert!(token.during(|| dynamic::run(&step, |_| None)).is_ok(), "{:?}", step.op);
+        token.cancel();
+        let stopped = token.during(|| dynamic::run(&step, |_| None));
+        let cancelled = matches!(
+            stopped,
+            Err(Error::Compile(triune_compiler::Error::Device(triune_device::Error::Cancelled)))
+        );
+        assert!(cancelled, "{:?}: {stopped:?}", step.op);
+    }
 }
 
 /// The value of a map of one channel between its pixels, 0 beyond its border, as four shares.

@@ -191,6 +191,26 @@ fn what_lies_in_the_near_memory_takes_room_there() {
     }
 }
 
+/// A plan that a file brings is not believed: maps that share bytes while both are alive, or end beyond their segment.
+#[test]
+fn plans_that_are_none_are_not_made_again() {
+    let program = compiled(&network(2), "metis", 1, options(Policy::None, None));
+    let alive = |at: usize, other: usize| {
+        let [a, b] = [program.buffers[at], program.buffers[other]];
+        a.first < b.last && b.first < a.last
+    };
+    let pairs = (0..program.buffers.len()).flat_map(|at| (0..at).map(move |other| (at, other)));
+    let (at, other) =
+        pairs.filter(|&(at, other)| alive(at, other)).next_back().expect("two that are alive together");
+    assert!(program.replan(&spec("metis"), &PlanOptions::default()).is_ok());
+    for offset in [program.buffers[other].offset, program.scratch_bytes] {
+        let mut wrong = program.clone();
+        wrong.buffers[at].offset = offset;
+        let error = wrong.replan(&spec("metis"), &PlanOptions::default()).expect_err("no plan").to_string();
+        assert!(error.contains("the memory plan is invalid"), "{error}");
+    }
+}
+
 /// A program lies where it was said to, also where commands and constants lie in the first core's own memory.
 #[test]
 fn estimates_say_where_a_program_will_lie() {
