@@ -199,9 +199,8 @@ fn plans_that_are_none_are_not_made_again() {
         let [a, b] = [program.buffers[at], program.buffers[other]];
         a.first < b.last && b.first < a.last
     };
-    let pairs = (0..program.buffers.len()).flat_map(|at| (0..at).map(move |other| (at, other)));
-    let (at, other) =
-        pairs.filter(|&(at, other)| alive(at, other)).next_back().expect("two that are alive together");
+    let mut pairs = (0..program.buffers.len()).flat_map(|at| (0..at).map(move |other| (at, other)));
+    let (at, other) = pairs.rfind(|&(at, other)| alive(at, other)).expect("two that are alive together");
     assert!(program.replan(&spec("metis"), &PlanOptions::default()).is_ok());
     for offset in [program.buffers[other].offset, program.scratch_bytes] {
         let mut wrong = program.clone();
