@@ -73,6 +73,11 @@ fn cases() -> Vec<Case> {
     let dense = row_major(dims, none, 0);
     cases.push(Case { dims, a: dense, b: [0, 0, 0, 0, 0, 1], out: dense });
     cases.push(Case { dims, a: [0, 0, 33, 0, 0, 1], b: dense, out: dense });
+    // Several long rows: one operand for all, and results that lie apart.
+    let dims = [1, 1, 1, 2, 3, 700];
+    let dense = row_major(dims, none, 0);
+    cases.push(Case { dims, a: dense, b: [0, 0, 0, 0, 0, 1], out: row_major(dims, none, 5) });
+    cases.push(Case { dims, a: [0, 0, 0, 700, 0, 1], b: [0, 0, 0, 0, 1, 0], out: dense });
     cases
 }
 
