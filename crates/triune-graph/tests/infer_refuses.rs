@@ -9,8 +9,8 @@ use triune_graph::{
         Comparison, Concat, CondTake, Conv, CoordinateMode, DequantizeLinear, Epilogue, Expand, Flatten,
         Gather, GatherElements, GatherNd, Gemm, GlobalPool, Index, MatMul, Nms, NonMaxSuppression, NonZero,
         Pad, PadMode, Pool, PoolKind, QuantizeLinear, Recurrence, Reduce, ReduceKind, Reshape, Resize,
-        ResizeMode, Sampling, Slice, Softmax, Split, Squeeze, Table, TopK, Transpose, UnaryKind, Unsqueeze,
-        WarpPerspective, Where,
+        ResizeMode, Sampling, Slice, Softmax, Split, Squeeze, Table, TopK, Transpose, Unary, UnaryKind,
+        Unsqueeze, WarpPerspective, Where,
     },
 };
 use triune_tensor::{DType, Shape};
@@ -61,6 +61,23 @@ fn infer_one(op: Op, operands: Vec<Operand>, results: usize) -> Result<(), Error
     graph.outputs = outputs.iter().flatten().copied().collect();
     graph.nodes.push(Node::new("it", op, inputs, outputs));
     infer::infer(&mut graph)
+}
+
+/// What is wrong can be put right: a graph has its nodes also when it is refused.
+#[test]
+fn refused_graphs_keep_their_nodes() {
+    let mut graph = Graph::default();
+    let open = Some(vec![Dim::Symbol("n".into())]);
+    let x = graph.add_value(Value { dtype: Some(DType::F32), shape: open, ..Value::named("x") });
+    let y = graph.add_value(Value::named("y"));
+    (graph.inputs, graph.outputs) = (vec![x], vec![y]);
+    let relu = Op::Unary(Unary { kind: UnaryKind::Relu });
+    graph.nodes.push(Node::new("it", relu, vec![Some(x)], vec![Some(y)]));
+    assert!(infer::infer(&mut graph).is_err(), "extents that nobody has bound");
+    assert_eq!(graph.nodes.len(), 1);
+    graph.value_mut(x).shape = Some(vec![Dim::Fixed(3)]);
+    infer::infer(&mut graph).expect("extents that are bound");
+    assert_eq!(graph.value(y).shape, Some(vec![Dim::Fixed(3)]));
 }
 
 fn conv(kernel: Option<[usize; 2]>, groups: usize, dilation: [usize; 2]) -> Op {
