@@ -213,7 +213,8 @@ fn plans_that_are_none_are_not_made_again() {
 /// A program lies where it was said to, also where commands and constants lie in the first core's own memory.
 #[test]
 fn estimates_say_where_a_program_will_lie() {
-    for batch in [1, 2] {
+    // As many images as there are cores, at most.
+    for batch in [1, 2, 4] {
         for near in [["ddr", "l2", "ddr"], ["l1", "l2", "ddr"], ["ddr", "l1", "ddr"], ["l1", "l1", "l1"]] {
             let mut spec = spec("metis");
             [&mut spec.placement.instructions, &mut spec.placement.constants, &mut spec.placement.io]

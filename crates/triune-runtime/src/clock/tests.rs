@@ -306,6 +306,23 @@ fn percentiles_and_throughput() {
     assert_eq!(found.core_busy, [1000]);
 }
 
+/// Calls that come when all is over are none, however far away they are.
+#[test]
+fn calls_behind_the_horizon_are_none() {
+    let at = |offset| Load {
+        cores: 1,
+        busy: vec![10],
+        call: 0,
+        input: 0,
+        output: 0,
+        arrivals: Arrivals::Periodic { period: 1, offset },
+    };
+    for offset in [101, 1 << 40, u64::MAX] {
+        assert_eq!(planned(1, &[at(offset)], 100).runs, []);
+    }
+    assert_eq!(planned(1, &[at(90)], 100).runs.len(), 1, "just in time");
+}
+
 #[test]
 fn what_cannot_be_composed_is_said() {
     let good = Load {
