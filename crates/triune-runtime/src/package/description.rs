@@ -318,3 +318,46 @@ impl TensorJson {
         Ok(TensorIo { name, dtype, shape, padding, scale, zero_point, block, model_shape })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_come_in_order_and_make_the_last_inputs() {
+        // Commands before, outputs that are read, inputs that are made.
+        let turns = |waits: &str, inputs, outputs, results| {
+            let text = format!(
+                r#"{{"target": "metis", "batch": 1, "inputs": [], "outputs": [], "scratch_bytes": 0, "feature_maps": [],
+                    "scratch_lower_bound": 0, "residency": null, "operators": [], "waits": {waits}}}"#
+            );
+            let description: Description = serde_json::from_str(&text).expect("a description");
+            description.are_turns(inputs, outputs, results)
+        };
+        let wait = |commands: u32, reads: &str, makes: &str| {
+            format!(r#"{{"commands": {commands}, "reads": {reads}, "makes": {makes}}}"#)
+        };
+        let one = |reads, makes| format!("[{}]", wait(4, reads, makes));
+        assert!(turns("[]", 2, 3, 3));
+        // Outputs that callers do not get are there for a wait.
+        assert!(!turns("[]", 2, 3, 2) && !turns("[]", 2, 3, 4));
+        assert!(turns(&one("[2]", "[1]"), 2, 3, 2) && turns(&one("[2]", "[1]"), 2, 3, 3));
+        assert!(!turns(&one("[2]", "[1]"), 2, 3, 4));
+        // The last inputs, all of them, in order.
+        assert!(turns(&one("[0]", "[0, 1]"), 2, 3, 3) && turns(&one("[0]", "[]"), 2, 3, 3));
+        assert!(turns(&one("[0]", "[2, 3]"), 4, 1, 1));
+        for makes in ["[0]", "[1, 0]", "[2]", "[1, 1]", "[0, 1, 2]"] {
+            assert!(!turns(&one("[0]", makes), 2, 3, 3), "{makes}");
+        }
+        // Outputs that there are, each once in a wait.
+        assert!(turns(&one("[2, 0, 1]", "[1]"), 2, 3, 3));
+        for reads in ["[3]", "[1, 1]", "[0, 2, 0]"] {
+            assert!(!turns(&one(reads, "[1]"), 2, 3, 3), "{reads}");
+        }
+        let two = |first, second, makes: [&str; 2]| {
+            format!("[{}, {}]", wait(first, "[0]", makes[0]), wait(second, "[0]", makes[1]))
+        };
+        assert!(turns(&two(3, 5, ["[1]", "[2]"]), 3, 1, 1) && turns(&two(5, 5, ["[1]", "[2]"]), 3, 1, 1));
+        assert!(!turns(&two(5, 3, ["[1]", "[2]"]), 3, 1, 1) && !turns(&two(3, 5, ["[2]", "[1]"]), 3, 1, 1));
+    }
+}
