@@ -5,12 +5,12 @@ use std::sync::Arc;
 use triune_graph::{
     Constant, Dim, Error, Graph, Node, Op, Value, infer,
     ops::{
-        AdaptivePool, ArgReduce, AutoPad, BatchNormalization, BinaryKind, BorderMode, CellKind, Clip,
+        AdaptivePool, ArgReduce, AutoPad, BatchNormalization, Binary, BinaryKind, BorderMode, CellKind, Clip,
         Comparison, Concat, CondTake, Conv, CoordinateMode, DequantizeLinear, Epilogue, Expand, Flatten,
         Gather, GatherElements, GatherNd, Gemm, GlobalPool, Index, MatMul, Nms, NonMaxSuppression, NonZero,
-        Pad, PadMode, Pool, PoolKind, QuantizeLinear, Recurrence, Reduce, ReduceKind, Reshape, Resize,
-        ResizeMode, Sampling, Slice, Softmax, Split, Squeeze, Table, TopK, Transpose, Unary, UnaryKind,
-        Unsqueeze, WarpPerspective, Where,
+        Pad, PadMode, Pool, PoolKind, QuantizeLinear, Recurrence, Reduce, ReduceKind, Reshape, Residual,
+        Resize, ResizeMode, Sampling, Slice, Softmax, Split, Squeeze, Stage, Table, TopK, Transpose, Unary,
+        UnaryKind, Unsqueeze, WarpPerspective, Where,
     },
 };
 use triune_tensor::{DType, Shape};
@@ -84,6 +84,48 @@ fn conv(kernel: Option<[usize; 2]>, groups: usize, dilation: [usize; 2]) -> Op {
     let epilogue = Epilogue::default();
     let (stride, pad, auto_pad) = ([1; 2], [0; 4], AutoPad::Explicit);
     Op::Conv(Box::new(Conv { kernel, stride, dilation, pad, auto_pad, groups, epilogue }))
+}
+
+/// What is added before a result is stored has its extents, whatever computes it.
+#[test]
+fn addends_that_are_fused_have_the_results_extents() {
+    let epilogue = || Epilogue { stages: vec![Stage::Residual(Residual { quant: None, own_first: true })] };
+    let Op::Conv(plain) = conv(None, 1, [1; 2]) else { panic!("a convolution") };
+    let Op::Gemm(product) = gemm() else { panic!("a product") };
+    let image = || vec![f32s([1, 4, 6, 6]), f32s([8, 4, 1, 1])];
+    let cases: [(Op, Vec<Operand>, [usize; 4], usize); 4] = [
+        (Op::Conv(Box::new(Conv { epilogue: epilogue(), ..*plain })), image(), [1, 8, 6, 6], 4),
+        (
+            Op::Gemm(Gemm { epilogue: epilogue(), ..product }),
+            vec![f32s([3, 5]), f32s([5, 7])],
+            [3, 7, 0, 0],
+            2,
+        ),
+        (Op::MatMul(MatMul { epilogue: epilogue() }), vec![f32s([3, 5]), f32s([5, 7])], [3, 7, 0, 0], 2),
+        (
+            Op::Binary(Binary { kind: BinaryKind::Mul, epilogue: epilogue() }),
+            vec![f32s([3, 5]), f32s([5])],
+            [3, 5, 0, 0],
+            2,
+        ),
+    ];
+    for (op, operands, result, rank) in cases {
+        let sized = |operands: &[Operand], dims: &[usize]| {
+            let kept = operands.iter().map(|operand| match operand {
+                Operand::Open(dtype, dims) => Operand::Open(*dtype, dims.clone()),
+                _ => NONE,
+            });
+            kept.chain([NONE, Operand::Open(DType::F32, dims.to_vec())]).collect::<Vec<_>>()
+        };
+        let own = &result[..rank];
+        infer_one(op.clone(), sized(&operands, own), 1).unwrap_or_else(|error| panic!("{op:?}: {error}"));
+        for axis in 0..rank {
+            let mut other = own.to_vec();
+            other[axis] += 1;
+            let error = infer_one(op.clone(), sized(&operands, &other), 1).expect_err("another extent");
+            assert!(error.to_string().contains("fused addend"), "{op:?}: {error}");
+        }
+    }
 }
 
 fn pool(kernel: [usize; 2]) -> Op {
