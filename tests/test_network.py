@@ -137,6 +137,14 @@ def test_an_output_has_memory_of_its_own() -> None:
     network.bind([source], [memory[64:74].reshape(1, 10)])
     network.forward()
     assert memory[64:74].any()
+    # Right before it is beside it, too.
+    logits, memory[10:74] = memory[64:74].copy(), memory[:64].copy()
+    network.bind([memory[10:74].reshape(1, 1, 8, 8)], [memory[:10].reshape(1, 10)])
+    network.forward()
+    assert np.array_equal(memory[:10], logits)
+    for start in (1, 10):
+        with pytest.raises(errors.ArgumentError, match="'logits': expected memory of its own"):
+            network.bind([memory[10:74].reshape(1, 1, 8, 8)], [memory[start : start + 10].reshape(1, 10)])
 
 
 def test_a_resized_array_is_refused() -> None:
