@@ -6,7 +6,7 @@ use triune_device::{
     command::{Copy, End, Opcode, Operand, QConv, QMul, RequantTarget, Window},
     spec::{LaunchSpec, Precision, VectorSpec},
     timeline,
-    timing::{BoundBy, TimingOptions},
+    timing::{BoundBy, Order, Tiling, TimingOptions, timeline_tiled},
 };
 use triune_tensor::DType;
 use triune_tensor::Rounding;
@@ -168,9 +168,8 @@ fn two_buffers_hide_loads_that_one_cannot() {
 }
 
 #[test]
-fn a_read_waits_for_the_store_before_it() {
-    let mut spec = bare();
-    spec.queues.blocks = 1;
+fn a_command_begins_when_the_results_before_it_are_stored() {
+    let mut spec = equal_blocks(1);
     spec.memory[2].latency_cycles = 100;
     let bytes = 1 << 16;
     let commands = [copy(3, 2, bytes), copy(2, 3, bytes)];
@@ -179,26 +178,96 @@ fn a_read_waits_for_the_store_before_it() {
     let timeline = time(&spec, &commands);
     assert_eq!(timeline.total_cycles, 2 * ddr + 2 * l1);
     assert_eq!([timeline.commands[0].end, timeline.commands[1].start], [ddr + l1; 2]);
-    assert_eq!(timeline.commands[1].stall, 2 * l1, "the wait for the store and the load behind it");
-    // Independent of each other, the second one's load does not wait for the first one's store.
-    let commands = [copy(3, 2, bytes), copy(3, 2, bytes)];
-    assert_eq!(time(&spec, &commands).total_cycles, 2 * ddr + l1);
+    assert_eq!(timeline.commands[1].stall, ddr + l1, "the wait for the load and for the store behind it");
+    // What starting a command takes, its loads have, too.
+    spec.launch.command_cycles = ddr as u32;
+    let timeline = time(&spec, &commands);
+    assert_eq!(timeline.total_cycles, 3 * ddr + l1);
+    assert_eq!([timeline.commands[0].start, timeline.commands[1].start], [0, ddr + l1]);
+    assert_eq!(timeline.commands[0].stall, l1);
+}
+
+/// A device whose buffers have no size, which streams a command's work in as many equal blocks at most.
+fn equal_blocks(blocks: u32) -> DeviceSpec {
+    let mut spec = bare();
+    (spec.queues.buffer_bytes, spec.queues.blocks) = (None, blocks);
+    spec
 }
 
 #[test]
-fn loads_run_ahead_as_far_as_there_are_buffers() {
+fn without_a_size_of_buffers_each_operand_is_read_once() {
+    let commands = [conv(3, 3, 64, 3, [512, 512], 1)];
+    let mut before = u64::MAX;
+    for blocks in [1, 2, 4, 16, 64] {
+        let timeline = time(&equal_blocks(blocks), &commands);
+        let [command] = timeline.commands[..] else { panic!("one command") };
+        assert_eq!((command.tiling.order, command.reread()), (Order::Even, 0));
+        assert!(command.tiling.tiles() <= blocks.into());
+        assert!(timeline.total_cycles < before, "{blocks}");
+        before = timeline.total_cycles;
+    }
+}
+
+/// 18.9 MB of weights for 64 pixels pass a megabyte: computing waits for the first tile, then for the port alone.
+#[test]
+fn weights_stream_through_buffers_of_bytes() {
+    let mut spec = DeviceSpec::builtin("zg330").expect("builtin");
+    let place = ["ddr", "ddr", "ddr", "ocm", "ddr"];
+    let commands = [conv(2, 2, 8, 3, [2048, 1024], 1)];
+    let at = |spec: &DeviceSpec| {
+        timeline(spec, commands, &place, &TimingOptions::default()).expect("timed").commands[0]
+    };
+    let all = at(&spec);
+    let weights: u64 = 9 * 2048 * 1024;
+    assert!(all.buffered <= spec.queues.buffer_bytes.expect("a size") + spec.memory[1].bytes);
+    assert_eq!(all.reread(), 0, "all pixels fit");
+    let port = (weights + 8 * 8 * 3072) * 10 / 128;
+    let begins = |time: &CommandTime| time.computing.start - time.loading.start;
+    assert!(begins(&all) < port / 20, "{} of {port}", begins(&all));
+    assert!((port..port + port / 20).contains(&(all.end - all.start)), "{} {port}", all.end - all.start);
+    // Where not even the pixels fit beside a panel, smaller panels do.
+    spec.queues.buffer_bytes = Some(131_072);
+    let options = TimingOptions { resident_bytes: spec.memory[1].bytes, ..TimingOptions::default() };
+    let least = timeline(&spec, commands, &place, &options).expect("timed").commands[0];
+    assert!(least.buffered <= 131_072 && least.tiling.tiles() > all.tiling.tiles(), "{:?}", least.tiling);
+    assert!(least.reread() > 0 && least.end > all.end);
+}
+
+/// Rows that two bands need are read by both.
+#[test]
+fn bands_read_their_halo_again() {
     let mut spec = bare();
-    spec.queues.blocks = 1;
-    // Results are never read again; computing takes far longer than loading.
-    let commands: Vec<_> = (0..5).map(|_| conv(3, 2, 32, 3, [8, 8], 1)).collect();
-    for buffers in [1, 2] {
-        spec.queues.buffers = buffers;
-        let timeline = time(&spec, &commands);
-        for (index, command) in timeline.commands.iter().enumerate() {
-            let loaded_during = command.start / command.compute;
-            let expected = (index + 1).saturating_sub(buffers as usize);
-            assert_eq!(loaded_during, expected as u64, "command {index}, {buffers} buffers");
-        }
+    spec.queues.buffer_bytes = Some(0);
+    let options = TimingOptions { resident_bytes: spec.memory[2].bytes, ..TimingOptions::default() };
+    let commands = [conv(3, 3, 32, 5, [64, 64], 1)];
+    for bands in [1, 2, 3, 32] {
+        let tiling = Tiling { order: Order::Panels, bands, depth: 2, ..Tiling::default() };
+        let timed = timeline_tiled(&spec, commands, &PLACEMENT, &options, [tiling]).expect("timed");
+        let [command] = timed.commands[..] else { panic!("one command") };
+        assert_eq!(command.tiling, tiling);
+        // Two rows from either side of every border but where the map ends: 32 bands of a row reach over more than one.
+        let rows = if bands == 32 { 32 * 5 - 2 * (2 + 1) - 32 } else { 4 * (u64::from(bands) - 1) };
+        assert_eq!(command.bytes_reread[0], rows * 32 * 64, "{bands} bands");
+        assert_eq!(command.bytes_read[0], (32 + rows) * 32 * 64);
+    }
+}
+
+#[test]
+fn a_tiling_that_cannot_be_is_replaced() {
+    let commands = [conv(3, 3, 8, 3, [64, 64], 1)];
+    let usual = time(&bare(), &commands);
+    for given in [
+        Tiling { bands: 0, ..Tiling::default() },
+        Tiling { depth: 0, ..Tiling::default() },
+        Tiling { order: Order::Bands, bands: 9, ..Tiling::default() },
+        Tiling { order: Order::Panels, panels: 2, ..Tiling::default() },
+        Tiling { order: Order::Panels, chunks: 2, ..Tiling::default() },
+        Tiling { order: Order::Panels, bands: 2, kept: 3, ..Tiling::default() },
+        Tiling { order: Order::Bands, kept: 2, ..Tiling::default() },
+        Tiling { panels: u32::MAX, bands: u32::MAX, chunks: u32::MAX, ..Tiling::default() },
+    ] {
+        let timed = timeline_tiled(&bare(), commands, &PLACEMENT, &TimingOptions::default(), [given]);
+        assert_eq!(timed.expect("timed"), usual, "{given:?}");
     }
 }
 
@@ -236,8 +305,10 @@ fn wider_integers_move_twice_the_bytes() {
     // stay as they are.
     assert_eq!([narrow.compute, wide.compute], [64 * 36, 4 * 64 * 36]);
     let parameters = 4 * 64 + 4;
-    assert_eq!(narrow.bytes_read[0], 16 * 16 * 64 + 9 * 64 * 64 + parameters);
-    assert_eq!(wide.bytes_read[0] - parameters, 2 * (narrow.bytes_read[0] - parameters));
+    let [narrow_read, wide_read] =
+        [narrow, wide].map(|command| command.bytes_read[0] - command.bytes_reread[0]);
+    assert_eq!(narrow_read, 16 * 16 * 64 + 9 * 64 * 64 + parameters);
+    assert_eq!(wide_read - parameters, 2 * (narrow_read - parameters));
     assert_eq!([narrow.bytes_written[1], wide.bytes_written[1]], [16 * 16 * 64, 2 * 16 * 16 * 64]);
     assert_eq!([narrow.macs, wide.macs], [16 * 16 * 64 * 576; 2]);
     assert!(matches!(at(&metis(), Precision::Int16), Err(Error::UnknownMemory { .. } | Error::Timing(_))));
@@ -270,7 +341,7 @@ fn commands_are_bound_by_what_takes_longest() {
     let results = [conv(2, 3, 32, 1, [64, 512], 1)];
     let slow = |spec: &mut DeviceSpec| {
         spec.memory[0].bytes_per_second = Some(100_000_000);
-        spec.queues.blocks = 16;
+        (spec.queues.buffer_bytes, spec.queues.blocks) = (None, 16);
     };
     assert_eq!(bound(slow, &results), BoundBy::Store);
 }
@@ -312,11 +383,21 @@ fn programs() -> impl Strategy<Value = Vec<Command>> {
     proptest::collection::vec(command, 1..12)
 }
 
+/// Some buffers, or as many equal blocks.
+fn sized(spec: &mut DeviceSpec, buffers: u32, blocks: u32) {
+    spec.queues.buffers = buffers;
+    spec.queues.buffer_bytes = (!blocks.is_multiple_of(3)).then(|| 1 << (13 + blocks));
+    spec.queues.blocks = blocks;
+    if blocks.is_multiple_of(2) {
+        spec.memory[2].bytes = spec.memory[2].reserved;
+    }
+}
+
 proptest! {
     #[test]
     fn more_bandwidth_is_never_slower(commands in programs(), buffers in 1..4_u32, blocks in 1..9_u32) {
         let mut spec = metis();
-        (spec.queues.buffers, spec.queues.blocks) = (buffers, blocks);
+        sized(&mut spec, buffers, blocks);
         let times = [1, 2, 3, 8].map(|factor| time(&scaled(&spec, factor), &commands).total_cycles);
         prop_assert!(times.is_sorted_by(|a, b| a >= b), "{times:?}");
     }
@@ -324,7 +405,7 @@ proptest! {
     #[test]
     fn unlimited_bandwidth_leaves_the_computation(commands in programs(), buffers in 1..4_u32, blocks in 1..9_u32) {
         let mut spec = bare();
-        (spec.queues.buffers, spec.queues.blocks) = (buffers, blocks);
+        sized(&mut spec, buffers, blocks);
         for memory in &mut spec.memory {
             memory.bytes_per_cycle = None;
             memory.bytes_per_second = Some(u64::MAX);
@@ -332,14 +413,15 @@ proptest! {
         let timeline = time(&spec, &commands);
         let compute: u64 = timeline.commands.iter().map(|command| command.compute).sum();
         // A transfer is never shorter than a cycle: one load ahead of each computation and one store behind it.
-        let transfers = 3 * u64::from(blocks) * commands.len() as u64;
+        let tiles: u64 = timeline.commands.iter().map(|command| command.tiling.tiles()).sum();
+        let transfers = 3 * tiles;
         prop_assert!((compute..=compute + transfers).contains(&timeline.total_cycles));
     }
 
     #[test]
     fn time_lies_between_its_bounds(commands in programs(), buffers in 1..4_u32, blocks in 1..9_u32) {
         let mut spec = bare();
-        (spec.queues.buffers, spec.queues.blocks) = (buffers, blocks);
+        sized(&mut spec, buffers, blocks);
         let timeline = time(&spec, &commands);
         let rates = [(34_100_000_000_u128, 800_000_000_u128), (45, 1), (128, 1)];
         let (mut compute, mut serial, mut ports) = (0, 0, [0; 3]);
@@ -349,7 +431,7 @@ proptest! {
                 let moved = u128::from(command.bytes_read[memory] + command.bytes_written[memory]);
                 ports[memory] += (moved * cycles / bytes) as u64;
                 // Each block rounds its constants, inputs and results up by itself.
-                serial += (moved * cycles / bytes) as u64 + 3 * u64::from(blocks);
+                serial += (moved * cycles / bytes) as u64 + 3 * command.tiling.tiles();
             }
             prop_assert!(command.end >= command.start);
             prop_assert!(command.end <= timeline.total_cycles);
@@ -359,10 +441,7 @@ proptest! {
         prop_assert!(timeline.total_cycles <= compute + serial, "{} {}", timeline.total_cycles, compute + serial);
         // Computing and waiting for loads or stores are disjoint in time.
         let busy: u64 = timeline.commands.iter().map(CommandTime::occupied).sum();
-        prop_assert!(busy <= timeline.total_cycles);
-        // What is left is the launch and the stores behind the last computation.
-        let stores: u64 = timeline.commands.iter().map(|command| command.store).sum();
-        prop_assert!(timeline.total_cycles - busy <= timeline.launch_cycles + stores);
+        prop_assert_eq!(timeline.launch_cycles + busy, timeline.total_cycles);
         for command in &timeline.commands {
             prop_assert!(command.load_stall <= command.stall);
             prop_assert!(command.ideal <= command.compute && command.utilization() <= command.array_utilization());
@@ -372,15 +451,16 @@ proptest! {
     #[test]
     fn spans_say_when(commands in programs(), buffers in 1..4_u32, blocks in 1..9_u32) {
         let mut spec = metis();
-        (spec.queues.buffers, spec.queues.blocks) = (buffers, blocks);
+        sized(&mut spec, buffers, blocks);
         let timeline = time(&spec, &commands);
         let mut free = timeline.launch_cycles;
         for command in &timeline.commands {
             let (loading, computing, storing) = (command.loading, command.computing, command.storing);
-            // The execute queue is never idle without a name: fixed cost, waiting, computing.
+            // No cycle is without a name: fixed cost, waiting, computing.
             let fixed = u64::from(spec.launch.command_cycles);
-            prop_assert_eq!(computing.end - free, fixed + command.stall + command.compute);
-            free = computing.end;
+            prop_assert_eq!(command.end - free, fixed + command.stall + command.compute);
+            prop_assert!(free <= command.start && computing.end <= command.end);
+            free = command.end;
             let moves = command.bytes_read.iter().any(|&bytes| bytes > 0);
             prop_assert_eq!(loading.start < loading.end, moves);
             prop_assert_eq!(command.start, if moves { loading.start.min(computing.start) } else { computing.start });
@@ -395,7 +475,8 @@ proptest! {
         let (with, without) = (time(&metis(), &commands), time(&bare(), &commands));
         let fixed = with.launch_cycles + 400 * commands.len() as u64;
         prop_assert!(with.total_cycles >= without.total_cycles);
-        let latencies = 4 * 3 * (160 + 40 + 8) * commands.len() as u64;
+        let tiles: u64 = without.commands.iter().map(|command| command.tiling.tiles()).sum();
+        let latencies = 3 * (160 + 40 + 8) * tiles;
         prop_assert!(with.total_cycles <= without.total_cycles + fixed + latencies);
     }
 }
@@ -489,5 +570,64 @@ fn odd_rates_are_rates() {
     for rate in [9_999_999_999_971, 18_446_744_073_709_551_557] {
         let found = slow(rate) as f64;
         assert!((found / cycles(rate) - 1.0).abs() < 0.05, "{rate}: {found}, not {}", cycles(rate));
+    }
+}
+
+/// A program's time on every device that comes with Triune, its resources changed.
+fn on_devices(change: impl Fn(&mut DeviceSpec, u64), commands: &[Command]) -> Vec<(String, Vec<u64>)> {
+    let names =
+        ["metis", "metis-m2", "buyi", "buyi-2x1", "zg330", "scalesim-ws-16x16", "scalesim-os", "small"];
+    let specs = names.map(|name| DeviceSpec::builtin(name).or_else(|_| DeviceSpec::from_toml(SMALL)));
+    let timed = |spec: DeviceSpec| {
+        let place = &spec.placement;
+        let near = place.resident.as_ref().unwrap_or(&place.scratch).clone();
+        let memories = [&place.instructions, &place.constants, &place.scratch, &near, &place.io];
+        let places = [0, 1, 3, 4].map(|at| &**memories[at]);
+        let times = (0..6).map(|step| {
+            let mut changed = spec.clone();
+            change(&mut changed, step);
+            timeline(&changed, commands, &places, &TimingOptions::default()).expect("timed").total_cycles
+        });
+        (spec.name.clone(), times.collect())
+    };
+    specs.into_iter().map(|spec| timed(spec.expect("a device"))).collect()
+}
+
+const SMALL: &str = include_str!("../specs/template.toml");
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn no_device_is_slower_with_more(commands in programs(), memory in 0..3_usize) {
+        for (what, times) in [
+            ("buffers", on_devices(|spec, step| spec.queues.buffer_bytes = Some(4096 << (3 * step)), &commands)),
+            ("near memory", on_devices(|spec, step| {
+                spec.queues.buffer_bytes = Some(4096);
+                let near = spec.placement.resident.clone();
+                for memory in spec.memory.iter_mut().filter(|memory| Some(&memory.name) == near.as_ref()) {
+                    (memory.bytes, memory.reserved) = (65_536 << step, 0);
+                }
+            }, &commands)),
+            ("tiles under way", on_devices(|spec, step| spec.queues.buffers = 1 + step as u32, &commands)),
+            ("blocks", on_devices(|spec, step| {
+                (spec.queues.buffer_bytes, spec.queues.blocks) = (None, [1, 2, 3, 5, 17, 64][step as usize]);
+            }, &commands)),
+            ("bandwidth", on_devices(|spec, step| {
+                let memory = memory.min(spec.memory.len() - 1);
+                let memory = &mut spec.memory[memory];
+                memory.bytes_per_cycle = memory.bytes_per_cycle.map(|[bytes, cycles]| [bytes * (1 + step as u32), cycles]);
+                memory.bytes_per_second = memory.bytes_per_second.map(|bytes| bytes * (1 + step));
+            }, &commands)),
+            ("less latency", on_devices(|spec, step| {
+                for memory in &mut spec.memory {
+                    memory.latency_cycles = 160 >> step;
+                }
+            }, &commands)),
+        ] {
+            for (device, times) in times {
+                prop_assert!(times.is_sorted_by(|a, b| a >= b), "{what} of {device}: {times:?}");
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ use triune::internals::{
     device::{
         DeviceSpec, SegmentKind,
         spec::MemorySpec,
-        timing::{BoundBy, CommandTime, MemoryBytes, Span, Timeline as Inner},
+        timing::{BoundBy, CommandTime, MemoryBytes, Span, Tiling, Timeline as Inner},
     },
     runtime::{Deployment, Place, PlannedBuffer, Program},
 };
@@ -77,6 +77,18 @@ impl Timeline {
         longest.map(|(memory, _)| &*memory.name)
     }
 
+    /// How a command is cut, as a dict.
+    fn tiling<'py>(&self, py: Python<'py>, tiling: &Tiling) -> PyResult<Bound<'py, PyDict>> {
+        let row = PyDict::new(py);
+        row.set_item("order", tiling.order.name())?;
+        row.set_item("bands", tiling.bands)?;
+        row.set_item("panels", tiling.panels)?;
+        row.set_item("chunks", tiling.chunks)?;
+        row.set_item("kept", tiling.kept)?;
+        row.set_item("depth", tiling.depth)?;
+        Ok(row)
+    }
+
     fn times(&self, row: &Bound<'_, PyDict>, commands: &[CommandTime]) -> PyResult<()> {
         let sum = |field: fn(&CommandTime) -> u64| commands.iter().map(field).sum::<u64>();
         let start = commands.iter().map(|c| c.start).min().unwrap_or(0);
@@ -100,6 +112,12 @@ impl Timeline {
         row.set_item("macs", sum(|c| c.macs))?;
         row.set_item("bytes_read", sum(|c| c.bytes_read.iter().sum()))?;
         row.set_item("bytes_written", sum(|c| c.bytes_written.iter().sum()))?;
+        row.set_item("reread", sum(CommandTime::reread))?;
+        row.set_item("buffered", commands.iter().map(|c| c.buffered).max().unwrap_or(0))?;
+        row.set_item("tiles", sum(|c| c.tiling.tiles()))?;
+        // Of several commands, that of the one which takes longest.
+        let cut = commands.iter().max_by_key(|c| c.occupied()).map_or_else(Tiling::default, |c| c.tiling);
+        row.set_item("tiling", self.tiling(row.py(), &cut)?)?;
         let each = |field: fn(&CommandTime) -> &MemoryBytes| -> Vec<u64> {
             (0..self.spec.memory.len()).map(|at| commands.iter().map(|c| field(c)[at]).sum()).collect()
         };
@@ -123,6 +141,13 @@ impl Timeline {
     #[getter]
     fn clock_mhz(&self) -> u32 {
         self.inner.clock_mhz
+    }
+
+    /// Bytes of a core's buffers, with what the program's maps leave of the near memory; None where the description gives no
+    /// size.
+    #[getter]
+    fn buffer_bytes(&self) -> Option<u64> {
+        self.inner.buffer_bytes
     }
 
     /// Cycles from the launch to the last store.
@@ -166,8 +191,10 @@ impl Timeline {
     /// `load_stall`; launch (what starting the commands costs), ideal (cycles of an array that always works), sram
     /// (elements that the array's buffers give as inputs and weights, and take as results), macs, `bytes_read` and
     /// `bytes_written`, and the same of each memory (read, written); `bound_by` (`compute`, `load`, `store` or `launch`) and `bound_memory` (whose port, or None);
-    /// utilization (ideal over compute, stall and launch) and `array_utilization` (ideal over compute), from 0 to 1.
-    /// Neighbours overlap: their cycles may add up to more than the whole.
+    /// utilization (ideal over compute, stall and launch) and `array_utilization` (ideal over compute), from 0 to 1;
+    /// `tiles`, most bytes of them in the buffers at once (`buffered`), bytes that were read before (`reread`), and how the
+    /// longest command is cut (`tiling`: `order` (`even`, `bands` or `panels` outside), `bands`, `panels`, `chunks`, `kept`,
+    /// `depth`).
     fn operators<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let row = |operator: &Operator| {
             let row = PyDict::new(py);

@@ -196,6 +196,11 @@ fn richer(spec: &DeviceSpec) -> Vec<(String, DeviceSpec)> {
         });
         add(format!("no latency of {}", memory.name), &|spec| spec.memory[at].latency_cycles = 0);
     }
+    add("another tile under way".to_owned(), &|spec| spec.queues.buffers = (spec.queues.buffers + 1).min(8));
+    add("twice the buffers".to_owned(), &|spec| {
+        spec.queues.buffer_bytes = spec.queues.buffer_bytes.map(|bytes| bytes.saturating_mul(2));
+    });
+    add("twice the blocks".to_owned(), &|spec| spec.queues.blocks = (2 * spec.queues.blocks).min(64));
     add("no cost of commands".to_owned(), &|spec| spec.launch.command_cycles = 0);
     add("no cost of a launch".to_owned(), &|spec| spec.launch.program_ns = 0);
     add("twice the vector unit".to_owned(), &|spec| {

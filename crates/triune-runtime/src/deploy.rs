@@ -12,7 +12,7 @@ use std::{
 use triune_compiler::lower::ALIGNMENT;
 use triune_device::{
     Addr, Command, Decoded, DeviceSpec, Executor, Memory, RegionId, Sanitize, Segment, SegmentKind,
-    SegmentTable, Stream, Timeline, TimingOptions, timing, work,
+    SegmentTable, Stream, Timeline, TimingOptions, spec::Precision, timing, work,
 };
 use triune_fork::Brief;
 use triune_kernels::{Isa, Pool};
@@ -295,7 +295,7 @@ impl Deployment {
             Some(image) => places(&loaded, &image.lock().unwrap_or_else(PoisonError::into_inner)),
             None => Vec::new(),
         };
-        let timeline = timeline(device, program, &places, &images, &circumstances)?;
+        let timeline = timeline(device, program, &places, &images, &circumstances, None)?;
         let meter = if timeline.clock_mhz == 0 {
             None
         } else {
@@ -328,9 +328,10 @@ impl Deployment {
         &self.timeline
     }
 
-    /// The timeline under other circumstances: another clock, 16-bit elements, other cores at work besides.
+    /// The timeline under other circumstances: another clock, 16-bit elements, other cores at work besides. Commands stay cut
+    /// into the tiles that were best when the program was deployed; for 16-bit elements, which are larger, they are cut anew.
     pub fn retime(&self, options: &TimingOptions) -> Result<Timeline, Error> {
-        timeline(&self.device, &self.program, &self.places, &self.images, options)
+        timeline(&self.device, &self.program, &self.places, &self.images, options, Some(&self.timeline))
     }
 
     /// Where the segments of the first image lie: instructions, constants, feature maps in the far and in the near
@@ -502,6 +503,7 @@ fn busier(
                 places,
                 images,
                 &TimingOptions { active_cores: active, ..*circumstances },
+                Some(own),
             )?;
             Ok(busy.nanos_up(busy.total_cycles))
         })
@@ -677,27 +679,32 @@ fn timeline(
     places: &[Place],
     images: &[Mutex<Image>],
     options: &TimingOptions,
+    cut: Option<&Timeline>,
 ) -> Result<Timeline, Error> {
     let image = images.first().ok_or_else(|| Error::internal("a batch of 0"))?;
     let image = image.lock().unwrap_or_else(PoisonError::into_inner);
     let placement: Vec<&str> = places.iter().map(|place| &*place.memory).collect();
     let commands: Vec<Command> = image.executor.decoded().commands().collect();
-    in_stages(&device.spec, program, &commands, &placement, options)
+    in_stages(&device.spec, program, &commands, &placement, options, cut)
 }
 
 /// The timeline of a program that begins anew behind each of its waits, with nothing under way; what the host does there takes
-/// no time of it.
+/// no time of it. Commands are cut as in the timeline `cut`, one of 8-bit elements, if these are, too.
 pub(crate) fn in_stages(
     spec: &DeviceSpec,
     program: &Program,
     commands: &[Command],
     placement: &[&str],
     options: &TimingOptions,
+    cut: Option<&Timeline>,
 ) -> Result<Timeline, Error> {
+    let cut = cut.filter(|_| options.precision == Precision::Int8).map_or(&[][..], |cut| &cut.commands);
+    let options = &TimingOptions { resident_bytes: program.resident_bytes(), ..*options };
     let mut whole: Option<Timeline> = None;
     for stage in program.stages() {
         let own = &commands[stage.start.min(commands.len())..stage.end.min(commands.len())];
-        let part = timing::timeline(spec, own, placement, options)?;
+        let tilings = cut.iter().skip(stage.start).take(own.len()).map(|time| time.tiling);
+        let part = timing::timeline_tiled(spec, own, placement, options, tilings)?;
         match &mut whole {
             None => whole = Some(part),
             Some(whole) => whole.append(part),

@@ -44,6 +44,16 @@ impl Estimate {
         spec: &DeviceSpec,
         options: &TimingOptions,
     ) -> Result<(Timeline, Vec<Place>), Error> {
+        self.timed(spec, options, None)
+    }
+
+    /// As [`Self::timeline`], with commands cut as in another one.
+    fn timed(
+        &self,
+        spec: &DeviceSpec,
+        options: &TimingOptions,
+        cut: Option<&Timeline>,
+    ) -> Result<(Timeline, Vec<Place>), Error> {
         let batch = self.program.batch as u32;
         if batch > spec.cores {
             return Err(Error::argument(format!("a batch of {batch} on a device of {} cores", spec.cores)));
@@ -51,7 +61,7 @@ impl Estimate {
         let places = places_on(spec, &self.program)?;
         let memories: Vec<&str> = places.iter().map(|place| &*place.memory).collect();
         let options = TimingOptions { active_cores: options.active_cores.max(batch), ..*options };
-        Ok((in_stages(spec, &self.program, &self.commands, &memories, &options)?, places))
+        Ok((in_stages(spec, &self.program, &self.commands, &memories, &options, cut)?, places))
     }
 
     /// What each run on `cores` (a bit each) asks of the device, for `clock::compose`.
@@ -65,16 +75,20 @@ impl Estimate {
             return Err(Error::argument(format!("a batch of {batch} on {} cores", cores.count_ones())));
         }
         let mut busy = Vec::with_capacity(spec.cores as usize);
+        let mut own: Option<Timeline> = None;
         for active in 1..=spec.cores {
             if active as usize <= batch && active > 1 {
                 busy.push(busy[0]);
                 continue;
             }
-            let (timeline, _) = self.timeline(spec, &TimingOptions { active_cores: active, ..*options })?;
+            // A program is cut once, for its own cores at work.
+            let options = TimingOptions { active_cores: active, ..*options };
+            let (timeline, _) = self.timed(spec, &options, own.as_ref())?;
             if timeline.clock_mhz == 0 {
                 return Err(Error::argument(format!("the time of '{}' is not modelled", spec.name)));
             }
             busy.push(timeline.nanos_up(timeline.total_cycles));
+            own.get_or_insert(timeline);
         }
         Ok(demand(spec, &self.program, cores, &busy))
     }

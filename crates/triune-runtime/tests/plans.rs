@@ -8,7 +8,7 @@ mod quantize;
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use triune_device::{
-    Addr, Command, DeviceSpec, SegmentKind, TimingOptions,
+    Addr, Command, CommandTime, DeviceSpec, SegmentKind, TimingOptions,
     command::{decode, encode},
     touches,
 };
@@ -88,11 +88,12 @@ fn outputs(deployment: &mut Deployment, seed: u64) -> Result<Vec<Vec<u8>>, Error
     Ok(outputs)
 }
 
-/// Bytes that a run moves to and from a memory.
+/// Bytes that a run moves to and from a memory, each once however often it passes the buffers.
 fn moved(deployment: &Deployment, memory: &str) -> u64 {
     let at = deployment.device().spec().memory_index(memory).expect("a memory");
     let commands = &deployment.timeline().commands;
-    commands.iter().map(|command| command.bytes_read[at] + command.bytes_written[at]).sum()
+    let once = |time: &CommandTime| time.bytes_read[at] - time.bytes_reread[at] + time.bytes_written[at];
+    commands.iter().map(once).sum()
 }
 
 /// Whatever stays on the chip, and however little room there is, the numbers are the same; what stays is moved there and

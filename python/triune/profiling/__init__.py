@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from triune.profiling._compose import Composition, InstanceTimes, Run, Workload, activity, compose
 from triune.profiling._explore import Design, Exploration, explore
-from triune.profiling._model import Command, FeatureMap, Memory, Operator, Profile, Segment, profile
+from triune.profiling._model import Command, FeatureMap, Memory, Operator, Profile, Segment, Tiling, profile
 
 __all__ = [
     "Command",
@@ -24,6 +24,7 @@ __all__ = [
     "Profile",
     "Run",
     "Segment",
+    "Tiling",
     "Workload",
     "activity",
     "compose",

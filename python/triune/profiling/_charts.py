@@ -41,7 +41,7 @@ _ROOFLINE = (
 )
 _OPERATORS = (
     "Cycles that each operator holds the execute queue: computing, waiting for loads or for room for results (stall), and "
-    "the fixed cost of its commands (control). They add up to the whole but for the launch and the last store."
+    "the fixed cost of its commands (control). They add up to the whole but for the launch."
 )
 
 

@@ -12,6 +12,7 @@ from triune._files import replaced_text, write_text
 from triune.profiling._model import Operator, Profile
 
 NUMBERS = ("start", "end", "held", "compute", "load", "store", "stall", "load_stall", "control", "ideal", "macs")
+TILES = ("tiles", "buffered", "reread")
 BUFFERS = ("sram_inputs", "sram_weights", "sram_results")
 
 
@@ -22,11 +23,12 @@ def write_csv(profile: Profile, path: Path) -> None:
     with replaced_text(path) as file:
         writer = csv.writer(file)
         shares = ("share", "utilization", "array_utilization")
-        writer.writerow(["name", "kind", *NUMBERS, *BUFFERS, *sides, *shares, "bottleneck"])
+        writer.writerow(["name", "kind", *NUMBERS, *BUFFERS, *sides, *TILES, "tiling", *shares, "bottleneck"])
         for operator in profile.operators:
             moved = [side[name] for name in memories for side in (operator.read, operator.written)]
             numbers = [getattr(operator, name) for name in NUMBERS]
-            row = [operator.name, operator.kind, *numbers, *operator.sram, *moved]
+            tiles = [*(getattr(operator, name) for name in TILES), str(operator.tiling)]
+            row = [operator.name, operator.kind, *numbers, *operator.sram, *moved, *tiles]
             writer.writerow([*row, *(getattr(operator, name) for name in shares), operator.bottleneck])
 
 
@@ -50,6 +52,7 @@ def write_json(profile: Profile, path: Path) -> None:
         "bottleneck": profile.bottleneck,
         "estimated": profile.estimated,
         "host": {"operators": profile.host_operators, "macs": profile.host_macs, "waits": profile.waits},
+        "buffer_bytes": profile.buffer_bytes,
         "memories": [asdict(memory) for memory in profile.memories],
         "segments": [asdict(segment) for segment in profile.segments],
         "memory_plan": {

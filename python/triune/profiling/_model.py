@@ -111,6 +111,57 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class Tiling:
+    """How a command's work is cut into tiles that fit the device's buffers."""
+
+    order: str
+    """Which loop is the outer one: ``bands`` of maps (each is read once, the weights pass it), ``panels`` of weights (each is
+    read once, the maps pass it), or ``even``: equal parts of everything."""
+    bands: int
+    """Bands of rows of results; tiles, when cut evenly."""
+    panels: int
+    """Panels of outputs that weights are cut into."""
+    chunks: int
+    """Pieces of each panel's inner products."""
+    kept: int
+    """Tiles of the inner loop's operand that stay in the buffers."""
+    depth: int
+    """Tiles under way at once."""
+
+    @property
+    def tiles(self) -> int:
+        """Tiles in all."""
+        return self.bands * self.panels * self.chunks
+
+    def __str__(self) -> str:
+        """Return it in words."""
+
+        def of(count: int, one: str, many: str) -> str:
+            return f"{count} {one if count == 1 else many}"
+
+        if self.tiles == 1:
+            return "one tile"
+        if self.order == "even":
+            return f"{self.tiles} equal tiles"
+        bands = of(self.bands, "band of rows", "bands of rows")
+        panels = of(self.panels, "panel of weights", "panels of weights")
+        if self.chunks > 1:
+            panels += f" in {self.chunks} pieces"
+        if self.bands == 1:
+            return f"{panels}, the map stays"
+        if self.panels * self.chunks == 1:
+            return (
+                f"{bands}, the weights stay" if self.order == "panels" or self.kept else f"{bands}, weights pass each"
+            )
+        outer, inner, passing = (bands, panels, "weights") if self.order == "bands" else (panels, bands, "maps")
+        count = self.panels * self.chunks if self.order == "bands" else self.bands
+        if self.kept == count:
+            return f"{outer}, {inner}, all {passing} stay"
+        kept = f", {self.kept} of {count} stay" if self.kept else ""
+        return f"{outer}, {inner} pass each{kept}"
+
+
+@dataclass(frozen=True)
 class Command:
     """What one command of the program costs. Cycles count from the launch."""
 
@@ -133,7 +184,7 @@ class Command:
     store: int
     """Cycles that its stores keep the memory ports busy."""
     stall: int
-    """Cycles that the array or vector unit waits for its loads or for room for its results."""
+    """Cycles that the array or vector unit waits for its loads, for room for its results, and until the last are stored."""
     load_stall: int
     """Those in which loads are missing."""
     control: int
@@ -158,6 +209,14 @@ class Command:
     """Bytes read, by memory."""
     written: dict[str, int]
     """Bytes written, by memory."""
+    tiles: int
+    """Tiles that its work is cut into."""
+    tiling: Tiling
+    """How."""
+    buffered: int
+    """Most bytes that lie in the core's buffers at once."""
+    reread: int
+    """Of the bytes read, those that were read before, because the buffers did not hold them."""
 
     @property
     def held(self) -> int:
@@ -167,7 +226,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Operator:
-    """What one operator of the model costs: its commands together. Neighbours overlap between start and end."""
+    """What one operator of the model costs: its commands together."""
 
     name: str
     """The node's name in the model."""
@@ -186,7 +245,7 @@ class Operator:
     stall: int
     """Cycles that the array or vector unit waits."""
     load_stall: int
-    """Those in which loads are missing; in the others, room for results."""
+    """Those in which loads are missing; in the others, room for results, or the last ones are stored."""
     control: int
     """Fixed cycles before its commands."""
     ideal: int
@@ -199,6 +258,14 @@ class Operator:
     """Bytes read, by memory."""
     written: dict[str, int]
     """Bytes written, by memory."""
+    tiles: int
+    """Tiles that its work is cut into."""
+    tiling: Tiling
+    """How; of several commands, the longest one's."""
+    buffered: int
+    """Most bytes that lie in the core's buffers at once."""
+    reread: int
+    """Of the bytes read, those that were read before, because the buffers did not hold them."""
     share: float
     """Part of the program's cycles that it holds the execute queue for, 0 to 1; adds up over operators."""
     utilization: float
@@ -253,6 +320,9 @@ class Profile:
     """Size of the segment of feature maps in the far memory."""
     scratch_lower_bound: int
     """What no placement of those can do without: the most bytes of them that are alive at once."""
+    buffer_bytes: int | None = None
+    """Bytes of a core's buffers, with what the feature maps leave of the near memory; None where the device's description gives
+    no size."""
     estimated: bool = False
     """Whether the commands are guesses from shapes: another compiler's machine code is not known."""
     host_operators: int | None = None
@@ -295,12 +365,12 @@ class Profile:
     def causes(self) -> dict[str, int]:
         """Cycles by cause; they add up to `cycles`.
 
-        ``launch``, ``control``, ``compute``, ``stall``, and ``last store``: what follows the last computation.
+        ``launch``, ``control``, ``compute`` and ``stall``.
         """
         found = {"launch": self.launch}
         for cause in ("control", "compute", "stall"):
             found[cause] = sum(getattr(operator, cause) for operator in self.operators)
-        return found | {"last store": self.cycles - sum(found.values())}
+        return found
 
     def segment(self, kind: str) -> Segment:
         """Return the first segment of a kind."""
@@ -500,6 +570,7 @@ def of_timeline(timeline: _native.Timeline, name: str, batch: int) -> Profile:
         residency=_residency(timeline),
         scratch_bytes=timeline.scratch_bytes,
         scratch_lower_bound=timeline.scratch_lower_bound,
+        buffer_bytes=timeline.buffer_bytes,
     )
 
 
@@ -511,7 +582,8 @@ def _residency(timeline: _native.Timeline) -> Residency | None:
 def _cost(row: dict[str, Any], memories: list[str], *, operator: bool = True) -> dict[str, Any]:
     """Return what commands and operators have alike."""
     same = ("kind", "start", "end", "compute", "load", "store", "stall", "load_stall", "ideal", "sram", "macs")
-    found = {name: row[name] for name in (*same, "utilization")}
+    found = {name: row[name] for name in (*same, "utilization", "tiles", "buffered", "reread")}
+    found["tiling"] = Tiling(**row["tiling"])
     found |= {side: dict(zip(memories, row[side], strict=True)) for side in ("read", "written")}
     found |= {"control": row["launch"], "bottleneck": bottleneck(row)}
     return found | {"operator": row["name"]} if operator else found

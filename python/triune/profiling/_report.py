@@ -79,7 +79,7 @@ def _table(profile: Profile) -> str:
         "load",
         "store",
     ]
-    head += [f"{name} bytes" for name in memories] + ["MACs", "start", "end"]
+    head += [f"{name} bytes" for name in memories] + ["read again", "MACs", "start", "end", "tiles", "cut into"]
     rows = []
     for operator in profile.operators:
         numbers = [
@@ -91,12 +91,13 @@ def _table(profile: Profile) -> str:
             operator.store,
         ]
         numbers += [operator.read[name] + operator.written[name] for name in memories]
-        numbers += [operator.macs, operator.start, operator.end]
+        numbers += [operator.reread, operator.macs, operator.start, operator.end, operator.tiles]
         cells = [f'<th scope="row" class=text>{escape(operator.name)}</th>']
         cells += [f"<td class=text>{escape(value)}</td>" for value in (operator.kind, operator.bottleneck)]
         cells += [f"<td data-value={part:.6f}>{part:.1%}</td>" for part in (operator.share, operator.utilization)]
         cells += [f"<td data-value={number}>{number:,}</td>" for number in numbers]
+        cells.append(f"<td class=text>{escape(str(operator.tiling))}</td>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
     caption = f"<caption>{len(profile.operators)} operators; cycles of one core</caption>"
-    heads = head_cells(head, {0, 1, 2})
+    heads = head_cells(head, {0, 1, 2, len(head) - 1})
     return f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"

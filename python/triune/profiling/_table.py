@@ -9,6 +9,9 @@ LEAST_WIDTH = 100
 
 LEAST_NAME, LEAST_KIND = 8, 9
 
+LISTED = 3
+"""Operators that are named for what they read again."""
+
 
 def compact(number: float) -> str:
     """Return a number in at most five characters: exact below 100 000, else three digits and k, M, G, T or P."""
@@ -57,6 +60,7 @@ def table(profile: Profile, width: int, unit: str) -> str:
         "store",
         "stall",
         *memories,
+        "tiles",
         "MACs",
         "share",
         "bound by",
@@ -66,7 +70,7 @@ def table(profile: Profile, width: int, unit: str) -> str:
         cycles = (operator.start, operator.end, operator.compute, operator.load, operator.store, operator.stall)
         moved = [operator.read[name] + operator.written[name] for name in memories]
         times = [duration(profile.time(count, unit), unit) for count in cycles]
-        numbers = [*times, *(compact(number) for number in (*moved, operator.macs))]
+        numbers = [*times, *(compact(number) for number in (*moved, operator.tiles, operator.macs))]
         rows.append([operator.name, operator.kind, *numbers, f"{operator.share:.1%}", operator.bottleneck])
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     room = max(width, LEAST_WIDTH) - sum(widths[2:]) - len(widths) + 1
@@ -84,6 +88,20 @@ def table(profile: Profile, width: int, unit: str) -> str:
         return text.rstrip()
 
     return "\n".join([line(head), *map(line, rows), "", *_totals(profile)])
+
+
+def _buffers(profile: Profile) -> list[str]:
+    """Say what passes the buffers, and which operators read most of it again."""
+    most = max((operator.buffered for operator in profile.operators), default=0)
+    tiles = sum(operator.tiles for operator in profile.operators)
+    room = "" if profile.buffer_bytes is None else f" of {size(profile.buffer_bytes)}"
+    again = sorted((each for each in profile.operators if each.reread), key=lambda each: -each.reread)
+    total = f", {size(sum(each.reread for each in again))} read again" if again else ""
+    lines = [f"{'buffers':<12} {tiles} tiles, at most {size(most)}{room} at once{total}"]
+    lines += [f"{'':<12} {size(each.reread)} of {shorten(each.name, 24)}: {each.tiling}" for each in again[:LISTED]]
+    if len(again) > LISTED:
+        lines.append(f"{'':<12} and {len(again) - LISTED} more operators")
+    return lines
 
 
 def _totals(profile: Profile) -> list[str]:
@@ -119,6 +137,7 @@ def _totals(profile: Profile) -> list[str]:
         if read or written:
             lines.append(f"{label:<12} {memory.name}: {size(read)} read, {size(written)} written")
             label = ""
+    lines.extend(_buffers(profile))
     constants = profile.segment("constants")
     capacity = profile.memory(constants.memory).bytes
     lines.append(f"{'constants':<12} {size(constants.bytes)} of {constants.memory}'s {size(capacity)}")

@@ -110,6 +110,8 @@ def _details(command: Command, queue: str) -> dict[str, int | str]:
             "control_cycles": command.control,
             "ideal_cycles": command.ideal,
             "macs": command.macs,
+            "tiles": command.tiles,
+            "tiling": str(command.tiling),
             "bound_by": command.bottleneck,
         }
     busy, moved = (command.load, command.read) if queue == "load" else (command.store, command.written)

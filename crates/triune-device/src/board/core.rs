@@ -146,7 +146,15 @@ impl Core {
         let spec = spec()?;
         let clock_mhz =
             (spec.timing == TimingModel::Modelled).then_some((settings.core_hz / 1_000_000) as u32);
-        let options = TimingOptions { clock_mhz, precision: settings.precision, ..TimingOptions::default() };
+        let near = spec.placement.resident.as_deref();
+        let mut resident_bytes: u64 = 0;
+        for (segment, memory) in job.table.segments().iter().zip(&placement) {
+            if Some(*memory) == near {
+                resident_bytes = resident_bytes.saturating_add(segment.len);
+            }
+        }
+        let precision = settings.precision;
+        let options = TimingOptions { clock_mhz, precision, resident_bytes, ..TimingOptions::default() };
         let timeline = timeline(&spec, commands, &placement, &options)?;
         let cost = Cost::new(&timeline, job.streams.iter().map(|stream| stream.commands().len()), far);
         job.cost = Some((key, cost.clone()));

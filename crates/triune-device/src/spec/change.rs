@@ -147,7 +147,7 @@ fn set(table: &mut Table, path: &str, value: &str, spec: &DeviceSpec) -> Result<
         };
         place = Some(next.ok_or_else(|| missing(at))?);
     }
-    let unit = if matches!(&**last, "bytes" | "reserved") { Unit::Size } else { Unit::Rate };
+    let unit = if matches!(&**last, "bytes" | "reserved" | "buffer_bytes") { Unit::Size } else { Unit::Rate };
     let wanted = Value::Integer(number(path, value, unit)?);
     let inner = match place {
         Some(Value::Array(items)) => {

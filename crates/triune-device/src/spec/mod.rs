@@ -172,15 +172,17 @@ pub struct PlacementSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueSpec {
-    /// On-chip buffers per direction: 2 lets a load run beside the computation on the block before.
+    /// Tiles under way at once: 2 lets a load run beside the computation on the tile before.
     pub buffers: u32,
-    /// Blocks that a command's work is streamed in.
+    /// Bytes of a core's buffers, which all tiles under way have to fit; absent: as large as need be.
+    pub buffer_bytes: Option<u64>,
+    /// Without `buffer_bytes`: most equal blocks that a command's work is streamed in.
     pub blocks: u32,
 }
 
 impl Default for QueueSpec {
     fn default() -> Self {
-        Self { buffers: 2, blocks: 4 }
+        Self { buffers: 2, buffer_bytes: None, blocks: 4 }
     }
 }
 

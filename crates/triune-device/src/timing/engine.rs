@@ -1,18 +1,18 @@
-//! The engine model: three in-order queues (LOAD, EXECUTE, STORE), memory ports, a few on-chip buffers.
+//! The engine model: three in-order queues (LOAD, EXECUTE, STORE), memory ports, buffers for a few tiles.
 //!
 //! ```text
 //! LOAD, STORE: per memory  s = max(port free, start);  port free = s + ⌈bytes/B⌉;  finish = port free + latency
-//! EXECUTE:                 start = max(queue free, loads finished, output buffer free);  finish = start + cycles
+//! EXECUTE:                 start = max(queue free, loads finished, room for results);  finish = start + cycles
 //! ```
-//! A load needs an input buffer, which the computation `buffers` blocks before frees; a computation needs an output
-//! buffer, which the store `buffers` blocks before frees. Knows no commands: blocks only.
+//! A load needs the room that the computation `depth` tiles before frees; a computation needs the room for results that
+//! the store `depth` tiles before frees. Knows no commands: tiles only, in cycles since the command began.
 
 use crate::spec::{DeviceSpec, MAX_MEMORIES, MemorySpec};
 
 use super::{MemoryBytes, Span};
 
-/// Most buffers that a description can ask for.
-const MAX_BUFFERS: usize = 8;
+/// Most tiles under way that a description can ask for.
+pub(super) const MAX_DEPTH: usize = 8;
 
 /// A bandwidth as an integer fraction in lowest terms, and the latency behind it.
 #[derive(Clone, Copy, Debug)]
@@ -20,12 +20,11 @@ struct Port {
     bytes: u64,
     cycles: u64,
     latency: u64,
-    free: u64,
 }
 
 impl Port {
     /// The port of one of `active` cores at a clock; none for memories without a bandwidth.
-    fn new(memory: &MemorySpec, clock_mhz: u32, active: u32, free: u64) -> Option<Self> {
+    fn new(memory: &MemorySpec, clock_mhz: u32, active: u32) -> Option<Self> {
         let (bytes, cycles) = match (memory.bytes_per_cycle, memory.bytes_per_second) {
             (Some([bytes, cycles]), _) => (u128::from(bytes), u128::from(cycles)),
             (None, Some(bytes)) => (u128::from(bytes), u128::from(clock_mhz) * 1_000_000),
@@ -42,7 +41,7 @@ impl Port {
             (bytes, cycles) = ((bytes >> 1).max(1), cycles >> 1);
         }
         let latency = u64::from(memory.latency_cycles);
-        Some(Self { bytes: bytes as u64, cycles: cycles as u64, latency, free })
+        Some(Self { bytes: bytes as u64, cycles: cycles as u64, latency })
     }
 
     fn duration(&self, bytes: u64) -> u64 {
@@ -78,95 +77,122 @@ pub(super) struct Run {
     pub(super) load_stall: u64,
 }
 
-/// The state of a core's queues.
+/// The ports of a core at work beside others.
 #[derive(Debug)]
 pub(super) struct Engine {
     ports: [Option<Port>; MAX_MEMORIES],
-    buffers: usize,
-    load_free: u64,
-    execute_free: u64,
-    store_free: u64,
-    /// When the computation of each of the last blocks finished.
-    executed: [u64; MAX_BUFFERS],
-    /// When the store of each of the last blocks finished.
-    stored: [u64; MAX_BUFFERS],
-    loads: usize,
-    blocks: usize,
+    count: usize,
 }
 
 impl Engine {
-    /// The queues of one of `active_cores` cores at a clock, all free from cycle `start` on.
-    pub(super) fn new(spec: &DeviceSpec, clock_mhz: u32, active_cores: u32, start: u64) -> Self {
+    /// Those of one of `active_cores` cores at a clock.
+    pub(super) fn new(spec: &DeviceSpec, clock_mhz: u32, active_cores: u32) -> Self {
         let mut ports = [None; MAX_MEMORIES];
         for (port, memory) in ports.iter_mut().zip(&spec.memory) {
-            *port = Port::new(memory, clock_mhz, active_cores, start);
+            *port = Port::new(memory, clock_mhz, active_cores);
         }
+        Self { ports, count: spec.memory.len().min(MAX_MEMORIES) }
+    }
+
+    /// Cycles that a memory's port takes for `bytes`, however they are cut, and the latency behind; none if it takes no time.
+    pub(super) fn at_least(&self, memory: usize, bytes: u64) -> Option<(u64, u64)> {
+        self.ports[memory].map(|port| (port.duration(bytes), port.latency))
+    }
+}
+
+/// The queues while they work on one command.
+#[derive(Debug)]
+pub(super) struct Queues<'a> {
+    engine: &'a Engine,
+    /// When each port is free.
+    free: [u64; MAX_MEMORIES],
+    depth: usize,
+    load_free: u64,
+    execute_free: u64,
+    store_free: u64,
+    /// When the computation of each of the last tiles finished.
+    executed: [u64; MAX_DEPTH],
+    /// When the store of each of the last tiles finished.
+    stored: [u64; MAX_DEPTH],
+    /// Slots of the next load and the next computation among the last tiles.
+    loads: usize,
+    tiles: usize,
+}
+
+impl<'a> Queues<'a> {
+    /// All free from cycle 0 on, but that nothing can be computed before `overhead`.
+    pub(super) fn new(engine: &'a Engine, depth: u32, overhead: u64) -> Self {
         Self {
-            ports,
-            buffers: (spec.queues.buffers as usize).clamp(1, MAX_BUFFERS),
-            load_free: start,
-            execute_free: start,
-            store_free: start,
-            executed: [start; MAX_BUFFERS],
-            stored: [start; MAX_BUFFERS],
+            engine,
+            free: [0; MAX_MEMORIES],
+            depth: (depth as usize).clamp(1, MAX_DEPTH),
+            load_free: 0,
+            execute_free: overhead,
+            store_free: 0,
+            executed: [0; MAX_DEPTH],
+            stored: [0; MAX_DEPTH],
             loads: 0,
-            blocks: 0,
+            tiles: 0,
         }
     }
 
-    /// Whether a block's load can be issued before the block before it has been computed.
-    pub(super) fn double_buffered(&self) -> bool {
-        self.buffers > 1
+    /// Whether a tile's load can be issued before the tile before it has been computed.
+    pub(super) fn overlapping(&self) -> bool {
+        self.depth > 1
     }
 
-    /// Opens the next block's input buffer: later loads belong to it.
-    pub(super) fn open_block(&mut self) {
-        // The buffer that the block `buffers` before used; slots of blocks that never were hold the start.
-        self.load_free = self.load_free.max(self.executed[self.loads % self.buffers]);
-        self.loads += 1;
+    /// Opens the next tile's room: later loads belong to it.
+    pub(super) fn open(&mut self) {
+        // That of the tile `depth` before; slots of tiles that never were hold the start.
+        self.load_free = self.load_free.max(self.executed[self.loads]);
+        self.loads = self.after(self.loads);
     }
 
-    /// Loads bytes from each memory, not before `ready`.
-    pub(super) fn load(&mut self, bytes: &MemoryBytes, ready: u64) -> Transfer {
-        let transfer = self.transfer(bytes, self.load_free.max(ready));
+    fn after(&self, slot: usize) -> usize {
+        if slot + 1 == self.depth { 0 } else { slot + 1 }
+    }
+
+    /// Loads bytes from each memory.
+    pub(super) fn load(&mut self, bytes: &MemoryBytes) -> Transfer {
+        let transfer = self.transfer(bytes, self.load_free);
         self.load_free = self.load_free.max(transfer.start);
         transfer
     }
 
-    /// Computes the next block once its loads are there.
-    pub(super) fn execute(&mut self, loaded: u64, overhead: u64, cycles: u64) -> Run {
-        let slot = self.blocks % self.buffers;
-        let free = self.execute_free.saturating_add(overhead);
-        let start = free.max(loaded).max(self.stored[slot]);
+    /// Computes the next tile once its loads are there.
+    pub(super) fn execute(&mut self, loaded: u64, cycles: u64) -> Run {
+        let free = self.execute_free;
+        let start = free.max(loaded).max(self.stored[self.tiles]);
         let finish = start.saturating_add(cycles);
-        self.executed[slot] = finish;
+        self.executed[self.tiles] = finish;
         self.execute_free = finish;
         Run { start, finish, stall: start - free, load_stall: loaded.saturating_sub(free) }
     }
 
-    /// Stores the block that was computed last.
+    /// Stores the tile that was computed last.
     pub(super) fn store(&mut self, bytes: &MemoryBytes, computed: u64) -> Transfer {
         let transfer = self.transfer(bytes, self.store_free.max(computed));
         self.store_free = self.store_free.max(transfer.start);
-        self.stored[self.blocks % self.buffers] = transfer.finish;
-        self.blocks += 1;
+        self.stored[self.tiles] = transfer.finish;
+        self.tiles = self.after(self.tiles);
         transfer
     }
 
     fn transfer(&mut self, bytes: &MemoryBytes, ready: u64) -> Transfer {
         let mut transfer = Transfer { start: u64::MAX, finish: ready, ..Transfer::default() };
-        for (port, &bytes) in self.ports.iter_mut().zip(bytes) {
-            let Some(port) = port else { continue };
+        for memory in 0..self.engine.count {
+            let (Some(port), bytes) = (&self.engine.ports[memory], bytes[memory]) else { continue };
             if bytes == 0 {
                 continue;
             }
-            let start = port.free.max(ready);
+            let start = self.free[memory].max(ready);
             let duration = port.duration(bytes);
-            port.free = start.saturating_add(duration);
+            let end = start.saturating_add(duration);
+            self.free[memory] = end;
             transfer.start = transfer.start.min(start);
-            transfer.finish = transfer.finish.max(port.free.saturating_add(port.latency));
+            transfer.finish = transfer.finish.max(end.saturating_add(port.latency));
             transfer.busy = transfer.busy.max(duration);
-            transfer.ports.cover(Span { start, end: port.free });
+            transfer.ports.cover(Span { start, end });
         }
         transfer.start = transfer.start.min(transfer.finish);
         transfer

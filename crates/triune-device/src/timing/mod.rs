@@ -5,11 +5,14 @@
 mod array;
 mod engine;
 mod report;
+mod search;
+mod tiling;
 mod walk;
 mod work;
 
 pub use array::SramAccesses;
 pub use report::BoundBy;
+pub use tiling::{Order, Tiling};
 
 use std::borrow::Borrow;
 
@@ -44,8 +47,7 @@ impl Span {
 
 /// What one command costs. All times in cycles of the core's clock, counted from the program's launch.
 ///
-/// The loads of a command can start while the one before computes, so that `start..end` of neighbours overlap; `compute`
-/// and `stall` never do.
+/// Commands follow each other: one begins when the results of the one before are stored, its loads while it is launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandTime {
     /// Position in the stream.
@@ -62,7 +64,8 @@ pub struct CommandTime {
     pub load: u64,
     /// Cycles that its stores keep the memory ports busy.
     pub store: u64,
-    /// Cycles that the array or vector unit waited for this command's loads or for room for its results.
+    /// Cycles that the array or vector unit waited for this command's loads, for room for its results, and until the last
+    /// of them were stored.
     pub stall: u64,
     /// The part of `stall` in which it waited for loads.
     pub load_stall: u64,
@@ -82,8 +85,14 @@ pub struct CommandTime {
     pub bytes_read: MemoryBytes,
     /// Bytes written to each memory.
     pub bytes_written: MemoryBytes,
+    /// Of the bytes read from each memory, those that were read before: rows that two bands need, and what passes again.
+    pub bytes_reread: MemoryBytes,
     /// Multiply-accumulates.
     pub macs: u64,
+    /// How its work is cut.
+    pub tiling: Tiling,
+    /// Most bytes in the buffers at once.
+    pub buffered: u64,
 }
 
 /// What a program costs.
@@ -95,6 +104,9 @@ pub struct Timeline {
     pub clock_mhz: u32,
     /// Names of the memories that the byte counts belong to.
     pub memories: Vec<String>,
+    /// Bytes of a core's buffers, with what the program's maps leave of the near memory; none where the description gives no
+    /// size.
+    pub buffer_bytes: Option<u64>,
     /// Cycles from the launch to the first command.
     pub launch_cycles: u64,
     /// Cycles from the launch to the last store.
@@ -137,19 +149,27 @@ pub struct TimingOptions {
     /// Share of its time that the array may spend on products, in percent (1–100), as power limits set it: products take
     /// 100/n as long, whatever else a command waits for. An even stretch is inferred; vendors give the share alone.
     pub array_percent: u32,
+    /// Bytes of the near memory (`placement.resident`) that the program keeps feature maps in; the others are buffers.
+    pub resident_bytes: u64,
 }
 
 impl Default for TimingOptions {
     fn default() -> Self {
-        Self { clock_mhz: None, precision: Precision::Int8, active_cores: 1, array_percent: 100 }
+        Self {
+            clock_mhz: None,
+            precision: Precision::Int8,
+            active_cores: 1,
+            array_percent: 100,
+            resident_bytes: 0,
+        }
     }
 }
 
 /// The time that `commands`, up to an `end`, take on one core of `spec`.
 ///
-/// `placement` gives the memory of each segment by name. Every command is cut
-/// into a few blocks (`queues.blocks`) that stream through the LOAD, EXECUTE and STORE queues; inputs wait until the
-/// segment that they lie in has been stored, constants do not. O(1) per command.
+/// `placement` gives the memory of each segment by name. Every command is cut into tiles that fit the buffers and stream
+/// through the LOAD, EXECUTE and STORE queues, in the way that takes least time; commands that ask for the same are looked
+/// at once. Searching it costs some tens of microseconds per kind of command, [`timeline_tiled`] saves them.
 ///
 /// # Errors
 /// [`Error::UnknownMemory`]; [`Error::Timing`] for a clock that the device cannot be set to, more cores than it has, a
@@ -160,26 +180,39 @@ pub fn timeline(
     placement: &[&str],
     options: &TimingOptions,
 ) -> Result<Timeline, Error> {
+    timeline_tiled(spec, commands, placement, options, std::iter::empty())
+}
+
+/// As [`timeline`], with commands cut as `tilings` say, one for each: those of a program that was compiled for other
+/// circumstances. A command that cannot be cut so, or has none, is cut in the best way.
+///
+/// # Errors
+/// As [`timeline`].
+pub fn timeline_tiled(
+    spec: &DeviceSpec,
+    commands: impl IntoIterator<Item: Borrow<Command>>,
+    placement: &[&str],
+    options: &TimingOptions,
+    tilings: impl IntoIterator<Item = Tiling>,
+) -> Result<Timeline, Error> {
     let clock = clock(spec, options)?;
     let places = Places::new(spec, placement, options)?;
-    let is_end = |command: &Command| command.opcode() == Opcode::End;
-    let mut commands = commands.into_iter().map(|command| *command.borrow());
-    let mut demand = |index: usize| -> Result<_, Error> {
-        let Some(command) = commands.next().filter(|command| !is_end(command)) else { return Ok(None) };
-        Ok(Some((command.opcode(), places.demand(index, &command)?)))
-    };
+    let mut tilings = tilings.into_iter();
     let mut walk = Walk::new(spec, clock, options);
     let mut times = Vec::new();
-    let mut next = demand(0)?;
-    while let Some((opcode, own)) = next {
-        let index = times.len();
-        next = demand(index + 1)?;
-        times.push(walk.command(index, opcode, &own, next.as_ref().map(|(_, demand)| demand)));
+    for (index, command) in commands.into_iter().enumerate() {
+        let command = command.borrow();
+        if command.opcode() == Opcode::End {
+            break;
+        }
+        let demand = places.demand(index, command)?;
+        times.push(walk.command(index, command.opcode(), &demand, tilings.next().as_ref()));
     }
     Ok(Timeline {
         device: spec.name.clone(),
         clock_mhz: clock,
         memories: spec.memory.iter().map(|memory| memory.name.clone()).collect(),
+        buffer_bytes: walk.buffer_bytes(),
         launch_cycles: walk.launch,
         total_cycles: walk.finish,
         commands: times,

@@ -54,6 +54,11 @@ impl CommandTime {
         self.compute.saturating_add(self.stall).saturating_add(self.launch)
     }
 
+    /// Bytes that it reads and has read before, from all memories together.
+    pub fn reread(&self) -> u64 {
+        self.bytes_reread.iter().fold(0, |sum, &bytes| sum.saturating_add(bytes))
+    }
+
     /// The part of the command's time that is longest; the first of the enumeration's order when several are.
     pub fn bound_by(&self) -> BoundBy {
         BoundBy::of(std::slice::from_ref(self))

@@ -1,47 +1,17 @@
-//! The walk over a program's commands: each is cut into blocks, which stream through the engine's queues.
+//! The walk over a program's commands: one after the other, each tile by tile through the engine's queues.
+
+use std::collections::HashMap;
 
 use super::{
     CommandTime, MemoryBytes, Span, TimingOptions,
-    engine::{Engine, Transfer},
-    work::{self, Traffic, Work},
+    engine::{Engine, MAX_DEPTH, Queues, Transfer},
+    search::{Room, best},
+    tiling::{Demand, Step, Tiling, plus},
+    work::{self, Work},
 };
+use crate::Error;
 use crate::command::{Command, Opcode};
 use crate::spec::{DeviceSpec, Precision, TimingModel};
-use crate::{Addr, Error};
-
-/// Smallest block, in bytes moved, that a command's work is cut into.
-const MIN_BLOCK_BYTES: u64 = 4096;
-
-/// Bytes of one command per memory, split by when they can move.
-#[derive(Clone, Copy, Default)]
-struct Bytes {
-    constants: MemoryBytes,
-    data: MemoryBytes,
-    stores: MemoryBytes,
-}
-
-impl Bytes {
-    fn total(&self) -> u64 {
-        let all = self.constants.iter().chain(&self.data).chain(&self.stores);
-        all.fold(0, |sum, &bytes| sum.saturating_add(bytes))
-    }
-}
-
-/// Block `block` of `blocks`' share of `total`; the shares add up to it.
-const fn share(total: u64, block: u64, blocks: u64) -> u64 {
-    total / blocks + (block < total % blocks) as u64
-}
-
-fn share_bytes(total: &MemoryBytes, block: u64, blocks: u64) -> MemoryBytes {
-    total.map(|bytes| share(bytes, block, blocks))
-}
-
-/// A command with what it asks for.
-pub(super) struct Demand {
-    work: Work,
-    bytes: Bytes,
-    blocks: u64,
-}
 
 /// Where a program's segments lie, for the timeline: memory indices by segment.
 pub(super) struct Places<'a> {
@@ -60,42 +30,109 @@ impl<'a> Places<'a> {
         Ok(Self { spec, options: *options, memories })
     }
 
-    fn add(&self, bytes: &mut MemoryBytes, index: usize, traffic: Option<Traffic>) -> Result<(), Error> {
-        let Some((addr, count)) = traffic else { return Ok(()) };
-        let memory = *self.memories.get(usize::from(addr.segment())).ok_or_else(|| {
-            Error::Timing(format!("command {index}: no memory is given for segment {}", addr.segment()))
-        })?;
-        bytes[memory] = bytes[memory].saturating_add(count);
-        Ok(())
-    }
-
-    pub(super) fn demand(&self, index: usize, command: &Command) -> Result<Demand, Error> {
+    /// What command `index` asks for.
+    pub(super) fn demand(&self, index: usize, command: &Command) -> Result<(Work, Demand), Error> {
         let work = work::work(self.spec, command, &self.options);
-        let mut bytes = Bytes::default();
-        for traffic in work.constants {
-            self.add(&mut bytes.constants, index, traffic)?;
-        }
-        for traffic in work.reads {
-            self.add(&mut bytes.data, index, traffic)?;
-        }
-        self.add(&mut bytes.stores, index, work.write)?;
-        let blocks = (bytes.total() / MIN_BLOCK_BYTES).clamp(1, u64::from(self.spec.queues.blocks.max(1)));
-        Ok(Demand { work, bytes, blocks })
+        let demand = Demand::new(&work, |addr| {
+            self.memories.get(usize::from(addr.segment())).copied().ok_or_else(|| {
+                Error::Timing(format!("command {index}: no memory is given for segment {}", addr.segment()))
+            })
+        })?;
+        Ok((work, demand))
     }
+}
+
+/// What the tiles of one command take, in cycles since it began.
+#[derive(Clone, Copy, Default)]
+struct Spent {
+    end: u64,
+    load: u64,
+    store: u64,
+    stall: u64,
+    load_stall: u64,
+    loading: Span,
+    computing: Span,
+    storing: Span,
+    read: MemoryBytes,
+    /// Whether not all tiles were run.
+    cut_short: bool,
+}
+
+impl Spent {
+    fn loaded(&mut self, transfer: &Transfer) {
+        self.load = self.load.saturating_add(transfer.busy);
+        self.loading.cover(transfer.ports);
+    }
+}
+
+/// Runs a command's tiles, or as many of them as it takes to see that they take more than `most` cycles. A tile's loads are
+/// issued before the tile before it is computed, unless that one is in their room.
+fn run(engine: &Engine, demand: &Demand, tiling: &Tiling, overhead: u64, most: u64) -> Spent {
+    let mut spent = Spent::default();
+    let mut queues = Queues::new(engine, tiling.depth, overhead);
+    // The tile that is loaded and not yet computed: when its loads are there, what it computes and stores.
+    let mut waiting: Option<(u64, u64, MemoryBytes)> = None;
+    let overlapping = queues.overlapping();
+    let finish = |queues: &mut Queues<'_>, spent: &mut Spent, tile: (u64, u64, MemoryBytes), first: bool| {
+        let run = queues.execute(tile.0, tile.1);
+        // Not `cover`: a command that only moves data still has its place between its neighbours.
+        let start = if first { run.start } else { spent.computing.start };
+        spent.computing = Span { start, end: run.finish };
+        spent.stall = spent.stall.saturating_add(run.stall);
+        spent.load_stall = spent.load_stall.saturating_add(run.load_stall);
+        let stored = queues.store(&tile.2, run.finish);
+        spent.store = spent.store.saturating_add(stored.busy);
+        spent.storing.cover(stored.ports);
+        spent.end = spent.end.max(stored.finish);
+    };
+    let mut done = 0_u64;
+    let mut left = demand.cycles;
+    demand.steps(tiling, |step: &Step| {
+        if !overlapping && let Some(tile) = waiting.take() {
+            finish(&mut queues, &mut spent, tile, done == 0);
+            done += 1;
+        }
+        queues.open();
+        let (weights, data) = (queues.load(&step.weights), queues.load(&step.data));
+        spent.loaded(&weights);
+        spent.loaded(&data);
+        spent.read = plus(&spent.read, &plus(&step.weights, &step.data));
+        let loaded = weights.finish.max(data.finish);
+        // What is not loaded before it is computed behind it.
+        let ends = loaded.saturating_add(left);
+        left -= step.cycles;
+        if let Some(tile) = waiting.replace((loaded, step.cycles, step.stores)) {
+            finish(&mut queues, &mut spent, tile, done == 0);
+            done += 1;
+        }
+        spent.cut_short = ends > most || spent.computing.end.saturating_add(left) > most;
+        !spent.cut_short
+    });
+    if let Some(tile) = waiting {
+        finish(&mut queues, &mut spent, tile, done == 0);
+    }
+    // What is still to be stored keeps the next command waiting.
+    spent.stall = spent.stall.saturating_add(spent.end - spent.computing.end);
+    spent
+}
+
+/// Cycles from a command's beginning until its last result is stored; of those that are more than `most`, some that are, too.
+pub(super) fn cycles(engine: &Engine, demand: &Demand, tiling: &Tiling, overhead: u64, most: u64) -> u64 {
+    let spent = run(engine, demand, tiling, overhead, most);
+    if spent.cut_short { u64::MAX } else { spent.end }
 }
 
 /// The walk over the commands of a program.
 pub(super) struct Walk {
     engine: Engine,
+    room: Room,
     modelled: bool,
     overhead: u64,
     pub(super) launch: u64,
     /// When everything so far is stored.
     pub(super) finish: u64,
-    /// When the last store to each segment finished.
-    stored: Box<[u64; 256]>,
-    /// When the constants of the coming command's first block are there, and what loading them cost.
-    prefetched: Option<Transfer>,
+    /// What was found for commands that ask for the same.
+    known: HashMap<Demand, Tiling>,
 }
 
 impl Walk {
@@ -103,8 +140,17 @@ impl Walk {
         let TimingOptions { active_cores, precision, .. } = *options;
         let launch = u128::from(spec.launch.program_ns) * u128::from(clock_mhz) / 1000;
         let launch = u64::try_from(launch).unwrap_or(u64::MAX);
+        // Tiles have what the program's maps leave of the near memory, too.
+        let near = spec.placement.resident.as_deref().and_then(|name| spec.memory_index(name).ok());
+        let left = near.map_or(0, |at| spec.memory[at].usable_bytes().saturating_sub(options.resident_bytes));
         Self {
-            engine: Engine::new(spec, clock_mhz, active_cores, launch),
+            engine: Engine::new(spec, clock_mhz, active_cores),
+            room: Room {
+                bytes: spec.queues.buffer_bytes.map(|bytes| bytes.saturating_add(left)),
+                depth: u64::from(spec.queues.buffers).clamp(1, MAX_DEPTH as u64),
+                blocks: spec.queues.blocks.max(1).into(),
+                near,
+            },
             modelled: spec.timing == TimingModel::Modelled,
             overhead: u64::from(match precision {
                 Precision::Int8 => spec.launch.command_cycles,
@@ -112,20 +158,33 @@ impl Walk {
             }),
             launch,
             finish: launch,
-            stored: Box::new([launch; 256]),
-            prefetched: None,
+            known: HashMap::new(),
         }
     }
 
+    /// Bytes that tiles under way have; none without a limit.
+    pub(super) const fn buffer_bytes(&self) -> Option<u64> {
+        self.room.bytes
+    }
+
+    /// The tiling to use for a command: the given one, if it can be cut so, or the best.
+    fn tiling(&mut self, demand: &Demand, given: Option<&Tiling>) -> Tiling {
+        if let Some(given) = given.filter(|given| demand.allows(given)) {
+            return *given;
+        }
+        let (engine, room, overhead) = (&self.engine, &self.room, self.overhead);
+        *self.known.entry(*demand).or_insert_with(|| best(engine, demand, room, overhead))
+    }
+
+    /// The next command's time, by a given tiling or by the best.
     pub(super) fn command(
         &mut self,
         index: usize,
         opcode: Opcode,
-        demand: &Demand,
-        next: Option<&Demand>,
+        (work, demand): &(Work, Demand),
+        given: Option<&Tiling>,
     ) -> CommandTime {
-        let Demand { work, bytes, blocks } = demand;
-        let sum = |a: &MemoryBytes, b: &MemoryBytes| std::array::from_fn(|at| a[at].saturating_add(b[at]));
+        let once = plus(&demand.weights, &plus(&demand.map, &demand.beside));
         let mut time = CommandTime {
             index: index as u32,
             opcode,
@@ -142,91 +201,44 @@ impl Walk {
             loading: Span::default(),
             computing: Span::default(),
             storing: Span::default(),
-            bytes_read: sum(&bytes.constants, &bytes.data),
-            bytes_written: bytes.stores,
+            bytes_read: once,
+            bytes_written: demand.stores,
+            bytes_reread: MemoryBytes::default(),
             macs: work.macs,
+            tiling: Tiling::default(),
+            buffered: 0,
         };
         if !self.modelled {
             return time;
         }
-        time.compute = work.cycles;
-        time.launch = self.overhead;
-        time.start = u64::MAX;
-        let ready = self.ready(work.reads.iter().flatten().map(|&(addr, _)| addr));
-        let mut loaded = self.load_block(&mut time, demand, 0, ready);
-        for block in 0..*blocks {
-            let last = block + 1 == *blocks;
-            let mut following = 0;
-            if self.engine.double_buffered() {
-                following = self.load_ahead(&mut time, demand, next, block, last, ready);
+        let tiling = self.tiling(demand, given);
+        let spent = run(&self.engine, demand, &tiling, self.overhead, u64::MAX);
+        let from = self.finish;
+        let later = |cycle: u64| cycle.saturating_add(from);
+        let span = |span: Span| {
+            if span.start < span.end {
+                Span { start: later(span.start), end: later(span.end) }
+            } else {
+                Span::default()
             }
-            let overhead = if block == 0 { self.overhead } else { 0 };
-            let run = self.engine.execute(loaded, overhead, share(work.cycles, block, *blocks));
-            time.start = time.start.min(run.start);
-            // Not `cover`: a command that only moves data still has its place between its neighbours.
-            let first = if block == 0 { run.start } else { time.computing.start };
-            time.computing = Span { start: first, end: run.finish };
-            time.stall = time.stall.saturating_add(run.stall);
-            time.load_stall = time.load_stall.saturating_add(run.load_stall);
-            let stored = self.engine.store(&share_bytes(&bytes.stores, block, *blocks), run.finish);
-            time.store = time.store.saturating_add(stored.busy);
-            time.storing.cover(stored.ports);
-            time.end = time.end.max(stored.finish);
-            if !self.engine.double_buffered() {
-                following = self.load_ahead(&mut time, demand, next, block, last, ready);
-            }
-            loaded = following;
-        }
-        if let Some((addr, _)) = work.write {
-            self.stored[usize::from(addr.segment())] = time.end;
-        }
-        self.finish = self.finish.max(time.end);
-        time
-    }
-
-    /// When all stores to the segments that a command reads are done.
-    fn ready(&self, reads: impl Iterator<Item = Addr>) -> u64 {
-        reads.map(|addr| self.stored[usize::from(addr.segment())]).fold(self.launch, u64::max)
-    }
-
-    /// Loads block `block + 1` of this command, or the constants of the next command's first block.
-    fn load_ahead(
-        &mut self,
-        time: &mut CommandTime,
-        demand: &Demand,
-        next: Option<&Demand>,
-        block: u64,
-        last: bool,
-        ready: u64,
-    ) -> u64 {
-        if !last {
-            return self.load_block(time, demand, block + 1, ready);
-        }
-        if let Some(next) = next {
-            self.engine.open_block();
-            let constants = share_bytes(&next.bytes.constants, 0, next.blocks);
-            self.prefetched = Some(self.engine.load(&constants, self.launch));
-        }
-        0
-    }
-
-    /// Loads one block's share of constants and inputs; gives the cycle at which all are there.
-    fn load_block(&mut self, time: &mut CommandTime, demand: &Demand, block: u64, ready: u64) -> u64 {
-        let Demand { bytes, blocks, .. } = demand;
-        let constants = if let Some(transfer) = self.prefetched.take() {
-            transfer
-        } else {
-            self.engine.open_block();
-            self.engine.load(&share_bytes(&bytes.constants, block, *blocks), self.launch)
         };
-        let data = self.engine.load(&share_bytes(&bytes.data, block, *blocks), ready);
-        for transfer in [constants, data] {
-            time.load = time.load.saturating_add(transfer.busy);
-            time.loading.cover(transfer.ports);
-            if transfer.busy > 0 {
-                time.start = time.start.min(transfer.start);
-            }
-        }
-        constants.finish.max(data.finish)
+        time.compute = demand.cycles;
+        time.launch = self.overhead;
+        (time.load, time.store) = (spent.load, spent.store);
+        (time.stall, time.load_stall) = (spent.stall, spent.load_stall);
+        (time.loading, time.storing) = (span(spent.loading), span(spent.storing));
+        time.computing = Span { start: later(spent.computing.start), end: later(spent.computing.end) };
+        time.start = if time.loading.start < time.loading.end {
+            time.loading.start.min(time.computing.start)
+        } else {
+            time.computing.start
+        };
+        time.end = later(spent.end);
+        time.bytes_read = spent.read;
+        time.bytes_reread = std::array::from_fn(|at| spent.read[at].saturating_sub(once[at]));
+        time.tiling = tiling;
+        time.buffered = demand.held(&tiling, self.room.near);
+        self.finish = time.end;
+        time
     }
 }

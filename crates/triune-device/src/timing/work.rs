@@ -32,6 +32,127 @@ pub(super) struct Work {
     pub(super) reads: [Option<Traffic>; 5],
     /// The output.
     pub(super) write: Option<Traffic>,
+    /// How it can be cut into bands and panels; absent: into equal parts of everything only.
+    pub(super) cut: Option<Cut>,
+}
+
+/// How a command's work can be cut: bands of rows of its results, panels of its outputs, pieces of its inner products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Cut {
+    /// Rows of results; pixels, if a result needs no more than its own pixel.
+    pub(super) rows: u64,
+    /// Panels that fill the array each, or nearly.
+    pub(super) panels: u64,
+    /// Pieces of inner products that fill the array each, or nearly.
+    pub(super) chunks: u64,
+    /// Bytes of the partial sums of all results.
+    pub(super) sums: u64,
+    /// Whether the second input takes the place of weights.
+    pub(super) second_is_weights: bool,
+    /// What rows of results need of the input; absent: a row needs its own.
+    pub(super) reach: Option<Reach>,
+}
+
+/// Rows of an input that rows of results need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Reach {
+    images: u64,
+    rows_in: u64,
+    rows_out: u64,
+    stride: u64,
+    pad: u64,
+    /// From a window's first row until behind its last.
+    extent: u64,
+}
+
+impl Reach {
+    fn new(input: &FeatureMap, output: &FeatureMap, window: &Window) -> Self {
+        Self {
+            images: output.n.into(),
+            rows_in: input.h.into(),
+            rows_out: u64::from(output.h).max(1),
+            stride: u64::from(window.stride[0]).max(1),
+            pad: window.pad[0].into(),
+            extent: u64::from(window.kernel[0].saturating_sub(1)) * u64::from(window.dilation[0]) + 1,
+        }
+    }
+
+    /// Rows of one image's input that its rows `from..to` of results need; those whose windows lie in padding need none.
+    fn rows(&self, from: u64, to: u64) -> u64 {
+        let from = from.max((self.pad + 1).saturating_sub(self.extent).div_ceil(self.stride));
+        let to = to.min((self.rows_in.saturating_add(self.pad)).div_ceil(self.stride));
+        if from >= to {
+            return 0;
+        }
+        let first = from.saturating_mul(self.stride).saturating_sub(self.pad);
+        let last = (to - 1).saturating_mul(self.stride).saturating_add(self.extent).saturating_sub(self.pad);
+        last.min(self.rows_in).saturating_sub(first)
+    }
+}
+
+impl Cut {
+    /// A convolution's. Panels and pieces count outputs and inputs as they are; an array's extents make fewer of them.
+    fn convolution(width: Width, input: &FeatureMap, output: &FeatureMap, window: &Window) -> Self {
+        let pixels = product([output.n, output.h, output.w]);
+        let own = window.kernel == [1, 1] && window.stride == [1, 1] && window.pad == [0; 4];
+        let inner = product(window.kernel).saturating_mul(width.channels(input.c));
+        // Groups have inputs of their own: a panel of them would need a part of the map only.
+        let [panels, chunks] = if window.groups > 1 { [1, 1] } else { [output.c.into(), inner] };
+        Self {
+            rows: if own { pixels } else { product([output.n, output.h]) }.max(1),
+            panels,
+            chunks,
+            sums: pixels.saturating_mul(output.c.into()).saturating_mul(4),
+            second_is_weights: false,
+            reach: (!own).then(|| Reach::new(input, output, window)),
+        }
+    }
+
+    /// A product of two operands, of which the second one takes the place of weights; those of a batch are cut evenly.
+    fn product([batch, m, n, k]: [u32; 4]) -> Option<Self> {
+        (batch == 1).then(|| Self {
+            rows: u64::from(m).max(1),
+            panels: n.into(),
+            chunks: k.into(),
+            sums: product([m, n]).saturating_mul(4),
+            second_is_weights: true,
+            reach: None,
+        })
+    }
+
+    /// A pool's.
+    fn pool(input: &FeatureMap, output: &FeatureMap, window: &Window) -> Self {
+        Self {
+            rows: product([output.n, output.h]).max(1),
+            panels: 1,
+            chunks: 1,
+            sums: 0,
+            second_is_weights: false,
+            reach: Some(Reach::new(input, output, window)),
+        }
+    }
+
+    /// Rows of the input that band `at` of `bands` needs, and the input's rows in all.
+    pub(super) fn rows_read(&self, at: u64, bands: u64) -> (u64, u64) {
+        let (least, more) = (self.rows / bands, self.rows % bands);
+        let from = least * at + at.min(more);
+        let to = from + least + u64::from(at < more);
+        let Some(reach) = &self.reach else { return (to - from, self.rows) };
+        let all = reach.images.saturating_mul(reach.rows_in);
+        if from >= to {
+            return (0, all);
+        }
+        // Rows of the first image, whole images, rows of the last.
+        let (first, last) = (from / reach.rows_out, (to - 1) / reach.rows_out);
+        let (from, to) = (from - first * reach.rows_out, to - last * reach.rows_out);
+        let read = if first == last {
+            reach.rows(from, to)
+        } else {
+            let between = (last - first - 1).saturating_mul(reach.rows(0, reach.rows_out));
+            (reach.rows(from, reach.rows_out).saturating_add(between)).saturating_add(reach.rows(0, to))
+        };
+        (read, all)
+    }
 }
 
 impl Work {
@@ -78,6 +199,12 @@ impl Amount {
             spec.vector.map_or(0, |vector| vector_cycles(vector, taps, elements))
         };
         work.macs = self.macs;
+        if let (Some(cut), Some(array)) = (&mut work.cut, &spec.array) {
+            // Less than the array's extents would leave a part of it idle.
+            let columns = u64::from(array.columns).saturating_mul(array.units[1].into());
+            cut.panels = cut.panels.div_ceil(columns).max(1);
+            cut.chunks = cut.chunks.div_ceil(array.rows.into()).max(1);
+        }
         work.cycles = match (spec.array.and_then(|array| self.on_array(&array)), &spec.array) {
             // Results pass the vector unit for requantization while they leave the array.
             (Some(gemm), Some(array)) => {
@@ -252,6 +379,7 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             ];
             work.set_reads([Some(width.map(&c.input)), c.residual.as_ref().map(|map| width.map(map)), None]);
             work.write = Some(width.map(&c.output));
+            work.cut = Some(Cut::convolution(width, &c.input, &c.output, &c.window));
             convolution(width, &c.input, &c.output, &c.window, true)
         }
         Command::FConv(c) => {
@@ -259,6 +387,7 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             work.constants[1] = c.bias.map(|addr| (addr, 4 * u64::from(c.output.c)));
             work.set_reads([Some(width.map(&c.input)), c.residual.as_ref().map(|map| width.map(map)), None]);
             work.write = Some(width.map(&c.output));
+            work.cut = Some(Cut::convolution(width, &c.input, &c.output, &c.window));
             convolution(width, &c.input, &c.output, &c.window, false)
         }
         Command::FMatMul(c) => {
@@ -268,6 +397,7 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             work.reads[0] = Some((c.a, bytes([c.batch, c.m, c.k])));
             work.reads[1] = Some((c.b, bytes([b_batch, c.k, c.n])));
             work.write = Some((c.output, bytes([c.batch, c.m, c.n])));
+            work.cut = Cut::product([c.batch, c.m, c.n, c.k]);
             let macs = product([c.batch, c.m, c.n, c.k]);
             Amount { macs, gemm: None, depthwise: None, taps: macs, elements: product([c.batch, c.m, c.n]) }
         }
@@ -277,6 +407,7 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             work.reads[0] = Some((c.a, bytes([c.batch, c.m, c.k])));
             work.reads[1] = Some((c.b, bytes([b_batch, c.k, c.n])));
             work.write = Some((c.output, bytes([c.batch, c.m, c.n])));
+            work.cut = Cut::product([c.batch, c.m, c.n, c.k]);
             let macs = product([c.batch, c.m, c.n, c.k]);
             // The second operand enters the array as weights do, and its batches are groups.
             let gemm = Gemm {
@@ -316,6 +447,7 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
             work.reads[0] = Some((c.a, bytes([c.batch, c.m, c.k])));
             work.reads[1] = Some((c.b, bytes([b_batch, c.k, c.n])));
             work.write = Some((c.output, bytes([c.batch, c.m, c.n])));
+            work.cut = Cut::product([c.batch, c.m, c.n, c.k]);
             let macs = product([c.batch, c.m, c.n, c.k]);
             Amount { macs, gemm: None, depthwise: None, taps: macs, elements: product([c.batch, c.m, c.n]) }
         }
@@ -353,6 +485,7 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
         Command::Pool(c) => {
             work.reads[0] = Some(width.map(&c.input));
             work.write = Some(width.map(&c.output));
+            work.cut = Some(Cut::pool(&c.input, &c.output, &c.window));
             let elements = width.elements(&c.output);
             Amount {
                 macs: 0,

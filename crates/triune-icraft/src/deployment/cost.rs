@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use triune_compiler::Program;
 use triune_device::{DeviceSpec, TimingOptions, timing};
 
 use super::HardDeployment;
@@ -35,7 +36,12 @@ impl HardDeployment {
         let near = place.resident.as_deref().unwrap_or(&place.scratch);
         let mut memories = vec![&*place.instructions, &*place.constants, &*place.scratch, near];
         memories.resize(memories.len() + self.areas.len(), &*place.io);
-        let timeline = timing::timeline(spec, &self.commands[window], &memories, options)?;
+        // Maps in the near memory leave the rest of it to the buffers.
+        let touches = self.commands.iter().flat_map(|command| timing::touches(spec, command));
+        let ends = touches.filter(|touch| touch.addr.segment() == Program::RESIDENT);
+        let resident_bytes = ends.map(|touch| touch.addr.offset() + touch.bytes).max().unwrap_or(0);
+        let options = TimingOptions { resident_bytes, ..*options };
+        let timeline = timing::timeline(spec, &self.commands[window], &memories, &options)?;
         let mut cost = Cost {
             cycles: timeline.total_cycles,
             nanoseconds: timeline.nanos_up(timeline.total_cycles),

@@ -15,7 +15,12 @@ use std::{error::Error, fmt::Write as _, path::Path, sync::Arc};
 
 use fit::{Parameter, fit, with};
 use published::{BUYI, METIS, PRODUCTS};
-use triune_device::{Command, DeviceSpec, TimingOptions, command::decode, spec::Precision, timeline};
+use triune_device::{
+    Command, DeviceSpec, Timeline, TimingOptions,
+    command::decode,
+    spec::Precision,
+    timing::{Tiling, timeline_tiled},
+};
 use triune_graph::{Graph, format::onnx};
 use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, PlanOptions, Policy, TensorIo, compile,
@@ -29,6 +34,10 @@ struct Case {
     placement: Vec<String>,
     /// Bytes of one image that cross the host link, in its busier direction.
     link_bytes: usize,
+    /// Bytes of the near memory that feature maps have.
+    resident_bytes: u64,
+    /// How the commands are cut on the device as it is, at 8 and at 16 bit: what a fit takes them to be cut like.
+    cut: [Vec<Tiling>; 2],
 }
 
 impl Case {
@@ -42,18 +51,35 @@ impl Case {
         let placement = deployment.places().iter().map(|place| place.memory.clone()).collect();
         let bytes = |tensors: &[TensorIo]| tensors.iter().map(TensorIo::bytes).sum::<usize>() / program.batch;
         let link_bytes = bytes(&program.inputs).max(bytes(&program.outputs));
-        Ok(Self { commands: decode(&program.instructions)?, placement, link_bytes })
+        let (commands, resident_bytes) = (decode(&program.instructions)?, program.resident_bytes());
+        let mut case = Self { commands, placement, link_bytes, resident_bytes, cut: Default::default() };
+        let wide = spec.array.is_some_and(|array| array.cycles_per_vector_16.is_some());
+        for (at, precision) in
+            [Precision::Int8, Precision::Int16].into_iter().take(1 + usize::from(wide)).enumerate()
+        {
+            case.cut[at] =
+                case.timeline(spec, precision, &[]).commands.iter().map(|time| time.tiling).collect();
+        }
+        Ok(case)
     }
 
     fn read(folder: &Path, topology: &str, spec: &DeviceSpec, policy: Policy) -> Outcome<Self> {
         Self::new(onnx::read(folder.join(format!("{topology}.onnx")))?, spec, policy)
     }
 
-    /// Microseconds of one run with all cores at work, with or without the launch.
-    fn micros(&self, spec: &DeviceSpec, precision: Precision, launch: bool) -> f64 {
+    /// One run with all cores at work; commands without a tiling are cut in the best way.
+    fn timeline(&self, spec: &DeviceSpec, precision: Precision, cut: &[Tiling]) -> Timeline {
         let placement: Vec<&str> = self.placement.iter().map(String::as_str).collect();
-        let options = TimingOptions { precision, active_cores: spec.cores, ..TimingOptions::default() };
-        let timeline = timeline(spec, &self.commands, &placement, &options).expect("it was deployed");
+        let (active_cores, resident_bytes) = (spec.cores, self.resident_bytes);
+        let options = TimingOptions { precision, active_cores, resident_bytes, ..TimingOptions::default() };
+        timeline_tiled(spec, &self.commands, &placement, &options, cut.iter().copied())
+            .expect("it was deployed")
+    }
+
+    /// Microseconds of one run, with or without the launch; cut in the best way, or as on the device as it is.
+    fn micros(&self, spec: &DeviceSpec, precision: Precision, launch: bool, best: bool) -> f64 {
+        let cut = &self.cut[usize::from(precision == Precision::Int16)];
+        let timeline = self.timeline(spec, precision, if best { &[] } else { cut });
         let skipped = if launch { 0 } else { timeline.launch_cycles };
         timeline.nanos(timeline.total_cycles - skipped) as f64 / 1000.0
     }
@@ -100,10 +126,10 @@ impl Unit {
 }
 
 impl Row {
-    fn predicted(&self, spec: &DeviceSpec) -> f64 {
+    fn predicted(&self, spec: &DeviceSpec, best: bool) -> f64 {
         // The times of one NPU are those of its hardware; the others contain the launch.
         let launch = !matches!(self.unit, Unit::Millis);
-        let cores = self.case.micros(spec, self.precision, launch) / f64::from(spec.cores);
+        let cores = self.case.micros(spec, self.precision, launch, best) / f64::from(spec.cores);
         // Frames come and go over the link, which works beside the cores; single products were timed without it.
         let link = match (self.unit, &spec.link) {
             (Unit::FramesPerSecond, Some(link)) => {
@@ -116,15 +142,17 @@ impl Row {
 
     /// Error in the published figure's own terms, in percent.
     fn error(&self, spec: &DeviceSpec) -> f64 {
-        let ratio = self.predicted(spec) / self.published;
+        let ratio = self.predicted(spec, true) / self.published;
         100.0 * if matches!(self.unit, Unit::FramesPerSecond) { ratio.recip() - 1.0 } else { ratio - 1.0 }
     }
 }
 
-/// Weighted mean square of the logarithm of predicted over published, over the rows that have a weight.
+/// Weighted mean square of the logarithm of predicted over published, over the rows that have a weight. Commands stay cut as on the
+/// device as it is: a search for every set of parameters would take hours.
 fn loss(rows: &[Row], weight: &dyn Fn(&Row) -> f64, spec: &DeviceSpec) -> f64 {
     let weighted = || rows.iter().map(|row| (row, weight(row))).filter(|(_, weight)| *weight > 0.0);
-    let square = |(row, weight): (&Row, f64)| weight * (row.predicted(spec) / row.published).ln().powi(2);
+    let square =
+        |(row, weight): (&Row, f64)| weight * (row.predicted(spec, false) / row.published).ln().powi(2);
     weighted().map(square).sum::<f64>() / weighted().map(|(_, weight)| weight).sum::<f64>()
 }
 
@@ -322,7 +350,7 @@ fn report(
     for row in rows {
         let columns = |specs: &[DeviceSpec]| {
             let spec = &specs[row.board];
-            format!("{} | {:+.1} %", row.unit.show(row.predicted(spec)), row.error(spec))
+            format!("{} | {:+.1} %", row.unit.show(row.predicted(spec, true)), row.error(spec))
         };
         writeln!(
             text,

@@ -11,7 +11,7 @@ __all__ = ["HostProfile", "OperatorProfile", "Profile"]
 
 @dataclass(frozen=True)
 class OperatorProfile:
-    """The modelled time of one operator. Operators overlap: their cycles may add up to more than the whole."""
+    """The modelled time of one operator."""
 
     name: str
     """The node's name in the model."""

@@ -121,9 +121,15 @@ pub const KEYS: &[Key] = &[
         .means("the near memory, where a plan keeps feature maps; another than `scratch`; absent: none stay"),
     key("placement", "io", Kind::Memory, Need::Always, "").means("inputs and outputs"),
     key("queues", "buffers", Kind::Integer(1, 8), Need::Optional("2"), "")
-        .means("on-chip buffers per direction: with 2, a load runs beside the computation of the block before"),
-    key("queues", "blocks", Kind::Integer(1, 64), Need::Optional("4"), "")
-        .means("blocks that a command's work is streamed in; none is made smaller than 4096 bytes moved"),
+        .means("tiles under way at once: with 2, one is loaded or stored beside the computation of another"),
+    key("queues", "buffer_bytes", Kind::Integer(4096, MAX_MEMORY_BYTES), Need::Optional(ABSENT), "bytes").means(
+        "a core's buffers besides what a program's maps leave of `resident`: the operands and results of all tiles under \
+         way have to fit, but for those that lie in `resident`; absent: as large as need be",
+    ),
+    key("queues", "blocks", Kind::Integer(1, 64), Need::Optional("4"), "").means(
+        "without `buffer_bytes`: most equal blocks that a command's work is streamed in, none of less than 4096 bytes \
+         moved",
+    ),
     key("launch", "program_ns", NANOS, Need::Optional("0"), "ns")
         .means("from a launch to the first command, whatever the clock"),
     key("launch", "command_cycles", Kind::Integer(0, u32::MAX as u64), Need::Optional("0"), "cycles")
