@@ -11,9 +11,12 @@ use super::work::Cut;
 
 /// Smallest block, in bytes moved, of a command on a device that states no size of its buffers.
 const MIN_BLOCK_BYTES: u64 = 4096;
-/// Smallest tile, in bytes moved, that is made for the sake of a better overlap alone.
-const MIN_TILE_BYTES: u64 = 16_384;
-/// Tilings that hold less than this are looked at whatever the size of their tiles: small buffers need them.
+/// Tiles that any command can be cut into for the sake of a better overlap.
+const FEW_TILES: u64 = 16;
+/// Smallest tile, in bytes moved, when there are more.
+const MIN_TILE_BYTES: u64 = 65_536;
+/// Tilings that hold no more than this, wherever it lies, are looked at whatever the size of their tiles: small buffers need
+/// them.
 const SMALL_BUFFER_BYTES: u64 = 65_536;
 
 /// What there is to choose from: buffers of `bytes`, if the device says so, of which `depth` tiles can be under way; else
@@ -165,8 +168,9 @@ impl Search<'_> {
         let least = self.least.is_none_or(|(held, _)| amounts.held < held);
         let fits = self.room.bytes.is_none_or(|bytes| {
             let tile = self.demand.total() / tiling.tiles();
-            let worth = tiling.tiles() == 1 || tile >= MIN_TILE_BYTES || amounts.held <= SMALL_BUFFER_BYTES;
-            amounts.held <= bytes && worth
+            let worth = tiling.tiles() <= FEW_TILES || tile >= MIN_TILE_BYTES;
+            let small = || self.demand.amounts(&tiling, quarter, bands, None).held <= SMALL_BUFFER_BYTES;
+            amounts.held <= bytes && (worth || small())
         });
         if !least && !fits {
             return;

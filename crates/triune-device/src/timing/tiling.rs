@@ -80,7 +80,16 @@ struct Split {
 
 impl Split {
     fn new(total: &MemoryBytes, parts: u64) -> Self {
-        Self { least: total.map(|bytes| bytes / parts), more: total.map(|bytes| bytes % parts) }
+        let mut split = Self { least: *total, more: NOTHING };
+        if parts > 1 {
+            for (memory, &bytes) in total.iter().enumerate() {
+                // Most memories have nothing of it, and divisions take long.
+                if bytes > 0 {
+                    (split.least[memory], split.more[memory]) = (bytes / parts, bytes % parts);
+                }
+            }
+        }
+        split
     }
 
     fn part(&self, at: u64) -> MemoryBytes {
@@ -93,17 +102,12 @@ impl Split {
     }
 }
 
-/// Part `at` of `parts` of `total`; the parts add up to it.
-pub(super) const fn share(total: u64, at: u64, parts: u64) -> u64 {
-    total / parts + (at < total % parts) as u64
-}
-
 pub(super) fn plus(a: &MemoryBytes, b: &MemoryBytes) -> MemoryBytes {
     std::array::from_fn(|at| a[at].saturating_add(b[at]))
 }
 
 /// What a command moves, per memory, and how it can be cut.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Demand {
     /// Weights and parameters: what panels are cut from.
     pub(super) weights: MemoryBytes,
@@ -117,6 +121,30 @@ pub(super) struct Demand {
     pub(super) cycles: u64,
     /// How it can be cut, if not evenly only.
     pub(super) cut: Option<Cut>,
+}
+
+/// The bands of a map.
+pub(super) struct Banding<'a> {
+    cut: &'a Cut,
+    bands: u64,
+    /// Rows of results of the last bands; the first ones have one more.
+    least: u64,
+    more: u64,
+    /// Bytes of a row of the input.
+    row: MemoryBytes,
+    map: MemoryBytes,
+}
+
+impl Banding<'_> {
+    /// Bytes that band `at` reads.
+    fn band(&self, at: u64) -> MemoryBytes {
+        if self.bands == 1 {
+            return self.map;
+        }
+        let from = self.least * at + at.min(self.more);
+        let read = self.cut.rows_read(from, from + self.least + u64::from(at < self.more));
+        std::array::from_fn(|memory| self.row[memory].saturating_mul(read).min(self.map[memory]))
+    }
 }
 
 /// What one tile loads, computes and stores.
@@ -170,13 +198,11 @@ impl Demand {
         all.fold(0, |sum, &bytes| sum.saturating_add(bytes))
     }
 
-    /// Bytes of the map that band `at` of `bands` reads: rows that two bands need are read by both.
-    pub(super) fn band(&self, cut: &Cut, at: u64, bands: u64) -> MemoryBytes {
-        if bands == 1 {
-            return self.map;
-        }
-        let (read, all) = cut.rows_read(at, bands);
-        self.map.map(|bytes| bytes.div_ceil(all.max(1)).saturating_mul(read).min(bytes))
+    /// Bytes of the map that each of `bands` reads: rows that two bands need are read by both.
+    pub(super) fn banding<'a>(&self, cut: &'a Cut, bands: u64) -> Banding<'a> {
+        let all = cut.rows_in();
+        let row = if bands > 1 { self.map.map(|bytes| bytes.div_ceil(all)) } else { self.map };
+        Banding { cut, bands, least: cut.rows / bands, more: cut.rows % bands, row, map: self.map }
     }
 
     /// Calls `each` for every tile in turn, while it gives true.
@@ -186,7 +212,8 @@ impl Demand {
         let stores = Split::new(&self.stores, tiling.results());
         let weights = Split::new(&self.weights, tiling.pieces());
         let (bands, kept) = (u64::from(tiling.bands), u64::from(tiling.kept));
-        let cycles = |at: u64| share(self.cycles, at, tiles);
+        let (least, more) = (self.cycles / tiles, self.cycles % tiles);
+        let cycles = |at: u64| least + u64::from(at < more);
         let Some(cut) = self.cut.as_ref().filter(|_| tiling.order != Order::Even) else {
             let (weights, map) = (Split::new(&self.weights, tiles), Split::new(&self.map, tiles));
             for at in 0..tiles {
@@ -203,10 +230,11 @@ impl Demand {
             return;
         };
         let (chunks, pieces, panels) = (u64::from(tiling.chunks), tiling.pieces(), u64::from(tiling.panels));
+        let banding = self.banding(cut, bands);
         let mut at = 0;
         if tiling.order == Order::Bands {
             for band in 0..bands {
-                let map = Split::new(&self.band(cut, band, bands), chunks);
+                let map = Split::new(&banding.band(band), chunks);
                 for piece in 0..pieces {
                     let mut step =
                         Step { weights: NOTHING, data: NOTHING, stores: NOTHING, cycles: cycles(at) };
@@ -241,7 +269,7 @@ impl Demand {
                     }
                     // A single band stays for all panels.
                     if panel == 0 || (band >= kept && bands > 1) {
-                        step.data = plus(&step.data, &self.band(cut, band, bands));
+                        step.data = plus(&step.data, &banding.band(band));
                     }
                     if !each(&step) {
                         return;
@@ -278,16 +306,16 @@ impl Bands {
 
 impl Demand {
     pub(super) fn bands(&self, cut: &Cut, count: u64) -> Bands {
-        let mut found =
-            Bands { count, largest: NOTHING, head: self.band(cut, 0, count), first: [NOTHING; 5] };
-        let mut sum = NOTHING;
+        let mut found = Bands { count, largest: NOTHING, head: NOTHING, first: [NOTHING; 5] };
+        let (mut sum, banding) = (NOTHING, self.banding(cut, count));
+        found.head = banding.band(0);
         for at in 0..count {
-            for quarter in 0..4 {
-                if quarters(count, quarter) == at {
-                    found.first[quarter as usize] = sum;
+            for (quarter, first) in found.first.iter_mut().take(4).enumerate() {
+                if quarters(count, quarter as u64) == at {
+                    *first = sum;
                 }
             }
-            let bytes = self.band(cut, at, count);
+            let bytes = banding.band(at);
             sum = plus(&sum, &bytes);
             found.largest = std::array::from_fn(|memory| found.largest[memory].max(bytes[memory]));
         }

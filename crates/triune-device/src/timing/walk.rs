@@ -43,7 +43,7 @@ impl<'a> Places<'a> {
 }
 
 /// What the tiles of one command take, in cycles since it began.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Spent {
     end: u64,
     load: u64,
@@ -54,6 +54,8 @@ struct Spent {
     computing: Span,
     storing: Span,
     read: MemoryBytes,
+    /// Most bytes in the buffers at once.
+    held: u64,
     /// Whether not all tiles were run.
     cut_short: bool,
 }
@@ -133,7 +135,13 @@ pub(super) struct Walk {
     pub(super) finish: u64,
     /// What was found for commands that ask for the same.
     known: HashMap<Demand, Tiling>,
+    /// What the last different commands took, the next one in place of the first.
+    recent: Vec<(Demand, Tiling, Spent)>,
+    next: usize,
 }
+
+/// Commands that are remembered by what they took: looking for one among more takes longer than running its tiles.
+const RECENT: usize = 64;
 
 impl Walk {
     pub(super) fn new(spec: &DeviceSpec, clock_mhz: u32, options: &TimingOptions) -> Self {
@@ -159,6 +167,8 @@ impl Walk {
             launch,
             finish: launch,
             known: HashMap::new(),
+            recent: Vec::new(),
+            next: 0,
         }
     }
 
@@ -174,6 +184,23 @@ impl Walk {
         }
         let (engine, room, overhead) = (&self.engine, &self.room, self.overhead);
         *self.known.entry(*demand).or_insert_with(|| best(engine, demand, room, overhead))
+    }
+
+    /// What a command takes, which those before it may have taken, too.
+    fn spent(&mut self, demand: &Demand, tiling: &Tiling) -> Spent {
+        let same = |(own, cut, _): &&(Demand, Tiling, Spent)| own == demand && cut == tiling;
+        if let Some((.., spent)) = self.recent.iter().find(same) {
+            return *spent;
+        }
+        let mut spent = run(&self.engine, demand, tiling, self.overhead, u64::MAX);
+        spent.held = demand.held(tiling, self.room.near);
+        let entry = (*demand, *tiling, spent);
+        match self.recent.get_mut(self.next) {
+            Some(old) => *old = entry,
+            None => self.recent.push(entry),
+        }
+        self.next = (self.next + 1) % RECENT;
+        spent
     }
 
     /// The next command's time, by a given tiling or by the best.
@@ -212,7 +239,7 @@ impl Walk {
             return time;
         }
         let tiling = self.tiling(demand, given);
-        let spent = run(&self.engine, demand, &tiling, self.overhead, u64::MAX);
+        let spent = self.spent(demand, &tiling);
         let from = self.finish;
         let later = |cycle: u64| cycle.saturating_add(from);
         let span = |span: Span| {
@@ -237,7 +264,7 @@ impl Walk {
         time.bytes_read = spent.read;
         time.bytes_reread = std::array::from_fn(|at| spent.read[at].saturating_sub(once[at]));
         time.tiling = tiling;
-        time.buffered = demand.held(&tiling, self.room.near);
+        time.buffered = spent.held;
         self.finish = time.end;
         time
     }

@@ -63,24 +63,29 @@ pub(super) struct Reach {
     pad: u64,
     /// From a window's first row until behind its last.
     extent: u64,
+    /// The rows of results whose windows do not lie in padding.
+    within: [u64; 2],
 }
 
 impl Reach {
     fn new(input: &FeatureMap, output: &FeatureMap, window: &Window) -> Self {
+        let (rows_in, pad) = (u64::from(input.h), u64::from(window.pad[0]));
+        let stride = u64::from(window.stride[0]).max(1);
+        let extent = u64::from(window.kernel[0].saturating_sub(1)) * u64::from(window.dilation[0]) + 1;
         Self {
             images: output.n.into(),
-            rows_in: input.h.into(),
+            rows_in,
             rows_out: u64::from(output.h).max(1),
-            stride: u64::from(window.stride[0]).max(1),
-            pad: window.pad[0].into(),
-            extent: u64::from(window.kernel[0].saturating_sub(1)) * u64::from(window.dilation[0]) + 1,
+            stride,
+            pad,
+            extent,
+            within: [(pad + 1).saturating_sub(extent).div_ceil(stride), (rows_in + pad).div_ceil(stride)],
         }
     }
 
     /// Rows of one image's input that its rows `from..to` of results need; those whose windows lie in padding need none.
     fn rows(&self, from: u64, to: u64) -> u64 {
-        let from = from.max((self.pad + 1).saturating_sub(self.extent).div_ceil(self.stride));
-        let to = to.min((self.rows_in.saturating_add(self.pad)).div_ceil(self.stride));
+        let (from, to) = (from.max(self.within[0]), to.min(self.within[1]));
         if from >= to {
             return 0;
         }
@@ -132,26 +137,28 @@ impl Cut {
         }
     }
 
-    /// Rows of the input that band `at` of `bands` needs, and the input's rows in all.
-    pub(super) fn rows_read(&self, at: u64, bands: u64) -> (u64, u64) {
-        let (least, more) = (self.rows / bands, self.rows % bands);
-        let from = least * at + at.min(more);
-        let to = from + least + u64::from(at < more);
-        let Some(reach) = &self.reach else { return (to - from, self.rows) };
-        let all = reach.images.saturating_mul(reach.rows_in);
+    /// Rows of the input.
+    pub(super) fn rows_in(&self) -> u64 {
+        self.reach.map_or(self.rows, |reach| reach.images.saturating_mul(reach.rows_in)).max(1)
+    }
+
+    /// Rows of the input that rows `from..to` of results need.
+    pub(super) fn rows_read(&self, from: u64, to: u64) -> u64 {
+        let Some(reach) = &self.reach else { return to - from };
+        if to <= reach.rows_out {
+            return reach.rows(from, to);
+        }
         if from >= to {
-            return (0, all);
+            return 0;
         }
         // Rows of the first image, whole images, rows of the last.
         let (first, last) = (from / reach.rows_out, (to - 1) / reach.rows_out);
         let (from, to) = (from - first * reach.rows_out, to - last * reach.rows_out);
-        let read = if first == last {
-            reach.rows(from, to)
-        } else {
-            let between = (last - first - 1).saturating_mul(reach.rows(0, reach.rows_out));
-            (reach.rows(from, reach.rows_out).saturating_add(between)).saturating_add(reach.rows(0, to))
-        };
-        (read, all)
+        if first == last {
+            return reach.rows(from, to);
+        }
+        let between = (last - first - 1).saturating_mul(reach.rows(0, reach.rows_out));
+        reach.rows(from, reach.rows_out).saturating_add(between).saturating_add(reach.rows(0, to))
     }
 }
 

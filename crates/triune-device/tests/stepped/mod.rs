@@ -6,7 +6,7 @@
 //! STORE) and there for what it needs; every memory's port serves the jobs' transfers in the order in which they are issued.
 //! The bytes in the buffers are counted as they come and go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use triune_device::timing::{Order, Tiling};
 
@@ -105,20 +105,20 @@ fn rows_of(task: &Task, band: u64, bands: u64) -> (u64, u64) {
     let before: u64 = (0..band).map(|at| part(task.rows, at, bands)).sum();
     let rows = before..before + part(task.rows, band, bands);
     let Some(slide) = &task.slide else { return (rows.end - rows.start, task.rows) };
-    let mut needed = BTreeMap::new();
+    let mut needed = BTreeSet::new();
     for row in rows {
         // Rows between a window's taps lie between them in memory and are read, too.
         let top = (row * slide.stride) as i64 - slide.pad as i64;
         for down in 0..=(slide.kernel - 1) * slide.dilation {
             let at = top + down as i64;
             if (0..slide.rows_in as i64).contains(&at) {
-                needed.insert(at, ());
+                needed.insert(at);
             }
         }
     }
-    let rows = match (needed.first_key_value(), needed.last_key_value()) {
+    let rows = match (needed.first(), needed.last()) {
         // What no window touches between two that are needed is read on the way.
-        (Some((first, ())), Some((last, ()))) => last - first + 1,
+        (Some(first), Some(last)) => last - first + 1,
         _ => 0,
     };
     (rows as u64, slide.rows_in)
@@ -169,11 +169,11 @@ fn tiles(core: &Core, task: &Task, tiling: &Tiling) -> Vec<Tile> {
     for (at, &[band, panel, chunk]) in places.iter().enumerate() {
         let mut tile = Tile { compute: part(task.compute, at as u64, total), ..Tile::default() };
         let piece = panel * chunks + chunk;
-        if let std::collections::btree_map::Entry::Vacant(place) = there.entry(Thing::Weights(piece)) {
+        if let Entry::Vacant(place) = there.entry(Thing::Weights(piece)) {
             tile.weights = parts(task.weights, piece, panels * chunks);
             place.insert((far(tile.weights), at));
         }
-        if let std::collections::btree_map::Entry::Vacant(place) = there.entry(Thing::Map(band, chunk)) {
+        if let Entry::Vacant(place) = there.entry(Thing::Map(band, chunk)) {
             let own = parts(band_bytes(task, band, bands), chunk, chunks);
             tile.data = own;
             place.insert((far(own), at));
