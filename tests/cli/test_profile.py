@@ -226,7 +226,8 @@ def convolution(channels: int) -> bytes:
     ]
     tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
     graph = helper.make_graph(nodes, "one", image[:1], image[1:], tensors)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    return bytes(model.SerializeToString())
 
 
 def test_tiles_fit_the_buffers(tmp_path: Path, root: Path) -> None:

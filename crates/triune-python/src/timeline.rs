@@ -77,18 +77,6 @@ impl Timeline {
         longest.map(|(memory, _)| &*memory.name)
     }
 
-    /// How a command is cut, as a dict.
-    fn tiling<'py>(&self, py: Python<'py>, tiling: &Tiling) -> PyResult<Bound<'py, PyDict>> {
-        let row = PyDict::new(py);
-        row.set_item("order", tiling.order.name())?;
-        row.set_item("bands", tiling.bands)?;
-        row.set_item("panels", tiling.panels)?;
-        row.set_item("chunks", tiling.chunks)?;
-        row.set_item("kept", tiling.kept)?;
-        row.set_item("depth", tiling.depth)?;
-        Ok(row)
-    }
-
     fn times(&self, row: &Bound<'_, PyDict>, commands: &[CommandTime]) -> PyResult<()> {
         let sum = |field: fn(&CommandTime) -> u64| commands.iter().map(field).sum::<u64>();
         let start = commands.iter().map(|c| c.start).min().unwrap_or(0);
@@ -117,13 +105,25 @@ impl Timeline {
         row.set_item("tiles", sum(|c| c.tiling.tiles()))?;
         // Of several commands, that of the one which takes longest.
         let cut = commands.iter().max_by_key(|c| c.occupied()).map_or_else(Tiling::default, |c| c.tiling);
-        row.set_item("tiling", self.tiling(row.py(), &cut)?)?;
+        row.set_item("tiling", tiling(row.py(), &cut)?)?;
         let each = |field: fn(&CommandTime) -> &MemoryBytes| -> Vec<u64> {
             (0..self.spec.memory.len()).map(|at| commands.iter().map(|c| field(c)[at]).sum()).collect()
         };
         row.set_item("read", each(|c| &c.bytes_read))?;
         row.set_item("written", each(|c| &c.bytes_written))
     }
+}
+
+/// How a command is cut, as a dict.
+fn tiling<'py>(py: Python<'py>, tiling: &Tiling) -> PyResult<Bound<'py, PyDict>> {
+    let row = PyDict::new(py);
+    row.set_item("order", tiling.order.name())?;
+    row.set_item("bands", tiling.bands)?;
+    row.set_item("panels", tiling.panels)?;
+    row.set_item("chunks", tiling.chunks)?;
+    row.set_item("kept", tiling.kept)?;
+    row.set_item("depth", tiling.depth)?;
+    Ok(row)
 }
 
 fn ratio(part: u64, whole: u64) -> f64 {
