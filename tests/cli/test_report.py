@@ -214,7 +214,8 @@ def test_points_lie_where_the_numbers_say(browse: Callable[..., Any], page: str,
     assert level == pytest.approx((tick[1] + tick[3]) / 2, abs=1.5)
     ground = timeline["plots"][1][3] - 1
     shares = [(box[1], int(said.split()[-5])) for box, said in timeline["rates"]]
-    assert {share for _, share in shares} >= {49, 100}
+    assert max(share for _, share in shares) == 100
+    assert any(10 < share < 90 for _, share in shares)
     (l1,) = (memory for memory in profiled.memories if memory.name == "l1")
     rate = max(read + written for _, read, written in profiled.bandwidth("l1"))
     fastest = f"{rate:.1f} bytes per cycle, {rate * profiled.clock_mhz / 1000:.2f} GB/s, {100 * rate / l1.bytes_per_cycle:.0f} %"

@@ -421,7 +421,7 @@ mod tests {
         for name in ["zg330", "metis"] {
             let spec = DeviceSpec::builtin(name).expect("a built-in device");
             let found = richer(&spec);
-            assert_eq!(found.len(), 2 * spec.memory.len() + 3);
+            assert_eq!(found.len(), 2 * spec.memory.len() + 6);
             let bandwidth = |spec: &DeviceSpec, at: usize| spec.memory[at].bytes_per_cycle_at(1000);
             for (what, richer) in &found {
                 let mut changes = Vec::new();
@@ -436,6 +436,19 @@ mod tests {
                         assert_eq!(more.latency_cycles, 0, "{what}");
                         changes.push(format!("no latency of {}", own.name));
                     }
+                }
+                let (own, more) = (spec.queues, richer.queues);
+                if own.buffers != more.buffers {
+                    assert_eq!(more.buffers, own.buffers + 1);
+                    changes.push("another tile under way".into());
+                }
+                if own.buffer_bytes != more.buffer_bytes {
+                    assert_eq!(more.buffer_bytes, own.buffer_bytes.map(|bytes| 2 * bytes));
+                    changes.push("twice the buffers".into());
+                }
+                if own.blocks != more.blocks {
+                    assert_eq!(more.blocks, 2 * own.blocks);
+                    changes.push("twice the blocks".into());
                 }
                 if spec.launch.command_cycles != richer.launch.command_cycles {
                     assert_eq!(richer.launch.command_cycles, 0);
