@@ -540,7 +540,7 @@ fn parts_follow_one_another() {
 /// Ports are busy for as long as their bytes take, each by itself.
 #[test]
 fn ports_are_busy_for_their_bytes() {
-    let spec = bare();
+    let spec = equal_blocks(4);
     let rate = |name: &str| spec.memory[spec.memory_index(name).expect("a memory")].bytes_per_cycle_at(800);
     let timeline = time(&spec, &[copy(0, 1, 9 << 10), copy(1, 2, 9 << 10)]);
     for (command, [from, to]) in timeline.commands.iter().zip([["ddr", "l2"], ["l2", "l1"]]) {
