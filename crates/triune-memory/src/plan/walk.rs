@@ -57,9 +57,8 @@ impl Gaps {
         if length == 0 {
             return;
         }
-        if self.lengths.contains_key(&(offset + length)) {
-            length += self.remove(offset + length);
-        }
+        // None where no gap begins.
+        length += self.remove(offset + length);
         if let Some((&before, &own)) = self.lengths.range(..offset).next_back()
             && before + own == offset
         {
