@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use crate::arch::int8::{Int8, SumsKernel};
+use crate::arch::int8::{Dot, SumsKernel};
 use crate::cancel::{Pace, spans};
 use crate::conv::Lines;
 use crate::dispatch::{Level, multiversion};
@@ -107,7 +107,7 @@ impl Form {
     }
 
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    fn of<S: Int8>(kernel: fn(usize, usize) -> SumsKernel) -> Self {
+    fn of<S: crate::arch::int8::Int8>(kernel: fn(usize, usize) -> SumsKernel) -> Self {
         Self { lanes: S::LANES, width: S::WIDTH, signed: S::SIGNED, rows: S::ROWS, kernel, unit: 1 }
     }
 
@@ -689,7 +689,7 @@ unsafe fn sums_plain(block: &Block) {
 /// # Safety
 /// The CPU has `S`; the block describes MR rows and NV panels that exist, and has room for their sums.
 #[inline(always)]
-pub(crate) unsafe fn sums_block<S: Int8, const MR: usize, const NV: usize>(block: &Block) {
+pub(crate) unsafe fn sums_block<S: Dot, const MR: usize, const NV: usize>(block: &Block) {
     const { assert!(MR * NV * S::LANES <= MOST_SUMS) };
     // SAFETY: the caller's contract.
     unsafe {

@@ -26,6 +26,7 @@ mod parallel;
 mod pixels;
 mod pool;
 mod pool2d;
+mod q16;
 mod qmatmul;
 mod qnorm;
 mod quantize;
@@ -43,11 +44,10 @@ mod unary;
 mod unary_x86;
 mod warp;
 mod weigh;
-mod wide;
 
 pub use blocks::Blocked;
 pub use cancel::CancelToken;
-pub use conv::{FConv, FConvSpec, Filter, PackedFilter, Q8, QAdd, QConv, QConvSpec};
+pub use conv::{FConv, FConvSpec, Filter, PackedFilter, Q8, Q16Conv, Q16ConvSpec, QAdd, QConv, QConvSpec};
 pub use copy::{CopyNd, CopySpec};
 pub use eltwise::{Broadcast, QMul, binary, has_float, q_add, q_mul};
 pub use error::Error;
@@ -61,7 +61,8 @@ pub use isa::Isa;
 pub use map::{ConvGeometry, Nhwc};
 pub use pixels::{Channels, pixels};
 pub use pool::Pool;
-pub use pool2d::{PoolQuant, PoolSpec, WidePool, global_pool_q8, pool_q8, pool_wide};
+pub use pool2d::{PoolQuant, PoolSpec, Q16Pool, global_pool_q8, pool_q8, pool_q16};
+pub use q16::{Q16Target, dequantize_q16, q16_add, q16_mul, quantize_q16, table_q16};
 pub use qmatmul::{QMatMul, QMatMulSpec};
 pub use qnorm::{QNorm, QNormSpec};
 pub use quantize::{dequantize, dequantize_channels, dequantize_i32, quantize, quantize_by};
@@ -79,6 +80,3 @@ pub use typed::{
 pub use unary::{table, table_f32, unary};
 pub use warp::{Sample, WarpSpec, warp_perspective};
 pub use weigh::{WeighSpec, weigh};
-pub use wide::{
-    WideConv, WideConvSpec, WideTarget, dequantize_wide, quantize_wide, table_wide, wide_add, wide_mul,
-};

@@ -9,7 +9,7 @@ use triune_tensor::{Requantize, Rounding, function::PoolKind};
 
 use crate::cancel::{Pace, SPAN, spans};
 use crate::dispatch::{Level, multiversion};
-use crate::{Error, Isa, Nhwc, Pool, Q8, WideTarget, math, parallel};
+use crate::{Error, Isa, Nhwc, Pool, Q8, Q16Target, math, parallel};
 
 /// A sliding window without weights. The output map's extents say how often it slides, so that partial windows at
 /// the end (ONNX `ceil_mode`) need nothing of their own.
@@ -593,7 +593,7 @@ impl Reduce for MaxWords {
 
 /// What a mean of 16-bit integers is multiplied with.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct WidePool {
+pub struct Q16Pool {
     /// The input's scale.
     pub input_scale: f32,
     /// The output's scale.
@@ -604,7 +604,7 @@ pub struct WidePool {
     pub requantize: Requantize,
 }
 
-impl WidePool {
+impl Q16Pool {
     /// Whether there is such a pool.
     ///
     /// Errors: scales that are not positive and finite or whose quotient no multiplier stands for, a maximum whose two sides
@@ -632,7 +632,7 @@ impl WidePool {
     }
 }
 
-impl Reduce for WidePool {
+impl Reduce for Q16Pool {
     type In = i16;
     type Sum = i64;
     type Out = i16;
@@ -651,9 +651,9 @@ impl Reduce for WidePool {
     }
     #[inline(always)]
     fn finish(&self, sum: i64, taps: usize) -> i16 {
-        // `pool_wide` has seen that there is a factor.
+        // `pool_q16` has seen that there is a factor.
         let factor = self.factor(taps.max(1)).unwrap_or_default();
-        WideTarget::full(self.rounding).integer(sum as f64 * f64::from(factor))
+        Q16Target::full(self.rounding).integer(sum as f64 * f64::from(factor))
     }
 }
 
@@ -662,10 +662,10 @@ impl Reduce for WidePool {
 ///
 /// Errors: extents that do not agree, slices shorter than their maps, a maximum whose scales differ, scales that are not
 /// positive and finite or whose quotient no multiplier stands for.
-pub fn pool_wide(
+pub fn pool_q16(
     isa: Isa,
     spec: &PoolSpec,
-    quant: &WidePool,
+    quant: &Q16Pool,
     x: &[i16],
     in_map: Nhwc,
     y: &mut [i16],

@@ -2,8 +2,8 @@
 //! there, too.
 
 use triune_kernels::{
-    Broadcast, Error, FMatMul, Isa, MatMulSpec, Nhwc, Pool, PoolQuant, PoolSpec, Q8, QSoftmax, WidePool,
-    binary, dequantize_wide, double_binary, integer_binary, quantize_wide,
+    Broadcast, Error, FMatMul, Isa, MatMulSpec, Nhwc, Pool, PoolQuant, PoolSpec, Q8, Q16Pool, QSoftmax,
+    binary, dequantize_q16, double_binary, integer_binary, quantize_q16,
 };
 use triune_tensor::{
     QuantParams, Requantize, Rounding,
@@ -86,7 +86,7 @@ fn pools_of_bytes() {
 
 #[test]
 fn pools_of_words() {
-    let quant = WidePool {
+    let quant = Q16Pool {
         input_scale: 0.5,
         output_scale: 0.25,
         rounding: Rounding::HalfToEven,
@@ -95,12 +95,12 @@ fn pools_of_words() {
     let mean = PoolKind::Average { count_include_pad: true };
     assert!(quant.check(mean).is_ok());
     for scale in NONE {
-        refused(WidePool { input_scale: scale, ..quant }.check(mean), POSITIVE);
-        refused(WidePool { output_scale: scale, ..quant }.check(PoolKind::Max), POSITIVE);
+        refused(Q16Pool { input_scale: scale, ..quant }.check(mean), POSITIVE);
+        refused(Q16Pool { output_scale: scale, ..quant }.check(PoolKind::Max), POSITIVE);
     }
     refused(quant.check(PoolKind::Max), "a maximum keeps its input's quantization");
-    assert!(WidePool { output_scale: 0.5, ..quant }.check(PoolKind::Max).is_ok());
-    let far = WidePool { input_scale: 1e38, output_scale: 1e-38, ..quant };
+    assert!(Q16Pool { output_scale: 0.5, ..quant }.check(PoolKind::Max).is_ok());
+    let far = Q16Pool { input_scale: 1e38, output_scale: 1e-38, ..quant };
     refused(far.check(mean), "no multiplier stands for the quotient of the scales");
 }
 
@@ -116,8 +116,8 @@ fn scales_and_zero_points() {
     let (map, pool) = (Nhwc::dense(1, 1, 1, 2), Pool::new(1));
     let round_trip = |params| {
         let (mut q, mut x) = ([0; 2], [0.0; 2]);
-        quantize_wide(params, Rounding::HalfToEven, &[1.0, -1.0], map, &mut q, map, &pool)?;
-        dequantize_wide(params, &q, map, &mut x, map, &pool).map(|()| x)
+        quantize_q16(params, Rounding::HalfToEven, &[1.0, -1.0], map, &mut q, map, &pool)?;
+        dequantize_q16(params, &q, map, &mut x, map, &pool).map(|()| x)
     };
     for zero_point in [-32_768, 0, 32_767] {
         assert!(round_trip(QuantParams { scale: 0.5, zero_point }).is_ok());
@@ -127,14 +127,14 @@ fn scales_and_zero_points() {
         let params = QuantParams { scale: 0.5, zero_point };
         refused(round_trip(params), "zero point outside of 16 bits");
         refused(
-            dequantize_wide(params, &[0; 2], map, &mut [0.0; 2], map, &pool),
+            dequantize_q16(params, &[0; 2], map, &mut [0.0; 2], map, &pool),
             "zero point outside of 16 bits",
         );
     }
     for scale in NONE {
         let params = QuantParams { scale, zero_point: 0 };
         refused(round_trip(params), POSITIVE);
-        refused(dequantize_wide(params, &[0; 2], map, &mut [0.0; 2], map, &pool), POSITIVE);
+        refused(dequantize_q16(params, &[0; 2], map, &mut [0.0; 2], map, &pool), POSITIVE);
     }
 }
 

@@ -8,9 +8,9 @@ use triune_kernels::{
     FMatMul, Filter, IMatMul, IMatMulOperands, IMatMulSpec, Isa, MatMulSpec, Nhwc, NormRow, OrderSpec,
     PackedBytes, PackedFilter, Pool, Q8, QMatMul, QMatMulSpec, QNorm, QNormSpec, QSoftmax, Recurrence,
     RecurrenceSpec, Reduction, RunningSpec, Sequences, TMatMulSpec, Take, TakeSpec, TensorPad, WarpSpec,
-    WeighSpec, WideConv, WideConvSpec, WideTarget, arg_reduce, binary, dequantize, dequantize_channels,
+    WeighSpec, Q16Conv, Q16ConvSpec, Q16Target, arg_reduce, binary, dequantize, dequantize_channels,
     dequantize_i32, double_unary, global_pool_f32, normalize, order, pixels, quantize, reduce, running,
-    select, softmax, table_wide, warp_perspective, weigh,
+    select, softmax, table_q16, warp_perspective, weigh,
 };
 use triune_tensor::{
     QuantParams, Rounding,
@@ -307,10 +307,10 @@ fn maps_of_pixels() {
     });
     at_least([("input", 120), ("output", 120)], |[x, y]| {
         let table = vec![0; 1 << 16];
-        table_wide(&table, &vec![0; x], from, &mut vec![0; y], to, &pool())
+        table_q16(&table, &vec![0; x], from, &mut vec![0; y], to, &pool())
     });
     exactly([("table", 1 << 16)], |[table]| {
-        table_wide(&vec![0; table], &[0; 120], from, &mut [0; 120], to, &pool())
+        table_q16(&vec![0; table], &[0; 120], from, &mut [0; 120], to, &pool())
     });
     exactly([("scales", 5), ("zero points", 5)], |[scales, zeros]| {
         let (scales, zeros) = (vec![0.5; scales], vec![0; zeros]);
@@ -378,27 +378,32 @@ fn maps_of_convolutions() {
         };
         FConv::new(&spec, Arc::clone(&packed)).expect("a convolution")
     };
-    let spec = WideConvSpec {
+    let spec = Q16ConvSpec {
         geometry,
         in_channels: 4,
         out_channels: 6,
         weights: &words,
         bias: None,
         multiplier: &[0.5],
-        target: WideTarget::full(EVEN),
+        target: Q16Target::full(EVEN),
     };
-    let integers = WideConv::new(&spec).expect("a convolution");
+    let integers = Q16Conv::new(&spec, Isa::best()).expect("a convolution");
+    let room = integers.scratch_bytes(1);
     // 5 rows and 3 between them: 6; 8 columns and 1, by 2: 4.
     let (from, to) = (Nhwc::dense(2, 5, 8, 4), Nhwc::dense(2, 6, 4, 6));
     let (x, plain) = (vec![0.0; 320], reals(false));
-    let wide = |from: Nhwc, to: Nhwc, [x, y]: [usize; 2]| {
-        integers.run(&vec![0; x], from, &mut vec![0; y], to, &pool())
+    let integer = |from: Nhwc, to: Nhwc, [x, y, scratch]: [usize; 3]| {
+        integers.run(&vec![0; x], from, &mut vec![0; y], to, &mut vec![0; scratch], &pool())
     };
     let real = |from: Nhwc, to: Nhwc, [x, y, scratch]: [usize; 3]| {
         plain.run(&vec![0.0; x], from, None, &mut vec![0.0; y], to, &mut vec![0; scratch], &pool())
     };
     let scratch = plain.scratch_bytes(1);
-    at_least([("input", 320), ("output", 288)], |lens| wide(from, to, lens));
+    at_least([("input", 320), ("output", 288)], |[x, y]| integer(from, to, [x, y, room]));
+    if let Some(got) = room.checked_sub(1) {
+        let refused = Err(Error::Short { operand: "scratch", need: room, got });
+        assert_eq!(integer(from, to, [320, 288, got]), refused);
+    }
     at_least([("input", 320), ("output", 288), ("scratch", scratch)], |lens| real(from, to, lens));
     let (m, n) = (320 * 2, 288 * 2);
     for (from, to, what, expected, got) in [
@@ -409,7 +414,7 @@ fn maps_of_convolutions() {
         (from, Nhwc::dense(2, 6, 3, 6), "output columns", 4, 3),
     ] {
         let refused = Err(Error::Mismatch { what, expected, got });
-        assert_eq!(wide(from, to, [m, n]), refused);
+        assert_eq!(integer(from, to, [m, n, room]), refused);
         assert_eq!(real(from, to, [m, n, scratch]), refused);
     }
     let adds = reals(true);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use triune_kernels::{
     ConvGeometry, CopyNd, CopySpec, Error, FConv, FConvSpec, Filter, Isa, Nhwc, OrderSpec, PackedFilter,
-    Pool, Q8, QAdd, QConv, QConvSpec, QMatMul, QMatMulSpec, QMul, QNorm, QNormSpec, QResize, Recurrence,
-    RecurrenceSpec, Reduction, Resize, ResizeSpec, Take, TakeSpec, WarpSpec, WideConv, WideConvSpec,
-    WideTarget, arg_reduce, order, q_add, q_mul, warp_perspective, wide_add, wide_mul,
+    Pool, Q8, Q16Conv, Q16ConvSpec, Q16Target, QAdd, QConv, QConvSpec, QMatMul, QMatMulSpec, QMul, QNorm,
+    QNormSpec, QResize, Recurrence, RecurrenceSpec, Reduction, Resize, ResizeSpec, Take, TakeSpec, WarpSpec,
+    arg_reduce, order, q_add, q_mul, q16_add, q16_mul, warp_perspective,
 };
 use triune_tensor::{
     QuantParams, Requantize, Rounding,
@@ -194,63 +194,75 @@ fn runs_of_convolutions_of_bytes() {
 #[test]
 fn convolutions_of_words() {
     let weights = vec![1_i16; WEIGHTS];
-    let spec = WideConvSpec {
+    let spec = Q16ConvSpec {
         geometry: GEOMETRY,
         in_channels: 4,
         out_channels: 6,
         weights: &weights,
         bias: None,
         multiplier: &[0.5],
-        target: WideTarget::full(EVEN),
+        target: Q16Target::full(EVEN),
     };
-    assert!(WideConv::new(&spec).is_ok());
+    assert!(Q16Conv::new(&spec, Isa::best()).is_ok());
     for geometry in windows() {
-        refused(WideConv::new(&WideConvSpec { geometry, ..spec }), "zero kernel, stride or dilation");
+        refused(
+            Q16Conv::new(&Q16ConvSpec { geometry, ..spec }, Isa::best()),
+            "zero kernel, stride or dilation",
+        );
     }
     let zero = "zero channels or groups";
-    refused(WideConv::new(&WideConvSpec { in_channels: 0, ..spec }), zero);
-    refused(WideConv::new(&WideConvSpec { out_channels: 0, ..spec }), zero);
-    refused(WideConv::new(&WideConvSpec { geometry: ConvGeometry { groups: 0, ..GEOMETRY }, ..spec }), zero);
+    refused(Q16Conv::new(&Q16ConvSpec { in_channels: 0, ..spec }, Isa::best()), zero);
+    refused(Q16Conv::new(&Q16ConvSpec { out_channels: 0, ..spec }, Isa::best()), zero);
+    refused(
+        Q16Conv::new(&Q16ConvSpec { geometry: ConvGeometry { groups: 0, ..GEOMETRY }, ..spec }, Isa::best()),
+        zero,
+    );
     let divide = "groups do not divide the channels";
-    refused(WideConv::new(&WideConvSpec { in_channels: 5, ..spec }), divide);
-    refused(WideConv::new(&WideConvSpec { out_channels: 7, ..spec }), divide);
+    refused(Q16Conv::new(&Q16ConvSpec { in_channels: 5, ..spec }, Isa::best()), divide);
+    refused(Q16Conv::new(&Q16ConvSpec { out_channels: 7, ..spec }, Isa::best()), divide);
     // 2³² products, two channels of a group each.
     let deep = ConvGeometry { kernel: [1 << 16, 1 << 15], ..GEOMETRY };
-    refused(WideConv::new(&WideConvSpec { geometry: deep, ..spec }), "kernel size overflows");
+    refused(Q16Conv::new(&Q16ConvSpec { geometry: deep, ..spec }, Isa::best()), "kernel size overflows");
     differs(
-        WideConv::new(&WideConvSpec { weights: &weights[1..], ..spec }),
+        Q16Conv::new(&Q16ConvSpec { weights: &weights[1..], ..spec }, Isa::best()),
         "weights",
         [WEIGHTS, WEIGHTS - 1],
     );
-    differs(WideConv::new(&WideConvSpec { bias: Some(&[0; 7]), ..spec }), "bias", [6, 7]);
-    differs(WideConv::new(&WideConvSpec { multiplier: &[0.5; 5], ..spec }), "multiplier", [6, 5]);
+    differs(Q16Conv::new(&Q16ConvSpec { bias: Some(&[0; 7]), ..spec }, Isa::best()), "bias", [6, 7]);
+    differs(Q16Conv::new(&Q16ConvSpec { multiplier: &[0.5; 5], ..spec }, Isa::best()), "multiplier", [6, 5]);
     for factor in NONE {
-        refused(WideConv::new(&WideConvSpec { multiplier: &[factor], ..spec }), "multipliers must be finite");
+        refused(
+            Q16Conv::new(&Q16ConvSpec { multiplier: &[factor], ..spec }, Isa::best()),
+            "multipliers must be finite",
+        );
     }
-    let target = |clamp| WideTarget { rounding: EVEN, clamp };
+    let target = |clamp| Q16Target { rounding: EVEN, clamp };
     for clamp in [[1, 0], [32_768, 40_000], [-40_000, -32_769]] {
-        refused(WideConv::new(&WideConvSpec { target: target(clamp), ..spec }), "empty clamp range");
+        refused(
+            Q16Conv::new(&Q16ConvSpec { target: target(clamp), ..spec }, Isa::best()),
+            "empty clamp range",
+        );
     }
     for clamp in [[32_767, 40_000], [-40_000, -32_768]] {
-        assert!(WideConv::new(&WideConvSpec { target: target(clamp), ..spec }).is_ok());
+        assert!(Q16Conv::new(&Q16ConvSpec { target: target(clamp), ..spec }, Isa::best()).is_ok());
     }
     let (pool, shape) = (Pool::new(1), triune_kernels::Broadcast::dense(2).expect("a nest"));
     let mut out = [0; 2];
     for factor in NONE {
-        let full = WideTarget::full(EVEN);
-        refused(wide_mul(factor, full, &shape, &[1; 2], &[1; 2], &mut out, &pool), "factors must be finite");
+        let full = Q16Target::full(EVEN);
+        refused(q16_mul(factor, full, &shape, &[1; 2], &[1; 2], &mut out, &pool), "factors must be finite");
         refused(
-            wide_add([factor, 1.0], full, &shape, &[1; 2], &[1; 2], &mut out, &pool),
+            q16_add([factor, 1.0], full, &shape, &[1; 2], &[1; 2], &mut out, &pool),
             "factors must be finite",
         );
         refused(
-            wide_add([1.0, factor], full, &shape, &[1; 2], &[1; 2], &mut out, &pool),
+            q16_add([1.0, factor], full, &shape, &[1; 2], &[1; 2], &mut out, &pool),
             "factors must be finite",
         );
     }
-    refused(wide_mul(1.0, target([1, 0]), &shape, &[1; 2], &[1; 2], &mut out, &pool), "empty clamp range");
+    refused(q16_mul(1.0, target([1, 0]), &shape, &[1; 2], &[1; 2], &mut out, &pool), "empty clamp range");
     refused(
-        wide_add([1.0; 2], target([1, 0]), &shape, &[1; 2], &[1; 2], &mut out, &pool),
+        q16_add([1.0; 2], target([1, 0]), &shape, &[1; 2], &[1; 2], &mut out, &pool),
         "empty clamp range",
     );
 }

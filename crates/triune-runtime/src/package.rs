@@ -27,6 +27,8 @@ use description::Description;
 /// Name of the file that `load` takes.
 pub const MODEL_FILE: &str = "model.json";
 const MANIFEST_FILE: &str = "manifest.json";
+/// The settings that the vendor's compiler leaves beside its models, as far as they mean something here.
+const SETTINGS_FILE: &str = "compile_config.json";
 const SCHEMA: &str = "triune-program";
 /// Goes up with every change of the command set or of how programs run; no other version is read.
 const VERSION: u32 = 4;
@@ -113,6 +115,9 @@ impl Package {
         };
         let manifest = manifest(program, &model);
         put(MANIFEST_FILE, json(&manifest).as_bytes())?;
+        if let Some(settings) = settings(program, &model) {
+            put(SETTINGS_FILE, json(&settings).as_bytes())?;
+        }
         put(MODEL_FILE, json(&serde_json::to_value(&model).unwrap_or_default()).as_bytes())?;
         // Held while it is read back: another compiler may write into the same directory.
         let _lock = files.commit()?;
@@ -303,9 +308,13 @@ fn manifest(program: &Program, model: &ModelJson) -> serde_json::Value {
     let shape = |io: &TensorIo| serde_json::json!(io.shape.to_vec());
     let original = |io: &TensorIo| serde_json::json!(io.model_shape.to_vec());
     let dtype = |io: &TensorIo| serde_json::json!(io.dtype.name());
+    let name = |io: &TensorIo| serde_json::json!(io.name);
     let file = |payload: &Option<PayloadJson>| payload.as_ref().map(|payload| payload.file.clone());
     serde_json::json!({
-        "manifest_version": "1.0",
+        "manifest_version": "1.1",
+        "model_metadata": { "producer": model.producer, "target": program.target, "batch": program.batch },
+        "input_names": each(program.given(), &name),
+        "output_names": each(program.results(), &name),
         "quantized_model_file": MODEL_FILE,
         "model_lib_file": MODEL_FILE,
         "model_params_file": model.constants.file,
@@ -323,4 +332,17 @@ fn manifest(program: &Program, model: &ModelJson) -> serde_json::Value {
         "preprocess_graph": file(&model.preprocess_graph),
         "postprocess_graph": file(&model.postprocess_graph),
     })
+}
+
+/// `compile_config.json`, with the field names that programs for compiled models read; nothing for a device that is not known here.
+fn settings(program: &Program, model: &ModelJson) -> Option<serde_json::Value> {
+    let builtin = DeviceSpec::builtin(&program.target).ok();
+    let spec = program.device.as_deref().or(builtin.as_ref())?;
+    Some(serde_json::json!({
+        "compiler_version": model.producer,
+        "aipu_cores_used": program.batch,
+        // Of the memory that the cores share, which goes by cores.
+        "resources_used": program.batch as f64 / f64::from(spec.cores),
+        "frequency": spec.clock_mhz,
+    }))
 }

@@ -25,7 +25,7 @@ impl Lowering<'_> {
         {
             let from =
                 quant.operand(0).ok_or_else(|| Error::unsupported(node, "an operand without a scale"))?;
-            let table = passes::wide_table(kind, from, quant.result, self.graph.rounding);
+            let table = passes::q16_table(kind, from, quant.result, self.graph.rounding);
             let bytes: Vec<u8> = table.iter().flat_map(|q| q.to_le_bytes()).collect();
             let (from, to) = self.elementwise(x, y)?;
             return self.emit_table(&bytes, &from, &to);

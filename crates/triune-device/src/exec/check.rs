@@ -561,7 +561,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A table of 65,536 words of 16 bits.
-    pub(super) fn wide_table(&self, field: &'static str, addr: Addr) -> Result<Vec<i16>> {
+    pub(super) fn q16_table(&self, field: &'static str, addr: Addr) -> Result<Vec<i16>> {
         let bytes = self.constants(field, addr, Some(1 << 16), 2)?;
         self.keep(field, bytes.len() as u64)?;
         Ok(bytes.as_chunks::<2>().0.iter().map(|&word| i16::from_le_bytes(word)).collect())

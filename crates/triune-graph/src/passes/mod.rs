@@ -19,7 +19,7 @@ pub use quantize::{
     composite::{join_composites, join_normalizations},
     pattern::are_of_products,
     quantize,
-    table::{table, wide_table},
+    table::{q16_table, table},
 };
 pub use stages::{Arrival, HostOperand, HostStep, Stage, body_stages, stages};
 

@@ -84,6 +84,7 @@ impl Emitter<'_> {
                 | Op::Split(_)
                 | Op::Pad(_)
                 | Op::Softmax(_)
+                | Op::LayerNorm(_)
                 | Op::Reduce(_) => open.extend(node.inputs.iter().flatten()),
                 _ => {}
             }

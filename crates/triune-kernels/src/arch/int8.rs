@@ -51,18 +51,32 @@ pub(crate) type GemmKernel = unsafe fn(&crate::conv::Block<'_>);
 /// Sums of a product of matrices of bytes: MR rows of packed activations times NV panels.
 pub(crate) type SumsKernel = unsafe fn(&crate::imatmul::Block);
 
+/// Dot products of one instruction set.
+///
+/// # Safety
+/// Every method: the CPU has the instruction set, and pointers are valid for what is read or written through them: a whole vector.
+pub(crate) trait Dot {
+    /// `LANES` values of 32 bits.
+    type V: Copy;
+    /// 32-bit lanes of a vector.
+    const LANES: usize;
+
+    unsafe fn load(p: *const i32) -> Self::V;
+    unsafe fn store(p: *mut i32, v: Self::V);
+    /// The 4 bytes at `p` in every lane.
+    unsafe fn splat(p: *const u8) -> Self::V;
+    /// Adds to each lane the dot product of its 4 bytes of activations and of weights: bytes each, or 16 bits.
+    unsafe fn dot(sum: Self::V, activations: Self::V, weights: Self::V) -> Self::V;
+}
+
 /// Vector operations of one instruction set.
 ///
 /// # Safety
 /// Every method: the CPU has the instruction set, and pointers are valid for what is read or written through them:
 /// `n` bytes where a length is given, else a whole vector.
-pub(crate) trait Int8 {
-    /// [`Int8::LANES`] values of 32 bits.
-    type V: Copy;
-    /// 4 · [`Int8::LANES`] bytes: four chunks of `LANES`.
+pub(crate) trait Int8: Dot {
+    /// 4 · `LANES` bytes: four chunks of `LANES`.
     type B: Copy;
-    /// 32-bit lanes of a vector.
-    const LANES: usize;
     /// Bytes that an activation takes when packed: 1 where the dot product takes bytes, 2 where it takes i16.
     const WIDTH: usize;
     /// Whether packed activations are signed bytes; elsewhere they are unsigned.
@@ -75,12 +89,6 @@ pub(crate) trait Int8 {
     /// The kernel for a number of rows and panels out of [`Int8::ROWS`].
     fn kernel(rows: usize, panels: usize) -> GemmKernel;
 
-    unsafe fn load(p: *const i32) -> Self::V;
-    unsafe fn store(p: *mut i32, v: Self::V);
-    /// The 4 bytes at `p` in every lane.
-    unsafe fn splat(p: *const u8) -> Self::V;
-    /// Adds to each lane the dot product of its 4 bytes of activations (`WIDTH` bytes each) and of weights.
-    unsafe fn dot(sum: Self::V, activations: Self::V, weights: Self::V) -> Self::V;
     /// round(min(f32(sum) · multiplier, high)), halves to even or `away` from zero; below the range of i32, its least value.
     unsafe fn scale(sum: Self::V, multiplier: *const f32, high: f32, away: bool) -> Self::V;
     /// Narrows; chunk j of the bytes is vector j.

@@ -7,7 +7,7 @@
 use std::arch::x86_64::*;
 
 use crate::{
-    arch::int8::{GemmKernel, Int8, Narrow, Sum, SumsKernel},
+    arch::int8::{Dot, GemmKernel, Int8, Narrow, Sum, SumsKernel},
     conv::{Block, DepthwiseJob, GemmJob, depthwise_row, gemm_block, gemm_tile},
     imatmul::{self, sums_block},
     math::BELOW_HALF,
@@ -46,27 +46,9 @@ unsafe fn round(x: __m256, away: bool) -> __m256i {
     }
 }
 
-impl Int8 for Avx2 {
+impl Dot for Avx2 {
     type V = __m256i;
-    type B = __m256i;
     const LANES: usize = 8;
-    const WIDTH: usize = 2;
-    const ROWS: &'static [&'static [usize]] = &[&[8, 4, 2, 1], &[6, 4, 2, 1]];
-    const PIXELS: usize = 1;
-
-    fn kernel(rows: usize, panels: usize) -> GemmKernel {
-        match (rows, panels) {
-            (8, 1) => block_avx2::<8, 1>,
-            (4, 1) => block_avx2::<4, 1>,
-            (2, 1) => block_avx2::<2, 1>,
-            (1, 1) => block_avx2::<1, 1>,
-            (6, 2) => block_avx2::<6, 2>,
-            (4, 2) => block_avx2::<4, 2>,
-            (2, 2) => block_avx2::<2, 2>,
-            (1, 2) => block_avx2::<1, 2>,
-            _ => unreachable!("no kernel for {rows} rows and {panels} panels"),
-        }
-    }
 
     #[inline(always)]
     unsafe fn load(p: *const i32) -> __m256i {
@@ -90,6 +72,27 @@ impl Int8 for Avx2 {
     unsafe fn dot(sum: __m256i, activations: __m256i, weights: __m256i) -> __m256i {
         // SAFETY: the trait's contract.
         unsafe { _mm256_add_epi32(sum, _mm256_madd_epi16(activations, weights)) }
+    }
+}
+
+impl Int8 for Avx2 {
+    type B = __m256i;
+    const WIDTH: usize = 2;
+    const ROWS: &'static [&'static [usize]] = &[&[8, 4, 2, 1], &[6, 4, 2, 1]];
+    const PIXELS: usize = 1;
+
+    fn kernel(rows: usize, panels: usize) -> GemmKernel {
+        match (rows, panels) {
+            (8, 1) => block_avx2::<8, 1>,
+            (4, 1) => block_avx2::<4, 1>,
+            (2, 1) => block_avx2::<2, 1>,
+            (1, 1) => block_avx2::<1, 1>,
+            (6, 2) => block_avx2::<6, 2>,
+            (4, 2) => block_avx2::<4, 2>,
+            (2, 2) => block_avx2::<2, 2>,
+            (1, 2) => block_avx2::<1, 2>,
+            _ => unreachable!("no kernel for {rows} rows and {panels} panels"),
+        }
     }
 
     #[inline(always)]

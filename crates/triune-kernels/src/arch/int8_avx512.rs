@@ -4,10 +4,11 @@
 #![expect(clippy::inline_always, reason = "operations must be inlined where the instruction set is enabled")]
 #![cfg_attr(not(test), expect(clippy::wildcard_imports, reason = "intrinsics name themselves"))]
 
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 use crate::{
-    arch::int8::{GemmKernel, Int8, Lookup, Narrow, Sum, SumsKernel, fill, lookup_bytes},
+    arch::int8::{Dot, GemmKernel, Int8, Lookup, Narrow, Sum, SumsKernel, fill, lookup_bytes},
     conv::{Block, DepthwiseJob, GemmJob, depthwise_row, gemm_block, gemm_tile},
     imatmul::{self, sums_block},
     math::BELOW_HALF,
@@ -75,18 +76,9 @@ macro_rules! table {
     };
 }
 
-impl<const VNNI: bool> Int8 for Avx512<VNNI> {
+impl<const VNNI: bool> Dot for Avx512<VNNI> {
     type V = __m512i;
-    type B = __m512i;
     const LANES: usize = 16;
-    const WIDTH: usize = if VNNI { 1 } else { 2 };
-    const ROWS: &'static [&'static [usize]] =
-        &[&[16, 8, 4, 2, 1], &[12, 8, 4, 2, 1], &[8, 4, 2, 1], &[6, 4, 2, 1]];
-    const PIXELS: usize = 4;
-
-    fn kernel(rows: usize, panels: usize) -> GemmKernel {
-        table!(rows, panels, if VNNI { block_vnni } else { block_avx512 })
-    }
 
     #[inline(always)]
     unsafe fn load(p: *const i32) -> __m512i {
@@ -116,6 +108,18 @@ impl<const VNNI: bool> Int8 for Avx512<VNNI> {
                 _mm512_add_epi32(sum, _mm512_madd_epi16(activations, weights))
             }
         }
+    }
+}
+
+impl<const VNNI: bool> Int8 for Avx512<VNNI> {
+    type B = __m512i;
+    const WIDTH: usize = if VNNI { 1 } else { 2 };
+    const ROWS: &'static [&'static [usize]] =
+        &[&[16, 8, 4, 2, 1], &[12, 8, 4, 2, 1], &[8, 4, 2, 1], &[6, 4, 2, 1]];
+    const PIXELS: usize = 4;
+
+    fn kernel(rows: usize, panels: usize) -> GemmKernel {
+        table!(rows, panels, if VNNI { block_vnni } else { block_avx512 })
     }
 
     #[inline(always)]
@@ -359,6 +363,66 @@ unsafe fn sums_avx512<const MR: usize, const NV: usize>(block: &imatmul::Block) 
 unsafe fn sums_vnni<const MR: usize, const NV: usize>(block: &imatmul::Block) {
     // SAFETY: the caller's contract.
     unsafe { sums_block::<Avx512<true>, MR, NV>(block) }
+}
+
+/// `_mm512_dpwssd_epi32`, of which the compiler makes a product and an addition: a third slower.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vnni")]
+fn dot_of_words(mut sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
+    // SAFETY: the instruction, which the CPU has, works on registers alone.
+    unsafe {
+        asm!(
+            "vpdpwssd {sum}, {a}, {b}",
+            sum = inlateout(zmm_reg) sum,
+            a = in(zmm_reg) a,
+            b = in(zmm_reg) b,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    sum
+}
+
+/// Dot products of pairs of 16 bits, with VNNI.
+struct Words;
+
+impl Dot for Words {
+    type V = __m512i;
+    const LANES: usize = 16;
+
+    #[inline(always)]
+    unsafe fn load(p: *const i32) -> __m512i {
+        // SAFETY: passed on.
+        unsafe { Avx512::<true>::load(p) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(p: *mut i32, v: __m512i) {
+        // SAFETY: passed on.
+        unsafe { Avx512::<true>::store(p, v) }
+    }
+
+    #[inline(always)]
+    unsafe fn splat(p: *const u8) -> __m512i {
+        // SAFETY: passed on.
+        unsafe { Avx512::<true>::splat(p) }
+    }
+
+    #[inline(always)]
+    unsafe fn dot(sum: __m512i, activations: __m512i, weights: __m512i) -> __m512i {
+        // SAFETY: the trait's contract.
+        unsafe { dot_of_words(sum, activations, weights) }
+    }
+}
+
+/// As [`sums`] for operands of 16 bits.
+pub(crate) fn sums_of_words<const VNNI: bool>(rows: usize, panels: usize) -> SumsKernel {
+    table!(rows, panels, if VNNI { sums_words } else { sums_avx512 })
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")]
+unsafe fn sums_words<const MR: usize, const NV: usize>(block: &imatmul::Block) {
+    // SAFETY: the caller's contract.
+    unsafe { sums_block::<Words, MR, NV>(block) }
 }
 
 /// # Safety

@@ -8,7 +8,7 @@ use std::arch::aarch64::*;
 use std::arch::asm;
 
 use crate::{
-    arch::int8::{GemmKernel, Int8, Narrow, Sum, SumsKernel},
+    arch::int8::{Dot, GemmKernel, Int8, Narrow, Sum, SumsKernel},
     conv::{Block, DepthwiseJob, GemmJob, depthwise_row, gemm_block, gemm_tile},
     imatmul::{self, sums_block},
 };
@@ -43,19 +43,9 @@ macro_rules! table {
     };
 }
 
-impl<const DOT: bool> Int8 for Neon<DOT> {
+impl<const DOT: bool> Dot for Neon<DOT> {
     type V = int32x4_t;
-    type B = uint8x16_t;
     const LANES: usize = 4;
-    const WIDTH: usize = if DOT { 1 } else { 2 };
-    const SIGNED: bool = DOT;
-    const ROWS: &'static [&'static [usize]] =
-        &[&[16, 8, 4, 2, 1], &[12, 8, 4, 2, 1], &[8, 4, 2, 1], &[6, 4, 2, 1]];
-    const PIXELS: usize = 4;
-
-    fn kernel(rows: usize, panels: usize) -> GemmKernel {
-        table!(rows, panels, if DOT { block_dot } else { block_neon })
-    }
 
     #[inline(always)]
     unsafe fn load(p: *const i32) -> int32x4_t {
@@ -98,6 +88,19 @@ impl<const DOT: bool> Int8 for Neon<DOT> {
             let (a_high, w_high) = (vshrn_n_s32::<16>(activations), vshrn_n_s32::<16>(weights));
             vmlal_s16(vmlal_s16(sum, a_low, w_low), a_high, w_high)
         }
+    }
+}
+
+impl<const DOT: bool> Int8 for Neon<DOT> {
+    type B = uint8x16_t;
+    const WIDTH: usize = if DOT { 1 } else { 2 };
+    const SIGNED: bool = DOT;
+    const ROWS: &'static [&'static [usize]] =
+        &[&[16, 8, 4, 2, 1], &[12, 8, 4, 2, 1], &[8, 4, 2, 1], &[6, 4, 2, 1]];
+    const PIXELS: usize = 4;
+
+    fn kernel(rows: usize, panels: usize) -> GemmKernel {
+        table!(rows, panels, if DOT { block_dot } else { block_neon })
     }
 
     #[inline(always)]

@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 
 use crate::{
     arch::{
-        int8::{GemmKernel, Int8, Narrow, Sum},
+        int8::{Dot, GemmKernel, Int8, Narrow, Sum},
         int8_avx2::Avx2,
     },
     conv::{DepthwiseJob, depthwise_row},
@@ -28,10 +28,25 @@ macro_rules! as_in_avx2 {
     )*};
 }
 
-impl Int8 for Vnni256 {
+impl Dot for Vnni256 {
     type V = __m256i;
-    type B = __m256i;
     const LANES: usize = 8;
+
+    as_in_avx2! {
+        load(p: *const i32) -> __m256i;
+        store(p: *mut i32, v: __m256i);
+        splat(p: *const u8) -> __m256i;
+    }
+
+    #[inline(always)]
+    unsafe fn dot(sum: __m256i, activations: __m256i, weights: __m256i) -> __m256i {
+        // SAFETY: the trait's contract.
+        unsafe { _mm256_dpbusd_epi32(sum, activations, weights) }
+    }
+}
+
+impl Int8 for Vnni256 {
+    type B = __m256i;
     const WIDTH: usize = 1;
     const ROWS: &'static [&'static [usize]] = &[];
     const PIXELS: usize = 4;
@@ -41,9 +56,6 @@ impl Int8 for Vnni256 {
     }
 
     as_in_avx2! {
-        load(p: *const i32) -> __m256i;
-        store(p: *mut i32, v: __m256i);
-        splat(p: *const u8) -> __m256i;
         scale(sum: __m256i, multiplier: *const f32, high: f32, away: bool) -> __m256i;
         pack(v: [__m256i; 4], narrow: Narrow) -> __m256i;
         pack_interleaved(v: [__m256i; 4], narrow: Narrow) -> __m256i;
@@ -53,12 +65,6 @@ impl Int8 for Vnni256 {
         sum(a: __m256i, b: __m256i, sum: &Sum) -> __m256i;
         store_chunks(to: [*mut u8; 4], bytes: __m256i, n: [usize; 4]);
         flip(bytes: __m256i, flip: i32) -> __m256i;
-    }
-
-    #[inline(always)]
-    unsafe fn dot(sum: __m256i, activations: __m256i, weights: __m256i) -> __m256i {
-        // SAFETY: the trait's contract.
-        unsafe { _mm256_dpbusd_epi32(sum, activations, weights) }
     }
 
     #[inline(always)]

@@ -148,7 +148,7 @@ impl QGemm {
 }
 
 /// Elements from one pixel to the next, if they are the same throughout.
-fn pixel_stride(map: &Nhwc) -> Option<usize> {
+pub(super) fn pixel_stride(map: &Nhwc) -> Option<usize> {
     let stride = if map.w > 1 {
         map.stride_w
     } else if map.h > 1 {
@@ -163,18 +163,28 @@ fn pixel_stride(map: &Nhwc) -> Option<usize> {
 
 /// A walk over the pixels of a map.
 #[derive(Clone, Copy)]
-struct Pixel {
+pub(super) struct Pixel {
     n: usize,
     y: usize,
     x: usize,
 }
 
 impl Pixel {
-    fn at(map: &Nhwc, index: usize) -> Self {
+    pub(super) fn at(map: &Nhwc, index: usize) -> Self {
         Self { n: index / (map.h * map.w), y: index / map.w % map.h, x: index % map.w }
     }
 
-    fn step(&mut self, map: &Nhwc) {
+    /// Image, row and column.
+    pub(super) fn place(&self) -> [usize; 3] {
+        [self.n, self.y, self.x]
+    }
+
+    /// Where the pixel's first channel lies.
+    pub(super) fn offset(&self, map: &Nhwc) -> usize {
+        map.offset(self.n, self.y, self.x)
+    }
+
+    pub(super) fn step(&mut self, map: &Nhwc) {
         self.x += 1;
         if self.x == map.w {
             (self.x, self.y) = (0, self.y + 1);
@@ -199,9 +209,9 @@ pub(crate) unsafe fn gemm_tile<S: Int8>(job: &GemmJob<'_>, task: usize, worker: 
     let (mut output_at, mut residual_at) = ([0; MAX_ROWS], [0; MAX_ROWS]);
     let mut pixel = Pixel::at(&views.out_map, first);
     for row in 0..rows {
-        output_at[row] = views.out_map.offset(pixel.n, pixel.y, pixel.x);
+        output_at[row] = pixel.offset(&views.out_map);
         if let Some((_, map)) = views.residual {
-            residual_at[row] = map.offset(pixel.n, pixel.y, pixel.x);
+            residual_at[row] = pixel.offset(&map);
         }
         pixel.step(&views.out_map);
     }

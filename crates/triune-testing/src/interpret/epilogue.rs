@@ -43,13 +43,13 @@ pub(super) fn requantize(
     rounding: Rounding,
 ) -> i32 {
     if dtype == DType::I16 {
-        return saturate(round_wide(accumulator as f64 * f64::from(multiplier), rounding), dtype);
+        return saturate(rounded_integer(accumulator as f64 * f64::from(multiplier), rounding), dtype);
     }
     saturate(rounding.round(accumulator as f32 * multiplier) as i64 + i64::from(zero_point), dtype)
 }
 
 /// 16-bit integers are made of reals in f64.
-pub(super) fn round_wide(real: f64, rounding: Rounding) -> i64 {
+pub(super) fn rounded_integer(real: f64, rounding: Rounding) -> i64 {
     let rounded = match rounding {
         Rounding::HalfToEven => real.round_ties_even(),
         Rounding::HalfAwayFromZero => real.round(),
@@ -91,7 +91,7 @@ pub(super) fn add(a: Operand, b: Operand, y: QuantParams, dtype: DType, arithmet
     let [ra, rb] = [a, b].map(|own| arithmetic.factor(own.params.scale / y.scale, dtype));
     if dtype == DType::I16 {
         let sum = f64::from(a.q) * f64::from(ra) + f64::from(b.q) * f64::from(rb);
-        return saturate(round_wide(sum, rounding), dtype);
+        return saturate(rounded_integer(sum, rounding), dtype);
     }
     let (inside, behind) = zero_points(y, rounding);
     let zero = inside - ra.mul_add(a.params.zero_point as f32, rb * b.params.zero_point as f32);
@@ -105,7 +105,7 @@ pub(super) fn mul(a: Operand, b: Operand, y: QuantParams, dtype: DType, arithmet
     let multiplier = arithmetic.factor(a.params.scale * b.params.scale / y.scale, dtype);
     let product = (a.q - a.params.zero_point) * (b.q - b.params.zero_point);
     if dtype == DType::I16 {
-        return saturate(round_wide(f64::from(product) * f64::from(multiplier), rounding), dtype);
+        return saturate(rounded_integer(f64::from(product) * f64::from(multiplier), rounding), dtype);
     }
     let (inside, behind) = zero_points(y, rounding);
     saturate(rounding.round(product as f32 * multiplier + inside) as i64 + behind, dtype)

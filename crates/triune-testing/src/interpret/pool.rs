@@ -4,7 +4,7 @@ use triune_graph::ops::{AdaptivePool, AutoPad, GlobalPool, Pool, PoolKind};
 
 use super::{
     Step,
-    epilogue::{round_wide, saturate},
+    epilogue::{rounded_integer, saturate},
 };
 use crate::{Data, Tensor, tensor::positions};
 use triune_tensor::{DType, Requantize, Rounding};
@@ -176,7 +176,7 @@ impl Step<'_> {
                         let count = divisor(taps.len(), padded).max(1);
                         let factor = quant.scale / (target.scale * count as f32);
                         let factor = f64::from(self.arithmetic().factor(factor, dtype));
-                        i64::from(saturate(round_wide(sum as f64 * factor, self.graph.rounding), dtype))
+                        i64::from(saturate(rounded_integer(sum as f64 * factor, self.graph.rounding), dtype))
                     };
                     let values: Vec<i64> = windows.map(mean).collect();
                     return Tensor::of_integers(dtype, shape, &values);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use triune_kernels::{
-    ConvGeometry, Error as KernelError, FConv, FConvSpec, Nhwc, Pool, Q8, QAdd, QConv, QConvSpec,
+    ConvGeometry, Error as KernelError, FConv, FConvSpec, Nhwc, Pool, Q8, Q16Conv, Q16ConvSpec, Q16Target,
+    QAdd, QConv, QConvSpec,
 };
 use triune_tensor::{DType, text::List};
 
@@ -12,7 +13,7 @@ use super::super::{
     check::{Checker, FilterSource, Result, bad, expect_dtype, expect_same_extents, refused},
     operands::{MAX_READS, Prepared, Step},
 };
-use super::{EIGHT_BIT, FLOAT, elements, elements_mut, wide};
+use super::{EIGHT_BIT, FLOAT, SIXTEEN_BIT, SIXTEEN_BIT_RANGE, elements, elements_mut, expect_zero};
 use crate::command::{self, AddParams, FieldError, RequantTarget, Window};
 
 /// A window in the kernels' terms. Its output extents are compared with the output map by the kernel.
@@ -126,7 +127,7 @@ impl Step for QConvStep {
 
 pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<Prepared> {
     if command.input.dtype == DType::I16 {
-        return wide::conv(checker, command);
+        return q16_conv(checker, command);
     }
     expect_dtype("output", command.output.dtype, EIGHT_BIT)?;
     let input_q8 = q8("input", "input_zero_point", command.input.dtype, command.input_zero_point)?;
@@ -211,6 +212,79 @@ pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<P
         (Some(_), None) => bad("add", "is missing, and there is a residual"),
         (None, Some(_)) => bad("residual", "is missing, and there is an addition"),
     }
+}
+
+/// Refuses what the convolution of 16-bit integers does not take along.
+fn expect_absent(field: &str, given: bool) -> Result<()> {
+    if given { bad(field, "cannot be joined to a 16-bit convolution") } else { Ok(()) }
+}
+
+#[derive(Debug)]
+struct Q16ConvStep {
+    kernel: Q16Conv,
+    input: Nhwc,
+    output: Nhwc,
+}
+
+impl Step for Q16ConvStep {
+    fn scratch_bytes(&self, threads: usize) -> usize {
+        self.kernel.scratch_bytes(threads)
+    }
+
+    fn run(
+        &self,
+        [input, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        self.kernel.run(elements(input)?, self.input, elements_mut(write)?, self.output, scratch, pool)
+    }
+}
+
+/// The convolution of integers of 16 bits.
+fn q16_conv(checker: &Checker<'_>, command: &command::QConv) -> Result<Prepared> {
+    expect_dtype("output", command.output.dtype, SIXTEEN_BIT)?;
+    expect_dtype("result", command.result.dtype, SIXTEEN_BIT)?;
+    expect_zero("input_zero_point", command.input_zero_point)?;
+    expect_zero("result.zero_point", command.result.zero_point)?;
+    expect_clamp("clamp", command.clamp, SIXTEEN_BIT_RANGE)?;
+    expect_absent("table", command.table.is_some())?;
+    expect_absent("residual", command.residual.is_some())?;
+    expect_absent("add", command.add.is_some())?;
+    let input = checker.map("input", &command.input)?;
+    let output = checker.output_map("output", &command.output)?;
+    let geometry = expect_window(&command.window, &input.nhwc, &output.nhwc)?;
+    let extents = weight_extents(&geometry, &input.nhwc, &output.nhwc)?;
+    let weights = match command.weight_blocks {
+        [0, 0] => checker.weights("weights", command.weights, extents, 2)?,
+        blocks => checker.weights_in_blocks("weights", command.weights, extents, blocks, 2)?,
+    };
+    let integers = |bytes: &[u8]| -> Vec<i16> {
+        bytes.as_chunks::<2>().0.iter().map(|&word| i16::from_le_bytes(word)).collect()
+    };
+    let weights = match weights {
+        FilterSource::Constants(bytes) => integers(&bytes),
+        FilterSource::Library(weights) => integers(&weights.dense()),
+    };
+    let channels = output.nhwc.c;
+    let bias = command.bias.map(|addr| checker.ints("bias", addr, Some(channels as u64))).transpose()?;
+    if command.multipliers != 1 && command.multipliers as usize != channels {
+        return bad("multipliers", format!("{} for {channels} channels", command.multipliers));
+    }
+    let multiplier = checker.floats("multiplier", command.multiplier, Some(command.multipliers.into()))?;
+    let spec = Q16ConvSpec {
+        geometry,
+        in_channels: input.nhwc.c,
+        out_channels: channels,
+        weights: &weights,
+        bias: bias.as_deref(),
+        multiplier: &multiplier,
+        target: Q16Target { rounding: command.rounding, clamp: command.clamp },
+    };
+    let kernel = Q16Conv::new(&spec, checker.isa).map_err(refused("weights"))?;
+    let step = Q16ConvStep { kernel, input: input.nhwc, output: output.nhwc };
+    checker.finish([input.placed], &output.placed, false, step)
 }
 
 #[derive(Debug)]

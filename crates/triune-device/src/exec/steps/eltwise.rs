@@ -1,6 +1,6 @@
 //! Element by element: additions, multiplications, functions, tables.
 
-use triune_kernels::{Broadcast, Error as KernelError, Isa, Nhwc, Pool, QAdd, QMul};
+use triune_kernels::{Broadcast, Error as KernelError, Isa, Nhwc, Pool, Q16Target, QAdd, QMul};
 use triune_tensor::{
     DType,
     function::{BinaryKind, UnaryKind},
@@ -11,7 +11,7 @@ use super::super::{
     operands::{MAX_READS, Prepared, Step},
 };
 use super::conv::{expect_clamp, q8, qadd_params};
-use super::{EIGHT_BIT, FLOAT, elements, elements_mut, wide};
+use super::{EIGHT_BIT, FLOAT, SIXTEEN_BIT, SIXTEEN_BIT_RANGE, elements, elements_mut, expect_zero};
 use crate::command::{self, Operand};
 
 /// Three checked operands and their loop nest.
@@ -62,7 +62,7 @@ impl Step for QAddStep {
 pub(super) fn qadd(checker: &Checker<'_>, command: &command::QAdd) -> Result<Prepared> {
     let command::QAdd { dims, a, b, output, params, .. } = command;
     if a.dtype == DType::I16 {
-        return wide::add(checker, command);
+        return q16_add(checker, command);
     }
     let add = qadd_params(params, true).map_err(|error| error.within("params"))?;
     expect_dtype("a", a.dtype, &[params.a.dtype])?;
@@ -94,7 +94,7 @@ impl Step for QMulStep {
 pub(super) fn qmul(checker: &Checker<'_>, command: &command::QMul) -> Result<Prepared> {
     let command::QMul { dims, a, b, output, zero_points, multiplier, rounding, clamp, .. } = command;
     if a.dtype == DType::I16 {
-        return wide::mul(checker, command);
+        return q16_mul(checker, command);
     }
     let [za, zb, zout] = *zero_points;
     let mul = QMul {
@@ -109,6 +109,79 @@ pub(super) fn qmul(checker: &Checker<'_>, command: &command::QMul) -> Result<Pre
     mul.check().map_err(refused("multiplier"))?;
     let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
     checker.finish([a, b], &output, true, QMulStep { mul, shape, isa: checker.isa })
+}
+
+/// A sum or a product of integers of 16 bits.
+#[derive(Debug)]
+enum Q16Function {
+    Sum([f32; 2]),
+    Product(f32),
+}
+
+#[derive(Debug)]
+struct Q16Step {
+    function: Q16Function,
+    target: Q16Target,
+    shape: Broadcast,
+}
+
+impl Step for Q16Step {
+    fn run(
+        &self,
+        [a, b, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        let (a, b, write) = (elements(a)?, elements(b)?, elements_mut(write)?);
+        match self.function {
+            Q16Function::Sum(factors) => {
+                triune_kernels::q16_add(factors, self.target, &self.shape, a, b, write, pool)
+            }
+            Q16Function::Product(factor) => {
+                triune_kernels::q16_mul(factor, self.target, &self.shape, a, b, write, pool)
+            }
+        }
+    }
+}
+
+fn q16_add(checker: &Checker<'_>, command: &command::QAdd) -> Result<Prepared> {
+    let command::QAdd { dims, a, b, output, params, .. } = command;
+    for (field, operand, target) in [("a", a, params.a), ("b", b, params.b), ("output", output, params.out)] {
+        expect_dtype(field, operand.dtype, SIXTEEN_BIT)?;
+        expect_dtype(field, target.dtype, SIXTEEN_BIT)?;
+        expect_zero(field, target.zero_point)?;
+    }
+    expect_clamp("params.clamp", params.clamp, SIXTEEN_BIT_RANGE)?;
+    if params.k != 0.0 || !params.ra.is_finite() || !params.rb.is_finite() {
+        return bad("params", "a constant that is not 0, or a factor that is not finite");
+    }
+    let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
+    let target = Q16Target { rounding: params.rounding, clamp: params.clamp };
+    let step = Q16Step { function: Q16Function::Sum([params.ra, params.rb]), target, shape };
+    checker.finish([a, b], &output, true, step)
+}
+
+fn q16_mul(checker: &Checker<'_>, command: &command::QMul) -> Result<Prepared> {
+    let command::QMul { dims, a, b, output, zero_points, multiplier, rounding, clamp, .. } = command;
+    for ((field, operand), zero_point) in
+        [("a", a), ("b", b), ("output", output)].into_iter().zip(zero_points)
+    {
+        expect_dtype(field, operand.dtype, SIXTEEN_BIT)?;
+        expect_zero(field, *zero_point)?;
+    }
+    expect_clamp("clamp", *clamp, SIXTEEN_BIT_RANGE)?;
+    if !multiplier.is_finite() {
+        return bad("multiplier", "is not finite");
+    }
+    let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
+    let target = Q16Target { rounding: *rounding, clamp: *clamp };
+    checker.finish(
+        [a, b],
+        &output,
+        true,
+        Q16Step { function: Q16Function::Product(*multiplier), target, shape },
+    )
 }
 
 #[derive(Debug)]
@@ -264,7 +337,7 @@ impl Step for TableStep {
 
 pub(super) fn table(checker: &Checker<'_>, command: &command::Table) -> Result<Prepared> {
     if command.input.dtype == DType::I16 {
-        return wide::table(checker, command);
+        return q16_table(checker, command);
     }
     expect_dtype("input", command.input.dtype, EIGHT_BIT)?;
     expect_dtype("output", command.output.dtype, EIGHT_BIT)?;
@@ -273,5 +346,41 @@ pub(super) fn table(checker: &Checker<'_>, command: &command::Table) -> Result<P
     let output = checker.output_map("output", &command.output)?;
     expect_same_extents("output", &output.nhwc, &input.nhwc)?;
     let step = TableStep { table, input: input.nhwc, output: output.nhwc, isa: checker.isa };
+    checker.finish([input.placed], &output.placed, true, step)
+}
+
+#[derive(Debug)]
+struct Q16TableStep {
+    table: Vec<i16>,
+    input: Nhwc,
+    output: Nhwc,
+}
+
+impl Step for Q16TableStep {
+    fn run(
+        &self,
+        [x, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        triune_kernels::table_q16(
+            &self.table,
+            elements(x)?,
+            self.input,
+            elements_mut(write)?,
+            self.output,
+            pool,
+        )
+    }
+}
+
+fn q16_table(checker: &Checker<'_>, command: &command::Table) -> Result<Prepared> {
+    expect_dtype("output", command.output.dtype, SIXTEEN_BIT)?;
+    let table = checker.q16_table("table", command.table)?;
+    let input = checker.map("input", &command.input)?;
+    let output = checker.output_map("output", &command.output)?;
+    expect_same_extents("output", &output.nhwc, &input.nhwc)?;
+    let step = Q16TableStep { table, input: input.nhwc, output: output.nhwc };
     checker.finish([input.placed], &output.placed, true, step)
 }

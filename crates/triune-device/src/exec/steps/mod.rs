@@ -12,7 +12,6 @@ mod reduce;
 mod softmax;
 mod typed;
 mod warp;
-mod wide;
 
 use triune_kernels::Error as KernelError;
 use triune_tensor::DType;
@@ -25,6 +24,10 @@ use crate::Command;
 
 /// The types that integer operators compute on.
 const EIGHT_BIT: &[DType] = &[DType::I8, DType::U8];
+/// The type of integers of 16 bits, which are symmetric.
+const SIXTEEN_BIT: &[DType] = &[DType::I16];
+/// Their range.
+const SIXTEEN_BIT_RANGE: [i32; 2] = [i16::MIN as i32, i16::MAX as i32];
 /// The type that float operators compute on.
 const FLOAT: &[DType] = &[DType::F32];
 
@@ -109,6 +112,11 @@ fn expect_scale(field: &str, scale: f32) -> Result<()> {
     } else {
         bad(field, format!("the scale {scale} is not above 0"))
     }
+}
+
+/// Refuses any zero point of a 16-bit integer but 0.
+fn expect_zero(field: &str, zero_point: i32) -> Result<()> {
+    if zero_point == 0 { Ok(()) } else { bad(field, format!("is {zero_point}, 16-bit integers have 0")) }
 }
 
 /// Both operands' types, equal and allowed.

@@ -1,6 +1,6 @@
 //! Pools: the element type decides between the 8-bit and the f32 kernel.
 
-use triune_kernels::{Error as KernelError, Isa, Nhwc, Pool, PoolQuant, PoolSpec, WidePool};
+use triune_kernels::{Error as KernelError, Isa, Nhwc, Pool, PoolQuant, PoolSpec, Q16Pool};
 use triune_tensor::{DType, Requantize, Rounding, function::PoolKind};
 
 use super::super::{
@@ -8,7 +8,7 @@ use super::super::{
     operands::{MAX_READS, Prepared, Step},
 };
 use super::conv::q8;
-use super::{elements, elements_mut, expect_equal_dtypes, expect_scale, wide};
+use super::{elements, elements_mut, expect_equal_dtypes, expect_scale, expect_zero};
 use crate::{
     FeatureMap,
     command::{self, Quant},
@@ -19,8 +19,8 @@ struct PoolStep {
     /// Without a window: over the whole map.
     window: Option<PoolSpec>,
     kind: PoolKind,
-    /// Of 8-bit maps.
-    quant: Option<PoolQuant>,
+    /// Of maps of integers.
+    quant: Option<Quantized>,
     input: Nhwc,
     output: Nhwc,
     isa: Isa,
@@ -36,11 +36,24 @@ impl Step for PoolStep {
     ) -> Result<(), KernelError> {
         let Self { kind, input, output, isa, .. } = *self;
         match (&self.window, &self.quant) {
-            (Some(window), Some(quant)) => {
+            (Some(window), Some(Quantized::Bytes(quant))) => {
                 triune_kernels::pool_q8(isa, window, quant, x, input, write, output, pool)
             }
-            (None, Some(quant)) => {
+            (None, Some(Quantized::Bytes(quant))) => {
                 triune_kernels::global_pool_q8(isa, kind, quant, x, input, write, output, pool)
+            }
+            (window, Some(Quantized::Words(quant))) => {
+                let window = window.unwrap_or_else(|| whole(kind, input));
+                triune_kernels::pool_q16(
+                    isa,
+                    &window,
+                    quant,
+                    elements(x)?,
+                    input,
+                    elements_mut(write)?,
+                    output,
+                    pool,
+                )
             }
             (Some(window), None) => {
                 triune_kernels::pool_f32(isa, window, elements(x)?, input, elements_mut(write)?, output, pool)
@@ -58,10 +71,16 @@ impl Step for PoolStep {
     }
 }
 
+/// The window that covers a map.
+const fn whole(kind: PoolKind, map: Nhwc) -> PoolSpec {
+    PoolSpec { kernel: [map.h, map.w], stride: [1, 1], dilation: [1, 1], pad: [0; 4], kind }
+}
+
 /// The meaning of integers in a pool.
+#[derive(Debug)]
 enum Quantized {
     Bytes(PoolQuant),
-    Words(WidePool),
+    Words(Q16Pool),
 }
 
 /// The maps of a pool, and their meaning if they hold integers.
@@ -83,7 +102,10 @@ fn operands(
             return bad("output_quant", "differs from the input's, and a maximum keeps it");
         }
         if input.dtype == DType::I16 {
-            let quant = wide::pool_quant(input_quant, output_quant, rounding, requantize)?;
+            expect_zero("input_quant.zero_point", input_quant.zero_point)?;
+            expect_zero("output_quant.zero_point", output_quant.zero_point)?;
+            let (input_scale, output_scale) = (input_quant.scale, output_quant.scale);
+            let quant = Q16Pool { input_scale, output_scale, rounding, requantize };
             quant.check(kind).map_err(refused("output_quant"))?;
             Some(Quantized::Words(quant))
         } else {
@@ -135,16 +157,9 @@ pub(super) fn pool(checker: &Checker<'_>, command: &command::Pool) -> Result<Pre
         kind,
     };
     spec.check(input.nhwc, output.nhwc).map_err(refused("window"))?;
-    let quant = match quant {
-        Some(Quantized::Words(words)) => {
-            return wide::pool(checker, kind, Some(spec), words, [input, output]);
-        }
-        Some(Quantized::Bytes(quant)) => {
-            quant.check(&spec, input.nhwc).map_err(refused("output_quant"))?;
-            Some(quant)
-        }
-        None => None,
-    };
+    if let Some(Quantized::Bytes(quant)) = &quant {
+        quant.check(&spec, input.nhwc).map_err(refused("output_quant"))?;
+    }
     let step = PoolStep {
         window: Some(spec),
         kind,
@@ -168,16 +183,9 @@ pub(super) fn global_pool(checker: &Checker<'_>, command: &command::GlobalPool) 
         return bad("output", "has more than one row or column");
     }
     let kind = command.kind;
-    let quant = match quant {
-        Some(Quantized::Words(words)) => return wide::pool(checker, kind, None, words, [input, output]),
-        Some(Quantized::Bytes(quant)) => {
-            let kernel = [input.nhwc.h, input.nhwc.w];
-            let whole = PoolSpec { kernel, stride: [1, 1], dilation: [1, 1], pad: [0; 4], kind };
-            quant.check(&whole, input.nhwc).map_err(refused("output_quant"))?;
-            Some(quant)
-        }
-        None => None,
-    };
+    if let Some(Quantized::Bytes(quant)) = &quant {
+        quant.check(&whole(kind, input.nhwc), input.nhwc).map_err(refused("output_quant"))?;
+    }
     let step =
         PoolStep { window: None, kind, quant, input: input.nhwc, output: output.nhwc, isa: checker.isa };
     checker.finish([input.placed], &output.placed, false, step)

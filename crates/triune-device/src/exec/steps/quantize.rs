@@ -1,15 +1,15 @@
 //! The border between reals and integers.
 
 use triune_kernels::{Error as KernelError, Isa, Nhwc, Pool, Q8};
-use triune_tensor::{DType, Rounding};
+use triune_tensor::{DType, QuantParams, Rounding};
 
 use super::super::{
     check::{Checker, PlacedMap, Result, bad, expect_dtype, expect_same_extents},
     operands::{MAX_READS, Prepared, Step},
 };
 use super::conv::q8;
-use super::{EIGHT_BIT, FLOAT, elements, elements_mut, expect_scale, wide};
-use crate::command;
+use super::{EIGHT_BIT, FLOAT, elements, elements_mut, expect_scale};
+use crate::command::{self, FieldError};
 
 /// What reals become.
 const INTEGERS: &[DType] = &[DType::I8, DType::U8, DType::I16];
@@ -61,7 +61,7 @@ pub(super) fn quantize(checker: &Checker<'_>, command: &command::Quantize) -> Re
     expect_scale("quant.scale", command.quant.scale)?;
     if command.output.dtype == DType::I16 {
         let maps = maps(checker, &command.input, &command.output)?;
-        return wide::border(checker, Some(command.rounding), command.quant, maps);
+        return q16(checker, Some(command.rounding), command.quant, maps);
     }
     let encoding = q8("output", "quant.zero_point", command.output.dtype, command.quant.zero_point)?;
     let kind = Kind::Quantize(encoding, command.rounding);
@@ -117,7 +117,7 @@ pub(super) fn dequantize(checker: &Checker<'_>, command: &command::Dequantize) -
     expect_scale("quant.scale", command.quant.scale)?;
     if command.input.dtype == DType::I16 {
         let maps = maps(checker, &command.input, &command.output)?;
-        return wide::border(checker, None, command.quant, maps);
+        return q16(checker, None, command.quant, maps);
     }
     let kind = if command.input.dtype == DType::I32 {
         if command.quant.zero_point != 0 {
@@ -151,5 +151,62 @@ fn convert(
 ) -> Result<Prepared> {
     let [input, output] = maps(checker, input, output)?;
     let step = ConvertStep { kind, scale, input: input.nhwc, output: output.nhwc, isa: checker.isa };
+    checker.finish([input.placed], &output.placed, false, step)
+}
+
+/// Between reals and integers of 16 bits.
+#[derive(Debug)]
+struct Q16Step {
+    /// `None` for the way to reals.
+    rounding: Option<Rounding>,
+    params: QuantParams,
+    input: Nhwc,
+    output: Nhwc,
+}
+
+impl Step for Q16Step {
+    fn run(
+        &self,
+        [x, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        let Self { params, input, output, .. } = *self;
+        match self.rounding {
+            Some(rounding) => triune_kernels::quantize_q16(
+                params,
+                rounding,
+                elements(x)?,
+                input,
+                elements_mut(write)?,
+                output,
+                pool,
+            ),
+            None => triune_kernels::dequantize_q16(
+                params,
+                elements(x)?,
+                input,
+                elements_mut(write)?,
+                output,
+                pool,
+            ),
+        }
+    }
+}
+
+/// From reals with a rounding, else to reals.
+fn q16(
+    checker: &Checker<'_>,
+    rounding: Option<Rounding>,
+    quant: command::Quant,
+    [input, output]: [PlacedMap; 2],
+) -> Result<Prepared> {
+    let command::Quant { scale, zero_point } = quant;
+    if i16::try_from(zero_point).is_err() {
+        return Err(FieldError::new(format!("{zero_point} does not fit 16 bits")).within("quant.zero_point"));
+    }
+    let params = QuantParams { scale, zero_point };
+    let step = Q16Step { rounding, params, input: input.nhwc, output: output.nhwc };
     checker.finish([input.placed], &output.placed, false, step)
 }

@@ -70,7 +70,7 @@ pub fn table(
 }
 
 /// A function of one operand as an operator over integers, or one that keeps the real: a table of bytes, or the function itself
-/// between 16-bit integers, whose table is made by [`wide_table`]. `None` between integers of 8 and of 16 bits.
+/// between 16-bit integers, whose table is made by [`q16_table`]. `None` between integers of 8 and of 16 bits.
 pub(in crate::passes) fn mapping(
     function: Option<UnaryKind>,
     from: Quantized,
@@ -87,7 +87,7 @@ pub(in crate::passes) fn mapping(
 
 /// The map of all 65,536 patterns of 16-bit integers to others, by way of a function of the real: dequantize, apply it in
 /// f64, round to f32, quantize by `rounding`. Indexed by the unsigned pattern.
-pub fn wide_table(function: UnaryKind, from: QuantParams, to: QuantParams, rounding: Rounding) -> Vec<i16> {
+pub fn q16_table(function: UnaryKind, from: QuantParams, to: QuantParams, rounding: Rounding) -> Vec<i16> {
     (0..=u16::MAX)
         .map(|pattern| {
             let x = from.dequantize(i32::from(pattern.cast_signed()));

@@ -4,7 +4,8 @@ mod common;
 
 use common::{gapped, indices};
 use triune_kernels::{
-    Broadcast, ConvGeometry, Error, Pool, WideConv, WideConvSpec, WideTarget, table_wide, wide_add, wide_mul,
+    Broadcast, ConvGeometry, Error, Isa, Nhwc, Pool, Q16Conv, Q16ConvSpec, Q16Target, q16_add, q16_mul,
+    table_q16,
 };
 use triune_tensor::Rounding;
 use triune_testing::Random;
@@ -22,7 +23,7 @@ fn words(random: &mut Random, count: usize) -> Vec<i16> {
     (0..count).map(|_| word(random)).collect()
 }
 
-fn rounded(real: f64, target: WideTarget) -> i16 {
+fn rounded(real: f64, target: Q16Target) -> i16 {
     let whole = match target.rounding {
         Rounding::HalfToEven => real.round_ties_even(),
         Rounding::HalfAwayFromZero => real.round(),
@@ -30,10 +31,10 @@ fn rounded(real: f64, target: WideTarget) -> i16 {
     whole.max(f64::from(target.clamp[0])).min(f64::from(target.clamp[1])) as i16
 }
 
-fn target(random: &mut Random) -> WideTarget {
+fn target(random: &mut Random) -> Q16Target {
     let rounding = [Rounding::HalfToEven, Rounding::HalfAwayFromZero][random.below(2)];
     let clamp = [[-32_768, 32_767], [0, 32_767], [-5, 20_000]][random.below(3)];
-    WideTarget { rounding, clamp }
+    Q16Target { rounding, clamp }
 }
 
 fn convolve(random: &mut Random, geometry: ConvGeometry, channels: [usize; 2], size: [usize; 2]) {
@@ -48,7 +49,7 @@ fn convolve(random: &mut Random, geometry: ConvGeometry, channels: [usize; 2], s
     let bias: Vec<i32> = (0..co).map(|_| random.next() as i32).collect();
     let multiplier: Vec<f32> = (0..co).map(|_| random.unit().abs() * 1e-5).collect();
     let target = target(random);
-    let spec = WideConvSpec {
+    let spec = Q16ConvSpec {
         geometry,
         in_channels: ci,
         out_channels: co,
@@ -75,12 +76,17 @@ fn convolve(random: &mut Random, geometry: ConvGeometry, channels: [usize; 2], s
         }
         expected[out_map.offset(n, h, w) + c] = rounded(sum as f64 * f64::from(multiplier[c]), target);
     }
-    let conv = WideConv::new(&spec).unwrap();
-    for threads in [1, 3] {
+    for (isa, threads) in Isa::available().flat_map(|isa| [(isa, 1), (isa, 3)]) {
         let mut y = vec![77; out_map.span()];
-        conv.run(&x, in_map, &mut y, out_map, &Pool::new(threads)).unwrap();
-        assert_eq!(y, expected, "{geometry:?} {channels:?} {size:?}");
+        run(&spec, isa, threads, &x, in_map, &mut y, out_map);
+        assert_eq!(y, expected, "{isa:?} {geometry:?} {channels:?} {size:?}");
     }
+}
+
+fn run(spec: &Q16ConvSpec<'_>, isa: Isa, threads: usize, x: &[i16], map: Nhwc, y: &mut [i16], out: Nhwc) {
+    let conv = Q16Conv::new(spec, isa).unwrap();
+    let mut scratch = vec![0xa5; conv.scratch_bytes(threads)];
+    conv.run(x, map, y, out, &mut scratch, &Pool::new(threads)).unwrap();
 }
 
 #[test]
@@ -103,33 +109,64 @@ fn convolutions_are_exact() {
     }
 }
 
-/// Inner products of millions of elements.
+/// Products of many tiles, panels and chunks, some of them read in place.
+#[test]
+fn large_convolutions_are_exact() {
+    let mut random = Random(17);
+    let plain = ConvGeometry::pointwise();
+    for (kernel, groups, channels, size) in [
+        ([1, 1], 1, [70, 70], [11, 17]),
+        ([1, 1], 2, [74, 150], [9, 13]),
+        ([1, 1], 1, [71, 33], [3, 5]),
+        ([3, 3], 1, [130, 66], [6, 7]),
+        ([1, 1], 1, [1010, 9], [2, 2]),
+        ([3, 2], 3, [60, 36], [12, 19]),
+        ([5, 3], 150, [150, 150], [5, 6]),
+    ] {
+        let pad = if kernel == [1, 1] { [0; 4] } else { [1, 0, 2, 1] };
+        convolve(&mut random, ConvGeometry { kernel, groups, pad, ..plain }, channels, size);
+    }
+}
+
+/// Inner products of millions of elements, and of extremes alone in panels.
 #[test]
 fn long_products_are_exact() {
-    let depth = 1 << 22;
+    for (depth, channels) in [(1 << 22, 1), (1 << 12, 5)] {
+        for extreme in [i16::MIN, i16::MAX] {
+            long_product(depth, channels, extreme);
+        }
+    }
+}
+
+fn long_product(depth: usize, channels: usize, extreme: i16) {
     let map = gapped(1, [1, 1], depth, [0; 3]);
-    let out = gapped(1, [1, 1], 1, [0; 3]);
+    let out = gapped(1, [1, 1], channels, [0; 3]);
     let x = vec![i16::MIN; depth];
-    let mut weights = vec![i16::MIN; depth];
-    weights[0] = 1;
-    let geometry = ConvGeometry::pointwise();
-    // 2³⁰ · (2²² − 1) − 2¹⁵, of which the multiplier leaves the middle.
-    let spec = WideConvSpec {
-        geometry,
+    let mut weights = vec![extreme; depth * channels];
+    for row in weights.chunks_exact_mut(depth) {
+        row[0] = 1;
+    }
+    let shift = if depth > 1 << 20 { 38 } else { 28 };
+    let spec = Q16ConvSpec {
+        geometry: ConvGeometry::pointwise(),
         in_channels: depth,
-        out_channels: 1,
+        out_channels: channels,
         weights: &weights,
         bias: None,
-        multiplier: &[2.0_f32.powi(-38)],
-        target: WideTarget::full(Rounding::HalfToEven),
+        multiplier: &[2.0_f32.powi(-shift)],
+        target: Q16Target::full(Rounding::HalfToEven),
     };
-    let exact = (i128::from(1_i64 << 30) * (depth as i128 - 1) - (1 << 15)) as f64 * 2.0_f64.powi(-38);
-    let conv = WideConv::new(&spec).unwrap();
-    let mut y = [0];
-    conv.run(&x, map, &mut y, out, &Pool::new(1)).unwrap();
-    assert_eq!(y, [rounded(exact, spec.target)]);
-    assert!(WideConv::new(&WideConvSpec { weights: &weights[1..], ..spec }).is_err());
-    assert!(WideConv::new(&WideConvSpec { multiplier: &[f32::NAN], ..spec }).is_err());
+    let sum = i128::from(i16::MIN) * (i128::from(extreme) * (depth as i128 - 1) + 1);
+    let exact = sum as f64 * 2.0_f64.powi(-shift);
+    for isa in Isa::available() {
+        let mut y = vec![0; channels];
+        run(&spec, isa, 1, &x, map, &mut y, out);
+        assert_eq!(y, vec![rounded(exact, spec.target); channels], "{isa:?}");
+    }
+    for isa in Isa::available() {
+        assert!(Q16Conv::new(&Q16ConvSpec { weights: &weights[1..], ..spec }, isa).is_err());
+        assert!(Q16Conv::new(&Q16ConvSpec { multiplier: &[f32::NAN], ..spec }, isa).is_err());
+    }
 }
 
 #[test]
@@ -153,9 +190,9 @@ fn sums_and_products_are_exact() {
         let products: Vec<i16> = (0..length).map(product).collect();
         let pool = Pool::new(2);
         let mut out = vec![0; length];
-        wide_add(factors, target, &shape, &a, &b, &mut out, &pool).unwrap();
+        q16_add(factors, target, &shape, &a, &b, &mut out, &pool).unwrap();
         assert_eq!(out, sums);
-        wide_mul(scale, target, &shape, &a, &b, &mut out, &pool).unwrap();
+        q16_mul(scale, target, &shape, &a, &b, &mut out, &pool).unwrap();
         assert_eq!(out, products);
     }
 }
@@ -166,28 +203,28 @@ fn tables_have_every_pattern() {
     let x: Vec<i16> = (0..=u16::MAX).map(u16::cast_signed).collect();
     let map = gapped(1, [4, 64], 256, [0; 3]);
     let mut y = vec![0; x.len()];
-    table_wide(&table, &x, map, &mut y, map, &Pool::new(2)).unwrap();
+    table_q16(&table, &x, map, &mut y, map, &Pool::new(2)).unwrap();
     assert!(x.iter().zip(&y).all(|(x, y)| x.cast_unsigned().reverse_bits() == y.cast_unsigned()));
-    let short = table_wide(&table[1..], &x, map, &mut y, map, &Pool::new(1));
+    let short = table_q16(&table[1..], &x, map, &mut y, map, &Pool::new(1));
     assert!(matches!(short, Err(Error::Mismatch { what: "table", .. })), "{short:?}");
 }
 
 #[test]
 fn convolutions_that_do_not_fit_are_refused() {
     let weights = [1; 24];
-    let good = WideConvSpec {
+    let good = Q16ConvSpec {
         geometry: ConvGeometry { groups: 2, kernel: [1, 2], ..ConvGeometry::pointwise() },
         in_channels: 4,
         out_channels: 6,
         weights: &weights,
         bias: None,
         multiplier: &[1.0],
-        target: WideTarget::full(Rounding::HalfToEven),
+        target: Q16Target::full(Rounding::HalfToEven),
     };
-    WideConv::new(&good).unwrap();
+    Q16Conv::new(&good, Isa::best()).unwrap();
     // As many weights as needed each time, so that only what is wrong is.
     let with =
-        |in_channels, out_channels, geometry| WideConvSpec { in_channels, out_channels, geometry, ..good };
+        |in_channels, out_channels, geometry| Q16ConvSpec { in_channels, out_channels, geometry, ..good };
     let g = good.geometry;
     for (wrong, why) in [
         (with(3, 12, ConvGeometry { kernel: [1, 2], ..g }), "inputs of uneven groups"),
@@ -198,16 +235,16 @@ fn convolutions_that_do_not_fit_are_refused() {
         (with(4, 6, ConvGeometry { kernel: [0, 2], ..g }), "no kernel"),
         (with(4, 6, ConvGeometry { stride: [1, 0], ..g }), "no stride"),
         (with(4, 6, ConvGeometry { dilation: [0, 1], ..g }), "no dilation"),
-        (WideConvSpec { bias: Some(&[1; 5]), ..good }, "too few biases"),
-        (WideConvSpec { multiplier: &[1.0; 5], ..good }, "too few multipliers"),
-        (WideConvSpec { multiplier: &[f32::INFINITY], ..good }, "an infinite multiplier"),
-        (WideConvSpec { target: WideTarget { clamp: [5, 4], ..good.target }, ..good }, "an empty range"),
+        (Q16ConvSpec { bias: Some(&[1; 5]), ..good }, "too few biases"),
+        (Q16ConvSpec { multiplier: &[1.0; 5], ..good }, "too few multipliers"),
+        (Q16ConvSpec { multiplier: &[f32::INFINITY], ..good }, "an infinite multiplier"),
+        (Q16ConvSpec { target: Q16Target { clamp: [5, 4], ..good.target }, ..good }, "an empty range"),
         (
-            WideConvSpec { target: WideTarget { clamp: [40_000, 50_000], ..good.target }, ..good },
+            Q16ConvSpec { target: Q16Target { clamp: [40_000, 50_000], ..good.target }, ..good },
             "a range beyond",
         ),
     ] {
-        assert!(WideConv::new(&wrong).is_err(), "{why}");
+        assert!(Q16Conv::new(&wrong, Isa::best()).is_err(), "{why}");
     }
 }
 
@@ -220,9 +257,9 @@ fn halves_go_where_the_rounding_says() {
     let shape = Broadcast::new([1, 1, 1, 1, 1, 80], dense, dense, dense).unwrap();
     let constant = Broadcast::new([1, 1, 1, 1, 1, 80], dense, [0; 6], dense).unwrap();
     for rounding in [Rounding::HalfToEven, Rounding::HalfAwayFromZero] {
-        let target = WideTarget::full(rounding);
+        let target = Q16Target::full(rounding);
         let wanted: Vec<i16> = x.iter().map(|&x| rounded(f64::from(x) / 4.0, target)).collect();
-        let spec = WideConvSpec {
+        let spec = Q16ConvSpec {
             geometry,
             in_channels: 1,
             out_channels: 1,
@@ -232,11 +269,37 @@ fn halves_go_where_the_rounding_says() {
             target,
         };
         let (mut y, pool) = (vec![0; 80], Pool::new(1));
-        WideConv::new(&spec).unwrap().run(&x, map, &mut y, map, &pool).unwrap();
+        for isa in Isa::available() {
+            run(&spec, isa, 1, &x, map, &mut y, map);
+            assert_eq!(y, wanted);
+            // As many channels as panels have, each with an input of its own.
+            let (weights, map) = ([1; 80], gapped(1, [1, 1], 80, [0; 3]));
+            let geometry = ConvGeometry { groups: 80, ..geometry };
+            run(
+                &Q16ConvSpec { geometry, in_channels: 80, out_channels: 80, weights: &weights, ..spec },
+                isa,
+                1,
+                &x,
+                map,
+                &mut y,
+                map,
+            );
+            assert_eq!(y, wanted);
+            let diagonal: Vec<i16> = (0..6400).map(|at| i16::from(at % 81 == 0)).collect();
+            run(
+                &Q16ConvSpec { in_channels: 80, out_channels: 80, weights: &diagonal, ..spec },
+                isa,
+                1,
+                &x,
+                map,
+                &mut y,
+                map,
+            );
+            assert_eq!(y, wanted);
+        }
+        q16_mul(0.25, target, &constant, &x, &[1], &mut y, &pool).unwrap();
         assert_eq!(y, wanted);
-        wide_mul(0.25, target, &constant, &x, &[1], &mut y, &pool).unwrap();
-        assert_eq!(y, wanted);
-        wide_add([0.125, 0.125], target, &shape, &x, &x, &mut y, &pool).unwrap();
+        q16_add([0.125, 0.125], target, &shape, &x, &x, &mut y, &pool).unwrap();
         assert_eq!(y, wanted);
     }
 }
