@@ -6,9 +6,9 @@ use std::sync::Arc;
 use triune_kernels::{
     AxisShape, Blocked, Broadcast, Channels, Choice, ConvGeometry, CopyNd, CopySpec, Error, FConv, FConvSpec,
     FMatMul, Filter, IMatMul, IMatMulOperands, IMatMulSpec, Isa, MatMulSpec, Nhwc, NormRow, OrderSpec,
-    PackedBytes, PackedFilter, Pool, Q8, QMatMul, QMatMulSpec, QNorm, QNormSpec, QSoftmax, Recurrence,
-    RecurrenceSpec, Reduction, RunningSpec, Sequences, TMatMulSpec, Take, TakeSpec, TensorPad, WarpSpec,
-    WeighSpec, Q16Conv, Q16ConvSpec, Q16Target, arg_reduce, binary, dequantize, dequantize_channels,
+    PackedBytes, PackedFilter, Pool, Q8, Q16Conv, Q16ConvSpec, Q16Target, QMatMul, QMatMulSpec, QNorm,
+    QNormSpec, QSoftmax, Recurrence, RecurrenceSpec, Reduction, RunningSpec, Sequences, TMatMulSpec, Take,
+    TakeSpec, TensorPad, WarpSpec, WeighSpec, arg_reduce, binary, dequantize, dequantize_channels,
     dequantize_i32, double_unary, global_pool_f32, normalize, order, pixels, quantize, reduce, running,
     select, softmax, table_q16, warp_perspective, weigh,
 };
