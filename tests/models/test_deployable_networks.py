@@ -294,6 +294,12 @@ def only_moved() -> tuple[bytes, dict[str, Array]]:
     return net.model(net.conv(x, 5), net.pool("MaxPool", x)), net.feeds
 
 
+def normalized_behind_a_shuffle() -> tuple[bytes, dict[str, Array]]:
+    """Return a normalization that leaves the network behind a pixel shuffle: as an image, like what it reads."""
+    net = networks.Net(1)
+    return net.model(net.standardized(net.shuffled(net.input(1, 4, 2, 2)))), net.feeds
+
+
 def summed_behind_a_shuffle() -> tuple[bytes, dict[str, Array]]:
     """A result that lies row-major on the accelerator and is an image at the border."""
     net = networks.Net(10)
@@ -348,6 +354,7 @@ CASES_BY_NAME = {
     "a shared bias": shared_bias,
     "only moved": only_moved,
     "summed behind a shuffle": summed_behind_a_shuffle,
+    "normalized behind a shuffle": normalized_behind_a_shuffle,
     "in turns": in_turns,
     "turns from the host": turns_from_the_host,
     "rows": rows,
