@@ -433,14 +433,16 @@ asked = threading.main_thread
 def interrupted(*_):
     threading.main_thread = asked
     raise KeyboardInterrupt
-# As if the signal came while it is found out which thread is the main one; numpy's interface is known by now.
-threading.main_thread = np.lib.NumpyVersion = interrupted
+# As if the signal came while it is found out which thread is the main one.
+threading.main_thread = interrupted
 model = products(2048, 400)
 try:
     triune.Session(model)
 except KeyboardInterrupt:
     print("stopped")
 session, x = triune.Session(model), np.zeros((2048, 2048), np.float32)
+# Nor does one while numpy's interface is looked for, which is known since.
+np.lib.NumpyVersion = interrupted
 signal.signal(signal.SIGALRM, interrupted)
 signal.setitimer(signal.ITIMER_REAL, 0.3)
 try:

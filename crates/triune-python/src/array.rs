@@ -2,7 +2,10 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::JoinHandle,
 };
 
@@ -27,13 +30,17 @@ use triune::internals::{
 
 use crate::{error, held::Held, interpreter};
 
-/// Looks up numpy's C interface, once for all.
+/// Looks up the C interface of a numpy that is imported, once for all: before the first work, which comes before the first array.
 ///
 /// That takes several steps of Python, and the numpy crate panics where a signal's handler raises in one of them. Handlers run in
 /// the main thread alone, so another one does it.
 ///
-/// Raises `ImportError` if it is not there.
+/// Raises `ImportError` if it is not there, and what a signal's handler does meanwhile.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if DONE.load(Ordering::Acquire) || !py.import("sys")?.getattr("modules")?.contains("numpy")? {
+        return Ok(());
+    }
     let look = |py: Python<'_>| drop(PyArray1::<u8>::zeros(py, 0, false));
     let found = if interpreter::is_main(py) {
         let thread = std::thread::Builder::new();
@@ -41,7 +48,9 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     } else {
         catch_unwind(AssertUnwindSafe(|| look(py)))
     };
-    found.map_err(|panic| PyImportError::new_err(error::panic_text(panic.as_ref())))
+    found.map_err(|panic| PyImportError::new_err(error::panic_text(panic.as_ref())))?;
+    DONE.store(true, Ordering::Release);
+    Ok(())
 }
 
 /// The numpy descriptor of an element type.

@@ -24,7 +24,7 @@ use triune::internals::{
     tensor::{OutOfMemory, text},
 };
 
-use crate::{exit, interrupt::Watch};
+use crate::{array, exit, interrupt::Watch};
 
 create_exception!(
     triune.errors,
@@ -242,6 +242,7 @@ pub(crate) fn stoppable<T: Ungil + Send>(
     work: impl Ungil + Send + FnOnce() -> T,
 ) -> PyResult<T> {
     let watch = Watch::new(py)?;
+    array::prepare(py)?;
     let result = py.detach(|| {
         let result = catch_unwind(AssertUnwindSafe(|| watch.during(token, work)));
         exit::before_return();

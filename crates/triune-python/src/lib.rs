@@ -111,7 +111,6 @@ mod native {
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         super::interpreter::claim(module.py())?;
-        super::array::prepare(module.py())?;
         super::error::register(module)?;
         super::exit::register(module)?;
         super::fork::register(module)
