@@ -41,7 +41,10 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     if DONE.load(Ordering::Acquire) || !py.import("sys")?.getattr("modules")?.contains("numpy")? {
         return Ok(());
     }
-    let look = |py: Python<'_>| drop(PyArray1::<u8>::zeros(py, 0, false));
+    // What an element takes is asked through the interface, in words that hang on its version.
+    let look = |py: Python<'_>| {
+        numpy::dtype::<u8>(py).itemsize();
+    };
     let found = if interpreter::is_main(py) {
         let thread = std::thread::Builder::new();
         py.detach(|| thread.spawn(move || Python::attach(look)).map_err(PyErr::from).map(JoinHandle::join))?
