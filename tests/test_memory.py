@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import triune
 from triune import _native
@@ -222,6 +222,33 @@ def test_a_file_that_no_memory_holds_twice_is_refused() -> None:
     found = done.stdout.split()
     assert (found[0], found[-1]) == ("none", "all"), found
     assert found == sorted(found, reverse=True), found
+
+
+def test_a_number_is_not_written_out_for_a_long_axis() -> None:
+    """A constant that is the same for every channel: of an axis that no memory holds, there are none."""
+    program = """
+import sys, triune
+try:
+    triune.Session(sys.stdin.buffer.read())
+except (MemoryError, triune.errors.UnsupportedError):
+    print("refused")
+"""
+    shape = [1, 1 << 40, 3, 5]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("Mul", ["m", "c"], ["y"]),
+    ]
+    tensors = {"w": np.ones((5, 2), np.float32), "c": np.ones(1, np.float32)}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [*shape[:3], 2])],
+        [numpy_helper.from_array(array, name) for name, array in tensors.items()],
+    )
+    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9).SerializeToString()
+    done = subprocess.run([sys.executable, "-c", program], input=data, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, b"refused\n"), done.stderr
 
 
 def test_lists_that_operators_lay_out_have_a_bound() -> None:

@@ -63,6 +63,9 @@ fn skip(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) {
     rewriter.replace(maker, node);
 }
 
+/// Channels that a number is written out for: those of a map, and not of what merely has a long axis.
+const MOST_CHANNELS: usize = 1 << 20;
+
 /// x·scale + shift per index of axis 1.
 struct Affine {
     x: ValueId,
@@ -93,7 +96,7 @@ impl Affine {
                     beta.iter().zip(&mean).zip(&scale).map(|((beta, mean), scale)| beta - mean * scale);
                 ((*node.inputs.first()?)?, scale.clone(), shift.collect::<Vec<f64>>(), true)
             }
-            Op::Binary(op) if op.epilogue.stages.is_empty() => {
+            Op::Binary(op) if op.epilogue.stages.is_empty() && channels <= MOST_CHANNELS => {
                 let operands = [(*node.inputs.first()?)?, (*node.inputs.get(1)?)?];
                 let known = operands.iter().position(|&id| rewriter.value(id).constant.is_some())?;
                 let x = operands[1 - known];
