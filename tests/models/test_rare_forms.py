@@ -158,6 +158,55 @@ def test_statistics_may_be_of_another_type() -> None:
     np.testing.assert_allclose(y.astype(np.float32), expected, rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.parametrize("known", [(), (1, 2, 3, 4)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_one_axis_is_one_channel(dtype: npt.DTypeLike, known: tuple[int, ...]) -> None:
+    x = np.arange(5).astype(dtype)
+    statistics = [np.array([value], dtype) for value in (2, 1, 3, 4)]
+    (y,) = run("BatchNormalization", 15, x, *statistics, known=known, epsilon=0.0)
+    np.testing.assert_array_equal(y, ((x - 3) + 1).astype(dtype), strict=True)
+    with pytest.raises(triune.errors.ArgumentError, match=r"element per channel of 1 axes|\(1\) and"):
+        run("BatchNormalization", 15, x, *[np.ones(5, dtype)] * 4, known=known)
+    with pytest.raises(triune.errors.ArgumentError, match=r"element per channel of 0 axes|has no channel axis"):
+        run("BatchNormalization", 15, np.array(1, dtype), *statistics, known=known)
+
+
+@pytest.mark.parametrize("known", [(), (1, 2, 3, 4)])
+def test_doubles_are_normalized(known: tuple[int, ...]) -> None:
+    x = np.arange(24.0).reshape(2, 3, 4)
+    scale, bias, mean, variance = np.array([[1, 2, 3], [0, 1, -1], [4, 5, 6], [1, 4, 9]], float)
+    (y,) = run("BatchNormalization", 15, x, scale, bias, mean, variance, known=known, epsilon=0.0)
+    deviation = np.sqrt(variance)[:, None]
+    np.testing.assert_array_equal(y, (x - mean[:, None]) / deviation * scale[:, None] + bias[:, None], strict=True)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [((3,), (3, 4)), ((2, 3), (3,)), ((3,), (3,)), ((3,), (2, 3, 4))])
+@pytest.mark.parametrize("constant", [False, True])
+def test_products_of_quantized_vectors(rows: tuple[int, ...], columns: tuple[int, ...], constant: bool) -> None:
+    helper, array = onnx.helper, onnx.numpy_helper.from_array
+    x = (np.arange(np.prod(rows)) * 7 + 1).astype(np.uint8).reshape(rows)
+    w = (np.arange(np.prod(columns)) * 3 - 9).astype(np.int8).reshape(columns)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "s", "z"], ["a"]),
+        helper.make_node("DequantizeLinear", ["w", "s"], ["b"]),
+        helper.make_node("MatMul", ["a", "b"], ["sum"]),
+        helper.make_node("QuantizeLinear", ["sum", "t", "z"], ["y"]),
+    ]
+    known = {"s": np.float32(0.5), "t": np.float32(4), "z": np.uint8(3)} | ({"w": w} if constant else {})
+    inputs = [helper.make_tensor_value_info("x", 2, rows), helper.make_tensor_value_info("w", 3, columns)]
+    graph = helper.make_graph(
+        nodes,
+        "one",
+        inputs[: 1 if constant else 2],
+        [helper.make_tensor_value_info("y", 2, None)],
+        [array(np.asarray(value), name) for name, value in known.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    (y,) = triune.Session(model.SerializeToString()).run(None, {"x": x} if constant else {"x": x, "w": w})
+    expected = np.matmul(x.astype(np.float64) - 3, w.astype(np.float64)) / 16
+    np.testing.assert_array_equal(y, np.clip(np.rint(expected) + 3, 0, 255).astype(np.uint8), strict=True)
+
+
 def test_a_question_mark_names_no_extent() -> None:
     x = np.ones((1, 3, 4, 6), np.float32)
     (y,) = run("Relu", 14, x, dims=(1, 3, "?", "?"))

@@ -297,9 +297,15 @@ fn rows() -> Vec<Row> {
         ),
         (
             Op::BatchNormalization(BatchNormalization { epsilon: 0.0 }),
-            vec![f32s([2]), NONE, NONE, NONE, NONE],
+            vec![f32s([]), NONE, NONE, NONE, NONE],
             1,
             "has no channel axis",
+        ),
+        (
+            Op::BatchNormalization(BatchNormalization { epsilon: 0.0 }),
+            vec![f32s([2]), f32s([2]), NONE, NONE, NONE],
+            1,
+            "input 1 has shape (2) and type float32; (1) and float32 are expected",
         ),
         (
             Op::BatchNormalization(BatchNormalization { epsilon: 0.0 }),

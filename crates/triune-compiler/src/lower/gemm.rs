@@ -51,7 +51,8 @@ impl Lowering<'_> {
         }
         let constant = self.graph.value(b).constant.is_some();
         let typed = a_dtype != DType::F32 && node.quant.is_none();
-        if constant && !typed && b_dims.rank() == 2 && a_dims.rank() >= 2 {
+        if constant && !typed && b_dims.rank() == 2 {
+            // A vector on the left is one row, and so is what comes of it.
             let a_view = self.dense(a)?;
             let k = b_dims[0];
             let rows = Shape::from([a_dims.iter().product::<usize>() / k.max(1), k]);

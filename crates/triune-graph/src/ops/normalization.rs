@@ -5,7 +5,7 @@ use triune_tensor::DType;
 use super::infer::{Operands, TensorType};
 use crate::Error;
 
-/// (x − mean)/√(var + ε)·scale + bias, per channel (axis 1).
+/// (x − mean)/√(var + ε)·scale + bias, per channel (axis 1; one axis alone is one channel).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchNormalization {
     /// ε.
@@ -13,17 +13,23 @@ pub struct BatchNormalization {
 }
 
 impl BatchNormalization {
+    /// How many channels a value of this shape has.
+    pub(crate) fn channels(shape: &[usize]) -> usize {
+        shape.get(1).copied().unwrap_or(1)
+    }
+
     pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let x = at.input(0)?;
-        if x.shape.rank() < 2 {
+        if x.shape.rank() == 0 {
             return Err(at.wrong(format!("input {} has no channel axis", x.shape)));
         }
+        let channels = Self::channels(&x.shape);
         for index in 1..5 {
             let operand = at.input(index)?;
-            if *operand.shape != [x.shape[1]] || operand.dtype != x.dtype {
+            if *operand.shape != [channels] || operand.dtype != x.dtype {
                 return Err(at.wrong(format!(
-                    "input {index} has shape {} and type {}; ({}) and {} are expected",
-                    operand.shape, operand.dtype, x.shape[1], x.dtype
+                    "input {index} has shape {} and type {}; ({channels}) and {} are expected",
+                    operand.shape, operand.dtype, x.dtype
                 )));
             }
         }

@@ -12,7 +12,7 @@ use folded::{Folded, addend};
 use super::rewrite::Rewriter;
 use crate::{
     Constant, Error, Graph, Node, Op, Value, ValueId,
-    ops::{AutoPad, Binary, BinaryKind, Conv, Epilogue, Gemm},
+    ops::{AutoPad, BatchNormalization, Binary, BinaryKind, Conv, Epilogue, Gemm},
 };
 
 /// Folds y = x·scale + shift, per channel and constant, into the weights and bias of a float convolution or matrix
@@ -81,10 +81,11 @@ impl Affine {
         let node = rewriter.get(index)?;
         let y = (*node.outputs.first()?)?;
         let shape = rewriter.value(y).fixed_shape()?;
-        if rewriter.value(y).dtype != Some(DType::F32) || shape.rank() < 2 {
+        let normalizes = matches!(node.op, Op::BatchNormalization(_));
+        if rewriter.value(y).dtype != Some(DType::F32) || shape.rank() < 2 && !normalizes {
             return None;
         }
-        let channels = shape[1];
+        let channels = BatchNormalization::channels(&shape);
         let (x, scale, shift, is_normalization) = match &node.op {
             Op::BatchNormalization(op) => {
                 let parameter = |index: usize| constant_f64(rewriter, *node.inputs.get(index)?);
@@ -170,7 +171,7 @@ fn lower_alone(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) {
     if !affine.is_normalization {
         return;
     }
-    let (mut node, channels) = (node.clone(), shape[1]);
+    let (mut node, channels) = (node.clone(), affine.scale.len());
     let (scale, shift) = (rounded(&affine.scale), rounded(&affine.shift));
     if shape.rank() == 4 && channels > 0 {
         let weights = constant_f32(Shape::from([channels, 1, 1, 1]), &scale);
@@ -190,7 +191,9 @@ fn lower_alone(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) {
         return;
     }
     let mut dims = vec![1; shape.rank()];
-    dims[1] = channels;
+    if let Some(extent) = dims.get_mut(1) {
+        *extent = channels;
+    }
     let Some(dims) = Shape::new(&dims) else { return };
     let scale = constant(rewriter, affine.y, "scale", constant_f32(dims, &scale));
     let shift = constant(rewriter, affine.y, "shift", constant_f32(dims, &shift));
@@ -227,7 +230,7 @@ fn gemm_from_matmul(rewriter: &mut Rewriter<'_>, index: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Dim, infer::infer, ops::BatchNormalization};
+    use crate::{Dim, infer::infer};
 
     fn f32s(graph: &mut Graph, name: &str, dims: &[usize], values: &[f32]) -> ValueId {
         graph.add_constant(name, Constant::from_f32(Shape::new(dims).unwrap(), values).unwrap())

@@ -28,7 +28,9 @@ fn batch_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let op = BatchNormalization { epsilon };
     let dtypes: Vec<_> = (1..5).map(|index| node.constant(index).map(Constant::dtype)).collect();
     let one_type = dtypes.iter().all(|dtype| *dtype == dtypes[0]);
-    if one_type && dtypes[0].is_some() && node.dtype_of(0).is_none_or(|dtype| dtypes[0] == Some(dtype)) {
+    // What a convolution takes in; doubles are in none.
+    let folds = |dtype: DType| dtype != DType::F64;
+    if one_type && dtypes[0].is_some_and(folds) && node.dtype_of(0).is_none_or(|dtype| dtypes[0] == Some(dtype)) {
         return Ok(Op::BatchNormalization(op));
     }
     // What is constant after all becomes part of a convolution; what is not is computed step by step.
@@ -37,7 +39,7 @@ fn batch_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             let operands = (0..5).map(|index| f.input(index)).collect::<Result<Vec<_>, _>>()?;
             let (rank, dtype) = (f.rank(operands[0]), f.dtype(operands[0]));
             let one_type = operands.iter().all(|&id| f.dtype(id) == dtype);
-            if one_type && operands[1..].iter().all(|&id| f.known(id).is_some()) {
+            if one_type && folds(dtype) && operands[1..].iter().all(|&id| f.known(id).is_some()) {
                 return f.op(Op::BatchNormalization(op), &operands);
             }
             // Of several types the widest one is computed in.

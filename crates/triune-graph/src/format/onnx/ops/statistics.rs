@@ -57,15 +57,19 @@ fn rms_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         .into())
 }
 
-/// A vector with an element per channel, as it is spread over a value of `rank` dimensions.
+/// A vector with an element per channel, as it is spread over a value of `rank` dimensions: along the second, and a value of one
+/// dimension has one channel.
 pub(super) fn per_channel(f: &mut Scope<'_, '_>, vector: ValueId, rank: usize) -> Result<ValueId, Error> {
     let shape = f.shape(vector);
     if shape.rank() != 1 {
         return Err(f.wrong(format!("{shape} where an element per channel is expected")));
     }
-    let mut dims = vec![1; rank.saturating_sub(1)];
-    dims[0] = shape[0];
-    f.reshape(vector, &dims)
+    if rank == 0 || rank == 1 && shape[0] != 1 {
+        return Err(f.wrong(format!("{shape} where an element per channel of {rank} axes is expected")));
+    }
+    let mut dims = vec![1; rank];
+    dims[rank.min(2) - 1] = shape[0];
+    f.reshape(vector, &dims[rank.min(2) - 1..])
 }
 
 /// Statistics of each channel of each image.
