@@ -1,5 +1,7 @@
 //! How a feature map lies in memory, and how a window slides over it.
 
+use crate::Error;
+
 /// The layout of a feature map: batch, rows, columns, channels, with channels contiguous and free strides above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Nhwc {
@@ -107,5 +109,47 @@ impl ConvGeometry {
             return None;
         }
         Some([extent(0, in_h)?, extent(1, in_w)?])
+    }
+
+    /// Errors: a window without extent, or one that does not move on.
+    pub(crate) fn check_window(&self) -> Result<(), Error> {
+        if [self.kernel, self.stride, self.dilation].iter().any(|each| each.contains(&0)) {
+            return Err(Error::Invalid("zero kernel, stride or dilation"));
+        }
+        Ok(())
+    }
+
+    /// How many products the sum of a result has, and how many weights there are in all, from `inputs` channels to `outputs`.
+    ///
+    /// Errors: zero extents, channels that the groups do not divide, more than can be counted.
+    pub(crate) fn weights(&self, inputs: usize, outputs: usize) -> Result<[usize; 2], Error> {
+        if [inputs, outputs, self.groups].contains(&0) {
+            return Err(Error::Invalid("zero channels or groups"));
+        }
+        self.check_window()?;
+        if !inputs.is_multiple_of(self.groups) || !outputs.is_multiple_of(self.groups) {
+            return Err(Error::Invalid("groups do not divide the channels"));
+        }
+        let [rows, columns] = self.kernel;
+        let depth = rows.checked_mul(columns).and_then(|taps| taps.checked_mul(inputs / self.groups));
+        let depth = depth.ok_or(Error::Invalid("kernel size overflows"))?;
+        let all = depth.checked_mul(outputs).ok_or(Error::Invalid("weight size overflows"))?;
+        Ok([depth, all])
+    }
+
+    /// Errors: maps of other channels, or an output that is not what the window makes of the input.
+    pub(crate) fn check_maps(
+        &self,
+        [inputs, outputs]: [usize; 2],
+        input: Nhwc,
+        output: Nhwc,
+    ) -> Result<(), Error> {
+        Error::check_eq("input channels", inputs, input.c)?;
+        Error::check_eq("output channels", outputs, output.c)?;
+        Error::check_eq("batch", input.n, output.n)?;
+        let extents = self.output(input.h, input.w);
+        let [rows, columns] = extents.ok_or(Error::Invalid("the window does not fit the padded input"))?;
+        Error::check_eq("output rows", rows, output.h)?;
+        Error::check_eq("output columns", columns, output.w)
     }
 }

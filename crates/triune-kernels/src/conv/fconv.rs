@@ -200,9 +200,7 @@ impl FConv {
     pub fn new(spec: &FConvSpec<'_>, weights: Arc<PackedFilter>) -> Result<Self, Error> {
         let g = spec.geometry;
         let [kh, kw] = g.kernel;
-        if g.kernel.contains(&0) || g.stride.contains(&0) || g.dilation.contains(&0) {
-            return Err(Error::Invalid("zero kernel, stride or dilation"));
-        }
+        g.check_window()?;
         let taps = kh.checked_mul(kw).ok_or(Error::Invalid("kernel size overflows"))?;
         Error::check_eq("kernel taps", weights.taps, taps)?;
         Error::check_eq("groups", weights.groups, g.groups)?;
@@ -245,15 +243,7 @@ impl FConv {
         scratch: &mut [u8],
         pool: &Pool,
     ) -> Result<(), Error> {
-        Error::check_eq("input channels", self.in_channels, in_map.c)?;
-        Error::check_eq("output channels", self.out_channels, out_map.c)?;
-        Error::check_eq("batch", in_map.n, out_map.n)?;
-        let [h, w] = self
-            .geometry
-            .output(in_map.h, in_map.w)
-            .ok_or(Error::Invalid("the window does not fit the padded input"))?;
-        Error::check_eq("output rows", h, out_map.h)?;
-        Error::check_eq("output columns", w, out_map.w)?;
+        self.geometry.check_maps([self.in_channels, self.out_channels], in_map, out_map)?;
         Error::check_len("input", input.len(), in_map.span())?;
         parallel::check_output(output, out_map)?;
         Error::check_len("scratch", scratch.len(), self.scratch_bytes(pool.threads()))?;

@@ -438,20 +438,11 @@ impl Q16Conv {
     /// that are not finite, inner products so long that a sum could overflow i64.
     pub fn new(spec: &Q16ConvSpec<'_>, isa: Isa) -> Result<Self, Error> {
         let g = spec.geometry;
-        let [kh, kw] = g.kernel;
-        if spec.in_channels == 0 || spec.out_channels == 0 || g.groups == 0 {
-            return Err(Error::Invalid("zero channels or groups"));
-        }
-        if [kh, kw].contains(&0) || g.stride.contains(&0) || g.dilation.contains(&0) {
-            return Err(Error::Invalid("zero kernel, stride or dilation"));
-        }
-        if !spec.in_channels.is_multiple_of(g.groups) || !spec.out_channels.is_multiple_of(g.groups) {
-            return Err(Error::Invalid("groups do not divide the channels"));
-        }
-        let depth = kh.checked_mul(kw).and_then(|taps| taps.checked_mul(spec.in_channels / g.groups));
+        let [depth, elements] = g.weights(spec.in_channels, spec.out_channels)?;
         // 2³⁰ per product leave room for 2³² of them.
-        let depth = depth.filter(|&depth| depth < 1 << 32).ok_or(Error::Invalid("kernel size overflows"))?;
-        let elements = depth.checked_mul(spec.out_channels).ok_or(Error::Invalid("weight size overflows"))?;
+        if depth >= 1 << 32 {
+            return Err(Error::Invalid("kernel size overflows"));
+        }
         Error::check_eq("weights", elements, spec.weights.len())?;
         let bias = match spec.bias {
             Some(bias) => bias.iter().map(|&bias| i64::from(bias)).collect(),
@@ -504,13 +495,7 @@ impl Q16Conv {
         pool: &Pool,
     ) -> Result<(), Error> {
         let g = &self.geometry;
-        Error::check_eq("input channels", self.in_channels, in_map.c)?;
-        Error::check_eq("output channels", self.bias.len(), out_map.c)?;
-        Error::check_eq("batch", in_map.n, out_map.n)?;
-        let extents = g.output(in_map.h, in_map.w);
-        let [h, w] = extents.ok_or(Error::Invalid("the window does not fit the padded input"))?;
-        Error::check_eq("output rows", h, out_map.h)?;
-        Error::check_eq("output columns", w, out_map.w)?;
+        g.check_maps([self.in_channels, self.bias.len()], in_map, out_map)?;
         Error::check_len("input", input.len(), in_map.span())?;
         parallel::check_output(output, out_map)?;
         Error::check_len("scratch", scratch.len(), self.scratch_bytes(pool.threads()))?;

@@ -131,15 +131,7 @@ impl QConv {
         pool: &Pool,
     ) -> Result<(), Error> {
         let p = &self.params;
-        Error::check_eq("input channels", p.in_channels, in_map.c)?;
-        Error::check_eq("output channels", p.out_channels, out_map.c)?;
-        Error::check_eq("batch", in_map.n, out_map.n)?;
-        let [h, w] = p
-            .geometry
-            .output(in_map.h, in_map.w)
-            .ok_or(Error::Invalid("the window does not fit the padded input"))?;
-        Error::check_eq("output rows", h, out_map.h)?;
-        Error::check_eq("output columns", w, out_map.w)?;
+        p.geometry.check_maps([p.in_channels, p.out_channels], in_map, out_map)?;
         Error::check_len("input", input.len(), in_map.span())?;
         Error::check_len("output", output.len(), out_map.span())?;
         Error::check_len("scratch", scratch.len(), self.scratch_bytes(pool.threads()))?;
@@ -179,21 +171,7 @@ impl QConv {
 
 fn check(spec: &QConvSpec<'_>) -> Result<Params, Error> {
     let g = spec.geometry;
-    let [kh, kw] = g.kernel;
-    if spec.in_channels == 0 || spec.out_channels == 0 || g.groups == 0 {
-        return Err(Error::Invalid("zero channels or groups"));
-    }
-    if [kh, kw].contains(&0) || g.stride.contains(&0) || g.dilation.contains(&0) {
-        return Err(Error::Invalid("zero kernel, stride or dilation"));
-    }
-    if !spec.in_channels.is_multiple_of(g.groups) || !spec.out_channels.is_multiple_of(g.groups) {
-        return Err(Error::Invalid("groups do not divide the channels"));
-    }
-    let taps = kh
-        .checked_mul(kw)
-        .and_then(|taps| taps.checked_mul(spec.in_channels / g.groups))
-        .ok_or(Error::Invalid("kernel size overflows"))?;
-    let elements = taps.checked_mul(spec.out_channels).ok_or(Error::Invalid("weight size overflows"))?;
+    let [depth, elements] = g.weights(spec.in_channels, spec.out_channels)?;
     Error::check_eq("weights", elements, spec.weights.len())?;
     if let Some(bias) = spec.bias {
         Error::check_eq("bias", spec.out_channels, bias.len())?;
@@ -218,7 +196,7 @@ fn check(spec: &QConvSpec<'_>) -> Result<Params, Error> {
     let bias = spec.bias.map_or_else(|| vec![0; spec.out_channels], <[i32]>::to_vec);
     let [low, high] = spec.input.range();
     let (below, above) = (i64::from(low - spec.input.zero_point), i64::from(high - spec.input.zero_point));
-    for (&bias, weights) in bias.iter().zip(spec.weights.chunks_exact(taps)) {
+    for (&bias, weights) in bias.iter().zip(spec.weights.chunks_exact(depth)) {
         // Every partial sum lies between the sums of all its negative and of all its positive parts.
         let (mut least, mut most) = (i64::from(bias), i64::from(bias));
         for &w in weights {
