@@ -424,6 +424,24 @@ def test_a_device_that_nobody_has_is_let_go() -> None:
     assert gone() is None
 
 
+def test_devices_that_nobody_has_do_not_add_up() -> None:
+    gone: list[weakref.ref[Device]] = []
+    gc.collect()
+    gc.disable()
+    try:
+        mine = [Device.Open("sim://zg330") for _ in range(3)]
+        for _ in range(40):
+            device = Device.Open("axi://zg330aiu")
+            device.malloc(64)
+            gone.append(weakref.ref(device))
+            del device
+            assert sum(each() is not None for each in gone) <= 40 // 2
+    finally:
+        gc.enable()
+    for device in mine:
+        assert device.malloc(16).byte_size == 16
+
+
 def test_the_interpreter_ends_with_chunks_that_live() -> None:
     program = """
 from triune.icraft.xrt import *

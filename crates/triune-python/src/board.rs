@@ -30,7 +30,7 @@ type Range = (String, u64, u64);
 ///
 /// Calls may come from any thread; copies and runs release the interpreter. Buffers are anything that numpy can see as bytes,
 /// and are copied once, between themselves and the board's memory.
-#[pyclass(frozen, module = "triune._native")]
+#[pyclass(frozen, weakref, module = "triune._native")]
 #[derive(Debug)]
 pub(crate) struct Board {
     inner: Brief<Option<Arc<dyn device::Board>>>,
