@@ -4,7 +4,7 @@
 them into one copy of the checkout under target/mutants/tree, where ``TRIUNE_MUTANT=17`` switches the 17th on: there is one build.
 Each test is run once, to see which places it reaches; then each fault is switched on for the tests that reach it: those of Rust,
 of its own crate first, and at last, where none of them fails, those of Python. A test that fails with a fault is run once more
-without, and counts only if it passes then.
+without, twice if need be, and counts only if it passes then; one that does not is named and asked no more.
 
 The table at the end says per crate how many were noticed; the rest are listed, as they come in target/mutants/survivors.txt too,
 and all in target/mutants/report.json. left_out.toml says what is never planted, and why.
@@ -177,6 +177,8 @@ def main() -> int:
         left = [fault for fault in sample if fault.noticed is None]
         say(f"switching on what is left, {len(left)} faults; each may take {PYTHON:.0f} s of Python tests")
         each("Rust and Python", left, trials.try_python)
+    for name in sorted(trials.doubted):
+        say(f"left out on the way, because it came to fail without a fault: {name}")
     return int(tell(sample, crates) < options.least)
 
 
