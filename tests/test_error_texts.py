@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import triune
+from triune.models import DIGITS_INT8
 
 # Debug forms that say what the words would: where they are, and why.
 SAID = {
@@ -113,3 +118,101 @@ def test_what_lite_raises_is_short(root: Path) -> None:
         and node.exc.func.id in ("RuntimeError", "TypeError")
     ]
     assert not found, found
+
+
+def long_texts(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines where an exception of Python's own is raised with the form of a value in it that nothing cuts."""
+
+    def shows(node: ast.AST) -> bool:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "short":
+            return False
+        if isinstance(node, ast.FormattedValue) and node.conversion == ord("r") and node.format_spec is None:
+            return True
+        return any(shows(part) for part in ast.iter_child_nodes(node))
+
+    own = {name for name, each in vars(builtins).items() if isinstance(each, type) and issubclass(each, Exception)}
+    for node in ast.walk(tree):
+        raised = node.exc if isinstance(node, ast.Raise) else None
+        if isinstance(raised, ast.Call) and isinstance(raised.func, ast.Name):
+            # That a name is no attribute Python itself says at any length.
+            if raised.func.id in own - {"AttributeError"} and shows(raised):
+                yield node.lineno
+        elif isinstance(node, ast.Assert) and node.msg and shows(node.msg):
+            yield node.lineno
+
+
+def test_what_python_raises_is_short(root: Path) -> None:
+    """Triune's exceptions cut their messages; Python's own take them as they are. (The command line cuts what it prints.)"""
+    package = root / "python/triune"
+    found = [
+        f"{path.relative_to(root)}:{line}"
+        for path in sorted(package.rglob("*.py"))
+        if path.parent.name != "compat" and package / "cli" not in path.parents
+        for line in long_texts(ast.parse(path.read_text()))
+    ]
+    assert not found, found
+
+
+@pytest.mark.parametrize("body", ["raise ValueError(f'x: {a!r}')", "assert a, f'{a!r} is none'"])
+def test_what_is_not_cut_is_found(body: str) -> None:
+    assert list(long_texts(ast.parse(body)))
+    assert not list(long_texts(ast.parse("raise ValueError(short(f'x: {a!r}'))")))
+
+
+NAME = "n" * 10_000
+
+
+def _session(call: Callable[[triune.Session, dict[str, np.ndarray]], object]) -> Callable[[], object]:
+    return lambda: call(triune.Session(DIGITS_INT8), {"image": np.zeros((1, 1, 8, 8), np.float32)})
+
+
+def _lite() -> list[Callable[[], object]]:
+    from triune import megenginelite as lite
+
+    return [
+        lambda: lite.LiteTensor(NAME),  # type: ignore[arg-type]
+        lambda: setattr(lite.LiteTensor(lite.LiteLayout([1], "int8")), "layout", NAME),
+        lambda: lite.LiteLayout([1], NAME),
+        lambda: lite.LiteNetwork().load(NAME),
+    ]
+
+
+def _icraft() -> list[Callable[[], object]]:
+    from triune.icraft import xir
+
+    return [
+        lambda: xir.Network(NAME, xir.Framework.ONNX, "1").addOp(None),  # type: ignore[arg-type]
+        lambda: xir.Network.CreateFromFlatFile(NAME),
+        lambda: xir.IntImm(NAME),  # type: ignore[call-overload]
+        lambda: xir.Network.CreateFromJsonFile(NAME),
+    ]
+
+
+CALLS = {
+    "session": [
+        lambda: triune.Session(DIGITS_INT8, threads=NAME),  # type: ignore[arg-type]
+        _session(lambda session, _: session.clone(threads=NAME)),  # type: ignore[arg-type]
+        _session(lambda session, feeds: session.run(NAME, feeds)),  # type: ignore[arg-type]
+        _session(lambda session, feeds: session.run([NAME], feeds)),
+        _session(lambda session, feeds: session.run(feeds, out={NAME: None})),  # type: ignore[dict-item]
+        _session(lambda session, _: session.prepare({"image": NAME})),  # type: ignore[dict-item]
+        _session(lambda session, _: session.prepare({"image": ["a"] * 100_000})),  # type: ignore[dict-item]
+        _session(lambda session, _: session.prepare({"image": [-1] * 100_000})),
+        _session(lambda session, _: session.prepare({NAME: [1]})),
+    ],
+    "compile": [
+        lambda: triune.compile(DIGITS_INT8, output="unused", bits=NAME),  # type: ignore[arg-type]
+        lambda: triune.compile(DIGITS_INT8, output="unused", format=NAME),  # type: ignore[arg-type]
+        lambda: triune.compile(DIGITS_INT8, output="unused", input_format=NAME),
+    ],
+    "lite": _lite(),
+    "icraft": _icraft(),
+}
+
+
+@pytest.mark.parametrize(("name", "number"), [(name, at) for name, calls in CALLS.items() for at in range(len(calls))])
+def test_messages_are_short_whatever_the_argument(name: str, number: int) -> None:
+    with pytest.raises((AssertionError, LookupError, OSError, RuntimeError, TypeError)) as caught:
+        CALLS[name][number]()
+    assert len(str(caught.value).encode()) < 2048
+    assert len(repr(caught.value).encode()) < 2200

@@ -42,6 +42,7 @@ from triune._native import (
     SettingError,
     UnsupportedError,
 )
+from triune._text import short
 
 __all__ = [
     "ArgumentError",
@@ -63,6 +64,15 @@ __all__ = [
     "SettingError",
     "UnsupportedError",
 ]
+
+
+def _short_message(self: Error, *args: object) -> None:
+    """Take the message, which is shortened where a file or a program made it long."""
+    RuntimeError.__init__(self, *(short(arg) if isinstance(arg, str) else arg for arg in args))
+
+
+# The core cuts what it says itself; what Python says of an argument has the argument in it, of whatever length.
+Error.__init__ = _short_message  # type: ignore[method-assign, assignment]
 
 
 class QuantizationWarning(UserWarning):

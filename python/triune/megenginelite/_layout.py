@@ -139,7 +139,7 @@ def lite_dtype_2_numpy(dtype: LiteDataType) -> type[np.generic]:
 
     Raises AssertionError if `dtype` is no `LiteDataType`.
     """
-    assert isinstance(dtype, LiteDataType), f"expected a LiteDataType, got {dtype!r}"
+    assert isinstance(dtype, LiteDataType), short(f"expected a LiteDataType, got {dtype!r}")
     found: type[np.generic] = getattr(np, NAMES[dtype])
     return found
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex, TypeGuard
 
 from triune import _fork
+from triune._text import short
 from triune.megenginelite import _devices
 from triune.megenginelite._addresses import address_of, aligned, pointer
 from triune.megenginelite._arguments import integer, integers
@@ -142,7 +143,7 @@ class LiteTensor:
         if isinstance(layout, LiteLayout):
             self._relayout(*_parts(layout))
         else:
-            assert _is_shape(layout), f"layout: expected a LiteLayout or a shape, got {layout!r}"
+            assert _is_shape(layout), short(f"layout: expected a LiteLayout or a shape, got {layout!r}")
             self._relayout(extents(layout), self._kind)
 
     @property
@@ -718,7 +719,7 @@ def LiteTensorConcat(  # noqa: N802, RUF100 (the vendor's name)
 
 
 def _parts(layout: LiteLayout) -> tuple[Shape, int]:
-    assert isinstance(layout, LiteLayout), f"layout: expected a LiteLayout, got {layout!r}"
+    assert isinstance(layout, LiteLayout), short(f"layout: expected a LiteLayout, got {layout!r}")
     if layout.ndim > MAX_DIM:
         raise failure(f"layout: at most {MAX_DIM} axes, got {layout.ndim}")
     try:

@@ -348,7 +348,7 @@ class Profile:
     def time(self, cycles: int, unit: str = "us") -> float:
         """Return cycles in a unit: ``us`` (microseconds), ``ms`` or ``cycles``. Raises ValueError for another."""
         if unit not in UNITS:
-            raise ValueError(f"unit: expected one of {', '.join(UNITS)}, got {unit!r}")
+            raise ValueError(short(f"unit: expected one of {', '.join(UNITS)}, got {unit!r}"))
         return cycles if unit == "cycles" else cycles / self.clock_mhz / (1000 if unit == "ms" else 1)
 
     @cached_property

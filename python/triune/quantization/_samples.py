@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from triune._session import Feeds
+from triune._text import short
 from triune.quantization._model import Array
 
 __all__ = ["Expected", "Samples", "uniform"]
@@ -108,6 +109,8 @@ class Samples:
             raise ValueError("calibration: expected at least one sample, got none")
         if len(same) == 1 and (found := same.pop()) is not None:
             raise ValueError(
-                f"calibration: input {found[0]!r}: every sample has the value {found[1]} everywhere, which says nothing of "
-                "the network's ranges; give samples like its real inputs"
+                short(
+                    f"calibration: input {found[0]!r}: every sample has the value {found[1]} everywhere, which says nothing of "
+                    "the network's ranges; give samples like its real inputs"
+                )
             )

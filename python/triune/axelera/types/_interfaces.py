@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TextIO
 
+from triune._text import short
 from triune.axelera.types.enums import ColorFormat
 from triune.axelera.types.img import Image
 
@@ -170,10 +171,12 @@ class EvalResult:
     ) -> None:
         """Take a value, a percentage as a fraction of one. Raises ValueError for a metric or aggregator that was not named."""
         if metric_name not in self.metric_names:
-            raise ValueError(f"metric {metric_name!r} is none of {', '.join(self.metric_names)}")
+            raise ValueError(short(f"metric {metric_name!r} is none of {', '.join(self.metric_names)}"))
         allowed = self.aggregators.get(metric_name)
         if aggregator_name and allowed is not None and aggregator_name not in allowed:
-            raise ValueError(f"aggregator {aggregator_name!r} of {metric_name!r} is none of {', '.join(allowed)}")
+            raise ValueError(
+                short(f"aggregator {aggregator_name!r} of {metric_name!r} is none of {', '.join(allowed)}")
+            )
         key = (metric_name, aggregator_name or "")
         self._values[key] = value
         (self.percentages.add if is_percentage else self.percentages.discard)(key)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from triune import _fork, _native
+from triune._text import short
 from triune.icraft._npu.chunks import PAGE, check_chunk
 from triune.icraft._npu.log import write_log
 from triune.icraft._npu.merge import merged_operation
@@ -174,7 +175,7 @@ class NpuBackend(Backend):
     def _restore(self, options: dict[str, Any]) -> None:
         on_chip = options["onChip"]
         if on_chip not in ("compiled", "none", "option1", "option2", "option3", "best_score"):
-            raise ValueError(f"onChip: {on_chip!r}")
+            raise ValueError(short(f"onChip: {on_chip!r}"))
         self._merging, self._reuse, self._on_chip = bool(options["merge"]), bool(options["reuse"]), on_chip
 
     def _check_wishes(self, deployment: _native.Deployment) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from triune._text import short
 from triune.icraft._xir import conversions
 from triune.icraft._xir.arrays import QuantizedScaleArray, f32, scale_array
 from triune.icraft._xir.enums import VendorEnum
@@ -46,10 +47,10 @@ class Kind:
 def _real(value: Any) -> float:
     if isinstance(value, str):
         if value not in ("inf", "-inf", "nan"):
-            raise TypeError(f"a number is needed, not {value!r}")
+            raise TypeError(short(f"a number is needed, not {value!r}"))
         return float(value)
     if isinstance(value, bool):
-        raise TypeError(f"a number is needed, not {value!r}")
+        raise TypeError(short(f"a number is needed, not {value!r}"))
     try:
         return float(value)
     except OverflowError:
@@ -58,13 +59,13 @@ def _real(value: Any) -> float:
 
 def _truth(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise TypeError(f"True or False is needed, not {value!r}")
+        raise TypeError(short(f"True or False is needed, not {value!r}"))
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"a str is needed, not {value!r}")
+        raise TypeError(short(f"a str is needed, not {value!r}"))
     return value
 
 
@@ -161,7 +162,7 @@ def enumeration(members: type[VendorEnum]) -> Kind:
     def read(value: Any) -> VendorEnum:
         if isinstance(value, str):
             if value not in members.__members__:
-                raise ValueError(f"{value!r} is none of {', '.join(members.__members__)}")
+                raise ValueError(short(f"{value!r} is none of {', '.join(members.__members__)}"))
             return members[value]
         return members(value)
 

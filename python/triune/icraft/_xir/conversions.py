@@ -19,6 +19,8 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from triune._text import short
+
 __all__ = [
     "Unpicklable",
     "bind_members",
@@ -49,7 +51,7 @@ class Unpicklable:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Raise TypeError."""
-        raise TypeError(f"cannot pickle {type(self).__name__!r} object")
+        raise TypeError(short(f"cannot pickle {type(self).__name__!r} object"))
 
 
 def _refused(kind: str, value: object) -> TypeError:
@@ -477,7 +479,7 @@ def bound(function: _F) -> _F:
                         for place, name, conversion in others:
                             taken[place] = _Form._one(name, conversion, arguments[place], True)
                     except TypeError as error:
-                        raise TypeError(f"{function.__qualname__}(): {error}") from None
+                        raise TypeError(short(f"{function.__qualname__}(): {error}")) from None
                     return function(*taken)
         if not forms:
             # At the first call, when every name is there.
@@ -492,7 +494,7 @@ def bound(function: _F) -> _F:
             try:
                 found, named = forms[0].taken(arguments, keywords, True)
             except TypeError as error:
-                raise TypeError(f"{function.__qualname__}(): {error}") from None
+                raise TypeError(short(f"{function.__qualname__}(): {error}")) from None
             return function(*found, **named)
         if len(arguments) == 1 and not keywords and any(form.is_empty for form in forms):
             return function(*arguments)
@@ -507,8 +509,8 @@ def bound(function: _F) -> _F:
                     continue
                 return function(*found, **named)
         if not fitting:
-            raise TypeError(f"{function.__qualname__}() takes {' or '.join(map(str, forms))}")
-        raise TypeError(f"{function.__qualname__}(): {' or '.join(dict.fromkeys(reasons[-len(fitting) :]))}")
+            raise TypeError(short(f"{function.__qualname__}() takes {' or '.join(map(str, forms))}"))
+        raise TypeError(short(f"{function.__qualname__}(): {' or '.join(dict.fromkeys(reasons[-len(fitting) :]))}"))
 
     return typing.cast(_F, call)
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from triune import _native
 from triune._files import DATA_LIMIT, TEXT_LIMIT, opened, read, replaced
+from triune._text import short
 from triune.errors import FileError
 from triune.icraft._xir.conversions import bind_members
 from triune.icraft._xir.errors import Error, XirWarning, native_errors
@@ -167,7 +168,9 @@ class FileForms:
     def CreateFromFlatFile(file_path: str | os.PathLike[str]) -> Network:
         """Raise NotImplementedError: the FlatBuffers form is not read."""
         raise NotImplementedError(
-            f"{os.fspath(file_path)}: networks in FlatBuffers form (.fb) are not read; write .json and .raw instead"
+            short(
+                f"{os.fspath(file_path)}: networks in FlatBuffers form (.fb) are not read; write .json and .raw instead"
+            )
         )
 
     def loadParamsFromFile(self: Network, file_path: str | os.PathLike[str], calc_md5: bool = True) -> None:  # type: ignore[misc]
@@ -251,7 +254,10 @@ class FileForms:
     ) -> None:
         """Raise NotImplementedError: the FlatBuffers form is not written."""
         raise NotImplementedError(
-            f"{os.fspath(file_path)}: networks in FlatBuffers form (.fb) are not written; use dumpJsonToFile and dumpParamsToFile"
+            short(
+                f"{os.fspath(file_path)}: networks in FlatBuffers form (.fb) are not written; use dumpJsonToFile and "
+                "dumpParamsToFile"
+            )
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
+from triune._text import short
 from triune.icraft._xir.conversions import number
 from triune.icraft._xir.errors import Error
 from triune.icraft._xir.objects import Concrete, ObjectRef, plain, plain_float
@@ -102,7 +103,7 @@ class IntImm(ScalarImm, Concrete):
     ) -> None:
         """Take the number, its type and where it lies. Raises Error if it does not fit 64 bits."""
         if isinstance(value, ObjectRef) or int(value) != value:
-            raise TypeError(f"IntImm() takes a whole number, not {value!r}")
+            raise TypeError(short(f"IntImm() takes a whole number, not {value!r}"))
         if not -(1 << 63) <= value < 1 << 64:
             raise Error(f"IntImm: {value} does not fit 64 bits")
         self._set(int(value), dtype, mtype, self._default_dtype())

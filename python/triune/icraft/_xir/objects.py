@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from triune._text import short
 from triune.icraft._xir.conversions import Unpicklable, bind_members, placed
 from triune.icraft._xir.errors import InternalError
 
@@ -38,14 +39,14 @@ def needed(kind: type[_T], value: object, what: str) -> _T:
     """Return a value. Raises TypeError naming `what` it was given as, unless it is of a class."""
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
-        raise TypeError(f"{what}: {article} {kind.__name__} is needed, not {type(value).__name__}")
+        raise TypeError(short(f"{what}: {article} {kind.__name__} is needed, not {type(value).__name__}"))
     return value
 
 
 def whole_number(value: Any) -> int:
     """Return a whole number of 64 bits. Raises TypeError if it is something else, ValueError if it does not fit."""
     if isinstance(value, str | bool | float):
-        raise TypeError(f"a whole number is needed, not {value!r}")
+        raise TypeError(short(f"a whole number is needed, not {value!r}"))
     number = operator.index(value)
     if not -(1 << 63) <= number < 1 << 63:
         raise ValueError(f"{number} does not fit 64 bits")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
+from triune._text import short
 from triune.icraft._xir.attributes import Attr
 from triune.icraft._xir.binding import Form, fits, shown
 from triune.icraft._xir.enums import VendorEnum
@@ -39,7 +40,7 @@ def as_value(given: object) -> Value:
         outputs = given.inferResults() if not given._outputs and given._rule else given._outputs
         if len(outputs) == 1:
             return outputs[0]
-        raise TypeError(f"{given._called()} has {len(outputs)} outputs: say which one")
+        raise TypeError(short(f"{given._called()} has {len(outputs)} outputs: say which one"))
     raise TypeError(f"a Value is needed, not {type(given).__name__}")
 
 
@@ -89,7 +90,7 @@ class Operation(Tagged, Concrete):
             else:
                 return
         why = f": {'; '.join(dict.fromkeys(reasons))}" if reasons else ""
-        raise TypeError(f"the arguments fit none of {shown(type(self).__name__, self._forms)}{why}")
+        raise TypeError(short(f"the arguments fit none of {shown(type(self).__name__, self._forms)}{why}"))
 
     def _set_defaults(self, **given: Any) -> None:
         super()._set_defaults(**given)
@@ -217,7 +218,7 @@ class Operation(Tagged, Concrete):
             try:
                 value = attribute.kind.convert(value)
             except (TypeError, ValueError) as error:
-                raise TypeError(f"{self._called()}.{key}: {error}") from None
+                raise TypeError(short(f"{self._called()}.{key}: {error}")) from None
         self._attributes[key] = value
         if self._network is not None:
             for params in self.paramsAttrs(True):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from triune._text import short
 from triune.icraft._xir.errors import Error
 from triune.icraft._xir.objects import Concrete, ObjectRef, String, from_plain
 
@@ -184,7 +185,7 @@ class Pass(ObjectRef):
         Raises Error if there is none, NotImplementedError if it should come from a library, which only the vendor's loads.
         """
         if dll_path:
-            raise NotImplementedError(f"Pass.Create: passes of compiled libraries ({dll_path}) are not loaded")
+            raise NotImplementedError(short(f"Pass.Create: passes of compiled libraries ({dll_path}) are not loaded"))
         if name not in _REGISTERED:
             raise Error(f"there is no pass {name!r}; registered are: {', '.join(sorted(_REGISTERED)) or 'none'}")
         return _REGISTERED[name]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from triune._text import short
 from triune._video import Video, is_video
 from triune.axelera.runtime._errors import vendor
 from triune.axelera.runtime._images import Image
@@ -89,7 +90,7 @@ def create_source(
     place = os.fspath(input_path)
     known = {"ffmpeg": None, "opencv": "opencv"}
     if backend not in known:
-        raise ValueError(f"create_source: backend {backend!r} is none of {', '.join(known)}")
+        raise ValueError(short(f"create_source: backend {backend!r} is none of {', '.join(known)}"))
     try:
         if not is_video(place) and "://" not in place and not place.startswith("/dev/") and not place.isdigit():
             return _of_pictures(Path(place), event_callback)
