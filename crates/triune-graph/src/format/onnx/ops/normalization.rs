@@ -30,7 +30,10 @@ fn batch_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let one_type = dtypes.iter().all(|dtype| *dtype == dtypes[0]);
     // What a convolution takes in; doubles are in none.
     let folds = |dtype: DType| dtype != DType::F64;
-    if one_type && dtypes[0].is_some_and(folds) && node.dtype_of(0).is_none_or(|dtype| dtypes[0] == Some(dtype)) {
+    if one_type
+        && dtypes[0].is_some_and(folds)
+        && node.dtype_of(0).is_none_or(|dtype| dtypes[0] == Some(dtype))
+    {
         return Ok(Op::BatchNormalization(op));
     }
     // What is constant after all becomes part of a convolution; what is not is computed step by step.
